@@ -1,0 +1,40 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+# Names for people; the work stands in tools/*.sh. Each target first installs what it needs.
+.DEFAULT_GOAL := help
+.PHONY: help deps demo test asan tsan fuzz bench lint format clean
+
+SUITE ?= core
+PHASES ?=
+
+help:  ## this list
+	@awk -F ':  ## ' '/^[a-z]+:  ## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+
+deps:  ## install everything that any target needs
+	@tools/deps.sh
+
+demo:  ## two processes exchange messages and tensors, beside raw sockets
+	@tools/demo.sh
+
+test:  ## all tests, under all builds; PHASES="dev asan" chooses
+	@tools/test.sh $(PHASES)
+
+asan:  ## tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@tools/test.sh asan
+
+tsan:  ## tests under ThreadSanitizer
+	@tools/test.sh tsan
+
+fuzz:  ## each decoder's fuzz target, a million executions
+	@tools/test.sh fuzz
+
+bench:  ## measure beside raw sockets and gRPC; SUITE=core
+	@tools/bench.sh $(SUITE)
+
+lint:  ## format, clang-tidy, ruff, shellcheck, the room rules
+	@tools/lint.sh
+
+format:  ## apply clang-format and ruff format
+	@tools/lint.sh --fix
+
+clean:  ## remove what was built and measured
+	rm -rf build bench/out

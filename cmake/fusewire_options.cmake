@@ -1,0 +1,48 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+# How everything of ours is compiled. A project that embeds us gets fusewire_include, and keeps its own flags.
+
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+
+find_program(FUSEWIRE_CCACHE ccache)
+if(FUSEWIRE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${FUSEWIRE_CCACHE})
+endif()
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+# What a user of a room needs.
+add_library(fusewire_include INTERFACE)
+target_include_directories(fusewire_include INTERFACE ${PROJECT_SOURCE_DIR}/src)
+target_compile_features(fusewire_include INTERFACE cxx_std_17)
+target_link_libraries(fusewire_include INTERFACE Threads::Threads)
+
+# What our own code is compiled with.
+add_library(fusewire_flags INTERFACE)
+target_compile_options(
+  fusewire_flags INTERFACE -Wall -Wextra -Wshadow -Wundef -Wvla -Wnon-virtual-dtor -Woverloaded-virtual
+                           -fno-omit-frame-pointer)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(fusewire_flags INTERFACE -Wthread-safety)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # gcc 12 sees an overlap in every "text" + std::string at -O3 (its bug 105651).
+  target_compile_options(fusewire_flags INTERFACE -Wno-restrict)
+endif()
+
+if(FUSEWIRE_SANITIZE)
+  list(JOIN FUSEWIRE_SANITIZE "," sanitizers)
+  target_compile_options(fusewire_flags INTERFACE -fsanitize=${sanitizers} -fno-sanitize-recover=all)
+  target_link_options(fusewire_flags INTERFACE -fsanitize=${sanitizers})
+endif()
+if(FUSEWIRE_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "FUSEWIRE_FUZZ needs clang, which brings libFuzzer; use cmake --preset fuzz")
+  endif()
+  target_compile_options(fusewire_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()

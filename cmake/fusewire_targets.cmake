@@ -1,0 +1,141 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+# The words that the CMakeLists.txt of rooms, tests, benchmarks and programs are written in.
+
+# fusewire_room(NAME USES room... DOORS x.h... SOURCES x.cc... TESTS x...)
+#   Library fusewire_<NAME> from SOURCES, over the rooms in USES. DOORS are the headers other rooms may include: each
+#   compiles alone as C++17 and as C++20. TESTS names x_test.cc files; together they are fusewire_<NAME>_tests.
+function(fusewire_room name)
+  cmake_parse_arguments(ARG "" "TEST_TIMEOUT_S" "USES;DOORS;SOURCES;TESTS" ${ARGN})
+  _fusewire_refuse_unknown(${name})
+  list(TRANSFORM ARG_USES PREPEND fusewire_ OUTPUT_VARIABLE used)
+  if(ARG_SOURCES)
+    add_library(fusewire_${name} STATIC ${ARG_SOURCES})
+    target_compile_features(fusewire_${name} PRIVATE cxx_std_20)
+    target_link_libraries(fusewire_${name} PUBLIC fusewire_include ${used} PRIVATE fusewire_flags)
+  else()
+    add_library(fusewire_${name} INTERFACE)
+    target_link_libraries(fusewire_${name} INTERFACE fusewire_include ${used})
+  endif()
+  add_library(fusewire::${name} ALIAS fusewire_${name})
+  set_property(GLOBAL APPEND PROPERTY FUSEWIRE_ROOMS ${name})
+
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
+  if(NOT FUSEWIRE_SANITIZE)  # Once is enough; a sanitizer adds nothing here.
+    _fusewire_headers_alone(${name} 17 ${ARG_DOORS})
+    file(GLOB_RECURSE headers RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.h)
+    _fusewire_headers_alone(${name} 20 ${headers})
+  endif()
+  if(ARG_TESTS)
+    list(TRANSFORM ARG_TESTS APPEND _test.cc)
+    fusewire_test(fusewire_${name}_tests SOURCES ${ARG_TESTS} USES ${name} LABEL ${name}
+                  TIMEOUT_S ${ARG_TEST_TIMEOUT_S})
+  endif()
+endfunction()
+
+# fusewire_test(NAME SOURCES x.cc... USES room... [LIBRARIES lib...] [LABEL label] [TIMEOUT_S seconds])
+#   A GoogleTest program; each of its tests is a ctest of its own, ended after TIMEOUT_S (60 by default).
+#   Label slow: left out of the thread sanitizer's run.
+function(fusewire_test name)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT_S" "SOURCES;USES;LIBRARIES" ${ARGN})
+  _fusewire_refuse_unknown(${name})
+  if(FUSEWIRE_FUZZ)
+    return()
+  endif()
+  _fusewire_executable(${name})
+  target_link_libraries(${name} PRIVATE GTest::gmock GTest::gtest_main)
+  if(NOT ARG_TIMEOUT_S)
+    set(ARG_TIMEOUT_S 60)
+  endif()
+  math(EXPR limit_s "${ARG_TIMEOUT_S} * ${FUSEWIRE_TEST_SLOWDOWN}")
+  # The prefix keeps names apart: ctest gives the properties of one test to every other test of the same name.
+  string(REGEX REPLACE "^fusewire_(.*)_tests$" "\\1" prefix ${name})
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX ${prefix}.
+                       PROPERTIES TIMEOUT ${limit_s} LABELS "${ARG_LABEL}")
+endfunction()
+
+# fusewire_program(NAME SOURCES x.cc... USES room... [LIBRARIES lib...])
+#   An executable in <build>/bin: an example, the demo, a helper that a test starts.
+function(fusewire_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES;LIBRARIES" ${ARGN})
+  _fusewire_refuse_unknown(${name})
+  _fusewire_executable(${name})
+endfunction()
+
+# fusewire_bench(NAME SOURCES x.cc... USES room... [LIBRARIES lib...] [SMOKE argument...])
+#   A benchmark program. With SMOKE, ctest runs it once with these arguments, under the label bench-smoke.
+function(fusewire_bench name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES;LIBRARIES;SMOKE" ${ARGN})
+  _fusewire_refuse_unknown(${name})
+  _fusewire_executable(${name})
+  if(ARG_SMOKE AND BUILD_TESTING)
+    add_test(NAME bench_smoke.${name} COMMAND ${name} ${ARG_SMOKE})
+    math(EXPR limit_s "120 * ${FUSEWIRE_TEST_SLOWDOWN}")
+    set_tests_properties(bench_smoke.${name} PROPERTIES LABELS bench-smoke TIMEOUT ${limit_s} RUN_SERIAL ON)
+  endif()
+endfunction()
+
+# fusewire_fuzzer(NAME SOURCES x.cc... CORPUS folder USES room...)
+#   SOURCES define LLVMFuzzerTestOneInput. In the fuzz preset ctest runs it FUSEWIRE_FUZZ_RUNS times from the corpus;
+#   in every other build ctest replays the corpus (seeds and past findings) through the same code.
+function(fusewire_fuzzer name)
+  cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;USES;LIBRARIES" ${ARGN})
+  _fusewire_refuse_unknown(${name})
+  cmake_path(ABSOLUTE_PATH ARG_CORPUS OUTPUT_VARIABLE corpus)
+  if(NOT FUSEWIRE_FUZZ)
+    list(APPEND ARG_SOURCES ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cc)
+  endif()
+  _fusewire_executable(fuzz_${name})
+  math(EXPR limit_s "60 * ${FUSEWIRE_TEST_SLOWDOWN}")
+  if(FUSEWIRE_FUZZ)
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    # What the fuzzer learns goes into the build folder; a finding is copied to the corpus by hand, with its test.
+    set(learnt ${PROJECT_BINARY_DIR}/fuzz/${name}/learnt)
+    set(findings ${PROJECT_BINARY_DIR}/fuzz/${name}/findings)
+    file(MAKE_DIRECTORY ${learnt} ${findings})
+    add_test(NAME fuzz.${name}
+             COMMAND fuzz_${name} -runs=${FUSEWIRE_FUZZ_RUNS} -timeout=10 -rss_limit_mb=1024 -print_final_stats=1
+                     -artifact_prefix=${findings}/ ${learnt} ${corpus})
+    set(limit_s 900)
+  else()
+    add_test(NAME fuzz_replay.${name} COMMAND fuzz_${name} ${corpus})
+  endif()
+  get_property(test DIRECTORY PROPERTY TESTS)
+  list(GET test -1 test)
+  set_tests_properties(${test} PROPERTIES LABELS fuzz TIMEOUT ${limit_s})
+endfunction()
+
+# Below: helpers of the words above.
+
+macro(_fusewire_refuse_unknown name)
+  if(ARG_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "${name}: don't know what to do with: ${ARG_UNPARSED_ARGUMENTS}")
+  endif()
+endmacro()
+
+macro(_fusewire_executable name)
+  add_executable(${name} ${ARG_SOURCES})
+  target_compile_features(${name} PRIVATE cxx_std_20)
+  list(TRANSFORM ARG_USES PREPEND fusewire_ OUTPUT_VARIABLE _used)
+  target_link_libraries(${name} PRIVATE ${_used} fusewire_include fusewire_flags ${ARG_LIBRARIES})
+endmacro()
+
+# Compiles each header of a room in a file of its own, unoptimised: it must bring everything it needs.
+function(_fusewire_headers_alone name standard)
+  set(sources)
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/src OUTPUT_VARIABLE folder)
+  foreach(header IN LISTS ARGN)
+    string(MAKE_C_IDENTIFIER ${header} stem)
+    set(source ${CMAKE_CURRENT_BINARY_DIR}/alone_cxx${standard}/${stem}.cc)
+    file(CONFIGURE OUTPUT ${source} CONTENT "#include \"@folder@/@header@\"\n" @ONLY)
+    list(APPEND sources ${source})
+  endforeach()
+  if(sources)
+    set(target fusewire_${name}_alone_cxx${standard})
+    add_library(${target} OBJECT ${sources})
+    target_link_libraries(${target} PRIVATE fusewire_${name} fusewire_flags)
+    target_compile_options(${target} PRIVATE -O0 -g0)
+    set_target_properties(${target} PROPERTIES CXX_STANDARD ${standard} CXX_STANDARD_REQUIRED ON)
+  endif()
+endfunction()

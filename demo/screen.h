@@ -1,0 +1,44 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What the demo shows: a line that moves while something runs, and a table at the end.
+#ifndef FUSEWIRE_DEMO_SCREEN_H_
+#define FUSEWIRE_DEMO_SCREEN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fusewire {
+namespace demo {
+
+// One line per part; on a terminal it is drawn again as it goes.
+class Progress {
+ public:
+  explicit Progress(std::string title);
+  // Cheap; draws at most ten times a second. `fraction` of the part that is done.
+  void Show(double fraction, const std::string& what);
+  void Finish(const std::string& what);
+
+ private:
+  void Draw(double fraction, const std::string& what, bool last);
+  const std::string title_;
+  const bool terminal_;
+  int64_t next_ns_ = 0;
+};
+
+struct Row {
+  std::string what;
+  std::string ours;
+  std::string raw;
+  std::string ratio;  // more than 1: we are better
+};
+void PrintTable(const std::vector<Row>& rows);
+
+// "12.3 us", "3.41 GB/s", "1.75 M/s".
+std::string Micros(double seconds);
+std::string Rate(double per_second, const char* unit);
+std::string Times(double ratio);
+
+}  // namespace demo
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_DEMO_SCREEN_H_

@@ -1,0 +1,65 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The one way into a thread's world: many threads push, one takes all, nobody waits.
+// Home: Push from any thread; TakeAll on the owner's. Owns: nothing; a Mail is its sender's until it has been run.
+// Fails: never.
+#ifndef FUSEWIRE_BASE_MAILBOX_H_
+#define FUSEWIRE_BASE_MAILBOX_H_
+
+#include <atomic>
+
+namespace fusewire {
+
+// Something to be done at home. It may live inside a longer-lived object, so that sending costs no allocation.
+class Mail {
+ public:
+  virtual void Deliver() = 0;  // at home, exactly once per Push; may delete this
+
+ protected:
+  virtual ~Mail() = default;
+
+ private:
+  friend class Mailbox;
+  Mail* next_ = nullptr;
+};
+
+class Mailbox {
+ public:
+  // Any thread. True if the box was empty: whoever gets true wakes the owner.
+  bool Push(Mail* mail) {
+    Mail* head = newest_.load(std::memory_order_relaxed);
+    do {
+      mail->next_ = head;
+    } while (!newest_.compare_exchange_weak(head, mail, std::memory_order_seq_cst, std::memory_order_relaxed));
+    return head == nullptr;
+  }
+
+  bool empty() const { return newest_.load(std::memory_order_seq_cst) == nullptr; }
+
+  // At home. Delivers what is there now, oldest first; returns how many.
+  int DeliverAll() {
+    if (newest_.load(std::memory_order_relaxed) == nullptr) return 0;
+    Mail* newest = newest_.exchange(nullptr, std::memory_order_acquire);
+    Mail* oldest = nullptr;
+    while (newest != nullptr) {
+      Mail* next = newest->next_;
+      newest->next_ = oldest;
+      oldest = newest;
+      newest = next;
+    }
+    int count = 0;
+    while (oldest != nullptr) {
+      Mail* next = oldest->next_;  // Deliver may delete the mail
+      oldest->Deliver();
+      oldest = next;
+      ++count;
+    }
+    return count;
+  }
+
+ private:
+  std::atomic<Mail*> newest_{nullptr};
+};
+
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_BASE_MAILBOX_H_

@@ -1,0 +1,53 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Counters and latency histograms that are always on: one writer each, readable from any thread.
+// Home: Add on the writer's thread; Read from any. Owns: plain numbers. Fails: never.
+#ifndef FUSEWIRE_BASE_METRICS_H_
+#define FUSEWIRE_BASE_METRICS_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace fusewire {
+
+// A number that only its home writes: an increment is a load and a store, with no locked instruction.
+class Counter {
+ public:
+  void Add(uint64_t amount = 1) {
+    value_.store(value_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+  }
+  void Set(uint64_t value) { value_.store(value, std::memory_order_relaxed); }
+  uint64_t Read() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> value_{0};
+};
+
+// What a Histogram held when it was read.
+struct HistogramSnapshot {
+  uint64_t count = 0;
+  uint64_t sum = 0;
+  uint64_t max = 0;
+  uint64_t p50 = 0, p90 = 0, p99 = 0, p999 = 0;  // upper bounds of the buckets they fall into: at most 25 % too high
+  double mean() const { return count == 0 ? 0.0 : static_cast<double>(sum) / static_cast<double>(count); }
+};
+
+// Counts values in buckets that grow by powers of two, four to each.
+class Histogram {
+ public:
+  void Add(uint64_t value);
+  HistogramSnapshot Read() const;
+  // Adds what `other` holds; at home of this one.
+  void Merge(const Histogram& other);
+
+ private:
+  static constexpr int kBuckets = 64 * 4;
+  static int BucketOf(uint64_t value);
+  static uint64_t UpperBound(int bucket);
+  std::array<Counter, kBuckets> buckets_;
+  Counter sum_, max_;
+};
+
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_BASE_METRICS_H_

@@ -1,0 +1,127 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A Status says how an operation ended: a code named by what the caller does next, and for an error who was
+// involved, what was being done, why it failed, since when, and what to do.
+// Home: any thread; values are immutable once made. Owns: its text. Fails: never. See docs/errors.md.
+#ifndef FUSEWIRE_BASE_STATUS_H_
+#define FUSEWIRE_BASE_STATUS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/unique_function.h"
+
+namespace fusewire {
+
+enum class Code : uint8_t {
+  kOk = 0,
+  kInvalid = 1,      // fix the call
+  kUnavailable = 2,  // the peer is away: reconnect, retry
+  kOverloaded = 3,   // a limit is reached: back off
+  kTimeout = 4,      // the deadline passed: the outcome is unknown
+  kCancelled = 5,    // you asked for it
+  kCorrupt = 6,      // the peer sent nonsense: its pipe is closed
+  kRefused = 7,      // the peer turned us away (or we it): fix the settings
+  kApplication = 8,  // the peer's handler failed; app_code() is its own number
+  kInternal = 9,     // a bug of ours: report it
+};
+constexpr uint8_t kCodeMax = 9;
+
+// "ok", "invalid", ...
+const char* CodeName(Code code);
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;  // ok
+  Status(Code code, std::string cause);
+
+  static Status Ok() { return Status(); }
+  static Status Invalid(std::string cause) { return Status(Code::kInvalid, std::move(cause)); }
+  static Status Unavailable(std::string cause) { return Status(Code::kUnavailable, std::move(cause)); }
+  static Status Overloaded(std::string cause) { return Status(Code::kOverloaded, std::move(cause)); }
+  static Status Timeout(std::string cause) { return Status(Code::kTimeout, std::move(cause)); }
+  static Status Cancelled(std::string cause) { return Status(Code::kCancelled, std::move(cause)); }
+  static Status Corrupt(std::string cause) { return Status(Code::kCorrupt, std::move(cause)); }
+  static Status Refused(std::string cause) { return Status(Code::kRefused, std::move(cause)); }
+  static Status Internal(std::string cause) { return Status(Code::kInternal, std::move(cause)); }
+  static Status Application(uint32_t app_code, std::string cause);
+  // "connect: connection refused" from an errno.
+  static Status FromErrno(Code code, const char* call, int error);
+
+  bool ok() const { return rep_ == nullptr; }
+  Code code() const { return rep_ == nullptr ? Code::kOk : rep_->code; }
+  uint32_t app_code() const { return rep_ == nullptr ? 0 : rep_->app_code; }
+  const std::string& cause() const;  // why, in words
+  const std::string& peer() const;   // who: a name and an address
+  const std::string& phase() const;  // what was being done: "connect", "hello", "read", "call 7 of method 3" ...
+  const std::string& next() const;   // what to do now
+  int64_t age_ms() const { return rep_ == nullptr ? -1 : rep_->age_ms; }  // since when, or -1
+
+  // Each returns a copy that also says this. What is said first stays: the place nearest to the fault knows best.
+  Status Peer(std::string who) const;
+  Status Phase(std::string what) const;
+  Status Next(std::string hint) const;
+  Status AgeMs(int64_t age_ms) const;
+
+  // "unavailable: connection reset, peer ps:0 at 10.0.0.7:5555, while reading, since 1.2 s; next: ..."
+  std::string ToString() const;
+
+ private:
+  struct Rep {
+    Code code = Code::kOk;
+    uint32_t app_code = 0;
+    int64_t age_ms = -1;
+    std::string cause, peer, phase, next;
+  };
+  template <class Set>
+  Status With(Set set) const;
+
+  // shared_ptr: one broken pipe ends thousands of calls with the same words, on many threads.
+  std::shared_ptr<const Rep> rep_;
+};
+
+// A T, or the Status that says why there is none.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
+    FUSEWIRE_CHECK(!status_.ok());
+  }
+
+  bool ok() const { return value_.has_value(); }
+  const Status& status() const { return status_; }
+  T& value() & {
+    FUSEWIRE_CHECK(ok());
+    return *value_;
+  }
+  const T& value() const& {
+    FUSEWIRE_CHECK(ok());
+    return *value_;
+  }
+  T&& value() && {
+    FUSEWIRE_CHECK(ok());
+    return std::move(*value_);
+  }
+
+ private:
+  std::optional<T> value_;  // in place: a frame's header is decoded into one without an allocation
+  Status status_;
+};
+
+// Called exactly once, always.
+using Done = UniqueFunction<void(Status)>;
+
+}  // namespace fusewire
+
+// Leaves the function early with the error of `expression`, a Status.
+#define FUSEWIRE_TRY(expression)                               \
+  do {                                                         \
+    ::fusewire::Status fusewire_try_status = (expression);     \
+    if (!fusewire_try_status.ok()) return fusewire_try_status; \
+  } while (false)
+
+#endif  // FUSEWIRE_BASE_STATUS_H_

@@ -1,0 +1,82 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A Buffer is memory that knows how to be given back, exactly once.
+// Home: whoever holds it; it may be moved to and dropped on any thread.
+// Owns: its bytes, through one Release. Fails: TryAllocate returns an empty Buffer when there is no memory.
+// See docs/buffers.md.
+#ifndef FUSEWIRE_BUFFER_BUFFER_H_
+#define FUSEWIRE_BUFFER_BUFFER_H_
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/bytes.h"
+
+namespace fusewire {
+
+class Buffer {
+ public:
+  // Gives the memory back. Cheap, never blocks, runs on whichever thread drops the Buffer.
+  using Release = void (*)(void* owner, Bytes bytes);
+
+  Buffer() = default;
+  // Memory of somebody else, by reference: `release(owner, bytes)` says that we are done with it. A null release
+  // means that the memory outlives everything (static data, or a test's own promise).
+  static Buffer Wrap(Bytes bytes, void* owner, Release release) { return Buffer(bytes, owner, release); }
+  // New memory, aligned for tensors (64 bytes), not zeroed. Empty if there is none; also for size 0.
+  static Buffer TryAllocate(size_t size);
+  // A copy of a small piece of memory; for tests, examples and heads.
+  static Buffer CopyOf(ConstBytes from);
+
+  Buffer(Buffer&& other) noexcept
+      : bytes_(std::exchange(other.bytes_, Bytes())),
+        owner_(std::exchange(other.owner_, nullptr)),
+        release_(std::exchange(other.release_, nullptr)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    if (this != &other) {
+      Drop();
+      bytes_ = std::exchange(other.bytes_, Bytes());
+      owner_ = std::exchange(other.owner_, nullptr);
+      release_ = std::exchange(other.release_, nullptr);
+    }
+    return *this;
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { Drop(); }
+
+  Bytes bytes() const { return bytes_; }
+  size_t size() const { return bytes_.size; }
+  bool empty() const { return bytes_.size == 0; }
+
+  // Gives the memory back now.
+  void Drop() {
+    if (release_ == nullptr) {
+      bytes_ = Bytes();
+      return;
+    }
+    Release release = std::exchange(release_, nullptr);
+    release(std::exchange(owner_, nullptr), std::exchange(bytes_, Bytes()));
+  }
+
+ private:
+  Buffer(Bytes bytes, void* owner, Release release) : bytes_(bytes), owner_(owner), release_(release) {}
+
+  Bytes bytes_;
+  void* owner_ = nullptr;
+  Release release_ = nullptr;
+};
+
+// The segments of a message's body, in order.
+using Buffers = std::vector<Buffer>;
+
+// The sum of their sizes.
+inline uint64_t TotalBytes(const Buffers& buffers) {
+  uint64_t sum = 0;
+  for (const Buffer& buffer : buffers) sum += buffer.size();
+  return sum;
+}
+
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_BUFFER_BUFFER_H_

@@ -1,0 +1,57 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// An Acceptor listens at one address, greets whoever comes, and gives each peer a home among the pool's reactors.
+// Home: made and destroyed from any thread that is not a home. Owns: its listener and all pipes that came through it.
+// Fails: Open says why; afterwards each pipe on its own.
+#ifndef FUSEWIRE_PIPE_ACCEPTOR_H_
+#define FUSEWIRE_PIPE_ACCEPTOR_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "fusewire/pipe/pipe.h"
+#include "fusewire/reactor/pool.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace pipe {
+
+// Who serves a new pipe. Called at the pipe's home, on any reactor of the pool; the pipe outlives the receiver, which
+// is destroyed at home after OnClosed, or without it when the acceptor goes.
+using NewReceiver = UniqueFunction<std::unique_ptr<Receiver>(Pipe& pipe)>;
+
+struct AcceptorStats {
+  uint64_t accepted = 0;     // connections
+  uint64_t greeted = 0;      // that became pipes
+  uint64_t turned_away = 0;  // that did not
+  uint64_t superseded = 0;   // pipes closed because their peer came back as another incarnation
+  uint64_t open = 0;         // pipes now
+};
+
+class Acceptor {
+ public:
+  // All references outlive the acceptor.
+  static Result<std::unique_ptr<Acceptor>> Open(Shared& shared, reactor::Pool& pool, transport::Transport& transport,
+                                                const transport::Address& address, uint16_t service,
+                                                NewReceiver new_receiver);
+  ~Acceptor();
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+
+  // Any thread. With the port that was really taken.
+  const transport::Address& address() const;
+  // Any thread. Pipes that are open stay so.
+  void StopListening();
+  // Any thread. Stops listening and says goodbye to all.
+  void Close(Status why);
+  AcceptorStats Snapshot() const;
+
+ private:
+  struct Impl;
+  explicit Acceptor(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pipe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_PIPE_ACCEPTOR_H_

@@ -1,0 +1,376 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/pipe/acceptor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/random.h"
+#include "fusewire/pipe/script_test.h"
+#include "fusewire/pipe/world_test.h"
+
+namespace fusewire {
+namespace pipe {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using transport::LoopbackFaults;
+using wire::FrameKind;
+
+// Somebody on a host of the world who dials the acceptor: a pipe, or a stranger that says what it is told.
+struct Guest {
+  Guest(Task* task_in, Shared* shared, bool is_pipe) : task(task_in) {
+    task->AtHome([this, shared, is_pipe] {
+      dialing = task->transport->Dial(*task->home, {"server", 5555}, 5 * kSecondNs,
+                                      [this, shared, is_pipe](Result<std::unique_ptr<transport::Connection>> made) {
+                                        if (!made.ok()) {
+                                          refused = made.status();
+                                        } else if (is_pipe) {
+                                          pipe = std::make_unique<Pipe>(*shared, *task->home, std::move(made).value(),
+                                                                        Role::kDialer, kTestService, &ear);
+                                          ear.pipe = pipe.get();
+                                          pipe->Start();
+                                        } else {
+                                          raw.Meet(std::move(made).value());
+                                        }
+                                      });
+    });
+  }
+  ~Guest() {
+    task->AtHome([this] {
+      dialing.reset();
+      pipe.reset();
+      raw.Drop();
+    });
+  }
+  void Say(const std::string& bytes) {
+    task->AtHome([&] { raw.Say(bytes); });
+  }
+  bool in() const { return ear.opened > 0 && ear.closed == 0; }
+  bool gone() const { return !refused.ok() || ear.closed > 0 || raw.closed > 0; }
+
+  Task* const task;
+  std::unique_ptr<transport::Dialing> dialing;
+  Ear ear;
+  std::unique_ptr<Pipe> pipe;
+  RawPeer raw;
+  Status refused;
+};
+
+class AcceptorTest : public testing::Test {
+ protected:
+  AcceptorTest() : world_(1, LoopbackFaults()), server_(world_, "server", Options()) { Open(Options()); }
+  ~AcceptorTest() override {
+    guests_.clear();
+    acceptor_.reset();
+  }
+
+  void Open(Options options) {
+    acceptor_.reset();
+    ears_.clear();
+    pool_ = reactor::Pool::Around(server_.home);
+    options.name = "ps:0";
+    shared_ = std::make_unique<Shared>(options);
+    auto opened = Acceptor::Open(*shared_, *pool_, *server_.transport, {"", 5555}, kTestService, [this](Pipe& pipe) {
+      auto ear = std::make_unique<Ear>();
+      ear->pipe = &pipe;
+      ears_.push_back(ear.get());
+      ear->on_closed = [this, gone = ear.get()] { ears_.erase(std::find(ears_.begin(), ears_.end(), gone)); };
+      return ear;
+    });
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+    acceptor_ = std::move(opened).value();
+  }
+
+  Task* Host(const std::string& name) {
+    auto& task = hosts_[name];
+    if (task == nullptr) task = std::make_unique<Task>(world_, name, Options());
+    return task.get();
+  }
+  // A task of that name and incarnation; each call is one more pipe of it.
+  Guest* Friend(const std::string& name, uint64_t incarnation) {
+    auto& shared = tasks_[name + "/" + std::to_string(incarnation)];
+    if (shared == nullptr) {
+      Options options;
+      options.name = name;
+      options.incarnation = incarnation;
+      shared = std::make_unique<Shared>(options);
+    }
+    guests_.push_back(std::make_unique<Guest>(Host("client"), shared.get(), true));
+    return guests_.back().get();
+  }
+  Guest* Stranger(const std::string& host, const std::string& words = std::string()) {
+    guests_.push_back(std::make_unique<Guest>(Host(host), nullptr, false));
+    if (!words.empty()) guests_.back()->Say(words);
+    return guests_.back().get();
+  }
+  bool Until(UniqueFunction<bool()> done) { return world_.RunUntil(std::move(done), 60 * kSecondNs); }
+
+  transport::LoopbackWorld world_;
+  Task server_;
+  std::map<std::string, std::unique_ptr<Task>> hosts_;
+  std::map<std::string, std::unique_ptr<Shared>> tasks_;
+  std::unique_ptr<reactor::Pool> pool_;
+  std::unique_ptr<Shared> shared_;
+  std::vector<Ear*> ears_;  // of pipes that are open; the acceptor owns them
+  std::unique_ptr<Acceptor> acceptor_;
+  std::vector<std::unique_ptr<Guest>> guests_;
+};
+
+TEST_F(AcceptorTest, GivesEachPeerAReceiver) {
+  Guest *one = Friend("worker:0", 1), *other = Friend("worker:1", 1);
+  ASSERT_TRUE(Until([&] { return one->in() && other->in(); }));
+  EXPECT_EQ(acceptor_->address().port, 5555);
+  for (Guest* guest : {one, other})
+    guest->task->AtHome([&] { guest->pipe->Send(MakeMessage(FrameKind::kCall, 1, guest == one ? "one" : "other")); });
+  ASSERT_TRUE(Until([&] { return ears_.size() == 2 && ears_[0]->messages + ears_[1]->messages == 2; }));
+  EXPECT_EQ(ears_[0]->got[0].head, "one");
+  EXPECT_EQ(ears_[1]->got[0].head, "other");
+  AcceptorStats stats = acceptor_->Snapshot();
+  EXPECT_EQ(stats.accepted, 2u);
+  EXPECT_EQ(stats.greeted, 2u);
+  EXPECT_EQ(stats.open, 2u);
+  EXPECT_EQ(stats.turned_away, 0u);
+}
+
+TEST_F(AcceptorTest, APortThatIsTakenIsSaid) {
+  Shared shared{Options()};
+  auto second =
+      Acceptor::Open(shared, *pool_, *server_.transport, {"", 5555}, kTestService, [](Pipe&) { return nullptr; });
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.status().code(), Code::kInvalid);
+  EXPECT_THAT(second.status().ToString(),
+              AllOf(HasSubstr("already in use"), HasSubstr(":5555"), HasSubstr("listen"), HasSubstr("another port")));
+}
+
+// ---- incarnations ----
+
+TEST_F(AcceptorTest, ARestartedTaskClosesThePipesOfItsOldIncarnation) {
+  Guest *old_one = Friend("worker:0", 1), *old_other = Friend("worker:0", 1), *neighbour = Friend("worker:1", 1);
+  ASSERT_TRUE(Until([&] { return old_one->in() && old_other->in() && neighbour->in(); }));
+  Guest* restarted = Friend("worker:0", 2);
+  ASSERT_TRUE(Until([&] { return restarted->in() && old_one->gone() && old_other->gone(); }));
+  EXPECT_THAT(old_one->ear.why.cause(), HasSubstr("another incarnation of worker:0 has taken its place"));
+  world_.RunFor(kSecondNs);
+  EXPECT_TRUE(restarted->in());
+  EXPECT_TRUE(neighbour->in());
+  EXPECT_EQ(acceptor_->Snapshot().superseded, 2u);
+  EXPECT_EQ(acceptor_->Snapshot().open, 2u);
+}
+
+// It was only stopped, say, and wakes up after its heir has come.
+TEST_F(AcceptorTest, ASupersededIncarnationIsFencedOff) {
+  ASSERT_TRUE(Until([guest = Friend("worker:0", 1)] { return guest->in(); }));
+  Guest* heir = Friend("worker:0", 2);
+  ASSERT_TRUE(Until([&] { return heir->in(); }));
+  for (int i = 0; i < 3; ++i) {
+    Guest* old = Friend("worker:0", 1);
+    ASSERT_TRUE(Until([&] { return old->gone(); }));
+    EXPECT_THAT(old->ear.why.cause(), HasSubstr("another incarnation"));
+  }
+  world_.RunFor(kSecondNs);
+  EXPECT_TRUE(heir->in());
+}
+
+TEST_F(AcceptorTest, ToolsWithoutANameLiveTogether) {
+  Guest *one = Friend("", 1), *other = Friend("", 2);
+  one->task->AtHome([] {});
+  ASSERT_TRUE(Until([&] { return one->in() && other->in(); }));
+  world_.RunFor(kSecondNs);
+  EXPECT_TRUE(one->in());
+  EXPECT_TRUE(other->in());
+}
+
+// ---- floods ----
+
+TEST_F(AcceptorTest, AFloodOfSilentStrangersDoesNotKeepFriendsOut) {
+  Options options;
+  options.greetings_max = 10;
+  Open(options);
+  LogLines log;
+  for (int i = 0; i < 200; ++i) {
+    Stranger("bot-" + std::to_string(i % 3));
+    world_.RunFor(200 * kMicrosecondNs);
+    if (i % 50 != 49) continue;
+    Guest* guest = Friend("worker:" + std::to_string(i), 1);
+    ASSERT_TRUE(Until([&] { return guest->in(); })) << i;
+  }
+  AcceptorStats stats = acceptor_->Snapshot();
+  EXPECT_EQ(stats.accepted, 204u);
+  EXPECT_EQ(stats.open, 4u);
+  EXPECT_GE(stats.turned_away, 180u);
+  EXPECT_LE(stats.accepted - stats.turned_away - stats.open, 10u);  // those that are still being waited for
+  world_.RunFor(6 * kSecondNs);
+  EXPECT_EQ(acceptor_->Snapshot().turned_away, 200u);
+  EXPECT_LE(log.lines.size(), 3u);  // one for each source
+}
+
+TEST_F(AcceptorTest, WhoSpeaksTooSlowlyIsTurnedAwayInTime) {
+  LogLines log;
+  Guest* loris = Stranger("loris");
+  int64_t began_ns = world_.clock()->NowNs();
+  std::string words = "FUSEWIRE";
+  for (size_t i = 0; !loris->gone() && i < 20; ++i) {
+    loris->Say(words.substr(i % words.size(), 1));
+    world_.RunFor(kSecondNs);
+  }
+  EXPECT_LE(world_.clock()->NowNs() - began_ns, 7 * kSecondNs);
+  ASSERT_EQ(log.lines.size(), 1u);
+  EXPECT_THAT(log.lines[0],
+              AllOf(HasSubstr("turned loris:"), HasSubstr("timeout: no greeting"), HasSubstr("the peer's hello")));
+}
+
+TEST_F(AcceptorTest, ConnectionsHaveALimitThatComesBack) {
+  Options options;
+  options.connections_max = 5;
+  Open(options);
+  LogLines log;
+  for (uint64_t round = 1; round <= 4; ++round) {
+    std::vector<Guest*> guests;
+    for (int i = 0; i < 9; ++i) guests.push_back(Friend("worker:" + std::to_string(i), round));
+    ASSERT_TRUE(Until([&] {
+      size_t settled = 0;
+      for (Guest* guest : guests) settled += guest->in() || guest->gone() ? 1 : 0;
+      return settled == guests.size();
+    }));
+    EXPECT_EQ(acceptor_->Snapshot().open, 5u) << "round " << round;
+    guests_.clear();
+    ASSERT_TRUE(Until([&] { return acceptor_->Snapshot().open == 0; }));
+  }
+  EXPECT_THAT(log.lines[0], HasSubstr("connections_max is reached"));
+}
+
+// ---- strangers ----
+
+TEST_F(AcceptorTest, StrangersLeaveOneLineForEachSourceAndInterval) {
+  LogLines log;
+  const std::string words[] = {"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+                               std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11) + std::string(90, 1),
+                               "SSH-2.0-OpenSSH_9.2\r\n",
+                               "",
+                               Payload(4000, 1),
+                               Payload(3, 2)};
+  for (int round = 0; round < 3; ++round) {
+    for (const char* host : {"scanner", "prober"}) {
+      for (const std::string& said : words) {
+        Guest* stranger = Stranger(host, said);
+        world_.RunFor(10 * kMillisecondNs);
+        if (said.empty() || said.size() == 3) stranger->task->AtHome([&] { stranger->raw.Close(); });  // a port scan
+        ASSERT_TRUE(Until([&] { return stranger->gone(); }));
+        EXPECT_TRUE(stranger->raw.heard.empty());  // no answer to those who are not ours
+      }
+    }
+    EXPECT_EQ(log.lines.size(), static_cast<size_t>(2 * (round + 1)));
+    world_.RunFor(11 * kSecondNs);
+  }
+  EXPECT_THAT(log.lines[0], AllOf(HasSubstr("listener :5555 turned scanner:"), HasSubstr("looks like an HTTP request"),
+                                  HasSubstr("(0 more")));
+  EXPECT_THAT(log.lines[2], AllOf(HasSubstr("turned scanner:"), HasSubstr("(5 more in between)")));
+  EXPECT_EQ(acceptor_->Snapshot().turned_away, 36u);
+  EXPECT_EQ(acceptor_->Snapshot().open, 0u);
+  Guest* guest = Friend("worker:0", 1);
+  EXPECT_TRUE(Until([&] { return guest->in(); }));
+}
+
+// Those who greet and then break the law do not fill the log either.
+TEST_F(AcceptorTest, PeersThatGreetAndLieLeaveOneLineForEachInterval) {
+  LogLines log;
+  Options options;
+  std::string hello = Handshake(Role::kDialer, options, kTestService).Begin();
+  for (int i = 0; i < 50; ++i) {
+    Guest* liar = Stranger("liar", hello + Payload(100, 1));
+    ASSERT_TRUE(Until([&] { return liar->gone(); }));
+  }
+  EXPECT_LE(log.lines.size(), 1u);
+}
+
+// ---- the end ----
+
+TEST_F(AcceptorTest, WhoStopsListeningKeepsItsPipes) {
+  Guest* early = Friend("worker:0", 1);
+  ASSERT_TRUE(Until([&] { return early->in(); }));
+  acceptor_->StopListening();
+  Guest* late = Friend("worker:1", 1);
+  ASSERT_TRUE(Until([&] { return late->gone(); }));
+  EXPECT_THAT(late->refused.cause(), HasSubstr("refused"));
+  world_.RunFor(30 * kSecondNs);
+  EXPECT_TRUE(early->in());
+}
+
+TEST_F(AcceptorTest, SaysGoodbyeToAll) {
+  Guest *one = Friend("worker:0", 1), *other = Friend("worker:1", 1), *silent = Stranger("silent");
+  ASSERT_TRUE(Until([&] { return one->in() && other->in(); }));
+  acceptor_->Close(Status::Unavailable("the server is shutting down"));
+  ASSERT_TRUE(Until([&] { return one->gone() && other->gone() && silent->gone(); }));
+  EXPECT_THAT(one->ear.why.cause(), HasSubstr("the server is shutting down"));
+  EXPECT_EQ(acceptor_->Snapshot().open, 0u);
+}
+
+TEST_F(AcceptorTest, MayGoAtAnyMoment) {
+  LogLines log;
+  for (int steps = 0; steps < 60; steps += 3) {
+    SCOPED_TRACE(steps);
+    Open(Options());
+    Friend("worker:0", 1);
+    Friend("worker:0", 2);
+    Friend("worker:1", 1);
+    Stranger("scanner", "GET / HTTP/1.1\r\n\r\n");
+    for (int i = 0; i < steps; ++i) world_.Step();
+    Outcomes outcomes;
+    server_.AtHome([&] {
+      for (Ear* ear : ears_) ear->pipe->Send(MakeMessage(FrameKind::kCall, 1, "x", "y"), outcomes.Next());
+    });
+    acceptor_.reset();
+    outcomes.ExpectOnceEach();
+    world_.RunFor(10 * kSecondNs);
+    for (const auto& guest : guests_) EXPECT_TRUE(guest->gone());
+    guests_.clear();
+  }
+}
+
+// Whatever comes and goes, no place is lost: at the end as many friends get in as at the beginning.
+TEST_F(AcceptorTest, PlacesAreNotLostInAnyWeather) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    LogLines log;
+    Options options;
+    options.connections_max = 12;
+    options.greetings_max = 6;
+    Open(options);
+    LoopbackFaults weather = Nasty();
+    weather.cut_chance = 0.02;
+    weather.corrupt_chance = 0.02;
+    world_.SetFaults(weather);
+    for (int i = 0; i < 200; ++i) {
+      if (random.Chance(0.4)) Friend("worker:" + std::to_string(random.Below(4)), random.Between(1, 3));
+      if (random.Chance(0.3)) Stranger("scanner", Payload(random.Below(40), static_cast<uint32_t>(i)));
+      if (!guests_.empty() && random.Chance(0.6))
+        guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(random.Below(guests_.size())));
+      world_.RunFor(static_cast<int64_t>(random.Below(5 * kMillisecondNs)));
+    }
+    guests_.clear();
+    world_.SetFaults(LoopbackFaults());
+    world_.RunFor(60 * kSecondNs);
+    AcceptorStats stats = acceptor_->Snapshot();
+    EXPECT_EQ(stats.open, 0u);
+    EXPECT_EQ(stats.accepted, stats.greeted + stats.turned_away);
+    for (uint64_t i = 0; i < 12; ++i) {
+      Friend("friend:" + std::to_string(i), 1);
+      ASSERT_TRUE(Until([&] { return acceptor_->Snapshot().open == i + 1; }));
+    }
+    guests_.clear();
+    world_.RunFor(10 * kSecondNs);
+  }
+}
+
+}  // namespace
+}  // namespace pipe
+}  // namespace fusewire

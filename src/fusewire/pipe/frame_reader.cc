@@ -1,0 +1,179 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/pipe/frame_reader.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "fusewire/base/check.h"
+
+namespace fusewire {
+namespace pipe {
+namespace {
+
+constexpr size_t kLookAheadMin = 512;
+constexpr size_t kLookAheadMax = kCopyBytesMax - 1;
+// Behind a piece of a body: room for the next header and some small frames, little enough that reading ahead into the
+// next piece hardly copies anything.
+constexpr size_t kLookBehindBody = 256;
+
+}  // namespace
+
+size_t FrameReader::Landing(Bytes* parts, size_t parts_max) const {
+  return filling_ == nullptr ? 0 : filling_->Where(parts, parts_max, piece_left_);
+}
+
+size_t FrameReader::LookAhead() const {
+  Bytes part;
+  if (filling_ == nullptr) return look_ahead_;
+  return filling_->Where(&part, 1, 1) == 0 ? kLookAheadMax : kLookBehindBody;  // what goes nowhere goes fast
+}
+
+Status FrameReader::OnLanded(size_t bytes) {
+  FUSEWIRE_CHECK(filling_ != nullptr);
+  FUSEWIRE_CHECK(bytes <= piece_left_);
+  filling_->Advance(bytes);
+  piece_left_ -= bytes;
+  return piece_left_ == 0 ? FinishPiece() : Status::Ok();
+}
+
+Status FrameReader::OnBytes(ConstBytes bytes) {
+  // A full look means that more is waiting: look further next time.
+  if (bytes.size >= look_ahead_) look_ahead_ = std::min(look_ahead_ * 2, kLookAheadMax);
+  while (!bytes.empty()) {
+    if (filling_ != nullptr) {
+      FUSEWIRE_TRY(TakeBody(&bytes));
+    } else if (header_filled_ == 0 && bytes.size >= wire::kHeaderBytes) {
+      FUSEWIRE_TRY(TakeWholeFrame(&bytes));
+    } else if (header_filled_ < wire::kHeaderBytes) {
+      FUSEWIRE_TRY(TakeHeader(&bytes));
+    } else {
+      FUSEWIRE_TRY(TakeMeta(&bytes));
+    }
+  }
+  return Status::Ok();
+}
+
+// The usual case: nothing is kept or copied unless the meta is cut off.
+Status FrameReader::TakeWholeFrame(ConstBytes* bytes) {
+  const uint8_t* header_bytes = bytes->data;
+  FUSEWIRE_TRY(OnHeaderBytes(header_bytes));
+  *bytes = bytes->From(wire::kHeaderBytes);
+  if (bytes->size < header_.meta_bytes) {
+    CopyBytes(Bytes(header_bytes_, sizeof(header_bytes_)), ConstBytes(header_bytes, wire::kHeaderBytes));
+    header_filled_ = wire::kHeaderBytes;
+    return TakeMeta(bytes);
+  }
+  ConstBytes meta = bytes->Sub(0, header_.meta_bytes);
+  *bytes = bytes->From(meta.size);
+  return OnFrame(header_bytes, meta, Buffer(), bytes);
+}
+
+Status FrameReader::TakeHeader(ConstBytes* bytes) {
+  size_t take = std::min(bytes->size, wire::kHeaderBytes - header_filled_);
+  CopyBytes(Bytes(header_bytes_ + header_filled_, take), bytes->Sub(0, take));
+  *bytes = bytes->From(take);
+  header_filled_ += take;
+  if (header_filled_ < wire::kHeaderBytes) return Status::Ok();
+  FUSEWIRE_TRY(OnHeaderBytes(header_bytes_));
+  return header_.meta_bytes == 0 ? TakeMeta(bytes) : Status::Ok();
+}
+
+Status FrameReader::TakeMeta(ConstBytes* bytes) {
+  if (meta_.empty() && header_.meta_bytes > 0) {
+    meta_ = Buffer::TryAllocate(header_.meta_bytes);
+    if (meta_.empty())
+      return Status::Overloaded("no memory for a meta of " + std::to_string(header_.meta_bytes) + " bytes");
+  }
+  size_t take = std::min(bytes->size, meta_.size() - meta_filled_);
+  CopyBytes(meta_.bytes().From(meta_filled_), bytes->Sub(0, take));
+  *bytes = bytes->From(take);
+  meta_filled_ += take;
+  if (meta_filled_ < header_.meta_bytes) return Status::Ok();
+  header_filled_ = meta_filled_ = 0;
+  Buffer meta = std::move(meta_);
+  ConstBytes meta_bytes = meta.bytes();
+  return OnFrame(header_bytes_, meta_bytes, std::move(meta), bytes);
+}
+
+Status FrameReader::OnHeaderBytes(const uint8_t* header_bytes) {
+  Result<wire::FrameHeader> header = wire::DecodeHeader(ConstBytes(header_bytes, wire::kHeaderBytes), limits_);
+  if (!header.ok()) return header.status();
+  header_ = header.value();
+  return Status::Ok();
+}
+
+// `meta_memory` is the memory that `meta` lies in, if it is ours.
+Status FrameReader::OnFrame(const uint8_t* header_bytes, ConstBytes meta, Buffer meta_memory, ConstBytes* behind) {
+  FUSEWIRE_TRY(wire::CheckMeta(ConstBytes(header_bytes, wire::kHeaderBytes), header_, meta));
+  if (header_.sequence != sequence_) {
+    return Status::Corrupt("frame " + std::to_string(header_.sequence) + " came where frame " +
+                           std::to_string(sequence_) + " was due");
+  }
+  ++sequence_;
+  if (wire::IsMessage(header_.kind)) return OnMessageFrame(meta, std::move(meta_memory), behind);
+  if (header_.kind == wire::FrameKind::kChunk) return OnChunkFrame();
+  return sink_->OnControl(header_, meta);
+}
+
+Status FrameReader::OnMessageFrame(ConstBytes meta, Buffer meta_memory, ConstBytes* behind) {
+  bool in_chunks = header_.body_bytes > limits_.chunk_bytes_max;
+  if (in_chunks && long_.active()) return Status::Corrupt("a second long message begins inside another");
+  Result<pipe::Landing> landing = sink_->OnHeader(header_, meta);
+  if (!landing.ok()) return landing.status();
+  // The whole body lies before us and may be shown as it is, or there is none: no state, no copy.
+  bool view = landing.value().kind == Landing::Kind::kView && !in_chunks;
+  if (header_.body_bytes == 0 || (view && behind->size >= header_.body_bytes)) {
+    FUSEWIRE_CHECK(header_.body_bytes <= kViewBytesMax);
+    ConstBytes body = behind->Sub(0, static_cast<size_t>(header_.body_bytes));
+    *behind = behind->From(body.size);
+    return sink_->OnMessage(header_, meta, body);
+  }
+  if (header_.body_bytes >= kCopyBytesMax) look_ahead_ = kLookAheadMin;
+  if (meta_memory.size() != meta.size) {
+    meta_memory = Buffer::CopyOf(meta);
+    if (meta_memory.size() != meta.size) {
+      return Status::Overloaded("no memory for a meta of " + std::to_string(meta.size) + " bytes");
+    }
+  }
+  filling_ = in_chunks ? &long_ : &short_;
+  piece_left_ = std::min<uint64_t>(header_.body_bytes, limits_.chunk_bytes_max);
+  return filling_->Begin(header_, std::move(meta_memory), landing.value());
+}
+
+Status FrameReader::OnChunkFrame() {
+  if (!long_.active()) return Status::Corrupt("a chunk without a message that it belongs to");
+  if (header_.body_bytes > long_.left()) {
+    return Status::Corrupt("a chunk of " + std::to_string(header_.body_bytes) + " bytes where " +
+                           std::to_string(long_.left()) + " were left");
+  }
+  filling_ = &long_;
+  piece_left_ = header_.body_bytes;
+  return Status::Ok();
+}
+
+Status FrameReader::TakeBody(ConstBytes* bytes) {
+  size_t take = static_cast<size_t>(std::min<uint64_t>(bytes->size, piece_left_));
+  filling_->Fill(bytes->Sub(0, take));
+  piece_left_ -= take;
+  *bytes = bytes->From(take);
+  return piece_left_ == 0 ? FinishPiece() : Status::Ok();
+}
+
+Status FrameReader::FinishPiece() {
+  Body* body = filling_;
+  filling_ = nullptr;
+  if (body->left() > 0) return Status::Ok();
+  Status status = sink_->OnMessage(body->header(), body->meta(), body->view());
+  body->End();
+  return status;
+}
+
+void FrameReader::Abandon(wire::FrameKind kind, uint64_t call) {
+  for (Body* body : {&long_, &short_}) {
+    if (body->active() && body->header().kind == kind && body->header().call == call) body->Abandon();
+  }
+}
+
+}  // namespace pipe
+}  // namespace fusewire

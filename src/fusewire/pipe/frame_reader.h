@@ -1,0 +1,79 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Cuts a stream of bytes into frames and lands bodies where the receiver wants them; does no I/O itself.
+// Home: the pipe's. Owns: at most one unfinished header with its meta, and the state of two bodies: a long one in
+// chunks, and a short one that stands between them. Fails: with kCorrupt at the first frame that breaks docs/wire.md,
+// with kOverloaded without memory; in both cases for good.
+#ifndef FUSEWIRE_PIPE_FRAME_READER_H_
+#define FUSEWIRE_PIPE_FRAME_READER_H_
+
+#include <cstdint>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
+#include "fusewire/pipe/body.h"
+#include "fusewire/pipe/landing.h"
+#include "fusewire/wire/wire.h"
+
+namespace fusewire {
+namespace pipe {
+
+class FrameSink {
+ public:
+  // A message begins; nothing has been allocated for it yet.
+  virtual Result<Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) = 0;
+  // It is complete. `view` holds the body if it was to be viewed.
+  virtual Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) = 0;
+  // A frame of the pipe's own, except chunks.
+  virtual Status OnControl(const wire::FrameHeader& header, ConstBytes meta) = 0;
+
+ protected:
+  ~FrameSink() = default;
+};
+
+class FrameReader {
+ public:
+  FrameReader(const wire::Limits& limits, FrameSink* sink) : limits_(limits), sink_(sink) {}
+
+  // What was agreed in the hello.
+  void SetChunkBytes(uint32_t chunk_bytes) { limits_.chunk_bytes_max = chunk_bytes; }
+
+  // As in transport::ConnectionHandler.
+  size_t Landing(Bytes* parts, size_t parts_max) const;
+  size_t LookAhead() const;
+  Status OnLanded(size_t bytes);
+  Status OnBytes(ConstBytes bytes);
+
+  // The message with this kind and call, if its body is coming in: the rest goes nowhere.
+  void Abandon(wire::FrameKind kind, uint64_t call);
+
+ private:
+  Status TakeWholeFrame(ConstBytes* bytes);
+  Status TakeHeader(ConstBytes* bytes);
+  Status TakeMeta(ConstBytes* bytes);
+  Status OnHeaderBytes(const uint8_t* header_bytes);
+  Status OnFrame(const uint8_t* header_bytes, ConstBytes meta, Buffer meta_memory, ConstBytes* behind);
+  Status OnMessageFrame(ConstBytes meta, Buffer meta_memory, ConstBytes* behind);
+  Status OnChunkFrame();
+  Status TakeBody(ConstBytes* bytes);
+  Status FinishPiece();
+
+  wire::Limits limits_;
+  FrameSink* const sink_;
+  wire::FrameHeader header_;  // of the frame that is being read
+  // If it did not come in one piece:
+  uint8_t header_bytes_[wire::kHeaderBytes];
+  size_t header_filled_ = 0;
+  Buffer meta_;
+  size_t meta_filled_ = 0;
+  uint32_t sequence_ = 0;    // of the next frame
+  Body long_;                // in chunks
+  Body short_;               // in one piece
+  Body* filling_ = nullptr;  // the one whose bytes come now
+  uint64_t piece_left_ = 0;  // of them, until the next header
+  size_t look_ahead_ = 2048;
+};
+
+}  // namespace pipe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_PIPE_FRAME_READER_H_

@@ -1,0 +1,64 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The greeting as a state machine of bytes: no socket, no clock.
+// Home: the pipe's. Owns: what has been said so far. Fails: Feed returns why, for good, and says what to answer, if
+// anything.
+//
+//   dialer     says hello, hears welcome (checks it), says proof if there is a secret        -> done
+//   acceptor   hears hello (checks it), says welcome, hears proof if there is a secret       -> done
+#ifndef FUSEWIRE_PIPE_HANDSHAKE_H_
+#define FUSEWIRE_PIPE_HANDSHAKE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
+#include "fusewire/pipe/options.h"
+#include "fusewire/wire/hello.h"
+
+namespace fusewire {
+namespace pipe {
+
+enum class Role { kDialer, kAcceptor };
+
+class Handshake {
+ public:
+  Handshake(Role role, const Options& options, uint16_t service);
+
+  // What to say first; empty for the acceptor.
+  std::string Begin();
+  // Takes what it needs from the front of `in` and moves `in` behind it; appends what to say to `out`.
+  // After an error, `out` may still hold a refusal to be said before closing.
+  Status Feed(ConstBytes* in, std::string* out);
+  bool done() const { return state_ == State::kDone; }
+  // Nothing more comes, because of `why`: with what was awaited, or if the peer's unfinished words are not ours, what
+  // they look like.
+  Status CutOff(const Status& why) const;
+  // What is awaited, for words.
+  const char* phase() const;
+  // The peer's hello, once done.
+  const wire::Hello& peer() const { return peer_; }
+
+ private:
+  enum class State { kWantHello, kWantWelcome, kWantProof, kDone, kFailed };
+
+  Status OnGreeting(const wire::GreetingPrefix& prefix, ConstBytes body, std::string* out);
+  Status OnHello(ConstBytes body, std::string* out);
+  Status OnWelcome(ConstBytes body, std::string* out);
+  Status OnProof(ConstBytes body);
+  Status CheckPeer(const wire::Hello& peer) const;
+
+  const Role role_;
+  const Options& options_;
+  State state_;
+  wire::Hello own_;
+  wire::Hello peer_;
+  std::string heard_;          // of the greeting that is coming in
+  std::string hello_bytes_;    // as sent, for the proofs
+  std::string welcome_bytes_;  // as sent, without its proof
+};
+
+}  // namespace pipe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_PIPE_HANDSHAKE_H_

@@ -1,0 +1,428 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/pipe/handshake.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/random.h"
+
+namespace fusewire {
+namespace pipe {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint16_t kService = 1;
+
+Options OptionsOf(const std::string& name, const std::string& secret = std::string(),
+                  const std::string& cluster = "prod") {
+  Options options;
+  options.cluster = cluster;
+  options.name = name;
+  options.secret = secret;
+  options.incarnation = name == "worker:3" ? 33 : 77;
+  return options;
+}
+
+// One side of a greeting, and what came of it.
+struct Side {
+  Side(Role role, Options options_in, uint16_t service = kService)
+      : options(std::move(options_in)), handshake(role, options, service) {
+    out = handshake.Begin();
+  }
+
+  // Hears all of it, in pieces of at most `most` bytes. What is not part of the greeting is left.
+  void Hear(const std::string& bytes, size_t most = SIZE_MAX) {
+    for (size_t at = 0; at < bytes.size() && status.ok();) {
+      size_t size = std::min(most, bytes.size() - at);
+      ConstBytes in = ConstBytes(bytes).Sub(at, size);
+      status = handshake.Feed(&in, &out);
+      at += size;
+      if (handshake.done()) {
+        left += in.ToString() + bytes.substr(at);
+        return;
+      }
+    }
+  }
+
+  std::string Say() { return std::exchange(out, std::string()); }
+
+  const Options options;
+  Handshake handshake;
+  std::string out, left;
+  Status status;
+};
+
+struct Pair {
+  Pair(Options dialer_options, Options acceptor_options, uint16_t dialer_service = kService)
+      : dialer(Role::kDialer, std::move(dialer_options), dialer_service),
+        acceptor(Role::kAcceptor, std::move(acceptor_options)) {}
+
+  void Talk(size_t most = SIZE_MAX) {
+    for (int turn = 0; turn < 4; ++turn) {
+      acceptor.Hear(dialer.Say(), most);
+      dialer.Hear(acceptor.Say(), most);
+    }
+  }
+  bool both_done() const { return dialer.handshake.done() && acceptor.handshake.done(); }
+
+  Side dialer, acceptor;
+};
+
+// ---- two honest peers ----
+
+TEST(Handshake, MakesPeersKnownToEachOtherHoweverTheirWordsAreCut) {
+  for (const std::string& secret : {std::string(), std::string("open sesame")}) {
+    for (size_t most : {SIZE_MAX, size_t{1}, size_t{15}, size_t{16}, size_t{17}, size_t{100}}) {
+      Pair pair(OptionsOf("worker:3", secret), OptionsOf("ps:0", secret));
+      pair.Talk(most);
+      ASSERT_TRUE(pair.both_done()) << pair.dialer.status.ToString() << " / " << pair.acceptor.status.ToString();
+      const wire::Hello& seen = pair.acceptor.handshake.peer();
+      EXPECT_EQ(seen.name, "worker:3");
+      EXPECT_EQ(seen.cluster, "prod");
+      EXPECT_EQ(seen.incarnation, 33u);
+      EXPECT_EQ(seen.window_bytes, Options().window_bytes);
+      EXPECT_EQ(seen.chunk_bytes, Options().limits.chunk_bytes_max);
+      EXPECT_EQ(pair.dialer.handshake.peer().name, "ps:0");
+      EXPECT_EQ(pair.dialer.handshake.peer().incarnation, 77u);
+      EXPECT_TRUE(pair.dialer.left.empty());
+      EXPECT_TRUE(pair.acceptor.left.empty());
+    }
+  }
+}
+
+TEST(Handshake, LeavesTheFramesBehindTheGreetingAlone) {
+  for (const std::string& secret : {std::string(), std::string("open sesame")}) {
+    Pair pair(OptionsOf("worker:3", secret), OptionsOf("ps:0", secret));
+    pair.acceptor.Hear(pair.dialer.Say());
+    pair.dialer.Hear(pair.acceptor.Say() + (secret.empty() ? "frames" : ""));
+    pair.acceptor.Hear(pair.dialer.Say() + (secret.empty() ? "" : "frames"));
+    ASSERT_TRUE(pair.both_done());
+    EXPECT_EQ(pair.dialer.left + pair.acceptor.left, "frames");
+  }
+}
+
+TEST(Handshake, SaysWhatItWaitsFor) {
+  Pair pair(OptionsOf("worker:3", "s"), OptionsOf("ps:0", "s"));
+  EXPECT_THAT(pair.dialer.handshake.phase(), HasSubstr("welcome"));
+  EXPECT_THAT(pair.acceptor.handshake.phase(), HasSubstr("hello"));
+  pair.acceptor.Hear(pair.dialer.Say());
+  EXPECT_THAT(pair.acceptor.handshake.phase(), HasSubstr("proof"));
+}
+
+TEST(Handshake, NoncesAreNeverTheSame) {
+  Side one(Role::kDialer, OptionsOf("worker:3")), other(Role::kDialer, OptionsOf("worker:3"));
+  EXPECT_NE(one.Say(), other.Say());
+}
+
+// ---- peers whose settings differ ----
+
+struct Difference {
+  const char* what;
+  Options dialer, acceptor;
+  uint16_t dialer_service;
+  const char* cause;  // what the one who notices says
+};
+
+std::vector<Difference> Differences() {
+  return {
+      {"cluster", OptionsOf("worker:3", "", "test"), OptionsOf("ps:0"), kService,
+       "cluster \"test\" meets cluster \"prod\""},
+      {"cluster, with a secret", OptionsOf("worker:3", "s", "test"), OptionsOf("ps:0", "s"), kService, "cluster"},
+      {"service", OptionsOf("worker:3"), OptionsOf("ps:0"), 2, "service 2 meets service 1"},
+      {"secret of the dialer", OptionsOf("worker:3", "s"), OptionsOf("ps:0"), kService,
+       "the peer has a shared secret and we"},
+      {"secret of the acceptor", OptionsOf("worker:3"), OptionsOf("ps:0", "s"), kService,
+       "the peer has no shared secret"},
+      {"another secret", OptionsOf("worker:3", "one"), OptionsOf("ps:0", "other"), kService, "another one than ours"},
+      {"a longer secret", OptionsOf("worker:3", "one"), OptionsOf("ps:0", "one "), kService, "another one than ours"},
+  };
+}
+
+TEST(Handshake, PeersWithOtherSettingsAreTurnedAwayAndBothAreTold) {
+  for (const Difference& difference : Differences()) {
+    SCOPED_TRACE(difference.what);
+    Pair pair(difference.dialer, difference.acceptor, difference.dialer_service);
+    pair.Talk();
+    EXPECT_FALSE(pair.dialer.handshake.done());
+    EXPECT_FALSE(pair.acceptor.handshake.done());
+    EXPECT_EQ(pair.dialer.status.code(), Code::kRefused);
+    EXPECT_EQ(pair.acceptor.status.code(), Code::kRefused);
+    bool dialer_was_told = pair.dialer.status.cause().find("the peer turned us away: ") == 0;
+    bool acceptor_was_told = pair.acceptor.status.cause().find("the peer turned us away: ") == 0;
+    EXPECT_NE(dialer_was_told, acceptor_was_told);
+    for (const Status* status : {&pair.dialer.status, &pair.acceptor.status}) {
+      EXPECT_THAT(status->cause(), HasSubstr(difference.cause));
+      EXPECT_FALSE(status->phase().empty());
+      EXPECT_FALSE(status->next().empty());
+    }
+  }
+}
+
+void SetNumber(std::string* greeting, size_t at, uint16_t value) {
+  (*greeting)[at] = static_cast<char>(value & 255);
+  (*greeting)[at + 1] = static_cast<char>(value >> 8);
+}
+
+TEST(Handshake, AVersionThatIsNotSharedIsRefusedWithBothRanges) {
+  Side old(Role::kDialer, OptionsOf("worker:3"));
+  std::string hello = old.Say();
+  SetNumber(&hello, 8, wire::kVersion + 2);
+  SetNumber(&hello, 10, wire::kVersion + 1);
+  Side acceptor(Role::kAcceptor, OptionsOf("ps:0"));
+  acceptor.Hear(hello);
+  EXPECT_EQ(acceptor.status.code(), Code::kRefused);
+  EXPECT_THAT(acceptor.status.cause(), HasSubstr("versions 2 to 3"));
+  old.Hear(acceptor.Say());
+  EXPECT_EQ(old.status.code(), Code::kRefused);
+  EXPECT_THAT(old.status.cause(),
+              HasSubstr("turned us away: peer speaks versions 2 to 3 of the protocol, we speak version 1"));
+}
+
+TEST(Handshake, ANewerPeerThatStillSpeaksOursIsWelcome) {
+  Side dialer(Role::kDialer, OptionsOf("worker:3"));
+  std::string hello = dialer.Say();
+  SetNumber(&hello, 8, wire::kVersion + 5);
+  Side acceptor(Role::kAcceptor, OptionsOf("ps:0"));
+  acceptor.Hear(hello);
+  EXPECT_TRUE(acceptor.handshake.done()) << acceptor.status.ToString();
+}
+
+// ---- words that are cut off, bent, or out of order ----
+
+// All that is said when two peers with this secret meet: hello, welcome, and the proof if there is a secret.
+std::vector<std::string> Protocol(Pair* pair) {
+  std::vector<std::string> said = {pair->dialer.Say()};
+  pair->acceptor.Hear(said[0]);
+  said.push_back(pair->acceptor.Say());
+  pair->dialer.Hear(said[1]);
+  said.push_back(pair->dialer.Say());
+  pair->acceptor.Hear(said[2]);
+  EXPECT_TRUE(pair->both_done());
+  return said;
+}
+
+TEST(Handshake, WaitsForTheRestOfAGreeting) {
+  Side dialer(Role::kDialer, OptionsOf("worker:3", "s"));
+  std::string hello = dialer.Say();
+  for (size_t size = 0; size < hello.size(); ++size) {
+    Side acceptor(Role::kAcceptor, OptionsOf("ps:0", "s"));
+    acceptor.Hear(hello.substr(0, size));
+    ASSERT_TRUE(acceptor.status.ok());
+    ASSERT_FALSE(acceptor.handshake.done());
+    ASSERT_TRUE(acceptor.out.empty());
+    Status cut_off = acceptor.handshake.CutOff(Status::Timeout("no greeting"));
+    ASSERT_EQ(cut_off.code(), Code::kTimeout);
+    ASSERT_EQ(cut_off.cause(), "no greeting");
+    ASSERT_EQ(cut_off.phase(), "waiting for the peer's hello");
+  }
+}
+
+TEST(Handshake, AStrangerOfFewWordsIsNamedOnceItFallsSilent) {
+  const std::pair<std::string, const char*> strangers[] = {{"GET / HTTP", "an HTTP request"},
+                                                           {"SSH-2.0-Go", "an SSH peer"},
+                                                           {"?", "starts with 3f"},
+                                                           {"FUSEW?", "starts with"}};
+  for (const auto& [words, name] : strangers) {
+    Side side(Role::kAcceptor, OptionsOf("ps:0"));
+    side.Hear(words);
+    ASSERT_TRUE(side.status.ok());
+    Status cut_off = side.handshake.CutOff(Status::Unavailable("the peer closed the connection"));
+    EXPECT_EQ(cut_off.code(), Code::kCorrupt);
+    EXPECT_THAT(cut_off.cause(), HasSubstr(name));
+    EXPECT_FALSE(cut_off.next().empty());
+  }
+}
+
+// With a secret, no bit of a greeting can be turned without one of the two noticing; but for the version numbers of the
+// last one, which decide nothing any more.
+TEST(Handshake, ATurnedBitIsNoticedWhereThereIsASecret) {
+  Options dialer_options = OptionsOf("worker:3", "s"), acceptor_options = OptionsOf("ps:0", "s");
+  for (int which = 0; which < 3; ++which) {
+    size_t bits = 1;
+    for (size_t bit = 0; bit < bits; ++bit) {
+      Pair pair(dialer_options, acceptor_options);
+      for (int turn = 0; turn < 3; ++turn) {
+        std::string said = turn == 1 ? pair.acceptor.Say() : pair.dialer.Say();
+        if (turn == which) {
+          bits = said.size() * 8;
+          said[bit / 8] = static_cast<char>(static_cast<uint8_t>(said[bit / 8]) ^ 1U << bit % 8);
+        }
+        (turn == 1 ? pair.dialer : pair.acceptor).Hear(said);
+      }
+      bool decides_nothing = which == 2 && bit / 8 >= 8 && bit / 8 < 12;
+      ASSERT_TRUE(decides_nothing || !pair.both_done()) << "greeting " << which << " bit " << bit;
+    }
+  }
+}
+
+TEST(Handshake, AGreetingOutOfOrderIsCorruptAndNotAnswered) {
+  for (const std::string& secret : {std::string(), std::string("s")}) {
+    Pair honest(OptionsOf("worker:3", secret), OptionsOf("ps:0", secret));
+    std::vector<std::string> said = Protocol(&honest);
+    auto expect_corrupt = [](Side* side, const std::string& greeting, const char* what) {
+      side->out.clear();
+      side->Hear(greeting);
+      EXPECT_EQ(side->status.code(), Code::kCorrupt) << what;
+      EXPECT_THAT(side->status.cause(), HasSubstr("out of order")) << what;
+      EXPECT_TRUE(side->out.empty()) << what;
+    };
+    Side acceptor(Role::kAcceptor, honest.acceptor.options);
+    expect_corrupt(&acceptor, said[1], "a welcome to an acceptor");
+    Side dialer(Role::kDialer, honest.dialer.options);
+    expect_corrupt(&dialer, said[0], "a hello to a dialer");
+    if (secret.empty()) continue;
+    Side unproven(Role::kAcceptor, honest.acceptor.options);
+    expect_corrupt(&unproven, said[2], "a proof before a hello");
+    Side greeted(Role::kAcceptor, honest.acceptor.options);
+    greeted.Hear(said[0]);
+    expect_corrupt(&greeted, said[0], "a second hello");
+    Side waiting(Role::kDialer, honest.dialer.options);
+    expect_corrupt(&waiting, said[2], "a proof instead of a welcome");
+  }
+}
+
+TEST(Handshake, StaysFailed) {
+  Pair honest(OptionsOf("worker:3"), OptionsOf("ps:0"));
+  std::vector<std::string> said = Protocol(&honest);
+  Side acceptor(Role::kAcceptor, honest.acceptor.options);
+  acceptor.Hear(said[1]);
+  ASSERT_FALSE(acceptor.status.ok());
+  ConstBytes in(said[0]);
+  EXPECT_FALSE(acceptor.handshake.Feed(&in, &acceptor.out).ok());
+  EXPECT_FALSE(acceptor.handshake.done());
+  EXPECT_TRUE(acceptor.out.empty());
+}
+
+TEST(Handshake, AGreetingOverTheLimitIsCorruptBeforeItsBodyIsAwaited) {
+  Side dialer(Role::kDialer, OptionsOf("worker:3"));
+  std::string hello = dialer.Say().substr(0, wire::kGreetingPrefixBytes);
+  SetNumber(&hello, 14, wire::kGreetingBytesMax - wire::kGreetingPrefixBytes + 1);
+  Side acceptor(Role::kAcceptor, OptionsOf("ps:0"));
+  acceptor.Hear(hello);
+  EXPECT_EQ(acceptor.status.code(), Code::kCorrupt);
+  EXPECT_THAT(acceptor.status.cause(), HasSubstr("body_bytes 4081, limit 4080"));
+}
+
+TEST(Handshake, StrangersAreNamedAndGetNoAnswer) {
+  const std::pair<std::string, const char*> strangers[] = {
+      {"GET / HTTP/1.1\r\nHost: ps-0\r\n\r\n", "an HTTP request"},
+      {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "an HTTP/2 or gRPC client"},
+      {std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11) + std::string(40, 7), "a TLS hello"},
+      {"SSH-2.0-OpenSSH_9.2p1 Debian\r\n", "an SSH peer"},
+      {"*1\r\n$4\r\nPING\r\n*1\r\n", "a Redis client"},
+      {std::string(64, 0), "starts with 0000"},
+      {"FUSEWIRf" + std::string(64, 0), "starts with 46555345"},
+  };
+  for (Role role : {Role::kDialer, Role::kAcceptor}) {
+    for (const auto& [words, name] : strangers) {
+      for (size_t most : {size_t{1}, SIZE_MAX}) {
+        Side side(role, OptionsOf("ps:0"));
+        side.out.clear();
+        side.Hear(words, most);
+        EXPECT_EQ(side.status.code(), Code::kCorrupt);
+        EXPECT_THAT(side.status.cause(), HasSubstr(name));
+        EXPECT_TRUE(side.out.empty());
+      }
+    }
+  }
+}
+
+TEST(Handshake, RandomWordsAreNeverAGreeting) {
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+    Random random(seed);
+    std::string words(random.Between(16, 200), 0);
+    for (char& byte : words) byte = static_cast<char>(random.Next());
+    if (random.Chance(0.5)) words.replace(0, 8, "FUSEWIRE");
+    if (random.Chance(0.5)) words.replace(8, 5, std::string("\1\0\1\0\1", 5));
+    Side side(random.Chance(0.5) ? Role::kDialer : Role::kAcceptor, OptionsOf("ps:0", random.Chance(0.5) ? "s" : ""));
+    side.Hear(words, random.Between(1, 50));
+    ASSERT_FALSE(side.handshake.done()) << "seed " << seed;
+  }
+}
+
+// ---- peers that do not know the secret ----
+
+class Attack : public testing::Test {
+ protected:
+  Attack() : earlier_(OptionsOf("worker:3", "s"), OptionsOf("ps:0", "s")), said_(Protocol(&earlier_)) {}
+
+  // What an earlier, honest greeting looked like on the wire.
+  Pair earlier_;
+  const std::vector<std::string> said_;
+};
+
+TEST_F(Attack, AnEarlierGreetingOfTheDialerIsWorthNothing) {
+  Side acceptor(Role::kAcceptor, OptionsOf("ps:0", "s"));
+  acceptor.Hear(said_[0] + said_[2]);
+  EXPECT_FALSE(acceptor.handshake.done());
+  EXPECT_EQ(acceptor.status.code(), Code::kRefused);
+}
+
+TEST_F(Attack, AnEarlierWelcomeIsWorthNothing) {
+  Side dialer(Role::kDialer, OptionsOf("worker:3", "s"));
+  dialer.Hear(said_[1]);
+  EXPECT_FALSE(dialer.handshake.done());
+  EXPECT_EQ(dialer.status.code(), Code::kRefused);
+}
+
+TEST_F(Attack, AProofThatIsSentBackIsWorthNothing) {
+  Side acceptor(Role::kAcceptor, OptionsOf("ps:0", "s"));
+  acceptor.Hear(said_[0]);
+  std::string welcome = acceptor.Say();
+  Result<wire::Welcome> decoded = wire::DecodeWelcome(ConstBytes(welcome).From(wire::kGreetingPrefixBytes));
+  ASSERT_TRUE(decoded.ok());
+  acceptor.Hear(wire::EncodeProof(decoded.value().proof));
+  EXPECT_FALSE(acceptor.handshake.done());
+  EXPECT_EQ(acceptor.status.code(), Code::kRefused);
+}
+
+TEST_F(Attack, AHelloThatIsSentBackAsAWelcomeIsWorthNothing) {
+  Side dialer(Role::kDialer, OptionsOf("worker:3", "s"));
+  std::string hello = dialer.Say();
+  std::string welcome = hello + std::string(sizeof(wire::Proof), 0);
+  welcome[12] = static_cast<char>(wire::GreetingKind::kWelcome);
+  SetNumber(&welcome, 14, static_cast<uint16_t>(welcome.size() - wire::kGreetingPrefixBytes));
+  dialer.Hear(welcome);
+  EXPECT_FALSE(dialer.handshake.done());
+  EXPECT_EQ(dialer.status.code(), Code::kRefused);
+}
+
+TEST_F(Attack, AWelcomeThatDeniesTheSecretIsRefused) {
+  Side liar(Role::kAcceptor, OptionsOf("ps:0"));
+  Side dialer(Role::kDialer, OptionsOf("worker:3", "s"));
+  std::string hello = dialer.Say();
+  hello[wire::kGreetingPrefixBytes + 62] = 0;  // on its way to the liar, who answers without a proof
+  liar.Hear(hello);
+  ASSERT_TRUE(liar.handshake.done());
+  dialer.Hear(liar.Say());
+  EXPECT_FALSE(dialer.handshake.done());
+  EXPECT_EQ(dialer.status.code(), Code::kRefused);
+}
+
+TEST_F(Attack, GuessedProofsAreRefusedWithoutAHint) {
+  Random random(1);
+  std::string first_answer;
+  for (int i = 0; i < 1000; ++i) {
+    Side acceptor(Role::kAcceptor, OptionsOf("ps:0", "s"));
+    acceptor.Hear(said_[0]);
+    acceptor.Say();
+    wire::Proof proof;
+    for (uint8_t& byte : proof) byte = static_cast<uint8_t>(random.Next());
+    acceptor.Hear(wire::EncodeProof(proof));
+    ASSERT_FALSE(acceptor.handshake.done());
+    std::string answer = acceptor.Say();
+    if (i == 0) first_answer = answer;
+    ASSERT_EQ(answer, first_answer);
+  }
+}
+
+}  // namespace
+}  // namespace pipe
+}  // namespace fusewire

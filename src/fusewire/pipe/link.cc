@@ -1,0 +1,103 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/pipe/link.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "fusewire/base/check.h"
+
+namespace fusewire {
+namespace pipe {
+namespace {
+
+// A pipe that lived this long was a real one: the next failure starts again with the shortest pause.
+constexpr int64_t kSteadyNs = 5 * kSecondNs;
+
+}  // namespace
+
+Link::Link(Shared& shared, reactor::Reactor& home, transport::Transport& transport, transport::Address address,
+           uint16_t service, LinkHandler* handler)
+    : shared_(shared),
+      home_(home),
+      transport_(transport),
+      address_(std::move(address)),
+      service_(service),
+      handler_(handler),
+      // Another one in each task and for each peer, and yet the same when a test draws the incarnation.
+      random_(shared.options().incarnation ^ std::hash<std::string>()(address_.ToString())),
+      retry_([this] {
+        if (wanted_) Dial();
+      }) {}
+
+Link::~Link() = default;
+
+void Link::Want() {
+  FUSEWIRE_AT_HOME(home_);
+  if (pipe() != nullptr) return;
+  wanted_ = true;
+  if (!idle() || retry_.armed()) return;
+  if (home_.now_ns() < next_try_ns_) {
+    home_.ArmAt(&retry_, next_try_ns_);
+  } else {
+    Dial();
+  }
+}
+
+void Link::Dial() {
+  FUSEWIRE_CHECK(idle());
+  dialing_ = transport_.Dial(home_, address_, shared_.options().connect_ns_max,
+                             [this](Result<std::unique_ptr<transport::Connection>> connection) {
+                               std::unique_ptr<transport::Dialing> done = std::move(dialing_);
+                               if (!connection.ok()) {
+                                 Failed(connection.status(), false);
+                                 return;
+                               }
+                               was_up_ = false;
+                               pipe_ = std::make_unique<Pipe>(shared_, home_, std::move(connection).value(),
+                                                              Role::kDialer, service_, this);
+                               pipe_->Start();
+                             });
+}
+
+void Link::OnOpen(const PeerInfo& peer) {
+  was_up_ = true;
+  wanted_ = false;
+  up_ns_ = home_.now_ns();
+  down_since_ns_ = 0;
+  ++connects_;
+  bool restarted = incarnation_ != 0 && incarnation_ != peer.incarnation;
+  incarnation_ = peer.incarnation;
+  handler_->OnUp(peer, restarted);
+}
+
+void Link::OnClosed(Status why) {
+  std::unique_ptr<Pipe> done = std::move(pipe_);
+  Failed(why, was_up_);
+}
+
+void Link::Failed(Status why, bool was_up) {
+  int64_t now_ns = home_.now_ns();
+  if (down_since_ns_ == 0) down_since_ns_ = now_ns;
+  if (was_up && now_ns - up_ns_ >= kSteadyNs) backoff_ns_ = 0;
+  const Options& options = shared_.options();
+  // Half of the pause is random: a thousand workers that lost one server do not come back in step.
+  backoff_ns_ = std::clamp(backoff_ns_ * 2, options.backoff_ns_min, options.backoff_ns_max);
+  int64_t pause_ns = backoff_ns_ / 2 + static_cast<int64_t>(random_.Below(static_cast<uint64_t>(backoff_ns_ / 2 + 1)));
+  next_try_ns_ = now_ns + pause_ns;
+  bool again = std::exchange(wanted_, false);
+  handler_->OnDown(why, was_up);
+  if (again) Want();
+}
+
+void Link::Close(Status why) {
+  FUSEWIRE_AT_HOME(home_);
+  wanted_ = false;
+  reactor::Reactor::Disarm(&retry_);
+  dialing_.reset();
+  if (pipe_ != nullptr) pipe_->Close(std::move(why));
+}
+
+}  // namespace pipe
+}  // namespace fusewire

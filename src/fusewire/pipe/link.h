@@ -1,0 +1,92 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A Link is our end of one peer at one address: it connects when it is wanted, again after a failure, and tells a
+// restarted peer from the old one.
+// Home: one reactor, for life. Owns: the Dialing or the Pipe of the moment. Fails: each attempt on its own, through
+// OnDown.
+#ifndef FUSEWIRE_PIPE_LINK_H_
+#define FUSEWIRE_PIPE_LINK_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "fusewire/base/random.h"
+#include "fusewire/pipe/pipe.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace pipe {
+
+// All calls at home; none may destroy the link.
+class LinkHandler {
+ public:
+  // The pipe is open. `restarted`: the peer is another incarnation than the last time.
+  virtual void OnUp(const PeerInfo& peer, bool restarted) = 0;
+  // The pipe broke (was_up), or an attempt to get one failed. The link tries again, after a pause, once it is wanted.
+  virtual void OnDown(Status why, bool was_up) = 0;
+  // As in Receiver.
+  virtual Result<Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) = 0;
+  virtual Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) = 0;
+
+ protected:
+  ~LinkHandler() = default;
+};
+
+class Link final : public Receiver {
+ public:
+  // All references outlive the link.
+  Link(Shared& shared, reactor::Reactor& home, transport::Transport& transport, transport::Address address,
+       uint16_t service, LinkHandler* handler);
+  ~Link() override;
+
+  // At home. There is something to send: connect, if that is not under way.
+  void Want();
+  // At home. The open pipe, or null.
+  Pipe* pipe() { return pipe_ != nullptr && pipe_->open() ? pipe_.get() : nullptr; }
+  // At home. Says goodbye; OnDown follows if the link was up. Want() would connect again.
+  void Close(Status why);
+  // At home. Nothing is under way and nothing is up.
+  bool idle() const { return pipe_ == nullptr && dialing_ == nullptr; }
+
+  const transport::Address& address() const { return address_; }
+  uint64_t connects() const { return connects_; }
+  // When the trouble began that has kept the link down since, or 0.
+  int64_t down_since_ns() const { return down_since_ns_; }
+
+ private:
+  void OnOpen(const PeerInfo& peer) override;
+  Result<Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) override {
+    return handler_->OnHeader(header, meta);
+  }
+  Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) override {
+    return handler_->OnMessage(header, meta, view);
+  }
+  void OnCancel(uint64_t) override {}  // we are the side that asks: nobody cancels with us
+  void OnClosed(Status why) override;
+
+  void Dial();
+  void Failed(Status why, bool was_up);
+
+  Shared& shared_;
+  reactor::Reactor& home_;
+  transport::Transport& transport_;
+  const transport::Address address_;
+  const uint16_t service_;
+  LinkHandler* const handler_;
+  std::unique_ptr<transport::Dialing> dialing_;
+  std::unique_ptr<Pipe> pipe_;
+  uint64_t incarnation_ = 0;  // of the peer we met last
+  bool was_up_ = false;       // this pipe got through its greeting
+  bool wanted_ = false;
+  int64_t up_ns_ = 0;
+  int64_t down_since_ns_ = 0;
+  int64_t next_try_ns_ = 0;
+  int64_t backoff_ns_ = 0;
+  uint64_t connects_ = 0;
+  Random random_;
+  reactor::Timer retry_;
+};
+
+}  // namespace pipe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_PIPE_LINK_H_

@@ -1,0 +1,57 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/pipe/options.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/random.h"
+#include "fusewire/wire/hello.h"
+
+namespace fusewire {
+namespace pipe {
+namespace {
+
+Options Complete(Options options) {
+  if (options.incarnation == 0) options.incarnation = SystemRandom64() | 1;
+  if (options.receive_budget_bytes == 0) {
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    bool known = pages > 0 && page_bytes > 0;
+    options.receive_budget_bytes =
+        known ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) / 4 : uint64_t{1} << 30;
+  }
+  return options;
+}
+
+}  // namespace
+
+Status CheckOptions(const Options& options) {
+  wire::Hello hello;
+  hello.chunk_bytes = options.limits.chunk_bytes_max;
+  hello.window_bytes = options.window_bytes;
+  hello.cluster = options.cluster;
+  hello.name = options.name;
+  Status checked = wire::CheckHello(hello);
+  const std::pair<const char*, int64_t> positive[] = {
+      {"silent_ns_max", options.silent_ns_max},    {"hello_ns_max", options.hello_ns_max},
+      {"connect_ns_max", options.connect_ns_max},  {"goodbye_ns_max", options.goodbye_ns_max},
+      {"backoff_ns_min", options.backoff_ns_min},  {"greetings_max", options.greetings_max},
+      {"connections_max", options.connections_max}};
+  for (const auto& [name, value] : positive) {
+    if (checked.ok() && value <= 0)
+      checked = Status::Invalid(std::string(name) + " " + std::to_string(value) + ", must be over 0");
+  }
+  if (checked.ok() && options.backoff_ns_max < options.backoff_ns_min) {
+    checked = Status::Invalid("backoff_ns_max is less than backoff_ns_min");
+  }
+  return checked.Phase("check the options").Next("correct this setting");
+}
+
+Shared::Shared(Options options)
+    : options_(Complete(std::move(options))), receive_budget_(options_.receive_budget_bytes) {
+  FUSEWIRE_CHECK(CheckOptions(options_).ok());
+}
+
+}  // namespace pipe
+}  // namespace fusewire

@@ -1,0 +1,63 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What all pipes of one process (or one server in it) share: who we are, what we allow, how long we wait.
+// Home: any thread; constant after construction, apart from the budgets and counters. Owns: the budgets.
+#ifndef FUSEWIRE_PIPE_OPTIONS_H_
+#define FUSEWIRE_PIPE_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "fusewire/base/clock.h"
+#include "fusewire/base/status.h"
+#include "fusewire/buffer/budget.h"
+#include "fusewire/pipe/source_log.h"
+#include "fusewire/wire/wire.h"
+
+namespace fusewire {
+namespace pipe {
+
+struct Options {
+  std::string cluster = "default";  // only peers that say the same are let in
+  std::string name;                 // our task, "worker:3"; empty: an anonymous tool
+  std::string secret;               // shared by the cluster; empty: none, and peers that have one are turned away
+  uint64_t incarnation = 0;         // 0: drawn at random once per Shared
+  wire::Limits limits;
+  // Credit that each pipe has from the start. More comes from the receive budget, to whoever has something to send.
+  uint64_t window_bytes = 256 * 1024;
+  // What all pipes together may hold of messages beyond their windows. 0: a quarter of this machine's memory.
+  uint64_t receive_budget_bytes = 0;
+  // Heads and small bodies that wait in our memory because a peer does not take them. Per pipe.
+  uint64_t queued_bytes_max = 64 << 20;
+  int64_t silent_ns_max = 20 * kSecondNs;  // a peer that says nothing for so long is dead
+  int64_t hello_ns_max = 5 * kSecondNs;    // from connected to greeted
+  int64_t connect_ns_max = 5 * kSecondNs;  // one attempt
+  int64_t backoff_ns_min = 20 * kMillisecondNs;
+  int64_t backoff_ns_max = 2 * kSecondNs;
+  int64_t goodbye_ns_max = 1 * kSecondNs;  // how long the last words may take
+  int greetings_max = 1024;                // connections that have not said hello yet; more: the oldest goes
+  int connections_max = 65536;
+};
+
+// kInvalid names the first setting that makes no sense.
+Status CheckOptions(const Options& options);
+
+class Shared {
+ public:
+  // The options have passed CheckOptions().
+  explicit Shared(Options options);
+
+  const Options& options() const { return options_; }
+  Budget& receive_budget() { return receive_budget_; }
+  // Any thread. For lines about peers that broke the law.
+  SourceLog& broken_log() { return broken_log_; }
+
+ private:
+  const Options options_;
+  Budget receive_budget_;
+  SourceLog broken_log_;
+};
+
+}  // namespace pipe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_PIPE_OPTIONS_H_

@@ -1,0 +1,51 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/pipe/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+
+namespace fusewire {
+namespace pipe {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Options, TheUsualOnesMakeSense) { EXPECT_TRUE(CheckOptions(Options()).ok()); }
+
+TEST(Options, WhatMakesNoSenseIsNamed) {
+  const std::pair<std::function<void(Options*)>, const char*> wrong[] = {
+      {[](Options* options) { options->cluster = std::string(513, 'x'); }, "cluster of 513 bytes, limit 512"},
+      {[](Options* options) { options->name = "worker\n3"; }, "name holds a control character"},
+      {[](Options* options) { options->limits.chunk_bytes_max = 4095; }, "chunk_bytes 4095, at least 4096"},
+      {[](Options* options) { options->window_bytes = UINT64_MAX; }, "window_bytes"},
+      {[](Options* options) { options->silent_ns_max = 0; }, "silent_ns_max 0, must be over 0"},
+      {[](Options* options) { options->hello_ns_max = -1; }, "hello_ns_max -1, must be over 0"},
+      {[](Options* options) { options->greetings_max = 0; }, "greetings_max 0"},
+      {[](Options* options) { options->connections_max = 0; }, "connections_max 0"},
+      {[](Options* options) { options->backoff_ns_max = 1; }, "backoff_ns_max is less than backoff_ns_min"},
+  };
+  for (const auto& [spoil, cause] : wrong) {
+    Options options;
+    spoil(&options);
+    Status checked = CheckOptions(options);
+    EXPECT_EQ(checked.code(), Code::kInvalid) << cause;
+    EXPECT_THAT(checked.cause(), HasSubstr(cause));
+    EXPECT_FALSE(checked.next().empty());
+  }
+}
+
+TEST(Options, EachSharedIsAnIncarnationOfItsOwn) {
+  Options drawn;
+  EXPECT_NE(Shared(drawn).options().incarnation, Shared(drawn).options().incarnation);
+  EXPECT_GT(Shared(drawn).receive_budget().limit_bytes(), uint64_t{64} << 20);
+  drawn.incarnation = 7;
+  EXPECT_EQ(Shared(drawn).options().incarnation, 7u);
+}
+
+}  // namespace
+}  // namespace pipe
+}  // namespace fusewire

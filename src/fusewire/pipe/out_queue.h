@@ -1,0 +1,73 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What is to be written, in wire order: small things copied side by side into blocks, large ones by reference.
+// Home: the pipe's. Owns: its blocks, and every Buffer until the network is done with it. Fails: never.
+#ifndef FUSEWIRE_PIPE_OUT_QUEUE_H_
+#define FUSEWIRE_PIPE_OUT_QUEUE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
+#include "fusewire/buffer/buffer.h"
+
+namespace fusewire {
+namespace pipe {
+
+class OutQueue {
+ public:
+  // Room for `size` bytes at the end, to be filled at once.
+  Bytes Append(size_t size);
+  // Bytes of somebody's memory; it must stay valid until they are written.
+  void AppendReference(ConstBytes bytes);
+  // What to give back, and whom to tell, once everything appended so far is written.
+  void AppendEnd(Buffers owners, Done done);
+
+  // Up to `count` parts from the front, at most `bytes_max` bytes; returns how many.
+  size_t Gather(ConstBytes* parts, size_t count, size_t bytes_max) const;
+  // The first `bytes` bytes are written: gives back memory and fires Dones as they pass.
+  void Written(size_t bytes);
+  // Nothing will be written any more.
+  void Fail(const Status& why);
+
+  size_t bytes() const { return bytes_; }
+  bool empty() const { return bytes_ == 0; }
+  // Gives back memory that an idle queue does not need.
+  void Trim();
+
+ private:
+  static constexpr size_t kBlockBytes = 16 * 1024;
+  struct Block {
+    explicit Block(size_t room) : memory(new uint8_t[room]), size(room) {}
+    std::unique_ptr<uint8_t[]> memory;
+    size_t size;
+    size_t used = 0;
+    uint64_t last = 0;  // the stream position behind the last byte in it
+  };
+  struct Piece {
+    const uint8_t* data;
+    size_t size;
+  };
+  struct End {
+    uint64_t position;
+    Buffers owners;
+    Done done;
+  };
+
+  void FireEnds();
+
+  std::deque<Piece> pieces_;
+  std::deque<Block> blocks_;
+  std::deque<End> ends_;
+  size_t front_written_ = 0;  // of the first piece
+  size_t bytes_ = 0;
+  uint64_t appended_ = 0;  // stream positions
+  uint64_t written_ = 0;
+};
+
+}  // namespace pipe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_PIPE_OUT_QUEUE_H_

@@ -1,0 +1,212 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A Pipe carries whole messages to one incarnation of one peer: in order, bounded by credit, landed where the receiver
+// wants. Home: the reactor of its Connection. Owns: its Connection, and the Buffers of every message until the network
+// is done with them. Fails: once; every pending Done hears of it, then Receiver::OnClosed. See docs/errors.md.
+#ifndef FUSEWIRE_PIPE_PIPE_H_
+#define FUSEWIRE_PIPE_PIPE_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "fusewire/base/metrics.h"
+#include "fusewire/buffer/buffer.h"
+#include "fusewire/pipe/frame_reader.h"
+#include "fusewire/pipe/handshake.h"
+#include "fusewire/pipe/landing.h"
+#include "fusewire/pipe/options.h"
+#include "fusewire/pipe/out_queue.h"
+#include "fusewire/pipe/window.h"
+#include "fusewire/reactor/reactor.h"
+#include "fusewire/transport/transport.h"
+#include "fusewire/wire/wire.h"
+
+namespace fusewire {
+namespace pipe {
+
+struct Message {
+  wire::FrameKind kind = wire::FrameKind::kMessage;
+  uint16_t method = 0;
+  uint32_t aux = 0;
+  uint64_t call = 0;
+  ConstBytes head;  // copied before Send returns
+  Buffers body;     // held until the network is done with them
+  // May overtake messages that are not express, also between the chunks of one. Express messages keep their own order.
+  // What is longer than a chunk, as agreed with the peer, is not express whatever this says.
+  bool express = false;
+};
+
+// Who the peer says it is.
+struct PeerInfo {
+  std::string name;
+  std::string address;
+  uint64_t incarnation = 0;
+  uint64_t features = 0;
+  // "worker:3 (10.0.0.7:5555)"
+  std::string ToString() const { return name.empty() ? address : name + " (" + address + ")"; }
+};
+
+// All calls at home. None may destroy the pipe, except that OnClosed may.
+class Receiver {
+ public:
+  // The greeting is over; messages may come.
+  virtual void OnOpen(const PeerInfo& peer) = 0;
+  // A message begins: where shall its body land? An error closes the pipe. Every length is within the limits, and the
+  // credit covers it.
+  virtual Result<Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) = 0;
+  // It is complete. `view` is the body if it was to be viewed. The receiver calls Pipe::Consume(header) once, now or
+  // later: until then the message counts against the peer's window. An error closes the pipe.
+  virtual Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) = 0;
+  // The peer no longer wants the answer to this call of its.
+  virtual void OnCancel(uint64_t call) = 0;
+  // The last call, exactly once, never from inside a call of ours to the pipe.
+  virtual void OnClosed(Status why) = 0;
+  virtual ~Receiver() = default;
+};
+
+struct PipeStats {
+  Counter messages_in, messages_out, bytes_in, bytes_out, frames_in, frames_out;
+  Counter credit_stalls;  // a message had to wait for the peer's credit
+  Counter budget_stalls;  // the peer had to wait for our budget
+  Histogram ping_ns;
+};
+
+class Pipe final : private transport::ConnectionHandler, private reactor::Flushable, private FrameSink {
+ public:
+  // `shared`, `home` and `receiver` outlive the pipe.
+  Pipe(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
+       uint16_t service, Receiver* receiver);
+  ~Pipe();
+
+  // At home, once: begins the greeting.
+  void Start();
+  // At home. Waits for the greeting, for credit and for its turn. `done` (if any) is called once the network is done
+  // with the message, or the pipe has closed.
+  void Send(Message message, Done done = nullptr);
+  // At home. False: so much is waiting already that Send would refuse this message.
+  bool HasRoom(size_t head_bytes) const {
+    return queued_bytes_ + QueuedBytes(head_bytes) <= shared_.options().queued_bytes_max;
+  }
+  // Whether such a message is within the limits of both tasks: one beyond them would cost us the pipe, so Send refuses
+  // it with kInvalid.
+  Status CheckSize(size_t head_bytes, const Buffers& body) const;
+  // At home. Tells the peer that we no longer want the answer to `call`. A call that has not begun to travel is taken
+  // back.
+  void Cancel(uint64_t call);
+  // At home. We are done with a message; its bytes are the peer's credit again.
+  void Consume(const wire::FrameHeader& header);
+  // At home. If this message's body is coming in, the rest of it goes nowhere and the receiver's memory is free at
+  // once.
+  void Abandon(wire::FrameKind kind, uint64_t call) { reader_.Abandon(kind, call); }
+  // At home. Says goodbye with the reason, if there is time, and closes. May be repeated.
+  void Close(Status why);
+  // At home. Ends at once, without a goodbye and without OnClosed: for who is about to destroy the pipe, so that every
+  // Done comes while what it needs is still there.
+  void Abort(const Status& why);
+
+  bool open() const { return state_ == State::kOpen; }
+  const PeerInfo& peer() const { return peer_; }
+  const PipeStats& stats() const { return stats_; }
+  const ReceiveWindow& receive_window() const { return receive_window_; }
+  reactor::Reactor& home() { return home_; }
+
+ private:
+  enum class State { kGreeting, kOpen, kSayingGoodbye, kClosed };
+  struct Waiting {
+    Message message;
+    Buffer head;
+    Done done;
+    uint64_t cost;
+  };
+  struct LongSend {  // the message whose chunks are under way
+    Buffers body;
+    Done done;
+    size_t index = 0;
+    size_t offset = 0;
+    uint64_t left = 0;
+  };
+
+  // transport::ConnectionHandler
+  size_t Landing(Bytes* parts, size_t parts_max) override;
+  size_t LookAhead() override;
+  void OnLanded(size_t bytes) override;
+  void OnBytes(ConstBytes bytes) override;
+  void OnWritten(size_t bytes) override;
+  void OnClosed(Status why) override;
+  // FrameSink
+  Result<pipe::Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) override;
+  Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) override;
+  Status OnControl(const wire::FrameHeader& header, ConstBytes meta) override;
+  // reactor::Flushable
+  void Flush() override;
+
+  void OnGreetingBytes(ConstBytes* bytes);
+  Status OpenWith(const wire::Hello& hello);
+  void Check(const Status& status);
+  void Heard();
+  void OnTick();
+
+  void Pump();
+  void AskForCredit();
+  void SendGrant();
+  void RecallIfWanted();
+  void Write();
+  void Encode(Message* message, ConstBytes head, Done done);
+  void AppendControl(wire::FrameKind kind, uint32_t aux, uint64_t call, ConstBytes meta = ConstBytes());
+  void AppendBody(LongSend* send, uint64_t bytes);
+  void AppendChunk();
+  void FinishGoodbye();
+  void EndAll(const Status& why);
+  void DemoteLongExpress();
+  Status WhyNot(const Message& message) const;
+  static size_t QueuedBytes(size_t head_bytes) { return head_bytes + sizeof(Waiting); }
+  Status Describe(const Status& why) const;
+
+  Shared& shared_;
+  reactor::Reactor& home_;
+  std::unique_ptr<transport::Connection> connection_;
+  Receiver* const receiver_;
+  State state_ = State::kGreeting;
+  PeerInfo peer_;
+  std::unique_ptr<Handshake> handshake_;  // gone once open
+  FrameReader reader_;
+  SendWindow send_window_;
+  ReceiveWindow receive_window_;
+  uint32_t chunk_bytes_;
+  uint32_t sequence_ = 0;
+
+  OutQueue out_;
+  std::deque<Waiting> express_;
+  std::deque<Waiting> in_order_;
+  LongSend long_;
+  size_t queued_bytes_ = 0;
+  bool writing_ = false;
+  bool in_flush_ = false;
+  static constexpr size_t kPartsPerWrite = 64;
+  ConstBytes parts_[kPartsPerWrite];
+
+  int64_t heard_ns_;  // when the peer last said anything
+  int64_t said_ns_;   // when we last did
+  int64_t opened_ns_ = 0;
+  int64_t pinged_ns_ = 0;
+  bool suspect_ = false;
+  bool pong_due_ = false;
+  uint64_t pong_call_ = 0;
+  bool give_back_ = false;  // unused credit, unless what waits next can use it
+  Status why_closing_;
+  reactor::Timer tick_;     // heartbeats; before that the limit of the greeting; at the end the limit of the goodbye
+  reactor::Timer regrant_;  // while the peer waits for our budget
+  reactor::Timer recall_;   // while we hold a share of it: do others wait?
+  PipeStats stats_;
+};
+
+// What a message counts against the window.
+inline uint64_t WindowCost(const wire::FrameHeader& header) {
+  return wire::kHeaderBytes + header.meta_bytes + header.body_bytes;
+}
+
+}  // namespace pipe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_PIPE_PIPE_H_

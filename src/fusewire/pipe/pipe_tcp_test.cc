@@ -1,0 +1,207 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Pipes on TCP: what depends on the kernel's buffers and on real threads.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fusewire/pipe/pipe.h"
+#include "fusewire/pipe/world_test.h"
+#include "fusewire/transport/tcp/tcp.h"
+
+namespace fusewire {
+namespace pipe {
+namespace {
+
+using testing::HasSubstr;
+using wire::FrameKind;
+
+// Waits until `done` says so, without using up the processor; false after ten seconds.
+bool WaitFor(const std::function<bool()>& done) {
+  Clock* clock = Clock::Real();
+  std::unique_ptr<reactor::Reactor> pause = reactor::Reactor::MakeManual(clock);
+  for (int64_t end_ns = clock->NowNs() + 10 * kSecondNs; !done();) {
+    if (clock->NowNs() > end_ns) return false;
+    reactor::Waiter nap;
+    pause->Wait(&nap, clock->NowNs() + kMillisecondNs);
+  }
+  return true;
+}
+
+// A client and a server, each on a thread of its own.
+class TcpPair {
+ public:
+  explicit TcpPair(const Options& options = {})
+      : client_shared_(options), server_shared_(options), tcp_(transport::MakeTcp({})) {
+    client_home = reactor::Reactor::Start(reactor::Options()).value();
+    server_home = reactor::Reactor::Start(reactor::Options()).value();
+    server_home->Run([this] {
+      listener_ = tcp_->Listen(*server_home, {"127.0.0.1", 0},
+                               [this](std::unique_ptr<transport::Incoming> incoming) {
+                                 Meet(&servers, &server_shared_, server_home.get(), Role::kAcceptor,
+                                      incoming->Adopt(*server_home).value());
+                               })
+                      .value();
+    });
+  }
+  ~TcpPair() {
+    client_home->Run([this] {
+      dialings_.clear();
+      clients.clear();
+    });
+    server_home->Run([this] {
+      listener_.reset();
+      servers.clear();
+    });
+  }
+
+  struct End {
+    Ear ear;
+    std::unique_ptr<Pipe> pipe;
+    std::atomic<bool> open{false};
+    std::atomic<bool> closed{false};
+  };
+
+  // One more pipe; both ends are open when it returns.
+  void Connect() {
+    size_t before = clients.size();
+    client_home->Run([this] {
+      dialings_.push_back(tcp_->Dial(*client_home, listener_->address(), 5 * kSecondNs,
+                                     [this](Result<std::unique_ptr<transport::Connection>> made) {
+                                       Meet(&clients, &client_shared_, client_home.get(), Role::kDialer,
+                                            std::move(made).value());
+                                     }));
+    });
+    ASSERT_TRUE(WaitFor([&] {
+      bool open = false;
+      client_home->Run([&] { open = clients.size() > before && clients[before]->open; });
+      if (open) server_home->Run([&] { open = servers.size() > before && servers[before]->open; });
+      return open;
+    }));
+  }
+
+  std::unique_ptr<reactor::Reactor> client_home, server_home;
+  std::vector<std::unique_ptr<End>> clients, servers;
+
+ private:
+  static void Meet(std::vector<std::unique_ptr<End>>* ends, Shared* shared, reactor::Reactor* home, Role role,
+                   std::unique_ptr<transport::Connection> connection) {
+    ends->push_back(std::make_unique<End>());
+    End* end = ends->back().get();
+    end->pipe = std::make_unique<Pipe>(*shared, *home, std::move(connection), role, kTestService, &end->ear);
+    end->ear.pipe = end->pipe.get();
+    end->ear.keep = false;
+    end->ear.on_open = [end] { end->open = true; };
+    end->ear.on_closed = [end] { end->closed = true; };
+    end->pipe->Start();
+  }
+
+  Shared client_shared_, server_shared_;
+  std::unique_ptr<transport::Transport> tcp_;
+  std::unique_ptr<transport::Listener> listener_;
+  std::vector<std::unique_ptr<transport::Dialing>> dialings_;
+};
+
+TEST(PipeOnTcp, ExpressNeverWaitsBehindMoreThanAMegabyteOfASlowReader) {
+  TcpPair pair;
+  pair.Connect();
+  TcpPair::End &client = *pair.clients[0], &server = *pair.servers[0];
+  std::string bulk(256 << 20, 'b');
+  std::atomic<uint64_t> asked_at{0}, worst{0}, arrived{0};
+  std::atomic<bool> bulk_done{false};
+  pair.server_home->Run([&] {
+    server.ear.on_message = [&](const wire::FrameHeader& header) {
+      if (header.kind == FrameKind::kCall) {
+        bulk_done = true;
+      } else {
+        worst = std::max<uint64_t>(worst, server.pipe->stats().bytes_in.Read() - asked_at);
+        ++arrived;
+      }
+      return Status::Ok();
+    };
+  });
+  pair.client_home->Run([&] { client.pipe->Send(MakeMessage(FrameKind::kCall, 1, "", bulk)); });
+  uint64_t asked = 0;
+  while (!bulk_done && asked < 30) {
+    // The reader stands still until all buffers between the two are full.
+    std::atomic<bool> goes_on{false}, stands{false};
+    pair.server_home->Post([&] {
+      stands = true;
+      while (!goes_on) std::this_thread::yield();
+    });
+    ASSERT_TRUE(WaitFor([&] { return stands.load(); }));
+    uint64_t sent = UINT64_MAX;
+    ASSERT_TRUE(WaitFor([&] { return std::exchange(sent, client.pipe->stats().bytes_out.Read()) == sent; }));
+    asked_at = server.pipe->stats().bytes_in.Read();
+    ++asked;
+    pair.client_home->Run([&] { client.pipe->Send(MakeMessage(FrameKind::kMessage, asked, "urgent", "", true)); });
+    goes_on = true;
+    ASSERT_TRUE(WaitFor([&] { return arrived == asked; }));
+  }
+  EXPECT_GT(asked, 3u);
+  EXPECT_LE(worst, 1u << 20);
+}
+
+// Both ends of both pipes share a reactor with the stream's.
+TEST(PipeOnTcp, AStreamDoesNotStarveItsNeighbours) {
+  TcpPair pair;
+  pair.Connect();
+  pair.Connect();
+  std::string bulk(1 << 20, 'b'), landed(1 << 20, 0);
+  std::atomic<uint64_t> streamed{0}, echoes{0};
+  constexpr uint64_t kMessages = 600;
+  pair.server_home->Run([&] {
+    for (auto& server : pair.servers) {
+      Pipe* pipe = server->pipe.get();
+      server->ear.on_message = [&streamed, pipe](const wire::FrameHeader& header) {
+        if (header.kind == FrameKind::kMessage) ++streamed;
+        if (header.kind == FrameKind::kCall) pipe->Send(MakeMessage(FrameKind::kReply, header.call, "echo", "", true));
+        return Status::Ok();
+      };
+    }
+  });
+  pair.client_home->Run([&] {
+    Pipe* pipe = pair.clients[1]->pipe.get();
+    pair.clients[1]->ear.on_message = [&echoes, pipe](const wire::FrameHeader& header) {
+      ++echoes;
+      pipe->Send(MakeMessage(FrameKind::kCall, header.call + 1, "call", "", true));
+      return Status::Ok();
+    };
+    pipe->Send(MakeMessage(FrameKind::kCall, 1, "call", "", true));
+    for (uint64_t i = 0; i < kMessages; ++i) pair.clients[0]->pipe->Send(MakeMessage(FrameKind::kMessage, i, "", bulk));
+  });
+  ASSERT_TRUE(WaitFor([&] { return streamed > 100; }));
+  uint64_t echoes_before = echoes, streamed_before = streamed;
+  ASSERT_TRUE(WaitFor([&] { return streamed == kMessages; }));
+  uint64_t round_trips = echoes - echoes_before, streamed_meanwhile = kMessages - streamed_before;
+  // The two wait for each other's turn now and then, but not for the stream's end.
+  EXPECT_GT(round_trips, streamed_meanwhile / 10);
+}
+
+// Also when so much of what it sends lies unread that closing a socket would reset the connection.
+TEST(PipeOnTcp, TheGoodbyeReachesAPeerThatIsSending) {
+  for (int round = 0; round < 5; ++round) {
+    TcpPair pair;
+    pair.Connect();
+    std::string bulk(32 << 20, 'b');
+    TcpPair::End &client = *pair.clients[0], &server = *pair.servers[0];
+    pair.client_home->Run([&] { client.pipe->Send(MakeMessage(FrameKind::kMessage, 1, "", bulk)); });
+    ASSERT_TRUE(WaitFor([&] { return server.pipe->stats().bytes_in.Read() > 1 << 20; }));
+    pair.server_home->Run([&] { server.pipe->Close(Status::Unavailable("the server is shutting down")); });
+    ASSERT_TRUE(WaitFor([&] { return client.closed && server.closed; }));
+    std::string why;
+    pair.client_home->Run([&] { why = client.ear.why.ToString(); });
+    EXPECT_THAT(why, HasSubstr("the peer said goodbye: the server is shutting down")) << "round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace pipe
+}  // namespace fusewire

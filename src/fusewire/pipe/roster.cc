@@ -1,0 +1,35 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/pipe/roster.h"
+
+#include <algorithm>
+
+namespace fusewire {
+namespace pipe {
+
+std::vector<Seat> Roster::OnGreeted(const std::string& name, uint64_t incarnation, Seat seat) {
+  if (tasks_.size() >= tasks_max_ && tasks_.count(name) == 0) Forget();
+  Task& task = tasks_[name];
+  if (std::find(task.past.begin(), task.past.end(), incarnation) != task.past.end()) return {seat};
+  std::vector<Seat> superseded;
+  if (task.incarnation != incarnation) {
+    superseded.assign(task.seats.begin(), task.seats.end());
+    if (task.incarnation != 0) task.past.push_back(task.incarnation);
+    if (task.past.size() > kPastMax) task.past.erase(task.past.begin());
+    task.seats.clear();
+    task.incarnation = incarnation;
+  }
+  task.seats.insert(seat);
+  return superseded;
+}
+
+void Roster::OnGone(const std::string& name, Seat seat) {
+  auto found = tasks_.find(name);
+  if (found != tasks_.end()) found->second.seats.erase(seat);
+}
+
+void Roster::Forget() {
+  for (auto it = tasks_.begin(); it != tasks_.end();) it = it->second.seats.empty() ? tasks_.erase(it) : std::next(it);
+}
+
+}  // namespace pipe
+}  // namespace fusewire

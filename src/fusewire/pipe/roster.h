@@ -1,0 +1,52 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Which incarnation of each task is the present one. Pure: no thread, no pipe.
+// Home: the acceptor's first reactor. Owns: names and numbers. Fails: never.
+#ifndef FUSEWIRE_PIPE_ROSTER_H_
+#define FUSEWIRE_PIPE_ROSTER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace fusewire {
+namespace pipe {
+
+// A pipe of the acceptor: which reactor, and which of its pipes.
+struct Seat {
+  size_t porch = 0;
+  uint64_t id = 0;
+  bool operator<(const Seat& other) const { return porch != other.porch ? porch < other.porch : id < other.id; }
+  bool operator==(const Seat& other) const { return porch == other.porch && id == other.id; }
+};
+
+class Roster {
+ public:
+  // Tasks that are remembered although none of their pipes is open.
+  explicit Roster(size_t tasks_max) : tasks_max_(tasks_max) {}
+
+  // A task has said hello. Whoever came last is the present incarnation: returned are the pipes to close, which is the
+  // new one itself if its incarnation has been superseded before.
+  std::vector<Seat> OnGreeted(const std::string& name, uint64_t incarnation, Seat seat);
+  void OnGone(const std::string& name, Seat seat);
+  size_t size() const { return tasks_.size(); }
+
+ private:
+  static constexpr size_t kPastMax = 8;
+  struct Task {
+    uint64_t incarnation = 0;
+    std::set<Seat> seats;
+    std::vector<uint64_t> past;  // must not come back
+  };
+  void Forget();
+
+  const size_t tasks_max_;
+  std::map<std::string, Task> tasks_;
+};
+
+}  // namespace pipe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_PIPE_ROSTER_H_

@@ -1,0 +1,133 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/pipe/window.h"
+
+#include <algorithm>
+
+#include "fusewire/base/check.h"
+#include "fusewire/wire/wire.h"
+
+namespace fusewire {
+namespace pipe {
+namespace {
+
+// Room of this size is granted without being asked for.
+constexpr uint64_t kGrantBytes = 64 * 1024;
+
+}  // namespace
+
+void SendWindow::Take(uint64_t cost) {
+  FUSEWIRE_CHECK(CanSend(cost));
+  sent_ += cost;
+}
+
+Status SendWindow::OnCredit(uint64_t bytes) {
+  if (bytes > wire::kWindowBytesMax - limit_) {
+    return Status::Corrupt("credit for " + std::to_string(bytes) + " bytes on top of " + std::to_string(limit_) +
+                           " is more than anyone can count");
+  }
+  limit_ += bytes;
+  return Status::Ok();
+}
+
+bool SendWindow::Want(uint64_t cost, uint64_t* position) {
+  uint64_t next = sent_ + cost;
+  bool is_asked_for = wanted_ > limit_;  // by what the peer knows
+  if (next <= limit_ && !is_asked_for) return false;
+  if (next == wanted_) return false;
+  // Also when it is less than before, because what waited was taken back: nobody shall hold budget for it.
+  *position = wanted_ = next;
+  return true;
+}
+
+uint64_t SendWindow::GiveBack() {
+  if (unused() <= standing_) return 0;
+  uint64_t extra = unused() - standing_;
+  limit_ -= extra;
+  wanted_ = 0;
+  return extra;
+}
+
+ReceiveWindow::~ReceiveWindow() {
+  budget_->GiveUp(this);
+  if (reserved_ > 0) budget_->Release(reserved_);
+}
+
+Status ReceiveWindow::OnReceived(uint64_t cost) {
+  if (cost > granted_ - received_) {
+    return Status::Corrupt("a message of " + std::to_string(cost) + " window bytes came with credit for " +
+                           std::to_string(granted_ - received_));
+  }
+  received_ += cost;
+  return Status::Ok();
+}
+
+void ReceiveWindow::Consume(uint64_t cost) {
+  FUSEWIRE_CHECK(cost <= received_ - consumed_);
+  consumed_ += cost;
+  // Others wait: what this message held goes to them instead of back to our peer.
+  if (reserved_ > 0 && budget_->wanted()) Shrink();
+}
+
+Status ReceiveWindow::OnReturn(uint64_t bytes) {
+  if (bytes > granted_ - received_) {
+    return Status::Corrupt("the peer gives back " + std::to_string(bytes) + " bytes of credit and has " +
+                           std::to_string(granted_ - received_));
+  }
+  granted_ -= bytes;
+  wanted_ = 0;  // who gives back has nothing waiting
+  Shrink();
+  return Status::Ok();
+}
+
+// Keeps of the budget what the standing window does not cover.
+void ReceiveWindow::Shrink() {
+  uint64_t needed = exposed() > standing_ ? exposed() - standing_ : 0;
+  if (needed >= reserved_) return;
+  budget_->Release(reserved_ - needed);
+  reserved_ = needed;
+}
+
+uint64_t ReceiveWindow::TakeGrant() {
+  if (closed_) return 0;
+  uint64_t need = wanted_ > granted_ ? wanted_ - granted_ : 0;
+  if (need > room()) {
+    waiting_ = !Reserve(need - room());
+    if (waiting_) {
+      Shrink();  // who waits holds nothing idle
+      waiting_ = !Reserve(need - room());
+    }
+  } else if (waiting_) {
+    budget_->GiveUp(this);
+    waiting_ = false;
+  }
+  // Seldom enough to be cheap; early enough that a steady sender never stops, and that small messages go on beside a
+  // large one that fills the window, or waits for the budget.
+  bool is_worth_a_frame = room() >= std::min((standing_ + reserved_) / 4, kGrantBytes);
+  uint64_t grant = is_worth_a_frame ? room() : waiting_ ? 0 : need;
+  granted_ += grant;
+  return grant;
+}
+
+bool ReceiveWindow::Reserve(uint64_t bytes) {
+  if (!budget_->TryReserve(bytes, this)) return false;
+  reserved_ += bytes;
+  return true;
+}
+
+bool ReceiveWindow::ShouldRecall() {
+  if (reserved_ == 0 || !budget_->wanted()) return false;
+  Shrink();
+  return reserved_ > 0 && promised_bytes() > 0;
+}
+
+void ReceiveWindow::Close() {
+  closed_ = true;
+  granted_ = received_;
+  wanted_ = 0;
+  Shrink();
+  budget_->GiveUp(this);
+  waiting_ = false;
+}
+
+}  // namespace pipe
+}  // namespace fusewire

@@ -1,0 +1,100 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The arithmetic of credit, without a socket in sight. Window bytes are header, meta and body of messages; the pipe's
+// own frames are free. Home: the pipe's. Owns: the receiver's share of the process-wide budget. Fails: OnCredit,
+// OnReceived and OnReturn say kCorrupt when the peer gives, takes or gives back what nobody can have.
+//
+//   sender                                              receiver
+//   sent <= limit                                       consumed <= received <= granted
+//   a message starts when sent + cost <= limit          granted - consumed <= standing + reserved
+//   limit grows by kCredit, shrinks by kReturn          granted grows by kCredit, shrinks by kReturn
+//
+// Why nobody waits for ever: a sender asks for exactly what it sends next. Whoever stands in the budget's queue keeps
+// nothing that lies idle, and credit that a sender cannot use is recalled; so the first in the queue gets all that the
+// others have consumed, and if it needs more than the whole budget, it gets it once everything else has come back.
+#ifndef FUSEWIRE_PIPE_WINDOW_H_
+#define FUSEWIRE_PIPE_WINDOW_H_
+
+#include <cstdint>
+
+#include "fusewire/base/status.h"
+#include "fusewire/buffer/budget.h"
+
+namespace fusewire {
+namespace pipe {
+
+class SendWindow {
+ public:
+  // The peer's hello: the credit to start with, which is also what we keep when idle.
+  void Open(uint64_t standing_bytes) { limit_ = standing_ = standing_bytes; }
+  bool CanSend(uint64_t cost) const { return cost <= limit_ - sent_; }
+  // What messages that are not express leave unused, so that express never waits for credit that bulk has taken.
+  uint64_t set_aside() const { return standing_ / 4; }
+  void Take(uint64_t cost);
+  Status OnCredit(uint64_t bytes);
+  // What is to be sent next costs so much; 0: nothing is. True if the peer has to hear of it: then `position` is what
+  // we want to have sent in all.
+  bool Want(uint64_t cost, uint64_t* position);
+  // How much unused credit to give back, because nothing that waits can use it; it is gone at once. 0: nothing to give.
+  uint64_t GiveBack();
+  uint64_t sent() const { return sent_; }
+  uint64_t unused() const { return limit_ - sent_; }
+
+ private:
+  uint64_t standing_ = 0;
+  uint64_t sent_ = 0;
+  uint64_t limit_ = 0;
+  uint64_t wanted_ = 0;  // the position that the peer has heard of last
+};
+
+class ReceiveWindow {
+ public:
+  ReceiveWindow(uint64_t standing_bytes, Budget* budget)
+      : standing_(standing_bytes), granted_(standing_bytes), budget_(budget) {}
+  ~ReceiveWindow();
+  ReceiveWindow(const ReceiveWindow&) = delete;
+  ReceiveWindow& operator=(const ReceiveWindow&) = delete;
+
+  // A message begins.
+  Status OnReceived(uint64_t cost);
+  // The layer above is done with as much.
+  void Consume(uint64_t cost);
+  // The peer wants to have sent `position` bytes in all.
+  void OnWant(uint64_t position) { wanted_ = position; }
+  Status OnReturn(uint64_t bytes);
+  // What to grant now with a kCredit frame; 0: nothing. Call after Consume, OnWant and OnReturn, and again every few
+  // milliseconds while waiting() is true.
+  uint64_t TakeGrant();
+  // The peer wants more than the budget has at present.
+  bool waiting() const { return waiting_; }
+  // Ask every now and then while reserved_bytes() is not 0. True: others wait for a part of the budget that our peer
+  // holds as credit; ask for it with a kRecall frame.
+  bool ShouldRecall();
+  // Nothing will be received any more: gives up everything but what holds messages that are not consumed yet.
+  void Close();
+
+  uint64_t reserved_bytes() const { return reserved_; }
+  uint64_t unconsumed_bytes() const { return received_ - consumed_; }
+  // What the peer may still send.
+  uint64_t promised_bytes() const { return granted_ - received_; }
+
+ private:
+  void Shrink();
+  bool Reserve(uint64_t bytes);
+  uint64_t room() const { return standing_ + reserved_ - exposed(); }
+  uint64_t exposed() const { return granted_ - consumed_; }  // what may still arrive, or has arrived and is held
+
+  const uint64_t standing_;
+  uint64_t granted_;
+  uint64_t received_ = 0;
+  uint64_t consumed_ = 0;
+  uint64_t wanted_ = 0;
+  uint64_t reserved_ = 0;
+  bool waiting_ = false;
+  bool closed_ = false;
+  Budget* const budget_;
+};
+
+}  // namespace pipe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_PIPE_WINDOW_H_

@@ -1,0 +1,418 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/pipe/window.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "fusewire/base/random.h"
+#include "fusewire/wire/wire.h"
+
+namespace fusewire {
+namespace pipe {
+namespace {
+
+constexpr uint64_t kStanding = 1000;
+
+// ---- the sender's end ----
+
+TEST(SendWindow, SendsWhatTheCreditCovers) {
+  SendWindow window;
+  EXPECT_FALSE(window.CanSend(1));
+  window.Open(100);
+  EXPECT_TRUE(window.CanSend(100));
+  EXPECT_FALSE(window.CanSend(101));
+  window.Take(60);
+  EXPECT_FALSE(window.CanSend(41));
+  ASSERT_TRUE(window.OnCredit(1).ok());
+  EXPECT_TRUE(window.CanSend(41));
+  EXPECT_EQ(window.unused(), 41u);
+  EXPECT_EQ(window.sent(), 60u);
+}
+
+TEST(SendWindow, AsksOnceForEachPosition) {
+  SendWindow window;
+  uint64_t position = 0;
+  window.Open(100);
+  EXPECT_FALSE(window.Want(0, &position));
+  EXPECT_FALSE(window.Want(100, &position));
+  ASSERT_TRUE(window.Want(150, &position));
+  EXPECT_EQ(position, 150u);
+  EXPECT_FALSE(window.Want(150, &position));
+  ASSERT_TRUE(window.Want(151, &position));
+  EXPECT_EQ(position, 151u);
+  ASSERT_TRUE(window.OnCredit(51).ok());
+  window.Take(151);
+  EXPECT_FALSE(window.Want(0, &position));
+}
+
+// Else the receiver holds a part of its budget for a message that will never come.
+TEST(SendWindow, AsksForLessWhenAMessageIsTakenBack) {
+  SendWindow window;
+  uint64_t position = 0;
+  window.Open(100);
+  ASSERT_TRUE(window.Want(5000, &position));
+  ASSERT_TRUE(window.Want(120, &position));
+  EXPECT_EQ(position, 120u);
+  ASSERT_TRUE(window.Want(0, &position));  // nothing waits any more
+  EXPECT_LE(position, 100u);
+  EXPECT_FALSE(window.Want(0, &position));
+  ASSERT_TRUE(window.Want(120, &position));
+}
+
+TEST(SendWindow, GivesBackWhatIsBeyondTheStandingWindow) {
+  SendWindow window;
+  uint64_t position = 0;
+  window.Open(100);
+  EXPECT_EQ(window.GiveBack(), 0u);
+  ASSERT_TRUE(window.Want(500, &position));
+  ASSERT_TRUE(window.OnCredit(400).ok());
+  window.Take(150);
+  EXPECT_EQ(window.GiveBack(), 250u);
+  EXPECT_EQ(window.unused(), 100u);
+  EXPECT_EQ(window.GiveBack(), 0u);
+  EXPECT_TRUE(window.Want(200, &position));  // the return has taken back what was asked for
+}
+
+TEST(SendWindow, CreditThatNobodyCanCountIsCorrupt) {
+  SendWindow window;
+  window.Open(100);
+  ASSERT_TRUE(window.OnCredit(wire::kWindowBytesMax - 100).ok());
+  EXPECT_EQ(window.OnCredit(1).code(), Code::kCorrupt);
+  EXPECT_EQ(window.unused(), wire::kWindowBytesMax);
+}
+
+// ---- the receiver's end ----
+
+class ReceiveWindowTest : public testing::Test {
+ protected:
+  Budget budget_{10000};
+};
+
+TEST_F(ReceiveWindowTest, GrantsAgainWhatHasBeenConsumedInGoodPieces) {
+  ReceiveWindow window(kStanding, &budget_);
+  EXPECT_EQ(window.TakeGrant(), 0u);
+  ASSERT_TRUE(window.OnReceived(600).ok());
+  EXPECT_EQ(window.promised_bytes(), 400u);
+  EXPECT_EQ(window.TakeGrant(), 0u);
+  window.Consume(200);
+  EXPECT_EQ(window.TakeGrant(), 0u);
+  window.Consume(100);
+  EXPECT_EQ(window.TakeGrant(), 300u);
+  EXPECT_EQ(window.TakeGrant(), 0u);
+  EXPECT_EQ(window.unconsumed_bytes(), 300u);
+  EXPECT_EQ(budget_.used_bytes(), 0u);
+}
+
+TEST_F(ReceiveWindowTest, TakesFromTheBudgetWhatTheStandingWindowDoesNotCover) {
+  {
+    ReceiveWindow window(kStanding, &budget_);
+    window.OnWant(4000);
+    EXPECT_EQ(window.TakeGrant(), 3000u);
+    EXPECT_EQ(window.reserved_bytes(), 3000u);
+    EXPECT_EQ(budget_.used_bytes(), 3000u);
+    ASSERT_TRUE(window.OnReceived(4000).ok());
+    window.Consume(4000);
+    EXPECT_EQ(window.TakeGrant(), 4000u);  // nobody else wants it: a steady sender keeps the larger window
+    ASSERT_TRUE(window.OnReturn(3000).ok());
+    EXPECT_EQ(window.reserved_bytes(), 0u);
+    EXPECT_EQ(window.promised_bytes(), kStanding);
+    window.OnWant(6000);
+    EXPECT_EQ(window.TakeGrant(), 1000u);
+  }
+  EXPECT_EQ(budget_.used_bytes(), 0u);  // a pipe that goes gives up its share
+}
+
+TEST_F(ReceiveWindowTest, AMessageBeyondTheCreditIsCorrupt) {
+  ReceiveWindow window(kStanding, &budget_);
+  ASSERT_TRUE(window.OnReceived(999).ok());
+  EXPECT_EQ(window.OnReceived(2).code(), Code::kCorrupt);
+  EXPECT_EQ(window.OnReceived(UINT64_MAX).code(), Code::kCorrupt);
+  EXPECT_TRUE(window.OnReceived(1).ok());
+}
+
+TEST_F(ReceiveWindowTest, AReturnOfMoreThanThereIsIsCorrupt) {
+  ReceiveWindow window(kStanding, &budget_);
+  ASSERT_TRUE(window.OnReceived(400).ok());
+  EXPECT_EQ(window.OnReturn(601).code(), Code::kCorrupt);
+  EXPECT_EQ(window.OnReturn(UINT64_MAX).code(), Code::kCorrupt);
+  EXPECT_TRUE(window.OnReturn(600).ok());
+  EXPECT_EQ(window.OnReceived(1).code(), Code::kCorrupt);
+}
+
+TEST_F(ReceiveWindowTest, AWantAsFarAsNumbersGoDoesNotRunOver) {
+  ReceiveWindow window(kStanding, &budget_);
+  window.OnWant(wire::kWindowBytesMax);
+  EXPECT_EQ(window.TakeGrant(), wire::kWindowBytesMax - kStanding);
+  EXPECT_EQ(window.TakeGrant(), 0u);
+  ASSERT_TRUE(window.OnReceived(5000).ok());
+  window.Consume(5000);
+  window.OnWant(0);  // a want from the past
+  EXPECT_LE(window.TakeGrant(), 5000u);
+}
+
+TEST_F(ReceiveWindowTest, AMessageLargerThanTheBudgetPassesAlone) {
+  ReceiveWindow other(kStanding, &budget_), window(kStanding, &budget_);
+  other.OnWant(2000);
+  ASSERT_EQ(other.TakeGrant(), 1000u);
+  window.OnWant(50000);
+  EXPECT_EQ(window.TakeGrant(), 0u);
+  EXPECT_TRUE(window.waiting());
+  EXPECT_TRUE(other.ShouldRecall());
+  ASSERT_TRUE(other.OnReturn(1000).ok());
+  EXPECT_EQ(window.TakeGrant(), 49000u);
+  EXPECT_FALSE(window.waiting());
+}
+
+// It once waited for ever: its own share, kept from an earlier message, stood in its way.
+TEST_F(ReceiveWindowTest, ItsOwnShareIsNotInTheWayOfALargerMessage) {
+  ReceiveWindow window(kStanding, &budget_);
+  window.OnWant(6000);
+  ASSERT_EQ(window.TakeGrant(), 5000u);
+  ASSERT_TRUE(window.OnReceived(6000).ok());
+  window.Consume(6000);
+  window.OnWant(6000 + 20000);
+  EXPECT_EQ(window.TakeGrant(), 20000u);
+  EXPECT_FALSE(window.waiting());
+}
+
+TEST_F(ReceiveWindowTest, WhoWaitsHoldsNothingIdleAndKeepsItsStandingWindow) {
+  ReceiveWindow busy(kStanding, &budget_), window(kStanding, &budget_);
+  busy.OnWant(6000);
+  ASSERT_EQ(busy.TakeGrant(), 5000u);
+  window.OnWant(5000);
+  ASSERT_EQ(window.TakeGrant(), 4000u);
+  ASSERT_TRUE(window.OnReceived(5000).ok());
+  window.Consume(5000);
+  window.OnWant(5000 + 8000);
+  EXPECT_EQ(window.TakeGrant(), kStanding);  // for small messages beside the large one
+  EXPECT_TRUE(window.waiting());
+  EXPECT_EQ(window.reserved_bytes(), 0u);
+  EXPECT_EQ(budget_.used_bytes(), 5000u);
+  window.OnWant(0);
+  window.TakeGrant();
+  EXPECT_FALSE(window.waiting());
+  EXPECT_FALSE(budget_.wanted());
+}
+
+TEST_F(ReceiveWindowTest, AClosedWindowHoldsOnlyWhatIsNotConsumed) {
+  ReceiveWindow closing(kStanding, &budget_), window(kStanding, &budget_);
+  closing.OnWant(9000);
+  ASSERT_EQ(closing.TakeGrant(), 8000u);
+  ASSERT_TRUE(closing.OnReceived(3000).ok());
+  closing.Close();
+  EXPECT_EQ(budget_.used_bytes(), 2000u);
+  closing.Consume(3000);
+  EXPECT_EQ(closing.TakeGrant(), 0u);
+  EXPECT_EQ(closing.OnReceived(1).code(), Code::kCorrupt);
+  window.OnWant(9000);
+  EXPECT_EQ(window.TakeGrant(), 8000u);
+}
+
+TEST_F(ReceiveWindowTest, AClosedWindowLeavesTheQueue) {
+  ReceiveWindow first(kStanding, &budget_), closing(kStanding, &budget_), last(kStanding, &budget_);
+  first.OnWant(9000);
+  ASSERT_EQ(first.TakeGrant(), 8000u);
+  closing.OnWant(9000);
+  last.OnWant(2500);
+  EXPECT_EQ(closing.TakeGrant(), 0u);
+  EXPECT_EQ(last.TakeGrant(), 0u);
+  closing.Close();
+  EXPECT_EQ(last.TakeGrant(), 1500u);
+}
+
+// ---- both ends, many pipes, one budget ----
+
+// What a pipe sends about credit, and the beginning of a message.
+struct Frame {
+  enum class Kind { kMessage, kWant, kReturn, kCredit, kRecall } kind;
+  uint64_t bytes;
+};
+
+// Two ends and an in-order lossless channel each way. Sends as pipe_send.cc does.
+class ModelPipe {
+ public:
+  ModelPipe(uint64_t standing, Budget* budget) : standing_(standing), receive_(standing, budget) {
+    send_.Open(standing);
+  }
+
+  void Enqueue(uint64_t cost) { queue_.push_back(cost); }
+  void TakeBackNewest() {
+    if (!queue_.empty()) queue_.pop_back();
+  }
+
+  void Pump() {
+    while (!queue_.empty() && send_.CanSend(queue_.front() + send_.set_aside())) {
+      send_.Take(queue_.front());
+      forth_.push_back({Frame::Kind::kMessage, queue_.front()});
+      queue_.pop_front();
+    }
+    uint64_t next = queue_.empty() ? 0 : queue_.front() + send_.set_aside();
+    if (give_back_ && (next == 0 || !send_.CanSend(next))) {
+      uint64_t back = send_.GiveBack();
+      if (back > 0) forth_.push_back({Frame::Kind::kReturn, back});
+    }
+    give_back_ = false;
+    uint64_t position = 0;
+    if (send_.Want(next, &position)) forth_.push_back({Frame::Kind::kWant, position});
+  }
+
+  void DeliverForth() {
+    if (forth_.empty()) return;
+    Frame frame = forth_.front();
+    forth_.pop_front();
+    if (frame.kind == Frame::Kind::kWant) receive_.OnWant(frame.bytes);
+    if (frame.kind == Frame::Kind::kReturn) Insist(receive_.OnReturn(frame.bytes));
+    if (frame.kind != Frame::Kind::kMessage) return;
+    Insist(receive_.OnReceived(frame.bytes));
+    held_.push_back(frame.bytes);
+  }
+
+  void DeliverBack() {
+    if (back_.empty()) return;
+    Frame frame = back_.front();
+    back_.pop_front();
+    if (frame.kind == Frame::Kind::kRecall) give_back_ = true;
+    if (frame.kind == Frame::Kind::kCredit) Insist(send_.OnCredit(frame.bytes));
+  }
+
+  // In any order: answers overtake one another.
+  void ConsumeOne(Random* random) {
+    if (held_.empty()) return;
+    std::swap(held_[random->Below(held_.size())], held_.back());
+    receive_.Consume(held_.back());
+    held_.pop_back();
+  }
+
+  void Grant() {
+    uint64_t grant = receive_.TakeGrant();
+    if (grant > 0) back_.push_back({Frame::Kind::kCredit, grant});
+  }
+  void Look() {
+    if (receive_.ShouldRecall()) back_.push_back({Frame::Kind::kRecall, 0});
+  }
+
+  void Check() const {
+    uint64_t under_way = 0;
+    for (const Frame& frame : forth_) under_way += frame.kind == Frame::Kind::kWant ? 0 : frame.bytes;
+    for (const Frame& frame : back_) under_way += frame.bytes;
+    // No credit is ever lost or made up.
+    ASSERT_EQ(receive_.promised_bytes(), send_.unused() + under_way);
+    // And all of it is backed.
+    ASSERT_LE(receive_.promised_bytes() + receive_.unconsumed_bytes(), standing_ + receive_.reserved_bytes());
+  }
+
+  // Two honest ends never find each other corrupt.
+  static void Insist(const Status& status) { ASSERT_TRUE(status.ok()) << status.ToString(); }
+
+  bool done() const { return queue_.empty() && forth_.empty() && held_.empty(); }
+  uint64_t reserved_bytes() const { return receive_.reserved_bytes(); }
+
+ private:
+  const uint64_t standing_;
+  SendWindow send_;
+  ReceiveWindow receive_;
+  std::deque<uint64_t> queue_;
+  std::deque<Frame> forth_, back_;
+  std::vector<uint64_t> held_;
+  bool give_back_ = false;
+};
+
+struct World {
+  World(uint64_t seed, uint64_t limit, size_t count) : budget(limit), random(seed) {
+    for (size_t i = 0; i < count; ++i) {
+      pipes.push_back(std::make_unique<ModelPipe>(random.Chance(0.1) ? 0 : random.Below(2000), &budget));
+    }
+  }
+
+  void Step() {
+    ModelPipe& pipe = *pipes[random.Below(pipes.size())];
+    switch (random.Below(7)) {
+      case 0: return pipe.Pump();
+      case 1: return pipe.DeliverForth();
+      case 2: return pipe.DeliverBack();
+      case 3: return pipe.ConsumeOne(&random);
+      case 4: return pipe.Grant();
+      case 5: return pipe.Look();
+      default: break;
+    }
+    // Mostly small, now and then larger than the whole budget.
+    uint64_t most = random.Chance(0.02)  ? 2 * budget.limit_bytes()
+                    : random.Chance(0.2) ? budget.limit_bytes() / 2
+                                         : 400;
+    uint64_t cost = random.Between(40, std::max<uint64_t>(41, most));
+    if (to_send == 0) return;
+    if (random.Chance(0.1)) return pipe.TakeBackNewest();
+    --to_send;
+    largest = std::max(largest, cost);
+    pipe.Enqueue(cost);
+  }
+
+  bool done() const {
+    return to_send == 0 && std::all_of(pipes.begin(), pipes.end(), [](const auto& pipe) { return pipe->done(); });
+  }
+
+  Budget budget;
+  Random random;
+  std::vector<std::unique_ptr<ModelPipe>> pipes;
+  int to_send = 0;
+  uint64_t largest = 0;
+};
+
+TEST(Windows, WhoeverWantsGetsInTheEnd) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed * 7919);
+    World world(seed, random.Between(1, 20000), random.Between(1, 12));
+    world.to_send = 200;
+    int steps = 0;
+    for (; !world.done() && steps < 400000; ++steps) {
+      world.Step();
+      if (steps % 16 == 0) {
+        for (const auto& pipe : world.pipes) ASSERT_NO_FATAL_FAILURE(pipe->Check());
+      }
+    }
+    ASSERT_TRUE(world.done()) << "after " << steps << " steps somebody still waits";
+    // Only one message that is larger than everything goes over the limit, and alone.
+    ASSERT_LE(world.budget.peak_bytes(), std::max(world.budget.limit_bytes(), world.largest));
+  }
+}
+
+// The share of a pipe that has nothing to send comes back to those who have.
+TEST(Windows, IdleSharesAreRecalled) {
+  Budget budget(10000);
+  Random random(1);
+  ModelPipe idle(1000, &budget), busy(1000, &budget);
+  auto run = [&random](ModelPipe* pipe) {
+    for (int i = 0; i < 50 && !pipe->done(); ++i) {
+      pipe->Pump();
+      pipe->DeliverForth();
+      pipe->ConsumeOne(&random);
+      pipe->Grant();
+      pipe->DeliverBack();
+    }
+  };
+  idle.Enqueue(9000);
+  run(&idle);
+  ASSERT_TRUE(idle.done());
+  idle.Grant();
+  idle.DeliverBack();
+  ASSERT_GE(idle.reserved_bytes(), 8000u);
+  busy.Enqueue(9000);
+  run(&busy);
+  ASSERT_FALSE(busy.done());
+  idle.Look();
+  idle.DeliverBack();
+  idle.Pump();
+  idle.DeliverForth();
+  EXPECT_EQ(idle.reserved_bytes(), 0u);
+  run(&busy);
+  EXPECT_TRUE(busy.done());
+}
+
+}  // namespace
+}  // namespace pipe
+}  // namespace fusewire

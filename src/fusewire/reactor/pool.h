@@ -1,0 +1,53 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A Pool is the reactors of one process or one server: N homes, and a fair choice among them.
+// Home: any thread. Owns: its reactors. Fails: Start says why and leaves nothing behind.
+#ifndef FUSEWIRE_REACTOR_POOL_H_
+#define FUSEWIRE_REACTOR_POOL_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fusewire/base/status.h"
+#include "fusewire/reactor/reactor.h"
+
+namespace fusewire {
+namespace reactor {
+
+struct PoolOptions {
+  std::string name = "fusewire";
+  // 0: half of the usable processors, between 1 and 4.
+  int reactors = 0;
+  bool busy_poll = false;
+  int64_t spin_ns_max = Options().spin_ns_max;
+  // Pin each reactor to a processor of its own, from the last allowed one down; more reactors than processors: no
+  // pinning.
+  bool pin = false;
+};
+
+class Pool {
+ public:
+  static Result<std::unique_ptr<Pool>> Start(const PoolOptions& options);
+  // For tests and simulation: a pool of one reactor that somebody else turns. The reactor must outlive the pool.
+  static std::unique_ptr<Pool> Around(Reactor* manual);
+  ~Pool();
+
+  int size() const { return static_cast<int>(reactors_.size()); }
+  Reactor& at(int index) { return *reactors_[static_cast<size_t>(index)]; }
+  // Any thread. Each in turn.
+  Reactor& Next();
+  // Any thread but a home. Ends and joins all; may be repeated.
+  void Close();
+
+ private:
+  Pool() = default;
+  std::vector<std::unique_ptr<Reactor>> owned_;
+  std::vector<Reactor*> reactors_;
+  std::atomic<unsigned> next_{0};
+};
+
+}  // namespace reactor
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_REACTOR_POOL_H_

@@ -1,0 +1,63 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/rpc/call.h"
+
+#include "fusewire/base/check.h"
+#include "fusewire/rpc/client_core.h"
+
+namespace fusewire {
+namespace rpc {
+
+Status AllocateSegments(const SegmentSizes& sizes, Buffers* body, std::vector<Bytes>* parts) {
+  body->clear();
+  parts->clear();
+  for (size_t i = 0; i < sizes.count(); ++i) {
+    uint64_t bytes = sizes.at(i);
+    Buffer segment = Buffer::TryAllocate(static_cast<size_t>(bytes));
+    if (segment.size() != bytes) {
+      body->clear();
+      parts->clear();
+      return Status::Overloaded("no memory for a segment of " + std::to_string(bytes) + " bytes")
+          .Phase("landing")
+          .Next("free memory, or lower the message sizes");
+    }
+    parts->push_back(segment.bytes());
+    body->push_back(std::move(segment));
+  }
+  return Status::Ok();
+}
+
+Status CheckLanding(const pipe::Landing& landing, uint64_t body_bytes) {
+  if (landing.kind == pipe::Landing::Kind::kDiscard) return Status::Ok();
+  uint64_t sum = 0;
+  for (size_t i = 0; i < landing.count; ++i) sum += landing.parts[i].size;
+  if (landing.kind == pipe::Landing::Kind::kInto && sum == body_bytes) return Status::Ok();
+  return Status::Invalid("a place of " + std::to_string(sum) + " bytes for a body of " + std::to_string(body_bytes))
+      .Phase("landing")
+      .Next("land Into memory of exactly that size, or Discard");
+}
+
+Call::Call(uint16_t method_in)
+    : method(method_in), deadline_([this] { client_.load(std::memory_order_relaxed)->OnDeadline(this); }) {}
+
+Call::~Call() { FUSEWIRE_CHECK(state_ == State::kIdle); }
+
+void Call::Deliver() { client_.load(std::memory_order_relaxed)->Begin(this); }
+
+void Call::Cancel() {
+  ClientCore* client = client_.load(std::memory_order_acquire);
+  if (client == nullptr) return;  // not started
+  cancel_wanted_.store(true, std::memory_order_seq_cst);
+  uint64_t id = id_.load(std::memory_order_seq_cst);
+  if (id != 0) client->home().Post([client, id] { client->OnCancelWanted(id); });
+  // Else it has not come home; Begin will see the wish.
+}
+
+Result<pipe::Landing> Call::Land(ConstBytes, const SegmentSizes& sizes) {
+  FUSEWIRE_TRY(AllocateSegments(sizes, &reply_body, &parts_));
+  return pipe::Landing::Into(parts_.data(), parts_.size());
+}
+
+void Call::OnPart(ConstBytes, Buffers) {}
+
+}  // namespace rpc
+}  // namespace fusewire

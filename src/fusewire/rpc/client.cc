@@ -1,0 +1,85 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/rpc/client.h"
+
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/rpc/client_core.h"
+
+namespace fusewire {
+namespace rpc {
+namespace {
+
+// A call whose caller waits for it.
+class AskedCall final : public Call {
+ public:
+  using Call::Call;
+  reactor::Waiter waiter;
+  Status status;
+
+ private:
+  void OnDone(Status done) override {
+    status = std::move(done);
+    waiter.Signal();
+  }
+};
+
+}  // namespace
+
+Client::Client(Node& node, const transport::Address& address, ClientOptions options) {
+  reactor::Reactor& home = node.pool().Next();
+  home.Run([&] { core_ = std::make_unique<ClientCore>(node, home, address, options); });
+}
+
+Client::~Client() {
+  Close();
+  home().Run([this] { core_.reset(); });
+}
+
+reactor::Reactor& Client::home() { return core_->home(); }
+
+void Client::Start(Call* call) {
+  core_->Prepare(call);
+  if (home().AtHome()) {
+    core_->Begin(call);
+    return;
+  }
+  reactor::Task begin = [this, call] { core_->Begin(call); };
+  if (!home().TryRunHere(begin)) home().Post(static_cast<Mail*>(call));
+}
+
+void Client::StartAndWait(Call* call, reactor::Waiter* waiter) {
+  core_->Prepare(call);
+  home().PostAndWait(call, waiter, kForeverNs);
+}
+
+Client::Answer Client::Ask(uint16_t method, ConstBytes head, Buffers body, int64_t timeout_ns) {
+  AskedCall call(method);
+  call.head = head;
+  call.body = std::move(body);
+  call.timeout_ns = timeout_ns;
+  StartAndWait(&call, &call.waiter);
+  return Answer{std::move(call.status), std::move(call.reply_head), std::move(call.reply_body)};
+}
+
+void Client::Connect() {
+  ClientCore* core = core_.get();
+  home().Post([core] { core->Connect(); });
+}
+
+void Client::Close() {
+  FUSEWIRE_CHECK(!home().AtHome());
+  home().Run([this] { core_->Close(); });
+  // Until the calls that it ends have had their OnDone, and those that were started again in it.
+  uint32_t left = 1;
+  while (left > 0) home().Run([this, &left] { left = core_->calls_in_flight(); });
+}
+
+PeerSnapshot Client::Snapshot() {
+  PeerSnapshot snapshot;
+  home().Run([&] { snapshot = core_->Snapshot(); });
+  return snapshot;
+}
+
+}  // namespace rpc
+}  // namespace fusewire

@@ -1,0 +1,66 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A Client asks one peer: it connects when the first call comes, again after a failure, and ends every call exactly
+// once. Home: one reactor of its node. Owns: the Link to the peer; not the calls. Fails: each call on its own.
+// kUnavailable: the pipe broke (the outcome of calls that were sent is unknown), or there was none within patience_ns.
+// See docs/errors.md.
+#ifndef FUSEWIRE_RPC_CLIENT_H_
+#define FUSEWIRE_RPC_CLIENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "fusewire/rpc/call.h"
+#include "fusewire/rpc/node.h"
+#include "fusewire/rpc/stats.h"
+
+namespace fusewire {
+namespace rpc {
+
+struct ClientOptions {
+  // How long a call that cannot be sent waits for the peer to appear. 0: it fails with the first failed attempt.
+  int64_t patience_ns = 10 * kSecondNs;
+  uint32_t calls_in_flight_max = 65536;
+};
+
+class Client {
+ public:
+  // Any thread. `node` outlives the client. Does not connect yet.
+  Client(Node& node, const transport::Address& address, ClientOptions options = ClientOptions());
+  // Any thread but a home: ends all calls first, as Close does.
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // Any thread. The call is ours until its OnDone, which may come at once, on another thread: nothing calls back from
+  // inside Start, so the caller may hold his locks.
+  void Start(Call* call);
+  // Any thread but a home. Starts the call and waits for its OnDone; this thread drives the idle reactor meanwhile.
+  // `call` must signal `waiter` in OnDone. The call's own timeout bounds the wait.
+  void StartAndWait(Call* call, reactor::Waiter* waiter);
+  // Any thread but a home. The plain way: one question, one answer.
+  struct Answer {
+    Status status;
+    std::string head;
+    Buffers body;
+  };
+  Answer Ask(uint16_t method, ConstBytes head, Buffers body = Buffers(), int64_t timeout_ns = kForeverNs);
+
+  // Any thread. Connects now, without a call; for warming up.
+  void Connect();
+  // Any thread but a home. Ends every call with kCancelled, says goodbye; later calls end at once. Who starts calls
+  // again in their OnDone stops at kCancelled: Close waits for that.
+  void Close();
+
+  reactor::Reactor& home();
+  // Any thread but a home.
+  PeerSnapshot Snapshot();
+
+ private:
+  std::unique_ptr<ClientCore> core_;
+};
+
+}  // namespace rpc
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_RPC_CLIENT_H_

@@ -1,0 +1,302 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/rpc/client_core.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/log.h"
+#include "fusewire/wire/meta.h"
+
+namespace fusewire {
+namespace rpc {
+namespace {
+
+// Messages up to this overtake bulk: requests, small answers.
+constexpr uint64_t kExpressBytes = 16 * 1024;
+
+}  // namespace
+
+ClientCore::ClientCore(Node& node, reactor::Reactor& home, const transport::Address& address, ClientOptions options)
+    : home_(home),
+      options_(options),
+      link_(node.shared(), home, node.transport(), address, kRpcService, this),
+      slab_(options.calls_in_flight_max),
+      patience_([this] { GiveUpWaiting(); }),
+      peer_(address.ToString()) {}
+
+ClientCore::~ClientCore() { FUSEWIRE_CHECK(slab_.in_use() == 0); }
+
+// ---- the life of a call ----
+
+void ClientCore::Prepare(Call* call) {
+  FUSEWIRE_CHECK(call->state_ == Call::State::kIdle);
+  call->cancel_wanted_.store(false, std::memory_order_relaxed);
+  call->id_.store(0, std::memory_order_relaxed);
+  call->client_.store(this, std::memory_order_release);
+}
+
+void ClientCore::Begin(Call* call) {
+  FUSEWIRE_AT_HOME(home_);
+  call->state_ = Call::State::kWaiting;
+  call->started_ns_ = home_.now_ns();
+  call->deadline_ns_ = AddNs(call->started_ns_, std::max<int64_t>(call->timeout_ns, 0));
+  call->landing_ = false;
+  call->reply_head.clear();
+  call->reply_body.clear();
+  wire::CallId id;
+  if (!slab_.Take(call, &id)) {
+    // Without a slot it has no id; nothing can reach it but this.
+    home_.Post([this, call] {
+      call->state_ = Call::State::kIdle;
+      methods_.At(call->method).calls.Add();
+      methods_.At(call->method).errors.Add();
+      call->OnDone(Words(*call, Status::Overloaded("calls_in_flight_max (" +
+                                                   std::to_string(options_.calls_in_flight_max) + ") is reached")
+                                    .Next("wait for answers before you ask more")));
+    });
+    return;
+  }
+  call->id_.store(wire::PackCallId(id), std::memory_order_seq_cst);
+  if (closed_) {
+    EndSoon(call, Status::Cancelled("the client is closed"));
+  } else if (call->cancel_wanted_.load(std::memory_order_seq_cst)) {
+    EndSoon(call, Status::Cancelled("the caller cancelled it before it was sent"));
+  } else if (call->timeout_ns <= 0) {
+    EndSoon(call, Status::Timeout("its deadline had passed before it was started"));
+  } else {
+    if (call->deadline_ns_ != kForeverNs) home_.ArmAt(&call->deadline_, call->deadline_ns_);
+    if (link_.pipe() != nullptr) {
+      Send(call);
+      return;
+    }
+    waiting_.PushBack(call);
+    if (options_.patience_ns > 0 && !patience_.armed()) home_.Arm(&patience_, options_.patience_ns);
+    link_.Want();
+  }
+}
+
+void ClientCore::Send(Call* call) {
+  pipe::Pipe* pipe = link_.pipe();
+  if (!pipe->HasRoom(call->head.size)) {
+    EndSoon(call, Status::Overloaded("the peer does not take calls as fast as they are made")
+                      .Next("wait for answers before you ask more"));
+    return;
+  }
+  pipe::Message message;
+  message.kind = wire::FrameKind::kCall;
+  message.method = call->method;
+  message.call = call->id_.load(std::memory_order_relaxed);
+  if (call->deadline_ns_ != kForeverNs) {
+    int64_t left_ms = (call->deadline_ns_ - home_.now_ns() + kMillisecondNs - 1) / kMillisecondNs;
+    message.aux = static_cast<uint32_t>(std::clamp<int64_t>(left_ms, 1, UINT32_MAX));
+  }
+  message.head = call->head;
+  message.body = std::move(call->body);
+  call->body.clear();
+  Status fits = pipe->CheckSize(message.head.size, message.body);
+  if (!fits.ok()) {
+    EndSoon(call, fits);
+    return;
+  }
+  uint64_t bytes = call->head.size + TotalBytes(message.body) + message.body.size() * sizeof(uint64_t);
+  message.express = bytes <= kExpressBytes - wire::kHeaderBytes;
+  methods_.At(call->method).request_bytes.Add(bytes);
+  call->state_ = Call::State::kSent;
+  pipe->Send(std::move(message));
+}
+
+// Says who, what and since when, where that has not been said.
+Status ClientCore::Words(const Call& call, Status status) const {
+  if (status.ok()) return status;
+  return status.Peer(peer_)
+      .Phase("calling method " + std::to_string(call.method))
+      .AgeMs((home_.now_ns() - call.started_ns_) / kMillisecondNs);
+}
+
+void ClientCore::End(Call* call, Status status) {
+  uint64_t id = call->id_.load(std::memory_order_relaxed);
+  if (call->landing_ && link_.pipe() != nullptr) {
+    // The network must not touch the caller's memory after this.
+    link_.pipe()->Abandon(wire::FrameKind::kReply, id);
+    link_.pipe()->Abandon(wire::FrameKind::kReplyPart, id);
+  }
+  call->landing_ = false;
+  call->part_body_.clear();
+  call->parts_.clear();
+  if (!status.ok()) call->reply_body.clear();  // half a body is no body
+  reactor::Reactor::Disarm(&call->deadline_);
+  call->Unlink();
+  slab_.Release(wire::UnpackCallId(id));
+  MethodStats& stats = methods_.At(call->method);
+  stats.calls.Add();
+  if (!status.ok()) stats.errors.Add();
+  if (status.code() == Code::kTimeout) stats.timeouts.Add();
+  if (status.code() == Code::kCancelled) stats.cancels.Add();
+  stats.latency_ns.Add(static_cast<uint64_t>(std::max<int64_t>(0, home_.now_ns() - call->started_ns_)));
+  call->state_ = Call::State::kIdle;
+  call->body.clear();
+  call->OnDone(Words(*call, std::move(status)));
+}
+
+// Not from inside Start: its caller may hold a lock that its OnDone takes.
+void ClientCore::EndSoon(Call* call, Status status) {
+  uint64_t id = call->id_.load(std::memory_order_relaxed);
+  home_.Post([this, id, status = std::move(status)] {
+    Call* found = nullptr;
+    if (slab_.Find(wire::UnpackCallId(id), &found) == CallSlab<Call>::Found::kHere) End(found, status);
+  });
+}
+
+void ClientCore::OnDeadline(Call* call) {
+  uint64_t id = call->id_.load(std::memory_order_relaxed);
+  Status why = Status::Timeout(call->state_ == Call::State::kSent ? "no answer in time" : "no connection in time");
+  if (call->state_ == Call::State::kWaiting && !last_failure_.ok())
+    why = Status::Timeout("no connection in time, last error: " + last_failure_.cause());
+  if (call->state_ == Call::State::kSent && link_.pipe() != nullptr) link_.pipe()->Cancel(id);
+  End(call, why.Next("look at the peer, or allow more time"));
+}
+
+void ClientCore::OnCancelWanted(uint64_t id) {
+  Call* call = nullptr;
+  if (slab_.Find(wire::UnpackCallId(id), &call) != CallSlab<Call>::Found::kHere) return;  // the answer was faster
+  if (call->state_ == Call::State::kSent && link_.pipe() != nullptr) link_.pipe()->Cancel(id);
+  End(call, Status::Cancelled("the caller cancelled it"));
+}
+
+// ---- the link ----
+
+void ClientCore::OnUp(const pipe::PeerInfo& peer, bool restarted) {
+  peer_ = peer.ToString();
+  last_failure_ = Status::Ok();
+  if (restarted) FUSEWIRE_LOG(kInfo, "peer %s came back as another incarnation", peer_.c_str());
+  SendWaiting();
+}
+
+void ClientCore::SendWaiting() {
+  while (link_.pipe() != nullptr && !waiting_.empty()) Send(waiting_.PopFront());
+}
+
+void ClientCore::OnDown(Status why, bool was_up) {
+  last_failure_ = why;
+  // A failed OnDone may start new calls; they wait for the next link, so end exactly those that were sent.
+  std::vector<uint64_t> ended;
+  bool hopeless = why.code() == Code::kRefused || (!was_up && options_.patience_ns <= 0);
+  for (Call* call : slab_.All()) {
+    if (call->state_ == Call::State::kSent || hopeless) ended.push_back(call->id_.load(std::memory_order_relaxed));
+  }
+  for (uint64_t id : ended) {
+    Call* call = nullptr;
+    if (slab_.Find(wire::UnpackCallId(id), &call) == CallSlab<Call>::Found::kHere) End(call, why);
+  }
+  if (!waiting_.empty()) link_.Want();
+}
+
+void ClientCore::GiveUpWaiting() {
+  int64_t now_ns = home_.now_ns();
+  while (Call* call = waiting_.front()) {
+    int64_t patience_ends_ns = AddNs(call->started_ns_, options_.patience_ns);
+    if (patience_ends_ns > now_ns) {
+      home_.ArmAt(&patience_, patience_ends_ns);
+      return;
+    }
+    std::string cause = "no connection within " + std::to_string(options_.patience_ns / kMillisecondNs) + " ms";
+    if (!last_failure_.ok()) cause += ", last error: " + last_failure_.cause();
+    End(call,
+        Status::Unavailable(cause).Next("check that the peer is running, and that its address and port are right"));
+  }
+}
+
+void ClientCore::Close() {
+  FUSEWIRE_AT_HOME(home_);
+  closed_ = true;
+  for (Call* call : slab_.All()) {
+    uint64_t id = call->id_.load(std::memory_order_relaxed);
+    if (call->state_ == Call::State::kSent && link_.pipe() != nullptr) link_.pipe()->Cancel(id);
+    EndSoon(call, Status::Cancelled("the client was closed"));
+  }
+  link_.Close(Status::Cancelled("the client was closed"));
+}
+
+// ---- answers ----
+
+Result<pipe::Landing> ClientCore::OnHeader(const wire::FrameHeader& header, ConstBytes meta) {
+  bool is_answer = header.kind == wire::FrameKind::kReply || header.kind == wire::FrameKind::kReplyPart;
+  if (!is_answer) return Status::Corrupt(std::string("a client was sent a ") + wire::KindName(header.kind));
+  Call* call = nullptr;
+  CallSlab<Call>::Found found = slab_.Find(wire::UnpackCallId(header.call), &call);
+  if (found == CallSlab<Call>::Found::kNever ||
+      (found == CallSlab<Call>::Found::kHere && call->state_ != Call::State::kSent)) {
+    return Status::Corrupt("an answer to a call that was never made");
+  }
+  if (found == CallSlab<Call>::Found::kLate) return pipe::Landing::Discard();
+  // The memory that it lands in is freed when the call ends.
+  if (call->landing_) return Status::Corrupt("an answer begins inside another of the same call");
+  if (header.aux > kCodeMax) return Status::Corrupt("an answer with the unknown code " + std::to_string(header.aux));
+  if (header.segments == 0) return pipe::Landing::View();
+  if (header.aux != 0) return Status::Corrupt("an error with a body");
+  SegmentSizes sizes(header, meta);
+  bool is_part = header.kind == wire::FrameKind::kReplyPart;
+  Result<pipe::Landing> landing = is_part ? LandPart(call, sizes) : call->Land(wire::HeadOf(header, meta), sizes);
+  if (landing.ok()) {
+    Status fits = CheckLanding(landing.value(), header.body_bytes);
+    if (!fits.ok()) landing = fits;
+  }
+  if (!landing.ok()) {
+    // The caller could not take it: his call fails, the pipe and everybody else go on.
+    const Status& why = landing.status();
+    if (link_.pipe() != nullptr) link_.pipe()->Cancel(header.call);
+    End(call, why);
+    return pipe::Landing::Discard();
+  }
+  call->landing_ = landing.value().kind == pipe::Landing::Kind::kInto;
+  return landing;
+}
+
+Result<pipe::Landing> ClientCore::LandPart(Call* call, const SegmentSizes& sizes) {
+  FUSEWIRE_TRY(AllocateSegments(sizes, &call->part_body_, &call->parts_));
+  return pipe::Landing::Into(call->parts_.data(), call->parts_.size());
+}
+
+Status ClientCore::OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes) {
+  link_.pipe()->Consume(header);
+  Call* call = nullptr;
+  if (slab_.Find(wire::UnpackCallId(header.call), &call) != CallSlab<Call>::Found::kHere) {
+    ++late_replies_;
+    return Status::Ok();
+  }
+  call->landing_ = false;
+  return OnReply(call, header, wire::HeadOf(header, meta));
+}
+
+Status ClientCore::OnReply(Call* call, const wire::FrameHeader& header, ConstBytes head) {
+  methods_.At(call->method).reply_bytes.Add(header.meta_bytes + header.body_bytes);
+  if (header.kind == wire::FrameKind::kReplyPart) {
+    call->OnPart(head, std::move(call->part_body_));
+    return Status::Ok();
+  }
+  Status status;
+  if (header.aux != 0) {
+    FUSEWIRE_TRY(wire::DecodeStatus(static_cast<Code>(header.aux), head, &status));
+  } else {
+    call->reply_head.assign(reinterpret_cast<const char*>(head.data), head.size);
+  }
+  End(call, std::move(status));
+  return Status::Ok();
+}
+
+PeerSnapshot ClientCore::Snapshot() {
+  PeerSnapshot peer;
+  peer.peer = peer_;
+  peer.up = link_.pipe() != nullptr;
+  peer.connects = link_.connects();
+  peer.calls_in_flight = slab_.in_use();
+  peer.late_replies = late_replies_;
+  if (link_.pipe() != nullptr) ReadInto(link_.pipe()->stats(), &peer);
+  for (const auto& [method, stats] : methods_.all()) peer.methods.push_back(Read(method, "", *stats));
+  return peer;
+}
+
+}  // namespace rpc
+}  // namespace fusewire

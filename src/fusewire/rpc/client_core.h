@@ -1,0 +1,71 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a Client does at home.
+#ifndef FUSEWIRE_RPC_CLIENT_CORE_H_
+#define FUSEWIRE_RPC_CLIENT_CORE_H_
+
+#include <string>
+
+#include "fusewire/base/list.h"
+#include "fusewire/pipe/link.h"
+#include "fusewire/rpc/call.h"
+#include "fusewire/rpc/call_slab.h"
+#include "fusewire/rpc/client.h"
+#include "fusewire/rpc/node.h"
+#include "fusewire/rpc/stats.h"
+
+namespace fusewire {
+namespace rpc {
+
+class ClientCore final : private pipe::LinkHandler {
+ public:
+  ClientCore(Node& node, reactor::Reactor& home, const transport::Address& address, ClientOptions options);
+  ~ClientCore();
+
+  // Any thread.
+  reactor::Reactor& home() { return home_; }
+  void Prepare(Call* call);  // Start's half on the caller's side
+
+  // At home.
+  void Begin(Call* call);
+  void OnDeadline(Call* call);
+  void OnCancelWanted(uint64_t id);
+  void Connect() {
+    if (!closed_) link_.Want();
+  }
+  void Close();
+  uint32_t calls_in_flight() const { return slab_.in_use(); }
+  PeerSnapshot Snapshot();
+
+ private:
+  // pipe::LinkHandler
+  void OnUp(const pipe::PeerInfo& peer, bool restarted) override;
+  void OnDown(Status why, bool was_up) override;
+  Result<pipe::Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) override;
+  Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) override;
+
+  void Send(Call* call);
+  void SendWaiting();
+  void GiveUpWaiting();
+  Result<pipe::Landing> LandPart(Call* call, const SegmentSizes& sizes);
+  Status OnReply(Call* call, const wire::FrameHeader& header, ConstBytes head);
+  void End(Call* call, Status status);
+  void EndSoon(Call* call, Status status);
+  Status Words(const Call& call, Status status) const;
+
+  reactor::Reactor& home_;
+  const ClientOptions options_;
+  pipe::Link link_;
+  CallSlab<Call> slab_;
+  List<Call> waiting_;  // for the link, oldest first
+  Status last_failure_;
+  bool closed_ = false;
+  reactor::Timer patience_;
+  std::string peer_;  // for words
+  uint64_t late_replies_ = 0;
+  MethodTable methods_;
+};
+
+}  // namespace rpc
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_RPC_CLIENT_CORE_H_

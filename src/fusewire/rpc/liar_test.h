@@ -1,0 +1,137 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Peers that greet like everybody else and then say what they like: a server and a client made of a bare pipe.
+#ifndef FUSEWIRE_RPC_LIAR_TEST_H_
+#define FUSEWIRE_RPC_LIAR_TEST_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/pipe/acceptor.h"
+#include "fusewire/pipe/link.h"
+#include "fusewire/rpc/world_test.h"
+
+namespace fusewire {
+namespace rpc {
+
+inline pipe::Message MakeMessage(wire::FrameKind kind, uint64_t call, Buffers body = Buffers()) {
+  pipe::Message message;
+  message.kind = kind;
+  message.call = call;
+  message.body = std::move(body);
+  return message;
+}
+
+// What a liar has heard.
+struct Heard {
+  std::vector<wire::FrameHeader> messages;
+  std::vector<std::string> heads;
+  std::vector<uint64_t> cancels;
+  std::vector<Status> closed;
+};
+
+// Listens where the client of an RpcWorld looks for its server (of which there must be none).
+class LyingServer {
+ public:
+  explicit LyingServer(RpcWorld* world) : world_(world) {
+    node_ =
+        Node::Make(pipe::Options(), reactor::Pool::Around(world->server_home), world->world.MakeTransport("server"));
+    auto opened = pipe::Acceptor::Open(
+        node_->shared(), node_->pool(), node_->transport(), {"", 5555}, kRpcService,
+        [this](pipe::Pipe& came) { return std::unique_ptr<pipe::Receiver>(std::make_unique<Ear>(this, &came)); });
+    EXPECT_TRUE(opened.ok());
+    acceptor_ = std::move(opened).value();
+  }
+
+  // Says it now, if the client is connected.
+  void Say(pipe::Message message) {
+    AtHome(world_->server_home, [this, &message] {
+      ASSERT_NE(pipe, nullptr);
+      pipe->Send(std::move(message));
+    });
+  }
+
+  Heard heard;
+  pipe::Pipe* pipe = nullptr;
+
+ private:
+  struct Ear final : pipe::Receiver {
+    Ear(LyingServer* liar_in, pipe::Pipe* pipe_in) : liar(liar_in), own_pipe(pipe_in) { liar->pipe = own_pipe; }
+    void OnOpen(const pipe::PeerInfo&) override {}
+    Result<pipe::Landing> OnHeader(const wire::FrameHeader&, ConstBytes) override { return pipe::Landing::Discard(); }
+    Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes) override {
+      liar->heard.messages.push_back(header);
+      liar->heard.heads.push_back(wire::HeadOf(header, meta).ToString());
+      own_pipe->Consume(header);
+      return Status::Ok();
+    }
+    void OnCancel(uint64_t call) override { liar->heard.cancels.push_back(call); }
+    void OnClosed(Status why) override {
+      liar->heard.closed.push_back(why);
+      if (liar->pipe == own_pipe) liar->pipe = nullptr;
+    }
+    LyingServer* const liar;
+    pipe::Pipe* const own_pipe;
+  };
+
+  RpcWorld* const world_;
+  std::unique_ptr<Node> node_;
+  std::unique_ptr<pipe::Acceptor> acceptor_;
+};
+
+// Dials the server of an RpcWorld from a host of its own, and says calls that no Client would.
+class LyingClient final : public pipe::LinkHandler {
+ public:
+  explicit LyingClient(RpcWorld* world, pipe::Options options = pipe::Options(), const std::string& host = "liar")
+      : home_(world->world.AddHost(host)) {
+    node_ = Node::Make(std::move(options), reactor::Pool::Around(home_), world->world.MakeTransport(host));
+    AtHome(home_, [this] {
+      link_ = std::make_unique<pipe::Link>(node_->shared(), *home_, node_->transport(),
+                                           transport::Address{"server", 5555}, kRpcService, this);
+      link_->Want();
+    });
+    EXPECT_TRUE(world->RunUntil([this] { return link_->pipe() != nullptr; }));
+  }
+  ~LyingClient() {
+    AtHome(home_, [this] { link_.reset(); });
+  }
+
+  void Say(pipe::Message message) {
+    AtHome(home_, [this, &message] {
+      ASSERT_NE(link_->pipe(), nullptr);
+      link_->pipe()->Send(std::move(message));
+    });
+  }
+  void SayCancel(uint64_t call) {
+    AtHome(home_, [this, call] {
+      ASSERT_NE(link_->pipe(), nullptr);
+      link_->pipe()->Cancel(call);
+    });
+  }
+  bool connected() { return link_->pipe() != nullptr; }
+
+  Heard heard;
+
+ private:
+  void OnUp(const pipe::PeerInfo&, bool) override {}
+  void OnDown(Status why, bool) override { heard.closed.push_back(std::move(why)); }
+  Result<pipe::Landing> OnHeader(const wire::FrameHeader&, ConstBytes) override { return pipe::Landing::Discard(); }
+  Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes) override {
+    heard.messages.push_back(header);
+    heard.heads.push_back(wire::HeadOf(header, meta).ToString());
+    link_->pipe()->Consume(header);
+    return Status::Ok();
+  }
+
+  reactor::Reactor* const home_;
+  std::unique_ptr<Node> node_;
+  std::unique_ptr<pipe::Link> link_;
+};
+
+inline uint64_t Id(uint32_t slot, uint32_t generation) { return wire::PackCallId({slot, generation}); }
+
+}  // namespace rpc
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_RPC_LIAR_TEST_H_

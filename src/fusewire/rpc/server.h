@@ -1,0 +1,115 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A Server answers calls: methods by number, each a function that runs at the home of the caller's pipe.
+// Home: every reactor of its node. Owns: its acceptor and the calls in flight.
+// Fails: Open says why; afterwards each call on its own. Every call that reaches a handler gets exactly one reply, if
+// only "the handler dropped it"; a caller that is gone gets none.
+#ifndef FUSEWIRE_RPC_SERVER_H_
+#define FUSEWIRE_RPC_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/pipe/acceptor.h"
+#include "fusewire/rpc/call.h"
+#include "fusewire/rpc/node.h"
+#include "fusewire/rpc/stats.h"
+
+namespace fusewire {
+namespace rpc {
+
+class ServerCall;
+
+// Memory of one's own for the body of one request. Its destructor gives back what nobody took.
+class RequestSink {
+ public:
+  virtual ~RequestSink() = default;
+  // At home. Valid for as long as the sink lives.
+  virtual pipe::Landing Where() = 0;
+};
+
+struct Request {
+  uint16_t method = 0;
+  ConstBytes head;                       // valid during the handler
+  Buffers body;                          // unless the method has a sink
+  std::unique_ptr<RequestSink> sink;     // filled
+  const pipe::PeerInfo* peer = nullptr;  // valid during the handler
+  int64_t deadline_ns = kForeverNs;      // on the clock of the handler's reactor; the caller has stopped waiting then
+};
+
+// The right, and the duty, to answer one call. Any thread may hold it and use it; it keeps the call alive.
+class Reply {
+ public:
+  Reply() = default;
+  explicit Reply(ServerCall* call) : call_(call) {}
+  Reply(Reply&& other) noexcept : call_(std::exchange(other.call_, nullptr)) {}
+  Reply& operator=(Reply&& other) noexcept;
+  Reply(const Reply&) = delete;
+  Reply& operator=(const Reply&) = delete;
+  // Not sent: the caller is told that the handler dropped the call.
+  ~Reply();
+
+  // Any thread. The answer, once. An error has no body. Nothing calls back from inside.
+  void Send(Status status, ConstBytes head = ConstBytes(), Buffers body = Buffers());
+  // Any thread. One part of a streamed answer; Send ends the stream. `done` (if any) is called at home when the network
+  // is done with the part: a steady stream waits for it instead of filling memory.
+  void SendPart(ConstBytes head, Buffers body = Buffers(), Done done = nullptr);
+  // Any thread. True once the caller has cancelled, its deadline has passed, or it has gone: the answer is no longer
+  // wanted.
+  bool unwanted() const;
+  // At home, in the handler: `told` is called at home, at most once, when unwanted() becomes true before the answer is
+  // sent.
+  void OnUnwanted(UniqueFunction<void()> told);
+  explicit operator bool() const { return call_ != nullptr; }
+
+ private:
+  ServerCall* call_ = nullptr;
+};
+
+struct Method {
+  uint16_t number = 0;
+  std::string name;  // for counters and errors
+  // At home. Quick: what takes long moves its Reply to another thread.
+  UniqueFunction<void(Request request, Reply reply)> handle;
+  // At home, if set: makes the place where the request's body shall land. An error is the caller's answer.
+  UniqueFunction<Result<std::unique_ptr<RequestSink>>(ConstBytes head, const SegmentSizes& sizes)> make_sink;
+};
+
+struct ServerOptions {
+  // Per peer. More: the peer breaks its promise, and is cut off.
+  uint32_t calls_in_flight_max = 65536;
+};
+
+class Server {
+ public:
+  // Any thread but a home. The methods are called on every reactor of the node at once. `node` outlives the server.
+  static Result<std::unique_ptr<Server>> Open(Node& node, const transport::Address& address,
+                                              std::vector<Method> methods, ServerOptions options = ServerOptions());
+  // Any thread but a home. Cuts off all peers; Replies that are still held may be sent or dropped later, to nobody.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Any thread. With the port that was really taken.
+  const transport::Address& address() const;
+  // Any thread but a home. New calls are refused with kUnavailable; returns when those in flight have been answered, or
+  // after `grace_ns`; then says goodbye to all.
+  void Close(int64_t grace_ns = kSecondNs);
+  // Any thread but a home.
+  fusewire::rpc::Snapshot Snapshot();
+  pipe::AcceptorStats AcceptorSnapshot() const;
+  // Any thread.
+  uint64_t calls_in_flight() const;
+
+ private:
+  struct Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rpc
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_RPC_SERVER_H_

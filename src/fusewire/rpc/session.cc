@@ -1,0 +1,345 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/rpc/session.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/wire/meta.h"
+
+namespace fusewire {
+namespace rpc {
+namespace {
+
+// Answers up to this overtake bulk.
+constexpr uint64_t kExpressBytes = 16 * 1024;
+constexpr size_t kFreeCallsMax = 256;
+
+}  // namespace
+
+ServerCall::ServerCall(Session* session_in, reactor::Reactor& home_in)
+    : session(session_in), home(home_in), deadline([this] { Session::MarkUnwanted(this); }) {}
+
+void ServerCall::Deliver() {
+  if (session != nullptr) {
+    Buffer head_bytes = std::move(head);
+    session->Answer(this, status, head_bytes.bytes(), std::move(body));
+  } else {
+    delete this;
+  }
+}
+
+MethodIndex::MethodIndex(std::vector<Method> methods) : methods_(std::move(methods)) {
+  for (Method& method : methods_) {
+    if (by_number_.size() <= method.number) by_number_.resize(method.number + size_t{1});
+    FUSEWIRE_CHECK(by_number_[method.number] == nullptr);
+    by_number_[method.number] = &method;
+  }
+}
+
+Status MethodIndex::Check(const std::vector<Method>& methods) {
+  std::map<uint16_t, const Method*> seen;
+  for (const Method& method : methods) {
+    auto [place, is_new] = seen.emplace(method.number, &method);
+    if (is_new) continue;
+    return Status::Invalid("methods \"" + place->second->name + "\" and \"" + method.name + "\" both have number " +
+                           std::to_string(method.number))
+        .Phase("open a server")
+        .Next("give each method a number of its own");
+  }
+  return Status::Ok();
+}
+
+std::string MethodIndex::NameOf(uint16_t number) {
+  Method* method = Find(number);
+  return method == nullptr ? std::string() : method->name;
+}
+
+Session::Session(pipe::Pipe& pipe, MethodIndex& methods, ServerHome& home, const ServerOptions& options,
+                 const std::atomic<bool>& closing)
+    : pipe_(pipe), methods_(methods), home_(home), options_(options), closing_(closing) {
+  home_.sessions.PushBack(this);
+}
+
+Session::~Session() { LeaveAll(); }
+
+void Session::OnOpen(const pipe::PeerInfo&) {}
+
+void Session::OnClosed(Status) { LeaveAll(); }
+
+// Calls whose Reply is out live on without us; the others end here.
+void Session::LeaveAll() {
+  while (ServerCall* call = calls_.PopFront()) {
+    home_.in_flight.Set(home_.in_flight.Read() - 1);
+    reactor::Reactor::Disarm(&call->deadline);
+    call->session = nullptr;
+    if (call->landing) {
+      delete call;
+    } else {
+      MarkUnwanted(call);
+    }
+  }
+  in_flight_ = 0;
+  slots_.clear();
+  landing_.clear();
+}
+
+// ---- a call comes in ----
+
+// A generation is used once: what comes again, or from the past, was not sent by an honest caller.
+Status Session::TakeSlot(const wire::FrameHeader& header) {
+  wire::CallId id = wire::UnpackCallId(header.call);
+  if (id.slot >= options_.calls_in_flight_max) {
+    return Status::Corrupt("call slot " + std::to_string(id.slot) + " is over calls_in_flight_max " +
+                           std::to_string(options_.calls_in_flight_max));
+  }
+  if (id.slot >= slots_.size()) slots_.resize(id.slot + size_t{1});
+  Slot& slot = slots_[id.slot];
+  if (slot.used && static_cast<int32_t>(id.generation - slot.generation) <= 0) {
+    return Status::Corrupt("a call came twice: slot " + std::to_string(id.slot) + ", generation " +
+                           std::to_string(id.generation));
+  }
+  // The caller has given up an older call in this slot, and its cancel is not needed to know it.
+  if (slot.call != nullptr) {
+    slot.call->current = false;
+    MarkUnwanted(slot.call);
+  }
+  slot.call = nullptr;
+  slot.generation = id.generation;
+  slot.used = true;
+  return Status::Ok();
+}
+
+ServerCall* Session::NewCall() {
+  std::unique_ptr<ServerCall> call;
+  if (free_.empty()) {
+    call = std::make_unique<ServerCall>(this, *home_.reactor);
+  } else {
+    call = std::move(free_.back());
+    free_.pop_back();
+  }
+  calls_.PushBack(call.get());
+  ++in_flight_;
+  home_.in_flight.Add();
+  return call.release();  // in calls_ until it has a Reply, then the Reply's
+}
+
+ServerCall* Session::TakeLanded(uint64_t id) {
+  auto found =
+      std::find_if(landing_.begin(), landing_.end(), [id](const ServerCall* call) { return call->header.call == id; });
+  FUSEWIRE_CHECK(found != landing_.end());
+  ServerCall* call = *found;
+  landing_.erase(found);
+  call->landing = false;
+  return call;
+}
+
+Result<pipe::Landing> Session::OnHeader(const wire::FrameHeader& header, ConstBytes meta) {
+  if (header.kind != wire::FrameKind::kCall)
+    return Status::Corrupt(std::string("a server was sent a ") + wire::KindName(header.kind));
+  FUSEWIRE_TRY(TakeSlot(header));
+  ServerCall* call = NewCall();
+  slots_[wire::UnpackCallId(header.call).slot].call = call;
+  call->header = header;
+  call->current = true;
+  call->landing = true;
+  landing_.push_back(call);
+  call->started_ns = home_.reactor->now_ns();
+  pipe::Landing landing = header.body_bytes == 0 ? pipe::Landing::View() : pipe::Landing::Discard();
+  Method* method = methods_.Find(header.method);
+  if (method == nullptr) {
+    call->refusal = Status::Invalid("there is no method " + std::to_string(header.method))
+                        .Next("run the same version in both tasks");
+  } else if (closing_.load(std::memory_order_relaxed)) {
+    call->refusal = Status::Unavailable("the server is shutting down").Next("try again, or another server");
+  } else if (in_flight_ > options_.calls_in_flight_max) {
+    // An honest caller has no more slots than that; but calls that he gave up may still be with their handlers.
+    call->refusal = Status::Overloaded("more than " + std::to_string(options_.calls_in_flight_max) +
+                                       " calls of this caller are unanswered, also of those that it gave up")
+                        .Next("wait for answers before you ask more");
+  } else if (header.segments > 0) {
+    call->refusal = LandRequest(call, method, meta, &landing);
+  }
+  return landing;
+}
+
+Status Session::LandRequest(ServerCall* call, Method* method, ConstBytes meta, pipe::Landing* landing) {
+  SegmentSizes sizes(call->header, meta);
+  if (!method->make_sink) {
+    FUSEWIRE_TRY(AllocateSegments(sizes, &call->request_body, &call->parts));
+    *landing = pipe::Landing::Into(call->parts.data(), call->parts.size());
+    return Status::Ok();
+  }
+  Result<std::unique_ptr<RequestSink>> sink = method->make_sink(wire::HeadOf(call->header, meta), sizes);
+  if (!sink.ok()) return sink.status();
+  pipe::Landing place = sink.value()->Where();
+  FUSEWIRE_TRY(CheckLanding(place, call->header.body_bytes));
+  *landing = place;
+  call->sink = std::move(sink).value();
+  return Status::Ok();
+}
+
+// What a stranger asks for must not make us remember it.
+MethodStats& Session::StatsOf(uint16_t method) {
+  return methods_.Find(method) == nullptr ? home_.unknown : home_.methods.At(method);
+}
+
+Status Session::OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes) {
+  ServerCall* call = TakeLanded(header.call);
+  MethodStats& stats = StatsOf(header.method);
+  stats.request_bytes.Add(header.meta_bytes + header.body_bytes);
+  if (!call->refusal.ok() || call->unwanted.load(std::memory_order_relaxed)) {
+    Status refusal = call->refusal;
+    Answer(call, refusal.ok() ? Status::Cancelled("the caller cancelled it") : refusal, ConstBytes(), Buffers());
+    return Status::Ok();
+  }
+  Request request;
+  request.method = header.method;
+  request.head = wire::HeadOf(header, meta);
+  request.body = std::move(call->request_body);
+  request.sink = std::move(call->sink);
+  request.peer = &pipe_.peer();
+  if (header.aux != 0) {
+    request.deadline_ns = AddNs(call->started_ns, static_cast<int64_t>(header.aux) * kMillisecondNs);
+    home_.reactor->ArmAt(&call->deadline, request.deadline_ns);
+  }
+  methods_.Find(header.method)->handle(std::move(request), Reply(call));
+  return Status::Ok();
+}
+
+void Session::OnCancel(uint64_t call_id) {
+  wire::CallId id = wire::UnpackCallId(call_id);
+  if (id.slot >= slots_.size()) return;
+  ServerCall* call = slots_[id.slot].call;
+  if (call == nullptr || call->header.call != call_id) return;  // answered already
+  if (call->landing) pipe_.Abandon(wire::FrameKind::kCall, call_id);
+  MarkUnwanted(call);
+}
+
+void Session::MarkUnwanted(ServerCall* call) {
+  if (call->unwanted.exchange(true, std::memory_order_acq_rel)) return;
+  reactor::Reactor::Disarm(&call->deadline);
+  UniqueFunction<void()> told = std::move(call->told);
+  call->told = nullptr;
+  if (told) told();
+}
+
+// ---- an answer goes out ----
+
+void Session::Answer(ServerCall* call, const Status& status, ConstBytes head, Buffers body) {
+  FUSEWIRE_AT_HOME(*home_.reactor);
+  bool wanted = !call->unwanted.load(std::memory_order_relaxed) && call->current;
+  MethodStats& stats = StatsOf(call->header.method);
+  Status outcome = wanted ? SendAnswer(call, status, head, std::move(body), &stats) : status;
+  stats.calls.Add();
+  if (!outcome.ok()) stats.errors.Add();
+  if (!wanted) stats.cancels.Add();
+  stats.latency_ns.Add(static_cast<uint64_t>(std::max<int64_t>(0, home_.reactor->now_ns() - call->started_ns)));
+  pipe_.Consume(call->header);
+  Free(call);
+}
+
+// Says why instead, if the answer itself cannot be said. Returns what it said.
+Status Session::SendAnswer(ServerCall* call, Status status, ConstBytes head, Buffers body, MethodStats* stats) {
+  if (status.ok()) status = call->refusal;  // a stream with a gap must not end well
+  if (status.ok()) status = WhyNot(head, body);
+  std::string words;
+  if (!status.ok()) {
+    wire::AppendStatus(status, &words);
+    head = words;
+    body.clear();
+  }
+  if (!pipe_.HasRoom(head.size)) {
+    // Not even an error fits: a caller who never hears of his call would wait for ever.
+    pipe_.Close(status);
+    return status;
+  }
+  pipe::Message message;
+  message.kind = wire::FrameKind::kReply;
+  message.method = call->header.method;
+  message.call = call->header.call;
+  message.aux = static_cast<uint32_t>(status.code());
+  message.head = head;
+  message.body = std::move(body);
+  uint64_t bytes = message.head.size + TotalBytes(message.body) + message.body.size() * sizeof(uint64_t);
+  message.express = !call->streamed && bytes <= kExpressBytes - wire::kHeaderBytes;
+  stats->reply_bytes.Add(bytes);
+  pipe_.Send(std::move(message));
+  return status;
+}
+
+// Why an answer, or a part of one, cannot be sent; or ok.
+Status Session::WhyNot(ConstBytes head, const Buffers& body) const {
+  Status fits = pipe_.CheckSize(head.size, body);
+  if (!fits.ok()) {
+    return Status::Internal("the handler's answer cannot be sent: " + fits.cause())
+        .Next("report this to whoever wrote the handler");
+  }
+  if (pipe_.HasRoom(head.size + home_.words_bytes_max)) return Status::Ok();
+  return Status::Overloaded("the caller does not take answers as fast as they come")
+      .Next("ask less at a time; a handler that streams waits for the done of each part");
+}
+
+void Session::SendPart(ServerCall* call, ConstBytes head, Buffers body, Done done) {
+  Status why;
+  if (call->unwanted.load(std::memory_order_relaxed)) {
+    why = Status::Cancelled("the caller no longer wants the answer");
+  } else {
+    if (call->refusal.ok()) call->refusal = WhyNot(head, body);
+    why = call->refusal;
+  }
+  if (!why.ok()) {
+    body.clear();
+    if (done) home_.reactor->Post([done = std::move(done), why]() mutable { done(why); });
+    return;
+  }
+  call->streamed = true;
+  pipe::Message message;
+  message.kind = wire::FrameKind::kReplyPart;
+  message.method = call->header.method;
+  message.call = call->header.call;
+  message.head = head;
+  message.body = std::move(body);
+  home_.methods.At(call->header.method).reply_bytes.Add(head.size + TotalBytes(message.body));
+  if (!done) {
+    pipe_.Send(std::move(message));
+    return;
+  }
+  // By mail: whoever hands in a call or an answer sends what is ready, and must not be called back by it.
+  pipe_.Send(std::move(message), [reactor = home_.reactor, done = std::move(done)](Status sent) mutable {
+    reactor->Post([done = std::move(done), sent = std::move(sent)]() mutable { done(std::move(sent)); });
+  });
+}
+
+void Session::Free(ServerCall* call) {
+  std::unique_ptr<ServerCall> owned(call);
+  if (call->current) slots_[wire::UnpackCallId(call->header.call).slot].call = nullptr;
+  call->Unlink();
+  --in_flight_;
+  home_.in_flight.Set(home_.in_flight.Read() - 1);
+  reactor::Reactor::Disarm(&call->deadline);
+  if (free_.size() >= kFreeCallsMax) return;
+  call->streamed = call->current = call->landing = false;
+  call->refusal = Status::Ok();
+  call->request_body.clear();
+  call->parts.clear();
+  call->sink.reset();
+  call->unwanted.store(false, std::memory_order_relaxed);
+  call->told = nullptr;
+  call->status = Status::Ok();
+  free_.push_back(std::move(owned));
+}
+
+PeerSnapshot Session::Snapshot() const {
+  PeerSnapshot peer;
+  peer.peer = pipe_.peer().ToString();
+  peer.up = pipe_.open();
+  peer.connects = 1;
+  peer.calls_in_flight = in_flight_;
+  ReadInto(pipe_.stats(), &peer);
+  return peer;
+}
+
+}  // namespace rpc
+}  // namespace fusewire

@@ -1,0 +1,130 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// One peer's calls at the server, and the state of each.
+// Home: the pipe's. Owns: calls until they have a Reply, and their storage. Fails: with kCorrupt when the peer breaks
+// the rules.
+#ifndef FUSEWIRE_RPC_SESSION_H_
+#define FUSEWIRE_RPC_SESSION_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fusewire/base/list.h"
+#include "fusewire/pipe/pipe.h"
+#include "fusewire/rpc/server.h"
+#include "fusewire/rpc/stats.h"
+
+namespace fusewire {
+namespace rpc {
+
+class Session;
+
+// A call that came in. Born at home when its header has come; belongs to its session until the handler gets its Reply,
+// then to the Reply; dies at home once answered. The session may go first: then nobody is answered.
+class ServerCall final : public Mail, public ListNode {
+ public:
+  ServerCall(Session* session_in, reactor::Reactor& home_in);
+
+  // At home; the answer lies in status, head and body.
+  void Deliver() override;
+
+  Session* session;  // null: the peer is gone. Only at home
+  reactor::Reactor& home;
+  wire::FrameHeader header;
+  int64_t started_ns = 0;
+  bool current = false;   // its slot still means this call
+  bool landing = false;   // its body is coming in
+  bool streamed = false;  // parts have been sent: order matters from now on
+  Status refusal;         // this is the answer: it was not handled, or a part of its stream was lost
+  Buffers request_body;
+  std::vector<Bytes> parts;
+  std::unique_ptr<RequestSink> sink;
+  std::atomic<bool> unwanted{false};
+  UniqueFunction<void()> told;
+  reactor::Timer deadline;
+  // The answer, from another thread.
+  Status status;
+  Buffer head;
+  Buffers body;
+};
+
+// What all sessions on one reactor share.
+struct ServerHome {
+  reactor::Reactor* reactor = nullptr;
+  // Of what may wait for a caller, so much is kept for telling him why his answer does not come.
+  size_t words_bytes_max = 0;
+  MethodTable methods;
+  MethodStats unknown;  // calls of methods that are not there, whatever their numbers
+  Counter in_flight;
+  List<Session> sessions;
+};
+
+// The methods of a server by number.
+class MethodIndex {
+ public:
+  explicit MethodIndex(std::vector<Method> methods);
+  // Ok, or which methods have the same number.
+  static Status Check(const std::vector<Method>& methods);
+  Method* Find(uint16_t number) { return number < by_number_.size() ? by_number_[number] : nullptr; }
+  std::string NameOf(uint16_t number);
+
+ private:
+  std::vector<Method> methods_;
+  std::vector<Method*> by_number_;
+};
+
+class Session final : public pipe::Receiver, public ListNode {
+ public:
+  Session(pipe::Pipe& pipe, MethodIndex& methods, ServerHome& home, const ServerOptions& options,
+          const std::atomic<bool>& closing);
+  ~Session() override;
+
+  // pipe::Receiver
+  void OnOpen(const pipe::PeerInfo& peer) override;
+  Result<pipe::Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) override;
+  Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) override;
+  void OnCancel(uint64_t call) override;
+  void OnClosed(Status why) override;
+
+  // At home. Ends the call and frees it.
+  void Answer(ServerCall* call, const Status& status, ConstBytes head, Buffers body);
+  void SendPart(ServerCall* call, ConstBytes head, Buffers body, Done done);
+  static void MarkUnwanted(ServerCall* call);
+  PeerSnapshot Snapshot() const;
+
+ private:
+  struct Slot {
+    ServerCall* call = nullptr;
+    uint32_t generation = 0;  // the last that was used
+    bool used = false;
+  };
+
+  Status TakeSlot(const wire::FrameHeader& header);
+  ServerCall* TakeLanded(uint64_t id);
+  ServerCall* NewCall();
+  Status LandRequest(ServerCall* call, Method* method, ConstBytes meta, pipe::Landing* landing);
+  MethodStats& StatsOf(uint16_t method);
+  Status SendAnswer(ServerCall* call, Status status, ConstBytes head, Buffers body, MethodStats* stats);
+  Status WhyNot(ConstBytes head, const Buffers& body) const;
+  void Free(ServerCall* call);
+  void LeaveAll();
+
+  pipe::Pipe& pipe_;
+  MethodIndex& methods_;
+  ServerHome& home_;
+  const ServerOptions& options_;
+  const std::atomic<bool>& closing_;
+  std::vector<Slot> slots_;  // by the caller's slot
+  List<ServerCall> calls_;
+  // Whose bodies are coming in: a long one, and one between its chunks. Not found by slot, for the caller may have
+  // given the slot to another call meanwhile.
+  std::vector<ServerCall*> landing_;
+  std::vector<std::unique_ptr<ServerCall>> free_;
+  uint64_t in_flight_ = 0;
+};
+
+}  // namespace rpc
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_RPC_SESSION_H_

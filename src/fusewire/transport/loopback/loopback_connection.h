@@ -1,0 +1,73 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// One end of a loopback connection. Keeps the contract of transport.h as TcpConnection does, and no more than that:
+// it splits, delays and answers late wherever the contract lets it.
+#ifndef FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_CONNECTION_H_
+#define FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_CONNECTION_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fusewire/transport/loopback/network.h"
+#include "fusewire/transport/loopback/stream.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace transport {
+
+// The two streams as one end holds them. Dropping it ends both, as closing a socket does.
+class LoopbackEnd {
+ public:
+  // shared_ptr: the other end and events on their way hold the streams too.
+  LoopbackEnd(std::shared_ptr<Stream> in, std::shared_ptr<Stream> out) : in_(std::move(in)), out_(std::move(out)) {}
+  LoopbackEnd(LoopbackEnd&&) = default;
+  LoopbackEnd& operator=(LoopbackEnd&&) = delete;
+  ~LoopbackEnd();
+  Stream& in() { return *in_; }
+  Stream& out() { return *out_; }
+
+ private:
+  // shared_ptr: as above.
+  std::shared_ptr<Stream> in_, out_;
+};
+
+class LoopbackConnection final : public Connection {
+ public:
+  LoopbackConnection(Network* network, reactor::Reactor& home, LoopbackEnd end, std::string peer_address);
+  ~LoopbackConnection() override;
+
+  void Start(ConnectionHandler* handler) override;
+  void Write(const ConstBytes* parts, size_t count) override;
+  void Close(Status why) override;
+  const std::string& peer_address() const override { return peer_address_; }
+
+ private:
+  void PostRead();
+  void ReadSome();
+  bool ReadOnce();
+  void PostRoom();
+  void OnRoom();
+  size_t Take(const ConstBytes* parts, size_t count);
+  void Fail(Status why);
+
+  Network* const network_;
+  reactor::Reactor& home_;
+  LoopbackEnd end_;
+  const std::string peer_address_;
+  ConnectionHandler* handler_ = nullptr;
+  bool read_posted_ = false;
+  bool room_posted_ = false;
+  bool full_ = false;              // less was taken than offered: wait for room before the next try
+  bool write_waiting_ = false;     // a Write is unanswered
+  std::vector<ConstBytes> later_;  // what it offered, if its memory is read when it is answered
+  bool closed_ = false;
+  Status why_closed_;
+  reactor::Timer tell_closed_;
+  // shared_ptr: mail to ourselves may come after we are gone, and must find out.
+  std::shared_ptr<bool> alive_;
+};
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_CONNECTION_H_

@@ -1,0 +1,76 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Listening and dialling on one host of a loopback network.
+#ifndef FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_TRANSPORT_H_
+#define FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_TRANSPORT_H_
+
+#include <memory>
+#include <string>
+
+#include "fusewire/transport/loopback/loopback_connection.h"
+#include "fusewire/transport/loopback/network.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace transport {
+
+class LoopbackListener final : public Listener {
+ public:
+  LoopbackListener(Network* network, Host* host, reactor::Reactor& home, Address address, OnIncoming on_incoming);
+  ~LoopbackListener() override;
+  Address address() const override { return address_; }
+  // Outside of any home.
+  void Offer(LoopbackEnd end, std::string peer_address);
+
+ private:
+  Network* const network_;
+  Host* const host_;
+  reactor::Reactor& home_;
+  const Address address_;
+  OnIncoming on_incoming_;
+  // shared_ptr: mail to ourselves may come after we are gone, and must find out.
+  std::shared_ptr<bool> alive_;
+};
+
+class LoopbackDialing final : public Dialing {
+ public:
+  LoopbackDialing(Network* network, Host* host, reactor::Reactor& home, Address address, OnDialed on_dialed);
+  ~LoopbackDialing() override { *alive_ = false; }
+  void Start(int64_t timeout_ns);
+
+ private:
+  void After(int64_t delay_ns, void (LoopbackDialing::*step)());
+  void Knock();
+  void Connect(Host* target, LoopbackListener* listener);
+  void Answer(Status why);
+  void Finish();
+
+  Network* const network_;
+  Host* const host_;
+  reactor::Reactor& home_;
+  const Address address_;
+  OnDialed on_dialed_;
+  int64_t began_ns_ = 0;
+  std::unique_ptr<Connection> connection_;
+  Status error_;
+  reactor::Timer deadline_;
+  // shared_ptr: the network's answer may come after we are gone, and must find out.
+  std::shared_ptr<bool> alive_;
+};
+
+class LoopbackTransport final : public Transport {
+ public:
+  LoopbackTransport(Network* network, Host* host) : network_(network), host_(host) {}
+  Result<std::unique_ptr<Listener>> Listen(reactor::Reactor& home, const Address& address,
+                                           OnIncoming on_incoming) override;
+  std::unique_ptr<Dialing> Dial(reactor::Reactor& home, const Address& address, int64_t timeout_ns,
+                                OnDialed on_dialed) override;
+
+ private:
+  Network* const network_;
+  Host* const host_;
+};
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_TRANSPORT_H_

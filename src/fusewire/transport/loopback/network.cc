@@ -1,0 +1,120 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/transport/loopback/network.h"
+
+#include <algorithm>
+
+#include "fusewire/base/check.h"
+#include "fusewire/transport/loopback/stream.h"
+
+namespace fusewire {
+namespace transport {
+
+Network::~Network() {
+  hosts_.clear();  // the last mail of a reactor may still look at us
+  schedule_.Clear();
+}
+
+size_t Network::Part(size_t size, const LoopbackFaults& faults) {
+  if (!faults.split || size <= 1) return size;
+  // Every order of magnitude is as likely as the next: single bytes are common, and yet large things come to an end.
+  int bits = 64 - __builtin_clzll(size);
+  uint64_t limit = uint64_t{1} << random_.Below(static_cast<uint64_t>(bits) + 1);
+  return static_cast<size_t>(std::min<uint64_t>(size, random_.Between(1, limit)));
+}
+
+bool Network::TurnHosts() {
+  std::vector<Host*> turning;
+  for (const auto& host : hosts_) {
+    if (host->runs()) turning.push_back(host.get());
+  }
+  bool busy = false;
+  // In an order that nobody can rely on.
+  for (size_t left = turning.size(); left > 0; --left) {
+    std::swap(turning[random_.Below(left)], turning[left - 1]);
+    busy |= turning[left - 1]->reactor->RunManually();
+  }
+  return busy;
+}
+
+int64_t Network::NextNs() const {
+  int64_t next_ns = schedule_.NextNs();
+  for (const auto& host : hosts_) {
+    if (host->runs()) next_ns = std::min(next_ns, host->reactor->NextTimerNs());
+  }
+  return next_ns;
+}
+
+Host* Network::AddHost(const std::string& name) {
+  auto host = std::make_unique<Host>();
+  host->name = name;
+  host->reactor = reactor::Reactor::MakeManual(&clock_);
+  hosts_.push_back(std::move(host));
+  return hosts_.back().get();
+}
+
+Host* Network::Find(const std::string& name_or_alias) const {
+  auto alias = aliases_.find(name_or_alias);
+  const std::string& name = alias == aliases_.end() ? name_or_alias : alias->second;
+  auto found = std::find_if(hosts_.rbegin(), hosts_.rend(), [&name](const auto& host) { return host->name == name; });
+  return found == hosts_.rend() ? nullptr : found->get();
+}
+
+const LoopbackFaults& Network::FaultsBetween(const std::string& from, const std::string& to) const {
+  if (faults_between_.empty()) return faults_;
+  auto found = faults_between_.find({from, to});
+  return found == faults_between_.end() ? faults_ : found->second;
+}
+
+void Network::SetFaults(const LoopbackFaults& faults) {
+  faults_ = faults;
+  PumpAll();
+}
+
+void Network::SetFaultsBetween(const std::string& from, const std::string& to, const LoopbackFaults* faults) {
+  FUSEWIRE_CHECK(Find(from) != nullptr);
+  FUSEWIRE_CHECK(Find(to) != nullptr);
+  if (faults == nullptr) {
+    faults_between_.erase({from, to});
+  } else {
+    faults_between_[{from, to}] = *faults;
+  }
+  PumpAll();
+}
+
+// What was held up may be free to go now.
+void Network::PumpAll() {
+  for (const auto& stream : Streams()) stream->Pump();
+}
+
+Network::Link Network::Connect(Host* one, Host* other) {
+  // shared_ptr: each end, the other direction and the events on their way hold a stream, and any of them may be last.
+  auto there = std::make_shared<Stream>(this, one, other);
+  // shared_ptr: as above.
+  auto back = std::make_shared<Stream>(this, other, one);
+  there->set_reverse(back);
+  back->set_reverse(there);
+  streams_.push_back(there);
+  streams_.push_back(back);
+  return {std::move(there), std::move(back)};
+}
+
+std::vector<std::shared_ptr<Stream>> Network::Streams() {
+  // shared_ptr: whoever asks may do things that let the last other holder go.
+  std::vector<std::shared_ptr<Stream>> alive;
+  std::vector<std::weak_ptr<Stream>> still;
+  for (const auto& stream : streams_) {
+    if (auto held = stream.lock()) {
+      alive.push_back(std::move(held));
+      still.push_back(stream);
+    }
+  }
+  streams_ = std::move(still);
+  return alive;
+}
+
+void Network::Note(uint64_t fact) {
+  fingerprint_ = Random(fingerprint_ ^ fact ^ static_cast<uint64_t>(now_ns()) << 20).Next();
+}
+
+}  // namespace transport
+}  // namespace fusewire

@@ -1,0 +1,41 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What will happen when, in virtual time. Events of one moment run in the order in which they were set.
+#ifndef FUSEWIRE_TRANSPORT_LOOPBACK_SCHEDULE_H_
+#define FUSEWIRE_TRANSPORT_LOOPBACK_SCHEDULE_H_
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "fusewire/base/clock.h"
+#include "fusewire/base/unique_function.h"
+
+namespace fusewire {
+namespace transport {
+
+class Schedule {
+ public:
+  using Event = UniqueFunction<void()>;
+
+  void At(int64_t due_ns, Event event) { events_.emplace(Key(due_ns, order_++), std::move(event)); }
+  int64_t NextNs() const { return events_.empty() ? kForeverNs : events_.begin()->first.first; }
+  // Runs everything due, also what these events set for this moment.
+  void RunDue(int64_t now_ns) {
+    while (NextNs() <= now_ns) {
+      Event event = std::move(events_.begin()->second);
+      events_.erase(events_.begin());
+      event();
+    }
+  }
+  void Clear() { events_.clear(); }
+
+ private:
+  using Key = std::pair<int64_t, uint64_t>;
+  std::map<Key, Event> events_;
+  uint64_t order_ = 0;
+};
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_LOOPBACK_SCHEDULE_H_

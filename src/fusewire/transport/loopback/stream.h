@@ -1,0 +1,98 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// One direction of a loopback connection: a send buffer, the way, and a receive buffer.
+//
+//   Send -> [ piece | piece | ... ]  -- latency, bandwidth, faults -->  [ received bytes ] -> Read
+//             counted against send_buffer_bytes                          bounded by receive_buffer_bytes
+#ifndef FUSEWIRE_TRANSPORT_LOOPBACK_STREAM_H_
+#define FUSEWIRE_TRANSPORT_LOOPBACK_STREAM_H_
+
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
+#include "fusewire/base/unique_function.h"
+#include "fusewire/transport/loopback/network.h"
+
+namespace fusewire {
+namespace transport {
+
+// shared_ptr from this: an event on its way outlives both ends.
+class Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  enum class Ending { kNone, kFinished, kReset };
+
+  Stream(Network* network, Host* from, Host* to) : network_(network), from_(from), to_(to) {}
+  void set_reverse(const std::weak_ptr<Stream>& reverse) { reverse_ = reverse; }
+  Host* from() const { return from_; }
+  Host* to() const { return to_; }
+  const LoopbackFaults& faults() const { return network_->FaultsBetween(from_->name, to_->name); }
+
+  // The sender's end. How many bytes it may Send now; none once the stream has ended.
+  size_t Room() const;
+  void Send(std::vector<uint8_t> bytes);
+  void Finish();
+  // The receiver gets an error. `at_once`: what is on its way is destroyed.
+  void Reset(bool at_once);
+  // The sender is no more; its bytes on the way still arrive.
+  void FallSilent() { silent_ = true; }
+  // Why the sender's kernel gave the stream up; ok if it has not.
+  const Status& failure() const { return failure_; }
+
+  // The receiver's end.
+  size_t readable() const { return readable_; }
+  // Fills all of `into`, which is at most readable() long.
+  void Read(Bytes into);
+  // Not kNone: the end has arrived, and everything before it has been read.
+  Ending ending() const { return readable_ == 0 ? arrived_ending_ : Ending::kNone; }
+  // What comes from now on is answered with a reset.
+  void StopReading();
+
+  // Called outside or inside of any home: each posts. Null: nobody is interested.
+  void set_on_room(UniqueFunction<void()> on_room) { on_room_ = std::move(on_room); }
+  void set_on_readable(UniqueFunction<void()> on_readable) { on_readable_ = std::move(on_readable); }
+
+  // Lets arrive what can arrive now.
+  void Pump();
+  // A host that came back knows nothing of this stream: it answers what was said to it in vain.
+  void AnswerForTheDead();
+
+ private:
+  struct Piece {
+    int64_t due_ns = 0;
+    std::vector<uint8_t> bytes;
+    Ending ending = Ending::kNone;
+  };
+
+  void Put(Piece piece);
+  void PutWithLies(std::vector<uint8_t> bytes);
+  bool ArriveOne();
+  void Lose();
+  void AnswerWithReset();
+
+  Network* const network_;
+  Host* const from_;
+  Host* const to_;
+  std::weak_ptr<Stream> reverse_;
+  std::deque<Piece> on_the_way_;
+  size_t bytes_on_the_way_ = 0;
+  int64_t last_due_ns_ = 0;
+  int64_t line_free_ns_ = 0;
+  bool ended_by_sender_ = false;
+  bool silent_ = false;
+  bool deaf_ = false;  // the receiver has closed
+  bool lost_ = false;  // something vanished: nothing arrives any more
+  Status failure_;
+  std::deque<std::vector<uint8_t>> received_;
+  size_t read_of_first_ = 0;  // bytes of received_.front() that have been read
+  size_t readable_ = 0;
+  Ending arrived_ending_ = Ending::kNone;
+  UniqueFunction<void()> on_room_, on_readable_;
+};
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_LOOPBACK_STREAM_H_

@@ -1,0 +1,39 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// TCP over IPv4 and IPv6, on epoll.
+// Home: as in transport.h; one TcpTransport may serve many reactors. Owns: a thread for names, from the first name on.
+// Fails: as in transport.h.
+#ifndef FUSEWIRE_TRANSPORT_TCP_TCP_H_
+#define FUSEWIRE_TRANSPORT_TCP_TCP_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace transport {
+
+// Turns a host name into numeric addresses, and may block: it is called on a thread of its own.
+using ResolveNames = UniqueFunction<Result<std::vector<std::string>>(const std::string& host)>;
+
+struct TcpOptions {
+  // How many bytes may wait unread at the receiver. Together with unsent_bytes_max it bounds what a control message
+  // waits behind, and bandwidth to this much per round trip. 0: the kernel decides.
+  int receive_buffer_bytes = 512 * 1024;
+  // How many bytes may wait in the kernel before they are sent.
+  int unsent_bytes_max = 128 * 1024;
+  // The kernel gives up a peer that acknowledges nothing for this long.
+  int64_t user_timeout_ns = 20 * kSecondNs;
+  int backlog = 4096;
+  // Null: the system's resolver.
+  ResolveNames resolve;
+};
+
+std::unique_ptr<Transport> MakeTcp(TcpOptions options);
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_TCP_TCP_H_

@@ -1,0 +1,51 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// One TCP connection on epoll.
+#ifndef FUSEWIRE_TRANSPORT_TCP_TCP_CONNECTION_H_
+#define FUSEWIRE_TRANSPORT_TCP_TCP_CONNECTION_H_
+
+#include <string>
+
+#include "fusewire/transport/tcp/socket.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace transport {
+
+class TcpConnection final : public Connection, private reactor::FdHandler {
+ public:
+  // `fd` is connected and tuned.
+  TcpConnection(reactor::Reactor& home, Fd fd, std::string peer_address);
+  ~TcpConnection() override;
+
+  void Start(ConnectionHandler* handler) override;
+  void Write(const ConstBytes* parts, size_t count) override;
+  void Close(Status why) override;
+  const std::string& peer_address() const override { return peer_address_; }
+
+ private:
+  void OnEvents(uint32_t epoll_events) override;
+  bool PollNow() override { return ReadSome(); }
+  bool ReadSome();
+  void Fail(Status why);
+  void WaitForRoom(bool wait);
+  void Stop();
+  void DoLater();
+
+  reactor::Reactor& home_;
+  Fd fd_;
+  const std::string peer_address_;
+  ConnectionHandler* handler_ = nullptr;
+  bool full_ = false;           // the kernel took less than it was offered: wait for room before the next try
+  bool write_waiting_ = false;  // a Write is unanswered
+  bool watches_room_ = false;   // epoll tells us of room
+  bool watched_ = false;
+  bool closed_ = false;
+  Status why_closed_;
+  Status broken_;         // a send has failed: what can still be read is read, and then we fail
+  reactor::Timer later_;  // what must not happen inside of somebody's call
+};
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_TCP_TCP_CONNECTION_H_

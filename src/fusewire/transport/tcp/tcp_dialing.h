@@ -1,0 +1,50 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// One attempt to connect: the name's addresses in turn, within one deadline.
+#ifndef FUSEWIRE_TRANSPORT_TCP_TCP_DIALING_H_
+#define FUSEWIRE_TRANSPORT_TCP_TCP_DIALING_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fusewire/transport/tcp/resolver.h"
+#include "fusewire/transport/tcp/socket.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace transport {
+
+class TcpDialing final : public Dialing, private reactor::FdHandler {
+ public:
+  TcpDialing(reactor::Reactor& home, Address address, const TcpOptions& options, OnDialed on_dialed);
+  ~TcpDialing() override;
+  void Start(Resolver* resolver, int64_t timeout_ns);
+
+ private:
+  void OnEvents(uint32_t epoll_events) override;
+  void OnNames(Names names);
+  void TryNext();
+  void Succeed();
+  void Finish(Status why);
+
+  reactor::Reactor& home_;
+  const Address address_;
+  const TcpOptions& options_;
+  OnDialed on_dialed_;
+  std::vector<std::string> numbers_;
+  size_t next_ = 0;
+  SocketAddress current_;
+  Fd fd_;
+  bool watched_ = false;
+  int64_t began_ns_ = 0;
+  Status last_error_;
+  reactor::Timer deadline_;
+  reactor::Timer step_;  // the next address, or the end: never from inside somebody's call
+  // shared_ptr: the resolver's answer may come after we are gone, and must find out.
+  std::shared_ptr<bool> alive_;
+};
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_TCP_TCP_DIALING_H_

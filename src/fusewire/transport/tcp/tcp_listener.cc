@@ -1,0 +1,144 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/transport/tcp/tcp_listener.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/transport/tcp/tcp_connection.h"
+
+namespace fusewire {
+namespace transport {
+namespace {
+
+constexpr int kAcceptsPerTurn = 64;
+constexpr int64_t kRestNs = 100 * kMillisecondNs;
+
+class TcpIncoming final : public Incoming {
+ public:
+  TcpIncoming(Fd fd, std::string peer_address, const TcpOptions& options)
+      : fd_(std::move(fd)), peer_address_(std::move(peer_address)), options_(options) {}
+  Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) override {
+    TuneConnected(fd_.get(), options_);
+    return std::unique_ptr<Connection>(std::make_unique<TcpConnection>(home, std::move(fd_), peer_address_));
+  }
+  const std::string& peer_address() const override { return peer_address_; }
+
+ private:
+  Fd fd_;
+  const std::string peer_address_;
+  const TcpOptions& options_;
+};
+
+// *no_such_family: this host has no IPv6 (or no IPv4).
+Result<Fd> BindAndListen(const SocketAddress& where, const TcpOptions& options, bool* no_such_family) {
+  Result<Fd> made = MakeSocket(where.storage.ss_family, options);
+  *no_such_family = !made.ok() && made.status().code() == Code::kUnavailable;
+  if (!made.ok()) return made;
+  Fd fd = std::move(made).value();
+  int on = 1, off = 0;
+  (void)setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (where.storage.ss_family == AF_INET6) (void)setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  if (bind(fd.get(), where.get(), where.length) != 0 || listen(fd.get(), options.backlog) != 0) {
+    int error = errno;
+    *no_such_family = error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
+    const char* next = error == EADDRINUSE      ? "choose another port, or stop the process that holds this one"
+                       : error == EADDRNOTAVAIL ? "choose an address of this host"
+                                                : "choose a port that this user may open";
+    return Status::FromErrno(Code::kInvalid, "bind", error).Next(next);
+  }
+  return fd;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Listener>> TcpListener::Open(reactor::Reactor& home, const Address& address,
+                                                    const TcpOptions& options, OnIncoming on_incoming) {
+  FUSEWIRE_AT_HOME(home);
+  bool everywhere = address.host.empty() || address.host == "*";
+  std::string host = address.host == "localhost" ? "127.0.0.1" : address.host;
+  SocketAddress where;
+  if (!ParseNumeric(everywhere ? "::" : host, address.port, &where)) {
+    return Status::Invalid("a server listens on a numeric address, not on a name")
+        .Peer(address.ToString())
+        .Phase("listen")
+        .Next("write the address in numbers, or :port for every interface");
+  }
+  bool no_such_family = false;
+  Result<Fd> fd = BindAndListen(where, options, &no_such_family);
+  if (!fd.ok() && everywhere && no_such_family) {
+    FUSEWIRE_CHECK(ParseNumeric("0.0.0.0", address.port, &where));
+    fd = BindAndListen(where, options, &no_such_family);
+  }
+  if (!fd.ok()) return fd.status().Peer(address.ToString()).Phase("listen");
+  where.length = sizeof(where.storage);
+  FUSEWIRE_CHECK(getsockname(fd.value().get(), reinterpret_cast<sockaddr*>(&where.storage), &where.length) == 0);
+  Address taken{address.host, PortOf(where)};
+  auto listener = std::make_unique<TcpListener>(home, std::move(fd).value(), taken, options, std::move(on_incoming));
+  Status watched = home.Watch(listener->fd_.get(), EPOLLIN, listener.get());
+  if (!watched.ok()) {
+    listener->fd_.Close();
+    return watched.Peer(address.ToString()).Phase("listen");
+  }
+  return std::unique_ptr<Listener>(std::move(listener));
+}
+
+TcpListener::TcpListener(reactor::Reactor& home, Fd fd, const Address& address, const TcpOptions& options,
+                         OnIncoming on_incoming)
+    : home_(home),
+      fd_(std::move(fd)),
+      spare_(open("/dev/null", O_RDONLY | O_CLOEXEC)),
+      address_(address),
+      options_(options),
+      on_incoming_(std::move(on_incoming)),
+      resume_([this] { home_.Rewatch(fd_.get(), EPOLLIN, this); }) {}
+
+TcpListener::~TcpListener() {
+  if (fd_.valid()) home_.Unwatch(fd_.get(), this);
+}
+
+void TcpListener::OnEvents(uint32_t) {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    SocketAddress peer;
+    peer.length = sizeof(peer.storage);
+    Fd fd(accept4(fd_.get(), reinterpret_cast<sockaddr*>(&peer.storage), &peer.length, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd.valid()) {
+      on_incoming_(std::make_unique<TcpIncoming>(std::move(fd), ToText(peer), options_));
+      continue;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      TurnAwaySome();
+      return;
+    }
+    // Anything else is the fault of one connection (it was reset while it waited): go on with the next.
+  }
+}
+
+// Without a descriptor the waiting connections would keep epoll busy for ever, and their diallers in the dark.
+void TcpListener::TurnAwaySome() {
+  int error = errno;
+  uint64_t suppressed = 0;
+  if (full_log_.Allow(home_.now_ns(), &suppressed)) {
+    FUSEWIRE_LOG(
+        kError,
+        "listener %s turns connections away: %s (%llu more lines held back); raise the limit of open files (ulimit -n)",
+        address_.ToString().c_str(), Status::FromErrno(Code::kOverloaded, "accept", error).cause().c_str(),
+        static_cast<unsigned long long>(suppressed));
+  }
+  spare_.Close();
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    Fd turned_away(accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!turned_away.valid()) break;
+  }
+  spare_ = Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  home_.Rewatch(fd_.get(), 0, this);
+  home_.Arm(&resume_, kRestNs);
+}
+
+}  // namespace transport
+}  // namespace fusewire

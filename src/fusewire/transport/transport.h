@@ -1,0 +1,114 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A Transport carries a stream of bytes between two homes. TCP and the in-process loopback are behind this door;
+// shared memory, io_uring and RDMA fit the same shape: bytes land where the handler says, and memory that was handed
+// over for sending is given back once the network is done with it.
+// Home: a Connection lives, works and dies on the reactor that it was made for; a Listener likewise.
+// Owns: its descriptors. Never the memory that it reads into or writes from.
+// Fails: a Connection once, through OnClosed, with the errno and what was being done. Who the peer is, is added above:
+// a pipe knows its name.
+#ifndef FUSEWIRE_TRANSPORT_TRANSPORT_H_
+#define FUSEWIRE_TRANSPORT_TRANSPORT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
+#include "fusewire/reactor/reactor.h"
+
+namespace fusewire {
+namespace transport {
+
+// "host:port", "[::1]:port" or ":port" (every interface). The host may be a name.
+struct Address {
+  std::string host;
+  uint16_t port = 0;
+
+  static Result<Address> Parse(const std::string& text);
+  std::string ToString() const;
+};
+
+// How many pieces a Connection asks for at a time at the most.
+constexpr size_t kLandingPartsMax = 32;
+
+// What a Connection asks and tells. All calls at home. No call may destroy the Connection, except that OnClosed may.
+class ConnectionHandler {
+ public:
+  // Before each read: where the next bytes of the stream shall land, in up to parts_max pieces; returns how many it
+  // set. None: the handler wants to see the bytes first. The memory must stay valid until the next call of Landing(),
+  // OnClosed or the Connection's destruction.
+  virtual size_t Landing(Bytes* parts, size_t parts_max) = 0;
+  // The first `bytes` bytes of what Landing() named are filled.
+  virtual void OnLanded(size_t bytes) = 0;
+  // Before each read: how many bytes behind the landing may be read ahead into the transport's own memory.
+  virtual size_t LookAhead() = 0;
+  // Bytes that followed the landing, in the transport's memory: valid during the call, which must take them all.
+  virtual void OnBytes(ConstBytes bytes) = 0;
+  // Answers one Write, once: the network is done with the first `bytes` bytes of it, and will not touch the rest. There
+  // may be less than was offered, even nothing: then offer the rest again now, and the answer comes when there is room.
+  virtual void OnWritten(size_t bytes) = 0;
+  // The last call, exactly once.
+  virtual void OnClosed(Status why) = 0;
+
+ protected:
+  ~ConnectionHandler() = default;
+};
+
+class Connection {
+ public:
+  virtual ~Connection() = default;  // at home; silent: no OnClosed
+  // At home, once: from now on the handler is called, never from inside Start.
+  virtual void Start(ConnectionHandler* handler) = 0;
+  // At home. Gathers the parts into one send. They stay valid until OnWritten, which may come before Write returns. One
+  // at a time.
+  virtual void Write(const ConstBytes* parts, size_t count) = 0;
+  // At home. What was written is still delivered if the network can; nothing is read any more. OnClosed(why) follows
+  // later, not from inside Close. Closing again changes nothing.
+  virtual void Close(Status why) = 0;
+  // "10.0.0.7:5555", for words and logs.
+  virtual const std::string& peer_address() const = 0;
+};
+
+// A connection that somebody dialled and that has no home yet. Dropping it turns the dialler away.
+class Incoming {
+ public:
+  virtual ~Incoming() = default;
+  // At home of `home`, once.
+  virtual Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) = 0;
+  virtual const std::string& peer_address() const = 0;
+};
+
+// At home of the listener.
+using OnIncoming = UniqueFunction<void(std::unique_ptr<Incoming>)>;
+
+class Listener {
+ public:
+  virtual ~Listener() = default;        // at home; stops listening
+  virtual Address address() const = 0;  // with the port that was really taken
+};
+
+// An attempt to connect. Destroying it (at home) gives up: the callback is then never called.
+class Dialing {
+ public:
+  virtual ~Dialing() = default;
+};
+
+// At home, once, never from inside Dial.
+using OnDialed = UniqueFunction<void(Result<std::unique_ptr<Connection>>)>;
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  // At home of `home`.
+  virtual Result<std::unique_ptr<Listener>> Listen(reactor::Reactor& home, const Address& address,
+                                                   OnIncoming on_incoming) = 0;
+  // At home of `home`. Resolves names anew each time; tries every address of a name until the time is up.
+  virtual std::unique_ptr<Dialing> Dial(reactor::Reactor& home, const Address& address, int64_t timeout_ns,
+                                        OnDialed on_dialed) = 0;
+};
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_TRANSPORT_H_

@@ -1,0 +1,47 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Heads that every layer above shares: a Status in words, and the description of tensors.
+// Home: none, pure functions. Owns: nothing. Fails: Decode* returns kCorrupt and has then changed nothing.
+//
+//   status  := app_code:u32 cause:text peer:text phase:text next:text          text := bytes:u16 u8[bytes]
+//   tensors := count:u16 tensor[count]
+//   tensor  := type:u16 flags:u16 rank:u16 name:text bytes:u64 dim:i64[rank]   flags: bit 0 dead, bit 1 encoded
+#ifndef FUSEWIRE_WIRE_META_H_
+#define FUSEWIRE_WIRE_META_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
+
+namespace fusewire {
+namespace wire {
+
+constexpr size_t kStatusTextBytesMax = 8192;  // of each text of a Status that we send; a longer one is cut
+
+// Appends the words of an error; its code travels in the frame header's aux.
+void AppendStatus(const Status& status, std::string* out);
+// Reads into *out what the peer said. What it returns is whether that could be read.
+Status DecodeStatus(Code code, ConstBytes in, Status* out);
+
+struct TensorMeta {
+  uint16_t type = 0;     // a number of the layer above (TensorFlow's DataType)
+  bool dead = false;     // TensorFlow's dead tensor: no bytes, and its consumers don't run
+  bool encoded = false;  // the bytes are an encoding of the layer above, not the raw elements
+  std::string name;
+  uint64_t bytes = 0;         // the segment's size
+  std::vector<int64_t> dims;  // explicit, any rank, any size; each at least 0
+};
+// How many elements; kCorrupt if a dimension is negative or the product does not fit in 63 bits.
+Result<int64_t> ElementCount(const TensorMeta& meta);
+// The caller keeps to what the format can say: at most 65535 tensors, dimensions, and bytes in a name.
+void AppendTensors(const std::vector<TensorMeta>& tensors, std::string* out);
+// Reads one list of tensors from the front of `in` and moves `in` behind it. Never allocates more than `in` justifies.
+Status DecodeTensors(ConstBytes* in, std::vector<TensorMeta>* out);
+
+}  // namespace wire
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_WIRE_META_H_

@@ -1,0 +1,129 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// input := how:u8 rest
+//   how: bit 0: the role; bit 1: there is a secret; bit 2: two honest sides talk, and somebody between them bends
+//   bytes,
+//        rest := (greeting:u8 at:u16 by:u8)[...]; else `rest` is what one side hears, in pieces of how >> 3 bytes.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "fusewire/base/check.h"
+#include "fusewire/pipe/handshake.h"
+
+namespace fusewire {
+namespace pipe {
+namespace {
+
+Options OptionsOf(const char* name, bool secret) {
+  Options options;
+  options.cluster = "prod";
+  options.name = name;
+  options.incarnation = 7;
+  options.receive_budget_bytes = 1;
+  if (secret) options.secret = "open sesame";
+  return options;
+}
+
+struct Side {
+  Side(Role role, bool secret)
+      : options(OptionsOf(role == Role::kDialer ? "worker:3" : "ps:0", secret)), handshake(role, options, 1) {
+    out = handshake.Begin();
+  }
+
+  void Hear(ConstBytes bytes, size_t most = SIZE_MAX) {
+    while (!bytes.empty() && status.ok() && !handshake.done()) {
+      ConstBytes in = bytes.Sub(0, std::min(most, bytes.size));
+      size_t before = in.size;
+      status = handshake.Feed(&in, &out);
+      bytes = bytes.From(before - in.size);
+      FUSEWIRE_CHECK(status.ok() || !handshake.done());
+      FUSEWIRE_CHECK(in.empty() || handshake.done() || !status.ok());
+    }
+    left = bytes.size;
+    FUSEWIRE_CHECK(out.size() <= 2 * wire::kGreetingBytesMax);
+    CheckWords(handshake.done() || !status.ok() ? status : handshake.CutOff(Status::Timeout("no greeting")));
+  }
+
+  // What goes to a log is one line of bounded length, whatever the peer sent.
+  static void CheckWords(const Status& words) {
+    if (words.ok()) return;
+    FUSEWIRE_CHECK(!words.phase().empty());
+    FUSEWIRE_CHECK(words.cause().size() < 2000);
+    for (char c : words.cause()) FUSEWIRE_CHECK(static_cast<uint8_t>(c) >= 0x20);
+  }
+
+  std::string Say() {
+    std::string said;
+    said.swap(out);
+    return said;
+  }
+
+  const Options options;
+  Handshake handshake;
+  std::string out;
+  Status status;
+  size_t left = 0;
+};
+
+void HearStranger(uint8_t how, ConstBytes words) {
+  Role role = (how & 1) != 0 ? Role::kAcceptor : Role::kDialer;
+  bool secret = (how & 2) != 0;
+  Side whole(role, secret), cut(role, secret);
+  whole.Hear(words);
+  cut.Hear(words, 1 + (how >> 3U));
+  // A stranger does not know the secret.
+  FUSEWIRE_CHECK(!secret || !whole.handshake.done());
+  FUSEWIRE_CHECK(whole.handshake.done() == cut.handshake.done());
+  FUSEWIRE_CHECK(whole.status.ToString() == cut.status.ToString());
+  if (!whole.handshake.done()) return;
+  FUSEWIRE_CHECK(whole.left == cut.left);
+  FUSEWIRE_CHECK(whole.handshake.peer().cluster == "prod");
+  FUSEWIRE_CHECK(wire::CheckHello(whole.handshake.peer()).ok());
+}
+
+void Bend(std::string* said, uint8_t greeting, ConstBytes changes) {
+  for (; changes.size >= 4; changes = changes.From(4)) {
+    if (changes.data[0] % 3 != greeting || said->empty()) continue;
+    size_t at = (changes.data[1] | static_cast<size_t>(changes.data[2]) << 8U) % said->size();
+    (*said)[at] = static_cast<char>((*said)[at] ^ changes.data[3]);
+  }
+}
+
+// But for the version numbers of the last greeting, which need not be the same any more.
+std::string Deciding(const std::string& said, uint8_t greeting) {
+  return greeting == 2 && said.size() >= 12 ? said.substr(0, 8) + said.substr(12) : said;
+}
+
+void BendBetween(uint8_t how, ConstBytes changes) {
+  bool secret = (how & 2) != 0;
+  Side dialer(Role::kDialer, secret), acceptor(Role::kAcceptor, secret);
+  bool changed = false, bent = false;
+  for (uint8_t greeting = 0; greeting < 3; ++greeting) {
+    Side& from = greeting == 1 ? acceptor : dialer;
+    Side& to = greeting == 1 ? dialer : acceptor;
+    std::string said = from.Say(), heard = said;
+    Bend(&heard, greeting, changes);
+    changed |= heard != said;
+    bent |= Deciding(heard, greeting) != Deciding(said, greeting);
+    to.Hear(heard);
+  }
+  bool both_done = dialer.handshake.done() && acceptor.handshake.done();
+  FUSEWIRE_CHECK(both_done || changed);
+  FUSEWIRE_CHECK(!(both_done && bent && secret));
+}
+
+}  // namespace
+}  // namespace pipe
+}  // namespace fusewire
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  fusewire::ConstBytes rest(data + 1, size - 1);
+  if ((data[0] & 4) != 0) {
+    fusewire::pipe::BendBetween(data[0], rest);
+  } else {
+    fusewire::pipe::HearStranger(data[0], rest);
+  }
+  return 0;
+}

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+# Measures a suite beside its peers: tools/bench.sh [SUITE [argument of bench/run.py...]].
+# Leaves bench/out/SUITE.json and a picture of it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+suite=${1:-core}
+tools/deps.sh build test bench python
+tools/build.sh release -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
+exec .venv/bin/python bench/run.py --suite "$suite" --build-dir build/release --out bench/out "${@:2}"

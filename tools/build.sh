@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+# Configures and builds one preset, quietly: tools/build.sh PRESET [--target NAME]... [-- -DNAME=VALUE...]
+# The output goes to build/logs/PRESET-build.log; it is shown when something fails.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+preset=$1
+shift
+build_arguments=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+  build_arguments+=("$1")
+  shift
+done
+[ $# -eq 0 ] || shift
+
+mkdir -p build/logs
+log=build/logs/$preset-build.log
+echo "build $preset ..."
+start=$SECONDS
+# -k 0: one run shows every file that fails, not the first one only.
+if ! { cmake --preset "$preset" "$@" && cmake --build --preset "$preset" "${build_arguments[@]}" -- -k 0; } \
+  >"$log" 2>&1; then
+  { grep -E -A 3 'error:|CMake Error|undefined reference' "$log" || tail -n 30 "$log"; } | head -n 60 | cut -c 1-300 >&2
+  echo "build $preset failed; the whole output is in $log" >&2
+  exit 1
+fi
+echo "build $preset done in $((SECONDS - start)) s"

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+# Installs what is missing, and nothing else: tools/deps.sh GROUP...
+#   GROUP  a group of tools/debian-packages.txt; "python" also makes .venv from tools/requirements.lock.
+#          Without a GROUP, all of them.
+# Without root it installs no package: it names the missing ones and stops. FUSEWIRE_DEPS=skip trusts what is there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+list=tools/debian-packages.txt
+lock=tools/requirements.lock
+groups=("$@")
+if [ ${#groups[@]} -eq 0 ]; then
+  mapfile -t groups < <(sed -n 's/^\[\(.*\)\]$/\1/p' "$list")
+fi
+
+packages_of_group() {
+  awk -v wanted="[$1]" '/^\[/ { inside = ($1 == wanted); seen = seen || inside; next }
+    inside && NF && !/^#/ { print $1 }
+    END { exit !seen }' "$list" || { echo "deps: no group [$1] in $list" >&2; exit 2; }
+}
+
+install_packages() {
+  local packages=() missing
+  for group in "${groups[@]}"; do
+    # Not in one line: a failure inside mapfile's process would be lost.
+    local names
+    names=$(packages_of_group "$group")
+    mapfile -t -O ${#packages[@]} packages <<<"$names"
+  done
+  if ! command -v dpkg-query >/dev/null; then
+    echo "deps: this is not a Debian system; install what corresponds to: ${packages[*]}" >&2
+    echo "deps: then run again with FUSEWIRE_DEPS=skip" >&2
+    exit 1
+  fi
+  missing=$(comm -13 \
+    <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null |
+      sed -n 's/^installed //p' | sort -u) \
+    <(printf '%s\n' "${packages[@]}" | sort -u) | tr '\n' ' ')
+  missing=${missing% }
+  [ -n "$missing" ] || return 0
+
+  if [ "$(id -u)" -ne 0 ]; then
+    {
+      echo "deps: missing Debian packages: $missing"
+      echo "deps: nothing was changed. As root, this installs them:"
+      echo "  apt-get update && apt-get install -y --no-install-recommends $missing"
+    } >&2
+    exit 1
+  fi
+  echo "deps: installing $missing"
+  mkdir -p build/logs
+  export DEBIAN_FRONTEND=noninteractive
+  # shellcheck disable=SC2086  # one word a package
+  if ! { apt-get update -q && apt-get install -y -q --no-install-recommends -o DPkg::Lock::Timeout=300 $missing; } \
+    </dev/null >build/logs/deps.log 2>&1; then
+    tail -n 20 build/logs/deps.log >&2
+    echo "deps: apt-get failed; the whole output is in build/logs/deps.log" >&2
+    exit 1
+  fi
+}
+
+# Made anew when the lock or the interpreter changes, so that what is in it is what the lock says.
+make_venv() {
+  local stamp
+  stamp="$(sha256sum <"$lock") $(/usr/bin/python3 --version)"
+  [ -x .venv/bin/python ] && [ "$(cat .venv/stamp 2>/dev/null)" = "$stamp" ] && return 0
+  echo "deps: making .venv from $lock"
+  rm -rf .venv
+  /usr/bin/python3 -m venv .venv
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r "$lock"
+  echo "$stamp" >.venv/stamp
+}
+
+if [ "${FUSEWIRE_DEPS:-}" != skip ]; then
+  install_packages
+fi
+if [[ " ${groups[*]} " == *" python "* ]]; then
+  make_venv
+fi

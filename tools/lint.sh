@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+# Everything that can be said about the code without running it: tools/lint.sh [CHECK...]; without a check, all.
+#   format  clang-format      clang-tidy  see .clang-tidy      python  ruff      shell  shellcheck
+#   tidy    the rules of the rooms: tools/tidy.py
+# `tools/lint.sh --fix` applies clang-format and ruff's formatting instead.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+checks=("$@")
+[ ${#checks[@]} -gt 0 ] || checks=(format tidy python shell clang-tidy)
+tools/deps.sh build test bench lint python
+
+# What git would commit: tracked files, and new ones that are not ignored. Deleted files are left out.
+files() {
+  git ls-files -z --cached --others --exclude-standard -- "$@" | while IFS= read -r -d '' file; do
+    [ ! -f "$file" ] || printf '%s\0' "$file"
+  done
+}
+
+check_format() { files '*.cc' '*.h' | xargs -0 --no-run-if-empty clang-format --dry-run --Werror; }
+
+check_tidy() { /usr/bin/python3 tools/tidy.py; }
+
+check_python() { .venv/bin/ruff check --quiet && .venv/bin/ruff format --quiet --check; }
+
+check_shell() { files '*.sh' .ci/run | xargs -0 shellcheck; }
+
+check_clang-tidy() {
+  mkdir -p build/logs
+  cmake --preset lint >build/logs/lint-configure.log 2>&1 || { tail -n 20 build/logs/lint-configure.log; return 1; }
+  /usr/bin/python3 tools/clang_tidy.py build/lint
+}
+
+if [ "${checks[*]}" = --fix ]; then
+  files '*.cc' '*.h' | xargs -0 clang-format -i
+  .venv/bin/ruff format --quiet
+  exit
+fi
+
+failed=()
+for check in "${checks[@]}"; do
+  start=$SECONDS
+  if "check_$check"; then
+    echo "lint $check: clean, $((SECONDS - start)) s"
+  else
+    failed+=("$check")
+    echo "lint $check: findings above, $((SECONDS - start)) s"
+  fi
+done
+if [ ${#failed[@]} -gt 0 ]; then
+  echo "lint failed: ${failed[*]}" >&2
+  exit 1
+fi

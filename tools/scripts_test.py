@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""What tools/deps.sh does on machines that lack something, and what tools/test_report.py makes of ctest's files."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+TOOLS = pathlib.Path(__file__).resolve().parent
+
+# Everything that the list names is installed, except what $ABSENT names.
+FAKE_DPKG_QUERY = """#!/bin/bash
+for name in "${@:4}"; do
+  [[ " $ABSENT " == *" $name "* ]] || echo "installed $name"
+done
+"""
+FAKE_APT_GET = """#!/bin/bash
+echo "$@" >>"$CALLS"
+exit "${APT_STATUS:-0}"
+"""
+
+
+class ScriptTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+
+class DepsTest(ScriptTest):
+    """A copy of deps.sh runs between faked dpkg-query, apt-get and id."""
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "tools").mkdir()
+        (self.folder / "bin").mkdir()
+        for name in ("deps.sh", "debian-packages.txt"):
+            (self.folder / "tools" / name).write_bytes((TOOLS / name).read_bytes())
+        self.fake("dpkg-query", FAKE_DPKG_QUERY)
+        self.fake("apt-get", FAKE_APT_GET)
+
+    def fake(self, name, script):
+        path = self.folder / "bin" / name
+        path.write_text(script)
+        path.chmod(0o755)
+
+    def deps(self, *groups, user=0, absent="", **environment):
+        self.fake("id", f"#!/bin/bash\necho {user}\n")
+        calls = self.folder / "calls"
+        environment |= {"PATH": f"{self.folder}/bin:{os.environ['PATH']}", "ABSENT": absent, "CALLS": str(calls)}
+        result = subprocess.run(
+            ["bash", self.folder / "tools/deps.sh", *groups],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+        return result.returncode, result.stdout + result.stderr, calls.read_text() if calls.exists() else ""
+
+    def test_nothing_missing_is_quiet(self):
+        self.assertEqual(self.deps("build", "test"), (0, "", ""))
+
+    def test_without_root_it_names_what_is_missing_and_stops(self):
+        status, output, calls = self.deps("build", "test", user=1000, absent="cmake libgtest-dev")
+        self.assertEqual(status, 1)
+        self.assertIn("missing Debian packages: cmake libgtest-dev\n", output)
+        self.assertIn("apt-get update && apt-get install -y --no-install-recommends cmake libgtest-dev\n", output)
+        self.assertEqual(calls, "")
+
+    def test_root_installs_only_what_is_missing(self):
+        status, _, calls = self.deps("build", absent="cmake")
+        self.assertEqual(status, 0)
+        update, install = calls.splitlines()
+        self.assertIn("update", update)
+        self.assertRegex(install, r"^install .* cmake$")
+
+    def test_failed_installation_stops(self):
+        status, output, _ = self.deps("build", absent="cmake", APT_STATUS="100")
+        self.assertEqual(status, 1)
+        self.assertIn("apt-get failed", output)
+
+    def test_packages_of_other_groups_may_be_missing(self):
+        self.assertEqual(self.deps("build", user=1000, absent="libgrpc++-dev"), (0, "", ""))
+
+    def test_unknown_group(self):
+        status, output, calls = self.deps("nonsense", absent="cmake")
+        self.assertNotEqual(status, 0)
+        self.assertIn("no group [nonsense]", output)
+        self.assertEqual(calls, "")
+
+    def test_skip_trusts_the_machine(self):
+        self.assertEqual(self.deps("build", user=1000, absent="cmake", FUSEWIRE_DEPS="skip"), (0, "", ""))
+
+
+class ReportTest(ScriptTest):
+    PASSED = '<testcase name="a.b" status="run"/>'
+    FAILED = '<testcase name="a.c" status="fail"><system-out>expected 1, got 2</system-out></testcase>'
+    SKIPPED = '<testcase name="a.d" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/></testcase>'
+    NOT_BUILT = '<testcase name="a.e" status="notrun"><skipped message="Unable to find executable"/></testcase>'
+
+    def report(self, *cases):
+        """Exit status and lines for one file with these cases, or for a missing file."""
+        if cases:
+            (self.folder / "dev.xml").write_text(f"<testsuite>{''.join(cases)}</testsuite>")
+        result = subprocess.run(
+            ["/usr/bin/python3", TOOLS / "test_report.py", "dev.xml", "--folder", self.folder],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+        self.assertEqual((self.folder / "totals.txt").read_text(), result.stdout.splitlines()[-1] + "\n")
+        return result.returncode, result.stdout.splitlines()
+
+    def test_all_passed(self):
+        status, lines = self.report(self.PASSED, self.PASSED)
+        self.assertEqual((status, lines[-1]), (0, "2 passed, 0 failed"))
+
+    def test_failure_is_shown_and_counted(self):
+        status, lines = self.report(self.PASSED, self.FAILED)
+        self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"))
+        self.assertIn("expected 1, got 2", lines)
+
+    def test_skipped_is_no_failure(self):
+        status, lines = self.report(self.PASSED, self.SKIPPED)
+        self.assertEqual((status, lines[-1]), (0, "1 passed, 0 failed, 1 skipped"))
+
+    def test_program_that_was_not_built_is_a_failure(self):
+        status, lines = self.report(self.PASSED, self.NOT_BUILT)
+        self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"))
+
+    def test_no_results_and_no_tests_are_failures(self):
+        for cases in ((), (" ",)):
+            status, lines = self.report(*cases)
+            self.assertEqual((status, lines[-1]), (1, "0 passed, 1 failed"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,301 @@
+#!/usr/bin/env python3
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Breaks each rule of tools/tidy.py once, in a small repository that is otherwise clean."""
+
+import unittest
+
+import tidy
+from tidy_tree import Tree, code_of, words_after
+
+COPYRIGHT = "Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0"
+
+
+def header(guard, body=""):
+    return f"// {COPYRIGHT}\n#ifndef FUSEWIRE_{guard}_\n#define FUSEWIRE_{guard}_\n{body}\n#endif\n"
+
+
+def source(body=""):
+    return f"// {COPYRIGHT}\n{body}\n"
+
+
+def clean_files():
+    """Two rooms, wire over base, a page, a script and a change."""
+    return {
+        "src/fusewire/base/CMakeLists.txt": "fusewire_room(base DOORS status.h SOURCES status.cc TESTS status)\n",
+        "src/fusewire/base/README.md": "# base\nWords.\n",
+        "src/fusewire/base/status.h": header("BASE_STATUS_H"),
+        "src/fusewire/base/inner.h": header("BASE_INNER_H"),
+        "src/fusewire/base/status.cc": source('#include "fusewire/base/status.h"\n\n#include "fusewire/base/inner.h"'),
+        "src/fusewire/base/status_test.cc": source('#include "fusewire/base/status.h"'),
+        "src/fusewire/wire/CMakeLists.txt": "fusewire_room(wire USES base DOORS wire.h SOURCES wire.cc)\n",
+        "src/fusewire/wire/README.md": "# wire\nFormats; see [errors](../../../docs/errors.md#who-fails).\n",
+        "src/fusewire/wire/wire.h": header("WIRE_WIRE_H"),
+        "src/fusewire/wire/wire.cc": source('#include "fusewire/wire/wire.h"\n\n#include "fusewire/base/status.h"'),
+        "docs/errors.md": "# Errors\n## Who fails\nSee [the tools](../tools/run.sh).\n",
+        "tools/run.sh": f"#!/usr/bin/env bash\n# {COPYRIGHT}\n",
+        "changes/fixes/a-thing.md": "A thing is mended.\n",
+    }
+
+
+# A line for each rule of tidy.CALLS.
+BAD_CALLS = {
+    "getenv": 'const char* home = std::getenv("HOME");',
+    "new": "int* cells = new int[4];",
+    "delete": "delete cells;",
+    "thread": "std::thread worker;",
+    "lock": "std::mutex mutex;",
+    "exception": "if (bad) throw 1;",
+    "abort": "if (bad) std::abort();",
+    "print": 'std::printf("hello");',
+    "clock": "auto now = std::chrono::steady_clock::now();",
+    "random": "std::mt19937 engine;",
+    "epoll": "int fd = epoll_create1(0);",
+    "socket": "int fd = ::socket(AF_INET, SOCK_STREAM, 0);",
+    "sleep": "std::this_thread::sleep_for(delay);",
+    "capture": "auto later = [=] { return x; };",
+}
+
+
+class TidyTest(unittest.TestCase):
+    def findings(self, changed):
+        """What tidy says once these files are changed, added, or (None) removed."""
+        files = clean_files() | changed
+        tree = Tree({path: text for path, text in files.items() if text is not None})
+        findings = tidy.Findings()
+        for check in tidy.CHECKS:
+            check(tree, findings)
+        return findings.lines
+
+    def expect(self, message, changed):
+        """Exactly one finding, and it is this one."""
+        lines = self.findings(changed)
+        self.assertEqual(len(lines), 1, lines)
+        self.assertIn(message, lines[0])
+
+    def in_wire(self, body):
+        """wire.cc with one more piece of code."""
+        return {"src/fusewire/wire/wire.cc": clean_files()["src/fusewire/wire/wire.cc"] + body + "\n"}
+
+
+class ArrowsTest(TidyTest):
+    def test_clean_tree_has_no_findings(self):
+        self.assertEqual(self.findings({}), [])
+
+    def test_arrow_up(self):
+        up = source(
+            '#include "fusewire/wire/wire.h"\n#include "fusewire/base/status.h"\n#include "fusewire/base/inner.h"'
+        )
+        self.expect("base may include no other room", {"src/fusewire/base/status.cc": up})
+
+    def test_helpers_of_tests_are_no_doors_but_serve_tests(self):
+        helper = {"src/fusewire/base/world_test.h": header("BASE_WORLD_TEST_H")}
+        use = source('#include "fusewire/base/world_test.h"')
+        cmake = "fusewire_room(wire USES base DOORS wire.h SOURCES wire.cc TESTS wire)\n"
+        test = {"src/fusewire/wire/wire_test.cc": use, "src/fusewire/wire/CMakeLists.txt": cmake}
+        self.assertEqual(self.findings(helper | test), [])
+        self.expect("is no door of base", helper | self.in_wire('#include "fusewire/base/world_test.h"'))
+
+    def test_siblings(self):
+        files = {
+            "src/fusewire/buffer/CMakeLists.txt": "fusewire_room(buffer DOORS buffer.h)\n",
+            "src/fusewire/buffer/README.md": "# buffer\n",
+            "src/fusewire/buffer/buffer.h": header("BUFFER_BUFFER_H", '#include "fusewire/wire/wire.h"'),
+        }
+        self.expect("buffer may include base", files)
+
+    def test_past_the_door(self):
+        self.expect("is no door of base", self.in_wire('#include "fusewire/base/inner.h"'))
+
+    def test_examples_use_doors_too(self):
+        files = {
+            "examples/hello.cc": source('#include "fusewire/base/inner.h"'),
+            "examples/CMakeLists.txt": "fusewire_program(hello SOURCES hello.cc)\n",
+        }
+        self.expect("is no door of base", files)
+
+    def test_path_not_from_src(self):
+        self.expect("write the path from src/", self.in_wire('#include "wire.h"'))
+
+    def test_backends_never_meet(self):
+        files = {
+            "src/fusewire/wire/tcp/tcp.h": header("WIRE_TCP_TCP_H"),
+            "src/fusewire/wire/tcp/user.cc": source('#include "fusewire/wire/tcp/tcp.h"'),
+            "src/fusewire/wire/shm/shm.cc": source('#include "fusewire/wire/tcp/tcp.h"'),
+            "src/fusewire/wire/CMakeLists.txt": "fusewire_room(wire USES base DOORS wire.h\n"
+            "SOURCES wire.cc shm/shm.cc tcp/user.cc)\n",
+        }
+        self.expect("backends of one room never meet", files)
+
+    def test_room_without_a_row(self):
+        files = {
+            "src/fusewire/attic/CMakeLists.txt": "fusewire_room(attic DOORS attic.h)\n",
+            "src/fusewire/attic/README.md": "# attic\n",
+            "src/fusewire/attic/attic.h": header("ATTIC_ATTIC_H"),
+        }
+        self.expect("has no row in ROOMS", files)
+
+    def test_source_outside_of_rooms(self):
+        files = {"src/fusewire/lost.h": header("LOST_H"), **self.in_wire('#include "fusewire/lost.h"')}
+        self.assertTrue(any("belongs in a room" in line for line in self.findings(files)))
+
+
+class RoomsTest(TidyTest):
+    def test_no_readme(self):
+        self.expect("a room has a README.md", {"src/fusewire/base/README.md": None})
+
+    def test_long_readme(self):
+        self.expect("about ten lines", {"src/fusewire/base/README.md": "# base\n" + "More.\n" * 30})
+
+    def test_cmake_uses_up(self):
+        cmake = clean_files()["src/fusewire/base/CMakeLists.txt"].replace("base DOORS", "base USES wire DOORS")
+        self.expect("USES wire: arrows only point down", {"src/fusewire/base/CMakeLists.txt": cmake})
+
+    def test_cmake_names_no_room(self):
+        cmake = "add_library(wire wire.h wire.cc)\n"
+        self.expect("names no fusewire_room(wire", {"src/fusewire/wire/CMakeLists.txt": cmake})
+
+
+class DeadFilesTest(TidyTest):
+    def test_source_not_built(self):
+        self.expect("no CMakeLists.txt names it", {"src/fusewire/base/old.cc": source()})
+
+    def test_test_not_built(self):
+        self.expect("no CMakeLists.txt names it", {"src/fusewire/wire/wire_test.cc": source()})
+
+    def test_header_not_included(self):
+        self.expect("nobody includes it", {"src/fusewire/base/old.h": header("BASE_OLD_H")})
+
+    def test_header_includes_itself(self):
+        itself = header("BASE_OLD_H", '#include "fusewire/base/old.h"')
+        self.expect("nobody includes it", {"src/fusewire/base/old.h": itself})
+
+    def test_script_not_called(self):
+        self.expect("nothing names it", {"tools/forgotten.sh": clean_files()["tools/run.sh"]})
+
+    def test_named_but_missing(self):
+        self.expect("status_test.cc, which does not exist", {"src/fusewire/base/status_test.cc": None})
+
+
+class CallsTest(TidyTest):
+    def test_each_call_has_its_room(self):
+        for rule, code in BAD_CALLS.items():
+            with self.subTest(rule):
+                self.expect(f"{rule}: ", self.in_wire(code))
+
+    def test_no_rule_is_untested(self):
+        self.assertEqual({rule for rule, *_ in tidy.CALLS}, set(BAD_CALLS) | {"memcpy"})
+
+    def test_memcpy_above_wire(self):
+        files = {
+            "src/fusewire/pipe/CMakeLists.txt": "fusewire_room(pipe SOURCES pipe.cc)\n",
+            "src/fusewire/pipe/README.md": "# pipe\n",
+            "src/fusewire/pipe/pipe.cc": source("void F() { std::memcpy(to, from, 8); }"),
+        }
+        self.expect("memcpy: ", files)
+        self.assertEqual(self.findings(self.in_wire("std::memcpy(to, from, 8);")), [])
+
+    def test_comments_strings_and_lookalikes_are_left_alone(self):
+        for code in (
+            "// a new thread would delete it: std::thread, throw",
+            'const char* text = "delete new throw";',
+            "Pipe(const Pipe&) = delete;",
+            "#include <new>",
+            "std::unique_ptr<Pipe> pipe(new Pipe);",
+            "new (place) Pipe;",
+            "auto id = std::thread::id();",
+            "connection->connect(peer);",
+        ):
+            with self.subTest(code):
+                self.assertEqual(self.findings(self.in_wire(code)), [])
+
+    def test_tests_may_start_threads_but_not_sleep(self):
+        path = "src/fusewire/base/status_test.cc"
+        self.assertEqual(self.findings({path: source("std::thread worker;")}), [])
+        self.expect("sleep: ", {path: source("sleep_for(delay);")})
+
+    def test_unused_exception_is_a_finding(self):
+        findings = tidy.Findings()
+        tidy.check_exceptions(Tree(clean_files()), findings)
+        self.assertEqual(len(findings.lines), sum(len(places) for *_, places in tidy.CALLS) + len(tidy.FILES_LONGER))
+
+    def test_shared_ptr_needs_a_sentence(self):
+        self.expect("std::shared_ptr: say", self.in_wire("std::shared_ptr<int> x;"))
+        why = "// Two threads hold it, and either may be the last.\nstd::shared_ptr<int> x;"
+        self.assertEqual(self.findings(self.in_wire(why)), [])
+
+
+class ShapeTest(TidyTest):
+    def test_long_line(self):
+        self.expect("columns", self.in_wire("// " + "x" * 120))
+
+    def test_space_at_the_end(self):
+        self.expect("space at the end", self.in_wire("int x; "))
+
+    def test_promise(self):
+        self.expect("a promise in code is a debt", self.in_wire("// TO" + "DO: later"))
+
+    def test_no_newline_at_the_end(self):
+        text = clean_files()["src/fusewire/wire/wire.cc"].rstrip("\n")
+        self.expect("no newline", {"src/fusewire/wire/wire.cc": text})
+
+    def test_long_file(self):
+        self.expect("which two things live here", self.in_wire("\n" * tidy.FILE_LINES_MAX))
+
+    def test_no_copyright(self):
+        self.expect("copyright", {"tools/run.sh": "#!/usr/bin/env bash\n"})
+
+    def test_wrong_guard(self):
+        self.expect("include guard FUSEWIRE_WIRE_WIRE_H_", {"src/fusewire/wire/wire.h": header("WIRE_H")})
+
+
+class PagesTest(TidyTest):
+    def test_broken_link(self):
+        self.expect("there is no docs/gone.md", {"docs/errors.md": "# Errors\n## Who fails\n[x](gone.md) run\n"})
+
+    def test_broken_anchor(self):
+        self.expect("no such heading", {"docs/errors.md": "# Errors\n## Who fails not\nrun\n"})
+
+    def test_link_in_a_code_block_is_text(self):
+        page = "# Errors\n## Who fails\n```\n[x](gone.md)\n```\n"
+        self.assertEqual(self.findings({"docs/errors.md": page + "run\n"}), [])
+
+    def test_untitled_page(self):
+        self.expect("begins with its title", {"docs/more.md": "Some words.\n"})
+
+    def test_change_of_unknown_kind(self):
+        self.expect("a change is changes/KIND", {"changes/misc/a-thing.md": "A thing.\n"})
+
+    def test_change_that_is_no_sentence(self):
+        self.expect("one or two sentences", {"changes/fixes/b.md": "- a list\n- of things\n"})
+
+
+class PrivateTest(TidyTest):
+    def test_path_of_a_machine(self):
+        for place in ("work", "home", "root"):
+            self.expect("a path of one machine", self.in_wire(f"// see /{place}/notes"))
+
+    def test_unknown_host(self):
+        self.expect("names the host", self.in_wire("// see files.somewhere-else." + "org"))
+
+    def test_known_host(self):
+        self.assertEqual(self.findings(self.in_wire("// see http://example.com/x")), [])
+
+
+class TreeTest(unittest.TestCase):
+    def test_code_keeps_lines_and_columns(self):
+        text = 'int a; // x\nconst char* b = "y//z"; /* two\nlines */ int c = 1\'000;\nauto d = R"(raw " text)"; int e;'
+        code = code_of(text)
+        self.assertEqual([len(line) for line in code.split("\n")], [len(line) for line in text.split("\n")])
+        for gone in ("x", "y//z", "two", "lines", "raw"):
+            self.assertNotIn(gone, code)
+        for kept in ("int a;", "int c = 1'000;", "int e;"):
+            self.assertIn(kept, code)
+
+    def test_words_after_a_keyword(self):
+        text = "fusewire_room(pipe USES wire base  # why\n  DOORS pipe.h\n  TESTS pipe window)"
+        self.assertEqual(words_after(text, "fusewire_room", "USES"), ["wire", "base"])
+        self.assertEqual(words_after(text, "fusewire_room", "TESTS"), ["pipe", "window"])
+
+
+if __name__ == "__main__":
+    unittest.main()
