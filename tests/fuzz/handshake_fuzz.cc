@@ -27,7 +27,8 @@ Options OptionsOf(const char* name, bool secret) {
 
 struct Side {
   Side(Role role, bool secret)
-      : options(OptionsOf(role == Role::kDialer ? "worker:3" : "ps:0", secret)), handshake(role, options, 1) {
+      : options(OptionsOf(role == Role::kDialer ? "worker:3" : "ps:0", secret)),
+        handshake(role, options, 1, options.window_bytes) {
     out = handshake.Begin();
   }
 

@@ -23,6 +23,10 @@ class Buffer {
   // Memory of somebody else, by reference: `release(owner, bytes)` says that we are done with it. A null release
   // means that the memory outlives everything (static data, or a test's own promise).
   static Buffer Wrap(Bytes bytes, void* owner, Release release) { return Buffer(bytes, owner, release); }
+  // The same for memory that is only to be read: what is sent. Nobody may write through bytes().
+  static Buffer WrapReadOnly(ConstBytes bytes, void* owner, Release release) {
+    return Buffer(Bytes(const_cast<uint8_t*>(bytes.data), bytes.size), owner, release);
+  }
   // New memory, aligned for tensors (64 bytes), not zeroed. Empty if there is none; also for size 0.
   static Buffer TryAllocate(size_t size);
   // A copy of a small piece of memory; for tests, examples and heads.

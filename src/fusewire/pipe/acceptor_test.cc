@@ -283,7 +283,7 @@ TEST_F(AcceptorTest, StrangersLeaveOneLineForEachSourceAndInterval) {
 TEST_F(AcceptorTest, PeersThatGreetAndLieLeaveOneLineForEachInterval) {
   LogLines log;
   Options options;
-  std::string hello = Handshake(Role::kDialer, options, kTestService).Begin();
+  std::string hello = Handshake(Role::kDialer, options, kTestService, options.window_bytes).Begin();
   for (int i = 0; i < 50; ++i) {
     Guest* liar = Stranger("liar", hello + Payload(100, 1));
     ASSERT_TRUE(Until([&] { return liar->gone(); }));

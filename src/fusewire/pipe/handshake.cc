@@ -7,13 +7,28 @@
 
 namespace fusewire {
 namespace pipe {
+namespace {
 
-Handshake::Handshake(Role role, const Options& options, uint16_t service)
-    : role_(role), options_(options), state_(role == Role::kDialer ? State::kWantWelcome : State::kWantHello) {
+// So many bytes tell a stranger, who may say no more than a line.
+constexpr size_t kTellingBytes = 8;
+
+}  // namespace
+
+Status NoWindow() {
+  return Status::Overloaded("so many connections are open that none of window_budget_bytes is left for another")
+      .Phase("greeting")
+      .Next("close connections, or raise window_budget_bytes");
+}
+
+Handshake::Handshake(Role role, const Options& options, uint16_t service, std::optional<uint64_t> window_bytes)
+    : role_(role),
+      options_(options),
+      has_window_(window_bytes.has_value()),
+      state_(role == Role::kDialer ? State::kWantWelcome : State::kWantHello) {
   own_.incarnation = options.incarnation;
   SystemRandom(Bytes(own_.nonce.data(), own_.nonce.size()));
   own_.chunk_bytes = options.limits.chunk_bytes_max;
-  own_.window_bytes = options.window_bytes;
+  own_.window_bytes = window_bytes.value_or(0);
   own_.service = service;
   own_.has_secret = !options.secret.empty();
   own_.cluster = options.cluster;
@@ -50,9 +65,10 @@ Status Handshake::Feed(ConstBytes* in, std::string* out) {
     size_t take = std::min(in->size, want - heard_.size());
     heard_.append(reinterpret_cast<const char*>(in->data), take);
     *in = in->From(take);
-    if (heard_.size() < wire::kGreetingPrefixBytes) continue;
+    bool is_stranger = heard_.size() >= kTellingBytes && !MayBeOurs();
+    if (heard_.size() < wire::kGreetingPrefixBytes && !is_stranger) continue;
     Result<wire::GreetingPrefix> decoded =
-        wire::DecodeGreetingPrefix(ConstBytes(heard_.data(), wire::kGreetingPrefixBytes));
+        wire::DecodeGreetingPrefix(ConstBytes(heard_).Sub(0, is_stranger ? kTellingBytes : wire::kGreetingPrefixBytes));
     if (!decoded.ok()) {
       state_ = State::kFailed;
       if (decoded.status().code() == Code::kRefused)
@@ -69,18 +85,23 @@ Status Handshake::Feed(ConstBytes* in, std::string* out) {
     const char* during = phase();
     state_ = State::kFailed;
     // A liar learns nothing; an honest peer with other settings is told what differs.
-    bool is_ours_to_tell = status.code() == Code::kRefused && prefix.kind != wire::GreetingKind::kRefusal;
-    if (is_ours_to_tell) *out += wire::EncodeRefusal({Code::kRefused, status.cause()});
+    bool is_honest = status.code() == Code::kRefused || status.code() == Code::kOverloaded;
+    if (is_honest && prefix.kind != wire::GreetingKind::kRefusal)
+      *out += wire::EncodeRefusal({status.code(), told_.empty() ? status.cause() : told_});
     return status.Phase(during);
   }
   return Status::Ok();
 }
 
+// All greetings begin as ours do.
+bool Handshake::MayBeOurs() const {
+  size_t compared = std::min<size_t>(heard_.size(), wire::kMagicBytes);
+  return wire::EncodeHello(own_).compare(0, compared, heard_, 0, compared) == 0;
+}
+
 Status Handshake::CutOff(const Status& why) const {
-  // A whole prefix has been looked at already. All greetings begin as ours do.
-  size_t compared = std::min<size_t>(heard_.size(), 8);
-  bool may_be_ours = wire::EncodeHello(own_).compare(0, compared, heard_, 0, compared) == 0;
-  return (may_be_ours ? why : wire::DecodeGreetingPrefix(heard_).status()).Phase(phase());
+  // A whole prefix has been looked at already.
+  return (MayBeOurs() ? why : wire::DecodeGreetingPrefix(heard_).status()).Phase(phase());
 }
 
 Status Handshake::OnGreeting(const wire::GreetingPrefix& prefix, ConstBytes body, std::string* out) {
@@ -96,8 +117,10 @@ Status Handshake::OnGreeting(const wire::GreetingPrefix& prefix, ConstBytes body
   return Status::Corrupt("greeting kind " + std::to_string(static_cast<int>(prefix.kind)) + " out of order");
 }
 
-Status Handshake::CheckPeer(const wire::Hello& peer) const {
+Status Handshake::CheckPeer(const wire::Hello& peer) {
   if (peer.cluster != own_.cluster) {
+    // Where there is a secret, who has not shown that he knows it does not learn our name either.
+    if (own_.has_secret) told_ = "cluster \"" + peer.cluster + "\" is not ours";
     return Status::Refused("cluster \"" + peer.cluster + "\" meets cluster \"" + own_.cluster + "\"")
         .Next("give both tasks the same cluster name, or check the address");
   }
@@ -118,6 +141,7 @@ Status Handshake::OnHello(ConstBytes body, std::string* out) {
   Result<wire::Hello> hello = wire::DecodeHello(body);
   if (!hello.ok()) return hello.status();
   FUSEWIRE_TRY(CheckPeer(hello.value()));
+  if (!has_window_) return NoWindow();
   peer_ = std::move(hello).value();
   if (options_.secret.empty()) {
     *out += wire::EncodeWelcome(own_, nullptr);

@@ -9,6 +9,7 @@
 #define FUSEWIRE_PIPE_HANDSHAKE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "fusewire/base/bytes.h"
@@ -21,9 +22,14 @@ namespace pipe {
 
 enum class Role { kDialer, kAcceptor };
 
+// Why a pipe cannot be: there is no window for it.
+Status NoWindow();
+
 class Handshake {
  public:
-  Handshake(Role role, const Options& options, uint16_t service);
+  // `window_bytes` is what we let the peer send from the start; nothing: there is no room for another peer, and an
+  // acceptor tells it so.
+  Handshake(Role role, const Options& options, uint16_t service, std::optional<uint64_t> window_bytes);
 
   // What to say first; empty for the acceptor.
   std::string Begin();
@@ -31,6 +37,7 @@ class Handshake {
   // After an error, `out` may still hold a refusal to be said before closing.
   Status Feed(ConstBytes* in, std::string* out);
   bool done() const { return state_ == State::kDone; }
+  Role role() const { return role_; }
   // Nothing more comes, because of `why`: with what was awaited, or if the peer's unfinished words are not ours, what
   // they look like.
   Status CutOff(const Status& why) const;
@@ -46,13 +53,16 @@ class Handshake {
   Status OnHello(ConstBytes body, std::string* out);
   Status OnWelcome(ConstBytes body, std::string* out);
   Status OnProof(ConstBytes body);
-  Status CheckPeer(const wire::Hello& peer) const;
+  Status CheckPeer(const wire::Hello& peer);
+  bool MayBeOurs() const;
 
   const Role role_;
   const Options& options_;
+  const bool has_window_;
   State state_;
   wire::Hello own_;
   wire::Hello peer_;
+  std::string told_;           // to a peer that we turn away, if not all that our log says
   std::string heard_;          // of the greeting that is coming in
   std::string hello_bytes_;    // as sent, for the proofs
   std::string welcome_bytes_;  // as sent, without its proof

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,8 +33,9 @@ Options OptionsOf(const std::string& name, const std::string& secret = std::stri
 
 // One side of a greeting, and what came of it.
 struct Side {
-  Side(Role role, Options options_in, uint16_t service = kService)
-      : options(std::move(options_in)), handshake(role, options, service) {
+  Side(Role role, Options options_in, uint16_t service = kService,
+       std::optional<uint64_t> window_bytes = Options().window_bytes)
+      : options(std::move(options_in)), handshake(role, options, service, window_bytes) {
     out = handshake.Begin();
   }
 
@@ -165,6 +167,23 @@ TEST(Handshake, PeersWithOtherSettingsAreTurnedAwayAndBothAreTold) {
   }
 }
 
+TEST(Handshake, WithoutTheSecretNobodyLearnsTheClustersName) {
+  Pair pair(OptionsOf("worker:3", "s", "guess"), OptionsOf("ps:0", "s", "hidden"));
+  pair.Talk();
+  EXPECT_THAT(pair.acceptor.status.cause(), HasSubstr("\"hidden\""));
+  EXPECT_EQ(pair.dialer.status.cause(), "the peer turned us away: cluster \"guess\" is not ours");
+}
+
+TEST(Handshake, WithoutAWindowThePeerIsToldSo) {
+  Side dialer(Role::kDialer, OptionsOf("worker:3")),
+      acceptor(Role::kAcceptor, OptionsOf("ps:0"), kService, std::nullopt);
+  acceptor.Hear(dialer.Say());
+  EXPECT_EQ(acceptor.status.code(), Code::kOverloaded);
+  dialer.Hear(acceptor.Say());
+  EXPECT_EQ(dialer.status.code(), Code::kOverloaded);
+  EXPECT_THAT(dialer.status.cause(), HasSubstr("window_budget_bytes"));
+}
+
 void SetNumber(std::string* greeting, size_t at, uint16_t value) {
   (*greeting)[at] = static_cast<char>(value & 255);
   (*greeting)[at + 1] = static_cast<char>(value >> 8);
@@ -224,11 +243,20 @@ TEST(Handshake, WaitsForTheRestOfAGreeting) {
   }
 }
 
-TEST(Handshake, AStrangerOfFewWordsIsNamedOnceItFallsSilent) {
-  const std::pair<std::string, const char*> strangers[] = {{"GET / HTTP", "an HTTP request"},
-                                                           {"SSH-2.0-Go", "an SSH peer"},
-                                                           {"?", "starts with 3f"},
-                                                           {"FUSEW?", "starts with"}};
+TEST(Handshake, AStrangerOfFewWordsIsNamedAtOnce) {
+  const std::pair<std::string, const char*> strangers[] = {
+      {"GET / HT", "an HTTP request"}, {"SSH-2.0-", "an SSH peer"}, {"FUSEWIR?", "starts with"}};
+  for (const auto& [words, name] : strangers) {
+    Side side(Role::kAcceptor, OptionsOf("ps:0"));
+    side.Hear(words, 1);
+    EXPECT_EQ(side.status.code(), Code::kCorrupt) << words;
+    EXPECT_THAT(side.status.cause(), HasSubstr(name));
+    EXPECT_TRUE(side.out.empty());
+  }
+}
+
+TEST(Handshake, AStrangerOfOneWordIsNamedOnceItFallsSilent) {
+  const std::pair<std::string, const char*> strangers[] = {{"\r\n\r\n", "starts with"}, {"?", "starts with 3f"}};
   for (const auto& [words, name] : strangers) {
     Side side(Role::kAcceptor, OptionsOf("ps:0"));
     side.Hear(words);

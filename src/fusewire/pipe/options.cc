@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -13,14 +14,21 @@ namespace fusewire {
 namespace pipe {
 namespace {
 
+// A smaller window would make small messages wait for each other.
+constexpr uint64_t kWindowBytesMin = 16 * 1024;
+// No pipe takes more of what is left than this part of it.
+constexpr uint64_t kWindowShare = 64;
+
+uint64_t MemoryBytes() {
+  long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  bool known = pages > 0 && page_bytes > 0;
+  return known ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) : uint64_t{4} << 30;
+}
+
 Options Complete(Options options) {
   if (options.incarnation == 0) options.incarnation = SystemRandom64() | 1;
-  if (options.receive_budget_bytes == 0) {
-    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-    bool known = pages > 0 && page_bytes > 0;
-    options.receive_budget_bytes =
-        known ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) / 4 : uint64_t{1} << 30;
-  }
+  if (options.receive_budget_bytes == 0) options.receive_budget_bytes = MemoryBytes() / 4;
+  if (options.window_budget_bytes == 0) options.window_budget_bytes = MemoryBytes() / 16;
   return options;
 }
 
@@ -51,6 +59,17 @@ Status CheckOptions(const Options& options) {
 Shared::Shared(Options options)
     : options_(Complete(std::move(options))), receive_budget_(options_.receive_budget_bytes) {
   FUSEWIRE_CHECK(CheckOptions(options_).ok());
+}
+
+std::optional<uint64_t> Shared::TakeWindow() {
+  uint64_t used = windows_bytes();
+  for (;;) {
+    uint64_t left = options_.window_budget_bytes - std::min(used, options_.window_budget_bytes);
+    uint64_t smallest = std::min(kWindowBytesMin, options_.window_bytes);
+    uint64_t window = std::clamp(left / kWindowShare, smallest, options_.window_bytes);
+    if (window > left) return std::nullopt;
+    if (windows_bytes_.compare_exchange_weak(used, used + window, std::memory_order_relaxed)) return window;
+  }
 }
 
 }  // namespace pipe

@@ -4,7 +4,9 @@
 #ifndef FUSEWIRE_PIPE_OPTIONS_H_
 #define FUSEWIRE_PIPE_OPTIONS_H_
 
+#include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "fusewire/base/clock.h"
@@ -24,6 +26,9 @@ struct Options {
   wire::Limits limits;
   // Credit that each pipe has from the start. More comes from the receive budget, to whoever has something to send.
   uint64_t window_bytes = 256 * 1024;
+  // What these windows may be together: they get smaller as it is used up, and when there is none left, a connection is
+  // turned away. 0: a sixteenth of this machine's memory.
+  uint64_t window_budget_bytes = 0;
   // What all pipes together may hold of messages beyond their windows. 0: a quarter of this machine's memory.
   uint64_t receive_budget_bytes = 0;
   // Heads and small bodies that wait in our memory because a peer does not take them. Per pipe.
@@ -48,12 +53,17 @@ class Shared {
 
   const Options& options() const { return options_; }
   Budget& receive_budget() { return receive_budget_; }
+  // Any thread. The standing window for one more pipe, if there is one left. Given back with ReturnWindow.
+  std::optional<uint64_t> TakeWindow();
+  void ReturnWindow(uint64_t bytes) { windows_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  uint64_t windows_bytes() const { return windows_bytes_.load(std::memory_order_relaxed); }
   // Any thread. For lines about peers that broke the law.
   SourceLog& broken_log() { return broken_log_; }
 
  private:
   const Options options_;
   Budget receive_budget_;
+  std::atomic<uint64_t> windows_bytes_{0};
   SourceLog broken_log_;
 };
 

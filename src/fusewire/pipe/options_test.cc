@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace fusewire {
 namespace pipe {
@@ -44,6 +46,25 @@ TEST(Options, EachSharedIsAnIncarnationOfItsOwn) {
   EXPECT_GT(Shared(drawn).receive_budget().limit_bytes(), uint64_t{64} << 20);
   drawn.incarnation = 7;
   EXPECT_EQ(Shared(drawn).options().incarnation, 7u);
+}
+
+TEST(Options, WindowsGetSmallerAsTheirBudgetIsUsedUp) {
+  Options options;
+  options.window_bytes = 256 << 10;
+  options.window_budget_bytes = 256 << 20;
+  Shared shared(options);
+  std::vector<uint64_t> taken;
+  while (std::optional<uint64_t> window = shared.TakeWindow()) {
+    EXPECT_LE(*window, taken.empty() ? options.window_bytes : taken.back());
+    taken.push_back(*window);
+    ASSERT_LT(taken.size(), 100000u);
+  }
+  EXPECT_EQ(taken.front(), options.window_bytes);
+  EXPECT_GT(taken.size(), 1150u);  // with full windows it would be 1024
+  EXPECT_LE(shared.windows_bytes(), options.window_budget_bytes);
+  for (uint64_t window : taken) shared.ReturnWindow(window);
+  EXPECT_EQ(shared.windows_bytes(), 0u);
+  EXPECT_EQ(shared.TakeWindow(), options.window_bytes);
 }
 
 }  // namespace

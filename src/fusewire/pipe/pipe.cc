@@ -17,6 +17,10 @@ constexpr uint32_t kChunkBytesMin = 4096;  // smaller ones would be mostly heade
 // A silent peer gets a second look after this long: perhaps it was our own loop that stood still.
 constexpr int64_t kSecondLookNs = 50 * kMillisecondNs;
 
+uint64_t LargestMessage(const wire::Limits& limits) {
+  return wire::kHeaderBytes + limits.meta_bytes_max + limits.body_bytes_max + limits.chunk_bytes_max;
+}
+
 }  // namespace
 
 Pipe::Pipe(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
@@ -25,9 +29,10 @@ Pipe::Pipe(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Co
       home_(home),
       connection_(std::move(connection)),
       receiver_(receiver),
-      handshake_(std::make_unique<Handshake>(role, shared.options(), service)),
+      window_bytes_(shared.TakeWindow()),
+      handshake_(std::make_unique<Handshake>(role, shared.options(), service, window_bytes_)),
       reader_(shared.options().limits, this),
-      receive_window_(shared.options().window_bytes, &shared.receive_budget()),
+      receive_window_(window_bytes_.value_or(0), &shared.receive_budget()),
       chunk_bytes_(shared.options().limits.chunk_bytes_max),
       heard_ns_(home.now_ns()),
       said_ns_(home.now_ns()),
@@ -37,11 +42,15 @@ Pipe::Pipe(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Co
   peer_.address = connection_->peer_address();
 }
 
-Pipe::~Pipe() { Abort(Status::Cancelled("the pipe was destroyed")); }
+Pipe::~Pipe() {
+  Abort(Status::Cancelled("the pipe was destroyed"));
+  shared_.ReturnWindow(window_bytes_.value_or(0));
+}
 
 void Pipe::Start() {
   FUSEWIRE_AT_HOME(home_);
-  std::string first = handshake_->Begin();
+  bool mute = handshake_->role() == Role::kDialer && !window_bytes_.has_value();
+  std::string first = mute ? std::string() : handshake_->Begin();
   if (!first.empty()) {
     Bytes room = out_.Append(first.size());
     CopyBytes(room, first);
@@ -49,6 +58,7 @@ void Pipe::Start() {
   }
   home_.Arm(&tick_, shared_.options().hello_ns_max);
   connection_->Start(this);
+  if (mute) Close(NoWindow());
 }
 
 Status Pipe::Describe(const Status& why) const { return why.Peer(peer_.ToString()); }
@@ -140,7 +150,7 @@ Status Pipe::OnControl(const wire::FrameHeader& header, ConstBytes meta) {
       home_.FlushLater(this);
       return Status::Ok();
     case wire::FrameKind::kWant:
-      receive_window_.OnWant(header.call);
+      receive_window_.OnWant(header.call, LargestMessage(shared_.options().limits));
       home_.FlushLater(this);
       return Status::Ok();
     case wire::FrameKind::kReturn:

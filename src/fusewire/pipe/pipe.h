@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "fusewire/base/metrics.h"
@@ -169,7 +170,8 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
   Receiver* const receiver_;
   State state_ = State::kGreeting;
   PeerInfo peer_;
-  std::unique_ptr<Handshake> handshake_;  // gone once open
+  const std::optional<uint64_t> window_bytes_;  // our part of the window budget, if there was one
+  std::unique_ptr<Handshake> handshake_;        // gone once open
   FrameReader reader_;
   SendWindow send_window_;
   ReceiveWindow receive_window_;
@@ -193,7 +195,9 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
   bool suspect_ = false;
   bool pong_due_ = false;
   uint64_t pong_call_ = 0;
-  bool give_back_ = false;  // unused credit, unless what waits next can use it
+  bool give_back_ = false;   // unused credit, unless what waits next can use it
+  int64_t recalled_ns_ = 0;  // when we asked for unused credit in vain; 0: we have not
+  uint64_t bytes_in_at_recall_ = 0;
   Status why_closing_;
   reactor::Timer tick_;     // heartbeats; before that the limit of the greeting; at the end the limit of the goodbye
   reactor::Timer regrant_;  // while the peer waits for our budget

@@ -362,6 +362,28 @@ TEST_F(LiarTest, WantsAndRecallsWithoutEndDoNoHarm) {
   EXPECT_LT(pair_.raw_client.heard.size(), 20000u * wire::kHeaderBytes);
 }
 
+// It keeps what others wait for, and is alive otherwise.
+TEST_F(LiarTest, ARecallThatIsIgnoredForLongEndsThePipe) {
+  Shared& shared = pair_.server_task.shared;
+  pair_.client_task.AtHome([&] { pair_.raw_client.Say(script_.Control(FrameKind::kWant, 1 << 20)); });
+  ASSERT_TRUE(pair_.RunUntil([&] { return shared.receive_budget().used_bytes() > 0; }));
+  int holder = 0;
+  ASSERT_FALSE(shared.receive_budget().TryReserve(shared.receive_budget().limit_bytes(), &holder));
+  int64_t began_ns = pair_.world.clock()->NowNs();
+  for (int second = 0; second < 60 && pair_.server_ear.closed == 0; ++second) {
+    pair_.client_task.AtHome([&] { pair_.raw_client.Say(script_.Control(FrameKind::kPing, 1)); });
+    pair_.world.RunFor(kSecondNs);
+  }
+  EXPECT_EQ(pair_.server_ear.closed, 1);
+  EXPECT_EQ(pair_.server_ear.why.code(), Code::kOverloaded);
+  EXPECT_THAT(pair_.server_ear.why.ToString(), HasSubstr("recalling credit"));
+  int64_t took_ns = pair_.world.clock()->NowNs() - began_ns;
+  EXPECT_GE(took_ns, Options().silent_ns_max);
+  EXPECT_LE(took_ns, Options().silent_ns_max + 3 * kSecondNs);
+  EXPECT_EQ(shared.receive_budget().used_bytes(), 0u);
+  shared.receive_budget().GiveUp(&holder);
+}
+
 // A peer that pings without reading what it gets for it fills no memory of ours.
 TEST_F(LiarTest, PingsWithoutListeningAreAnsweredByFew) {
   constexpr int kPings = 200000;
@@ -392,6 +414,23 @@ TEST_F(LiarTest, AGoodbyeEndsItWithThePeersWords) {
   EXPECT_EQ(pair_.server_ear.why.code(), Code::kUnavailable);
   EXPECT_THAT(pair_.server_ear.why.cause(), HasSubstr("going home"));
   EXPECT_TRUE(log_.lines.empty());
+}
+
+// Connections times window is not a bound: when the windows' budget is spent, the next connection is turned away, and
+// both ends say why.
+TEST(PipeFaults, WithoutAWindowThereIsNoPipe) {
+  Options full;
+  full.window_budget_bytes = 8 * 1024;
+  for (bool at_server : {true, false}) {
+    PipePair pair(1, {}, at_server ? Options() : full, at_server ? full : Options());
+    pair.Dial();
+    ASSERT_TRUE(pair.RunUntil([&] { return pair.client_ear.closed > 0; }));
+    EXPECT_EQ(pair.client_ear.opened, 0);
+    EXPECT_EQ(pair.client_ear.why.code(), Code::kOverloaded);
+    EXPECT_THAT(pair.client_ear.why.ToString(), HasSubstr("window_budget_bytes"));
+    EXPECT_FALSE(pair.client_ear.why.next().empty());
+    ASSERT_TRUE(pair.RunUntil([&] { return pair.server_ear.closed > 0; }));
+  }
 }
 
 TEST(PipeFaults, AServerThatIsNoneIsTurnedDown) {

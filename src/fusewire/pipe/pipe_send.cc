@@ -23,6 +23,8 @@ constexpr size_t kWriteBytesMax = 1 << 20;
 constexpr int64_t kRegrantNs = 2 * kMillisecondNs;
 // How often a pipe that holds a share of the budget looks whether others wait for it.
 constexpr int64_t kRecallNs = 20 * kMillisecondNs;
+// A peer that sends as much after a recall is using its credit. Heartbeats are less.
+constexpr uint64_t kRecallProgressBytes = 4096;
 
 uint64_t CostOf(const Message& message) {
   size_t table = message.body.size() > 1 ? message.body.size() * sizeof(uint64_t) : 0;
@@ -243,7 +245,19 @@ void Pipe::SendGrant() {
 }
 
 void Pipe::RecallIfWanted() {
-  if (receive_window_.ShouldRecall()) AppendControl(wire::FrameKind::kRecall, 0, 0);
+  if (!receive_window_.ShouldRecall()) {
+    recalled_ns_ = 0;
+  } else if (recalled_ns_ == 0 || stats_.bytes_in.Read() - bytes_in_at_recall_ >= kRecallProgressBytes) {
+    recalled_ns_ = home_.now_ns();
+    bytes_in_at_recall_ = stats_.bytes_in.Read();
+    AppendControl(wire::FrameKind::kRecall, 0, 0);
+  } else if (home_.now_ns() - recalled_ns_ >= shared_.options().silent_ns_max) {
+    Close(Status::Overloaded("the peer neither uses nor gives back credit that others wait for")
+              .Phase("recalling credit")
+              .AgeMs((home_.now_ns() - recalled_ns_) / kMillisecondNs)
+              .Next("look at the peer: it may be overloaded, or not ours"));
+    return;
+  }
   if (receive_window_.reserved_bytes() > 0) home_.Arm(&recall_, kRecallNs);
 }
 

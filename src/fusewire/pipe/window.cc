@@ -12,6 +12,10 @@ namespace {
 
 // Room of this size is granted without being asked for.
 constexpr uint64_t kGrantBytes = 64 * 1024;
+// What an honest peer may send ahead of one message that is larger than the whole budget: its small ones that wait.
+constexpr uint64_t kLargeSlackBytes = 64 << 20;
+
+uint64_t AddBytes(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
 }  // namespace
 
@@ -58,14 +62,29 @@ Status ReceiveWindow::OnReceived(uint64_t cost) {
                            std::to_string(granted_ - received_));
   }
   received_ += cost;
+  const uint64_t budget_bytes = budget_->limit_bytes();
+  if (cost > budget_bytes && large_ == 0) {
+    large_ = cost;
+  } else if (unconsumed_bytes() - large_ > AddBytes(budget_bytes, standing_ + kLargeSlackBytes)) {
+    return Status::Overloaded(
+               "credit for one large message was filled with others: " + std::to_string(unconsumed_bytes()) +
+               " bytes are held, and the budget is " + std::to_string(budget_bytes))
+        .Next("raise receive_budget_bytes, or look at the peer: it may not be ours");
+  }
   return Status::Ok();
 }
 
 void ReceiveWindow::Consume(uint64_t cost) {
   FUSEWIRE_CHECK(cost <= received_ - consumed_);
   consumed_ += cost;
+  if (cost == large_) large_ = 0;
   // Others wait: what this message held goes to them instead of back to our peer.
   if (reserved_ > 0 && budget_->wanted()) Shrink();
+}
+
+void ReceiveWindow::OnWant(uint64_t position, uint64_t message_bytes_max) {
+  uint64_t useful = std::min(message_bytes_max + standing_, wire::kWindowBytesMax - granted_);
+  wanted_ = std::min(position, granted_ + useful);
 }
 
 Status ReceiveWindow::OnReturn(uint64_t bytes) {

@@ -7,6 +7,7 @@
 //   sent <= limit                                       consumed <= received <= granted
 //   a message starts when sent + cost <= limit          granted - consumed <= standing + reserved
 //   limit grows by kCredit, shrinks by kReturn          granted grows by kCredit, shrinks by kReturn
+//                                                       all but one large message <= standing + budget + slack
 //
 // Why nobody waits for ever: a sender asks for exactly what it sends next. Whoever stands in the budget's queue keeps
 // nothing that lies idle, and credit that a sender cannot use is recalled; so the first in the queue gets all that the
@@ -58,8 +59,9 @@ class ReceiveWindow {
   Status OnReceived(uint64_t cost);
   // The layer above is done with as much.
   void Consume(uint64_t cost);
-  // The peer wants to have sent `position` bytes in all.
-  void OnWant(uint64_t position) { wanted_ = position; }
+  // The peer wants to have sent `position` bytes in all. More than `message_bytes_max` beyond what it has credit for is
+  // of no use to an honest one, and not granted.
+  void OnWant(uint64_t position, uint64_t message_bytes_max);
   Status OnReturn(uint64_t bytes);
   // What to grant now with a kCredit frame; 0: nothing. Call after Consume, OnWant and OnReturn, and again every few
   // milliseconds while waiting() is true.
@@ -89,6 +91,7 @@ class ReceiveWindow {
   uint64_t consumed_ = 0;
   uint64_t wanted_ = 0;
   uint64_t reserved_ = 0;
+  uint64_t large_ = 0;  // a message that is larger than the whole budget, and not consumed yet
   bool waiting_ = false;
   bool closed_ = false;
   Budget* const budget_;

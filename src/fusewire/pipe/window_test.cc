@@ -16,6 +16,7 @@ namespace pipe {
 namespace {
 
 constexpr uint64_t kStanding = 1000;
+constexpr uint64_t kMessageMax = wire::kWindowBytesMax;
 
 // ---- the sender's end ----
 
@@ -110,7 +111,7 @@ TEST_F(ReceiveWindowTest, GrantsAgainWhatHasBeenConsumedInGoodPieces) {
 TEST_F(ReceiveWindowTest, TakesFromTheBudgetWhatTheStandingWindowDoesNotCover) {
   {
     ReceiveWindow window(kStanding, &budget_);
-    window.OnWant(4000);
+    window.OnWant(4000, kMessageMax);
     EXPECT_EQ(window.TakeGrant(), 3000u);
     EXPECT_EQ(window.reserved_bytes(), 3000u);
     EXPECT_EQ(budget_.used_bytes(), 3000u);
@@ -120,7 +121,7 @@ TEST_F(ReceiveWindowTest, TakesFromTheBudgetWhatTheStandingWindowDoesNotCover) {
     ASSERT_TRUE(window.OnReturn(3000).ok());
     EXPECT_EQ(window.reserved_bytes(), 0u);
     EXPECT_EQ(window.promised_bytes(), kStanding);
-    window.OnWant(6000);
+    window.OnWant(6000, kMessageMax);
     EXPECT_EQ(window.TakeGrant(), 1000u);
   }
   EXPECT_EQ(budget_.used_bytes(), 0u);  // a pipe that goes gives up its share
@@ -145,20 +146,20 @@ TEST_F(ReceiveWindowTest, AReturnOfMoreThanThereIsIsCorrupt) {
 
 TEST_F(ReceiveWindowTest, AWantAsFarAsNumbersGoDoesNotRunOver) {
   ReceiveWindow window(kStanding, &budget_);
-  window.OnWant(wire::kWindowBytesMax);
+  window.OnWant(wire::kWindowBytesMax, kMessageMax);
   EXPECT_EQ(window.TakeGrant(), wire::kWindowBytesMax - kStanding);
   EXPECT_EQ(window.TakeGrant(), 0u);
   ASSERT_TRUE(window.OnReceived(5000).ok());
   window.Consume(5000);
-  window.OnWant(0);  // a want from the past
+  window.OnWant(0, kMessageMax);  // a want from the past
   EXPECT_LE(window.TakeGrant(), 5000u);
 }
 
 TEST_F(ReceiveWindowTest, AMessageLargerThanTheBudgetPassesAlone) {
   ReceiveWindow other(kStanding, &budget_), window(kStanding, &budget_);
-  other.OnWant(2000);
+  other.OnWant(2000, kMessageMax);
   ASSERT_EQ(other.TakeGrant(), 1000u);
-  window.OnWant(50000);
+  window.OnWant(50000, kMessageMax);
   EXPECT_EQ(window.TakeGrant(), 0u);
   EXPECT_TRUE(window.waiting());
   EXPECT_TRUE(other.ShouldRecall());
@@ -167,32 +168,65 @@ TEST_F(ReceiveWindowTest, AMessageLargerThanTheBudgetPassesAlone) {
   EXPECT_FALSE(window.waiting());
 }
 
+TEST_F(ReceiveWindowTest, AWantIsGrantedForOneMessageAtTheMost) {
+  ReceiveWindow window(kStanding, &budget_);
+  window.OnWant(uint64_t{1} << 50, 7000);
+  EXPECT_EQ(window.TakeGrant(), 7000 + kStanding);
+}
+
+// Else whoever asks for a terabyte may fill our memory with a million small messages.
+TEST_F(ReceiveWindowTest, CreditForOneLargeMessageIsNotForMany) {
+  constexpr uint64_t kLarge = 100 << 20, kSmall = 9000;
+  ReceiveWindow window(kStanding, &budget_);
+  window.OnWant(3 * kLarge, kMessageMax);
+  ASSERT_EQ(window.TakeGrant(), 3 * kLarge - kStanding);
+  ASSERT_TRUE(window.OnReceived(kLarge).ok());
+  uint64_t held = 0;
+  Status status;
+  for (; status.ok() && held < kLarge; held += kSmall) status = window.OnReceived(kSmall);
+  EXPECT_EQ(status.code(), Code::kOverloaded);
+  EXPECT_LT(held, 70u << 20);
+  window.Consume(held);
+  EXPECT_EQ(window.OnReceived(kLarge).code(), Code::kOverloaded);
+}
+
+TEST_F(ReceiveWindowTest, OneLargeMessageMayFollowAnother) {
+  constexpr uint64_t kLarge = 100 << 20;
+  ReceiveWindow window(kStanding, &budget_);
+  for (uint64_t position = kLarge; position < 5 * kLarge; position += kLarge) {
+    window.OnWant(position, kMessageMax);
+    window.TakeGrant();
+    ASSERT_TRUE(window.OnReceived(kLarge).ok());
+    window.Consume(kLarge);
+  }
+}
+
 // It once waited for ever: its own share, kept from an earlier message, stood in its way.
 TEST_F(ReceiveWindowTest, ItsOwnShareIsNotInTheWayOfALargerMessage) {
   ReceiveWindow window(kStanding, &budget_);
-  window.OnWant(6000);
+  window.OnWant(6000, kMessageMax);
   ASSERT_EQ(window.TakeGrant(), 5000u);
   ASSERT_TRUE(window.OnReceived(6000).ok());
   window.Consume(6000);
-  window.OnWant(6000 + 20000);
+  window.OnWant(6000 + 20000, kMessageMax);
   EXPECT_EQ(window.TakeGrant(), 20000u);
   EXPECT_FALSE(window.waiting());
 }
 
 TEST_F(ReceiveWindowTest, WhoWaitsHoldsNothingIdleAndKeepsItsStandingWindow) {
   ReceiveWindow busy(kStanding, &budget_), window(kStanding, &budget_);
-  busy.OnWant(6000);
+  busy.OnWant(6000, kMessageMax);
   ASSERT_EQ(busy.TakeGrant(), 5000u);
-  window.OnWant(5000);
+  window.OnWant(5000, kMessageMax);
   ASSERT_EQ(window.TakeGrant(), 4000u);
   ASSERT_TRUE(window.OnReceived(5000).ok());
   window.Consume(5000);
-  window.OnWant(5000 + 8000);
+  window.OnWant(5000 + 8000, kMessageMax);
   EXPECT_EQ(window.TakeGrant(), kStanding);  // for small messages beside the large one
   EXPECT_TRUE(window.waiting());
   EXPECT_EQ(window.reserved_bytes(), 0u);
   EXPECT_EQ(budget_.used_bytes(), 5000u);
-  window.OnWant(0);
+  window.OnWant(0, kMessageMax);
   window.TakeGrant();
   EXPECT_FALSE(window.waiting());
   EXPECT_FALSE(budget_.wanted());
@@ -200,7 +234,7 @@ TEST_F(ReceiveWindowTest, WhoWaitsHoldsNothingIdleAndKeepsItsStandingWindow) {
 
 TEST_F(ReceiveWindowTest, AClosedWindowHoldsOnlyWhatIsNotConsumed) {
   ReceiveWindow closing(kStanding, &budget_), window(kStanding, &budget_);
-  closing.OnWant(9000);
+  closing.OnWant(9000, kMessageMax);
   ASSERT_EQ(closing.TakeGrant(), 8000u);
   ASSERT_TRUE(closing.OnReceived(3000).ok());
   closing.Close();
@@ -208,16 +242,16 @@ TEST_F(ReceiveWindowTest, AClosedWindowHoldsOnlyWhatIsNotConsumed) {
   closing.Consume(3000);
   EXPECT_EQ(closing.TakeGrant(), 0u);
   EXPECT_EQ(closing.OnReceived(1).code(), Code::kCorrupt);
-  window.OnWant(9000);
+  window.OnWant(9000, kMessageMax);
   EXPECT_EQ(window.TakeGrant(), 8000u);
 }
 
 TEST_F(ReceiveWindowTest, AClosedWindowLeavesTheQueue) {
   ReceiveWindow first(kStanding, &budget_), closing(kStanding, &budget_), last(kStanding, &budget_);
-  first.OnWant(9000);
+  first.OnWant(9000, kMessageMax);
   ASSERT_EQ(first.TakeGrant(), 8000u);
-  closing.OnWant(9000);
-  last.OnWant(2500);
+  closing.OnWant(9000, kMessageMax);
+  last.OnWant(2500, kMessageMax);
   EXPECT_EQ(closing.TakeGrant(), 0u);
   EXPECT_EQ(last.TakeGrant(), 0u);
   closing.Close();
@@ -264,7 +298,7 @@ class ModelPipe {
     if (forth_.empty()) return;
     Frame frame = forth_.front();
     forth_.pop_front();
-    if (frame.kind == Frame::Kind::kWant) receive_.OnWant(frame.bytes);
+    if (frame.kind == Frame::Kind::kWant) receive_.OnWant(frame.bytes, kMessageMax);
     if (frame.kind == Frame::Kind::kReturn) Insist(receive_.OnReturn(frame.bytes));
     if (frame.kind != Frame::Kind::kMessage) return;
     Insist(receive_.OnReceived(frame.bytes));

@@ -158,7 +158,8 @@ class RawPeer final : public transport::ConnectionHandler {
  public:
   RawPeer() = default;
   RawPeer(Role role, const Options& options)
-      : options_(options), handshake_(std::make_unique<Handshake>(role, options_, kTestService)) {}
+      : options_(options),
+        handshake_(std::make_unique<Handshake>(role, options_, kTestService, options.window_bytes)) {}
 
   void Meet(std::unique_ptr<transport::Connection> connection) {
     connection_ = std::move(connection);

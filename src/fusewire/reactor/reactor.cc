@@ -125,6 +125,8 @@ Reactor::~Reactor() {
 
 bool Reactor::AtHome() const { return current_home == this; }
 
+bool Reactor::InsideAny() { return current_home != nullptr; }
+
 Stats Reactor::Snapshot() const {
   Stats stats;
   stats.turns = impl_->turns.Read();

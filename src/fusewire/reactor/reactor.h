@@ -113,6 +113,8 @@ class Reactor {
   bool PostAndWait(Mail* mail, Waiter* waiter, int64_t deadline_ns);
   // Any thread.
   bool AtHome() const;
+  // Any thread. True inside a callback of some reactor, where nobody may wait.
+  static bool InsideAny();
   Clock* clock() const { return clock_; }
   const std::string& name() const { return options_.name; }
   bool busy_poll() const { return options_.busy_poll; }

@@ -44,9 +44,9 @@ Call::~Call() { FUSEWIRE_CHECK(state_ == State::kIdle); }
 void Call::Deliver() { client_.load(std::memory_order_relaxed)->Begin(this); }
 
 void Call::Cancel() {
-  ClientCore* client = client_.load(std::memory_order_acquire);
-  if (client == nullptr) return;  // not started
   cancel_wanted_.store(true, std::memory_order_seq_cst);
+  ClientCore* client = client_.load(std::memory_order_seq_cst);
+  if (client == nullptr) return;  // not under way; Begin will see the wish
   uint64_t id = id_.load(std::memory_order_seq_cst);
   if (id != 0) client->home().Post([client, id] { client->OnCancelWanted(id); });
   // Else it has not come home; Begin will see the wish.

@@ -61,8 +61,8 @@ class Call : public Mail, public ListNode {
   std::string reply_head;
   Buffers reply_body;  // unless Land was overridden
 
-  // Any thread, between Start and the end of OnDone. OnDone follows with kCancelled, unless the answer was faster; the
-  // peer is told.
+  // Any thread, until the end of OnDone. OnDone follows with kCancelled, unless the answer was faster; the peer is
+  // told. A call that is not under way ends at its next Start.
   void Cancel();
 
  protected:

@@ -49,6 +49,11 @@ void Client::Start(Call* call) {
 }
 
 void Client::StartAndWait(Call* call, reactor::Waiter* waiter) {
+  if (reactor::Reactor::InsideAny()) {
+    core_->Refuse(call, Status::Invalid("a callback of a reactor must not wait for an answer")
+                            .Next("use Start and go on in OnDone, or wait on a thread of your own"));
+    return;
+  }
   core_->Prepare(call);
   home().PostAndWait(call, waiter, kForeverNs);
 }

@@ -35,10 +35,11 @@ class Client {
   // Any thread. The call is ours until its OnDone, which may come at once, on another thread: nothing calls back from
   // inside Start, so the caller may hold his locks.
   void Start(Call* call);
-  // Any thread but a home. Starts the call and waits for its OnDone; this thread drives the idle reactor meanwhile.
-  // `call` must signal `waiter` in OnDone. The call's own timeout bounds the wait.
+  // Any thread. Starts the call and waits for its OnDone; this thread drives the idle reactor meanwhile. `call` must
+  // signal `waiter` in OnDone. The call's own timeout bounds the wait. Inside any reactor's callback it does not wait:
+  // OnDone comes at once, with kInvalid.
   void StartAndWait(Call* call, reactor::Waiter* waiter);
-  // Any thread but a home. The plain way: one question, one answer.
+  // As StartAndWait. The plain way: one question, one answer.
   struct Answer {
     Status status;
     std::string head;

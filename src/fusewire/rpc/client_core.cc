@@ -24,7 +24,8 @@ ClientCore::ClientCore(Node& node, reactor::Reactor& home, const transport::Addr
       link_(node.shared(), home, node.transport(), address, kRpcService, this),
       slab_(options.calls_in_flight_max),
       patience_([this] { GiveUpWaiting(); }),
-      peer_(address.ToString()) {}
+      peer_address_(address.ToString()),
+      peer_(peer_address_) {}
 
 ClientCore::~ClientCore() { FUSEWIRE_CHECK(slab_.in_use() == 0); }
 
@@ -32,9 +33,7 @@ ClientCore::~ClientCore() { FUSEWIRE_CHECK(slab_.in_use() == 0); }
 
 void ClientCore::Prepare(Call* call) {
   FUSEWIRE_CHECK(call->state_ == Call::State::kIdle);
-  call->cancel_wanted_.store(false, std::memory_order_relaxed);
-  call->id_.store(0, std::memory_order_relaxed);
-  call->client_.store(this, std::memory_order_release);
+  call->client_.store(this, std::memory_order_seq_cst);
 }
 
 void ClientCore::Begin(Call* call) {
@@ -49,9 +48,9 @@ void ClientCore::Begin(Call* call) {
   if (!slab_.Take(call, &id)) {
     // Without a slot it has no id; nothing can reach it but this.
     home_.Post([this, call] {
-      call->state_ = Call::State::kIdle;
       methods_.At(call->method).calls.Add();
       methods_.At(call->method).errors.Add();
+      Retire(call);
       call->OnDone(Words(*call, Status::Overloaded("calls_in_flight_max (" +
                                                    std::to_string(options_.calls_in_flight_max) + ") is reached")
                                     .Next("wait for answers before you ask more")));
@@ -135,9 +134,22 @@ void ClientCore::End(Call* call, Status status) {
   if (status.code() == Code::kTimeout) stats.timeouts.Add();
   if (status.code() == Code::kCancelled) stats.cancels.Add();
   stats.latency_ns.Add(static_cast<uint64_t>(std::max<int64_t>(0, home_.now_ns() - call->started_ns_)));
-  call->state_ = Call::State::kIdle;
   call->body.clear();
+  Retire(call);
   call->OnDone(Words(*call, std::move(status)));
+}
+
+// From here on it may be started again, by any client.
+void ClientCore::Retire(Call* call) {
+  call->state_ = Call::State::kIdle;
+  call->id_.store(0, std::memory_order_seq_cst);
+  call->client_.store(nullptr, std::memory_order_seq_cst);
+  call->cancel_wanted_.store(false, std::memory_order_seq_cst);
+}
+
+void ClientCore::Refuse(Call* call, const Status& why) {
+  FUSEWIRE_CHECK(call->state_ == Call::State::kIdle);
+  call->OnDone(why.Peer(peer_address_).Phase("calling method " + std::to_string(call->method)));
 }
 
 // Not from inside Start: its caller may hold a lock that its OnDone takes.

@@ -23,7 +23,8 @@ class ClientCore final : private pipe::LinkHandler {
 
   // Any thread.
   reactor::Reactor& home() { return home_; }
-  void Prepare(Call* call);  // Start's half on the caller's side
+  void Prepare(Call* call);                    // Start's half on the caller's side
+  void Refuse(Call* call, const Status& why);  // ends a call that was never started
 
   // At home.
   void Begin(Call* call);
@@ -49,6 +50,7 @@ class ClientCore final : private pipe::LinkHandler {
   Result<pipe::Landing> LandPart(Call* call, const SegmentSizes& sizes);
   Status OnReply(Call* call, const wire::FrameHeader& header, ConstBytes head);
   void End(Call* call, Status status);
+  static void Retire(Call* call);
   void EndSoon(Call* call, Status status);
   Status Words(const Call& call, Status status) const;
 
@@ -60,7 +62,8 @@ class ClientCore final : private pipe::LinkHandler {
   Status last_failure_;
   bool closed_ = false;
   reactor::Timer patience_;
-  std::string peer_;  // for words
+  const std::string peer_address_;
+  std::string peer_;  // for words, at home
   uint64_t late_replies_ = 0;
   MethodTable methods_;
 };

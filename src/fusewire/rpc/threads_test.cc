@@ -205,6 +205,20 @@ TEST(Threads, AWaitingCallerDrivesTheLoop) {
   EXPECT_GT(client.home().Snapshot().drives, drives);
 }
 
+// It would wait for itself, or keep all others on its reactor waiting.
+TEST(Threads, ACallbackThatAsksIsToldNotTo) {
+  Site site(1);
+  auto node = StartNode("worker:0", 2);
+  Client client(*node, site.server->address()), other(*node, site.server->address());
+  for (Client* asker : {&client, &other}) {
+    Client::Answer answer;
+    client.home().Run([&] { answer = asker->Ask(kEcho, ConstBytes()); });
+    EXPECT_EQ(answer.status.code(), Code::kInvalid);
+    EXPECT_THAT(answer.status.ToString(), HasSubstr("must not wait"));
+    ExpectEcho(asker, kEcho, 100, 1);
+  }
+}
+
 TEST(Threads, ManyCallersWaitOnOneClient) {
   for (bool busy_poll : {false, true}) {
     Site site(1, busy_poll);

@@ -17,7 +17,7 @@ constexpr std::string_view kMagic = "FUSEWIRE";
 constexpr size_t kBodyBytesMax = kGreetingBytesMax - kGreetingPrefixBytes;
 constexpr uint16_t kSecretFlag = 1;
 
-static_assert(kMagic.size() + 8 == kGreetingPrefixBytes);
+static_assert(kMagic.size() == kMagicBytes && kMagicBytes + 8 == kGreetingPrefixBytes);
 // The longest greeting is a welcome with two full names and a proof; a refusal is shorter.
 static_assert(68 + 2 * kNameBytesMax + sizeof(Proof) <= kBodyBytesMax);
 static_assert(3 + kRefusalWhyBytesMax <= kBodyBytesMax);
@@ -107,7 +107,7 @@ constexpr Stranger kStrangers[] = {
     {"CONNECT ", "an HTTP request"},
     {"TRACE ", "an HTTP request"},
     {"HTTP/", "an HTTP reply"},
-    {"PRI * HTTP/2", "an HTTP/2 or gRPC client"},
+    {"PRI * HT", "an HTTP/2 or gRPC client"},
     {"\x16\x03", "a TLS hello"},
     {"\x15\x03", "a TLS alert"},
     {"SSH-", "an SSH peer"},

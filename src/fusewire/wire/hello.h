@@ -26,6 +26,7 @@ namespace wire {
 
 constexpr uint16_t kVersion = 1;     // the newest that we speak
 constexpr uint16_t kVersionMin = 1;  // the oldest that we speak
+constexpr size_t kMagicBytes = 8;
 constexpr size_t kGreetingPrefixBytes = 16;
 constexpr size_t kGreetingBytesMax = 4096;  // prefix and body
 constexpr size_t kNameBytesMax = 512;       // of a cluster or a task
