@@ -52,7 +52,7 @@ Status ShowFailure(rpc::Client& client, ChildProcess* peer) {
     return Status::Internal("no error within 10 s of a kill");
   std::printf("  kill -9 of the server in the middle of a 256 MiB tensor: told after %.0f us\n    %s\n",
               Micros(Clock::Real()->NowNs() - killed_ns), pending.status.ToString().c_str());
-  Result<ChildProcess> again = ChildProcess::Start(ServeFusewire, port);
+  Result<ChildProcess> again = ChildProcess::Start("fusewire", port);
   if (!again.ok()) return again.status();
   *peer = std::move(again).value();
   rpc::Client::Answer answer = client.Ask(kEcho, std::string("are you back?"), Buffers(), 10 * kSecondNs);
@@ -62,11 +62,17 @@ Status ShowFailure(rpc::Client& client, ChildProcess* peer) {
   return Status::Ok();
 }
 
+// What a child process does, until it is killed.
+int Serve(const std::string& what, int port) {
+  bool is_raw = what == "raw";
+  (is_raw ? ServeRaw : ServeFusewire)(static_cast<uint16_t>(port), ChildProcess::Ready);
+  return 1;
+}
+
 int Run(double seconds) {
-  // Fork before there are threads.
-  Result<ChildProcess> peer = ChildProcess::Start(ServeFusewire);
+  Result<ChildProcess> peer = ChildProcess::Start("fusewire");
   if (!peer.ok()) return Fail(peer.status());
-  Result<ChildProcess> raw_peer = ChildProcess::Start(ServeRaw);
+  Result<ChildProcess> raw_peer = ChildProcess::Start("raw");
   if (!raw_peer.ok()) return Fail(raw_peer.status());
   Result<RawClient> raw = RawClient::Connect(raw_peer.value().port());
   if (!raw.ok()) return Fail(raw.status());
@@ -132,6 +138,7 @@ int Run(double seconds) {
 }  // namespace fusewire
 
 int main(int argc, char** argv) {
+  if (argc == 4 && std::strcmp(argv[1], "--serve") == 0) return fusewire::demo::Serve(argv[2], std::atoi(argv[3]));
   double seconds = 1.5;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--seconds") == 0 && i + 1 < argc) {

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "process.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -8,25 +9,35 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
 #include <utility>
 
 namespace fusewire {
 namespace demo {
 
-Result<ChildProcess> ChildProcess::Start(const Serve& serve, uint16_t port) {
+namespace {
+
+constexpr int kReadyFd = 3;
+
+}  // namespace
+
+Result<ChildProcess> ChildProcess::Start(const char* what, uint16_t port) {
   int ends[2];
-  if (pipe(ends) != 0) return Status::FromErrno(Code::kOverloaded, "pipe", errno).Phase("start a process");
+  if (pipe2(ends, O_CLOEXEC) != 0) return Status::FromErrno(Code::kOverloaded, "pipe2", errno).Phase("start a process");
   pid_t parent = getpid();
+  std::string number = std::to_string(port);
   pid_t pid = fork();
   if (pid < 0) return Status::FromErrno(Code::kOverloaded, "fork", errno).Phase("start a process");
   if (pid == 0) {
-    close(ends[0]);
+    // Only what may be called between fork and exec, where other threads have stopped in the middle of anything.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(0);
-    serve(port, [&ends](uint16_t taken) {
-      ssize_t written = write(ends[1], &taken, sizeof(taken));
-      (void)written;
-    });
+    if (ends[1] == kReadyFd) {
+      fcntl(kReadyFd, F_SETFD, 0);
+    } else {
+      dup2(ends[1], kReadyFd);
+    }
+    execl("/proc/self/exe", "fusewire_demo", "--serve", what, number.c_str(), nullptr);
     _exit(1);
   }
   close(ends[1]);
@@ -37,6 +48,12 @@ Result<ChildProcess> ChildProcess::Start(const Serve& serve, uint16_t port) {
   ChildProcess child(pid, taken);
   if (!heard) return Status::Timeout("the child process did not start to serve within 10 s").Phase("start a process");
   return child;
+}
+
+void ChildProcess::Ready(uint16_t port) {
+  ssize_t written = write(kReadyFd, &port, sizeof(port));
+  (void)written;
+  close(kReadyFd);
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept : pid_(std::exchange(other.pid_, -1)), port_(other.port_) {}

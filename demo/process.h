@@ -1,12 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A child process that serves on a port of its choice, and ends with us at the latest.
+// A child process of the same program that serves on a port of its choice, and ends with us at the latest.
 #ifndef FUSEWIRE_DEMO_PROCESS_H_
 #define FUSEWIRE_DEMO_PROCESS_H_
 
 #include <sys/types.h>
 
 #include <cstdint>
-#include <functional>
 
 #include "fusewire/base/status.h"
 
@@ -15,10 +14,10 @@ namespace demo {
 
 class ChildProcess {
  public:
-  // `serve` runs in the child; it calls `ready` with its port and then stays until it is killed. `port` is what it
-  // should take; 0: any.
-  using Serve = std::function<void(uint16_t port, const std::function<void(uint16_t)>& ready)>;
-  static Result<ChildProcess> Start(const Serve& serve, uint16_t port = 0);
+  // Starts this program again, as `program --serve what port`. `port` is what it should take; 0: any.
+  static Result<ChildProcess> Start(const char* what, uint16_t port = 0);
+  // In the child: says which port it has taken.
+  static void Ready(uint16_t port);
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&& other) noexcept;
   ~ChildProcess() { Kill(); }

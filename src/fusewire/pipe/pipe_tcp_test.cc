@@ -110,12 +110,12 @@ class TcpPair {
 };
 
 TEST(PipeOnTcp, ExpressNeverWaitsBehindMoreThanAMegabyteOfASlowReader) {
-  TcpPair pair;
-  pair.Connect();
-  TcpPair::End &client = *pair.clients[0], &server = *pair.servers[0];
   std::string bulk(256 << 20, 'b');
   std::atomic<uint64_t> asked_at{0}, worst{0}, arrived{0};
   std::atomic<bool> bulk_done{false};
+  TcpPair pair;
+  pair.Connect();
+  TcpPair::End &client = *pair.clients[0], &server = *pair.servers[0];
   pair.server_home->Run([&] {
     server.ear.on_message = [&](const wire::FrameHeader& header) {
       if (header.kind == FrameKind::kCall) {
@@ -151,11 +151,11 @@ TEST(PipeOnTcp, ExpressNeverWaitsBehindMoreThanAMegabyteOfASlowReader) {
 
 // Both ends of both pipes share a reactor with the stream's.
 TEST(PipeOnTcp, AStreamDoesNotStarveItsNeighbours) {
+  std::string bulk(1 << 20, 'b');
+  std::atomic<uint64_t> streamed{0}, echoes{0};
   TcpPair pair;
   pair.Connect();
   pair.Connect();
-  std::string bulk(1 << 20, 'b'), landed(1 << 20, 0);
-  std::atomic<uint64_t> streamed{0}, echoes{0};
   constexpr uint64_t kMessages = 600;
   pair.server_home->Run([&] {
     for (auto& server : pair.servers) {
@@ -188,9 +188,9 @@ TEST(PipeOnTcp, AStreamDoesNotStarveItsNeighbours) {
 // Also when so much of what it sends lies unread that closing a socket would reset the connection.
 TEST(PipeOnTcp, TheGoodbyeReachesAPeerThatIsSending) {
   for (int round = 0; round < 5; ++round) {
+    std::string bulk(32 << 20, 'b');
     TcpPair pair;
     pair.Connect();
-    std::string bulk(32 << 20, 'b');
     TcpPair::End &client = *pair.clients[0], &server = *pair.servers[0];
     pair.client_home->Run([&] { client.pipe->Send(MakeMessage(FrameKind::kMessage, 1, "", bulk)); });
     ASSERT_TRUE(WaitFor([&] { return server.pipe->stats().bytes_in.Read() > 1 << 20; }));
