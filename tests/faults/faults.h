@@ -1,0 +1,162 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What tests of faults share: calls that remember how and when they ended, and a task of the test's own.
+#ifndef FUSEWIRE_TESTS_FAULTS_FAULTS_H_
+#define FUSEWIRE_TESTS_FAULTS_FAULTS_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/log.h"
+#include "fusewire/reactor/home_test.h"
+#include "fusewire/rpc/rpc.h"
+#include "peer.h"
+#include "peer_process.h"
+
+namespace fusewire {
+namespace faults {
+
+using reactor::Eventually;
+
+inline int64_t NowNs() { return Clock::Real()->NowNs(); }
+
+class TimedCall final : public rpc::Call {
+ public:
+  TimedCall(uint16_t method_in, std::string head_in) : Call(method_in), request_head(std::move(head_in)) {
+    head = request_head;
+  }
+  const std::string request_head;
+  std::atomic<int> dones{0};
+  Status status;
+  int64_t ended_ns = 0;
+
+ private:
+  void OnDone(Status done) override {
+    status = std::move(done);
+    ended_ns = NowNs();
+    dones.fetch_add(1);
+  }
+};
+
+// Who, what, why and what next.
+inline ::testing::AssertionResult IsTyped(const Status& status) {
+  if (status.ok()) return ::testing::AssertionFailure() << "no error at all";
+  if (status.code() == Code::kInternal) return ::testing::AssertionFailure() << status.ToString();
+  for (const std::string* word : {&status.cause(), &status.peer(), &status.phase(), &status.next()}) {
+    if (word->empty()) return ::testing::AssertionFailure() << "a word is missing: " << status.ToString();
+  }
+  return ::testing::AssertionSuccess() << status.ToString();
+}
+
+// Calls in flight, and how they end.
+class Calls {
+ public:
+  TimedCall& Start(rpc::Client& client, uint16_t method, std::string head = "0123456789",
+                   int64_t timeout_ns = kForeverNs, Buffers body = Buffers()) {
+    TimedCall& call = calls_.emplace_back(method, std::move(head));
+    call.timeout_ns = timeout_ns;
+    call.body = std::move(body);
+    client.Start(&call);
+    return call;
+  }
+  bool AllDone(int64_t limit_ns = kPatienceNs) {
+    return Eventually(
+        [this] {
+          for (const TimedCall& call : calls_) {
+            if (call.dones.load() == 0) return false;
+          }
+          return true;
+        },
+        limit_ns);
+  }
+  // Each has ended once, with this code and all its words, no later than `limit_ns` after `since_ns`.
+  void ExpectAll(Code code, int64_t since_ns, int64_t limit_ns) {
+    ASSERT_TRUE(AllDone());
+    for (const TimedCall& call : calls_) {
+      EXPECT_EQ(call.dones.load(), 1);
+      EXPECT_EQ(call.status.code(), code) << call.status.ToString();
+      EXPECT_TRUE(code == Code::kOk || IsTyped(call.status)) << call.status.ToString();
+      EXPECT_LE(call.ended_ns - since_ns, limit_ns) << call.status.ToString();
+    }
+  }
+  std::deque<TimedCall>& all() { return calls_; }
+
+ private:
+  std::deque<TimedCall> calls_;
+};
+
+// A task of the test's own. Members that calls need go after `calls_`, so that they end first.
+class Faults : public ::testing::Test {
+ protected:
+  Faults() {
+    SetLogLevel(LogLevel::kInfo);
+    SetLogSink(&Faults::Remember, this);
+  }
+  ~Faults() override {
+    clients_.clear();
+    node_.reset();
+    SetLogSink(nullptr, nullptr);
+  }
+
+  // With `options_` as they are when this is first called.
+  rpc::Node& node() {
+    if (node_ == nullptr) {
+      auto started = rpc::Node::Start(std::move(options_));
+      FUSEWIRE_CHECK(started.ok());
+      node_ = std::move(started).value();
+    }
+    return *node_;
+  }
+  rpc::Client& ClientOf(const transport::Address& address, const rpc::ClientOptions& options = {}) {
+    clients_.push_back(std::make_unique<rpc::Client>(node(), address, options));
+    return *clients_.back();
+  }
+  // A plain question: does it work?
+  static ::testing::AssertionResult Works(rpc::Client& client, int64_t timeout_ns = kPatienceNs) {
+    const std::string question = "are you there?";
+    rpc::Client::Answer answer = client.Ask(kEcho, question, Buffers(), timeout_ns);
+    if (!answer.status.ok()) return ::testing::AssertionFailure() << answer.status.ToString();
+    if (answer.head != question) return ::testing::AssertionFailure() << "another answer: " << answer.head;
+    return ::testing::AssertionSuccess();
+  }
+  // Lines of this process's log.
+  int LogLines(const std::string& containing) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    int count = 0;
+    for (const std::string& line : log_) {
+      if (line.find(containing) != std::string::npos) ++count;
+    }
+    return count;
+  }
+  // So many calls are with their handlers at the peer.
+  static bool InFlight(PeerProcess& peer, int64_t count) {
+    return Eventually([&] { return peer.AskNumbers("stats")["in_flight"] == count; }, kPatienceNs);
+  }
+
+  rpc::NodeOptions options_;
+  Calls calls_;
+
+ private:
+  static void Remember(LogLevel, const char* line, void* self) {
+    auto* faults = static_cast<Faults*>(self);
+    std::lock_guard<std::mutex> lock(faults->mutex_);
+    faults->log_.emplace_back(line);
+  }
+  std::mutex mutex_;
+  std::vector<std::string> log_;
+  std::unique_ptr<rpc::Node> node_;
+  std::vector<std::unique_ptr<rpc::Client>> clients_;
+};
+
+}  // namespace faults
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TESTS_FAULTS_FAULTS_H_

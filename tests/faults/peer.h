@@ -1,0 +1,30 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a test and the peer that it starts say to each other: methods over the wire, lines over pipes.
+//   --key=value       host, port, name, cluster, secret, silent_ms, hello_ms, window_bytes, reactors, journal, parent
+//   stdout            "ready PORT", or "failed: STATUS" and exit 3; then one line for each command
+//   stdin  stats      accepted, greeted, turned_away, superseded, open, in_flight, runs: "KEY NUMBER KEY NUMBER ..."
+//          flood HOST:PORT LINKS METHOD COUNT HEAD
+//                     makes LINKS clients and starts COUNT calls on each; answers at once, "flooding"
+//          dones      started, ended, ok, twice (dones beyond the first of a call)
+//          quit GRACE_MS
+//                     closes clients, server and node; answers as dones, then exits with 0
+//   stderr            the log
+#ifndef FUSEWIRE_TESTS_FAULTS_PEER_H_
+#define FUSEWIRE_TESTS_FAULTS_PEER_H_
+
+#include <cstdint>
+
+namespace fusewire {
+namespace faults {
+
+constexpr uint16_t kEcho = 1;     // answers with what came
+constexpr uint16_t kSink = 2;     // takes a body, answers with its size
+constexpr uint16_t kSlow = 3;     // answers after as many ms as the head says
+constexpr uint16_t kProduce = 4;  // answers with a body of as many bytes as the head says
+constexpr uint16_t kHold = 5;     // does not answer
+constexpr uint16_t kJournal = 6;  // writes the head into the journal, then answers after 1 ms
+
+}  // namespace faults
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TESTS_FAULTS_PEER_H_
