@@ -5,10 +5,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -59,6 +61,13 @@ inline ::testing::AssertionResult IsTyped(const Status& status) {
 // Calls in flight, and how they end.
 class Calls {
  public:
+  // A test that has failed leaves calls behind.
+  ~Calls() {
+    for (TimedCall& call : calls_) {
+      if (call.dones == 0) call.Cancel();
+    }
+    FUSEWIRE_CHECK(AllDone());
+  }
   TimedCall& Start(rpc::Client& client, uint16_t method, std::string head = "0123456789",
                    int64_t timeout_ns = kForeverNs, Buffers body = Buffers()) {
     TimedCall& call = calls_.emplace_back(method, std::move(head));
@@ -93,7 +102,20 @@ class Calls {
   std::deque<TimedCall> calls_;
 };
 
-// A task of the test's own. Members that calls need go after `calls_`, so that they end first.
+// How much memory this process holds now.
+inline int64_t OwnRssBytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// In a build with sanitizers memory says nothing.
+inline void ExpectGrowth(int64_t bytes, int64_t limit_bytes) {
+  EXPECT_LT(bytes, FUSEWIRE_TEST_SLOWDOWN == 1 ? limit_bytes : INT64_MAX);
+}
+
+// A task of the test's own.
 class Faults : public ::testing::Test {
  protected:
   Faults() {

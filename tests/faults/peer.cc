@@ -158,6 +158,7 @@ Status Peer::Open() {
   options.pipe.silent_ns_max = settings_.Number("silent_ms", 20000) * kMillisecondNs;
   options.pipe.hello_ns_max = settings_.Number("hello_ms", 5000) * kMillisecondNs;
   options.pipe.window_bytes = static_cast<uint64_t>(settings_.Number("window_bytes", 256 * 1024));
+  options.pipe.queued_bytes_max = static_cast<uint64_t>(settings_.Number("queued_bytes", 64 << 20));
   options.pool.reactors = static_cast<int>(settings_.Number("reactors", 0));
   if (!settings_.Text("journal").empty()) {
     journal_ = open(settings_.Text("journal").c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
