@@ -2,6 +2,7 @@
 // A Client asks one peer: it connects when the first call comes, again after a failure, and ends every call exactly
 // once. Home: one reactor of its node. Owns: the Link to the peer; not the calls. Fails: each call on its own.
 // kUnavailable: the pipe broke (the outcome of calls that were sent is unknown), or there was none within patience_ns.
+// kOverloaded: this process has no descriptor left to connect with.
 // See docs/errors.md.
 #ifndef FUSEWIRE_RPC_CLIENT_H_
 #define FUSEWIRE_RPC_CLIENT_H_

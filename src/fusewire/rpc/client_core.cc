@@ -194,7 +194,9 @@ void ClientCore::OnDown(Status why, bool was_up) {
   last_failure_ = why;
   // A failed OnDone may start new calls; they wait for the next link, so end exactly those that were sent.
   std::vector<uint64_t> ended;
-  bool hopeless = why.code() == Code::kRefused || (!was_up && options_.patience_ns <= 0);
+  // Waiting for the peer does not help if it does not want us, or if it is we who have no descriptor left.
+  bool is_ours = !was_up && why.code() == Code::kOverloaded;
+  bool hopeless = why.code() == Code::kRefused || is_ours || (!was_up && options_.patience_ns <= 0);
   for (Call* call : slab_.All()) {
     if (call->state_ == Call::State::kSent || hopeless) ended.push_back(call->id_.load(std::memory_order_relaxed));
   }
@@ -215,8 +217,9 @@ void ClientCore::GiveUpWaiting() {
     }
     std::string cause = "no connection within " + std::to_string(options_.patience_ns / kMillisecondNs) + " ms";
     if (!last_failure_.ok()) cause += ", last error: " + last_failure_.cause();
-    End(call,
-        Status::Unavailable(cause).Next("check that the peer is running, and that its address and port are right"));
+    End(call, Status::Unavailable(cause)
+                  .Next(last_failure_.next())
+                  .Next("check that the peer is running, and that its address and port are right"));
   }
 }
 

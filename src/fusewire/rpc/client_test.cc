@@ -462,6 +462,61 @@ TEST(Client, WithoutPatienceStillWaitsForTheFirstAttempt) {
   EXPECT_TRUE(call.status.ok()) << call.status.ToString();
 }
 
+// A way to the network on which nobody can be dialled while this process has no descriptor left.
+class Exhaustible final : public transport::Transport {
+ public:
+  explicit Exhaustible(std::unique_ptr<transport::Transport> inner) : inner_(std::move(inner)) {}
+  Result<std::unique_ptr<transport::Listener>> Listen(reactor::Reactor& home, const transport::Address& address,
+                                                      transport::OnIncoming on_incoming) override {
+    return inner_->Listen(home, address, std::move(on_incoming));
+  }
+  std::unique_ptr<transport::Dialing> Dial(reactor::Reactor& home, const transport::Address& address,
+                                           int64_t timeout_ns, transport::OnDialed on_dialed) override {
+    if (exhausted) return std::make_unique<InVain>(home, std::move(on_dialed));
+    return inner_->Dial(home, address, timeout_ns, std::move(on_dialed));
+  }
+  bool exhausted = true;
+
+ private:
+  struct InVain final : transport::Dialing {
+    InVain(reactor::Reactor& home, transport::OnDialed on_dialed_in)
+        : on_dialed(std::move(on_dialed_in)), soon([this] {
+            transport::OnDialed done = std::move(on_dialed);
+            done(Status::Overloaded("socket: Too many open files").Next("raise the limit of open files (ulimit -n)"));
+          }) {
+      home.Arm(&soon, 0);
+    }
+    transport::OnDialed on_dialed;
+    reactor::Timer soon;
+  };
+  const std::unique_ptr<transport::Transport> inner_;
+};
+
+TEST(Client, WithoutADescriptorOfOursCallsFailAtOnce) {
+  RpcWorld world;
+  auto transport = std::make_unique<Exhaustible>(world.world.MakeTransport("client"));
+  Exhaustible* network = transport.get();
+  auto node = Node::Make(pipe::Options(), reactor::Pool::Around(world.client_home), std::move(transport));
+  Client client(*node, {"server", 5555});
+  ProbeCall first(kEcho), second(kEcho);
+  int64_t start_ns = world.now_ns();
+  client.Start(&first);
+  client.Start(&second);
+  ASSERT_TRUE(world.Finish(first));
+  ASSERT_TRUE(world.Finish(second));
+  EXPECT_LE(world.now_ns() - start_ns, kMillisecondNs);
+  for (ProbeCall* call : {&first, &second}) {
+    EXPECT_EQ(call->status.code(), Code::kOverloaded) << call->status.ToString();
+    EXPECT_EQ(call->status.next(), "raise the limit of open files (ulimit -n)");
+    EXPECT_EQ(call->dones, 1);
+  }
+  network->exhausted = false;
+  ProbeCall third(kEcho);
+  client.Start(&third);
+  ASSERT_TRUE(world.Finish(third));
+  EXPECT_TRUE(third.status.ok()) << third.status.ToString();
+}
+
 TEST(Client, ANameThatNobodyBearsIsSaidSo) {
   WorldOptions options;
   options.with_server = false;
@@ -472,6 +527,7 @@ TEST(Client, ANameThatNobodyBearsIsSaidSo) {
   ASSERT_TRUE(world.Finish(call));
   EXPECT_EQ(call.status.code(), Code::kUnavailable);
   EXPECT_THAT(call.status.cause(), HasSubstr("the name does not resolve"));
+  EXPECT_THAT(call.status.next(), HasSubstr("name"));
 }
 
 TEST(Client, AWrongClusterRefusesEveryCallAtOnce) {
