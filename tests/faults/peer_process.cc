@@ -8,6 +8,7 @@
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,7 +49,7 @@ PeerProcess::PeerProcess(const std::string& arguments) : host_(OwnHost()) {
     if (word.rfind("host=", 0) == 0) host_ = word.substr(5);
   }
   Spawn("host=" + host_ + " " + arguments);
-  first_words_ = ReadLine(kPatienceNs);
+  first_words_ = Listen(kPatienceNs);
   if (first_words_.rfind("ready ", 0) == 0) port_ = static_cast<uint16_t>(std::atoi(first_words_.c_str() + 6));
 }
 
@@ -65,7 +66,7 @@ void PeerProcess::Spawn(const std::string& arguments) {
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   int in[2], out[2];
-  FUSEWIRE_CHECK(pipe2(in, O_CLOEXEC) == 0);
+  FUSEWIRE_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) == 0);  // for MSG_NOSIGNAL
   FUSEWIRE_CHECK(pipe2(out, O_CLOEXEC) == 0);
   log_ = memfd_create("log", MFD_CLOEXEC);
   FUSEWIRE_CHECK(log_ >= 0);
@@ -82,7 +83,7 @@ void PeerProcess::Spawn(const std::string& arguments) {
   from_ = out[0];
 }
 
-std::string PeerProcess::ReadLine(int64_t limit_ns) {
+std::string PeerProcess::Listen(int64_t limit_ns) {
   int64_t end_ns = Clock::Real()->NowNs() + limit_ns;
   for (;;) {
     size_t end = unread_.find('\n');
@@ -101,10 +102,13 @@ std::string PeerProcess::ReadLine(int64_t limit_ns) {
   }
 }
 
-std::string PeerProcess::Ask(const std::string& command, int64_t limit_ns) {
+bool PeerProcess::Tell(const std::string& command) const {
   std::string line = command + "\n";
-  if (write(to_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) return std::string();
-  return ReadLine(limit_ns);
+  return send(to_, line.data(), line.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(line.size());
+}
+
+std::string PeerProcess::Ask(const std::string& command, int64_t limit_ns) {
+  return Tell(command) ? Listen(limit_ns) : std::string();
 }
 
 Numbers PeerProcess::AskNumbers(const std::string& command, int64_t limit_ns) {

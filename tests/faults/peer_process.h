@@ -48,7 +48,10 @@ class PeerProcess {
   // The code, or -1 if it has not ended by itself in time.
   int WaitForExit(int64_t limit_ns);
 
-  // One command and its answer; empty if there is none in time.
+  // One command, and one line of its; empty if there is none in time.
+  bool Tell(const std::string& command) const;
+  std::string Listen(int64_t limit_ns);
+  // One command and its answer.
   std::string Ask(const std::string& command, int64_t limit_ns = kPatienceNs);
   // The answer as numbers by their names.
   Numbers AskNumbers(const std::string& command, int64_t limit_ns = kPatienceNs);
@@ -66,7 +69,6 @@ class PeerProcess {
 
  private:
   void Spawn(const std::string& arguments);
-  std::string ReadLine(int64_t limit_ns);
 
   std::string host_;
   uint16_t port_ = 0;
