@@ -123,9 +123,12 @@ class Faults : public ::testing::Test {
     SetLogSink(&Faults::Remember, this);
   }
   ~Faults() override {
+    End();
+    SetLogSink(nullptr, nullptr);
+  }
+  void End() {
     clients_.clear();
     node_.reset();
-    SetLogSink(nullptr, nullptr);
   }
 
   // With `options_` as they are when this is first called.

@@ -3,11 +3,14 @@
 #include "peer.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -288,6 +291,10 @@ int Main(const Settings& settings) {
   // Ends with the test, however that ends.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (settings.Number("parent", getppid()) != getppid()) return 4;
+  if (settings.Number("own_network", 0) != 0 && unshare(CLONE_NEWNET) != 0) {
+    Say("failed: " + Status::FromErrno(Code::kInvalid, "unshare", errno).ToString());
+    return 3;
+  }
   Peer peer(settings);
   Status opened = peer.Open();
   if (!opened.ok()) {

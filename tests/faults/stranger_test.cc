@@ -1,0 +1,169 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Whoever does not belong here: port scans, other protocols, other clusters, versions and secrets. One log line each,
+// however often they come; calls of others go on.
+#include "faults.h"
+#include "fusewire/wire/hello.h"
+#include "raw_socket.h"
+
+namespace fusewire {
+namespace faults {
+namespace {
+
+using testing::HasSubstr;
+
+class Strangers : public Faults {
+ protected:
+  // A server with a call in flight.
+  void Begin(const std::string& secret = "") {
+    options_.pipe.cluster = "prod";
+    options_.pipe.name = "worker:0";
+    options_.pipe.secret = secret;
+    peer_ = std::make_unique<PeerProcess>("name=ps:0 cluster=prod hello_ms=300" +
+                                          (secret.empty() ? std::string() : " secret=" + secret));
+    ASSERT_TRUE(peer_->ready()) << peer_->first_words();
+    friend_ = &ClientOf(peer_->address());
+    ASSERT_TRUE(Works(*friend_));
+    held_ = &calls_.Start(*friend_, kHold);
+    ASSERT_TRUE(InFlight(*peer_, 1));
+  }
+  // It says this fifty times; each time it hears `answer` or nothing, and the end in time.
+  void Knock(const std::string& words, const std::string& log, const std::string& answer = "") {
+    SCOPED_TRACE(log);
+    ASSERT_NO_FATAL_FAILURE(Begin());
+    for (int i = 0; i < 50; ++i) {
+      RawSocket stranger = RawSocket::Dial(peer_->address());
+      ASSERT_TRUE(stranger.Send(words));
+      bool ended = false;
+      std::string heard = stranger.ReceiveAll(kPatienceNs, &ended);
+      EXPECT_TRUE(ended);
+      EXPECT_THAT(heard, HasSubstr(answer));
+      EXPECT_EQ(heard.empty(), answer.empty()) << heard;
+    }
+    EXPECT_EQ(peer_->LogLines(log), 1) << peer_->Log();
+    ExpectNoDamage();
+  }
+  void ExpectNoDamage() {
+    EXPECT_EQ(peer_->LogLines(""), 1) << peer_->Log();
+    EXPECT_EQ(held_->dones, 0);
+    EXPECT_TRUE(Works(*friend_));
+    EXPECT_EQ(friend_->Snapshot().connects, 1u);
+    EXPECT_TRUE(Eventually([this] { return peer_->AskNumbers("stats")["open"] == 1; }));
+  }
+  static std::string HelloOf(const std::string& cluster, bool has_secret = false) {
+    wire::Hello hello;
+    hello.has_secret = has_secret;
+    hello.incarnation = 7;
+    hello.chunk_bytes = 256 * 1024;
+    hello.window_bytes = 256 * 1024;
+    hello.service = rpc::kRpcService;
+    hello.cluster = cluster;
+    return wire::EncodeHello(hello);
+  }
+
+  std::unique_ptr<PeerProcess> peer_;
+  rpc::Client* friend_ = nullptr;
+  TimedCall* held_ = nullptr;
+};
+
+TEST_F(Strangers, AnHttpClient) { Knock("GET / HTTP/1.1\r\nHost: ps0\r\n\r\n", "HTTP"); }
+
+TEST_F(Strangers, ATlsClient) {
+  Knock(std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11) + std::string(500, 'r'), "TLS");
+}
+
+TEST_F(Strangers, AnSshClient) { Knock("SSH-2.0-OpenSSH_9.2\r\n", "SSH"); }
+
+TEST_F(Strangers, NoiseOfManyKilobytes) { Knock(std::string(64 * 1024, '\xee'), "turned"); }
+
+TEST_F(Strangers, OnlyZeros) { Knock(std::string(4096, '\0'), "turned"); }
+
+// Says little and waits: the greeting has a limit.
+TEST_F(Strangers, HalfAHello) {
+  ASSERT_NO_FATAL_FAILURE(Begin());
+  std::vector<RawSocket> crowd;
+  for (int i = 0; i < 50; ++i) {
+    crowd.push_back(RawSocket::Dial(peer_->address()));
+    ASSERT_TRUE(crowd.back().Send(HelloOf("prod").substr(0, 40)));
+  }
+  for (RawSocket& one : crowd) {
+    bool ended = false;
+    EXPECT_EQ(one.ReceiveAll(kPatienceNs, &ended), "");
+    EXPECT_TRUE(ended);
+  }
+  EXPECT_EQ(peer_->LogLines("no greeting"), 1) << peer_->Log();
+  ExpectNoDamage();
+}
+
+TEST_F(Strangers, APortScan) {
+  ASSERT_NO_FATAL_FAILURE(Begin());
+  for (int i = 0; i < 200; ++i) {
+    RawSocket scan = RawSocket::Dial(peer_->address());
+    if (i % 2 == 0) scan.Reset();
+  }
+  EXPECT_TRUE(Eventually([this] { return peer_->AskNumbers("stats")["turned_away"] >= 200; })) << peer_->Ask("stats");
+  ExpectNoDamage();
+}
+
+TEST_F(Strangers, AnotherVersionIsToldBothRanges) {
+  std::string hello = HelloOf("prod");
+  hello[8] = hello[10] = 99;
+  Knock(hello, "version", "99");
+}
+
+TEST_F(Strangers, AnotherClusterIsToldSo) { Knock(HelloOf("test"), "cluster", "cluster"); }
+
+// The same with whole tasks: their calls fail at once, with what is to be changed.
+TEST_F(Strangers, TasksWithOtherSettingsFailAtOnce) {
+  ASSERT_NO_FATAL_FAILURE(Begin("mellon"));
+  struct Wrong {
+    std::string cluster, secret, words;
+  };
+  for (const Wrong& wrong :
+       {Wrong{"test", "mellon", "cluster"}, Wrong{"prod", "sesame", "secret"}, Wrong{"prod", "", "secret"}}) {
+    SCOPED_TRACE(wrong.cluster + " " + wrong.secret);
+    rpc::NodeOptions options;
+    options.pipe.cluster = wrong.cluster;
+    options.pipe.secret = wrong.secret;
+    options.pipe.name = "worker:1";
+    auto node = rpc::Node::Start(std::move(options));
+    ASSERT_TRUE(node.ok());
+    rpc::Client client(*node.value(), peer_->address());
+    Calls calls;
+    int64_t begin_ns = NowNs();
+    for (int i = 0; i < 10; ++i) calls.Start(client, kEcho);
+    calls.ExpectAll(Code::kRefused, begin_ns, kToldNs);
+    EXPECT_THAT(calls.all()[0].status.cause(), HasSubstr(wrong.words));
+  }
+  ExpectNoDamage();
+}
+
+// Who repeats what he has overheard gets nowhere: the proof is for another welcome.
+TEST_F(Strangers, AGreetingThatIsReplayed) {
+  ASSERT_NO_FATAL_FAILURE(Begin("mellon"));
+  const std::string hello = HelloOf("prod", true);
+  auto welcome_of = [&](const RawSocket& socket) {
+    EXPECT_TRUE(socket.Send(hello));
+    std::string welcome = socket.Receive(wire::kGreetingPrefixBytes, kPatienceNs);
+    return welcome + socket.Receive(wire::DecodeGreetingPrefix(welcome).value().body_bytes, kPatienceNs);
+  };
+  RawSocket honest = RawSocket::Dial(peer_->address());
+  std::string welcome = welcome_of(honest);
+  std::string unproven = welcome.substr(0, welcome.size() - sizeof(wire::Proof));
+  std::string proof = wire::EncodeProof(wire::MakeProof("mellon", "dialer", hello, unproven));
+  ASSERT_TRUE(honest.Send(proof));
+  ASSERT_TRUE(Eventually([this] { return peer_->AskNumbers("stats")["open"] == 2; }));
+  bool ended = false;
+  RawSocket thief = RawSocket::Dial(peer_->address());
+  EXPECT_NE(welcome_of(thief), welcome);
+  ASSERT_TRUE(thief.Send(proof));
+  EXPECT_THAT(thief.ReceiveAll(kPatienceNs, &ended), HasSubstr("secret"));
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(peer_->LogLines("secret"), 1) << peer_->Log();
+  EXPECT_EQ(peer_->AskNumbers("stats")["greeted"], 2);
+  honest.Close();
+  ExpectNoDamage();
+}
+
+}  // namespace
+}  // namespace faults
+}  // namespace fusewire
