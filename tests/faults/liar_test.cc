@@ -130,8 +130,10 @@ TEST_F(Liars, AClientThatBreaksTheLawLosesItsConnection) {
   EXPECT_LE(peer.LogLines(""), 2) << peer.Log();
   EXPECT_EQ(held.dones, 0);
   EXPECT_EQ(friendly.Snapshot().connects, 1u);
-  EXPECT_TRUE(InFlight(peer, 1));
-  EXPECT_EQ(peer.AskNumbers("stats")["open"], 1);
+  EXPECT_TRUE(Eventually([&] {
+    Numbers stats = peer.AskNumbers("stats");
+    return stats["open"] == 1 && stats["in_flight"] == 1;
+  })) << peer.Ask("stats");
   ExpectGrowth(peer.RssBytes() - rss_before, 8 << 20);
 }
 
