@@ -94,15 +94,15 @@ function(fusewire_fuzzer name)
     set(learnt ${PROJECT_BINARY_DIR}/fuzz/${name}/learnt)
     set(findings ${PROJECT_BINARY_DIR}/fuzz/${name}/findings)
     file(MAKE_DIRECTORY ${learnt} ${findings})
-    add_test(NAME fuzz.${name}
+    set(test fuzz.${name})
+    add_test(NAME ${test}
              COMMAND fuzz_${name} -runs=${FUSEWIRE_FUZZ_RUNS} -timeout=10 -rss_limit_mb=1024 -print_final_stats=1
                      -artifact_prefix=${findings}/ ${learnt} ${corpus})
     set(limit_s 900)
   else()
-    add_test(NAME fuzz_replay.${name} COMMAND fuzz_${name} ${corpus})
+    set(test fuzz_replay.${name})
+    add_test(NAME ${test} COMMAND fuzz_${name} ${corpus})
   endif()
-  get_property(test DIRECTORY PROPERTY TESTS)
-  list(GET test -1 test)
   set_tests_properties(${test} PROPERTIES LABELS fuzz TIMEOUT ${limit_s})
 endfunction()
 

@@ -230,8 +230,9 @@ class Party final : public Receiver {
     FUSEWIRE_CHECK(closed_++ == 0);
     FUSEWIRE_CHECK(!status.ok());
     FUSEWIRE_CHECK(!status.peer().empty());
-    is_silence_ =
-        status.cause().find("silent") != std::string::npos || status.cause().find("no greeting") != std::string::npos;
+    for (const char* words : {"silent", "no greeting", "neither uses nor gives back"}) {
+      is_silence_ |= status.cause().find(words) != std::string::npos;
+    }
     places_.clear();
   }
 

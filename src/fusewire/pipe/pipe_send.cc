@@ -23,6 +23,8 @@ constexpr size_t kWriteBytesMax = 1 << 20;
 constexpr int64_t kRegrantNs = 2 * kMillisecondNs;
 // How often a pipe that holds a share of the budget looks whether others wait for it.
 constexpr int64_t kRecallNs = 20 * kMillisecondNs;
+// For how many times silent_ns_max a peer may ignore it. More than one: it may be a while before it hears of it.
+constexpr int64_t kRecallSilences = 3;
 // A peer that sends as much after a recall is using its credit. Heartbeats are less.
 constexpr uint64_t kRecallProgressBytes = 4096;
 
@@ -251,7 +253,7 @@ void Pipe::RecallIfWanted() {
     recalled_ns_ = home_.now_ns();
     bytes_in_at_recall_ = stats_.bytes_in.Read();
     AppendControl(wire::FrameKind::kRecall, 0, 0);
-  } else if (home_.now_ns() - recalled_ns_ >= shared_.options().silent_ns_max) {
+  } else if (home_.now_ns() - recalled_ns_ >= kRecallSilences * shared_.options().silent_ns_max) {
     Close(Status::Overloaded("the peer neither uses nor gives back credit that others wait for")
               .Phase("recalling credit")
               .AgeMs((home_.now_ns() - recalled_ns_) / kMillisecondNs)

@@ -136,7 +136,7 @@ bool ReceiveWindow::Reserve(uint64_t bytes) {
 bool ReceiveWindow::ShouldRecall() {
   if (reserved_ == 0 || !budget_->wanted()) return false;
   Shrink();
-  return reserved_ > 0 && promised_bytes() > 0;
+  return reserved_ > 0 && promised_bytes() > standing_;  // that much the peer keeps
 }
 
 void ReceiveWindow::Close() {
