@@ -98,7 +98,7 @@ function(fusewire_fuzzer name)
     add_test(NAME ${test}
              COMMAND fuzz_${name} -runs=${FUSEWIRE_FUZZ_RUNS} -timeout=10 -rss_limit_mb=1024 -print_final_stats=1
                      -artifact_prefix=${findings}/ ${learnt} ${corpus})
-    set(limit_s 900)
+    set(limit_s 1800)
   else()
     set(test fuzz_replay.${name})
     add_test(NAME ${test} COMMAND fuzz_${name} ${corpus})

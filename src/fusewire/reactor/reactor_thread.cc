@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -16,6 +17,8 @@ namespace {
 
 // How many turns somebody who leaves the loop still takes for work that came meanwhile.
 constexpr int kLastTurns = 2;
+// How often a busy-polling thread looks whether the callers that took its place are still there.
+constexpr int64_t kLookAgainNs = 20 * kMillisecondNs;
 
 }  // namespace
 
@@ -142,8 +145,10 @@ void Reactor::ComeHome(bool to_outer) {
   Impl& impl = *impl_;
   for (;;) {
     epoll_event events[kEventsPerPoll];
-    int timeout_ms = TimeoutMs(clock_->NowNs(), impl.thread_wakes_ns.load(std::memory_order_relaxed));
-    int count = epoll_wait(to_outer ? impl.outer : impl.inner, events, kEventsPerPoll, timeout_ms);
+    int64_t now_ns = clock_->NowNs(), until_ns = impl.thread_wakes_ns.load(std::memory_order_relaxed);
+    // Who polls only makes way for callers who poll instead.
+    if (options_.busy_poll) until_ns = std::min(until_ns, std::max(impl.lease_ns.load(), AddNs(now_ns, kLookAgainNs)));
+    int count = epoll_wait(to_outer ? impl.outer : impl.inner, events, kEventsPerPoll, TimeoutMs(now_ns, until_ns));
     if (to_outer) {
       // The one shot is spent. Said before we try to enter, so that whoever is inside instead of us arms it again.
       if (count > 0) impl.outer_armed.store(false, std::memory_order_seq_cst);
