@@ -162,7 +162,7 @@ TEST_F(Strangers, AGreetingThatIsReplayed) {
   EXPECT_NE(welcome_of(thief), welcome);
   ASSERT_TRUE(thief.Send(proof));
   EXPECT_THAT(thief.ReceiveAll(kPatienceNs, &ended), HasSubstr("secret"));
-  EXPECT_TRUE(ended);
+  ASSERT_TRUE(ended);
   ExpectOneLine("secret");
   EXPECT_EQ(peer_->AskNumbers("stats")["greeted"], 2);
   honest.Close();
