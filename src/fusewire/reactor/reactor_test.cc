@@ -421,18 +421,44 @@ TEST(Reactor, BusyPollingNeverParks) {
   Bell bell([] {});
   std::atomic<bool> fired{false};
   Timer timer([&fired] { fired = true; });
-  AskHome(*reactor, [&] {
+  // Posted: for a caller who waits it makes way.
+  std::atomic<int> ran{0};
+  reactor->Post([&] {
     reactor->Arm(&timer, kMillisecondNs);
-    return reactor->Watch(bell.fd(), EPOLLIN, &bell).ok();
+    EXPECT_TRUE(reactor->Watch(bell.fd(), EPOLLIN, &bell).ok());
+    ++ran;
   });
+  EXPECT_TRUE(Eventually([&] { return ran == 1; }));
   bell.Ring();
   EXPECT_TRUE(Eventually([&] { return fired && bell.rung > 0; }));
-  AskHome(*reactor, [&] {
+  reactor->Post([&] {
     reactor->Unwatch(bell.fd(), &bell);
-    return true;
+    ++ran;
   });
+  EXPECT_TRUE(Eventually([&] { return ran == 2; }));
   EXPECT_EQ(reactor->Snapshot().parks, 0u);
   EXPECT_EQ(reactor->Snapshot().wakes, 0u);
+}
+
+TEST(Reactor, BusyPollingGoesOnAfterTheLastCaller) {
+  Options options;
+  options.busy_poll = true;
+  std::unique_ptr<Reactor> reactor = StartReactor(options);
+  std::atomic<int> ran{0};
+  reactor->Post([&] { ++ran; });
+  EXPECT_TRUE(Eventually([&] { return ran == 1; }));
+  // A caller drives, so that the thread makes way.
+  Stats before = reactor->Snapshot();
+  EXPECT_TRUE(Eventually([&] {
+    Waiter waiter;
+    reactor->Wait(&waiter, reactor->clock()->NowNs() + kMillisecondNs);
+    return reactor->Snapshot().drives > before.drives;
+  }));
+  EXPECT_TRUE(Eventually([&] { return reactor->Snapshot().parks > before.parks; }));  // it came home by itself
+  before = reactor->Snapshot();
+  reactor->Post([&] { ++ran; });
+  EXPECT_TRUE(Eventually([&] { return ran == 2; }));
+  EXPECT_EQ(reactor->Snapshot().wakes, before.wakes);  // and polls: nobody had to wake it
 }
 
 TEST(Reactor, AnIdleLoopParksAndStaysParked) {
