@@ -86,7 +86,8 @@ void Link::Failed(Status why, bool was_up) {
   backoff_ns_ = std::clamp(backoff_ns_ * 2, options.backoff_ns_min, options.backoff_ns_max);
   int64_t pause_ns = backoff_ns_ / 2 + static_cast<int64_t>(random_.Below(static_cast<uint64_t>(backoff_ns_ / 2 + 1)));
   next_try_ns_ = now_ns + pause_ns;
-  bool again = std::exchange(wanted_, false);
+  // After a failed attempt, who still waits says so: nobody knocks for ever at a door that nobody needs.
+  bool again = std::exchange(wanted_, false) && was_up;
   handler_->OnDown(why, was_up);
   if (again) Want();
 }

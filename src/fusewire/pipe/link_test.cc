@@ -160,6 +160,14 @@ TEST_F(LinkTest, ComesBackAfterAFailureOnlyIfItIsWanted) {
   EXPECT_EQ(link_->connects(), 2u);
 }
 
+TEST_F(LinkTest, KnocksOnceIfNobodyWaits) {
+  homes_["server"] = world_.AddHost("server");
+  Want();
+  world_.RunFor(60 * kSecondNs);
+  EXPECT_EQ(handler_.events.size(), 1u);
+  EXPECT_TRUE(link_->idle());
+}
+
 TEST_F(LinkTest, TellsARestartedPeerFromTheOldOne) {
   StartServer(1);
   ASSERT_TRUE(Up());
