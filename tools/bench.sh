@@ -7,5 +7,5 @@ cd "$(dirname "$0")/.."
 
 suite=${1:-core}
 tools/deps.sh build test bench python
-tools/build.sh release -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
+tools/build.sh release --target bench_programs -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
 exec .venv/bin/python bench/run.py --suite "$suite" --build-dir build/release --out bench/out "${@:2}"

@@ -38,7 +38,7 @@ run_phase() {
       ;;
     bench)
       preset=release
-      build_arguments=(-- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON)
+      build_arguments=(--target bench_programs -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON)
       test_arguments=(-L '^bench-smoke$')
       ;;
   esac
