@@ -19,7 +19,7 @@ struct Acceptor::Impl final : PorchOwner {
       : shared(shared_in),
         pool(pool_in),
         new_receiver(std::move(new_receiver_in)),
-        roster(static_cast<size_t>(shared_in.options().connections_max)) {}
+        roster(static_cast<size_t>(shared_in.options().connections_max), shared_in.options().silent_ns_max) {}
 
   void OnIncoming(std::unique_ptr<transport::Incoming> incoming);
   std::unique_ptr<Receiver> NewReceiverFor(Pipe& pipe) override { return new_receiver(pipe); }
@@ -140,7 +140,7 @@ void Acceptor::Impl::OnGreeted(size_t porch, uint64_t id, const PeerInfo& peer) 
   if (peer.name.empty()) return;
   pool.at(0).Post([this, seat = Seat{porch, id}, name = peer.name, incarnation = peer.incarnation] {
     if (leaving) return;
-    for (const Seat& old : roster.OnGreeted(name, incarnation, seat)) {
+    for (const Seat& old : roster.OnGreeted(name, incarnation, seat, pool.at(0).now_ns())) {
       superseded.fetch_add(1, std::memory_order_relaxed);
       ClosePipe(old, Status::Unavailable("another incarnation of " + name + " has taken its place")
                          .Phase("greeting")
@@ -153,7 +153,7 @@ void Acceptor::Impl::OnGone(size_t porch, uint64_t id, const PeerInfo& peer) {
   connections.fetch_sub(1, std::memory_order_relaxed);
   open.fetch_sub(1, std::memory_order_relaxed);
   if (peer.name.empty()) return;
-  pool.at(0).Post([this, seat = Seat{porch, id}, name = peer.name] { roster.OnGone(name, seat); });
+  pool.at(0).Post([this, seat = Seat{porch, id}, name = peer.name] { roster.OnGone(name, seat, pool.at(0).now_ns()); });
 }
 
 void Acceptor::Impl::OnTurnedAway(const PeerInfo& peer, const Status& why, int64_t now_ns) {

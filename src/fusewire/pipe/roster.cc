@@ -6,10 +6,15 @@
 namespace fusewire {
 namespace pipe {
 
-std::vector<Seat> Roster::OnGreeted(const std::string& name, uint64_t incarnation, Seat seat) {
+std::vector<Seat> Roster::OnGreeted(const std::string& name, uint64_t incarnation, Seat seat, int64_t now_ns) {
   if (tasks_.size() >= tasks_max_ && tasks_.count(name) == 0) Forget();
   Task& task = tasks_[name];
-  if (std::find(task.past.begin(), task.past.end(), incarnation) != task.past.end()) return {seat};
+  auto place = std::find(task.past.begin(), task.past.end(), incarnation);
+  if (place != task.past.end()) {
+    bool away = task.seats.empty() && now_ns - task.left_ns >= away_ns_;
+    if (!away) return {seat};
+    task.past.erase(place);
+  }
   std::vector<Seat> superseded;
   if (task.incarnation != incarnation) {
     superseded.assign(task.seats.begin(), task.seats.end());
@@ -22,9 +27,9 @@ std::vector<Seat> Roster::OnGreeted(const std::string& name, uint64_t incarnatio
   return superseded;
 }
 
-void Roster::OnGone(const std::string& name, Seat seat) {
+void Roster::OnGone(const std::string& name, Seat seat, int64_t now_ns) {
   auto found = tasks_.find(name);
-  if (found != tasks_.end()) found->second.seats.erase(seat);
+  if (found != tasks_.end() && found->second.seats.erase(seat) > 0) found->second.left_ns = now_ns;
 }
 
 void Roster::Forget() {
