@@ -230,10 +230,18 @@ void Pipe::OnTick() {
     if (pinged_ns_ == 0) pinged_ns_ = now_ns;
     AppendControl(wire::FrameKind::kPing, 0, static_cast<uint64_t>(pinged_ns_));
   }
-  give_back_ |= express_.empty() && in_order_.empty() && now_ns - said_ns_ >= period_ns / 2;
+  RestIfIdle();
   if (out_.empty() && !writing_) out_.Trim();
   home_.FlushLater(this);
   home_.Arm(&tick_, std::min(period_ns, std::max<int64_t>(options.silent_ns_max - silent_ns, kMillisecondNs)));
+}
+
+// No message since the last tick: nobody needs the larger windows now. Heartbeats do not count, whoever asks for them.
+void Pipe::RestIfIdle() {
+  uint64_t messages = stats_.messages_in.Read() + stats_.messages_out.Read();
+  if (std::exchange(messages_at_tick_, messages) != messages) return;
+  give_back_ |= express_.empty() && in_order_.empty();
+  receive_window_.Rest();
 }
 
 // ---- the end ----

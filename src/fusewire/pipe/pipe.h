@@ -147,6 +147,7 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
   void Check(const Status& status);
   void Heard();
   void OnTick();
+  void RestIfIdle();
 
   void Pump();
   void AskForCredit();
@@ -188,8 +189,9 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
   static constexpr size_t kPartsPerWrite = 64;
   ConstBytes parts_[kPartsPerWrite];
 
-  int64_t heard_ns_;  // when the peer last said anything
-  int64_t said_ns_;   // when we last did
+  int64_t heard_ns_;               // when the peer last said anything
+  int64_t said_ns_;                // when we last did
+  uint64_t messages_at_tick_ = 0;  // in and out, when we last looked whether the pipe is idle
   int64_t opened_ns_ = 0;
   int64_t pinged_ns_ = 0;
   bool suspect_ = false;

@@ -71,6 +71,8 @@ class ReceiveWindow {
   // Ask every now and then while reserved_bytes() is not 0. True: others wait for a part of the budget that our peer
   // holds as credit; ask for it with a kRecall frame.
   bool ShouldRecall();
+  // Nothing has come for a while: gives up what covers neither credit that is out nor messages that are held.
+  void Rest() { Shrink(); }
   // Nothing will be received any more: gives up everything but what holds messages that are not consumed yet.
   void Close();
 

@@ -232,6 +232,28 @@ TEST_F(ReceiveWindowTest, WhoWaitsHoldsNothingIdleAndKeepsItsStandingWindow) {
   EXPECT_FALSE(budget_.wanted());
 }
 
+// Room that is too small to be worth a frame is never granted, so the peer cannot give it back.
+TEST_F(ReceiveWindowTest, RestsWithoutAShareThatNobodyReturns) {
+  ReceiveWindow window(kStanding, &budget_);
+  window.OnWant(kStanding + 13);
+  ASSERT_EQ(window.TakeGrant(), 13u);
+  ASSERT_TRUE(window.OnReceived(kStanding / 10).ok());
+  window.Consume(kStanding / 10);
+  ASSERT_EQ(window.TakeGrant(), 0u);
+  ASSERT_EQ(budget_.used_bytes(), 13u);
+  window.Rest();
+  EXPECT_EQ(budget_.used_bytes(), 0u);
+}
+
+TEST_F(ReceiveWindowTest, ARestKeepsWhatThePeerMaySend) {
+  ReceiveWindow window(kStanding, &budget_);
+  window.OnWant(kStanding + 5000);
+  ASSERT_EQ(window.TakeGrant(), 5000u);
+  window.Rest();
+  EXPECT_EQ(budget_.used_bytes(), 5000u);
+  EXPECT_TRUE(window.OnReceived(kStanding + 5000).ok());
+}
+
 TEST_F(ReceiveWindowTest, AClosedWindowHoldsOnlyWhatIsNotConsumed) {
   ReceiveWindow closing(kStanding, &budget_), window(kStanding, &budget_);
   closing.OnWant(9000, kMessageMax);
