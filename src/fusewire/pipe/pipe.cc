@@ -96,7 +96,7 @@ void Pipe::OnGreetingBytes(ConstBytes* bytes) {
     Write();  // at once: it may be the last that we say
   }
   if (status.ok() && handshake_->done()) status = OpenWith(handshake_->peer());
-  if (!status.ok()) Close(status);
+  if (!status.ok()) Close(status.Next("check that both tasks run the same version of Fusewire"));
 }
 
 Status Pipe::OpenWith(const wire::Hello& hello) {
@@ -204,6 +204,7 @@ void Pipe::OnTick() {
     Close(handshake_->CutOff(Status::Timeout("no greeting"))
               .AgeMs(options.hello_ns_max / kMillisecondNs)
               .Next("check that a Fusewire task listens there"));
+    home_.Arm(&tick_, 0);  // what could not be written until now is not worth more time
     return;
   }
   if (state_ == State::kSayingGoodbye) {
@@ -254,13 +255,11 @@ void Pipe::Close(Status why) {
   bool was_open = open();
   state_ = State::kSayingGoodbye;
   receive_window_.Close();
-  if (!was_open) {
-    // A refusal is short and has been written already; there is nobody to say more to.
-    connection_->Close(why_closing_);
-    return;
+  if (was_open) {
+    AppendControl(wire::FrameKind::kGoodbye, static_cast<uint32_t>(why.code()), 0,
+                  ConstBytes(why.cause().data(), std::min<size_t>(why.cause().size(), 512)));
   }
-  AppendControl(wire::FrameKind::kGoodbye, static_cast<uint32_t>(why.code()), 0,
-                ConstBytes(why.cause().data(), std::min<size_t>(why.cause().size(), 512)));
+  // Before the greeting is over there is nobody to say goodbye to; but a refusal may be on its way to the network.
   home_.Arm(&tick_, shared_.options().goodbye_ns_max);
   home_.FlushLater(this);
 }

@@ -129,6 +129,23 @@ TEST(PipeFaults, AGoodbyeToSomebodyWhoDoesNotListenIsGivenUp) {
   outcomes.ExpectOnceEach();
 }
 
+// It was once closed while the refusal was still on its way to the network.
+TEST(PipeFaults, AStrangerIsToldWhyAlsoByASlowNetwork) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    LoopbackFaults faults = Nasty();
+    faults.late_answer_chance = 1;
+    Options other;
+    other.cluster = "another";
+    PipePair pair(seed, faults, Options(), other);
+    pair.Dial();
+    ASSERT_TRUE(pair.RunUntil([&] { return pair.client_ear.closed > 0; }, kSecondNs));
+    EXPECT_EQ(pair.client_ear.why.code(), Code::kRefused) << pair.client_ear.why.ToString();
+    EXPECT_THAT(pair.client_ear.why.cause(), HasSubstr("the peer turned us away"));
+    EXPECT_EQ(pair.server_ear.why.code(), Code::kRefused) << pair.server_ear.why.ToString();
+  }
+}
+
 TEST(PipeFaults, NothingIsSentOnAClosedPipe) {
   PipePair pair(1);
   ASSERT_TRUE(pair.Connect());
