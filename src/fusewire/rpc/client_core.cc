@@ -63,7 +63,7 @@ void ClientCore::Begin(Call* call) {
   } else if (call->cancel_wanted_.load(std::memory_order_seq_cst)) {
     EndSoon(call, Status::Cancelled("the caller cancelled it before it was sent"));
   } else if (call->timeout_ns <= 0) {
-    EndSoon(call, Status::Timeout("its deadline had passed before it was started"));
+    EndSoon(call, Status::Timeout("its deadline had passed before it was started").Next("allow more time"));
   } else {
     if (call->deadline_ns_ != kForeverNs) home_.ArmAt(&call->deadline_, call->deadline_ns_);
     if (link_.pipe() != nullptr) {
@@ -214,6 +214,10 @@ void ClientCore::GiveUpWaiting() {
     if (patience_ends_ns > now_ns) {
       home_.ArmAt(&patience_, patience_ends_ns);
       return;
+    }
+    if (last_failure_.code() == Code::kRefused) {
+      End(call, last_failure_);  // the peer is there, and will say the same again
+      continue;
     }
     std::string cause = "no connection within " + std::to_string(options_.patience_ns / kMillisecondNs) + " ms";
     if (!last_failure_.ok()) cause += ", last error: " + last_failure_.cause();

@@ -553,6 +553,20 @@ struct Fate {
   const char* cause;
 };
 
+// It comes between two attempts, and leaves before the next.
+TEST(Client, AWrongClusterRefusesTheImpatientToo) {
+  WorldOptions options;
+  options.client_pipe.cluster = "another";
+  options.client_pipe.backoff_ns_min = options.client_pipe.backoff_ns_max = 2 * kSecondNs;
+  options.client.patience_ns = 100 * kMillisecondNs;
+  RpcWorld world(std::move(options));
+  ProbeCall first(kEcho), second(kEcho);
+  ASSERT_TRUE(world.Ask(&first));
+  EXPECT_EQ(first.status.code(), Code::kRefused);
+  ASSERT_TRUE(world.Ask(&second, kSecondNs));
+  EXPECT_EQ(second.status.code(), Code::kRefused) << second.status.ToString();
+}
+
 TEST(Client, APeerThatGoesEndsTheCallsThatItHas) {
   std::vector<Fate> fates;
   fates.push_back({"its process dies", [](RpcWorld* world) { world->KillServer(transport::LoopbackDeath::kReset); },
