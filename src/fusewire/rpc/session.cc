@@ -236,8 +236,14 @@ void Session::Answer(ServerCall* call, const Status& status, ConstBytes head, Bu
   if (!outcome.ok()) stats.errors.Add();
   if (!wanted) stats.cancels.Add();
   stats.latency_ns.Add(static_cast<uint64_t>(std::max<int64_t>(0, home_.reactor->now_ns() - call->started_ns)));
-  pipe_.Consume(call->header);
+  Consume(call);
   Free(call);
+}
+
+// Whoever answers holds no credit while his answer waits for some: two tasks that stream to each other would wait for
+// ever.
+void Session::Consume(ServerCall* call) {
+  if (!std::exchange(call->consumed, true)) pipe_.Consume(call->header);
 }
 
 // Says why instead, if the answer itself cannot be said. Returns what it said.
@@ -295,6 +301,7 @@ void Session::SendPart(ServerCall* call, ConstBytes head, Buffers body, Done don
     return;
   }
   call->streamed = true;
+  Consume(call);
   pipe::Message message;
   message.kind = wire::FrameKind::kReplyPart;
   message.method = call->header.method;
@@ -320,7 +327,7 @@ void Session::Free(ServerCall* call) {
   home_.in_flight.Set(home_.in_flight.Read() - 1);
   reactor::Reactor::Disarm(&call->deadline);
   if (free_.size() >= kFreeCallsMax) return;
-  call->streamed = call->current = call->landing = false;
+  call->streamed = call->consumed = call->current = call->landing = false;
   call->refusal = Status::Ok();
   call->request_body.clear();
   call->parts.clear();

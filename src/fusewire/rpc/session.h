@@ -36,6 +36,7 @@ class ServerCall final : public Mail, public ListNode {
   bool current = false;   // its slot still means this call
   bool landing = false;   // its body is coming in
   bool streamed = false;  // parts have been sent: order matters from now on
+  bool consumed = false;  // the request no longer counts against the caller's credit
   Status refusal;         // this is the answer: it was not handled, or a part of its stream was lost
   Buffers request_body;
   std::vector<Bytes> parts;
@@ -107,6 +108,7 @@ class Session final : public pipe::Receiver, public ListNode {
   MethodStats& StatsOf(uint16_t method);
   Status SendAnswer(ServerCall* call, Status status, ConstBytes head, Buffers body, MethodStats* stats);
   Status WhyNot(ConstBytes head, const Buffers& body) const;
+  void Consume(ServerCall* call);
   void Free(ServerCall* call);
   void LeaveAll();
 

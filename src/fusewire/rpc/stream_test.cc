@@ -264,6 +264,40 @@ TEST(Stream, ADoneThatGoesOnAfterAnErrorDoesNotRecurse) {
   ASSERT_TRUE(stream.world.Finish(stream.call));
 }
 
+// Each held the credit that the other's answer needed: both waited for ever.
+TEST(Stream, TwoTasksThatStreamToEachOtherDoNotWaitForEachOther) {
+  WorldOptions options;
+  for (pipe::Options* pipe : {&options.client_pipe, &options.server_pipe}) {
+    pipe->window_bytes = 512;
+    pipe->receive_budget_bytes = 1000;
+  }
+  RpcWorld world(std::move(options));
+  std::vector<Reply> replies;
+  std::vector<Method> methods;
+  methods.push_back(MakeMethod(kHold, "hold", [&](Request, Reply reply) { replies.push_back(std::move(reply)); }));
+  auto other_server = Server::Open(*world.client_node, {"", 5556}, std::move(methods));
+  ASSERT_TRUE(other_server.ok());
+  auto other_client = std::make_unique<Client>(*world.server_node, transport::Address{"client", 5556});
+  ProbeCall there(kHold), back(kHold);
+  there.body = PatternSegments({20000}, 1);
+  back.body = PatternSegments({20000}, 2);
+  world.client->Start(&there);
+  other_client->Start(&back);
+  ASSERT_TRUE(world.RunUntil([&] { return world.held.size() + replies.size() == 2; }));
+  int sent = 0;
+  auto count = [&sent](const Status& status) { sent += status.ok() ? 1 : 0; };
+  world.held[0].reply.SendPart(std::string("part"), PatternSegments({20000}, 3), count);
+  replies[0].SendPart(std::string("part"), PatternSegments({20000}, 4), count);
+  EXPECT_TRUE(world.RunUntil([&] { return sent == 2; }));
+  world.held[0].reply.Send(Status::Ok());
+  replies[0].Send(Status::Ok());
+  EXPECT_TRUE(world.Finish(there));
+  EXPECT_TRUE(world.Finish(back));
+  EXPECT_TRUE(world.IsClean());
+  other_client.reset();
+  other_server.value().reset();
+}
+
 }  // namespace
 }  // namespace rpc
 }  // namespace fusewire
