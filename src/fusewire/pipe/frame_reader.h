@@ -43,6 +43,10 @@ class FrameReader {
   Status OnLanded(size_t bytes);
   Status OnBytes(ConstBytes bytes);
 
+  // How many frames have begun; and whether the next one has, but its header or meta is not complete.
+  uint32_t frames() const { return sequence_; }
+  bool in_meta() const { return header_filled_ > 0; }
+
   // The message with this kind and call, if its body is coming in: the rest goes nowhere.
   void Abandon(wire::FrameKind kind, uint64_t call);
 

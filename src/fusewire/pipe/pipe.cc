@@ -226,6 +226,8 @@ void Pipe::OnTick() {
     home_.Arm(&tick_, kSecondLookNs);
     return;
   }
+  Check(CheckMetaGrows());
+  if (!open()) return;
   int64_t period_ns = options.silent_ns_max / 4;
   if (now_ns - said_ns_ >= period_ns / 2 || silent_ns >= period_ns) {
     if (pinged_ns_ == 0) pinged_ns_ = now_ns;
@@ -235,6 +237,17 @@ void Pipe::OnTick() {
   if (out_.empty() && !writing_) out_.Trim();
   home_.FlushLater(this);
   home_.Arm(&tick_, std::min(period_ns, std::max<int64_t>(options.silent_ns_max - silent_ns, kMillisecondNs)));
+}
+
+// A meta is checked when it is complete; if its length was bent on the way, that never happens, and heartbeats fall
+// into it one by one.
+Status Pipe::CheckMetaGrows() {
+  uint64_t coming = reader_.in_meta() ? uint64_t{1} + reader_.frames() : 0;
+  bool same = std::exchange(meta_at_tick_, coming) == coming && coming != 0;
+  if (!same) meta_since_ns_ = home_.now_ns();
+  int64_t age_ns = home_.now_ns() - meta_since_ns_;
+  if (age_ns < shared_.options().silent_ns_max) return Status::Ok();
+  return Status::Corrupt("a frame whose head does not come to its end").AgeMs(age_ns / kMillisecondNs);
 }
 
 // No message since the last tick: nobody needs the larger windows now. Heartbeats do not count, whoever asks for them.

@@ -148,6 +148,7 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
   void Heard();
   void OnTick();
   void RestIfIdle();
+  Status CheckMetaGrows();
 
   void Pump();
   void AskForCredit();
@@ -191,6 +192,8 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
 
   int64_t heard_ns_;               // when the peer last said anything
   int64_t said_ns_;                // when we last did
+  uint64_t meta_at_tick_ = 0;      // which frame's meta was coming in when we last looked, counted from 1; or 0
+  int64_t meta_since_ns_ = 0;      // when we first looked and it was
   uint64_t messages_at_tick_ = 0;  // in and out, when we last looked whether the pipe is idle
   int64_t opened_ns_ = 0;
   int64_t pinged_ns_ = 0;

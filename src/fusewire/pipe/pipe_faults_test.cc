@@ -366,6 +366,21 @@ TEST_F(LiarTest, AChunkWithoutAMessageIsCorrupt) {
   ExpectCorrupt(script_.Chunk(10) + Payload(10, 1), "a chunk without");
 }
 
+// The length is checked together with what it measures. The rest of it would be made of heartbeats.
+TEST_F(LiarTest, AMetaThatNeverEndsIsCorruptInTime) {
+  std::string bent = script_.Begin(FrameKind::kCall, 1, "head", {});
+  bent[14] ^= 1;  // meta_bytes: 64 KiB more
+  pair_.client_task.AtHome([&] { pair_.raw_client.Say(bent); });
+  for (int i = 0; i < 30 && pair_.server_ear.closed == 0; ++i) {
+    pair_.world.RunFor(kSecondNs);
+    pair_.client_task.AtHome([&] { pair_.raw_client.Say(script_.Control(FrameKind::kPing, 1)); });
+  }
+  EXPECT_EQ(pair_.server_ear.closed, 1);
+  EXPECT_EQ(pair_.server_ear.why.code(), Code::kCorrupt);
+  EXPECT_THAT(pair_.server_ear.why.cause(), HasSubstr("does not come to its end"));
+  ExpectTyped(pair_.server_ear.why);
+}
+
 TEST_F(LiarTest, WantsAndRecallsWithoutEndDoNoHarm) {
   Random random(1);
   std::string noise;
