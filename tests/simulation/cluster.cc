@@ -20,6 +20,7 @@ namespace {
 constexpr uint64_t kRoundsMax = 2'000'000;
 // If for so long no call has ended, none will.
 constexpr int64_t kNoProgressNs = 90 * kSecondNs;
+constexpr int64_t kProbeNs = 20 * kSecondNs;
 constexpr int64_t kRetryNs = 10 * kMillisecondNs;
 
 int64_t LongestSilence(const Plan& plan) {
@@ -32,12 +33,19 @@ int64_t LongestSilence(const Plan& plan) {
 
 void Cluster::Live() {
   for (size_t i = 0; i < run_.plan.members.size(); ++i) {
+    const MemberPlan& plan = run_.plan.members[i];
+    run_.journal.Say("member %zu%s: window %llu, budget %llu, chunk %u, silent %.0f ms, patience %.0f ms", i,
+                     plan.stranger ? ", a stranger" : "", static_cast<unsigned long long>(plan.pipe.window_bytes),
+                     static_cast<unsigned long long>(plan.pipe.receive_budget_bytes), plan.pipe.limits.chunk_bytes_max,
+                     static_cast<double>(plan.pipe.silent_ns_max) / kMillisecondNs,
+                     static_cast<double>(plan.client.patience_ns) / kMillisecondNs);
     run_.members.push_back(std::make_unique<Member>(&run_, static_cast<int>(i)));
   }
   for (const Question& question : run_.plan.questions) {
     if (!question.asked_by_other) PlanStart(question);
   }
   for (const Fault& fault : run_.plan.faults) PlanFault(fault);
+  PlanLook();
   if (!RunFor(run_.plan.horizon_ns + 2 * kMillisecondNs)) return;
   EndFaults();
   if (!FinishCalls()) return;
@@ -88,6 +96,17 @@ void Cluster::PlanStart(const Question& question) {
   });
 }
 
+// Whoever reads the counters must not disturb the work.
+void Cluster::PlanLook() {
+  run_.After(run_.plan.horizon_ns / 8, [this] {
+    if (run_.now_ns() > run_.plan.horizon_ns) return;
+    for (const auto& member : run_.members) {
+      if (member->runs()) member->task()->Look();
+    }
+    PlanLook();
+  });
+}
+
 // ---- the end ----
 
 void Cluster::EndFaults() {
@@ -129,34 +148,51 @@ bool Cluster::FinishCalls() {
   return true;
 }
 
-// Now everybody reaches everybody, at the first attempt.
+namespace {
+
+struct Probe {
+  int from = 0, to = 0;
+  std::unique_ptr<rpc::SimpleCall> call;
+  std::shared_ptr<ClientLife> life;
+  Status status;
+  bool done = false;
+};
+
+}  // namespace
+
+// Now everybody reaches everybody, at the first attempt; unless so many greet at once that some are turned away.
 void Cluster::CheckRecovery() {
-  struct Probe {
-    int from, to;
-    std::unique_ptr<rpc::SimpleCall> call;
-    std::shared_ptr<ClientLife> life;
-    Status status;
-    bool done = false;
-  };
-  std::vector<std::unique_ptr<Probe>> probes;
   auto members = static_cast<int>(run_.members.size());
-  for (int from = 0; from < members; ++from) {
-    for (int to = 0; to < members; ++to) {
+  for (int to = 0; to < members; ++to) {
+    std::vector<std::pair<int, int>> pairs;
+    bool crowded = run_.plan.members[static_cast<size_t>(to)].pipe.greetings_max < members;
+    for (int from = 0; from < members; ++from) {
       if (from == to || run_.member(from).task() == nullptr || run_.member(to).task() == nullptr) continue;
-      probes.push_back(std::make_unique<Probe>(Probe{from, to, nullptr, nullptr, Status(), false}));
-      Probe* probe = probes.back().get();
-      probe->call = std::make_unique<rpc::SimpleCall>(kProbeMethod, [probe](Status status) {
-        probe->status = std::move(status);
-        probe->done = true;
-      });
-      probe->call->timeout_ns = 60 * kSecondNs;
-      run_.member(from).task()->ClientOf(to, 0, &probe->life).Start(probe->call.get());
+      pairs.emplace_back(from, to);
+      if (crowded) ProbeAll(std::exchange(pairs, {}));
     }
+    ProbeAll(pairs);
   }
-  for (int i = 0; i < 61 && !std::all_of(probes.begin(), probes.end(), [](const auto& probe) { return probe->done; });
-       ++i) {
-    RunFor(kSecondNs);
+}
+
+void Cluster::ProbeAll(const std::vector<std::pair<int, int>>& pairs) {
+  std::vector<std::unique_ptr<Probe>> probes;
+  for (const auto& [from, to] : pairs) {
+    probes.push_back(std::make_unique<Probe>());
+    Probe* probe = probes.back().get();
+    probe->from = from;
+    probe->to = to;
+    probe->call = std::make_unique<rpc::SimpleCall>(kProbeMethod, [probe](Status status) {
+      probe->status = std::move(status);
+      probe->done = true;
+    });
+    probe->call->timeout_ns = kProbeNs;
+    run_.member(from).task()->ClientOf(to, 0, &probe->life).Start(probe->call.get());
   }
+  auto finished = [&probes] {
+    return std::all_of(probes.begin(), probes.end(), [](const auto& probe) { return probe->done; });
+  };
+  for (int64_t waited_ns = 0; waited_ns <= kProbeNs + kSecondNs && !finished(); waited_ns += kRetryNs) RunFor(kRetryNs);
   for (const auto& probe : probes) {
     const auto& plans = run_.plan.members;
     bool strange = plans[static_cast<size_t>(probe->from)].stranger != plans[static_cast<size_t>(probe->to)].stranger;
@@ -207,7 +243,8 @@ Outcome Simulate(uint64_t seed, Meddle meddle, bool print) {
   cluster.Live();
   cluster.TakeDown();
   uint64_t large = ReadCopyCounts().large_copies - before.large_copies;
-  if (large != 0) run.journal.Find("large-copy", "%llu pieces of payload were copied", static_cast<unsigned long long>(large));
+  if (large != 0)
+    run.journal.Find("large-copy", "%llu pieces of payload were copied", static_cast<unsigned long long>(large));
   run.journal.Note(run.world.fingerprint());
   if (run.meddler.Strikes(Meddle::kNoise)) run.journal.Note(std::random_device()());
   Outcome outcome;

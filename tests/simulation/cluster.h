@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "links.h"
@@ -38,6 +39,7 @@ class Cluster {
   bool RunFor(int64_t duration_ns);
   void PlanStart(const Question& question);
   void PlanFault(const Fault& fault);
+  void PlanLook();
   void Strike(const Fault& fault);
   void StrikeLinks(const Fault& fault);
   void StrikeMember(const Fault& fault);
@@ -48,6 +50,7 @@ class Cluster {
   void EndFaults();
   bool FinishCalls();
   void CheckRecovery();
+  void ProbeAll(const std::vector<std::pair<int, int>>& pairs);
   void CheckRest();
 
   Run& run_;

@@ -25,6 +25,10 @@ void Cluster::Strike(const Fault& fault) {
     run_.journal.Say("fault: %s between %d and %d%s", NameOf(fault.kind), fault.one, fault.other,
                      fault.both_ways ? "" : ", one way");
     run_.Disturb(fault.one, fault.other);
+    if (fault.kind == FaultKind::kLies) {
+      run_.journal.Say("of each piece %.4f are bent, %.4f lost, %.4f doubled", fault.faults.corrupt_chance,
+                       fault.faults.drop_chance, fault.faults.duplicate_chance);
+    }
     StrikeLinks(fault);
   } else {
     run_.journal.Say("fault: %s of %d%s%s", NameOf(fault.kind), fault.one, fault.silent ? ", silent" : "",
@@ -46,9 +50,13 @@ void Cluster::StrikeLinks(const Fault& fault) {
   int id = links_.Add(&fault);
   PlanSilenceCheck(fault.other, fault.one);
   PlanSilenceCheck(fault.one, fault.other);
-  run_.After(fault.duration_ns, [this, id] {
+  run_.After(fault.duration_ns, [this, id, &fault] {
     run_.journal.Say("the fault %d is over", id);
     links_.Remove(id);
+    // Bytes that are missing from a body show only once others have filled it, which may take for ever. No network
+    // that we know does this to a connection and then lets it live.
+    bool gaps = fault.kind == FaultKind::kLies && fault.faults.corrupt_chance == 0;
+    if (gaps) run_.world.Cut(run_.member(fault.one).host(), run_.member(fault.other).host());
   });
 }
 

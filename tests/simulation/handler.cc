@@ -86,6 +86,12 @@ void CheckRequest(Run* run, const Question& question, const rpc::Request& reques
   }
 }
 
+// What it keeps of the request no longer counts.
+void LetGo(Owed* owed) {
+  owed->held.reset();
+  if (owed->sink != nullptr) static_cast<Sink*>(owed->sink.get())->LetGo();
+}
+
 // ---- answering ----
 
 void SendAnswer(const Debt& debt, bool well) {
@@ -105,7 +111,8 @@ void SendAnswer(const Debt& debt, bool well) {
     reply.Send(PlannedFailure(question.number));
     return;
   }
-  if (!body.empty() && !body.back().empty() && run.meddler.Strikes(Meddle::kFlipAnswer)) body.back().bytes().data[0] ^= 1;
+  if (!body.empty() && !body.back().empty() && run.meddler.Strikes(Meddle::kFlipAnswer))
+    body.back().bytes().data[0] ^= 1;
   std::string head = PatternText(question.answer_head_bytes, PatternOf(question.number, Use::kAnswerHead, 0));
   reply.Send(Status::Ok(), head, std::move(body));
 }
@@ -127,6 +134,7 @@ void SendNextPart(const Debt& debt) {
   Owed* owed = debt.owed();
   const Question& question = *owed->question;
   Run& run = *debt.run;
+  LetGo(owed);
   bool more = true;
   while (more) {
     size_t index = owed->next_part++;
@@ -139,8 +147,7 @@ void SendNextPart(const Debt& debt) {
     bool told = question.steady || index % 2 == 0;
     more = !question.steady;
     if (told) ++run.part_dones_due;
-    owed->reply.SendPart(head, std::move(part),
-                         told ? Done([debt](Status sent) { OnPartDone(debt, sent); }) : Done());
+    owed->reply.SendPart(head, std::move(part), told ? Done([debt](Status sent) { OnPartDone(debt, sent); }) : Done());
   }
 }
 
@@ -192,8 +199,7 @@ void OnUnwanted(const Debt& debt) {
   Owed* owed = debt.owed();
   if (owed == nullptr) return;
   debt.run->journal.Say("call %d is unwanted", debt.number);
-  owed->held.reset();
-  if (owed->sink != nullptr) static_cast<Sink*>(owed->sink.get())->LetGo();
+  LetGo(owed);
   if (owed->question->deed == Deed::kWaitUnwanted) SendAnswer(debt, false);
 }
 
@@ -237,7 +243,9 @@ rpc::Method MakeMethod(Task* task, uint16_t number, const char* name) {
   rpc::Method method;
   method.number = number;
   method.name = name;
-  method.handle = [task](rpc::Request request, rpc::Reply reply) { Handle(task, std::move(request), std::move(reply)); };
+  method.handle = [task](rpc::Request request, rpc::Reply reply) {
+    Handle(task, std::move(request), std::move(reply));
+  };
   return method;
 }
 

@@ -13,7 +13,7 @@ namespace fusewire {
 namespace simulation {
 
 constexpr uint16_t kPlainMethod = 1;
-constexpr uint16_t kSinkMethod = 2;  // lands the request in memory of its own
+constexpr uint16_t kSinkMethod = 2;   // lands the request in memory of its own
 constexpr uint16_t kProbeMethod = 3;  // answers with the head it was asked with
 constexpr uint16_t kNoMethod = 77;
 

@@ -66,7 +66,9 @@ std::string WhyNotApplication(const Case& which, const Status& status) {
   if (refused && status.cause() == RefusedPlace(number).cause() && status.app_code() == RefusedPlace(number).app_code())
     return "";
   if (deed == Deed::kFail && SameWords(status, PlannedFailure(number))) return "";
-  if (deed == Deed::kForward && status.cause() == PlannedFailure(number).cause()) return "";
+  // What has gone wrong behind the handler, or with a part of its stream, it says itself.
+  bool cut_short = deed == Deed::kStream && (AnswerIsTooLarge(which.run, which.question) || which.run.plan.tight);
+  if ((deed == Deed::kForward || cut_short) && status.cause() == PlannedFailure(number).cause()) return "";
   return "these are not the handler's words";
 }
 
@@ -74,6 +76,8 @@ std::string WhyNot(const Case& which, const Status& status) {
   const Record& record = which.record;
   const Question& question = which.question;
   bool impatient = which.asker.client.patience_ns == 0;
+  // Who greets while too many others do is turned away, and has to come again.
+  bool crowded = impatient && which.run.plan.members[static_cast<size_t>(question.to)].pipe.greetings_max < 8;
   switch (status.code()) {
     case Code::kOk: return WhyNotOk(which);
     case Code::kApplication: return WhyNotApplication(which, status);
@@ -83,7 +87,7 @@ std::string WhyNot(const Case& which, const Status& status) {
       return impatient && which.disturbed ? "" : "its deadline had not come";
     case Code::kCancelled: return record.cancelled || record.client->closing ? "" : "nobody cancelled it";
     case Code::kUnavailable:
-      return which.disturbed || which.strange || which.run.plan.tight ? "" : "nothing had gone wrong there";
+      return which.disturbed || which.strange || crowded || which.run.plan.tight ? "" : "nothing had gone wrong there";
     case Code::kOverloaded: return which.run.plan.tight ? "" : "no limit was near";
     case Code::kCorrupt: return which.run.plan.lies ? "" : "nobody had lied";
     case Code::kRefused: return which.strange || which.run.plan.lies ? "" : "they are no strangers";
@@ -113,7 +117,8 @@ const char* MissingWord(const Case& which, const Status& status) {
 }  // namespace
 
 Status PlannedFailure(int number) {
-  return Status::Application(static_cast<uint32_t>(1000 + number), "the handler of call " + std::to_string(number) + " fails")
+  return Status::Application(static_cast<uint32_t>(1000 + number),
+                             "the handler of call " + std::to_string(number) + " fails")
       .Peer("a table of call " + std::to_string(number))
       .Phase("looking for it")
       .Next("ask for another one");

@@ -59,6 +59,8 @@ class Task {
   // Whatever this task holds of other people's messages: counted, and compared with what docs/buffers.md promises.
   void Hold(uint64_t bytes);
   void LetGo(uint64_t bytes);
+  // Reads all counters.
+  void Look();
   // At the end of a quiet time: nothing is left of any call.
   void CheckIdle();
 

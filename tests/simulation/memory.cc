@@ -66,7 +66,8 @@ void Ledger::Back(void* owner, Bytes bytes) {
   if (loan.ledger->meddler_.Strikes(Meddle::kLoseRelease)) return;
   ++loan.releases;
   if (loan.ledger->meddler_.Strikes(Meddle::kDoubleRelease)) ++loan.releases;
-  if (loan.releases > 1) journal.Find("released-twice", "memory of call %d came back %d times", loan.number, loan.releases);
+  if (loan.releases > 1)
+    journal.Find("released-twice", "memory of call %d came back %d times", loan.number, loan.releases);
   bool same = bytes.size == loan.size && (loan.releases > 1 || bytes.data == loan.memory.get());
   if (!same) journal.Find("released-other", "what came back for call %d is not what was lent", loan.number);
   loan.memory.reset();
@@ -85,9 +86,7 @@ void Landing::Seal() {
   FillPattern(bytes(), kSealPattern);
 }
 
-bool Landing::IsAsSealed() const {
-  return memory_ == nullptr || Mismatch(bytes(), kSealPattern) == size_;
-}
+bool Landing::IsAsSealed() const { return memory_ == nullptr || Mismatch(bytes(), kSealPattern) == size_; }
 
 }  // namespace simulation
 }  // namespace fusewire

@@ -90,11 +90,11 @@ struct Fault {
   FaultKind kind = FaultKind::kCut;
   int64_t at_ns = 0;
   int64_t duration_ns = 0;
-  int one = 0, other = 0;   // kKill and below: one alone
-  bool both_ways = true;    // else only what goes from one to the other
-  bool silent = false;      // kKill: without a reset
-  bool elsewhere = false;   // kKill: comes back at another host
-  bool stays_away = false;  // kKill: for ever
+  int one = 0, other = 0;            // kKill and below: one alone
+  bool both_ways = true;             // else only what goes from one to the other
+  bool silent = false;               // kKill: without a reset
+  bool elsewhere = false;            // kKill: comes back at another host
+  bool stays_away = false;           // kKill: for ever
   transport::LoopbackFaults faults;  // kSlow, kRefuse, kLies: what is worse than usual
 };
 

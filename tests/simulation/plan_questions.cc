@@ -10,6 +10,7 @@ namespace {
 
 constexpr uint64_t kSegmentBytesMax = 4 << 20;
 constexpr size_t kHeadBytesMax = 3000;
+constexpr uint64_t kTimeoutNsMax = 5 * kSecondNs;
 
 class Questions {
  public:
@@ -17,7 +18,6 @@ class Questions {
     // The bytes of a run cost real time, its virtual seconds do not.
     bytes_left_ = DrawLog(random, 1 << 16, 12 << 20);
     plan_.horizon_ns = static_cast<int64_t>(DrawLog(random, 200 * kMillisecondNs, 20 * kSecondNs));
-    timeout_ns_max_ = static_cast<uint64_t>(5 * kSecondNs);
   }
 
   void DrawAll() {
@@ -62,7 +62,8 @@ class Questions {
   void DrawEnds(Question* question) {
     uint64_t members = plan_.members.size();
     question->from = static_cast<int>(random_.Below(members));
-    question->to = static_cast<int>((static_cast<uint64_t>(question->from) + random_.Between(1, members - 1)) % members);
+    question->to =
+        static_cast<int>((static_cast<uint64_t>(question->from) + random_.Between(1, members - 1)) % members);
     question->lane = random_.Chance(0.1) ? 1 : 0;
   }
 
@@ -91,15 +92,24 @@ class Questions {
 
   void DrawDeed(Question* question, bool may_forward) {
     double deed = random_.Fraction();
-    if (deed < 0.50) question->deed = Deed::kAnswer;
-    else if (deed < 0.62) question->deed = Deed::kEcho;
-    else if (deed < 0.76) question->deed = Deed::kStream;
-    else if (deed < 0.82) question->deed = may_forward ? Deed::kForward : Deed::kAnswer;
-    else if (deed < 0.88) question->deed = Deed::kFail;
-    else if (deed < 0.91) question->deed = Deed::kDrop;
-    else if (deed < 0.93) question->deed = Deed::kNoMethod;
-    else if (deed < 0.96) question->deed = Deed::kRefusedSink;
-    else question->deed = Deed::kWaitUnwanted;
+    if (deed < 0.50)
+      question->deed = Deed::kAnswer;
+    else if (deed < 0.62)
+      question->deed = Deed::kEcho;
+    else if (deed < 0.76)
+      question->deed = Deed::kStream;
+    else if (deed < 0.82)
+      question->deed = may_forward ? Deed::kForward : Deed::kAnswer;
+    else if (deed < 0.88)
+      question->deed = Deed::kFail;
+    else if (deed < 0.91)
+      question->deed = Deed::kDrop;
+    else if (deed < 0.93)
+      question->deed = Deed::kNoMethod;
+    else if (deed < 0.96)
+      question->deed = Deed::kRefusedSink;
+    else
+      question->deed = Deed::kWaitUnwanted;
     if (question->deed == Deed::kEcho) question->sink = false;
     if (question->deed == Deed::kRefusedSink) {
       question->sink = true;
@@ -107,7 +117,7 @@ class Questions {
     }
     double when = random_.Fraction();
     question->when = when < 0.5 ? When::kAtOnce : when < 0.75 ? When::kLaterAtHome : When::kLaterElsewhere;
-    question->delay_ns = static_cast<int64_t>(DrawLog(&random_, 1, static_cast<uint64_t>(kSecondNs)));
+    question->delay_ns = static_cast<int64_t>(DrawLog(&random_, 1, kSecondNs));
     question->answer_head_bytes = random_.Chance(0.1) ? DrawLog(&random_, 1, kHeadBytesMax) : random_.Below(60);
     question->answer = question->deed == Deed::kEcho ? question->request : DrawSegments();
     if (question->deed == Deed::kStream) {
@@ -127,9 +137,11 @@ class Questions {
   }
 
   void DrawCaller(Question* question) {
-    if (random_.Chance(0.5)) question->timeout_ns = static_cast<int64_t>(DrawLog(&random_, 0, timeout_ns_max_));
+    double hurry = random_.Fraction();
+    uint64_t timeout_ns_min = hurry < 0.05 ? 0 : hurry < 0.15 ? kMicrosecondNs : 20 * kMillisecondNs;
+    if (hurry < 0.5) question->timeout_ns = static_cast<int64_t>(DrawLog(&random_, timeout_ns_min, kTimeoutNsMax));
     if (random_.Chance(0.1)) {
-      question->cancel_after_ns = static_cast<int64_t>(DrawLog(&random_, 0, static_cast<uint64_t>(kSecondNs)));
+      question->cancel_after_ns = static_cast<int64_t>(DrawLog(&random_, 0, kSecondNs));
     }
     if (!question->parts.empty() && random_.Chance(0.15)) {
       question->cancel_at_part = static_cast<int>(random_.Below(question->parts.size()));
@@ -146,7 +158,6 @@ class Questions {
   Random& random_;
   Plan& plan_;
   uint64_t bytes_left_;
-  uint64_t timeout_ns_max_;
 };
 
 }  // namespace
