@@ -18,7 +18,7 @@ class Asked final : public rpc::Call {
   Asked(Run* run, Record* record);
 
  private:
-  Result<pipe::Landing> Land(ConstBytes reply_head, const rpc::SegmentSizes& sizes) override;
+  Result<pipe::Landing> Land(ConstBytes land_head, const rpc::SegmentSizes& sizes) override;
   void OnPart(ConstBytes head, Buffers part) override;
   void OnDone(Status status) override;
 

@@ -48,22 +48,27 @@ void PrintReplay(uint64_t seed) {
   std::fflush(stdout);
 }
 
-// A broken promise, or a seed that takes too long: the last words are the seed.
-void OnSignal(int signal) {
-  std::printf("%s at seed %" PRIu64 "\n", signal == SIGALRM ? "out of real time" : "died", seed_now);
+void PrintDeath(const char* how) {
+  std::printf("%s at seed %" PRIu64 "\n", how, seed_now);
   PrintReplay(seed_now);
-  if (signal == SIGALRM) _exit(3);
 }
 
-void OnDeath() { OnSignal(SIGABRT); }
+// A broken promise, or a seed that takes too long: the last words are the seed.
+void OnSignal(int signal) {
+  PrintDeath(signal == SIGALRM ? "out of real time" : "died");
+  if (signal == SIGALRM) _exit(3);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
 
 void CatchDeath() {
-  std::signal(SIGALRM, &OnSignal);
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_set_death_callback(&OnDeath);
+  __sanitizer_set_death_callback([] { PrintDeath("died"); });
 #else
-  std::signal(SIGABRT, [](int) { OnDeath(); });
+  std::signal(SIGSEGV, &OnSignal);
 #endif
+  std::signal(SIGABRT, &OnSignal);
+  std::signal(SIGALRM, &OnSignal);
 }
 
 bool ReadSeeds(const char* path, std::vector<uint64_t>* seeds) {

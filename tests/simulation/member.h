@@ -67,7 +67,7 @@ class Task {
   Owed* Owe(const Question& question, rpc::Request request, rpc::Reply reply);
   Owed* FindOwed(int number);
   // The answer has been sent, or will never be.
-  void Forget(Owed* owed);
+  void Forget(Owed* gone);
 
   Run& run;
   const int index;
