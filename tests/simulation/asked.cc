@@ -32,6 +32,27 @@ std::string WhatDiffers(const Buffers& got, const std::vector<size_t>& sizes, in
   return std::string();
 }
 
+namespace {
+
+// The task that asked is there and does not stand still.
+bool Acts(Run* run, const Record& record) {
+  const Task* holder = run->member(record.question->from).TaskOf(record.holder);
+  return holder != nullptr && !holder->paused;
+}
+
+void CancelNow(Run* run, Record* record) {
+  run->journal.Say("call %d is cancelled", record->question->number);
+  record->cancelled = true;
+  record->call->Cancel();
+  // The mail that says so is delivered at once.
+  run->After(kMillisecondNs, [run, record] {
+    if (record->dones > 0 || !Acts(run, *record)) return;
+    run->journal.Find("late-done", "call %d goes on after it was cancelled", record->question->number);
+  });
+}
+
+}  // namespace
+
 Asked::Asked(Run* run, Record* record)
     : rpc::Call(MethodOf(*record->question)),
       run_(*run),
@@ -60,11 +81,7 @@ void Ask(Run* run, Task* task, int number) {
   if (question.cancel_after_ns < 0) return;
   run->After(question.cancel_after_ns, [run, number] {
     Record& later = run->record(number);
-    const Member& asker = run->member(later.question->from);
-    if (later.dones > 0 || !asker.runs()) return;
-    run->journal.Say("call %d is cancelled", number);
-    later.cancelled = true;
-    later.call->Cancel();
+    if (later.dones == 0 && Acts(run, later)) CancelNow(run, &later);
   });
 }
 
@@ -122,8 +139,7 @@ void Asked::OnPart(ConstBytes part_head, Buffers part) {
   CheckPart(!last && run_.meddler.Strikes(Meddle::kSwapParts) ? index + 1 : index, part_head, part);
   ++record_.parts_seen;
   if (static_cast<int>(index) == question_.cancel_at_part) {
-    record_.cancelled = true;
-    Cancel();
+    CancelNow(&run_, &record_);
   }
 }
 
