@@ -76,8 +76,8 @@ std::string WhyNot(const Case& which, const Status& status) {
   const Record& record = which.record;
   const Question& question = which.question;
   bool impatient = which.asker.client.patience_ns == 0;
-  // Who greets while too many others do is turned away, and has to come again.
-  bool crowded = impatient && which.run.plan.members[static_cast<size_t>(question.to)].pipe.greetings_max < 8;
+  // Who greets while too many others do is turned away; he may already have said his last word, and a call.
+  bool crowded = which.run.plan.members[static_cast<size_t>(question.to)].pipe.greetings_max < 8;
   switch (status.code()) {
     case Code::kOk: return WhyNotOk(which);
     case Code::kApplication: return WhyNotApplication(which, status);

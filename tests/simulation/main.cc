@@ -160,7 +160,8 @@ int Main(int argc, char** argv) {
     return 2;
   }
   CatchDeath();
-  SetLogLevel(LogLevel::kOff);
+  SetLogLevel(arguments.trace ? LogLevel::kInfo : LogLevel::kOff);
+  SetLogSink([](LogLevel, const char* line, void*) { std::printf("%16s  log: %s\n", "", line); }, nullptr);
   Totals totals;
   for (uint64_t seed : arguments.kept) RunSeed(arguments, seed, &totals);
   for (uint64_t i = 0; i < arguments.count; ++i) RunSeed(arguments, arguments.seed + i, &totals);
