@@ -247,18 +247,23 @@ void Pipe::SendGrant() {
 }
 
 void Pipe::RecallIfWanted() {
+  int64_t now_ns = home_.now_ns();
   if (!receive_window_.ShouldRecall()) {
     recalled_ns_ = 0;
-  } else if (recalled_ns_ == 0 || stats_.bytes_in.Read() - bytes_in_at_recall_ >= kRecallProgressBytes) {
-    recalled_ns_ = home_.now_ns();
-    bytes_in_at_recall_ = stats_.bytes_in.Read();
-    AppendControl(wire::FrameKind::kRecall, 0, 0);
-  } else if (home_.now_ns() - recalled_ns_ >= kRecallSilences * shared_.options().silent_ns_max) {
-    Close(Status::Overloaded("the peer neither uses nor gives back credit that others wait for")
-              .Phase("recalling credit")
-              .AgeMs((home_.now_ns() - recalled_ns_) / kMillisecondNs)
-              .Next("look at the peer: it may be overloaded, or not ours"));
-    return;
+  } else {
+    bool in_use = stats_.bytes_in.Read() - bytes_in_at_recall_ >= kRecallProgressBytes;
+    if (recalled_ns_ == 0 || in_use) {
+      recalled_ns_ = now_ns;
+      bytes_in_at_recall_ = stats_.bytes_in.Read();
+    }
+    if (now_ns - recalled_ns_ >= kRecallSilences * shared_.options().silent_ns_max) {
+      Close(Status::Overloaded("the peer neither uses nor gives back credit that others wait for")
+                .Phase("recalling credit")
+                .AgeMs((now_ns - recalled_ns_) / kMillisecondNs)
+                .Next("look at the peer: it may be overloaded, or not ours"));
+      return;
+    }
+    AppendControl(wire::FrameKind::kRecall, 0, 0);  // again and again: what it cannot give now it may give soon
   }
   if (receive_window_.reserved_bytes() > 0) home_.Arm(&recall_, kRecallNs);
 }

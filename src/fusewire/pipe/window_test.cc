@@ -235,7 +235,7 @@ TEST_F(ReceiveWindowTest, WhoWaitsHoldsNothingIdleAndKeepsItsStandingWindow) {
 // Room that is too small to be worth a frame is never granted, so the peer cannot give it back.
 TEST_F(ReceiveWindowTest, RestsWithoutAShareThatNobodyReturns) {
   ReceiveWindow window(kStanding, &budget_);
-  window.OnWant(kStanding + 13);
+  window.OnWant(kStanding + 13, kMessageMax);
   ASSERT_EQ(window.TakeGrant(), 13u);
   ASSERT_TRUE(window.OnReceived(kStanding / 10).ok());
   window.Consume(kStanding / 10);
@@ -247,7 +247,7 @@ TEST_F(ReceiveWindowTest, RestsWithoutAShareThatNobodyReturns) {
 
 TEST_F(ReceiveWindowTest, ARestKeepsWhatThePeerMaySend) {
   ReceiveWindow window(kStanding, &budget_);
-  window.OnWant(kStanding + 5000);
+  window.OnWant(kStanding + 5000, kMessageMax);
   ASSERT_EQ(window.TakeGrant(), 5000u);
   window.Rest();
   EXPECT_EQ(budget_.used_bytes(), 5000u);
