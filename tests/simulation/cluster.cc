@@ -41,6 +41,12 @@ void Cluster::Live() {
                      static_cast<double>(plan.client.patience_ns) / kMillisecondNs);
     run_.members.push_back(std::make_unique<Member>(&run_, static_cast<int>(i)));
   }
+  const transport::LoopbackFaults& network = run_.plan.network;
+  run_.journal.Say("network: latency %.3f to %.3f ms, %.0f MB/s, buffers %zu and %zu, late %.2f%s",
+                   static_cast<double>(network.latency_ns_min) / kMillisecondNs,
+                   static_cast<double>(network.latency_ns_max) / kMillisecondNs,
+                   static_cast<double>(network.bytes_per_second) / 1e6, network.send_buffer_bytes,
+                   network.receive_buffer_bytes, network.late_answer_chance, network.split ? ", split" : "");
   for (const Question& question : run_.plan.questions) {
     if (!question.asked_by_other) PlanStart(question);
   }
