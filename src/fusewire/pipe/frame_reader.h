@@ -40,6 +40,8 @@ class FrameReader {
   // As in transport::ConnectionHandler.
   size_t Landing(Bytes* parts, size_t parts_max) const;
   size_t LookAhead() const;
+  // Of a body that has begun, what has not come yet.
+  uint64_t Expected() const { return filling_ != nullptr ? filling_->left() : long_.active() ? long_.left() : 0; }
   Status OnLanded(size_t bytes);
   Status OnBytes(ConstBytes bytes);
 

@@ -211,6 +211,8 @@ void Pipe::OnTick() {
     connection_->Close(why_closing_);
     return;
   }
+  if (reader_.Expected() > 0) connection_->Look();  // a long body that trickles is not silence
+  if (!open()) return;
   int64_t silent_ns = now_ns - heard_ns_;
   if (silent_ns >= options.silent_ns_max) {
     if (suspect_) {

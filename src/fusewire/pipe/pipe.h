@@ -131,6 +131,7 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
   // transport::ConnectionHandler
   size_t Landing(Bytes* parts, size_t parts_max) override;
   size_t LookAhead() override;
+  uint64_t Expected() override { return open() ? reader_.Expected() : 0; }
   void OnLanded(size_t bytes) override;
   void OnBytes(ConstBytes bytes) override;
   void OnWritten(size_t bytes) override;

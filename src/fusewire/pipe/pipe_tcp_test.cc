@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fusewire/pipe/pipe.h"
+#include "fusewire/pipe/script_test.h"
 #include "fusewire/pipe/world_test.h"
 #include "fusewire/transport/tcp/tcp.h"
 
@@ -49,6 +50,7 @@ class TcpPair {
                                       incoming->Adopt(*server_home).value());
                                })
                       .value();
+      address_ = listener_->address();
     });
   }
   ~TcpPair() {
@@ -87,6 +89,8 @@ class TcpPair {
     }));
   }
 
+  const transport::Address& address() const { return address_; }
+
   std::unique_ptr<reactor::Reactor> client_home, server_home;
   std::vector<std::unique_ptr<End>> clients, servers;
 
@@ -106,6 +110,7 @@ class TcpPair {
   Shared client_shared_, server_shared_;
   std::unique_ptr<transport::Transport> tcp_;
   std::unique_ptr<transport::Listener> listener_;
+  transport::Address address_;
   std::vector<std::unique_ptr<transport::Dialing>> dialings_;
 };
 
@@ -183,6 +188,57 @@ TEST(PipeOnTcp, AStreamDoesNotStarveItsNeighbours) {
   uint64_t round_trips = echoes - echoes_before, streamed_meanwhile = kMessages - streamed_before;
   // The two wait for each other's turn now and then, but not for the stream's end.
   EXPECT_GT(round_trips, streamed_meanwhile / 10);
+}
+
+// Less than is worth waking up for, again and again: its sender is slow, not silent.
+TEST(PipeOnTcp, ALongBodyThatTricklesIsNotSilence) {
+  Options options;
+  options.silent_ns_max = 800 * kMillisecondNs;
+  TcpPair pair(options);
+  pair.Connect();
+  TcpPair::End& server = *pair.servers[0];
+  std::unique_ptr<transport::Transport> tcp = transport::MakeTcp({});
+  RawPeer raw(Role::kDialer, options);
+  std::unique_ptr<transport::Dialing> dialing;
+  pair.client_home->Run([&] {
+    dialing =
+        tcp->Dial(*pair.client_home, pair.address(), 5 * kSecondNs,
+                  [&](Result<std::unique_ptr<transport::Connection>> made) { raw.Meet(std::move(made).value()); });
+  });
+  ASSERT_TRUE(WaitFor([&] {
+    bool open = false;
+    pair.server_home->Run([&] { open = pair.servers.size() > 1 && pair.servers[1]->open; });
+    return open;
+  }));
+  TcpPair::End& slow = *pair.servers[1];
+  FrameScript script(options.limits.chunk_bytes_max);
+  constexpr uint64_t kBody = 200 << 10;
+  pair.client_home->Run([&] { raw.Say(script.Begin(FrameKind::kMessage, 0, "", {kBody})); });
+  // For twice the limit, a hundred bytes at a time.
+  Clock* clock = Clock::Real();
+  int64_t end_ns = clock->NowNs() + 2 * options.silent_ns_max;
+  uint64_t said = 0;
+  for (int64_t next_ns = 0; clock->NowNs() < end_ns;) {
+    if (clock->NowNs() < next_ns) {
+      std::this_thread::yield();
+      continue;
+    }
+    next_ns = clock->NowNs() + 20 * kMillisecondNs;
+    pair.client_home->Run([&] { raw.Say(std::string(100, 'x')); });
+    said += 100;
+  }
+  EXPECT_FALSE(slow.closed);
+  pair.client_home->Run([&] { raw.Say(std::string(kBody - said, 'x')); });
+  EXPECT_TRUE(WaitFor([&] {
+    uint64_t messages = 0;
+    pair.server_home->Run([&] { messages = slow.ear.messages; });
+    return messages == 1;
+  }));
+  EXPECT_FALSE(server.closed);
+  pair.client_home->Run([&] {
+    dialing.reset();
+    raw.Drop();
+  });
 }
 
 // Also when so much of what it sends lies unread that closing a socket would reset the connection.

@@ -43,6 +43,9 @@ class ConnectionHandler {
   virtual void OnLanded(size_t bytes) = 0;
   // Before each read: how many bytes behind the landing may be read ahead into the transport's own memory.
   virtual size_t LookAhead() = 0;
+  // So much at the least will come without our doing: the rest of a body that has begun. Input may wait until a good
+  // part of it is there.
+  virtual uint64_t Expected() { return 0; }
   // Bytes that followed the landing, in the transport's memory: valid during the call, which must take them all.
   virtual void OnBytes(ConstBytes bytes) = 0;
   // Answers one Write, once: the network is done with the first `bytes` bytes of it, and will not touch the rest. There
@@ -66,6 +69,8 @@ class Connection {
   // At home. What was written is still delivered if the network can; nothing is read any more. OnClosed(why) follows
   // later, not from inside Close. Closing again changes nothing.
   virtual void Close(Status why) = 0;
+  // At home, not from inside a call to the handler. Reads what there is, though it is less than is worth waking up for.
+  virtual void Look() {}
   // "10.0.0.7:5555", for words and logs.
   virtual const std::string& peer_address() const = 0;
 };

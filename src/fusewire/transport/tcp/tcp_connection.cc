@@ -18,6 +18,9 @@ namespace {
 // A connection gives way to the others of its reactor after this much.
 constexpr size_t kReadBytesPerTurn = 1 << 20;
 constexpr size_t kPartsMax = IOV_MAX;
+// In the middle of a long body, input waits until this much is there. Twice as much loses what more is read at a time
+// to a sender that stands still meanwhile.
+constexpr int kLowWaterBytes = 64 * 1024;
 // Large enough for a hundred small messages; under kCopyBytesMax, so that no large piece of payload is ever copied out.
 constexpr size_t kLookAheadMax = kCopyBytesMax - 1;
 
@@ -85,8 +88,19 @@ bool TcpConnection::ReadSome() {
     if (!closed_ && bytes > landed) handler_->OnBytes(ConstBytes(look_ahead, bytes - landed));
     if (bytes < asked) break;  // the socket is empty: asking again would only cost a call
   }
-  if (total > 0 && !closed_) home_.SetHot(this);
+  if (total > 0 && !closed_) {
+    home_.SetHot(this);
+    SetLowWater();
+  }
   return total > 0;
+}
+
+// In the middle of a long body, waking up for every packet costs both sides more than the copying.
+void TcpConnection::SetLowWater() {
+  int wanted = handler_->Expected() >= uint64_t{2} * kLowWaterBytes ? kLowWaterBytes : 1;
+  if (wanted == low_water_) return;
+  low_water_ = wanted;
+  (void)setsockopt(fd_.get(), SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof(wanted));
 }
 
 void TcpConnection::Write(const ConstBytes* parts, size_t count) {

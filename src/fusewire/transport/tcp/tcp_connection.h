@@ -20,11 +20,13 @@ class TcpConnection final : public Connection, private reactor::FdHandler {
   void Start(ConnectionHandler* handler) override;
   void Write(const ConstBytes* parts, size_t count) override;
   void Close(Status why) override;
+  void Look() override { ReadSome(); }
   const std::string& peer_address() const override { return peer_address_; }
 
  private:
   void OnEvents(uint32_t epoll_events) override;
-  bool PollNow() override { return ReadSome(); }
+  bool PollNow() override { return low_water_ == 1 && ReadSome(); }
+  void SetLowWater();
   bool ReadSome();
   void Fail(Status why);
   void WaitForRoom(bool wait);
@@ -40,6 +42,7 @@ class TcpConnection final : public Connection, private reactor::FdHandler {
   bool watches_room_ = false;   // epoll tells us of room
   bool watched_ = false;
   bool closed_ = false;
+  int low_water_ = 1;  // the kernel tells us of input from this much on
   Status why_closed_;
   Status broken_;         // a send has failed: what can still be read is read, and then we fail
   reactor::Timer later_;  // what must not happen inside of somebody's call
