@@ -19,7 +19,7 @@ namespace reactor {
 namespace {
 
 // How often a loop that is busy with mail or with one descriptor asks epoll for the others: once in so many looks.
-constexpr int kLooksPerPoll = 8;
+constexpr int kLooksPerPoll = 32;
 
 class TaskMail final : public Mail {
  public:
