@@ -183,7 +183,7 @@ class Party final : public Receiver {
   bool bent() const { return bent_; }
   bool opened() const { return opened_ > 0; }
   int closed() const { return closed_; }
-  // It ended because nobody let the two hear each other for too long.
+  // It ended because nobody let the two hear each other, or hear each other out, for too long.
   bool is_silence() const { return is_silence_; }
   Pipe& pipe() { return pipe_; }
   End& end() { return *end_; }
@@ -230,7 +230,7 @@ class Party final : public Receiver {
     FUSEWIRE_CHECK(closed_++ == 0);
     FUSEWIRE_CHECK(!status.ok());
     FUSEWIRE_CHECK(!status.peer().empty());
-    for (const char* words : {"silent", "no greeting", "neither uses nor gives back"}) {
+    for (const char* words : {"silent", "no greeting", "neither uses nor gives back", "does not come to its end"}) {
       is_silence_ |= status.cause().find(words) != std::string::npos;
     }
     places_.clear();
