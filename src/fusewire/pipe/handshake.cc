@@ -7,12 +7,6 @@
 
 namespace fusewire {
 namespace pipe {
-namespace {
-
-// So many bytes tell a stranger, who may say no more than a line.
-constexpr size_t kTellingBytes = 8;
-
-}  // namespace
 
 Status NoWindow() {
   return Status::Overloaded("so many connections are open that none of window_budget_bytes is left for another")
@@ -65,10 +59,11 @@ Status Handshake::Feed(ConstBytes* in, std::string* out) {
     size_t take = std::min(in->size, want - heard_.size());
     heard_.append(reinterpret_cast<const char*>(in->data), take);
     *in = in->From(take);
-    bool is_stranger = heard_.size() >= kTellingBytes && !MayBeOurs();
+    // A stranger may say no more than a line.
+    bool is_stranger = heard_.size() >= wire::kMagicBytes && !wire::MayBeGreeting(heard_);
     if (heard_.size() < wire::kGreetingPrefixBytes && !is_stranger) continue;
-    Result<wire::GreetingPrefix> decoded =
-        wire::DecodeGreetingPrefix(ConstBytes(heard_).Sub(0, is_stranger ? kTellingBytes : wire::kGreetingPrefixBytes));
+    Result<wire::GreetingPrefix> decoded = wire::DecodeGreetingPrefix(
+        ConstBytes(heard_).Sub(0, is_stranger ? wire::kMagicBytes : wire::kGreetingPrefixBytes));
     if (!decoded.ok()) {
       state_ = State::kFailed;
       if (decoded.status().code() == Code::kRefused)
@@ -93,15 +88,9 @@ Status Handshake::Feed(ConstBytes* in, std::string* out) {
   return Status::Ok();
 }
 
-// All greetings begin as ours do.
-bool Handshake::MayBeOurs() const {
-  size_t compared = std::min<size_t>(heard_.size(), wire::kMagicBytes);
-  return wire::EncodeHello(own_).compare(0, compared, heard_, 0, compared) == 0;
-}
-
 Status Handshake::CutOff(const Status& why) const {
   // A whole prefix has been looked at already.
-  return (MayBeOurs() ? why : wire::DecodeGreetingPrefix(heard_).status()).Phase(phase());
+  return (wire::MayBeGreeting(heard_) ? why : wire::DecodeGreetingPrefix(heard_).status()).Phase(phase());
 }
 
 Status Handshake::OnGreeting(const wire::GreetingPrefix& prefix, ConstBytes body, std::string* out) {

@@ -54,7 +54,6 @@ class Handshake {
   Status OnWelcome(ConstBytes body, std::string* out);
   Status OnProof(ConstBytes body);
   Status CheckPeer(const wire::Hello& peer);
-  bool MayBeOurs() const;
 
   const Role role_;
   const Options& options_;

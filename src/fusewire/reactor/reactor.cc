@@ -249,7 +249,7 @@ bool Reactor::Spin(int64_t until_ns) {
     }
     bool wanted =
         impl.callers_waiting.load(std::memory_order_relaxed) > 0 || impl.closing.load(std::memory_order_relaxed);
-    if (wanted && !impl.ended.load(std::memory_order_relaxed)) return false;
+    if (wanted && !impl.ended.load(std::memory_order_relaxed)) return options_.busy_poll;
     if (now_ns_ >= end_ns) break;
     Pause();
   }

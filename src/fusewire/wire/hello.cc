@@ -209,10 +209,13 @@ std::string EncodeRefusal(const Refusal& refusal) {
   return Greeting(GreetingKind::kRefusal, body);
 }
 
+bool MayBeGreeting(ConstBytes words) {
+  return words.empty() || std::memcmp(words.data, kMagic.data(), std::min(words.size, kMagic.size())) == 0;
+}
+
 Result<GreetingPrefix> DecodeGreetingPrefix(ConstBytes prefix) {
-  const size_t magic_bytes = std::min(prefix.size, kMagic.size());
   if (prefix.empty()) return Truncated("greeting");
-  if (std::memcmp(prefix.data, kMagic.data(), magic_bytes) != 0) return NotOurs(prefix);
+  if (!MayBeGreeting(prefix)) return NotOurs(prefix);
   if (prefix.size < kGreetingPrefixBytes) return Truncated("greeting");
 
   Reader reader(prefix.From(kMagic.size()));

@@ -79,6 +79,8 @@ std::string EncodeRefusal(const Refusal& refusal);
 // kRefused means our protocol in a version that we don't share. Never answer the first; answer the second with a
 // refusal. A refusal reads the same in all versions, so its prefix is taken whatever version it has.
 Result<GreetingPrefix> DecodeGreetingPrefix(ConstBytes prefix);
+// False: whoever says this is no peer of ours, whatever follows. A few bytes are enough.
+bool MayBeGreeting(ConstBytes words);
 Result<Hello> DecodeHello(ConstBytes body);
 struct Welcome {
   Hello hello;
