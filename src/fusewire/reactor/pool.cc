@@ -38,6 +38,12 @@ std::unique_ptr<Pool> Pool::Around(Reactor* manual) {
   return pool;
 }
 
+std::unique_ptr<Pool> Pool::Share(Pool& pool) {
+  std::unique_ptr<Pool> shared(new Pool);
+  shared->reactors_ = pool.reactors_;
+  return shared;
+}
+
 Pool::~Pool() { Close(); }
 
 Reactor& Pool::Next() {

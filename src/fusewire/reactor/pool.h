@@ -31,6 +31,8 @@ class Pool {
   static Result<std::unique_ptr<Pool>> Start(const PoolOptions& options);
   // For tests and simulation: a pool of one reactor that somebody else turns. The reactor must outlive the pool.
   static std::unique_ptr<Pool> Around(Reactor* manual);
+  // The same reactors once more, for another server of this process. `pool` outlives it, and is closed by its own owner.
+  static std::unique_ptr<Pool> Share(Pool& pool);
   ~Pool();
 
   int size() const { return static_cast<int>(reactors_.size()); }

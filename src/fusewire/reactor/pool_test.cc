@@ -81,6 +81,18 @@ TEST(Pool, AroundAManualReactorIsAPoolOfOne) {
   EXPECT_TRUE(ran);
 }
 
+TEST(Pool, ASharedPoolLeavesTheReactorsToTheirOwner) {
+  std::unique_ptr<Pool> pool = StartPool(2);
+  std::unique_ptr<Pool> shared = Pool::Share(*pool);
+  EXPECT_EQ(shared->size(), 2);
+  EXPECT_EQ(&shared->at(1), &pool->at(1));
+  shared->Close();
+  shared.reset();
+  bool ran = false;
+  pool->at(1).Run([&ran] { ran = true; });
+  EXPECT_TRUE(ran);
+}
+
 // Where a reactor's thread runs is asked from its own mail, which nobody else delivers here.
 TEST(Pool, PinsEachReactorToAProcessorOfItsOwn) {
   int count = std::min(2, static_cast<int>(AllowedCpus().size()));

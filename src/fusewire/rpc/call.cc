@@ -57,6 +57,11 @@ Result<pipe::Landing> Call::Land(ConstBytes, const SegmentSizes& sizes) {
   return pipe::Landing::Into(parts_.data(), parts_.size());
 }
 
+Result<pipe::Landing> Call::LandPart(ConstBytes, const SegmentSizes& sizes) {
+  FUSEWIRE_TRY(AllocateSegments(sizes, &part_body_, &parts_));
+  return pipe::Landing::Into(parts_.data(), parts_.size());
+}
+
 void Call::OnPart(ConstBytes, Buffers) {}
 
 }  // namespace rpc

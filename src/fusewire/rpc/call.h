@@ -69,7 +69,11 @@ class Call : public Mail, public ListNode {
   // At home: the answer begins, is a success and has segments. Where shall its body land: Into what, or Discard? The
   // memory stays valid until OnDone; nothing touches it after. Default: into new memory, reply_body.
   virtual Result<pipe::Landing> Land(ConstBytes reply_head, const SegmentSizes& sizes);
-  // At home: one part of a streamed reply, in order. `head` is valid during the call. Parts land in new memory.
+  // The same for one part of a streamed reply: the memory stays valid until its OnPart, or OnDone. Default: into new
+  // memory, which OnPart is given.
+  virtual Result<pipe::Landing> LandPart(ConstBytes head, const SegmentSizes& sizes);
+  // At home: one part of a streamed reply, in order. `head` is valid during the call; `part` is empty if LandPart was
+  // overridden.
   virtual void OnPart(ConstBytes head, Buffers part);
   // At home, exactly once; the call may be started again or destroyed in it.
   virtual void OnDone(Status status) = 0;

@@ -182,6 +182,11 @@ void ClientCore::OnCancelWanted(uint64_t id) {
 void ClientCore::OnUp(const pipe::PeerInfo& peer, bool restarted) {
   peer_ = peer.ToString();
   last_failure_ = Status::Ok();
+  if (options_.incarnation != 0 && options_.incarnation != peer.incarnation) {
+    link_.Close(Status::Refused("another process than the one that is meant answers at this address")
+                    .Next("the peer has restarted: ask for its new address"));
+    return;
+  }
   if (restarted) FUSEWIRE_LOG(kInfo, "peer %s came back as another incarnation", peer_.c_str());
   SendWaiting();
 }
@@ -257,7 +262,8 @@ Result<pipe::Landing> ClientCore::OnHeader(const wire::FrameHeader& header, Cons
   if (header.aux != 0) return Status::Corrupt("an error with a body");
   SegmentSizes sizes(header, meta);
   bool is_part = header.kind == wire::FrameKind::kReplyPart;
-  Result<pipe::Landing> landing = is_part ? LandPart(call, sizes) : call->Land(wire::HeadOf(header, meta), sizes);
+  Result<pipe::Landing> landing = is_part ? call->LandPart(wire::HeadOf(header, meta), sizes)
+                                          : call->Land(wire::HeadOf(header, meta), sizes);
   if (landing.ok()) {
     Status fits = CheckLanding(landing.value(), header.body_bytes);
     if (!fits.ok()) landing = fits;
@@ -271,11 +277,6 @@ Result<pipe::Landing> ClientCore::OnHeader(const wire::FrameHeader& header, Cons
   }
   call->landing_ = landing.value().kind == pipe::Landing::Kind::kInto;
   return landing;
-}
-
-Result<pipe::Landing> ClientCore::LandPart(Call* call, const SegmentSizes& sizes) {
-  FUSEWIRE_TRY(AllocateSegments(sizes, &call->part_body_, &call->parts_));
-  return pipe::Landing::Into(call->parts_.data(), call->parts_.size());
 }
 
 Status ClientCore::OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes) {

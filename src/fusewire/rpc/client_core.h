@@ -47,7 +47,6 @@ class ClientCore final : private pipe::LinkHandler {
   void Send(Call* call);
   void SendWaiting();
   void GiveUpWaiting();
-  Result<pipe::Landing> LandPart(Call* call, const SegmentSizes& sizes);
   Status OnReply(Call* call, const wire::FrameHeader& header, ConstBytes head);
   void End(Call* call, Status status);
   static void Retire(Call* call);

@@ -663,6 +663,23 @@ TEST(Client, FollowsANameThatMoves) {
   EXPECT_EQ(client.Snapshot().connects, 2u);
 }
 
+TEST(Client, ThatMeansOneIncarnationTurnsAnotherAway) {
+  WorldOptions options;
+  options.server_pipe.incarnation = 41;
+  options.client.incarnation = 41;
+  RpcWorld world(std::move(options));
+  ExpectEcho(&world, 10, {100000}, 1);
+  ClientOptions other;
+  other.incarnation = 40;
+  Client client(*world.client_node, {"server", 5555}, other);
+  ProbeCall call(kEcho, "meant for somebody else");
+  client.Start(&call);
+  ASSERT_TRUE(world.Finish(call));
+  EXPECT_EQ(call.status.code(), Code::kRefused) << call.status.ToString();
+  EXPECT_THAT(call.status.ToString(), HasSubstr("restarted"));
+  ExpectEcho(&world, 10, {100000}, 1);
+}
+
 // ---- calling back ----
 
 // A caller may hold a lock that his OnDone takes: nothing calls back from inside Start, for this call or another.

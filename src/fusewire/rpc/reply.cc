@@ -62,6 +62,11 @@ void Reply::SendPart(ConstBytes head, Buffers body, Done done) {
       });
 }
 
+reactor::Reactor& Reply::home() const {
+  FUSEWIRE_CHECK(call_ != nullptr);
+  return call_->home;
+}
+
 bool Reply::unwanted() const { return call_ == nullptr || call_->unwanted.load(std::memory_order_acquire); }
 
 void Reply::OnUnwanted(UniqueFunction<void()> told) {

@@ -63,6 +63,8 @@ class Reply {
   // sent.
   void OnUnwanted(UniqueFunction<void()> told);
   explicit operator bool() const { return call_ != nullptr; }
+  // Any thread. Where the call lives: parts that are sent there travel at once, and together.
+  reactor::Reactor& home() const;
 
  private:
   ServerCall* call_ = nullptr;

@@ -70,6 +70,41 @@ TEST(Stream, PartsComeInOrderAndTheEndComesLast) {
   }
 }
 
+TEST(Stream, PartsLandWhereTheCallerWantsThem) {
+  StreamWorld stream;
+  std::string memory(300000, '-');
+  Bytes place(memory.data(), memory.size());
+  int landings = 0;
+  stream.call.land_part = [&](ConstBytes head, const SegmentSizes& sizes) -> Result<pipe::Landing> {
+    EXPECT_EQ(head.ToString(), "here");
+    EXPECT_EQ(sizes.total(), memory.size());
+    ++landings;
+    return pipe::Landing::Into(&place, 1);
+  };
+  Buffers expected = PatternSegments({memory.size()}, 7);
+  stream.Send("here", {memory.size()}, 7);
+  stream.End(Status::Ok());
+  ASSERT_TRUE(stream.world.Finish(stream.call));
+  EXPECT_TRUE(stream.call.status.ok()) << stream.call.status.ToString();
+  EXPECT_EQ(landings, 1);
+  ASSERT_EQ(stream.call.parts.size(), 1u);
+  EXPECT_TRUE(stream.call.parts[0].body.empty());
+  EXPECT_EQ(memory, ConstBytes(expected[0].bytes()).ToString());
+}
+
+TEST(Stream, APartThatCannotLandEndsTheCallOnly) {
+  StreamWorld stream;
+  stream.call.land_part = [](ConstBytes, const SegmentSizes&) -> Result<pipe::Landing> {
+    return Status::Overloaded("no memory for it");
+  };
+  stream.Send("", {100000}, 7);
+  ASSERT_TRUE(stream.world.Finish(stream.call));
+  EXPECT_EQ(stream.call.status.code(), Code::kOverloaded);
+  ProbeCall next(kEcho, "still there");
+  ASSERT_TRUE(stream.world.Ask(&next));
+  EXPECT_TRUE(next.status.ok()) << next.status.ToString();
+}
+
 TEST(Stream, AnErrorEndsItAfterTheParts) {
   StreamWorld stream;
   stream.Send("1", {500000}, 1);

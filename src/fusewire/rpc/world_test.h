@@ -88,11 +88,15 @@ class ProbeCall : public Call {
   std::vector<Part> parts;
   UniqueFunction<void()> then;  // in OnDone
   UniqueFunction<Result<pipe::Landing>(ConstBytes head, const SegmentSizes& sizes)> land;
+  UniqueFunction<Result<pipe::Landing>(ConstBytes head, const SegmentSizes& sizes)> land_part;
   UniqueFunction<void()> on_part;
 
  protected:
   Result<pipe::Landing> Land(ConstBytes land_head, const SegmentSizes& sizes) override {
     return land ? land(land_head, sizes) : Call::Land(land_head, sizes);
+  }
+  Result<pipe::Landing> LandPart(ConstBytes land_head, const SegmentSizes& sizes) override {
+    return land_part ? land_part(land_head, sizes) : Call::LandPart(land_head, sizes);
   }
   void OnPart(ConstBytes part_head, Buffers part) override {
     EXPECT_EQ(dones.load(), 0);
