@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, and nothing else: tools/deps.sh GROUP...
-#   GROUP  a group of tools/debian-packages.txt; "python" also makes .venv from tools/requirements.lock.
-#          Without a GROUP, all of them.
+#   GROUP  a group of tools/debian-packages.txt; without a GROUP, all of them. Two of them make more:
+#          python      .venv from tools/requirements.lock
+#          tensorflow  .venv-tf-VERSION from each tools/tensorflow-VERSION.lock, and .cache/wheelhouse
 # Without root it installs no package: it names the missing ones and stops. FUSEWIRE_DEPS=skip trusts what is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 list=tools/debian-packages.txt
-lock=tools/requirements.lock
 groups=("$@")
 if [ ${#groups[@]} -eq 0 ]; then
   mapfile -t groups < <(sed -n 's/^\[\(.*\)\]$/\1/p' "$list")
@@ -60,21 +60,46 @@ install_packages() {
   fi
 }
 
-# Made anew when the lock or the interpreter changes, so that what is in it is what the lock says.
+pip_quietly() {
+  local python=$1
+  shift
+  "$python" -m pip "$@" --quiet --disable-pip-version-check --require-hashes --only-binary :all:
+}
+
+# make_venv FOLDER LOCK: made anew when the lock or the interpreter changes, so that it holds what the lock says.
 make_venv() {
-  local stamp
+  local folder=$1 lock=$2 stamp
   stamp="$(sha256sum <"$lock") $(/usr/bin/python3 --version)"
-  [ -x .venv/bin/python ] && [ "$(cat .venv/stamp 2>/dev/null)" = "$stamp" ] && return 0
-  echo "deps: making .venv from $lock"
-  rm -rf .venv
-  /usr/bin/python3 -m venv .venv
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r "$lock"
-  echo "$stamp" >.venv/stamp
+  [ -x "$folder/bin/python" ] && [ "$(cat "$folder/stamp" 2>/dev/null)" = "$stamp" ] && return 0
+  echo "deps: making $folder from $lock"
+  rm -rf "$folder"
+  /usr/bin/python3 -m venv "$folder"
+  pip_quietly "$folder/bin/python" install -r "$lock"
+  echo "$stamp" >"$folder/stamp"
+}
+
+# What pip takes to build our wheel without asking any package host: the tests build one.
+make_wheelhouse() {
+  local folder=.cache/wheelhouse lock=tools/wheel-build.lock stamp
+  stamp=$(sha256sum <"$lock")
+  [ "$(cat "$folder/stamp" 2>/dev/null)" = "$stamp" ] && return 0
+  echo "deps: filling $folder from $lock"
+  rm -rf "$folder"
+  pip_quietly "$1" download --dest "$folder" -r "$lock"
+  echo "$stamp" >"$folder/stamp"
 }
 
 if [ "${FUSEWIRE_DEPS:-}" != skip ]; then
   install_packages
 fi
 if [[ " ${groups[*]} " == *" python "* ]]; then
-  make_venv
+  make_venv .venv tools/requirements.lock
+fi
+if [[ " ${groups[*]} " == *" tensorflow "* ]]; then
+  for lock in tools/tensorflow-*.lock; do
+    version=${lock#tools/tensorflow-}
+    version=${version%.lock}
+    make_venv ".venv-tf-$version" "$lock"
+  done
+  make_wheelhouse ".venv-tf-$version/bin/python"
 fi

@@ -58,9 +58,9 @@ class Tree:
         if git.returncode == 0:
             names = git.stdout.decode().split("\0")
         else:
-            left = {"build", ".venv", ".git", "out", "__pycache__"}
+            left = re.compile(r"build|\.venv.*|\.cache|\.git|out|__pycache__")
             paths = (path.relative_to(root) for path in root.rglob("*"))
-            names = [str(path) for path in paths if left.isdisjoint(path.parts)]
+            names = [str(path) for path in paths if not any(map(left.fullmatch, path.parts))]
         files = {}
         for name in sorted(set(names)):
             path = pathlib.Path(root, name)
