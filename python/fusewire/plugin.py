@@ -1,0 +1,208 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""The plug-in: a shared library that TensorFlow loads. It fits one build of TensorFlow, and would crash another.
+
+So what it was built for stands in build.json beside it, and is compared with what is installed before anything is
+loaded.
+"""
+
+import ctypes
+import dataclasses
+import importlib.metadata
+import importlib.util
+import json
+import os
+import pathlib
+import shlex
+import sys
+import urllib.parse
+from typing import Any
+
+from fusewire.version import VERSION
+
+SUPPORTED = ("2.15.1", "2.21.0")  # the versions of TensorFlow that each release is built and tested with
+LIBRARY = "libfusewire_tf.so"
+STATS_BYTES = 4096  # a first guess; the library says how many it needs
+_FOLDER = pathlib.Path(__file__).absolute().parent  # not resolved: only this file may be a link
+
+
+class MisfitError(ImportError):
+    """There is no plug-in for the TensorFlow that is installed. The text says what is there, and how to get it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Build:
+    """What a TensorFlow is, as far as a plug-in must agree with it."""
+
+    version: str
+    git_version: str
+    cxx11_abi: int
+
+    def __str__(self) -> str:
+        return f"TensorFlow {self.version} (git {self.git_version}, C++11 ABI {self.cxx11_abi})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Plugin:
+    """One plug-in of this package."""
+
+    library: pathlib.Path
+    build: Build
+    fusewire: str
+
+    def __str__(self) -> str:
+        return f"{self.build}, Fusewire {self.fusewire}"
+
+
+_library: ctypes.CDLL | None = None  # once it is loaded
+
+
+def is_off() -> bool:
+    """FUSEWIRE_DISABLE is set: nothing of ours is loaded, and our protocols are names for grpc."""
+    return os.environ.get("FUSEWIRE_DISABLE", "").lower() not in ("", "0", "false", "no", "off")
+
+
+def is_loaded() -> bool:
+    return _library is not None
+
+
+def plugins(folder: pathlib.Path | None = None) -> list[Plugin]:
+    """Those that this package brings: _lib/tf-VERSION/, each with a build.json."""
+    found = []
+    for path in sorted((folder or _FOLDER / "_lib").glob("*/build.json")):
+        try:
+            facts = json.loads(path.read_text(encoding="utf-8"))
+            build = Build(facts["tensorflow"], facts["git_version"], facts["cxx11_abi"])
+            found.append(Plugin(path.with_name(LIBRARY), build, facts["fusewire"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise MisfitError(
+                f"Fusewire's {path} can't be read: {error!r}.\n  Fix: {reinstall_command()}   puts it right"
+            ) from error
+    return found
+
+
+def installed_build() -> Build:
+    """The TensorFlow that runs here; imports it."""
+    if importlib.util.find_spec("tensorflow") is None:
+        raise MisfitError(
+            f"Fusewire is a plug-in of TensorFlow, and {sys.executable} has none.\n"
+            f"  Fix: {pip()} install tensorflow-cpu=={SUPPORTED[-1]} && {reinstall_command()}"
+        )
+    import tensorflow as tf
+
+    return Build(tf.version.VERSION, tf.version.GIT_VERSION, int(tf.sysconfig.CXX11_ABI_FLAG))
+
+
+def fitting(build: Build) -> Plugin:
+    """The plug-in for this TensorFlow; else MisfitError."""
+    brought = plugins()
+    for plugin in brought:
+        if plugin.build == build and plugin.fusewire == VERSION and plugin.library.is_file():
+            return plugin
+    raise MisfitError(misfit_text(build, brought))
+
+
+def misfit_text(build: Build, brought: list[Plugin]) -> str:
+    lines = [
+        "Fusewire has no plug-in for the TensorFlow that is installed; none was loaded.",
+        f"  installed: {build}, for {sys.executable}",
+        f"  needed:    a plug-in for {build.version}, of Fusewire {VERSION}",
+        f"  there is:  {'; '.join(map(str, brought)) or 'none'}, in {_FOLDER / '_lib'}",
+    ]
+    lines += [f"  missing:   {plugin.library}" for plugin in brought if not plugin.library.is_file()]
+    if build.version in SUPPORTED:
+        lines.append(f"  Fix: {reinstall_command()}   builds and installs it")
+    else:
+        lines.append(
+            f"  Fix: TensorFlow {build.version} is none of {', '.join(SUPPORTED)}, which Fusewire {VERSION} supports:\n"
+            f"       {pip()} install tensorflow-cpu=={nearest(build.version)} && {reinstall_command()}"
+        )
+    lines.append("  FUSEWIRE_DISABLE=1 runs the same program over plain gRPC meanwhile.")
+    return "\n".join(lines)
+
+
+def nearest(version: str) -> str:
+    """The supported version that asks for the fewest changes: the newest that is no newer, else the oldest."""
+
+    def key(text: str) -> list[int]:
+        return [int("".join(filter(str.isdigit, part)) or 0) for part in text.split(".")]
+
+    older = [known for known in SUPPORTED if key(known) <= key(version)]
+    return older[-1] if older else SUPPORTED[0]
+
+
+def pip() -> str:
+    return f"{sys.executable} -m pip"
+
+
+def reinstall_command() -> str:
+    """The command that builds the plug-in anew, from where this package came from."""
+    source = installed_from()
+    if source is None:  # laid into place by tools/plugin.sh
+        return f"tools/plugin.sh {' '.join(SUPPORTED)}"
+    # A wheel that pip has kept from an earlier build is for the TensorFlow of that day.
+    return f"{pip()} install --force-reinstall --no-deps --no-cache-dir {source}"
+
+
+def installed_from() -> str | None:
+    """What pip was told to install, for pip to read again; None where pip has not installed this package."""
+    try:
+        distribution = importlib.metadata.distribution("fusewire")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    try:
+        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+    except ValueError:
+        origin = {}
+    url = origin.get("url", "")
+    if "vcs_info" in origin:
+        info = origin["vcs_info"]
+        return f"'{info.get('vcs', 'git')}+{url}@{info.get('commit_id', '')}'"
+    if url.endswith(".whl"):
+        return f"SOURCES   (the folder of the sources of Fusewire {VERSION}: the wheel was built elsewhere)"
+    return shlex.quote(urllib.parse.unquote(url.removeprefix("file://"))) if url else f"fusewire=={VERSION}"
+
+
+def load() -> None:
+    """Loads the plug-in, once, and teaches TensorFlow's Python side our names. MisfitError when there is none."""
+    global _library
+    from fusewire import config, estimator, protocol
+
+    build = installed_build()
+    if _library is None and not is_off():
+        _library = open_library(fitting(build))
+    config.install()
+    protocol.install()
+    estimator.install()
+
+
+def open_library(plugin: Plugin) -> ctypes.CDLL:
+    import tensorflow as tf
+
+    try:
+        tf.load_library(str(plugin.library))
+    except (tf.errors.OpError, OSError) as error:
+        raise MisfitError(
+            f"Fusewire's plug-in was built for the TensorFlow that is installed, yet could not be loaded: {error}\n"
+            f"  file: {plugin.library}\n"
+            f"  Fix: {reinstall_command()}   builds it on this machine"
+        ) from error
+    library = ctypes.CDLL(str(plugin.library))
+    library.fusewire_stats.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
+    library.fusewire_stats.restype = ctypes.c_size_t
+    return library
+
+
+def stats() -> dict[str, Any]:
+    """Counts of this process since its start, over all its servers: calls, frames, bytes, receives, fused receives.
+
+    Empty where the plug-in is not loaded, which is so under FUSEWIRE_DISABLE=1.
+    """
+    if _library is None:
+        return {}
+    size = STATS_BYTES
+    while True:
+        text = ctypes.create_string_buffer(size)
+        needed = _library.fusewire_stats(text, size)
+        if needed < size:
+            return dict(json.loads(text.value))
+        size = needed + 1

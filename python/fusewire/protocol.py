@@ -1,0 +1,101 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Which protocol a server speaks: what the program says, what FUSEWIRE_PROTOCOL says, and FUSEWIRE_DISABLE.
+
+A program that was written for gRPC either names no protocol or names "grpc". With FUSEWIRE_PROTOCOL=grpc++ both mean
+grpc++, so that such a program need not be edited; with FUSEWIRE_DISABLE=1 every name of ours means grpc. TensorFlow
+learns a protocol from a ServerDef, and from the scheme of a session's target: both are rewritten where they are made.
+"""
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from fusewire import config as options
+from fusewire import plugin
+
+STOCK = "grpc"
+OURS = ("grpc++",)  # those that the plug-in registers
+VARIABLE = "FUSEWIRE_PROTOCOL"
+
+
+def install() -> None:
+    """Puts effective() before everything that reads a ServerDef or a target; a second time changes nothing."""
+    from tensorflow.python.client import session
+    from tensorflow.python.eager import context
+    from tensorflow.python.training import server_lib
+
+    effective(STOCK)  # an unknown FUSEWIRE_PROTOCOL is said at the import, not at the first server
+    replace(server_lib, "_make_server_def", _made_server_def)
+    for method in ("set_server_def", "update_server_def", "enable_collective_ops"):
+        replace(context.Context, method, _with_server_def)
+    replace(session.BaseSession, "__init__", _session_init)
+
+
+def effective(protocol: str) -> str:
+    """What a server speaks whose program says protocol."""
+    if protocol in ("", STOCK) and _Scope.protocol:
+        protocol = _Scope.protocol
+    if plugin.is_off():
+        return STOCK if protocol in OURS else protocol
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted not in ("", STOCK, *OURS):
+        raise ValueError(f"{VARIABLE}={wanted}: Fusewire knows no such protocol.\n  Fix: {', '.join((STOCK, *OURS))}")
+    return wanted if wanted and protocol in ("", STOCK) else protocol
+
+
+class _Scope:
+    """What Estimator knows and does not hand on, while it creates a server. Servers are created on its threads too."""
+
+    config: Any = None
+    protocol: str | None = None
+
+
+@contextlib.contextmanager
+def servers_of(config: Any, protocol: str | None) -> Iterator[None]:
+    """Servers made inside take our options from this ConfigProto, and this protocol if their program names none."""
+    before = (_Scope.config, _Scope.protocol)
+    _Scope.config, _Scope.protocol = config, protocol
+    try:
+        yield
+    finally:
+        _Scope.config, _Scope.protocol = before
+
+
+def replace(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
+    """Calls wrapper(original, ...) instead of owner.name(...), once."""
+    original = getattr(owner, name)
+    if hasattr(original, "__fusewire__"):
+        return
+
+    @functools.wraps(original)
+    def replaced(*arguments: Any, **keywords: Any) -> Any:
+        return wrapper(original, *arguments, **keywords)
+
+    replaced.__fusewire__ = True  # type: ignore[attr-defined]
+    setattr(owner, name, replaced)
+
+
+def _made_server_def(original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    server_def = original(*arguments, **keywords)
+    if _Scope.config is not None:
+        options.copy_own(_Scope.config, server_def.default_session_config)
+    server_def.protocol = effective(server_def.protocol)
+    return server_def
+
+
+def _with_server_def(original: Callable[..., Any], self: Any, server_def: Any, *arguments: Any, **keywords: Any) -> Any:
+    if server_def and effective(server_def.protocol) != server_def.protocol:
+        changed = type(server_def)()
+        changed.CopyFrom(server_def)
+        changed.protocol = effective(server_def.protocol)
+        server_def = changed
+    return original(self, server_def, *arguments, **keywords)
+
+
+def _session_init(original: Callable[..., Any], self: Any, target: Any = "", *rest: Any, **keywords: Any) -> Any:
+    scheme, mark, address = target.partition("://") if isinstance(target, str) else ("", "", "")
+    if mark and scheme in OURS:  # a target in the name of grpc stays: the plug-in serves it as well
+        target = f"{effective(scheme)}://{address}"
+    return original(self, target, *rest, **keywords)
