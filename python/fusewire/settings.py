@@ -1,0 +1,162 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Every setting, in one table; docs/settings.md is printed from it: python -m fusewire.settings > docs/settings.md."""
+
+import dataclasses
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+
+SERVER, IMPORT, BUILD, TOOLS = "server", "import", "build", "tools"
+WHERE = {
+    SERVER: "by the plug-in, when a server is created",
+    IMPORT: "by `import fusewire`",
+    BUILD: "by `pip install`, when the plug-in is built",
+    TOOLS: "by the scripts of a clone, `make ...`",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """One environment variable. Where it has a predecessor, that name means the same and is looked at second."""
+
+    name: str
+    default: str
+    meaning: str
+    where: str
+    predecessor: str = ""
+    secret: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name, self.predecessor) if self.predecessor else (self.name,)
+
+    def value(self, environment: Mapping[str, str]) -> tuple[str, str]:
+        """(value, origin): the variable that it comes from, or "default"."""
+        for name in self.names:
+            if environment.get(name, "") != "":
+                return ("(set, not shown)" if self.secret else environment[name]), name
+        return self.default, "default"
+
+
+SETTINGS = (
+    Setting(
+        "FUSEWIRE_PROTOCOL",
+        "what the program says",
+        "protocol of every server and eager context whose program names none, or names `grpc`: `grpc++` or "
+        "`grpc`; also the default of `fusewire run --protocol`",
+        IMPORT,
+    ),
+    Setting(
+        "FUSEWIRE_DISABLE",
+        "0",
+        "1: the plug-in is not loaded; `grpc++`, wherever a program says it, means plain gRPC",
+        IMPORT,
+    ),
+    Setting(
+        "FUSEWIRE_TENSOR_FUSE",
+        "0",
+        "1: receives that can go together become one; `ConfigProto(tensor_fuse=...)` decides where it is given",
+        SERVER,
+    ),
+    Setting(
+        "FUSEWIRE_PS_REACTORS",
+        "from the number of cores",
+        "threads that move data in a task of job `ps`",
+        SERVER,
+        "NETWORK_PS_CORE_NUMBER",
+    ),
+    Setting(
+        "FUSEWIRE_WORKER_REACTORS",
+        "from the number of cores",
+        "threads that move data in a task of any other job",
+        SERVER,
+        "NETWORK_WORKER_CORE_NUMBER",
+    ),
+    Setting("PS_ENABLE_POLLING", "false", "true: the threads of a `ps` never sleep; costs a core each", SERVER),
+    Setting("WORKER_ENABLE_POLLING", "false", "the same for the tasks of other jobs", SERVER),
+    Setting("PS_DISABLE_PIN_CORES", "true", "false: each thread of a `ps` stays on one core", SERVER),
+    Setting("WORKER_DISABLE_PIN_CORES", "true", "the same for the tasks of other jobs", SERVER),
+    Setting(
+        "NETWORK_MAX_CONNECTION_TIMEOUT",
+        "120000",
+        "milliseconds for which the start of a call is tried again on a connection that can't be made",
+        SERVER,
+    ),
+    Setting(
+        "TF_SEASTAR_ENDPOINT_MAP_PATH",
+        "the working directory",
+        "folder of `.endpoint_map`, a file that gives data ports by hand; honoured where it stands, never needed",
+        SERVER,
+    ),
+    Setting(
+        "FUSEWIRE_PEER_TIMEOUT",
+        "20",
+        "seconds of silence after which a peer counts as lost, though its connection still stands",
+        SERVER,
+    ),
+    Setting(
+        "FUSEWIRE_SECRET",
+        "none",
+        "what every task of a cluster must prove to know before it is heard",
+        SERVER,
+        "",
+        True,
+    ),
+    Setting("FUSEWIRE_CLUSTER", "none", "name of the cluster: tasks of another name are refused", SERVER),
+    Setting("FUSEWIRE_LOG", "warn", "what is logged: `error`, `warn`, `info` or `debug`", SERVER),
+    Setting(
+        "FUSEWIRE_TENSORFLOW",
+        "the TensorFlow that Python imports",
+        "folder of the TensorFlow to build for, where it is in another environment",
+        BUILD,
+    ),
+    Setting("FUSEWIRE_DEPS", "", "`skip`: install no Debian packages, trust what is there", TOOLS),
+)
+NAMES = {name for setting in SETTINGS for name in setting.names}
+
+
+def unknown(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """(name, nearest known name or "") of each variable that begins like ours and is none."""
+    for name in sorted(environment):
+        if name.startswith("FUSEWIRE_") and name not in NAMES:
+            near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.7)
+            yield name, near[0] if near else ""
+
+
+def page() -> str:
+    """docs/settings.md."""
+    lines = [
+        "# Settings",
+        "Written by `python -m fusewire.settings` from `python/fusewire/settings.py`; change it there.",
+        "",
+        "## Who wins",
+        "1. What the program says: `protocol=`, `ConfigProto(tensor_fuse=...)`, `RunConfig(...)`. One exception,",
+        '   because it is what the setting is for: `protocol="grpc"` gives way to `FUSEWIRE_PROTOCOL`.',
+        "2. The variable named `FUSEWIRE_...`.",
+        "3. The variable of the same meaning that DeepRec's users know, where there is one.",
+        "4. The default.",
+        "",
+        "`FUSEWIRE_DISABLE=1` is above them all. An empty variable counts as not set. `fusewire doctor` shows what is",
+        "in force and where it comes from, and names variables that begin with `FUSEWIRE_` and mean nothing.",
+        "",
+        "## The table",
+        "| setting | also read as | default | meaning | read |",
+        "|---|---|---|---|---|",
+    ]
+    for setting in SETTINGS:
+        also = f"`{setting.predecessor}`" if setting.predecessor else ""
+        default = setting.default or "none"
+        lines.append(f"| `{setting.name}` | {also} | {default} | {setting.meaning} | {setting.where} |")
+    lines += ["", "Read where it says:"]
+    lines += [f"- **{where}**: {meaning}." for where, meaning in WHERE.items()]
+    return "\n".join(lines) + "\n"
+
+
+def warning(environment: Mapping[str, str] = os.environ) -> str:
+    """One line about variables that are misspelt; "" if there are none."""
+    parts = [f"{name} (did you mean {near}?)" if near else name for name, near in unknown(environment)]
+    return f"Fusewire knows no setting named {', '.join(parts)}" if parts else ""
+
+
+if __name__ == "__main__":
+    print(page(), end="")
