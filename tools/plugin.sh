@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Builds the plug-in for one TensorFlow and lays the Python package into its environment: tools/plugin.sh VERSION...
-# Afterwards .venv-tf-VERSION/bin/python can import fusewire. What lies there are links into this tree: an edited Python file counts at once; a new one, or C++, after the next
+# Afterwards .venv-tf-VERSION/bin/python can import fusewire, and .venv-tf-VERSION/bin/fusewire is the command. What
+# lies there are links into this tree: an edited Python file counts at once; a new one, or C++, after the next
 # tools/plugin.sh. Users get the same files from pip install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,4 +26,7 @@ for version in "$@"; do
   rm -rf "$packages/fusewire"
   CMAKE_INSTALL_MODE=ABS_SYMLINK_OR_COPY cmake --install "build/tf-$version" --component python --prefix "$packages" \
     >"build/logs/tf-$version-install.log"
+  printf '#!%s\nimport sys\n\nfrom fusewire.cli import main\n\nsys.exit(main())\n' "$venv/bin/python" \
+    >"$venv/bin/fusewire"
+  chmod +x "$venv/bin/fusewire"
 done

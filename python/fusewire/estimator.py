@@ -11,7 +11,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from fusewire import protocol
 
@@ -38,7 +38,7 @@ class _Finder(importlib.abc.MetaPathFinder):
             spec = find_spec(name, path, target) if find_spec and finder is not self else None
             if spec is not None and spec.loader is not None:
                 spec.loader = _Loader(spec.loader)
-                return spec
+                return cast(importlib.machinery.ModuleSpec, spec)
         return None
 
 
@@ -47,7 +47,7 @@ class _Loader(importlib.abc.Loader):
         self._loader = loader
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
+        return cast(ModuleType | None, self._loader.create_module(spec))
 
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)

@@ -1,0 +1,81 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""How `fusewire run` starts a Python program: with our plug-in loaded, and otherwise as Python itself would.
+
+    python -m fusewire._main PIPE program.py argument...     also: -m module argument..., -c code argument...
+
+On PIPE, an open descriptor, the launcher hears when this task has nothing left to do but serve.
+"""
+
+import builtins
+import contextlib
+import io
+import os
+import runpy
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import fusewire
+from fusewire import protocol
+
+SERVING = b"s"
+
+
+def main() -> None:
+    pipe = int(sys.argv[1])
+    os.set_inheritable(pipe, False)
+    prepare(pipe)
+    run(sys.argv[2:])
+
+
+def prepare(pipe: int) -> None:
+    """Loads the plug-in. A program that asks for gRPC goes on without one."""
+    try:
+        fusewire.load()
+    except fusewire.MisfitError as error:
+        if os.environ.get(protocol.VARIABLE) in protocol.OURS:
+            sys.exit(f"{error}")
+        print(f"{error}\nThe program goes on without it.", file=sys.stderr)
+        return
+    from tensorflow.python.training import server_lib
+
+    def join(original: Callable[..., Any], self: Any) -> Any:
+        with contextlib.suppress(OSError):
+            os.write(pipe, SERVING)
+        return original(self)
+
+    protocol.replace(server_lib.Server, "join", join)
+
+
+def run(command: list[str]) -> None:
+    """As `python command...` would."""
+    option, *arguments = command
+    if option == "-m":
+        sys.argv = arguments
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+        return
+    module = types.ModuleType("__main__")
+    module.__dict__["__builtins__"] = builtins
+    if option == "-c":
+        code = compile(arguments[0], "<string>", "exec")
+        sys.argv = ["-c", *arguments[1:]]
+    else:
+        module.__file__ = os.path.abspath(option)
+        with io.open_code(module.__file__) as file:
+            code = compile(file.read(), module.__file__, "exec")
+        sys.argv = command
+        if not getattr(sys.flags, "safe_path", False):
+            sys.path[0] = os.path.dirname(os.path.realpath(option))
+    sys.modules["__main__"] = module
+    try:
+        exec(code, module.__dict__)
+    except Exception as error:
+        # Our own frame is left out, so that the program's first line is on top.
+        trace = error.__traceback__.tb_next if error.__traceback__ else None
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

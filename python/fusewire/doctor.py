@@ -1,0 +1,329 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""fusewire doctor: what is installed, what fits, what is off, and what to do about it.
+
+Nothing here imports TensorFlow: a process of its own does, and may die of it.
+"""
+
+import dataclasses
+import importlib.metadata
+import importlib.util
+import json
+import os
+import pathlib
+import platform
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fusewire import plugin, protocol, settings
+from fusewire.output import FAILURE, paint
+from fusewire.version import VERSION
+
+OK, NOTE, WARN, FAIL = "ok", "note", "warn", "FAIL"
+COLOURS = {OK: "32", NOTE: "36", WARN: "33", FAIL: FAILURE}
+SELFTEST_S = 90  # on a slow disk TensorFlow takes half of it to start
+FILES_WANTED = 4096  # descriptors: a server of a cluster of hundreds of tasks holds several for each
+BACKLOG_WANTED = 1024  # connections that come at once when such a cluster starts
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One line of the report; what is wrong has a fix."""
+
+    name: str
+    status: str
+    value: str
+    fix: str = ""
+
+
+def run(as_json: bool) -> int:
+    """Prints the report; 0 where nothing fails."""
+    checks = examine()
+    healthy = all(check.status != FAIL for check in checks)
+    if as_json:
+        print(json.dumps({"fusewire": VERSION, "ok": healthy, "checks": [vars(check) for check in checks]}, indent=1))
+        return 0 if healthy else 1
+    width = max(len(check.name) for check in checks)
+    out = sys.stdout.buffer
+    for check in checks:
+        first, *more = check.value.splitlines() or [""]
+        print(f"{paint(check.status.rjust(4), COLOURS[check.status], out)}  {check.name.ljust(width)}  {first}")
+        for line in more:
+            print(f"{' ' * (width + 8)}{line}")
+        if check.fix:
+            print(f"{' ' * (width + 8)}Fix: {check.fix}")
+    failed, warned = (sum(check.status == status for check in checks) for status in (FAIL, WARN))
+    print(f"\n{failed} to mend, {warned} to look at." if failed or warned else "\nAll is well.")
+    return 0 if healthy else 1
+
+
+def examine() -> list[Check]:
+    report = self_test()
+    checks = [
+        Check("fusewire", OK, f"{VERSION}, in {pathlib.Path(__file__).absolute().parent}"),
+        check_python(),
+        check_tensorflow(report),
+    ]
+    checks += check_plugin(report)
+    checks += [check_self_test(report), check_switch()]
+    checks += [*check_settings(os.environ), *check_cores(os.environ), check_files(), check_backlog()]
+    checks += [check_glibc(), check_localhost(), *check_tf_config(os.environ), *check_endpoint_map(os.environ)]
+    return checks
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """How far the self-test came. facts: all that it said; end: how it ended, if badly; tail: its last words."""
+
+    facts: Mapping[str, Any]
+    end: str = ""
+    tail: str = ""
+
+
+def self_test() -> Report:
+    if importlib.util.find_spec("tensorflow") is None:
+        return Report({})
+    command = [sys.executable, "-m", "fusewire.selftest"]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "1"}
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SELFTEST_S, check=False)
+        out, error, status = done.stdout, done.stderr, done.returncode
+    except subprocess.TimeoutExpired as late:
+        out, error = (text.decode(errors="replace") if text else "" for text in (late.stdout, late.stderr))
+        status = None
+    facts: dict[str, Any] = {}
+    for line in out.splitlines():
+        if line.startswith("{"):
+            facts |= json.loads(line)
+    tail = "\n".join(error.strip().splitlines()[-5:])
+    if status is None:
+        return Report(facts, f"did not end within {SELFTEST_S} s", tail)
+    if status < 0:
+        return Report(facts, f"was ended by {signal.Signals(-status).name}", tail)
+    return Report(facts, f"ended with exit code {status}" if status else "", tail)
+
+
+def check_python() -> Check:
+    return Check("python", OK, f"{platform.python_version()}, {sys.executable}, {platform.machine()}")
+
+
+def check_tensorflow(report: Report) -> Check:
+    if importlib.util.find_spec("tensorflow") is None:
+        command = f"{plugin.pip()} install tensorflow-cpu=={plugin.SUPPORTED[-1]} && {plugin.reinstall_command()}"
+        return Check("tensorflow", FAIL, f"not installed for {sys.executable}", command)
+    packages = distributions("tensorflow")
+    named = " and ".join(packages) or "a folder that no package manager knows"
+    if "tensorflow" not in report.facts:
+        reason = f"{named}, but it can't be imported: the process {report.end or 'said nothing'}\n{report.tail}"
+        command = (
+            f"{plugin.pip()} install --force-reinstall {packages[0].replace(' ', '==') if packages else 'tensorflow'}"
+        )
+        return Check("tensorflow", FAIL, reason, command)
+    facts = report.facts
+    value = f"{facts['tensorflow']} (git {facts['git_version']}, C++11 ABI {facts['cxx11_abi']}), from {named}"
+    if len(packages) > 1:
+        command = f"{plugin.pip()} uninstall all of them, then install one: they overwrite each other's files"
+        return Check("tensorflow", WARN, value, command)
+    if facts["tensorflow"] not in plugin.SUPPORTED:
+        supported = ", ".join(plugin.SUPPORTED)
+        return Check("tensorflow", WARN, value, f"Fusewire {VERSION} is tested with {supported}: install one of these")
+    return Check("tensorflow", OK, value)
+
+
+def distributions(module: str) -> list[str]:
+    """["tensorflow-cpu 2.21.0"]: those that bring this top-level module."""
+    names = sorted(set(importlib.metadata.packages_distributions().get(module, ())))
+    return [
+        f"{name} {importlib.metadata.version(name)}" for name in names if name.startswith(("tensorflow", "tf", "intel"))
+    ]
+
+
+def check_plugin(report: Report) -> Iterator[Check]:
+    try:
+        brought = plugin.plugins()
+    except plugin.MisfitError as error:
+        yield Check("plug-in", FAIL, str(error).splitlines()[0], plugin.reinstall_command())
+        return
+    listed = "; ".join(map(str, brought)) or "none"
+    if report.facts.get("misfit"):
+        lines = report.facts["misfit"].splitlines()
+        fix = "\n".join(line.strip() for line in lines if line.strip().startswith("Fix:")).removeprefix("Fix: ")
+        yield Check("plug-in", FAIL, f"for {listed}; none fits", fix.partition("   ")[0] or plugin.reinstall_command())
+    elif not brought:
+        yield Check("plug-in", FAIL, "none", plugin.reinstall_command())
+    elif "loaded" in report.facts:
+        yield Check("plug-in", OK, f"for {listed}")
+    else:
+        yield Check("plug-in", NOTE, f"for {listed}; whether one fits can't be said without TensorFlow")
+
+
+def check_self_test(report: Report) -> Check:
+    facts = report.facts
+    if plugin.is_off():
+        return Check("self-test", NOTE, "not made: FUSEWIRE_DISABLE is set")
+    if "misfit" in facts or "tensorflow" not in facts:
+        return Check("self-test", NOTE, "not made: see above")
+    if "loaded" not in facts:
+        fix = f"{plugin.reinstall_command()}; if it stays, FUSEWIRE_DISABLE=1 and report these lines"
+        return Check("self-test", FAIL, f"loading the plug-in: the process {report.end}\n{report.tail}", fix)
+    if "arrived" not in facts:
+        fix = "see the last lines; `fusewire run --ps 1 --workers 1 PROGRAM` shows them all"
+        return Check("self-test", FAIL, f"a server pair over grpc++: the process {report.end}\n{report.tail}", fix)
+    if not facts["arrived"]:
+        return Check(
+            "self-test", FAIL, "a tensor arrived, but with another content", "FUSEWIRE_DISABLE=1, and report this"
+        )
+    frames = facts["counts"].get("frames_in", 0)
+    value = f"a tensor of 1 MiB from a ps to a worker over loopback in {facts['best_ms']} ms, {frames} frames"
+    if not frames:
+        return Check("self-test", WARN, f"{value}: it travelled over gRPC", "FUSEWIRE_LOG=debug fusewire doctor")
+    return Check("self-test", OK, value)
+
+
+def check_switch() -> Check:
+    if plugin.is_off():
+        return Check("switch", WARN, "FUSEWIRE_DISABLE is set: grpc++ means plain gRPC", "unset FUSEWIRE_DISABLE")
+    wanted = os.environ.get(protocol.VARIABLE, "")
+    try:
+        protocol.effective(protocol.STOCK)
+    except ValueError as error:
+        return Check("switch", FAIL, str(error).splitlines()[0], f"{protocol.VARIABLE}=grpc++, or unset it")
+    return Check("switch", OK, f"on; servers speak {wanted if wanted else 'what the program says'}")
+
+
+def check_settings(environment: Mapping[str, str]) -> Iterator[Check]:
+    in_force = []
+    for setting in settings.SETTINGS:
+        value, origin = setting.value(environment)
+        if origin != "default":
+            in_force.append(f"{setting.name} = {value}" + (f" (from {origin})" if origin != setting.name else ""))
+    yield Check("settings", OK, "\n".join(in_force) or "all at their defaults, see docs/settings.md")
+    for name, near in settings.unknown(environment):
+        fix = f"did you mean {near}? export {near}=..., and unset {name}" if near else f"unset {name}"
+        yield Check("settings", WARN, f"{name} is set, and means nothing to Fusewire", fix)
+
+
+def check_cores(environment: Mapping[str, str]) -> Iterator[Check]:
+    usable = len(os.sched_getaffinity(0))
+    quota = cgroup_quota()
+    value = f"{usable} of {os.cpu_count()} usable"
+    cores: float = usable
+    if quota is not None:
+        value += f", quota {quota:g}"
+        cores = min(usable, quota)
+    yield Check("cores", OK, value)
+    for name in ("FUSEWIRE_PS_REACTORS", "FUSEWIRE_WORKER_REACTORS"):
+        setting = next(setting for setting in settings.SETTINGS if setting.name == name)
+        wanted, origin = setting.value(environment)
+        if origin == "default":
+            continue
+        if not wanted.isdigit():
+            yield Check("cores", FAIL, f"{origin}={wanted} is no number", f"export {origin}=2, or unset it")
+        elif int(wanted) > cores:
+            fix = f"export {origin}={max(1, int(cores))}, or unset it"
+            yield Check("cores", WARN, f"{origin}={wanted}, more than there are cores", fix)
+    for name in ("PS_ENABLE_POLLING", "WORKER_ENABLE_POLLING"):
+        if environment.get(name, "").lower() in ("1", "true") and cores < 4:
+            yield Check("cores", WARN, f"{name}: threads that never sleep, on {cores:g} cores", f"unset {name}")
+
+
+def cgroup_quota(root: str = "/sys/fs/cgroup") -> float | None:
+    """Cores that the container may use, where it is bounded."""
+    try:
+        quota, period = pathlib.Path(root, "cpu.max").read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        try:
+            quota, period = (
+                pathlib.Path(root, "cpu", name).read_text(encoding="ascii")
+                for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+            )
+        except OSError:
+            return None
+    return None if quota.strip() in ("max", "-1") else int(quota) / int(period)
+
+
+def check_files() -> Check:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = "no limit" if hard == resource.RLIM_INFINITY else str(hard)
+    value = f"{soft} descriptors for a process, at most {limit}"
+    if soft == resource.RLIM_INFINITY or soft >= FILES_WANTED:
+        return Check("ulimit -n", OK, value)
+    can = hard == resource.RLIM_INFINITY or hard >= FILES_WANTED
+    raise_hard = "as root, in limits.conf or with docker run --ulimit nofile=65536:65536"
+    return Check(
+        "ulimit -n", WARN, f"{value}; large clusters need more", f"ulimit -n {FILES_WANTED}" if can else raise_hard
+    )
+
+
+def check_backlog(file: str = "/proc/sys/net/core/somaxconn") -> Check:
+    try:
+        backlog = int(pathlib.Path(file).read_text(encoding="ascii"))
+    except (OSError, ValueError) as error:
+        return Check("somaxconn", NOTE, f"can't be read: {error}")
+    if backlog >= BACKLOG_WANTED:
+        return Check("somaxconn", OK, str(backlog))
+    fix = f"as root: sysctl -w net.core.somaxconn={BACKLOG_WANTED * 4}"
+    return Check(
+        "somaxconn", WARN, f"{backlog}: when a large cluster starts, connections are dropped and tried again", fix
+    )
+
+
+def check_glibc() -> Check:
+    name, version = platform.libc_ver()
+    if name != "glibc":
+        return Check(
+            "libc", WARN, f"{name or 'unknown'}: TensorFlow's packages are built for glibc", "use a glibc system"
+        )
+    return Check("libc", OK, f"glibc {version}, Linux {platform.release()}")
+
+
+def check_localhost() -> Check:
+    try:
+        found = {info[4][0] for info in socket.getaddrinfo("localhost", None, proto=socket.IPPROTO_TCP)}
+    except OSError as error:
+        return Check(
+            "localhost", FAIL, f"does not resolve: {error}", "add the line `127.0.0.1 localhost` to /etc/hosts"
+        )
+    if strange := [address for address in found if address != "::1" and not str(address).startswith("127.")]:
+        return Check(
+            "localhost", FAIL, f"is {strange[0]}", "the line of localhost in /etc/hosts is 127.0.0.1 localhost"
+        )
+    return Check("localhost", OK, ", ".join(sorted(map(str, found))))
+
+
+def check_tf_config(environment: Mapping[str, str]) -> Iterator[Check]:
+    text = environment.get("TF_CONFIG", "")
+    if not text:
+        return
+    shape = '{"cluster": {"ps": ["host:port"], ...}, "task": {"type": "ps", "index": 0}}'
+    try:
+        config = json.loads(text)
+        cluster, task = config.get("cluster", {}), config.get("task", {})
+        kind, index = str(task.get("type", "")), int(task.get("index", 0))
+        counts = {job: len(tasks) for job, tasks in cluster.items()}
+    except (ValueError, AttributeError, TypeError) as error:
+        yield Check("TF_CONFIG", FAIL, f"is not what TensorFlow reads: {error}", f"export TF_CONFIG='{shape}'")
+        return
+    listed = ", ".join(f"{count} {job}" for job, count in counts.items())
+    if kind and kind != "evaluator" and not 0 <= index < counts.get(kind, 0):
+        fix = f"type is one of {', '.join(counts)}, index counts from 0"
+        yield Check("TF_CONFIG", FAIL, f"this task is {kind}:{index}, the cluster has {listed or 'no task'}", fix)
+    else:
+        yield Check("TF_CONFIG", OK, f"this task is {kind or 'not named'}:{index}, of {listed or 'no cluster'}")
+
+
+def check_endpoint_map(environment: Mapping[str, str]) -> Iterator[Check]:
+    path = pathlib.Path(environment.get("TF_SEASTAR_ENDPOINT_MAP_PATH", ""), ".endpoint_map")
+    if not path.is_file():
+        return
+    wrong = [line for line in path.read_text(errors="replace").split() if line.count("=") != 1 or line.count(":") < 2]
+    if wrong:
+        yield Check(
+            "endpoint map", FAIL, f"{path}: {wrong[0]}", "each line is host:port=host:data_port; or remove the file"
+        )
+    else:
+        yield Check("endpoint map", NOTE, f"{path} is honoured; it is not needed: data ports are found without it")

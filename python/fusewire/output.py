@@ -1,0 +1,77 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""What many tasks print, on one screen: whole lines, each with the name of its task in front."""
+
+import collections
+import os
+import sys
+from collections.abc import Callable
+from typing import BinaryIO
+
+LAST_LINES = 20  # kept of each task, for the case that it is the one that fails
+LINE_BYTES_MAX = 1 << 16  # a longer line is shown in pieces
+COLOURS = ("36", "33", "32", "35", "34", "96", "93", "92", "95", "94")  # of labels; red is for failures
+FAILURE = "31;1"
+
+
+def is_coloured(stream: BinaryIO) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, colour: str, stream: BinaryIO) -> str:
+    return f"\033[{colour}m{text}\033[0m" if is_coloured(stream) else text
+
+
+class Screen:
+    """Our own stdout and stderr. Bytes of tasks go through as they are, whatever their encoding."""
+
+    def __init__(self, out: BinaryIO | None = None, error: BinaryIO | None = None):
+        self.out = out or sys.stdout.buffer
+        self.error = error or sys.stderr.buffer
+
+    def say(self, text: str, colour: str = "") -> None:
+        """One line of the launcher's own, on stderr."""
+        line = f"fusewire run: {text}"
+        self.error.write(f"{paint(line, colour, self.error) if colour else line}\n".encode())
+        self.error.flush()
+
+
+class Lines:
+    """One stream of one task: takes bytes as they come, writes whole lines to a stream of ours."""
+
+    def __init__(self, label: str, colour: str, stream: BinaryIO, keep: Callable[[bytes], None]):
+        self._prefix = paint(f"{label} |", colour, stream).encode() + b" "
+        self._stream = stream
+        self._keep = keep
+        self._rest = b""
+
+    def feed(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > LINE_BYTES_MAX:
+            lines, self._rest = [*lines, self._rest], b""
+        for line in lines:
+            self._write(line)
+        self._stream.flush()
+
+    def finish(self) -> None:
+        """The task will print no more: a last line may lack its end."""
+        if self._rest:
+            self.feed(b"\n")
+
+    def _write(self, line: bytes) -> None:
+        # A progress bar draws over itself: what would have remained on the screen is what follows the last return.
+        shown = line.rstrip(b"\r").rpartition(b"\r")[2]
+        self._keep(shown)
+        self._stream.write(self._prefix + shown + b"\n")
+
+
+class LastLines:
+    """The end of what one task has said, on both of its streams."""
+
+    def __init__(self) -> None:
+        self._lines: collections.deque[bytes] = collections.deque(maxlen=LAST_LINES)
+
+    def keep(self, line: bytes) -> None:
+        self._lines.append(line)
+
+    def text(self) -> list[str]:
+        return [line.decode(errors="replace") for line in self._lines]
