@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What tools/deps.sh does on machines that lack something, and what tools/test_report.py makes of ctest's files."""
+"""What tools/deps.sh does on machines that lack something, and what tools/test_report.py makes of its files."""
 
 import os
 import pathlib
@@ -131,6 +131,17 @@ class ReportTest(ScriptTest):
     def test_program_that_was_not_built_is_a_failure(self):
         status, lines = self.report(self.PASSED, self.NOT_BUILT)
         self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"))
+
+    def test_pytest_is_read_too(self):
+        passed = '<testcase classname="test_a" name="test_b"/>'
+        skipped = '<testcase classname="test_a" name="test_c"><skipped message="only on 2.15"/></testcase>'
+        failed = '<testcase classname="test_a" name="test_d"><failure message="m">assert 1 == 2</failure></testcase>'
+        broken = '<testcase classname="test_a" name="test_e"><error message="m">fixture failed</error></testcase>'
+        status, lines = self.report(passed, skipped, failed, broken)
+        self.assertEqual((status, lines[-1]), (1, "1 passed, 2 failed, 1 skipped"))
+        self.assertIn("--- failed: test_a.test_d (dev.xml)", lines)
+        self.assertIn("assert 1 == 2", lines)
+        self.assertIn("fixture failed", lines)
 
     def test_no_results_and_no_tests_are_failures(self):
         for cases in ((), (" ",)):

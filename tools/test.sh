@@ -6,19 +6,21 @@
 #   tsan   the same tests, less those labelled slow, under clang's ThreadSanitizer
 #   fuzz   a million executions of each fuzz target, from its corpus
 #   bench  the benchmarks in short form, release build: do they run and check their own results?
+#   tf     the plug-in and the Python package, in turn under each TensorFlow of tools/tensorflow-*.lock
 # Each phase leaves its whole output in build/logs/PHASE-test.log.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 phases=("$@")
-[ ${#phases[@]} -gt 0 ] || phases=(dev asan tsan fuzz bench)
+[ ${#phases[@]} -gt 0 ] || phases=(dev asan tsan fuzz bench tf)
 groups=(build test)
 for phase in "${phases[@]}"; do
   case $phase in
     dev | asan | tsan | fuzz) ;;
     bench) groups+=(bench) ;;
+    tf) groups+=(tensorflow) ;;
     *)
-      echo "test: no phase named $phase; there are: dev asan tsan fuzz bench" >&2
+      echo "test: no phase named $phase; there are: dev asan tsan fuzz bench tf" >&2
       exit 2
       ;;
   esac
@@ -26,10 +28,31 @@ done
 tools/deps.sh "${groups[@]}"
 mkdir -p build/logs
 
-# Prints one line of result, and leaves build/logs/PHASE-test.xml for the report; without it the phase counts as failed.
+# Each phase prints one line of result, and names its file for the report; a file that is missing counts as a failure.
+results=()
+say_result() { printf '%-9s %s, %d s\n' "$1" "$(/usr/bin/python3 tools/test_report.py --totals "$2")" $((SECONDS - $3)); }
+
+run_tensorflow() {
+  local version start xml
+  for version in tools/tensorflow-*.lock; do
+    version=${version#tools/tensorflow-}
+    version=${version%.lock}
+    start=$SECONDS
+    xml=$PWD/build/logs/tf-$version-test.xml
+    results+=("tf-$version-test.xml")
+    rm -f "$xml"
+    tools/plugin.sh "$version" || continue
+    # Each test has a time limit of its own, see pyproject.toml; this one is for pytest itself.
+    timeout -k 10 1800 ".venv-tf-$version/bin/python" -m pytest --junit-xml "$xml" >"build/logs/tf-$version-test.log" 2>&1 ||
+      true
+    say_result "tf-$version" "$xml" "$start"
+  done
+}
+
 run_phase() {
   local phase=$1 preset=$1 start=$SECONDS wrapper=() build_arguments=() test_arguments=()
   local xml=$PWD/build/logs/$phase-test.xml log=build/logs/$phase-test.log
+  results+=("$phase-test.xml")
   rm -f "$xml"
   case $phase in
     tsan)
@@ -44,10 +67,13 @@ run_phase() {
   esac
   tools/build.sh "$preset" "${build_arguments[@]}" || return 0
   "${wrapper[@]}" ctest --preset "$preset" "${test_arguments[@]}" --output-junit "$xml" >"$log" 2>&1 || true
-  printf '%-5s %s, %d s\n' "$phase" "$(/usr/bin/python3 tools/test_report.py --totals "$xml")" $((SECONDS - start))
+  say_result "$phase" "$xml" "$start"
 }
 
 for phase in "${phases[@]}"; do
-  run_phase "$phase"
+  case $phase in
+    tf) run_tensorflow ;;
+    *) run_phase "$phase" ;;
+  esac
 done
-exec /usr/bin/python3 tools/test_report.py "${phases[@]/%/-test.xml}" --folder build/logs
+exec /usr/bin/python3 tools/test_report.py "${results[@]}" --folder build/logs

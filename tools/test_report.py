@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Reads ctest's JUnit files: shows what failed, then the totals alone on the last line.
+"""Reads the JUnit files of ctest and pytest: shows what failed, then the totals alone on the last line.
 
 A file that is missing or holds no test counts as one failure: its build broke, or nothing was run.
 """
@@ -34,26 +34,39 @@ def read(path, totals):
         return [(path.name, "no test was run")]
     failures = []
     for case in cases:
-        status = case.get("status")
-        if status == "run":
-            totals.passed += 1
-        elif status in ("notrun", "disabled") and case.find("skipped") is not None and was_skipped(case):
-            totals.skipped += 1
-        else:
-            totals.failed += 1
-            failures.append((case.get("name"), case.findtext("system-out") or "no output"))
+        outcome = outcome_of(case)
+        setattr(totals, outcome, getattr(totals, outcome) + 1)
+        if outcome == "failed":
+            failures.append((name_of(case), output_of(case)))
     return failures
 
 
-def was_skipped(case):
-    """ctest says "notrun" both for a test that chose to skip and for one whose program is missing."""
-    message = case.find("skipped").get("message") or ""
-    return "SKIP" in message.upper()
+def outcome_of(case):
+    skipped = case.find("skipped")
+    status = case.get("status")
+    if status is None:  # pytest
+        if case.find("failure") is not None or case.find("error") is not None:
+            return "failed"
+        return "passed" if skipped is None else "skipped"
+    if status == "run":
+        return "passed"
+    # ctest says "notrun" both for a test that chose to skip and for one whose program is missing.
+    chosen = skipped is not None and "SKIP" in (skipped.get("message") or "").upper()
+    return "skipped" if chosen and status in ("notrun", "disabled") else "failed"
+
+
+def name_of(case):
+    return case.get("name") if case.get("status") else f"{case.get('classname')}.{case.get('name')}"
+
+
+def output_of(case):
+    texts = [case.findtext(kind) for kind in ("failure", "error", "system-out", "system-err")]
+    return "\n".join(text.strip() for text in texts if text) or "no output"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="+", help="ctest --output-junit files")
+    parser.add_argument("files", nargs="+", help="of ctest --output-junit and pytest --junit-xml")
     parser.add_argument("--folder", default=".", help="where the files are, and where totals.txt goes")
     parser.add_argument("--totals", action="store_true", help="only the totals")
     options = parser.parse_args()

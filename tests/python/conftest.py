@@ -1,0 +1,92 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""What tests of the Python side share: programs in processes of their own, ended for certain."""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+FUSEWIRE = pathlib.Path(sys.executable).with_name("fusewire")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEADLINE_S = 90.0
+# A test says what is set; what the machine has set must not get in.
+OURS = ("FUSEWIRE_", "NETWORK_", "PS_", "WORKER_", "TF_")
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+    return {**kept, "TF_CPP_MIN_LOG_LEVEL": "2", **more}
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    status: int
+    out: str
+    error: str
+
+    def ok(self) -> str:
+        assert self.status == 0, f"exit code {self.status}\n--- stdout\n{self.out}\n--- stderr\n{self.error}"
+        return self.out
+
+
+@contextlib.contextmanager
+def process(
+    command: list[object], cwd: pathlib.Path, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """A process in a session of its own; the whole session is gone when the block ends."""
+    words = [str(word) for word in command]
+    env = dict(environment or clean_environment())
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as started:
+        try:
+            yield started
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)
+
+
+def run_to_end(
+    command: list[object],
+    cwd: pathlib.Path,
+    environment: Mapping[str, str] | None = None,
+    deadline_s: float = DEADLINE_S,
+) -> Done:
+    with process(command, cwd, environment) as started:
+        try:
+            out, error = started.communicate(timeout=deadline_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(started.pid, signal.SIGKILL)
+            out, error = started.communicate()
+            pytest.fail(f"{command} did not end within {deadline_s} s\n--- stdout\n{out}\n--- stderr\n{error}")
+    return Done(started.returncode, out, error)
+
+
+@pytest.fixture
+def run_python(tmp_path: pathlib.Path) -> Callable[..., Done]:
+    """run_python(code, NAME=value...): the code in a fresh interpreter, in an empty folder."""
+
+    def run(code: str, **environment: str) -> Done:
+        program = tmp_path / "program.py"
+        program.write_text(textwrap.dedent(code), encoding="utf-8")
+        return run_to_end([sys.executable, program], tmp_path, clean_environment(**environment))
+
+    return run
+
+
+@pytest.fixture
+def fusewire_command(tmp_path: pathlib.Path) -> Callable[..., Done]:
+    """fusewire_command("run", ..., NAME=value...), in an empty folder."""
+
+    def run(*words: object, **environment: str) -> Done:
+        return run_to_end([FUSEWIRE, *words], tmp_path, clean_environment(**environment))
+
+    return run

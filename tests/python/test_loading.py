@@ -1,0 +1,188 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""`import fusewire`: what it loads, what it refuses to load, and what it says then."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import tensorflow as tf
+from conftest import run_to_end
+
+import fusewire
+from fusewire import plugin
+
+# Tries to import each spoilt copy, and says what came of it, and whether a library of ours was mapped into the process.
+TRY = """
+import json, sys
+for folder in sys.argv[1:]:
+    sys.path.insert(0, folder)
+    try:
+        import fusewire
+        said = "loaded from " + fusewire.__file__
+    except ImportError as error:
+        said = f"{type(error).__name__}: {error}"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "fusewire"]:
+        del sys.modules[name]
+    sys.path.remove(folder)
+    with open("/proc/self/maps") as maps:
+        print(json.dumps({"said": said, "mapped": "libfusewire_tf" in maps.read()}), flush=True)
+"""
+
+
+def change_facts(**facts: object) -> Callable[[pathlib.Path], None]:
+    """Another description of the plug-in."""
+
+    def change(library_folder: pathlib.Path) -> None:
+        path = library_folder / "build.json"
+        replace(path, json.dumps(json.loads(path.read_text()) | facts))
+
+    return change
+
+
+def replace(path: pathlib.Path, content: str) -> None:
+    path.unlink()  # what it links to stays as it is
+    path.write_text(content)
+
+
+SPOILT: dict[str, Callable[[pathlib.Path], object]] = {
+    "version": change_facts(tensorflow="2.14.0"),
+    "git": change_facts(git_version="v0.0-another"),
+    "abi": change_facts(cxx11_abi=0),
+    "ours": change_facts(fusewire="0.0.9"),
+    "none": shutil.rmtree,
+    "missing": lambda folder: (folder / plugin.LIBRARY).unlink(),
+    "unreadable": lambda folder: replace(folder / "build.json", "{"),
+    "refused": lambda folder: replace(folder / plugin.LIBRARY, "no library"),
+}
+
+
+def copy_package(folder: pathlib.Path) -> pathlib.Path:
+    """Copies the installed package, plug-in and all; returns the folder of the plug-in."""
+    shutil.copytree(pathlib.Path(fusewire.__file__).parent, folder / "fusewire")
+    [library_folder] = folder.glob("fusewire/_lib/*")
+    return library_folder
+
+
+@pytest.fixture(scope="module")
+def misfits(tmp_path_factory) -> dict[str, str]:
+    """{kind: what the import of a copy that is spoilt so says}; no library was loaded for any of them."""
+    folders = {kind: tmp_path_factory.mktemp(kind) for kind in SPOILT}
+    for kind, spoil in SPOILT.items():
+        spoil(copy_package(folders[kind]))
+    out = run_to_end([sys.executable, "-c", TRY, *folders.values()], folders["none"]).ok()
+    results = dict(zip(SPOILT, map(json.loads, out.splitlines()), strict=True))
+    assert not any(result["mapped"] for result in results.values())
+    return {kind: result["said"] for kind, result in results.items()}
+
+
+@pytest.mark.parametrize("first", ["tensorflow", "fusewire"])
+def test_either_may_be_imported_first(run_python, first):
+    done = run_python(f"""
+        import time
+        import {first}
+        begun = time.process_time()
+        import fusewire
+        took_s = time.process_time() - begun
+        import tensorflow as tf
+        server = tf.distribute.Server({{"ps": ["127.0.0.1:0"]}}, protocol="grpc++")
+        print(server.server_def.protocol, server.target.partition(":")[0], fusewire.is_loaded(), took_s)
+    """)
+    *said, took_s = done.ok().split()
+    assert said == ["grpc++", "grpc", "True"]
+    assert float(took_s) < 0.5  # 13 to 29 ms where it was measured
+
+
+def test_stats_of_a_process_that_has_sent_nothing():
+    stats = fusewire.stats()
+    assert {"frames_out", "frames_in", "servers"} <= set(stats)
+    assert all(isinstance(count, int) for count in stats.values())
+
+
+def test_version_is_that_of_the_project():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    assert f"VERSION {fusewire.__version__} " in (root / "CMakeLists.txt").read_text()
+
+
+def test_command_loads_no_tensorflow():
+    code = "import sys; sys.argv = ['fusewire']; import fusewire.cli; print('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_disabled_means_grpc_whatever_a_program_says(run_python):
+    done = run_python(
+        """
+        import fusewire, tensorflow as tf
+        tf1 = tf.compat.v1
+        tf1.disable_eager_execution()
+        server = tf.distribute.Server({"ps": ["127.0.0.1:0"]}, protocol="grpc++",
+                                      config=tf1.ConfigProto(tensor_fuse=True))
+        with tf1.Session(server.target.replace("grpc://", "grpc++://")) as session:
+            three = int(session.run(tf.constant(3)))
+        print(server.server_def.protocol, three, fusewire.is_loaded(), fusewire.stats())
+        print("libfusewire_tf" in open("/proc/self/maps").read())
+    """,
+        FUSEWIRE_DISABLE="1",
+    )
+    assert done.ok().splitlines() == ["grpc 3 False {}", "False"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("version", "there is:  TensorFlow 2.14.0"),
+        ("git", "(git v0.0-another, C++11 ABI 1)"),
+        ("abi", "C++11 ABI 0"),
+        ("ours", "Fusewire 0.0.9"),
+        ("none", "there is:  none"),
+        ("missing", f"{plugin.LIBRARY}\n"),
+    ],
+)
+def test_misfit_is_not_loaded_and_says_what_is_needed(misfits, kind, told):
+    said = misfits[kind]
+    assert said.startswith(
+        "MisfitError: Fusewire has no plug-in for the TensorFlow that is installed; none was loaded."
+    )
+    assert f"installed: TensorFlow {tf.version.VERSION} (git {tf.version.GIT_VERSION}, " in said
+    assert f"needed:    a plug-in for {tf.version.VERSION}, of Fusewire {fusewire.__version__}" in said
+    assert told in said
+    assert "Fix: " in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("unreadable", "build.json can't be read"), ("refused", "could not be loaded")]
+)
+def test_plugin_that_is_broken_says_so(misfits, kind, told):
+    assert misfits[kind].startswith("MisfitError: ")
+    assert told in misfits[kind]
+    assert "Fix: " in misfits[kind]
+
+
+def test_the_one_that_fits_is_found_among_others(tmp_path):
+    fitting = copy_package(tmp_path)
+    other = shutil.copytree(fitting, fitting.with_name("tf-0.9.9"))
+    change_facts(tensorflow="0.9.9")(other)
+    replace(other / plugin.LIBRARY, "must not be looked at")
+    out = run_to_end([sys.executable, "-c", TRY, tmp_path], tmp_path).ok()
+    assert json.loads(out) == {"said": f"loaded from {tmp_path}/fusewire/__init__.py", "mapped": True}
+
+
+def test_without_tensorflow(tmp_path):
+    copy_package(tmp_path)
+    python = pathlib.Path(sys.base_prefix, "bin/python3")
+    said = json.loads(run_to_end([python, "-c", TRY, tmp_path], tmp_path).ok())["said"]
+    assert said.startswith(f"MisfitError: Fusewire is a plug-in of TensorFlow, and {python}")
+    assert "Fix: " in said
+    assert "pip install tensorflow" in said
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted"), [("2.10.0", "2.15.1"), ("2.15.0", "2.15.1"), ("2.16.2", "2.15.1"), ("2.22.0-rc1", "2.21.0")]
+)
+def test_an_unsupported_tensorflow_is_told_the_nearest(version, wanted):
+    assert plugin.nearest(version) == wanted
+    text = plugin.misfit_text(plugin.Build(version, "v", 1), [])
+    assert f"tensorflow-cpu=={wanted}" in text
