@@ -16,6 +16,10 @@ Record = dict[str, str | float | int]
 RECORD_KEYS = ("case", "variant", "metric", "unit", "ours", "peer", "peer_name", "ratio", "runs", "spread")
 
 
+class BenchError(Exception):
+    """Something that a person has to look at; its text says what."""
+
+
 @dataclass(frozen=True)
 class Run:
     """One program in one of its cases; what is started, in turn, in each round."""
@@ -40,7 +44,7 @@ class Figure:
     target: float | None = None
 
     def key(self) -> str:
-        return f"{self.case}: {self.metric}, beside {self.peer_name}"
+        return f"{self.case}, {self.variant}: {self.metric}, beside {self.peer_name}"
 
 
 def ratio_of(ours: float, peer: float, less_is_better: bool) -> float:
@@ -96,12 +100,13 @@ def rounded(value: float) -> str:
 
 
 def table_of(figures: Sequence[Figure], records: Sequence[Record]) -> str:
-    head = ("case", "metric", "unit", "ours", "peer", "beside", "ratio", "target", "spread", "")
+    head = ("case", "variant", "metric", "unit", "ours", "peer", "beside", "ratio", "target", "spread", "")
     rows = [head]
     for figure, record in zip(figures, records, strict=True):
         rows.append(
             (
                 figure.case,
+                figure.variant,
                 figure.metric,
                 figure.unit,
                 rounded(float(record["ours"])),
@@ -114,7 +119,7 @@ def table_of(figures: Sequence[Figure], records: Sequence[Record]) -> str:
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    numbers = {3, 4, 6, 7, 8}
+    numbers = {4, 5, 7, 8, 9}
     lines = []
     for row in rows:
         cells = [

@@ -10,23 +10,41 @@ import json
 import os
 import pathlib
 import platform
-import select
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import core_suite
-from records import Figure, Record, Run, Sample, record_of, table_of
-
-SUITES = {"core": core_suite.FIGURES}
-PORT_DEADLINE_S = 20.0
-CLIENT_DEADLINE_S = 60.0
-RUNS, SECONDS, WARMUP_S = 9, 0.8, 0.2
-QUICK_RUNS, QUICK_SECONDS, QUICK_WARMUP_S = 1, 0.2, 0.05
+import programs
+import ps_suite
+from records import BenchError, Figure, Record, Run, Sample, record_of, table_of
 
 
-class BenchError(Exception):
-    """Something that a person has to look at; its text says what."""
+@dataclass(frozen=True)
+class Length:
+    """How often, and how long: seconds are measured, those of the warm-up before them are not."""
+
+    runs: int
+    seconds: float
+    warmup_s: float
+
+
+@dataclass(frozen=True)
+class Suite:
+    figures: Sequence[Figure]
+    # Figures less those that cannot be had here, or are not wanted.
+    choose: Callable[[Sequence[Figure], argparse.Namespace], list[Figure]]
+    run_once: Callable[[Run, argparse.Namespace], Sample]
+    length: Length
+    quick: Length
+
+
+SUITES = {
+    "core": Suite(
+        core_suite.FIGURES, programs.built_figures, programs.run_once, Length(9, 0.8, 0.2), Length(1, 0.2, 0.05)
+    ),
+    "ps": Suite(ps_suite.FIGURES, ps_suite.chosen_figures, ps_suite.run_once, Length(3, 5.0, 1.5), Length(1, 1.0, 0.2)),
+}
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -34,64 +52,33 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--suite", choices=sorted(SUITES), default="core")
     parser.add_argument("--build-dir", type=pathlib.Path, default=pathlib.Path("build/release"))
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench/out"))
-    parser.add_argument("--runs", type=int, help=f"rounds; {RUNS} by default")
-    parser.add_argument("--seconds", type=float, help=f"measured time of one run; {SECONDS} by default")
+    parser.add_argument("--rounds", "--runs", dest="runs", type=int, help="how often each program runs each case")
+    parser.add_argument("--seconds", type=float, help="measured time of one run")
     parser.add_argument("--case", action="append", metavar="NAME", help="only this case; may be repeated")
+    parser.add_argument("--tf", default="2.15.1", metavar="VERSION", help="suite ps: the TensorFlow to measure")
+    parser.add_argument("--python", type=pathlib.Path, help="suite ps: its Python, if not .venv-tf-VERSION's")
     parser.add_argument(
         "--quick", action="store_true", help="one short round: do the programs run, are the figures sane?"
     )
     options = parser.parse_args(arguments)
-    options.runs = options.runs or (QUICK_RUNS if options.quick else RUNS)
-    options.seconds = options.seconds or (QUICK_SECONDS if options.quick else SECONDS)
-    options.warmup = QUICK_WARMUP_S if options.quick else WARMUP_S
+    suite = SUITES[options.suite]
+    length = suite.quick if options.quick else suite.length
+    options.runs = options.runs or length.runs
+    options.seconds = options.seconds or length.seconds
+    options.warmup = length.warmup_s
     return options
 
 
-def program_path(build_dir: pathlib.Path, program: str) -> pathlib.Path:
-    return build_dir / "bin" / f"bench_{program}"
-
-
 def choose_figures(options: argparse.Namespace) -> list[Figure]:
-    """The suite's figures, less the cases that were not asked for and the peers that were not built."""
-    figures = SUITES[options.suite]
+    """The suite's figures, less the cases that were not asked for and what cannot be had."""
+    suite = SUITES[options.suite]
+    figures = suite.figures
     if options.case:
         known = {figure.case for figure in figures}
         if unknown := set(options.case) - known:
             raise BenchError(f"no case {', '.join(sorted(unknown))}; there are: {', '.join(sorted(known))}")
         figures = [figure for figure in figures if figure.case in options.case]
-    programs = {run.program for figure in figures for run in (figure.ours, figure.peer)}
-    missing = {program for program in programs if not program_path(options.build_dir, program).exists()}
-    if missing - {"grpc"}:
-        raise BenchError(f"{program_path(options.build_dir, 'fusewire')} is not built; make bench builds it")
-    if missing:
-        print("bench_grpc is not built (libgrpc++-dev was not found): no figures beside gRPC", file=sys.stderr)
-        figures = [figure for figure in figures if figure.peer.program not in missing]
-    return figures
-
-
-def read_port(server: subprocess.Popen[str]) -> str:
-    ready, _, _ = select.select([server.stdout], [], [], PORT_DEADLINE_S)
-    line = server.stdout.readline().strip() if ready and server.stdout is not None else ""
-    if not line.isdigit():
-        raise BenchError(f"{server.args}: no port within {PORT_DEADLINE_S:.0f} s")
-    return line
-
-
-def run_once(run: Run, options: argparse.Namespace) -> Sample:
-    """Starts the server and the client of one program for one case, both afresh; returns what the client printed."""
-    path = str(program_path(options.build_dir, run.program))
-    with subprocess.Popen([path, "server", "--case", run.case], stdout=subprocess.PIPE, text=True) as server:
-        try:
-            client = [path, "client", "--case", run.case, "--port", read_port(server), "--server-pid", str(server.pid)]
-            client += ["--seconds", str(options.seconds), "--warmup", str(options.warmup)]
-            done = subprocess.run(client, capture_output=True, text=True, timeout=CLIENT_DEADLINE_S, check=False)
-        except subprocess.TimeoutExpired as error:
-            raise BenchError(f"{' '.join(client)}: no result within {CLIENT_DEADLINE_S:.0f} s") from error
-        finally:
-            server.kill()
-    if done.returncode != 0:
-        raise BenchError(f"{' '.join(client)}: exit {done.returncode}\n{done.stderr}")
-    return json.loads(done.stdout)
+    return suite.choose(figures, options)
 
 
 def run_rounds(runs: Sequence[Run], options: argparse.Namespace) -> dict[Run, list[Sample]]:
@@ -99,7 +86,7 @@ def run_rounds(runs: Sequence[Run], options: argparse.Namespace) -> dict[Run, li
     for number in range(options.runs):
         print(f"round {number + 1} of {options.runs}", file=sys.stderr)
         for run in runs:
-            samples[run].append(run_once(run, options))
+            samples[run].append(SUITES[options.suite].run_once(run, options))
     return samples
 
 

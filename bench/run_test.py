@@ -12,8 +12,9 @@ import tempfile
 import unittest
 
 import core_suite
+import programs
 import run
-from records import RECORD_KEYS, Figure, Run, mark_of, ratio_of, record_of, rounded, spread_of, table_of
+from records import RECORD_KEYS, BenchError, Figure, Run, mark_of, ratio_of, record_of, rounded, spread_of, table_of
 
 OURS, PEER = Run("fusewire", "c"), Run("raw", "c")
 
@@ -131,17 +132,17 @@ class Steering(unittest.TestCase):
 
     def test_a_sample_is_what_the_client_prints(self):
         self.program("raw", "echo 4711; exec sleep 60", 'echo "{\\"port\\": $5}"')
-        self.assertEqual(run.run_once(Run("raw", "c"), self.options()), {"port": 4711})
+        self.assertEqual(programs.run_once(Run("raw", "c"), self.options()), {"port": 4711})
 
     def test_a_client_that_fails_is_named_with_its_words(self):
         self.program("raw", "echo 4711; exec sleep 60", "echo out of luck >&2; exit 3")
-        with self.assertRaisesRegex(run.BenchError, r"(?s)client --case c .*exit 3.*out of luck"):
-            run.run_once(Run("raw", "c"), self.options())
+        with self.assertRaisesRegex(BenchError, r"(?s)client --case c .*exit 3.*out of luck"):
+            programs.run_once(Run("raw", "c"), self.options())
 
     def test_a_server_without_a_port_is_an_error(self):
         self.program("raw", "exit 1", "true")
-        with self.assertRaisesRegex(run.BenchError, "no port"):
-            run.run_once(Run("raw", "c"), self.options())
+        with self.assertRaisesRegex(BenchError, "no port"):
+            programs.run_once(Run("raw", "c"), self.options())
 
     def test_without_grpc_its_figures_are_left_out(self):
         for name in ("raw", "fusewire"):
@@ -153,7 +154,7 @@ class Steering(unittest.TestCase):
         self.assertNotIn("grpc", {one.peer.program for one in figures})
 
     def test_without_ourselves_there_is_nothing_to_measure(self):
-        with self.assertRaisesRegex(run.BenchError, "is not built"):
+        with self.assertRaisesRegex(BenchError, "is not built"):
             run.choose_figures(self.options())
 
     def test_cases_are_chosen_by_name(self):
@@ -161,7 +162,7 @@ class Steering(unittest.TestCase):
             self.program(name, "true", "true")
         figures = run.choose_figures(self.options("--case", "rtt_64B"))
         self.assertEqual({one.case for one in figures}, {"rtt_64B"})
-        with self.assertRaisesRegex(run.BenchError, "no case rtt_65B; there are: "):
+        with self.assertRaisesRegex(BenchError, "no case rtt_65B; there are: "):
             run.choose_figures(self.options("--case", "rtt_65B"))
 
 

@@ -6,6 +6,26 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 suite=${1:-core}
-tools/deps.sh build test bench python
-tools/build.sh release --target bench_programs -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
+case $suite in
+  core)
+    tools/deps.sh build test bench python
+    tools/build.sh release --target bench_programs -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
+    ;;
+  ps)
+    tools/deps.sh python
+    # The TensorFlow to measure, if it is not the one that run.py measures by default.
+    version=2.15.1
+    for ((i = 2; i < $#; i++)); do
+      if [ "${!i}" = --tf ]; then
+        next=$((i + 1))
+        version=${!next}
+      fi
+    done
+    tools/plugin.sh "$version"
+    ;;
+  *)
+    echo "bench: no suite named $suite; there are: core ps" >&2
+    exit 2
+    ;;
+esac
 exec .venv/bin/python bench/run.py --suite "$suite" --build-dir build/release --out bench/out "${@:2}"

@@ -1,0 +1,55 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""The programs of the suite `core`: a server and a client process for each run, built by CMake."""
+
+import argparse
+import json
+import pathlib
+import select
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from records import BenchError, Figure, Run, Sample
+
+PORT_DEADLINE_S = 20.0
+CLIENT_DEADLINE_S = 60.0
+
+
+def program_path(build_dir: pathlib.Path, program: str) -> pathlib.Path:
+    return build_dir / "bin" / f"bench_{program}"
+
+
+def built_figures(figures: Sequence[Figure], options: argparse.Namespace) -> list[Figure]:
+    """Less the peers that were not built."""
+    programs = {run.program for figure in figures for run in (figure.ours, figure.peer)}
+    missing = {program for program in programs if not program_path(options.build_dir, program).exists()}
+    if missing - {"grpc"}:
+        raise BenchError(f"{program_path(options.build_dir, 'fusewire')} is not built; make bench builds it")
+    if missing:
+        print("bench_grpc is not built (libgrpc++-dev was not found): no figures beside gRPC", file=sys.stderr)
+    return [figure for figure in figures if figure.peer.program not in missing]
+
+
+def read_port(server: subprocess.Popen[str]) -> str:
+    ready, _, _ = select.select([server.stdout], [], [], PORT_DEADLINE_S)
+    line = server.stdout.readline().strip() if ready and server.stdout is not None else ""
+    if not line.isdigit():
+        raise BenchError(f"{server.args}: no port within {PORT_DEADLINE_S:.0f} s")
+    return line
+
+
+def run_once(run: Run, options: argparse.Namespace) -> Sample:
+    """Starts the server and the client of one program for one case, both afresh; returns what the client printed."""
+    path = str(program_path(options.build_dir, run.program))
+    with subprocess.Popen([path, "server", "--case", run.case], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            client = [path, "client", "--case", run.case, "--port", read_port(server), "--server-pid", str(server.pid)]
+            client += ["--seconds", str(options.seconds), "--warmup", str(options.warmup)]
+            done = subprocess.run(client, capture_output=True, text=True, timeout=CLIENT_DEADLINE_S, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise BenchError(f"{' '.join(client)}: no result within {CLIENT_DEADLINE_S:.0f} s") from error
+        finally:
+            server.kill()
+    if done.returncode != 0:
+        raise BenchError(f"{' '.join(client)}: exit {done.returncode}\n{done.stderr}")
+    return json.loads(done.stdout)

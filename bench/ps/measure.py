@@ -1,0 +1,136 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""One run of the suite `ps`: a cluster is started, trains, and becomes a sample.
+
+Nobody is asked anything while the clock runs: CPU time comes from the kernel, and each worker says afterwards when its
+steps ended. What a step costs on the wire is an average over all steps, those before and after the clock included.
+"""
+
+import math
+import pathlib
+import re
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ps.tasks import Cluster, Shape, TaskError, running
+
+ANSWER_LIMIT_S = 60.0
+START_LIMIT_S, START_LIMIT_PER_WORKER_S = 90.0, 1.0
+# What a program of the suite is: where the model runs, the protocol, whether receives are fused.
+PROGRAMS = {
+    "grpc": ("cluster", "grpc", False),
+    "grpc++": ("cluster", "grpc++", False),
+    "grpc++fuse": ("cluster", "grpc++", True),
+    "server": ("server", "grpc", False),
+    "session": ("plain", "grpc", False),
+}
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Window:
+    """How long a run trains: before the clock starts, and while it runs."""
+
+    warmup_s: float
+    seconds: float
+
+
+def shape_of(job: str, case: str) -> tuple[Shape, str]:
+    """wdl26_2x2 is 2 servers and 2 workers, swarm_200 one server and 200 workers in a process; and the model's name."""
+    if pair := re.fullmatch(r"(\w+)_(\d+)x(\d+)", case):
+        return Shape(job, int(pair[2]), int(pair[3])), pair[1]
+    if many := re.fullmatch(r"(swarm)_(\d+)", case):
+        return Shape(job, 1, int(many[2]), int(many[2])), many[1]
+    raise ValueError(f"{case} names no cluster: MODEL_1x1 does, or swarm_8")
+
+
+def warmup_of(window: Window, workers: int) -> float:
+    """Many workers need a while until each has made a few steps."""
+    return window.warmup_s * (1 + workers / 50)
+
+
+def measure(python: pathlib.Path, program: str, case: str, window: Window) -> dict[str, float]:
+    job, protocol, fuse = PROGRAMS[program]
+    shape, model = shape_of(job, case)
+    limit_s = START_LIMIT_S + START_LIMIT_PER_WORKER_S * shape.workers
+    try:
+        with running(python, shape, model, protocol, fuse, limit_s) as cluster:
+            return {"workers_started": float(shape.workers)} | sample_of(cluster, program, window)
+    except TaskError as error:
+        if not 0 < error.opened < shape.workers:
+            raise
+        print(f"{program} {case}: {error.opened} of {shape.workers} workers started; {error}", file=sys.stderr)
+        return {"workers_started": float(error.opened)}
+
+
+def sample_of(cluster: Cluster, program: str, window: Window) -> dict[str, float]:
+    calls = cluster.workers[0].ask("calls", ANSWER_LIMIT_S)["calls"] if program == "grpc" else 0
+    before = [task.ask("counters", ANSWER_LIMIT_S) for task in cluster.tasks]
+    start_training(cluster)
+    time.sleep(warmup_of(window, sum(task.spec.replicas for task in cluster.workers)))
+    start, cpu_start = time.monotonic(), cluster.cpu_seconds()
+    time.sleep(window.seconds)
+    end, cpu_end = time.monotonic(), cluster.cpu_seconds()
+    results = stop_training(cluster)
+    after = [task.ask("counters", ANSWER_LIMIT_S) for task in cluster.tasks]
+    steps = sum(len(result["ends"]) for result in results)
+    sample = timing_of(results, start, end) | wire_of(before, after, steps)
+    sample["cpu_ms_per_step"] = (cpu_end - cpu_start) * 1e3 / (sample["steps_per_s"] * (end - start))
+    if program == "grpc":
+        sample["rpcs_per_step"] = float(calls)
+    for server in cluster.servers[:1]:
+        sample["ps_memory_growth_mib"] = (server.memory_kib("VmHWM") - server.start_kib) * 1024 / MIB
+        sample["ps_threads_growth"] = float(server.threads() - server.start_threads)
+    return sample
+
+
+def start_training(cluster: Cluster, steps: int | None = None) -> None:
+    for worker in cluster.workers:
+        worker.tell("go", steps=steps)
+    deadline = time.monotonic() + ANSWER_LIMIT_S
+    for worker in cluster.workers:
+        worker.answer(deadline)
+
+
+def stop_training(cluster: Cluster) -> list[dict]:
+    for worker in cluster.workers:
+        worker.tell("stop")
+    deadline = time.monotonic() + ANSWER_LIMIT_S
+    return [worker.answer(deadline) for worker in cluster.workers]
+
+
+def timing_of(results: Sequence[Mapping], start: float, end: float) -> dict[str, float]:
+    """Steps that ended between start and end, of all workers together."""
+    seconds = [
+        seconds
+        for result in results
+        for ended, seconds in zip(result["ends"], result["seconds"], strict=True)
+        if start < ended <= end
+    ]
+    if not seconds:
+        raise ValueError(f"no step ended in {end - start:.1f} s")
+    return {
+        "steps_per_s": len(seconds) / (end - start),
+        "p50_ms": statistics.median(seconds) * 1e3,
+        "p99_ms": percentile(seconds, 0.99) * 1e3,
+    }
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least this share of all do not exceed."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def wire_of(before: Sequence[Mapping], after: Sequence[Mapping], steps: int) -> dict[str, float]:
+    """What all tasks sent for a step: bytes as the kernel counts them, our own calls as they count themselves."""
+
+    def grown(read) -> float:
+        return sum(read(new) - read(old) for old, new in zip(before, after, strict=True)) / steps
+
+    def own_calls(counters: Mapping) -> float:
+        own = counters["fusewire"]
+        return own.get("calls_out", 0) + own.get("fallback_grpc_calls", 0)
+
+    return {"bytes_per_step": grown(lambda counters: counters["bytes_sent"]), "rpcs_per_step": grown(own_calls)}

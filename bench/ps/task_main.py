@@ -1,0 +1,114 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""One task of a measured cluster: a TensorFlow server, and the sessions of its workers. tasks.py starts and drives it.
+
+Commands, a line of JSON each, and their answers:
+  open      starts each worker: server, session, a first step; {"opened": so many} again and again, then {}
+  go        starts training, each session in a thread of its own, "steps" steps or until told to stop; {}
+  look      {"steps": so far, "loss": the last}
+  counters  {"bytes_sent", "fusewire"}, of this process so far; asked while nobody trains: many threads delay it
+  calls     {"calls": those of a step over stock gRPC}
+  stop      ends training; {"ends", "seconds"}: when each step ended (CLOCK_MONOTONIC), and how long it took
+  evaluate  what the model says of itself
+The first answer, {}, says that a server is up, or that workers may be opened. An answer {"error": ...} is the last.
+"""
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import tensorflow as tf
+from counts import tcp_bytes_sent
+from replica import Replica, start_server
+
+OPEN_AT_ONCE = 2  # Workers that start side by side; more would only fight for the processor.
+
+
+class TaskMain:
+    def __init__(self, spec: dict, say: Callable[[dict], None]) -> None:
+        self._say = say
+        self._fusewire = None
+        if spec["protocol"] != "grpc":
+            import fusewire
+
+            self._fusewire = fusewire
+        self._replicas: list[Replica] = []
+        self._server = start_server(spec, spec["index"]) if spec["job"] == "ps" else None
+        self._spec = spec
+
+    def answer(self, command: str, arguments: dict) -> dict:
+        for replica in self._replicas:
+            replica.check()
+        return getattr(self, f"_{command}")(**arguments)
+
+    def _open(self) -> dict:
+        first, *others = (self._spec["index"] + number for number in range(self._spec["replicas"]))
+        self._replicas.append(Replica(self._spec, first))
+        self._say({"opened": 1})
+        with ThreadPoolExecutor(OPEN_AT_ONCE) as pool:
+            for replica in pool.map(lambda index: Replica(self._spec, index, self._replicas[0]), others):
+                self._replicas.append(replica)
+                self._say({"opened": len(self._replicas)})
+        return {}
+
+    def _go(self, steps: int | None = None) -> dict:
+        # All start at once: those that train leave hundreds that do not yet hardly a turn.
+        signal = threading.Event()
+        for replica in self._replicas:
+            replica.go(signal, steps)
+        signal.set()
+        return {}
+
+    def _look(self) -> dict:
+        return {
+            "steps": sum(len(replica.ends) for replica in self._replicas),
+            "loss": float(self._replicas[0].loss) if self._replicas else 0.0,
+        }
+
+    def _counters(self) -> dict:
+        return {"bytes_sent": tcp_bytes_sent(), "fusewire": self._fusewire.stats() if self._fusewire else {}}
+
+    def _calls(self) -> dict:
+        return {"calls": self._replicas[0].calls_per_step()}
+
+    def _stop(self) -> dict:
+        for replica in self._replicas:
+            replica.tell_to_stop()
+        for replica in self._replicas:
+            replica.stop()
+        return {
+            "ends": [end for replica in self._replicas for end in replica.ends],
+            "seconds": [seconds for replica in self._replicas for seconds in replica.seconds],
+        }
+
+    def _evaluate(self) -> dict:
+        return self._replicas[0].evaluate()
+
+
+def main() -> None:
+    # Standard output carries answers only; what anybody else prints goes to the log.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def say(answer: dict) -> None:
+        print(json.dumps(answer), file=answers, flush=True)
+
+    tf.compat.v1.disable_eager_execution()
+    try:
+        task = TaskMain(json.loads(sys.argv[1]), say)
+        say({})
+        for line in sys.stdin:
+            arguments = json.loads(line)
+            say(task.answer(arguments.pop("command"), arguments))
+    except Exception as error:
+        say({"error": f"{type(error).__name__}: {error}"})
+        raise
+    finally:
+        # TensorFlow's servers never stop: there is nothing to wait for.
+        sys.stderr.flush()
+        os._exit(0)
+
+
+main()

@@ -1,0 +1,223 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""The tasks of a cluster as processes of their own, driven from here: started, asked, timed, and always ended.
+
+A task is task_main.py under the Python of a TensorFlow installation. It reads commands from its standard input and
+answers each with a line of JSON; when its input ends, it ends. Every answer has a deadline.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import select
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+
+HERE = pathlib.Path(__file__).resolve().parent
+LOG_LINES = 25
+
+
+class TaskError(Exception):
+    """A task that failed, or did not answer; its text says which, and ends with its last words."""
+
+    def __init__(self, text: str, opened: int) -> None:
+        super().__init__(text)
+        self.opened = opened  # How many of its workers stood by then.
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What one task is; it gets this as JSON."""
+
+    job: str  # ps, worker; server (all in one process); plain (a session without a server)
+    index: int
+    model: str
+    protocol: str = "grpc"
+    fuse: bool = False
+    cluster: dict[str, list[str]] = field(default_factory=dict)
+    # Workers in this process: servers, graphs and sessions `index` to `index + replicas - 1`.
+    replicas: int = 1
+
+
+class Ports:
+    """Ports of this machine that nobody else gets while they are held, and that a server may bind meanwhile."""
+
+    def __init__(self) -> None:
+        self._held: list[socket.socket] = []
+
+    def take(self) -> int:
+        holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # A bound socket that does not listen: with this option on both sides, a server's own bind goes through.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        self._held.append(holder)
+        return holder.getsockname()[1]
+
+    def close(self) -> None:
+        for holder in self._held:
+            holder.close()
+        self._held.clear()
+
+
+class Task:
+    """One process. Ended by close(), whatever state it is in."""
+
+    def __init__(self, python: pathlib.Path, spec: Spec, log: pathlib.Path) -> None:
+        self.spec, self.log = spec, log
+        environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"}
+        environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+        with log.open("wb") as errors:
+            self._process = subprocess.Popen(
+                [python, HERE / "task_main.py", json.dumps(asdict(spec))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=environment,
+            )
+        self._unread = b""
+        self.opened = 0  # How many of its workers stand.
+        # Once it is up, and nobody has asked it for anything.
+        self.start_kib, self.start_threads = 0, 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.spec.job} {self.spec.index}"
+
+    def cpu_seconds(self) -> float:
+        """User and system time of all its threads, from the kernel; the task is not asked."""
+        # The number of another process's CPU clock, as clock_getcpuclockid(3) makes it.
+        return time.clock_gettime((~self._process.pid << 3) | 2)
+
+    def memory_kib(self, field_name: str) -> int:
+        """VmRSS or VmHWM."""
+        return self._status(field_name)
+
+    def threads(self) -> int:
+        return self._status("Threads")
+
+    def _status(self, field_name: str) -> int:
+        text = pathlib.Path(f"/proc/{self._process.pid}/status").read_text(encoding="utf-8")
+        return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(f"{field_name}:"))
+
+    def tell(self, command: str, **arguments: object) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps({"command": command, **arguments}).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._error(f"ended before it could be told to {command}") from None
+
+    def answer(self, deadline: float) -> dict:
+        """The next line it says, before the deadline (of time.monotonic)."""
+        assert self._process.stdout is not None
+        while b"\n" not in self._unread:
+            left = deadline - time.monotonic()
+            ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, left))
+            if not ready:
+                raise self._error("did not answer in time")
+            piece = os.read(self._process.stdout.fileno(), 1 << 16)
+            if not piece:
+                self._process.wait(5)
+                raise self._error(f"ended with status {self._process.returncode}")
+            self._unread += piece
+        line, _, self._unread = self._unread.partition(b"\n")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise self._error(f"failed: {answer['error']}")
+        if "opened" in answer:
+            self.opened = answer["opened"]
+            return self.answer(deadline)
+        return answer
+
+    def ask(self, command: str, timeout_s: float, **arguments: object) -> dict:
+        self.tell(command, **arguments)
+        return self.answer(time.monotonic() + timeout_s)
+
+    def _error(self, what: str) -> TaskError:
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
+        said = "\n  ".join(["its last words:", *lines]) if lines else "it said nothing"
+        return TaskError(f"{self.name} ({self.spec.model}, {self.spec.protocol}) {what}; {said}", self.opened)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                # What could not be written any more is of no interest to anybody.
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How many tasks of what kind; `workers` share processes where `workers_per_process` says so."""
+
+    job: str  # cluster; server, plain: one process that is everything
+    servers: int = 1
+    workers: int = 1
+    workers_per_process: int = 1
+
+
+@dataclass
+class Cluster:
+    servers: list[Task]
+    workers: list[Task]
+
+    @property
+    def tasks(self) -> list[Task]:
+        return self.servers + self.workers
+
+    def cpu_seconds(self) -> float:
+        return sum(task.cpu_seconds() for task in self.tasks)
+
+
+@contextlib.contextmanager
+def running(
+    python: pathlib.Path, shape: Shape, model: str, protocol: str, fuse: bool, start_limit_s: float
+) -> Iterator[Cluster]:
+    """A cluster whose sessions are open and whose first step is done; ended on the way out."""
+    deadline = time.monotonic() + start_limit_s
+    with contextlib.ExitStack() as stack:
+        logs = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fusewire-tasks-")))
+
+        def start(spec: Spec) -> Task:
+            task = Task(python, spec, logs / f"{spec.job}-{spec.index}.log")
+            stack.callback(task.close)
+            return task
+
+        if shape.job != "cluster":
+            cluster = Cluster([], [start(Spec(shape.job, 0, model, protocol, fuse))])
+        else:
+            ports = Ports()
+            stack.callback(ports.close)
+            addresses = {
+                job: [f"127.0.0.1:{ports.take()}" for _ in range(count)]
+                for job, count in (("ps", shape.servers), ("worker", shape.workers))
+            }
+            cluster = Cluster(
+                [start(Spec("ps", index, model, protocol, fuse, addresses)) for index in range(shape.servers)],
+                [
+                    start(Spec("worker", first, model, protocol, fuse, addresses, shape.workers_per_process))
+                    for first in range(0, shape.workers, shape.workers_per_process)
+                ],
+            )
+        open_sessions(cluster.tasks, cluster.workers, deadline)
+        yield cluster
+
+
+def open_sessions(tasks: Sequence[Task], workers: Sequence[Task], deadline: float) -> None:
+    """The chief first: it initialises the variables, and nobody else then has to ask again whether it has."""
+    for task in tasks:
+        task.answer(deadline)
+        task.start_kib, task.start_threads = task.memory_kib("VmHWM"), task.threads()
+    chief, *others = workers
+    chief.tell("open")
+    chief.answer(deadline)
+    for worker in others:
+        worker.tell("open")
+    for worker in others:
+        worker.answer(deadline)

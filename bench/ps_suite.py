@@ -1,0 +1,136 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""The suite `ps`: training with parameter servers over grpc++, beside stock gRPC and beside no network at all.
+
+README.md says what each case trains and how a run is timed. The targets stand here, in one table.
+"""
+
+import argparse
+import pathlib
+from collections.abc import Callable, Sequence
+
+from ps.measure import Window, measure
+from ps.tasks import TaskError
+from records import BenchError, Figure, Run, Sample
+
+VARIANTS = ("grpc++", "grpc++fuse")
+# metric: unit, and whether less is better.
+METRICS = {
+    "steps_per_s": ("1/s", False),
+    "p50_ms": ("ms", True),
+    "cpu_ms_per_step": ("ms", True),
+    "rpcs_per_step": ("RPCs", True),
+    "ps_memory_growth_mib": ("MiB", True),
+    "ps_threads_growth": ("threads", True),
+    "workers_started": ("workers", False),
+}
+STEP_METRICS = ("steps_per_s", "p50_ms", "cpu_ms_per_step", "rpcs_per_step")
+SERVER_METRICS = ("ps_memory_growth_mib", "ps_threads_growth")
+SWARM = (1, 8, 32, 100, 200, 400)
+CEILINGS = {"server": "one server in one process", "session": "a plain session"}
+
+# (case, metric): how many times better than stock gRPC.
+TARGETS = {
+    ("wdl26_1x1", "steps_per_s"): 2.0,
+    ("wdl26_1x1", "p50_ms"): 2.5,
+    ("wdl26_1x1", "cpu_ms_per_step"): 1 / 0.4,
+    ("wdl26_1x1", "rpcs_per_step"): 1 / 0.1,
+    ("wdl26_2x2", "steps_per_s"): 2.5,
+    ("wdl26_2x2", "cpu_ms_per_step"): 1 / 0.4,
+    ("wdl26_2x2", "rpcs_per_step"): 1 / 0.1,
+    ("dense64_1x1", "steps_per_s"): 1.5,
+    ("swarm_200", "steps_per_s"): 3.0,
+    ("swarm_200", "ps_memory_growth_mib"): 2.0,
+    ("swarm_200", "ps_threads_growth"): 2.0,
+}
+# Steps per second of so many workers, beside our own with 8.
+SWARM_KEEPS = {200: 0.9}
+# Growth under one is not told apart from one: a thread, a MiB.
+GROWTH_MIN = 1.0
+# The short form leaves out what takes long to start.
+QUICK_SWARM_MAX = 8
+
+
+def reader(metric: str) -> Callable[[Sample], float]:
+    if metric in SERVER_METRICS:
+        return lambda sample: max(GROWTH_MIN, sample[metric])
+    return lambda sample: sample[metric]
+
+
+def figure(variant: str, case: str, metric: str, peer: Run, peer_name: str, target: float | None) -> Figure:
+    unit, less_is_better = METRICS[metric]
+    read = reader(metric)
+    return Figure(case, variant, metric, unit, less_is_better, Run(variant, case), read, peer, read, peer_name, target)
+
+
+def beside_grpc(case: str, metrics: Sequence[str]) -> list[Figure]:
+    return [
+        figure(variant, case, metric, Run("grpc", case), "stock gRPC", TARGETS.get((case, metric)))
+        for variant in VARIANTS
+        for metric in metrics
+    ]
+
+
+def beside_ceilings(case: str) -> list[Figure]:
+    """The same model where no tensor leaves the process."""
+    alone = f"{case.partition('_')[0]}_1x1"
+    return [
+        figure(variant, case, metric, Run(program, alone), name, None)
+        for variant in VARIANTS
+        for program, name in CEILINGS.items()
+        for metric in ("steps_per_s", "p50_ms", "cpu_ms_per_step")
+    ]
+
+
+def swarm(workers: int) -> list[Figure]:
+    case = f"swarm_{workers}"
+    figures = beside_grpc(case, ("workers_started",) if workers == 400 else (*STEP_METRICS, *SERVER_METRICS))
+    if workers > 8:
+        figures += [
+            figure(
+                variant, case, "steps_per_s", Run(variant, "swarm_8"), "ourselves, 8 workers", SWARM_KEEPS.get(workers)
+            )
+            for variant in VARIANTS
+        ]
+    if workers == 400:
+        figures += [all_started(variant, case, workers) for variant in VARIANTS]
+    return figures
+
+
+def all_started(variant: str, case: str, workers: int) -> Figure:
+    run, read = Run(variant, case), reader("workers_started")
+    name = "all of them"
+    return Figure(case, variant, "workers_started", "workers", False, run, read, run, lambda _: workers, name, 1.0)
+
+
+FIGURES = [
+    *beside_grpc("wdl26_1x1", STEP_METRICS),
+    *beside_ceilings("wdl26_1x1"),
+    *beside_grpc("wdl26_2x2", STEP_METRICS),
+    *beside_grpc("dense64_1x1", STEP_METRICS),
+    *beside_ceilings("dense64_1x1"),
+    *(one for workers in SWARM for one in swarm(workers)),
+    *beside_ceilings("swarm_1"),
+]
+
+
+def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> list[Figure]:
+    """The short form leaves the large swarms out."""
+    if not options.quick:
+        return list(figures)
+    large = {f"swarm_{workers}" for workers in SWARM if workers > QUICK_SWARM_MAX}
+    return [figure for figure in figures if figure.case not in large]
+
+
+def python_of(options: argparse.Namespace) -> pathlib.Path:
+    """The Python that has the TensorFlow to measure."""
+    python = options.python or pathlib.Path(f".venv-tf-{options.tf}/bin/python")
+    if not python.exists():
+        raise BenchError(f"there is no {python}; tools/plugin.sh {options.tf} makes it, with the plug-in")
+    return python
+
+
+def run_once(run: Run, options: argparse.Namespace) -> Sample:
+    try:
+        return measure(python_of(options), run.program, run.case, Window(options.warmup, options.seconds))
+    except TaskError as error:
+        raise BenchError(f"{run.program} {run.case}: {error}") from error

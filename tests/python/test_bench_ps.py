@@ -1,0 +1,67 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""The benchmark's clusters, with real servers: what it counts is what happens, and every case runs."""
+
+import pathlib
+import re
+import sys
+import time
+
+import pytest
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+
+import ps.tasks
+from ps.measure import Window, measure, start_training, stop_training
+from ps.tasks import Shape, running
+
+PYTHON = pathlib.Path(sys.executable)
+START_LIMIT_S = 150.0
+CALL = b"RECV_STATUS_ON_CLIENT"  # Once for each call that gRPC's trace shows.
+
+
+@pytest.mark.parametrize(("model", "servers"), [("wdl26", 1), ("swarm", 2)])
+def test_calls_are_as_many_as_grpc_itself_traces(model, servers, monkeypatch):
+    monkeypatch.setenv("GRPC_VERBOSITY", "DEBUG")
+    monkeypatch.setenv("GRPC_TRACE", "api")
+    steps = 50
+    with running(PYTHON, Shape("cluster", servers), model, "grpc", False, START_LIMIT_S) as cluster:
+        counted = cluster.workers[0].ask("calls", 60)["calls"]
+        before = calls_traced(cluster)
+        start_training(cluster, steps)
+        wait_for_steps(cluster, steps)
+        stop_training(cluster)
+        assert calls_traced(cluster) - before == counted * steps
+
+
+def calls_traced(cluster: ps.tasks.Cluster) -> int:
+    """Once nothing is added any more: a step's last calls end after it."""
+    counts = [-1, -2]
+    deadline = time.monotonic() + 30
+    while counts[-1] != counts[-2]:
+        assert time.monotonic() < deadline, counts
+        time.sleep(0.5)
+        counts.append(sum(len(re.findall(CALL, task.log.read_bytes())) for task in cluster.tasks))
+    return counts[-1]
+
+
+def wait_for_steps(cluster: ps.tasks.Cluster, steps: int) -> None:
+    deadline = time.monotonic() + 90
+    while cluster.workers[0].ask("look", 60)["steps"] < steps:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("case", ["wdl26_2x2", "dense64_1x1", "swarm_4"])
+def test_case_runs_over_stock_grpc(case):
+    sample = measure(PYTHON, "grpc", case, Window(0.1, 1.0))
+    assert sample["steps_per_s"] > 0
+    assert 0 < sample["p50_ms"] <= sample["p99_ms"]
+    assert sample["rpcs_per_step"] > 0
+    assert sample["bytes_per_step"] > (128 * 2**20 if case.startswith("dense64") else 1000)
+
+
+@pytest.mark.parametrize("program", ["server", "session"])
+def test_ceiling_sends_nothing(program):
+    sample = measure(PYTHON, program, "wdl26_1x1", Window(0.1, 1.0))
+    assert sample["steps_per_s"] > 0
+    assert sample["bytes_per_step"] == 0
