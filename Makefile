@@ -1,19 +1,22 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Names for people; the work stands in tools/*.sh. Each target first installs what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help deps demo test asan tsan fuzz bench lint format clean
+.PHONY: help deps demo demo-wire test asan tsan fuzz bench lint format clean
 
 SUITE ?= core
 PHASES ?=
 
 help:  ## this list
-	@awk -F ':  ## ' '/^[a-z]+:  ## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':  ## ' '/^[a-z-]+:  ## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 deps:  ## install everything that any target needs
 	@tools/deps.sh
 
-demo:  ## two processes exchange messages and tensors, beside raw sockets
+demo:  ## trains a model on parameter servers: over stock grpc, over grpc++, with tensor_fuse
 	@tools/demo.sh
+
+demo-wire:  ## two processes exchange messages and tensors, beside raw sockets
+	@tools/demo.sh wire
 
 test:  ## all tests, under all builds; PHASES="dev asan" chooses
 	@tools/test.sh $(PHASES)
@@ -27,7 +30,7 @@ tsan:  ## tests under ThreadSanitizer
 fuzz:  ## each decoder's fuzz target, a million executions
 	@tools/test.sh fuzz
 
-bench:  ## measure beside raw sockets and gRPC; SUITE=core
+bench:  ## measure beside raw sockets and gRPC; SUITE=core, or SUITE=ps for training
 	@tools/bench.sh $(SUITE)
 
 lint:  ## format, clang-tidy, ruff, shellcheck, the room rules

@@ -13,15 +13,7 @@ case $suite in
     ;;
   ps)
     tools/deps.sh python
-    # The TensorFlow to measure, if it is not the one that run.py measures by default.
-    version=2.15.1
-    for ((i = 2; i < $#; i++)); do
-      if [ "${!i}" = --tf ]; then
-        next=$((i + 1))
-        version=${!next}
-      fi
-    done
-    tools/plugin.sh "$version"
+    tools/plugin.sh "$(tools/tensorflow_version.sh "$@")"
     ;;
   *)
     echo "bench: no suite named $suite; there are: core ps" >&2

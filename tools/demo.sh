@@ -1,9 +1,26 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-# Builds the demo as it would be shipped, and runs it. Arguments go to the demo.
+# Builds a demo as it would be shipped, and runs it: tools/demo.sh [training|wire [argument of the demo...]].
+#   training  a model on parameter servers: over stock grpc, over grpc++, over grpc++ with tensor_fuse
+#   wire      two processes exchange messages and tensors, beside raw sockets
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-tools/deps.sh build
-tools/build.sh release --target fusewire_demo -- -DBUILD_TESTING=OFF
-exec build/release/bin/fusewire_demo "$@"
+demo=${1:-training}
+[ $# -eq 0 ] || shift
+case $demo in
+  training)
+    version=$(tools/tensorflow_version.sh "$@")
+    tools/plugin.sh "$version"
+    exec ".venv-tf-$version/bin/python" demo/training/demo.py "$@"
+    ;;
+  wire)
+    tools/deps.sh build
+    tools/build.sh release --target fusewire_demo -- -DBUILD_TESTING=OFF
+    exec build/release/bin/fusewire_demo "$@"
+    ;;
+  *)
+    echo "demo: no demo named $demo; there are: training wire" >&2
+    exit 2
+    ;;
+esac

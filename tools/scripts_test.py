@@ -95,6 +95,22 @@ class DepsTest(ScriptTest):
         self.assertEqual(self.deps("build", user=1000, absent="cmake", FUSEWIRE_DEPS="skip"), (0, "", ""))
 
 
+class TensorflowVersionTest(ScriptTest):
+    def version(self, *arguments):
+        words = ["bash", TOOLS / "tensorflow_version.sh", *arguments]
+        return subprocess.run(words, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
+
+    def test_is_what_follows_tf(self):
+        self.assertEqual(self.version("ps", "--tf", "2.21.0", "--quick"), "2.21.0")
+        self.assertEqual(self.version("--quick", "--tf=2.21.0"), "2.21.0")
+
+    def test_default_is_that_of_the_programs(self):
+        default = self.version("ps", "--quick")
+        for program in ("bench/run.py", "demo/training/demo.py"):
+            text = (TOOLS.parent / program).read_text()
+            self.assertIn(f'"--tf", default="{default}"', text, program)
+
+
 class ReportTest(ScriptTest):
     PASSED = '<testcase name="a.b" status="run"/>'
     FAILED = '<testcase name="a.c" status="fail"><system-out>expected 1, got 2</system-out></testcase>'

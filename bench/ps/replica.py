@@ -52,7 +52,7 @@ class Replica:
             self._session = self._open_session()
         self.ends: list[float] = []
         self.seconds: list[float] = []
-        self.loss = 0.0
+        self.losses: list[float] = []
         self._stopped = threading.Event()
         self._thread: threading.Thread
         self._failure: Exception | None = None
@@ -98,8 +98,9 @@ class Replica:
             session.run(tf1.global_variables_initializer())
         return session
 
-    def _step(self, number: int) -> None:
-        self.loss, _ = self._session.run([self._model.loss, self._model.train], self._model.feed(number))
+    def _step(self, number: int) -> float:
+        loss, _ = self._session.run([self._model.loss, self._model.train], self._model.feed(number))
+        return float(loss)
 
     def go(self, signal: threading.Event, steps_max: int | None) -> None:
         """Trains from the signal on, until stop() or for so many steps."""
@@ -113,8 +114,9 @@ class Replica:
             while not self._stopped.is_set() and number != steps_max:
                 number += 1
                 start = time.monotonic()
-                self._step(number)
+                loss = self._step(number)
                 end = time.monotonic()
+                self.losses.append(loss)
                 self.ends.append(end)
                 self.seconds.append(end - start)
         except Exception as error:

@@ -4,10 +4,10 @@
 Commands, a line of JSON each, and their answers:
   open      starts each worker: server, session, a first step; {"opened": so many} again and again, then {}
   go        starts training, each session in a thread of its own, "steps" steps or until told to stop; {}
-  look      {"steps": so far, "loss": the last}
+  look      {"steps": so far}
   counters  {"bytes_sent", "fusewire"}, of this process so far; asked while nobody trains: many threads delay it
   calls     {"calls": those of a step over stock gRPC}
-  stop      ends training; {"ends", "seconds"}: when each step ended (CLOCK_MONOTONIC), and how long it took
+  stop      ends training; {"ends", "seconds", "losses"}: when each step ended (CLOCK_MONOTONIC), how long it took, ...
   evaluate  what the model says of itself
 The first answer, {}, says that a server is up, or that workers may be opened. An answer {"error": ...} is the last.
 """
@@ -62,10 +62,7 @@ class TaskMain:
         return {}
 
     def _look(self) -> dict:
-        return {
-            "steps": sum(len(replica.ends) for replica in self._replicas),
-            "loss": float(self._replicas[0].loss) if self._replicas else 0.0,
-        }
+        return {"steps": sum(len(replica.ends) for replica in self._replicas)}
 
     def _counters(self) -> dict:
         return {"bytes_sent": tcp_bytes_sent(), "fusewire": self._fusewire.stats() if self._fusewire else {}}
@@ -79,8 +76,8 @@ class TaskMain:
         for replica in self._replicas:
             replica.stop()
         return {
-            "ends": [end for replica in self._replicas for end in replica.ends],
-            "seconds": [seconds for replica in self._replicas for seconds in replica.seconds],
+            name: [value for replica in self._replicas for value in getattr(replica, name)]
+            for name in ("ends", "seconds", "losses")
         }
 
     def _evaluate(self) -> dict:

@@ -21,7 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 LOG_LINES = 25
 
 
-class TaskError(Exception):
+class TaskError(RuntimeError):
     """A task that failed, or did not answer; its text says which, and ends with its last words."""
 
     def __init__(self, text: str, opened: int) -> None:

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Trains Wide & Deep on parameter servers three times: over stock grpc, over grpc++, and over grpc++ with tensor_fuse.
+
+Prints one table, and writes a page with plots.
+"""
+
+import argparse
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Sequence
+
+from progress import Progress
+from report import page
+from table import NAMES, text_of
+from training import Plan, Result, train
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=1000, help="of each worker, in each training")
+    parser.add_argument("--servers", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--program", action="append", choices=sorted(NAMES), help="only this one; may be repeated")
+    parser.add_argument("--tf", default="2.15.1", metavar="VERSION", help="the TensorFlow to train with")
+    parser.add_argument("--python", type=pathlib.Path, help="its Python, if not .venv-tf-VERSION's")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/demo/report.html"))
+    options = parser.parse_args(arguments)
+    if min(options.steps, options.servers, options.workers) < 1:
+        parser.error("--steps, --servers and --workers are 1 at least")
+    options.program = options.program or list(NAMES)
+    options.python = options.python or pathlib.Path(f".venv-tf-{options.tf}/bin/python")
+    return options
+
+
+def facts_of(options: argparse.Namespace) -> dict[str, object]:
+    cores = os.cpu_count() or 1
+    return {
+        "servers": options.servers,
+        "workers": options.workers,
+        "steps": f"{options.steps * options.workers:,}",
+        "tensorflow": options.tf,
+        "machine": f"{cores} core{'s' if cores > 1 else ''}",
+        "date": time.strftime("%Y-%m-%d %H:%M"),
+    }
+
+
+def train_with(options: argparse.Namespace, program: str) -> Result:
+    progress = Progress(NAMES[program], options.steps * options.workers)
+    result = train(Plan(options.python, options.servers, options.workers, options.steps), program, progress)
+    figures = result.figures
+    progress.end(f"{figures['steps_per_s']:,.0f} steps per second, AUC {figures['auc']:.4f}")
+    return result
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parse_arguments(arguments)
+    if not options.python.exists():
+        print(f"demo: there is no {options.python}; tools/plugin.sh {options.tf} makes it", file=sys.stderr)
+        return 1
+    print(
+        f"Wide & Deep, 26 features in 52 tables: {options.servers} parameter servers, {options.workers} workers, "
+        f"{options.steps * options.workers:,} steps each time, TensorFlow {options.tf}"
+    )
+    try:
+        results = [train_with(options, program) for program in options.program]
+    except (OSError, RuntimeError, ValueError) as error:
+        print(f"\ndemo: {error}", file=sys.stderr)
+        return 1
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(page(results, facts_of(options)), encoding="utf-8")
+    print(f"\n{text_of(results)}\n\nplots: {options.out.resolve()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

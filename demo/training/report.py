@@ -1,0 +1,143 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""The demo's page: one file that needs nothing else, readable in light and in dark."""
+
+import html
+import itertools
+from collections.abc import Mapping, Sequence
+
+from charts import Line, bars, lines
+from table import NAMES, ROWS, Row, cells_of
+from training import Result
+
+SMOOTH_STEPS = 100  # Loss is shown as the mean of so many steps: that of one batch of 64 jumps.
+POINTS_MAX = 240
+SHOWN_SHARE = 0.995  # Of the steps in the plot of step times; the slowest few would press the others to the left.
+
+STYLE = """
+:root { color-scheme: light dark; --page: #ffffff; --text: #1c2330; --quiet: #5b6575; --rule: #d9dee6; --card: #f6f8fa;
+  --series-0: #7b8494; --series-1: #1769c2; --series-2: #c8590b; }
+@media (prefers-color-scheme: dark) { :root { --page: #12161d; --text: #e6eaf0; --quiet: #9aa5b5; --rule: #2d3542;
+  --card: #1a202a; --series-0: #8f99a8; --series-1: #5aa5f5; --series-2: #f39a4a; } }
+body { margin: 0 auto; max-width: 1180px; padding: 32px 24px 64px; background: var(--page); color: var(--text);
+  font: 15px/1.5 system-ui, sans-serif; }
+h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 0 0 8px; }
+p { margin: 0 0 16px; max-width: 78ch; } .quiet { color: var(--quiet); }
+.legend { color: var(--quiet); font-size: 13px; display: flex; flex-wrap: wrap; gap: 4px 16px; margin-bottom: 6px; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; margin: 16px 0 28px; font-variant-numeric: tabular-nums; }
+th, td { padding: 6px 16px 6px 0; border-bottom: 1px solid var(--rule); text-align: right; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; } th { font-weight: 600; }
+td .ratio { color: var(--quiet); display: inline-block; min-width: 4.5em; }
+.swatch { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-right: 6px; }
+.grid-2 { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: 20px; }
+figure { margin: 0; padding: 16px 16px 12px; background: var(--card);
+  border: 1px solid var(--rule); border-radius: 8px; }
+figcaption { color: var(--quiet); font-size: 13px; }
+svg { width: 100%; height: auto; display: block; }
+svg text { font: 12px system-ui, sans-serif; fill: var(--quiet); }
+svg text.figure { fill: var(--text); font-weight: 600; }
+.grid { stroke: var(--rule); } .axis { stroke: var(--quiet); }
+.line { fill: none; stroke-width: 2; stroke-linejoin: round; }
+""" + "".join(
+    f".line.series-{n} {{ stroke: var(--series-{n}); }} .bar.series-{n}, .swatch.series-{n} "
+    f"{{ fill: var(--series-{n}); background: var(--series-{n}); }}\n"
+    for n in range(3)
+)
+
+
+def smoothed(losses: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The mean loss of each SMOOTH_STEPS steps on end, at the time of the last, in at most POINTS_MAX points."""
+    sums = list(itertools.accumulate((loss for _, loss in losses), initial=0.0))
+    width = min(SMOOTH_STEPS, len(losses))
+    ends = [*range(width, len(losses), max(1, (len(losses) - width) // POINTS_MAX)), len(losses)]
+    return [(losses[end - 1][0], (sums[end] - sums[end - width]) / width) for end in ends]
+
+
+def cumulative(seconds: Sequence[float]) -> list[tuple[float, float]]:
+    """(milliseconds, per cent of the steps that took no longer), in at most POINTS_MAX points."""
+    ordered = sorted(seconds)
+    shown = max(1, int(len(ordered) * SHOWN_SHARE))
+    places = sorted({round(part * (shown - 1) / (POINTS_MAX - 1)) for part in range(POINTS_MAX)})
+    return [(ordered[place] * 1e3, 100 * (place + 1) / len(ordered)) for place in places]
+
+
+def bar_figure(results: Sequence[Result], row: Row) -> str:
+    values = [result.figures[row.key] for result in results]
+    written = [f"{cell.figure}, {cell.ratio}" if cell.ratio else cell.figure for cell in cells_of(row, results)]
+    title = row.label[0].upper() + row.label[1:]
+    names = [NAMES[result.program] for result in results]
+    better = "less is better" if row.less_is_better else "more is better"
+    return figure_of(title, bars(names, values, written, title), better)
+
+
+def figure_of(title: str, svg: str, caption: str, legend: str = "") -> str:
+    head = f"<h2>{html.escape(title)}</h2>{legend}"
+    return f"<figure>{head}{svg}<figcaption>{html.escape(caption)}</figcaption></figure>"
+
+
+def name_of(index: int, result: Result) -> str:
+    return f'<span class="swatch series-{index}"></span>{html.escape(NAMES[result.program])}'
+
+
+def legend_of(results: Sequence[Result]) -> str:
+    return f'<div class="legend">{"".join(f"<span>{name_of(*pair)}</span>" for pair in enumerate(results))}</div>'
+
+
+def table(results: Sequence[Result]) -> str:
+    heads = "".join(f"<th>{name_of(*pair)}</th>" for pair in enumerate(results))
+    rows = []
+    for row in ROWS:
+        cells = "".join(
+            f'<td>{html.escape(cell.figure)}{f"""<span class="ratio">{cell.ratio}</span>""" if number else ""}</td>'
+            for number, cell in enumerate(cells_of(row, results))
+        )
+        rows.append(f"<tr><td>{html.escape(row.label)}</td>{cells}</tr>")
+    return f'<div class="scroll"><table><tr><th></th>{heads}</tr>{"".join(rows)}</table></div>'
+
+
+def page(results: Sequence[Result], facts: Mapping[str, object]) -> str:
+    """Facts: servers, workers, steps, tensorflow, machine, date."""
+    losses = [Line(NAMES[result.program], smoothed(result.losses)) for result in results]
+    times = [Line(NAMES[result.program], cumulative(result.seconds)) for result in results]
+    rows = {row.key: row for row in ROWS}
+    figures = [
+        figure_of(
+            "Loss over time",
+            lines(losses, "Loss over time", "seconds of training", "loss"),
+            f"Training loss, mean of {SMOOTH_STEPS} steps. Each line ends when its {facts['steps']} steps are done.",
+            legend_of(results),
+        ),
+        figure_of(
+            "How long a step takes",
+            lines(times, "Step times", "milliseconds", "% of steps that took no longer", (0, 100)),
+            "Further left is better; the steeper, the steadier.",
+            legend_of(results),
+        ),
+        *(bar_figure(results, rows[key]) for key in ("steps_per_s", "p50_ms", "rpcs_per_step", "cpu_ms_per_step")),
+    ]
+    model = (
+        f"Wide &amp; Deep with 26 categorical features in 52 tables, batches of 64, on {facts['servers']} parameter "
+        f"servers and {facts['workers']} workers, {facts['steps']} steps for each training. Each begins anew, with "
+        "servers and workers in processes of their own, on this one machine."
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Fusewire: Wide &amp; Deep over three transports</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<h1>Wide &amp; Deep, trained three times</h1>
+<p class="quiet">TensorFlow {html.escape(str(facts["tensorflow"]))}, {html.escape(str(facts["machine"]))},
+{html.escape(str(facts["date"]))}</p>
+<p>{model}</p>
+{table(results)}
+<div class="grid-2">{"".join(figures)}</div>
+<p class="quiet" style="margin-top: 24px">RPCs over stock gRPC are counted in the graphs that ran; over grpc++ by the
+plug-in. Bytes are those that the kernel sent on TCP connections, CPU time is that of all processes. The labels are
+drawn from a planted model, so the best possible AUC is known.</p>
+</body>
+</html>
+"""

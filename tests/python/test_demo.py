@@ -1,0 +1,26 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""make demo, with a few steps: it trains, prints its table, and leaves its page."""
+
+import pathlib
+import re
+import sys
+
+from conftest import ROOT, run_to_end
+
+PROGRAMS = ("grpc",)
+STEPS = 30
+
+
+def test_demo_trains_and_tells(tmp_path: pathlib.Path) -> None:
+    page = tmp_path / "report.html"
+    words = [sys.executable, ROOT / "demo" / "training" / "demo.py", "--python", sys.executable, "--steps", STEPS]
+    words += ["--out", page, *(word for program in PROGRAMS for word in ("--program", program))]
+    said = run_to_end(words, tmp_path, deadline_s=170).ok()
+    assert said.count(f"{2 * STEPS} of {2 * STEPS} steps") == len(PROGRAMS)
+    assert said.splitlines()[-1] == f"plots: {page}"
+    table = {line[:30].strip(): line[30:].split() for line in said.splitlines()}
+    assert len(table["loss, held-out examples"]) == len(PROGRAMS)
+    reached, best = (float(table[f"AUC, {which}"][0]) for which in ("held-out examples", "best possible"))
+    assert 0.5 < reached < best < 1
+    assert float(table["RPCs per step"][0]) > 100
+    assert len(re.findall("<polyline", page.read_text(encoding="utf-8"))) == 2 * len(PROGRAMS)
