@@ -28,9 +28,11 @@ done
 tools/deps.sh "${groups[@]}"
 mkdir -p build/logs
 
-# Each phase prints one line of result, and names its file for the report; a file that is missing counts as a failure.
+# Each phase prints one line of result, and names its file for the report; one that is missing counts as a failure.
 results=()
-say_result() { printf '%-9s %s, %d s\n' "$1" "$(/usr/bin/python3 tools/test_report.py --totals "$2")" $((SECONDS - $3)); }
+say_result() {
+  printf '%-9s %s, %d s\n' "$1" "$(/usr/bin/python3 tools/test_report.py --totals "$2")" $((SECONDS - $3))
+}
 
 run_tensorflow() {
   local version start xml
@@ -43,8 +45,8 @@ run_tensorflow() {
     rm -f "$xml"
     tools/plugin.sh "$version" || continue
     # Each test has a time limit of its own, see pyproject.toml; this one is for pytest itself.
-    timeout -k 10 1800 ".venv-tf-$version/bin/python" -m pytest --junit-xml "$xml" >"build/logs/tf-$version-test.log" 2>&1 ||
-      true
+    timeout -k 10 1800 ".venv-tf-$version/bin/python" -m pytest --junit-xml "$xml" \
+      >"build/logs/tf-$version-test.log" 2>&1 || true
     say_result "tf-$version" "$xml" "$start"
   done
 }

@@ -144,6 +144,8 @@ CALLS = [
 ]
 _IN_TESTS_TOO = ("sleep", "capture")
 
+COLLECTED = re.compile(r"tests/python/(test_\w+|conftest)\.py")  # pytest finds them by their names
+
 LINE_COLUMNS_MAX = 120
 FILE_LINES_MAX = 500
 TEST_LINES_MAX = 800  # of a test: many small stories about one class
@@ -270,7 +272,7 @@ def check_dead_files(tree, findings):
             findings.add(path, 1, "dead file: no CMakeLists.txt names it")
         if path.endswith(".h") and path not in named and path not in included:
             findings.add(path, 1, "dead file: nobody includes it")
-        if path.endswith((".sh", ".py", ".cmake")):
+        if path.endswith((".sh", ".py", ".cmake")) and not COLLECTED.fullmatch(path):
             others = whole.replace(tree.files[path] or "", "", 1)
             if not re.search(rf"\b{re.escape(name.rsplit('.', 1)[0])}\b", others):
                 findings.add(path, 1, "dead file: nothing names it")
