@@ -1,0 +1,297 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""`fusewire run` with tasks that are shell commands: what it starts, shows, passes on, and leaves behind (nothing)."""
+
+import contextlib
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from conftest import DEADLINE_S, FUSEWIRE, Done, clean_environment, process, run_to_end
+from fusewire.cluster import HOST, Shape, free_ports
+
+MARK = "RUN_TEST_MARK"  # in the environment of every process that a test starts
+
+
+class Runner:
+    """Runs the command with one shell script as its program, and looks for what it has left."""
+
+    def __init__(self, folder: pathlib.Path):
+        self.folder = folder
+        self.mark = uuid.uuid4().hex
+        self.environment = clean_environment(**{MARK: self.mark})
+
+    def words(self, *options: str, script: str) -> list[object]:
+        return [FUSEWIRE, "run", *options, "--", "sh", "-c", script]
+
+    def __call__(self, *options: str, script: str) -> Done:
+        return run_to_end(self.words(*options, script=script), self.folder, self.environment)
+
+    @contextlib.contextmanager
+    def started(self, *options: str, script: str, until: str) -> Iterator["subprocess.Popen[str]"]:
+        """Once each task has created a file whose name begins so."""
+        tasks = sum(int(options[options.index(name) + 1]) for name in ("--ps", "--workers"))
+        with process(self.words(*options, script=script), self.folder, self.environment) as launcher:
+            wait_for(lambda: len(list(self.folder.glob(f"{until}*"))) == tasks)
+            yield launcher
+
+    def survivors(self) -> list[str]:
+        """Command lines of processes that bear our mark."""
+        found = []
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if f"{MARK}={self.mark}".encode() in (folder / "environ").read_bytes():
+                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        return found
+
+    def nothing_is_left(self) -> None:
+        wait_for(lambda: not self.survivors())
+
+
+def wait_for(condition: Callable[[], object], deadline_s: float = 30.0) -> None:
+    until = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.05)  # the condition is another process's: there is no event to wait for
+
+
+@pytest.fixture
+def run(tmp_path: pathlib.Path) -> Iterator[Runner]:
+    runner = Runner(tmp_path)
+    yield runner
+    assert runner.survivors() == []
+
+
+def configs(done: Done) -> dict[str, dict[str, object]]:
+    """{label: TF_CONFIG} of tasks that have printed it."""
+    lines = [line.partition("|") for line in done.ok().splitlines()]
+    return {label.strip(): json.loads(text) for label, _, text in lines}
+
+
+SHOW = 'echo "$TF_CONFIG"'
+# A ps serves for ever; what other tasks do follows.
+SERVE = 'case "$TF_CONFIG" in *\'"type": "ps"\'*) exec sleep 1000 ;; esac; '
+
+
+def test_every_task_gets_its_place(run):
+    found = configs(run("--ps", "2", "--workers", "2", "--chief", "--evaluator", script=SHOW + "; sleep 1"))
+    assert set(found) == {"ps:0", "ps:1", "chief", "worker:0", "worker:1", "evaluator"}
+    cluster = found["chief"]["cluster"]
+    assert {job: len(tasks) for job, tasks in cluster.items()} == {"ps": 2, "chief": 1, "worker": 2}
+    addresses = [address for tasks in cluster.values() for address in tasks]
+    assert len(set(addresses)) == 5
+    assert all(re.fullmatch(rf"{HOST}:\d+", address) for address in addresses)
+    for label, config in found.items():
+        job, _, index = label.partition(":")
+        assert config == {"cluster": cluster, "task": {"type": job, "index": int(index or 0)}}
+
+
+def test_protocol_reaches_the_task(run):
+    done = run("--ps", "0", "--protocol", "grpc++", script='echo "$TF_CONFIG"; echo "\\"$FUSEWIRE_PROTOCOL\\""')
+    [first, second] = [json.loads(line.partition("|")[2]) for line in done.ok().splitlines()]
+    assert (first["rpc_layer"], second) == ("grpc++", "grpc++")
+
+
+def test_protocol_of_the_environment_is_the_default(run):
+    run.environment["FUSEWIRE_PROTOCOL"] = "grpc++"
+    assert configs(run("--ps", "0", script=SHOW))["worker:0"]["rpc_layer"] == "grpc++"
+
+
+def test_lines_are_whole(run):
+    word = "x" * 40
+    script = f"for i in $(seq 300); do printf '{word}'; printf ' {word}\\n'; done"
+    out = run("--ps", "0", "--workers", "3", script=script).ok().splitlines()
+    assert sorted(out) == sorted(f"worker:{index} | {word} {word}" for index in range(3) for _ in range(300))
+
+
+def test_labels_stand_in_a_column(run):
+    out = run("--ps", "0", "--workers", "1", "--evaluator", script="echo hello").ok()
+    assert sorted(out.splitlines()) == ["evaluator | hello", "worker:0  | hello"]
+
+
+def test_streams_stay_apart_and_bytes_stay_bytes(run):
+    command = run.words("--ps", "0", script="printf '\\377\\n'; echo low >&2; printf 'no end'")
+    done = subprocess.run(command, env=run.environment, capture_output=True, timeout=DEADLINE_S, check=True)
+    assert done.stdout == b"worker:0 | \xff\nworker:0 | no end\n"
+    assert b"worker:0 | low\n" in done.stderr
+
+
+def test_a_progress_bar_shows_where_it_ended(run):
+    assert run("--ps", "0", script="printf '10%%\\r50%%\\r100%%\\r\\n'").ok() == "worker:0 | 100%\n"
+
+
+def test_a_line_without_end_is_shown_in_pieces(run):
+    out = run("--ps", "0", script="head -c 200000 /dev/zero | tr '\\0' y").ok()
+    assert out.count("y") == 200000
+    assert out.count("worker:0 | ") == out.count("\n") > 1
+
+
+def test_ps_is_ended_when_the_workers_are_done(run):
+    done = run("--ps", "2", "--workers", "2", script=SERVE + "echo worked")
+    assert done.ok().count("worked") == 2
+    assert "done in" in done.error
+
+
+def test_failure_ends_the_others_and_comes_last(run):
+    script = (
+        SERVE + 'case "$TF_CONFIG" in *\'"index": 1}\'*) echo about to; echo why >&2; exit 7 ;; esac; exec sleep 1000'
+    )
+    done = run("--ps", "1", "--workers", "3", script=script)
+    assert done.status == 7
+    *_, heading, first, second, last = done.error.splitlines()
+    assert heading == "fusewire run: the last lines of worker:1:"
+    assert sorted([first, second]) == ["    about to", "    why"]
+    assert re.fullmatch(r"fusewire run: worker:1 failed first: exit code 7 after \d+\.\d s", last)
+
+
+def test_ps_that_fails_is_a_failure_too(run):
+    script = 'case "$TF_CONFIG" in *\'"type": "ps"\'*) exit 3 ;; esac; exec sleep 1000'
+    done = run("--ps", "1", "--workers", "1", script=script)
+    assert (done.status, "ps:0 failed first: exit code 3" in done.error) == (3, True)
+
+
+@pytest.mark.parametrize(("name", "code"), [("SEGV", 139), ("KILL", 137), ("ABRT", 134)])
+def test_task_that_is_ended_by_a_signal(run, name, code):
+    done = run("--ps", "0", script=f"kill -{name} $$")
+    assert done.status == code
+    assert f"(SIG{name})" in done.error.splitlines()[-1]
+
+
+def test_timeout(run):
+    done = run("--ps", "1", "--workers", "1", "--timeout", "0.5", script=SERVE + "echo waiting for it; exec sleep 1000")
+    assert done.status == 124
+    assert "still running: ps:0, worker:0" in done.error
+    assert "    waiting for it\n" in done.error
+    assert "Fix: --timeout" in done.error.splitlines()[-1]
+
+
+# What each task leaves running: a child, and a child that has left its group.
+FAMILY = "sleep 1000 & setsid sleep 1000 & "
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_signal_ends_the_whole_tree(run, number, code):
+    script = FAMILY + "touch ready$$; wait"
+    with run.started("--ps", "1", "--workers", "2", script=script, until="ready") as launcher:
+        assert len(run.survivors()) >= 10
+        launcher.send_signal(number)
+        _, error = launcher.communicate(timeout=DEADLINE_S)
+    assert launcher.returncode == code
+    assert f"ended by {number.name}" in error.splitlines()[-1]
+    run.nothing_is_left()
+
+
+def test_signal_is_passed_on(run):
+    script = 'trap "echo had time; exit 0" TERM; touch ready$$; while :; do sleep 0.1; done'
+    with run.started("--ps", "0", "--workers", "1", script=script, until="ready") as launcher:
+        launcher.send_signal(signal.SIGTERM)
+        out, _ = launcher.communicate(timeout=DEADLINE_S)
+    assert "worker:0 | had time" in out
+
+
+def test_second_signal_kills(run):
+    script = 'trap "touch heard$$" TERM; touch ready$$; while :; do sleep 0.1; done'
+    with run.started("--ps", "0", "--workers", "2", "--grace", "1000", script=script, until="ready") as launcher:
+        launcher.send_signal(signal.SIGTERM)
+        wait_for(lambda: len(list(run.folder.glob("heard*"))) == 2)
+        assert launcher.poll() is None
+        launcher.send_signal(signal.SIGTERM)
+        launcher.communicate(timeout=DEADLINE_S)
+    assert launcher.returncode == 143
+
+
+def test_who_does_not_end_when_asked_is_killed(run):
+    script = SERVE + "exit 0"
+    stubborn = 'trap "" TERM; ' + script.replace("exec sleep 1000", "while :; do sleep 0.1; done")
+    begun = time.monotonic()
+    run("--ps", "1", "--workers", "1", "--grace", "0.5", script=stubborn).ok()
+    assert time.monotonic() - begun < 30
+
+
+def test_tasks_die_with_the_launcher(run):
+    script = 'trap "" TERM HUP; touch ready$$; while :; do sleep 0.1; done'
+    with run.started("--ps", "1", "--workers", "1", script=script, until="ready") as launcher:
+        launcher.kill()
+        launcher.wait(timeout=DEADLINE_S)
+        run.nothing_is_left()
+
+
+def test_what_a_task_leaves_behind_is_ended(run):
+    assert run("--ps", "0", script="setsid sleep 1000 & echo gone").ok() == "worker:0 | gone\n"
+
+
+def test_reader_that_goes_away(run):
+    command = run.words("--ps", "1", "--workers", "1", script="while :; do echo more; done")
+    with process(command, run.folder, run.environment) as launcher:
+        assert "more" in launcher.stdout.readline()
+        launcher.stdout.close()
+        assert launcher.wait(timeout=DEADLINE_S) == 141
+        assert "Traceback" not in launcher.stderr.read()
+
+
+def test_colours_on_a_terminal_only(run):
+    master, slave = pty.openpty()
+    command = run.words("--ps", "0", "--workers", "2", script="echo hello")
+    with subprocess.Popen(command, env={**run.environment, "TERM": "xterm"}, stdout=slave, stderr=slave) as launcher:
+        assert launcher.wait(timeout=DEADLINE_S) == 0
+    os.close(slave)
+    shown = b""
+    while select.select([master], [], [], 0)[0]:
+        try:
+            shown += os.read(master, 65536)
+        except OSError:  # the other end is closed, and all is read
+            break
+    os.close(master)
+    labels = set(re.findall(rb"\033\[\d+mworker:\d \|\033\[0m hello", shown))
+    assert len({label[: label.index(b"w")] for label in labels}) == 2  # each its own colour
+    assert "\033" not in run("--ps", "0", script="echo hello").ok()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "which program? Fix: "),
+        (["--"], "which program? Fix: "),
+        (["--ps", "0", "--workers", "0", "true"], "a cluster without a task. Fix: "),
+        (["absent.py"], "there is no file absent.py. Fix: "),
+        (["absent-command"], "no command absent-command. Fix: "),
+        (["python3", "-u"], "no program for it to run"),
+        (["--ps", "-1", "true"], "a number of tasks"),
+        (["--timeout", "0", "true"], "more than 0"),
+        (["--protocol", "grpc+-", "true"], "invalid choice"),
+    ],
+)
+def test_what_cannot_be_run(fusewire_command, words, told):
+    done = fusewire_command("run", *words)
+    assert done.status == 2
+    assert told in done.error
+
+
+def test_misspelt_setting_is_named(fusewire_command):
+    done = fusewire_command("run", "--ps", "0", "true", FUSEWIRE_PEER_TIMEOUTS="3")
+    assert "FUSEWIRE_PEER_TIMEOUTS (did you mean FUSEWIRE_PEER_TIMEOUT?)" in done.error
+
+
+def test_ports_are_held_and_can_be_served_at():
+    with free_ports(2) as ports:
+        with pytest.raises(OSError, match="in use"), socket.socket() as stranger:
+            stranger.bind((HOST, ports[0]))
+        with socket.socket() as server, socket.socket() as client:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.bind((HOST, ports[1]))
+            server.listen()
+            client.connect((HOST, ports[1]))
+
+
+def test_shape_in_words():
+    assert str(Shape(2, 1, True, True)) == "2 ps, a chief, 1 worker, an evaluator"
+    assert str(Shape(0, 2)) == "2 workers"
