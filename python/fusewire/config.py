@@ -8,8 +8,9 @@ servers and read by the plug-in like every other field.
 """
 
 import functools
-import os
 from typing import Any
+
+from fusewire import settings
 
 OPTIMIZER = "fusewire"  # the entry's name; Grappler passes over names that it does not know
 PARAMETER = "tensor_fuse"
@@ -76,4 +77,4 @@ def copy_own(source: Any, target: Any) -> None:
 
 
 def environment_default() -> bool:
-    return os.environ.get(VARIABLE, "").lower() in ("1", "true", "yes", "on")
+    return settings.is_on(VARIABLE)

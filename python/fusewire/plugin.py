@@ -10,13 +10,13 @@ import dataclasses
 import importlib.metadata
 import importlib.util
 import json
-import os
 import pathlib
 import shlex
 import sys
 import urllib.parse
 from typing import Any
 
+from fusewire import settings
 from fusewire.version import VERSION
 
 SUPPORTED = ("2.15.1", "2.21.0")  # the versions of TensorFlow that each release is built and tested with
@@ -58,7 +58,7 @@ _library: ctypes.CDLL | None = None  # once it is loaded
 
 def is_off() -> bool:
     """FUSEWIRE_DISABLE is set: nothing of ours is loaded, and our protocols are names for grpc."""
-    return os.environ.get("FUSEWIRE_DISABLE", "").lower() not in ("", "0", "false", "no", "off")
+    return settings.is_on("FUSEWIRE_DISABLE")
 
 
 def is_loaded() -> bool:

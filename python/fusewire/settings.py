@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Every setting, in one table; docs/settings.md is printed from it: python -m fusewire.settings > docs/settings.md."""
+"""Every setting, in one table. docs/settings.md is printed from it, see settings_page.py."""
 
 import dataclasses
 import difflib
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 SERVER, IMPORT, BUILD, TOOLS = "server", "import", "build", "tools"
 WHERE = {
-    SERVER: "by the plug-in, when a server is created",
+    SERVER: "by the plug-in, when a server is made",
     IMPORT: "by `import fusewire`",
     BUILD: "by `pip install`, when the plug-in is built",
     TOOLS: "by the scripts of a clone, `make ...`",
@@ -50,7 +50,7 @@ SETTINGS = (
         "FUSEWIRE_DISABLE",
         "0",
         "1: the plug-in is not loaded; `grpc++`, wherever a program says it, means plain gRPC",
-        IMPORT,
+        f"{IMPORT}, {SERVER}",
     ),
     Setting(
         "FUSEWIRE_TENSOR_FUSE",
@@ -60,26 +60,27 @@ SETTINGS = (
     ),
     Setting(
         "FUSEWIRE_PS_REACTORS",
-        "from the number of cores",
-        "threads that move data in a task of job `ps`",
+        "half of the usable cores, 1 to 4",
+        "threads that move data in a task of job `ps`, and of every job that is none of the next line's",
         SERVER,
         "NETWORK_PS_CORE_NUMBER",
     ),
     Setting(
         "FUSEWIRE_WORKER_REACTORS",
-        "from the number of cores",
-        "threads that move data in a task of any other job",
+        "half of the usable cores, 1 to 4",
+        "the same in a task of job `worker`, `chief` or `master`",
         SERVER,
         "NETWORK_WORKER_CORE_NUMBER",
     ),
-    Setting("PS_ENABLE_POLLING", "false", "true: the threads of a `ps` never sleep; costs a core each", SERVER),
-    Setting("WORKER_ENABLE_POLLING", "false", "the same for the tasks of other jobs", SERVER),
-    Setting("PS_DISABLE_PIN_CORES", "true", "false: each thread of a `ps` stays on one core", SERVER),
-    Setting("WORKER_DISABLE_PIN_CORES", "true", "the same for the tasks of other jobs", SERVER),
+    Setting("PS_ENABLE_POLLING", "0", "1: these threads of a `ps` never sleep; costs a core each", SERVER),
+    Setting("WORKER_ENABLE_POLLING", "0", "the same for `worker`, `chief` and `master`", SERVER),
+    Setting("PS_DISABLE_PIN_CORES", "1", "0: each of these threads of a `ps` stays on a core of its own", SERVER),
+    Setting("WORKER_DISABLE_PIN_CORES", "1", "the same for `worker`, `chief` and `master`", SERVER),
     Setting(
         "NETWORK_MAX_CONNECTION_TIMEOUT",
-        "120000",
-        "milliseconds for which the start of a call is tried again on a connection that can't be made",
+        "0",
+        "milliseconds for which a call that can't be sent waits for its peer to appear; 0: it fails with the first "
+        "failed attempt, as over gRPC",
         SERVER,
     ),
     Setting(
@@ -103,7 +104,7 @@ SETTINGS = (
         True,
     ),
     Setting("FUSEWIRE_CLUSTER", "none", "name of the cluster: tasks of another name are refused", SERVER),
-    Setting("FUSEWIRE_LOG", "warn", "what is logged: `error`, `warn`, `info` or `debug`", SERVER),
+    Setting("FUSEWIRE_LOG", "warn", "what is logged: `off`, `error`, `warn`, `info` or `debug`", SERVER),
     Setting(
         "FUSEWIRE_TENSORFLOW",
         "the TensorFlow that Python imports",
@@ -115,6 +116,11 @@ SETTINGS = (
 NAMES = {name for setting in SETTINGS for name in setting.names}
 
 
+def is_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """What the plug-in takes for yes in a switch; everything else, in a switch that is off by default, is no."""
+    return environment.get(name, "").lower() in ("1", "true", "yes", "on")
+
+
 def unknown(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """(name, nearest known name or "") of each variable that begins like ours and is none."""
     for name in sorted(environment):
@@ -123,40 +129,7 @@ def unknown(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield name, near[0] if near else ""
 
 
-def page() -> str:
-    """docs/settings.md."""
-    lines = [
-        "# Settings",
-        "Written by `python -m fusewire.settings` from `python/fusewire/settings.py`; change it there.",
-        "",
-        "## Who wins",
-        "1. What the program says: `protocol=`, `ConfigProto(tensor_fuse=...)`, `RunConfig(...)`. One exception,",
-        '   because it is what the setting is for: `protocol="grpc"` gives way to `FUSEWIRE_PROTOCOL`.',
-        "2. The variable named `FUSEWIRE_...`.",
-        "3. The variable of the same meaning that DeepRec's users know, where there is one.",
-        "4. The default.",
-        "",
-        "`FUSEWIRE_DISABLE=1` is above them all. An empty variable counts as not set. `fusewire doctor` shows what is",
-        "in force and where it comes from, and names variables that begin with `FUSEWIRE_` and mean nothing.",
-        "",
-        "## The table",
-        "| setting | also read as | default | meaning | read |",
-        "|---|---|---|---|---|",
-    ]
-    for setting in SETTINGS:
-        also = f"`{setting.predecessor}`" if setting.predecessor else ""
-        default = setting.default or "none"
-        lines.append(f"| `{setting.name}` | {also} | {default} | {setting.meaning} | {setting.where} |")
-    lines += ["", "Read where it says:"]
-    lines += [f"- **{where}**: {meaning}." for where, meaning in WHERE.items()]
-    return "\n".join(lines) + "\n"
-
-
 def warning(environment: Mapping[str, str] = os.environ) -> str:
     """One line about variables that are misspelt; "" if there are none."""
     parts = [f"{name} (did you mean {near}?)" if near else name for name, near in unknown(environment)]
     return f"Fusewire knows no setting named {', '.join(parts)}" if parts else ""
-
-
-if __name__ == "__main__":
-    print(page(), end="")

@@ -1,0 +1,180 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""`fusewire doctor`: a healthy machine, and faults that it must name together with what mends them."""
+
+import json
+import pathlib
+import shutil
+import sys
+
+import pytest
+import tensorflow as tf
+from conftest import FUSEWIRE, clean_environment, run_to_end
+
+import fusewire
+from fusewire import doctor
+
+
+def report_of(done) -> dict[str, dict[str, str]]:
+    """{name: check}, the worst where a name comes more than once; each that is not well has a fix."""
+    report = json.loads(done.out)
+    order = ["ok", "note", "warn", "FAIL"]
+    checks = sorted(report["checks"], key=lambda check: order.index(check["status"]))
+    assert all(check["fix"] for check in checks if check["status"] in ("warn", "FAIL"))
+    assert report["ok"] is all(check["status"] != "FAIL" for check in checks)
+    assert done.status == (0 if report["ok"] else 1)
+    return {check["name"]: check for check in checks}
+
+
+def test_healthy(fusewire_command):
+    done = fusewire_command("doctor", "--json")
+    checks = report_of(done)
+    assert done.status == 0
+    assert checks["tensorflow"]["value"].startswith(f"{tf.version.VERSION} (git {tf.version.GIT_VERSION}, ")
+    assert checks["plug-in"]["status"] == "ok"
+    assert checks["self-test"]["status"] == "ok", checks["self-test"]
+    assert "a tensor of 1 MiB from a ps to a worker" in checks["self-test"]["value"]
+
+
+def test_misfit_and_settings_in_words(tmp_path):
+    shutil.copytree(pathlib.Path(fusewire.__file__).parent, tmp_path / "fusewire")
+    [facts] = tmp_path.glob("fusewire/_lib/*/build.json")
+    text = facts.read_text().replace(tf.version.GIT_VERSION, "v0-another")
+    facts.unlink()
+    facts.write_text(text)
+    environment = clean_environment(PYTHONPATH=str(tmp_path), FUSEWIRE_PEER_TIMOUT="3", FUSEWIRE_SECRET="hush")
+    done = run_to_end([sys.executable, "-m", "fusewire", "doctor"], tmp_path, environment)
+    assert done.status == 1
+    lines = done.out.splitlines()
+    [place] = [number for number, line in enumerate(lines) if "FAIL  plug-in" in line]
+    assert "v0-another" in lines[place]
+    assert lines[place + 1].strip().startswith("Fix: ")
+    assert "did you mean FUSEWIRE_PEER_TIMEOUT?" in done.out
+    assert "hush" not in done.out
+    assert lines[-1] == "1 to mend, 1 to look at."
+
+
+def test_library_that_kills_the_process(tmp_path):
+    """One that aborts when it is loaded: the doctor outlives it, and says how it went."""
+    shutil.copytree(pathlib.Path(fusewire.__file__).parent, tmp_path / "fusewire")
+    [library] = tmp_path.glob("fusewire/_lib/*/libfusewire_tf.so")
+    library.unlink()
+    source = tmp_path / "abort.c"
+    source.write_text("#include <stdlib.h>\n__attribute__((constructor)) static void Die(void) { abort(); }\n")
+    run_to_end(["g++", "-shared", "-fPIC", "-o", library, source], tmp_path).ok()
+    done = run_to_end(
+        [sys.executable, "-m", "fusewire", "doctor", "--json"], tmp_path, clean_environment(PYTHONPATH=str(tmp_path))
+    )
+    check = report_of(done)["self-test"]
+    assert check["status"] == "FAIL"
+    assert "was ended by SIGABRT" in check["value"]
+
+
+def test_without_tensorflow(tmp_path):
+    shutil.copytree(pathlib.Path(fusewire.__file__).parent, tmp_path / "fusewire")
+    python = pathlib.Path(sys.base_prefix, "bin/python3")
+    environment = clean_environment(PYTHONPATH=str(tmp_path))
+    checks = report_of(run_to_end([python, "-m", "fusewire", "doctor", "--json"], tmp_path, environment))
+    assert checks["tensorflow"]["status"] == "FAIL"
+    assert "pip install tensorflow" in checks["tensorflow"]["fix"]
+    assert checks["plug-in"]["status"] == "note"
+
+
+def test_switched_off(fusewire_command):
+    checks = report_of(fusewire_command("doctor", "--json", FUSEWIRE_DISABLE="1"))
+    assert checks["switch"] == {
+        "name": "switch",
+        "status": "warn",
+        "value": "FUSEWIRE_DISABLE is set: grpc++ means plain gRPC",
+        "fix": "unset FUSEWIRE_DISABLE",
+    }
+    assert checks["self-test"]["status"] == "note"
+
+
+def test_few_descriptors(tmp_path):
+    command = ["sh", "-c", f"ulimit -n 256; exec {FUSEWIRE} doctor --json"]
+    checks = report_of(run_to_end(command, tmp_path, clean_environment()))
+    assert checks["ulimit -n"]["status"] == "warn"
+    assert "nofile" in checks["ulimit -n"]["fix"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "status", "told"),
+    [
+        ({"FUSEWIRE_PS_REACTORS": "1000"}, "warn", "FUSEWIRE_PS_REACTORS=1000, more than there are cores"),
+        ({"NETWORK_PS_CORE_NUMBER": "1000"}, "warn", "NETWORK_PS_CORE_NUMBER=1000"),
+        ({"FUSEWIRE_WORKER_REACTORS": "two"}, "FAIL", "FUSEWIRE_WORKER_REACTORS=two is no number"),
+        ({"FUSEWIRE_PS_REACTORS": "1"}, "ok", "usable"),
+    ],
+)
+def test_cores(environment, status, told):
+    *_, last = doctor.check_cores(environment)
+    assert last.status == status
+    assert told in last.value
+    assert bool(last.fix) is (status != "ok")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "quota"),
+    [
+        ("cpu.max", "150000 100000\n", 1.5),
+        ("cpu.max", "max 100000\n", None),
+        ("cpu/cpu.cfs_quota_us", "200000\n", 2.0),
+        ("cpu/cpu.cfs_quota_us", "-1\n", None),
+        ("other", "", None),
+    ],
+)
+def test_quota_of_a_container(tmp_path, file, content, quota):
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu/cpu.cfs_period_us").write_text("100000\n")
+    (tmp_path / file).write_text(content)
+    assert doctor.cgroup_quota(str(tmp_path)) == quota
+
+
+@pytest.mark.parametrize(("content", "status"), [("4096\n", "ok"), ("128\n", "warn"), ("", "note")])
+def test_backlog(tmp_path, content, status):
+    file = tmp_path / "somaxconn"
+    file.write_text(content)
+    assert doctor.check_backlog(str(file)).status == status
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "told"),
+    [
+        ('{"cluster": {"ps": ["a:1"], "worker": ["b:1"]}, "task": {"type": "ps", "index": 0}}', "ok", "1 ps, 1 worker"),
+        ('{"cluster": {"ps": ["a:1"]}, "task": {"type": "evaluator", "index": 0}}', "ok", "evaluator:0"),
+        ('{"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 1}}', "FAIL", "this task is ps:1"),
+        ('{"cluster": {"ps": ["a:1"]}, "task": {"type": "worker", "index": 0}}', "FAIL", "the cluster has 1 ps"),
+        ("{cluster}", "FAIL", "is not what TensorFlow reads"),
+        ("[1]", "FAIL", "is not what TensorFlow reads"),
+    ],
+)
+def test_tf_config(text, status, told):
+    [check] = doctor.check_tf_config({"TF_CONFIG": text})
+    assert check.status == status
+    assert told in check.value
+    assert bool(check.fix) is (status == "FAIL")
+
+
+def test_no_tf_config():
+    assert list(doctor.check_tf_config({})) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "status"), [("# ours\na:1=b:2\n\n", "note"), ("a:1=b:2\na:1 b:2\n", "FAIL"), ("a=b\n", "FAIL")]
+)
+def test_endpoint_map(tmp_path, content, status):
+    (tmp_path / ".endpoint_map").write_text(content)
+    [check] = doctor.check_endpoint_map({"TF_SEASTAR_ENDPOINT_MAP_PATH": str(tmp_path)})
+    assert check.status == status
+
+
+def test_settings_with_their_origin():
+    environment = {"NETWORK_PS_CORE_NUMBER": "3", "FUSEWIRE_SECRET": "hush", "FUSEWIRE_LOG": "debug"}
+    [check] = doctor.check_settings(environment)
+    assert check.value.splitlines() == [
+        "FUSEWIRE_PS_REACTORS = 3 (from NETWORK_PS_CORE_NUMBER)",
+        "FUSEWIRE_SECRET = (set, not shown)",
+        "FUSEWIRE_LOG = debug",
+    ]
+    [check] = doctor.check_settings({})
+    assert "all at their defaults" in check.value
