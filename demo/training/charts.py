@@ -84,7 +84,7 @@ def lines(
     """All series over one another; x begins at 0, y where it is told, or a little below the lowest point."""
     xs = [x for line in series for x, _ in line.points]
     ys = [y for line in series for _, y in line.points]
-    margin = (max(ys) - min(ys)) * 0.05
+    margin = (max(ys) - min(ys)) * 0.05 or 1.0
     low, high = y_range or (min(ys) - margin, max(ys) + margin)
     x = Scale(0, max(xs), LEFT, WIDTH - RIGHT)
     y = Scale(low, high, HEIGHT - BOTTOM, TOP)

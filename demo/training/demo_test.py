@@ -95,6 +95,11 @@ class ChartsTest(unittest.TestCase):
             self.assertTrue(charts.LEFT <= x <= charts.WIDTH - charts.RIGHT, x)
             self.assertTrue(charts.TOP <= y <= charts.HEIGHT - charts.BOTTOM, y)
 
+    def test_a_line_that_is_level_is_drawn_in_the_middle(self):
+        root = ElementTree.fromstring(charts.lines([charts.Line("a", [(0, 5), (2, 5)])], "t", "x", "y"))
+        ys = {point.split(",")[1] for point in root.find("polyline").get("points").split()}
+        self.assertEqual(ys, {f"{(charts.TOP + charts.HEIGHT - charts.BOTTOM) / 2:.1f}"})
+
     def test_bars_are_as_long_as_their_values(self):
         root = ElementTree.fromstring(charts.bars(["a", "b"], [10, 2.5], ["10 <", "2.5"], "t"))
         first, second = (float(bar.get("width")) for bar in root.findall("rect"))
@@ -108,7 +113,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual({loss for _, loss in points}, {2.0})
         self.assertEqual(points[0][0], 99)
         self.assertEqual(points[-1][0], 999)
-        self.assertEqual(smoothed([(1.0, 5.0), (2.0, 7.0)]), [(2.0, 6.0)])
+        self.assertEqual(smoothed([(1.0, 5.0), (2.0, 7.0), (3.0, 9.0)]), [(1.0, 5.0), (2.0, 7.0), (3.0, 9.0)])
 
     def test_step_times_are_shares_of_all_steps(self):
         points = cumulative([number / 1000 for number in range(1, 1001)])

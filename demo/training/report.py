@@ -48,7 +48,7 @@ svg text.figure { fill: var(--text); font-weight: 600; }
 def smoothed(losses: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """The mean loss of each SMOOTH_STEPS steps on end, at the time of the last, in at most POINTS_MAX points."""
     sums = list(itertools.accumulate((loss for _, loss in losses), initial=0.0))
-    width = min(SMOOTH_STEPS, len(losses))
+    width = max(1, min(SMOOTH_STEPS, len(losses) // 2))
     ends = [*range(width, len(losses), max(1, (len(losses) - width) // POINTS_MAX)), len(losses)]
     return [(losses[end - 1][0], (sums[end] - sums[end - width]) / width) for end in ends]
 
