@@ -6,6 +6,7 @@ Writes OUT/SUITE.json (a list of records, see README.md), OUT/SUITE.machine.json
 """
 
 import argparse
+import importlib
 import json
 import os
 import pathlib
@@ -37,13 +38,26 @@ class Suite:
     run_once: Callable[[Run, argparse.Namespace], Sample]
     length: Length
     quick: Length
+    picture: str  # The module that draws it.
 
 
 SUITES = {
     "core": Suite(
-        core_suite.FIGURES, programs.built_figures, programs.run_once, Length(9, 0.8, 0.2), Length(1, 0.2, 0.05)
+        core_suite.FIGURES,
+        programs.built_figures,
+        programs.run_once,
+        Length(9, 0.8, 0.2),
+        Length(1, 0.2, 0.05),
+        "picture",
     ),
-    "ps": Suite(ps_suite.FIGURES, ps_suite.chosen_figures, ps_suite.run_once, Length(3, 5.0, 1.5), Length(1, 1.0, 0.2)),
+    "ps": Suite(
+        ps_suite.FIGURES,
+        ps_suite.chosen_figures,
+        ps_suite.run_once,
+        Length(3, 5.0, 1.5),
+        Length(1, 1.0, 0.2),
+        "ps_picture",
+    ),
 }
 
 
@@ -122,9 +136,9 @@ def write_json(path: pathlib.Path, value: object) -> None:
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
-def write_picture(path: pathlib.Path, figures: Sequence[Figure], records: Sequence[Record]) -> None:
+def write_picture(module: str, path: pathlib.Path, figures: Sequence[Figure], records: Sequence[Record]) -> None:
     try:
-        from picture import draw
+        draw = importlib.import_module(module).draw
     except ImportError as error:
         print(f"no picture: {error}", file=sys.stderr)
         return
@@ -147,7 +161,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     write_json(options.out / f"{options.suite}.json", records)
     write_json(options.out / f"{options.suite}.machine.json", facts)
-    write_picture(options.out / f"{options.suite}.png", figures, records)
+    write_picture(SUITES[options.suite].picture, options.out / f"{options.suite}.png", figures, records)
     print(table_of(figures, records))
     return 0
 
