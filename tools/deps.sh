@@ -2,8 +2,9 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, and nothing else: tools/deps.sh GROUP...
 #   GROUP  a group of tools/debian-packages.txt; without a GROUP, all of them. Two of them make more:
-#          python      .venv from tools/requirements.lock
-#          tensorflow  .venv-tf-VERSION from each tools/tensorflow-VERSION.lock, and .cache/wheelhouse
+#          python              .venv from tools/requirements.lock
+#          tensorflow          .venv-tf-VERSION from each tools/tensorflow-VERSION.lock, and .cache/wheelhouse
+#          tensorflow-VERSION  only this one of them
 # Without root it installs no package: it names the missing ones and stops. FUSEWIRE_DEPS=skip trusts what is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,7 +26,7 @@ install_packages() {
   for group in "${groups[@]}"; do
     # Not in one line: a failure inside mapfile's process would be lost.
     local names
-    names=$(packages_of_group "$group")
+    names=$(packages_of_group "${group/#tensorflow-*/tensorflow}")
     mapfile -t -O ${#packages[@]} packages <<<"$names"
   done
   if ! command -v dpkg-query >/dev/null; then
@@ -95,11 +96,16 @@ fi
 if [[ " ${groups[*]} " == *" python "* ]]; then
   make_venv .venv tools/requirements.lock
 fi
-if [[ " ${groups[*]} " == *" tensorflow "* ]]; then
-  for lock in tools/tensorflow-*.lock; do
-    version=${lock#tools/tensorflow-}
-    version=${version%.lock}
-    make_venv ".venv-tf-$version" "$lock"
-  done
-  make_wheelhouse ".venv-tf-$version/bin/python"
-fi
+for group in "${groups[@]}"; do
+  case $group in
+    tensorflow)
+      for lock in tools/tensorflow-*.lock; do
+        version=${lock#tools/tensorflow-}
+        version=${version%.lock}
+        make_venv ".venv-tf-$version" "$lock"
+      done
+      make_wheelhouse ".venv-tf-$version/bin/python"
+      ;;
+    tensorflow-*) make_venv ".venv-tf-${group#tensorflow-}" "tools/$group.lock" ;;
+  esac
+done

@@ -17,7 +17,7 @@ for version in "$@"; do
     exit 2
   fi
 done
-tools/deps.sh build tensorflow
+tools/deps.sh build "${@/#/tensorflow-}"
 
 for version in "$@"; do
   venv=$PWD/.venv-tf-$version

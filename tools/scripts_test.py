@@ -85,6 +85,11 @@ class DepsTest(ScriptTest):
     def test_packages_of_other_groups_may_be_missing(self):
         self.assertEqual(self.deps("build", user=1000, absent="libgrpc++-dev"), (0, "", ""))
 
+    def test_one_version_of_tensorflow_needs_the_packages_of_all(self):
+        status, output, _ = self.deps("tensorflow-1.2.3", user=1000, absent="python3-venv")
+        self.assertEqual(status, 1)
+        self.assertIn("missing Debian packages: python3-venv\n", output)
+
     def test_unknown_group(self):
         status, output, calls = self.deps("nonsense", absent="cmake")
         self.assertNotEqual(status, 0)

@@ -23,9 +23,14 @@ PIPE = "{pipe}"  # the word of a command that becomes the number of the pipe on 
 GRACE_S = 5.0  # from SIGTERM to SIGKILL
 DRAIN_S = 1.0  # for what lies in the pipes of tasks that have ended
 READ_BYTES = 1 << 16
-TIMED_OUT, INTERRUPTED = 124, 128  # exit codes: as timeout(1) has it; as shells have it, plus the signal
+# Exit codes: the first as timeout(1) has it, the others as shells have them; the last plus the signal.
+TIMED_OUT, NOT_STARTED, INTERRUPTED = 124, 126, 128
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class StartError(Exception):
+    """A task's program can't be started; the cause says why."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,9 +69,9 @@ class Task:
                 start_new_session=True,
                 preexec_fn=functools.partial(_die_with, os.getpid()),  # safe: there is one thread here
             )
-        except OSError:
+        except OSError as error:
             os.close(report_read)
-            raise
+            raise StartError from error
         finally:
             os.close(report_write)
         self.started = time.monotonic()
@@ -114,8 +119,13 @@ class Job:
         with self._signals_handled():
             try:
                 self._start(command, environments)
+                if self._signals:  # it may have come between the start of a task and our knowing of it
+                    self._end_all(self._signals[0])
                 timed_out = self._watch(begun)
                 self._finish()
+            except StartError as error:
+                self._screen.say(f"{command.words[0]} can't be started: {error.__cause__}", FAILURE)
+                return NOT_STARTED
             except BrokenPipeError:  # whoever read our output has gone: so do we, as quietly as others do
                 for stream in (1, 2):
                     os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
@@ -129,6 +139,8 @@ class Job:
     def _start(self, command: Command, environments: Sequence[Mapping[str, str]]) -> None:
         width = max(len(task.name) for task in self.tasks)
         for number, (task, environment) in enumerate(zip(self.tasks, environments, strict=True)):
+            if self._signals:
+                break
             report = task.start(command, environment, self._screen, COLOURS[number % len(COLOURS)], width)
             self._running.append(task)
             self._selector.register(report, selectors.EVENT_READ, (task, None))

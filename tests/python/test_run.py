@@ -276,6 +276,15 @@ def test_what_cannot_be_run(fusewire_command, words, told):
     assert told in done.error
 
 
+def test_program_that_cannot_be_started(run):
+    program = run.folder / "program"
+    program.write_bytes(b"\x7fELF no program")
+    program.chmod(0o755)
+    done = run_to_end([FUSEWIRE, "run", "--workers", "2", program], run.folder, run.environment)
+    assert done.status == 126
+    assert f"{program} can't be started: [Errno 8]" in done.error
+
+
 def test_misspelt_setting_is_named(fusewire_command):
     done = fusewire_command("run", "--ps", "0", "true", FUSEWIRE_PEER_TIMEOUTS="3")
     assert "FUSEWIRE_PEER_TIMEOUTS (did you mean FUSEWIRE_PEER_TIMEOUT?)" in done.error

@@ -1,10 +1,15 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """`fusewire run` with programs as users write them: none of them mentions Fusewire, the command line alone does."""
 
+import pathlib
 import re
+import shutil
 
 import pytest
 import tensorflow as tf
+from conftest import FUSEWIRE, clean_environment, run_to_end
+
+import fusewire
 
 # What a task says at its end: did its calls travel by the plug-in?
 SAY = """
@@ -129,3 +134,19 @@ def test_estimator(run):
     ended = sorted(line.split()[0] for line in out.splitlines() if "| step " in line)
     assert ended == ["chief", "evaluator", "worker:0"]
     assert int(re.search(r"chief +\| step (\d+)", out)[1]) >= 60
+
+
+def test_program_without_a_plugin_that_fits(tmp_path):
+    """It is not started where grpc++ was asked for; where grpc was, it goes on."""
+    shutil.copytree(pathlib.Path(fusewire.__file__).parent, tmp_path / "fusewire")
+    shutil.rmtree(tmp_path / "fusewire/_lib")
+    (tmp_path / "train.py").write_text("print('started')")
+    environment = clean_environment(PYTHONPATH=str(tmp_path))
+    command = [FUSEWIRE, "run", "--ps", "0", "train.py"]
+    done = run_to_end(command, tmp_path, environment | {"FUSEWIRE_PROTOCOL": "grpc++"})
+    assert (done.status, done.out) == (1, "")
+    assert "worker:0 | Fusewire has no plug-in for the TensorFlow that is installed" in done.error
+    assert re.search(r"^ +Fix: ", done.error, re.MULTILINE)
+    done = run_to_end(command, tmp_path, environment)
+    assert done.ok() == "worker:0 | started\n"
+    assert "worker:0 | The program goes on without it." in done.error
