@@ -31,7 +31,7 @@ class Pool {
   static Result<std::unique_ptr<Pool>> Start(const PoolOptions& options);
   // For tests and simulation: a pool of one reactor that somebody else turns. The reactor must outlive the pool.
   static std::unique_ptr<Pool> Around(Reactor* manual);
-  // The same reactors once more, for another server of this process. `pool` outlives it, and is closed by its own owner.
+  // The same reactors once more, for another server of this process. `pool` outlives it; its own owner closes it.
   static std::unique_ptr<Pool> Share(Pool& pool);
   ~Pool();
 

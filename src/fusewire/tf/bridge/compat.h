@@ -1,0 +1,37 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What differs between the TensorFlow versions that we are built against: every #if on a version stands here.
+// Home: none. Owns: nothing. Fails: to compile, on a version that nobody has tried.
+#ifndef FUSEWIRE_TF_BRIDGE_COMPAT_H_
+#define FUSEWIRE_TF_BRIDGE_COMPAT_H_
+
+#ifndef NDEBUG
+#error "TensorFlow's wheels are built with NDEBUG, and the layout of their classes depends on it: define it"
+#endif
+
+#if __has_include(<tensorflow/core/public/release_version.h>)
+#include <tensorflow/core/public/release_version.h>
+#else
+#include <tensorflow/core/public/version.h>
+#endif
+
+#include <absl/status/status.h>
+#include <tensorflow/core/framework/types.h>
+#include <tensorflow/core/platform/refcount.h>
+
+#if TF_MAJOR_VERSION != 2 || TF_MINOR_VERSION < 15
+#error "Fusewire needs TensorFlow 2.15 or newer"
+#endif
+
+namespace fusewire {
+namespace tf {
+
+// TensorFlow's status; ours is fusewire::Status.
+using TfStatus = absl::Status;
+
+template <class T>
+using TfRef = tsl::core::RefCountPtr<T>;
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_BRIDGE_COMPAT_H_

@@ -1,0 +1,93 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/bridge/status.h"
+
+#include <absl/strings/cord.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/string_view.h>
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+constexpr uint64_t kPayloadsMax = 64;
+
+absl::StatusCode CodeOf(Code code) {
+  switch (code) {
+    case Code::kOk: return absl::StatusCode::kOk;
+    case Code::kInvalid: return absl::StatusCode::kInvalidArgument;
+    case Code::kTimeout: return absl::StatusCode::kDeadlineExceeded;
+    case Code::kCancelled: return absl::StatusCode::kCancelled;
+    case Code::kUnavailable:
+    case Code::kOverloaded:
+    case Code::kCorrupt:  // the pipe is closed: to whoever waits, the peer is gone
+    case Code::kRefused: return absl::StatusCode::kUnavailable;
+    case Code::kApplication:
+    case Code::kInternal: break;
+  }
+  return absl::StatusCode::kInternal;
+}
+
+}  // namespace
+
+TfStatus ToTf(const Status& status) {
+  if (status.ok()) return TfStatus();
+  return TfStatus(CodeOf(status.code()), status.ToString());
+}
+
+TfStatus WithTarget(const TfStatus& status, const std::string& target, const char* method) {
+  if (status.ok()) return status;
+  TfStatus told(status.code(),
+                absl::StrCat(status.message(), "\nAdditional GRPC error information from remote target ", target,
+                             " while calling /tensorflow.WorkerService/", method, ":\n:", status.message()));
+  status.ForEachPayload([&told](absl::string_view url, const absl::Cord& value) { told.SetPayload(url, value); });
+  return told;
+}
+
+bool IsLost(const Status& status) {
+  switch (status.code()) {
+    case Code::kUnavailable:
+    case Code::kCorrupt:
+    case Code::kRefused: return true;
+    default: return false;
+  }
+}
+
+void AppendTfStatus(const TfStatus& status, std::string* out) {
+  AppendVarint(out, static_cast<uint64_t>(status.code()));
+  if (status.ok()) return;
+  AppendText(out, status.message().data(), status.message().size());
+  std::string payloads;
+  uint64_t count = 0;
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& value) {
+    if (count == kPayloadsMax) return;
+    ++count;
+    AppendText(&payloads, url.data(), url.size());
+    AppendText(&payloads, std::string(value));
+  });
+  AppendVarint(out, count);
+  out->append(payloads);
+}
+
+bool ReadTfStatus(VarReader* reader, TfStatus* out) {
+  uint64_t code = reader->Varint();
+  if (!reader->ok() || code > static_cast<uint64_t>(absl::StatusCode::kUnauthenticated)) return false;
+  if (code == 0) {
+    *out = TfStatus();
+    return true;
+  }
+  TfStatus status(static_cast<absl::StatusCode>(code), View(reader->Text()));
+  uint64_t payloads = reader->Varint();
+  if (payloads > kPayloadsMax) return false;
+  for (uint64_t i = 0; i < payloads; ++i) {
+    ConstBytes url = reader->Text();
+    ConstBytes value = reader->Text();
+    if (!reader->ok()) return false;
+    status.SetPayload(View(url), absl::Cord(View(value)));
+  }
+  if (!reader->ok()) return false;
+  *out = status;
+  return true;
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,32 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A Status in TensorFlow's words and back. TensorFlow's recovery code reads the code and the text of an error, so both
+// are those of its own gRPC.
+// Home: none, pure functions. Owns: nothing. Fails: never.
+#ifndef FUSEWIRE_TF_BRIDGE_STATUS_H_
+#define FUSEWIRE_TF_BRIDGE_STATUS_H_
+
+#include <string>
+
+#include "fusewire/base/status.h"
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/bridge/varint.h"
+
+namespace fusewire {
+namespace tf {
+
+// An error of the wire: what the caller of TensorFlow's RPC is told.
+TfStatus ToTf(const Status& status);
+// TensorFlow's coordinators find out which task failed by these words at the end of an error.
+TfStatus WithTarget(const TfStatus& status, const std::string& target, const char* method);
+// Whether the peer, or the way to it, is gone: the next call asks for its address again.
+bool IsLost(const Status& status);
+
+// status := code:varint [message:text payloads:varint (url:text value:text)*]     code 0: no more follows
+void AppendTfStatus(const TfStatus& status, std::string* out);
+// False: the bytes make no sense.
+bool ReadTfStatus(VarReader* reader, TfStatus* out);
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_BRIDGE_STATUS_H_

@@ -1,0 +1,266 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/bridge/tensor.h"
+
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include <absl/container/inlined_vector.h>
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/common_runtime/copy_tensor.h>
+#include <tensorflow/core/common_runtime/dma_helper.h>
+#include <tensorflow/core/framework/tensor.pb.h>
+
+namespace fusewire {
+namespace tf {
+
+enum class TensorLanding::Form : uint8_t {
+  kControl = 0,
+  kRawInline = 1,
+  kRaw = 2,
+  kStringsInline = 3,
+  kStrings = 4,
+  kProtoInline = 5,
+  kProto = 6,
+};
+
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::Tensor;
+
+constexpr uint8_t kControl = 0, kRaw = 1, kStrings = 3, kProto = 5;  // each inline; plus one: a segment follows
+constexpr uint8_t kFormMax = 6;
+constexpr uint64_t kRankMax = 254;
+
+TfStatus Nonsense(const std::string& what) {
+  return absl::DataLossError(absl::StrCat("a peer sent a tensor that is none: ", what));
+}
+
+TfStatus NoMemory(uint64_t bytes) {
+  return absl::ResourceExhaustedError(absl::StrCat("no memory for a tensor of ", bytes, " bytes that a peer sends"));
+}
+
+bool IsControl(const Tensor& tensor) {
+  return tensor.dtype() == tensorflow::DT_FLOAT && tensor.dims() == 1 && tensor.dim_size(0) == 0;
+}
+
+void AppendDescription(const Tensor& tensor, uint8_t form, std::string* head) {
+  head->push_back(static_cast<char>(form));
+  AppendVarint(head, static_cast<uint64_t>(tensor.dtype()));
+  AppendVarint(head, static_cast<uint64_t>(tensor.dims()));
+  for (int i = 0; i < tensor.dims(); ++i) AppendVarint(head, static_cast<uint64_t>(tensor.dim_size(i)));
+}
+
+void AppendContent(Buffer content, std::string* head, Buffers* body, bool is_inline) {
+  AppendVarint(head, content.size());
+  if (is_inline) {
+    head->append(reinterpret_cast<const char*>(content.bytes().data), content.size());
+  } else {
+    body->push_back(std::move(content));
+  }
+}
+
+Buffer Own(std::string text) {
+  auto* owner = new std::string(std::move(text));
+  return Buffer::Wrap(Bytes(owner->data(), owner->size()), owner,
+                      [](void* done, Bytes) { delete static_cast<std::string*>(done); });
+}
+
+std::string EncodeStrings(const Tensor& tensor) {
+  auto strings = tensor.flat<tensorflow::tstring>();
+  std::string out;
+  size_t bytes = 0;
+  for (int64_t i = 0; i < strings.size(); ++i) bytes += strings(i).size() + 3;
+  out.reserve(bytes);
+  for (int64_t i = 0; i < strings.size(); ++i) AppendVarint(&out, strings(i).size());
+  for (int64_t i = 0; i < strings.size(); ++i) out.append(strings(i).data(), strings(i).size());
+  return out;
+}
+
+}  // namespace
+
+Buffer WrapTensor(const Tensor& tensor) {
+  auto content = tensor.tensor_data();
+  if (content.empty()) return Buffer();
+  auto* held = new Tensor(tensor);
+  return Buffer::WrapReadOnly(ConstBytes(content.data(), content.size()), held,
+                              [](void* owner, Bytes) { delete static_cast<Tensor*>(owner); });
+}
+
+TfStatus AppendTensor(const Tensor& tensor, std::string* head, Buffers* body) {
+  if (IsControl(tensor)) {
+    head->push_back(static_cast<char>(kControl));
+    return TfStatus();
+  }
+  if (tensorflow::DataTypeCanUseMemcpy(tensor.dtype())) {
+    auto content = tensor.tensor_data();
+    if (content.size() <= kInlineBytesMax) {
+      AppendDescription(tensor, kRaw, head);
+      head->append(content.data(), content.size());
+    } else {
+      AppendDescription(tensor, kRaw + 1, head);
+      body->push_back(WrapTensor(tensor));
+    }
+    return TfStatus();
+  }
+  uint8_t form = kStrings;
+  Buffer content;
+  if (tensor.dtype() == tensorflow::DT_STRING) {
+    content = Own(EncodeStrings(tensor));
+  } else {
+    form = kProto;
+    tensorflow::TensorProto proto;
+    tensor.AsProtoTensorContent(&proto);
+    std::string text;
+    if (!proto.SerializeToString(&text)) {
+      return absl::InternalError(
+          absl::StrCat("a tensor of type ", tensorflow::DataTypeString(tensor.dtype()), " cannot be encoded"));
+    }
+    content = Own(std::move(text));
+  }
+  bool is_inline = content.size() <= kInlineBytesMax;
+  AppendDescription(tensor, is_inline ? form : form + 1, head);
+  AppendContent(std::move(content), head, body, is_inline);
+  return TfStatus();
+}
+
+bool IsAccelerator(const tensorflow::Device* device) { return device->tensorflow_accelerator_device_info() != nullptr; }
+
+TfStatus TensorLanding::Begin(VarReader* reader, const TensorPlace& place,
+                              const std::function<uint64_t()>& segment_bytes) {
+  uint8_t form = reader->Byte();
+  if (form > kFormMax) return Nonsense(absl::StrCat("form ", form));
+  form_ = static_cast<Form>(form);
+  if (form_ == Form::kControl) {
+    type_ = tensorflow::DT_FLOAT;
+    shape_ = tensorflow::TensorShape({0});
+    tensor_ = Tensor(place.device->GetAllocator(place.attributes), type_, shape_);
+    return TfStatus();
+  }
+  uint64_t type = reader->Varint();
+  if (!tensorflow::DataType_IsValid(static_cast<int>(type)) || type == tensorflow::DT_INVALID || type >= 100)
+    return Nonsense(absl::StrCat("type ", type));
+  type_ = static_cast<DataType>(type);
+  uint64_t rank = reader->Varint();
+  if (rank > kRankMax) return Nonsense(absl::StrCat("rank ", rank));
+  absl::InlinedVector<int64_t, 8> dims;
+  for (uint64_t i = 0; i < rank; ++i) dims.push_back(static_cast<int64_t>(reader->Varint()));
+  if (!reader->ok()) return Nonsense("its description is cut off");
+  TfStatus made = tensorflow::TensorShape::BuildTensorShape(dims, &shape_);
+  if (!made.ok()) return Nonsense(std::string(made.message()));
+
+  bool is_inline = form % 2 == 1;
+  bool is_raw = form_ == Form::kRawInline || form_ == Form::kRaw;
+  if (is_raw) return BeginRaw(reader, place, is_inline, segment_bytes);
+
+  uint64_t bytes = reader->Varint();
+  if (is_inline) {
+    ConstBytes content = reader->Take(bytes);
+    if (!reader->ok()) return Nonsense("its content is cut off");
+    content_ = Buffer::CopyOf(content);
+    return Decode(place);
+  }
+  if (bytes != segment_bytes()) return Nonsense("its content has another size than its segment");
+  has_segment_ = true;
+  content_ = Buffer::TryAllocate(static_cast<size_t>(bytes));
+  if (content_.size() != bytes) return NoMemory(bytes);
+  place_ = content_.bytes();
+  return TfStatus();
+}
+
+TfStatus TensorLanding::BeginRaw(VarReader* reader, const TensorPlace& place, bool is_inline,
+                                 const std::function<uint64_t()>& segment_bytes) {
+  if (!tensorflow::DataTypeCanUseMemcpy(type_))
+    return Nonsense(absl::StrCat("raw bytes of type ", tensorflow::DataTypeString(type_)));
+  uint64_t element_bytes = static_cast<uint64_t>(tensorflow::DataTypeSize(type_));
+  uint64_t count = static_cast<uint64_t>(shape_.num_elements());
+  if (count > UINT64_MAX / element_bytes) return Nonsense("it is larger than any memory");
+  uint64_t bytes = count * element_bytes;
+  ConstBytes content;
+  if (is_inline) {
+    content = reader->Take(bytes);
+    if (!reader->ok()) return Nonsense("its content is cut off");
+  } else if (bytes != segment_bytes()) {
+    return Nonsense("its shape needs another size than its segment has");
+  }
+  on_device_ = IsAccelerator(place.device) && !place.attributes.on_host();
+  tensorflow::AllocatorAttributes attributes = place.attributes;
+  if (on_device_) {
+    attributes.set_on_host(true);
+    attributes.set_gpu_compatible(true);
+  }
+  tensor_ = Tensor(place.device->GetAllocator(attributes), type_, shape_);
+  if (!tensor_.IsInitialized() && bytes > 0) return NoMemory(bytes);
+  auto* start = bytes > 0 ? static_cast<uint8_t*>(tensorflow::DMAHelper::base(&tensor_)) : nullptr;
+  if (is_inline) {
+    if (bytes > 0) CopyBytes(Bytes(start, bytes), content);
+    return TfStatus();
+  }
+  has_segment_ = true;
+  place_ = Bytes(start, static_cast<size_t>(bytes));
+  return TfStatus();
+}
+
+TfStatus TensorLanding::Decode(const TensorPlace& place) {
+  if (form_ == Form::kStrings || form_ == Form::kStringsInline) return DecodeStrings();
+  tensorflow::TensorProto proto;
+  if (content_.size() > INT32_MAX || !proto.ParseFromArray(content_.bytes().data, static_cast<int>(content_.size())))
+    return Nonsense("its TensorProto cannot be read");
+  content_.Drop();
+  return place.device->MakeTensorFromProto(proto, place.attributes, &tensor_);
+}
+
+TfStatus TensorLanding::DecodeStrings() {
+  uint64_t count = static_cast<uint64_t>(shape_.num_elements());
+  if (type_ != tensorflow::DT_STRING || count > content_.size()) return Nonsense("its strings are cut off");
+  VarReader lengths(content_.bytes());
+  tensor_ = Tensor(type_, shape_);
+  if (count == 0) return TfStatus();
+  if (!tensor_.IsInitialized()) return NoMemory(count * sizeof(tensorflow::tstring));
+  auto strings = tensor_.flat<tensorflow::tstring>();
+  // Twice over the lengths, so that nothing but the content says how much is allocated.
+  for (uint64_t i = 0; i < count; ++i) lengths.Varint();
+  if (!lengths.ok()) return Nonsense("the lengths of its strings are cut off");
+  VarReader texts(lengths.left());
+  lengths = VarReader(content_.bytes());
+  for (uint64_t i = 0; i < count; ++i) {
+    ConstBytes text = texts.Take(lengths.Varint());
+    if (!texts.ok()) return Nonsense("its strings are cut off");
+    strings(static_cast<int64_t>(i)).assign(reinterpret_cast<const char*>(text.data), text.size);
+  }
+  content_.Drop();
+  return TfStatus();
+}
+
+void TensorLanding::Finish(const TensorPlace& place, std::function<void(const TfStatus&, const Tensor&)> done) {
+  bool is_encoded = form_ == Form::kStrings || form_ == Form::kProto;
+  if (is_encoded) {
+    TfStatus decoded = Decode(place);
+    if (!decoded.ok()) {
+      done(decoded, Tensor());
+      return;
+    }
+  }
+  if (!on_device_ || tensor_.NumElements() == 0) {
+    done(TfStatus(), tensor_);
+    return;
+  }
+  auto on_host = std::make_shared<Tensor>(std::move(tensor_));
+  auto on_device = std::make_shared<Tensor>(place.device->GetAllocator(place.attributes), type_, shape_);
+  if (!on_device->IsInitialized()) {
+    done(NoMemory(on_host->TotalBytes()), Tensor());
+    return;
+  }
+  tensorflow::AllocatorAttributes host;
+  host.set_on_host(true);
+  host.set_gpu_compatible(true);
+  // shared_ptr: the copy ends on the device's own thread, long after this returns.
+  tensorflow::CopyTensor::ViaDMA(
+      "fusewire", nullptr, place.context, place.device, place.device, host, place.attributes, on_host.get(),
+      on_device.get(), 0,
+      [on_host, on_device, done = std::move(done)](const TfStatus& copied) { done(copied, *on_device); });
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,81 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A Tensor as bytes and back: sent from its own memory, received into memory of its destination's allocator.
+// Home: any thread. Owns: a reference to each tensor that is being sent; the memory that one lands in.
+// Fails: with TensorFlow's status: a tensor that cannot be encoded, bytes that describe no tensor, no memory.
+//
+//   tensor := form:u8 [type:varint rank:varint dim:varint[rank] [bytes:varint] [content]]
+//   form      content                                             where
+//   kControl  none: the empty float that carries a control edge   -
+//   kRaw      the elements, in memory order                       small: behind the description; else a segment
+//   kStrings  length:varint per element, then all their bytes     likewise, behind bytes
+//   kProto    a TensorProto (variants, resources)                 likewise, behind bytes
+#ifndef FUSEWIRE_TF_BRIDGE_TENSOR_H_
+#define FUSEWIRE_TF_BRIDGE_TENSOR_H_
+
+#include <functional>
+#include <string>
+
+#include <tensorflow/core/common_runtime/device.h>
+#include <tensorflow/core/framework/allocator.h>
+#include <tensorflow/core/framework/device_base.h>
+#include <tensorflow/core/framework/tensor.h>
+#include "fusewire/base/bytes.h"
+#include "fusewire/buffer/buffer.h"
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/bridge/varint.h"
+
+namespace fusewire {
+namespace tf {
+
+// Content up to this travels behind its description. A copy costs less than a segment of its own, and gives the
+// tensor's memory back at once: a variable that is being sent would otherwise be copied by its next update.
+constexpr size_t kInlineBytesMax = 1024;
+
+// The tensor's bytes for as long as the network needs them.
+Buffer WrapTensor(const tensorflow::Tensor& tensor);
+// Appends the description to `head` and, if it is not small, the content to `body`. `tensor` lies in host memory.
+TfStatus AppendTensor(const tensorflow::Tensor& tensor, std::string* head, Buffers* body);
+
+// Where a tensor is going to live.
+struct TensorPlace {
+  tensorflow::Device* device = nullptr;
+  tensorflow::AllocatorAttributes attributes;
+  tensorflow::DeviceContext* context = nullptr;
+};
+
+// One tensor on its way in: Begin reads the description and allocates, the network fills place(), Finish makes the
+// tensor.
+class TensorLanding {
+ public:
+  // `segment_bytes`: of the segment that will come for it, should its content not be small.
+  TfStatus Begin(VarReader* reader, const TensorPlace& place, const std::function<uint64_t()>& segment_bytes);
+  // True if a segment comes; its memory. It may be empty.
+  bool has_segment() const { return has_segment_; }
+  Bytes place() const { return place_; }
+  // Calls `done` here, or, where the tensor goes on to a device, on a thread of that device.
+  void Finish(const TensorPlace& place, std::function<void(const TfStatus&, const tensorflow::Tensor&)> done);
+
+ private:
+  enum class Form : uint8_t;
+  TfStatus BeginRaw(VarReader* reader, const TensorPlace& place, bool is_inline,
+                    const std::function<uint64_t()>& segment_bytes);
+  TfStatus Decode(const TensorPlace& place);
+  TfStatus DecodeStrings();
+
+  Form form_{};
+  tensorflow::DataType type_ = tensorflow::DT_INVALID;
+  tensorflow::TensorShape shape_;
+  tensorflow::Tensor tensor_;
+  Buffer content_;  // of an encoded tensor
+  Bytes place_;
+  bool has_segment_ = false;
+  bool on_device_ = false;  // tensor_ lies in host memory and still has to go to its device
+};
+
+// Whether tensors of this device lie in memory that only the device reaches.
+bool IsAccelerator(const tensorflow::Device* device);
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_BRIDGE_TENSOR_H_

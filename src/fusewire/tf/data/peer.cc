@@ -1,0 +1,143 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/data/peer.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <utility>
+
+#include <absl/strings/str_cat.h>
+#include "fusewire/base/log.h"
+#include "fusewire/tf/data/counters.h"
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+// A step number that no session draws: "fusewire" as a number.
+constexpr int64_t kPortStep = 0x6675736577697265;
+constexpr int kPortVersion = 1;
+
+}  // namespace
+
+void PortWords::Ask(tensorflow::LoggingRequest* request) { request->add_fetch_step_id(kPortStep); }
+
+bool PortWords::IsAsked(const tensorflow::LoggingRequest& request) {
+  return request.fetch_step_id_size() == 1 && request.fetch_step_id(0) == kPortStep;
+}
+
+void PortWords::Answer(uint16_t port, uint64_t incarnation, tensorflow::LoggingResponse* response) {
+  tensorflow::LabeledStepStats* step = response->add_step();
+  step->set_step_id(kPortStep);
+  step->mutable_step_stats()->add_dev_stats()->set_device(
+      absl::StrCat("fusewire ", kPortVersion, " ", port, " ", absl::Hex(incarnation)));
+}
+
+bool PortWords::Read(const tensorflow::LoggingResponse& response, uint16_t* port, uint64_t* incarnation) {
+  if (response.step_size() != 1 || response.step(0).step_id() != kPortStep) return false;
+  const tensorflow::StepStats& stats = response.step(0).step_stats();
+  if (stats.dev_stats_size() != 1) return false;
+  int version = 0;
+  unsigned number = 0;
+  int read =
+      std::sscanf(stats.dev_stats(0).device().c_str(), "fusewire %d %u %" SCNx64, &version, &number, incarnation);
+  if (read != 3 || version != kPortVersion || number == 0 || number > UINT16_MAX) return false;
+  *port = static_cast<uint16_t>(number);
+  return true;
+}
+
+Peer::Peer(rpc::Node& node, tensorflow::thread::ThreadPool* pool, Options options)
+    : node_(node), pool_(pool), options_(std::move(options)) {
+  if (options_.grpc_only) state_ = State::kGrpc;
+}
+
+LinePtr Peer::line() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return state_ == State::kLine && line_->alive() ? line_ : nullptr;
+}
+
+void Peer::AskAgain() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (state_ == State::kGrpc && !options_.grpc_only) state_ = State::kUnknown;
+}
+
+LinePtr Peer::MakeLine(const std::string& host, uint16_t port, uint64_t incarnation) {
+  Line::Options line;
+  line.address = {host, port};
+  line.incarnation = incarnation;
+  line.target = options_.target;
+  line.patience_ns = options_.patience_ns;
+  return Line::Make(node_, std::move(line), pool_);
+}
+
+void Peer::Route(const SidePtr& side, Routed routed) {
+  LinePtr line, lost;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (state_ == State::kLine && !line_->alive()) {
+      lost = std::move(line_);  // let go of outside the lock
+      line_ = nullptr;
+      state_ = State::kUnknown;
+    }
+    if (state_ == State::kUnknown && !options_.data_address.empty()) {
+      Result<transport::Address> address = transport::Address::Parse(options_.data_address);
+      if (address.ok()) {
+        line_ = MakeLine(address.value().host, address.value().port, 0);
+        state_ = State::kLine;
+      }
+    }
+    if (state_ == State::kUnknown || state_ == State::kAsking) {
+      waiting_.push_back(std::move(routed));
+      if (state_ == State::kAsking) return;
+      state_ = State::kAsking;
+    } else {
+      line = line_;  // null for gRPC
+    }
+  }
+  if (routed) {
+    routed(TfStatus(), std::move(line));
+    return;
+  }
+  struct Question {
+    SidePtr side;
+    tensorflow::LoggingRequest request;
+    tensorflow::LoggingResponse response;
+  };
+  auto question = std::make_shared<Question>();  // shared_ptr: std::function wants copies
+  question->side = side;
+  PortWords::Ask(&question->request);
+  side->worker()->LoggingAsync(
+      &question->request, &question->response,
+      [peer = shared_from_this(), question](const TfStatus& status) { peer->Answered(status, question->response); });
+}
+
+void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& response) {
+  uint16_t port = 0;
+  uint64_t incarnation = 0;
+  // A server that has no such method is one without the plug-in; everything else is a failure to reach it.
+  bool is_answer = status.ok() || absl::IsUnimplemented(status);
+  bool speaks = status.ok() && PortWords::Read(response, &port, &incarnation);
+  std::vector<Routed> waiting;
+  LinePtr line;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (speaks) {
+      Result<transport::Address> grpc = transport::Address::Parse(options_.address);
+      line_ = MakeLine(grpc.ok() ? grpc.value().host : options_.address, port, incarnation);
+      state_ = State::kLine;
+      line = line_;
+    } else {
+      state_ = is_answer ? State::kGrpc : State::kUnknown;
+    }
+    waiting.swap(waiting_);
+  }
+  if (speaks) {
+    FUSEWIRE_LOG(kInfo, "%s (%s) has its data port at %u", options_.target.c_str(), options_.address.c_str(), port);
+  } else if (is_answer) {
+    FUSEWIRE_LOG(kInfo, "%s (%s) speaks gRPC only: it is served over gRPC", options_.target.c_str(),
+                 options_.address.c_str());
+  }
+  for (Routed& routed : waiting) routed(is_answer ? TfStatus() : status, line);
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,102 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A Peer is another task of the cluster as our data plane knows it: whether it speaks our wire, and the Line to it.
+// Its data port is asked for through the gRPC address that the cluster names, at first use and again after each loss.
+// Home: any thread. Owns: the Line of the moment. Fails: a route fails as the gRPC call that asked for it did.
+#ifndef FUSEWIRE_TF_DATA_PEER_H_
+#define FUSEWIRE_TF_DATA_PEER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <tensorflow/core/distributed_runtime/worker_cache.h>
+#include <tensorflow/core/protobuf/worker.pb.h>
+#include "fusewire/rpc/rpc.h"
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/data/line.h"
+
+namespace fusewire {
+namespace tf {
+
+// The question for a task's data port: a Logging call that asks for this step. A task without the plug-in has no logs
+// of it; one that has it answers with a step of these words.
+//   port := "fusewire" version:decimal port:decimal incarnation:hex, with one space between
+class PortWords {
+ public:
+  static void Ask(tensorflow::LoggingRequest* request);
+  static bool IsAsked(const tensorflow::LoggingRequest& request);
+  static void Answer(uint16_t port, uint64_t incarnation, tensorflow::LoggingResponse* response);
+  // False: the task speaks gRPC only.
+  static bool Read(const tensorflow::LoggingResponse& response, uint16_t* port, uint64_t* incarnation);
+};
+
+// shared_ptr: calls outlive the session that began them, and its cache.
+using GrpcCachePtr = std::shared_ptr<tensorflow::WorkerCacheInterface>;
+
+// The gRPC way to a task, from one session's worker cache; it lives for as long as somebody uses it.
+class GrpcSide {
+ public:
+  GrpcSide(GrpcCachePtr cache, const std::string& target)
+      : cache_(std::move(cache)), target_(target), worker_(cache_->GetOrCreateWorker(target)) {}
+  ~GrpcSide() {
+    if (worker_ != nullptr) cache_->ReleaseWorker(target_, worker_);
+  }
+  GrpcSide(const GrpcSide&) = delete;
+  tensorflow::WorkerInterface* worker() const { return worker_; }
+  const std::string& target() const { return target_; }
+
+ private:
+  const GrpcCachePtr cache_;
+  const std::string target_;
+  tensorflow::WorkerInterface* const worker_;
+};
+
+// shared_ptr: as the cache that it comes from.
+using SidePtr = std::shared_ptr<GrpcSide>;
+
+// With a null line, the way is gRPC.
+using Routed = std::function<void(const TfStatus&, LinePtr)>;
+
+class Peer : public std::enable_shared_from_this<Peer> {
+ public:
+  struct Options {
+    std::string target;
+    std::string address;       // "host:port", as the cluster names it
+    std::string data_address;  // where .endpoint_map says so; else empty
+    int64_t patience_ns = 0;
+    bool grpc_only = false;
+  };
+  // `node` and `pool` outlive the peer.
+  Peer(rpc::Node& node, tensorflow::thread::ThreadPool* pool, Options options);
+
+  // Calls `routed` here if the way is known, else once it is. Whoever does not know `side` may not ask.
+  void Route(const SidePtr& side, Routed routed);
+  // The line if there is one that works, or null.
+  LinePtr line();
+  // A new session: the task may have been restarted with the plug-in.
+  void AskAgain();
+  const Options& options() const { return options_; }
+
+ private:
+  enum class State { kUnknown, kAsking, kLine, kGrpc };
+  void Answered(const TfStatus& status, const tensorflow::LoggingResponse& response);
+  LinePtr MakeLine(const std::string& host, uint16_t port, uint64_t incarnation);
+
+  rpc::Node& node_;
+  tensorflow::thread::ThreadPool* const pool_;
+  const Options options_;
+  std::mutex mutex_;
+  State state_ = State::kUnknown;
+  LinePtr line_;
+  std::vector<Routed> waiting_;
+};
+// shared_ptr: an answer to its question for the data port may come after its server's interest in it.
+using PeerPtr = std::shared_ptr<Peer>;
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_DATA_PEER_H_

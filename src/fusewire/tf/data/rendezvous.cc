@@ -1,0 +1,248 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/data/rendezvous.h"
+
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/common_runtime/device_mgr.h>
+#include <tensorflow/core/distributed_runtime/call_options.h>
+#include <tensorflow/core/distributed_runtime/request_id.h>
+#include <tensorflow/core/distributed_runtime/tensor_coding.h>
+#include <tensorflow/core/distributed_runtime/worker_session.h>
+#include "fusewire/tf/data/counters.h"
+
+namespace fusewire {
+namespace tf {
+
+using tensorflow::Tensor;
+
+namespace {
+
+// "/job:ps/replica:0/task:1/device:CPU:0" -> "/job:ps/replica:0/task:1"
+absl::string_view TaskOf(absl::string_view device) {
+  size_t end = device.find("/device:");
+  return end == absl::string_view::npos ? absl::string_view() : device.substr(0, end);
+}
+
+}  // namespace
+
+// A receive over our wire. TensorFlow's base class knows it while it is under way, and aborts it with the step.
+class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTensorCall {
+ public:
+  WireRecv(Rendezvous* rendezvous, LinePtr line, std::string key, TensorPlace place, const Args& args,
+           DoneCallback done)
+      : Recv(std::move(line), rendezvous->step_id_, std::move(key), place),
+        rendezvous_(rendezvous),
+        args_(args),
+        done_(std::move(done)) {}
+
+  // tensorflow::BaseRecvTensorCall
+  void Start(std::function<void()>) override { Go(); }
+  // Called under the base class's lock, while the call is registered: it cannot end meanwhile.
+  void StartAbort(const TfStatus& why) override {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!status_.ok()) return;
+      status_ = why;
+    }
+    Abort(why);
+    rendezvous_->TellAbort(line());
+  }
+  TfStatus status() const override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return status_;
+  }
+
+ private:
+  void OnEnd(const TfStatus& status, const Tensor& tensor, bool is_dead) override {
+    rendezvous_->DeregisterCall(this, args_);
+    TfStatus end = this->status();
+    if (end.ok()) {
+      end = status;
+      GlobalCounters().Add(&Counters::recvs);
+      if (tensor.dtype() == tensorflow::DT_FLOAT && tensor.NumElements() == 0)
+        GlobalCounters().Add(&Counters::control_edges);
+    }
+    DoneCallback done = std::move(done_);
+    done(end, Args(), args_, end.ok() ? tensor : Tensor(), is_dead);
+    rendezvous_->Unref();
+  }
+
+  Rendezvous* const rendezvous_;  // holds a reference
+  const Args args_;
+  DoneCallback done_;
+  mutable std::mutex mutex_;
+  TfStatus status_;  // guarded by mutex_
+};
+
+// A receive over gRPC, from a task that has no data port.
+class Rendezvous::GrpcRecv final : public tensorflow::BaseRecvTensorCall {
+ public:
+  GrpcRecv(Rendezvous* rendezvous, SidePtr side, int64_t step, absl::string_view key, tensorflow::Device* device,
+           const Args& args, DoneCallback done)
+      : rendezvous_(rendezvous), side_(std::move(side)), args_(args), done_(std::move(done)) {
+    request_.set_step_id(step);
+    request_.set_rendezvous_key(key.data(), key.size());
+    request_.set_request_id(tensorflow::GetUniqueRequestId());
+    response_.InitAlloc(device, args.alloc_attrs);
+  }
+
+  void Start(std::function<void()>) override {
+    GlobalCounters().Add(&Counters::fallback_grpc_calls);
+    // Two ends: the answer, and the look at an abort that came too early to be heard by the call.
+    side_->worker()->RecvTensorAsync(&options_, &request_, &response_, [this](const TfStatus& status) {
+      if (!status.ok()) Fail(status);
+      Leave();
+    });
+    if (!status().ok()) options_.StartCancel();
+    Leave();
+  }
+  void StartAbort(const TfStatus& why) override {
+    Fail(why);
+    options_.StartCancel();
+  }
+  TfStatus status() const override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return status_;
+  }
+
+ private:
+  void Fail(const TfStatus& why) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (status_.ok()) status_ = why;
+  }
+  void Leave() {
+    if (ends_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    rendezvous_->DeregisterCall(this, args_);
+    TfStatus end = status();
+    done_(end, Args(), args_, end.ok() ? response_.tensor() : Tensor(), response_.metadata().is_dead());
+    rendezvous_->Unref();
+    delete this;
+  }
+
+  Rendezvous* const rendezvous_;  // holds a reference
+  const SidePtr side_;            // shared_ptr: outlives the session's cache
+  const Args args_;
+  DoneCallback done_;
+  tensorflow::CallOptions options_;
+  tensorflow::RecvTensorRequest request_;
+  tensorflow::TensorResponse response_;
+  std::atomic<int> ends_{2};
+  mutable std::mutex mutex_;
+  TfStatus status_;  // guarded by mutex_
+};
+
+Rendezvous::Rendezvous(const tensorflow::WorkerEnv* env, int64_t step) : BaseRemoteRendezvous(env, step) {}
+
+void Rendezvous::RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallback done) {
+  tensorflow::WorkerSession* on = session();
+  // What the base class would do with this costs a copy of the key and of all its parts.
+  if (on != nullptr && !parsed.src_device.empty()) {
+    absl::string_view own = on->worker_name();
+    absl::string_view source(parsed.src_device.data(), parsed.src_device.size());
+    absl::string_view target(parsed.dst_device.data(), parsed.dst_device.size());
+    if (TaskOf(source) != own && absl::StartsWith(target, own) && TaskOf(target) == own) {
+      RecvFromRemoteAsync(parsed, args, std::move(done));
+      return;
+    }
+  }
+  BaseRemoteRendezvous::RecvAsync(parsed, args, std::move(done));
+}
+
+TfStatus Rendezvous::FindSource(absl::string_view task, Source* out) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (Source& source : sources_) {
+    if (source.task != task) continue;
+    if (source.line == nullptr || !source.line->alive()) source.line = source.ways.peer->line();
+    *out = source;
+    return TfStatus();
+  }
+  Source source;
+  source.task = std::string(task);
+  // Sessions wrap their cache, so it is the worker that has to be asked.
+  GrpcCachePtr cache = session()->GetSharedWorkerCache();
+  tensorflow::WorkerInterface* worker = cache->GetOrCreateWorker(source.task);
+  auto* has_ways = dynamic_cast<HasWays*>(worker);
+  if (has_ways != nullptr) source.ways = has_ways->ways();
+  if (worker != nullptr) cache->ReleaseWorker(source.task, worker);
+  if (has_ways == nullptr) return absl::InternalError(absl::StrCat("No worker known as ", task));
+  source.line = source.ways.peer->line();
+  *out = source;
+  sources_.push_back(std::move(source));
+  return TfStatus();
+}
+
+void Rendezvous::RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, DoneCallback done) {
+  Source source;
+  TfStatus found = FindSource(TaskOf(absl::string_view(parsed.src_device.data(), parsed.src_device.size())), &source);
+  if (!found.ok()) {
+    done(found, Args(), args, Tensor(), false);
+    return;
+  }
+  if (source.line != nullptr) {
+    StartOnWire(parsed, args, std::move(done), std::move(source.line));
+    return;
+  }
+  Ref();
+  source.ways.peer->Route(source.ways.side, [this, parsed, args, done = std::move(done), side = source.ways.side](
+                                                const TfStatus& status, LinePtr line) {
+    if (!status.ok()) {
+      done(status, Args(), args, Tensor(), false);
+    } else if (line != nullptr) {
+      StartOnWire(parsed, args, done, std::move(line));
+    } else {
+      StartOnGrpc(parsed, args, done, side);
+    }
+    Unref();
+  });
+}
+
+void Rendezvous::StartOnWire(const ParsedKey& parsed, const Args& args, DoneCallback done, LinePtr line) {
+  TensorPlace place;
+  TfStatus found = session()->device_mgr()->LookupDevice(parsed.dst_device, &place.device);
+  if (!found.ok()) {
+    done(found, Args(), args, Tensor(), false);
+    return;
+  }
+  place.attributes = args.alloc_attrs;
+  place.context = args.device_context;
+  auto* recv = new WireRecv(this, std::move(line), std::string(parsed.FullKey()), place, args, std::move(done));
+  Ref();  // until its end
+  RegisterCall(recv, args);
+  recv->Start(nullptr);
+}
+
+void Rendezvous::TellAbort(const LinePtr& line) {
+  if (IsRemoteEagerContextDefault()) return;  // it goes on for other operations
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (Source& source : sources_) {
+      if (source.line != line) continue;
+      if (source.abort_told) return;
+      source.abort_told = true;
+    }
+  }
+  line->AbortStep(step_id_);
+}
+
+void Rendezvous::StartOnGrpc(const ParsedKey& parsed, const Args& args, DoneCallback done, SidePtr side) {
+  tensorflow::Device* device = nullptr;
+  TfStatus found = session()->device_mgr()->LookupDevice(parsed.dst_device, &device);
+  if (!found.ok() || side->worker() == nullptr) {
+    if (found.ok()) found = absl::InternalError(absl::StrCat("No worker known as ", side->target()));
+    done(found, Args(), args, Tensor(), false);
+    return;
+  }
+  auto* recv =
+      new GrpcRecv(this, std::move(side), step_id_, absl::string_view(parsed.FullKey().data(), parsed.FullKey().size()),
+                   device, args, std::move(done));
+  Ref();  // until its end
+  RegisterCall(recv, args);
+  recv->Start(nullptr);
+}
+
+TfRef<tensorflow::BaseRemoteRendezvous> RendezvousMgr::Create(int64_t step, const tensorflow::WorkerEnv* env) {
+  return TfRef<tensorflow::BaseRemoteRendezvous>(new Rendezvous(env, step));
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,75 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The tensors of one step that cross tasks: a receive from a task with a Line goes there, from any other over gRPC.
+// What is sent is kept by TensorFlow's own rendezvous until it is asked for.
+// Home: any thread. Owns: the receives under way, as TensorFlow's base class counts them.
+// Fails: each receive on its own, or all of the step's through StartAbort.
+#ifndef FUSEWIRE_TF_DATA_RENDEZVOUS_H_
+#define FUSEWIRE_TF_DATA_RENDEZVOUS_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tensorflow/core/distributed_runtime/base_rendezvous_mgr.h>
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/data/peer.h"
+
+namespace fusewire {
+namespace tf {
+
+// The ways to a task: what a worker of our cache has to offer to a rendezvous.
+struct Ways {
+  // shared_ptr: calls outlive the session that began them.
+  PeerPtr peer;
+  SidePtr side;
+};
+class HasWays {
+ public:
+  virtual const Ways& ways() const = 0;
+
+ protected:
+  ~HasWays() = default;
+};
+
+class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
+ public:
+  Rendezvous(const tensorflow::WorkerEnv* env, int64_t step);
+  void RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallback done) override;
+
+ protected:
+  void RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, DoneCallback done) override;
+
+ private:
+  class WireRecv;
+  class GrpcRecv;
+  struct Source {
+    std::string task;
+    Ways ways;
+    LinePtr line;  // null until known; shared_ptr: the peer may replace it
+    bool abort_told = false;
+  };
+
+  ~Rendezvous() override = default;
+  TfStatus FindSource(absl::string_view task, Source* source);
+  void StartOnWire(const ParsedKey& parsed, const Args& args, DoneCallback done, LinePtr line);
+  void StartOnGrpc(const ParsedKey& parsed, const Args& args, DoneCallback done, SidePtr side);
+  void TellAbort(const LinePtr& line);
+
+  std::mutex mutex_;
+  std::vector<Source> sources_;  // a step has few; guarded by mutex_
+};
+
+class RendezvousMgr final : public tensorflow::BaseRendezvousMgr {
+ public:
+  explicit RendezvousMgr(const tensorflow::WorkerEnv* env) : BaseRendezvousMgr(env) {}
+
+ protected:
+  TfRef<tensorflow::BaseRemoteRendezvous> Create(int64_t step, const tensorflow::WorkerEnv* env) override;
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_DATA_RENDEZVOUS_H_

@@ -1,0 +1,137 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/server/options.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <initializer_list>
+#include <sstream>
+
+#include "fusewire/base/log.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+// The first of these that is set; what it is called goes into *name.
+const char* FirstOf(std::initializer_list<const char*> names, const char** name) {
+  for (const char* candidate : names) {
+    const char* value = std::getenv(candidate);
+    if (value != nullptr && value[0] != '\0') {
+      *name = candidate;
+      return value;
+    }
+  }
+  return nullptr;
+}
+
+int64_t ReadNumber(std::initializer_list<const char*> names, int64_t fallback, int64_t least, int64_t most) {
+  const char* name = nullptr;
+  const char* value = FirstOf(names, &name);
+  if (value == nullptr) return fallback;
+  char* end = nullptr;
+  long long number = std::strtoll(value, &end, 10);
+  if (*end != '\0' || number < least || number > most) {
+    FUSEWIRE_LOG(kWarn, "%s is \"%s\": a number from %lld to %lld is expected; the default %lld holds", name, value,
+                 static_cast<long long>(least), static_cast<long long>(most), static_cast<long long>(fallback));
+    return fallback;
+  }
+  return number;
+}
+
+bool ReadSwitch(std::initializer_list<const char*> names, bool fallback) {
+  const char* name = nullptr;
+  const char* value = FirstOf(names, &name);
+  if (value == nullptr) return fallback;
+  for (const char* yes : {"1", "true", "True", "TRUE", "yes", "on"}) {
+    if (std::strcmp(value, yes) == 0) return true;
+  }
+  for (const char* no : {"0", "false", "False", "FALSE", "no", "off"}) {
+    if (std::strcmp(value, no) == 0) return false;
+  }
+  FUSEWIRE_LOG(kWarn, "%s is \"%s\": 1 or 0 is expected; the default %d holds", name, value, fallback ? 1 : 0);
+  return fallback;
+}
+
+std::string ReadText(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+std::map<std::string, std::string> ReadEndpointMap() {
+  std::string folder = ReadText("TF_SEASTAR_ENDPOINT_MAP_PATH");
+  if (!folder.empty() && folder.back() != '/') folder += '/';
+  std::string path = folder + ".endpoint_map";
+  std::ifstream file(path);
+  if (!file) return {};
+  std::stringstream text;
+  text << file.rdbuf();
+  std::string bad;
+  std::map<std::string, std::string> endpoints = ParseEndpointMap(text.str(), &bad);
+  if (!bad.empty()) {
+    FUSEWIRE_LOG(kWarn, "%s: left out what is not host:port=host:port: %s", path.c_str(), bad.c_str());
+  }
+  return endpoints;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> ParseEndpointMap(const std::string& text, std::string* bad) {
+  std::map<std::string, std::string> endpoints;
+  std::istringstream lines(text);
+  std::string line;
+  while (std::getline(lines, line)) {
+    size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos || line[begin] == '#') continue;
+    size_t end = line.find_last_not_of(" \t\r") + 1;
+    line = line.substr(begin, end - begin);
+    size_t middle = line.find('=');
+    bool ok = middle != std::string::npos && transport::Address::Parse(line.substr(0, middle)).ok() &&
+              transport::Address::Parse(line.substr(middle + 1)).ok();
+    if (ok) {
+      endpoints[line.substr(0, middle)] = line.substr(middle + 1);
+    } else {
+      *bad += (bad->empty() ? "" : ", ") + line;
+    }
+  }
+  return endpoints;
+}
+
+ServerSettings ReadSettings(const std::string& job) {
+  ServerSettings settings;
+  // As in the predecessor, the worker's names are for workers and chiefs, the others for every other job.
+  bool is_worker = job == "worker" || job == "chief" || job == "master";
+  settings.disabled = ReadSwitch({"FUSEWIRE_DISABLE"}, false);
+  if (is_worker) {
+    settings.pool.reactors =
+        static_cast<int>(ReadNumber({"FUSEWIRE_WORKER_REACTORS", "NETWORK_WORKER_CORE_NUMBER"}, 0, 0, 1024));
+    settings.pool.busy_poll = ReadSwitch({"WORKER_ENABLE_POLLING"}, false);
+    settings.pool.pin = !ReadSwitch({"WORKER_DISABLE_PIN_CORES"}, true);
+  } else {
+    settings.pool.reactors =
+        static_cast<int>(ReadNumber({"FUSEWIRE_PS_REACTORS", "NETWORK_PS_CORE_NUMBER"}, 0, 0, 1024));
+    settings.pool.busy_poll = ReadSwitch({"PS_ENABLE_POLLING"}, false);
+    settings.pool.pin = !ReadSwitch({"PS_DISABLE_PIN_CORES"}, true);
+  }
+  settings.pool.name = "fusewire-" + job;
+  settings.patience_ns = ReadNumber({"NETWORK_MAX_CONNECTION_TIMEOUT"}, 0, 0, 86400000) * kMillisecondNs;
+  settings.pipe.silent_ns_max = ReadNumber({"FUSEWIRE_PEER_TIMEOUT"}, 20, 1, 86400) * kSecondNs;
+  std::string cluster = ReadText("FUSEWIRE_CLUSTER");
+  if (!cluster.empty()) settings.pipe.cluster = cluster;
+  settings.pipe.secret = ReadText("FUSEWIRE_SECRET");
+  settings.endpoints = ReadEndpointMap();
+  return settings;
+}
+
+void ReadLogLevel() {
+  std::string level = ReadText("FUSEWIRE_LOG");
+  if (level == "debug") SetLogLevel(LogLevel::kDebug);
+  if (level == "info") SetLogLevel(LogLevel::kInfo);
+  if (level == "warn") SetLogLevel(LogLevel::kWarn);
+  if (level == "error") SetLogLevel(LogLevel::kError);
+  if (level == "off") SetLogLevel(LogLevel::kOff);
+}
+
+}  // namespace tf
+}  // namespace fusewire

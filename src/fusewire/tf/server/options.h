@@ -1,0 +1,38 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The settings of one server, read from the environment when it is made. docs/settings.md has the table.
+// Home: any thread. Owns: plain values. Fails: a value that makes no sense is named in the log, and the default holds.
+#ifndef FUSEWIRE_TF_SERVER_OPTIONS_H_
+#define FUSEWIRE_TF_SERVER_OPTIONS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "fusewire/base/status.h"
+#include "fusewire/pipe/options.h"
+#include "fusewire/reactor/pool.h"
+
+namespace fusewire {
+namespace tf {
+
+struct ServerSettings {
+  bool disabled = false;  // FUSEWIRE_DISABLE: everything over gRPC
+  pipe::Options pipe;
+  reactor::PoolOptions pool;
+  int64_t patience_ns = 0;
+  // gRPC address -> data address, of .endpoint_map; empty without one.
+  std::map<std::string, std::string> endpoints;
+};
+
+// `job` chooses between the settings for parameter servers and those for workers.
+ServerSettings ReadSettings(const std::string& job);
+// One "host:port=host:port" a line; blank lines and lines that begin with # say nothing. Lines that cannot be read are
+// named in *bad.
+std::map<std::string, std::string> ParseEndpointMap(const std::string& text, std::string* bad);
+// Takes FUSEWIRE_LOG for the whole process.
+void ReadLogLevel();
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_SERVER_OPTIONS_H_

@@ -1,0 +1,90 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What happens when the library is loaded: protocols and session targets are registered. And what Python may ask.
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/common_runtime/session_factory.h>
+#include <tensorflow/core/public/session.h>
+#include <tensorflow/core/public/session_options.h>
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/data/counters.h"
+#include "fusewire/tf/server/server.h"
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+constexpr const char* kProtocol = "grpc++";
+constexpr const char* kScheme = "grpc++://";
+
+class Factory final : public tensorflow::ServerFactory {
+ public:
+  bool AcceptsOptions(const tensorflow::ServerDef& def) override { return def.protocol() == kProtocol; }
+  TfStatus NewServer(const tensorflow::ServerDef& def, const Options& options,
+                     std::unique_ptr<tensorflow::ServerInterface>* out) override {
+    return Server::Make(def, options, out);
+  }
+};
+
+// A session's target may name the protocol; sessions themselves are gRPC's.
+class Sessions final : public tensorflow::SessionFactory {
+ public:
+  bool AcceptsOptions(const tensorflow::SessionOptions& options) override {
+    return absl::StartsWith(options.target, kScheme);
+  }
+  TfStatus NewSession(const tensorflow::SessionOptions& options, tensorflow::Session** out) override {
+    return tensorflow::NewSession(OverGrpc(options), out);
+  }
+  TfStatus Reset(const tensorflow::SessionOptions& options, const std::vector<std::string>& containers) override {
+    return tensorflow::Reset(OverGrpc(options), containers);
+  }
+
+ private:
+  static tensorflow::SessionOptions OverGrpc(tensorflow::SessionOptions options) {
+    options.target = absl::StrCat("grpc://", options.target.substr(std::strlen(kScheme)));
+    return options;
+  }
+};
+
+// TensorFlow keeps both until the process ends.
+const bool kRegistered = [] {
+  tensorflow::ServerFactory::Register("FUSEWIRE_GRPCPP", new Factory);
+  tensorflow::SessionFactory::Register("FUSEWIRE_GRPCPP", new Sessions);
+  return true;
+}();
+
+}  // namespace
+}  // namespace tf
+}  // namespace fusewire
+
+#define FUSEWIRE_EXPORT extern "C" __attribute__((visibility("default")))
+
+FUSEWIRE_EXPORT const char* fusewire_version() { return FUSEWIRE_VERSION; }
+FUSEWIRE_EXPORT const char* fusewire_tensorflow_version() { return TF_VERSION_STRING; }
+
+// Writes JSON text, cut to `size`; returns the size that all of it needs.
+FUSEWIRE_EXPORT size_t fusewire_stats(char* out, size_t size) {
+  using fusewire::tf::Counters;
+  Counters& counters = fusewire::tf::GlobalCounters();
+  struct Row {
+    const char* name;
+    const std::atomic<uint64_t>* value;
+  };
+  std::string text = "{";
+  for (const Row& row : {Row{"calls_out", &counters.calls_out}, Row{"calls_in", &counters.calls_in},
+                         Row{"parts_out", &counters.parts_out}, Row{"recvs", &counters.recvs},
+                         Row{"recv_batches", &counters.recv_batches}, Row{"control_edges", &counters.control_edges},
+                         Row{"tensor_bytes", &counters.tensor_bytes}, Row{"run_graphs", &counters.run_graphs},
+                         Row{"fallback_grpc_calls", &counters.fallback_grpc_calls},
+                         Row{"fused_recvs", &counters.fused_recvs}, Row{"servers", &counters.servers}}) {
+    absl::StrAppend(&text, text.size() > 1 ? ", " : "", "\"", row.name, "\": ", row.value->load());
+  }
+  text += "}";
+  if (size > 0) {
+    out[text.copy(out, size - 1)] = '\0';
+  }
+  return text.size() + 1;
+}

@@ -1,0 +1,250 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/server/remote_worker.h"
+
+#include <utility>
+
+#include <absl/strings/str_cat.h>
+#include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/data/counters.h"
+#include "fusewire/tf/data/methods.h"
+#include "fusewire/tf/server/wire_call.h"
+
+namespace fusewire {
+namespace tf {
+
+using tensorflow::CallOptions;
+using tensorflow::StatusCallback;
+
+namespace {
+
+// Collectives say where the bytes are to go: they land there, and nothing else is answered.
+class ReceiveBufferCall final : public rpc::Call {
+ public:
+  ReceiveBufferCall(LinePtr line, CallOptions* options, const tensorflow::RecvBufRequest& request, StatusCallback done)
+      : Call(kReceiveBuffer),
+        line_(std::move(line)),
+        options_(options),
+        place_(reinterpret_cast<void*>(static_cast<uintptr_t>(request.buf_ptr())),
+               static_cast<size_t>(request.num_bytes())),
+        done_(std::move(done)) {
+    tensorflow::RecvBufRequest travelling = request;
+    travelling.clear_buf_ptr();
+    travelling.AppendToString(&text_);
+    head = text_;
+  }
+
+  void Go() {
+    options_->SetCancelCallback([this] { Cancel(); });
+    GlobalCounters().Add(&Counters::calls_out);
+    line_->client().Start(this);
+  }
+
+ private:
+  Result<pipe::Landing> Land(ConstBytes, const rpc::SegmentSizes& sizes) override {
+    if (sizes.count() != 1 || sizes.total() != place_.size) {
+      return Status::Corrupt("a collective's peer sends " + std::to_string(sizes.total()) + " bytes where " +
+                             std::to_string(place_.size) + " are expected");
+    }
+    landed_ = true;
+    return pipe::Landing::Into(&place_, 1);
+  }
+
+  void OnDone(Status status) override {
+    options_->ClearCancelCallback();
+    line_->Note(status);
+    TfStatus end = ToTf(status);
+    if (status.ok()) {
+      VarReader reader{ConstBytes(reply_head)};
+      if (!ReadTfStatus(&reader, &end)) end = absl::DataLossError("a peer's answer that makes no sense");
+      if (end.ok() && !landed_ && place_.size > 0) end = absl::DataLossError("a collective's peer sent no data");
+    }
+    end = WithTarget(end, line_->target(), "RecvBuf");
+    StatusCallback done = std::move(done_);
+    delete this;
+    done(end);
+  }
+
+  const LinePtr line_;
+  CallOptions* const options_;
+  Bytes place_;
+  StatusCallback done_;
+  std::string text_;
+  bool landed_ = false;
+};
+
+}  // namespace
+
+RemoteWorker::RemoteWorker(Ways ways) : ways_(std::move(ways)) {}
+
+void RemoteWorker::Route(StatusCallback done, std::function<void(StatusCallback)> over_grpc,
+                         std::function<void(LinePtr, StatusCallback)> over_wire) {
+  LinePtr line = ways_.peer->line();
+  if (line != nullptr) {
+    over_wire(std::move(line), std::move(done));
+    return;
+  }
+  ways_.peer->Route(ways_.side, [done = std::move(done), over_grpc = std::move(over_grpc),
+                                 over_wire = std::move(over_wire)](const TfStatus& status, LinePtr found) {
+    if (!status.ok()) {
+      done(status);
+    } else if (found != nullptr) {
+      over_wire(std::move(found), done);
+    } else {
+      GlobalCounters().Add(&Counters::fallback_grpc_calls);
+      over_grpc(done);
+    }
+  });
+}
+
+// ---- over gRPC: the control plane ----
+
+void RemoteWorker::GetStatusAsync(CallOptions* opts, const tensorflow::GetStatusRequest* request,
+                                  tensorflow::GetStatusResponse* response, bool fail_fast, StatusCallback done) {
+  ways_.side->worker()->GetStatusAsync(opts, request, response, fail_fast, std::move(done));
+}
+
+void RemoteWorker::CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessionRequest* request,
+                                            tensorflow::CreateWorkerSessionResponse* response, StatusCallback done) {
+  ways_.side->worker()->CreateWorkerSessionAsync(request, response, std::move(done));
+}
+
+void RemoteWorker::DeleteWorkerSessionAsync(CallOptions* opts, const tensorflow::DeleteWorkerSessionRequest* request,
+                                            tensorflow::DeleteWorkerSessionResponse* response, StatusCallback done) {
+  ways_.side->worker()->DeleteWorkerSessionAsync(opts, request, response, std::move(done));
+}
+
+void RemoteWorker::RecvTensorAsync(CallOptions* opts, const tensorflow::RecvTensorRequest* request,
+                                   tensorflow::TensorResponse* response, StatusCallback done) {
+  ways_.side->worker()->RecvTensorAsync(opts, request, response, std::move(done));
+}
+
+void RemoteWorker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow::LoggingResponse* response,
+                                StatusCallback done) {
+  ways_.side->worker()->LoggingAsync(request, response, std::move(done));
+}
+
+void RemoteWorker::TracingAsync(const tensorflow::TracingRequest* request, tensorflow::TracingResponse* response,
+                                StatusCallback done) {
+  ways_.side->worker()->TracingAsync(request, response, std::move(done));
+}
+
+// ---- over our wire, where the task has it ----
+
+void RemoteWorker::RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request,
+                                      tensorflow::RegisterGraphResponse* response, StatusCallback done) {
+  Route(
+      std::move(done),
+      [side = ways_.side, request, response](StatusCallback end) {
+        side->worker()->RegisterGraphAsync(request, response, std::move(end));
+      },
+      [request, response](LinePtr line, StatusCallback end) {
+        (new WireCall(std::move(line), kRegisterGraph, "RegisterGraph", nullptr, response, std::move(end)))
+            ->Start(*request);
+      });
+}
+
+void RemoteWorker::DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
+                                        tensorflow::DeregisterGraphResponse* response, StatusCallback done) {
+  Route(
+      std::move(done),
+      [side = ways_.side, request, response](StatusCallback end) {
+        side->worker()->DeregisterGraphAsync(request, response, std::move(end));
+      },
+      [request, response](LinePtr line, StatusCallback end) {
+        (new WireCall(std::move(line), kDeregisterGraph, "DeregisterGraph", nullptr, response, std::move(end)))
+            ->Start(*request);
+      });
+}
+
+void RemoteWorker::RunGraphAsync(CallOptions* opts, tensorflow::RunGraphRequestWrapper* request,
+                                 tensorflow::MutableRunGraphResponseWrapper* response, StatusCallback done) {
+  tensorflow::RunGraphResponse* proto = get_proto_from_wrapper(response);
+  Route(
+      std::move(done),
+      [side = ways_.side, opts, request, response](StatusCallback end) {
+        side->worker()->RunGraphAsync(opts, request, response, std::move(end));
+      },
+      [opts, request, proto](LinePtr line, StatusCallback end) {
+        auto* call = new WireCall(line, kRunGraph, "RunGraph", opts, proto, std::move(end));
+        line->TakeCleanups(call->text());
+        GlobalCounters().Add(&Counters::run_graphs);
+        call->Start(request->ToProto());
+      });
+}
+
+// The answer says nothing, and nobody acts on it: what is to be cleaned up travels with the next step.
+void RemoteWorker::CleanupGraphAsync(const tensorflow::CleanupGraphRequest* request,
+                                     tensorflow::CleanupGraphResponse* response, StatusCallback done) {
+  Route(
+      std::move(done),
+      [side = ways_.side, request, response](StatusCallback end) {
+        side->worker()->CleanupGraphAsync(request, response, std::move(end));
+      },
+      [step = request->step_id()](LinePtr line, StatusCallback end) {
+        line->CleanUp(step);
+        end(TfStatus());
+      });
+}
+
+void RemoteWorker::CleanupAllAsync(const tensorflow::CleanupAllRequest* request,
+                                   tensorflow::CleanupAllResponse* response, StatusCallback done) {
+  Route(
+      std::move(done),
+      [side = ways_.side, request, response](StatusCallback end) {
+        side->worker()->CleanupAllAsync(request, response, std::move(end));
+      },
+      [request, response](LinePtr line, StatusCallback end) {
+        (new WireCall(std::move(line), kCleanupAll, "CleanupAll", nullptr, response, std::move(end)))->Start(*request);
+      });
+}
+
+void RemoteWorker::RecvBufAsync(CallOptions* opts, const tensorflow::RecvBufRequest* request,
+                                tensorflow::RecvBufResponse* response, StatusCallback done) {
+  if (request->buf_ptr() == 0 && request->num_bytes() > 0) {
+    ways_.side->worker()->RecvBufAsync(opts, request, response, std::move(done));
+    return;
+  }
+  Route(
+      std::move(done),
+      [side = ways_.side, opts, request, response](StatusCallback end) {
+        side->worker()->RecvBufAsync(opts, request, response, std::move(end));
+      },
+      [opts, request](LinePtr line, StatusCallback end) {
+        (new ReceiveBufferCall(std::move(line), opts, *request, std::move(end)))->Go();
+      });
+}
+
+void RemoteWorker::CompleteGroupAsync(CallOptions* opts, const tensorflow::CompleteGroupRequest* request,
+                                      tensorflow::CompleteGroupResponse* response, StatusCallback done) {
+  // Over gRPC: it waits for the peer to appear, and comes once per group.
+  ways_.side->worker()->CompleteGroupAsync(opts, request, response, std::move(done));
+}
+
+void RemoteWorker::CompleteInstanceAsync(CallOptions* opts, const tensorflow::CompleteInstanceRequest* request,
+                                         tensorflow::CompleteInstanceResponse* response, StatusCallback done) {
+  Route(
+      std::move(done),
+      [side = ways_.side, opts, request, response](StatusCallback end) {
+        side->worker()->CompleteInstanceAsync(opts, request, response, std::move(end));
+      },
+      [opts, request, response](LinePtr line, StatusCallback end) {
+        (new WireCall(std::move(line), kCompleteInstance, "CompleteInstance", opts, response, std::move(end)))
+            ->Start(*request);
+      });
+}
+
+void RemoteWorker::GetStepSequenceAsync(const tensorflow::GetStepSequenceRequest* request,
+                                        tensorflow::GetStepSequenceResponse* response, StatusCallback done) {
+  Route(
+      std::move(done),
+      [side = ways_.side, request, response](StatusCallback end) {
+        side->worker()->GetStepSequenceAsync(request, response, std::move(end));
+      },
+      [request, response](LinePtr line, StatusCallback end) {
+        (new WireCall(std::move(line), kGetStepSequence, "GetStepSequence", nullptr, response, std::move(end)))
+            ->Start(*request);
+      });
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,71 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Another task's WorkerService: what matters in each step over our wire, the rest (sessions, status, logs) over gRPC.
+// A task without a data port gets everything over gRPC.
+// Home: any thread. Owns: the gRPC way to the task. Fails: each call on its own, in gRPC's words.
+#ifndef FUSEWIRE_TF_SERVER_REMOTE_WORKER_H_
+#define FUSEWIRE_TF_SERVER_REMOTE_WORKER_H_
+
+#include <functional>
+#include <memory>
+
+#include <tensorflow/core/distributed_runtime/worker_interface.h>
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/data/rendezvous.h"
+
+namespace fusewire {
+namespace tf {
+
+class RemoteWorker final : public tensorflow::WorkerInterface, public HasWays {
+ public:
+  // It belongs to a worker cache of ours.
+  explicit RemoteWorker(Ways ways);
+  ~RemoteWorker() override = default;
+
+  const Ways& ways() const override { return ways_; }
+
+  void GetStatusAsync(tensorflow::CallOptions* opts, const tensorflow::GetStatusRequest* request,
+                      tensorflow::GetStatusResponse* response, bool fail_fast,
+                      tensorflow::StatusCallback done) override;
+  void CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessionRequest* request,
+                                tensorflow::CreateWorkerSessionResponse* response,
+                                tensorflow::StatusCallback done) override;
+  void DeleteWorkerSessionAsync(tensorflow::CallOptions* opts, const tensorflow::DeleteWorkerSessionRequest* request,
+                                tensorflow::DeleteWorkerSessionResponse* response,
+                                tensorflow::StatusCallback done) override;
+  void RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request, tensorflow::RegisterGraphResponse* response,
+                          tensorflow::StatusCallback done) override;
+  void DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
+                            tensorflow::DeregisterGraphResponse* response, tensorflow::StatusCallback done) override;
+  void RunGraphAsync(tensorflow::CallOptions* opts, tensorflow::RunGraphRequestWrapper* request,
+                     tensorflow::MutableRunGraphResponseWrapper* response, tensorflow::StatusCallback done) override;
+  void CleanupGraphAsync(const tensorflow::CleanupGraphRequest* request, tensorflow::CleanupGraphResponse* response,
+                         tensorflow::StatusCallback done) override;
+  void CleanupAllAsync(const tensorflow::CleanupAllRequest* request, tensorflow::CleanupAllResponse* response,
+                       tensorflow::StatusCallback done) override;
+  void RecvTensorAsync(tensorflow::CallOptions* opts, const tensorflow::RecvTensorRequest* request,
+                       tensorflow::TensorResponse* response, tensorflow::StatusCallback done) override;
+  void LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow::LoggingResponse* response,
+                    tensorflow::StatusCallback done) override;
+  void TracingAsync(const tensorflow::TracingRequest* request, tensorflow::TracingResponse* response,
+                    tensorflow::StatusCallback done) override;
+  void RecvBufAsync(tensorflow::CallOptions* opts, const tensorflow::RecvBufRequest* request,
+                    tensorflow::RecvBufResponse* response, tensorflow::StatusCallback done) override;
+  void CompleteGroupAsync(tensorflow::CallOptions* opts, const tensorflow::CompleteGroupRequest* request,
+                          tensorflow::CompleteGroupResponse* response, tensorflow::StatusCallback done) override;
+  void CompleteInstanceAsync(tensorflow::CallOptions* opts, const tensorflow::CompleteInstanceRequest* request,
+                             tensorflow::CompleteInstanceResponse* response, tensorflow::StatusCallback done) override;
+  void GetStepSequenceAsync(const tensorflow::GetStepSequenceRequest* request,
+                            tensorflow::GetStepSequenceResponse* response, tensorflow::StatusCallback done) override;
+
+ private:
+  // `over_grpc` is called if the task has no data port; `over_wire` if it has.
+  void Route(tensorflow::StatusCallback done, std::function<void(tensorflow::StatusCallback)> over_grpc,
+             std::function<void(LinePtr, tensorflow::StatusCallback)> over_wire);
+
+  const Ways ways_;
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_SERVER_REMOTE_WORKER_H_

@@ -1,0 +1,121 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/server/server.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include <absl/strings/str_cat.h>
+#include "fusewire/base/log.h"
+#include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/data/counters.h"
+#include "fusewire/transport/tcp/tcp.h"
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+// TensorFlow's gRPC service serves sessions and what gRPC peers ask: two threads are enough.
+constexpr int kGrpcServingThreads = 2;
+
+// Servers of one process share their reactors where their settings are the same: four hundred workers in one process do
+// not need four hundred threads.
+Result<reactor::Pool*> SharedPool(const reactor::PoolOptions& options) {
+  static auto* mutex = new std::mutex;
+  static auto* pools = new std::map<std::string, reactor::Pool*>;
+  std::lock_guard<std::mutex> lock(*mutex);
+  std::string key = absl::StrCat(options.name, " ", options.reactors, " ", options.busy_poll, " ", options.pin);
+  reactor::Pool*& pool = (*pools)[key];
+  if (pool == nullptr) {
+    Result<std::unique_ptr<reactor::Pool>> started = reactor::Pool::Start(options);
+    if (!started.ok()) return started.status();
+    pool = std::move(started).value().release();  // until the process ends, as TensorFlow's servers do
+  }
+  return pool;
+}
+
+TfStatus Failed(const Status& status) {
+  return TfStatus(ToTf(status).code(), absl::StrCat("fusewire: the data port cannot be opened: ", status.ToString()));
+}
+
+}  // namespace
+
+Server::Server(const tensorflow::ServerDef& def)
+    : GrpcServer(def, tensorflow::Env::Default()),
+      job_(def.job_name()),
+      task_(def.task_index()),
+      settings_(ReadSettings(def.job_name())) {}
+
+Server::~Server() = default;
+
+TfStatus Server::Make(const tensorflow::ServerDef& def, const tensorflow::ServerFactory::Options& options,
+                      std::unique_ptr<tensorflow::ServerInterface>* out) {
+  std::unique_ptr<Server> server(new Server(def));
+  TfStatus prepared = server->Prepare(options);
+  if (!prepared.ok()) return prepared;
+  *out = std::move(server);
+  return TfStatus();
+}
+
+TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
+  ReadLogLevel();
+  settings_.pipe.name = absl::StrCat(job_, ":", task_);
+  Status sane = pipe::CheckOptions(settings_.pipe);
+  if (!sane.ok()) return Failed(sane);
+  Result<reactor::Pool*> pool = SharedPool(settings_.pool);
+  if (!pool.ok()) return Failed(pool.status());
+  node_ = rpc::Node::Make(settings_.pipe, reactor::Pool::Share(*pool.value()), transport::MakeTcp({}));
+
+  tensorflow::GrpcServerOptions grpc;
+  grpc.local_device_mgr = options.local_device_mgr;
+  grpc.rendezvous_mgr_func = [](const tensorflow::WorkerEnv* env) { return new RendezvousMgr(env); };
+  grpc.worker_func = [this](tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config) {
+    auto worker = std::make_unique<Worker>(env, config);
+    worker_ = worker.get();
+    return worker;
+  };
+  grpc.worker_service_options.num_serving_threads = kGrpcServingThreads;
+  TfStatus init = GrpcServer::Init(grpc);
+  if (!init.ok()) return init;
+  if (settings_.disabled) {
+    FUSEWIRE_LOG(kInfo, "%s: FUSEWIRE_DISABLE is set: everything goes over gRPC", settings_.pipe.name.c_str());
+    return TfStatus();
+  }
+  return OpenDataPort();
+}
+
+// Before the gRPC port answers: whoever asks for the data port finds it open.
+TfStatus Server::OpenDataPort() {
+  transport::Address address{"", 0};
+  auto endpoint = settings_.endpoints.find(absl::StrCat(host_name(), ":", bound_port()));
+  if (endpoint != settings_.endpoints.end()) {
+    Result<transport::Address> mapped = transport::Address::Parse(endpoint->second);
+    if (mapped.ok()) address.port = mapped.value().port;
+  }
+  service_ = std::make_unique<Service>(worker_env(), worker_);
+  Status opened = service_->Open(*node_, address);
+  if (!opened.ok()) return Failed(opened);
+  worker_->Announce(service_->port(), node_->shared().options().incarnation);
+  GlobalCounters().Add(&Counters::servers);
+  FUSEWIRE_LOG(kInfo, "%s: data port %u", settings_.pipe.name.c_str(), service_->port());
+  return TfStatus();
+}
+
+TfStatus Server::Start() { return GrpcServer::Start(); }
+
+TfStatus Server::WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions& options,
+                                    tensorflow::WorkerCacheInterface** cache) {
+  tensorflow::WorkerCacheInterface* grpc = nullptr;
+  TfStatus made = GrpcServer::WorkerCacheFactory(options, &grpc);
+  if (!made.ok()) return made;
+  if (directory_ == nullptr) {  // the first comes from Init, before anybody else can ask
+    directory_ = std::make_unique<Directory>(*node_, worker_env()->compute_pool, settings_.patience_ns,
+                                             settings_.endpoints, settings_.disabled);
+  }
+  std::string own = absl::StrCat("/job:", options.job_name, "/replica:0/task:", options.task_index);
+  *cache = new WorkerCache(GrpcCachePtr(grpc), *directory_, std::move(own), AddressesOf(options.cluster_def));
+  return TfStatus();
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,52 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A TensorFlow server whose data plane is ours: TensorFlow's own gRPC server for sessions, eager and coordination, and
+// beside it a data port that its peers find through the gRPC one.
+// Home: any thread. Owns: its node, its data port and its view of the peers. Like every GrpcServer it is not destroyed
+// once it has been started. Fails: Init says why.
+#ifndef FUSEWIRE_TF_SERVER_SERVER_H_
+#define FUSEWIRE_TF_SERVER_SERVER_H_
+
+#include <memory>
+#include <string>
+
+#include <tensorflow/core/distributed_runtime/rpc/grpc_server_lib.h>
+#include <tensorflow/core/distributed_runtime/server_lib.h>
+#include "fusewire/rpc/rpc.h"
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/server/options.h"
+#include "fusewire/tf/server/service.h"
+#include "fusewire/tf/server/worker_cache.h"
+
+namespace fusewire {
+namespace tf {
+
+class Server final : public tensorflow::GrpcServer {
+ public:
+  static TfStatus Make(const tensorflow::ServerDef& def, const tensorflow::ServerFactory::Options& options,
+                       std::unique_ptr<tensorflow::ServerInterface>* out);
+  ~Server() override;
+
+  TfStatus Start() override;
+
+ protected:
+  TfStatus WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions& options,
+                              tensorflow::WorkerCacheInterface** cache) override;
+
+ private:
+  explicit Server(const tensorflow::ServerDef& def);
+  TfStatus Prepare(const tensorflow::ServerFactory::Options& options);
+  TfStatus OpenDataPort();
+
+  const std::string job_;
+  const int task_;
+  ServerSettings settings_;
+  std::unique_ptr<rpc::Node> node_;
+  std::unique_ptr<Directory> directory_;
+  Worker* worker_ = nullptr;  // the base class owns it
+  std::unique_ptr<Service> service_;
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_SERVER_SERVER_H_

@@ -1,0 +1,277 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/server/service.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <tensorflow/core/common_runtime/buf_rendezvous.h>
+#include <tensorflow/core/common_runtime/copy_tensor.h>
+#include <tensorflow/core/common_runtime/dma_helper.h>
+#include <tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h>
+#include <tensorflow/core/framework/collective.h>
+#include <tensorflow/core/lib/core/threadpool.h>
+#include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/bridge/tensor.h"
+#include "fusewire/tf/data/counters.h"
+#include "fusewire/tf/data/methods.h"
+#include "fusewire/tf/data/provider.h"
+#include "fusewire/tf/server/wire_call.h"
+
+namespace fusewire {
+namespace tf {
+
+using tensorflow::CallOptions;
+using tensorflow::Tensor;
+
+// A request on its way through TensorFlow. The caller's cancel reaches its CallOptions.
+template <class Request, class Response>
+struct Asked {
+  Request request;
+  Response response;
+  CallOptions options;
+  rpc::Reply reply;
+  std::string head;
+  Buffers body;
+};
+
+namespace {
+
+void Answer(rpc::Reply reply, const TfStatus& status, const google::protobuf::MessageLite* response) {
+  std::string head;
+  Buffers body;
+  AppendTfStatus(status, &head);
+  if (status.ok() && response != nullptr && !AppendProto(*response, &head, &body)) {
+    head.clear();
+    AppendTfStatus(absl::InternalError("an answer of more than protobuf can carry (2 GiB)"), &head);
+  }
+  reply.Send(Status::Ok(), head, std::move(body));
+}
+
+TfStatus CannotRead() { return absl::InvalidArgumentError("a request that is not the protobuf it should be"); }
+
+// Keeps the request until TensorFlow can read it, off the reactor. shared_ptr: the worker holds it, and whoever waits
+// for a cancel from the wire.
+template <class A>
+std::shared_ptr<A> Take(rpc::Request* request, rpc::Reply reply) {
+  GlobalCounters().Add(&Counters::calls_in);
+  auto asked = std::make_shared<A>();
+  asked->head = request->head.ToString();
+  asked->body = std::move(request->body);
+  asked->reply = std::move(reply);
+  asked->reply.OnUnwanted([weak = std::weak_ptr<A>(asked)] {
+    if (auto there = weak.lock()) there->options.StartCancel();
+  });
+  return asked;
+}
+
+void CleanUp(tensorflow::WorkerEnv* env, int64_t step) {
+  env->rendezvous_mgr->Cleanup(step);
+  if (env->collective_executor_mgr) env->collective_executor_mgr->Cleanup(step);
+}
+
+// Reads and does the cleanups in front of `reader`. False: it makes no sense.
+bool DoCleanups(VarReader* reader, tensorflow::WorkerEnv* env) {
+  uint64_t count = reader->Varint();
+  for (uint64_t i = 0; i < count; ++i) {
+    int64_t step = static_cast<int64_t>(reader->Fixed64());
+    if (!reader->ok()) return false;
+    CleanUp(env, step);
+  }
+  return reader->ok();
+}
+
+rpc::Method MakeMethod(uint16_t number, const char* name, UniqueFunction<void(rpc::Request, rpc::Reply)> handle) {
+  rpc::Method method;
+  method.number = number;
+  method.name = name;
+  method.handle = std::move(handle);
+  return method;
+}
+
+}  // namespace
+
+Service::Service(tensorflow::WorkerEnv* env, Worker* worker)
+    : env_(env),
+      worker_(worker),
+      source_{env,
+              [worker](const tensorflow::Rendezvous::ParsedKey& key, tensorflow::Device** device) {
+                return worker->FindSource(key, device);
+              },
+              [worker](int64_t step) { worker->Abort(step); }} {}
+
+template <class Request, class Response>
+rpc::Method Service::Unary(uint16_t number, const char* name,
+                           void (tensorflow::WorkerInterface::*call)(const Request*, Response*,
+                                                                     tensorflow::StatusCallback)) {
+  return MakeMethod(number, name, [this, call](rpc::Request request, rpc::Reply reply) {
+    auto asked = Take<Asked<Request, Response>>(&request, std::move(reply));
+    env_->compute_pool->Schedule([this, call, asked] {
+      if (!ParseProto(asked->head, asked->body, &asked->request)) {
+        Answer(std::move(asked->reply), CannotRead(), nullptr);
+        return;
+      }
+      asked->body.clear();
+      auto* worker = static_cast<tensorflow::WorkerInterface*>(worker_);
+      (worker->*call)(&asked->request, &asked->response,
+                      [asked](const TfStatus& status) { Answer(std::move(asked->reply), status, &asked->response); });
+    });
+  });
+}
+
+rpc::Method Service::RunGraph() {
+  return MakeMethod(kRunGraph, "RunGraph", [this](rpc::Request request, rpc::Reply reply) {
+    auto asked = Take<Asked<tensorflow::RunGraphRequest, tensorflow::RunGraphResponse>>(&request, std::move(reply));
+    env_->compute_pool->Schedule([this, asked] {
+      VarReader reader{ConstBytes(asked->head)};
+      if (!DoCleanups(&reader, env_) || !ParseProto(reader.left(), asked->body, &asked->request)) {
+        Answer(std::move(asked->reply), CannotRead(), nullptr);
+        return;
+      }
+      asked->body.clear();
+      auto wrapped = std::make_shared<tensorflow::ProtoRunGraphRequest>(&asked->request);
+      auto response = std::make_shared<tensorflow::NonOwnedProtoRunGraphResponse>(&asked->response);
+      worker_->RunGraphAsync(&asked->options, wrapped.get(), response.get(),
+                             [asked, wrapped, response](const TfStatus& status) {
+                               Answer(std::move(asked->reply), status, &asked->response);
+                             });
+    });
+  });
+}
+
+rpc::Method Service::CleanupGraph() {
+  return MakeMethod(kCleanupGraph, "CleanupGraph", [this](rpc::Request request, rpc::Reply reply) {
+    GlobalCounters().Add(&Counters::calls_in);
+    VarReader reader(request.head);
+    bool ok = DoCleanups(&reader, env_);
+    reply.Send(ok ? Status::Ok() : Status::Invalid("a list of steps that makes no sense"));
+  });
+}
+
+rpc::Method Service::AbortStep() {
+  return MakeMethod(kAbortStep, "AbortStep", [this](rpc::Request request, rpc::Reply reply) {
+    GlobalCounters().Add(&Counters::calls_in);
+    VarReader reader(request.head);
+    int64_t step = static_cast<int64_t>(reader.Fixed64());
+    if (reader.ok()) worker_->Abort(step);
+    reply.Send(reader.ok() ? Status::Ok() : Status::Invalid("a step that makes no sense"));
+  });
+}
+
+rpc::Method Service::CompleteInstance() {
+  return MakeMethod(kCompleteInstance, "CompleteInstance", [this](rpc::Request request, rpc::Reply reply) {
+    using A = Asked<tensorflow::CompleteInstanceRequest, tensorflow::CompleteInstanceResponse>;
+    auto asked = Take<A>(&request, std::move(reply));
+    env_->compute_pool->Schedule([this, asked] {
+      if (!ParseProto(asked->head, asked->body, &asked->request)) {
+        Answer(std::move(asked->reply), CannotRead(), nullptr);
+        return;
+      }
+      worker_->CompleteInstanceAsync(
+          &asked->options, &asked->request, &asked->response,
+          [asked](const TfStatus& status) { Answer(std::move(asked->reply), status, &asked->response); });
+    });
+  });
+}
+
+// The producer's buffer is sent as it lies, and given back when the network is done with it.
+rpc::Method Service::ReceiveBuffer() {
+  return MakeMethod(kReceiveBuffer, "RecvBuf", [this](rpc::Request request, rpc::Reply reply) {
+    using A = Asked<tensorflow::RecvBufRequest, tensorflow::RecvBufResponse>;
+    auto asked = Take<A>(&request, std::move(reply));
+    env_->compute_pool->Schedule([this, asked] {
+      if (!ParseProto(asked->head, asked->body, &asked->request)) {
+        Answer(std::move(asked->reply), CannotRead(), nullptr);
+        return;
+      }
+      const tensorflow::RecvBufRequest& wanted = asked->request;
+      tensorflow::CollectiveExecutor::Handle executor(env_->collective_executor_mgr->FindOrCreate(wanted.step_id()),
+                                                      true);
+      executor.get()->remote_access()->buf_rendezvous()->ConsumeBuf(
+          wanted.buf_rendezvous_key(), wanted.src_device(), wanted.src_incarnation(),
+          [asked](const TfStatus& status, tensorflow::BufRendezvous::Hook* hook) {
+            if (!status.ok()) {
+              Answer(std::move(asked->reply), status, nullptr);
+              return;
+            }
+            using CopyPtr = std::shared_ptr<Tensor>;  // shared_ptr: a device's copy ends on its own thread
+            auto send = [asked, hook](const Tensor& from, CopyPtr copy) {
+              struct Held {
+                tensorflow::BufRendezvous::Hook* hook;
+                CopyPtr copy;
+              };
+              Buffers body;
+              body.push_back(Buffer::WrapReadOnly(ConstBytes(tensorflow::DMAHelper::base(&from), from.TotalBytes()),
+                                                  new Held{hook, std::move(copy)}, [](void* owner, Bytes) {
+                                                    auto* held = static_cast<Held*>(owner);
+                                                    tensorflow::BufRendezvous::DoneWithHook(held->hook);
+                                                    delete held;
+                                                  }));
+              std::string head;
+              AppendTfStatus(TfStatus(), &head);
+              asked->reply.Send(Status::Ok(), head, std::move(body));
+            };
+            bool on_host = hook->prod_attr.on_host() || !IsAccelerator(hook->prod_dev);
+            if (on_host) {
+              send(*hook->prod_value, nullptr);
+              return;
+            }
+            tensorflow::AllocatorAttributes host;
+            host.set_on_host(true);
+            host.set_gpu_compatible(true);
+            tensorflow::Allocator* allocator = hook->prod_dev->GetAllocator(host);
+            auto copy = std::make_shared<Tensor>();
+            tensorflow::CopyDeviceToHost(hook->prod_value, allocator, allocator, "fusewire", hook->prod_dev, copy.get(),
+                                         hook->prod_ctx, [asked, hook, copy, send](const TfStatus& copied) {
+                                           if (copied.ok()) {
+                                             send(*copy, copy);
+                                             return;
+                                           }
+                                           tensorflow::BufRendezvous::DoneWithHook(hook);
+                                           Answer(std::move(asked->reply), copied, nullptr);
+                                         });
+          },
+          nullptr);
+    });
+  });
+}
+
+rpc::Method Service::Receive() {
+  return MakeMethod(kReceive, "receive",
+                    [this](rpc::Request request, rpc::Reply reply) { OnReceive(request, std::move(reply)); });
+}
+
+void Service::OnReceive(const rpc::Request& request, rpc::Reply reply) {
+  GlobalCounters().Add(&Counters::calls_in);
+  std::vector<Want> wants;
+  TfStatus error;
+  if (!keys_.Read(request.head, &wants, &error)) {
+    reply.Send(Status::Application(kUnknownKeys, "a key that has not been said"));
+  } else if (!error.ok()) {
+    reply.Send(Status::Invalid(std::string(error.message())));
+  } else {
+    Provider::Start(source_, std::move(wants), std::move(reply));
+  }
+}
+
+Status Service::Open(rpc::Node& node, const transport::Address& address) {
+  using W = tensorflow::WorkerInterface;
+  std::vector<rpc::Method> methods;
+  methods.push_back(Unary(kRegisterGraph, "RegisterGraph", &W::RegisterGraphAsync));
+  methods.push_back(Unary(kDeregisterGraph, "DeregisterGraph", &W::DeregisterGraphAsync));
+  methods.push_back(Unary(kCleanupAll, "CleanupAll", &W::CleanupAllAsync));
+  methods.push_back(Unary(kGetStepSequence, "GetStepSequence", &W::GetStepSequenceAsync));
+  methods.push_back(RunGraph());
+  methods.push_back(CleanupGraph());
+  methods.push_back(CompleteInstance());
+  methods.push_back(ReceiveBuffer());
+  methods.push_back(Receive());
+  methods.push_back(AbortStep());
+  Result<std::unique_ptr<rpc::Server>> server = rpc::Server::Open(node, address, std::move(methods));
+  if (!server.ok()) return server.status();
+  server_ = std::move(server).value();
+  return Status::Ok();
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,50 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The data port of a server: what its peers' RemoteWorkers and Lines ask, answered by its Worker.
+// Home: the reactors of its node; TensorFlow's work is done on its compute pool. Owns: the rpc server.
+// Fails: Open says why; afterwards each call on its own.
+#ifndef FUSEWIRE_TF_SERVER_SERVICE_H_
+#define FUSEWIRE_TF_SERVER_SERVICE_H_
+
+#include <memory>
+#include <vector>
+
+#include <tensorflow/core/distributed_runtime/worker_env.h>
+#include "fusewire/rpc/rpc.h"
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/data/keys.h"
+#include "fusewire/tf/data/provider.h"
+#include "fusewire/tf/server/worker.h"
+
+namespace fusewire {
+namespace tf {
+
+class Service {
+ public:
+  // All outlive the service.
+  Service(tensorflow::WorkerEnv* env, Worker* worker);
+  Status Open(rpc::Node& node, const transport::Address& address);
+  uint16_t port() const { return server_->address().port; }
+
+ private:
+  template <class Request, class Response>
+  rpc::Method Unary(uint16_t number, const char* name,
+                    void (tensorflow::WorkerInterface::*method)(const Request*, Response*, tensorflow::StatusCallback));
+  rpc::Method RunGraph();
+  rpc::Method CleanupGraph();
+  rpc::Method CompleteInstance();
+  rpc::Method ReceiveBuffer();
+  rpc::Method Receive();
+  rpc::Method AbortStep();
+  void OnReceive(const rpc::Request& request, rpc::Reply reply);
+
+  tensorflow::WorkerEnv* const env_;
+  Worker* const worker_;
+  const Provider::Source source_;
+  KeyLibrary keys_;
+  std::unique_ptr<rpc::Server> server_;
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_SERVER_SERVICE_H_

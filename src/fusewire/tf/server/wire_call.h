@@ -1,0 +1,56 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// One call of TensorFlow's WorkerService over a Line: protobuf there, status and protobuf back.
+// Home: the line's, from Start until its end. Owns: itself, until its end. Fails: in gRPC's words, through `done`.
+#ifndef FUSEWIRE_TF_SERVER_WIRE_CALL_H_
+#define FUSEWIRE_TF_SERVER_WIRE_CALL_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <google/protobuf/message_lite.h>
+#include <tensorflow/core/distributed_runtime/call_options.h>
+#include <tensorflow/core/distributed_runtime/worker_interface.h>
+#include "fusewire/rpc/rpc.h"
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/data/line.h"
+#include "fusewire/tf/data/methods.h"
+
+namespace fusewire {
+namespace tf {
+
+class WireCall : public rpc::Call {
+ public:
+  // `name` is the method's in errors. `options` may be null; it and `response` live until `done`.
+  WireCall(LinePtr line, MethodNumber number, const char* name, tensorflow::CallOptions* options,
+           google::protobuf::MessageLite* response, tensorflow::StatusCallback done);
+
+  // What stands before the protobuf, if anything.
+  std::string* text() { return &text_; }
+  // `fail_fast` false: waits for the peer as long as it takes.
+  void Start(const google::protobuf::MessageLite& request);
+
+ protected:
+  ~WireCall() override = default;
+  void OnDone(Status status) override;
+
+ private:
+  TfStatus Read();
+
+  const LinePtr line_;
+  const char* const name_;
+  tensorflow::CallOptions* const options_;
+  google::protobuf::MessageLite* const response_;
+  tensorflow::StatusCallback done_;
+  std::string text_;
+};
+
+// The content of an answer: AppendTfStatus, then the protobuf behind it, or as the body's one segment when it is long.
+// Appends a protobuf to `head`, or makes it the body. False: it is larger than protobuf allows.
+bool AppendProto(const google::protobuf::MessageLite& proto, std::string* head, Buffers* body);
+bool ParseProto(ConstBytes rest_of_head, const Buffers& body, google::protobuf::MessageLite* proto);
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_SERVER_WIRE_CALL_H_

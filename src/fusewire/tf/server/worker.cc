@@ -1,0 +1,35 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/server/worker.h"
+
+#include <utility>
+
+#include "fusewire/tf/data/peer.h"
+
+namespace fusewire {
+namespace tf {
+
+Worker::Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config) : GrpcWorker(env, config) {}
+
+void Worker::Announce(uint16_t port, uint64_t incarnation) {
+  incarnation_ = incarnation;
+  port_.store(port, std::memory_order_release);
+}
+
+void Worker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow::LoggingResponse* response,
+                          tensorflow::StatusCallback done) {
+  if (!PortWords::IsAsked(*request)) {
+    GrpcWorker::LoggingAsync(request, response, std::move(done));
+    return;
+  }
+  uint32_t port = port_.load(std::memory_order_acquire);
+  if (port != 0) PortWords::Answer(static_cast<uint16_t>(port), incarnation_, response);
+  done(TfStatus());
+}
+
+void Worker::RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request,
+                                tensorflow::RegisterGraphResponse* response, tensorflow::StatusCallback done) {
+  GrpcWorker::RegisterGraphAsync(request, response, std::move(done));
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,44 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// TensorFlow's worker with what the data plane needs of its insides. The gRPC service and our own call the same one, so
+// that sessions, partial runs and duplicates are known to both.
+// Home: any thread. Owns: nothing more than its base.
+#ifndef FUSEWIRE_TF_SERVER_WORKER_H_
+#define FUSEWIRE_TF_SERVER_WORKER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include <tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h>
+#include "fusewire/tf/bridge/compat.h"
+
+namespace fusewire {
+namespace tf {
+
+class Worker final : public tensorflow::GrpcWorker {
+ public:
+  Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config);
+
+  // What the gRPC peers of this task are told when they ask for its data port.
+  void Announce(uint16_t port, uint64_t incarnation);
+
+  void LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow::LoggingResponse* response,
+                    tensorflow::StatusCallback done) override;
+  void RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request, tensorflow::RegisterGraphResponse* response,
+                          tensorflow::StatusCallback done) override;
+
+  // Of the base class, for our own service.
+  TfStatus FindSource(const tensorflow::Rendezvous::ParsedKey& key, tensorflow::Device** device) {
+    return PrepareRecvTensor(key, device);
+  }
+  void Abort(int64_t step) { AbortStep(step); }
+
+ private:
+  std::atomic<uint32_t> port_{0};
+  uint64_t incarnation_ = 0;
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_SERVER_WORKER_H_

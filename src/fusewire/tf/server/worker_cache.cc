@@ -1,0 +1,77 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/server/worker_cache.h"
+
+#include <utility>
+
+#include <absl/strings/str_cat.h>
+
+namespace fusewire {
+namespace tf {
+
+Directory::Directory(rpc::Node& node, tensorflow::thread::ThreadPool* pool, int64_t patience_ns,
+                     std::map<std::string, std::string> endpoints, bool grpc_only)
+    : node_(node), pool_(pool), patience_ns_(patience_ns), endpoints_(std::move(endpoints)), grpc_only_(grpc_only) {}
+
+PeerPtr Directory::Find(const std::string& target, const std::string& address) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  PeerPtr& peer = peers_[absl::StrCat(target, " ", address)];
+  if (peer == nullptr) {
+    Peer::Options options;
+    options.target = target;
+    options.address = address;
+    auto endpoint = endpoints_.find(address);
+    if (endpoint != endpoints_.end()) options.data_address = endpoint->second;
+    options.patience_ns = patience_ns_;
+    options.grpc_only = grpc_only_;
+    peer = std::make_shared<Peer>(node_, pool_, std::move(options));
+  }
+  return peer;
+}
+
+std::map<std::string, std::string> AddressesOf(const tensorflow::ClusterDef& cluster) {
+  std::map<std::string, std::string> addresses;
+  for (const tensorflow::JobDef& job : cluster.job()) {
+    for (const auto& task : job.tasks()) {
+      // TensorFlow lets a list of addresses stand for a task; the first is its own.
+      std::string address = task.second.substr(0, task.second.find(','));
+      addresses[absl::StrCat("/job:", job.name(), "/replica:0/task:", task.first)] = address;
+    }
+  }
+  return addresses;
+}
+
+WorkerCache::WorkerCache(GrpcCachePtr grpc, Directory& directory, std::string own_target,
+                         std::map<std::string, std::string> addresses)
+    : WorkerCacheWrapper(grpc.get()),
+      grpc_(std::move(grpc)),
+      directory_(directory),
+      own_target_(std::move(own_target)),
+      addresses_(std::move(addresses)) {}
+
+RemoteWorker* WorkerCache::FindOurs(const std::string& target) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = workers_.find(target);
+  if (found != workers_.end()) return found->second.get();
+  auto address = addresses_.find(target);
+  if (address == addresses_.end() || target == own_target_) return nullptr;
+  Ways ways;
+  ways.side = std::make_shared<GrpcSide>(grpc_, target);
+  if (ways.side->worker() == nullptr) return nullptr;
+  ways.peer = directory_.Find(target, address->second);
+  ways.peer->AskAgain();
+  auto worker = std::make_unique<RemoteWorker>(std::move(ways));
+  return (workers_[target] = std::move(worker)).get();
+}
+
+tensorflow::WorkerInterface* WorkerCache::GetOrCreateWorker(const std::string& target) {
+  RemoteWorker* ours = FindOurs(target);
+  return ours != nullptr ? ours : grpc_->GetOrCreateWorker(target);
+}
+
+void WorkerCache::ReleaseWorker(const std::string& target, tensorflow::WorkerInterface* worker) {
+  if (dynamic_cast<RemoteWorker*>(worker) != nullptr) return;  // ours live as long as the cache
+  grpc_->ReleaseWorker(target, worker);
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,66 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A session's view of the cluster: TensorFlow's own gRPC cache, with our RemoteWorkers in the place of its own. The
+// peers behind them belong to the server, so that all its sessions share one connection to each.
+// Home: any thread. Owns: the gRPC cache and the RemoteWorkers. Fails: an unknown task is a null worker.
+#ifndef FUSEWIRE_TF_SERVER_WORKER_CACHE_H_
+#define FUSEWIRE_TF_SERVER_WORKER_CACHE_H_
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <tensorflow/core/distributed_runtime/worker_cache_wrapper.h>
+#include <tensorflow/core/protobuf/cluster.pb.h>
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/data/peer.h"
+#include "fusewire/tf/server/remote_worker.h"
+
+namespace fusewire {
+namespace tf {
+
+// All tasks that a server has met, by the address that a cluster gives them.
+class Directory {
+ public:
+  // `node` and `pool` outlive the directory.
+  Directory(rpc::Node& node, tensorflow::thread::ThreadPool* pool, int64_t patience_ns,
+            std::map<std::string, std::string> endpoints, bool grpc_only);
+  PeerPtr Find(const std::string& target, const std::string& address);
+
+ private:
+  rpc::Node& node_;
+  tensorflow::thread::ThreadPool* const pool_;
+  const int64_t patience_ns_;
+  const std::map<std::string, std::string> endpoints_;
+  const bool grpc_only_;
+  std::mutex mutex_;
+  std::map<std::string, PeerPtr> peers_;  // by target and address; shared_ptr: calls hold them too
+};
+
+// "/job:ps/replica:0/task:1" -> "host:port"
+std::map<std::string, std::string> AddressesOf(const tensorflow::ClusterDef& cluster);
+
+class WorkerCache final : public tensorflow::WorkerCacheWrapper {
+ public:
+  // `directory` outlives the cache. shared_ptr: calls that are under way hold the gRPC cache too.
+  WorkerCache(GrpcCachePtr grpc, Directory& directory, std::string own_target,
+              std::map<std::string, std::string> addresses);
+
+  tensorflow::WorkerInterface* GetOrCreateWorker(const std::string& target) override;
+  void ReleaseWorker(const std::string& target, tensorflow::WorkerInterface* worker) override;
+
+ private:
+  RemoteWorker* FindOurs(const std::string& target);
+
+  const GrpcCachePtr grpc_;
+  Directory& directory_;
+  const std::string own_target_;
+  const std::map<std::string, std::string> addresses_;
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<RemoteWorker>> workers_;  // guarded by mutex_
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_SERVER_WORKER_CACHE_H_
