@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Everything that can be said about the code without running it: tools/lint.sh [CHECK...]; without a check, all.
-#   format  clang-format      clang-tidy  see .clang-tidy      python  ruff      shell  shellcheck
+#   format  clang-format      clang-tidy  see .clang-tidy      python  ruff, mypy      shell  shellcheck
 #   tidy    the rules of the rooms: tools/tidy.py
 # `tools/lint.sh --fix` applies clang-format and ruff's formatting instead.
 set -euo pipefail
@@ -22,7 +22,9 @@ check_format() { files '*.cc' '*.h' | xargs -0 --no-run-if-empty clang-format --
 
 check_tidy() { /usr/bin/python3 tools/tidy.py; }
 
-check_python() { .venv/bin/ruff check --quiet && .venv/bin/ruff format --quiet --check; }
+check_python() {
+  .venv/bin/ruff check --quiet && .venv/bin/ruff format --quiet --check && .venv/bin/mypy --no-error-summary
+}
 
 check_shell() { files '*.sh' .ci/run | xargs -0 shellcheck; }
 

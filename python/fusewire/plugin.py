@@ -193,7 +193,7 @@ def open_library(plugin: Plugin) -> ctypes.CDLL:
 
 
 def stats() -> dict[str, Any]:
-    """Counts of this process since its start, over all its servers: calls, frames, bytes, receives, fused receives.
+    """Counts of this process since its start, over all its servers: calls, receives, bytes of tensors, fused receives.
 
     Empty where the plug-in is not loaded, which is so under FUSEWIRE_DISABLE=1.
     """

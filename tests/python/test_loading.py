@@ -98,7 +98,7 @@ def test_either_may_be_imported_first(run_python, first):
 
 def test_stats_of_a_process_that_has_sent_nothing():
     stats = fusewire.stats()
-    assert {"frames_out", "frames_in", "servers"} <= set(stats)
+    assert {"calls_out", "calls_in", "recvs", "servers"} <= set(stats)
     assert all(isinstance(count, int) for count in stats.values())
 
 
