@@ -8,17 +8,12 @@
 #error "TensorFlow's wheels are built with NDEBUG, and the layout of their classes depends on it: define it"
 #endif
 
-#if __has_include(<tensorflow/core/public/release_version.h>)
-#include <tensorflow/core/public/release_version.h>
-#else
-#include <tensorflow/core/public/version.h>
-#endif
-
 #include <absl/status/status.h>
 #include <tensorflow/core/framework/types.h>
 #include <tensorflow/core/platform/refcount.h>
 
-#if TF_MAJOR_VERSION != 2 || TF_MINOR_VERSION < 15
+// The version comes from the build: newer wheels bring no header that says it.
+#if FUSEWIRE_TF_MAJOR != 2 || FUSEWIRE_TF_MINOR < 15
 #error "Fusewire needs TensorFlow 2.15 or newer"
 #endif
 

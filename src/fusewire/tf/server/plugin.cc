@@ -63,7 +63,7 @@ const bool kRegistered = [] {
 #define FUSEWIRE_EXPORT extern "C" __attribute__((visibility("default")))
 
 FUSEWIRE_EXPORT const char* fusewire_version() { return FUSEWIRE_VERSION; }
-FUSEWIRE_EXPORT const char* fusewire_tensorflow_version() { return TF_VERSION_STRING; }
+FUSEWIRE_EXPORT const char* fusewire_tensorflow_version() { return FUSEWIRE_TF_VERSION; }
 
 // Writes JSON text, cut to `size`; returns the size that all of it needs.
 FUSEWIRE_EXPORT size_t fusewire_stats(char* out, size_t size) {
