@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from ps.tasks import Cluster, Shape, TaskError, running
 
-ANSWER_LIMIT_S = 60.0
-START_LIMIT_S, START_LIMIT_PER_WORKER_S = 90.0, 1.0
+ANSWER_LIMIT_S, ANSWER_LIMIT_PER_WORKER_S = 60.0, 0.3
+START_LIMIT_S, START_LIMIT_PER_WORKER_S = 120.0, 0.8
 # What a program of the suite is: where the model runs, the protocol, whether receives are fused.
 PROGRAMS = {
     "grpc": ("cluster", "grpc", False),
@@ -69,7 +69,7 @@ def sample_of(cluster: Cluster, program: str, window: Window) -> dict[str, float
     calls = cluster.workers[0].ask("calls", ANSWER_LIMIT_S)["calls"] if program == "grpc" else 0
     before = [task.ask("counters", ANSWER_LIMIT_S) for task in cluster.tasks]
     start_training(cluster)
-    time.sleep(warmup_of(window, sum(task.spec.replicas for task in cluster.workers)))
+    time.sleep(warmup_of(window, cluster.replicas))
     start, cpu_start = time.monotonic(), cluster.cpu_seconds()
     time.sleep(window.seconds)
     end, cpu_end = time.monotonic(), cluster.cpu_seconds()
@@ -86,10 +86,15 @@ def sample_of(cluster: Cluster, program: str, window: Window) -> dict[str, float
     return sample
 
 
+def answer_deadline(cluster: Cluster) -> float:
+    """Each of many workers ends the step that it is in before it answers."""
+    return time.monotonic() + ANSWER_LIMIT_S + ANSWER_LIMIT_PER_WORKER_S * cluster.replicas
+
+
 def start_training(cluster: Cluster, steps: int | None = None) -> None:
     for worker in cluster.workers:
         worker.tell("go", steps=steps)
-    deadline = time.monotonic() + ANSWER_LIMIT_S
+    deadline = answer_deadline(cluster)
     for worker in cluster.workers:
         worker.answer(deadline)
 
@@ -97,7 +102,7 @@ def start_training(cluster: Cluster, steps: int | None = None) -> None:
 def stop_training(cluster: Cluster) -> list[dict]:
     for worker in cluster.workers:
         worker.tell("stop")
-    deadline = time.monotonic() + ANSWER_LIMIT_S
+    deadline = answer_deadline(cluster)
     return [worker.answer(deadline) for worker in cluster.workers]
 
 

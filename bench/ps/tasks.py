@@ -171,6 +171,11 @@ class Cluster:
     def tasks(self) -> list[Task]:
         return self.servers + self.workers
 
+    @property
+    def replicas(self) -> int:
+        """Workers in all processes."""
+        return sum(task.spec.replicas for task in self.workers)
+
     def cpu_seconds(self) -> float:
         return sum(task.cpu_seconds() for task in self.tasks)
 
