@@ -19,11 +19,12 @@ METRICS = {
     "p50_ms": ("ms", True),
     "cpu_ms_per_step": ("ms", True),
     "rpcs_per_step": ("RPCs", True),
+    "messages_per_step": ("messages", True),
     "ps_memory_growth_mib": ("MiB", True),
     "ps_threads_growth": ("threads", True),
     "workers_started": ("workers", False),
 }
-STEP_METRICS = ("steps_per_s", "p50_ms", "cpu_ms_per_step", "rpcs_per_step")
+STEP_METRICS = ("steps_per_s", "p50_ms", "cpu_ms_per_step", "rpcs_per_step", "messages_per_step")
 SERVER_METRICS = ("ps_memory_growth_mib", "ps_threads_growth")
 SWARM = (1, 8, 32, 100, 200, 400)
 CEILINGS = {"server": "one server in one process", "session": "a plain session"}

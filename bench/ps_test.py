@@ -47,12 +47,20 @@ class Arithmetic(unittest.TestCase):
         self.assertEqual(percentile([7.0], 0.99), 7)
 
     def test_wire_is_what_all_tasks_sent_for_a_step(self):
-        before = [{"bytes_sent": 100, "fusewire": {}}, {"bytes_sent": 0, "fusewire": {"calls_out": 5}}]
+        names = ("calls_out", "fallback_grpc_calls", "recv_batches", "parts_out")
+        before = [
+            {"bytes_sent": 100, "fusewire": {}},
+            {"bytes_sent": 0, "fusewire": dict(zip(names, (5, 0, 1, 1), strict=True))},
+        ]
         after = [
             {"bytes_sent": 500, "fusewire": {}},
-            {"bytes_sent": 400, "fusewire": {"calls_out": 45, "fallback_grpc_calls": 2}},
+            {"bytes_sent": 400, "fusewire": dict(zip(names, (45, 2, 9, 29), strict=True))},
         ]
-        self.assertEqual(wire_of(before, after, 4), {"bytes_per_step": 200, "rpcs_per_step": 10.5})
+        # 42 calls: 34 with an answer each, 8 with 28 parts of answers together.
+        self.assertEqual(
+            wire_of(before, after, 4),
+            {"bytes_per_step": 200, "rpcs_per_step": 10.5, "messages_per_step": (42 + 34 + 28) / 4},
+        )
 
     def test_many_workers_warm_up_longer(self):
         self.assertEqual(warmup_of(Window(2.0, 1.0), 200), 10)

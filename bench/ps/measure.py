@@ -11,7 +11,7 @@ import re
 import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ps.tasks import Cluster, Shape, TaskError, running
@@ -26,6 +26,7 @@ PROGRAMS = {
     "server": ("server", "grpc", False),
     "session": ("plain", "grpc", False),
 }
+MESSAGES_PER_CALL = 2.0
 MIB = 2**20
 
 
@@ -79,7 +80,7 @@ def sample_of(cluster: Cluster, program: str, window: Window) -> dict[str, float
     sample = timing_of(results, start, end) | wire_of(before, after, steps)
     sample["cpu_ms_per_step"] = (cpu_end - cpu_start) * 1e3 / (sample["steps_per_s"] * (end - start))
     if program == "grpc":
-        sample["rpcs_per_step"] = float(calls)
+        sample |= {"rpcs_per_step": float(calls), "messages_per_step": MESSAGES_PER_CALL * calls}
     for server in cluster.servers[:1]:
         sample["ps_memory_growth_mib"] = (server.memory_kib("VmHWM") - server.start_kib) * 1024 / MIB
         sample["ps_threads_growth"] = float(server.threads() - server.start_threads)
@@ -131,11 +132,21 @@ def percentile(values: Sequence[float], share: float) -> float:
 def wire_of(before: Sequence[Mapping], after: Sequence[Mapping], steps: int) -> dict[str, float]:
     """What all tasks sent for a step: bytes as the kernel counts them, our own calls as they count themselves."""
 
-    def grown(read) -> float:
+    def grown(read: Callable[[Mapping], float]) -> float:
         return sum(read(new) - read(old) for old, new in zip(before, after, strict=True)) / steps
 
-    def own_calls(counters: Mapping) -> float:
-        own = counters["fusewire"]
-        return own.get("calls_out", 0) + own.get("fallback_grpc_calls", 0)
+    return {
+        "bytes_per_step": grown(lambda counters: counters["bytes_sent"]),
+        "rpcs_per_step": grown(lambda counters: own_calls(counters["fusewire"])),
+        "messages_per_step": grown(lambda counters: own_messages(counters["fusewire"])),
+    }
 
-    return {"bytes_per_step": grown(lambda counters: counters["bytes_sent"]), "rpcs_per_step": grown(own_calls)}
+
+def own_calls(own: Mapping[str, float]) -> float:
+    """Nothing where the plug-in is not loaded."""
+    return own["calls_out"] + own["fallback_grpc_calls"] if own else 0.0
+
+
+def own_messages(own: Mapping[str, float]) -> float:
+    """A question has an answer; one for many tensors may be answered in several parts, as they become ready."""
+    return MESSAGES_PER_CALL * own_calls(own) - own["recv_batches"] + own["parts_out"] if own else 0.0

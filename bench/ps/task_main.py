@@ -23,7 +23,7 @@ import tensorflow as tf
 from counts import tcp_bytes_sent
 from replica import Replica, start_server
 
-# Hundreds of threads share one interpreter. Those that wait for it need not wake up every 5 ms to ask for it: who has it
+# Hundreds of threads share one interpreter. Those that wait need not wake up every 5 ms to ask for it: who has it
 # gives it back with the next step.
 SWITCH_INTERVAL_S = 0.2
 OPEN_AT_ONCE = 2  # Workers that start side by side; more would only fight for the processor.
