@@ -195,7 +195,13 @@ void Recv::Unref() {
   if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
-void Recv::Go() { line_->home_.Post(static_cast<Mail*>(this)); }
+void Recv::Go() {
+  if (RecvGroup::current != nullptr) {
+    RecvGroup::current->recvs_.push_back(this);
+  } else {
+    line_->home_.Post(static_cast<Mail*>(this));
+  }
+}
 
 void Recv::Deliver() { line_->Collect(this); }
 
@@ -209,6 +215,24 @@ void Recv::AbortMail::Deliver() {
   Recv* held = recv;
   delete this;
   held->Unref();
+}
+
+// ---- several receives ----
+
+thread_local RecvGroup* RecvGroup::current = nullptr;
+
+RecvGroup::RecvGroup() : outer_(current) { current = this; }
+
+RecvGroup::~RecvGroup() {
+  current = outer_;
+  // One mail for each line, so that nobody sends what has come home of it so far.
+  while (!recvs_.empty()) {
+    LinePtr line = recvs_.front()->line();
+    auto others = std::stable_partition(recvs_.begin(), recvs_.end(), [&](Recv* recv) { return recv->line() == line; });
+    std::vector<Recv*> same(recvs_.begin(), others);
+    recvs_.erase(recvs_.begin(), others);
+    line->GoTogether(std::move(same));
+  }
 }
 
 // ---- the line ----
@@ -252,6 +276,12 @@ Line::~Line() {
 
 void Line::Note(const Status& status) {
   if (IsLost(status)) alive_.store(false, std::memory_order_relaxed);
+}
+
+void Line::GoTogether(std::vector<Recv*> recvs) {
+  home_.Post([recvs = std::move(recvs)] {
+    for (Recv* recv : recvs) recv->Deliver();
+  });
 }
 
 void Line::Collect(Recv* recv) {

@@ -72,6 +72,20 @@ class Recv : public Mail {
   TensorLanding landing_;
 };
 
+// Receives that this thread begins during its life travel in one question for each line.
+class RecvGroup {
+ public:
+  RecvGroup();
+  ~RecvGroup();
+  RecvGroup(const RecvGroup&) = delete;
+
+ private:
+  friend class Recv;
+  static thread_local RecvGroup* current;
+  RecvGroup* const outer_;
+  std::vector<Recv*> recvs_;
+};
+
 class Line final : public std::enable_shared_from_this<Line>, private reactor::Flushable {
  public:
   struct Options {
@@ -100,9 +114,12 @@ class Line final : public std::enable_shared_from_this<Line>, private reactor::F
 
  private:
   friend class Recv;
+  friend class RecvGroup;
   friend class ReceiveCall;
   Line(rpc::Node& node, Options options, tensorflow::thread::ThreadPool* pool);
 
+  // Any thread.
+  void GoTogether(std::vector<Recv*> recvs);
   // At home.
   void Collect(Recv* recv);
   void Flush() override;

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "fusewire/base/log.h"
+#include "fusewire/tf/fuse/passes.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
@@ -124,13 +125,14 @@ ServerSettings ReadSettings(const std::string& job) {
   return settings;
 }
 
-void ReadLogLevel() {
+void ReadProcessSettings() {
   std::string level = ReadText("FUSEWIRE_LOG");
   if (level == "debug") SetLogLevel(LogLevel::kDebug);
   if (level == "info") SetLogLevel(LogLevel::kInfo);
   if (level == "warn") SetLogLevel(LogLevel::kWarn);
   if (level == "error") SetLogLevel(LogLevel::kError);
   if (level == "off") SetLogLevel(LogLevel::kOff);
+  SetFuseByDefault(ReadSwitch({"FUSEWIRE_TENSOR_FUSE"}, false));
 }
 
 }  // namespace tf

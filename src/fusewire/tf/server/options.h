@@ -29,8 +29,8 @@ ServerSettings ReadSettings(const std::string& job);
 // One "host:port=host:port" a line; blank lines and lines that begin with # say nothing. Lines that cannot be read are
 // named in *bad.
 std::map<std::string, std::string> ParseEndpointMap(const std::string& text, std::string* bad);
-// Takes FUSEWIRE_LOG for the whole process.
-void ReadLogLevel();
+// What holds for the whole process: FUSEWIRE_LOG, FUSEWIRE_TENSOR_FUSE.
+void ReadProcessSettings();
 
 }  // namespace tf
 }  // namespace fusewire

@@ -11,6 +11,8 @@
 #include <tensorflow/core/public/session_options.h>
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/data/counters.h"
+#include "fusewire/tf/fuse/passes.h"
+#include "fusewire/tf/server/options.h"
 #include "fusewire/tf/server/server.h"
 
 namespace fusewire {
@@ -51,10 +53,15 @@ class Sessions final : public tensorflow::SessionFactory {
 
 // TensorFlow keeps both until the process ends.
 const bool kRegistered = [] {
+  ReadProcessSettings();
   tensorflow::ServerFactory::Register("FUSEWIRE_GRPCPP", new Factory);
   tensorflow::SessionFactory::Register("FUSEWIRE_GRPCPP", new Sessions);
   return true;
 }();
+
+// After all that TensorFlow does to the whole graph; before all that it does to partitions.
+REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 1000, MarkPass);
+REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_PARTITIONING, 0, FusePass);
 
 }  // namespace
 }  // namespace tf
@@ -64,6 +71,9 @@ const bool kRegistered = [] {
 
 FUSEWIRE_EXPORT const char* fusewire_version() { return FUSEWIRE_VERSION; }
 FUSEWIRE_EXPORT const char* fusewire_tensorflow_version() { return FUSEWIRE_TF_VERSION; }
+
+// +1 before a partial run is set up, -1 after it: its parts must not wait for each other's feeds.
+FUSEWIRE_EXPORT void fusewire_hold_fusion(int change) { fusewire::tf::HoldFusion(change); }
 
 // Writes JSON text, cut to `size`; returns the size that all of it needs.
 FUSEWIRE_EXPORT size_t fusewire_stats(char* out, size_t size) {

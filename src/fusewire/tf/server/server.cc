@@ -58,7 +58,7 @@ TfStatus Server::Make(const tensorflow::ServerDef& def, const tensorflow::Server
 }
 
 TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
-  ReadLogLevel();
+  ReadProcessSettings();
   settings_.pipe.name = absl::StrCat(job_, ":", task_);
   Status sane = pipe::CheckOptions(settings_.pipe);
   if (!sane.ok()) return Failed(sane);

@@ -194,7 +194,8 @@ rpc::Method Service::ReceiveBuffer() {
               Answer(std::move(asked->reply), status, nullptr);
               return;
             }
-            using CopyPtr = std::shared_ptr<Tensor>;  // shared_ptr: a device's copy ends on its own thread
+            // shared_ptr: a device's copy ends on its own thread.
+            using CopyPtr = std::shared_ptr<Tensor>;
             auto send = [asked, hook](const Tensor& from, CopyPtr copy) {
               struct Held {
                 tensorflow::BufRendezvous::Hook* hook;

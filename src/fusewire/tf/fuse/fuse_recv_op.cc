@@ -1,0 +1,101 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The operation that N receives became: N keys, N outputs, one question.
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/data/counters.h"
+#include "fusewire/tf/data/line.h"
+
+#include <tensorflow/core/framework/common_shape_fns.h>
+#include <tensorflow/core/framework/op.h>
+#include <tensorflow/core/framework/op_kernel.h>
+#include <tensorflow/core/framework/rendezvous.h>
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+
+class FuseRecvOp final : public tensorflow::AsyncOpKernel {
+ public:
+  explicit FuseRecvOp(tensorflow::OpKernelConstruction* context) : AsyncOpKernel(context) {
+    std::vector<std::string> texts;
+    OP_REQUIRES_OK(context, context->GetAttr("keys", &texts));
+    OP_REQUIRES(context, static_cast<int>(texts.size()) == context->num_outputs(),
+                absl::InvalidArgumentError("a fused receive has a key for each output"));
+    keys_.resize(texts.size());
+    for (size_t i = 0; i < texts.size(); ++i)
+      OP_REQUIRES_OK(context, tensorflow::Rendezvous::ParseKey(texts[i], &keys_[i]));
+  }
+
+  void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+    OP_REQUIRES_ASYNC(context, context->rendezvous() != nullptr,
+                      absl::InternalError("a fused receive needs the rendezvous of a step"), done);
+    GlobalCounters().Add(&Counters::fused_recvs);
+    auto wait = std::make_shared<Wait>();  // shared_ptr: one of many answers is the last, nobody knows which
+    wait->left.store(static_cast<int>(keys_.size()), std::memory_order_relaxed);
+    RecvGroup together;
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      tensorflow::Rendezvous::Args args;
+      args.device_context = context->op_device_context();
+      args.alloc_attrs = context->output_alloc_attr(static_cast<int>(i));
+      args.cancellation_manager = context->cancellation_manager();
+      context->rendezvous()->RecvAsync(
+          keys_[i], args,
+          [context, wait, done, i](const TfStatus& status, const tensorflow::Rendezvous::Args&,
+                                   const tensorflow::Rendezvous::Args&, const Tensor& tensor, bool is_dead) {
+            {
+              std::lock_guard<std::mutex> lock(wait->mutex);
+              if (status.ok() && !is_dead) {
+                context->set_output(static_cast<int>(i), tensor);
+              } else if (wait->status.ok()) {
+                // What may be dead is not fused: this says that the marks were wrong.
+                wait->status = status.ok() ? absl::InternalError("a fused receive met a dead tensor") : status;
+              }
+            }
+            if (wait->left.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+            if (!wait->status.ok()) context->SetStatus(wait->status);
+            done();
+          });
+    }
+  }
+
+ private:
+  struct Wait {
+    std::atomic<int> left{0};
+    std::mutex mutex;
+    TfStatus status;  // guarded by mutex until the last has come
+  };
+  std::vector<tensorflow::Rendezvous::ParsedKey> keys_;
+};
+
+REGISTER_OP("_FuseRecv")
+    .Output("tensors: T")
+    .Attr("T: list(type) >= 1")
+    .Attr("keys: list(string) >= 1")
+    .SetIsStateful()
+    .SetIsDistributedCommunication()
+    .SetShapeFn(tensorflow::shape_inference::UnknownShape);
+REGISTER_OP("_HostFuseRecv")
+    .Output("tensors: T")
+    .Attr("T: list(type) >= 1")
+    .Attr("keys: list(string) >= 1")
+    .SetIsStateful()
+    .SetIsDistributedCommunication()
+    .SetShapeFn(tensorflow::shape_inference::UnknownShape);
+
+REGISTER_KERNEL_BUILDER(Name("_FuseRecv").Device(tensorflow::DEVICE_CPU), FuseRecvOp);
+REGISTER_KERNEL_BUILDER(Name("_FuseRecv").Device(tensorflow::DEVICE_DEFAULT), FuseRecvOp);
+REGISTER_KERNEL_BUILDER(Name("_HostFuseRecv").Device(tensorflow::DEVICE_CPU).HostMemory("tensors"), FuseRecvOp);
+REGISTER_KERNEL_BUILDER(Name("_HostFuseRecv").Device(tensorflow::DEVICE_DEFAULT).HostMemory("tensors"), FuseRecvOp);
+
+}  // namespace
+}  // namespace tf
+}  // namespace fusewire
