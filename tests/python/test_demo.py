@@ -5,22 +5,29 @@ import pathlib
 import re
 import sys
 
+import pytest
 from conftest import ROOT, run_to_end
 
-PROGRAMS = ("grpc",)
+PROGRAMS = ("grpc", "grpc++", "grpc++fuse")
 STEPS = 30
+DEADLINE_S = 280.0
 
 
+@pytest.mark.timeout(DEADLINE_S + 20)
 def test_demo_trains_and_tells(tmp_path: pathlib.Path) -> None:
     page = tmp_path / "report.html"
     words = [sys.executable, ROOT / "demo" / "training" / "demo.py", "--python", sys.executable, "--steps", STEPS]
     words += ["--out", page, *(word for program in PROGRAMS for word in ("--program", program))]
-    said = run_to_end(words, tmp_path, deadline_s=170).ok()
+    said = run_to_end(words, tmp_path, deadline_s=DEADLINE_S).ok()
     assert said.count(f"{2 * STEPS} of {2 * STEPS} steps") == len(PROGRAMS)
     assert said.splitlines()[-1] == f"plots: {page}"
     table = {line[:30].strip(): line[30:].split() for line in said.splitlines()}
     assert len(table["loss, held-out examples"]) == len(PROGRAMS)
-    reached, best = (float(table[f"AUC, {which}"][0]) for which in ("held-out examples", "best possible"))
-    assert 0.5 < reached < best < 1
-    assert float(table["RPCs per step"][0]) > 100
+    for column in range(len(PROGRAMS)):
+        reached, best = (float(table[f"AUC, {which}"][column]) for which in ("held-out examples", "best possible"))
+        assert 0.5 < reached < best < 1
+    # Beside each figure of ours stands how many times better it is.
+    stock, ours, _, fused, _ = (float(word.removesuffix("x")) for word in table["RPCs per step"])
+    assert stock > 100
+    assert max(ours, fused) < stock / 5
     assert len(re.findall("<polyline", page.read_text(encoding="utf-8"))) == 2 * len(PROGRAMS)
