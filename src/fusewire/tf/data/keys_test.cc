@@ -1,0 +1,161 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/data/keys.h"
+
+#include <string>
+#include <vector>
+
+#include "fusewire/base/random.h"
+#include "fusewire/tf/data/peer.h"
+
+#include <absl/strings/str_cat.h>
+#include <gtest/gtest.h>
+#include <tensorflow/core/framework/control_flow.h>
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+std::string Key(const std::string& edge, uint64_t frame = 0, int64_t iteration = 0) {
+  return tensorflow::Rendezvous::CreateKey("/job:ps/replica:0/task:0/device:CPU:0", 7,
+                                           "/job:worker/replica:0/task:0/device:CPU:0", edge,
+                                           tensorflow::FrameAndIter(frame, iteration));
+}
+
+struct Wanted {
+  std::string key;
+  int64_t step;
+};
+
+std::string Question(KeyNames* names, const std::vector<Wanted>& wanted) {
+  std::string head;
+  names->Begin(wanted.size(), &head);
+  for (const Wanted& want : wanted) names->Append(want.key, want.step, &head);
+  return head;
+}
+
+void ExpectRead(KeyLibrary* library, const std::string& head, const std::vector<Wanted>& wanted) {
+  std::vector<Want> read;
+  TfStatus error;
+  ASSERT_TRUE(library->Read(head, &read, &error));
+  ASSERT_TRUE(error.ok()) << error;
+  ASSERT_EQ(read.size(), wanted.size());
+  for (size_t i = 0; i < read.size(); ++i) {
+    EXPECT_EQ(read[i].step, wanted[i].step);
+    EXPECT_EQ(std::string(read[i].key->FullKey()), wanted[i].key);
+  }
+}
+
+TEST(Keys, AreSaidOnceAndThenCostAFewBytes) {
+  KeyNames names;
+  KeyLibrary library;
+  std::vector<Wanted> wanted;
+  for (int i = 0; i < 50; ++i) wanted.push_back({Key(absl::StrCat("edge_", i, "_dense/kernel/read")), 11});
+  std::string first = Question(&names, wanted);
+  ExpectRead(&library, first, wanted);
+  EXPECT_GT(first.size(), 50u * 80);
+  names.Known(names.said());
+  for (Wanted& want : wanted) want.step = -12345678901234;
+  std::string second = Question(&names, wanted);
+  ExpectRead(&library, second, wanted);
+  EXPECT_LE(second.size(), 8 + 1 + 8 + 50 * 2u);
+}
+
+TEST(Keys, AreSaidAgainUntilAnAnswerHasComeBack) {
+  KeyNames names;
+  KeyLibrary library;
+  std::string lost = Question(&names, {{Key("edge_1_a"), 1}});
+  std::string next = Question(&names, {{Key("edge_2_b"), 1}, {Key("edge_1_a"), 1}});
+  ExpectRead(&library, next, {{Key("edge_2_b"), 1}, {Key("edge_1_a"), 1}});
+}
+
+TEST(Keys, KeepTheirFrames) {
+  KeyNames names;
+  KeyLibrary library;
+  std::vector<Wanted> wanted = {{Key("edge_1_a", 5, 2), 1}, {Key("edge_1_a", 5, 3), 1}, {Key("edge_1_a"), 2}};
+  for (int round = 0; round < 2; ++round) {
+    ExpectRead(&library, Question(&names, wanted), wanted);
+    names.Known(names.said());
+  }
+}
+
+TEST(Keys, ThatTheLibraryDoesNotKnowAreAskedForAgain) {
+  KeyNames names;
+  KeyLibrary library;
+  ExpectRead(&library, Question(&names, {{Key("edge_1_a"), 1}}), {{Key("edge_1_a"), 1}});
+  names.Known(names.said());
+  KeyLibrary restarted;
+  std::vector<Want> read;
+  TfStatus error;
+  EXPECT_FALSE(restarted.Read(Question(&names, {{Key("edge_1_a"), 1}}), &read, &error));
+  names.Forget();
+  ExpectRead(&restarted, Question(&names, {{Key("edge_1_a"), 2}}), {{Key("edge_1_a"), 2}});
+}
+
+TEST(Keys, OfManyReceiversDoNotMix) {
+  KeyLibrary library;
+  std::vector<KeyNames> receivers(100);
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 0; i < receivers.size(); ++i) {
+      std::vector<Wanted> wanted = {{Key(absl::StrCat("edge_1_of_", i)), round}};
+      ExpectRead(&library, Question(&receivers[i], wanted), wanted);
+      receivers[i].Known(receivers[i].said());
+    }
+  }
+}
+
+TEST(Keys, ThatAreNoneAreAnError) {
+  KeyNames names;
+  KeyLibrary library;
+  std::vector<Want> read;
+  TfStatus error;
+  EXPECT_TRUE(library.Read(Question(&names, {{"no key at all;0:0", 1}}), &read, &error));
+  EXPECT_FALSE(error.ok());
+}
+
+TEST(Keys, NeverCrashWhateverTheBytes) {
+  Random random(20261121);
+  KeyNames names;
+  std::string good = Question(&names, {{Key("edge_1_a"), 1}, {Key("edge_2_b", 3, 4), 2}});
+  KeyLibrary library;
+  for (int round = 0; round < 100000; ++round) {
+    std::string head = good;
+    for (uint64_t bends = random.Next() % 6; bends > 0; --bends)
+      head[random.Next() % head.size()] = static_cast<char>(random.Next());
+    head.resize(random.Next() % (head.size() + 1));
+    std::vector<Want> read;
+    TfStatus error;
+    library.Read(head, &read, &error);
+  }
+}
+
+TEST(PortWords, SayWhereTheDataPortIs) {
+  tensorflow::LoggingRequest request;
+  EXPECT_FALSE(PortWords::IsAsked(request));
+  PortWords::Ask(&request);
+  EXPECT_TRUE(PortWords::IsAsked(request));
+  tensorflow::LoggingResponse response;
+  PortWords::Answer(41234, 0xfedcba9876543210, &response);
+  uint16_t port = 0;
+  uint64_t incarnation = 0;
+  ASSERT_TRUE(PortWords::Read(response, &port, &incarnation));
+  EXPECT_EQ(port, 41234);
+  EXPECT_EQ(incarnation, 0xfedcba9876543210);
+}
+
+TEST(PortWords, AreNotSaidByOthers) {
+  uint16_t port = 0;
+  uint64_t incarnation = 0;
+  tensorflow::LoggingResponse response;
+  EXPECT_FALSE(PortWords::Read(response, &port, &incarnation));
+  PortWords::Answer(41234, 1, &response);
+  std::string* device = response.mutable_step(0)->mutable_step_stats()->mutable_dev_stats(0)->mutable_device();
+  for (const char* words :
+       {"", "fusewire", "fusewire 2 41234 1", "fusewire 1 0 1", "fusewire 1 70000 1", "other 1 2 3"}) {
+    *device = words;
+    EXPECT_FALSE(PortWords::Read(response, &port, &incarnation)) << words;
+  }
+}
+
+}  // namespace
+}  // namespace tf
+}  // namespace fusewire

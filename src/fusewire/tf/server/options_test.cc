@@ -1,0 +1,89 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/server/options.h"
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+using testing::Pair;
+using testing::UnorderedElementsAre;
+
+// Sets variables for the life of a test.
+class Environment {
+ public:
+  explicit Environment(std::vector<std::pair<const char*, const char*>> set) : set_(std::move(set)) {
+    for (const auto& [name, value] : set_) setenv(name, value, 1);
+  }
+  ~Environment() {
+    for (const auto& one : set_) unsetenv(one.first);
+  }
+
+ private:
+  const std::vector<std::pair<const char*, const char*>> set_;
+};
+
+TEST(Settings, HaveDefaults) {
+  ServerSettings settings = ReadSettings("ps");
+  EXPECT_FALSE(settings.disabled);
+  EXPECT_EQ(settings.pool.reactors, 0);
+  EXPECT_FALSE(settings.pool.busy_poll);
+  EXPECT_FALSE(settings.pool.pin);
+  EXPECT_EQ(settings.patience_ns, 0);
+  EXPECT_EQ(settings.pipe.silent_ns_max, 20 * kSecondNs);
+}
+
+TEST(Settings, KnowThePredecessorsNames) {
+  Environment environment({{"NETWORK_PS_CORE_NUMBER", "3"},
+                           {"NETWORK_WORKER_CORE_NUMBER", "2"},
+                           {"PS_ENABLE_POLLING", "true"},
+                           {"WORKER_DISABLE_PIN_CORES", "false"},
+                           {"NETWORK_MAX_CONNECTION_TIMEOUT", "1500"}});
+  ServerSettings ps = ReadSettings("ps"), worker = ReadSettings("worker"), other = ReadSettings("evaluator");
+  EXPECT_EQ(ps.pool.reactors, 3);
+  EXPECT_EQ(worker.pool.reactors, 2);
+  EXPECT_EQ(other.pool.reactors, 3);
+  EXPECT_TRUE(ps.pool.busy_poll);
+  EXPECT_FALSE(worker.pool.busy_poll);
+  EXPECT_FALSE(ps.pool.pin);
+  EXPECT_TRUE(worker.pool.pin);
+  EXPECT_EQ(ps.patience_ns, 1500 * kMillisecondNs);
+}
+
+TEST(Settings, OurNamesComeFirst) {
+  Environment environment(
+      {{"NETWORK_PS_CORE_NUMBER", "3"}, {"FUSEWIRE_PS_REACTORS", "1"}, {"FUSEWIRE_PEER_TIMEOUT", "7"}});
+  EXPECT_EQ(ReadSettings("ps").pool.reactors, 1);
+  EXPECT_EQ(ReadSettings("ps").pipe.silent_ns_max, 7 * kSecondNs);
+}
+
+TEST(Settings, ThatMakeNoSenseLeaveTheDefault) {
+  Environment environment({{"NETWORK_PS_CORE_NUMBER", "many"}, {"PS_ENABLE_POLLING", "perhaps"}});
+  EXPECT_EQ(ReadSettings("ps").pool.reactors, 0);
+  EXPECT_FALSE(ReadSettings("ps").pool.busy_poll);
+}
+
+TEST(EndpointMap, NamesDataPorts) {
+  std::string bad;
+  EXPECT_THAT(ParseEndpointMap("# two tasks\n\n host:1111=data:2222 \r\n10.0.0.1:3=[::1]:4\n", &bad),
+              UnorderedElementsAre(Pair("host:1111", "data:2222"), Pair("10.0.0.1:3", "[::1]:4")));
+  EXPECT_EQ(bad, "");
+}
+
+TEST(EndpointMap, NamesWhatItCannotRead) {
+  std::string bad;
+  EXPECT_THAT(ParseEndpointMap("host:1111\nhost:1=data:2\na:b=c:d\n", &bad),
+              UnorderedElementsAre(Pair("host:1", "data:2")));
+  EXPECT_EQ(bad, "host:1111, a:b=c:d");
+}
+
+}  // namespace
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,156 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Programs that run as every task of a real local cluster, once over each protocol; what they print is compared."""
+
+import contextlib
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+FUSEWIRE = pathlib.Path(sys.executable).with_name("fusewire")
+DEADLINE_S = 100
+
+# The way of TensorFlow 1: every task builds the same graph, parameter servers only serve. `train(session)` is the
+# worker's part; what it prints with say() is what the test sees.
+PROLOGUE = """
+import json, os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "1"
+import fusewire
+import numpy as np
+import tensorflow as tf
+tf1 = tf.compat.v1
+tf1.disable_eager_execution()
+config = json.loads(os.environ["TF_CONFIG"])
+cluster, job, index = config["cluster"], config["task"]["type"], config["task"]["index"]
+protocol = os.environ.get("TEST_PROTOCOL_OF_" + job, os.environ["TEST_PROTOCOL"])
+session_config = tf1.ConfigProto()
+if os.environ.get("TEST_FUSE"):
+    session_config = fusewire.ConfigProto(tensor_fuse=True)
+server = tf1.train.Server(cluster, job_name=job, task_index=index, protocol=protocol)
+if job == "ps":
+    server.join()
+PS, WORKER = "/job:ps/task:0", f"/job:worker/task:{index}"
+place = tf1.train.replica_device_setter(cluster=cluster, worker_device=WORKER)
+
+def say(*words):
+    print(*words, flush=True)
+
+def say_stats(*names):
+    stats = fusewire.stats()
+    say("STATS", json.dumps({name: stats.get(name, 0) for name in names}))
+
+def done():
+    sys.stdout.flush()
+    os._exit(0)
+"""
+
+
+class Output:
+    def __init__(self, text: str) -> None:
+        self.lines = [line.split(" | ", 1)[1] for line in text.splitlines() if " | " in line]
+        self.stats = {}
+        for line in self.lines:
+            if line.startswith("STATS "):
+                self.stats = json.loads(line.removeprefix("STATS "))
+        self.said = [line for line in self.lines if not line.startswith("STATS ")]
+
+
+@pytest.fixture
+def run_cluster(tmp_path):
+    """run_cluster(program, protocol, ps=1, workers=1, fuse=False, **environment) -> Output."""
+
+    def run(
+        program: str, protocol: str, ps: int = 1, workers: int = 1, fuse: bool = False, **environment: str
+    ) -> Output:
+        path = tmp_path / "program.py"
+        path.write_text(PROLOGUE + textwrap.dedent(program), encoding="utf-8")
+        env = {**os.environ, **environment, "TEST_PROTOCOL": protocol, "CUDA_VISIBLE_DEVICES": ""}
+        if fuse:
+            env["TEST_FUSE"] = "1"
+        command = [FUSEWIRE, "run", "--ps", str(ps), "--workers", str(workers), "--timeout", str(DEADLINE_S - 15), path]
+        ended = subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+        )
+        assert ended.returncode == 0, f"exit code {ended.returncode}\n{ended.stdout}\n{ended.stderr}"
+        return Output(ended.stdout)
+
+    return run
+
+
+def free_addresses(count: int) -> list[str]:
+    """Of ports that nobody has now. All are held at once, so that they differ."""
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in held:
+            each.bind(("127.0.0.1", 0))
+        return [f"127.0.0.1:{each.getsockname()[1]}" for each in held]
+
+
+class Tasks:
+    """The tasks of one cluster, each of which a test may stop, kill and start again."""
+
+    def __init__(self, folder: pathlib.Path, program: str, protocol: str, environment: dict[str, str]) -> None:
+        self._folder = folder
+        self._program = folder / "program.py"
+        self._program.write_text(PROLOGUE + textwrap.dedent(program), encoding="utf-8")
+        addresses = free_addresses(3)
+        self._cluster = {"ps": addresses[:2], "worker": addresses[2:]}
+        self._environment = {**os.environ, "TEST_PROTOCOL": protocol, "CUDA_VISIBLE_DEVICES": "", **environment}
+        self._running: dict[str, subprocess.Popen[str]] = {}
+
+    def start(self, job: str, index: int = 0) -> subprocess.Popen[str]:
+        config = {"cluster": self._cluster, "task": {"type": job, "index": index}}
+        task = subprocess.Popen(
+            [sys.executable, self._program],
+            cwd=self._folder,
+            env={**self._environment, "TF_CONFIG": json.dumps(config)},
+            stdout=subprocess.PIPE if job == "worker" else subprocess.DEVNULL,
+            stderr=(self._folder / f"{job}-{index}.err").open("a"),
+            text=True,
+        )
+        self._running[f"{job}:{index}"] = task
+        return task
+
+    def read_until(self, task: subprocess.Popen[str], words: str, deadline_s: float) -> list[str]:
+        """Its lines up to the one that begins so."""
+        lines: list[str] = []
+        ends = time.monotonic() + deadline_s
+        os.set_blocking(task.stdout.fileno(), False)
+        while time.monotonic() < ends:
+            line = task.stdout.readline()
+            if not line:
+                if task.poll() is not None:
+                    break
+                time.sleep(0.05)
+                continue
+            lines.append(line.rstrip("\n"))
+            if line.startswith(words):
+                return lines
+        errors = "".join(path.read_text()[-3000:] for path in self._folder.glob("*.err"))
+        pytest.fail(f"no line {words!r} within {deadline_s} s, but {lines}\n{errors}")
+
+    def end(self) -> None:
+        for task in self._running.values():
+            with contextlib.suppress(ProcessLookupError):
+                task.kill()
+            task.wait()
+
+
+@pytest.fixture
+def tasks(tmp_path):
+    """tasks(program, protocol, NAME=value...) -> Tasks: two parameter servers and a worker, not started yet."""
+    made: list[Tasks] = []
+
+    def make(program: str, protocol: str, **environment: str) -> Tasks:
+        made.append(Tasks(tmp_path, program, protocol, environment))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.end()

@@ -1,0 +1,99 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Tasks that die, stand still and come back: the step ends with an error that names the task, training goes on."""
+
+import re
+import signal
+import time
+
+import pytest
+
+# Says when it trains, how each error reads and how long its step took, and that it trains again.
+TRAIN = """
+import time
+with tf1.device(place):
+    weights = [tf1.get_variable(f"weights{i}", [20000], initializer=tf1.zeros_initializer()) for i in range(4)]
+    loss = tf.add_n([tf.reduce_mean(tf.square(each - 1.0)) for each in weights])
+    step = tf1.train.get_or_create_global_step()
+    train = tf1.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=step)
+
+class Tell(tf1.train.SessionRunHook):
+    def begin(self):
+        self.began = None
+    def after_create_session(self, session, coordinator):
+        run = session.run
+        def told(*arguments, **options):
+            started = time.monotonic()
+            try:
+                return run(*arguments, **options)
+            except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+                say("ERROR", f"{time.monotonic() - started:.2f}", type(error).__name__, " ".join(str(error).split()))
+                raise
+        session.run = told
+
+saved = tf1.train.CheckpointSaverHook("checkpoints", save_steps=50)
+with tf1.train.MonitoredTrainingSession(server.target, hooks=[Tell()], checkpoint_dir="checkpoints",
+                                        save_checkpoint_steps=50, save_checkpoint_secs=None) as session:
+    said, last = time.monotonic(), -1
+    while True:
+        now = session.run([train, step])[1]
+        if time.monotonic() - said > 0.25:
+            said = time.monotonic()
+            say("TRAINS", now)
+"""
+
+
+@pytest.fixture
+def training(tasks):
+    def start(**environment: str):
+        cluster = tasks(TRAIN, "grpc++", **environment)
+        servers = [cluster.start("ps", index) for index in range(2)]
+        worker = cluster.start("worker")
+        cluster.read_until(worker, "TRAINS", 60)
+        cluster.read_until(worker, "TRAINS", 10)
+        return cluster, servers, worker
+
+    return start
+
+
+def error_of(lines: list[str]) -> tuple[float, str]:
+    """How long the step that failed took, and what it said."""
+    found = next(line for line in lines if line.startswith("ERROR"))
+    _, seconds, words = found.split(" ", 2)
+    return float(seconds), words
+
+
+def test_a_killed_parameter_server_is_named_at_once_and_found_again(training):
+    cluster, servers, worker = training()
+    servers[1].kill()
+    servers[1].wait()
+    lines = cluster.read_until(worker, "ERROR", 2)
+    seconds, words = error_of(lines)
+    assert seconds < 2
+    assert "/job:ps/replica:0/task:1" in words
+    cluster.start("ps", 1)
+    before = [int(line.split()[1]) for line in lines if line.startswith("TRAINS")]
+    after = cluster.read_until(worker, "TRAINS", 60)
+    # From the checkpoint, not from the beginning.
+    assert int(after[-1].split()[1]) > (before[-1] if before else 0) / 2
+
+
+def test_a_stopped_parameter_server_is_named_after_the_limit(training):
+    cluster, servers, worker = training(FUSEWIRE_PEER_TIMEOUT="3")
+    servers[0].send_signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    lines = cluster.read_until(worker, "ERROR", 12)
+    _, words = error_of(lines)
+    assert 2 < time.monotonic() - stopped < 9
+    assert "/job:ps/replica:0/task:0" in words
+    assert re.search("UnavailableError|AbortedError", words)
+    servers[0].send_signal(signal.SIGCONT)
+    cluster.read_until(worker, "TRAINS", 60)
+
+
+def test_a_worker_that_comes_back_goes_on(training):
+    cluster, _, worker = training()
+    worker.kill()
+    worker.wait()
+    again = cluster.start("worker")
+    lines = cluster.read_until(again, "TRAINS", 60)
+    assert int(lines[-1].split()[1]) > 50
