@@ -5,6 +5,7 @@ So what it was built for stands in build.json beside it, and is compared with wh
 loaded.
 """
 
+import contextlib
 import ctypes
 import dataclasses
 import importlib.metadata
@@ -14,6 +15,7 @@ import pathlib
 import shlex
 import sys
 import urllib.parse
+from collections.abc import Iterator
 from typing import Any
 
 from fusewire import settings
@@ -190,6 +192,19 @@ def open_library(plugin: Plugin) -> ctypes.CDLL:
     library.fusewire_stats.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
     library.fusewire_stats.restype = ctypes.c_size_t
     return library
+
+
+@contextlib.contextmanager
+def fusion_held() -> Iterator[None]:
+    """No graph that is made meanwhile is fused."""
+    library = _library
+    if library is not None:
+        library.fusewire_hold_fusion(1)
+    try:
+        yield
+    finally:
+        if library is not None:
+            library.fusewire_hold_fusion(-1)
 
 
 def stats() -> dict[str, Any]:

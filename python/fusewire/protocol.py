@@ -31,6 +31,7 @@ def install() -> None:
     for method in ("set_server_def", "update_server_def", "enable_collective_ops"):
         replace(context.Context, method, _with_server_def)
     replace(session.BaseSession, "__init__", _session_init)
+    replace(session.BaseSession, "partial_run_setup", _partial_run_setup)
 
 
 def effective(protocol: str) -> str:
@@ -99,3 +100,9 @@ def _session_init(original: Callable[..., Any], self: Any, target: Any = "", *re
     if mark and scheme in OURS:  # a target in the name of grpc stays: the plug-in serves it as well
         target = f"{effective(scheme)}://{address}"
     return original(self, target, *rest, **keywords)
+
+
+def _partial_run_setup(original: Callable[..., Any], self: Any, *arguments: Any, **keywords: Any) -> Any:
+    """Its graph is made here, and must not be fused: a part of it waits for feeds that come later."""
+    with plugin.fusion_held():
+        return original(self, *arguments, **keywords)

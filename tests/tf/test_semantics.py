@@ -145,6 +145,7 @@ def test_control_flow_and_partial_runs(run_cluster):
     grpc = run_cluster(CONTROL_FLOW, "grpc")
     assert len(grpc.said) == 7
     assert run_cluster(CONTROL_FLOW, "grpc++").said == grpc.said
+    assert run_cluster(CONTROL_FLOW, "grpc++", fuse=True).said == grpc.said
 
 
 # Stock gRPC refuses or dies of it.
