@@ -126,6 +126,19 @@ class ArrowsTest(TidyTest):
         }
         self.expect("backends of one room never meet", files)
 
+    def test_folders_of_a_wing_meet_downwards_only(self):
+        files = {
+            "src/fusewire/tf/CMakeLists.txt": "add_library(fusewire_tf SHARED data/user.cc bridge/climber.cc)\n",
+            "src/fusewire/tf/README.md": "# tf\n",
+            "src/fusewire/tf/bridge/tensor.h": header("TF_BRIDGE_TENSOR_H"),
+            "src/fusewire/tf/data/line.h": header("TF_DATA_LINE_H"),
+            "src/fusewire/tf/data/user.cc": source('#include "fusewire/tf/bridge/tensor.h"'),
+            "src/fusewire/tf/bridge/climber.cc": source('#include "fusewire/tf/data/line.h"'),
+        }
+        findings = [line for line in self.findings(files) if "WINGS" in line]
+        self.assertEqual(len(findings), 1)
+        self.assertIn("src/fusewire/tf/bridge/climber.cc", findings[0])
+
     def test_room_without_a_row(self):
         files = {
             "src/fusewire/attic/CMakeLists.txt": "fusewire_room(attic DOORS attic.h)\n",
