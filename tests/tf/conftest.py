@@ -66,14 +66,23 @@ def run_cluster(tmp_path):
     """run_cluster(program, protocol, ps=1, workers=1, fuse=False, **environment) -> Output."""
 
     def run(
-        program: str, protocol: str, ps: int = 1, workers: int = 1, fuse: bool = False, **environment: str
+        program: str,
+        protocol: str,
+        ps: int = 1,
+        workers: int = 1,
+        fuse: bool = False,
+        prologue: str = PROLOGUE,
+        **environment: str,
     ) -> Output:
         path = tmp_path / "program.py"
-        path.write_text(PROLOGUE + textwrap.dedent(program), encoding="utf-8")
+        path.write_text(prologue + textwrap.dedent(program), encoding="utf-8")
         env = {**os.environ, **environment, "TEST_PROTOCOL": protocol, "CUDA_VISIBLE_DEVICES": ""}
         if fuse:
             env["TEST_FUSE"] = "1"
-        command = [FUSEWIRE, "run", "--ps", str(ps), "--workers", str(workers), "--timeout", str(DEADLINE_S - 15), path]
+        command = [FUSEWIRE, "run", "--ps", str(ps), "--workers", str(workers), "--timeout", str(DEADLINE_S - 15)]
+        if not prologue:  # the program leaves its protocol to the command
+            command += ["--protocol", protocol]
+        command.append(path)
         ended = subprocess.run(
             command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=DEADLINE_S, check=False
         )

@@ -39,7 +39,6 @@ def test_losses_are_the_same_bit_for_bit(run_cluster):
     fused = run_cluster(DETERMINISTIC, "grpc++", ps=2, fuse=True)
     assert fused.said == grpc.said
     assert fused.stats["fused_recvs"] >= 2 * STEPS
-    assert fused.stats["recv_batches"] <= ours.stats["recv_batches"]
 
 
 # Every type that a constant can have, through a parameter server and back.
@@ -156,7 +155,7 @@ with tf.device(WORKER):
     total = tf.reduce_sum(tf.cast(tf.reduce_max(large, axis=[1, 2]), tf.int64))
     size = tf.size(large, out_type=tf.int64)
 with tf1.Session(server.target) as session:
-    say(session.run([total, size]))
+    say([int(value) for value in session.run([total, size])])
 done()
 """
 

@@ -71,6 +71,7 @@ LinePtr Peer::MakeLine(const std::string& host, uint16_t port, uint64_t incarnat
 
 void Peer::Route(const SidePtr& side, Routed routed) {
   LinePtr line, lost;
+  bool is_known = true;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (state_ == State::kLine && !line_->alive()) {
@@ -86,6 +87,7 @@ void Peer::Route(const SidePtr& side, Routed routed) {
       }
     }
     if (state_ == State::kUnknown || state_ == State::kAsking) {
+      is_known = false;
       waiting_.push_back(std::move(routed));
       if (state_ == State::kAsking) return;
       state_ = State::kAsking;
@@ -93,7 +95,7 @@ void Peer::Route(const SidePtr& side, Routed routed) {
       line = line_;  // null for gRPC
     }
   }
-  if (routed) {
+  if (is_known) {
     routed(TfStatus(), std::move(line));
     return;
   }
