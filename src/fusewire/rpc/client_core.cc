@@ -262,8 +262,8 @@ Result<pipe::Landing> ClientCore::OnHeader(const wire::FrameHeader& header, Cons
   if (header.aux != 0) return Status::Corrupt("an error with a body");
   SegmentSizes sizes(header, meta);
   bool is_part = header.kind == wire::FrameKind::kReplyPart;
-  Result<pipe::Landing> landing = is_part ? call->LandPart(wire::HeadOf(header, meta), sizes)
-                                          : call->Land(wire::HeadOf(header, meta), sizes);
+  Result<pipe::Landing> landing =
+      is_part ? call->LandPart(wire::HeadOf(header, meta), sizes) : call->Land(wire::HeadOf(header, meta), sizes);
   if (landing.ok()) {
     Status fits = CheckLanding(landing.value(), header.body_bytes);
     if (!fits.ok()) landing = fits;
