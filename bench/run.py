@@ -12,6 +12,7 @@ import os
 import pathlib
 import platform
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -39,8 +40,11 @@ class Suite:
     length: Length
     quick: Length
     picture: str  # The module that draws it.
+    tries: int  # Of a run, until its failure is the suite's.
+    facts: Callable[[argparse.Namespace], dict[str, object]]  # What the machine card says of this suite alone.
 
 
+SAID_FROM_S = 3.0  # A run that takes longer is told when it ends.
 SUITES = {
     "core": Suite(
         core_suite.FIGURES,
@@ -49,6 +53,8 @@ SUITES = {
         Length(9, 0.8, 0.2),
         Length(1, 0.2, 0.05),
         "picture",
+        1,
+        lambda _: {},
     ),
     "ps": Suite(
         ps_suite.FIGURES,
@@ -57,6 +63,8 @@ SUITES = {
         Length(3, 5.0, 1.5),
         Length(1, 1.0, 0.2),
         "ps_picture",
+        2,
+        lambda options: {"tensorflow": options.tf},
     ),
 }
 
@@ -95,13 +103,30 @@ def choose_figures(options: argparse.Namespace) -> list[Figure]:
     return suite.choose(figures, options)
 
 
-def run_rounds(runs: Sequence[Run], options: argparse.Namespace) -> dict[Run, list[Sample]]:
+def run_rounds(runs: Sequence[Run], options: argparse.Namespace) -> tuple[dict[Run, list[Sample]], list[str]]:
+    """The samples, and the stories of the runs that had to be made again."""
     samples: dict[Run, list[Sample]] = {run: [] for run in runs}
+    repeated: list[str] = []
     for number in range(options.runs):
         print(f"round {number + 1} of {options.runs}", file=sys.stderr)
         for run in runs:
-            samples[run].append(SUITES[options.suite].run_once(run, options))
-    return samples
+            start = time.monotonic()
+            samples[run].append(run_patiently(run, options, repeated))
+            if (seconds := time.monotonic() - start) > SAID_FROM_S:
+                print(f"  {run.program} {run.case}: {seconds:.0f} s", file=sys.stderr)
+    return samples, repeated
+
+
+def run_patiently(run: Run, options: argparse.Namespace, repeated: list[str]) -> Sample:
+    """A suite of an hour is not lost to one run that fails. It is told at once, and stands beside the figures."""
+    suite = SUITES[options.suite]
+    for _ in range(suite.tries - 1):
+        try:
+            return suite.run_once(run, options)
+        except BenchError as error:
+            repeated.append(str(error))
+            print(f"  once more, because it failed: {error}", file=sys.stderr)
+    return suite.run_once(run, options)
 
 
 def machine_facts(options: argparse.Namespace) -> dict[str, object]:
@@ -122,6 +147,7 @@ def machine_facts(options: argparse.Namespace) -> dict[str, object]:
         "runs": options.runs,
         "seconds": options.seconds,
         "warmup_s": options.warmup,
+        **SUITES[options.suite].facts(options),
     }
 
 
@@ -154,7 +180,7 @@ def main(arguments: Sequence[str]) -> int:
         if not options.quick:
             warn_of_load(facts)
         runs = list(dict.fromkeys(run for figure in figures for run in (figure.ours, figure.peer)))
-        samples = run_rounds(runs, options)
+        samples, facts["repeated"] = run_rounds(runs, options)
         records = [record_of(figure, samples) for figure in figures]
     except (BenchError, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)

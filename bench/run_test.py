@@ -4,12 +4,14 @@
 
 import argparse
 import contextlib
+import dataclasses
 import io
 import math
 import pathlib
 import stat
 import tempfile
 import unittest
+import unittest.mock
 
 import core_suite
 import programs
@@ -138,6 +140,27 @@ class Steering(unittest.TestCase):
         self.program("raw", "echo 4711; exec sleep 60", "echo out of luck >&2; exit 3")
         with self.assertRaisesRegex(BenchError, r"(?s)client --case c .*exit 3.*out of luck"):
             programs.run_once(Run("raw", "c"), self.options())
+
+    def test_a_run_that_fails_is_made_again_where_the_suite_says_so(self):
+        suite, failures = run.SUITES["ps"], [BenchError("no luck")]
+
+        def run_once(_run, _options):
+            if failures:
+                raise failures.pop()
+            return {"value": 7.0}
+
+        repeated = []
+        with (
+            unittest.mock.patch.dict(run.SUITES, ps=dataclasses.replace(suite, run_once=run_once)),
+            contextlib.redirect_stderr(io.StringIO()) as said,
+        ):
+            options = run.parse_arguments(["--suite", "ps"])
+            self.assertEqual(run.run_patiently(OURS, options, repeated), {"value": 7.0})
+            self.assertEqual(repeated, ["no luck"])
+            self.assertIn("once more, because it failed: no luck", said.getvalue())
+            failures += [BenchError("first"), BenchError("second")]
+            with self.assertRaisesRegex(BenchError, "first"):
+                run.run_patiently(OURS, options, repeated)
 
     def test_a_server_without_a_port_is_an_error(self):
         self.program("raw", "exit 1", "true")
