@@ -158,7 +158,7 @@ CALLS = [
 ]
 _IN_TESTS_TOO = ("sleep", "capture")
 
-COLLECTED = re.compile(r"tests/(python|tf)/(test_\w+|conftest)\.py")  # pytest finds them by their names
+COLLECTED = re.compile(r"tests/python/(test_\w+|conftest)\.py")  # pytest finds them by their names
 
 LINE_COLUMNS_MAX = 120
 FILE_LINES_MAX = 500

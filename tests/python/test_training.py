@@ -39,7 +39,9 @@ with tf1.device(place):
     weights = tf1.get_variable("weights", [1000], initializer=tf1.zeros_initializer())
     loss = tf.reduce_mean(tf.square(weights - 1.0))
     train = tf1.train.GradientDescentOptimizer(100.0).minimize(loss, global_step=step)
-with tf1.train.MonitoredTrainingSession(server.target, is_chief=index == 0,
+# A worker that has done its part may be gone before another has begun: they must not wait for each other.
+apart = tf1.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{index}"])
+with tf1.train.MonitoredTrainingSession(server.target, is_chief=index == 0, config=apart,
                                         hooks=[tf1.train.StopAtStepHook(last_step=40)]) as session:
     last = session.run(loss)
     while not session.should_stop():
