@@ -176,8 +176,10 @@ class Job:
             times.append(begun + self._timeout_s)
         return max(0.0, min(times) - now) if times else None
 
-    def _read(self, sleep_s: float | None) -> None:
-        for key, _ in self._selector.select(sleep_s):
+    def _read(self, sleep_s: float | None) -> bool:
+        """Waits so long for tasks to say something, and passes it on; False if none did."""
+        ready = self._selector.select(sleep_s)
+        for key, _ in ready:
             if key.data is None:  # a signal woke us
                 with contextlib.suppress(BlockingIOError):
                     os.read(key.fd, READ_BYTES)
@@ -197,6 +199,7 @@ class Job:
                 task.serves = True
             else:
                 lines.feed(data)
+        return bool(ready)
 
     def _reap(self) -> None:
         for task in [task for task in self._running if task.process.poll() is not None]:
@@ -252,11 +255,12 @@ class Job:
             self._signal_all(signal.SIGKILL)
 
     def _finish(self) -> None:
-        """Shows what still lies in the pipes; a process that has kept one open all the same is not waited for long."""
+        """Shows all that still lies in the pipes; a process that has kept one open is not waited for long."""
         kill_orphans(self._others)
         until = time.monotonic() + DRAIN_S
-        while len(self._selector.get_map()) > 1 and time.monotonic() < until:
-            self._read(max(0.0, until - time.monotonic()))
+        while len(self._selector.get_map()) > 1:
+            if not self._read(max(0.0, until - time.monotonic())) and time.monotonic() >= until:
+                return
 
     def _verdict(self, timed_out: bool, seconds: float) -> int:
         if self._signals:
