@@ -78,6 +78,26 @@ std::map<std::string, std::string> ReadEndpointMap() {
 
 }  // namespace
 
+namespace {
+
+constexpr const char* kQueues = "TF_GRPC_WORKER_CACHE_QUEUES";
+constexpr const char* kThreads = "TF_GRPC_WORKER_CACHE_THREADS";
+
+bool SetIfUnset(const char* name) {
+  if (std::getenv(name) != nullptr) return false;
+  setenv(name, "1", 0);
+  return true;
+}
+
+}  // namespace
+
+FewGrpcThreads::FewGrpcThreads() : set_queues_(SetIfUnset(kQueues)), set_threads_(SetIfUnset(kThreads)) {}
+
+FewGrpcThreads::~FewGrpcThreads() {
+  if (set_queues_) unsetenv(kQueues);
+  if (set_threads_) unsetenv(kThreads);
+}
+
 std::map<std::string, std::string> ParseEndpointMap(const std::string& text, std::string* bad) {
   std::map<std::string, std::string> endpoints;
   std::istringstream lines(text);

@@ -26,6 +26,18 @@ struct ServerSettings {
 
 // `job` chooses between the settings for parameter servers and those for workers.
 ServerSettings ReadSettings(const std::string& job);
+// For its life, TensorFlow starts few threads for a server's gRPC client: 2 instead of 72, unless the environment says
+// otherwise. Four hundred workers of one process would need more than a kernel gives; and our steps don't use them.
+class FewGrpcThreads {
+ public:
+  FewGrpcThreads();
+  ~FewGrpcThreads();
+  FewGrpcThreads(const FewGrpcThreads&) = delete;
+
+ private:
+  bool set_queues_ = false;
+  bool set_threads_ = false;
+};
 // One "host:port=host:port" a line; blank lines and lines that begin with # say nothing. Lines that cannot be read are
 // named in *bad.
 std::map<std::string, std::string> ParseEndpointMap(const std::string& text, std::string* bad);

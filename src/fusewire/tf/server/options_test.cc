@@ -70,6 +70,18 @@ TEST(Settings, ThatMakeNoSenseLeaveTheDefault) {
   EXPECT_FALSE(ReadSettings("ps").pool.busy_poll);
 }
 
+TEST(FewGrpcThreads, LeaveTheEnvironmentAsItWas) {
+  unsetenv("TF_GRPC_WORKER_CACHE_QUEUES");
+  Environment environment({{"TF_GRPC_WORKER_CACHE_THREADS", "5"}, {"FUSEWIRE_LOG", "warn"}});
+  {
+    FewGrpcThreads few;
+    EXPECT_STREQ(std::getenv("TF_GRPC_WORKER_CACHE_QUEUES"), "1");
+    EXPECT_STREQ(std::getenv("TF_GRPC_WORKER_CACHE_THREADS"), "5");
+  }
+  EXPECT_EQ(std::getenv("TF_GRPC_WORKER_CACHE_QUEUES"), nullptr);
+  EXPECT_STREQ(std::getenv("TF_GRPC_WORKER_CACHE_THREADS"), "5");
+}
+
 TEST(EndpointMap, NamesDataPorts) {
   std::string bad;
   EXPECT_THAT(ParseEndpointMap("# two tasks\n\n host:1111=data:2222 \r\n10.0.0.1:3=[::1]:4\n", &bad),

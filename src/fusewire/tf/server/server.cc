@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -75,7 +76,13 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
     return worker;
   };
   grpc.worker_service_options.num_serving_threads = kGrpcServingThreads;
-  TfStatus init = GrpcServer::Init(grpc);
+  TfStatus init;
+  {
+    // A disabled server is to be as TensorFlow makes it.
+    std::optional<FewGrpcThreads> few;
+    if (!settings_.disabled) few.emplace();
+    init = GrpcServer::Init(grpc);
+  }
   if (!init.ok()) return init;
   if (settings_.disabled) {
     FUSEWIRE_LOG(kInfo, "%s: FUSEWIRE_DISABLE is set: everything goes over gRPC", settings_.pipe.name.c_str());
