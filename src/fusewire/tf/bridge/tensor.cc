@@ -125,6 +125,13 @@ TfStatus AppendTensor(const Tensor& tensor, std::string* head, Buffers* body) {
   return TfStatus();
 }
 
+tensorflow::AllocatorAttributes HostForDevice() {
+  tensorflow::AllocatorAttributes host;
+  host.set_on_host(true);
+  host.set_gpu_compatible(true);
+  return host;
+}
+
 bool IsAccelerator(const tensorflow::Device* device) { return device->tensorflow_accelerator_device_info() != nullptr; }
 
 TfStatus TensorLanding::Begin(VarReader* reader, const TensorPlace& place,
@@ -252,12 +259,9 @@ void TensorLanding::Finish(const TensorPlace& place, std::function<void(const Tf
     done(NoMemory(on_host->TotalBytes()), Tensor());
     return;
   }
-  tensorflow::AllocatorAttributes host;
-  host.set_on_host(true);
-  host.set_gpu_compatible(true);
   // shared_ptr: the copy ends on the device's own thread, long after this returns.
   tensorflow::CopyTensor::ViaDMA(
-      "fusewire", nullptr, place.context, place.device, place.device, host, place.attributes, on_host.get(),
+      "fusewire", nullptr, place.context, place.device, place.device, HostForDevice(), place.attributes, on_host.get(),
       on_device.get(), 0,
       [on_host, on_device, done = std::move(done)](const TfStatus& copied) { done(copied, *on_device); });
 }

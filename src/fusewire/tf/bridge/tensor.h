@@ -72,6 +72,8 @@ class TensorLanding {
   bool on_device_ = false;  // tensor_ lies in host memory and still has to go to its device
 };
 
+// Host memory that a device copies to and from.
+tensorflow::AllocatorAttributes HostForDevice();
 // Whether tensors of this device lie in memory that only the device reaches.
 bool IsAccelerator(const tensorflow::Device* device);
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
-#include <tensorflow/core/lib/core/threadpool.h>
 #include <tensorflow/core/platform/env.h>
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/data/counters.h"
@@ -237,9 +236,9 @@ RecvGroup::~RecvGroup() {
 
 // ---- the line ----
 
-LinePtr Line::Make(rpc::Node& node, Options options, tensorflow::thread::ThreadPool* pool) {
+LinePtr Line::Make(rpc::Node& node, Options options) {
   // A client ends on a thread that may wait; the last to let go of the line may be its own reactor.
-  return LinePtr(new Line(node, std::move(options), pool), [](Line* line) {
+  return LinePtr(new Line(node, std::move(options)), [](Line* line) {
     if (reactor::Reactor::InsideAny()) {
       tensorflow::Env::Default()->SchedClosure([line] { delete line; });
     } else {
@@ -259,9 +258,8 @@ rpc::ClientOptions ClientOptionsOf(const Line::Options& options) {
 
 }  // namespace
 
-Line::Line(rpc::Node& node, Options options, tensorflow::thread::ThreadPool* pool)
+Line::Line(rpc::Node& node, Options options)
     : options_(std::move(options)),
-      pool_(pool),
       client_(node, options_.address, ClientOptionsOf(options_)),
       home_(client_.home()),
       cleanup_timer_([this] { SendCleanups(); }) {}

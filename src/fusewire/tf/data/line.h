@@ -44,7 +44,7 @@ class Recv : public Mail {
   int64_t step() const { return step_; }
 
  protected:
-  // At home or on TensorFlow's pool; exactly once after Go. The tensor is valid during the call.
+  // At home or on a device's own thread; exactly once after Go. The tensor is valid during the call.
   virtual void OnEnd(const TfStatus& status, const tensorflow::Tensor& tensor, bool is_dead) = 0;
   ~Recv() override = default;
 
@@ -95,7 +95,7 @@ class Line final : public std::enable_shared_from_this<Line>, private reactor::F
     int64_t patience_ns = 0;
   };
   // Made by Make alone, so that its end finds a thread that may wait.
-  static LinePtr Make(rpc::Node& node, Options options, tensorflow::thread::ThreadPool* pool);
+  static LinePtr Make(rpc::Node& node, Options options);
   ~Line();
 
   rpc::Client& client() { return client_; }
@@ -116,7 +116,7 @@ class Line final : public std::enable_shared_from_this<Line>, private reactor::F
   friend class Recv;
   friend class RecvGroup;
   friend class ReceiveCall;
-  Line(rpc::Node& node, Options options, tensorflow::thread::ThreadPool* pool);
+  Line(rpc::Node& node, Options options);
 
   // Any thread.
   void GoTogether(std::vector<Recv*> recvs);
@@ -129,7 +129,6 @@ class Line final : public std::enable_shared_from_this<Line>, private reactor::F
   void SendCleanups();
 
   const Options options_;
-  tensorflow::thread::ThreadPool* const pool_;
   rpc::Client client_;
   reactor::Reactor& home_;
   std::atomic<bool> alive_{true};

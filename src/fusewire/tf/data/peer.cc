@@ -45,8 +45,7 @@ bool PortWords::Read(const tensorflow::LoggingResponse& response, uint16_t* port
   return true;
 }
 
-Peer::Peer(rpc::Node& node, tensorflow::thread::ThreadPool* pool, Options options)
-    : node_(node), pool_(pool), options_(std::move(options)) {
+Peer::Peer(rpc::Node& node, Options options) : node_(node), options_(std::move(options)) {
   if (options_.grpc_only) state_ = State::kGrpc;
 }
 
@@ -66,7 +65,7 @@ LinePtr Peer::MakeLine(const std::string& host, uint16_t port, uint64_t incarnat
   line.incarnation = incarnation;
   line.target = options_.target;
   line.patience_ns = options_.patience_ns;
-  return Line::Make(node_, std::move(line), pool_);
+  return Line::Make(node_, std::move(line));
 }
 
 void Peer::Route(const SidePtr& side, Routed routed) {

@@ -69,8 +69,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
     int64_t patience_ns = 0;
     bool grpc_only = false;
   };
-  // `node` and `pool` outlive the peer.
-  Peer(rpc::Node& node, tensorflow::thread::ThreadPool* pool, Options options);
+  // `node` outlives the peer.
+  Peer(rpc::Node& node, Options options);
 
   // Calls `routed` here if the way is known, else once it is. Whoever does not know `side` may not ask.
   void Route(const SidePtr& side, Routed routed);
@@ -86,7 +86,6 @@ class Peer : public std::enable_shared_from_this<Peer> {
   LinePtr MakeLine(const std::string& host, uint16_t port, uint64_t incarnation);
 
   rpc::Node& node_;
-  tensorflow::thread::ThreadPool* const pool_;
   const Options options_;
   std::mutex mutex_;
   State state_ = State::kUnknown;

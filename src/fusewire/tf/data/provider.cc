@@ -70,10 +70,7 @@ void Provider::Find(size_t index) {
           return;
         }
         // Through host memory that the device reaches.
-        tensorflow::AllocatorAttributes host;
-        host.set_on_host(true);
-        host.set_gpu_compatible(true);
-        tensorflow::Allocator* allocator = device->GetAllocator(host);
+        tensorflow::Allocator* allocator = device->GetAllocator(HostForDevice());
         // shared_ptr: the copy ends on the device's own thread.
         auto from = std::make_shared<Tensor>(tensor), copy = std::make_shared<Tensor>();
         tensorflow::CopyDeviceToHost(from.get(), allocator, allocator, "fusewire", device, copy.get(),

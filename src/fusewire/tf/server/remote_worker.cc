@@ -130,30 +130,29 @@ void RemoteWorker::TracingAsync(const tensorflow::TracingRequest* request, tenso
 
 // ---- over our wire, where the task has it ----
 
-void RemoteWorker::RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request,
-                                      tensorflow::RegisterGraphResponse* response, StatusCallback done) {
+template <class Request, class Response>
+void RemoteWorker::Unary(MethodNumber number, const char* name,
+                         void (tensorflow::WorkerInterface::*method)(const Request*, Response*, StatusCallback),
+                         const Request* request, Response* response, StatusCallback done) {
   Route(
       std::move(done),
-      [side = ways_.side, request, response](StatusCallback end) {
-        side->worker()->RegisterGraphAsync(request, response, std::move(end));
+      [side = ways_.side, method, request, response](StatusCallback end) {
+        (side->worker()->*method)(request, response, std::move(end));
       },
-      [request, response](LinePtr line, StatusCallback end) {
-        (new WireCall(std::move(line), kRegisterGraph, "RegisterGraph", nullptr, response, std::move(end)))
-            ->Start(*request);
+      [number, name, request, response](LinePtr line, StatusCallback end) {
+        (new WireCall(std::move(line), number, name, nullptr, response, std::move(end)))->Start(*request);
       });
+}
+
+void RemoteWorker::RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request,
+                                      tensorflow::RegisterGraphResponse* response, StatusCallback done) {
+  Unary(kRegisterGraph, "RegisterGraph", &WorkerInterface::RegisterGraphAsync, request, response, std::move(done));
 }
 
 void RemoteWorker::DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
                                         tensorflow::DeregisterGraphResponse* response, StatusCallback done) {
-  Route(
-      std::move(done),
-      [side = ways_.side, request, response](StatusCallback end) {
-        side->worker()->DeregisterGraphAsync(request, response, std::move(end));
-      },
-      [request, response](LinePtr line, StatusCallback end) {
-        (new WireCall(std::move(line), kDeregisterGraph, "DeregisterGraph", nullptr, response, std::move(end)))
-            ->Start(*request);
-      });
+  Unary(kDeregisterGraph, "DeregisterGraph", &WorkerInterface::DeregisterGraphAsync, request, response,
+        std::move(done));
 }
 
 void RemoteWorker::RunGraphAsync(CallOptions* opts, tensorflow::RunGraphRequestWrapper* request,
@@ -188,14 +187,7 @@ void RemoteWorker::CleanupGraphAsync(const tensorflow::CleanupGraphRequest* requ
 
 void RemoteWorker::CleanupAllAsync(const tensorflow::CleanupAllRequest* request,
                                    tensorflow::CleanupAllResponse* response, StatusCallback done) {
-  Route(
-      std::move(done),
-      [side = ways_.side, request, response](StatusCallback end) {
-        side->worker()->CleanupAllAsync(request, response, std::move(end));
-      },
-      [request, response](LinePtr line, StatusCallback end) {
-        (new WireCall(std::move(line), kCleanupAll, "CleanupAll", nullptr, response, std::move(end)))->Start(*request);
-      });
+  Unary(kCleanupAll, "CleanupAll", &WorkerInterface::CleanupAllAsync, request, response, std::move(done));
 }
 
 void RemoteWorker::RecvBufAsync(CallOptions* opts, const tensorflow::RecvBufRequest* request,
@@ -235,15 +227,8 @@ void RemoteWorker::CompleteInstanceAsync(CallOptions* opts, const tensorflow::Co
 
 void RemoteWorker::GetStepSequenceAsync(const tensorflow::GetStepSequenceRequest* request,
                                         tensorflow::GetStepSequenceResponse* response, StatusCallback done) {
-  Route(
-      std::move(done),
-      [side = ways_.side, request, response](StatusCallback end) {
-        side->worker()->GetStepSequenceAsync(request, response, std::move(end));
-      },
-      [request, response](LinePtr line, StatusCallback end) {
-        (new WireCall(std::move(line), kGetStepSequence, "GetStepSequence", nullptr, response, std::move(end)))
-            ->Start(*request);
-      });
+  Unary(kGetStepSequence, "GetStepSequence", &WorkerInterface::GetStepSequenceAsync, request, response,
+        std::move(done));
 }
 
 }  // namespace tf

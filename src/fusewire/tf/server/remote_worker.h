@@ -10,6 +10,7 @@
 
 #include <tensorflow/core/distributed_runtime/worker_interface.h>
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/data/methods.h"
 #include "fusewire/tf/data/rendezvous.h"
 
 namespace fusewire {
@@ -61,6 +62,12 @@ class RemoteWorker final : public tensorflow::WorkerInterface, public HasWays {
   // `over_grpc` is called if the task has no data port; `over_wire` if it has.
   void Route(tensorflow::StatusCallback done, std::function<void(tensorflow::StatusCallback)> over_grpc,
              std::function<void(LinePtr, tensorflow::StatusCallback)> over_wire);
+
+  // A call without options: over our wire if the task has it, else over gRPC.
+  template <class Request, class Response>
+  void Unary(MethodNumber number, const char* name,
+             void (tensorflow::WorkerInterface::*method)(const Request*, Response*, tensorflow::StatusCallback),
+             const Request* request, Response* response, tensorflow::StatusCallback done);
 
   const Ways ways_;
 };

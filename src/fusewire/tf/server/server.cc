@@ -108,16 +108,13 @@ TfStatus Server::OpenDataPort() {
   return TfStatus();
 }
 
-TfStatus Server::Start() { return GrpcServer::Start(); }
-
 TfStatus Server::WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions& options,
                                     tensorflow::WorkerCacheInterface** cache) {
   tensorflow::WorkerCacheInterface* grpc = nullptr;
   TfStatus made = GrpcServer::WorkerCacheFactory(options, &grpc);
   if (!made.ok()) return made;
   if (directory_ == nullptr) {  // the first comes from Init, before anybody else can ask
-    directory_ = std::make_unique<Directory>(*node_, worker_env()->compute_pool, settings_.patience_ns,
-                                             settings_.endpoints, settings_.disabled);
+    directory_ = std::make_unique<Directory>(*node_, settings_.patience_ns, settings_.endpoints, settings_.disabled);
   }
   std::string own = absl::StrCat("/job:", options.job_name, "/replica:0/task:", options.task_index);
   *cache = new WorkerCache(GrpcCachePtr(grpc), *directory_, std::move(own), AddressesOf(options.cluster_def));

@@ -26,8 +26,6 @@ class Server final : public tensorflow::GrpcServer {
                        std::unique_ptr<tensorflow::ServerInterface>* out);
   ~Server() override;
 
-  TfStatus Start() override;
-
  protected:
   TfStatus WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions& options,
                               tensorflow::WorkerCacheInterface** cache) override;

@@ -217,10 +217,7 @@ rpc::Method Service::ReceiveBuffer() {
               send(*hook->prod_value, nullptr);
               return;
             }
-            tensorflow::AllocatorAttributes host;
-            host.set_on_host(true);
-            host.set_gpu_compatible(true);
-            tensorflow::Allocator* allocator = hook->prod_dev->GetAllocator(host);
+            tensorflow::Allocator* allocator = hook->prod_dev->GetAllocator(HostForDevice());
             auto copy = std::make_shared<Tensor>();
             tensorflow::CopyDeviceToHost(hook->prod_value, allocator, allocator, "fusewire", hook->prod_dev, copy.get(),
                                          hook->prod_ctx, [asked, hook, copy, send](const TfStatus& copied) {

@@ -26,10 +26,5 @@ void Worker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow:
   done(TfStatus());
 }
 
-void Worker::RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request,
-                                tensorflow::RegisterGraphResponse* response, tensorflow::StatusCallback done) {
-  GrpcWorker::RegisterGraphAsync(request, response, std::move(done));
-}
-
 }  // namespace tf
 }  // namespace fusewire

@@ -24,8 +24,6 @@ class Worker final : public tensorflow::GrpcWorker {
 
   void LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow::LoggingResponse* response,
                     tensorflow::StatusCallback done) override;
-  void RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request, tensorflow::RegisterGraphResponse* response,
-                          tensorflow::StatusCallback done) override;
 
   // Of the base class, for our own service.
   TfStatus FindSource(const tensorflow::Rendezvous::ParsedKey& key, tensorflow::Device** device) {

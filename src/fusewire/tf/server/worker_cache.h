@@ -22,14 +22,12 @@ namespace tf {
 // All tasks that a server has met, by the address that a cluster gives them.
 class Directory {
  public:
-  // `node` and `pool` outlive the directory.
-  Directory(rpc::Node& node, tensorflow::thread::ThreadPool* pool, int64_t patience_ns,
-            std::map<std::string, std::string> endpoints, bool grpc_only);
+  // `node` outlives the directory.
+  Directory(rpc::Node& node, int64_t patience_ns, std::map<std::string, std::string> endpoints, bool grpc_only);
   PeerPtr Find(const std::string& target, const std::string& address);
 
  private:
   rpc::Node& node_;
-  tensorflow::thread::ThreadPool* const pool_;
   const int64_t patience_ns_;
   const std::map<std::string, std::string> endpoints_;
   const bool grpc_only_;
