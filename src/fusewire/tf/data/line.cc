@@ -6,6 +6,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/platform/env.h>
+#include "fusewire/reactor/cpus.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/data/methods.h"
@@ -21,6 +22,9 @@ constexpr size_t kWantsMax = 512;  // in one question
 constexpr int64_t kCleanupDelayNs = 20 * kMillisecondNs;
 constexpr size_t kCleanupsMax = 256;  // in one call
 constexpr int kAskAgainMax = 3;
+// A question waits until no receive has come for this long, and at most so long after the first.
+constexpr int64_t kQuietNs = 5 * kMicrosecondNs;
+constexpr int64_t kGatherNsMax = 100 * kMicrosecondNs;
 
 // One-way words: nobody waits for the answer.
 class Note final : public rpc::Call {
@@ -198,7 +202,7 @@ void Recv::Go() {
   if (RecvGroup::current != nullptr) {
     RecvGroup::current->recvs_.push_back(this);
   } else {
-    line_->home_.Post(static_cast<Mail*>(this));
+    line_->Enter(this);
   }
 }
 
@@ -280,6 +284,28 @@ void Line::GoTogether(std::vector<Recv*> recvs) {
   home_.Post([recvs = std::move(recvs)] {
     for (Recv* recv : recvs) recv->Deliver();
   });
+}
+
+void Line::Enter(Recv* recv) {
+  entrance_.Push(recv);
+  if (!is_called_.exchange(true)) home_.Post(static_cast<Mail*>(&doorman_));
+}
+
+// An executor starts its receives one after the other, less than a microsecond apart: a question that left with the
+// first of them would be followed by twenty others, and each would be answered on its own.
+void Line::Gather() {
+  FUSEWIRE_AT_HOME(home_);
+  static const int64_t quiet_ns =
+      reactor::UsableCpuCount() < 2 ? 0 : kQuietNs;  // alone, we would keep the executor out
+  LinePtr self = shared_from_this();                 // what enters holds it, and may end in here
+  Clock* clock = home_.clock();
+  int64_t now_ns = clock->NowNs(), last_ns = now_ns, end_ns = now_ns + kGatherNsMax;
+  do {
+    if (entrance_.DeliverAll() > 0) last_ns = now_ns;
+    now_ns = clock->NowNs();
+  } while (now_ns - last_ns < quiet_ns && now_ns < end_ns);
+  is_called_.store(false);
+  if (!entrance_.empty() && !is_called_.exchange(true)) home_.Post(static_cast<Mail*>(&doorman_));
 }
 
 void Line::Collect(Recv* recv) {

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A Line is the way to one incarnation of one peer's data port, and the place where receives gather: all that are ready
-// in one turn of its reactor travel in one question, and their answers stream back.
+// A Line is the way to one incarnation of one peer's data port, and the place where receives gather: all that an
+// executor starts in one go travel in one question, and their answers stream back.
 // Home: one reactor of its node. Owns: the Client; not the receives. Fails: with the pipe; it is then replaced.
 #ifndef FUSEWIRE_TF_DATA_LINE_H_
 #define FUSEWIRE_TF_DATA_LINE_H_
@@ -14,6 +14,7 @@
 
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include <tensorflow/core/framework/rendezvous.h>
+#include "fusewire/base/mailbox.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
@@ -118,9 +119,18 @@ class Line final : public std::enable_shared_from_this<Line>, private reactor::F
   friend class ReceiveCall;
   Line(rpc::Node& node, Options options);
 
+  // A mail that looks into the entrance.
+  struct Doorman final : Mail {
+    explicit Doorman(Line* line_in) : line(line_in) {}
+    void Deliver() override { line->Gather(); }
+    Line* const line;
+  };
+
   // Any thread.
+  void Enter(Recv* recv);
   void GoTogether(std::vector<Recv*> recvs);
   // At home.
+  void Gather();
   void Collect(Recv* recv);
   void Flush() override;
   void Ask(std::vector<Recv*> recvs);
@@ -132,6 +142,9 @@ class Line final : public std::enable_shared_from_this<Line>, private reactor::F
   rpc::Client client_;
   reactor::Reactor& home_;
   std::atomic<bool> alive_{true};
+  Mailbox entrance_;                    // receives on their way home
+  std::atomic<bool> is_called_{false};  // the doorman is on his way
+  Doorman doorman_{this};
   KeyNames names_;                // at home
   std::vector<Recv*> gathered_;   // at home
   reactor::Timer cleanup_timer_;  // at home

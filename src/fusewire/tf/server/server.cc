@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include <tensorflow/core/lib/core/threadpool.h>
 #include "fusewire/base/log.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/data/counters.h"
@@ -31,6 +32,20 @@ Result<reactor::Pool*> SharedPool(const reactor::PoolOptions& options) {
     Result<std::unique_ptr<reactor::Pool>> started = reactor::Pool::Start(options);
     if (!started.ok()) return started.status();
     pool = std::move(started).value().release();  // until the process ends, as TensorFlow's servers do
+  }
+  return pool;
+}
+
+// TensorFlow's pool for executors, but its threads sleep when they have nothing to do. Those of TensorFlow's own look
+// for work for a while first, and take the processor from the threads that would bring it.
+tensorflow::thread::ThreadPool* QuietPool(int threads) {
+  static auto* mutex = new std::mutex;
+  static auto* pools = new std::map<int, tensorflow::thread::ThreadPool*>;
+  std::lock_guard<std::mutex> lock(*mutex);
+  tensorflow::thread::ThreadPool*& pool = (*pools)[threads];
+  if (pool == nullptr) {  // until the process ends, as TensorFlow's
+    pool = new tensorflow::thread::ThreadPool(tensorflow::Env::Default(), tensorflow::ThreadOptions(),
+                                              "fusewire_compute", threads, /*low_latency_hint=*/false);
   }
   return pool;
 }
@@ -88,6 +103,8 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
     FUSEWIRE_LOG(kInfo, "%s: FUSEWIRE_DISABLE is set: everything goes over gRPC", settings_.pipe.name.c_str());
     return TfStatus();
   }
+  // Who asked for polling has processors to spare.
+  if (!settings_.pool.busy_poll) worker_env()->compute_pool = QuietPool(worker_env()->compute_pool->NumThreads());
   return OpenDataPort();
 }
 

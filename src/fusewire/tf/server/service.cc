@@ -129,6 +129,7 @@ rpc::Method Service::RunGraph() {
         return;
       }
       asked->body.clear();
+      asked->request.set_request_id(kNoRequestId);  // a call never comes twice over our wire
       auto wrapped = std::make_shared<tensorflow::ProtoRunGraphRequest>(&asked->request);
       auto response = std::make_shared<tensorflow::NonOwnedProtoRunGraphResponse>(&asked->response);
       worker_->RunGraphAsync(&asked->options, wrapped.get(), response.get(),

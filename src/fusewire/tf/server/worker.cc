@@ -15,6 +15,14 @@ void Worker::Announce(uint16_t port, uint64_t incarnation) {
   port_.store(port, std::memory_order_release);
 }
 
+void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGraphRequestWrapper* request,
+                           tensorflow::MutableRunGraphResponseWrapper* response, tensorflow::StatusCallback done) {
+  // What gRPC delivers cannot be changed, and is looked at.
+  auto* own = dynamic_cast<tensorflow::MutableRunGraphRequestWrapper*>(request);
+  if (own != nullptr) own->set_request_id(kNoRequestId);
+  GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
+}
+
 void Worker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow::LoggingResponse* response,
                           tensorflow::StatusCallback done) {
   if (!PortWords::IsAsked(*request)) {

@@ -15,6 +15,10 @@
 namespace fusewire {
 namespace tf {
 
+// TensorFlow refuses a step whose request id it has seen before. It draws the ids from a generator with 32 bits of
+// seed, a new one for each step, so that one step in some 40,000 is refused for nothing. This id is not looked at.
+constexpr int64_t kNoRequestId = 0;
+
 class Worker final : public tensorflow::GrpcWorker {
  public:
   Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config);
@@ -24,6 +28,10 @@ class Worker final : public tensorflow::GrpcWorker {
 
   void LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow::LoggingResponse* response,
                     tensorflow::StatusCallback done) override;
+
+  // From this process's own master: nothing that could come twice.
+  void RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGraphRequestWrapper* request,
+                     tensorflow::MutableRunGraphResponseWrapper* response, tensorflow::StatusCallback done) override;
 
   // Of the base class, for our own service.
   TfStatus FindSource(const tensorflow::Rendezvous::ParsedKey& key, tensorflow::Device** device) {
