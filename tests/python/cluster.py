@@ -52,7 +52,8 @@ def done():
 
 
 class Output:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, errors: str) -> None:
+        self.errors = errors
         self.lines = [line.split(" | ", 1)[1] for line in text.splitlines() if " | " in line]
         self.stats = {}
         for line in self.lines:
@@ -87,7 +88,7 @@ def run_cluster(tmp_path):
             command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=DEADLINE_S, check=False
         )
         assert ended.returncode == 0, f"exit code {ended.returncode}\n{ended.stdout}\n{ended.stderr}"
-        return Output(ended.stdout)
+        return Output(ended.stdout, ended.stderr)
 
     return run
 

@@ -103,6 +103,7 @@ class ReceiveCall final : public rpc::Call {
       if (kind == kError && !ReadTfStatus(&reader, &answer.error))
         return Status::Corrupt("an error that makes no sense");
       if (kind == kValue) {
+        answer.recv->OnArrival();
         TensorLanding& landing = answer.recv->landing_;
         answer.error = landing.Begin(&reader, answer.recv->place_, [sizes, segment] {
           return sizes != nullptr && segment < sizes->count() ? sizes->at(segment) : UINT64_MAX;

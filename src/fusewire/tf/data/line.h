@@ -45,6 +45,8 @@ class Recv : public Mail {
   int64_t step() const { return step_; }
 
  protected:
+  // At home. Its content begins to come in; it may yet be lost.
+  virtual void OnArrival() {}
   // At home or on a device's own thread; exactly once after Go. The tensor is valid during the call.
   virtual void OnEnd(const TfStatus& status, const tensorflow::Tensor& tensor, bool is_dead) = 0;
   ~Recv() override = default;

@@ -3,6 +3,7 @@
 
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
 #include <tensorflow/core/common_runtime/device_mgr.h>
 #include <tensorflow/core/distributed_runtime/call_options.h>
 #include <tensorflow/core/distributed_runtime/request_id.h>
@@ -28,12 +29,14 @@ absl::string_view TaskOf(absl::string_view device) {
 // A receive over our wire. TensorFlow's base class knows it while it is under way, and aborts it with the step.
 class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTensorCall {
  public:
+  // `log` is null where the step is not traced.
   WireRecv(Rendezvous* rendezvous, LinePtr line, std::string key, TensorPlace place, const Args& args,
-           DoneCallback done)
+           DoneCallback done, TransferLogPtr log)
       : Recv(std::move(line), rendezvous->step_id_, std::move(key), place),
         rendezvous_(rendezvous),
         args_(args),
-        done_(std::move(done)) {}
+        done_(std::move(done)),
+        log_(std::move(log)) {}
 
   // tensorflow::BaseRecvTensorCall
   void Start(std::function<void()>) override { Go(); }
@@ -53,11 +56,16 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
   }
 
  private:
+  void OnArrival() override {
+    if (log_ != nullptr) arrived_us_ = static_cast<int64_t>(tensorflow::Env::Default()->NowMicros());
+  }
+
   void OnEnd(const TfStatus& status, const Tensor& tensor, bool is_dead) override {
     rendezvous_->DeregisterCall(this, args_);
     TfStatus end = this->status();
     if (end.ok()) {
       end = status;
+      if (end.ok() && log_ != nullptr) Record(tensor);
       GlobalCounters().Add(&Counters::recvs);
       if (tensor.dtype() == tensorflow::DT_FLOAT && tensor.NumElements() == 0)
         GlobalCounters().Add(&Counters::control_edges);
@@ -67,9 +75,21 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
     rendezvous_->Unref();
   }
 
+  // As gRPC's workers do. A key is source;incarnation;target;tensor;frame.
+  void Record(const Tensor& tensor) {
+    std::vector<std::string> parts = absl::StrSplit(key(), ';');
+    if (parts.size() != 5) return;
+    auto now_us = static_cast<int64_t>(tensorflow::Env::Default()->NowMicros());
+    if (arrived_us_ == 0) arrived_us_ = now_us;  // a dead one has no content
+    auto bytes = static_cast<int64_t>(tensor.TotalBytes());
+    log_->RecordRecvTensor(step(), arrived_us_, now_us, parts[3], parts[0], parts[2], bytes);
+  }
+
   Rendezvous* const rendezvous_;  // holds a reference
   const Args args_;
   DoneCallback done_;
+  const TransferLogPtr log_;
+  int64_t arrived_us_ = 0;  // at home
   mutable std::mutex mutex_;
   TfStatus status_;  // guarded by mutex_
 };
@@ -149,7 +169,13 @@ void Rendezvous::RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallba
 }
 
 TfStatus Rendezvous::FindSource(absl::string_view task, Source* out) {
+  // An eager context keeps its rendezvous while its cluster changes: the same name may be another task by now.
+  GrpcCachePtr cache = session()->GetSharedWorkerCache();
   std::lock_guard<std::mutex> lock(mutex_);
+  if (cache != cache_) {
+    sources_.clear();
+    cache_ = cache;
+  }
   for (Source& source : sources_) {
     if (source.task != task) continue;
     if (source.line == nullptr || !source.line->alive()) source.line = source.ways.peer->line();
@@ -159,13 +185,13 @@ TfStatus Rendezvous::FindSource(absl::string_view task, Source* out) {
   Source source;
   source.task = std::string(task);
   // Sessions wrap their cache, so it is the worker that has to be asked.
-  GrpcCachePtr cache = session()->GetSharedWorkerCache();
   tensorflow::WorkerInterface* worker = cache->GetOrCreateWorker(source.task);
   auto* has_ways = dynamic_cast<HasWays*>(worker);
   if (has_ways != nullptr) source.ways = has_ways->ways();
   if (worker != nullptr) cache->ReleaseWorker(source.task, worker);
   if (has_ways == nullptr) return absl::InternalError(absl::StrCat("No worker known as ", task));
   source.line = source.ways.peer->line();
+  source.is_traced = source.ways.log->LoggingActive();
   *out = source;
   sources_.push_back(std::move(source));
   return TfStatus();
@@ -178,17 +204,18 @@ void Rendezvous::RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, 
     done(found, Args(), args, Tensor(), false);
     return;
   }
+  TransferLogPtr log = source.is_traced ? std::move(source.ways.log) : nullptr;
   if (source.line != nullptr) {
-    StartOnWire(parsed, args, std::move(done), std::move(source.line));
+    StartOnWire(parsed, args, std::move(done), std::move(source.line), std::move(log));
     return;
   }
   Ref();
-  source.ways.peer->Route(source.ways.side, [this, parsed, args, done = std::move(done), side = source.ways.side](
-                                                const TfStatus& status, LinePtr line) {
+  source.ways.peer->Route(source.ways.side, [this, parsed, args, done = std::move(done), side = source.ways.side,
+                                             log = std::move(log)](const TfStatus& status, LinePtr line) {
     if (!status.ok()) {
       done(status, Args(), args, Tensor(), false);
     } else if (line != nullptr) {
-      StartOnWire(parsed, args, done, std::move(line));
+      StartOnWire(parsed, args, done, std::move(line), log);
     } else {
       StartOnGrpc(parsed, args, done, side);
     }
@@ -196,7 +223,8 @@ void Rendezvous::RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, 
   });
 }
 
-void Rendezvous::StartOnWire(const ParsedKey& parsed, const Args& args, DoneCallback done, LinePtr line) {
+void Rendezvous::StartOnWire(const ParsedKey& parsed, const Args& args, DoneCallback done, LinePtr line,
+                             TransferLogPtr log) {
   TensorPlace place;
   TfStatus found = session()->device_mgr()->LookupDevice(parsed.dst_device, &place.device);
   if (!found.ok()) {
@@ -205,7 +233,8 @@ void Rendezvous::StartOnWire(const ParsedKey& parsed, const Args& args, DoneCall
   }
   place.attributes = args.alloc_attrs;
   place.context = args.device_context;
-  auto* recv = new WireRecv(this, std::move(line), std::string(parsed.FullKey()), place, args, std::move(done));
+  auto* recv =
+      new WireRecv(this, std::move(line), std::string(parsed.FullKey()), place, args, std::move(done), std::move(log));
   Ref();  // until its end
   RegisterCall(recv, args);
   recv->Start(nullptr);

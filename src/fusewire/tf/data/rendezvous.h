@@ -13,17 +13,22 @@
 #include <vector>
 
 #include <tensorflow/core/distributed_runtime/base_rendezvous_mgr.h>
+#include <tensorflow/core/distributed_runtime/worker_cache_logger.h>
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/data/peer.h"
 
 namespace fusewire {
 namespace tf {
 
+// What traces of steps ask for, as gRPC's own cache keeps it. shared_ptr: calls outlive the session that began them.
+using TransferLogPtr = std::shared_ptr<tensorflow::WorkerCacheLogger>;
+
 // The ways to a task: what a worker of our cache has to offer to a rendezvous.
 struct Ways {
   // shared_ptr: calls outlive the session that began them.
   PeerPtr peer;
   SidePtr side;
+  TransferLogPtr log;
 };
 class HasWays {
  public:
@@ -48,17 +53,20 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
     std::string task;
     Ways ways;
     LinePtr line;  // null until known; shared_ptr: the peer may replace it
+    bool is_traced = false;
     bool abort_told = false;
   };
 
   ~Rendezvous() override = default;
   TfStatus FindSource(absl::string_view task, Source* source);
-  void StartOnWire(const ParsedKey& parsed, const Args& args, DoneCallback done, LinePtr line);
+  void StartOnWire(const ParsedKey& parsed, const Args& args, DoneCallback done, LinePtr line, TransferLogPtr log);
   void StartOnGrpc(const ParsedKey& parsed, const Args& args, DoneCallback done, SidePtr side);
   void TellAbort(const LinePtr& line);
 
   std::mutex mutex_;
-  std::vector<Source> sources_;  // a step has few; guarded by mutex_
+  // Guarded by mutex_.
+  std::vector<Source> sources_;  // of cache_; a step has few
+  GrpcCachePtr cache_;           // shared_ptr: as TensorFlow holds it
 };
 
 class RendezvousMgr final : public tensorflow::BaseRendezvousMgr {

@@ -43,6 +43,7 @@ WorkerCache::WorkerCache(GrpcCachePtr grpc, Directory& directory, std::string ow
                          std::map<std::string, std::string> addresses)
     : WorkerCacheWrapper(grpc.get()),
       grpc_(std::move(grpc)),
+      log_(std::make_shared<tensorflow::WorkerCacheLogger>()),
       directory_(directory),
       own_target_(std::move(own_target)),
       addresses_(std::move(addresses)) {}
@@ -58,6 +59,7 @@ RemoteWorker* WorkerCache::FindOurs(const std::string& target) {
   if (ways.side->worker() == nullptr) return nullptr;
   ways.peer = directory_.Find(target, address->second);
   ways.peer->AskAgain();
+  ways.log = log_;
   auto worker = std::make_unique<RemoteWorker>(std::move(ways));
   return (workers_[target] = std::move(worker)).get();
 }
@@ -70,6 +72,25 @@ tensorflow::WorkerInterface* WorkerCache::GetOrCreateWorker(const std::string& t
 void WorkerCache::ReleaseWorker(const std::string& target, tensorflow::WorkerInterface* worker) {
   if (dynamic_cast<RemoteWorker*>(worker) != nullptr) return;  // ours live as long as the cache
   grpc_->ReleaseWorker(target, worker);
+}
+
+void WorkerCache::SetLogging(bool is_on) {
+  grpc_->SetLogging(is_on);
+  log_->SetLogging(is_on);
+}
+
+void WorkerCache::ClearLogs() {
+  grpc_->ClearLogs();
+  log_->ClearLogs();
+}
+
+bool WorkerCache::RetrieveLogs(int64_t step, tensorflow::StepStats* stats) {
+  // Either replaces what is there.
+  tensorflow::StepStats ours;
+  bool any = grpc_->RetrieveLogs(step, stats);
+  if (!log_->RetrieveLogs(step, &ours)) return any;
+  stats->MergeFrom(ours);
+  return true;
 }
 
 }  // namespace tf

@@ -47,10 +47,16 @@ class WorkerCache final : public tensorflow::WorkerCacheWrapper {
   tensorflow::WorkerInterface* GetOrCreateWorker(const std::string& target) override;
   void ReleaseWorker(const std::string& target, tensorflow::WorkerInterface* worker) override;
 
+  // What is traced comes over our wire, or over gRPC.
+  void SetLogging(bool is_on) override;
+  void ClearLogs() override;
+  bool RetrieveLogs(int64_t step, tensorflow::StepStats* stats) override;
+
  private:
   RemoteWorker* FindOurs(const std::string& target);
 
   const GrpcCachePtr grpc_;
+  const TransferLogPtr log_;
   Directory& directory_;
   const std::string own_target_;
   const std::map<std::string, std::string> addresses_;

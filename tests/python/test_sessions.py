@@ -1,0 +1,295 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""What sessions and clusters can do over stock gRPC: the same programs, the same words over grpc++."""
+
+import pytest
+
+TRACE = """
+with tf1.device(place):
+    weights = tf1.get_variable("weights", [300, 30], initializer=tf1.zeros_initializer())
+    loss = tf.reduce_mean(tf.square(weights - 1.0))
+    train = tf1.train.GradientDescentOptimizer(1.0).minimize(loss)
+metadata = tf1.RunMetadata()
+options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
+with tf1.Session(server.target) as session:
+    session.run(tf1.global_variables_initializer())
+    session.run(train)
+    session.run(train, options=options, run_metadata=metadata)
+for device in metadata.step_stats.dev_stats:
+    for node in device.node_stats:
+        if node.node_name == "RecvTensor":
+            size = node.output[0].tensor_description.allocation_description.requested_bytes
+            say(device.device, size, node.timeline_label.split("] ")[-1], 0 <= node.all_end_rel_micros < 1000000)
+done()
+"""
+
+
+def test_a_trace_shows_the_transfers(run_cluster):
+    said = run_cluster(TRACE, "grpc++").said
+    assert len(said) == 2
+    assert sorted(said) == sorted(run_cluster(TRACE, "grpc").said)
+
+
+SYNC = """
+import time
+is_chief = index == 0
+with tf1.device(place):
+    weights = tf1.get_variable("weights", [10], initializer=tf1.zeros_initializer())
+    step = tf1.train.get_or_create_global_step()
+    loss = tf.reduce_mean(tf.square(weights - 1.0 - index))
+    optimizer = tf1.train.SyncReplicasOptimizer(tf1.train.GradientDescentOptimizer(0.5), replicas_to_aggregate=2,
+                                                total_num_replicas=2)
+    train = optimizer.minimize(loss, global_step=step)
+hook = optimizer.make_session_run_hook(is_chief, num_tokens=0)
+with tf1.train.MonitoredTrainingSession(server.target, is_chief=is_chief, hooks=[hook]) as session:
+    for number in range(10):
+        value, at, _ = session.run([loss, step, train])
+        if is_chief:
+            say(f"{number} {at} {value:.6f}")
+    # Whoever ends takes his part of the session along, and the chief hands out the tokens.
+    open(f"done-{index}", "w").close()
+    ends = time.monotonic() + 60
+    while is_chief and not os.path.exists("done-1") and time.monotonic() < ends:
+        time.sleep(0.02)
+    done()
+"""
+
+
+def test_synchronous_replicas_take_each_step_together(run_cluster):
+    expected, weight = [], 0.0
+    for step in range(10):
+        expected.append(f"{step} {step} {(weight - 1) ** 2:.6f}")
+        weight -= 0.5 * ((weight - 1.0) + (weight - 2.0)) / 10
+    assert run_cluster(SYNC, "grpc++", workers=2).said == expected
+
+
+FILTERS = """
+with tf.device(WORKER):
+    ones = tf1.get_variable("ones", [3], initializer=tf1.ones_initializer())
+with tf.device(PS):
+    total = tf.reduce_sum(ones * 2.0)
+filters = tf1.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{index}"])
+with tf1.Session(server.target, config=filters) as session:
+    session.run(tf1.global_variables_initializer())
+    names = sorted(device.name for device in session.list_devices() if device.device_type == "CPU")
+    say(index, session.run(total), *names)
+done()
+"""
+
+
+def test_a_session_sees_what_its_device_filters_leave(run_cluster):
+    said = run_cluster(FILTERS, "grpc++", workers=2).said
+    own = "/job:ps/replica:0/task:0/device:CPU:0 /job:worker/replica:0/task:{}/device:CPU:0"
+    assert sorted(said) == [f"{index} 6.0 {own.format(index)}" for index in range(2)]
+
+
+PROPAGATION = """
+servers = [tf1.train.Server({"local": ["localhost:0"]}, protocol=protocol) for _ in range(2)]
+addresses = [server.target.split("://")[1] for server in servers]
+named_late = tf1.ConfigProto(cluster_def=tf1.train.ClusterSpec({"worker": addresses}).as_cluster_def())
+with tf.device("/job:worker/task:1"):
+    ones = tf1.get_variable("ones", [1000], initializer=tf1.ones_initializer())
+with tf.device("/job:worker/task:0"):
+    total = tf.reduce_sum(ones * 3.0)
+for server in servers:
+    with tf1.Session(server.target, config=named_late) as session:
+        session.run(tf1.global_variables_initializer())
+        say(session.run(total), len(session.list_devices()))
+say_stats("recvs", "fallback_grpc_calls")
+done()
+"""
+
+
+def test_a_cluster_that_only_the_session_names(run_cluster):
+    output = run_cluster(PROPAGATION, "grpc++", ps=0)
+    assert output.said == ["3000.0 2"] * 2
+    assert output.stats["recvs"] > 0
+    assert output.stats["fallback_grpc_calls"] == 0
+
+
+LIMITS = """
+import threading, time
+with tf.device(PS):
+    queue = tf1.FIFOQueue(10, tf.float32, shared_name="queue")
+    size, put, taken = queue.size(), queue.enqueue(1.0), queue.dequeue()
+with tf.device(WORKER):
+    result = taken + 1.0
+
+def fails(run):
+    began = time.monotonic()
+    try:
+        run()
+    except tf.errors.OpError as error:
+        say(type(error).__name__, 1.0 < time.monotonic() - began < 8.0)
+
+def left_after_put(session):
+    # A dequeue that is still at the server would take it.
+    time.sleep(0.5)
+    session.run(put)
+    say("left", session.run(size))
+
+with tf1.Session(server.target, config=tf1.ConfigProto(operation_timeout_in_ms=1200)) as session:
+    fails(lambda: session.run(result))
+with tf1.Session(server.target) as session:
+    left_after_put(session)
+    say(session.run(result))
+    fails(lambda: session.run(result, options=tf1.RunOptions(timeout_in_ms=1200)))
+    left_after_put(session)
+    say(session.run(result))
+    threading.Timer(1.2, session.close).start()
+    fails(lambda: session.run(result))
+with tf1.Session(server.target) as session:
+    left_after_put(session)
+done()
+"""
+
+
+def test_limits_and_cancels_reach_the_peer(run_cluster):
+    late, cancelled = "DeadlineExceededError True", "CancelledError True"
+    expected = [late, "left 1", "2.0", late, "left 1", "2.0", cancelled, "left 1"]
+    assert run_cluster(LIMITS, "grpc++").said == expected
+
+
+INPUT = """
+with tf.device(WORKER):
+    data = tf1.data.make_one_shot_iterator(tf.data.Dataset.range(5)).get_next()
+with tf1.device(place):
+    weights = tf1.get_variable("weights", [10], initializer=tf1.zeros_initializer())
+    step = tf1.train.get_or_create_global_step()
+    loss = tf.reduce_mean(tf.square(weights - tf.cast(data, tf.float32)))
+    train = tf1.train.GradientDescentOptimizer(0.5).minimize(loss, global_step=step)
+with tf1.train.MonitoredTrainingSession(server.target) as session:
+    steps = 0
+    while not session.should_stop():
+        session.run(train)
+        steps += 1
+say("ended after", steps)
+with tf1.Session(server.target) as session:
+    session.run(tf1.global_variables_initializer())
+    try:
+        while True:
+            session.run(train)
+    except tf.errors.OutOfRangeError as error:
+        say(type(error).__name__, session.run(step))
+done()
+"""
+
+
+def test_the_end_of_input_is_an_end_and_no_error(run_cluster):
+    output = run_cluster(INPUT, "grpc++")
+    assert output.said == ["ended after 5", "OutOfRangeError 5"]
+    assert "fusewire: E" not in output.errors
+    assert ": E tensorflow" not in output.errors
+
+
+RNN = """
+if os.environ["CONTROL_FLOW"] == "1":
+    tf1.disable_control_flow_v2()
+    tf1.disable_resource_variables()  # which its gradient cannot have on another task
+else:
+    tf1.enable_control_flow_v2()
+with tf1.device(place):
+    def weights(name, *shape):
+        values = np.linspace(-0.3, 0.3, int(np.prod(shape))).reshape(shape)
+        return tf1.get_variable(name, shape, initializer=tf1.constant_initializer(values))
+
+    kept, fed = weights("kept", 8, 8), weights("fed", 4, 8)
+    inputs = tf.constant(np.linspace(0, 1, 48).reshape(6, 2, 4), tf.float32)
+    step = tf1.train.get_or_create_global_step()
+
+    def one(time, state):
+        return time + 1, tf.tanh(tf.matmul(state, kept) + tf.matmul(inputs[time], fed))
+
+    _, state = tf.while_loop(lambda time, _: time < 6, one, [0, tf.zeros([2, 8])])
+    loss = tf.reduce_mean(tf.square(state - 0.5))
+    train = tf1.train.AdagradOptimizer(0.1).minimize(loss, global_step=step)
+with tf1.train.MonitoredTrainingSession(server.target, config=session_config) as session:
+    for _ in range(10):
+        say(repr(float(session.run([loss, train])[0])))
+done()
+"""
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_a_recurrent_network_trains_the_same(run_cluster, version):
+    """Its loop runs on the worker with weights of two servers; its gradient too."""
+    said = [
+        run_cluster(RNN, protocol, ps=2, fuse=fuse, CONTROL_FLOW=version).said
+        for protocol, fuse in [("grpc", False), ("grpc++", False), ("grpc++", True)]
+    ]
+    assert len(said[0]) == 10
+    assert said[0] == said[1] == said[2]
+
+
+# The client is task 0 itself; the others are servers in the same process.
+UPDATE = """
+import json, os, socket
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+import fusewire
+import tensorflow as tf
+from tensorflow.core.protobuf import tensorflow_server_pb2
+from tensorflow.python.eager import context
+
+protocol = os.environ["TEST_PROTOCOL"]
+held = [socket.socket() for _ in range(4)]
+for each in held:
+    each.bind(("127.0.0.1", 0))
+ports = [each.getsockname()[1] for each in held]
+for each in held:
+    each.close()
+
+def cluster_of(*members):
+    return tf.train.ClusterSpec({"worker": [f"127.0.0.1:{ports[member]}" for member in members]})
+
+def start(index, *members):
+    return tf.distribute.Server(cluster_of(*members), job_name="worker", task_index=index, protocol=protocol)
+
+def told(*members):
+    told = tensorflow_server_pb2.ServerDef(job_name="worker", task_index=0, protocol=protocol)
+    told.cluster.CopyFrom(cluster_of(*members).as_cluster_def())
+    return told
+
+ones = tf.ones([3, 3])
+
+@tf.function
+def product():
+    with tf.device("/job:worker/task:1"):
+        square = tf.matmul(ones, ones)
+    with tf.device("/job:worker/task:0"):
+        return tf.reduce_sum(square)
+
+@tf.function
+def chain():
+    with tf.device("/job:worker/task:1"):
+        square = tf.matmul(ones, ones)
+    with tf.device("/job:worker/task:2"):
+        cube = tf.matmul(square, ones)
+    with tf.device("/job:worker/task:0"):
+        return tf.reduce_sum(square + cube)
+
+def ask(task, times):
+    with tf.device(f"/job:worker/replica:0/task:{task}/device:CPU:0"):
+        return float(tf.reduce_sum(ones * times))
+
+first = start(1, 0, 1)
+context.set_server_def(told(0, 1))
+print("first", ask(1, 2.0), float(product()))
+second = start(1, 0, 2)
+context.update_server_def(told(0, 2))
+print("another in its place", ask(1, 3.0), float(product()))
+third = start(2, 0, 2, 3)
+context.update_server_def(told(0, 2, 3))
+print("one more", ask(2, 4.0), float(product()), float(chain()))
+context.update_server_def(told(0, 2))
+print("one less", ask(1, 5.0), float(product()))
+stats = fusewire.stats()
+print("STATS", json.dumps({name: stats.get(name, 0) for name in ("recvs", "fallback_grpc_calls")}), flush=True)
+os._exit(0)
+"""
+
+
+def test_a_cluster_that_changes_under_a_program(run_cluster):
+    output = run_cluster("", "grpc++", ps=0, prologue=UPDATE)
+    expected = ["first 18.0 27.0", "another in its place 27.0 27.0", "one more 36.0 27.0 108.0", "one less 45.0 27.0"]
+    assert output.said == expected
+    assert output.stats["recvs"] > 0
+    assert output.stats["fallback_grpc_calls"] == 0
