@@ -26,17 +26,28 @@ absl::string_view TaskOf(absl::string_view device) {
 
 }  // namespace
 
-// A receive over our wire. TensorFlow's base class knows it while it is under way, and aborts it with the step.
+// A receive over our wire. It has two ends, in either order: somebody wants it (Meet), and it has ended. From the first
+// to the second TensorFlow's base class knows it, and aborts it with the step.
 class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTensorCall {
  public:
   // `log` is null where the step is not traced.
-  WireRecv(Rendezvous* rendezvous, LinePtr line, std::string key, TensorPlace place, const Args& args,
-           DoneCallback done, TransferLogPtr log)
+  WireRecv(Rendezvous* rendezvous, LinePtr line, std::string key, TensorPlace place, TransferLogPtr log)
       : Recv(std::move(line), rendezvous->step_id_, std::move(key), place),
         rendezvous_(rendezvous),
-        args_(args),
-        done_(std::move(done)),
-        log_(std::move(log)) {}
+        log_(std::move(log)) {
+    rendezvous_->Ref();  // until its end
+  }
+
+  // Any thread, once. Calls `done` here if the tensor is there.
+  void Meet(const Args& args, DoneCallback done) {
+    args_ = args;
+    done_ = std::move(done);
+    if (!is_there_.load(std::memory_order_acquire)) {
+      is_registered_ = true;
+      rendezvous_->RegisterCall(this, args_);
+    }
+    if (has_one_end_.exchange(true, std::memory_order_acq_rel)) HandOver();
+  }
 
   // tensorflow::BaseRecvTensorCall
   void Start(std::function<void()>) override { Go(); }
@@ -61,18 +72,27 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
   }
 
   void OnEnd(const TfStatus& status, const Tensor& tensor, bool is_dead) override {
-    rendezvous_->DeregisterCall(this, args_);
+    result_ = status;
+    tensor_ = tensor;
+    is_dead_ = is_dead;
+    if (status.ok() && log_ != nullptr) Record(tensor);
+    is_there_.store(true, std::memory_order_release);
+    if (has_one_end_.exchange(true, std::memory_order_acq_rel)) HandOver();
+    rendezvous_->Unref();
+  }
+
+  void HandOver() {
+    if (is_registered_) rendezvous_->DeregisterCall(this, args_);
     TfStatus end = this->status();
     if (end.ok()) {
-      end = status;
-      if (end.ok() && log_ != nullptr) Record(tensor);
+      end = result_;
       GlobalCounters().Add(&Counters::recvs);
-      if (tensor.dtype() == tensorflow::DT_FLOAT && tensor.NumElements() == 0)
+      if (tensor_.dtype() == tensorflow::DT_FLOAT && tensor_.NumElements() == 0)
         GlobalCounters().Add(&Counters::control_edges);
     }
     DoneCallback done = std::move(done_);
-    done(end, Args(), args_, end.ok() ? tensor : Tensor(), is_dead);
-    rendezvous_->Unref();
+    Tensor tensor = std::move(tensor_);  // the only one: who gets it may write into it
+    done(end, Args(), args_, end.ok() ? tensor : Tensor(), is_dead_);
   }
 
   // As gRPC's workers do. A key is source;incarnation;target;tensor;frame.
@@ -85,11 +105,19 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
     log_->RecordRecvTensor(step(), arrived_us_, now_us, parts[3], parts[0], parts[2], bytes);
   }
 
-  Rendezvous* const rendezvous_;  // holds a reference
-  const Args args_;
-  DoneCallback done_;
+  Rendezvous* const rendezvous_;  // holds a reference until the end
   const TransferLogPtr log_;
   int64_t arrived_us_ = 0;  // at home
+  std::atomic<bool> is_there_{false};
+  std::atomic<bool> has_one_end_{false};  // the second hands over
+  // Of Meet.
+  Args args_;
+  DoneCallback done_;
+  bool is_registered_ = false;
+  // Of the end.
+  TfStatus result_;
+  Tensor tensor_;
+  bool is_dead_ = false;
   mutable std::mutex mutex_;
   TfStatus status_;  // guarded by mutex_
 };
@@ -151,9 +179,74 @@ class Rendezvous::GrpcRecv final : public tensorflow::BaseRecvTensorCall {
   TfStatus status_;  // guarded by mutex_
 };
 
-Rendezvous::Rendezvous(const tensorflow::WorkerEnv* env, int64_t step) : BaseRemoteRendezvous(env, step) {}
+Rendezvous::Rendezvous(const tensorflow::WorkerEnv* env, int64_t step, PlanBookPtr book)
+    : BaseRemoteRendezvous(env, step), book_(std::move(book)) {}
+
+Rendezvous::~Rendezvous() {
+  for (std::atomic<WireRecv*>& recv : ahead_) {
+    if (recv != nullptr) recv.load()->Unref();
+  }
+  if (!unplanned_.empty()) book_->Learn(graph_, std::move(unplanned_));
+}
+
+// ---- asking ahead ----
+
+void Rendezvous::SetGraph(std::string graph, bool is_traced) {
+  graph_ = std::move(graph);
+  is_traced_ = is_traced;
+  plan_ = book_->Find(graph_);
+}
+
+TfStatus Rendezvous::Initialize(tensorflow::WorkerSession* session) {
+  TfStatus initialized = BaseRemoteRendezvous::Initialize(session);
+  if (initialized.ok() && plan_ != nullptr) AskAhead();
+  return initialized;
+}
+
+void Rendezvous::AskAhead() {
+  ahead_ = std::vector<std::atomic<WireRecv*>>(plan_->receives().size());
+  RecvGroup together;
+  for (size_t i = 0; i < ahead_.size(); ++i) {
+    const Plan::Receive& planned = plan_->receives()[i];
+    Source source;
+    TensorPlace place;
+    place.attributes = planned.attributes;
+    // What cannot be asked now is asked when it is wanted, and fails then.
+    if (!FindSource(planned.task, &source).ok() || source.line == nullptr) continue;
+    if (!session()->device_mgr()->LookupDevice(planned.device, &place.device).ok()) continue;
+    auto* recv = new WireRecv(this, std::move(source.line), planned.key, place,
+                              source.is_traced ? std::move(source.ways.log) : nullptr);
+    recv->Ref();
+    ahead_[i].store(recv, std::memory_order_release);
+    recv->Go();
+  }
+}
+
+Rendezvous::WireRecv* Rendezvous::TakeAhead(absl::string_view key) {
+  int index = ahead_.empty() ? -1 : plan_->Find(std::string_view(key.data(), key.size()));
+  return index < 0 ? nullptr : ahead_[static_cast<size_t>(index)].exchange(nullptr, std::memory_order_acq_rel);
+}
+
+// Loops have keys of their own for each turn, and a device's memory needs its context: neither can be planned.
+void Rendezvous::Remember(const ParsedKey& parsed, const Args& args) {
+  absl::string_view key(parsed.FullKey().data(), parsed.FullKey().size());
+  if (graph_.empty() || !absl::EndsWith(key, ";0:0") || args.device_context != nullptr) return;
+  if (plan_ != nullptr && plan_->Find(std::string_view(key.data(), key.size())) >= 0) return;
+  Plan::Receive receive;
+  receive.key = std::string(key);
+  receive.task = std::string(TaskOf(absl::string_view(parsed.src_device.data(), parsed.src_device.size())));
+  receive.device = std::string(parsed.dst_device);
+  receive.attributes = args.alloc_attrs;
+  std::lock_guard<std::mutex> lock(mutex_);
+  unplanned_.push_back(std::move(receive));
+}
 
 void Rendezvous::RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallback done) {
+  if (WireRecv* ahead = TakeAhead(absl::string_view(parsed.FullKey().data(), parsed.FullKey().size()))) {
+    ahead->Meet(args, std::move(done));
+    ahead->Unref();
+    return;
+  }
   tensorflow::WorkerSession* on = session();
   // What the base class would do with this costs a copy of the key and of all its parts.
   if (on != nullptr && !parsed.src_device.empty()) {
@@ -191,7 +284,8 @@ TfStatus Rendezvous::FindSource(absl::string_view task, Source* out) {
   if (worker != nullptr) cache->ReleaseWorker(source.task, worker);
   if (has_ways == nullptr) return absl::InternalError(absl::StrCat("No worker known as ", task));
   source.line = source.ways.peer->line();
-  source.is_traced = source.ways.log->LoggingActive();
+  // The word that logging is on may come after the step.
+  source.is_traced = is_traced_ || source.ways.log->LoggingActive();
   *out = source;
   sources_.push_back(std::move(source));
   return TfStatus();
@@ -233,10 +327,9 @@ void Rendezvous::StartOnWire(const ParsedKey& parsed, const Args& args, DoneCall
   }
   place.attributes = args.alloc_attrs;
   place.context = args.device_context;
-  auto* recv =
-      new WireRecv(this, std::move(line), std::string(parsed.FullKey()), place, args, std::move(done), std::move(log));
-  Ref();  // until its end
-  RegisterCall(recv, args);
+  Remember(parsed, args);
+  auto* recv = new WireRecv(this, std::move(line), std::string(parsed.FullKey()), place, std::move(log));
+  recv->Meet(args, std::move(done));
   recv->Start(nullptr);
 }
 
@@ -269,8 +362,13 @@ void Rendezvous::StartOnGrpc(const ParsedKey& parsed, const Args& args, DoneCall
   recv->Start(nullptr);
 }
 
+void RendezvousMgr::Expect(int64_t step, const std::string& session, const std::string& graph, bool is_traced) {
+  TfRef<tensorflow::RemoteRendezvous> rendezvous = Find(step);
+  static_cast<Rendezvous*>(rendezvous.get())->SetGraph(PlanBook::NameOf(session, graph), is_traced);
+}
+
 TfRef<tensorflow::BaseRemoteRendezvous> RendezvousMgr::Create(int64_t step, const tensorflow::WorkerEnv* env) {
-  return TfRef<tensorflow::BaseRemoteRendezvous>(new Rendezvous(env, step));
+  return TfRef<tensorflow::BaseRemoteRendezvous>(new Rendezvous(env, step, book_));
 }
 
 }  // namespace tf

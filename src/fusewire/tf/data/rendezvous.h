@@ -6,6 +6,7 @@
 #ifndef FUSEWIRE_TF_DATA_RENDEZVOUS_H_
 #define FUSEWIRE_TF_DATA_RENDEZVOUS_H_
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,6 +17,7 @@
 #include <tensorflow/core/distributed_runtime/worker_cache_logger.h>
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/data/peer.h"
+#include "fusewire/tf/data/plans.h"
 
 namespace fusewire {
 namespace tf {
@@ -40,7 +42,11 @@ class HasWays {
 
 class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
  public:
-  Rendezvous(const tensorflow::WorkerEnv* env, int64_t step);
+  Rendezvous(const tensorflow::WorkerEnv* env, int64_t step, PlanBookPtr book);
+  // Before Initialize: the step runs this graph, and whether its transfers are wanted in a trace.
+  void SetGraph(std::string graph, bool is_traced);
+  // Asks for all that the graph's steps have received so far.
+  TfStatus Initialize(tensorflow::WorkerSession* session) override;
   void RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallback done) override;
 
  protected:
@@ -57,24 +63,44 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
     bool abort_told = false;
   };
 
-  ~Rendezvous() override = default;
+  ~Rendezvous() override;
   TfStatus FindSource(absl::string_view task, Source* source);
+  void AskAhead();
+  // The receive of this key if it was asked ahead; to be given back with Unref.
+  WireRecv* TakeAhead(absl::string_view key);
+  void Remember(const ParsedKey& parsed, const Args& args);
   void StartOnWire(const ParsedKey& parsed, const Args& args, DoneCallback done, LinePtr line, TransferLogPtr log);
   void StartOnGrpc(const ParsedKey& parsed, const Args& args, DoneCallback done, SidePtr side);
   void TellAbort(const LinePtr& line);
 
+  const PlanBookPtr book_;
+  // Written before the step begins.
+  std::string graph_;  // empty: of no graph that is registered
+  bool is_traced_ = false;
+  PlanPtr plan_;
+  std::vector<std::atomic<WireRecv*>> ahead_;  // by the plan's index; null where nothing was asked, or once taken
+
   std::mutex mutex_;
   // Guarded by mutex_.
+  std::vector<Plan::Receive> unplanned_;
   std::vector<Source> sources_;  // of cache_; a step has few
   GrpcCachePtr cache_;           // shared_ptr: as TensorFlow holds it
 };
 
 class RendezvousMgr final : public tensorflow::BaseRendezvousMgr {
  public:
-  explicit RendezvousMgr(const tensorflow::WorkerEnv* env) : BaseRendezvousMgr(env) {}
+  explicit RendezvousMgr(const tensorflow::WorkerEnv* env)
+      : BaseRendezvousMgr(env), book_(std::make_shared<PlanBook>()) {}
+
+  // The step will run this graph.
+  void Expect(int64_t step, const std::string& session, const std::string& graph, bool is_traced);
+  void Forget(const std::string& session, const std::string& graph) { book_->Forget(PlanBook::NameOf(session, graph)); }
 
  protected:
   TfRef<tensorflow::BaseRemoteRendezvous> Create(int64_t step, const tensorflow::WorkerEnv* env) override;
+
+ private:
+  const PlanBookPtr book_;
 };
 
 }  // namespace tf

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fusewire/tf/data/peer.h"
+#include "fusewire/tf/data/rendezvous.h"
 
 namespace fusewire {
 namespace tf {
@@ -20,7 +21,19 @@ void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGrap
   // What gRPC delivers cannot be changed, and is looked at.
   auto* own = dynamic_cast<tensorflow::MutableRunGraphRequestWrapper*>(request);
   if (own != nullptr) own->set_request_id(kNoRequestId);
+  // The parts of a partial run receive what their feeds allow.
+  if (!request->is_partial()) {
+    auto* rendezvous = static_cast<RendezvousMgr*>(env()->rendezvous_mgr);
+    rendezvous->Expect(request->step_id(), request->session_handle(), request->graph_handle(),
+                       request->exec_opts().record_timeline());
+  }
   GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
+}
+
+void Worker::DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
+                                  tensorflow::DeregisterGraphResponse* response, tensorflow::StatusCallback done) {
+  static_cast<RendezvousMgr*>(env()->rendezvous_mgr)->Forget(request->session_handle(), request->graph_handle());
+  GrpcWorker::DeregisterGraphAsync(request, response, std::move(done));
 }
 
 void Worker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow::LoggingResponse* response,

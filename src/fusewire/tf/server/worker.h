@@ -33,6 +33,9 @@ class Worker final : public tensorflow::GrpcWorker {
   void RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGraphRequestWrapper* request,
                      tensorflow::MutableRunGraphResponseWrapper* response, tensorflow::StatusCallback done) override;
 
+  void DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
+                            tensorflow::DeregisterGraphResponse* response, tensorflow::StatusCallback done) override;
+
   // Of the base class, for our own service.
   TfStatus FindSource(const tensorflow::Rendezvous::ParsedKey& key, tensorflow::Device** device) {
     return PrepareRecvTensor(key, device);
