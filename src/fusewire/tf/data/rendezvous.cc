@@ -362,9 +362,11 @@ void Rendezvous::StartOnGrpc(const ParsedKey& parsed, const Args& args, DoneCall
   recv->Start(nullptr);
 }
 
-void RendezvousMgr::Expect(int64_t step, const std::string& session, const std::string& graph, bool is_traced) {
+TfRef<tensorflow::RemoteRendezvous> RendezvousMgr::Expect(int64_t step, const std::string& session,
+                                                          const std::string& graph, bool is_traced) {
   TfRef<tensorflow::RemoteRendezvous> rendezvous = Find(step);
   static_cast<Rendezvous*>(rendezvous.get())->SetGraph(PlanBook::NameOf(session, graph), is_traced);
+  return rendezvous;
 }
 
 TfRef<tensorflow::BaseRemoteRendezvous> RendezvousMgr::Create(int64_t step, const tensorflow::WorkerEnv* env) {

@@ -92,8 +92,9 @@ class RendezvousMgr final : public tensorflow::BaseRendezvousMgr {
   explicit RendezvousMgr(const tensorflow::WorkerEnv* env)
       : BaseRendezvousMgr(env), book_(std::make_shared<PlanBook>()) {}
 
-  // The step will run this graph.
-  void Expect(int64_t step, const std::string& session, const std::string& graph, bool is_traced);
+  // The step will run this graph. TensorFlow lets go of a rendezvous that nobody holds: hold it until the step has run.
+  TfRef<tensorflow::RemoteRendezvous> Expect(int64_t step, const std::string& session, const std::string& graph,
+                                             bool is_traced);
   void Forget(const std::string& session, const std::string& graph) { book_->Forget(PlanBook::NameOf(session, graph)); }
 
  protected:

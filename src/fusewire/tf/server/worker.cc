@@ -22,12 +22,19 @@ void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGrap
   auto* own = dynamic_cast<tensorflow::MutableRunGraphRequestWrapper*>(request);
   if (own != nullptr) own->set_request_id(kNoRequestId);
   // The parts of a partial run receive what their feeds allow.
-  if (!request->is_partial()) {
-    auto* rendezvous = static_cast<RendezvousMgr*>(env()->rendezvous_mgr);
-    rendezvous->Expect(request->step_id(), request->session_handle(), request->graph_handle(),
-                       request->exec_opts().record_timeline());
+  if (request->is_partial()) {
+    GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
+    return;
   }
-  GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
+  auto& rendezvous = static_cast<RendezvousMgr&>(*env()->rendezvous_mgr);
+  tensorflow::RemoteRendezvous* step = rendezvous
+                                           .Expect(request->step_id(), request->session_handle(),
+                                                   request->graph_handle(), request->exec_opts().record_timeline())
+                                           .release();
+  GrpcWorker::RunGraphAsync(options, request, response, [step, done = std::move(done)](const TfStatus& status) {
+    step->Unref();
+    done(status);
+  });
 }
 
 void Worker::DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
