@@ -295,3 +295,28 @@ def test_a_cluster_that_changes_under_a_program(run_cluster):
     assert output.said == expected
     assert output.stats["recvs"] > 0
     assert output.stats["fallback_grpc_calls"] == 0
+
+
+AHEAD = """
+with tf1.device(place):
+    weights = [tf1.get_variable(f"weights{i}", [100], initializer=tf1.zeros_initializer()) for i in range(10)]
+    loss = tf.add_n([tf.reduce_mean(tf.square(each - 1.0)) for each in weights])
+    train = tf1.train.GradientDescentOptimizer(1.0).minimize(loss)
+with tf1.Session(server.target) as session:
+    session.run(tf1.global_variables_initializer())
+    for _ in range(3):
+        session.run(train)
+    before = fusewire.stats()
+    for _ in range(20):
+        session.run(train)
+    after = fusewire.stats()
+for name in ("recvs", "recv_batches"):
+    say(name, (after[name] - before[name]) / 20)
+done()
+"""
+
+
+def test_a_step_asks_at_once_for_all_that_steps_before_it_received(run_cluster):
+    said = dict(line.split() for line in run_cluster(AHEAD, "grpc++").said)
+    assert float(said["recvs"]) >= 10
+    assert float(said["recv_batches"]) == 1

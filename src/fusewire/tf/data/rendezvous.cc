@@ -206,16 +206,24 @@ TfStatus Rendezvous::Initialize(tensorflow::WorkerSession* session) {
 void Rendezvous::AskAhead() {
   ahead_ = std::vector<std::atomic<WireRecv*>>(plan_->receives().size());
   RecvGroup together;
+  // What follows comes from few tasks and goes to few devices.
+  Source source;
+  TensorPlace place;
+  const std::string *task = nullptr, *device = nullptr;
   for (size_t i = 0; i < ahead_.size(); ++i) {
     const Plan::Receive& planned = plan_->receives()[i];
-    Source source;
-    TensorPlace place;
-    place.attributes = planned.attributes;
+    if (task == nullptr || *task != planned.task) {
+      if (!FindSource(planned.task, &source).ok()) source = Source();
+      task = &planned.task;
+    }
+    if (device == nullptr || *device != planned.device) {
+      if (!session()->device_mgr()->LookupDevice(planned.device, &place.device).ok()) place.device = nullptr;
+      device = &planned.device;
+    }
     // What cannot be asked now is asked when it is wanted, and fails then.
-    if (!FindSource(planned.task, &source).ok() || source.line == nullptr) continue;
-    if (!session()->device_mgr()->LookupDevice(planned.device, &place.device).ok()) continue;
-    auto* recv = new WireRecv(this, std::move(source.line), planned.key, place,
-                              source.is_traced ? std::move(source.ways.log) : nullptr);
+    if (source.line == nullptr || place.device == nullptr) continue;
+    place.attributes = planned.attributes;
+    auto* recv = new WireRecv(this, source.line, planned.key, place, source.is_traced ? source.ways.log : nullptr);
     recv->Ref();
     ahead_[i].store(recv, std::memory_order_release);
     recv->Go();
