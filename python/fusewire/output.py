@@ -2,6 +2,7 @@
 """What many tasks print, on one screen: whole lines, each with the name of its task in front."""
 
 import collections
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -21,12 +22,17 @@ def paint(text: str, colour: str, stream: BinaryIO) -> str:
     return f"\033[{colour}m{text}\033[0m" if is_coloured(stream) else text
 
 
+def _whole(stream: BinaryIO) -> BinaryIO:
+    """A stream that writes all that it is given. Python's own is not, under PYTHONUNBUFFERED: a signal cuts a write."""
+    return open(stream.fileno(), "wb", closefd=False) if isinstance(stream, io.RawIOBase) else stream
+
+
 class Screen:
     """Our own stdout and stderr. Bytes of tasks go through as they are, whatever their encoding."""
 
     def __init__(self, out: BinaryIO | None = None, error: BinaryIO | None = None):
-        self.out = out or sys.stdout.buffer
-        self.error = error or sys.stderr.buffer
+        self.out = _whole(out or sys.stdout.buffer)
+        self.error = _whole(error or sys.stderr.buffer)
 
     def say(self, text: str, colour: str = "") -> None:
         """One line of the launcher's own, on stderr."""

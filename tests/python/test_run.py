@@ -135,6 +135,14 @@ def test_a_line_without_end_is_shown_in_pieces(run):
     assert out.count("worker:0 | ") == out.count("\n") > 1
 
 
+def test_nothing_is_lost_where_python_does_not_buffer(run):
+    """Every task that ends interrupts a write of another's output."""
+    run.environment["PYTHONUNBUFFERED"] = "1"
+    script = "head -c 300000 /dev/zero | tr '\\0' y"
+    for _ in range(5):
+        assert run("--ps", "0", "--workers", "4", script=script).ok().count("y") == 1200000
+
+
 def test_ps_is_ended_when_the_workers_are_done(run):
     done = run("--ps", "2", "--workers", "2", script=SERVE + "echo worked")
     assert done.ok().count("worked") == 2
