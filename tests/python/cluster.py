@@ -51,6 +51,18 @@ def done():
 """
 
 
+# For a program that starts servers itself: `ports`, four that nobody has.
+FREE_PORTS = """
+import socket
+held = [socket.socket() for _ in range(4)]
+for each in held:
+    each.bind(("127.0.0.1", 0))
+ports = [each.getsockname()[1] for each in held]
+for each in held:
+    each.close()
+"""
+
+
 class Output:
     def __init__(self, text: str, errors: str) -> None:
         self.errors = errors

@@ -2,6 +2,7 @@
 """Clusters of every kind: tasks that speak gRPC only, several servers in one process."""
 
 import pytest
+from cluster import FREE_PORTS
 
 TRAIN = """
 with tf1.device(place):
@@ -41,14 +42,6 @@ def test_a_data_port_of_the_endpoint_map(run_cluster, tmp_path):
 
 
 ONE_PROCESS = """
-cluster = {"ps": ["127.0.0.1:0"], "worker": ["127.0.0.1:0"]}
-import socket
-held = [socket.socket() for _ in range(4)]
-for each in held:
-    each.bind(("127.0.0.1", 0))
-ports = [each.getsockname()[1] for each in held]
-for each in held:
-    each.close()
 many = {"ps": [f"127.0.0.1:{port}" for port in ports[:2]], "worker": [f"127.0.0.1:{port}" for port in ports[2:]]}
 servers = {(job, task): tf1.train.Server(many, job_name=job, task_index=task, protocol="grpc++")
            for job in many for task in range(2)}
@@ -66,6 +59,6 @@ done()
 
 
 def test_several_servers_in_one_process(run_cluster):
-    output = run_cluster(ONE_PROCESS, "grpc++", ps=0)
+    output = run_cluster(FREE_PORTS + ONE_PROCESS, "grpc++", ps=0)
     assert output.said == ["0 0.0", "1 10.0"]
     assert output.stats["recvs"] >= 2

@@ -2,6 +2,7 @@
 """What sessions and clusters can do over stock gRPC: the same programs, the same words over grpc++."""
 
 import pytest
+from cluster import FREE_PORTS
 
 TRACE = """
 with tf1.device(place):
@@ -224,7 +225,7 @@ def test_a_recurrent_network_trains_the_same(run_cluster, version):
 
 # The client is task 0 itself; the others are servers in the same process.
 UPDATE = """
-import json, os, socket
+import json, os
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 import fusewire
 import tensorflow as tf
@@ -232,12 +233,6 @@ from tensorflow.core.protobuf import tensorflow_server_pb2
 from tensorflow.python.eager import context
 
 protocol = os.environ["TEST_PROTOCOL"]
-held = [socket.socket() for _ in range(4)]
-for each in held:
-    each.bind(("127.0.0.1", 0))
-ports = [each.getsockname()[1] for each in held]
-for each in held:
-    each.close()
 
 def cluster_of(*members):
     return tf.train.ClusterSpec({"worker": [f"127.0.0.1:{ports[member]}" for member in members]})
@@ -290,7 +285,7 @@ os._exit(0)
 
 
 def test_a_cluster_that_changes_under_a_program(run_cluster):
-    output = run_cluster("", "grpc++", ps=0, prologue=UPDATE)
+    output = run_cluster("", "grpc++", ps=0, prologue=FREE_PORTS + UPDATE)
     expected = ["first 18.0 27.0", "another in its place 27.0 27.0", "one more 36.0 27.0 108.0", "one less 45.0 27.0"]
     assert output.said == expected
     assert output.stats["recvs"] > 0

@@ -231,18 +231,18 @@ void Rendezvous::AskAhead() {
 }
 
 Rendezvous::WireRecv* Rendezvous::TakeAhead(absl::string_view key) {
-  int index = ahead_.empty() ? -1 : plan_->Find(std::string_view(key.data(), key.size()));
+  int index = ahead_.empty() ? -1 : plan_->Find(key);
   return index < 0 ? nullptr : ahead_[static_cast<size_t>(index)].exchange(nullptr, std::memory_order_acq_rel);
 }
 
 // Loops have keys of their own for each turn, and a device's memory needs its context: neither can be planned.
 void Rendezvous::Remember(const ParsedKey& parsed, const Args& args) {
-  absl::string_view key(parsed.FullKey().data(), parsed.FullKey().size());
+  absl::string_view key = parsed.FullKey();
   if (graph_.empty() || !absl::EndsWith(key, ";0:0") || args.device_context != nullptr) return;
-  if (plan_ != nullptr && plan_->Find(std::string_view(key.data(), key.size())) >= 0) return;
+  if (plan_ != nullptr && plan_->Find(key) >= 0) return;
   Plan::Receive receive;
   receive.key = std::string(key);
-  receive.task = std::string(TaskOf(absl::string_view(parsed.src_device.data(), parsed.src_device.size())));
+  receive.task = std::string(TaskOf(parsed.src_device));
   receive.device = std::string(parsed.dst_device);
   receive.attributes = args.alloc_attrs;
   std::lock_guard<std::mutex> lock(mutex_);
@@ -250,7 +250,7 @@ void Rendezvous::Remember(const ParsedKey& parsed, const Args& args) {
 }
 
 void Rendezvous::RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallback done) {
-  if (WireRecv* ahead = TakeAhead(absl::string_view(parsed.FullKey().data(), parsed.FullKey().size()))) {
+  if (WireRecv* ahead = TakeAhead(parsed.FullKey())) {
     ahead->Meet(args, std::move(done));
     ahead->Unref();
     return;
