@@ -30,7 +30,8 @@ WINGS = {
         "bridge": (),
         "data": ("bridge",),
         "fuse": ("data", "bridge"),
-        "server": ("fuse", "data", "bridge"),
+        "star": ("fuse", "data", "bridge"),
+        "server": ("star", "fuse", "data", "bridge"),
     },
 }
 

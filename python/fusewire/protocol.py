@@ -16,7 +16,7 @@ from fusewire import config as options
 from fusewire import plugin
 
 STOCK = "grpc"
-OURS = ("grpc++",)  # those that the plug-in registers
+OURS = ("grpc++", "star_server", "star_server_lite")  # those that the plug-in registers
 VARIABLE = "FUSEWIRE_PROTOCOL"
 
 

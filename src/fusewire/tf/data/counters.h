@@ -21,6 +21,9 @@ struct Counters {
   std::atomic<uint64_t> run_graphs{0};
   std::atomic<uint64_t> fallback_grpc_calls{0};  // because the peer speaks gRPC only
   std::atomic<uint64_t> fused_recvs{0};          // fused operations that ran
+  std::atomic<uint64_t> star_runs_out{0};        // parts of graphs that parameter servers ran for us
+  std::atomic<uint64_t> star_runs_in{0};         // and that we ran for workers
+  std::atomic<uint64_t> star_parts{0};           // parts held now
   std::atomic<uint64_t> servers{0};
 
   void Add(std::atomic<uint64_t> Counters::*counter, uint64_t amount = 1) {

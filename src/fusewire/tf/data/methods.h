@@ -9,7 +9,6 @@
 #ifndef FUSEWIRE_TF_DATA_METHODS_H_
 #define FUSEWIRE_TF_DATA_METHODS_H_
 
-#include <cstddef>
 #include <cstdint>
 
 namespace fusewire {
@@ -26,15 +25,14 @@ enum MethodNumber : uint16_t {
   kCompleteInstance = 9,
   kGetStepSequence = 10,
   kAbortStep = 11,  // request := step:u64
+  kPlacePart = 12,  // star/words.h
+  kRunPart = 13,
 };
 
 enum AnswerKind : uint8_t { kValue = 0, kDead = 1, kError = 2 };
 
 // An application error of kReceive: say the keys again.
 constexpr uint32_t kUnknownKeys = 1;
-// A protobuf up to this travels in the head.
-constexpr size_t kHeadBytesMax = 16 * 1024;
-
 }  // namespace tf
 }  // namespace fusewire
 

@@ -191,8 +191,9 @@ Rendezvous::~Rendezvous() {
 
 // ---- asking ahead ----
 
-void Rendezvous::SetGraph(std::string graph, bool is_traced) {
-  graph_ = std::move(graph);
+void Rendezvous::SetGraph(const std::string& session, const std::string& graph, bool is_traced) {
+  session_handle_ = session;
+  graph_ = PlanBook::NameOf(session, graph);
   is_traced_ = is_traced;
   plan_ = book_->Find(graph_);
 }
@@ -299,6 +300,16 @@ TfStatus Rendezvous::FindSource(absl::string_view task, Source* out) {
   return TfStatus();
 }
 
+void Rendezvous::RouteTo(const std::string& task, Routed routed) {
+  Source source;
+  TfStatus found = FindSource(task, &source);
+  if (!found.ok() || source.line != nullptr) {
+    routed(found, std::move(source.line));
+    return;
+  }
+  source.ways.peer->Route(source.ways.side, std::move(routed));
+}
+
 void Rendezvous::RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, DoneCallback done) {
   Source source;
   TfStatus found = FindSource(TaskOf(absl::string_view(parsed.src_device.data(), parsed.src_device.size())), &source);
@@ -373,7 +384,7 @@ void Rendezvous::StartOnGrpc(const ParsedKey& parsed, const Args& args, DoneCall
 TfRef<tensorflow::RemoteRendezvous> RendezvousMgr::Expect(int64_t step, const std::string& session,
                                                           const std::string& graph, bool is_traced) {
   TfRef<tensorflow::RemoteRendezvous> rendezvous = Find(step);
-  static_cast<Rendezvous*>(rendezvous.get())->SetGraph(PlanBook::NameOf(session, graph), is_traced);
+  static_cast<Rendezvous*>(rendezvous.get())->SetGraph(session, graph, is_traced);
   return rendezvous;
 }
 

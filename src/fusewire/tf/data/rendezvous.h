@@ -43,8 +43,11 @@ class HasWays {
 class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
  public:
   Rendezvous(const tensorflow::WorkerEnv* env, int64_t step, PlanBookPtr book);
-  // Before Initialize: the step runs this graph, and whether its transfers are wanted in a trace.
-  void SetGraph(std::string graph, bool is_traced);
+  // Before Initialize: the step runs this graph of this session, and whether its transfers are wanted in a trace.
+  void SetGraph(const std::string& session, const std::string& graph, bool is_traced);
+  const std::string& session_handle() const { return session_handle_; }
+  // The way to a task of the step's session; calls `routed` here if it is known, else once it is.
+  void RouteTo(const std::string& task, Routed routed);
   // Asks for all that the graph's steps have received so far.
   TfStatus Initialize(tensorflow::WorkerSession* session) override;
   void RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallback done) override;
@@ -75,6 +78,7 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
 
   const PlanBookPtr book_;
   // Written before the step begins.
+  std::string session_handle_;
   std::string graph_;  // empty: of no graph that is registered
   bool is_traced_ = false;
   PlanPtr plan_;

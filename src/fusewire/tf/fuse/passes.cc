@@ -133,6 +133,8 @@ void SetFuseByDefault(bool fuse) { fuse_by_default.store(fuse); }
 
 void HoldFusion(int change) { holds.fetch_add(change); }
 
+bool AreGraphsHeld() { return holds.load() > 0; }
+
 bool WantsFuse(const tensorflow::ConfigProto& config) {
   bool wants = fuse_by_default.load();
   // A server's and a session's config are merged, the session's last.
@@ -146,7 +148,7 @@ bool WantsFuse(const tensorflow::ConfigProto& config) {
 TfStatus MarkPass::Run(const tensorflow::GraphOptimizationPassOptions& options) {
   if (options.session_options == nullptr || options.graph == nullptr || *options.graph == nullptr) return TfStatus();
   const tensorflow::ConfigProto& config = options.session_options->config;
-  if (options.is_function_graph || holds.load() > 0 || !WantsFuse(config)) return TfStatus();
+  if (options.is_function_graph || AreGraphsHeld() || !WantsFuse(config)) return TfStatus();
   if (options.debug_filename_prefix.empty() && MarkLevels(options.graph->get()) > 0)
     VLOG(1) << "fusewire: marked a graph for tensor_fuse";
   return TfStatus();

@@ -16,8 +16,9 @@ namespace tf {
 // Whether a session's config, or without a word in it the environment's default, wants receives to be fused.
 void SetFuseByDefault(bool fuse);
 bool WantsFuse(const tensorflow::ConfigProto& config);
-// While it is above 0, no graph is marked: the parts of a partial run wait for feeds that come later.
+// While it is above 0, graphs stay as they are: the parts of a partial run wait for feeds that come later.
 void HoldFusion(int change);
+bool AreGraphsHeld();
 
 class MarkPass final : public tensorflow::GraphOptimizationPass {
  public:

@@ -119,6 +119,14 @@ std::map<std::string, std::string> ParseEndpointMap(const std::string& text, std
   return endpoints;
 }
 
+bool IsOurs(const std::string& protocol) { return protocol == "grpc++" || StarModeOf(protocol) != StarMode::kOff; }
+
+StarMode StarModeOf(const std::string& protocol) {
+  if (protocol == "star_server") return StarMode::kFull;
+  if (protocol == "star_server_lite") return StarMode::kLite;
+  return StarMode::kOff;
+}
+
 ServerSettings ReadSettings(const std::string& job) {
   ServerSettings settings;
   // As in the predecessor, the worker's names are for workers and chiefs, the others for every other job.

@@ -11,6 +11,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/pipe/options.h"
 #include "fusewire/reactor/pool.h"
+#include "fusewire/tf/star/homes.h"
 
 namespace fusewire {
 namespace tf {
@@ -23,6 +24,10 @@ struct ServerSettings {
   // gRPC address -> data address, of .endpoint_map; empty without one.
   std::map<std::string, std::string> endpoints;
 };
+
+// The protocols that this plug-in serves.
+bool IsOurs(const std::string& protocol);
+StarMode StarModeOf(const std::string& protocol);
 
 // `job` chooses between the settings for parameter servers and those for workers.
 ServerSettings ReadSettings(const std::string& job);

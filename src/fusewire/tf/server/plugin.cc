@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 
-#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/common_runtime/session_factory.h>
 #include <tensorflow/core/public/session.h>
@@ -14,17 +13,15 @@
 #include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/server/options.h"
 #include "fusewire/tf/server/server.h"
+#include "fusewire/tf/star/star_pass.h"
 
 namespace fusewire {
 namespace tf {
 namespace {
 
-constexpr const char* kProtocol = "grpc++";
-constexpr const char* kScheme = "grpc++://";
-
 class Factory final : public tensorflow::ServerFactory {
  public:
-  bool AcceptsOptions(const tensorflow::ServerDef& def) override { return def.protocol() == kProtocol; }
+  bool AcceptsOptions(const tensorflow::ServerDef& def) override { return IsOurs(def.protocol()); }
   TfStatus NewServer(const tensorflow::ServerDef& def, const Options& options,
                      std::unique_ptr<tensorflow::ServerInterface>* out) override {
     return Server::Make(def, options, out);
@@ -35,7 +32,8 @@ class Factory final : public tensorflow::ServerFactory {
 class Sessions final : public tensorflow::SessionFactory {
  public:
   bool AcceptsOptions(const tensorflow::SessionOptions& options) override {
-    return absl::StartsWith(options.target, kScheme);
+    size_t end = options.target.find("://");
+    return end != std::string::npos && IsOurs(options.target.substr(0, end));
   }
   TfStatus NewSession(const tensorflow::SessionOptions& options, tensorflow::Session** out) override {
     return tensorflow::NewSession(OverGrpc(options), out);
@@ -46,7 +44,7 @@ class Sessions final : public tensorflow::SessionFactory {
 
  private:
   static tensorflow::SessionOptions OverGrpc(tensorflow::SessionOptions options) {
-    options.target = absl::StrCat("grpc://", options.target.substr(std::strlen(kScheme)));
+    options.target = absl::StrCat("grpc", options.target.substr(options.target.find("://")));
     return options;
   }
 };
@@ -60,7 +58,8 @@ const bool kRegistered = [] {
 }();
 
 // After all that TensorFlow does to the whole graph; before all that it does to partitions.
-REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 1000, MarkPass);
+REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 1000, StarPass);
+REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 1001, MarkPass);
 REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_PARTITIONING, 0, FusePass);
 
 }  // namespace
@@ -84,12 +83,14 @@ FUSEWIRE_EXPORT size_t fusewire_stats(char* out, size_t size) {
     const std::atomic<uint64_t>* value;
   };
   std::string text = "{";
-  for (const Row& row : {Row{"calls_out", &counters.calls_out}, Row{"calls_in", &counters.calls_in},
-                         Row{"parts_out", &counters.parts_out}, Row{"recvs", &counters.recvs},
-                         Row{"recv_batches", &counters.recv_batches}, Row{"control_edges", &counters.control_edges},
-                         Row{"tensor_bytes", &counters.tensor_bytes}, Row{"run_graphs", &counters.run_graphs},
-                         Row{"fallback_grpc_calls", &counters.fallback_grpc_calls},
-                         Row{"fused_recvs", &counters.fused_recvs}, Row{"servers", &counters.servers}}) {
+  for (const Row& row :
+       {Row{"calls_out", &counters.calls_out}, Row{"calls_in", &counters.calls_in},
+        Row{"parts_out", &counters.parts_out}, Row{"recvs", &counters.recvs},
+        Row{"recv_batches", &counters.recv_batches}, Row{"control_edges", &counters.control_edges},
+        Row{"tensor_bytes", &counters.tensor_bytes}, Row{"run_graphs", &counters.run_graphs},
+        Row{"fallback_grpc_calls", &counters.fallback_grpc_calls}, Row{"fused_recvs", &counters.fused_recvs},
+        Row{"star_runs_out", &counters.star_runs_out}, Row{"star_runs_in", &counters.star_runs_in},
+        Row{"star_parts", &counters.star_parts}, Row{"servers", &counters.servers}}) {
     absl::StrAppend(&text, text.size() > 1 ? ", " : "", "\"", row.name, "\": ", row.value->load());
   }
   text += "}";

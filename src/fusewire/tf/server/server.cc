@@ -1,12 +1,15 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/server.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include <tensorflow/core/lib/core/threadpool.h>
 #include "fusewire/base/log.h"
 #include "fusewire/tf/bridge/status.h"
@@ -19,6 +22,7 @@ namespace {
 
 // TensorFlow's gRPC service serves sessions and what gRPC peers ask: two threads are enough.
 constexpr int kGrpcServingThreads = 2;
+constexpr std::chrono::seconds kReachPatience{5};
 
 // Servers of one process share their reactors where their settings are the same: four hundred workers in one process do
 // not need four hundred threads.
@@ -60,6 +64,7 @@ Server::Server(const tensorflow::ServerDef& def)
     : GrpcServer(def, tensorflow::Env::Default()),
       job_(def.job_name()),
       task_(def.task_index()),
+      protocol_(def.protocol()),
       settings_(ReadSettings(def.job_name())) {}
 
 Server::~Server() = default;
@@ -105,7 +110,43 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   }
   // Who asked for polling has processors to spare.
   if (!settings_.pool.busy_poll) worker_env()->compute_pool = QuietPool(worker_env()->compute_pool->NumThreads());
+  CutGraphs();
   return OpenDataPort();
+}
+
+// Sessions whose master is this task have their graphs cut.
+void Server::CutGraphs() {
+  StarHome home{StarModeOf(protocol_), protocol_, [this](const std::string& task) { return Reaches(task); }};
+  if (home.mode == StarMode::kOff) return;
+  for (tensorflow::Device* device : worker_env()->device_mgr->ListDevices())
+    RegisterHome(device->attributes().incarnation(), home);
+}
+
+// Called while a graph is made: a task that does not answer for so long is counted in; the step will say what is wrong.
+bool Server::Reaches(const std::string& task) {
+  std::shared_ptr<tensorflow::WorkerCacheInterface> cache =
+      worker_env()->session_mgr->LegacySession()->GetSharedWorkerCache();
+  tensorflow::WorkerInterface* worker = cache->GetOrCreateWorker(task);
+  auto* has_ways = dynamic_cast<HasWays*>(worker);
+  if (worker != nullptr) cache->ReleaseWorker(task, worker);
+  if (has_ways == nullptr) return false;
+  // shared_ptr: the answer may come after the wait for it.
+  struct Answer {
+    std::mutex mutex;
+    std::condition_variable come;
+    bool has_come = false;
+    bool is_grpc_only = false;
+  };
+  auto answer = std::make_shared<Answer>();
+  has_ways->ways().peer->Route(has_ways->ways().side, [answer](const TfStatus& status, const LinePtr& line) {
+    std::lock_guard<std::mutex> lock(answer->mutex);
+    answer->has_come = true;
+    answer->is_grpc_only = status.ok() && line == nullptr;
+    answer->come.notify_all();
+  });
+  std::unique_lock<std::mutex> lock(answer->mutex);
+  answer->come.wait_for(lock, kReachPatience, [&] { return answer->has_come; });
+  return !answer->is_grpc_only;
 }
 
 // Before the gRPC port answers: whoever asks for the data port finds it open.
@@ -119,6 +160,7 @@ TfStatus Server::OpenDataPort() {
   service_ = std::make_unique<Service>(worker_env(), worker_);
   Status opened = service_->Open(*node_, address);
   if (!opened.ok()) return Failed(opened);
+  worker_->SetShelf(&service_->shelf());
   worker_->Announce(service_->port(), node_->shared().options().incarnation);
   GlobalCounters().Add(&Counters::servers);
   FUSEWIRE_LOG(kInfo, "%s: data port %u", settings_.pipe.name.c_str(), service_->port());

@@ -34,9 +34,12 @@ class Server final : public tensorflow::GrpcServer {
   explicit Server(const tensorflow::ServerDef& def);
   TfStatus Prepare(const tensorflow::ServerFactory::Options& options);
   TfStatus OpenDataPort();
+  void CutGraphs();
+  bool Reaches(const std::string& task);
 
   const std::string job_;
   const int task_;
+  const std::string protocol_;
   ServerSettings settings_;
   std::unique_ptr<rpc::Node> node_;
   std::unique_ptr<Directory> directory_;

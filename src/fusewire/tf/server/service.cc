@@ -98,7 +98,8 @@ Service::Service(tensorflow::WorkerEnv* env, Worker* worker)
               [worker](const tensorflow::Rendezvous::ParsedKey& key, tensorflow::Device** device) {
                 return worker->FindSource(key, device);
               },
-              [worker](int64_t step) { worker->Abort(step); }} {}
+              [worker](int64_t step) { worker->Abort(step); }},
+      star_(env) {}
 
 template <class Request, class Response>
 rpc::Method Service::Unary(uint16_t number, const char* name,
@@ -266,6 +267,7 @@ Status Service::Open(rpc::Node& node, const transport::Address& address) {
   methods.push_back(ReceiveBuffer());
   methods.push_back(Receive());
   methods.push_back(AbortStep());
+  for (rpc::Method& method : star_.Methods()) methods.push_back(std::move(method));
   Result<std::unique_ptr<rpc::Server>> server = rpc::Server::Open(node, address, std::move(methods));
   if (!server.ok()) return server.status();
   server_ = std::move(server).value();

@@ -14,6 +14,7 @@
 #include "fusewire/tf/data/keys.h"
 #include "fusewire/tf/data/provider.h"
 #include "fusewire/tf/server/worker.h"
+#include "fusewire/tf/star/star_service.h"
 
 namespace fusewire {
 namespace tf {
@@ -24,6 +25,7 @@ class Service {
   Service(tensorflow::WorkerEnv* env, Worker* worker);
   Status Open(rpc::Node& node, const transport::Address& address);
   uint16_t port() const { return server_->address().port; }
+  Shelf& shelf() { return star_.shelf(); }
 
  private:
   template <class Request, class Response>
@@ -41,6 +43,7 @@ class Service {
   Worker* const worker_;
   const Provider::Source source_;
   KeyLibrary keys_;
+  StarService star_;
   std::unique_ptr<rpc::Server> server_;
 };
 

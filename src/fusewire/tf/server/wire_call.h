@@ -13,6 +13,7 @@
 #include <tensorflow/core/distributed_runtime/worker_interface.h>
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/bridge/proto.h"
 #include "fusewire/tf/data/line.h"
 #include "fusewire/tf/data/methods.h"
 
@@ -44,11 +45,6 @@ class WireCall : public rpc::Call {
   tensorflow::StatusCallback done_;
   std::string text_;
 };
-
-// The content of an answer: AppendTfStatus, then the protobuf behind it, or as the body's one segment when it is long.
-// Appends a protobuf to `head`, or makes it the body. False: it is larger than protobuf allows.
-bool AppendProto(const google::protobuf::MessageLite& proto, std::string* head, Buffers* body);
-bool ParseProto(ConstBytes rest_of_head, const Buffers& body, google::protobuf::MessageLite* proto);
 
 }  // namespace tf
 }  // namespace fusewire

@@ -37,6 +37,25 @@ void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGrap
   });
 }
 
+void Worker::CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessionRequest* request,
+                                      tensorflow::CreateWorkerSessionResponse* response,
+                                      tensorflow::StatusCallback done) {
+  GrpcWorker::CreateWorkerSessionAsync(request, response, [this, done = std::move(done)](const TfStatus& status) {
+    Shelf* shelf = shelf_.load(std::memory_order_acquire);
+    if (shelf != nullptr) shelf->ReleaseEnded();
+    done(status);
+  });
+}
+
+void Worker::DeleteWorkerSessionAsync(tensorflow::CallOptions* options,
+                                      const tensorflow::DeleteWorkerSessionRequest* request,
+                                      tensorflow::DeleteWorkerSessionResponse* response,
+                                      tensorflow::StatusCallback done) {
+  Shelf* shelf = shelf_.load(std::memory_order_acquire);
+  if (shelf != nullptr) shelf->Release(request->session_handle());
+  GrpcWorker::DeleteWorkerSessionAsync(options, request, response, std::move(done));
+}
+
 void Worker::DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
                                   tensorflow::DeregisterGraphResponse* response, tensorflow::StatusCallback done) {
   static_cast<RendezvousMgr*>(env()->rendezvous_mgr)->Forget(request->session_handle(), request->graph_handle());

@@ -11,6 +11,7 @@
 
 #include <tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h>
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/star/shelf.h"
 
 namespace fusewire {
 namespace tf {
@@ -33,6 +34,15 @@ class Worker final : public tensorflow::GrpcWorker {
   void RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGraphRequestWrapper* request,
                      tensorflow::MutableRunGraphResponseWrapper* response, tensorflow::StatusCallback done) override;
 
+  // Sessions come and go over gRPC; what they have placed here goes with them.
+  void SetShelf(Shelf* shelf) { shelf_.store(shelf, std::memory_order_release); }
+  void CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessionRequest* request,
+                                tensorflow::CreateWorkerSessionResponse* response,
+                                tensorflow::StatusCallback done) override;
+  void DeleteWorkerSessionAsync(tensorflow::CallOptions* options, const tensorflow::DeleteWorkerSessionRequest* request,
+                                tensorflow::DeleteWorkerSessionResponse* response,
+                                tensorflow::StatusCallback done) override;
+
   void DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
                             tensorflow::DeregisterGraphResponse* response, tensorflow::StatusCallback done) override;
 
@@ -45,6 +55,7 @@ class Worker final : public tensorflow::GrpcWorker {
  private:
   std::atomic<uint32_t> port_{0};
   uint64_t incarnation_ = 0;
+  std::atomic<Shelf*> shelf_{nullptr};  // of the service, as long as that
 };
 
 }  // namespace tf

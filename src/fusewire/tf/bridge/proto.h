@@ -1,0 +1,22 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A protobuf on the wire: in the head while it is small, else in a segment of its own.
+// Home: any thread. Owns: nothing. Fails: with false: more than protobuf can carry (2 GiB), or not this protobuf.
+#ifndef FUSEWIRE_TF_BRIDGE_PROTO_H_
+#define FUSEWIRE_TF_BRIDGE_PROTO_H_
+
+#include <string>
+
+#include <google/protobuf/message_lite.h>
+#include "fusewire/base/bytes.h"
+#include "fusewire/buffer/buffer.h"
+
+namespace fusewire {
+namespace tf {
+
+bool AppendProto(const google::protobuf::MessageLite& proto, std::string* head, Buffers* body);
+bool ParseProto(ConstBytes rest_of_head, const Buffers& body, google::protobuf::MessageLite* proto);
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_BRIDGE_PROTO_H_

@@ -1,0 +1,47 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/star/kinds.h"
+
+#include <algorithm>
+
+#include <absl/strings/match.h>
+#include "fusewire/tf/bridge/compat.h"
+
+namespace fusewire {
+namespace tf {
+
+using tensorflow::DataType;
+using tensorflow::Edge;
+using tensorflow::Node;
+
+bool MayBlock(const std::string& op) {
+  for (const char* word : {"Dequeue", "Enqueue", "ReaderRead", "BarrierTake", "BarrierInsert", "Stage", "Unstage",
+                           "TakeGradient", "IteratorGetNext", "MutexLock"}) {
+    if (absl::StrContains(op, word)) return true;
+  }
+  return false;
+}
+
+bool BelongsElsewhere(const std::string& op) {
+  for (const char* start : {"Collective", "GetSession", "DeleteSession", "RemoteCall", "_Host", "_Fuse"}) {
+    if (absl::StartsWith(op, start)) return true;
+  }
+  return op == "_Send" || op == "_Recv" || op == "_Arg" || op == "_Retval";
+}
+
+bool IsHandle(DataType type) {
+  return tensorflow::IsRefType(type) || type == tensorflow::DT_RESOURCE || type == tensorflow::DT_VARIANT;
+}
+
+bool HasInputs(const Node& node) {
+  return std::any_of(node.in_edges().begin(), node.in_edges().end(),
+                     [](const Edge* edge) { return edge->src()->IsOp(); });
+}
+
+bool IsNamed(const Node& node) {
+  if (HasInputs(node)) return false;
+  if (node.IsConstant()) return true;
+  return node.num_outputs() == 1 && IsHandle(node.output_type(0));
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,204 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/star/part.h"
+
+#include <set>
+#include <utility>
+
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/common_runtime/graph_constructor.h>
+#include <tensorflow/core/common_runtime/local_executor_params.h>
+#include <tensorflow/core/framework/node_def_util.h>
+#include <tensorflow/core/framework/op.h>
+#include <tensorflow/core/framework/op_segment.h>
+#include "fusewire/base/clock.h"
+
+namespace fusewire {
+namespace tf {
+
+using tensorflow::DataType;
+using tensorflow::Node;
+using tensorflow::OpKernel;
+using tensorflow::Tensor;
+
+namespace {
+
+// A reactor that runs a part serves nobody else meanwhile: longer ones go to the pool.
+constexpr int64_t kQuickNs = 2 * kMillisecondNs;
+
+// What the executor's _Arg and _Retval kernels see.
+class Ends final : public tensorflow::CallFrameInterface {
+ public:
+  Ends(PartRun* run, size_t rets) : run_(run) { run->rets.resize(rets); }
+  size_t num_args() const override { return run_->args.size(); }
+  size_t num_retvals() const override { return run_->rets.size(); }
+  TfStatus GetArg(int index, const Tensor** value) override {
+    *value = &run_->args[static_cast<size_t>(index)];
+    return TfStatus();
+  }
+  bool CanConsumeArg(int) const override { return false; }
+  TfStatus SetRetval(int index, const Tensor& value) override {
+    run_->rets[static_cast<size_t>(index)] = value;
+    return TfStatus();
+  }
+
+ private:
+  PartRun* const run_;
+};
+
+}  // namespace
+
+Part::Part(Owner owner) : owner_(std::move(owner)) {}
+
+Part::~Part() {
+  executor_.reset();
+  program_.reset();
+  for (OpKernel* kernel : kernels_) DropKernel(kernel);
+  if (device_ != nullptr) device_->op_segment()->RemoveHold(owner_.handle);
+}
+
+TfStatus Part::Make(const tensorflow::GraphDef& graph, Owner owner, PartPtr* out) {
+  PartPtr part(new Part(std::move(owner)));
+  TfStatus built = part->Build(graph);
+  if (built.ok()) *out = std::move(part);
+  return built;
+}
+
+bool Part::NeedsSession(const tensorflow::GraphDef& graph) {
+  for (const tensorflow::NodeDef& node : graph.node()) {
+    const tensorflow::OpDef* op = nullptr;
+    if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node.op(), &op).ok()) return true;
+    if (!op->is_stateful() || node.op() == "VarHandleOp" || node.op() == "VariableV2" || node.op() == "Variable")
+      continue;
+    auto shared_name = node.attr().find("shared_name");
+    if (shared_name != node.attr().end() && !shared_name->second.s().empty()) continue;
+    // Its state is that of the variable, table or queue that it is given.
+    bool has_handle = false;
+    for (const auto& input : op->input_arg())
+      has_handle = has_handle || input.is_ref() || input.type() == tensorflow::DT_RESOURCE;
+    if (!has_handle) return true;
+  }
+  return false;
+}
+
+TfStatus Part::Build(const tensorflow::GraphDef& graph) {
+  if (graph.node_size() == 0) return absl::InvalidArgumentError("a part of a graph without operations");
+  definitions_ =
+      std::make_unique<tensorflow::FunctionLibraryDefinition>(tensorflow::OpRegistry::Global(), graph.library());
+  graph_ = std::make_unique<tensorflow::Graph>(*definitions_);
+  tensorflow::GraphConstructorOptions options;
+  options.allow_internal_ops = true;
+  options.expect_device_spec = true;
+  TfStatus status = tensorflow::ConvertGraphDefToGraph(options, graph, graph_.get());
+  if (!status.ok()) return status;
+
+  tensorflow::DeviceMgr* devices = owner_.session != nullptr ? owner_.session->device_mgr() : owner_.env->device_mgr;
+  tensorflow::Device* device = nullptr;
+  status = devices->LookupDevice(graph.node(0).device(), &device);
+  if (!status.ok()) return status;
+  libraries_ = std::make_unique<tensorflow::ProcessFunctionLibraryRuntime>(
+      devices, owner_.env->env, nullptr, graph.versions().producer(), definitions_.get(),
+      tensorflow::OptimizerOptions(), owner_.env->compute_pool);
+  library_ = libraries_->GetFLR(device->name());
+  device->op_segment()->AddHold(owner_.handle);
+  device_ = device;
+
+  std::vector<OpKernel*> by_node(static_cast<size_t>(graph_->num_node_ids()), nullptr);
+  for (Node* node : graph_->op_nodes()) {
+    if (node->IsArg() || node->IsRetval()) {
+      int index = 0;
+      DataType type = tensorflow::DT_INVALID;
+      status = tensorflow::GetNodeAttr(node->attrs(), "index", &index);
+      if (status.ok()) status = tensorflow::GetNodeAttr(node->attrs(), "T", &type);
+      if (!status.ok()) return status;
+      auto* types = node->IsArg() ? &args_ : &rets_;
+      if (index < 0 || index >= graph.node_size())
+        return absl::InvalidArgumentError("an end of a part without a place");
+      if (types->size() <= static_cast<size_t>(index)) types->resize(static_cast<size_t>(index) + 1);
+      (*types)[static_cast<size_t>(index)] = type;
+      continue;
+    }
+    status = MakeKernel(node->properties(), &by_node[static_cast<size_t>(node->id())]);
+    if (!status.ok()) return tensorflow::AttachDef(status, node->def());
+    kernels_.push_back(by_node[static_cast<size_t>(node->id())]);
+  }
+  Program::Place place;
+  place.device = device_;
+  place.library = library_;
+  place.runner = [pool = owner_.env->compute_pool](std::function<void()> work) { pool->Schedule(std::move(work)); };
+  program_ =
+      Program::Make(*graph_, place, [&by_node](const Node& node) { return by_node[static_cast<size_t>(node.id())]; });
+  if (program_ != nullptr) return TfStatus();
+
+  tensorflow::LocalExecutorParams params;
+  params.device = device_;
+  params.function_library = library_;
+  params.create_kernel = [this](const PropertiesPtr& properties, OpKernel** kernel) {
+    return MakeKernel(properties, kernel);
+  };
+  params.delete_kernel = [this](OpKernel* kernel) { DropKernel(kernel); };
+  tensorflow::Executor* executor = nullptr;
+  status = tensorflow::NewLocalExecutor(params, *graph_, &executor);
+  executor_.reset(executor);
+  return status;
+}
+
+TfStatus Part::MakeKernel(const PropertiesPtr& properties, OpKernel** kernel) {
+  const tensorflow::NodeDef& def = properties->node_def;
+  if (!tensorflow::OpSegment::ShouldOwnKernel(library_, def.op())) return library_->CreateKernel(properties, kernel);
+  return device_->op_segment()->FindOrCreate(owner_.handle, def.name(), kernel, [this, &properties](OpKernel** made) {
+    return library_->CreateKernel(properties, made);
+  });
+}
+
+void Part::DropKernel(OpKernel* kernel) {
+  if (kernel != nullptr && !tensorflow::OpSegment::ShouldOwnKernel(library_, kernel->type_string())) delete kernel;
+}
+
+bool Part::is_quick() const { return program_ != nullptr && usual_ns_.load(std::memory_order_relaxed) < kQuickNs; }
+
+void Part::Measured(int64_t ns) {
+  int64_t usual = usual_ns_.load(std::memory_order_relaxed);
+  usual_ns_.store(usual == INT64_MAX ? ns : usual + (ns - usual) / 8, std::memory_order_relaxed);
+}
+
+void Part::Run(PartRun* run, std::function<void(const TfStatus&)> done) {
+  if (program_ == nullptr) {
+    RunInExecutor(run, std::move(done));
+    return;
+  }
+  int64_t begun_ns = Clock::Real()->NowNs();
+  TfStatus status = program_->Run(run);
+  Measured(Clock::Real()->NowNs() - begun_ns);
+  done(status);
+}
+
+void Part::RunInExecutor(PartRun* run, std::function<void(const TfStatus&)> done) {
+  struct State {
+    State(PartRun* of, size_t rets, tensorflow::ResourceMgr* resources)
+        : ends(of, rets), container(of->step, [resources](const std::string& name) {
+            resources->Cleanup(name).IgnoreError();  // nothing is there if nothing was made
+          }) {}
+    Ends ends;
+    tensorflow::ScopedStepContainer container;
+  };
+  auto* state = new State(run, rets_.size(), device_->resource_manager());
+  tensorflow::Executor::Args args;
+  args.step_id = run->step;
+  args.call_frame = &state->ends;
+  args.step_container = &state->container;
+  args.cancellation_manager = &run->cancellation;
+  args.stats_collector = run->collector.get();
+  args.runner = [pool = owner_.env->compute_pool](std::function<void()> work) { pool->Schedule(std::move(work)); };
+  executor_->RunAsync(args, [this, run, state, done = std::move(done)](const TfStatus& status) {
+    delete state;
+    for (size_t i = 0; i < rets_.size(); ++i) {
+      // A dead one; nobody looks at it.
+      if (!run->rets[i].IsInitialized() && run->rets[i].dtype() != rets_[i])
+        run->rets[i] = Tensor(rets_[i], tensorflow::TensorShape({0}));
+    }
+    done(status);
+  });
+}
+
+}  // namespace tf
+}  // namespace fusewire

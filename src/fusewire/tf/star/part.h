@@ -1,0 +1,79 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A part of a graph that a parameter server runs for workers: its kernels, and the way to run them: a Program where
+// that suffices, else TensorFlow's executor. Home: any thread; many runs at once. Owns: the graph's functions and
+// kernels; shares the session that it belongs to. Fails: Make says why; a run with the status that the graph's own step
+// would have.
+#ifndef FUSEWIRE_TF_STAR_PART_H_
+#define FUSEWIRE_TF_STAR_PART_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <tensorflow/core/common_runtime/executor.h>
+#include <tensorflow/core/common_runtime/process_function_library_runtime.h>
+#include <tensorflow/core/distributed_runtime/worker_env.h>
+#include <tensorflow/core/distributed_runtime/worker_session.h>
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/star/program.h"
+
+namespace fusewire {
+namespace tf {
+
+class Part;
+// shared_ptr: a run may outlast the registration.
+using PartPtr = std::shared_ptr<Part>;
+// shared_ptr: as the session manager holds it.
+using SessionPtr = std::shared_ptr<tensorflow::WorkerSession>;
+// shared_ptr: as graphs hold it.
+using PropertiesPtr = std::shared_ptr<const tensorflow::NodeProperties>;
+
+class Part {
+ public:
+  struct Owner {
+    tensorflow::WorkerEnv* env = nullptr;
+    SessionPtr session;  // null: the part belongs to the task, and serves all sessions
+    std::string handle;  // kernels with state of their own are kept by this name
+  };
+  static TfStatus Make(const tensorflow::GraphDef& graph, Owner owner, PartPtr* out);
+  ~Part();
+  Part(const Part&) = delete;
+
+  // Whether some kernel keeps state that each session must have for itself.
+  static bool NeedsSession(const tensorflow::GraphDef& graph);
+
+  tensorflow::Device* device() const { return device_; }
+  const std::vector<tensorflow::DataType>& args() const { return args_; }
+  // It ends soon, and without waiting for anybody: a reactor may run it.
+  bool is_quick() const;
+  // Calls `done` once, here or on another thread. `run` lives until then.
+  void Run(PartRun* run, std::function<void(const TfStatus&)> done);
+
+ private:
+  explicit Part(Owner owner);
+  TfStatus Build(const tensorflow::GraphDef& graph);
+  TfStatus MakeKernel(const PropertiesPtr& properties, tensorflow::OpKernel** kernel);
+  void DropKernel(tensorflow::OpKernel* kernel);
+  void RunInExecutor(PartRun* run, std::function<void(const TfStatus&)> done);
+  void Measured(int64_t ns);
+
+  const Owner owner_;
+  tensorflow::Device* device_ = nullptr;
+  std::vector<tensorflow::DataType> args_, rets_;
+  std::unique_ptr<tensorflow::FunctionLibraryDefinition> definitions_;
+  std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> libraries_;
+  tensorflow::FunctionLibraryRuntime* library_ = nullptr;
+  std::unique_ptr<tensorflow::Graph> graph_;
+  std::vector<tensorflow::OpKernel*> kernels_;  // of the program
+  std::unique_ptr<Program> program_;            // null: executor_ runs it
+  std::unique_ptr<tensorflow::Executor> executor_;
+  std::atomic<int64_t> usual_ns_{INT64_MAX};
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_STAR_PART_H_

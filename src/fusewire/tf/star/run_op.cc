@@ -1,0 +1,330 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The worker's end of a part: an operation that pushes its inputs to the parameter server and pulls its outputs, in one
+// message each way. The part is placed there with the first step, and again whenever the server does not know it.
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/tf/bridge/compat.h"
+
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/common_runtime/step_stats_collector.h>
+#include <tensorflow/core/framework/common_shape_fns.h>
+#include <tensorflow/core/framework/op.h>
+#include <tensorflow/core/framework/op_kernel.h>
+#include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/bridge/tensor.h"
+#include "fusewire/tf/data/counters.h"
+#include "fusewire/tf/data/methods.h"
+#include "fusewire/tf/data/rendezvous.h"
+#include "fusewire/tf/star/words.h"
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+
+// How often a part is placed for one step before it is given up.
+constexpr int kPlacedMax = 3;
+
+// A part, and where it is known by which number.
+struct Placement {
+  std::string task, piece, fingerprint;
+  std::mutex mutex;
+  // Guarded by mutex.
+  LinePtr line;  // shared_ptr: as the peer holds it
+  uint64_t id = 0;
+};
+// shared_ptr: a call may outlive the kernel's session.
+using PlacementPtr = std::shared_ptr<Placement>;
+
+class PlaceCall final : public rpc::Call {
+ public:
+  using Placed = std::function<void(const TfStatus&, uint64_t id)>;
+  PlaceCall(LinePtr line, PlacementPtr placement, const std::string& session, Placed placed)
+      : Call(kPlacePart), line_(std::move(line)), placement_(std::move(placement)), placed_(std::move(placed)) {
+    AppendText(&text_, session);
+    AppendText(&text_, placement_->fingerprint);
+  }
+  void Go() {
+    head = text_;
+    GlobalCounters().Add(&Counters::calls_out);
+    line_->client().Start(this);
+  }
+
+ private:
+  void OnDone(Status status) override {
+    line_->Note(status);
+    TfStatus end = ToTf(status);
+    uint64_t id = 0;
+    if (status.ok()) {
+      VarReader reader{ConstBytes(reply_head)};
+      if (!ReadTfStatus(&reader, &end)) end = absl::DataLossError("a peer's answer that makes no sense");
+      if (end.ok()) id = reader.Fixed64();
+    }
+    if (end.ok() && id == 0 && !is_sent_) {
+      is_sent_ = true;
+      body.push_back(Buffer::CopyOf(ConstBytes(placement_->piece.data(), placement_->piece.size())));
+      Go();
+      return;
+    }
+    if (end.ok() && id == 0) end = absl::InternalError("a parameter server does not take a part of a graph");
+    end = WithTarget(end, line_->target(), "PlacePart");
+    Placed placed = std::move(placed_);
+    delete this;
+    placed(end, id);
+  }
+
+  const LinePtr line_;
+  const PlacementPtr placement_;
+  Placed placed_;
+  std::string text_;
+  bool is_sent_ = false;
+};
+
+// One step of one part: it finds the way, places the part where that is needed, and runs it.
+class Running final : public rpc::Call {
+ public:
+  Running(PlacementPtr placement, OpKernelContext* context, Rendezvous* rendezvous,
+          tensorflow::AsyncOpKernel::DoneCallback done)
+      : Call(kRunPart),
+        placement_(std::move(placement)),
+        context_(context),
+        rendezvous_(rendezvous),
+        done_(std::move(done)) {
+    place_.device = static_cast<tensorflow::Device*>(context->device());
+  }
+
+  void Begin() {
+    tensorflow::CancellationManager* cancellation = context_->cancellation_manager();
+    if (cancellation != nullptr) {
+      token_ = cancellation->get_cancellation_token();
+      if (!cancellation->RegisterCallback(token_, [this] { OnCancel(); })) {
+        cancellation_ = nullptr;
+        End(absl::CancelledError("the step was cancelled"));
+        return;
+      }
+      cancellation_ = cancellation;
+    }
+    FindWay();
+  }
+
+ private:
+  // Any thread.
+  void OnCancel() {
+    is_cancelled_.store(true, std::memory_order_release);
+    Cancel();
+  }
+
+  void FindWay() {
+    rendezvous_->RouteTo(placement_->task, [this](const TfStatus& status, LinePtr line) {
+      if (status.ok() && line == nullptr) {
+        End(absl::UnavailableError(absl::StrCat("fusewire: ", placement_->task,
+                                                " has no data port any more, and a part of this session's graph was to "
+                                                "run there. It answers over gRPC only: was it restarted without import "
+                                                "fusewire? A new session goes without.")));
+      } else if (!status.ok()) {
+        End(status);
+      } else {
+        line_ = std::move(line);
+        FindPart();
+      }
+    });
+  }
+
+  void FindPart() {
+    uint64_t id = 0;
+    {
+      std::lock_guard<std::mutex> lock(placement_->mutex);
+      if (placement_->line == line_) id = placement_->id;
+    }
+    if (id != 0) {
+      Go(id);
+      return;
+    }
+    if (++placed_ > kPlacedMax) {
+      End(absl::AbortedError("a parameter server forgets a part of a graph as soon as it is placed"));
+      return;
+    }
+    (new PlaceCall(line_, placement_, rendezvous_->session_handle(), [this](const TfStatus& status, uint64_t placed) {
+      if (!status.ok()) {
+        End(status);
+        return;
+      }
+      {
+        std::lock_guard<std::mutex> lock(placement_->mutex);
+        placement_->line = line_;
+        placement_->id = placed;
+      }
+      Go(placed);
+    }))->Go();
+  }
+
+  void Go(uint64_t id) {
+    if (is_cancelled_.load(std::memory_order_acquire)) {
+      End(absl::CancelledError("the step was cancelled"));
+      return;
+    }
+    text_.clear();
+    AppendFixed64(&text_, id);
+    AppendFixed64(&text_, static_cast<uint64_t>(context_->step_id()));
+    text_.push_back(static_cast<char>(is_traced() ? kTraced : 0));
+    for (int i = 0; i < context_->num_inputs(); ++i) {
+      TfStatus appended = AppendTensor(context_->input(i), &text_, &body);
+      if (!appended.ok()) {
+        body.clear();
+        End(appended);
+        return;
+      }
+    }
+    head = text_;
+    GlobalCounters().Add(&Counters::calls_out);
+    GlobalCounters().Add(&Counters::star_runs_out);
+    line_->client().Start(this);
+  }
+
+  bool is_traced() const { return context_->stats_collector() != nullptr; }
+
+  Result<pipe::Landing> Land(ConstBytes head_in, const rpc::SegmentSizes& sizes) override {
+    Status read = Read(head_in, &sizes);
+    if (!read.ok()) return read;
+    return pipe::Landing::Into(places_.data(), places_.size());
+  }
+
+  Status Read(ConstBytes head_in, const rpc::SegmentSizes* sizes) {
+    is_read_ = true;
+    VarReader reader(head_in);
+    if (!ReadTfStatus(&reader, &answer_)) return Status::Corrupt("a run's answer that makes no sense");
+    size_t segment = 0;
+    if (answer_.ok()) {
+      landings_.resize(static_cast<size_t>(context_->num_outputs()));
+      for (TensorLanding& landing : landings_) {
+        TfStatus begun = landing.Begin(&reader, place_, [sizes, segment] {
+          return sizes != nullptr && segment < sizes->count() ? sizes->at(segment) : UINT64_MAX;
+        });
+        if (!begun.ok()) return Status::Corrupt(std::string(begun.message()));
+        if (!landing.has_segment()) continue;
+        places_.push_back(landing.place());
+        ++segment;
+      }
+      if (is_traced()) stats_ = std::string(View(reader.Text()));
+    }
+    if (!reader.ok() || segment != (sizes != nullptr ? sizes->count() : 0))
+      return Status::Corrupt("a run's answer of another length than its results");
+    return Status::Ok();
+  }
+
+  void OnDone(Status status) override {
+    line_->Note(status);
+    if (status.code() == Code::kApplication && status.app_code() == kUnknownPart) {
+      {
+        std::lock_guard<std::mutex> lock(placement_->mutex);
+        if (placement_->line == line_) placement_->line = nullptr;
+      }
+      FindPart();
+      return;
+    }
+    if (status.ok() && !is_read_) status = Read(ConstBytes(reply_head), nullptr);
+    if (!status.ok()) {
+      End(WithTarget(ToTf(status), line_->target(), "RunPart"));
+      return;
+    }
+    if (!answer_.ok()) {
+      // Whoever asks for the status of a step wants to know where it was.
+      End(TfStatus(answer_.code(), absl::StrCat("From ", placement_->task, ":\n", answer_.message())));
+      return;
+    }
+    TfStatus end;
+    int index = 0;
+    for (TensorLanding& landing : landings_) {
+      landing.Finish(place_, [&](const TfStatus& made, const Tensor& tensor) {
+        if (end.ok()) end = made;
+        if (end.ok() && tensor.dtype() != context_->expected_output_dtype(index))
+          end = absl::DataLossError("a parameter server sent a tensor of another type than its part has");
+        if (end.ok()) context_->set_output(index, tensor);
+        ++index;
+      });
+    }
+    if (!stats_.empty()) SaveStats();
+    End(end);
+  }
+
+  void SaveStats() {
+    auto* collector = dynamic_cast<tensorflow::StepStatsCollector*>(context_->stats_collector());
+    tensorflow::StepStats stats;
+    if (collector == nullptr || !stats.ParseFromString(stats_)) return;
+    for (const auto& device : stats.dev_stats()) {
+      for (const auto& node : device.node_stats())
+        collector->Save(device.device(), new tensorflow::NodeExecStats(node));
+    }
+  }
+
+  void End(const TfStatus& status) {
+    if (cancellation_ != nullptr) cancellation_->DeregisterCallback(token_);
+    if (!status.ok()) context_->SetStatus(status);
+    auto done = std::move(done_);
+    delete this;
+    done();
+  }
+
+  const PlacementPtr placement_;
+  OpKernelContext* const context_;
+  Rendezvous* const rendezvous_;
+  tensorflow::AsyncOpKernel::DoneCallback done_;
+  TensorPlace place_;
+  tensorflow::CancellationManager* cancellation_ = nullptr;
+  tensorflow::CancellationToken token_ = 0;
+  std::atomic<bool> is_cancelled_{false};
+  LinePtr line_;
+  int placed_ = 0;
+  std::string text_;
+  // Of the answer.
+  bool is_read_ = false;
+  TfStatus answer_;
+  std::vector<TensorLanding> landings_;
+  std::vector<Bytes> places_;
+  std::string stats_;
+};
+
+class RunOp final : public tensorflow::AsyncOpKernel {
+ public:
+  explicit RunOp(tensorflow::OpKernelConstruction* context)
+      : AsyncOpKernel(context), placement_(std::make_shared<Placement>()) {
+    OP_REQUIRES_OK(context, context->GetAttr("task", &placement_->task));
+    OP_REQUIRES_OK(context, context->GetAttr("piece", &placement_->piece));
+    OP_REQUIRES_OK(context, context->GetAttr("fingerprint", &placement_->fingerprint));
+  }
+
+  void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+    auto* rendezvous = dynamic_cast<Rendezvous*>(context->rendezvous());
+    OP_REQUIRES_ASYNC(context, rendezvous != nullptr,
+                      absl::InternalError("a part of a graph needs the rendezvous of a step of this task"), done);
+    (new Running(placement_, context, rendezvous, std::move(done)))->Begin();
+  }
+
+ private:
+  const PlacementPtr placement_;
+};
+
+REGISTER_OP("_FusewireRun")
+    .Input("args: Tin")
+    .Output("rets: Tout")
+    .Attr("Tin: list(type) >= 0")
+    .Attr("Tout: list(type) >= 0")
+    .Attr("task: string")
+    .Attr("piece: string")
+    .Attr("fingerprint: string")
+    .SetIsStateful()
+    .SetIsDistributedCommunication()
+    .SetShapeFn(tensorflow::shape_inference::UnknownShape);
+REGISTER_KERNEL_BUILDER(Name("_FusewireRun").Device(tensorflow::DEVICE_CPU), RunOp);
+
+}  // namespace
+}  // namespace tf
+}  // namespace fusewire

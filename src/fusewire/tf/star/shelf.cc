@@ -1,0 +1,93 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/star/shelf.h"
+
+#include <utility>
+#include <vector>
+
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/distributed_runtime/session_mgr.h>
+#include "fusewire/tf/data/counters.h"
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+std::string KeyOf(const std::string& session, const std::string& fingerprint) {
+  return absl::StrCat(session, " ", fingerprint);
+}
+
+}  // namespace
+
+// With the lock held.
+uint64_t Shelf::Join(const std::string& session, const std::string& key) {
+  auto found = by_key_.find(key);
+  if (found == by_key_.end()) return kNotHere;
+  parts_[found->second].sessions.insert(session);
+  return found->second;
+}
+
+TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint, const tensorflow::GraphDef* graph,
+                      uint64_t* id) {
+  Part::Owner owner;
+  owner.env = env_;
+  TfStatus status = env_->session_mgr->WorkerSessionForSession(session, &owner.session);
+  if (!status.ok()) return status;
+  bool is_isolated = owner.session->device_mgr() != env_->device_mgr;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    *id = Join(session, KeyOf(session, fingerprint));
+    if (*id == kNotHere && !is_isolated) *id = Join(session, KeyOf("", fingerprint));
+    if (*id != kNotHere || graph == nullptr) return TfStatus();
+  }
+  // Kernels may take their time to be made: without the lock. If two do it at once, the first counts.
+  bool is_private = is_isolated || Part::NeedsSession(*graph);
+  owner.handle = is_private ? session : absl::StrCat("fusewire ", fingerprint);
+  if (!is_private) owner.session = nullptr;
+  PartPtr part;
+  status = Part::Make(*graph, std::move(owner), &part);
+  if (!status.ok()) return status;
+  std::string key = KeyOf(is_private ? session : "", fingerprint);
+  std::lock_guard<std::mutex> lock(mutex_);
+  *id = Join(session, key);
+  if (*id != kNotHere) return TfStatus();
+  *id = by_key_[key] = ++last_id_;
+  parts_[*id] = Placed{std::move(part), key, {session}};
+  GlobalCounters().Add(&Counters::star_parts);
+  return TfStatus();
+}
+
+PartPtr Shelf::Find(uint64_t id) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = parts_.find(id);
+  return found == parts_.end() ? nullptr : found->second.part;
+}
+
+void Shelf::Release(const std::string& session) {
+  std::vector<PartPtr> unused;  // they go when the lock has been given back
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto placed = parts_.begin(); placed != parts_.end();) {
+    if (placed->second.sessions.erase(session) == 0 || !placed->second.sessions.empty()) {
+      ++placed;
+      continue;
+    }
+    unused.push_back(std::move(placed->second.part));
+    by_key_.erase(placed->second.key);
+    placed = parts_.erase(placed);
+    GlobalCounters().star_parts.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+void Shelf::ReleaseEnded() {
+  std::set<std::string> sessions;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& placed : parts_) sessions.insert(placed.second.sessions.begin(), placed.second.sessions.end());
+  }
+  for (const std::string& session : sessions) {
+    SessionPtr found;
+    if (!env_->session_mgr->WorkerSessionForSession(session, &found).ok()) Release(session);
+  }
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,56 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The parts of graphs that a parameter server holds. Workers with the same model share one: a part is known by its
+// fingerprint; only one whose kernels keep state of their own is made once per session. A part stays for as long as
+// some session has placed it; sessions that have ended are forgotten when TensorFlow says so. Home: any thread. Owns:
+// the parts, together with their runs. Fails: Place says why.
+#ifndef FUSEWIRE_TF_STAR_SHELF_H_
+#define FUSEWIRE_TF_STAR_SHELF_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "fusewire/tf/star/part.h"
+
+namespace fusewire {
+namespace tf {
+
+class Shelf {
+ public:
+  static constexpr uint64_t kNotHere = 0;
+
+  explicit Shelf(tensorflow::WorkerEnv* env) : env_(env) {}
+
+  // `graph` may be null: *id is kNotHere if the part is not known. Fails if there is no such session.
+  TfStatus Place(const std::string& session, const std::string& fingerprint, const tensorflow::GraphDef* graph,
+                 uint64_t* id);
+  // Null: not known, or not any more.
+  PartPtr Find(uint64_t id);
+  void Release(const std::string& session);
+  // Sessions that ended without a word: their masters have come back under new incarnations.
+  void ReleaseEnded();
+
+ private:
+  struct Placed {
+    PartPtr part;
+    std::string key;
+    std::set<std::string> sessions;
+  };
+  uint64_t Join(const std::string& session, const std::string& key);
+
+  tensorflow::WorkerEnv* const env_;
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  uint64_t last_id_ = 0;
+  std::unordered_map<uint64_t, Placed> parts_;
+  std::map<std::string, uint64_t> by_key_;  // session, or nothing, and fingerprint
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_STAR_SHELF_H_

@@ -1,0 +1,136 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/star/straighten.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/framework/node_def_util.h>
+
+namespace fusewire {
+namespace tf {
+
+using tensorflow::Edge;
+using tensorflow::Graph;
+using tensorflow::Node;
+
+namespace {
+
+// The only input of a node, if it has no other of any kind; else null.
+const Edge* OnlyInput(const Node& node) {
+  const Edge* only = nullptr;
+  for (const Edge* edge : node.in_edges()) {
+    if (!edge->src()->IsOp()) continue;
+    if (only != nullptr || edge->IsControlEdge()) return nullptr;
+    only = edge;
+  }
+  return only;
+}
+
+// What tf.cond makes of a branch: an Identity of one output of a Switch that switches its own condition.
+const Edge* ConditionOfPivot(const Node& node, int* branch) {
+  const Edge* through = node.type_string() == "Identity" ? OnlyInput(node) : nullptr;
+  if (through == nullptr || through->src()->type_string() != "Switch") return nullptr;
+  const Edge *data = nullptr, *condition = nullptr;
+  if (!through->src()->input_edge(0, &data).ok() || !through->src()->input_edge(1, &condition).ok()) return nullptr;
+  data = OriginOf(data);
+  condition = OriginOf(condition);
+  if (data->src() != condition->src() || data->src_output() != condition->src_output()) return nullptr;
+  for (const Edge* edge : through->src()->in_edges()) {
+    if (edge->IsControlEdge() && edge->src()->IsOp()) return nullptr;
+  }
+  *branch = through->src_output();
+  return condition;
+}
+
+class Straightener {
+ public:
+  Straightener(const std::function<bool(const std::string&)>& is_served, Graph* graph)
+      : is_served_(is_served), graph_(graph) {}
+
+  void Run() {
+    std::vector<const Edge*> data, controls;
+    for (const Edge* edge : graph_->edges()) {
+      if (!edge->src()->IsOp() || !edge->dst()->IsOp() || !is_served_(edge->dst()->assigned_device_name())) continue;
+      if (edge->src()->assigned_device_name() == edge->dst()->assigned_device_name()) continue;
+      (edge->IsControlEdge() ? controls : data).push_back(edge);
+    }
+    for (const Edge* edge : data) GoStraight(edge);
+    for (const Edge* edge : controls) HandDown(edge);
+  }
+
+ private:
+  void GoStraight(const Edge* edge) {
+    const Edge* origin = OriginOf(edge);
+    Node* to = edge->dst();
+    if (origin == edge || origin->src()->assigned_device_name() != to->assigned_device_name()) return;
+    Node* from = origin->src();
+    int output = origin->src_output(), input = edge->dst_input();
+    graph_->RemoveEdge(edge);
+    graph_->AddEdge(from, output, to, input);
+  }
+
+  void HandDown(const Edge* edge) {
+    int branch = 0;
+    const Edge* condition = ConditionOfPivot(*edge->src(), &branch);
+    if (condition == nullptr) return;
+    Node* to = edge->dst();
+    Node* pivot = PivotAt(to->assigned_device_name(), *edge->src(), condition->src(), condition->src_output(), branch);
+    if (pivot == nullptr) return;
+    graph_->RemoveEdge(edge);
+    graph_->AddControlEdge(pivot, to);
+  }
+
+  // The same pivot on another device. Its names say where it comes from: equal graphs stay equal.
+  Node* PivotAt(const std::string& device, const Node& pivot, Node* condition, int output, int branch) {
+    Node*& known = pivots_[{device, pivot.name()}];
+    if (known != nullptr) return known;
+    Node* through = Add(absl::StrCat(pivot.name(), "/fusewire_switch"), "Switch", device);
+    Node* made = through == nullptr ? nullptr : Add(absl::StrCat(pivot.name(), "/fusewire_pivot"), "Identity", device);
+    if (made == nullptr) return nullptr;
+    graph_->AddEdge(condition, output, through, 0);
+    graph_->AddEdge(condition, output, through, 1);
+    graph_->AddEdge(through, branch, made, 0);
+    return known = made;
+  }
+
+  Node* Add(std::string name, const char* op, const std::string& device) {
+    int& times = names_[name];
+    if (times++ > 0) absl::StrAppend(&name, "_", times);  // on the second device
+    tensorflow::NodeDef def;
+    def.set_name(name);
+    def.set_op(op);
+    def.set_device(device);
+    tensorflow::AddNodeAttr("T", tensorflow::DT_BOOL, &def);
+    TfStatus added;
+    Node* node = graph_->AddNode(std::move(def), &added);
+    if (!added.ok()) return nullptr;
+    node->set_assigned_device_name(device);
+    return node;
+  }
+
+  const std::function<bool(const std::string&)>& is_served_;
+  Graph* const graph_;
+  std::map<std::pair<std::string, std::string>, Node*> pivots_;
+  std::map<std::string, int> names_;
+};
+
+}  // namespace
+
+const Edge* OriginOf(const Edge* edge) {
+  while (edge->src()->type_string() == "Identity" && !edge->IsControlEdge()) {
+    const Edge* input = OnlyInput(*edge->src());
+    if (input == nullptr || tensorflow::IsRefType(input->src()->output_type(input->src_output()))) break;
+    edge = input;
+  }
+  return edge;
+}
+
+void Straighten(const std::function<bool(const std::string& device)>& is_served, Graph* graph) {
+  Straightener(is_served, graph).Run();
+}
+
+}  // namespace tf
+}  // namespace fusewire

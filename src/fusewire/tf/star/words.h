@@ -1,0 +1,26 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a worker and a parameter server say to each other about parts of graphs.
+// Home: none. Owns: nothing.
+//
+//   place (kPlacePart)  := session:text fingerprint:text, and in the body the part's GraphDef if it is asked for
+//   answer              := status [part:u64]       0: the part is not known here, send it
+//   run (kRunPart)      := part:u64 step:u64 flags:u8 tensor*
+//   answer              := status [tensor* [stats:text]]
+#ifndef FUSEWIRE_TF_STAR_WORDS_H_
+#define FUSEWIRE_TF_STAR_WORDS_H_
+
+#include <cstdint>
+
+namespace fusewire {
+namespace tf {
+
+enum RunFlags : uint8_t { kTraced = 1 };
+constexpr uint8_t kRunFlagsAll = kTraced;
+
+// An application error of kRunPart: place the part again.
+constexpr uint32_t kUnknownPart = 2;
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_STAR_WORDS_H_
