@@ -10,17 +10,14 @@ import json
 import os
 import time
 
-import numpy as np
 import tensorflow as tf
-from goals import GOALS
 from models import BUILD
-from shop import COLUMNS, Shop
+from replica import Replica
 
 import fusewire
 
 tf1 = tf.compat.v1
 
-BATCH = 64
 LOG_EVERY = 200
 CHIEF_LOOK_EVERY_S = 0.2
 
@@ -38,49 +35,12 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-class Replica:
-    """One worker's graph, and the examples that it is fed."""
-
-    def __init__(self, options: argparse.Namespace, worker: int) -> None:
-        self._goal, self._shop, self._worker = GOALS[options.model], Shop(), worker
-        self._columns = {
-            name: tf1.placeholder(kind, [None, *shape], name=name) for name, (kind, shape) in COLUMNS.items()
-        }
-        self._training = tf1.placeholder_with_default(True, [], name="training")
-        with tf1.variable_scope("", use_resource=not options.ref_variables):
-            self._model = BUILD[options.model](self._columns, self._training)
-            self._global_step = tf1.train.get_or_create_global_step()
-        self._number = 0
-
-    def go_on(self, session: tf1.train.MonitoredSession) -> None:
-        """Batches are counted from the step that a checkpoint has come to."""
-        # Past the hooks: it is no step, and a worker that comes late may find that all are done.
-        self._number = int(session.run_step_fn(lambda step_context: step_context.session.run(self._global_step)))
-
-    def train(self, session: tf1.train.MonitoredSession) -> float:
-        """One step; its loss."""
-        batch = self._goal.batch(self._shop, self._worker, self._number, BATCH)
-        loss, _ = session.run([self._model.loss, self._model.train], self._feed(batch.columns))
-        self._number += 1
-        return float(loss)
-
-    def quality(self, session: tf1.Session) -> str:
-        """Of what nobody was trained on, beside what who planted it reaches."""
-        held_out = self._goal.held_out(self._shop)
-        scores = session.run(self._model.scores, self._feed(held_out.columns) | {self._training: False})
-        reached, best = (self._goal.quality(held_out.columns, each) for each in (scores, held_out.planted))
-        return f"{self._goal.measure} {reached:.4f}; with what is planted, so at best, {best:.4f}"
-
-    def _feed(self, columns: dict[str, np.ndarray]) -> dict[tf.Tensor, np.ndarray]:
-        return {self._columns[name]: values for name, values in columns.items()}
-
-
 def train(server: tf.distribute.Server, worker: int, options: argparse.Namespace, config: tf1.ConfigProto) -> None:
     is_chief = worker == 0
     with tf1.device(
         tf1.train.replica_device_setter(cluster=server.server_def.cluster, worker_device=f"/job:worker/task:{worker}")
     ):
-        replica = Replica(options, worker)
+        replica = Replica(options.model, worker, options.ref_variables)
     if not is_chief:
         wait_for_chief(server, config)
     with contextlib.ExitStack() as stack:

@@ -83,6 +83,47 @@ def test_two_workers_share_the_steps(fusewire_command, tmp_path):
     assert len((tmp_path / "losses").read_text().split()) in steps
 
 
+# In one process: a cluster, one step of each model on it, and what TensorFlow made of the step's graph.
+COUNT_MESSAGES = f"""
+import os, sys
+sys.path[:0] = [{str(EXAMPLE)!r}, {str(ROOT / "tests" / "python")!r}]
+import tensorflow as tf
+from cluster import free_addresses
+from goals import GOALS
+from messages import Partitions
+from replica import Replica
+
+tf1 = tf.compat.v1
+tf1.disable_eager_execution()
+tf1.disable_control_flow_v2()
+addresses = free_addresses(5)
+for cluster in ({{"ps": addresses[:1], "worker": addresses[1:2]}}, {{"ps": addresses[2:4], "worker": addresses[4:]}}):
+    servers = [tf1.train.Server(cluster, job, index) for job in cluster for index in range(len(cluster[job]))]
+    place = tf1.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:0")
+    for model in GOALS:
+        with tf.Graph().as_default(), tf1.device(place), tf1.Session(servers[-1].target) as session:
+            replica = Replica(model, 0, ref_variables=False)
+            session.run([tf1.global_variables_initializer(), tf1.tables_initializer()])
+            traced = tf1.RunMetadata()
+
+            class Traced:
+                def run(self, fetches, feed):
+                    options = tf1.RunOptions(output_partition_graphs=True)
+                    return session.run(fetches, feed, options=options, run_metadata=traced)
+
+            replica.train(Traced())
+            print(model, len(cluster["ps"]), Partitions(traced.partition_graphs).messages_in_a_row(), flush=True)
+os._exit(0)
+"""
+
+
+def test_messages_that_stand_in_a_row_are_as_many_as_the_readme_says(run_python):
+    said = [line.split() for line in run_python(COUNT_MESSAGES, CUDA_VISIBLE_DEVICES="").ok().splitlines()]
+    for servers, rows in (("1", [5, 7, 5, 5, 5]), ("2", [5, 8, 5, 6, 5])):
+        counted = {model: int(count) for model, its, count in said if its == servers}
+        assert counted == dict(zip(GOALS, rows, strict=True))
+
+
 def test_same_seed_stream_and_number_draw_the_same():
     for draw in (Shop.clicks, Shop.purchases):
         first, again = draw(Shop(), 100, 3, 5), draw(Shop(), 100, 3, 5)
