@@ -1,0 +1,162 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""The models of examples/recommend: over every protocol they learn the same, bit for bit, and go on from each other."""
+
+import itertools
+import pathlib
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from conftest import FUSEWIRE, ROOT, clean_environment, run_to_end
+
+sys.path.append(str(ROOT / "examples" / "recommend"))
+
+from goals import GOALS
+from shop import CATEGORY_OF, HISTORY, ITEMS, NONE, RECALL_AT, Shop, recall
+
+EXAMPLE = ROOT / "examples" / "recommend"
+# The first is what all others are held against.
+PROTOCOLS = ("grpc", "grpc++")
+STEPS, SAVED_AT = 100, 50
+RUN_LIMIT_S = 75.0
+# Who goes on does so with other variables on other servers: nothing of that may show in a loss.
+ELSEWHERE = (1, "--ref-variables")
+# What so few steps reach at least. Chance alone: an AUC of 0.5, a recall of 0.1.
+REACHED = {"AUC": 0.7, "recall@10": 0.3}
+
+
+@dataclass(frozen=True)
+class Run:
+    losses: list[str]
+    quality: float
+    best: float
+
+
+def train(folder: pathlib.Path, model: str, protocol: str, ps: int, *options: object) -> Run:
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [FUSEWIRE, "run", "--ps", ps, "--workers", 1, EXAMPLE / "train.py", "--model", model]
+    command += ["--protocol", protocol, "--steps", STEPS, "--losses", folder / "losses", *options]
+    # A sum must not depend on how many threads share it.
+    environment = clean_environment(TF_NUM_INTRAOP_THREADS="1", CUDA_VISIBLE_DEVICES="")
+    said = run_to_end(command, folder, environment, RUN_LIMIT_S).ok()
+    quality = re.search(rf"{GOALS[model].measure} (\S+); .* at best, (\S+)$", said, re.MULTILINE)
+    assert quality, said
+    return Run((folder / "losses").read_text().split(), float(quality[1]), float(quality[2]))
+
+
+def saved(folder: pathlib.Path, step: int, to: pathlib.Path) -> pathlib.Path:
+    """A folder to go on from: as if training had ended at that step."""
+    to.mkdir()
+    for path in folder.glob(f"model.ckpt-{step}.*"):
+        shutil.copy(path, to)
+    (to / "checkpoint").write_text(f'model_checkpoint_path: "model.ckpt-{step}"\n')
+    return to
+
+
+@pytest.mark.parametrize("model", GOALS)
+def test_all_protocols_learn_the_same_and_go_on_from_each_other(tmp_path, model):
+    runs = {}
+    for protocol in PROTOCOLS:
+        options = ("--checkpoints", tmp_path / protocol / "saved", "--save-steps", SAVED_AT)
+        runs[protocol] = train(tmp_path / protocol, model, protocol, 2, *options)
+    first = runs[PROTOCOLS[0]]
+    assert len(first.losses) == len(set(first.losses)) == STEPS
+    assert REACHED[GOALS[model].measure] < first.quality < first.best
+    for protocol in PROTOCOLS[1:]:
+        assert runs[protocol] == first, protocol
+    for before, after in itertools.pairwise((*PROTOCOLS, PROTOCOLS[0])):
+        checkpoint = saved(tmp_path / before / "saved", SAVED_AT, tmp_path / before / "halfway")
+        went_on = train(tmp_path / before / "on", model, after, *ELSEWHERE, "--checkpoints", checkpoint)
+        assert went_on == Run(first.losses[SAVED_AT:], first.quality, first.best), f"{before}, then {after}"
+
+
+def test_two_workers_share_the_steps(fusewire_command, tmp_path):
+    program = (EXAMPLE / "train.py", "--model", "dlrm", "--steps", 200, "--losses", tmp_path / "losses")
+    said = fusewire_command("run", "--ps", 2, "--workers", 2, *program).ok()
+    steps = [int(count) for count in re.findall(r"(\d+) steps here", said)]
+    assert len(steps) == 2
+    # Who has begun a step ends it, whatever the other has counted meanwhile.
+    assert 200 <= sum(steps) < 205
+    assert len((tmp_path / "losses").read_text().split()) in steps
+
+
+# In one process: a cluster, one step of each model on it, and what TensorFlow made of the step's graph.
+COUNT_MESSAGES = f"""
+import os, sys
+sys.path[:0] = [{str(EXAMPLE)!r}, {str(ROOT / "tests" / "python")!r}]
+import tensorflow as tf
+from cluster import free_addresses
+from goals import GOALS
+from messages import Partitions
+from replica import Replica
+
+tf1 = tf.compat.v1
+tf1.disable_eager_execution()
+tf1.disable_control_flow_v2()
+addresses = free_addresses(5)
+for cluster in ({{"ps": addresses[:1], "worker": addresses[1:2]}}, {{"ps": addresses[2:4], "worker": addresses[4:]}}):
+    servers = [tf1.train.Server(cluster, job, index) for job in cluster for index in range(len(cluster[job]))]
+    place = tf1.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:0")
+    for model in GOALS:
+        with tf.Graph().as_default(), tf1.device(place), tf1.Session(servers[-1].target) as session:
+            replica = Replica(model, 0, ref_variables=False)
+            session.run([tf1.global_variables_initializer(), tf1.tables_initializer()])
+            traced = tf1.RunMetadata()
+
+            class Traced:
+                def run(self, fetches, feed):
+                    options = tf1.RunOptions(output_partition_graphs=True)
+                    return session.run(fetches, feed, options=options, run_metadata=traced)
+
+            replica.train(Traced())
+            print(model, len(cluster["ps"]), Partitions(traced.partition_graphs).messages_in_a_row(), flush=True)
+os._exit(0)
+"""
+
+
+def test_messages_that_stand_in_a_row_are_as_many_as_the_readme_says(run_python):
+    said = [line.split() for line in run_python(COUNT_MESSAGES, CUDA_VISIBLE_DEVICES="").ok().splitlines()]
+    for servers, rows in (("1", [5, 7, 5, 5, 5]), ("2", [5, 8, 5, 6, 5])):
+        counted = {model: int(count) for model, its, count in said if its == servers}
+        assert counted == dict(zip(GOALS, rows, strict=True))
+
+
+def test_same_seed_stream_and_number_draw_the_same():
+    for draw in (Shop.clicks, Shop.purchases):
+        first, again = draw(Shop(), 100, 3, 5), draw(Shop(), 100, 3, 5)
+        assert all(np.array_equal(first.columns[name], again.columns[name]) for name in first.columns)
+        for other in (draw(Shop(), 100, 3, 6), draw(Shop(), 100, 4, 5), draw(Shop(seed=2), 100, 3, 5)):
+            assert not np.array_equal(first.columns["item"], other.columns["item"])
+
+
+def test_labels_come_as_often_as_the_planted_scores_say():
+    examples = Shop().clicks(20_000, 0)
+    chances = 1 / (1 + np.exp(-examples.planted))
+    deviation = np.sqrt(np.sum(chances * (1 - chances)))
+    assert abs(examples.columns["label"].sum() - chances.sum()) < 5 * deviation
+
+
+def test_items_are_bought_as_often_as_their_share_says():
+    examples = Shop().purchases(20_000, 0)
+    items, share = examples.columns["item"], examples.columns["share"]
+    best_selling = np.bincount(items, minlength=ITEMS).argmax()
+    assert np.mean(items == best_selling) == pytest.approx(share[items == best_selling][0], rel=0.15)
+
+
+def test_histories_are_filled_up_at_the_end_and_stay_in_a_category():
+    history = Shop().clicks(2000, 0).columns["history"]
+    there = history != NONE
+    lengths = there.sum(axis=1)
+    assert lengths.min() == 1 and lengths.max() == HISTORY
+    assert np.array_equal(there, np.arange(HISTORY) < lengths[:, np.newaxis])
+    both = there[:, 1:]
+    stays = CATEGORY_OF[history[:, 1:]] == CATEGORY_OF[history[:, :-1]]
+    assert 0.85 < stays[both].mean() < 0.95
+
+
+def test_recall_is_the_share_of_rows_whose_item_is_among_the_best():
+    scores = np.tile(np.arange(ITEMS, dtype=float), (4, 1))
+    assert recall(np.array([ITEMS - 1, ITEMS - RECALL_AT, ITEMS - RECALL_AT - 1, 0]), scores) == 0.5
