@@ -23,6 +23,8 @@ PROGRAMS = {
     "grpc": ("cluster", "grpc", False),
     "grpc++": ("cluster", "grpc++", False),
     "grpc++fuse": ("cluster", "grpc++", True),
+    "star_server": ("cluster", "star_server", False),
+    "star_server_lite": ("cluster", "star_server_lite", False),
     "server": ("server", "grpc", False),
     "session": ("plain", "grpc", False),
 }

@@ -12,6 +12,7 @@
 #include <tensorflow/core/graph/algorithm.h>
 #include <tensorflow/core/lib/strings/proto_serialization.h>
 #include <tensorflow/core/platform/fingerprint.h>
+#include <tensorflow/core/util/device_name_utils.h>
 #include "fusewire/tf/fuse/levels.h"
 #include "fusewire/tf/star/straighten.h"
 
@@ -198,6 +199,13 @@ class Cutter {
     return false;
   }
 
+  // "ps_0/round_1": what timelines show.
+  static std::string NameOf(const Grouping::Group& group) {
+    tensorflow::DeviceNameUtils::ParsedName parsed;
+    tensorflow::DeviceNameUtils::ParseFullName(group.device, &parsed);
+    return absl::StrCat(parsed.job, "_", parsed.task, "/round_", group.round);
+  }
+
   TfStatus AddRun(size_t index) {
     // Kernels of stateful operations are kept by name for a session: two graphs of one session must not share one.
     static std::atomic<uint64_t> count{0};
@@ -210,7 +218,7 @@ class Cutter {
     for (const Port& port : piece.inputs) in.push_back(tensorflow::BaseType(port.first->output_type(port.second)));
     for (const Port& port : piece.outputs) out.push_back(tensorflow::BaseType(port.first->output_type(port.second)));
     NodeDef def;
-    def.set_name(absl::StrCat("fusewire/run_", count.fetch_add(1)));
+    def.set_name(absl::StrCat("fusewire/", NameOf(grouping_.groups[index]), "_", count.fetch_add(1)));
     def.set_op(kRunOp);
     def.set_device(home_);
     tensorflow::AddNodeAttr("Tin", in, &def);

@@ -144,14 +144,19 @@ TfStatus Part::Build(const tensorflow::GraphDef& graph) {
 
 TfStatus Part::MakeKernel(const PropertiesPtr& properties, OpKernel** kernel) {
   const tensorflow::NodeDef& def = properties->node_def;
-  if (!tensorflow::OpSegment::ShouldOwnKernel(library_, def.op())) return library_->CreateKernel(properties, kernel);
+  if (!IsShared(def.op())) return library_->CreateKernel(properties, kernel);
   return device_->op_segment()->FindOrCreate(owner_.handle, def.name(), kernel, [this, &properties](OpKernel** made) {
     return library_->CreateKernel(properties, made);
   });
 }
 
 void Part::DropKernel(OpKernel* kernel) {
-  if (kernel != nullptr && !tensorflow::OpSegment::ShouldOwnKernel(library_, kernel->type_string())) delete kernel;
+  if (kernel != nullptr && !IsShared(kernel->type_string())) delete kernel;
+}
+
+// Kernels with state are one for all parts of a session, as they are one for all its graphs. The ends are ours alone.
+bool Part::IsShared(const std::string& op) const {
+  return op != "_Arg" && op != "_Retval" && tensorflow::OpSegment::ShouldOwnKernel(library_, op);
 }
 
 bool Part::is_quick() const { return program_ != nullptr && usual_ns_.load(std::memory_order_relaxed) < kQuickNs; }

@@ -57,6 +57,7 @@ class Part {
   TfStatus Build(const tensorflow::GraphDef& graph);
   TfStatus MakeKernel(const PropertiesPtr& properties, tensorflow::OpKernel** kernel);
   void DropKernel(tensorflow::OpKernel* kernel);
+  bool IsShared(const std::string& op) const;
   void RunInExecutor(PartRun* run, std::function<void(const TfStatus&)> done);
   void Measured(int64_t ns);
 

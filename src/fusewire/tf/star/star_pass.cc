@@ -105,6 +105,11 @@ TfStatus StarPass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
   }
   if (grouping.groups.empty()) return TfStatus();
 
+  for (const Grouping::Group& group : grouping.groups) {
+    VLOG(1) << "fusewire: " << group.device << ", round " << group.round;
+    for (const Node* node : group.nodes)
+      VLOG(1) << "fusewire:   " << node->name() << " (" << node->type_string() << ")";
+  }
   size_t nodes = 0;
   for (Grouping::Group& group : grouping.groups) nodes += group.nodes.size();
   TfStatus done = CutGroups(grouping, client->name(), options.graph->get());

@@ -8,6 +8,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/framework/node_def_util.h>
+#include "fusewire/tf/star/kinds.h"
 
 namespace fusewire {
 namespace tf {
@@ -57,11 +58,40 @@ class Straightener {
       if (edge->src()->assigned_device_name() == edge->dst()->assigned_device_name()) continue;
       (edge->IsControlEdge() ? controls : data).push_back(edge);
     }
-    for (const Edge* edge : data) GoStraight(edge);
+    for (const Edge* edge : data) {
+      if (edge->src()->IsConstant()) {
+        HaveConstant(edge);
+      } else {
+        GoStraight(edge);
+      }
+    }
     for (const Edge* edge : controls) HandDown(edge);
+    for (Node* node : graph_->op_nodes()) {
+      if (is_served_(node->assigned_device_name())) WaitForItself(node);
+    }
   }
 
  private:
+  // A constant of the worker is a constant everywhere. What it waited for, its consumer waits for.
+  void HaveConstant(const Edge* edge) {
+    Node *constant = edge->src(), *to = edge->dst();
+    const std::string& device = to->assigned_device_name();
+    Node*& known = constants_[{device, constant->name()}];
+    if (known == nullptr) {
+      tensorflow::NodeDef def = constant->def();
+      def.clear_input();
+      def.set_name(UniqueName(absl::StrCat(constant->name(), "/fusewire_const")));
+      known = Add(std::move(def), device);
+    }
+    if (known == nullptr) return;
+    int input = edge->dst_input();
+    graph_->RemoveEdge(edge);
+    graph_->AddEdge(known, 0, to, input);
+    for (const Edge* before : constant->in_edges()) {
+      if (before->src()->IsOp()) graph_->AddControlEdge(before->src(), to);
+    }
+  }
+
   void GoStraight(const Edge* edge) {
     const Edge* origin = OriginOf(edge);
     Node* to = edge->dst();
@@ -70,6 +100,25 @@ class Straightener {
     int output = origin->src_output(), input = edge->dst_input();
     graph_->RemoveEdge(edge);
     graph_->AddEdge(from, output, to, input);
+  }
+
+  // tf.group makes a NoOp at the worker of what parameter servers did: who waits for that waits for them.
+  void WaitForItself(Node* node) {
+    std::vector<const Edge*> todo(node->in_edges().begin(), node->in_edges().end());
+    while (!todo.empty()) {
+      const Edge* edge = todo.back();
+      todo.pop_back();
+      Node* group = edge->src();
+      bool is_group = edge->IsControlEdge() && group->type_string() == "NoOp" &&
+                      !is_served_(group->assigned_device_name()) && HasInputs(*group);
+      if (!is_group) continue;
+      graph_->RemoveEdge(edge);
+      for (const Edge* before : group->in_edges()) {
+        if (!before->src()->IsOp()) continue;
+        const Edge* added = graph_->AddControlEdge(before->src(), node);
+        if (added != nullptr) todo.push_back(added);  // else it waits for that already
+      }
+    }
   }
 
   void HandDown(const Edge* edge) {
@@ -87,8 +136,9 @@ class Straightener {
   Node* PivotAt(const std::string& device, const Node& pivot, Node* condition, int output, int branch) {
     Node*& known = pivots_[{device, pivot.name()}];
     if (known != nullptr) return known;
-    Node* through = Add(absl::StrCat(pivot.name(), "/fusewire_switch"), "Switch", device);
-    Node* made = through == nullptr ? nullptr : Add(absl::StrCat(pivot.name(), "/fusewire_pivot"), "Identity", device);
+    Node* through = AddBool(absl::StrCat(pivot.name(), "/fusewire_switch"), "Switch", device);
+    Node* made =
+        through == nullptr ? nullptr : AddBool(absl::StrCat(pivot.name(), "/fusewire_pivot"), "Identity", device);
     if (made == nullptr) return nullptr;
     graph_->AddEdge(condition, output, through, 0);
     graph_->AddEdge(condition, output, through, 1);
@@ -96,14 +146,16 @@ class Straightener {
     return known = made;
   }
 
-  Node* Add(std::string name, const char* op, const std::string& device) {
-    int& times = names_[name];
-    if (times++ > 0) absl::StrAppend(&name, "_", times);  // on the second device
+  Node* AddBool(const std::string& name, const char* op, const std::string& device) {
     tensorflow::NodeDef def;
-    def.set_name(name);
+    def.set_name(UniqueName(name));
     def.set_op(op);
-    def.set_device(device);
     tensorflow::AddNodeAttr("T", tensorflow::DT_BOOL, &def);
+    return Add(std::move(def), device);
+  }
+
+  Node* Add(tensorflow::NodeDef def, const std::string& device) {
+    def.set_device(device);
     TfStatus added;
     Node* node = graph_->AddNode(std::move(def), &added);
     if (!added.ok()) return nullptr;
@@ -111,9 +163,14 @@ class Straightener {
     return node;
   }
 
+  std::string UniqueName(const std::string& name) {
+    int times = ++names_[name];
+    return times == 1 ? name : absl::StrCat(name, "_", times);  // on the second device
+  }
+
   const std::function<bool(const std::string&)>& is_served_;
   Graph* const graph_;
-  std::map<std::pair<std::string, std::string>, Node*> pivots_;
+  std::map<std::pair<std::string, std::string>, Node*> pivots_, constants_;  // by device and name
   std::map<std::string, int> names_;
 };
 

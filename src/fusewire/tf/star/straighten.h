@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Detours through the worker that say nothing: what a parameter server computes and gets back through an Identity, and
-// conditions of a parameter server that only the worker hands down (the pivots of tf.cond). Each would cost a round.
+// Detours through the worker that say nothing: what a parameter server computes and gets back through an Identity, what
+// it has to wait for through a NoOp (tf.group), and conditions that only the worker hands down (the pivots of tf.cond).
+// Each would cost a round. And constants of the worker, which would travel in every step.
 // Home: any thread. Owns: nothing. Fails: never; what it does not know stays. The graph means the same as before.
 #ifndef FUSEWIRE_TF_STAR_STRAIGHTEN_H_
 #define FUSEWIRE_TF_STAR_STRAIGHTEN_H_
