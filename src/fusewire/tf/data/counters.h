@@ -21,6 +21,8 @@ struct Counters {
   std::atomic<uint64_t> run_graphs{0};
   std::atomic<uint64_t> fallback_grpc_calls{0};  // because the peer speaks gRPC only
   std::atomic<uint64_t> fused_recvs{0};          // fused operations that ran
+  std::atomic<uint64_t> grpc_recvs{0};           // calls of RecvTensor for one tensor
+  std::atomic<uint64_t> grpc_fused_recvs{0};     // calls of RecvTensor for all tensors of a fused operation
   std::atomic<uint64_t> servers{0};
 
   void Add(std::atomic<uint64_t> Counters::*counter, uint64_t amount = 1) {
