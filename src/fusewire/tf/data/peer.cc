@@ -62,13 +62,16 @@ void Peer::AskAgain() {
 }
 
 bool Peer::Fuses(const SidePtr& side) {
+  bool fuses = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     // With a node, whoever routes asks.
-    if (state_ != State::kUnknown || !is_grpc_only()) return state_ == State::kGrpc && fuses_;
+    if (!is_grpc_only()) return state_ == State::kGrpc && fuses_;
+    if (state_ != State::kUnknown) return fuses_;
+    fuses = fuses_;
   }
   Find(side, [](const TfStatus&, const LinePtr&) {});
-  return false;
+  return fuses;
 }
 
 void Peer::CannotFuse() {
@@ -154,7 +157,7 @@ void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& r
     } else {
       state_ = is_answer ? State::kGrpc : State::kUnknown;
     }
-    fuses_ = has_plugin && words.fuses;
+    if (is_answer) fuses_ = has_plugin && words.fuses;
     waiting.swap(waiting_);
   }
   if (speaks) {

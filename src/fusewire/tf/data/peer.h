@@ -77,8 +77,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
 
   // Calls `routed` here if the way is known, else once it is. Whoever does not know `side` may not ask.
   void Route(const SidePtr& side, Routed routed);
-  // Whether the task is known to answer a fused receive over gRPC. Where nothing is known it is asked, and nobody waits
-  // for that: it counts from the next step on.
+  // Whether the task answers a fused receive over gRPC, as far as is known. Where it has not been asked in this session
+  // it is, and nobody waits for that: the answer counts from the next step on.
   bool Fuses(const SidePtr& side);
   // It has shown that it does not.
   void CannotFuse();
