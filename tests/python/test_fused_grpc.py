@@ -97,7 +97,8 @@ with tf.device(PS):
     listed = tf.raw_ops.TensorListFromTensor(tensor=fetches[16], element_shape=tf.constant([300]))
 with tf.device(WORKER):
     here = [tf.raw_ops.Identity(input=each) for each in there]
-    stacked = tf.raw_ops.TensorListStack(input_handle=listed, element_shape=tf.constant([300]), element_dtype=tf.float32)
+    row = tf.constant([300])
+    stacked = tf.raw_ops.TensorListStack(input_handle=listed, element_shape=row, element_dtype=tf.float32)
 session_config.graph_options.rewrite_options.disable_meta_optimizer = True
 session_config.graph_options.optimizer_options.opt_level = tf1.OptimizerOptions.L0
 with tf1.Session(server.target, config=session_config) as session:
@@ -259,3 +260,41 @@ def test_a_call_under_way_ends_with_its_server(tasks):
     assert time.monotonic() - killed < 5
     assert "UnavailableError" in words
     assert re.search("GRPC error information from remote target /job:ps/replica:0/task:1", words)
+
+
+# Tells of errors, and goes on in a new session.
+RECOVERS = """
+import time
+with tf1.device(place):
+    weights = [tf1.get_variable(f"weights{i}", [1000], initializer=tf1.zeros_initializer()) for i in range(8)]
+    loss = tf.add_n([tf.reduce_mean(tf.square(each - 1.0)) for each in weights])
+    step = tf1.train.get_or_create_global_step()
+    train = tf1.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=step)
+with tf1.train.MonitoredTrainingSession(server.target, config=session_config) as session:
+    said = time.monotonic()
+    before, steps = fusewire.stats()["grpc_fused_recvs"], 0
+    while True:
+        session.run(train)
+        steps += 1
+        if time.monotonic() - said > 0.25 and steps >= 10:
+            calls = fusewire.stats()["grpc_fused_recvs"] - before
+            say("TRAINS", "fused" if calls >= steps else "partly" if calls > 0 else "singly")
+            said, before, steps = time.monotonic(), before + calls, 0
+"""
+
+
+def test_a_server_that_comes_back_without_the_plugin(tasks):
+    cluster = tasks(RECOVERS, "grpc", TEST_FUSE="1")
+    servers = [cluster.start("ps", index) for index in range(2)]
+    worker = cluster.start("worker")
+    cluster.read_until(worker, "TRAINS fused", 60)
+    for index in range(2):
+        servers[index].kill()
+        servers[index].wait()
+        servers[index] = cluster.start("ps", index, **STOCK)
+    cluster.read_until(worker, "TRAINS singly", 60)
+    for index in range(2):
+        servers[index].kill()
+        servers[index].wait()
+        servers[index] = cluster.start("ps", index)
+    cluster.read_until(worker, "TRAINS fused", 60)
