@@ -95,6 +95,7 @@ CALLS = [
         {
             "src/fusewire/base/": "where CopyBytes stands",
             "src/fusewire/wire/": "coders put numbers of a few bytes into place",
+            "src/fusewire/tf/data/fused.cc": "over gRPC, which copies what it carries in any case",
         },
     ),
     (

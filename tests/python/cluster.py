@@ -126,12 +126,12 @@ class Tasks:
         self._environment = {**os.environ, "TEST_PROTOCOL": protocol, "CUDA_VISIBLE_DEVICES": "", **environment}
         self._running: dict[str, subprocess.Popen[str]] = {}
 
-    def start(self, job: str, index: int = 0) -> subprocess.Popen[str]:
+    def start(self, job: str, index: int = 0, **environment: str) -> subprocess.Popen[str]:
         config = {"cluster": self._cluster, "task": {"type": job, "index": index}}
         task = subprocess.Popen(
             [sys.executable, self._program],
             cwd=self._folder,
-            env={**self._environment, "TF_CONFIG": json.dumps(config)},
+            env={**self._environment, **environment, "TF_CONFIG": json.dumps(config)},
             stdout=subprocess.PIPE if job == "worker" else subprocess.DEVNULL,
             stderr=(self._folder / f"{job}-{index}.err").open("a"),
             text=True,

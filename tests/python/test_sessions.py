@@ -1,5 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What sessions and clusters can do over stock gRPC: the same programs, the same words over grpc++."""
+"""What sessions and clusters can do over stock gRPC: the same programs, the same words over grpc++, and over grpc with
+the plug-in loaded.
+"""
 
 import pytest
 from cluster import FREE_PORTS
@@ -102,10 +104,11 @@ done()
 """
 
 
-def test_a_cluster_that_only_the_session_names(run_cluster):
-    output = run_cluster(PROPAGATION, "grpc++", ps=0)
+@pytest.mark.parametrize("protocol", ["grpc", "grpc++"])
+def test_a_cluster_that_only_the_session_names(run_cluster, protocol):
+    output = run_cluster(PROPAGATION, protocol, ps=0)
     assert output.said == ["3000.0 2"] * 2
-    assert output.stats["recvs"] > 0
+    assert (output.stats["recvs"] > 0) == (protocol == "grpc++")
     assert output.stats["fallback_grpc_calls"] == 0
 
 
@@ -284,11 +287,12 @@ os._exit(0)
 """
 
 
-def test_a_cluster_that_changes_under_a_program(run_cluster):
-    output = run_cluster("", "grpc++", ps=0, prologue=FREE_PORTS + UPDATE)
+@pytest.mark.parametrize("protocol", ["grpc", "grpc++"])
+def test_a_cluster_that_changes_under_a_program(run_cluster, protocol):
+    output = run_cluster("", protocol, ps=0, prologue=FREE_PORTS + UPDATE)
     expected = ["first 18.0 27.0", "another in its place 27.0 27.0", "one more 36.0 27.0 108.0", "one less 45.0 27.0"]
     assert output.said == expected
-    assert output.stats["recvs"] > 0
+    assert (output.stats["recvs"] > 0) == (protocol == "grpc++")
     assert output.stats["fallback_grpc_calls"] == 0
 
 

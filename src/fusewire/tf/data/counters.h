@@ -21,6 +21,8 @@ struct Counters {
   std::atomic<uint64_t> run_graphs{0};
   std::atomic<uint64_t> fallback_grpc_calls{0};  // because the peer speaks gRPC only
   std::atomic<uint64_t> fused_recvs{0};          // fused operations that ran
+  std::atomic<uint64_t> grpc_recvs{0};           // calls of RecvTensor for one tensor
+  std::atomic<uint64_t> grpc_fused_recvs{0};     // calls of RecvTensor for all tensors of a fused operation
   std::atomic<uint64_t> star_runs_out{0};        // parts of graphs that parameter servers ran for us
   std::atomic<uint64_t> star_runs_in{0};         // and that we ran for workers
   std::atomic<uint64_t> star_parts{0};           // parts held now

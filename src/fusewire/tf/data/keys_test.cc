@@ -135,24 +135,36 @@ TEST(PortWords, SayWhereTheDataPortIs) {
   EXPECT_TRUE(PortWords::IsAsked(request));
   tensorflow::LoggingResponse response;
   PortWords::Answer(41234, 0xfedcba9876543210, &response);
-  uint16_t port = 0;
-  uint64_t incarnation = 0;
-  ASSERT_TRUE(PortWords::Read(response, &port, &incarnation));
-  EXPECT_EQ(port, 41234);
-  EXPECT_EQ(incarnation, 0xfedcba9876543210);
+  PortWords words;
+  ASSERT_TRUE(words.Read(response));
+  EXPECT_EQ(words.port, 41234);
+  EXPECT_EQ(words.incarnation, 0xfedcba9876543210);
+  EXPECT_TRUE(words.fuses);
+}
+
+TEST(PortWords, SayWhoHasThePluginOnly) {
+  tensorflow::LoggingResponse response;
+  PortWords::Answer(0, 0, &response);
+  PortWords words;
+  ASSERT_TRUE(words.Read(response));
+  EXPECT_EQ(words.port, 0);
+  EXPECT_TRUE(words.fuses);
+  // As the first versions said it.
+  response.mutable_step(0)->mutable_step_stats()->mutable_dev_stats(0)->set_device("fusewire 1 41234 1");
+  ASSERT_TRUE(words.Read(response));
+  EXPECT_EQ(words.port, 41234);
+  EXPECT_FALSE(words.fuses);
 }
 
 TEST(PortWords, AreNotSaidByOthers) {
-  uint16_t port = 0;
-  uint64_t incarnation = 0;
+  PortWords read;
   tensorflow::LoggingResponse response;
-  EXPECT_FALSE(PortWords::Read(response, &port, &incarnation));
+  EXPECT_FALSE(read.Read(response));
   PortWords::Answer(41234, 1, &response);
   std::string* device = response.mutable_step(0)->mutable_step_stats()->mutable_dev_stats(0)->mutable_device();
-  for (const char* words :
-       {"", "fusewire", "fusewire 2 41234 1", "fusewire 1 0 1", "fusewire 1 70000 1", "other 1 2 3"}) {
+  for (const char* words : {"", "fusewire", "fusewire 2 41234 1", "fusewire 1 70000 1", "other 1 2 3"}) {
     *device = words;
-    EXPECT_FALSE(PortWords::Read(response, &port, &incarnation)) << words;
+    EXPECT_FALSE(read.Read(response)) << words;
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cinttypes>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -16,6 +17,7 @@ namespace {
 // A step number that no session draws: "fusewire" as a number.
 constexpr int64_t kPortStep = 0x6675736577697265;
 constexpr int kPortVersion = 1;
+constexpr const char* kFuses = "fuses";
 
 }  // namespace
 
@@ -29,25 +31,25 @@ void PortWords::Answer(uint16_t port, uint64_t incarnation, tensorflow::LoggingR
   tensorflow::LabeledStepStats* step = response->add_step();
   step->set_step_id(kPortStep);
   step->mutable_step_stats()->add_dev_stats()->set_device(
-      absl::StrCat("fusewire ", kPortVersion, " ", port, " ", absl::Hex(incarnation)));
+      absl::StrCat("fusewire ", kPortVersion, " ", port, " ", absl::Hex(incarnation), " ", kFuses));
 }
 
-bool PortWords::Read(const tensorflow::LoggingResponse& response, uint16_t* port, uint64_t* incarnation) {
+bool PortWords::Read(const tensorflow::LoggingResponse& response) {
   if (response.step_size() != 1 || response.step(0).step_id() != kPortStep) return false;
   const tensorflow::StepStats& stats = response.step(0).step_stats();
   if (stats.dev_stats_size() != 1) return false;
   int version = 0;
   unsigned number = 0;
-  int read =
-      std::sscanf(stats.dev_stats(0).device().c_str(), "fusewire %d %u %" SCNx64, &version, &number, incarnation);
-  if (read != 3 || version != kPortVersion || number == 0 || number > UINT16_MAX) return false;
-  *port = static_cast<uint16_t>(number);
+  char more[16] = "";
+  int read = std::sscanf(stats.dev_stats(0).device().c_str(), "fusewire %d %u %" SCNx64 " %15s", &version, &number,
+                         &incarnation, more);
+  if (read < 3 || version != kPortVersion || number > UINT16_MAX) return false;
+  port = static_cast<uint16_t>(number);
+  fuses = std::strcmp(more, kFuses) == 0;
   return true;
 }
 
-Peer::Peer(rpc::Node& node, Options options) : node_(node), options_(std::move(options)) {
-  if (options_.grpc_only) state_ = State::kGrpc;
-}
+Peer::Peer(rpc::Node* node, Options options) : node_(node), options_(std::move(options)) {}
 
 LinePtr Peer::line() {
   std::lock_guard<std::mutex> lock(mutex_);
@@ -56,7 +58,25 @@ LinePtr Peer::line() {
 
 void Peer::AskAgain() {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (state_ == State::kGrpc && !options_.grpc_only) state_ = State::kUnknown;
+  if (state_ == State::kGrpc) state_ = State::kUnknown;
+}
+
+bool Peer::Fuses(const SidePtr& side) {
+  bool fuses = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    // With a node, whoever routes asks.
+    if (!is_grpc_only()) return state_ == State::kGrpc && fuses_;
+    if (state_ != State::kUnknown) return fuses_;
+    fuses = fuses_;
+  }
+  Find(side, [](const TfStatus&, const LinePtr&) {});
+  return fuses;
+}
+
+void Peer::CannotFuse() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  fuses_ = false;
 }
 
 LinePtr Peer::MakeLine(const std::string& host, uint16_t port, uint64_t incarnation) {
@@ -65,10 +85,18 @@ LinePtr Peer::MakeLine(const std::string& host, uint16_t port, uint64_t incarnat
   line.incarnation = incarnation;
   line.target = options_.target;
   line.patience_ns = options_.patience_ns;
-  return Line::Make(node_, std::move(line));
+  return Line::Make(*node_, std::move(line));
 }
 
 void Peer::Route(const SidePtr& side, Routed routed) {
+  if (is_grpc_only()) {
+    routed(TfStatus(), nullptr);
+  } else {
+    Find(side, std::move(routed));
+  }
+}
+
+void Peer::Find(const SidePtr& side, Routed routed) {
   LinePtr line, lost;
   bool is_known = true;
   {
@@ -112,28 +140,30 @@ void Peer::Route(const SidePtr& side, Routed routed) {
 }
 
 void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& response) {
-  uint16_t port = 0;
-  uint64_t incarnation = 0;
+  PortWords words;
   // A server that has no such method is one without the plug-in; everything else is a failure to reach it.
   bool is_answer = status.ok() || absl::IsUnimplemented(status);
-  bool speaks = status.ok() && PortWords::Read(response, &port, &incarnation);
+  bool has_plugin = status.ok() && words.Read(response);
+  bool speaks = has_plugin && words.port != 0 && !is_grpc_only();
   std::vector<Routed> waiting;
   LinePtr line;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (speaks) {
       Result<transport::Address> grpc = transport::Address::Parse(options_.address);
-      line_ = MakeLine(grpc.ok() ? grpc.value().host : options_.address, port, incarnation);
+      line_ = MakeLine(grpc.ok() ? grpc.value().host : options_.address, words.port, words.incarnation);
       state_ = State::kLine;
       line = line_;
     } else {
       state_ = is_answer ? State::kGrpc : State::kUnknown;
     }
+    if (is_answer) fuses_ = has_plugin && words.fuses;
     waiting.swap(waiting_);
   }
   if (speaks) {
-    FUSEWIRE_LOG(kInfo, "%s (%s) has its data port at %u", options_.target.c_str(), options_.address.c_str(), port);
-  } else if (is_answer) {
+    FUSEWIRE_LOG(kInfo, "%s (%s) has its data port at %u", options_.target.c_str(), options_.address.c_str(),
+                 words.port);
+  } else if (is_answer && !is_grpc_only()) {
     FUSEWIRE_LOG(kInfo, "%s (%s) speaks gRPC only: it is served over gRPC", options_.target.c_str(),
                  options_.address.c_str());
   }

@@ -22,15 +22,19 @@ namespace fusewire {
 namespace tf {
 
 // The question for a task's data port: a Logging call that asks for this step. A task without the plug-in has no logs
-// of it; one that has it answers with a step of these words.
-//   port := "fusewire" version:decimal port:decimal incarnation:hex, with one space between
+// of it; one that has it answers with a step of these words. Port 0: it has none, and speaks gRPC only.
+//   port := "fusewire" version:decimal port:decimal incarnation:hex "fuses", with one space between
 class PortWords {
  public:
+  uint16_t port = 0;
+  uint64_t incarnation = 0;
+  bool fuses = false;  // it answers a fused receive over gRPC, see data/fused.h; the first versions said nothing of it
+
   static void Ask(tensorflow::LoggingRequest* request);
   static bool IsAsked(const tensorflow::LoggingRequest& request);
   static void Answer(uint16_t port, uint64_t incarnation, tensorflow::LoggingResponse* response);
-  // False: the task speaks gRPC only.
-  static bool Read(const tensorflow::LoggingResponse& response, uint16_t* port, uint64_t* incarnation);
+  // False: the task is without the plug-in.
+  bool Read(const tensorflow::LoggingResponse& response);
 };
 
 // shared_ptr: calls outlive the session that began them, and its cache.
@@ -67,28 +71,35 @@ class Peer : public std::enable_shared_from_this<Peer> {
     std::string address;       // "host:port", as the cluster names it
     std::string data_address;  // where .endpoint_map says so; else empty
     int64_t patience_ns = 0;
-    bool grpc_only = false;
   };
-  // `node` outlives the peer.
-  Peer(rpc::Node& node, Options options);
+  // `node` outlives the peer. Null: the way is gRPC, whatever the peer speaks.
+  Peer(rpc::Node* node, Options options);
 
   // Calls `routed` here if the way is known, else once it is. Whoever does not know `side` may not ask.
   void Route(const SidePtr& side, Routed routed);
+  // Whether the task answers a fused receive over gRPC, as far as is known. Where it has not been asked in this session
+  // it is, and nobody waits for that: the answer counts from the next step on.
+  bool Fuses(const SidePtr& side);
+  // It has shown that it does not.
+  void CannotFuse();
   // The line if there is one that works, or null.
   LinePtr line();
   // A new session: the task may have been restarted with the plug-in.
   void AskAgain();
-  const Options& options() const { return options_; }
+  bool is_grpc_only() const { return node_ == nullptr; }
 
  private:
   enum class State { kUnknown, kAsking, kLine, kGrpc };
+  void Find(const SidePtr& side, Routed routed);
   void Answered(const TfStatus& status, const tensorflow::LoggingResponse& response);
   LinePtr MakeLine(const std::string& host, uint16_t port, uint64_t incarnation);
 
-  rpc::Node& node_;
+  rpc::Node* const node_;
   const Options options_;
   std::mutex mutex_;
+  // Guarded by mutex_.
   State state_ = State::kUnknown;
+  bool fuses_ = false;
   LinePtr line_;
   std::vector<Routed> waiting_;
 };

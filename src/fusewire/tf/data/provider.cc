@@ -26,6 +26,33 @@ constexpr size_t kPartSegmentsMax = 1024;
 
 }  // namespace
 
+void FetchToHost(const Provider::Source& source, int64_t step, const tensorflow::Rendezvous::ParsedKey& key,
+                 Fetched fetched) {
+  tensorflow::Device* device = nullptr;
+  TfStatus found = source.find(key, &device);
+  if (!found.ok()) {
+    fetched(found, Tensor(), false);
+    return;
+  }
+  source.env->rendezvous_mgr->RecvLocalAsync(
+      step, key,
+      [fetched = std::move(fetched), device = IsAccelerator(device) ? device : nullptr](
+          const TfStatus& status, const tensorflow::Rendezvous::Args& send_args, const tensorflow::Rendezvous::Args&,
+          const Tensor& tensor, bool is_dead) {
+        if (!status.ok() || is_dead || device == nullptr || send_args.alloc_attrs.on_host()) {
+          fetched(status, tensor, is_dead);
+          return;
+        }
+        // Through host memory that the device reaches.
+        tensorflow::Allocator* allocator = device->GetAllocator(HostForDevice());
+        // shared_ptr: the copy ends on the device's own thread.
+        auto from = std::make_shared<Tensor>(tensor), copy = std::make_shared<Tensor>();
+        tensorflow::CopyDeviceToHost(from.get(), allocator, allocator, "fusewire", device, copy.get(),
+                                     send_args.device_context,
+                                     [fetched, from, copy](const TfStatus& copied) { fetched(copied, *copy, false); });
+      });
+}
+
 void Provider::Start(const Source& source, std::vector<Want> wants, rpc::Reply reply) {
   if (wants.empty()) {
     reply.Send(Status::Ok());
@@ -52,32 +79,10 @@ void Provider::Begin() {
 }
 
 void Provider::Find(size_t index) {
-  const Want& want = wants_[index];
-  tensorflow::Device* device = nullptr;
-  TfStatus found = source_.find(*want.key, &device);
-  if (!found.ok()) {
-    Put(Ready{index, found, Tensor(), false});
-    return;
-  }
-  bool is_accelerator = IsAccelerator(device);
-  source_.env->rendezvous_mgr->RecvLocalAsync(
-      want.step, *want.key,
-      [this, index, device = is_accelerator ? device : nullptr](
-          const TfStatus& status, const tensorflow::Rendezvous::Args& send_args, const tensorflow::Rendezvous::Args&,
-          const Tensor& tensor, bool is_dead) {
-        if (!status.ok() || is_dead || device == nullptr || send_args.alloc_attrs.on_host()) {
-          Put(Ready{index, status, tensor, is_dead});
-          return;
-        }
-        // Through host memory that the device reaches.
-        tensorflow::Allocator* allocator = device->GetAllocator(HostForDevice());
-        // shared_ptr: the copy ends on the device's own thread.
-        auto from = std::make_shared<Tensor>(tensor), copy = std::make_shared<Tensor>();
-        tensorflow::CopyDeviceToHost(from.get(), allocator, allocator, "fusewire", device, copy.get(),
-                                     send_args.device_context, [this, index, from, copy](const TfStatus& copied) {
-                                       Put(Ready{index, copied, *copy, false});
-                                     });
-      });
+  FetchToHost(source_, wants_[index].step, *wants_[index].key,
+              [this, index](const TfStatus& status, const Tensor& tensor, bool is_dead) {
+                Put(Ready{index, status, tensor, is_dead});
+              });
 }
 
 void Provider::Put(Ready ready) {

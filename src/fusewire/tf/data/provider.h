@@ -64,6 +64,11 @@ class Provider final : public Mail {
   bool posted_ = true;        // guarded by mutex_: somebody will look at ready_
 };
 
+// Any thread. Waits for the tensor of a key and brings it into host memory; `fetched` is called once, on any thread.
+using Fetched = std::function<void(const TfStatus&, const tensorflow::Tensor&, bool is_dead)>;
+void FetchToHost(const Provider::Source& source, int64_t step, const tensorflow::Rendezvous::ParsedKey& key,
+                 Fetched fetched);
+
 }  // namespace tf
 }  // namespace fusewire
 

@@ -5,9 +5,6 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 #include <tensorflow/core/common_runtime/device_mgr.h>
-#include <tensorflow/core/distributed_runtime/call_options.h>
-#include <tensorflow/core/distributed_runtime/request_id.h>
-#include <tensorflow/core/distributed_runtime/tensor_coding.h>
 #include <tensorflow/core/distributed_runtime/worker_session.h>
 #include "fusewire/tf/data/counters.h"
 
@@ -15,16 +12,6 @@ namespace fusewire {
 namespace tf {
 
 using tensorflow::Tensor;
-
-namespace {
-
-// "/job:ps/replica:0/task:1/device:CPU:0" -> "/job:ps/replica:0/task:1"
-absl::string_view TaskOf(absl::string_view device) {
-  size_t end = device.find("/device:");
-  return end == absl::string_view::npos ? absl::string_view() : device.substr(0, end);
-}
-
-}  // namespace
 
 // A receive over our wire. It has two ends, in either order: somebody wants it (Meet), and it has ended. From the first
 // to the second TensorFlow's base class knows it, and aborts it with the step.
@@ -122,62 +109,10 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
   TfStatus status_;  // guarded by mutex_
 };
 
-// A receive over gRPC, from a task that has no data port.
-class Rendezvous::GrpcRecv final : public tensorflow::BaseRecvTensorCall {
- public:
-  GrpcRecv(Rendezvous* rendezvous, SidePtr side, int64_t step, absl::string_view key, tensorflow::Device* device,
-           const Args& args, DoneCallback done)
-      : rendezvous_(rendezvous), side_(std::move(side)), args_(args), done_(std::move(done)) {
-    request_.set_step_id(step);
-    request_.set_rendezvous_key(key.data(), key.size());
-    request_.set_request_id(tensorflow::GetUniqueRequestId());
-    response_.InitAlloc(device, args.alloc_attrs);
-  }
-
-  void Start(std::function<void()>) override {
-    GlobalCounters().Add(&Counters::fallback_grpc_calls);
-    // Two ends: the answer, and the look at an abort that came too early to be heard by the call.
-    side_->worker()->RecvTensorAsync(&options_, &request_, &response_, [this](const TfStatus& status) {
-      if (!status.ok()) Fail(status);
-      Leave();
-    });
-    if (!status().ok()) options_.StartCancel();
-    Leave();
-  }
-  void StartAbort(const TfStatus& why) override {
-    Fail(why);
-    options_.StartCancel();
-  }
-  TfStatus status() const override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return status_;
-  }
-
- private:
-  void Fail(const TfStatus& why) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (status_.ok()) status_ = why;
-  }
-  void Leave() {
-    if (ends_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
-    rendezvous_->DeregisterCall(this, args_);
-    TfStatus end = status();
-    done_(end, Args(), args_, end.ok() ? response_.tensor() : Tensor(), response_.metadata().is_dead());
-    rendezvous_->Unref();
-    delete this;
-  }
-
-  Rendezvous* const rendezvous_;  // holds a reference
-  const SidePtr side_;            // shared_ptr: outlives the session's cache
-  const Args args_;
-  DoneCallback done_;
-  tensorflow::CallOptions options_;
-  tensorflow::RecvTensorRequest request_;
-  tensorflow::TensorResponse response_;
-  std::atomic<int> ends_{2};
-  mutable std::mutex mutex_;
-  TfStatus status_;  // guarded by mutex_
-};
+absl::string_view Rendezvous::TaskOf(absl::string_view device) {
+  size_t end = device.find("/device:");
+  return end == absl::string_view::npos ? absl::string_view() : device.substr(0, end);
+}
 
 Rendezvous::Rendezvous(const tensorflow::WorkerEnv* env, int64_t step, PlanBookPtr book)
     : BaseRemoteRendezvous(env, step), book_(std::move(book)) {}
@@ -280,7 +215,8 @@ TfStatus Rendezvous::FindSource(absl::string_view task, Source* out) {
   }
   for (Source& source : sources_) {
     if (source.task != task) continue;
-    if (source.line == nullptr || !source.line->alive()) source.line = source.ways.peer->line();
+    bool is_usable = source.line != nullptr && source.line->alive();
+    if (!is_usable && source.ways.peer != nullptr) source.line = source.ways.peer->line();
     *out = source;
     return TfStatus();
   }
@@ -291,10 +227,14 @@ TfStatus Rendezvous::FindSource(absl::string_view task, Source* out) {
   auto* has_ways = dynamic_cast<HasWays*>(worker);
   if (has_ways != nullptr) source.ways = has_ways->ways();
   if (worker != nullptr) cache->ReleaseWorker(source.task, worker);
-  if (has_ways == nullptr) return absl::InternalError(absl::StrCat("No worker known as ", task));
-  source.line = source.ways.peer->line();
-  // The word that logging is on may come after the step.
-  source.is_traced = is_traced_ || source.ways.log->LoggingActive();
+  if (worker == nullptr) return absl::InternalError(absl::StrCat("No worker known as ", task));
+  if (has_ways != nullptr) {
+    source.line = source.ways.peer->line();
+    // The word that logging is on may come after the step.
+    source.is_traced = is_traced_ || source.ways.log->LoggingActive();
+  } else {
+    source.ways.side = std::make_shared<GrpcSide>(cache, source.task);  // a cache that is none of ours
+  }
   *out = source;
   sources_.push_back(std::move(source));
   return TfStatus();
@@ -322,6 +262,10 @@ void Rendezvous::RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, 
     StartOnWire(parsed, args, std::move(done), std::move(source.line), std::move(log));
     return;
   }
+  if (source.ways.peer == nullptr || source.ways.peer->is_grpc_only()) {
+    StartOnGrpc(parsed, args, std::move(done), std::move(source.ways.side));
+    return;
+  }
   Ref();
   source.ways.peer->Route(source.ways.side, [this, parsed, args, done = std::move(done), side = source.ways.side,
                                              log = std::move(log)](const TfStatus& status, LinePtr line) {
@@ -330,6 +274,7 @@ void Rendezvous::RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, 
     } else if (line != nullptr) {
       StartOnWire(parsed, args, done, std::move(line), log);
     } else {
+      GlobalCounters().Add(&Counters::fallback_grpc_calls);
       StartOnGrpc(parsed, args, done, side);
     }
     Unref();
@@ -363,22 +308,6 @@ void Rendezvous::TellAbort(const LinePtr& line) {
     }
   }
   line->AbortStep(step_id_);
-}
-
-void Rendezvous::StartOnGrpc(const ParsedKey& parsed, const Args& args, DoneCallback done, SidePtr side) {
-  tensorflow::Device* device = nullptr;
-  TfStatus found = session()->device_mgr()->LookupDevice(parsed.dst_device, &device);
-  if (!found.ok() || side->worker() == nullptr) {
-    if (found.ok()) found = absl::InternalError(absl::StrCat("No worker known as ", side->target()));
-    done(found, Args(), args, Tensor(), false);
-    return;
-  }
-  auto* recv =
-      new GrpcRecv(this, std::move(side), step_id_, absl::string_view(parsed.FullKey().data(), parsed.FullKey().size()),
-                   device, args, std::move(done));
-  Ref();  // until its end
-  RegisterCall(recv, args);
-  recv->Start(nullptr);
 }
 
 TfRef<tensorflow::RemoteRendezvous> RendezvousMgr::Expect(int64_t step, const std::string& session,

@@ -7,6 +7,7 @@
 #define FUSEWIRE_TF_DATA_RENDEZVOUS_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,6 +17,7 @@
 #include <tensorflow/core/distributed_runtime/base_rendezvous_mgr.h>
 #include <tensorflow/core/distributed_runtime/worker_cache_logger.h>
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/data/fused.h"
 #include "fusewire/tf/data/peer.h"
 #include "fusewire/tf/data/plans.h"
 
@@ -27,7 +29,7 @@ using TransferLogPtr = std::shared_ptr<tensorflow::WorkerCacheLogger>;
 
 // The ways to a task: what a worker of our cache has to offer to a rendezvous.
 struct Ways {
-  // shared_ptr: calls outlive the session that began them.
+  // shared_ptr: calls outlive the session that began them. Null in a cache that is none of ours.
   PeerPtr peer;
   SidePtr side;
   TransferLogPtr log;
@@ -42,6 +44,16 @@ class HasWays {
 
 class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
  public:
+  // Several tensors that one task sends to one device.
+  struct Together {
+    const ParsedKeys* keys = nullptr;  // live until `done` has been called for each, as do the arguments' contexts
+    std::vector<Args> args;
+    std::function<void(size_t, const TfStatus&, const tensorflow::Tensor&, bool is_dead)> done;
+  };
+  // Receives them in one question if `rendezvous` is one of ours. Over gRPC that is one call, once the task is known to
+  // have the plug-in.
+  static void RecvTogether(tensorflow::RendezvousInterface* rendezvous, Together receives);
+
   Rendezvous(const tensorflow::WorkerEnv* env, int64_t step, PlanBookPtr book);
   // Before Initialize: the step runs this graph of this session, and whether its transfers are wanted in a trace.
   void SetGraph(const std::string& session, const std::string& graph, bool is_traced);
@@ -57,7 +69,11 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
 
  private:
   class WireRecv;
+  class GrpcCall;
   class GrpcRecv;
+  class GrpcFusedRecv;
+  // shared_ptr: each of its tensors ends in its own time.
+  using TogetherPtr = std::shared_ptr<const Together>;
   struct Source {
     std::string task;
     Ways ways;
@@ -67,6 +83,8 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   };
 
   ~Rendezvous() override;
+  // "/job:ps/replica:0/task:1/device:CPU:0" -> "/job:ps/replica:0/task:1"
+  static absl::string_view TaskOf(absl::string_view device);
   TfStatus FindSource(absl::string_view task, Source* source);
   void AskAhead();
   // The receive of this key if it was asked ahead; to be given back with Unref.
@@ -74,6 +92,9 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   void Remember(const ParsedKey& parsed, const Args& args);
   void StartOnWire(const ParsedKey& parsed, const Args& args, DoneCallback done, LinePtr line, TransferLogPtr log);
   void StartOnGrpc(const ParsedKey& parsed, const Args& args, DoneCallback done, SidePtr side);
+  // False: they have to be received one by one.
+  bool StartFusedOnGrpc(const TogetherPtr& wanted);
+  static void RecvOne(tensorflow::RendezvousInterface* rendezvous, const TogetherPtr& wanted, size_t index);
   void TellAbort(const LinePtr& line);
 
   const PlanBookPtr book_;

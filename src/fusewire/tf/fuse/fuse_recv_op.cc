@@ -9,7 +9,7 @@
 
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/data/counters.h"
-#include "fusewire/tf/data/line.h"
+#include "fusewire/tf/data/rendezvous.h"
 
 #include <tensorflow/core/framework/common_shape_fns.h>
 #include <tensorflow/core/framework/op.h>
@@ -41,30 +41,31 @@ class FuseRecvOp final : public tensorflow::AsyncOpKernel {
     GlobalCounters().Add(&Counters::fused_recvs);
     auto wait = std::make_shared<Wait>();  // shared_ptr: one of many answers is the last, nobody knows which
     wait->left.store(static_cast<int>(keys_.size()), std::memory_order_relaxed);
-    RecvGroup together;
+    Rendezvous::Together receives;
+    receives.keys = &keys_;
     for (size_t i = 0; i < keys_.size(); ++i) {
       tensorflow::Rendezvous::Args args;
       args.device_context = context->op_device_context();
       args.alloc_attrs = context->output_alloc_attr(static_cast<int>(i));
       args.cancellation_manager = context->cancellation_manager();
-      context->rendezvous()->RecvAsync(
-          keys_[i], args,
-          [context, wait, done, i](const TfStatus& status, const tensorflow::Rendezvous::Args&,
-                                   const tensorflow::Rendezvous::Args&, const Tensor& tensor, bool is_dead) {
-            {
-              std::lock_guard<std::mutex> lock(wait->mutex);
-              if (status.ok() && !is_dead) {
-                context->set_output(static_cast<int>(i), tensor);
-              } else if (wait->status.ok()) {
-                // What may be dead is not fused: this says that the marks were wrong.
-                wait->status = status.ok() ? absl::InternalError("a fused receive met a dead tensor") : status;
-              }
-            }
-            if (wait->left.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
-            if (!wait->status.ok()) context->SetStatus(wait->status);
-            done();
-          });
+      receives.args.push_back(args);
     }
+    receives.done = [context, wait, done = std::move(done)](size_t i, const TfStatus& status, const Tensor& tensor,
+                                                            bool is_dead) {
+      {
+        std::lock_guard<std::mutex> lock(wait->mutex);
+        if (status.ok() && !is_dead) {
+          context->set_output(static_cast<int>(i), tensor);
+        } else if (wait->status.ok()) {
+          // What may be dead is not fused: this says that the marks were wrong.
+          wait->status = status.ok() ? absl::InternalError("a fused receive met a dead tensor") : status;
+        }
+      }
+      if (wait->left.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+      if (!wait->status.ok()) context->SetStatus(wait->status);
+      done();
+    };
+    Rendezvous::RecvTogether(context->rendezvous(), std::move(receives));
   }
 
  private:
@@ -73,7 +74,7 @@ class FuseRecvOp final : public tensorflow::AsyncOpKernel {
     std::mutex mutex;
     TfStatus status;  // guarded by mutex until the last has come
   };
-  std::vector<tensorflow::Rendezvous::ParsedKey> keys_;
+  ParsedKeys keys_;
 };
 
 REGISTER_OP("_FuseRecv")

@@ -17,7 +17,7 @@ namespace fusewire {
 namespace tf {
 
 struct ServerSettings {
-  bool disabled = false;  // FUSEWIRE_DISABLE: everything over gRPC
+  bool disabled = false;  // FUSEWIRE_DISABLE, or protocol="grpc": everything over gRPC
   pipe::Options pipe;
   reactor::PoolOptions pool;
   int64_t patience_ns = 0;

@@ -8,6 +8,7 @@
 #include <tensorflow/core/common_runtime/session_factory.h>
 #include <tensorflow/core/public/session.h>
 #include <tensorflow/core/public/session_options.h>
+#include "fusewire/base/log.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/fuse/passes.h"
@@ -19,9 +20,13 @@ namespace fusewire {
 namespace tf {
 namespace {
 
+// "grpc" too, always: whether a graph is fused is said by its session, when the server stands already. Such a server is
+// TensorFlow's own with our rendezvous, which does the same, and asks nothing of anybody until a fused receive runs.
 class Factory final : public tensorflow::ServerFactory {
  public:
-  bool AcceptsOptions(const tensorflow::ServerDef& def) override { return IsOurs(def.protocol()); }
+  bool AcceptsOptions(const tensorflow::ServerDef& def) override {
+    return IsOurs(def.protocol()) || def.protocol() == kStockProtocol;
+  }
   TfStatus NewServer(const tensorflow::ServerDef& def, const Options& options,
                      std::unique_ptr<tensorflow::ServerInterface>* out) override {
     return Server::Make(def, options, out);
@@ -49,10 +54,25 @@ class Sessions final : public tensorflow::SessionFactory {
   }
 };
 
+// TensorFlow asks its factories in the order of a hash table, where the last to come is the first, unless the table has
+// grown meanwhile. So it is asked whom it takes for "grpc", and told of us by another name until that is us.
+void RegisterFactory() {
+  constexpr int kNamesMax = 8;
+  auto* factory = new Factory;
+  tensorflow::ServerDef def;
+  def.set_protocol(kStockProtocol);
+  for (int i = 0; i < kNamesMax; ++i) {
+    tensorflow::ServerFactory::Register(absl::StrCat("FUSEWIRE_GRPCPP", i == 0 ? "" : absl::StrCat("_", i)), factory);
+    tensorflow::ServerFactory* first = nullptr;
+    if (tensorflow::ServerFactory::GetFactory(def, &first).ok() && first == factory) return;
+  }
+  FUSEWIRE_LOG(kWarn, "protocol \"grpc\" is served by another factory: its fused receives are a call for each tensor");
+}
+
 // TensorFlow keeps both until the process ends.
 const bool kRegistered = [] {
   ReadProcessSettings();
-  tensorflow::ServerFactory::Register("FUSEWIRE_GRPCPP", new Factory);
+  RegisterFactory();
   tensorflow::SessionFactory::Register("FUSEWIRE_GRPCPP", new Sessions);
   return true;
 }();
@@ -89,6 +109,7 @@ FUSEWIRE_EXPORT size_t fusewire_stats(char* out, size_t size) {
         Row{"recv_batches", &counters.recv_batches}, Row{"control_edges", &counters.control_edges},
         Row{"tensor_bytes", &counters.tensor_bytes}, Row{"run_graphs", &counters.run_graphs},
         Row{"fallback_grpc_calls", &counters.fallback_grpc_calls}, Row{"fused_recvs", &counters.fused_recvs},
+        Row{"grpc_recvs", &counters.grpc_recvs}, Row{"grpc_fused_recvs", &counters.grpc_fused_recvs},
         Row{"star_runs_out", &counters.star_runs_out}, Row{"star_runs_in", &counters.star_runs_in},
         Row{"star_parts", &counters.star_parts}, Row{"servers", &counters.servers}}) {
     absl::StrAppend(&text, text.size() > 1 ? ", " : "", "\"", row.name, "\": ", row.value->load());

@@ -78,6 +78,10 @@ RemoteWorker::RemoteWorker(Ways ways) : ways_(std::move(ways)) {}
 
 void RemoteWorker::Route(StatusCallback done, std::function<void(StatusCallback)> over_grpc,
                          std::function<void(LinePtr, StatusCallback)> over_wire) {
+  if (ways_.peer->is_grpc_only()) {
+    over_grpc(std::move(done));
+    return;
+  }
   LinePtr line = ways_.peer->line();
   if (line != nullptr) {
     over_wire(std::move(line), std::move(done));
@@ -105,6 +109,7 @@ void RemoteWorker::GetStatusAsync(CallOptions* opts, const tensorflow::GetStatus
 
 void RemoteWorker::CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessionRequest* request,
                                             tensorflow::CreateWorkerSessionResponse* response, StatusCallback done) {
+  ways_.peer->AskAgain();
   ways_.side->worker()->CreateWorkerSessionAsync(request, response, std::move(done));
 }
 

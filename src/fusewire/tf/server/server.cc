@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -65,7 +64,9 @@ Server::Server(const tensorflow::ServerDef& def)
       job_(def.job_name()),
       task_(def.task_index()),
       protocol_(def.protocol()),
-      settings_(ReadSettings(def.job_name())) {}
+      settings_(ReadSettings(def.job_name())) {
+  if (!IsOurs(protocol_)) settings_.disabled = true;
+}
 
 Server::~Server() = default;
 
@@ -81,32 +82,30 @@ TfStatus Server::Make(const tensorflow::ServerDef& def, const tensorflow::Server
 TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   ReadProcessSettings();
   settings_.pipe.name = absl::StrCat(job_, ":", task_);
+  tensorflow::GrpcServerOptions grpc;
+  grpc.local_device_mgr = options.local_device_mgr;
+  grpc.rendezvous_mgr_func = [](const tensorflow::WorkerEnv* env) { return new RendezvousMgr(env); };
+  grpc.worker_func = [this](tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config) {
+    auto worker = std::make_unique<Worker>(env, config, settings_.disabled);
+    worker_ = worker.get();
+    return worker;
+  };
+  if (settings_.disabled) {
+    // As TensorFlow makes it, but for what a fused receive needs at both of its ends.
+    FUSEWIRE_LOG(kInfo, "%s: everything goes over gRPC", settings_.pipe.name.c_str());
+    return GrpcServer::Init(grpc);
+  }
+
   Status sane = pipe::CheckOptions(settings_.pipe);
   if (!sane.ok()) return Failed(sane);
   Result<reactor::Pool*> pool = SharedPool(settings_.pool);
   if (!pool.ok()) return Failed(pool.status());
   node_ = rpc::Node::Make(settings_.pipe, reactor::Pool::Share(*pool.value()), transport::MakeTcp({}));
-
-  tensorflow::GrpcServerOptions grpc;
-  grpc.local_device_mgr = options.local_device_mgr;
-  grpc.rendezvous_mgr_func = [](const tensorflow::WorkerEnv* env) { return new RendezvousMgr(env); };
-  grpc.worker_func = [this](tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config) {
-    auto worker = std::make_unique<Worker>(env, config);
-    worker_ = worker.get();
-    return worker;
-  };
   grpc.worker_service_options.num_serving_threads = kGrpcServingThreads;
-  TfStatus init;
   {
-    // A disabled server is to be as TensorFlow makes it.
-    std::optional<FewGrpcThreads> few;
-    if (!settings_.disabled) few.emplace();
-    init = GrpcServer::Init(grpc);
-  }
-  if (!init.ok()) return init;
-  if (settings_.disabled) {
-    FUSEWIRE_LOG(kInfo, "%s: FUSEWIRE_DISABLE is set: everything goes over gRPC", settings_.pipe.name.c_str());
-    return TfStatus();
+    FewGrpcThreads few;
+    TfStatus init = GrpcServer::Init(grpc);
+    if (!init.ok()) return init;
   }
   // Who asked for polling has processors to spare.
   if (!settings_.pool.busy_poll) worker_env()->compute_pool = QuietPool(worker_env()->compute_pool->NumThreads());
@@ -173,7 +172,7 @@ TfStatus Server::WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions&
   TfStatus made = GrpcServer::WorkerCacheFactory(options, &grpc);
   if (!made.ok()) return made;
   if (directory_ == nullptr) {  // the first comes from Init, before anybody else can ask
-    directory_ = std::make_unique<Directory>(*node_, settings_.patience_ns, settings_.endpoints, settings_.disabled);
+    directory_ = std::make_unique<Directory>(node_.get(), settings_.patience_ns, settings_.endpoints);
   }
   std::string own = absl::StrCat("/job:", options.job_name, "/replica:0/task:", options.task_index);
   *cache = new WorkerCache(GrpcCachePtr(grpc), *directory_, std::move(own), AddressesOf(options.cluster_def));

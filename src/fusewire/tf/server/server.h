@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A TensorFlow server whose data plane is ours: TensorFlow's own gRPC server for sessions, eager and coordination, and
-// beside it a data port that its peers find through the gRPC one.
+// beside it a data port that its peers find through the gRPC one. Or, without a data port, TensorFlow's own whose fused
+// receives are one call each.
 // Home: any thread. Owns: its node, its data port and its view of the peers. Like every GrpcServer it is not destroyed
 // once it has been started. Fails: Init says why.
 #ifndef FUSEWIRE_TF_SERVER_SERVER_H_
@@ -19,6 +20,9 @@
 
 namespace fusewire {
 namespace tf {
+
+// Of a ServerDef. With "grpc", a server is TensorFlow's own, but for what fused receives need.
+constexpr const char* kStockProtocol = "grpc";
 
 class Server final : public tensorflow::GrpcServer {
  public:

@@ -91,15 +91,7 @@ rpc::Method MakeMethod(uint16_t number, const char* name, UniqueFunction<void(rp
 
 }  // namespace
 
-Service::Service(tensorflow::WorkerEnv* env, Worker* worker)
-    : env_(env),
-      worker_(worker),
-      source_{env,
-              [worker](const tensorflow::Rendezvous::ParsedKey& key, tensorflow::Device** device) {
-                return worker->FindSource(key, device);
-              },
-              [worker](int64_t step) { worker->Abort(step); }},
-      star_(env) {}
+Service::Service(tensorflow::WorkerEnv* env, Worker* worker) : env_(env), worker_(worker), star_(env) {}
 
 template <class Request, class Response>
 rpc::Method Service::Unary(uint16_t number, const char* name,
@@ -250,7 +242,7 @@ void Service::OnReceive(const rpc::Request& request, rpc::Reply reply) {
   } else if (!error.ok()) {
     reply.Send(Status::Invalid(std::string(error.message())));
   } else {
-    Provider::Start(source_, std::move(wants), std::move(reply));
+    Provider::Start(worker_->source(), std::move(wants), std::move(reply));
   }
 }
 

@@ -12,7 +12,6 @@
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/data/keys.h"
-#include "fusewire/tf/data/provider.h"
 #include "fusewire/tf/server/worker.h"
 #include "fusewire/tf/star/star_service.h"
 
@@ -41,7 +40,6 @@ class Service {
 
   tensorflow::WorkerEnv* const env_;
   Worker* const worker_;
-  const Provider::Source source_;
   KeyLibrary keys_;
   StarService star_;
   std::unique_ptr<rpc::Server> server_;

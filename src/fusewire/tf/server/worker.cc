@@ -3,21 +3,58 @@
 
 #include <utility>
 
+#include <tensorflow/core/distributed_runtime/rpc/grpc_tensor_coding.h>
+#include "fusewire/tf/data/fused.h"
+#include "fusewire/tf/data/fused_provider.h"
 #include "fusewire/tf/data/peer.h"
 #include "fusewire/tf/data/rendezvous.h"
 
 namespace fusewire {
 namespace tf {
 
-Worker::Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config) : GrpcWorker(env, config) {}
+Worker::Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config, bool is_grpc_only)
+    : GrpcWorker(env, config),
+      is_grpc_only_(is_grpc_only),
+      source_{env,
+              [this](const tensorflow::Rendezvous::ParsedKey& key, tensorflow::Device** device) {
+                return PrepareRecvTensor(key, device);
+              },
+              [this](int64_t step) { AbortStep(step); }} {}
 
 void Worker::Announce(uint16_t port, uint64_t incarnation) {
   incarnation_ = incarnation;
   port_.store(port, std::memory_order_release);
 }
 
+void Worker::GrpcRecvTensorAsync(tensorflow::CallOptions* options, const tensorflow::RecvTensorRequest* request,
+                                 ::grpc::ByteBuffer* response, tensorflow::StatusCallback done) {
+  if (!IsFused(*request)) {
+    GrpcWorker::GrpcRecvTensorAsync(options, request, response, std::move(done));
+    return;
+  }
+  ParsedKeys keys;
+  // A call that gRPC has sent twice would wait for ever for what the first has taken.
+  TfStatus sane = recent_request_ids_.TrackUnique(request->request_id(), "RecvTensor (fused)", *request);
+  if (sane.ok()) sane = ReadFused(*request, &keys);
+  if (!sane.ok()) {
+    done(sane);
+    return;
+  }
+  FusedProvider::Start(
+      source_, options, request->step_id(), std::move(keys),
+      [response, done = std::move(done)](const TfStatus& status, const tensorflow::Tensor& answer) {
+        // It cannot fail for a tensor of this size, and said nothing in older versions.
+        if (status.ok()) static_cast<void>(tensorflow::grpc::EncodeTensorToByteBuffer(false, answer, false, response));
+        done(status);
+      });
+}
+
 void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGraphRequestWrapper* request,
                            tensorflow::MutableRunGraphResponseWrapper* response, tensorflow::StatusCallback done) {
+  if (is_grpc_only_) {
+    GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
+    return;
+  }
   // What gRPC delivers cannot be changed, and is looked at.
   auto* own = dynamic_cast<tensorflow::MutableRunGraphRequestWrapper*>(request);
   if (own != nullptr) own->set_request_id(kNoRequestId);
@@ -69,7 +106,7 @@ void Worker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow:
     return;
   }
   uint32_t port = port_.load(std::memory_order_acquire);
-  if (port != 0) PortWords::Answer(static_cast<uint16_t>(port), incarnation_, response);
+  PortWords::Answer(static_cast<uint16_t>(port), incarnation_, response);
   done(TfStatus());
 }
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // TensorFlow's worker with what the data plane needs of its insides. The gRPC service and our own call the same one, so
 // that sessions, partial runs and duplicates are known to both.
-// Home: any thread. Owns: nothing more than its base.
+// Home: any thread. Owns: nothing more than its base. Fails: each call on its own, in TensorFlow's words.
 #ifndef FUSEWIRE_TF_SERVER_WORKER_H_
 #define FUSEWIRE_TF_SERVER_WORKER_H_
 
@@ -11,6 +11,7 @@
 
 #include <tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h>
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/data/provider.h"
 #include "fusewire/tf/star/shelf.h"
 
 namespace fusewire {
@@ -22,13 +23,18 @@ constexpr int64_t kNoRequestId = 0;
 
 class Worker final : public tensorflow::GrpcWorker {
  public:
-  Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config);
+  // `is_grpc_only`: steps are run as TensorFlow runs them.
+  Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config, bool is_grpc_only);
 
   // What the gRPC peers of this task are told when they ask for its data port.
   void Announce(uint16_t port, uint64_t incarnation);
 
   void LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow::LoggingResponse* response,
                     tensorflow::StatusCallback done) override;
+
+  // Also answers for all tensors of a fused receive.
+  void GrpcRecvTensorAsync(tensorflow::CallOptions* options, const tensorflow::RecvTensorRequest* request,
+                           ::grpc::ByteBuffer* response, tensorflow::StatusCallback done) override;
 
   // From this process's own master: nothing that could come twice.
   void RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGraphRequestWrapper* request,
@@ -47,12 +53,12 @@ class Worker final : public tensorflow::GrpcWorker {
                             tensorflow::DeregisterGraphResponse* response, tensorflow::StatusCallback done) override;
 
   // Of the base class, for our own service.
-  TfStatus FindSource(const tensorflow::Rendezvous::ParsedKey& key, tensorflow::Device** device) {
-    return PrepareRecvTensor(key, device);
-  }
   void Abort(int64_t step) { AbortStep(step); }
+  const Provider::Source& source() const { return source_; }
 
  private:
+  const bool is_grpc_only_;
+  const Provider::Source source_;
   std::atomic<uint32_t> port_{0};
   uint64_t incarnation_ = 0;
   std::atomic<Shelf*> shelf_{nullptr};  // of the service, as long as that

@@ -8,8 +8,8 @@
 namespace fusewire {
 namespace tf {
 
-Directory::Directory(rpc::Node& node, int64_t patience_ns, std::map<std::string, std::string> endpoints, bool grpc_only)
-    : node_(node), patience_ns_(patience_ns), endpoints_(std::move(endpoints)), grpc_only_(grpc_only) {}
+Directory::Directory(rpc::Node* node, int64_t patience_ns, std::map<std::string, std::string> endpoints)
+    : node_(node), patience_ns_(patience_ns), endpoints_(std::move(endpoints)) {}
 
 PeerPtr Directory::Find(const std::string& target, const std::string& address) {
   std::lock_guard<std::mutex> lock(mutex_);
@@ -19,9 +19,8 @@ PeerPtr Directory::Find(const std::string& target, const std::string& address) {
     options.target = target;
     options.address = address;
     auto endpoint = endpoints_.find(address);
-    if (endpoint != endpoints_.end()) options.data_address = endpoint->second;
+    if (node_ != nullptr && endpoint != endpoints_.end()) options.data_address = endpoint->second;
     options.patience_ns = patience_ns_;
-    options.grpc_only = grpc_only_;
     peer = std::make_shared<Peer>(node_, std::move(options));
   }
   return peer;

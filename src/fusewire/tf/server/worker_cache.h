@@ -22,15 +22,14 @@ namespace tf {
 // All tasks that a server has met, by the address that a cluster gives them.
 class Directory {
  public:
-  // `node` outlives the directory.
-  Directory(rpc::Node& node, int64_t patience_ns, std::map<std::string, std::string> endpoints, bool grpc_only);
+  // `node` outlives the directory. Null: everything goes over gRPC.
+  Directory(rpc::Node* node, int64_t patience_ns, std::map<std::string, std::string> endpoints);
   PeerPtr Find(const std::string& target, const std::string& address);
 
  private:
-  rpc::Node& node_;
+  rpc::Node* const node_;
   const int64_t patience_ns_;
   const std::map<std::string, std::string> endpoints_;
-  const bool grpc_only_;
   std::mutex mutex_;
   std::map<std::string, PeerPtr> peers_;  // by target and address; shared_ptr: calls hold them too
 };
