@@ -27,6 +27,7 @@ enum MethodNumber : uint16_t {
   kAbortStep = 11,  // request := step:u64
   kPlacePart = 12,  // star/words.h
   kRunPart = 13,
+  kKeepValues = 14,
 };
 
 enum AnswerKind : uint8_t { kValue = 0, kDead = 1, kError = 2 };

@@ -121,6 +121,9 @@ Rendezvous::~Rendezvous() {
   for (std::atomic<WireRecv*>& recv : ahead_) {
     if (recv != nullptr) recv.load()->Unref();
   }
+  if (left_there_.load(std::memory_order_relaxed) != 0) {
+    for (const LinePtr& holder : holders_) holder->CleanUp(step_id_);
+  }
   if (!unplanned_.empty()) book_->Learn(graph_, std::move(unplanned_));
 }
 
@@ -238,6 +241,17 @@ TfStatus Rendezvous::FindSource(absl::string_view task, Source* out) {
   *out = source;
   sources_.push_back(std::move(source));
   return TfStatus();
+}
+
+void Rendezvous::Leave(const std::vector<std::string>& tasks, int64_t values) {
+  left_there_.fetch_add(values, std::memory_order_relaxed);
+  for (const std::string& task : tasks) {
+    Source source;
+    // Without a way to it, it can be given nothing to keep.
+    if (!FindSource(task, &source).ok() || source.line == nullptr) continue;
+    std::lock_guard<std::mutex> lock(mutex_);
+    holders_.push_back(std::move(source.line));
+  }
 }
 
 void Rendezvous::RouteTo(const std::string& task, Routed routed) {

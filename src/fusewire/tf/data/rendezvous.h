@@ -60,6 +60,10 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   const std::string& session_handle() const { return session_handle_; }
   // The way to a task of the step's session; calls `routed` here if it is known, else once it is.
   void RouteTo(const std::string& task, Routed routed);
+  // Parts of the step leave values at other tasks, so many to be taken, and take some. What is left when the step is
+  // over is dropped there.
+  void Leave(const std::vector<std::string>& tasks, int64_t values);
+  void Taken(int64_t values) { left_there_.fetch_sub(values, std::memory_order_relaxed); }
   // Asks for all that the graph's steps have received so far.
   TfStatus Initialize(tensorflow::WorkerSession* session) override;
   void RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallback done) override;
@@ -105,8 +109,10 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   PlanPtr plan_;
   std::vector<std::atomic<WireRecv*>> ahead_;  // by the plan's index; null where nothing was asked, or once taken
 
+  std::atomic<int64_t> left_there_{0};
   std::mutex mutex_;
   // Guarded by mutex_.
+  std::vector<LinePtr> holders_;  // of what is left there
   std::vector<Plan::Receive> unplanned_;
   std::vector<Source> sources_;  // of cache_; a step has few
   GrpcCachePtr cache_;           // shared_ptr: as TensorFlow holds it

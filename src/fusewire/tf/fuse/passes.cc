@@ -32,7 +32,7 @@ std::atomic<bool> fuse_by_default{false};
 std::atomic<int> holds{0};
 
 // What one _Recv says about itself.
-struct Recv {
+struct RecvNode {
   Node* node = nullptr;
   std::string send_device, recv_device, tensor_name;
   int64_t incarnation = 0;
@@ -72,12 +72,12 @@ bool HasControlInput(const Node& node) {
 // Where, from where, on which level, and into host memory or the device's.
 using GroupKey = std::tuple<std::string, std::string, int, bool>;
 
-std::map<GroupKey, std::vector<Recv>> GroupsOf(const Graph& graph, const std::map<std::string, int>& levels) {
-  std::map<GroupKey, std::vector<Recv>> groups;
+std::map<GroupKey, std::vector<RecvNode>> GroupsOf(const Graph& graph, const std::map<std::string, int>& levels) {
+  std::map<GroupKey, std::vector<RecvNode>> groups;
   for (Node* node : graph.op_nodes()) {
     bool on_host = node->type_string() == "_HostRecv";
     if ((node->type_string() != "_Recv" && !on_host) || HasControlInput(*node)) continue;
-    Recv recv;
+    RecvNode recv;
     recv.node = node;
     if (!recv.Read() || TaskOfDevice(recv.send_device) == TaskOfDevice(recv.recv_device)) continue;
     auto level = levels.find(recv.Producer());
@@ -93,10 +93,10 @@ std::string UniqueName(const std::string& like) {
   return absl::StrCat(like, "/fuse_recv_", count.fetch_add(1));
 }
 
-TfStatus Fuse(Graph* graph, const std::vector<Recv>& recvs, bool on_host) {
+TfStatus Fuse(Graph* graph, const std::vector<RecvNode>& recvs, bool on_host) {
   std::vector<std::string> keys;
   std::vector<DataType> types;
-  for (const Recv& recv : recvs) {
+  for (const RecvNode& recv : recvs) {
     keys.push_back(recv.Key());
     types.push_back(recv.type);
   }

@@ -159,7 +159,7 @@ TfStatus Server::OpenDataPort() {
   service_ = std::make_unique<Service>(worker_env(), worker_);
   Status opened = service_->Open(*node_, address);
   if (!opened.ok()) return Failed(opened);
-  worker_->SetShelf(&service_->shelf());
+  worker_->SetStar(&service_->star());
   worker_->Announce(service_->port(), node_->shared().options().incarnation);
   GlobalCounters().Add(&Counters::servers);
   FUSEWIRE_LOG(kInfo, "%s: data port %u", settings_.pipe.name.c_str(), service_->port());

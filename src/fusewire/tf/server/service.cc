@@ -65,22 +65,6 @@ std::shared_ptr<A> Take(rpc::Request* request, rpc::Reply reply) {
   return asked;
 }
 
-void CleanUp(tensorflow::WorkerEnv* env, int64_t step) {
-  env->rendezvous_mgr->Cleanup(step);
-  if (env->collective_executor_mgr) env->collective_executor_mgr->Cleanup(step);
-}
-
-// Reads and does the cleanups in front of `reader`. False: it makes no sense.
-bool DoCleanups(VarReader* reader, tensorflow::WorkerEnv* env) {
-  uint64_t count = reader->Varint();
-  for (uint64_t i = 0; i < count; ++i) {
-    int64_t step = static_cast<int64_t>(reader->Fixed64());
-    if (!reader->ok()) return false;
-    CleanUp(env, step);
-  }
-  return reader->ok();
-}
-
 rpc::Method MakeMethod(uint16_t number, const char* name, UniqueFunction<void(rpc::Request, rpc::Reply)> handle) {
   rpc::Method method;
   method.number = number;
@@ -92,6 +76,23 @@ rpc::Method MakeMethod(uint16_t number, const char* name, UniqueFunction<void(rp
 }  // namespace
 
 Service::Service(tensorflow::WorkerEnv* env, Worker* worker) : env_(env), worker_(worker), star_(env) {}
+
+void Service::CleanUp(int64_t step) {
+  env_->rendezvous_mgr->Cleanup(step);
+  if (env_->collective_executor_mgr) env_->collective_executor_mgr->Cleanup(step);
+  star_.DropStep(step);
+}
+
+// Reads and does the cleanups in front of `reader`. False: it makes no sense.
+bool Service::DoCleanups(VarReader* reader) {
+  uint64_t count = reader->Varint();
+  for (uint64_t i = 0; i < count; ++i) {
+    int64_t step = static_cast<int64_t>(reader->Fixed64());
+    if (!reader->ok()) return false;
+    CleanUp(step);
+  }
+  return reader->ok();
+}
 
 template <class Request, class Response>
 rpc::Method Service::Unary(uint16_t number, const char* name,
@@ -117,7 +118,7 @@ rpc::Method Service::RunGraph() {
     auto asked = Take<Asked<tensorflow::RunGraphRequest, tensorflow::RunGraphResponse>>(&request, std::move(reply));
     env_->compute_pool->Schedule([this, asked] {
       VarReader reader{ConstBytes(asked->head)};
-      if (!DoCleanups(&reader, env_) || !ParseProto(reader.left(), asked->body, &asked->request)) {
+      if (!DoCleanups(&reader) || !ParseProto(reader.left(), asked->body, &asked->request)) {
         Answer(std::move(asked->reply), CannotRead(), nullptr);
         return;
       }
@@ -137,7 +138,7 @@ rpc::Method Service::CleanupGraph() {
   return MakeMethod(kCleanupGraph, "CleanupGraph", [this](rpc::Request request, rpc::Reply reply) {
     GlobalCounters().Add(&Counters::calls_in);
     VarReader reader(request.head);
-    bool ok = DoCleanups(&reader, env_);
+    bool ok = DoCleanups(&reader);
     reply.Send(ok ? Status::Ok() : Status::Invalid("a list of steps that makes no sense"));
   });
 }

@@ -24,7 +24,7 @@ class Service {
   Service(tensorflow::WorkerEnv* env, Worker* worker);
   Status Open(rpc::Node& node, const transport::Address& address);
   uint16_t port() const { return server_->address().port; }
-  Shelf& shelf() { return star_.shelf(); }
+  StarService& star() { return star_; }
 
  private:
   template <class Request, class Response>
@@ -36,6 +36,8 @@ class Service {
   rpc::Method ReceiveBuffer();
   rpc::Method Receive();
   rpc::Method AbortStep();
+  void CleanUp(int64_t step);
+  bool DoCleanups(VarReader* reader);
   void OnReceive(const rpc::Request& request, rpc::Reply reply);
 
   tensorflow::WorkerEnv* const env_;

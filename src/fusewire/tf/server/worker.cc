@@ -78,8 +78,8 @@ void Worker::CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessionReque
                                       tensorflow::CreateWorkerSessionResponse* response,
                                       tensorflow::StatusCallback done) {
   GrpcWorker::CreateWorkerSessionAsync(request, response, [this, done = std::move(done)](const TfStatus& status) {
-    Shelf* shelf = shelf_.load(std::memory_order_acquire);
-    if (shelf != nullptr) shelf->ReleaseEnded();
+    StarService* star = star_.load(std::memory_order_acquire);
+    if (star != nullptr) star->ReleaseEnded();
     done(status);
   });
 }
@@ -88,8 +88,8 @@ void Worker::DeleteWorkerSessionAsync(tensorflow::CallOptions* options,
                                       const tensorflow::DeleteWorkerSessionRequest* request,
                                       tensorflow::DeleteWorkerSessionResponse* response,
                                       tensorflow::StatusCallback done) {
-  Shelf* shelf = shelf_.load(std::memory_order_acquire);
-  if (shelf != nullptr) shelf->Release(request->session_handle());
+  StarService* star = star_.load(std::memory_order_acquire);
+  if (star != nullptr) star->Release(request->session_handle());
   GrpcWorker::DeleteWorkerSessionAsync(options, request, response, std::move(done));
 }
 

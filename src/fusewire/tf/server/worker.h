@@ -12,7 +12,7 @@
 #include <tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h>
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/data/provider.h"
-#include "fusewire/tf/star/shelf.h"
+#include "fusewire/tf/star/star_service.h"
 
 namespace fusewire {
 namespace tf {
@@ -41,7 +41,7 @@ class Worker final : public tensorflow::GrpcWorker {
                      tensorflow::MutableRunGraphResponseWrapper* response, tensorflow::StatusCallback done) override;
 
   // Sessions come and go over gRPC; what they have placed here goes with them.
-  void SetShelf(Shelf* shelf) { shelf_.store(shelf, std::memory_order_release); }
+  void SetStar(StarService* star) { star_.store(star, std::memory_order_release); }
   void CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessionRequest* request,
                                 tensorflow::CreateWorkerSessionResponse* response,
                                 tensorflow::StatusCallback done) override;
@@ -61,7 +61,7 @@ class Worker final : public tensorflow::GrpcWorker {
   const Provider::Source source_;
   std::atomic<uint32_t> port_{0};
   uint64_t incarnation_ = 0;
-  std::atomic<Shelf*> shelf_{nullptr};  // of the service, as long as that
+  std::atomic<StarService*> star_{nullptr};  // of the service, as long as that
 };
 
 }  // namespace tf

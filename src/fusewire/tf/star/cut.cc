@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/star/cut.h"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <set>
@@ -32,11 +33,21 @@ using Port = std::pair<Node*, int>;
 // One group on its way out.
 struct Piece {
   tensorflow::GraphDef graph;
+  // What travels between it and home; behind these come the ends that stay among parameter servers.
   std::vector<Port> inputs, outputs;
   std::map<Port, int> input_index, output_index;
+  std::set<Port> taken;
   std::set<Node*> control_inputs;
+  std::set<size_t> earlier;       // pieces that it takes something from
+  std::set<std::string> holders;  // tasks that keep something of it for later pieces
+  int64_t kept = 0;               // how often something of it will be taken
   Node* run = nullptr;
 };
+
+bool IsNamedBefore(const Port& left, const Port& right) {
+  int names = left.first->name().compare(right.first->name());
+  return names != 0 ? names < 0 : left.second < right.second;
+}
 
 class Cutter {
  public:
@@ -45,6 +56,8 @@ class Cutter {
 
   TfStatus Cut() {
     FindConditions();
+    for (size_t i = 0; i < pieces_.size(); ++i) FindTaken(i);
+    NumberTaken();
     for (size_t i = 0; i < pieces_.size(); ++i) {
       Collect(i);
       TfStatus added = AddRun(i);
@@ -101,6 +114,34 @@ class Cutter {
     }
   }
 
+  // What goes from one parameter server to another, or waits at its own for a later round, need not see home; unless it
+  // may be dead, which only home can say.
+  bool IsTaken(const Edge* edge) const {
+    const Node* from = edge->src();
+    int group = GroupOf(from);
+    if (edge->IsControlEdge() || group == Grouping::kNone || GroupOf(edge->dst()) == Grouping::kNone) return false;
+    return LeavesGroup(edge) && ConditionsOf({edge->src(), edge->src_output()}).empty();
+  }
+  void FindTaken(size_t index) {
+    for (const Node* node : grouping_.groups[index].nodes) {
+      for (const Edge* edge : node->in_edges()) {
+        if (!edge->src()->IsOp() || !IsTaken(edge)) continue;
+        Port from{edge->src(), edge->src_output()};
+        if (!pieces_[index].taken.insert(from).second) continue;
+        pieces_[index].earlier.insert(static_cast<size_t>(GroupOf(from.first)));
+        ++takers_[from][grouping_.groups[index].device];
+      }
+    }
+  }
+
+  // The same numbers in equal graphs.
+  void NumberTaken() {
+    std::vector<Port> ports;
+    for (const auto& port : takers_) ports.push_back(port.first);
+    std::sort(ports.begin(), ports.end(), IsNamedBefore);
+    for (const Port& port : ports) numbers_.emplace(port, static_cast<int64_t>(numbers_.size()));
+  }
+
   // The group's nodes as they stand, its inputs in the order in which they are met.
   void Collect(size_t index) {
     Piece& piece = pieces_[index];
@@ -134,6 +175,8 @@ class Cutter {
       for (const std::string& control : controls) def->add_input(control);
     }
     for (Node* node : group.nodes) CollectOutputs(node, index);
+    AddTaken(group.device, &piece);
+    AddKept(group, &piece);
     if (NeedsLibrary(piece.graph))
       *piece.graph.mutable_library() = graph_->flib_def().ReachableDefinitions(piece.graph).ToProto();
   }
@@ -150,6 +193,7 @@ class Cutter {
   }
 
   std::string Argument(const Port& from, const std::string& device, Piece* piece) {
+    if (piece->taken.count(from) > 0) return absl::StrCat("fusewire/take/", from.first->name(), "/", from.second);
     int next = static_cast<int>(piece->inputs.size());
     auto added = piece->input_index.emplace(from, next);
     std::string name = absl::StrCat("fusewire/arg_", added.first->second);
@@ -163,7 +207,7 @@ class Cutter {
     Piece& piece = pieces_[index];
     std::set<int> wanted;
     for (const Edge* edge : node->out_edges()) {
-      if (!edge->IsControlEdge() && LeavesGroup(edge)) wanted.insert(edge->src_output());
+      if (!edge->IsControlEdge() && LeavesGroup(edge) && !IsTaken(edge)) wanted.insert(edge->src_output());
     }
     for (int output = 0; output < node->num_outputs(); ++output) {
       if (wanted_conditions_.count({node, output}) > 0) wanted.insert(output);
@@ -176,6 +220,40 @@ class Cutter {
           AddEnd(absl::StrCat("fusewire/ret_", next), "_Retval", next, tensorflow::BaseType(node->output_type(output)),
                  node->assigned_device_name(), &piece.graph);
       def->add_input(absl::StrCat(node->name(), ":", output));
+    }
+  }
+
+  void AddTaken(const std::string& device, Piece* piece) {
+    int index = static_cast<int>(piece->inputs.size());
+    std::vector<Port> ports(piece->taken.begin(), piece->taken.end());
+    std::sort(ports.begin(), ports.end(), IsNamedBefore);
+    for (const Port& from : ports) {
+      NodeDef* def = AddEnd(Argument(from, device, piece), "_Arg", index++,
+                            tensorflow::BaseType(from.first->output_type(from.second)), device, &piece->graph);
+      tensorflow::AddNodeAttr(kTakeAttribute, numbers_.at(from), def);
+    }
+  }
+
+  // Once for each parameter server that wants it.
+  void AddKept(const Grouping::Group& group, Piece* piece) {
+    int index = static_cast<int>(piece->outputs.size());
+    for (Node* node : group.nodes) {
+      for (int output = 0; output < node->num_outputs(); ++output) {
+        auto takers = takers_.find({node, output});
+        if (takers == takers_.end()) continue;
+        for (const auto& taker : takers->second) {
+          NodeDef* def = AddEnd(absl::StrCat("fusewire/keep_", index), "_Retval", index,
+                                tensorflow::BaseType(node->output_type(output)), group.device, &piece->graph);
+          def->add_input(absl::StrCat(node->name(), ":", output));
+          std::string task = TaskOfDevice(taker.first);
+          tensorflow::AddNodeAttr(kKeepAttribute, numbers_.at({node, output}), def);
+          tensorflow::AddNodeAttr(kTakersAttribute, taker.second, def);
+          tensorflow::AddNodeAttr(kHolderAttribute, taker.first == group.device ? "" : task, def);
+          piece->holders.insert(task);
+          piece->kept += taker.second;
+          ++index;
+        }
+      }
     }
   }
 
@@ -223,6 +301,9 @@ class Cutter {
     def.set_device(home_);
     tensorflow::AddNodeAttr("Tin", in, &def);
     tensorflow::AddNodeAttr("Tout", out, &def);
+    tensorflow::AddNodeAttr("holders", std::vector<std::string>(piece.holders.begin(), piece.holders.end()), &def);
+    tensorflow::AddNodeAttr("kept", piece.kept, &def);
+    tensorflow::AddNodeAttr("taken", static_cast<int64_t>(piece.taken.size()), &def);
     tensorflow::AddNodeAttr("task", TaskOfDevice(grouping_.groups[index].device), &def);
     tensorflow::AddNodeAttr("piece", text, &def);
     tensorflow::AddNodeAttr(
@@ -242,6 +323,7 @@ class Cutter {
         graph_->AddEdge(from.first, from.second, piece.run, static_cast<int>(i));
       }
       for (Node* from : piece.control_inputs) graph_->AddControlEdge(End(from), piece.run);
+      for (size_t earlier : piece.earlier) graph_->AddControlEdge(pieces_[earlier].run, piece.run);
     }
     for (const Grouping::Group& group : grouping_.groups) {
       for (Node* node : group.nodes) ConnectConsumers(node);
@@ -338,6 +420,8 @@ class Cutter {
   Graph* const graph_;
   std::vector<Piece> pieces_;
   std::set<Port> wanted_conditions_;
+  std::map<Port, std::map<std::string, int>> takers_;  // how many groups of which device
+  std::map<Port, int64_t> numbers_;
   std::map<Port, Port> now_;
   std::map<Node*, Node*> ends_;
   TfStatus status_;

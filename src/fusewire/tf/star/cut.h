@@ -15,6 +15,13 @@ namespace fusewire {
 namespace tf {
 
 constexpr const char* kRunOp = "_FusewireRun";
+// On the _Arg of a piece that is not the worker's to give: the number of the value that an earlier piece has left.
+constexpr const char* kTakeAttribute = "_fusewire_take";
+// On the _Retval of a piece that stays among parameter servers: its number, how many pieces will take it, and the task
+// that shall keep it; empty: the one that has it.
+constexpr const char* kKeepAttribute = "_fusewire_keep";
+constexpr const char* kTakersAttribute = "_fusewire_takers";
+constexpr const char* kHolderAttribute = "_fusewire_holder";
 
 // `home` is the device that the operations come to.
 TfStatus CutGroups(const Grouping& grouping, const std::string& home, tensorflow::Graph* graph);

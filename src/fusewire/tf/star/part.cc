@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/star/part.h"
 
-#include <set>
+#include <map>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -11,6 +11,8 @@
 #include <tensorflow/core/framework/op.h>
 #include <tensorflow/core/framework/op_segment.h>
 #include "fusewire/base/clock.h"
+#include "fusewire/tf/star/cut.h"
+#include "fusewire/tf/star/store.h"
 
 namespace fusewire {
 namespace tf {
@@ -102,21 +104,11 @@ TfStatus Part::Build(const tensorflow::GraphDef& graph) {
   device->op_segment()->AddHold(owner_.handle);
   device_ = device;
 
+  status = ReadEnds(graph.node_size());
+  if (!status.ok()) return status;
   std::vector<OpKernel*> by_node(static_cast<size_t>(graph_->num_node_ids()), nullptr);
   for (Node* node : graph_->op_nodes()) {
-    if (node->IsArg() || node->IsRetval()) {
-      int index = 0;
-      DataType type = tensorflow::DT_INVALID;
-      status = tensorflow::GetNodeAttr(node->attrs(), "index", &index);
-      if (status.ok()) status = tensorflow::GetNodeAttr(node->attrs(), "T", &type);
-      if (!status.ok()) return status;
-      auto* types = node->IsArg() ? &args_ : &rets_;
-      if (index < 0 || index >= graph.node_size())
-        return absl::InvalidArgumentError("an end of a part without a place");
-      if (types->size() <= static_cast<size_t>(index)) types->resize(static_cast<size_t>(index) + 1);
-      (*types)[static_cast<size_t>(index)] = type;
-      continue;
-    }
+    if (node->IsArg() || node->IsRetval()) continue;
     status = MakeKernel(node->properties(), &by_node[static_cast<size_t>(node->id())]);
     if (!status.ok()) return tensorflow::AttachDef(status, node->def());
     kernels_.push_back(by_node[static_cast<size_t>(node->id())]);
@@ -140,6 +132,52 @@ TfStatus Part::Build(const tensorflow::GraphDef& graph) {
   status = tensorflow::NewLocalExecutor(params, *graph_, &executor);
   executor_.reset(executor);
   return status;
+}
+
+// Each end has a place of its own, without holes; those that see the worker come first.
+TfStatus Part::ReadEnds(int nodes) {
+  std::map<int, uint32_t> takes;
+  std::map<int, Kept> keeps;
+  for (const Node* node : graph_->op_nodes()) {
+    if (!node->IsArg() && !node->IsRetval()) continue;
+    int index = 0;
+    int64_t number = 0, takers = 0;
+    Kept kept;
+    DataType type = tensorflow::DT_INVALID;
+    TfStatus status = tensorflow::GetNodeAttr(node->attrs(), "index", &index);
+    if (status.ok()) status = tensorflow::GetNodeAttr(node->attrs(), "T", &type);
+    if (!status.ok()) return status;
+    auto* types = node->IsArg() ? &args_ : &rets_;
+    if (index < 0 || index >= nodes) return absl::InvalidArgumentError("an end of a part without a place");
+    if (types->size() <= static_cast<size_t>(index)) types->resize(static_cast<size_t>(index) + 1);
+    if ((*types)[static_cast<size_t>(index)] != tensorflow::DT_INVALID)
+      return absl::InvalidArgumentError("two ends of a part in one place");
+    (*types)[static_cast<size_t>(index)] = type;
+    bool is_taken = tensorflow::TryGetNodeAttr(node->attrs(), kTakeAttribute, &number);
+    bool is_kept = tensorflow::TryGetNodeAttr(node->attrs(), kKeepAttribute, &number);
+    if (is_kept) {
+      status = tensorflow::GetNodeAttr(node->attrs(), kTakersAttribute, &takers);
+      if (status.ok()) status = tensorflow::GetNodeAttr(node->attrs(), kHolderAttribute, &kept.holder);
+      if (!status.ok()) return status;
+    }
+    if (number < 0 || number >= kKeptNumbersMax || takers < 0 || takers > nodes)
+      return absl::InvalidArgumentError("a kept value of a part with a number that makes no sense");
+    kept.number = static_cast<uint32_t>(number);
+    kept.takers = static_cast<uint32_t>(takers);
+    is_sending_ = is_sending_ || !kept.holder.empty();
+    if (is_taken && node->IsArg()) takes[index] = kept.number;
+    if (is_kept && node->IsRetval()) keeps[index] = kept;
+  }
+  for (const auto* types : {&args_, &rets_}) {
+    for (DataType type : *types) {
+      if (type == tensorflow::DT_INVALID) return absl::InvalidArgumentError("a part lacks an end");
+    }
+  }
+  for (const auto& take : takes) takes_.push_back(take.second);
+  for (const auto& keep : keeps) keeps_.push_back(keep.second);
+  bool are_last = (takes.empty() || takes.begin()->first == static_cast<int>(given())) &&
+                  (keeps.empty() || keeps.begin()->first == static_cast<int>(returned()));
+  return are_last ? TfStatus() : absl::InvalidArgumentError("the ends of a part are in disorder");
 }
 
 TfStatus Part::MakeKernel(const PropertiesPtr& properties, OpKernel** kernel) {

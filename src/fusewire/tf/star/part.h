@@ -46,7 +46,20 @@ class Part {
   static bool NeedsSession(const tensorflow::GraphDef& graph);
 
   tensorflow::Device* device() const { return device_; }
+  // Of all arguments, and how many of them, the first, come from the worker; the others have been left by earlier
+  // parts.
   const std::vector<tensorflow::DataType>& args() const { return args_; }
+  size_t given() const { return args_.size() - takes_.size(); }
+  const std::vector<uint32_t>& takes() const { return takes_; }
+  // Of the results, the first go to the worker; the others are kept, here or by another task.
+  size_t returned() const { return rets_.size() - keeps_.size(); }
+  struct Kept {
+    uint32_t number = 0;
+    uint32_t takers = 0;
+    std::string holder;  // empty: here
+  };
+  const std::vector<Kept>& keeps() const { return keeps_; }
+  bool is_sending() const { return is_sending_; }
   // It ends soon, and without waiting for anybody: a reactor may run it.
   bool is_quick() const;
   // Calls `done` once, here or on another thread. `run` lives until then.
@@ -55,6 +68,7 @@ class Part {
  private:
   explicit Part(Owner owner);
   TfStatus Build(const tensorflow::GraphDef& graph);
+  TfStatus ReadEnds(int nodes);
   TfStatus MakeKernel(const PropertiesPtr& properties, tensorflow::OpKernel** kernel);
   void DropKernel(tensorflow::OpKernel* kernel);
   bool IsShared(const std::string& op) const;
@@ -64,6 +78,9 @@ class Part {
   const Owner owner_;
   tensorflow::Device* device_ = nullptr;
   std::vector<tensorflow::DataType> args_, rets_;
+  std::vector<uint32_t> takes_;  // by argument, from given() on
+  std::vector<Kept> keeps_;      // by result, from returned() on
+  bool is_sending_ = false;
   std::unique_ptr<tensorflow::FunctionLibraryDefinition> definitions_;
   std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> libraries_;
   tensorflow::FunctionLibraryRuntime* library_ = nullptr;

@@ -17,7 +17,7 @@
 #include <tensorflow/core/framework/op.h>
 #include <tensorflow/core/framework/op_kernel.h>
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/bridge/tensor.h"
+#include "fusewire/tf/bridge/tensors.h"
 #include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/data/methods.h"
 #include "fusewire/tf/data/rendezvous.h"
@@ -36,6 +36,9 @@ constexpr int kPlacedMax = 3;
 // A part, and where it is known by which number.
 struct Placement {
   std::string task, piece, fingerprint;
+  // Who keeps something of it for later parts, how often that will be taken, and what it takes itself.
+  std::vector<std::string> holders;
+  int64_t kept = 0, taken = 0;
   std::mutex mutex;
   // Guarded by mutex.
   LinePtr line;  // shared_ptr: as the peer holds it
@@ -184,6 +187,8 @@ class Running final : public rpc::Call {
       }
     }
     head = text_;
+    if (placement_->kept > 0 && !has_left_) rendezvous_->Leave(placement_->holders, placement_->kept);
+    has_left_ = true;
     GlobalCounters().Add(&Counters::calls_out);
     GlobalCounters().Add(&Counters::star_runs_out);
     line_->client().Start(this);
@@ -192,32 +197,20 @@ class Running final : public rpc::Call {
   bool is_traced() const { return context_->stats_collector() != nullptr; }
 
   Result<pipe::Landing> Land(ConstBytes head_in, const rpc::SegmentSizes& sizes) override {
-    Status read = Read(head_in, &sizes);
-    if (!read.ok()) return read;
-    return pipe::Landing::Into(places_.data(), places_.size());
+    FUSEWIRE_TRY(Read(head_in, &sizes));
+    return landings_->Where();
   }
 
   Status Read(ConstBytes head_in, const rpc::SegmentSizes* sizes) {
-    is_read_ = true;
     VarReader reader(head_in);
+    landings_ = std::make_unique<TensorLandings>(sizes);
     if (!ReadTfStatus(&reader, &answer_)) return Status::Corrupt("a run's answer that makes no sense");
-    size_t segment = 0;
     if (answer_.ok()) {
-      landings_.resize(static_cast<size_t>(context_->num_outputs()));
-      for (TensorLanding& landing : landings_) {
-        TfStatus begun = landing.Begin(&reader, place_, [sizes, segment] {
-          return sizes != nullptr && segment < sizes->count() ? sizes->at(segment) : UINT64_MAX;
-        });
-        if (!begun.ok()) return Status::Corrupt(std::string(begun.message()));
-        if (!landing.has_segment()) continue;
-        places_.push_back(landing.place());
-        ++segment;
-      }
+      for (int i = 0; i < context_->num_outputs(); ++i) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
       if (is_traced()) stats_ = std::string(View(reader.Text()));
     }
-    if (!reader.ok() || segment != (sizes != nullptr ? sizes->count() : 0))
-      return Status::Corrupt("a run's answer of another length than its results");
-    return Status::Ok();
+    if (!reader.ok()) return Status::Corrupt("a run's answer without some of its results");
+    return landings_->EndOfMessage();
   }
 
   void OnDone(Status status) override {
@@ -230,7 +223,7 @@ class Running final : public rpc::Call {
       FindPart();
       return;
     }
-    if (status.ok() && !is_read_) status = Read(ConstBytes(reply_head), nullptr);
+    if (status.ok() && landings_ == nullptr) status = Read(ConstBytes(reply_head), nullptr);
     if (!status.ok()) {
       End(WithTarget(ToTf(status), line_->target(), "RunPart"));
       return;
@@ -240,17 +233,15 @@ class Running final : public rpc::Call {
       End(TfStatus(answer_.code(), absl::StrCat("From ", placement_->task, ":\n", answer_.message())));
       return;
     }
-    TfStatus end;
-    int index = 0;
-    for (TensorLanding& landing : landings_) {
-      landing.Finish(place_, [&](const TfStatus& made, const Tensor& tensor) {
-        if (end.ok()) end = made;
-        if (end.ok() && tensor.dtype() != context_->expected_output_dtype(index))
-          end = absl::DataLossError("a parameter server sent a tensor of another type than its part has");
-        if (end.ok()) context_->set_output(index, tensor);
-        ++index;
-      });
+    std::vector<Tensor> results;
+    TfStatus end = landings_->Finish(place_, &results);
+    for (size_t i = 0; end.ok() && i < results.size(); ++i) {
+      int index = static_cast<int>(i);
+      if (results[i].dtype() != context_->expected_output_dtype(index))
+        end = absl::DataLossError("a parameter server sent a tensor of another type than its part has");
+      if (end.ok()) context_->set_output(index, std::move(results[i]));
     }
+    if (end.ok() && placement_->taken > 0) rendezvous_->Taken(placement_->taken);
     if (!stats_.empty()) SaveStats();
     End(end);
   }
@@ -284,11 +275,10 @@ class Running final : public rpc::Call {
   LinePtr line_;
   int placed_ = 0;
   std::string text_;
+  bool has_left_ = false;
   // Of the answer.
-  bool is_read_ = false;
   TfStatus answer_;
-  std::vector<TensorLanding> landings_;
-  std::vector<Bytes> places_;
+  std::unique_ptr<TensorLandings> landings_;
   std::string stats_;
 };
 
@@ -299,6 +289,9 @@ class RunOp final : public tensorflow::AsyncOpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("task", &placement_->task));
     OP_REQUIRES_OK(context, context->GetAttr("piece", &placement_->piece));
     OP_REQUIRES_OK(context, context->GetAttr("fingerprint", &placement_->fingerprint));
+    OP_REQUIRES_OK(context, context->GetAttr("holders", &placement_->holders));
+    OP_REQUIRES_OK(context, context->GetAttr("kept", &placement_->kept));
+    OP_REQUIRES_OK(context, context->GetAttr("taken", &placement_->taken));
   }
 
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
@@ -320,6 +313,9 @@ REGISTER_OP("_FusewireRun")
     .Attr("task: string")
     .Attr("piece: string")
     .Attr("fingerprint: string")
+    .Attr("holders: list(string)")
+    .Attr("kept: int")
+    .Attr("taken: int")
     .SetIsStateful()
     .SetIsDistributedCommunication()
     .SetShapeFn(tensorflow::shape_inference::UnknownShape);

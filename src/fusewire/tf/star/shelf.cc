@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/star/shelf.h"
 
+#include <set>
 #include <utility>
-#include <vector>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
@@ -20,10 +20,14 @@ std::string KeyOf(const std::string& session, const std::string& fingerprint) {
 
 // With the lock held.
 uint64_t Shelf::Join(const std::string& session, const std::string& key) {
-  auto found = by_key_.find(key);
-  if (found == by_key_.end()) return kNotHere;
-  parts_[found->second].sessions.insert(session);
-  return found->second;
+  auto found = parts_.find(key);
+  if (found == parts_.end()) return kNotHere;
+  uint64_t& id = found->second.leases[session];
+  if (id == 0) {
+    id = ++last_id_;
+    leases_[id] = Lease{found->second.part, session};
+  }
+  return id;
 }
 
 TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint, const tensorflow::GraphDef* graph,
@@ -48,45 +52,52 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   if (!status.ok()) return status;
   std::string key = KeyOf(is_private ? session : "", fingerprint);
   std::lock_guard<std::mutex> lock(mutex_);
+  if (parts_.emplace(key, Placed{std::move(part), {}}).second) GlobalCounters().Add(&Counters::star_parts);
   *id = Join(session, key);
-  if (*id != kNotHere) return TfStatus();
-  *id = by_key_[key] = ++last_id_;
-  parts_[*id] = Placed{std::move(part), key, {session}};
-  GlobalCounters().Add(&Counters::star_parts);
   return TfStatus();
 }
 
-PartPtr Shelf::Find(uint64_t id) {
+Shelf::Lease Shelf::Find(uint64_t id) {
   std::lock_guard<std::mutex> lock(mutex_);
-  auto found = parts_.find(id);
-  return found == parts_.end() ? nullptr : found->second.part;
+  auto found = leases_.find(id);
+  return found == leases_.end() ? Lease() : found->second;
 }
 
 void Shelf::Release(const std::string& session) {
   std::vector<PartPtr> unused;  // they go when the lock has been given back
   std::lock_guard<std::mutex> lock(mutex_);
   for (auto placed = parts_.begin(); placed != parts_.end();) {
-    if (placed->second.sessions.erase(session) == 0 || !placed->second.sessions.empty()) {
+    auto lease = placed->second.leases.find(session);
+    if (lease == placed->second.leases.end()) {
+      ++placed;
+      continue;
+    }
+    leases_.erase(lease->second);
+    placed->second.leases.erase(lease);
+    if (!placed->second.leases.empty()) {
       ++placed;
       continue;
     }
     unused.push_back(std::move(placed->second.part));
-    by_key_.erase(placed->second.key);
     placed = parts_.erase(placed);
     GlobalCounters().star_parts.fetch_sub(1, std::memory_order_relaxed);
   }
 }
 
-void Shelf::ReleaseEnded() {
+std::vector<std::string> Shelf::ReleaseEnded() {
   std::set<std::string> sessions;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& placed : parts_) sessions.insert(placed.second.sessions.begin(), placed.second.sessions.end());
+    for (const auto& lease : leases_) sessions.insert(lease.second.session);
   }
+  std::vector<std::string> ended;
   for (const std::string& session : sessions) {
     SessionPtr found;
-    if (!env_->session_mgr->WorkerSessionForSession(session, &found).ok()) Release(session);
+    if (env_->session_mgr->WorkerSessionForSession(session, &found).ok()) continue;
+    Release(session);
+    ended.push_back(session);
   }
+  return ended;
 }
 
 }  // namespace tf

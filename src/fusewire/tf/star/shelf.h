@@ -10,9 +10,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "fusewire/tf/star/part.h"
 
@@ -28,17 +28,21 @@ class Shelf {
   // `graph` may be null: *id is kNotHere if the part is not known. Fails if there is no such session.
   TfStatus Place(const std::string& session, const std::string& fingerprint, const tensorflow::GraphDef* graph,
                  uint64_t* id);
-  // Null: not known, or not any more.
-  PartPtr Find(uint64_t id);
+  // What a session has placed. The part is null if it is not known, or not any more.
+  struct Lease {
+    PartPtr part;
+    std::string session;
+  };
+  Lease Find(uint64_t id);
   void Release(const std::string& session);
   // Sessions that ended without a word: their masters have come back under new incarnations.
-  void ReleaseEnded();
+  std::vector<std::string> ReleaseEnded();
 
  private:
+  // One part, and its lease by each session.
   struct Placed {
     PartPtr part;
-    std::string key;
-    std::set<std::string> sessions;
+    std::map<std::string, uint64_t> leases;
   };
   uint64_t Join(const std::string& session, const std::string& key);
 
@@ -46,8 +50,8 @@ class Shelf {
   std::mutex mutex_;
   // Guarded by mutex_.
   uint64_t last_id_ = 0;
-  std::unordered_map<uint64_t, Placed> parts_;
-  std::map<std::string, uint64_t> by_key_;  // session, or nothing, and fingerprint
+  std::unordered_map<uint64_t, Lease> leases_;
+  std::map<std::string, Placed> parts_;  // by session, or nothing, and fingerprint
 };
 
 }  // namespace tf

@@ -7,9 +7,10 @@
 #include <tensorflow/core/lib/core/threadpool.h>
 #include "fusewire/tf/bridge/proto.h"
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/bridge/tensor.h"
+#include "fusewire/tf/bridge/tensors.h"
 #include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/data/methods.h"
+#include "fusewire/tf/star/values.h"
 #include "fusewire/tf/star/words.h"
 
 namespace fusewire {
@@ -38,52 +39,41 @@ class StarService::Incoming final : public rpc::RequestSink {
     run_.step = static_cast<int64_t>(reader.Fixed64());
     uint8_t flags = reader.Byte();
     if (!reader.ok() || (flags & ~kRunFlagsAll) != 0) return Status::Invalid("a request for a run that makes no sense");
-    part_ = shelf->Find(id);
-    if (part_ == nullptr) return UnknownPart();
+    lease_ = shelf->Find(id);
+    if (lease_.part == nullptr) return UnknownPart();
     if ((flags & kTraced) != 0) run_.collector = std::make_unique<tensorflow::StepStatsCollector>(&run_.stats);
-    place_.device = part_->device();
-    landings_.resize(part_->args().size());
-    size_t segment = 0;
-    for (TensorLanding& landing : landings_) {
-      TfStatus begun = landing.Begin(&reader, place_, [sizes, segment] {
-        return sizes != nullptr && segment < sizes->count() ? sizes->at(segment) : UINT64_MAX;
-      });
-      if (!begun.ok()) return Status::Invalid(std::string(begun.message()));
-      if (!landing.has_segment()) continue;
-      places_.push_back(landing.place());
-      ++segment;
-    }
-    if (!reader.done() || segment != (sizes != nullptr ? sizes->count() : 0))
-      return Status::Invalid("a request for a run with more than the part takes");
-    return Status::Ok();
+    place_.device = lease_.part->device();
+    landings_ = std::make_unique<TensorLandings>(sizes);
+    while (landings_->size() < lease_.part->given()) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
+    if (!reader.done()) return Status::Invalid("a request for a run with more than the part takes");
+    return landings_->EndOfMessage();
   }
 
-  pipe::Landing Where() override { return pipe::Landing::Into(places_.data(), places_.size()); }
+  pipe::Landing Where() override { return landings_->Where(); }
 
   // All has landed. The first tensor that cannot be made, or is not what the part takes, is the run's error.
-  TfStatus Finish() {
-    TfStatus status;
-    run_.args.reserve(landings_.size());
-    for (TensorLanding& landing : landings_) {
-      landing.Finish(place_, [&](const TfStatus& made, const tensorflow::Tensor& tensor) {
-        if (status.ok()) status = made;
-        if (status.ok() && tensor.dtype() != part_->args()[run_.args.size()])
-          status = absl::InvalidArgumentError("a tensor of another type than the part takes");
-        run_.args.push_back(tensor);
-      });
+  TfStatus Finish(StepStore* store) {
+    TfStatus made = landings_->Finish(place_, &run_.args);
+    if (!made.ok()) return made;
+    const std::vector<tensorflow::DataType>& types = part().args();
+    run_.args.resize(types.size());
+    TfStatus taken = store->Take(run_.step, part().takes(), part().given(), &run_.args);
+    if (!taken.ok()) return taken;
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (run_.args[i].dtype() != types[i])
+        return absl::InvalidArgumentError("a tensor of another type than the part takes");
     }
-    landings_.clear();
-    return status;
+    return TfStatus();
   }
 
-  Part& part() { return *part_; }
+  Part& part() { return *lease_.part; }
+  const std::string& session() const { return lease_.session; }
   PartRun& run() { return run_; }
 
  private:
-  PartPtr part_;
+  Shelf::Lease lease_;
   TensorPlace place_;
-  std::vector<TensorLanding> landings_;
-  std::vector<Bytes> places_;
+  std::unique_ptr<TensorLandings> landings_;
   PartRun run_;
 };
 
@@ -155,13 +145,21 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
       return;
     }
   }
-  TfStatus ready = incoming->Finish();
+  TfStatus ready = incoming->Finish(&store_);
   if (!ready.ok()) {
     Answer(&reply, ready, &incoming->run());
     return;
   }
-  if (incoming->part().is_quick()) {
-    incoming->part().Run(&incoming->run(), [&](const TfStatus& status) { Answer(&reply, status, &incoming->run()); });
+  bool is_quick = incoming->part().is_quick();
+  if (is_quick && !incoming->part().is_sending()) {
+    incoming->part().Run(&incoming->run(), [&](const TfStatus& status) {
+      TfStatus end = status;
+      if (end.ok()) {
+        KeepResults(env_, incoming->part(), incoming->session(), &incoming->run(), &store_,
+                    [&end](const TfStatus& kept) { end = kept; });
+      }
+      Answer(&reply, end, &incoming->run());
+    });
     return;
   }
   // shared_ptr: it is held by the pool, by its end, and by whoever hears that nobody wants the answer any more.
@@ -175,15 +173,49 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
   running->reply.OnUnwanted([weak = std::weak_ptr<Running>(running)] {
     if (auto there = weak.lock()) there->incoming->run().cancellation.StartCancel();
   });
-  env_->compute_pool->Schedule([running] {
-    PartRun* run = &running->incoming->run();
-    running->incoming->part().Run(
-        run, [running](const TfStatus& status) { Answer(&running->reply, status, &running->incoming->run()); });
-  });
+  auto run = [this, running] {
+    running->incoming->part().Run(&running->incoming->run(), [this, running](const TfStatus& status) {
+      if (!status.ok()) {
+        Answer(&running->reply, status, &running->incoming->run());
+        return;
+      }
+      KeepResults(env_, running->incoming->part(), running->incoming->session(), &running->incoming->run(), &store_,
+                  [running](const TfStatus& kept) { Answer(&running->reply, kept, &running->incoming->run()); });
+    });
+  };
+  if (is_quick) {
+    run();
+  } else {
+    env_->compute_pool->Schedule(run);
+  }
+}
+
+void StarService::Keep(rpc::Request request, rpc::Reply reply) {
+  GlobalCounters().Add(&Counters::calls_in);
+  std::unique_ptr<IncomingValues> values(static_cast<IncomingValues*>(request.sink.release()));
+  if (values == nullptr) {
+    values = std::make_unique<IncomingValues>();
+    Status read = values->Read(env_, request.head, nullptr);
+    if (!read.ok()) {
+      reply.Send(std::move(read));
+      return;
+    }
+  }
+  TfStatus stored = values->Store(&store_);
+  reply.Send(stored.ok() ? Status::Ok() : Status::Invalid(std::string(stored.message())));
+}
+
+void StarService::Release(const std::string& session) {
+  shelf_.Release(session);
+  store_.DropSession(session);
+}
+
+void StarService::ReleaseEnded() {
+  for (const std::string& session : shelf_.ReleaseEnded()) store_.DropSession(session);
 }
 
 std::vector<rpc::Method> StarService::Methods() {
-  std::vector<rpc::Method> methods(2);
+  std::vector<rpc::Method> methods(3);
   methods[0].number = kPlacePart;
   methods[0].name = "PlacePart";
   methods[0].handle = [this](rpc::Request request, rpc::Reply reply) { Place(std::move(request), std::move(reply)); };
@@ -196,6 +228,16 @@ std::vector<rpc::Method> StarService::Methods() {
     Status read = incoming->Read(&shelf_, head, &sizes);
     if (!read.ok()) return read;
     return std::unique_ptr<rpc::RequestSink>(std::move(incoming));
+  };
+  methods[2].number = kKeepValues;
+  methods[2].name = "KeepValues";
+  methods[2].handle = [this](rpc::Request request, rpc::Reply reply) { Keep(std::move(request), std::move(reply)); };
+  methods[2].make_sink = [this](ConstBytes head,
+                                const rpc::SegmentSizes& sizes) -> Result<std::unique_ptr<rpc::RequestSink>> {
+    auto values = std::make_unique<IncomingValues>();
+    Status read = values->Read(env_, head, &sizes);
+    if (!read.ok()) return read;
+    return std::unique_ptr<rpc::RequestSink>(std::move(values));
   };
   return methods;
 }

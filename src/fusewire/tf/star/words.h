@@ -6,6 +6,8 @@
 //   answer              := status [part:u64]       0: the part is not known here, send it
 //   run (kRunPart)      := part:u64 step:u64 flags:u8 tensor*
 //   answer              := status [tensor* [stats:text]]
+//   keep (kKeepValues)  := session:text step:u64 (number:varint takers:varint tensor)*     between parameter servers
+//   answer              := nothing
 #ifndef FUSEWIRE_TF_STAR_WORDS_H_
 #define FUSEWIRE_TF_STAR_WORDS_H_
 

@@ -1,0 +1,71 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/star/store.h"
+
+#include <utility>
+
+namespace fusewire {
+namespace tf {
+
+void StepStore::Keep(int64_t step, const std::string& session, std::vector<KeptValue> values) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Step& at = steps_[step];
+  at.session = session;
+  for (KeptValue& value : values) {
+    if (value.number >= at.values.size()) at.values.resize(value.number + 1);
+    KeptValue& kept = at.values[value.number];
+    if (kept.takers == 0 && value.takers > 0) ++at.left;
+    kept = std::move(value);
+  }
+}
+
+TfStatus StepStore::Take(int64_t step, const std::vector<uint32_t>& numbers, size_t first,
+                         std::vector<tensorflow::Tensor>* args) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = steps_.find(step);
+  for (uint32_t number : numbers) {
+    bool is_there =
+        found != steps_.end() && number < found->second.values.size() && found->second.values[number].takers > 0;
+    if (!is_there) {
+      return absl::AbortedError(
+          "a value that an earlier part of this step left on the parameter server is gone: the server was probably "
+          "restarted");
+    }
+    KeptValue& value = found->second.values[number];
+    if (--value.takers > 0) {
+      (*args)[first++] = value.tensor;
+      continue;
+    }
+    (*args)[first++] = std::move(value.tensor);
+    value.tensor = tensorflow::Tensor();
+    --found->second.left;
+  }
+  if (found != steps_.end() && found->second.left == 0) steps_.erase(found);
+  return TfStatus();
+}
+
+void StepStore::Drop(int64_t step) {
+  std::unordered_map<int64_t, Step>::node_type gone;  // ends when the lock has been given back
+  std::lock_guard<std::mutex> lock(mutex_);
+  gone = steps_.extract(step);
+}
+
+void StepStore::DropSession(const std::string& session) {
+  std::vector<Step> gone;  // as above
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto step = steps_.begin(); step != steps_.end();) {
+    if (step->second.session != session) {
+      ++step;
+      continue;
+    }
+    gone.push_back(std::move(step->second));
+    step = steps_.erase(step);
+  }
+}
+
+size_t StepStore::steps() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return steps_.size();
+}
+
+}  // namespace tf
+}  // namespace fusewire
