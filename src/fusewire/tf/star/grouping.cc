@@ -355,7 +355,12 @@ class Grouper {
     }
     return spots;
   }
-  int LastRound() const { return *std::max_element(round_.begin(), round_.end()); }
+  // What the worker does afterwards is not counted: most of it only says that something has been done.
+  int LastRound() const {
+    int last = 0;
+    for (const Spot& spot : Spots()) last = std::max(last, spot.second);
+    return last;
+  }
 
   // A group may as well wait for the next one of its place, if nobody gets later by it.
   void Merge() {
