@@ -191,7 +191,13 @@ def open_library(plugin: Plugin) -> ctypes.CDLL:
     library = ctypes.CDLL(str(plugin.library))
     library.fusewire_stats.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
     library.fusewire_stats.restype = ctypes.c_size_t
+    library.fusewire_is_local.argtypes = (ctypes.c_char_p,)
     return library
+
+
+def is_local(target: bytes) -> bool:
+    """Whether a server of ours in this process has this target."""
+    return _library is not None and bool(_library.fusewire_is_local(target))
 
 
 @contextlib.contextmanager

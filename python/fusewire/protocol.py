@@ -18,6 +18,7 @@ from fusewire import plugin
 STOCK = "grpc"
 OURS = ("grpc++", "star_server", "star_server_lite")  # those that the plug-in registers
 VARIABLE = "FUSEWIRE_PROTOCOL"
+LOCAL_MARK = b"fusewire+"  # before a target whose server stands in this process; only the plug-in sees it
 
 
 def install() -> None:
@@ -32,6 +33,7 @@ def install() -> None:
         replace(context.Context, method, _with_server_def)
     replace(session.BaseSession, "__init__", _session_init)
     replace(session.BaseSession, "partial_run_setup", _partial_run_setup)
+    replace(session.tf_session, "TF_NewSessionOptions", _new_session_options)
 
 
 def effective(protocol: str) -> str:
@@ -100,6 +102,13 @@ def _session_init(original: Callable[..., Any], self: Any, target: Any = "", *re
     if mark and scheme in OURS:  # a target in the name of grpc stays: the plug-in serves it as well
         target = f"{effective(scheme)}://{address}"
     return original(self, target, *rest, **keywords)
+
+
+def _new_session_options(original: Callable[..., Any], target: Any = None, config: Any = None) -> Any:
+    """The program goes on seeing its own target."""
+    if isinstance(target, bytes) and plugin.is_local(target):
+        target = LOCAL_MARK + target
+    return original(target=target, config=config)
 
 
 def _partial_run_setup(original: Callable[..., Any], self: Any, *arguments: Any, **keywords: Any) -> Any:

@@ -37,5 +37,6 @@ def test_library_shows_only_what_python_calls():
         "fusewire_tensorflow_version",
         "fusewire_stats",
         "fusewire_hold_fusion",
+        "fusewire_is_local",
     }
     assert not re.search(r" U (SSL|EVP|inflate|hwloc)_", symbols)

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/common_runtime/session_factory.h>
 #include <tensorflow/core/public/session.h>
@@ -14,11 +15,14 @@
 #include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/server/options.h"
 #include "fusewire/tf/server/server.h"
+#include "fusewire/tf/server/session.h"
 #include "fusewire/tf/star/star_pass.h"
 
 namespace fusewire {
 namespace tf {
 namespace {
+
+constexpr const char* kLocalMark = "fusewire+";
 
 // "grpc" too, always: whether a graph is fused is said by its session, when the server stands already. Such a server is
 // TensorFlow's own with our rendezvous, which does the same, and asks nothing of anybody until a fused receive runs.
@@ -33,15 +37,19 @@ class Factory final : public tensorflow::ServerFactory {
   }
 };
 
-// A session's target may name the protocol; sessions themselves are gRPC's.
+// A session's target may name the protocol; and Python names sessions with a master of this process by kLocalMark. The
+// rest are gRPC's.
 class Sessions final : public tensorflow::SessionFactory {
  public:
   bool AcceptsOptions(const tensorflow::SessionOptions& options) override {
     size_t end = options.target.find("://");
-    return end != std::string::npos && IsOurs(options.target.substr(0, end));
+    if (end == std::string::npos) return false;
+    return absl::StartsWith(options.target, kLocalMark) || IsOurs(options.target.substr(0, end));
   }
   TfStatus NewSession(const tensorflow::SessionOptions& options, tensorflow::Session** out) override {
-    return tensorflow::NewSession(OverGrpc(options), out);
+    tensorflow::SessionOptions over_grpc = OverGrpc(options);
+    if (HasSessionsFor(over_grpc.target)) return Session::Make(std::move(over_grpc), out);
+    return tensorflow::NewSession(over_grpc, out);
   }
   TfStatus Reset(const tensorflow::SessionOptions& options, const std::vector<std::string>& containers) override {
     return tensorflow::Reset(OverGrpc(options), containers);
@@ -90,6 +98,9 @@ REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_PARTITIONING, 0
 
 FUSEWIRE_EXPORT const char* fusewire_version() { return FUSEWIRE_VERSION; }
 FUSEWIRE_EXPORT const char* fusewire_tensorflow_version() { return FUSEWIRE_TF_VERSION; }
+
+// Whether a session with this target would have its master in this process, and its steps on its own threads.
+FUSEWIRE_EXPORT int fusewire_is_local(const char* target) { return fusewire::tf::HasSessionsFor(target) ? 1 : 0; }
 
 // +1 before a partial run is set up, -1 after it: its parts must not wait for each other's feeds.
 FUSEWIRE_EXPORT void fusewire_hold_fusion(int change) { fusewire::tf::HoldFusion(change); }

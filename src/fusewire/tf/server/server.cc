@@ -13,6 +13,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/data/counters.h"
+#include "fusewire/tf/server/session.h"
 #include "fusewire/transport/tcp/tcp.h"
 
 namespace fusewire {
@@ -110,6 +111,8 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   // Who asked for polling has processors to spare.
   if (!settings_.pool.busy_poll) worker_env()->compute_pool = QuietPool(worker_env()->compute_pool->NumThreads());
   CutGraphs();
+  // A limit on all operations takes TensorFlow's second thread.
+  if (server_def().default_session_config().operation_timeout_in_ms() == 0) OfferSessions(target(), master_env());
   return OpenDataPort();
 }
 

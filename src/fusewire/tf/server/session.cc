@@ -1,0 +1,233 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/server/session.h"
+
+#include <atomic>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/distributed_runtime/call_options.h>
+#include <tensorflow/core/distributed_runtime/message_wrappers.h>
+#include <tensorflow/core/protobuf/rewriter_config.pb.h>
+
+namespace fusewire {
+namespace tf {
+
+using tensorflow::MasterSession;
+using tensorflow::RunMetadata;
+using tensorflow::RunOptions;
+using tensorflow::Tensor;
+
+namespace {
+
+// A master's sessions are made on a thread of its own, from a config: what we write into that tells them apart.
+constexpr const char* kOptimizer = "fusewire";
+constexpr const char* kNumber = "session";
+
+struct Offers {
+  std::mutex mutex;
+  // Guarded by mutex.
+  std::set<std::string> targets;
+  std::map<int64_t, TfRef<MasterSession>> made;  // that nobody has come for yet
+};
+
+Offers& All() {
+  static auto* offers = new Offers;
+  return *offers;
+}
+
+int64_t NumberOf(const tensorflow::ConfigProto& config) {
+  for (const auto& optimizer : config.graph_options().rewrite_options().custom_optimizers()) {
+    auto number = optimizer.parameter_map().find(kNumber);
+    if (optimizer.name() == kOptimizer && number != optimizer.parameter_map().end()) return number->second.i();
+  }
+  return 0;
+}
+
+TfRef<MasterSession> Collect(int64_t number) {
+  Offers& offers = All();
+  std::lock_guard<std::mutex> lock(offers.mutex);
+  auto made = offers.made.find(number);
+  if (made == offers.made.end()) return nullptr;
+  TfRef<MasterSession> session = std::move(made->second);
+  offers.made.erase(made);
+  return session;
+}
+
+TfRef<MasterSession> Share(MasterSession* session) {
+  session->Ref();
+  return TfRef<MasterSession>(session);
+}
+
+}  // namespace
+
+void OfferSessions(const std::string& target, tensorflow::MasterEnv* env) {
+  env->master_session_factory = [make = env->master_session_factory](
+                                    tensorflow::SessionOptions options, tensorflow::MasterEnv* of,
+                                    std::unique_ptr<std::vector<std::unique_ptr<tensorflow::Device>>> devices,
+                                    std::unique_ptr<tensorflow::WorkerCacheInterface> cache,
+                                    std::unique_ptr<tensorflow::DeviceSet> set, std::vector<std::string> workers) {
+    int64_t number = NumberOf(options.config);
+    MasterSession* made =
+        make(std::move(options), of, std::move(devices), std::move(cache), std::move(set), std::move(workers));
+    if (number == 0) return made;
+    Offers& offers = All();
+    std::lock_guard<std::mutex> lock(offers.mutex);
+    offers.made[number] = Share(made);
+    return made;
+  };
+  Offers& offers = All();
+  std::lock_guard<std::mutex> lock(offers.mutex);
+  offers.targets.insert(target);
+}
+
+bool HasSessionsFor(const std::string& target) {
+  Offers& offers = All();
+  std::lock_guard<std::mutex> lock(offers.mutex);
+  return offers.targets.count(target) > 0;
+}
+
+TfStatus Session::Make(tensorflow::SessionOptions options, tensorflow::Session** out) {
+  static std::atomic<int64_t> last_number{0};
+  int64_t number = ++last_number;
+  bool has_limit = options.config.operation_timeout_in_ms() > 0;
+  auto* mark = options.config.mutable_graph_options()->mutable_rewrite_options()->add_custom_optimizers();
+  mark->set_name(kOptimizer);
+  (*mark->mutable_parameter_map())[kNumber].set_i(number);
+  tensorflow::Session* inner = nullptr;
+  TfStatus made = tensorflow::NewSession(options, &inner);
+  if (made.ok()) *out = new Session(std::unique_ptr<tensorflow::Session>(inner), number, has_limit);
+  return made;
+}
+
+Session::Session(std::unique_ptr<tensorflow::Session> inner, int64_t number, bool has_limit)
+    : inner_(std::move(inner)), number_(number), has_limit_(has_limit) {}
+
+Session::~Session() { LetGo(); }
+
+TfStatus Session::Created(const TfStatus& status) {
+  MasterPtr master = Collect(number_);
+  if (!status.ok() || master == nullptr) return status;
+  std::lock_guard<std::mutex> lock(mutex_);
+  master_ = std::move(master);
+  return status;
+}
+
+Session::MasterPtr Session::Master() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return master_ == nullptr ? nullptr : Share(master_.get());
+}
+
+void Session::LetGo() {
+  MasterPtr gone = Collect(number_);  // its end may take long: without the lock
+  std::lock_guard<std::mutex> lock(mutex_);
+  gone = std::move(master_);
+}
+
+TfStatus Session::Run(const RunOptions& options, const std::vector<std::pair<std::string, Tensor>>& inputs,
+                      const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
+                      std::vector<Tensor>* outputs, RunMetadata* metadata) {
+  MasterPtr master = Master();
+  if (master == nullptr || has_limit_ || options.timeout_in_ms() > 0)
+    return inner_->Run(options, inputs, fetches, targets, outputs, metadata);
+
+  tensorflow::InMemoryRunStepRequest request;
+  request.set_session_handle(master->handle());
+  *request.mutable_options() = options;
+  for (const auto& input : inputs) request.add_feed(input.first, input.second);
+  // A fetch that is named twice is fetched once.
+  std::unordered_map<std::string, size_t> first_index;
+  for (size_t i = 0; i < fetches.size(); ++i) {
+    if (first_index.emplace(fetches[i], i).second) request.add_fetch(fetches[i]);
+  }
+  for (const std::string& target : targets) request.add_target(target);
+  tensorflow::InMemoryRunStepResponse response;
+  tensorflow::CallOptions call;
+  TfStatus status = master->Run(&call, request, &response);
+  if (!status.ok()) return status;
+
+  if (!fetches.empty()) outputs->resize(fetches.size());
+  for (size_t i = 0; i < response.num_tensors(); ++i) {
+    auto index = first_index.find(response.tensor_name(i));
+    if (index == first_index.end())
+      return absl::InternalError(absl::StrCat("Received response for unrequested fetch: ", response.tensor_name(i)));
+    status = response.TensorValue(i, &(*outputs)[index->second]);
+    if (!status.ok()) return status;
+  }
+  for (size_t i = 0; i < fetches.size(); ++i) {
+    size_t first = first_index[fetches[i]];
+    if (first != i) (*outputs)[i] = (*outputs)[first];
+  }
+  if (metadata != nullptr) metadata->Swap(response.mutable_metadata());
+  return status;
+}
+
+TfStatus Session::Run(const std::vector<std::pair<std::string, Tensor>>& inputs,
+                      const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
+                      std::vector<Tensor>* outputs) {
+  RunMetadata metadata;
+  return Run(RunOptions(), inputs, fetches, targets, outputs, &metadata);
+}
+
+// ---- TensorFlow's session ----
+
+TfStatus Session::Create(const tensorflow::GraphDef& graph) { return Created(inner_->Create(graph)); }
+TfStatus Session::Create(tensorflow::GraphDef&& graph) { return Created(inner_->Create(std::move(graph))); }
+TfStatus Session::Create(const RunOptions& options, const tensorflow::GraphDef& graph) {
+  return Created(inner_->Create(options, graph));
+}
+TfStatus Session::Create(const RunOptions& options, tensorflow::GraphDef&& graph) {
+  return Created(inner_->Create(options, std::move(graph)));
+}
+// The first graph of a session that is still empty creates it.
+TfStatus Session::Extend(const tensorflow::GraphDef& graph) { return Created(inner_->Extend(graph)); }
+TfStatus Session::Extend(tensorflow::GraphDef&& graph) { return Created(inner_->Extend(std::move(graph))); }
+TfStatus Session::Extend(const RunOptions& options, const tensorflow::GraphDef& graph) {
+  return Created(inner_->Extend(options, graph));
+}
+TfStatus Session::Extend(const RunOptions& options, tensorflow::GraphDef&& graph) {
+  return Created(inner_->Extend(options, std::move(graph)));
+}
+TfStatus Session::Run(const RunOptions& options, const std::vector<std::pair<std::string, Tensor>>& inputs,
+                      const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
+                      std::vector<Tensor>* outputs, RunMetadata* metadata,
+                      const tensorflow::thread::ThreadPoolOptions& pools) {
+  return inner_->Run(options, inputs, fetches, targets, outputs, metadata, pools);
+}
+TfStatus Session::PRunSetup(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+                            const std::vector<std::string>& targets, std::string* handle) {
+  return inner_->PRunSetup(inputs, outputs, targets, handle);
+}
+TfStatus Session::PRun(const std::string& handle, const std::vector<std::pair<std::string, Tensor>>& inputs,
+                       const std::vector<std::string>& fetches, std::vector<Tensor>* outputs) {
+  return inner_->PRun(handle, inputs, fetches, outputs);
+}
+TfStatus Session::ListDevices(std::vector<tensorflow::DeviceAttributes>* devices) {
+  return inner_->ListDevices(devices);
+}
+TfStatus Session::Close() {
+  LetGo();
+  return inner_->Close();
+}
+TfStatus Session::Close(const RunOptions& options) {
+  LetGo();
+  return inner_->Close(options);
+}
+TfStatus Session::LocalDeviceManager(const tensorflow::DeviceMgr** out) { return inner_->LocalDeviceManager(out); }
+TfStatus Session::MakeCallable(const tensorflow::CallableOptions& options, CallableHandle* handle) {
+  return inner_->MakeCallable(options, handle);
+}
+TfStatus Session::RunCallable(CallableHandle handle, const std::vector<Tensor>& feeds, std::vector<Tensor>* fetches,
+                              RunMetadata* metadata) {
+  return inner_->RunCallable(handle, feeds, fetches, metadata);
+}
+TfStatus Session::RunCallable(CallableHandle handle, const std::vector<Tensor>& feeds, std::vector<Tensor>* fetches,
+                              RunMetadata* metadata, const tensorflow::thread::ThreadPoolOptions& pools) {
+  return inner_->RunCallable(handle, feeds, fetches, metadata, pools);
+}
+TfStatus Session::ReleaseCallable(CallableHandle handle) { return inner_->ReleaseCallable(handle); }
+TfStatus Session::Finalize() { return inner_->Finalize(); }
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,89 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A session whose master is in its own process runs its steps on the thread that asks for them. TensorFlow's makes a
+// thread for each step, and two threads wait for each other. Everything else is TensorFlow's session.
+// Home: any thread. Owns: TensorFlow's session; shares the master's. Fails: as TensorFlow's.
+#ifndef FUSEWIRE_TF_SERVER_SESSION_H_
+#define FUSEWIRE_TF_SERVER_SESSION_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tensorflow/core/distributed_runtime/master_env.h>
+#include <tensorflow/core/distributed_runtime/master_session.h>
+#include <tensorflow/core/public/session.h>
+#include <tensorflow/core/public/session_options.h>
+#include "fusewire/tf/bridge/compat.h"
+
+namespace fusewire {
+namespace tf {
+
+// Sessions with this target are to be had from this process's master.
+void OfferSessions(const std::string& target, tensorflow::MasterEnv* env);
+bool HasSessionsFor(const std::string& target);
+
+class Session final : public tensorflow::Session {
+ public:
+  // `options` names a target that is offered.
+  static TfStatus Make(tensorflow::SessionOptions options, tensorflow::Session** out);
+  ~Session() override;
+
+  TfStatus Create(const tensorflow::GraphDef& graph) override;
+  TfStatus Create(tensorflow::GraphDef&& graph) override;
+  TfStatus Create(const tensorflow::RunOptions& options, const tensorflow::GraphDef& graph) override;
+  TfStatus Create(const tensorflow::RunOptions& options, tensorflow::GraphDef&& graph) override;
+  TfStatus Extend(const tensorflow::GraphDef& graph) override;
+  TfStatus Extend(tensorflow::GraphDef&& graph) override;
+  TfStatus Extend(const tensorflow::RunOptions& options, const tensorflow::GraphDef& graph) override;
+  TfStatus Extend(const tensorflow::RunOptions& options, tensorflow::GraphDef&& graph) override;
+  TfStatus Run(const std::vector<std::pair<std::string, tensorflow::Tensor>>& inputs,
+               const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
+               std::vector<tensorflow::Tensor>* outputs) override;
+  TfStatus Run(const tensorflow::RunOptions& options,
+               const std::vector<std::pair<std::string, tensorflow::Tensor>>& inputs,
+               const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
+               std::vector<tensorflow::Tensor>* outputs, tensorflow::RunMetadata* metadata) override;
+  TfStatus Run(const tensorflow::RunOptions& options,
+               const std::vector<std::pair<std::string, tensorflow::Tensor>>& inputs,
+               const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
+               std::vector<tensorflow::Tensor>* outputs, tensorflow::RunMetadata* metadata,
+               const tensorflow::thread::ThreadPoolOptions& pools) override;
+  TfStatus PRunSetup(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+                     const std::vector<std::string>& targets, std::string* handle) override;
+  TfStatus PRun(const std::string& handle, const std::vector<std::pair<std::string, tensorflow::Tensor>>& inputs,
+                const std::vector<std::string>& fetches, std::vector<tensorflow::Tensor>* outputs) override;
+  TfStatus ListDevices(std::vector<tensorflow::DeviceAttributes>* devices) override;
+  TfStatus Close() override;
+  TfStatus Close(const tensorflow::RunOptions& options) override;
+  TfStatus LocalDeviceManager(const tensorflow::DeviceMgr** out) override;
+  TfStatus MakeCallable(const tensorflow::CallableOptions& options, CallableHandle* handle) override;
+  TfStatus RunCallable(CallableHandle handle, const std::vector<tensorflow::Tensor>& feeds,
+                       std::vector<tensorflow::Tensor>* fetches, tensorflow::RunMetadata* metadata) override;
+  TfStatus RunCallable(CallableHandle handle, const std::vector<tensorflow::Tensor>& feeds,
+                       std::vector<tensorflow::Tensor>* fetches, tensorflow::RunMetadata* metadata,
+                       const tensorflow::thread::ThreadPoolOptions& pools) override;
+  TfStatus ReleaseCallable(CallableHandle handle) override;
+  TfStatus Finalize() override;
+
+ private:
+  using MasterPtr = TfRef<tensorflow::MasterSession>;
+
+  Session(std::unique_ptr<tensorflow::Session> inner, int64_t number, bool has_limit);
+  TfStatus Created(const TfStatus& status);
+  // Null: before it is created, and after it was closed.
+  MasterPtr Master();
+  void LetGo();
+
+  const std::unique_ptr<tensorflow::Session> inner_;
+  const int64_t number_;
+  const bool has_limit_;  // each step is to end in time, which takes a second thread
+  std::mutex mutex_;
+  MasterPtr master_;  // guarded by mutex_
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_SERVER_SESSION_H_
