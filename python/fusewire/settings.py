@@ -42,20 +42,26 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_PROTOCOL",
         "what the program says",
-        "protocol of every server and eager context whose program names none, or names `grpc`: `grpc++` or "
-        "`grpc`; also the default of `fusewire run --protocol`",
+        "protocol of every server and eager context whose program names none, or names `grpc`: `grpc++`, "
+        "`star_server`, `star_server_lite` or `grpc`; also the default of `fusewire run --protocol`",
         IMPORT,
     ),
     Setting(
         "FUSEWIRE_DISABLE",
         "0",
-        "1: the plug-in is not loaded; `grpc++`, wherever a program says it, means plain gRPC",
+        "1: the plug-in is not loaded; `grpc++` and its like, wherever a program says them, mean plain gRPC",
         f"{IMPORT}, {SERVER}",
     ),
     Setting(
         "FUSEWIRE_TENSOR_FUSE",
         "0",
         "1: receives that can go together become one; `ConfigProto(tensor_fuse=...)` decides where it is given",
+        SERVER,
+    ),
+    Setting(
+        "TF_ENABLE_PS_GRAPH_FUSION",
+        "1",
+        "0: `star_server_lite` merges nothing, and cuts graphs as `star_server` does",
         SERVER,
     ),
     Setting(

@@ -132,6 +132,7 @@ ServerSettings ReadSettings(const std::string& job) {
   // As in the predecessor, the worker's names are for workers and chiefs, the others for every other job.
   bool is_worker = job == "worker" || job == "chief" || job == "master";
   settings.disabled = ReadSwitch({"FUSEWIRE_DISABLE"}, false);
+  settings.merge_parts = ReadSwitch({"TF_ENABLE_PS_GRAPH_FUSION"}, true);
   if (is_worker) {
     settings.pool.reactors =
         static_cast<int>(ReadNumber({"FUSEWIRE_WORKER_REACTORS", "NETWORK_WORKER_CORE_NUMBER"}, 0, 0, 1024));

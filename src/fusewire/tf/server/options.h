@@ -17,7 +17,8 @@ namespace fusewire {
 namespace tf {
 
 struct ServerSettings {
-  bool disabled = false;  // FUSEWIRE_DISABLE, or protocol="grpc": everything over gRPC
+  bool disabled = false;    // FUSEWIRE_DISABLE: everything over gRPC
+  bool merge_parts = true;  // TF_ENABLE_PS_GRAPH_FUSION: what makes star_server_lite lighter
   pipe::Options pipe;
   reactor::PoolOptions pool;
   int64_t patience_ns = 0;

@@ -120,6 +120,7 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
 void Server::CutGraphs() {
   StarHome home{StarModeOf(protocol_), protocol_, [this](const std::string& task) { return Reaches(task); }};
   if (home.mode == StarMode::kOff) return;
+  if (!settings_.merge_parts) home.mode = StarMode::kFull;
   for (tensorflow::Device* device : worker_env()->device_mgr->ListDevices())
     RegisterHome(device->attributes().incarnation(), home);
 }
