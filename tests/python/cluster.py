@@ -19,7 +19,7 @@ DEADLINE_S = 100
 # The way of TensorFlow 1: every task builds the same graph, parameter servers only serve. `train(session)` is the
 # worker's part; what it prints with say() is what the test sees.
 PROLOGUE = """
-import json, os, sys
+import json, os, sys, time
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "1"
 import fusewire
 import numpy as np
@@ -34,6 +34,12 @@ if os.environ.get("TEST_FUSE"):
     session_config = fusewire.ConfigProto(tensor_fuse=True)
 server = tf1.train.Server(cluster, job_name=job, task_index=index, protocol=protocol)
 if job == "ps":
+    while "TEST_TELL" in os.environ:  # what it counts and how large it is: Tasks.told()
+        told = {**fusewire.stats(), "resident_bytes": int(open("/proc/self/statm").read().split()[1]) * 4096}
+        with open(f"ps-{index}.tmp", "w") as file:
+            json.dump(told, file)
+        os.replace(f"ps-{index}.tmp", f"ps-{index}.json")
+        time.sleep(0.1)
     server.join()
 PS, WORKER = "/job:ps/task:0", f"/job:worker/task:{index}"
 place = tf1.train.replica_device_setter(cluster=cluster, worker_device=WORKER)
@@ -117,11 +123,13 @@ def free_addresses(count: int) -> list[str]:
 class Tasks:
     """The tasks of one cluster, each of which a test may stop, kill and start again."""
 
-    def __init__(self, folder: pathlib.Path, program: str, protocol: str, environment: dict[str, str]) -> None:
+    def __init__(
+        self, folder: pathlib.Path, program: str, protocol: str, workers: int, environment: dict[str, str]
+    ) -> None:
         self._folder = folder
         self._program = folder / "program.py"
         self._program.write_text(PROLOGUE + textwrap.dedent(program), encoding="utf-8")
-        addresses = free_addresses(3)
+        addresses = free_addresses(2 + workers)
         self._cluster = {"ps": addresses[:2], "worker": addresses[2:]}
         self._environment = {**os.environ, "TEST_PROTOCOL": protocol, "CUDA_VISIBLE_DEVICES": "", **environment}
         self._running: dict[str, subprocess.Popen[str]] = {}
@@ -157,6 +165,22 @@ class Tasks:
         errors = "".join(path.read_text()[-3000:] for path in self._folder.glob("*.err"))
         pytest.fail(f"no line {words!r} within {deadline_s} s, but {lines}\n{errors}")
 
+    def told(self, server: int) -> dict[str, int]:
+        """What a parameter server with TEST_TELL in its environment counts now."""
+        path = self._folder / f"ps-{server}.json"
+        asked, ends = time.time_ns(), time.monotonic() + 20
+        while not path.exists() or path.stat().st_mtime_ns <= asked:
+            if time.monotonic() > ends:
+                pytest.fail(f"ps {server} says nothing")
+            time.sleep(0.02)
+        return json.loads(path.read_text())
+
+    def wait_until_told(self, server: int, name: str, value: int, deadline_s: float) -> None:
+        ends = time.monotonic() + deadline_s
+        while (now := self.told(server)[name]) != value:
+            if time.monotonic() > ends:
+                pytest.fail(f"{name} of ps {server} is {now} after {deadline_s} s, not {value}")
+
     def end(self) -> None:
         for task in self._running.values():
             with contextlib.suppress(ProcessLookupError):
@@ -166,11 +190,11 @@ class Tasks:
 
 @pytest.fixture
 def tasks(tmp_path):
-    """tasks(program, protocol, NAME=value...) -> Tasks: two parameter servers and a worker, not started yet."""
+    """tasks(program, protocol, workers=1, NAME=value...) -> Tasks: two parameter servers and workers, not started."""
     made: list[Tasks] = []
 
-    def make(program: str, protocol: str, **environment: str) -> Tasks:
-        made.append(Tasks(tmp_path, program, protocol, environment))
+    def make(program: str, protocol: str, workers: int = 1, **environment: str) -> Tasks:
+        made.append(Tasks(tmp_path, program, protocol, workers, environment))
         return made[-1]
 
     yield make

@@ -19,9 +19,9 @@ done()
 """
 
 
-@pytest.mark.parametrize("job", ["ps", "worker"])
-def test_a_task_that_speaks_grpc_only_is_served_over_grpc(run_cluster, job):
-    output = run_cluster(TRAIN, "grpc++", ps=2, **{f"TEST_PROTOCOL_OF_{job}": "grpc"})
+@pytest.mark.parametrize(("protocol", "job"), [("grpc++", "ps"), ("grpc++", "worker"), ("star_server", "ps")])
+def test_a_task_that_speaks_grpc_only_is_served_over_grpc(run_cluster, protocol, job):
+    output = run_cluster(TRAIN, protocol, ps=2, **{f"TEST_PROTOCOL_OF_{job}": "grpc"})
     assert output.said == [run_cluster(TRAIN, "grpc", ps=2).said[0]]
     assert output.stats["recvs"] == 0
     if job == "ps":
@@ -43,7 +43,7 @@ def test_a_data_port_of_the_endpoint_map(run_cluster, tmp_path):
 
 ONE_PROCESS = """
 many = {"ps": [f"127.0.0.1:{port}" for port in ports[:2]], "worker": [f"127.0.0.1:{port}" for port in ports[2:]]}
-servers = {(job, task): tf1.train.Server(many, job_name=job, task_index=task, protocol="grpc++")
+servers = {(job, task): tf1.train.Server(many, job_name=job, task_index=task, protocol=protocol)
            for job in many for task in range(2)}
 for worker in range(2):
     with tf.Graph().as_default():
@@ -51,14 +51,15 @@ for worker in range(2):
             value = tf.random.uniform([10]) * 0.0 + float(worker)
         with tf.device(f"/job:worker/task:{worker}"):
             total = tf.reduce_sum(value)
-        with tf1.Session(f"grpc++://127.0.0.1:{ports[2 + worker]}") as session:
+        with tf1.Session(f"{protocol}://127.0.0.1:{ports[2 + worker]}") as session:
             say(worker, session.run(total))
-say_stats("recvs", "fallback_grpc_calls")
+say_stats("recvs", "star_runs_out", "fallback_grpc_calls")
 done()
 """
 
 
-def test_several_servers_in_one_process(run_cluster):
-    output = run_cluster(FREE_PORTS + ONE_PROCESS, "grpc++", ps=0)
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+def test_several_servers_in_one_process(run_cluster, protocol):
+    output = run_cluster(FREE_PORTS + ONE_PROCESS, protocol, ps=0)
     assert output.said == ["0 0.0", "1 10.0"]
-    assert output.stats["recvs"] >= 2
+    assert output.stats["recvs" if protocol == "grpc++" else "star_runs_out"] >= 2

@@ -1,7 +1,6 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """The models of examples/recommend: over every protocol they learn the same, bit for bit, and go on from each other."""
 
-import itertools
 import pathlib
 import re
 import shutil
@@ -18,8 +17,9 @@ from goals import GOALS
 from shop import CATEGORY_OF, HISTORY, ITEMS, NONE, RECALL_AT, Shop, recall
 
 EXAMPLE = ROOT / "examples" / "recommend"
-# The first is what all others are held against.
-PROTOCOLS = ("grpc", "grpc++")
+# Those that begin, the first of which all others are held against; and who goes on from whose checkpoint.
+PROTOCOLS = ("grpc", "grpc++", "star_server")
+GO_ON = (("grpc++", "star_server_lite"), ("star_server", "grpc"))
 STEPS, SAVED_AT = 100, 50
 RUN_LIMIT_S = 75.0
 # Who goes on does so with other variables on other servers: nothing of that may show in a loss.
@@ -67,7 +67,7 @@ def test_all_protocols_learn_the_same_and_go_on_from_each_other(tmp_path, model)
     assert REACHED[GOALS[model].measure] < first.quality < first.best
     for protocol in PROTOCOLS[1:]:
         assert runs[protocol] == first, protocol
-    for before, after in itertools.pairwise((*PROTOCOLS, PROTOCOLS[0])):
+    for before, after in GO_ON:
         checkpoint = saved(tmp_path / before / "saved", SAVED_AT, tmp_path / before / "halfway")
         went_on = train(tmp_path / before / "on", model, after, *ELSEWHERE, "--checkpoints", checkpoint)
         assert went_on == Run(first.losses[SAVED_AT:], first.quality, first.best), f"{before}, then {after}"
@@ -122,6 +122,52 @@ def test_messages_that_stand_in_a_row_are_as_many_as_the_readme_says(run_python)
     for servers, rows in (("1", [5, 7, 5, 5, 5]), ("2", [5, 8, 5, 6, 5])):
         counted = {model: int(count) for model, its, count in said if its == servers}
         assert counted == dict(zip(GOALS, rows, strict=True))
+
+
+# In one process too: what a step of each model takes when servers run their parts of it.
+COUNT_CALLS = f"""
+import os, sys
+sys.path[:0] = [{str(EXAMPLE)!r}, {str(ROOT / "tests" / "python")!r}]
+import fusewire
+import tensorflow as tf
+from cluster import free_addresses
+from goals import GOALS
+from replica import Replica
+
+tf1 = tf.compat.v1
+tf1.disable_eager_execution()
+for protocol in ("star_server", "star_server_lite"):
+    for count in (1, 2):
+        addresses = free_addresses(count + 1)
+        cluster = {{"ps": addresses[:count], "worker": addresses[count:]}}
+        servers = [tf1.train.Server(cluster, job, index, protocol=protocol)
+                   for job in cluster for index in range(len(cluster[job]))]
+        place = tf1.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:0")
+        for model in GOALS:
+            with tf.Graph().as_default(), tf1.device(place), tf1.Session(servers[-1].target) as session:
+                replica = Replica(model, 0, ref_variables=False)
+                session.run([tf1.global_variables_initializer(), tf1.tables_initializer()])
+                replica.train(session)
+                before = fusewire.stats()
+                replica.train(session)
+                after = fusewire.stats()
+                counts = [after[name] - before[name] for name in ("star_runs_out", "recvs")]
+                print(protocol, count, model, *counts, flush=True)
+os._exit(0)
+"""
+
+
+def test_calls_are_as_many_as_the_round_trips_of_the_readme_need(run_python):
+    calls = {}
+    for line in run_python(COUNT_CALLS, CUDA_VISIBLE_DEVICES="").ok().splitlines():
+        protocol, servers, model, count, recvs = line.split()
+        calls[protocol, int(servers), model] = int(count)
+        assert recvs == "0", line
+    # A server answers once in each round trip. With one server, the step is counted where it is applied.
+    for servers, counts in ((1, [2, 3, 2, 2, 2]), (2, [5, 8, 5, 6, 5])):
+        assert [calls["star_server", servers, model] for model in GOALS] == counts
+        for model, count in zip(GOALS, counts, strict=True):
+            assert calls["star_server_lite", servers, model] <= count
 
 
 def test_same_seed_stream_and_number_draw_the_same():

@@ -42,10 +42,10 @@ with tf1.train.MonitoredTrainingSession(server.target, hooks=[Tell()], checkpoin
 """
 
 
-@pytest.fixture
-def training(tasks):
+@pytest.fixture(params=["grpc++", "star_server"])
+def training(tasks, request):
     def start(**environment: str):
-        cluster = tasks(TRAIN, "grpc++", **environment)
+        cluster = tasks(TRAIN, request.param, **environment)
         servers = [cluster.start("ps", index) for index in range(2)]
         worker = cluster.start("worker")
         cluster.read_until(worker, "TRAINS", 60)

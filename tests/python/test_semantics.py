@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What crosses tasks over grpc++ is what crosses over stock gRPC, bit for bit."""
+"""What crosses tasks over our protocols is what crosses over stock gRPC, bit for bit."""
 
 import pytest
 
@@ -22,7 +22,7 @@ with tf1.train.MonitoredTrainingSession(server.target, config=session_config) as
     for _ in range({STEPS}):
         value, _ = session.run([loss, train], {{rows: random.randint(0, 100, (6, 32))}})
         say(np.float32(value).tobytes().hex())
-say_stats("recvs", "recv_batches", "fused_recvs", "run_graphs", "fallback_grpc_calls")
+say_stats("recvs", "recv_batches", "fused_recvs", "run_graphs", "fallback_grpc_calls", "star_runs_out")
 done()
 """
 
@@ -39,6 +39,12 @@ def test_losses_are_the_same_bit_for_bit(run_cluster):
     fused = run_cluster(DETERMINISTIC, "grpc++", ps=2, fuse=True)
     assert fused.said == grpc.said
     assert fused.stats["fused_recvs"] >= 2 * STEPS
+    for protocol in ("star_server", "star_server_lite"):
+        star = run_cluster(DETERMINISTIC, protocol, ps=2)
+        assert star.said == grpc.said
+        # All that servers do in a step, they do in these.
+        assert 4 * STEPS <= star.stats["star_runs_out"] < 6 * STEPS
+        assert star.stats["recvs"] < STEPS
 
 
 # Every type that a constant can have, through a parameter server and back.
@@ -85,7 +91,7 @@ done()
 """
 
 
-@pytest.mark.parametrize("protocol", ["grpc", "grpc++"])
+@pytest.mark.parametrize("protocol", ["grpc", "grpc++", "star_server"])
 def test_every_type_and_shape_arrives(run_cluster, protocol):
     output = run_cluster(TYPES, protocol)
     assert output.said == ["91 [[5.0, 5.0], [5.0, 5.0], [5.0, 5.0]] [1.0, 1.0, 1.0]"]
@@ -145,6 +151,7 @@ def test_control_flow_and_partial_runs(run_cluster):
     assert len(grpc.said) == 7
     assert run_cluster(CONTROL_FLOW, "grpc++").said == grpc.said
     assert run_cluster(CONTROL_FLOW, "grpc++", fuse=True).said == grpc.said
+    assert run_cluster(CONTROL_FLOW, "star_server").said == grpc.said
 
 
 # Stock gRPC refuses or dies of it.
@@ -160,5 +167,6 @@ done()
 """
 
 
-def test_a_tensor_of_more_than_two_gibibytes(run_cluster):
-    assert run_cluster(LARGE, "grpc++").said == [f"[{2200 * 8}, {2200 << 20}]"]
+@pytest.mark.parametrize("protocol", ["grpc++", pytest.param("star_server", marks=pytest.mark.slow)])
+def test_a_tensor_of_more_than_two_gibibytes(run_cluster, protocol):
+    assert run_cluster(LARGE, protocol).said == [f"[{2200 * 8}, {2200 << 20}]"]

@@ -1,6 +1,6 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What sessions and clusters can do over stock gRPC: the same programs, the same words over grpc++, and over grpc with
-the plug-in loaded.
+"""What sessions and clusters can do over stock gRPC: the same programs, the same words over our protocols, and over
+grpc with the plug-in loaded.
 """
 
 import pytest
@@ -59,12 +59,13 @@ with tf1.train.MonitoredTrainingSession(server.target, is_chief=is_chief, hooks=
 """
 
 
-def test_synchronous_replicas_take_each_step_together(run_cluster):
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+def test_synchronous_replicas_take_each_step_together(run_cluster, protocol):
     expected, weight = [], 0.0
     for step in range(10):
         expected.append(f"{step} {step} {(weight - 1) ** 2:.6f}")
         weight -= 0.5 * ((weight - 1.0) + (weight - 2.0)) / 10
-    assert run_cluster(SYNC, "grpc++", workers=2).said == expected
+    assert run_cluster(SYNC, protocol, workers=2).said == expected
 
 
 FILTERS = """
@@ -81,8 +82,9 @@ done()
 """
 
 
-def test_a_session_sees_what_its_device_filters_leave(run_cluster):
-    said = run_cluster(FILTERS, "grpc++", workers=2).said
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+def test_a_session_sees_what_its_device_filters_leave(run_cluster, protocol):
+    said = run_cluster(FILTERS, protocol, workers=2).said
     own = "/job:ps/replica:0/task:0/device:CPU:0 /job:worker/replica:0/task:{}/device:CPU:0"
     assert sorted(said) == [f"{index} 6.0 {own.format(index)}" for index in range(2)]
 
@@ -104,11 +106,11 @@ done()
 """
 
 
-@pytest.mark.parametrize("protocol", ["grpc", "grpc++"])
+@pytest.mark.parametrize("protocol", ["grpc", "grpc++", "star_server"])
 def test_a_cluster_that_only_the_session_names(run_cluster, protocol):
     output = run_cluster(PROPAGATION, protocol, ps=0)
     assert output.said == ["3000.0 2"] * 2
-    assert (output.stats["recvs"] > 0) == (protocol == "grpc++")
+    assert (output.stats["recvs"] > 0) == (protocol != "grpc")
     assert output.stats["fallback_grpc_calls"] == 0
 
 
@@ -149,10 +151,11 @@ done()
 """
 
 
-def test_limits_and_cancels_reach_the_peer(run_cluster):
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+def test_limits_and_cancels_reach_the_peer(run_cluster, protocol):
     late, cancelled = "DeadlineExceededError True", "CancelledError True"
     expected = [late, "left 1", "2.0", late, "left 1", "2.0", cancelled, "left 1"]
-    assert run_cluster(LIMITS, "grpc++").said == expected
+    assert run_cluster(LIMITS, protocol).said == expected
 
 
 INPUT = """
@@ -180,8 +183,9 @@ done()
 """
 
 
-def test_the_end_of_input_is_an_end_and_no_error(run_cluster):
-    output = run_cluster(INPUT, "grpc++")
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+def test_the_end_of_input_is_an_end_and_no_error(run_cluster, protocol):
+    output = run_cluster(INPUT, protocol)
     assert output.said == ["ended after 5", "OutOfRangeError 5"]
     assert "fusewire: E" not in output.errors
     assert ": E tensorflow" not in output.errors
@@ -220,10 +224,10 @@ def test_a_recurrent_network_trains_the_same(run_cluster, version):
     """Its loop runs on the worker with weights of two servers; its gradient too."""
     said = [
         run_cluster(RNN, protocol, ps=2, fuse=fuse, CONTROL_FLOW=version).said
-        for protocol, fuse in [("grpc", False), ("grpc++", False), ("grpc++", True)]
+        for protocol, fuse in [("grpc", False), ("grpc++", False), ("grpc++", True), ("star_server", False)]
     ]
     assert len(said[0]) == 10
-    assert said[0] == said[1] == said[2]
+    assert said[0] == said[1] == said[2] == said[3]
 
 
 # The client is task 0 itself; the others are servers in the same process.

@@ -93,7 +93,7 @@ def model(features, labels, mode):
 def features():
     return tf.data.Dataset.from_tensors(({"x": tf.ones([10])}, 0)).repeat()
 
-config = tf.estimator.RunConfig("model", protocol="grpc++", save_checkpoints_steps=20,
+config = tf.estimator.RunConfig("model", protocol="PROTOCOL", save_checkpoints_steps=20,
                                 experimental_max_worker_delay_secs=0)
 estimator = tf.estimator.Estimator(model, config=config)
 tf.estimator.train_and_evaluate(
@@ -114,9 +114,10 @@ def run(fusewire_command, tmp_path):
     return run
 
 
-def test_an_unchanged_program(run):
-    out = run(REPLICAS, "--ps", "2", "--protocol", "grpc++")
-    assert out == "worker:0 | learned grpc++ over Fusewire\n"
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+def test_an_unchanged_program(run, protocol):
+    out = run(REPLICAS, "--ps", "2", "--protocol", protocol)
+    assert out == f"worker:0 | learned {protocol} over Fusewire\n"
 
 
 def test_an_unchanged_program_over_grpc(run):
@@ -124,15 +125,17 @@ def test_an_unchanged_program_over_grpc(run):
     assert out == "worker:0 | learned grpc over gRPC\n"
 
 
-def test_parameter_server_strategy(run):
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+def test_parameter_server_strategy(run, protocol):
     """Its workers never end by themselves: they only serve once they have joined, and the chief ends the job."""
-    out = run(STRATEGY, "--ps", "1", "--workers", "2", "--chief", "--protocol", "grpc++")
+    out = run(STRATEGY, "--ps", "1", "--workers", "2", "--chief", "--protocol", protocol)
     assert re.fullmatch(r"chief +\| sum 20000.0 over \w+\n", out)
 
 
 @pytest.mark.skipif(not hasattr(tf, "estimator"), reason="this TensorFlow has no Estimator")
-def test_estimator(run):
-    out = run(ESTIMATOR, "--ps", "1", "--workers", "1", "--chief", "--evaluator")
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+def test_estimator(run, protocol):
+    out = run(ESTIMATOR.replace("PROTOCOL", protocol), "--ps", "1", "--workers", "1", "--chief", "--evaluator")
     ended = sorted(line.split()[0] for line in out.splitlines() if "| step " in line)
     assert ended == ["chief", "evaluator", "worker:0"]
     assert int(re.search(r"chief +\| step (\d+)", out)[1]) >= 60

@@ -27,6 +27,11 @@ namespace {
 // A reactor that runs a part serves nobody else meanwhile: longer ones go to the pool.
 constexpr int64_t kQuickNs = 2 * kMillisecondNs;
 
+// TensorFlow calls these stateful. Variables are the same by their names, and ends keep nothing.
+bool IsOfNoSession(const std::string& op) {
+  return op == "VarHandleOp" || op == "VariableV2" || op == "Variable" || op == "_Arg" || op == "_Retval";
+}
+
 // What the executor's _Arg and _Retval kernels see.
 class Ends final : public tensorflow::CallFrameInterface {
  public:
@@ -69,8 +74,7 @@ bool Part::NeedsSession(const tensorflow::GraphDef& graph) {
   for (const tensorflow::NodeDef& node : graph.node()) {
     const tensorflow::OpDef* op = nullptr;
     if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node.op(), &op).ok()) return true;
-    if (!op->is_stateful() || node.op() == "VarHandleOp" || node.op() == "VariableV2" || node.op() == "Variable")
-      continue;
+    if (!op->is_stateful() || IsOfNoSession(node.op())) continue;
     auto shared_name = node.attr().find("shared_name");
     if (shared_name != node.attr().end() && !shared_name->second.s().empty()) continue;
     // Its state is that of the variable, table or queue that it is given.

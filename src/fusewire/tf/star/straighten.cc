@@ -7,7 +7,9 @@
 #include <vector>
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_replace.h>
 #include <tensorflow/core/framework/node_def_util.h>
+#include "fusewire/tf/fuse/levels.h"
 #include "fusewire/tf/star/kinds.h"
 
 namespace fusewire {
@@ -80,7 +82,7 @@ class Straightener {
     if (known == nullptr) {
       tensorflow::NodeDef def = constant->def();
       def.clear_input();
-      def.set_name(UniqueName(absl::StrCat(constant->name(), "/fusewire_const")));
+      def.set_name(NameAt(absl::StrCat(constant->name(), "/fusewire_const"), device));
       known = Add(std::move(def), device);
     }
     if (known == nullptr) return;
@@ -148,7 +150,7 @@ class Straightener {
 
   Node* AddBool(const std::string& name, const char* op, const std::string& device) {
     tensorflow::NodeDef def;
-    def.set_name(UniqueName(name));
+    def.set_name(NameAt(name, device));
     def.set_op(op);
     tensorflow::AddNodeAttr("T", tensorflow::DT_BOOL, &def);
     return Add(std::move(def), device);
@@ -163,15 +165,14 @@ class Straightener {
     return node;
   }
 
-  std::string UniqueName(const std::string& name) {
-    int times = ++names_[name];
-    return times == 1 ? name : absl::StrCat(name, "_", times);  // on the second device
+  // One that the order of the graph's nodes has no part in: "one/fusewire_const/job_ps/replica_0/task_1".
+  static std::string NameAt(const std::string& name, const std::string& device) {
+    return absl::StrCat(name, absl::StrReplaceAll(TaskOfDevice(device), {{":", "_"}}));
   }
 
   const std::function<bool(const std::string&)>& is_served_;
   Graph* const graph_;
   std::map<std::pair<std::string, std::string>, Node*> pivots_, constants_;  // by device and name
-  std::map<std::string, int> names_;
 };
 
 }  // namespace
