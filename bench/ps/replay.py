@@ -38,7 +38,10 @@ def warmup_of(window: Window, crowd: Crowd) -> float:
     return window.warmup_s * (1 + crowd.workers / 500) + crowd.think_ms * 2e-3
 
 
-def replay(python: pathlib.Path, program: pathlib.Path, protocol: str, crowd: Crowd, window: Window) -> dict[str, float]:
+def replay(
+    python: pathlib.Path, program: pathlib.Path, protocol: str, crowd: Crowd, window: Window
+) -> dict[str, float]:
+    """`program` is bench_replay; `protocol` one of PROGRAMS."""
     raise_file_limit()
     with tempfile.TemporaryDirectory(prefix="fusewire-record-") as folder:
         record = pathlib.Path(folder, "steps")

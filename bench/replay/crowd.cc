@@ -7,8 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "fusewire/tf/data/methods.h"
-
 namespace fusewire::bench {
 namespace {
 
@@ -61,7 +59,7 @@ class Crowd::Worker final : public rpc::Call {
   const RecordedStep& step() const { return record_.steps[step_]; }
 
   void PlaceNext() {
-    method = tf::kPlacePart;
+    method = kPlacePart;
     head = record_.parts[numbers_.size()].place_head;
     client_.Start(this);
   }
@@ -74,7 +72,7 @@ class Crowd::Worker final : public rpc::Call {
     AppendFixed64(numbers_[run.part], &text_);
     AppendFixed64(number_ + 1, &text_);
     text_ += run.rest;
-    method = tf::kRunPart;
+    method = kRunPart;
     head = text_;
     for (const std::string& segment : run.segments)
       body.push_back(Buffer::WrapReadOnly(ConstBytes(segment), nullptr, nullptr));

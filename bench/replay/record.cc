@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "bench/harness/harness.h"
-#include "fusewire/tf/data/methods.h"
 
 namespace fusewire::bench {
 namespace {
@@ -83,14 +82,14 @@ bool ReadOne(Reader* reader, Talks* talks) {
   const uint8_t kind = reader->Byte();
   const std::string address = reader->Text();
   const uint64_t number = reader->Fixed64();
-  if (kind == tf::kPlacePart) {
+  if (kind == kPlacePart) {
     std::string head;
     AppendText(reader->Text(), &head);  // session
     AppendText(reader->Text(), &head);  // fingerprint
     if (reader->ok()) (*talks)[address].places[number] = head;
     return reader->ok();
   }
-  if (kind != tf::kRunPart) return false;
+  if (kind != kRunPart) return false;
   const std::string head = reader->Text();
   Reader numbers(head);
   numbers.Fixed64();

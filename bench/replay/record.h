@@ -11,6 +11,9 @@
 
 namespace fusewire::bench {
 
+// The methods of src/fusewire/tf/data/methods.h that a step is made of; kinds of records, too.
+enum StarMethod : uint16_t { kPlacePart = 12, kRunPart = 13 };
+
 struct RecordedRun {
   size_t part = 0;   // of Record::parts
   std::string rest;  // of the head, behind the numbers of part and step

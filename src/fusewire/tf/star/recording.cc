@@ -63,7 +63,7 @@ void RecordTo(const std::string& path) {
   Path() = path;
   recorded_bytes = 0;
   file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr || std::fputs("FWRECORD", file) < 0) {
+  if (file == nullptr || std::fwrite("FWRECORD", 8, 1, file) != 1) {
     Stop(std::strerror(errno));
     return;
   }
