@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from records import Figure, Record
-from scale_model import ALONE, BUSY, SERVERS, Model, figures_in, model_of
+from scale_model import ALONE, BUSY, FULL, SERVERS, Model, figures_in, model_of
 from scale_suite import THINK_MS
 
 mpl.use("Agg")
@@ -27,6 +27,7 @@ TITLES = {
     "ps_memory_mib": "the server's memory, MiB",
     "ps_threads": "the server's threads",
 }
+TICKS = (1, 10, 100, 300, 1000, 3000)
 POINTS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 3000)
 
 # {case: {metric: figure}}
@@ -72,19 +73,23 @@ def draw_clusters(axes: Axes, model: Model, think_s: float) -> None:
 
 
 def draw(path: pathlib.Path, _: Sequence[Figure], records: Sequence[Record]) -> None:
-    values = figures_in([record for record in records if record["peer_name"] != "the model"])
+    values = figures_in(records)
     fig, grid = plt.subplots(2, 3, figsize=(15, 8), layout="constrained")
     for axes, metric in zip(grid.flat, TITLES, strict=False):
         draw_measured(axes, metric, values)
-        axes.set_ylim(bottom=0)
-    grid[0][1].set_yscale("log")
+        if metric == "p50_ms":
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
     if ALONE in values and BUSY in values:
-        model = model_of(values[ALONE], values[BUSY])
+        model = model_of(values[ALONE], values[BUSY], values.get(FULL))
         draw_model(grid[0][0], values, model, {"saturated": 0.0, "paced": THINK_MS * 1e-3})
         think_ms = values[ALONE]["worker_step_ms"] - values[ALONE]["mean_ms"]
         draw_clusters(grid[1][2], model, max(0.0, think_ms) * 1e-3)
     for axes in grid.flat:
         axes.set_xscale("log")
+        axes.set_xticks(TICKS, [f"{tick:,}" for tick in TICKS])
+        axes.minorticks_off()
         axes.set_xlabel("workers, a connection each", fontsize=9)
         axes.grid(color="#dddddd")
         axes.set_axisbelow(True)
@@ -93,6 +98,6 @@ def draw(path: pathlib.Path, _: Sequence[Figure], records: Sequence[Record]) -> 
     handles = [plt.Line2D([], [], color=color, marker="o", markersize=4) for _, color in KINDS.values()]
     handles.append(plt.Line2D([], [], color=MODEL_COLOR, linestyle=":"))
     fig.legend(handles, [name for name, _ in KINDS.values()] + ["the model"], loc="outside lower center", ncols=3)
-    fig.suptitle(f"One parameter server, medians of {records[0]['runs']} interleaved runs")
+    fig.suptitle(f"One parameter server under star_server, medians of {records[0]['runs']} interleaved runs")
     fig.savefig(path, dpi=110)
     plt.close(fig)

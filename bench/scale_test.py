@@ -30,7 +30,7 @@ SAID |= {"client_cpu_s": 0.02, "calls_per_step": 2, "bytes": 4e6}
 
 
 class TheModel(unittest.TestCase):
-    MODEL = Model(service_s=0.001, way_s=0.0005)
+    MODEL = Model(service_s=0.001, per_worker_s=0.0, way_s=0.0005)
 
     def test_one_worker_takes_what_it_takes_alone(self):
         rate, wait_s = self.MODEL.reach(1, 0.0)
@@ -51,11 +51,17 @@ class TheModel(unittest.TestCase):
         self.assertAlmostEqual(self.MODEL.reach(3000, 0.0, 4)[0], 4000, delta=4)
 
     def test_it_comes_from_one_worker_and_from_a_hundred(self):
-        model = model_of({"mean_ms": 1.5}, {"steps_per_s": 1000.0})
+        model = model_of({"mean_ms": 1.5}, {"steps_per_s": 1000.0}, None)
         self.assertAlmostEqual(model.service_s, 0.001)
         self.assertAlmostEqual(model.way_s, 0.0005)
         # Alone a step may be shorter than when others are in the way.
-        self.assertEqual(model_of({"mean_ms": 0.5}, {"steps_per_s": 1000.0}).way_s, 0)
+        self.assertEqual(model_of({"mean_ms": 0.5}, {"steps_per_s": 1000.0}, None).way_s, 0)
+
+    def test_with_thousands_the_server_takes_longer(self):
+        model = model_of({"mean_ms": 1.5}, {"steps_per_s": 1000.0}, {"steps_per_s": 800.0})
+        self.assertAlmostEqual(model.reach(3000, 0.0)[0], 800, delta=1)
+        self.assertAlmostEqual(model.reach(100, 0.0)[0], 1000, delta=10)
+        self.assertTrue(800 < model.reach(1000, 0.0)[0] < 1000)
 
     def test_table_has_a_line_for_each_number_of_workers(self):
         lines = table_of(self.MODEL, 0.0, (1, 2), (1, 3000)).splitlines()
@@ -77,7 +83,7 @@ class TheModel(unittest.TestCase):
             path.write_text(json.dumps(records), encoding="utf-8")
             with contextlib.redirect_stdout(io.StringIO()) as said:
                 self.assertEqual(scale_model.main(["--records", str(path)]), 0)
-        self.assertIn("1,000 steps per second", said.getvalue())
+        self.assertIn("takes 1.000 ms for a step, 1,000 a second", said.getvalue())
         self.assertIn("computes 10.00 ms", said.getvalue())
 
 
@@ -95,6 +101,11 @@ class Suite(unittest.TestCase):
         for key, target in scale_suite.TARGETS.items():
             self.assertEqual(targets[key], target)
 
+    def test_waits_are_beside_one_in_turn(self):
+        one = next(one for one in scale_suite.FIGURES if (one.case, one.metric) == ("saturated_300", "p50_ms"))
+        self.assertEqual(one.read_peer({"p50_ms": 7.0}), 210)
+        self.assertEqual(one.peer_name, "30 times that of 10")
+
     def test_a_case_names_a_crowd(self):
         self.assertEqual(scale_suite.crowd_of("saturated_300"), Crowd(300, 0.0))
         self.assertEqual(scale_suite.crowd_of("paced_100"), Crowd(100, scale_suite.THINK_MS))
@@ -110,13 +121,13 @@ class Suite(unittest.TestCase):
         measured = {
             "saturated_1": {"mean_ms": 1.5, "steps_per_s": 666.0},
             "saturated_100": {"mean_ms": 100.0, "steps_per_s": 1000.0},
-            "saturated_3000": {"mean_ms": 3200.0, "steps_per_s": 900.0},
+            "saturated_2000": {"mean_ms": 2200.0, "steps_per_s": 900.0},
         }
         with (
             unittest.mock.patch.dict(scale_suite._LATEST, clear=True),
             unittest.mock.patch.object(scale_suite, "measured", lambda run, _: measured[run.case]),
         ):
-            sample = scale_suite.run_once(Run("model", "saturated_3000"), types.SimpleNamespace())
+            sample = scale_suite.run_once(Run("model", "saturated_2000"), types.SimpleNamespace(quick=True))
         self.assertAlmostEqual(sample["steps_per_s"], 1000, delta=1)
         self.assertAlmostEqual(sample["error"], 100 / 9, delta=0.2)
 
