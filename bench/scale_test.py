@@ -26,7 +26,7 @@ from scale_model import Model, figures_in, model_of, table_of
 
 SAMPLE = dict.fromkeys(scale_suite.METRICS, 10.0) | {"error": 3.0}
 SAID = {"ops": 200, "seconds": 2.0, "mean_ms": 1.5, "p50_ms": 1.0, "p99_ms": 4.0, "server_cpu_s": 0.1, "open_s": 0.5}
-SAID |= {"client_cpu_s": 0.02, "calls_per_step": 2, "bytes": 4e6}
+SAID |= {"client_cpu_s": 0.02, "calls_per_step": 2, "bytes": 4e6, "stalls": 0}
 
 
 class TheModel(unittest.TestCase):

@@ -112,5 +112,6 @@ def figures_of(said: dict[str, float]) -> dict[str, float]:
         "generator_cpu_ms_per_step": said["client_cpu_s"] * 1e3 / steps,
         "calls_per_step": said["calls_per_step"],
         "bytes_per_step": said["bytes"] / steps,
+        "credit_stalls_per_step": said["stalls"] / steps,
         "open_s": said["open_s"],
     }

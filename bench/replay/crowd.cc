@@ -45,6 +45,7 @@ class Crowd::Worker final : public rpc::Call {
   }
 
   void Open() { PlaceNext(); }
+  uint64_t Stalls() { return client_.Snapshot().credit_stalls; }
   void Go() {
     const int64_t think_ns = crowd_->options_.think_ns;
     if (think_ns == 0) {
@@ -190,6 +191,12 @@ Crowd::Count Crowd::Take() {
   Count taken;
   home_.Run([&] { std::swap(taken, count_); });
   return taken;
+}
+
+uint64_t Crowd::Stalls() {
+  uint64_t stalls = 0;
+  for (const std::unique_ptr<Worker>& worker : workers_) stalls += worker->Stalls();
+  return stalls;
 }
 
 }  // namespace fusewire::bench

@@ -39,6 +39,8 @@ class Crowd {
   };
   // Not at home. What has ended since the last one was taken.
   Count Take();
+  // Not at home. How often a request had to wait for the server's credit, since the beginning.
+  uint64_t Stalls();
 
  private:
   class Worker;

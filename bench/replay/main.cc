@@ -92,11 +92,13 @@ Sample Replay(const ReplayOptions& options) {
   sample.Set("open_s", opening.Seconds());
   crowd.Go();
   SleepFor(options.warmup_s);
+  const uint64_t stalls = crowd.Stalls();
   crowd.Take();
   const Window window(options.server_pid);
   SleepFor(options.seconds);
   const Crowd::Count count = crowd.Take();
   window.Report(count.waits.count(), count.request_bytes + count.reply_bytes, &sample);
+  sample.Set("stalls", static_cast<double>(crowd.Stalls() - stalls));
   sample.Set("mean_ms", count.waits.MeanUs() * 1e-3);
   sample.Set("p50_ms", count.waits.QuantileUs(0.5) * 1e-3);
   sample.Set("p99_ms", count.waits.QuantileUs(0.99) * 1e-3);
