@@ -33,6 +33,7 @@ METRICS = {
     "ps_threads": ("threads", True),
     "worker_step_ms": ("ms", True),
 }
+FOR_THE_MODEL = ("mean_ms", "worker_step_ms")
 WAITS = ("mean_ms", "p50_ms", "p99_ms")
 # (case, metric): how good, beside ourselves with 10 workers.
 TARGETS = {
@@ -93,8 +94,9 @@ FIGURES = [
         beside_base(case, metric)
         for case in CASES
         for metric in METRICS
-        # Those that think are as fast as they think.
+        # Those that think are as fast as they think; and some figures are for the model alone.
         if not (case.startswith("paced") and metric == "steps_per_s")
+        if case == ALONE or metric not in FOR_THE_MODEL
     ),
     *(one for case in CASES if case not in (ALONE, BUSY, FULL) for one in beside_model(case)),
 ]
