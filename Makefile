@@ -12,7 +12,7 @@ help:  ## this list
 deps:  ## install everything that any target needs
 	@tools/deps.sh
 
-demo:  ## trains a model on parameter servers: over stock grpc, over grpc++, with tensor_fuse
+demo:  ## trains a model on parameter servers: over stock grpc, grpc++, tensor_fuse, star_server
 	@tools/demo.sh
 
 demo-wire:  ## two processes exchange messages and tensors, beside raw sockets
@@ -30,7 +30,7 @@ tsan:  ## tests under ThreadSanitizer
 fuzz:  ## each decoder's fuzz target, a million executions
 	@tools/test.sh fuzz
 
-bench:  ## measure beside raw sockets and gRPC; SUITE=core, or SUITE=ps for training
+bench:  ## measure beside raw sockets and gRPC; SUITE=core, ps (training) or scale
 	@tools/bench.sh $(SUITE)
 
 lint:  ## format, clang-tidy, ruff, shellcheck, the room rules

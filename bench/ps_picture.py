@@ -18,20 +18,24 @@ PROGRAMS = {
     "grpc": ("stock gRPC", "#7a8ca3"),
     "grpc++": ("grpc++", "#1769c2"),
     "grpc++fuse": ("grpc++, tensor_fuse", "#c8590b"),
-    "server": ("one server in one process", "#9fb59a"),
-    "session": ("a plain session", "#cbd8c7"),
+    "star_server": ("star_server", "#2a7f4f"),
+    "star_server_lite": ("star_server_lite", "#8a4fae"),
+    "server": ("one server in one process", "#b3b09a"),
+    "session": ("a plain session", "#dcdac8"),
 }
+CEILINGS = {"server", "session"}
 TITLES = {
     "steps_per_s": "steps per second",
     "p50_ms": "step time, p50, ms",
     "cpu_ms_per_step": "CPU per step, all tasks, ms",
+    "ps_cpu_ms_per_step": "CPU per step, servers, ms",
     "rpcs_per_step": "RPCs per step",
     "ps_memory_growth_mib": "growth of the server's memory, MiB",
     "ps_threads_growth": "growth of the server's threads",
 }
-BAR_METRICS = ("steps_per_s", "p50_ms", "cpu_ms_per_step", "rpcs_per_step")
-LINE_METRICS = ("steps_per_s", "cpu_ms_per_step", "ps_memory_growth_mib", "ps_threads_growth")
-COLUMNS = 4
+BAR_METRICS = ("steps_per_s", "p50_ms", "cpu_ms_per_step", "ps_cpu_ms_per_step", "rpcs_per_step")
+LINE_METRICS = ("steps_per_s", "cpu_ms_per_step", "ps_cpu_ms_per_step", "ps_memory_growth_mib", "ps_threads_growth")
+COLUMNS = 5
 
 # (case, metric): {program: figure}
 Values = dict[tuple[str, str], dict[str, float]]
@@ -64,7 +68,7 @@ def draw_lines(axes: Axes, metric: str, values: Values) -> None:
     for (case, of_metric), by_program in values.items():
         workers = re.fullmatch(r"swarm_(\d+)", case)
         if workers and of_metric == metric:
-            for program in by_program.keys() & {"grpc", "grpc++", "grpc++fuse"}:
+            for program in by_program.keys() - CEILINGS:
                 series.setdefault(program, []).append((int(workers[1]), by_program[program]))
     for program in PROGRAMS.keys() & series.keys():
         points = sorted(series[program])
@@ -83,7 +87,7 @@ def draw(path: pathlib.Path, figures: Sequence[Figure], records: Sequence[Record
     cases = list(dict.fromkeys(case for case, _ in values if not case.startswith("swarm")))
     swarm = [metric for metric in LINE_METRICS if any(c.startswith("swarm") and m == metric for c, m in values)]
     rows = len(cases) + (1 if swarm else 0)
-    fig, grid = plt.subplots(rows, COLUMNS, figsize=(15, 0.8 + 2.7 * rows), layout="constrained", squeeze=False)
+    fig, grid = plt.subplots(rows, COLUMNS, figsize=(20, 1.0 + 2.9 * rows), layout="constrained", squeeze=False)
     for row, case in enumerate(cases):
         for axes, metric in zip(grid[row], BAR_METRICS, strict=True):
             draw_bars(axes, case, metric, values.get((case, metric), {}))
@@ -96,7 +100,7 @@ def draw(path: pathlib.Path, figures: Sequence[Figure], records: Sequence[Record
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=8)
     handles = [plt.Rectangle((0, 0), 1, 1, color=color) for _, color in PROGRAMS.values()]
-    fig.legend(handles, [name for name, _ in PROGRAMS.values()], loc="outside lower center", ncols=5, fontsize=9)
+    fig.legend(handles, [name for name, _ in PROGRAMS.values()], loc="outside lower center", ncols=7, fontsize=10)
     fig.suptitle(f"Training with parameter servers, medians of {records[0]['runs']} interleaved runs")
     fig.savefig(path, dpi=110)
     plt.close(fig)

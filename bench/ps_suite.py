@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The suite `ps`: training with parameter servers over grpc++, beside stock gRPC and beside no network at all.
+"""The suite `ps`: training with parameter servers over our protocols, beside stock gRPC and beside no network at all.
 
 README.md says what each case trains and how a run is timed. The targets stand here, in one table.
 """
@@ -12,19 +12,28 @@ from ps.measure import Window, measure
 from ps.tasks import TaskError
 from records import BenchError, Figure, Run, Sample
 
-VARIANTS = ("grpc++", "grpc++fuse")
+STAR_VARIANTS = ("star_server", "star_server_lite")
+VARIANTS = ("grpc++", "grpc++fuse", *STAR_VARIANTS)
 # metric: unit, and whether less is better.
 METRICS = {
     "steps_per_s": ("1/s", False),
     "p50_ms": ("ms", True),
     "cpu_ms_per_step": ("ms", True),
+    "ps_cpu_ms_per_step": ("ms", True),
     "rpcs_per_step": ("RPCs", True),
     "messages_per_step": ("messages", True),
     "ps_memory_growth_mib": ("MiB", True),
     "ps_threads_growth": ("threads", True),
     "workers_started": ("workers", False),
 }
-STEP_METRICS = ("steps_per_s", "p50_ms", "cpu_ms_per_step", "rpcs_per_step", "messages_per_step")
+STEP_METRICS = (
+    "steps_per_s",
+    "p50_ms",
+    "cpu_ms_per_step",
+    "ps_cpu_ms_per_step",
+    "rpcs_per_step",
+    "messages_per_step",
+)
 SERVER_METRICS = ("ps_memory_growth_mib", "ps_threads_growth")
 SWARM = (1, 8, 32, 100, 200, 400)
 CEILINGS = {"server": "one server in one process", "session": "a plain session"}
@@ -43,15 +52,27 @@ TARGETS = {
     ("swarm_200", "ps_memory_growth_mib"): 2.0,
     ("swarm_200", "ps_threads_growth"): 2.0,
 }
+# The same of star_server and star_server_lite, where they are to be better than grpc++.
+STAR_TARGETS = {
+    ("wdl26_1x1", "steps_per_s"): 2.5,
+    ("wdl26_1x1", "ps_cpu_ms_per_step"): 4.0,
+    ("wdl26_2x2", "steps_per_s"): 3.2,
+    ("wdl26_2x2", "ps_cpu_ms_per_step"): 4.0,
+    ("swarm_200", "steps_per_s"): 5.0,
+}
+# The ceiling's step time beside ours.
+STAR_CEILING_TARGETS = {("wdl26_1x1", "p50_ms", "server"): 1 / 1.2}
 # Steps per second of so many workers, beside our own with 8.
 SWARM_KEEPS = {200: 0.9}
+STAR_SWARM_KEEPS = {400: 0.95}
 # Growth under one is not told apart from one: a thread, a MiB.
 GROWTH_MIN = 1.0
 # Known not to start as a whole. It takes minutes and most of the machine's memory: once is enough for all rounds.
 MAY_FALL_SHORT = (Run("grpc", "swarm_400"),)
 _SEEN_FAILING: dict[Run, Sample] = {}
-# The short form leaves out what takes long to start.
+# The short form leaves out what takes long to start, and shows each of the last protocols in a case or two.
 QUICK_SWARM_MAX = 8
+QUICK_STAR = (Run("star_server", "wdl26_1x1"), Run("star_server", "swarm_8"), Run("star_server_lite", "wdl26_2x2"))
 
 
 def reader(metric: str) -> Callable[[Sample], float]:
@@ -66,19 +87,28 @@ def figure(variant: str, case: str, metric: str, peer: Run, peer_name: str, targ
     return Figure(case, variant, metric, unit, less_is_better, Run(variant, case), read, peer, read, peer_name, target)
 
 
+def target_of(variant: str, case: str, metric: str) -> float | None:
+    target = TARGETS.get((case, metric))
+    return STAR_TARGETS.get((case, metric), target) if variant in STAR_VARIANTS else target
+
+
 def beside_grpc(case: str, metrics: Sequence[str]) -> list[Figure]:
     return [
-        figure(variant, case, metric, Run("grpc", case), "stock gRPC", TARGETS.get((case, metric)))
+        figure(variant, case, metric, Run("grpc", case), "stock gRPC", target_of(variant, case, metric))
         for variant in VARIANTS
         for metric in metrics
     ]
+
+
+def ceiling_target(variant: str, case: str, metric: str, program: str) -> float | None:
+    return STAR_CEILING_TARGETS.get((case, metric, program)) if variant in STAR_VARIANTS else None
 
 
 def beside_ceilings(case: str) -> list[Figure]:
     """The same model where no tensor leaves the process."""
     alone = f"{case.partition('_')[0]}_1x1"
     return [
-        figure(variant, case, metric, Run(program, alone), name, None)
+        figure(variant, case, metric, Run(program, alone), name, ceiling_target(variant, case, metric, program))
         for variant in VARIANTS
         for program, name in CEILINGS.items()
         for metric in ("steps_per_s", "p50_ms", "cpu_ms_per_step")
@@ -90,10 +120,9 @@ def swarm(workers: int) -> list[Figure]:
     figures = beside_grpc(case, ("workers_started",) if workers == 400 else (*STEP_METRICS, *SERVER_METRICS))
     if workers > 8:
         figures += [
-            figure(
-                variant, case, "steps_per_s", Run(variant, "swarm_8"), "ourselves, 8 workers", SWARM_KEEPS.get(workers)
-            )
+            figure(variant, case, "steps_per_s", Run(variant, "swarm_8"), "ourselves, 8 workers", kept)
             for variant in VARIANTS
+            for kept in [(STAR_SWARM_KEEPS if variant in STAR_VARIANTS else SWARM_KEEPS).get(workers)]
         ]
     if workers == 400:
         figures += [all_started(variant, case, workers) for variant in VARIANTS]
@@ -118,11 +147,15 @@ FIGURES = [
 
 
 def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> list[Figure]:
-    """The short form leaves the large swarms out."""
+    """The short form leaves the large swarms out, and most of star_server."""
     if not options.quick:
         return list(figures)
     large = {f"swarm_{workers}" for workers in SWARM if workers > QUICK_SWARM_MAX}
-    return [figure for figure in figures if figure.case not in large]
+    return [
+        figure
+        for figure in figures
+        if figure.case not in large and (figure.variant not in STAR_VARIANTS or figure.ours in QUICK_STAR)
+    ]
 
 
 def python_of(options: argparse.Namespace) -> pathlib.Path:

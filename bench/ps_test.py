@@ -117,9 +117,24 @@ class Suite(unittest.TestCase):
         self.assertEqual(len(keys), len(set(keys)))
 
     def test_every_target_has_its_figures(self):
-        for (case, metric), target in ps_suite.TARGETS.items():
-            figures = [one for one in ps_suite.FIGURES if (one.case, one.metric, one.target) == (case, metric, target)]
+        for (case, metric), target in (ps_suite.TARGETS | ps_suite.STAR_TARGETS).items():
+            figures = [
+                one for one in ps_suite.FIGURES if (one.case, one.metric, one.peer.program) == (case, metric, "grpc")
+            ]
             self.assertEqual([one.variant for one in figures], list(ps_suite.VARIANTS), (case, metric))
+            for one in figures:
+                star = one.variant in ps_suite.STAR_VARIANTS
+                wanted = target if star else ps_suite.TARGETS.get((case, metric))
+                self.assertEqual(one.target, wanted, one.key())
+
+    def test_star_server_is_held_to_its_ceiling_and_to_hundreds_of_workers(self):
+        targets = {
+            (one.case, one.metric, one.peer_name): one.target
+            for one in ps_suite.FIGURES
+            if one.variant == "star_server" and one.target is not None
+        }
+        self.assertAlmostEqual(targets["wdl26_1x1", "p50_ms", "one server in one process"], 1 / 1.2)
+        self.assertEqual(targets["swarm_400", "steps_per_s", "ourselves, 8 workers"], 0.95)
 
     def test_a_tenth_of_the_calls_is_enough_and_more_is_not(self):
         one = next(f for f in ps_suite.FIGURES if (f.case, f.metric) == ("wdl26_1x1", "rpcs_per_step"))
@@ -131,6 +146,8 @@ class Suite(unittest.TestCase):
         options = run.parse_arguments(["--suite", "ps", "--quick"])
         cases = {one.case for one in run.choose_figures(options)}
         self.assertEqual(cases, {"wdl26_1x1", "wdl26_2x2", "dense64_1x1", "swarm_1", "swarm_8"})
+        star = {one.ours for one in run.choose_figures(options) if one.variant in ps_suite.STAR_VARIANTS}
+        self.assertEqual(star, set(ps_suite.QUICK_STAR))
         self.assertEqual(options.runs, 1)
 
     def test_without_its_python_it_says_how_to_make_it(self):

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import core_suite
 import programs
 import ps_suite
+import scale_suite
 from records import BenchError, Figure, Record, Run, Sample, record_of, table_of
 
 
@@ -66,6 +67,16 @@ SUITES = {
         2,
         lambda options: {"tensorflow": options.tf},
     ),
+    "scale": Suite(
+        scale_suite.FIGURES,
+        scale_suite.chosen_figures,
+        scale_suite.run_once,
+        Length(3, 6.0, 1.5),
+        Length(1, 1.0, 0.2),
+        "scale_picture",
+        2,
+        lambda options: {"tensorflow": options.tf, "think_ms_of_paced": scale_suite.THINK_MS},
+    ),
 }
 
 
@@ -77,8 +88,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", "--runs", dest="runs", type=int, help="how often each program runs each case")
     parser.add_argument("--seconds", type=float, help="measured time of one run")
     parser.add_argument("--case", action="append", metavar="NAME", help="only this case; may be repeated")
-    parser.add_argument("--tf", default="2.15.1", metavar="VERSION", help="suite ps: the TensorFlow to measure")
-    parser.add_argument("--python", type=pathlib.Path, help="suite ps: its Python, if not .venv-tf-VERSION's")
+    parser.add_argument("--tf", default="2.15.1", metavar="VERSION", help="ps, scale: the TensorFlow to measure")
+    parser.add_argument("--python", type=pathlib.Path, help="ps, scale: its Python, if not .venv-tf-VERSION's")
     parser.add_argument(
         "--quick", action="store_true", help="one short round: do the programs run, are the figures sane?"
     )

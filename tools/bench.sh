@@ -6,6 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 suite=${1:-core}
+build=build/release
 case $suite in
   core)
     tools/deps.sh build test bench python
@@ -15,9 +16,16 @@ case $suite in
     tools/deps.sh python
     tools/plugin.sh "$(tools/tensorflow_version.sh "$@")"
     ;;
+  scale)
+    tools/deps.sh python
+    version=$(tools/tensorflow_version.sh "$@")
+    tools/plugin.sh "$version"
+    tools/build.sh "tf-$version" --target bench_replay
+    build=build/tf-$version
+    ;;
   *)
-    echo "bench: no suite named $suite; there are: core ps" >&2
+    echo "bench: no suite named $suite; there are: core ps scale" >&2
     exit 2
     ;;
 esac
-exec .venv/bin/python bench/run.py --suite "$suite" --build-dir build/release --out bench/out "${@:2}"
+exec .venv/bin/python bench/run.py --suite "$suite" --build-dir "$build" --out bench/out "${@:2}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Builds a demo as it would be shipped, and runs it: tools/demo.sh [training|wire [argument of the demo...]].
-#   training  a model on parameter servers: over stock grpc, over grpc++, over grpc++ with tensor_fuse
+#   training  a model on parameter servers: over stock grpc, grpc++, grpc++ with tensor_fuse, and star_server
 #   wire      two processes exchange messages and tensors, beside raw sockets
 set -euo pipefail
 cd "$(dirname "$0")/.."

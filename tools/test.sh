@@ -43,7 +43,8 @@ run_tensorflow() {
     xml=$PWD/build/logs/tf-$version-test.xml
     results+=("tf-$version-test.xml")
     rm -f "$xml"
-    { tools/plugin.sh "$version" && tools/build.sh "tf-$version" --target fusewire_tf_tests; } || continue
+    { tools/plugin.sh "$version" &&
+      tools/build.sh "tf-$version" --target fusewire_tf_tests --target bench_replay; } || continue
     # Each test has a time limit of its own, see pyproject.toml; this one is for pytest itself.
     timeout -k 10 1800 ".venv-tf-$version/bin/python" -m pytest --junit-xml "$xml" \
       >"build/logs/tf-$version-test.log" 2>&1 || true

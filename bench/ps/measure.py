@@ -77,13 +77,18 @@ def sample_of(cluster: Cluster, program: str, window: Window) -> dict[str, float
     start_training(cluster)
     time.sleep(warmup_of(window, cluster.replicas))
     start, cpu_start = time.monotonic(), cluster.cpu_seconds()
+    servers_start = sum(server.cpu_seconds() for server in cluster.servers)
     time.sleep(window.seconds)
     end, cpu_end = time.monotonic(), cluster.cpu_seconds()
+    servers_end = sum(server.cpu_seconds() for server in cluster.servers)
     results = stop_training(cluster)
     after = [task.ask("counters", ANSWER_LIMIT_S) for task in cluster.tasks]
     steps = sum(len(result["ends"]) for result in results)
     sample = timing_of(results, start, end) | wire_of(before, after, steps)
-    sample["cpu_ms_per_step"] = (cpu_end - cpu_start) * 1e3 / (sample["steps_per_s"] * (end - start))
+    timed_steps = sample["steps_per_s"] * (end - start)
+    sample["cpu_ms_per_step"] = (cpu_end - cpu_start) * 1e3 / timed_steps
+    if cluster.servers:
+        sample["ps_cpu_ms_per_step"] = (servers_end - servers_start) * 1e3 / timed_steps
     if program == "grpc":
         sample |= {"rpcs_per_step": float(calls), "messages_per_step": MESSAGES_PER_CALL * calls}
     for server in cluster.servers[:1]:

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -66,9 +66,12 @@ class Ports:
 class Task:
     """One process. Ended by close(), whatever state it is in."""
 
-    def __init__(self, python: pathlib.Path, spec: Spec, log: pathlib.Path) -> None:
+    def __init__(
+        self, python: pathlib.Path, spec: Spec, log: pathlib.Path, variables: Mapping[str, str] | None = None
+    ) -> None:
+        """`variables` of the environment, for this task alone."""
         self.spec, self.log = spec, log
-        environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"}
+        environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"} | dict(variables or {})
         environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
@@ -86,6 +89,18 @@ class Task:
     @property
     def name(self) -> str:
         return f"{self.spec.job} {self.spec.index}"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def last_words(self) -> str:
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
+        return "\n  ".join(["its last words:", *lines]) if lines else "it said nothing"
+
+    def check_alive(self) -> None:
+        if self._process.poll() is not None:
+            raise self._error(f"ended with status {self._process.returncode}")
 
     def cpu_seconds(self) -> float:
         """User and system time of all its threads, from the kernel; the task is not asked."""
@@ -138,9 +153,8 @@ class Task:
         return self.answer(time.monotonic() + timeout_s)
 
     def _error(self, what: str) -> TaskError:
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
-        said = "\n  ".join(["its last words:", *lines]) if lines else "it said nothing"
-        return TaskError(f"{self.name} ({self.spec.model}, {self.spec.protocol}) {what}; {said}", self.opened)
+        who = f"{self.name} ({self.spec.model}, {self.spec.protocol})"
+        return TaskError(f"{who} {what}; {self.last_words()}", self.opened)
 
     def close(self) -> None:
         self._process.kill()
@@ -182,15 +196,25 @@ class Cluster:
 
 @contextlib.contextmanager
 def running(
-    python: pathlib.Path, shape: Shape, model: str, protocol: str, fuse: bool, start_limit_s: float
+    python: pathlib.Path,
+    shape: Shape,
+    model: str,
+    protocol: str,
+    fuse: bool,
+    start_limit_s: float,
+    worker_variables: Mapping[str, str] | None = None,
 ) -> Iterator[Cluster]:
-    """A cluster whose sessions are open and whose first step is done; ended on the way out."""
+    """A cluster whose sessions are open and whose first step is done; ended on the way out.
+
+    `worker_variables` are added to the environment of the workers.
+    """
     deadline = time.monotonic() + start_limit_s
     with contextlib.ExitStack() as stack:
         logs = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fusewire-tasks-")))
 
         def start(spec: Spec) -> Task:
-            task = Task(python, spec, logs / f"{spec.job}-{spec.index}.log")
+            variables = worker_variables if spec.job == "worker" else None
+            task = Task(python, spec, logs / f"{spec.job}-{spec.index}.log", variables)
             stack.callback(task.close)
             return task
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Trains Wide & Deep on parameter servers three times: over stock grpc, over grpc++, and over grpc++ with tensor_fuse.
+"""Trains Wide & Deep on parameter servers, once with each: stock grpc, grpc++, grpc++ with tensor_fuse, star_server.
 
 Prints one table, and writes a page with plots.
 """
@@ -20,7 +20,7 @@ from training import Plan, Result, train
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=1000, help="of each worker, in each training")
+    parser.add_argument("--steps", type=int, default=800, help="of each worker, in each training")
     parser.add_argument("--servers", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--program", action="append", choices=sorted(NAMES), help="only this one; may be repeated")

@@ -48,10 +48,10 @@ class TableTest(unittest.TestCase):
         text = text_of(results())
         lines = text.splitlines()
         self.assertEqual(len(lines), 1 + len(ROWS))
-        self.assertRegex(lines[0], r"^ +stock grpc +grpc\+\+ +grpc\+\+, tensor_fuse$")
-        self.assertRegex(lines[1], r"^steps per second, all workers +100 +200 +2\.0x +300 +3\.0x$")
-        self.assertRegex(lines[2], r"^step time, p50 +8\.00 ms +4\.00 ms +2\.0x +2\.67 ms +3\.0x$")
-        self.assertRegex(lines[-1], r"^AUC, best possible +10\.0000 +10\.0000 +10\.0000$")
+        self.assertRegex(lines[0], r"^ +stock grpc +grpc\+\+ +grpc\+\+, tensor_fuse +star_server$")
+        self.assertRegex(lines[1], r"^steps per second, all workers +100 +200 +2\.0x +300 +3\.0x +400 +4\.0x$")
+        self.assertRegex(lines[2], r"^step time, p50 +8\.00 ms +4\.00 ms +2\.0x +2\.67 ms +3\.0x +2\.00 ms +4\.0x$")
+        self.assertRegex(lines[-1], r"^AUC, best possible +10\.0000 +10\.0000 +10\.0000 +10\.0000$")
         # Figures stand below one another, with a ratio or without.
         second = list(re.finditer(r"10\.0000", lines[-1]))[1]
         self.assertEqual(second.end(), lines[2].index("4.00 ms") + len("4.00 ms"))

@@ -15,9 +15,9 @@ SHOWN_SHARE = 0.995  # Of the steps in the plot of step times; the slowest few w
 
 STYLE = """
 :root { color-scheme: light dark; --page: #ffffff; --text: #1c2330; --quiet: #5b6575; --rule: #d9dee6; --card: #f6f8fa;
-  --series-0: #7b8494; --series-1: #1769c2; --series-2: #c8590b; }
+  --series-0: #7b8494; --series-1: #1769c2; --series-2: #c8590b; --series-3: #2a7f4f; }
 @media (prefers-color-scheme: dark) { :root { --page: #12161d; --text: #e6eaf0; --quiet: #9aa5b5; --rule: #2d3542;
-  --card: #1a202a; --series-0: #8f99a8; --series-1: #5aa5f5; --series-2: #f39a4a; } }
+  --card: #1a202a; --series-0: #8f99a8; --series-1: #5aa5f5; --series-2: #f39a4a; --series-3: #58b981; } }
 body { margin: 0 auto; max-width: 1180px; padding: 32px 24px 64px; background: var(--page); color: var(--text);
   font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 0 0 8px; }
@@ -41,7 +41,7 @@ svg text.figure { fill: var(--text); font-weight: 600; }
 """ + "".join(
     f".line.series-{n} {{ stroke: var(--series-{n}); }} .bar.series-{n}, .swatch.series-{n} "
     f"{{ fill: var(--series-{n}); background: var(--series-{n}); }}\n"
-    for n in range(3)
+    for n in range(4)
 )
 
 
@@ -125,18 +125,18 @@ def page(results: Sequence[Result], facts: Mapping[str, object]) -> str:
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Fusewire: Wide &amp; Deep over three transports</title>
+<title>Fusewire: Wide &amp; Deep over four protocols</title>
 <style>{STYLE}</style>
 </head>
 <body>
-<h1>Wide &amp; Deep, trained three times</h1>
+<h1>Wide &amp; Deep, trained once with each protocol</h1>
 <p class="quiet">TensorFlow {html.escape(str(facts["tensorflow"]))}, {html.escape(str(facts["machine"]))},
 {html.escape(str(facts["date"]))}</p>
 <p>{model}</p>
 {table(results)}
 <div class="grid-2">{"".join(figures)}</div>
-<p class="quiet" style="margin-top: 24px">RPCs over stock gRPC are counted in the graphs that ran; over grpc++ by the
-plug-in. Bytes are those that the kernel sent on TCP connections, CPU time is that of all processes. The labels are
+<p class="quiet" style="margin-top: 24px">RPCs over stock gRPC are counted in the graphs that ran; with the others by
+the plug-in. Bytes are those that the kernel sent on TCP connections, CPU time is that of all processes. The labels are
 drawn from a planted model, so the best possible AUC is known.</p>
 </body>
 </html>

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from training import Result
 
-NAMES = {"grpc": "stock grpc", "grpc++": "grpc++", "grpc++fuse": "grpc++, tensor_fuse"}
+NAMES = {"grpc": "stock grpc", "grpc++": "grpc++", "grpc++fuse": "grpc++, tensor_fuse", "star_server": "star_server"}
 RATIO_COLUMNS = 8
 
 

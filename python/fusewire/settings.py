@@ -112,6 +112,13 @@ SETTINGS = (
     Setting("FUSEWIRE_CLUSTER", "none", "name of the cluster: tasks of another name are refused", SERVER),
     Setting("FUSEWIRE_LOG", "warn", "what is logged: `off`, `error`, `warn`, `info` or `debug`", SERVER),
     Setting(
+        "FUSEWIRE_STAR_RECORD",
+        "none",
+        "for debugging: a file, written anew, with what the steps of `star_server` say to parameter servers, values "
+        "included; 1 GiB at the most",
+        SERVER,
+    ),
+    Setting(
         "FUSEWIRE_TENSORFLOW",
         "the TensorFlow that Python imports",
         "folder of the TensorFlow to build for, where it is in another environment",

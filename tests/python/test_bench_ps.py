@@ -52,7 +52,14 @@ def wait_for_steps(cluster: ps.tasks.Cluster, steps: int) -> None:
 
 
 # Each case, and each program, at least once.
-RUNS = [("grpc", "dense64_1x1"), ("grpc++", "dense64_1x1"), ("grpc++", "swarm_4"), ("grpc++fuse", "wdl26_2x2")]
+RUNS = [
+    ("grpc", "dense64_1x1"),
+    ("grpc++", "dense64_1x1"),
+    ("grpc++", "swarm_4"),
+    ("grpc++fuse", "wdl26_2x2"),
+    ("star_server", "wdl26_1x1"),
+    ("star_server_lite", "swarm_4"),
+]
 
 
 @pytest.mark.parametrize(("program", "case"), RUNS)
@@ -60,6 +67,7 @@ def test_case_runs(program, case):
     sample = measure(PYTHON, program, case, Window(0.1, 1.0))
     assert sample["steps_per_s"] > 0
     assert 0 < sample["p50_ms"] <= sample["p99_ms"]
+    assert 0 < sample["ps_cpu_ms_per_step"] < sample["cpu_ms_per_step"]
     assert 0 < sample["rpcs_per_step"] <= sample["messages_per_step"] / 2
     assert sample["bytes_per_step"] > (128 * 2**20 if case.startswith("dense64") else 1000)
 

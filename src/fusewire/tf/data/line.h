@@ -103,6 +103,7 @@ class Line final : public std::enable_shared_from_this<Line>, private reactor::F
 
   rpc::Client& client() { return client_; }
   const std::string& target() const { return options_.target; }
+  const transport::Address& address() const { return options_.address; }
   // Any thread. False once something was lost on it: ask for another.
   bool alive() const { return alive_.load(std::memory_order_relaxed); }
   // Any thread. Whoever sees an error of the wire says so.

@@ -9,6 +9,7 @@
 
 #include "fusewire/base/log.h"
 #include "fusewire/tf/fuse/passes.h"
+#include "fusewire/tf/star/recording.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
@@ -162,6 +163,7 @@ void ReadProcessSettings() {
   if (level == "error") SetLogLevel(LogLevel::kError);
   if (level == "off") SetLogLevel(LogLevel::kOff);
   SetFuseByDefault(ReadSwitch({"FUSEWIRE_TENSOR_FUSE"}, false));
+  RecordTo(ReadText("FUSEWIRE_STAR_RECORD"));
 }
 
 }  // namespace tf

@@ -47,7 +47,7 @@ class FewGrpcThreads {
 // One "host:port=host:port" a line; blank lines and lines that begin with # say nothing. Lines that cannot be read are
 // named in *bad.
 std::map<std::string, std::string> ParseEndpointMap(const std::string& text, std::string* bad);
-// What holds for the whole process: FUSEWIRE_LOG, FUSEWIRE_TENSOR_FUSE.
+// What holds for the whole process: FUSEWIRE_LOG, FUSEWIRE_TENSOR_FUSE, FUSEWIRE_STAR_RECORD.
 void ReadProcessSettings();
 
 }  // namespace tf

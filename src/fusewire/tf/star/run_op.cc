@@ -21,6 +21,7 @@
 #include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/data/methods.h"
 #include "fusewire/tf/data/rendezvous.h"
+#include "fusewire/tf/star/recording.h"
 #include "fusewire/tf/star/words.h"
 
 namespace fusewire {
@@ -51,8 +52,12 @@ class PlaceCall final : public rpc::Call {
  public:
   using Placed = std::function<void(const TfStatus&, uint64_t id)>;
   PlaceCall(LinePtr line, PlacementPtr placement, const std::string& session, Placed placed)
-      : Call(kPlacePart), line_(std::move(line)), placement_(std::move(placement)), placed_(std::move(placed)) {
-    AppendText(&text_, session);
+      : Call(kPlacePart),
+        line_(std::move(line)),
+        placement_(std::move(placement)),
+        session_(session),
+        placed_(std::move(placed)) {
+    AppendText(&text_, session_);
     AppendText(&text_, placement_->fingerprint);
   }
   void Go() {
@@ -79,6 +84,7 @@ class PlaceCall final : public rpc::Call {
     }
     if (end.ok() && id == 0) end = absl::InternalError("a parameter server does not take a part of a graph");
     end = WithTarget(end, line_->target(), "PlacePart");
+    if (end.ok() && IsRecording()) RecordPlaced(line_->address(), id, session_, placement_->fingerprint);
     Placed placed = std::move(placed_);
     delete this;
     placed(end, id);
@@ -86,6 +92,7 @@ class PlaceCall final : public rpc::Call {
 
   const LinePtr line_;
   const PlacementPtr placement_;
+  const std::string session_;
   Placed placed_;
   std::string text_;
   bool is_sent_ = false;
@@ -189,6 +196,7 @@ class Running final : public rpc::Call {
     head = text_;
     if (placement_->kept > 0 && !has_left_) rendezvous_->Leave(placement_->holders, placement_->kept);
     has_left_ = true;
+    if (IsRecording()) RecordRun(line_->address(), id, text_, body);
     GlobalCounters().Add(&Counters::calls_out);
     GlobalCounters().Add(&Counters::star_runs_out);
     line_->client().Start(this);

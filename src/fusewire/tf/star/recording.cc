@@ -1,0 +1,91 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/star/recording.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+
+#include "fusewire/base/log.h"
+#include "fusewire/tf/bridge/varint.h"
+#include "fusewire/tf/data/methods.h"
+
+namespace fusewire {
+namespace tf {
+
+std::atomic<bool> is_recording{false};
+
+namespace {
+
+std::mutex mutex;
+// Guarded by mutex.
+std::FILE* file = nullptr;
+uint64_t recorded_bytes = 0;
+
+std::string& Path() {
+  static auto* path = new std::string;  // never freed: threads may outlive main
+  return *path;
+}
+
+// With the lock held.
+void Stop(const char* why) {
+  is_recording.store(false, std::memory_order_relaxed);
+  FUSEWIRE_LOG(kWarn, "the record %s ends: %s", Path().c_str(), why);
+  if (file != nullptr) std::fclose(file);
+  file = nullptr;
+}
+
+// Whoever reads the file while it grows finds whole records: each goes out at once.
+void Write(const std::string& record) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (file == nullptr) return;
+  recorded_bytes += record.size();
+  if (recorded_bytes > kRecordBytesMax) {
+    Stop("it has reached its limit");
+  } else if (std::fwrite(record.data(), 1, record.size(), file) != record.size() || std::fflush(file) != 0) {
+    Stop(std::strerror(errno));
+  }
+}
+
+std::string Begin(MethodNumber kind, const transport::Address& address, uint64_t part) {
+  std::string record(1, static_cast<char>(kind));
+  AppendText(&record, address.ToString());
+  AppendFixed64(&record, part);
+  return record;
+}
+
+}  // namespace
+
+void RecordTo(const std::string& path) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (path.empty() || path == Path()) return;
+  if (file != nullptr) std::fclose(file);
+  Path() = path;
+  recorded_bytes = 0;
+  file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr || std::fwrite("FWRECORD", 8, 1, file) != 1) {
+    Stop(std::strerror(errno));
+    return;
+  }
+  is_recording.store(true, std::memory_order_relaxed);
+}
+
+void RecordPlaced(const transport::Address& address, uint64_t part, const std::string& session,
+                  const std::string& fingerprint) {
+  std::string record = Begin(kPlacePart, address, part);
+  AppendText(&record, session);
+  AppendText(&record, fingerprint);
+  Write(record);
+}
+
+void RecordRun(const transport::Address& address, uint64_t part, const std::string& head, const Buffers& body) {
+  std::string record = Begin(kRunPart, address, part);
+  AppendText(&record, head);
+  AppendVarint(&record, body.size());
+  for (const Buffer& segment : body)
+    AppendText(&record, reinterpret_cast<const char*>(segment.bytes().data), segment.size());
+  Write(record);
+}
+
+}  // namespace tf
+}  // namespace fusewire
