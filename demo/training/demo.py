@@ -20,7 +20,7 @@ from training import Plan, Result, train
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=800, help="of each worker, in each training")
+    parser.add_argument("--steps", type=int, default=600, help="of each worker, in each training")
     parser.add_argument("--servers", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--program", action="append", choices=sorted(NAMES), help="only this one; may be repeated")
