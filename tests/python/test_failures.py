@@ -1,5 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Tasks that die, stand still and come back: the step ends with an error that names the task, training goes on."""
+"""Tasks that die, stand still and come back: the step ends with an error that names the task, training goes on.
+
+test_star.py kills tasks under star_server.
+"""
 
 import re
 import signal
@@ -42,10 +45,10 @@ with tf1.train.MonitoredTrainingSession(server.target, hooks=[Tell()], checkpoin
 """
 
 
-@pytest.fixture(params=["grpc++", "star_server"])
-def training(tasks, request):
-    def start(**environment: str):
-        cluster = tasks(TRAIN, request.param, **environment)
+@pytest.fixture
+def training(tasks):
+    def start(protocol: str = "grpc++", **environment: str):
+        cluster = tasks(TRAIN, protocol, **environment)
         servers = [cluster.start("ps", index) for index in range(2)]
         worker = cluster.start("worker")
         cluster.read_until(worker, "TRAINS", 60)
@@ -77,8 +80,9 @@ def test_a_killed_parameter_server_is_named_at_once_and_found_again(training):
     assert int(after[-1].split()[1]) > (before[-1] if before else 0) / 2
 
 
-def test_a_stopped_parameter_server_is_named_after_the_limit(training):
-    cluster, servers, worker = training(FUSEWIRE_PEER_TIMEOUT="3")
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+def test_a_stopped_parameter_server_is_named_after_the_limit(training, protocol):
+    cluster, servers, worker = training(protocol, FUSEWIRE_PEER_TIMEOUT="3")
     servers[0].send_signal(signal.SIGSTOP)
     stopped = time.monotonic()
     lines = cluster.read_until(worker, "ERROR", 12)
@@ -88,6 +92,17 @@ def test_a_stopped_parameter_server_is_named_after_the_limit(training):
     assert re.search("UnavailableError|AbortedError", words)
     servers[0].send_signal(signal.SIGCONT)
     cluster.read_until(worker, "TRAINS", 60)
+
+
+def test_a_worker_that_was_stopped_goes_on(training):
+    cluster, _, worker = training("star_server", FUSEWIRE_PEER_TIMEOUT="2")
+    worker.send_signal(signal.SIGSTOP)
+    time.sleep(4)  # its servers give it up meanwhile, and say so to nobody
+    worker.send_signal(signal.SIGCONT)
+    lines = [line for _ in range(3) for line in cluster.read_until(worker, "TRAINS", 60)]
+    for error in (line for line in lines if line.startswith("ERROR")):
+        assert re.search("UnavailableError|AbortedError", error)
+    assert int(lines[-1].split()[1]) > 0
 
 
 def test_a_worker_that_comes_back_goes_on(training):

@@ -125,7 +125,7 @@ def test_an_unchanged_program_over_grpc(run):
     assert out == "worker:0 | learned grpc over gRPC\n"
 
 
-@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+@pytest.mark.parametrize("protocol", ["grpc++", pytest.param("star_server", marks=pytest.mark.slow)])
 def test_parameter_server_strategy(run, protocol):
     """Its workers never end by themselves: they only serve once they have joined, and the chief ends the job."""
     out = run(STRATEGY, "--ps", "1", "--workers", "2", "--chief", "--protocol", protocol)
