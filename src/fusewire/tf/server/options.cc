@@ -16,6 +16,10 @@ namespace fusewire {
 namespace tf {
 namespace {
 
+// What a step pushes at once, a few hundred KiB, travels without asking for credit first. The budget for all windows
+// makes them smaller where there are thousands.
+constexpr uint64_t kWindowBytes = 1 << 20;
+
 // The first of these that is set; what it is called goes into *name.
 const char* FirstOf(std::initializer_list<const char*> names, const char** name) {
   for (const char* candidate : names) {
@@ -130,6 +134,7 @@ StarMode StarModeOf(const std::string& protocol) {
 
 ServerSettings ReadSettings(const std::string& job) {
   ServerSettings settings;
+  settings.pipe.window_bytes = kWindowBytes;
   // As in the predecessor, the worker's names are for workers and chiefs, the others for every other job.
   bool is_worker = job == "worker" || job == "chief" || job == "master";
   settings.disabled = ReadSwitch({"FUSEWIRE_DISABLE"}, false);
