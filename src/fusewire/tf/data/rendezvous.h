@@ -58,6 +58,8 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   // Before Initialize: the step runs this graph of this session, and whether its transfers are wanted in a trace.
   void SetGraph(const std::string& session, const std::string& graph, bool is_traced);
   const std::string& session_handle() const { return session_handle_; }
+  // Of the executors of this task.
+  int pool_threads() const { return env_->compute_pool->NumThreads(); }
   // The way to a task of the step's session; calls `routed` here if it is known, else once it is.
   void RouteTo(const std::string& task, Routed routed);
   // Parts of the step leave values at other tasks, so many to be taken, and take some. What is left when the step is

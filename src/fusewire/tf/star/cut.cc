@@ -304,6 +304,10 @@ class Cutter {
     tensorflow::AddNodeAttr("holders", std::vector<std::string>(piece.holders.begin(), piece.holders.end()), &def);
     tensorflow::AddNodeAttr("kept", piece.kept, &def);
     tensorflow::AddNodeAttr("taken", static_cast<int64_t>(piece.taken.size()), &def);
+    int round = grouping_.groups[index].round;
+    auto in_round = std::count_if(grouping_.groups.begin(), grouping_.groups.end(),
+                                  [round](const Grouping::Group& group) { return group.round == round; });
+    tensorflow::AddNodeAttr("alone", in_round == 1, &def);
     tensorflow::AddNodeAttr("task", TaskOfDevice(grouping_.groups[index].device), &def);
     tensorflow::AddNodeAttr("piece", text, &def);
     tensorflow::AddNodeAttr(

@@ -40,6 +40,7 @@ struct Placement {
   // Who keeps something of it for later parts, how often that will be taken, and what it takes itself.
   std::vector<std::string> holders;
   int64_t kept = 0, taken = 0;
+  bool is_alone = false;  // no other part is called in its round
   std::mutex mutex;
   // Guarded by mutex.
   LinePtr line;  // shared_ptr: as the peer holds it
@@ -199,7 +200,23 @@ class Running final : public rpc::Call {
     if (IsRecording()) RecordRun(line_->address(), id, text_, body);
     GlobalCounters().Add(&Counters::calls_out);
     GlobalCounters().Add(&Counters::star_runs_out);
-    line_->client().Start(this);
+    if (!MayWait()) {
+      line_->client().Start(this);
+      return;
+    }
+    reactor::Waiter waiter;
+    waiter_ = &waiter;
+    line_->client().StartAndWait(this, &waiter);
+    waiting.store(false, std::memory_order_release);
+    waiter_ = nullptr;
+    Ended(std::move(ended_));
+  }
+
+  // The executor's thread itself reads the answer where it has nothing else to do: the next call of a step waits for
+  // this one. One thread of them all, for the others must go on; and who waits also serves the others' calls.
+  bool MayWait() {
+    if (!placement_->is_alone || rendezvous_->pool_threads() < 2 || reactor::Reactor::InsideAny()) return false;
+    return !waiting.exchange(true, std::memory_order_acq_rel);
   }
 
   bool is_traced() const { return context_->stats_collector() != nullptr; }
@@ -222,6 +239,15 @@ class Running final : public rpc::Call {
   }
 
   void OnDone(Status status) override {
+    if (waiter_ == nullptr) {
+      Ended(std::move(status));
+      return;
+    }
+    ended_ = std::move(status);
+    waiter_->Signal();
+  }
+
+  void Ended(Status status) {
     line_->Note(status);
     if (status.code() == Code::kApplication && status.app_code() == kUnknownPart) {
       {
@@ -284,11 +310,16 @@ class Running final : public rpc::Call {
   int placed_ = 0;
   std::string text_;
   bool has_left_ = false;
+  static std::atomic<bool> waiting;  // somebody does, see MayWait
+  reactor::Waiter* waiter_ = nullptr;  // of whoever waits for this call
+  Status ended_;
   // Of the answer.
   TfStatus answer_;
   std::unique_ptr<TensorLandings> landings_;
   std::string stats_;
 };
+
+std::atomic<bool> Running::waiting{false};
 
 class RunOp final : public tensorflow::AsyncOpKernel {
  public:
@@ -300,6 +331,7 @@ class RunOp final : public tensorflow::AsyncOpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("holders", &placement_->holders));
     OP_REQUIRES_OK(context, context->GetAttr("kept", &placement_->kept));
     OP_REQUIRES_OK(context, context->GetAttr("taken", &placement_->taken));
+    OP_REQUIRES_OK(context, context->GetAttr("alone", &placement_->is_alone));
   }
 
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
@@ -324,6 +356,7 @@ REGISTER_OP("_FusewireRun")
     .Attr("holders: list(string)")
     .Attr("kept: int")
     .Attr("taken: int")
+    .Attr("alone: bool")
     .SetIsStateful()
     .SetIsDistributedCommunication()
     .SetShapeFn(tensorflow::shape_inference::UnknownShape);
