@@ -200,23 +200,22 @@ class Running final : public rpc::Call {
     if (IsRecording()) RecordRun(line_->address(), id, text_, body);
     GlobalCounters().Add(&Counters::calls_out);
     GlobalCounters().Add(&Counters::star_runs_out);
-    if (!MayWait()) {
+    bool is_only_one = under_way.fetch_add(1, std::memory_order_acq_rel) == 0;
+    if (!is_only_one || !MayWait()) {
       line_->client().Start(this);
       return;
     }
     reactor::Waiter waiter;
     waiter_ = &waiter;
     line_->client().StartAndWait(this, &waiter);
-    waiting.store(false, std::memory_order_release);
     waiter_ = nullptr;
     Ended(std::move(ended_));
   }
 
-  // The executor's thread itself reads the answer where it has nothing else to do: the next call of a step waits for
-  // this one. One thread of them all, for the others must go on; and who waits also serves the others' calls.
-  bool MayWait() {
-    if (!placement_->is_alone || rendezvous_->pool_threads() < 2 || reactor::Reactor::InsideAny()) return false;
-    return !waiting.exchange(true, std::memory_order_acq_rel);
+  // The executor's thread itself reads the answer where nobody has anything else to do: no other call is under way, and
+  // the next one of this step waits for this one. Should others begin, who waits serves them too.
+  bool MayWait() const {
+    return placement_->is_alone && rendezvous_->pool_threads() > 1 && !reactor::Reactor::InsideAny();
   }
 
   bool is_traced() const { return context_->stats_collector() != nullptr; }
@@ -248,6 +247,7 @@ class Running final : public rpc::Call {
   }
 
   void Ended(Status status) {
+    under_way.fetch_sub(1, std::memory_order_acq_rel);
     line_->Note(status);
     if (status.code() == Code::kApplication && status.app_code() == kUnknownPart) {
       {
@@ -310,7 +310,7 @@ class Running final : public rpc::Call {
   int placed_ = 0;
   std::string text_;
   bool has_left_ = false;
-  static std::atomic<bool> waiting;  // somebody does, see MayWait
+  static std::atomic<int> under_way;   // of the process
   reactor::Waiter* waiter_ = nullptr;  // of whoever waits for this call
   Status ended_;
   // Of the answer.
@@ -319,7 +319,7 @@ class Running final : public rpc::Call {
   std::string stats_;
 };
 
-std::atomic<bool> Running::waiting{false};
+std::atomic<int> Running::under_way{0};
 
 class RunOp final : public tensorflow::AsyncOpKernel {
  public:
