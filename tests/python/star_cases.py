@@ -8,6 +8,7 @@ it has seen; each case is one line of JSON, with what was seen over each protoco
 import json
 import os
 import sys
+import tempfile
 import traceback
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
@@ -181,6 +182,26 @@ def partial_runs_and_callables(start):
         seen = [session.partial_run(part, first_here, {x: 4.0}), session.partial_run(part, second_here, {y: 1.0})]
         call = session.make_callable([first_here, second_here], [x, y])
         return [float(each) for each in (*seen, *call(3.0, 1.0), *call(5.0, 2.0))]
+
+
+@case
+def a_debugger_sees_the_operations_of_servers(start):
+    weight = variable("weight", PS, 3.0)
+    with tf.device(PS):
+        watched = tf.multiply(weight, 2.0, name="watched")
+    with tf.device(WORKER):
+        result = watched + 1.0
+    with initialised(start) as session, tempfile.TemporaryDirectory() as folder:
+        options = tf1.RunOptions()
+        watch = options.debug_options.debug_tensor_watch_opts.add()
+        watch.node_name, watch.output_slot = "watched", 0
+        watch.debug_ops.append("DebugIdentity")
+        watch.debug_urls.append(f"file://{folder}")
+        values = [float(session.run(result))]
+        before = fusewire.stats()["star_runs_out"]
+        values.append(float(session.run(result, options=options)))
+        calls = fusewire.stats()["star_runs_out"] - before
+        return [*values, float(session.run(result)), calls]
 
 
 @case

@@ -3,13 +3,16 @@
 
 #include <atomic>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/call_options.h>
 #include <tensorflow/core/distributed_runtime/message_wrappers.h>
+#include <tensorflow/core/protobuf/debug.pb.h>
 #include <tensorflow/core/protobuf/rewriter_config.pb.h>
+#include "fusewire/tf/fuse/passes.h"
 
 namespace fusewire {
 namespace tf {
@@ -54,6 +57,11 @@ TfRef<MasterSession> Collect(int64_t number) {
   offers.made.erase(made);
   return session;
 }
+
+struct GraphsHeld {
+  GraphsHeld() { HoldFusion(1); }
+  ~GraphsHeld() { HoldFusion(-1); }
+};
 
 TfRef<MasterSession> Share(MasterSession* session) {
   session->Ref();
@@ -128,6 +136,9 @@ void Session::LetGo() {
 TfStatus Session::Run(const RunOptions& options, const std::vector<std::pair<std::string, Tensor>>& inputs,
                       const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
                       std::vector<Tensor>* outputs, RunMetadata* metadata) {
+  // Whoever debugs a step wants to see its operations where he put them.
+  std::optional<GraphsHeld> held;
+  if (options.debug_options().debug_tensor_watch_opts_size() > 0) held.emplace();
   MasterPtr master = Master();
   if (master == nullptr || has_limit_ || options.timeout_in_ms() > 0)
     return inner_->Run(options, inputs, fetches, targets, outputs, metadata);
