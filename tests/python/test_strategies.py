@@ -5,7 +5,7 @@ import pytest
 
 # Ring all-reduces of a small and of a large tensor, whose sums are known, and a gather.
 MIRRORED = """
-import json, os
+import json, os, time
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "1"
 import fusewire
 import tensorflow as tf
@@ -27,8 +27,11 @@ for turn in range(10):
 print(small.numpy().tolist(), float(tf.reduce_min(large)), float(tf.reduce_max(large)), flush=True)
 print(strategy.gather(tf.constant([index]), axis=0).numpy().tolist(), flush=True)
 print("STATS", json.dumps({name: fusewire.stats().get(name, 0) for name in ("calls_in", "calls_out")}), flush=True)
-# Nobody leaves while another still reads from him.
-strategy.gather(tf.constant([0]), axis=0)
+# Nobody leaves while another still reads from him; a collective has no such end, who has his part is done.
+open(f"done-{index}", "w").close()
+ends = time.monotonic() + 60
+while not all(os.path.exists(f"done-{each}") for each in range(2)) and time.monotonic() < ends:
+    time.sleep(0.02)
 os._exit(0)
 """
 
