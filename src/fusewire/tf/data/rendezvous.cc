@@ -208,6 +208,20 @@ void Rendezvous::RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallba
   BaseRemoteRendezvous::RecvAsync(parsed, args, std::move(done));
 }
 
+TfStatus FindWays(const GrpcCachePtr& cache, const std::string& task, Ways* ways) {
+  // Sessions wrap their cache, so it is the worker that has to be asked.
+  tensorflow::WorkerInterface* worker = cache->GetOrCreateWorker(task);
+  if (worker == nullptr) return absl::InternalError(absl::StrCat("No worker known as ", task));
+  auto* has_ways = dynamic_cast<HasWays*>(worker);
+  if (has_ways != nullptr) {
+    *ways = has_ways->ways();
+  } else {
+    ways->side = std::make_shared<GrpcSide>(cache, task);
+  }
+  cache->ReleaseWorker(task, worker);
+  return TfStatus();
+}
+
 TfStatus Rendezvous::FindSource(absl::string_view task, Source* out) {
   // An eager context keeps its rendezvous while its cluster changes: the same name may be another task by now.
   GrpcCachePtr cache = session()->GetSharedWorkerCache();
@@ -225,18 +239,12 @@ TfStatus Rendezvous::FindSource(absl::string_view task, Source* out) {
   }
   Source source;
   source.task = std::string(task);
-  // Sessions wrap their cache, so it is the worker that has to be asked.
-  tensorflow::WorkerInterface* worker = cache->GetOrCreateWorker(source.task);
-  auto* has_ways = dynamic_cast<HasWays*>(worker);
-  if (has_ways != nullptr) source.ways = has_ways->ways();
-  if (worker != nullptr) cache->ReleaseWorker(source.task, worker);
-  if (worker == nullptr) return absl::InternalError(absl::StrCat("No worker known as ", task));
-  if (has_ways != nullptr) {
+  TfStatus found = FindWays(cache, source.task, &source.ways);
+  if (!found.ok()) return found;
+  if (source.ways.peer != nullptr) {
     source.line = source.ways.peer->line();
     // The word that logging is on may come after the step.
     source.is_traced = is_traced_ || source.ways.log->LoggingActive();
-  } else {
-    source.ways.side = std::make_shared<GrpcSide>(cache, source.task);  // a cache that is none of ours
   }
   *out = source;
   sources_.push_back(std::move(source));
@@ -257,7 +265,7 @@ void Rendezvous::Leave(const std::vector<std::string>& tasks, int64_t values) {
 void Rendezvous::RouteTo(const std::string& task, Routed routed) {
   Source source;
   TfStatus found = FindSource(task, &source);
-  if (!found.ok() || source.line != nullptr) {
+  if (!found.ok() || source.line != nullptr || source.ways.peer == nullptr) {
     routed(found, std::move(source.line));
     return;
   }

@@ -41,6 +41,8 @@ class HasWays {
  protected:
   ~HasWays() = default;
 };
+// Fails if the cache knows no such task. Without a peer: the cache is none of ours, and the only way is gRPC.
+TfStatus FindWays(const GrpcCachePtr& cache, const std::string& task, Ways* ways);
 
 class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
  public:

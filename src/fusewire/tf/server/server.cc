@@ -127,12 +127,9 @@ void Server::CutGraphs() {
 
 // Called while a graph is made: a task that does not answer for so long is counted in; the step will say what is wrong.
 bool Server::Reaches(const std::string& task) {
-  std::shared_ptr<tensorflow::WorkerCacheInterface> cache =
-      worker_env()->session_mgr->LegacySession()->GetSharedWorkerCache();
-  tensorflow::WorkerInterface* worker = cache->GetOrCreateWorker(task);
-  auto* has_ways = dynamic_cast<HasWays*>(worker);
-  if (worker != nullptr) cache->ReleaseWorker(task, worker);
-  if (has_ways == nullptr) return false;
+  Ways ways;
+  TfStatus found = FindWays(worker_env()->session_mgr->LegacySession()->GetSharedWorkerCache(), task, &ways);
+  if (!found.ok() || ways.peer == nullptr) return false;
   // shared_ptr: the answer may come after the wait for it.
   struct Answer {
     std::mutex mutex;
@@ -141,7 +138,7 @@ bool Server::Reaches(const std::string& task) {
     bool is_grpc_only = false;
   };
   auto answer = std::make_shared<Answer>();
-  has_ways->ways().peer->Route(has_ways->ways().side, [answer](const TfStatus& status, const LinePtr& line) {
+  ways.peer->Route(ways.side, [answer](const TfStatus& status, const LinePtr& line) {
     std::lock_guard<std::mutex> lock(answer->mutex);
     answer->has_come = true;
     answer->is_grpc_only = status.ok() && line == nullptr;

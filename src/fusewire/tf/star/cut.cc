@@ -85,12 +85,14 @@ class Cutter {
     return id < grouping_.is_source.size() && grouping_.is_source[id];
   }
 
+  // A group of this device has its own copy.
+  bool IsCopied(const Node* from, const std::string& device) const {
+    return IsSource(from) && from->assigned_device_name() == device;
+  }
   bool LeavesGroup(const Edge* edge) const {
     const Node *from = edge->src(), *to = edge->dst();
     if (!to->IsOp() || GroupOf(to) == GroupOf(from)) return false;
-    bool is_copied =
-        IsSource(from) && GroupOf(to) != Grouping::kNone && to->assigned_device_name() == from->assigned_device_name();
-    return !is_copied;
+    return GroupOf(to) == Grouping::kNone || !IsCopied(from, to->assigned_device_name());
   }
   // Under which conditions of its group a tensor stands.
   std::vector<Grouping::Condition> ConditionsOf(const Port& port) const {
@@ -167,7 +169,7 @@ class Cutter {
       for (const Edge* edge : data) {
         Node* from = edge->src();
         bool is_inside = GroupOf(from) == static_cast<int>(index);
-        bool is_copied = !is_inside && IsSource(from) && from->assigned_device_name() == group.device;
+        bool is_copied = !is_inside && IsCopied(from, group.device);
         if (is_copied && copied.insert(from).second) AddCopy(*from, &piece.graph);
         def->add_input(is_inside || is_copied ? absl::StrCat(from->name(), ":", edge->src_output())
                                               : Argument({from, edge->src_output()}, group.device, &piece));
@@ -357,12 +359,15 @@ class Cutter {
     auto known = now_.find(port);
     if (known != now_.end()) return known->second;
     const Piece& piece = pieces_[static_cast<size_t>(group)];
-    Port from{piece.run, piece.output_index.at(port)};
-    for (const Grouping::Condition& condition : ConditionsOf(port)) {
-      Port is_true = Now({condition.node, condition.output});
-      from = {Add("Switch", {from, is_true}), condition.branch};
-    }
+    Port from = Under({piece.run, piece.output_index.at(port)}, ConditionsOf(port));
     now_[port] = from;
+    return from;
+  }
+
+  // The same tensor, dead where one of the conditions does not hold.
+  Port Under(Port from, const std::vector<Grouping::Condition>& conditions) {
+    for (const Grouping::Condition& condition : conditions)
+      from = {Add("Switch", {from, Now({condition.node, condition.output})}), condition.branch};
     return from;
   }
 
@@ -375,10 +380,7 @@ class Cutter {
     if (conditions.empty()) return run;
     Node*& end = ends_[node];
     if (end != nullptr) return end;
-    Port from = Now({conditions[0].node, conditions[0].output});
-    for (const Grouping::Condition& condition : conditions)
-      from = {Add("Switch", {from, Now({condition.node, condition.output})}), condition.branch};
-    end = Add("Identity", {from});
+    end = Add("Identity", {Under(Now({conditions[0].node, conditions[0].output}), conditions)});
     graph_->AddControlEdge(run, end);
     return end;
   }

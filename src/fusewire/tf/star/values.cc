@@ -76,6 +76,10 @@ class Ends {
   std::function<void(const TfStatus&)> done_;
 };
 
+TfStatus NoDataPort(const std::string& task) {
+  return absl::UnavailableError(absl::StrCat("fusewire: ", task, " has no data port"));
+}
+
 void SendTo(tensorflow::WorkerEnv* env, const std::string& task, const std::string& session, KeepCall* call) {
   SessionPtr found;
   TfStatus status = env->session_mgr->WorkerSessionForSession(session, &found);
@@ -83,21 +87,17 @@ void SendTo(tensorflow::WorkerEnv* env, const std::string& task, const std::stri
     call->Fail(status);
     return;
   }
-  GrpcCachePtr cache = found->GetSharedWorkerCache();
-  tensorflow::WorkerInterface* worker = cache->GetOrCreateWorker(task);
-  auto* has_ways = dynamic_cast<HasWays*>(worker);
   Ways ways;
-  if (has_ways != nullptr) ways = has_ways->ways();
-  if (worker != nullptr) cache->ReleaseWorker(task, worker);
-  if (has_ways == nullptr) {
-    call->Fail(absl::InternalError(absl::StrCat("No worker known as ", task)));
+  status = FindWays(found->GetSharedWorkerCache(), task, &ways);
+  if (!status.ok() || ways.peer == nullptr) {
+    call->Fail(status.ok() ? NoDataPort(task) : status);
     return;
   }
   ways.peer->Route(ways.side, [call, task](const TfStatus& routed, LinePtr line) {
     if (routed.ok() && line != nullptr) {
       call->Go(std::move(line));
     } else {
-      call->Fail(routed.ok() ? absl::UnavailableError(absl::StrCat("fusewire: ", task, " has no data port")) : routed);
+      call->Fail(routed.ok() ? NoDataPort(task) : routed);
     }
   });
 }
