@@ -260,7 +260,7 @@ Status Service::Open(rpc::Node& node, const transport::Address& address) {
   methods.push_back(ReceiveBuffer());
   methods.push_back(Receive());
   methods.push_back(AbortStep());
-  for (rpc::Method& method : star_.Methods()) methods.push_back(std::move(method));
+  for (rpc::Method& method : star_.Methods(node.pool())) methods.push_back(std::move(method));
   Result<std::unique_ptr<rpc::Server>> server = rpc::Server::Open(node, address, std::move(methods));
   if (!server.ok()) return server.status();
   server_ = std::move(server).value();

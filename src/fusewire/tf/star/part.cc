@@ -205,6 +205,8 @@ bool Part::is_quick() const { return program_ != nullptr && usual_ns_.load(std::
 
 void Part::Measured(int64_t ns) {
   int64_t usual = usual_ns_.load(std::memory_order_relaxed);
+  // Far from the limit nothing is written: other homes read this word.
+  if (usual < kQuickNs / 4 && ns < kQuickNs / 4) return;
   usual_ns_.store(usual == INT64_MAX ? ns : usual + (ns - usual) / 8, std::memory_order_relaxed);
 }
 

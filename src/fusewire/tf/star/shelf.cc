@@ -1,11 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/star/shelf.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
+#include "fusewire/base/check.h"
 #include "fusewire/tf/data/counters.h"
 
 namespace fusewire {
@@ -57,21 +59,55 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   return TfStatus();
 }
 
-Shelf::Lease Shelf::Find(uint64_t id) {
+void Shelf::SetHomes(reactor::Pool& homes) {
+  for (int i = 0; i < homes.size(); ++i) {
+    readings_.push_back(std::make_shared<Reading>());
+    readings_.back()->home = &homes.at(i);
+  }
+}
+
+Shelf::LeasePtr Shelf::Find(uint64_t id) {
+  auto at_home = [](const std::shared_ptr<Reading>& reading) { return reading->home->AtHome(); };
+  auto here = std::find_if(readings_.begin(), readings_.end(), at_home);
+  FUSEWIRE_CHECK(here != readings_.end());
+  Reading& reading = **here;
+  uint64_t endings = endings_.load(std::memory_order_acquire);
+  if (reading.endings != endings) {
+    reading.leases.clear();
+    reading.endings = endings;
+  }
+  auto known = reading.leases.find(id);
+  if (known != reading.leases.end()) return known->second;
   std::lock_guard<std::mutex> lock(mutex_);
   auto found = leases_.find(id);
-  return found == leases_.end() ? Lease() : found->second;
+  if (found == leases_.end()) return nullptr;
+  return reading.leases[id] = std::make_shared<const Lease>(found->second);
+}
+
+void Shelf::ForgetReadings() {
+  for (const std::shared_ptr<Reading>& reading : readings_) {
+    reading->home->Post([reading] { reading->leases.clear(); });
+  }
+}
+
+// Parts go before what they were made with.
+Shelf::~Shelf() {
+  for (const std::shared_ptr<Reading>& reading : readings_) {
+    reading->home->Run([&reading] { reading->leases.clear(); });
+  }
 }
 
 void Shelf::Release(const std::string& session) {
   std::vector<PartPtr> unused;  // they go when the lock has been given back
-  std::lock_guard<std::mutex> lock(mutex_);
+  bool has_ended = false;
+  std::unique_lock<std::mutex> lock(mutex_);
   for (auto placed = parts_.begin(); placed != parts_.end();) {
     auto lease = placed->second.leases.find(session);
     if (lease == placed->second.leases.end()) {
       ++placed;
       continue;
     }
+    has_ended = true;
     leases_.erase(lease->second);
     placed->second.leases.erase(lease);
     if (!placed->second.leases.empty()) {
@@ -82,6 +118,10 @@ void Shelf::Release(const std::string& session) {
     placed = parts_.erase(placed);
     GlobalCounters().star_parts.fetch_sub(1, std::memory_order_relaxed);
   }
+  lock.unlock();
+  if (!has_ended) return;
+  endings_.fetch_add(1, std::memory_order_release);
+  ForgetReadings();
 }
 
 std::vector<std::string> Shelf::ReleaseEnded() {

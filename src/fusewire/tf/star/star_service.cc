@@ -40,11 +40,11 @@ class StarService::Incoming final : public rpc::RequestSink {
     uint8_t flags = reader.Byte();
     if (!reader.ok() || (flags & ~kRunFlagsAll) != 0) return Status::Invalid("a request for a run that makes no sense");
     lease_ = shelf->Find(id);
-    if (lease_.part == nullptr) return UnknownPart();
+    if (lease_ == nullptr) return UnknownPart();
     if ((flags & kTraced) != 0) run_.collector = std::make_unique<tensorflow::StepStatsCollector>(&run_.stats);
-    place_.device = lease_.part->device();
+    place_.device = lease_->part->device();
     landings_ = std::make_unique<TensorLandings>(sizes);
-    while (landings_->size() < lease_.part->given()) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
+    while (landings_->size() < lease_->part->given()) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
     if (!reader.done()) return Status::Invalid("a request for a run with more than the part takes");
     return landings_->EndOfMessage();
   }
@@ -66,12 +66,12 @@ class StarService::Incoming final : public rpc::RequestSink {
     return TfStatus();
   }
 
-  Part& part() { return *lease_.part; }
-  const std::string& session() const { return lease_.session; }
+  Part& part() { return *lease_->part; }
+  const std::string& session() const { return lease_->session; }
   PartRun& run() { return run_; }
 
  private:
-  Shelf::Lease lease_;
+  Shelf::LeasePtr lease_;  // shared_ptr: the lease may end meanwhile
   TensorPlace place_;
   std::unique_ptr<TensorLandings> landings_;
   PartRun run_;
@@ -214,7 +214,8 @@ void StarService::ReleaseEnded() {
   for (const std::string& session : shelf_.ReleaseEnded()) store_.DropSession(session);
 }
 
-std::vector<rpc::Method> StarService::Methods() {
+std::vector<rpc::Method> StarService::Methods(reactor::Pool& homes) {
+  shelf_.SetHomes(homes);
   std::vector<rpc::Method> methods(3);
   methods[0].number = kPlacePart;
   methods[0].name = "PlacePart";

@@ -20,7 +20,8 @@ namespace tf {
 class StarService {
  public:
   explicit StarService(tensorflow::WorkerEnv* env) : env_(env), shelf_(env) {}
-  std::vector<rpc::Method> Methods();
+  // Once: what a server at these homes answers.
+  std::vector<rpc::Method> Methods(reactor::Pool& homes);
   // Any thread.
   void Release(const std::string& session);
   void ReleaseEnded();

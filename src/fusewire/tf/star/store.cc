@@ -7,8 +7,9 @@ namespace fusewire {
 namespace tf {
 
 void StepStore::Keep(int64_t step, const std::string& session, std::vector<KeptValue> values) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  Step& at = steps_[step];
+  Drawer& drawer = DrawerOf(step);
+  std::lock_guard<std::mutex> lock(drawer.mutex);
+  Step& at = drawer.steps[step];
   at.session = session;
   for (KeptValue& value : values) {
     if (value.number >= at.values.size()) at.values.resize(value.number + 1);
@@ -20,11 +21,12 @@ void StepStore::Keep(int64_t step, const std::string& session, std::vector<KeptV
 
 TfStatus StepStore::Take(int64_t step, const std::vector<uint32_t>& numbers, size_t first,
                          std::vector<tensorflow::Tensor>* args) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  auto found = steps_.find(step);
+  Drawer& drawer = DrawerOf(step);
+  std::lock_guard<std::mutex> lock(drawer.mutex);
+  auto found = drawer.steps.find(step);
   for (uint32_t number : numbers) {
     bool is_there =
-        found != steps_.end() && number < found->second.values.size() && found->second.values[number].takers > 0;
+        found != drawer.steps.end() && number < found->second.values.size() && found->second.values[number].takers > 0;
     if (!is_there) {
       return absl::AbortedError(
           "a value that an earlier part of this step left on the parameter server is gone: the server was probably "
@@ -39,32 +41,39 @@ TfStatus StepStore::Take(int64_t step, const std::vector<uint32_t>& numbers, siz
     value.tensor = tensorflow::Tensor();
     --found->second.left;
   }
-  if (found != steps_.end() && found->second.left == 0) steps_.erase(found);
+  if (found != drawer.steps.end() && found->second.left == 0) drawer.steps.erase(found);
   return TfStatus();
 }
 
 void StepStore::Drop(int64_t step) {
   std::unordered_map<int64_t, Step>::node_type gone;  // ends when the lock has been given back
-  std::lock_guard<std::mutex> lock(mutex_);
-  gone = steps_.extract(step);
+  Drawer& drawer = DrawerOf(step);
+  std::lock_guard<std::mutex> lock(drawer.mutex);
+  gone = drawer.steps.extract(step);
 }
 
 void StepStore::DropSession(const std::string& session) {
   std::vector<Step> gone;  // as above
-  std::lock_guard<std::mutex> lock(mutex_);
-  for (auto step = steps_.begin(); step != steps_.end();) {
-    if (step->second.session != session) {
-      ++step;
-      continue;
+  for (Drawer& drawer : drawers_) {
+    std::lock_guard<std::mutex> lock(drawer.mutex);
+    for (auto step = drawer.steps.begin(); step != drawer.steps.end();) {
+      if (step->second.session != session) {
+        ++step;
+        continue;
+      }
+      gone.push_back(std::move(step->second));
+      step = drawer.steps.erase(step);
     }
-    gone.push_back(std::move(step->second));
-    step = steps_.erase(step);
   }
 }
 
 size_t StepStore::steps() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return steps_.size();
+  size_t count = 0;
+  for (Drawer& drawer : drawers_) {
+    std::lock_guard<std::mutex> lock(drawer.mutex);
+    count += drawer.steps.size();
+  }
+  return count;
 }
 
 }  // namespace tf

@@ -6,6 +6,7 @@
 #ifndef FUSEWIRE_TF_STAR_STORE_H_
 #define FUSEWIRE_TF_STAR_STORE_H_
 
+#include <array>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -34,7 +35,7 @@ class StepStore {
                 std::vector<tensorflow::Tensor>* args);
   void Drop(int64_t step);
   void DropSession(const std::string& session);
-  size_t steps();
+  size_t steps();  // that have something here
 
  private:
   struct Step {
@@ -43,8 +44,14 @@ class StepStore {
     std::vector<KeptValue> values;  // by number
   };
 
-  std::mutex mutex_;
-  std::unordered_map<int64_t, Step> steps_;  // guarded by mutex_
+  // Steps are numbered at random: two homes seldom want the same drawer at once.
+  struct alignas(64) Drawer {
+    std::mutex mutex;
+    std::unordered_map<int64_t, Step> steps;  // guarded by mutex
+  };
+  Drawer& DrawerOf(int64_t step) { return drawers_[static_cast<uint64_t>(step) % drawers_.size()]; }
+
+  std::array<Drawer, 32> drawers_;
 };
 
 }  // namespace tf
