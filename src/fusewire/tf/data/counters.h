@@ -14,6 +14,8 @@ struct Counters {
   std::atomic<uint64_t> calls_out{0};  // of every method, on our wire
   std::atomic<uint64_t> calls_in{0};
   std::atomic<uint64_t> parts_out{0};      // messages that answer a receive
+  std::atomic<uint64_t> asked{0};          // tensors that peers have asked us for
+  std::atomic<uint64_t> asked_late{0};     // of these, those that were there already when the question came
   std::atomic<uint64_t> recvs{0};          // tensors that came over our wire
   std::atomic<uint64_t> recv_batches{0};   // questions they were asked for in
   std::atomic<uint64_t> control_edges{0};  // of these tensors, those that carry nothing

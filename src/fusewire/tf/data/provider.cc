@@ -74,7 +74,10 @@ void Provider::Begin() {
   // Once for this, once for each tensor that is found later.
   refs_.store(1 + static_cast<int>(wants_.size()), std::memory_order_relaxed);
   for (size_t i = 0; i < wants_.size(); ++i) Find(i);
+  size_t unsent = unsent_;
   Deliver();  // what was there already
+  GlobalCounters().Add(&Counters::asked, unsent);
+  GlobalCounters().Add(&Counters::asked_late, unsent - unsent_);
   Unref();
 }
 

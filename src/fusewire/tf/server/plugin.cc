@@ -116,13 +116,14 @@ FUSEWIRE_EXPORT size_t fusewire_stats(char* out, size_t size) {
   std::string text = "{";
   for (const Row& row :
        {Row{"calls_out", &counters.calls_out}, Row{"calls_in", &counters.calls_in},
-        Row{"parts_out", &counters.parts_out}, Row{"recvs", &counters.recvs},
-        Row{"recv_batches", &counters.recv_batches}, Row{"control_edges", &counters.control_edges},
-        Row{"tensor_bytes", &counters.tensor_bytes}, Row{"run_graphs", &counters.run_graphs},
-        Row{"fallback_grpc_calls", &counters.fallback_grpc_calls}, Row{"fused_recvs", &counters.fused_recvs},
-        Row{"grpc_recvs", &counters.grpc_recvs}, Row{"grpc_fused_recvs", &counters.grpc_fused_recvs},
-        Row{"star_runs_out", &counters.star_runs_out}, Row{"star_runs_in", &counters.star_runs_in},
-        Row{"star_parts", &counters.star_parts}, Row{"servers", &counters.servers}}) {
+        Row{"parts_out", &counters.parts_out}, Row{"asked", &counters.asked}, Row{"asked_late", &counters.asked_late},
+        Row{"recvs", &counters.recvs}, Row{"recv_batches", &counters.recv_batches},
+        Row{"control_edges", &counters.control_edges}, Row{"tensor_bytes", &counters.tensor_bytes},
+        Row{"run_graphs", &counters.run_graphs}, Row{"fallback_grpc_calls", &counters.fallback_grpc_calls},
+        Row{"fused_recvs", &counters.fused_recvs}, Row{"grpc_recvs", &counters.grpc_recvs},
+        Row{"grpc_fused_recvs", &counters.grpc_fused_recvs}, Row{"star_runs_out", &counters.star_runs_out},
+        Row{"star_runs_in", &counters.star_runs_in}, Row{"star_parts", &counters.star_parts},
+        Row{"servers", &counters.servers}}) {
     absl::StrAppend(&text, text.size() > 1 ? ", " : "", "\"", row.name, "\": ", row.value->load());
   }
   text += "}";

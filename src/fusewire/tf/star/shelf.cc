@@ -67,7 +67,7 @@ void Shelf::SetHomes(reactor::Pool& homes) {
 }
 
 Shelf::LeasePtr Shelf::Find(uint64_t id) {
-  auto at_home = [](const std::shared_ptr<Reading>& reading) { return reading->home->AtHome(); };
+  auto at_home = [](const auto& reading) { return reading->home->AtHome(); };
   auto here = std::find_if(readings_.begin(), readings_.end(), at_home);
   FUSEWIRE_CHECK(here != readings_.end());
   Reading& reading = **here;
@@ -85,14 +85,14 @@ Shelf::LeasePtr Shelf::Find(uint64_t id) {
 }
 
 void Shelf::ForgetReadings() {
-  for (const std::shared_ptr<Reading>& reading : readings_) {
+  for (const auto& reading : readings_) {
     reading->home->Post([reading] { reading->leases.clear(); });
   }
 }
 
 // Parts go before what they were made with.
 Shelf::~Shelf() {
-  for (const std::shared_ptr<Reading>& reading : readings_) {
+  for (const auto& reading : readings_) {
     reading->home->Run([&reading] { reading->leases.clear(); });
   }
 }
