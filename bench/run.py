@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import core_suite
+import mwms_suite
 import programs
 import ps_suite
 import scale_suite
@@ -67,6 +68,16 @@ SUITES = {
         2,
         lambda options: {"tensorflow": options.tf},
     ),
+    "mwms": Suite(
+        mwms_suite.FIGURES,
+        mwms_suite.chosen_figures,
+        mwms_suite.run_once,
+        Length(3, 5.0, 1.0),
+        Length(1, 0.5, 0.1),
+        "mwms_picture",
+        2,
+        lambda options: {"tensorflow": options.tf},
+    ),
     "scale": Suite(
         scale_suite.FIGURES,
         scale_suite.chosen_figures,
@@ -88,8 +99,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", "--runs", dest="runs", type=int, help="how often each program runs each case")
     parser.add_argument("--seconds", type=float, help="measured time of one run")
     parser.add_argument("--case", action="append", metavar="NAME", help="only this case; may be repeated")
-    parser.add_argument("--tf", default="2.15.1", metavar="VERSION", help="ps, scale: the TensorFlow to measure")
-    parser.add_argument("--python", type=pathlib.Path, help="ps, scale: its Python, if not .venv-tf-VERSION's")
+    parser.add_argument("--tf", default="2.15.1", metavar="VERSION", help="ps, mwms, scale: the TensorFlow to measure")
+    parser.add_argument("--python", type=pathlib.Path, help="ps, mwms, scale: its Python, if not .venv-tf-VERSION's")
     parser.add_argument(
         "--quick", action="store_true", help="one short round: do the programs run, are the figures sane?"
     )

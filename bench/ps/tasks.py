@@ -1,8 +1,9 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """The tasks of a cluster as processes of their own, driven from here: started, asked, timed, and always ended.
 
-A task is task_main.py under the Python of a TensorFlow installation. It reads commands from its standard input and
-answers each with a line of JSON; when its input ends, it ends. Every answer has a deadline.
+A task is task_main.py, or another program that speaks as it does, under the Python of a TensorFlow installation. It
+reads commands from its standard input and answers each with a line of JSON; when its input ends, it ends. Every answer
+has a deadline.
 """
 
 import contextlib
@@ -67,7 +68,12 @@ class Task:
     """One process. Ended by close(), whatever state it is in."""
 
     def __init__(
-        self, python: pathlib.Path, spec: Spec, log: pathlib.Path, variables: Mapping[str, str] | None = None
+        self,
+        python: pathlib.Path,
+        spec: Spec,
+        log: pathlib.Path,
+        variables: Mapping[str, str] | None = None,
+        program: pathlib.Path = HERE / "task_main.py",
     ) -> None:
         """`variables` of the environment, for this task alone."""
         self.spec, self.log = spec, log
@@ -75,7 +81,7 @@ class Task:
         environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
-                [python, HERE / "task_main.py", json.dumps(asdict(spec))],
+                [python, program, json.dumps(asdict(spec))],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -1,0 +1,123 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""One worker of a measured MultiWorkerMirroredStrategy. ps/tasks.py starts and drives it, mwms/measure.py all of them.
+
+Commands, a line of JSON each, and their answers:
+  open      makes the strategy and runs two steps, together with all others; {}
+  go        trains "steps" steps in a thread of its own; {}
+  stop      waits for their end; {"ends", "seconds", "losses"}: when each ended (CLOCK_MONOTONIC), how long it took, ...
+The first answer, {}, says that TensorFlow is loaded. An answer {"error": ...} is the last.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+
+import tensorflow as tf
+
+# Layers: how many matrices of which shape. Their gradients are what the workers add up.
+MODELS = {"dense64": (8, (1024, 2048)), "dense1": (16, (128, 128))}
+BATCH = 4
+RATE = 0.01
+JOIN_LIMIT_S = 120.0
+
+
+class Mirror:
+    def __init__(self, spec: dict) -> None:
+        if spec["protocol"] != "grpc":
+            import fusewire  # noqa: F401  It registers the protocol.
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+            tf.train.ClusterSpec(spec["cluster"]),
+            task_type="worker",
+            task_id=spec["index"],
+            rpc_layer=spec["protocol"],
+        )
+        self._strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
+        matrices, shape = MODELS[spec["model"]]
+        with self._strategy.scope():
+            self._weights = [
+                tf.Variable(tf.random.stateless_normal(shape, seed=(layer, 1)) * shape[1] ** -0.5)
+                for layer in range(matrices)
+            ]
+        # Every worker has an input of its own.
+        self._input = tf.random.stateless_normal((BATCH, shape[0]), seed=(spec["index"], 2))
+        self._run = tf.function(lambda: self._strategy.run(self._step))
+        self.ends: list[float] = []
+        self.seconds: list[float] = []
+        self.losses: list[float] = []
+        self._failure: Exception | None = None
+        self._thread: threading.Thread | None = None
+
+    def _step(self) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            hidden = self._input
+            for first, second in zip(self._weights[::2], self._weights[1::2], strict=True):
+                hidden = tf.nn.relu(tf.matmul(tf.matmul(hidden, first), second, transpose_b=True))
+            loss = tf.reduce_mean(hidden * hidden)
+        gradients = tape.gradient(loss, self._weights)
+        context = tf.distribute.get_replica_context()
+        for weight, total in zip(self._weights, context.all_reduce(tf.distribute.ReduceOp.SUM, gradients), strict=True):
+            weight.assign_sub(RATE * total)
+        return loss
+
+    def train(self, steps: int) -> None:
+        for _ in range(steps):
+            begun = time.monotonic()
+            loss = float(self._strategy.experimental_local_results(self._run())[0])
+            self.ends.append(time.monotonic())
+            self.seconds.append(self.ends[-1] - begun)
+            self.losses.append(loss)
+
+    def go(self, steps: int) -> None:
+        def run() -> None:
+            try:
+                self.train(steps)
+            except Exception as error:  # Told to whoever asks for the results.
+                self._failure = error
+
+        self._thread = threading.Thread(target=run)
+        self._thread.start()
+
+    def stop(self) -> dict:
+        assert self._thread is not None
+        self._thread.join(JOIN_LIMIT_S)
+        if self._failure is not None:
+            raise self._failure
+        return {"ends": self.ends, "seconds": self.seconds, "losses": self.losses}
+
+
+def main() -> None:
+    # Standard output carries answers only; what anybody else prints goes to the log.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def say(answer: dict) -> None:
+        print(json.dumps(answer), file=answers, flush=True)
+
+    try:
+        spec = json.loads(sys.argv[1])
+        mirror: Mirror | None = None
+        say({})
+        for line in sys.stdin:
+            arguments = json.loads(line)
+            command = arguments.pop("command")
+            if command == "open":
+                mirror = Mirror(spec)
+                mirror.train(2)
+                say({})
+            elif command == "go":
+                mirror.go(**arguments)
+                say({})
+            else:
+                say(mirror.stop())
+    except Exception as error:
+        say({"error": f"{type(error).__name__}: {error}"})
+        raise
+    finally:
+        # TensorFlow's servers never stop: there is nothing to wait for.
+        sys.stderr.flush()
+        os._exit(0)
+
+
+main()
