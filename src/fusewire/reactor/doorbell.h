@@ -69,6 +69,9 @@ class Doorbell final : private FdHandler {
   uint32_t Hang(DoorbellHandler* handler);
   void Unhang(uint32_t bit, DoorbellHandler* handler);
 
+  // At home. Calls those of this bit again soon: they left something for the next turn.
+  void RingHere(uint32_t bit) { rung_page_->rung.fetch_or(uint64_t{1} << bit, std::memory_order_seq_cst); }
+
   // For the loop.
   bool rung() const { return rung_page_->rung.load(std::memory_order_seq_cst) != 0; }
   void SetAsleep(bool asleep) { asleep_page_->asleep.store(asleep ? 1 : 0, std::memory_order_seq_cst); }
