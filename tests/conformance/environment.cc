@@ -15,6 +15,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/transport/loopback/loopback.h"
+#include "fusewire/transport/nearest/nearest.h"
 #include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/tcp/tcp.h"
 
@@ -197,6 +198,14 @@ Kind Shm(const std::string& name, bool lend, const std::string& dials) {
           }};
 }
 
+Kind Nearest(const std::string& name) {
+  return {name, [] {
+            auto make = [] { return transport::MakeNearest(transport::MakeShm({}), transport::MakeTcp({})); };
+            return std::make_unique<SocketEnvironment>(make, [] { return std::make_unique<SilentTcpPort>(); },
+                                                       "127.0.0.1", "127.0.0.1");
+          }};
+}
+
 // ---- loopback ----
 
 class LoopbackEnvironment final : public Environment {
@@ -263,7 +272,7 @@ std::vector<Kind> AllKinds() {
   return {Tcp("TcpV4", "127.0.0.1", "127.0.0.1"),     Tcp("TcpV6", "::1", "::1"),
           Tcp("TcpByName", "127.0.0.1", "localhost"), Shm("Shm", true, "127.0.0.1"),
           Shm("ShmByName", true, "localhost"),        Shm("ShmThroughTheRing", false, "127.0.0.1"),
-          Loopback("LoopbackKind", 1, transport::LoopbackFaults()),
+          Nearest("Nearest"), Loopback("LoopbackKind", 1, transport::LoopbackFaults()),
           Loopback("LoopbackNasty2", 2, nasty),       Loopback("LoopbackNasty3", 3, nasty),
           Loopback("LoopbackNarrow", 4, narrow)};
 }
