@@ -13,7 +13,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <new>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "fusewire/base/check.h"
 
@@ -60,6 +62,13 @@ bool IsEventFd(int fd) {
 }  // namespace
 
 // ---- the reactor's end ----
+
+struct Doorbell::Knot {
+  // weak_ptr: the ropes hold it; when the last of them goes, so does the mapping.
+  std::weak_ptr<DoorbellTarget> target;
+};
+
+Doorbell::Doorbell(Reactor& home) : home_(home) {}
 
 Result<std::unique_ptr<Doorbell>> Doorbell::Make(Reactor& home) {
   std::unique_ptr<Doorbell> bell(new Doorbell(home));
@@ -137,42 +146,79 @@ void Doorbell::Sweep() {
 
 // ---- the peer's end ----
 
-Result<std::unique_ptr<DoorbellRope>> DoorbellRope::Tie(int rung_file, int asleep_file, int event_fd, uint32_t bit) {
-  if (bit >= Doorbell::kBits) return Status::Corrupt("a doorbell has no bit " + std::to_string(bit));
-  if (!IsSealedPage(rung_file) || !IsSealedPage(asleep_file))
+class DoorbellTarget {
+ public:
+  // shared_ptr: the ropes to one doorbell share it.
+  static Result<std::shared_ptr<DoorbellTarget>> Make(const DoorbellFiles& files);
+  ~DoorbellTarget();
+  RungPage* rung_page = nullptr;
+  const AsleepPage* asleep_page = nullptr;
+  int event_fd = -1;
+};
+
+// shared_ptr: as above.
+Result<std::shared_ptr<DoorbellTarget>> DoorbellTarget::Make(const DoorbellFiles& files) {
+  if (!IsSealedPage(files.rung) || !IsSealedPage(files.asleep))
     return Status::Corrupt("the memory of the doorbell is not a sealed page");
-  if (!IsEventFd(event_fd)) return Status::Corrupt("what wakes the peer is not a non-blocking eventfd");
-  std::unique_ptr<DoorbellRope> rope(new DoorbellRope());
-  rope->bit_ = uint64_t{1} << bit;
-  rope->rung_page_ = static_cast<RungPage*>(MapPage(rung_file, PROT_READ | PROT_WRITE));
-  rope->asleep_page_ = static_cast<const AsleepPage*>(MapPage(asleep_file, PROT_READ));
-  rope->event_fd_ = fcntl(event_fd, F_DUPFD_CLOEXEC, 0);
-  if (rope->rung_page_ == nullptr || rope->asleep_page_ == nullptr || rope->event_fd_ < 0) {
+  if (!IsEventFd(files.event)) return Status::Corrupt("what wakes the peer is not a non-blocking eventfd");
+  auto target = std::make_shared<DoorbellTarget>();
+  target->rung_page = static_cast<RungPage*>(MapPage(files.rung, PROT_READ | PROT_WRITE));
+  target->asleep_page = static_cast<const AsleepPage*>(MapPage(files.asleep, PROT_READ));
+  target->event_fd = fcntl(files.event, F_DUPFD_CLOEXEC, 0);
+  if (target->rung_page == nullptr || target->asleep_page == nullptr || target->event_fd < 0) {
     return Status::FromErrno(Code::kOverloaded, "mmap or dup", errno)
         .Phase("tie to a doorbell")
         .Next("raise the limit of open files (ulimit -n) or vm.max_map_count");
   }
-  return rope;
+  return target;
 }
 
-DoorbellRope::~DoorbellRope() {
-  if (rung_page_ != nullptr) munmap(rung_page_, kDoorbellPageBytes);
-  if (asleep_page_ != nullptr) munmap(const_cast<AsleepPage*>(asleep_page_), kDoorbellPageBytes);
-  if (event_fd_ >= 0) close(event_fd_);
+DoorbellTarget::~DoorbellTarget() {
+  if (rung_page != nullptr) munmap(rung_page, kDoorbellPageBytes);
+  if (asleep_page != nullptr) munmap(const_cast<AsleepPage*>(asleep_page), kDoorbellPageBytes);
+  if (event_fd >= 0) close(event_fd);
 }
+
+Result<std::unique_ptr<DoorbellRope>> Doorbell::Tie(int peer_pid, const DoorbellFiles& files, uint32_t bit) {
+  FUSEWIRE_AT_HOME(home_);
+  struct stat is = {};
+  if (peer_pid == 0 || bit >= kBits || fstat(files.rung, &is) != 0) return DoorbellRope::Tie(files, bit);
+  std::erase_if(knots_, [](const auto& knot) { return knot.second.target.expired(); });
+  // The kernel says whose connection it is, and the file's number is the file: who lies here cheats himself.
+  Knot& knot = knots_[{peer_pid, is.st_ino}];
+  // shared_ptr: as above.
+  std::shared_ptr<DoorbellTarget> target = knot.target.lock();
+  if (target == nullptr) {
+    auto made = DoorbellTarget::Make(files);
+    if (!made.ok()) return made.status();
+    target = std::move(made).value();
+    knot.target = target;
+  }
+  return std::unique_ptr<DoorbellRope>(new DoorbellRope(std::move(target), bit));
+}
+
+Result<std::unique_ptr<DoorbellRope>> DoorbellRope::Tie(const DoorbellFiles& files, uint32_t bit) {
+  if (bit >= Doorbell::kBits) return Status::Corrupt("a doorbell has no bit " + std::to_string(bit));
+  auto target = DoorbellTarget::Make(files);
+  if (!target.ok()) return target.status();
+  return std::unique_ptr<DoorbellRope>(new DoorbellRope(std::move(target).value(), bit));
+}
+
+// shared_ptr: as above.
+DoorbellRope::DoorbellRope(std::shared_ptr<DoorbellTarget> target, uint32_t bit)
+    : target_(std::move(target)), bit_(uint64_t{1} << bit) {}
+
+DoorbellRope::~DoorbellRope() = default;
 
 void DoorbellRope::Ring() {
-  rung_page_->rung.fetch_or(bit_, std::memory_order_seq_cst);
-  if (asleep_page_->asleep.load(std::memory_order_seq_cst) != 0) Wake();
-}
-
-void DoorbellRope::Wake() {
+  target_->rung_page->rung.fetch_or(bit_, std::memory_order_seq_cst);
+  if (target_->asleep_page->asleep.load(std::memory_order_seq_cst) == 0) return;
   ++wakes_;
   const uint64_t one = 1;
   // Full: a peer of the same reactor has run the count up, and a count that does not move wakes nobody.
-  while (write(event_fd_, &one, sizeof(one)) < 0 && errno == EAGAIN) {
+  while (write(target_->event_fd, &one, sizeof(one)) < 0 && errno == EAGAIN) {
     uint64_t count = 0;
-    if (read(event_fd_, &count, sizeof(count)) < 0 && errno != EAGAIN) break;
+    if (read(target_->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN) break;
   }
 }
 

@@ -24,7 +24,9 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "fusewire/base/list.h"
 #include "fusewire/base/status.h"
@@ -44,6 +46,13 @@ struct AsleepPage {
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free,
               "words that processes share have no lock");
 
+// What a peer sent for its doorbell.
+struct DoorbellFiles {
+  int rung = -1, asleep = -1, event = -1;
+};
+
+class DoorbellRope;
+
 // Who hangs at a doorbell.
 class DoorbellHandler : public ListNode {
  public:
@@ -61,9 +70,10 @@ class Doorbell final : private FdHandler {
   ~Doorbell();
 
   // What a peer needs to ring. The descriptors stay ours.
-  int rung_file() const { return rung_file_; }
-  int asleep_file() const { return asleep_file_; }
-  int event_fd() const { return event_fd_; }
+  DoorbellFiles files() const { return {rung_file_, asleep_file_, event_fd_}; }
+  // At home. A rope to a doorbell of process `peer_pid`, for something at this home. All ropes to one doorbell of one
+  // process share their mapping and their descriptor: a thousand connections need one. 0: the process is not known.
+  Result<std::unique_ptr<DoorbellRope>> Tie(int peer_pid, const DoorbellFiles& files, uint32_t bit);
 
   // At home. Returns the bit to ring with; of those that are taken the one that the fewest share.
   uint32_t Hang(DoorbellHandler* handler);
@@ -81,7 +91,7 @@ class Doorbell final : private FdHandler {
   void Sweep();
 
  private:
-  explicit Doorbell(Reactor& home) : home_(home) {}
+  explicit Doorbell(Reactor& home);
   Status Open();
   void OnEvents(uint32_t) override { Answer(); }
   bool PollNow() override { return Answer(); }
@@ -95,30 +105,35 @@ class Doorbell final : private FdHandler {
   bool watched_ = false;
   std::array<List<DoorbellHandler>, kBits> hanging_;
   std::array<uint32_t, kBits> counts_ = {};
+  struct Knot;
+  std::map<std::pair<int, uint64_t>, Knot> knots_;  // by process and by the number of its file
   uint32_t next_sweep_ = 0;
 };
 
-// The peer's end of a rope: rings a doorbell of another home, perhaps in another process. Any thread.
+// A doorbell of another home, perhaps in another process, as it is mapped here.
+class DoorbellTarget;
+
+// Rings it with one bit. One thread.
 class DoorbellRope {
  public:
   DoorbellRope(const DoorbellRope&) = delete;
   DoorbellRope& operator=(const DoorbellRope&) = delete;
   ~DoorbellRope();
-  // Takes what a peer sent for its doorbell: checks that they are what they should be, and maps them. The descriptors
-  // of the files stay the caller's; event_fd is duplicated.
-  static Result<std::unique_ptr<DoorbellRope>> Tie(int rung_file, int asleep_file, int event_fd, uint32_t bit);
+  // Takes what a peer sent for its doorbell: checks that it is what it should be, and maps it. The descriptors stay the
+  // caller's.
+  static Result<std::unique_ptr<DoorbellRope>> Tie(const DoorbellFiles& files, uint32_t bit);
   // What was written to shared memory before is seen by whoever answers.
   void Ring();
   uint64_t wakes() const { return wakes_; }
 
  private:
-  DoorbellRope() = default;
-  void Wake();
+  friend class Doorbell;
+  // shared_ptr: the ropes to one doorbell share it, and any may be the last.
+  DoorbellRope(std::shared_ptr<DoorbellTarget> target, uint32_t bit);
 
-  RungPage* rung_page_ = nullptr;
-  const AsleepPage* asleep_page_ = nullptr;
-  int event_fd_ = -1;
-  uint64_t bit_ = 0;
+  // shared_ptr: as above.
+  const std::shared_ptr<DoorbellTarget> target_;
+  const uint64_t bit_;
   uint64_t wakes_ = 0;
 };
 

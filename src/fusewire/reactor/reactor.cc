@@ -173,11 +173,22 @@ Result<Doorbell*> Reactor::OpenDoorbell() {
     Result<std::unique_ptr<Doorbell>> made = Doorbell::Make(*this);
     if (!made.ok()) return made.status();
     impl_->doorbell = std::move(made).value();
+    impl_->doorbell_event.store(impl_->doorbell->files().event, std::memory_order_seq_cst);
   }
   return impl_->doorbell.get();
 }
 
 bool Reactor::AnswerDoorbell() { return impl_->doorbell != nullptr && impl_->doorbell->Answer(); }
+
+// A thread has taken events out of epoll and cannot come in. Epoll tells those again that are watched for as long as they
+// last; it tells of the doorbell once, and whoever is inside may be asleep already.
+void Reactor::PassOn(int count, const void* events) {
+  const int doorbell_event = impl_->doorbell_event.load(std::memory_order_seq_cst);
+  const auto* event = static_cast<const epoll_event*>(events);
+  for (int i = 0; i < count && doorbell_event >= 0; ++i) {
+    if (static_cast<int>(event[i].data.u64 & UINT32_MAX) == doorbell_event) WriteEvent(doorbell_event);
+  }
+}
 
 // Whoever is at home says so before he looks whether there is anything left to do, and takes it back when he stays.
 void Reactor::SetSleeping(bool sleeping) {

@@ -169,6 +169,7 @@ class Reactor {
   bool HasMail() const;
   void SetSleeping(bool sleeping);
   bool AnswerDoorbell();
+  void PassOn(int count, const void* events);
   bool MoreToDo();
   bool TakeFds(int count, void* events);
   bool Spin(int64_t until_ns);

@@ -65,7 +65,8 @@ struct Reactor::Impl {
   bool thread_started = false;
   std::vector<Watched> watched;  // by descriptor
   uint32_t generations = 0;
-  std::unique_ptr<Doorbell> doorbell;  // made and used at home
+  std::unique_ptr<Doorbell> doorbell;    // made and used at home
+  std::atomic<int> doorbell_event{-1};  // its eventfd
   SpinLearner spin;
   int64_t idle_since_ns = 0;  // when the loop last ran out of work
   int looks_since_poll = 0;   // looks at mail and at the hot descriptor since epoll was asked for all the others

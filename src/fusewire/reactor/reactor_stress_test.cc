@@ -41,7 +41,7 @@ class Caller final : private DoorbellHandler {
     AskHome(reactor_, [this] {
       Doorbell* doorbell = reactor_.OpenDoorbell().value();
       bit_ = doorbell->Hang(this);
-      rope_ = std::move(DoorbellRope::Tie(doorbell->rung_file(), doorbell->asleep_file(), doorbell->event_fd(), bit_)).value();
+      rope_ = std::move(DoorbellRope::Tie(doorbell->files(), bit_)).value();
       return reactor_.Watch(bell_.fd(), EPOLLIN, &bell_).ok();
     });
   }

@@ -164,6 +164,7 @@ void Reactor::ComeHome(bool to_outer) {
       if (!to_outer && count > 0) TakeFds(count, events);
       break;
     }
+    if (!to_outer) PassOn(count, events);
     // A caller runs the loop. It hears of input and time itself, and arms the outer epoll when it leaves.
     to_outer = true;
     impl.thread_wakes_ns.store(kForeverNs, std::memory_order_seq_cst);

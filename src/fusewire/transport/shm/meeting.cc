@@ -115,7 +115,8 @@ Status SendBell(int socket, const reactor::Doorbell& bell, uint32_t bit) {
   Note note;
   note.kind = NoteKind::kBell;
   note.bit = bit;
-  const int files[] = {bell.rung_file(), bell.asleep_file(), bell.event_fd()};
+  const auto [rung, asleep, event] = bell.files();
+  const int files[] = {rung, asleep, event};
   return SendNote(socket, note, files, 3);
 }
 

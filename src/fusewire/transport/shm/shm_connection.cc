@@ -212,15 +212,20 @@ void ShmConnection::OnBell(Result<Packet> packet) {
     Fail(Status::Corrupt("the peer sent a second doorbell"));
     return;
   }
-  const Packet& sent = packet.value();
-  Result<std::unique_ptr<reactor::DoorbellRope>> rope =
-      reactor::DoorbellRope::Tie(sent.files[0].get(), sent.files[1].get(), sent.files[2].get(), sent.note.bit);
-  if (!rope.ok()) {
-    Fail(rope.status());
+  Status tied = Tie(packet.value().files.data(), packet.value().note.bit);
+  if (!tied.ok()) {
+    Fail(tied);
     return;
   }
-  rope_ = std::move(rope).value();
   RingPeer();  // for what we wrote before we could
+}
+
+Status ShmConnection::Tie(const Fd* files, uint32_t bit) {
+  Result<std::unique_ptr<reactor::DoorbellRope>> rope =
+      bell_->Tie(peer_pid_, {files[0].get(), files[1].get(), files[2].get()}, bit);
+  if (!rope.ok()) return rope.status();
+  rope_ = std::move(rope).value();
+  return Status::Ok();
 }
 
 void ShmConnection::Fail(Status why) { Close(why.Next("check that the peer is running")); }

@@ -23,8 +23,12 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
 
   // Before Start.
   uint32_t bit() const { return bit_; }
-  void SetSocket(Fd socket) { socket_ = std::move(socket); }
-  void SetRope(std::unique_ptr<reactor::DoorbellRope> rope) { rope_ = std::move(rope); }
+  void SetSocket(Fd socket, pid_t peer_pid) {
+    socket_ = std::move(socket);
+    peer_pid_ = peer_pid;
+  }
+  // Takes the peer's doorbell: from now on it hears of what we write.
+  Status Tie(const Fd* files, uint32_t bit);
   // The peer's memory can be read: it may lend.
   void SetLender(pid_t pid);
 
@@ -60,6 +64,7 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
   RingWriter writer_;
   RingReader reader_;
   Fd socket_;
+  pid_t peer_pid_ = 0;
   std::unique_ptr<reactor::DoorbellRope> rope_;  // null: the peer has no home yet
   ConnectionHandler* handler_ = nullptr;
   bool watched_ = false;

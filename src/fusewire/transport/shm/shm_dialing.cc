@@ -109,7 +109,8 @@ Status ShmDialing::SayHello() {
   hello.bit = connection_->bit();
   hello.probe_address = ProbeAddress();
   hello.probe_word = ProbeWord();
-  const int files[] = {file.get(), bell.value()->rung_file(), bell.value()->asleep_file(), bell.value()->event_fd()};
+  const auto [rung, asleep, event] = bell.value()->files();
+  const int files[] = {file.get(), rung, asleep, event};
   return SendNote(socket_.get(), hello, files, 4);
 }
 
@@ -130,7 +131,7 @@ void ShmDialing::OnEvents(uint32_t) {
   watched_ = false;
   reactor::Reactor::Disarm(&deadline_);
   reactor::Reactor::Disarm(&step_);
-  connection_->SetSocket(std::move(socket_));
+  connection_->SetSocket(std::move(socket_), process.value().pid);
   OnDialed on_dialed = std::move(on_dialed_);
   // The callback may destroy us.
   on_dialed(std::unique_ptr<Connection>(std::move(connection_)));

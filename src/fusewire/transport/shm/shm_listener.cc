@@ -26,24 +26,26 @@ constexpr int kPortTries = 100;
 
 class ShmIncoming final : public Incoming {
  public:
-  ShmIncoming(Fd socket, std::unique_ptr<Segment> segment, std::unique_ptr<reactor::DoorbellRope> rope, pid_t lender,
-              const ShmOptions& options, std::string peer_address)
+  ShmIncoming(Fd socket, std::unique_ptr<Segment> segment, Packet hello, pid_t peer_pid, bool can_read,
+              const ShmOptions& options)
       : socket_(std::move(socket)),
         segment_(std::move(segment)),
-        rope_(std::move(rope)),
-        lender_(lender),
+        hello_(std::move(hello)),
+        peer_pid_(peer_pid),
+        can_read_(can_read),
         options_(options),
-        peer_address_(std::move(peer_address)) {}
+        peer_address_("local:" + std::to_string(peer_pid)) {}
 
   Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) override {
     Result<reactor::Doorbell*> bell = home.OpenDoorbell();
     if (!bell.ok()) return bell.status();
     auto connection = std::make_unique<ShmConnection>(home, bell.value(), std::move(segment_), options_, peer_address_);
-    if (lender_ != 0) connection->SetLender(lender_);
-    connection->SetRope(std::move(rope_));
+    if (can_read_) connection->SetLender(peer_pid_);
     // A dialler that has gone already may have left words all the same: reading finds its end.
     (void)SendBell(socket_.get(), *bell.value(), connection->bit());
-    connection->SetSocket(std::move(socket_));
+    connection->SetSocket(std::move(socket_), peer_pid_);
+    FUSEWIRE_TRY(connection->Tie(&hello_.files[1], hello_.note.bit));
+    hello_ = Packet();
     return std::unique_ptr<Connection>(std::move(connection));
   }
   const std::string& peer_address() const override { return peer_address_; }
@@ -51,8 +53,9 @@ class ShmIncoming final : public Incoming {
  private:
   Fd socket_;
   std::unique_ptr<Segment> segment_;
-  std::unique_ptr<reactor::DoorbellRope> rope_;
-  const pid_t lender_;
+  Packet hello_;  // with the dialler's doorbell
+  const pid_t peer_pid_;
+  const bool can_read_;
   const ShmOptions& options_;
   const std::string peer_address_;
 };
@@ -197,18 +200,13 @@ void ShmListener::OnHello(Guest* guest) {
     TurnAway(guest, received->status());
     return;
   }
-  const Packet& hello = received->value();
+  Packet& hello = received->value();
   Result<std::unique_ptr<Segment>> segment = Segment::Attach(hello.files[0], hello.note.ring_bytes);
   if (!segment.ok()) {
     TurnAway(guest, segment.status());
     return;
   }
-  Result<std::unique_ptr<reactor::DoorbellRope>> rope = reactor::DoorbellRope::Tie(
-      hello.files[1].get(), hello.files[2].get(), hello.files[3].get(), hello.note.bit);
-  if (!rope.ok()) {
-    TurnAway(guest, rope.status());
-    return;
-  }
+  hello.files[0].Close();
   const PeerProcess process = guest->process;
   const bool can_read = options_.lend && CanRead(process.pid, hello.note.probe_address, hello.note.probe_word);
   Note welcome;
@@ -220,9 +218,8 @@ void ShmListener::OnHello(Guest* guest) {
     TurnAway(guest, sent);
     return;
   }
-  auto incoming = std::make_unique<ShmIncoming>(guest->TakeSocket(), std::move(segment).value(),
-                                                std::move(rope).value(), can_read ? process.pid : 0, options_,
-                                                "local:" + std::to_string(process.pid));
+  auto incoming = std::make_unique<ShmIncoming>(guest->TakeSocket(), std::move(segment).value(), std::move(hello),
+                                                process.pid, can_read, options_);
   End(guest);
   on_incoming_(std::move(incoming));
 }
