@@ -29,9 +29,10 @@ WINGS = {
     "tf": {
         "bridge": (),
         "data": ("bridge",),
+        "collective": ("data", "bridge"),
         "fuse": ("data", "bridge"),
         "star": ("fuse", "data", "bridge"),
-        "server": ("star", "fuse", "data", "bridge"),
+        "server": ("star", "fuse", "collective", "data", "bridge"),
     },
 }
 

@@ -28,6 +28,7 @@ struct Counters {
   std::atomic<uint64_t> star_runs_out{0};        // parts of graphs that parameter servers ran for us
   std::atomic<uint64_t> star_runs_in{0};         // and that we ran for workers
   std::atomic<uint64_t> star_parts{0};           // parts held now
+  std::atomic<uint64_t> collectives{0};          // that ran over our wire
   std::atomic<uint64_t> servers{0};
 
   void Add(std::atomic<uint64_t> Counters::*counter, uint64_t amount = 1) {

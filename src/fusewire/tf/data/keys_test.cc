@@ -134,17 +134,18 @@ TEST(PortWords, SayWhereTheDataPortIs) {
   PortWords::Ask(&request);
   EXPECT_TRUE(PortWords::IsAsked(request));
   tensorflow::LoggingResponse response;
-  PortWords::Answer(41234, 0xfedcba9876543210, &response);
+  PortWords::Answer(41234, 0xfedcba9876543210, 41235, &response);
   PortWords words;
   ASSERT_TRUE(words.Read(response));
   EXPECT_EQ(words.port, 41234);
   EXPECT_EQ(words.incarnation, 0xfedcba9876543210);
+  EXPECT_EQ(words.group_port, 41235);
   EXPECT_TRUE(words.fuses);
 }
 
 TEST(PortWords, SayWhoHasThePluginOnly) {
   tensorflow::LoggingResponse response;
-  PortWords::Answer(0, 0, &response);
+  PortWords::Answer(0, 0, 0, &response);
   PortWords words;
   ASSERT_TRUE(words.Read(response));
   EXPECT_EQ(words.port, 0);
@@ -154,13 +155,14 @@ TEST(PortWords, SayWhoHasThePluginOnly) {
   ASSERT_TRUE(words.Read(response));
   EXPECT_EQ(words.port, 41234);
   EXPECT_FALSE(words.fuses);
+  EXPECT_EQ(words.group_port, 0);
 }
 
 TEST(PortWords, AreNotSaidByOthers) {
   PortWords read;
   tensorflow::LoggingResponse response;
   EXPECT_FALSE(read.Read(response));
-  PortWords::Answer(41234, 1, &response);
+  PortWords::Answer(41234, 1, 0, &response);
   std::string* device = response.mutable_step(0)->mutable_step_stats()->mutable_dev_stats(0)->mutable_device();
   for (const char* words : {"", "fusewire", "fusewire 2 41234 1", "fusewire 1 70000 1", "other 1 2 3"}) {
     *device = words;

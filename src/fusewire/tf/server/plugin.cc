@@ -123,7 +123,7 @@ FUSEWIRE_EXPORT size_t fusewire_stats(char* out, size_t size) {
         Row{"fused_recvs", &counters.fused_recvs}, Row{"grpc_recvs", &counters.grpc_recvs},
         Row{"grpc_fused_recvs", &counters.grpc_fused_recvs}, Row{"star_runs_out", &counters.star_runs_out},
         Row{"star_runs_in", &counters.star_runs_in}, Row{"star_parts", &counters.star_parts},
-        Row{"servers", &counters.servers}}) {
+        Row{"collectives", &counters.collectives}, Row{"servers", &counters.servers}}) {
     absl::StrAppend(&text, text.size() > 1 ? ", " : "", "\"", row.name, "\": ", row.value->load());
   }
   text += "}";

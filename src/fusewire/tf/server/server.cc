@@ -13,6 +13,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/data/counters.h"
+#include "fusewire/tf/collective/executor.h"
 #include "fusewire/tf/server/session.h"
 
 namespace fusewire {
@@ -102,6 +103,12 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   if (!pool.ok()) return Failed(pool.status());
   node_ = rpc::Node::Make(settings_.pipe, reactor::Pool::Share(*pool.value()), rpc::MakeTransport(settings_.wire, {}));
   grpc.worker_service_options.num_serving_threads = kGrpcServingThreads;
+  TfStatus opened = OpenGroups();
+  if (!opened.ok()) return opened;
+  grpc.collective_mgr_func = [this](const tensorflow::ConfigProto& config, const tensorflow::WorkerEnv* env,
+                                    tensorflow::WorkerCacheInterface* cache) {
+    return MakeCollectiveExecutorMgr(config, env->device_mgr, cache, own_task(), groups_.get()).release();
+  };
   {
     FewGrpcThreads few;
     TfStatus init = GrpcServer::Init(grpc);
@@ -113,6 +120,43 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   // A limit on all operations takes TensorFlow's second thread.
   if (server_def().default_session_config().operation_timeout_in_ms() == 0) OfferSessions(target(), master_env());
   return OpenDataPort();
+}
+
+std::string Server::own_task() const { return absl::StrCat("/job:", job_, "/replica:0/task:", task_); }
+
+TfStatus Server::OpenGroups() {
+  RegisterCollectives();
+  CollectiveGroups::Options options;
+  options.pipe = settings_.pipe;
+  options.wire = settings_.wire;
+  options.own_task = own_task();
+  options.find = [this](const std::string& task, std::string* address, SidePtr* side) {
+    return FindGrpc(task, address, side);
+  };
+  Result<std::unique_ptr<CollectiveGroups>> groups = CollectiveGroups::Open(std::move(options), node_->pool());
+  if (!groups.ok()) return Failed(groups.status());
+  groups_ = std::move(groups).value();
+  return TfStatus();
+}
+
+TfStatus Server::FindGrpc(const std::string& task, std::string* address, SidePtr* side) {
+  GrpcCachePtr cache = worker_env()->session_mgr->LegacySession()->GetSharedWorkerCache();
+  Ways ways;
+  TfStatus found = FindWays(cache, task, &ways);
+  if (!found.ok()) return found;
+  *side = ways.side;
+  std::map<std::string, std::string> addresses = AddressesOf(server_def().cluster());
+  *address = addresses[task];
+  return TfStatus();
+}
+
+TfStatus Server::UpdateServerDef(const tensorflow::ServerDef& def) {
+  TfStatus updated = GrpcServer::UpdateServerDef(def);
+  if (!updated.ok() || groups_ == nullptr) return updated;
+  worker_env()->collective_executor_mgr = MakeCollectiveExecutorMgr(
+      def.default_session_config(), worker_env()->device_mgr, master_env()->worker_cache, own_task(), groups_.get());
+  master_env()->collective_executor_mgr = worker_env()->collective_executor_mgr.get();
+  return TfStatus();
 }
 
 // Sessions whose master is this task have their graphs cut.
@@ -160,7 +204,7 @@ TfStatus Server::OpenDataPort() {
   Status opened = service_->Open(*node_, address);
   if (!opened.ok()) return Failed(opened);
   worker_->SetStar(&service_->star());
-  worker_->Announce(service_->port(), node_->shared().options().incarnation);
+  worker_->Announce(service_->port(), node_->shared().options().incarnation, groups_->port());
   GlobalCounters().Add(&Counters::servers);
   FUSEWIRE_LOG(kInfo, "%s: data port %u", settings_.pipe.name.c_str(), service_->port());
   return TfStatus();

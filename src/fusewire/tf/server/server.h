@@ -14,6 +14,7 @@
 #include <tensorflow/core/distributed_runtime/server_lib.h>
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/collective/groups.h"
 #include "fusewire/tf/server/options.h"
 #include "fusewire/tf/server/service.h"
 #include "fusewire/tf/server/worker_cache.h"
@@ -30,6 +31,9 @@ class Server final : public tensorflow::GrpcServer {
                        std::unique_ptr<tensorflow::ServerInterface>* out);
   ~Server() override;
 
+  // Another cluster: TensorFlow makes what runs collectives anew, and so do we.
+  TfStatus UpdateServerDef(const tensorflow::ServerDef& def) override;
+
  protected:
   TfStatus WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions& options,
                               tensorflow::WorkerCacheInterface** cache) override;
@@ -38,7 +42,10 @@ class Server final : public tensorflow::GrpcServer {
   explicit Server(const tensorflow::ServerDef& def);
   TfStatus Prepare(const tensorflow::ServerFactory::Options& options);
   TfStatus OpenDataPort();
+  TfStatus OpenGroups();
+  TfStatus FindGrpc(const std::string& task, std::string* address, SidePtr* side);
   void CutGraphs();
+  std::string own_task() const;
   bool Reaches(const std::string& task);
 
   const std::string job_;
@@ -46,6 +53,7 @@ class Server final : public tensorflow::GrpcServer {
   const std::string protocol_;
   ServerSettings settings_;
   std::unique_ptr<rpc::Node> node_;
+  std::unique_ptr<CollectiveGroups> groups_;
   std::unique_ptr<Directory> directory_;
   Worker* worker_ = nullptr;  // the base class owns it
   std::unique_ptr<Service> service_;

@@ -21,7 +21,8 @@ Worker::Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config
               },
               [this](int64_t step) { AbortStep(step); }} {}
 
-void Worker::Announce(uint16_t port, uint64_t incarnation) {
+void Worker::Announce(uint16_t port, uint64_t incarnation, uint16_t group_port) {
+  group_port_ = group_port;
   incarnation_ = incarnation;
   port_.store(port, std::memory_order_release);
 }
@@ -106,7 +107,7 @@ void Worker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow:
     return;
   }
   uint32_t port = port_.load(std::memory_order_acquire);
-  PortWords::Answer(static_cast<uint16_t>(port), incarnation_, response);
+  PortWords::Answer(static_cast<uint16_t>(port), incarnation_, group_port_, response);
   done(TfStatus());
 }
 

@@ -27,7 +27,7 @@ class Worker final : public tensorflow::GrpcWorker {
   Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config, bool is_grpc_only);
 
   // What the gRPC peers of this task are told when they ask for its data port.
-  void Announce(uint16_t port, uint64_t incarnation);
+  void Announce(uint16_t port, uint64_t incarnation, uint16_t group_port);
 
   void LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow::LoggingResponse* response,
                     tensorflow::StatusCallback done) override;
@@ -61,6 +61,7 @@ class Worker final : public tensorflow::GrpcWorker {
   const Provider::Source source_;
   std::atomic<uint32_t> port_{0};
   uint64_t incarnation_ = 0;
+  uint16_t group_port_ = 0;
   std::atomic<StarService*> star_{nullptr};  // of the service, as long as that
 };
 

@@ -1,0 +1,229 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/collective/executor.h"
+
+#include <optional>
+#include <utility>
+
+#include <tensorflow/core/common_runtime/dma_helper.h>
+#include <tensorflow/core/distributed_runtime/collective_param_resolver_distributed.h>
+#include <tensorflow/core/distributed_runtime/collective_rma_distributed.h>
+#include <tensorflow/core/distributed_runtime/device_resolver_distributed.h>
+#include <tensorflow/core/framework/op_kernel.h>
+#include <tensorflow/core/nccl/collective_communicator.h>
+#include <tensorflow/core/platform/fingerprint.h>
+#include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/data/counters.h"
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+// What TensorFlow's table of implementations calls ours.
+constexpr const char* kName = "Fusewire";
+
+std::optional<collective::Type> TypeOf(tensorflow::DataType type) {
+  switch (type) {
+    case tensorflow::DT_HALF: return collective::Type::kF16;
+    case tensorflow::DT_BFLOAT16: return collective::Type::kBf16;
+    case tensorflow::DT_FLOAT: return collective::Type::kF32;
+    case tensorflow::DT_DOUBLE: return collective::Type::kF64;
+    case tensorflow::DT_INT32: return collective::Type::kI32;
+    case tensorflow::DT_INT64: return collective::Type::kI64;
+    default: return std::nullopt;
+  }
+}
+
+// Of the kernels that a reduction is given: how two are merged, and what becomes of the result.
+std::optional<collective::Op> OpOf(const tensorflow::CollectiveParams& params) {
+  if (params.merge_op == nullptr) return std::nullopt;
+  const std::string& merge = params.merge_op->type_string();
+  const std::string final = params.final_op == nullptr ? "Id" : params.final_op->type_string();
+  bool is_sum = merge == "Add" || merge == "AddV2";
+  if (is_sum && (final == "Div" || final == "RealDiv")) return collective::Op::kAverage;
+  if (final != "Id") return std::nullopt;
+  if (is_sum) return collective::Op::kSum;
+  if (merge == "Mul") return collective::Op::kProduct;
+  if (merge == "Max" || merge == "Maximum") return collective::Op::kMax;
+  if (merge == "Min" || merge == "Minimum") return collective::Op::kMin;
+  return std::nullopt;
+}
+
+bool CanServe(const tensorflow::CollectiveParams& params) {
+  if (!TypeOf(params.instance.data_type).has_value()) return false;
+  switch (params.instance.type) {
+    case tensorflow::REDUCTION_COLLECTIVE: return OpOf(params).has_value();
+    case tensorflow::BROADCAST_COLLECTIVE: return params.source_rank >= 0;
+    case tensorflow::GATHER_COLLECTIVE:
+    case tensorflow::ALL_TO_ALL_COLLECTIVE: return true;
+    default: return false;
+  }
+}
+
+collective::Pieces PiecesOf(const tensorflow::Tensor& tensor) {
+  return collective::Pieces(const_cast<void*>(tensorflow::DMAHelper::base(&tensor)), tensor.TotalBytes());
+}
+
+// One operation of one rank.
+class Implementation final : public tensorflow::CollectiveImplementationInterface {
+ public:
+  TfStatus InitializeCollectiveParams(tensorflow::CollectiveParams*) override { return TfStatus(); }
+  TfStatus InitializeCollectiveContext(std::shared_ptr<tensorflow::CollectiveContext> context) override {
+    context_ = std::move(context);
+    return TfStatus();
+  }
+
+  void Run(tensorflow::StatusCallback done) override {
+    const tensorflow::CollectiveParams& params = *context_->col_params;
+    auto* executor = static_cast<CollectiveExecutor*>(context_->col_exec);
+    group_ = executor->groups()->Get(params.group);
+    if (group_ == nullptr) {
+      done(absl::InternalError("a collective whose group is not there; report this"));
+      return;
+    }
+    collective::Wanted wanted;
+    TfStatus sane = Describe(params, &wanted);
+    if (!sane.ok()) {
+      done(sane);
+      return;
+    }
+    GlobalCounters().Add(&Counters::collectives);
+    Ref();  // until its end
+    done_ = std::move(done);
+    tensorflow::CancellationManager* cancellation = context_->op_ctx->cancellation_manager();
+    if (cancellation != nullptr) {
+      token_ = cancellation->get_cancellation_token();
+      bool is_live = cancellation->RegisterCallback(token_, [this] { Cancel(); });
+      if (!is_live) {
+        Ended(Status::Cancelled("the step was cancelled"));
+        return;
+      }
+    }
+    number_ = group_->Start(std::move(wanted), [this](Status status) { Ended(std::move(status)); });
+  }
+
+ private:
+  TfStatus Describe(const tensorflow::CollectiveParams& params, collective::Wanted* wanted) {
+    const tensorflow::Tensor* input = context_->input;
+    const tensorflow::Tensor& output = *context_->output;
+    auto ranks = static_cast<size_t>(params.group.group_size);
+    wanted->reduction.type = *TypeOf(params.instance.data_type);
+    wanted->key = tensorflow::Fingerprint64(context_->exec_key) * 31 + static_cast<uint64_t>(context_->step_id);
+    wanted->key |= 1;  // 0 is none
+    wanted->timeout_ns = kForeverNs;
+    wanted->to = PiecesOf(output);
+    wanted->from = input != nullptr ? PiecesOf(*input) : wanted->to;
+    size_t size = collective::SizeOf(wanted->reduction.type);
+    size_t in = wanted->from.bytes() / size, out = wanted->to.bytes() / size;
+    switch (params.instance.type) {
+      case tensorflow::REDUCTION_COLLECTIVE:
+        wanted->kind = collective::Kind::kAllReduce;
+        wanted->reduction.op = *OpOf(params);
+        wanted->counts = {in};
+        if (in != out) return absl::InvalidArgumentError("a reduction whose result has another size than its input");
+        return TfStatus();
+      case tensorflow::BROADCAST_COLLECTIVE:
+        wanted->kind = collective::Kind::kBroadcast;
+        wanted->root = params.source_rank;
+        wanted->counts = {out};
+        return TfStatus();
+      case tensorflow::GATHER_COLLECTIVE:
+        wanted->kind = collective::Kind::kAllGather;
+        wanted->counts.assign(ranks, in);
+        if (in * ranks != out) return absl::InvalidArgumentError("a gather whose result has not room for all");
+        return TfStatus();
+      default:
+        wanted->kind = collective::Kind::kAllToAll;
+        wanted->counts.assign(ranks, in / ranks);
+        wanted->receives = wanted->counts;
+        if (in != out || in % ranks != 0)
+          return absl::InvalidArgumentError("an all-to-all whose array cannot be shared out evenly");
+        return TfStatus();
+    }
+  }
+
+  void Cancel() {
+    group_->Abort(Status::Cancelled("the step was cancelled"));
+  }
+
+  void Ended(Status status) {
+    tensorflow::CancellationManager* cancellation = context_->op_ctx->cancellation_manager();
+    if (cancellation != nullptr) cancellation->TryDeregisterCallback(token_);
+    tensorflow::StatusCallback done = std::move(done_);
+    TfStatus end = ToTf(status);
+    done(end);
+    Unref();
+  }
+
+  std::shared_ptr<tensorflow::CollectiveContext> context_;  // shared_ptr: as TensorFlow holds it
+  GroupPtr group_;
+  tensorflow::StatusCallback done_;
+  tensorflow::CancellationToken token_ = 0;
+  uint64_t number_ = 0;
+};
+
+class Mgr final : public tensorflow::RpcCollectiveExecutorMgr {
+ public:
+  Mgr(const tensorflow::ConfigProto& config, const tensorflow::DeviceMgr* devices,
+      std::unique_ptr<tensorflow::DeviceResolverDistributed> device_resolver,
+      std::unique_ptr<tensorflow::CollectiveParamResolverDistributed> param_resolver,
+      std::unique_ptr<tensorflow::NcclCommunicatorInterface> nccl, tensorflow::WorkerCacheInterface* cache,
+      const std::string& own_task, CollectiveGroups* groups)
+      : RpcCollectiveExecutorMgr(config, devices, std::move(device_resolver), std::move(param_resolver),
+                                 std::move(nccl), cache, own_task),
+        groups_(groups) {}
+
+ protected:
+  tensorflow::CollectiveExecutor* Create(int64_t step) override {
+    auto* access = new tensorflow::CollectiveRemoteAccessDistributed(dev_mgr_, dev_resolver_.get(), work_queue_,
+                                                                     worker_cache_, step, task_name_);
+    auto* executor = new CollectiveExecutor(this, access, step, dev_mgr_, work_queue_);
+    executor->SetGroups(groups_);
+    return executor;
+  }
+
+ private:
+  CollectiveGroups* const groups_;
+};
+
+}  // namespace
+
+void CollectiveExecutor::CompleteParamsAsync(const tensorflow::DeviceAttributes& device,
+                                             tensorflow::CollectiveParams* params,
+                                             tensorflow::CancellationManager* cancellation,
+                                             tensorflow::StatusCallback done) {
+  BaseCollectiveExecutor::CompleteParamsAsync(
+      device, params, cancellation, [this, params, done = std::move(done)](const TfStatus& status) {
+        if (!status.ok() || !CanServe(*params)) {
+          done(status);
+          return;
+        }
+        groups_->Find(params->group, params->default_rank,
+                      [params, done](const TfStatus& found, const GroupPtr& group) {
+                        if (group != nullptr) params->instance.impl_details.collective_name = kName;
+                        done(found);
+                      });
+      });
+}
+
+void CollectiveExecutor::StartAbort(const TfStatus& why) {
+  BaseCollectiveExecutor::StartAbort(why);
+  groups_->Abort(why);
+}
+
+std::unique_ptr<tensorflow::CollectiveExecutorMgrInterface> MakeCollectiveExecutorMgr(
+    const tensorflow::ConfigProto& config, const tensorflow::DeviceMgr* devices,
+    tensorflow::WorkerCacheInterface* cache, const std::string& own_task, CollectiveGroups* groups) {
+  auto nccl = tensorflow::MaybeCreateNcclCommunicator(config);
+  auto device_resolver = std::make_unique<tensorflow::DeviceResolverDistributed>(devices);
+  auto param_resolver = std::make_unique<tensorflow::CollectiveParamResolverDistributed>(
+      config, devices, device_resolver.get(), nccl.get(), cache, own_task);
+  return std::make_unique<Mgr>(config, devices, std::move(device_resolver), std::move(param_resolver),
+                               std::move(nccl), cache, own_task, groups);
+}
+
+void RegisterCollectives() {
+  static tensorflow::CollectiveRegistration registration(kName, [] { return new Implementation; });
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,45 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// TensorFlow's collectives, run by ours where a group's members all have it: reductions, broadcasts, gathers and
+// all-to-alls of arrays in host memory. Everything else, and every other group, is run as TensorFlow runs it.
+// Home: any thread. Owns: nothing more than its bases. Fails: each operation with a status that names the task.
+#ifndef FUSEWIRE_TF_COLLECTIVE_EXECUTOR_H_
+#define FUSEWIRE_TF_COLLECTIVE_EXECUTOR_H_
+
+#include <memory>
+#include <string>
+
+#include <tensorflow/core/common_runtime/base_collective_executor.h>
+#include <tensorflow/core/distributed_runtime/rpc_collective_executor_mgr.h>
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/collective/groups.h"
+
+namespace fusewire {
+namespace tf {
+
+// Its lifetime is that of its step; the groups' that of the server.
+class CollectiveExecutor final : public tensorflow::BaseCollectiveExecutor {
+ public:
+  using BaseCollectiveExecutor::BaseCollectiveExecutor;
+  void SetGroups(CollectiveGroups* groups) { groups_ = groups; }
+  CollectiveGroups* groups() const { return groups_; }
+
+  void CompleteParamsAsync(const tensorflow::DeviceAttributes& device, tensorflow::CollectiveParams* params,
+                           tensorflow::CancellationManager* cancellation, tensorflow::StatusCallback done) override;
+  void StartAbort(const TfStatus& why) override;
+
+ private:
+  CollectiveGroups* groups_ = nullptr;
+};
+
+// As TensorFlow makes its own, with executors of ours. `groups` and `cache` outlive it.
+std::unique_ptr<tensorflow::CollectiveExecutorMgrInterface> MakeCollectiveExecutorMgr(
+    const tensorflow::ConfigProto& config, const tensorflow::DeviceMgr* devices, tensorflow::WorkerCacheInterface* cache,
+    const std::string& own_task, CollectiveGroups* groups);
+
+// Makes our implementations known to TensorFlow; once for each process.
+void RegisterCollectives();
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_COLLECTIVE_EXECUTOR_H_

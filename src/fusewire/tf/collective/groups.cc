@@ -1,0 +1,186 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/collective/groups.h"
+
+#include <atomic>
+#include <utility>
+
+#include <absl/strings/str_cat.h>
+#include "fusewire/base/log.h"
+#include "fusewire/tf/bridge/status.h"
+
+namespace fusewire {
+namespace tf {
+
+// One question to each member; the last answer of all ends it.
+class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
+ public:
+  Asking(CollectiveGroups* groups, std::string name, int rank, size_t members)
+      : groups_(groups), name_(std::move(name)), rank_(rank), members_(members), left_(members) {}
+
+  void Ask(size_t index, const std::string& task) {
+    members_[index].name = task;
+    if (task == groups_->options_.own_task) {
+      Ended(TfStatus());
+      return;
+    }
+    // shared_ptr: std::function wants copies.
+    struct Question {
+      std::string address;
+      SidePtr side;
+      tensorflow::LoggingRequest request;
+      tensorflow::LoggingResponse response;
+    };
+    auto question = std::make_shared<Question>();
+    TfStatus found = groups_->options_.find(task, &question->address, &question->side);
+    if (!found.ok()) {
+      Ended(found);
+      return;
+    }
+    PortWords::Ask(&question->request);
+    question->side->worker()->LoggingAsync(
+        &question->request, &question->response,
+        [self = shared_from_this(), index, question](const TfStatus& status) {
+          PortWords words;
+          bool has_plugin = status.ok() && words.Read(question->response) && words.group_port != 0;
+          if (has_plugin) {
+            Result<transport::Address> grpc = transport::Address::Parse(question->address);
+            self->members_[index].address.host = grpc.ok() ? grpc.value().host : question->address;
+            self->members_[index].address.port = words.group_port;
+          } else {
+            self->are_ours_.store(false, std::memory_order_relaxed);
+          }
+          // A server that has no such method is one without the plug-in.
+          self->Ended(absl::IsUnimplemented(status) ? TfStatus() : status);
+        });
+  }
+
+ private:
+  void Ended(const TfStatus& status) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (status_.ok()) status_ = status;
+    }
+    if (left_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    if (!are_ours_.load(std::memory_order_relaxed)) members_.clear();
+    groups_->Answered(name_, rank_, status_, members_);
+  }
+
+  CollectiveGroups* const groups_;
+  const std::string name_;
+  const int rank_;
+  std::vector<collective::GroupMember> members_;
+  std::atomic<size_t> left_;
+  std::atomic<bool> are_ours_{true};
+  std::mutex mutex_;
+  TfStatus status_;  // guarded by mutex_
+};
+
+Result<std::unique_ptr<CollectiveGroups>> CollectiveGroups::Open(Options options, reactor::Pool& pool) {
+  p2p::EndpointOptions endpoint;
+  endpoint.pipe = options.pipe;
+  endpoint.pipe.name = options.own_task;
+  // As long as it takes: a member may be busy for hours. One that is dead is noticed by its pipe.
+  endpoint.limits.timeout_ns = kForeverNs;
+  endpoint.limits.patience_ns = kForeverNs;
+  Result<std::unique_ptr<p2p::Endpoint>> made =
+      p2p::Endpoint::Make(std::move(endpoint), transport::Address(), reactor::Pool::Share(pool),
+                          rpc::MakeTransport(options.wire, transport::TcpOptions()));
+  if (!made.ok()) return made.status();
+  return std::unique_ptr<CollectiveGroups>(new CollectiveGroups(std::move(options), std::move(made).value()));
+}
+
+CollectiveGroups::CollectiveGroups(Options options, std::unique_ptr<p2p::Endpoint> endpoint)
+    : options_(std::move(options)), endpoint_(std::move(endpoint)) {}
+
+CollectiveGroups::~CollectiveGroups() { endpoint_->Close(); }
+
+// The same at all members, and another one when one of them has been restarted.
+std::string CollectiveGroups::NameOf(const tensorflow::CollGroupParams& params) {
+  std::string name = absl::StrCat("tf ", params.group_key);
+  for (const tensorflow::CollGroupMember& member : params.members)
+    absl::StrAppend(&name, " ", absl::Hex(member.device.incarnation()));
+  return name;
+}
+
+void CollectiveGroups::Find(const tensorflow::CollGroupParams& params, int rank, Found found) {
+  bool has_one_each = params.num_tasks == params.group_size && params.device_type == tensorflow::DEVICE_CPU;
+  if (!has_one_each || params.group_size < 2 || rank < 0) {
+    found(TfStatus(), nullptr);
+    return;
+  }
+  std::string name = NameOf(params);
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    bool is_first = entries_.find(name) == entries_.end();
+    Entry& entry = entries_[name];
+    if (entry.is_known) {
+      TfStatus status = entry.status;
+      GroupPtr group = entry.group;
+      lock.unlock();
+      found(status, group);
+      return;
+    }
+    entry.waiting.push_back(std::move(found));
+    if (!is_first) return;
+  }
+  // shared_ptr: held by each of its questions.
+  auto asking = std::make_shared<Asking>(this, name, rank, params.members.size());
+  for (size_t i = 0; i < params.members.size(); ++i) asking->Ask(i, params.members[i].task);
+}
+
+void CollectiveGroups::Answered(const std::string& name, int rank, const TfStatus& status,
+                                const std::vector<collective::GroupMember>& members) {
+  GroupPtr group;
+  TfStatus end = status;
+  if (end.ok() && !members.empty()) {
+    collective::GroupOptions options;
+    options.name = name;
+    options.members = members;
+    options.rank = rank;
+    Result<std::unique_ptr<collective::Group>> made = collective::Group::Make(*endpoint_, std::move(options));
+    if (made.ok()) {
+      group = std::move(made).value();
+      FUSEWIRE_LOG(kInfo, "%s: %d tasks run their collectives over our wire", options_.own_task.c_str(),
+                   static_cast<int>(members.size()));
+    } else {
+      end = ToTf(made.status());
+    }
+  }
+  std::vector<Found> waiting;
+  Status aborted;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Entry& entry = entries_[name];
+    waiting.swap(entry.waiting);
+    entry.status = end;
+    entry.group = group;
+    entry.is_known = true;
+    // Who could not be asked may be asked again.
+    if (!end.ok()) entries_.erase(name);
+    aborted = aborted_;
+  }
+  if (group != nullptr && !aborted.ok()) group->Abort(aborted);
+  for (Found& found : waiting) found(end, group);
+}
+
+GroupPtr CollectiveGroups::Get(const tensorflow::CollGroupParams& params) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = entries_.find(NameOf(params));
+  return found == entries_.end() ? nullptr : found->second.group;
+}
+
+void CollectiveGroups::Abort(const TfStatus& why) {
+  std::vector<GroupPtr> groups;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!aborted_.ok()) return;
+    aborted_ = Status::Cancelled(std::string(why.message()));
+    for (const auto& entry : entries_) {
+      if (entry.second.group != nullptr) groups.push_back(entry.second.group);
+    }
+  }
+  for (const GroupPtr& group : groups) group->Abort(aborted_);
+}
+
+}  // namespace tf
+}  // namespace fusewire
