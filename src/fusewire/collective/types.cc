@@ -20,6 +20,13 @@ std::string OpName(Op op) {
   return number <= kBuiltInOps ? kNames[number] : "op " + std::to_string(number);
 }
 
+std::string KindName(Kind kind) {
+  static constexpr const char* kNames[kKinds] = {"barrier", "all-reduce", "reduce-scatter", "all-gather", "broadcast",
+                                                 "reduce",  "gather",     "scatter",        "all-to-all"};
+  const auto number = static_cast<uint8_t>(kind);
+  return number < kKinds ? kNames[number] : "collective " + std::to_string(number);
+}
+
 Status CheckReduction(const Reduction& reduction) {
   const auto type = static_cast<uint8_t>(reduction.type);
   const auto op = static_cast<uint8_t>(reduction.op);

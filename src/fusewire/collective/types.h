@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "fusewire/base/status.h"
 
@@ -42,6 +43,20 @@ enum class Op : uint8_t {
 };
 constexpr uint8_t kBuiltInOps = 8;
 
+// Which collective; what ranks compare before they exchange a byte.
+enum class Kind : uint8_t {
+  kBarrier = 0,
+  kAllReduce = 1,
+  kReduceScatter = 2,
+  kAllGather = 3,
+  kBroadcast = 4,
+  kReduce = 5,
+  kGather = 6,
+  kScatter = 7,
+  kAllToAll = 8,
+};
+constexpr uint8_t kKinds = 9;
+
 constexpr size_t SizeOf(Type type) {
   constexpr size_t kSizes[kTypes] = {1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 1};
   return kSizes[static_cast<uint8_t>(type)];
@@ -50,6 +65,7 @@ constexpr size_t SizeOf(Type type) {
 // "f32", "sum"; for a number that is none of ours "type 77", as peers may say anything.
 std::string TypeName(Type type);
 std::string OpName(Op op);
+std::string KindName(Kind kind);
 
 // into[i] = into[i] op from[i], for `count` elements. Must be associative; it is called in the order of ranks.
 struct UserFunction {
