@@ -233,20 +233,25 @@ bool Arena::AllArrived(int* first_missing) const {
 Status Arena::WaitForAll(const What& what, int first_missing, int64_t deadline_ns) {
   Clock* const clock = Clock::Real();
   const int64_t since_ns = clock->NowNs();
-  const int64_t patience_ns = std::min(AddNs(since_ns, spins_ ? options_.spin_ns : options_.yield_ns), deadline_ns);
-  for (int round = 1;; ++round) {
-    if (AllArrived(&first_missing)) return Status::Ok();
-    if (spins_) {
+  const int64_t spin_until_ns = std::min(AddNs(since_ns, spins_ ? options_.spin_ns : 0), deadline_ns);
+  const int64_t yield_until_ns = std::min(AddNs(spin_until_ns, options_.yield_ns), deadline_ns);
+  int64_t now_ns = since_ns;
+  while (now_ns < spin_until_ns) {
+    for (int look = 0; look < 32; ++look) {
+      if (AllArrived(&first_missing)) return Status::Ok();
       Relax();
-      if (round % 64 != 0) continue;
-    } else {
-      sched_yield();
     }
-    if (clock->NowNs() >= patience_ns) break;
+    now_ns = clock->NowNs();
   }
-  int64_t look_ns = AddNs(clock->NowNs(), kLookNs);
+  // Whoever is missing may be waiting for this very processor.
+  while (now_ns < yield_until_ns) {
+    sched_yield();
+    if (AllArrived(&first_missing)) return Status::Ok();
+    now_ns = clock->NowNs();
+  }
+  int64_t look_ns = AddNs(now_ns, kLookNs);
   while (!AllArrived(&first_missing)) {
-    const int64_t now_ns = clock->NowNs();
+    now_ns = clock->NowNs();
     const uint32_t revoked = header_->revoked.load(std::memory_order_relaxed);
     if (now_ns >= look_ns || revoked != revoked_seen_ || now_ns >= deadline_ns) {
       revoked_seen_ = revoked;

@@ -29,9 +29,9 @@ struct ArenaOptions {
   size_t slot_bytes = 256 * 1024;
   // Up to this size every rank reduces everything by itself; above, each reduces a slice for all. 0: chosen by ranks.
   size_t one_shot_bytes = 0;
-  // How long a waiter asks again and again before it sleeps: by spinning where each rank may have a processor, by giving
-  // its own away where not.
-  int64_t spin_ns = 50 * 1000;
+  // How a waiter spends its time before it sleeps: it spins, if each rank may have a processor of its own; then it gives
+  // the processor to whoever wants it, again and again.
+  int64_t spin_ns = 5 * 1000;
   int64_t yield_ns = 200 * 1000;
   // Processors for these ranks; 0: those that this process may use.
   int cpus = 0;
