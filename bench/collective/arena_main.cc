@@ -13,6 +13,7 @@
 #include "bench/harness/harness.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/collective/arena.h"
+#include "fusewire/reactor/cpus.h"
 
 namespace fusewire::bench {
 namespace {
@@ -21,6 +22,10 @@ using collective::Arena;
 using collective::ArenaOptions;
 using collective::ArenaSeat;
 using collective::Pieces;
+
+void Must(const Status& status) {
+  if (!status.ok()) Die(status.ToString());
+}
 
 constexpr int64_t kDeadlineNs = 60 * kSecondNs;
 
@@ -41,15 +46,14 @@ class ArenaGroup final : public Group {
 
  private:
   static int64_t Deadline() { return fusewire::Clock::Real()->NowNs() + kDeadlineNs; }
-  static void Must(const Status& status) {
-    if (!status.ok()) Die(status.ToString());
-  }
   std::unique_ptr<Arena> arena_;
 };
 
 int RunRanks(const LoopOptions& options) {
   const auto n = static_cast<size_t>(options.ranks);
-  const ArenaOptions arena_options;
+  ArenaOptions arena_options;
+  if (options.slot_bytes > 0) arena_options.slot_bytes = options.slot_bytes;
+  if (options.one_shot_bytes > 0) arena_options.one_shot_bytes = options.one_shot_bytes;
   Result<int> memory = collective::CreateArenaMemory(options.ranks, arena_options);
   if (!memory.ok()) Die(memory.status().ToString());
   std::vector<std::vector<int>> lives(n, std::vector<int>(n, -1));
@@ -75,6 +79,9 @@ int RunRanks(const LoopOptions& options) {
     seat.lives = lives[rank];
     Result<std::unique_ptr<Arena>> arena = Arena::Join(std::move(seat), arena_options);
     if (!arena.ok()) Die(arena.status().ToString());
+    // As Open MPI binds its ranks where each has a processor.
+    const std::vector<int> cpus = reactor::AllowedCpus();
+    if (n <= cpus.size()) Must(reactor::PinThisThread(cpus[rank]));
     ArenaGroup group(std::move(arena).value());
     MeasureAllReduce(group, options, "fusewire");
     return 0;

@@ -71,6 +71,10 @@ LoopOptions ParseLoopOptions(int argc, char** argv) {
       options.seconds = std::strtod(argv[i + 1], nullptr);
     } else if (name == "--ranks") {
       options.ranks = static_cast<int>(std::strtol(argv[i + 1], nullptr, 10));
+    } else if (name == "--slot-bytes") {
+      options.slot_bytes = std::strtoull(argv[i + 1], nullptr, 10);
+    } else if (name == "--one-shot-bytes") {
+      options.one_shot_bytes = std::strtoull(argv[i + 1], nullptr, 10);
     } else if (name == "--bytes") {
       std::stringstream list(argv[i + 1]);
       for (std::string size; std::getline(list, size, ',');) {

@@ -15,6 +15,8 @@ namespace collective {
 namespace {
 
 constexpr int kNoRoot = -1;
+// From here on what is written would push everything else out of a core's own cache.
+constexpr size_t kStreamBytesMin = 4 << 20;
 
 // Parts of slots begin at cache lines: two ranks never write one line.
 size_t LinesDown(size_t bytes) { return bytes / kCacheLineBytes * kCacheLineBytes; }
@@ -73,9 +75,10 @@ void CopyIn(PieceCursor* from, size_t offset, size_t bytes, uint8_t* to) {
   });
 }
 
-void CopyOut(PieceCursor* to, size_t offset, size_t bytes, const uint8_t* from) {
+void CopyOut(PieceCursor* to, size_t offset, size_t bytes, const uint8_t* from, bool stream) {
+  auto* const copy = stream ? StreamPayload : CopyPayload;
   to->ForRuns(offset, bytes,
-              [from, offset](uint8_t* data, size_t at, size_t run) { CopyPayload(data, from + (at - offset), run); });
+              [=](uint8_t* data, size_t at, size_t run) { copy(data, from + (at - offset), run); });
 }
 
 // From one array to another, past the slots: a rank's own part.
@@ -184,6 +187,8 @@ Status Arena::ReduceSlices(const What& what, const Reducer& reducer, int root, c
   const auto n = static_cast<size_t>(ranks());
   const auto me = static_cast<size_t>(rank_);
   const bool wants = root == kNoRoot || root == rank_;
+  // Then one's own slice takes the way of the others', out of the slot.
+  const bool stream = to.bytes() >= kStreamBytesMin && n > 1;
   // A user's function combines into its first source, which one's own array may not be.
   const bool user = reducer.reduction().op == Op::kUser;
   PieceCursor read(from), read_own(from), write_own(to), write(to);
@@ -205,17 +210,17 @@ Status Arena::ReduceSlices(const What& what, const Reducer& reducer, int root, c
     const auto [base, slice] = slice_of(chunk, me);
     if (slice.bytes == 0) return;
     const size_t at = base + slice.from;
-    uint8_t* mirror = n > 1 && root != rank_ ? SlotOf(rank_, stage) + slice.from : nullptr;
-    ReduceRuns(reducer, stage, slice.from, user ? nullptr : &read_own, wants ? &write_own : nullptr, at, at,
+    uint8_t* mirror = n > 1 && (root != rank_ || stream) ? SlotOf(rank_, stage) + slice.from : nullptr;
+    ReduceRuns(reducer, stage, slice.from, user ? nullptr : &read_own, wants && !stream ? &write_own : nullptr, at, at,
                slice.bytes, mirror);
   };
   auto out = [&](size_t chunk, uint64_t stage) {
     if (!wants) return;
-    for (size_t i = 1; i < n; ++i) {
+    for (size_t i = stream ? 0 : 1; i < n; ++i) {
       const size_t rank = (me + i) % n;  // not all from the same one first
       const auto [base, slice] = slice_of(chunk, rank);
       if (slice.bytes == 0) continue;
-      CopyOut(&write, base + slice.from, slice.bytes, SlotOf(static_cast<int>(rank), stage) + slice.from);
+      CopyOut(&write, base + slice.from, slice.bytes, SlotOf(static_cast<int>(rank), stage) + slice.from, stream);
       counts_.copied_out_bytes += slice.bytes;
     }
   };
@@ -305,7 +310,7 @@ Status Arena::Broadcast(int root, const Pieces& array, int64_t deadline_ns) {
   auto out = [&](size_t chunk, uint64_t stage) {
     if (rank_ == root) return;
     const Range range = ChunkOf(bytes, chunk, chunk_bytes);
-    CopyOut(&cursor, range.from, range.bytes, SlotOf(root, stage));
+    CopyOut(&cursor, range.from, range.bytes, SlotOf(root, stage), bytes >= kStreamBytesMin);
     counts_.copied_out_bytes += range.bytes;
   };
   const size_t chunks = std::max<size_t>(ChunksOf(bytes, chunk_bytes), 1);
@@ -346,7 +351,8 @@ Status Arena::GatherTo(const What& what, const std::vector<size_t>& bytes, int r
     for (size_t i = 1; i < n; ++i) {
       const size_t rank = (me + i) % n;
       const Range range = ChunkOf(bytes[rank], chunk, chunk_bytes);
-      CopyOut(&write, starts[rank] + range.from, range.bytes, SlotOf(static_cast<int>(rank), stage));
+      CopyOut(&write, starts[rank] + range.from, range.bytes, SlotOf(static_cast<int>(rank), stage),
+              to.bytes() >= kStreamBytesMin);
       counts_.copied_out_bytes += range.bytes;
     }
   };
@@ -431,7 +437,7 @@ Status Arena::Exchange(const What& what, const std::vector<size_t>& send, const 
       const size_t rank = (me + i) % n;
       const Range range = ChunkOf(receive[rank], chunk, part_bytes);
       const uint8_t* part = SlotOf(static_cast<int>(rank), stage) + me * part_bytes;
-      CopyOut(&write, receive_at[rank] + range.from, range.bytes, part);
+      CopyOut(&write, receive_at[rank] + range.from, range.bytes, part, to.bytes() >= kStreamBytesMin);
       counts_.copied_out_bytes += range.bytes;
     }
   };

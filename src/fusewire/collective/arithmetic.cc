@@ -1,7 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/collective/arithmetic.h"
 
+#include <algorithm>
 #include <cstring>
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 #include "fusewire/base/check.h"
 #include "fusewire/collective/levels.h"
@@ -9,6 +14,10 @@
 namespace fusewire {
 namespace collective {
 namespace {
+
+#if defined(__x86_64__)
+constexpr size_t kLineBytes = 64;
+#endif
 
 Level FindBestLevel() {
 #if defined(__x86_64__)
@@ -70,6 +79,29 @@ void Reducer::Reduce(void* to, const void* a, const void* b, size_t count) const
 void CopyPayload(void* to, const void* from, size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
+
+#if defined(__x86_64__)
+
+void StreamPayload(void* to, const void* from, size_t bytes) {
+  auto* target = static_cast<uint8_t*>(to);
+  const auto* source = static_cast<const uint8_t*>(from);
+  const size_t head = std::min((kLineBytes - reinterpret_cast<uintptr_t>(target) % kLineBytes) % kLineBytes, bytes);
+  CopyPayload(target, source, head);
+  size_t at = head;
+  for (; at + kLineBytes <= bytes; at += kLineBytes) {
+    __m128i line[4];
+    for (size_t i = 0; i < 4; ++i) line[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + at) + i);
+    for (size_t i = 0; i < 4; ++i) _mm_stream_si128(reinterpret_cast<__m128i*>(target + at) + i, line[i]);
+  }
+  CopyPayload(target + at, source + at, bytes - at);
+  _mm_sfence();
+}
+
+#else
+
+void StreamPayload(void* to, const void* from, size_t bytes) { CopyPayload(to, from, bytes); }
+
+#endif
 
 }  // namespace collective
 }  // namespace fusewire

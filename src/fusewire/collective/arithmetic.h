@@ -62,6 +62,9 @@ class Reducer {
 
 // Copies payload: the one place of this room that does.
 void CopyPayload(void* to, const void* from, size_t bytes);
+// The same past the caches of `to`, for arrays that would not fit there: half the traffic, as a line that is written
+// whole need not be read first.
+void StreamPayload(void* to, const void* from, size_t bytes);
 
 }  // namespace collective
 }  // namespace fusewire
