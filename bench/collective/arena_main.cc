@@ -40,9 +40,7 @@ class ArenaGroup final : public Group {
     const Pieces source(const_cast<float*>(from), count * sizeof(float));
     Must(arena_->AllReduce({}, source, Pieces(to, count * sizeof(float)), Deadline()));
   }
-  void Broadcast(uint64_t* number) override {
-    Must(arena_->Broadcast(0, Pieces(number, sizeof(*number)), Deadline()));
-  }
+  void Broadcast(uint64_t* number) override { Must(arena_->Broadcast(0, Pieces(number, sizeof(*number)), Deadline())); }
 
  private:
   static int64_t Deadline() { return fusewire::Clock::Real()->NowNs() + kDeadlineNs; }

@@ -30,7 +30,8 @@ struct LoopOptions {
   size_t one_shot_bytes = 0;  // likewise
 };
 
-// "--bytes 4,64 --seconds 0.2 --ranks 4"; without --bytes 4 B to 64 MiB. --slot-bytes and --one-shot-bytes are ours alone.
+// "--bytes 4,64 --seconds 0.2 --ranks 4"; without --bytes 4 B to 64 MiB. --slot-bytes and --one-shot-bytes are ours
+// alone.
 LoopOptions ParseLoopOptions(int argc, char** argv);
 
 void MeasureAllReduce(Group& group, const LoopOptions& options, const std::string& variant);

@@ -419,9 +419,8 @@ Status Arena::Shrink(int64_t deadline_ns) {
           .Phase("shrinking the group")
           .Next("all survivors must call Shrink(); call it again, or end");
     }
-    SleepOnBell(std::min(AddNs(now_ns, kLookNs), deadline_ns), [&] {
-      return votes_[missing].word.load(std::memory_order_seq_cst) == mine;
-    });
+    SleepOnBell(std::min(AddNs(now_ns, kLookNs), deadline_ns),
+                [&] { return votes_[missing].word.load(std::memory_order_seq_cst) == mine; });
   }
 }
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Collectives of the ranks of one host, in memory that all of them map: no messages, no copies through the kernel.
 // Home: each rank's Arena belongs to one thread at a time; ranks are processes, or threads of one. Owns: its mapping,
-// and the life lines it was given. Fails: with a Status that names the rank that died, was late, or wants something else.
-// After a death or a missed deadline the group is broken: every call says so until all survivors call Shrink().
+// and the life lines it was given. Fails: with a Status that names the rank that died, was late, or wants something
+// else. After a death or a missed deadline the group is broken: every call says so until all survivors call Shrink().
 // What peers write is never trusted: it may spoil results, not memory. See docs/collectives.md.
 #ifndef FUSEWIRE_COLLECTIVE_ARENA_H_
 #define FUSEWIRE_COLLECTIVE_ARENA_H_
@@ -29,8 +29,8 @@ struct ArenaOptions {
   size_t slot_bytes = 256 * 1024;
   // Up to this size every rank reduces everything by itself; above, each reduces a slice for all. 0: chosen by ranks.
   size_t one_shot_bytes = 0;
-  // How a waiter spends its time before it sleeps: it spins, if each rank may have a processor of its own; then it gives
-  // the processor to whoever wants it, again and again.
+  // How a waiter spends its time before it sleeps: it spins, if each rank may have a processor of its own; then it
+  // gives the processor to whoever wants it, again and again.
   int64_t spin_ns = 5 * 1000;
   int64_t yield_ns = 200 * 1000;
   // Processors for these ranks; 0: those that this process may use.
@@ -79,8 +79,7 @@ class Arena {
   // `from` holds this rank's bytes[rank] bytes, `to` those of all ranks, one after the other.
   Status AllGather(const std::vector<size_t>& bytes, const Pieces& from, const Pieces& to, int64_t deadline_ns);
   Status Gather(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns);
-  Status Scatter(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to,
-                 int64_t deadline_ns);
+  Status Scatter(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns);
   Status Broadcast(int root, const Pieces& array, int64_t deadline_ns);
   // send_bytes[r] go to rank r, receive_bytes[r] come from it; arrays hold them one after the other.
   Status AllToAll(const std::vector<size_t>& send_bytes, const std::vector<size_t>& receive_bytes, const Pieces& from,
@@ -179,8 +178,8 @@ class Arena {
   int rank_ = 0;
   bool spins_ = false;
   size_t one_shot_bytes_ = 0;
-  std::vector<int> seats_;  // of each rank
-  std::vector<int> lives_;           // of each seat
+  std::vector<int> seats_;            // of each rank
+  std::vector<int> lives_;            // of each seat
   std::vector<int16_t> life_events_;  // which events of each say that it ended
   uint64_t epoch_ = 0;
   uint64_t stage_ = 0;

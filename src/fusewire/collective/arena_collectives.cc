@@ -77,8 +77,7 @@ void CopyIn(PieceCursor* from, size_t offset, size_t bytes, uint8_t* to) {
 
 void CopyOut(PieceCursor* to, size_t offset, size_t bytes, const uint8_t* from, bool stream) {
   auto* const copy = stream ? StreamPayload : CopyPayload;
-  to->ForRuns(offset, bytes,
-              [=](uint8_t* data, size_t at, size_t run) { copy(data, from + (at - offset), run); });
+  to->ForRuns(offset, bytes, [=](uint8_t* data, size_t at, size_t run) { copy(data, from + (at - offset), run); });
 }
 
 // From one array to another, past the slots: a rank's own part.
@@ -178,8 +177,8 @@ Status Arena::ReduceOneShot(const What& what, const Reducer& reducer, const Piec
   return Status::Ok();
 }
 
-// Two meetings and one more for each further chunk: copy in all slices but one's own, reduce one's own for all, copy the
-// others' out.
+// Two meetings and one more for each further chunk: copy in all slices but one's own, reduce one's own for all, copy
+// the others' out.
 Status Arena::ReduceSlices(const What& what, const Reducer& reducer, int root, const Pieces& from, const Pieces& to,
                            int64_t deadline_ns) {
   const size_t bytes = from.bytes();
@@ -227,8 +226,8 @@ Status Arena::ReduceSlices(const What& what, const Reducer& reducer, int root, c
   return RunThreeSteps(what, ChunksOf(bytes, chunk_bytes), deadline_ns, in, middle, out);
 }
 
-// Reduces `bytes` that lie at `slot_offset` of every rank's slot. One's own are taken from `from` where that is given; the
-// result goes to `to` and `mirror`, of which one may be null.
+// Reduces `bytes` that lie at `slot_offset` of every rank's slot. One's own are taken from `from` where that is given;
+// the result goes to `to` and `mirror`, of which one may be null.
 void Arena::ReduceRuns(const Reducer& reducer, uint64_t stage, size_t slot_offset, PieceCursor* from, PieceCursor* to,
                        size_t from_offset, size_t to_offset, size_t bytes, uint8_t* mirror) {
   std::array<const void*, kArenaRanksMax> sources;
@@ -255,7 +254,8 @@ void Arena::ReduceRuns(const Reducer& reducer, uint64_t stage, size_t slot_offse
   };
   counts_.reduced_bytes += bytes * static_cast<size_t>(ranks());
   if (to == nullptr) return with_target(nullptr, 0, bytes);
-  to->ForRuns(to_offset, bytes, [&](uint8_t* target, size_t at, size_t run) { with_target(target, at - to_offset, run); });
+  to->ForRuns(to_offset, bytes,
+              [&](uint8_t* target, size_t at, size_t run) { with_target(target, at - to_offset, run); });
 }
 
 Status Arena::ReduceScatter(const Reduction& reduction, const std::vector<size_t>& counts, const Pieces& from,

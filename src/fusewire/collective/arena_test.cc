@@ -236,8 +236,8 @@ TEST(Arena, AllToAllOfUnevenParts) {
 TEST(Arena, AMismatchNamesBothRanksOnAllRanksAndTheGroupGoesOn) {
   Crew::RunThreads(4, {}, [](Arena& arena) {
     std::vector<float> array(100, 1);
-    const Status status = arena.rank() == 2 ? arena.Barrier(Soon())
-                                            : arena.AllReduce({}, Whole(array), Whole(array), Soon());
+    const Status status =
+        arena.rank() == 2 ? arena.Barrier(Soon()) : arena.AllReduce({}, Whole(array), Whole(array), Soon());
     EXPECT_EQ(status.code(), Code::kInvalid);
     EXPECT_EQ(status.cause(), "rank 0 wants all-reduce (sum of f32) of 100 elements, rank 2 wants barrier");
     EXPECT_EQ(array[0], 1);

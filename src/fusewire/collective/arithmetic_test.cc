@@ -30,8 +30,8 @@ std::vector<uint8_t> RandomArray(Type type, size_t count, Random* random) {
   for (size_t i = 0; i < count; ++i) {
     uint8_t* at = bytes.data() + i * SizeOf(type);
     if (type == Type::kF32) {
-      const float some[] = {0.0F, -0.0F, INFINITY, -INFINITY, NAN, 1e-40F, 3.4e38F,
-                            static_cast<float>(random->Fraction())};
+      const float some[] = {0.0F, -0.0F,  INFINITY, -INFINITY,
+                            NAN,  1e-40F, 3.4e38F,  static_cast<float>(random->Fraction())};
       if (random->Chance(0.7)) std::memcpy(at, &some[random->Below(8)], 4);
     } else if (type == Type::kF64) {
       const double some[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-310, 1.7e308, random->Fraction()};

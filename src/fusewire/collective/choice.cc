@@ -45,7 +45,8 @@ Work WorkOfAllReduce(Algorithm algorithm, double n, double segments) {
   switch (algorithm) {
     case Algorithm::kOneShot: return Even(n, 1, n - 1, n - 1, n - 1);
     case Algorithm::kTwoShot: return Even(n, 2, 2 * (n - 1), 2 * part, part);
-    case Algorithm::kRecursiveDoubling: return Even(n, rounds + fold, rounds + fold / 2, rounds + fold / 2, rounds + fold / 2);
+    case Algorithm::kRecursiveDoubling:
+      return Even(n, rounds + fold, rounds + fold / 2, rounds + fold / 2, rounds + fold / 2);
     case Algorithm::kRabenseifner:
       return Even(n, 2 * rounds + fold, 2 * rounds + fold / 2, 2 * part + fold / 2, part + fold / 2);
     case Algorithm::kRing: return Even(n, 2 * (n - 1) + segments - 1, 2 * (n - 1) * segments, 2 * part, part);

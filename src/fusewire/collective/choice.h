@@ -32,8 +32,8 @@ double EstimateNs(Kind kind, Algorithm algorithm, int ranks, size_t bytes, const
 
 // A table that was measured. Its text has a line for each row, and comments that begin with #:
 //   KIND RANKS BYTES_MAX ALGORITHM SEGMENT_BYTES      all-reduce 8 65536 ring 16384
-// A row holds for exactly so many ranks, and for sizes up to BYTES_MAX and above those of the row before it. Rows of one
-// kind and number of ranks rise in BYTES_MAX.
+// A row holds for exactly so many ranks, and for sizes up to BYTES_MAX and above those of the row before it. Rows of
+// one kind and number of ranks rise in BYTES_MAX.
 struct TableRow {
   Kind kind = Kind::kAllReduce;
   int ranks = 0;

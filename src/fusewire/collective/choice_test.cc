@@ -49,7 +49,8 @@ TEST(Choice, TheModelCountsWhatSchedulesSend) {
                            static_cast<double>(all.messages));
         }
         EXPECT_NEAR(EstimateNs(kind, algorithm, n, bytes, only_bytes, segment), static_cast<double>(all.sent), 0.5);
-        EXPECT_NEAR(EstimateNs(kind, algorithm, n, bytes, only_reduced, segment), static_cast<double>(all.reduced), 0.5);
+        EXPECT_NEAR(EstimateNs(kind, algorithm, n, bytes, only_reduced, segment), static_cast<double>(all.reduced),
+                    0.5);
       }
     }
   }
@@ -77,7 +78,8 @@ TEST(Choice, ReproducibleMeansReproducible) {
 
 TEST(Choice, ATableOverridesTheModelAndSurvivesTheWayThereAndBack) {
   const std::string text =
-      "# measured\n\nall-reduce 8 4096 binomial 1024\nall-reduce 8 65536 ring 16384 # for long\r\nbroadcast 2 9 chain 8";
+      "# measured\n\nall-reduce 8 4096 binomial 1024\nall-reduce 8 65536 ring 16384 # for long\r\nbroadcast 2 9 chain "
+      "8";
   const Result<std::vector<TableRow>> table = ParseTable(text);
   ASSERT_TRUE(table.ok()) << table.status().ToString();
   EXPECT_EQ(Choose(Kind::kAllReduce, 8, 4096, {}, table.value(), false).algorithm, Algorithm::kBinomial);
@@ -92,10 +94,10 @@ TEST(Choice, ATableOverridesTheModelAndSurvivesTheWayThereAndBack) {
 }
 
 TEST(Choice, ATableIsParsedStrictly) {
-  for (const char* text : {"all-reduce 8 4096 ring", "all-reduce 8 4096 ring 1 2", "allreduce 8 1 ring 1",
-                           "all-reduce 8 4096 chain 1", "all-reduce 0 4096 ring 1", "all-reduce -8 4096 ring 1",
-                           "all-reduce 8 4k ring 1", "all-reduce 8 4096 ring 0", "all-reduce 8 99999999999999999999 ring 1",
-                           "all-reduce 8 64 ring 1\nall-reduce 8 64 ring 1"}) {
+  for (const char* text :
+       {"all-reduce 8 4096 ring", "all-reduce 8 4096 ring 1 2", "allreduce 8 1 ring 1", "all-reduce 8 4096 chain 1",
+        "all-reduce 0 4096 ring 1", "all-reduce -8 4096 ring 1", "all-reduce 8 4k ring 1", "all-reduce 8 4096 ring 0",
+        "all-reduce 8 99999999999999999999 ring 1", "all-reduce 8 64 ring 1\nall-reduce 8 64 ring 1"}) {
     const Result<std::vector<TableRow>> table = ParseTable(text);
     EXPECT_FALSE(table.ok()) << text;
     EXPECT_NE(table.status().cause().find("line "), std::string::npos);

@@ -5,6 +5,7 @@
 #define FUSEWIRE_COLLECTIVE_LEVELS_H_
 
 #include "fusewire/collective/arithmetic.h"
+#include "fusewire/collective/compression.h"
 
 namespace fusewire {
 namespace collective {
@@ -13,6 +14,17 @@ ReduceKernel FindScalar(Op op, Type type);
 ReduceKernel FindBase(Op op, Type type);
 ReduceKernel FindAvx2(Op op, Type type);
 ReduceKernel FindAvx512(Op op, Type type);
+
+// By Compression.
+struct CompressKernels {
+  void (*compress[kCompressions])(const CompressCall& call);
+  void (*decompress[kCompressions])(const DecompressCall& call);
+};
+// The reference.
+CompressKernels CompressScalar();
+CompressKernels CompressBase();
+CompressKernels CompressAvx2();
+CompressKernels CompressAvx512();
 
 }  // namespace collective
 }  // namespace fusewire

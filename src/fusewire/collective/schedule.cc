@@ -64,8 +64,7 @@ void Build(Builder* builder) {
 void NameByTheLarger(const Request& request, Schedule* schedule) {
   const bool own_block = request.kind == Kind::kReduceScatter || request.kind == Kind::kAllGather ||
                          request.kind == Kind::kGather || request.kind == Kind::kScatter;
-  const bool rooted =
-      request.kind == Kind::kGather || request.kind == Kind::kScatter || request.kind == Kind::kReduce;
+  const bool rooted = request.kind == Kind::kGather || request.kind == Kind::kScatter || request.kind == Kind::kReduce;
   if (rooted && request.rank != request.root) return;  // only the root has both
   const size_t shift = own_block ? Blocks(request.counts).at(static_cast<size_t>(request.rank)) : 0;
   const bool input_is_larger = request.kind == Kind::kReduceScatter || request.kind == Kind::kScatter;
@@ -107,8 +106,8 @@ void MeasureScratch(Schedule* schedule) {
 
 std::string AlgorithmName(Algorithm algorithm) {
   static constexpr const char* kNames[kAlgorithms] = {
-      "one-shot", "two-shot", "recursive-doubling", "rabenseifner", "ring",     "binomial",
-      "direct",   "bruck",    "chain",              "scatter-gather", "pairwise", "dissemination"};
+      "one-shot", "two-shot", "recursive-doubling", "rabenseifner", "ring",         "binomial", "direct",
+      "bruck",    "chain",    "scatter-gather",     "pairwise",     "dissemination"};
   const auto number = static_cast<uint8_t>(algorithm);
   return number < kAlgorithms ? kNames[number] : "algorithm " + std::to_string(number);
 }

@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A collective over messages, compiled into steps for one rank: what to send, receive, reduce and copy, in which order.
 // Home: any thread, plain values. Owns: its lists. Fails: Compile says what cannot be asked for.
-// Whoever runs a schedule needs no knowledge of its algorithm: start all steps of a stage, in their order, and begin the
-// next stage when all have ended. Within a stage no step reads or writes what another one writes. The k-th send from a to
-// b meets the k-th receive at b from a, and both have the same size.
+// Whoever runs a schedule needs no knowledge of its algorithm: start all steps of a stage, in their order, and begin
+// the next stage when all have ended. Within a stage no step reads or writes what another one writes. The k-th send
+// from a to b meets the k-th receive at b from a, and both have the same size.
 #ifndef FUSEWIRE_COLLECTIVE_SCHEDULE_H_
 #define FUSEWIRE_COLLECTIVE_SCHEDULE_H_
 
@@ -62,8 +62,8 @@ std::string AlgorithmName(Algorithm algorithm);
 
 // Which algorithms a collective has.
 std::vector<Algorithm> AlgorithmsOf(Kind kind);
-// Whether the result is the fold in the order of ranks, element by element: the same bits for every size, and the same as
-// the arena's. Collectives that only move bytes always are.
+// Whether the result is the fold in the order of ranks, element by element: the same bits for every size, and the same
+// as the arena's. Collectives that only move bytes always are.
 bool IsReproducible(Kind kind, Algorithm algorithm);
 
 // What one rank asks for. The arrays, in elements, blocks one after the other:

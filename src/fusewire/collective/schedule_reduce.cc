@@ -1,5 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Schedules that reduce. Where two ranks hold partial results, the lower one's comes first on both: so both get the same.
+// Schedules that reduce. Where two ranks hold partial results, the lower one's comes first on both: so both get the
+// same.
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -243,8 +244,9 @@ void BuildReduceScatter(Builder* b) {
     const Part place = Scratch(step % 2 * half, blocks.count(landed));
     const Part own = Input(blocks.at(landed), blocks.count(landed));
     const bool last = step + 2 == n;
-    b->Send(2 * step, b->After(me, 1),
-            step == 0 ? Input(blocks.at(sent), blocks.count(sent)) : Scratch((step - 1) % 2 * half, blocks.count(sent)));
+    b->Send(
+        2 * step, b->After(me, 1),
+        step == 0 ? Input(blocks.at(sent), blocks.count(sent)) : Scratch((step - 1) % 2 * half, blocks.count(sent)));
     b->Receive(2 * step, b->Before(me, 1), place);
     b->Reduce(2 * step + 1, last ? mine : place, {place, own}, last);
   }

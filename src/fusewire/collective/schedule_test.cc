@@ -22,9 +22,7 @@ uint64_t Sum(uint64_t a, uint64_t b) { return a + b; }
 // Neither associative nor commutative: only the fold in the order of ranks gives the fold in the order of ranks.
 uint64_t Ordered(uint64_t a, uint64_t b) { return a * 0x9e3779b97f4a7c15ULL + b; }
 
-bool Reduces(Kind kind) {
-  return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
-}
+bool Reduces(Kind kind) { return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter; }
 
 // One collective of all ranks: what each holds before, and shall hold after.
 struct Case {
@@ -92,7 +90,8 @@ Numbers InputOf(const Case& c, size_t rank) {
     case Kind::kScatter: return rank == c.root ? Ramp(rank, 0, all) : Numbers{};
     case Kind::kAllToAll: {
       Numbers numbers;
-      for (size_t peer = 0; peer < c.n; ++peer) Append(&numbers, Ramp(rank * 100 + peer, 0, c.counts[rank * c.n + peer]));
+      for (size_t peer = 0; peer < c.n; ++peer)
+        Append(&numbers, Ramp(rank * 100 + peer, 0, c.counts[rank * c.n + peer]));
       return numbers;
     }
   }
@@ -116,7 +115,8 @@ Numbers OutputOf(const Case& c, size_t rank, Combine combine) {
       return numbers;
     case Kind::kScatter: return Ramp(c.root, blocks.at(rank), blocks.count(rank));
     case Kind::kAllToAll:
-      for (size_t peer = 0; peer < c.n; ++peer) Append(&numbers, Ramp(peer * 100 + rank, 0, c.counts[peer * c.n + rank]));
+      for (size_t peer = 0; peer < c.n; ++peer)
+        Append(&numbers, Ramp(peer * 100 + rank, 0, c.counts[peer * c.n + rank]));
       return numbers;
   }
   return {};
@@ -159,7 +159,7 @@ void Play(const Case& c, Combine combine, uint64_t seed, Totals* totals = nullpt
     }
     // Only the larger array exists.
     where[rank] = input.size() > output || c.kind == Kind::kReduceScatter || c.kind == Kind::kScatter ? Memory::kInput
-                                                                                                       : Memory::kOutput;
+                                                                                                      : Memory::kOutput;
     const size_t at = ShiftOf(c, rank, input.size(), output);
     if (where[rank] == Memory::kInput) {
       player.memory[0] = input;
