@@ -77,7 +77,8 @@ void CopyIn(PieceCursor* from, size_t offset, size_t bytes, uint8_t* to) {
 
 void CopyOut(PieceCursor* to, size_t offset, size_t bytes, const uint8_t* from, bool stream) {
   auto* const copy = stream ? StreamPayload : CopyPayload;
-  to->ForRuns(offset, bytes, [=](uint8_t* data, size_t at, size_t run) { copy(data, from + (at - offset), run); });
+  to->ForRuns(offset, bytes,
+              [copy, from, offset](uint8_t* data, size_t at, size_t run) { copy(data, from + (at - offset), run); });
 }
 
 // From one array to another, past the slots: a rank's own part.

@@ -70,7 +70,7 @@ void NameByTheLarger(const Request& request, Schedule* schedule) {
   const bool input_is_larger = request.kind == Kind::kReduceScatter || request.kind == Kind::kScatter;
   const Memory smaller = input_is_larger ? Memory::kOutput : Memory::kInput;
   const Memory larger = input_is_larger ? Memory::kInput : Memory::kOutput;
-  auto rename = [=](Part* part) {
+  auto rename = [smaller, larger, shift](Part* part) {
     if (part->memory != smaller) return;
     part->memory = larger;
     part->at += shift;
