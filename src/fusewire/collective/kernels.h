@@ -89,8 +89,10 @@ struct Half {
 #elif defined(__F16C__)
     return (Wide)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 #else
+    uint16_t halves[kLanes];
+    __builtin_memcpy(halves, from, sizeof(halves));
     Wide wide;
-    for (size_t lane = 0; lane < kLanes; ++lane) wide[lane] = HalfToFloat(from[lane]);
+    for (size_t lane = 0; lane < kLanes; ++lane) wide[lane] = HalfToFloat(halves[lane]);
     return wide;
 #endif
   }
@@ -100,7 +102,9 @@ struct Half {
 #elif defined(__F16C__)
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph((__m256)wide, _MM_FROUND_TO_NEAREST_INT));
 #else
-    for (size_t lane = 0; lane < kLanes; ++lane) to[lane] = FloatToHalf(wide[lane]);
+    uint16_t halves[kLanes];
+    for (size_t lane = 0; lane < kLanes; ++lane) halves[lane] = FloatToHalf(wide[lane]);
+    __builtin_memcpy(to, halves, sizeof(halves));
 #endif
   }
 };
