@@ -108,6 +108,7 @@ Status Arena::WriteHeader(int fd, int ranks, const ArenaOptions& options) {
   header->magic = kArenaMagic;
   header->ranks = static_cast<uint64_t>(ranks);
   header->slot_bytes = options.slot_bytes;
+  header->one_shot_bytes = options.one_shot_bytes;
   munmap(page, kArenaPageBytes);
   return Status::Ok();
 }
@@ -159,7 +160,9 @@ Status Arena::Map(const ArenaSeat& seat, const ArenaOptions& options) {
   votes_ = reinterpret_cast<Vote*>(memory_ + at.votes);
   tables_ = reinterpret_cast<Table*>(memory_ + at.tables);
   slots_ = memory_ + at.slots;
-  if (header_->magic != kArenaMagic || header_->ranks != ranks || header_->slot_bytes != options.slot_bytes) {
+  // Ranks that cut arrays in different ways would wait for meetings that the others never hold.
+  if (header_->magic != kArenaMagic || header_->ranks != ranks || header_->slot_bytes != options.slot_bytes ||
+      header_->one_shot_bytes != options.one_shot_bytes) {
     return Status::Refused("this memory is no arena of " + std::to_string(ranks) + " ranks")
         .Phase("joining an arena")
         .Next("give all ranks the descriptor of CreateArenaMemory, and the same options");

@@ -30,6 +30,7 @@ struct Arena::Header {
   uint64_t magic;
   uint64_t ranks;
   uint64_t slot_bytes;
+  uint64_t one_shot_bytes;
   // A futex: rises by two when a meeting is complete; bit 0 says that somebody sleeps.
   alignas(kCacheLineBytes) std::atomic<uint32_t> bell;
   // Rises when somebody saw a rank die: look at your life lines now.

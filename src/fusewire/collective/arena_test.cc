@@ -284,6 +284,13 @@ TEST(Arena, WrongArraysAreRefusedBeforeAnybodyMeets) {
   });
 }
 
+TEST(Arena, OtherOptionsThanTheMakersAreRefused) {
+  Crew crew(2, {});
+  ArenaOptions other;
+  other.one_shot_bytes = 4096;
+  EXPECT_EQ(Arena::Join(crew.SeatOf(0), other).status().code(), Code::kRefused);
+}
+
 TEST(Arena, MemoryThatCouldBeCutShortIsRefused) {
   Crew crew(2, {});
   ArenaSeat seat = crew.SeatOf(0);
