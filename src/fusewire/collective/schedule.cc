@@ -122,7 +122,7 @@ std::vector<Algorithm> AlgorithmsOf(Kind kind) {
     case Kind::kAllGather: return {Algorithm::kDirect, Algorithm::kRing, Algorithm::kBruck};
     case Kind::kBroadcast: return {Algorithm::kBinomial, Algorithm::kScatterGather, Algorithm::kChain};
     case Kind::kReduce: return {Algorithm::kBinomial, Algorithm::kDirect, Algorithm::kScatterGather};
-    case Kind::kGather: return {Algorithm::kDirect};
+    case Kind::kGather:
     case Kind::kScatter: return {Algorithm::kDirect};
     case Kind::kAllToAll: return {Algorithm::kDirect, Algorithm::kPairwise};
   }
