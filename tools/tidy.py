@@ -21,6 +21,7 @@ ROOMS = {
     "transport": ("buffer", "reactor", "base"),
     "pipe": ("wire", "transport", "buffer", "reactor", "base"),
     "rpc": ("pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "collective": ("pipe", "wire", "transport", "buffer", "reactor", "base"),
     "tf": ("rpc", "pipe", "wire", "transport", "buffer", "reactor", "base"),
 }
 
@@ -96,6 +97,7 @@ CALLS = [
             "src/fusewire/base/": "where CopyBytes stands",
             "src/fusewire/wire/": "coders put numbers of a few bytes into place",
             "src/fusewire/tf/data/fused.cc": "over gRPC, which copies what it carries in any case",
+            "src/fusewire/collective/arithmetic.cc": "in shared memory the copy is the transport",
         },
     ),
     (
