@@ -76,7 +76,7 @@ CALLS = [
         "threads are started by reactor/ alone; Post a task to one",
         {
             "src/fusewire/reactor/": "the room that owns the threads",
-            "src/fusewire/transport/tcp/resolver.cc": "the system's resolver blocks; it does so on a thread of its own",
+            "src/fusewire/transport/resolver.cc": "the system's resolver blocks; it does so on a thread of its own",
         },
     ),
     (
@@ -85,7 +85,7 @@ CALLS = [
         "nothing is shared between threads: Post to the home of what you want to touch",
         {
             "src/fusewire/buffer/budget.": "taken when a window grows or shrinks, never per message",
-            "src/fusewire/transport/tcp/resolver.cc": "once for each name; its thread blocks and has no mailbox",
+            "src/fusewire/transport/resolver.cc": "once for each name; its thread blocks and has no mailbox",
             "src/fusewire/tf/": "TensorFlow calls from any of its threads and waits for nobody",
         },
     ),

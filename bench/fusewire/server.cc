@@ -75,6 +75,7 @@ rpc::Method SegmentsMethod(Buffers* segments) {
 
 rpc::NodeOptions NodeOptionsFor(const Options& options) {
   rpc::NodeOptions node;
+  node.wire = rpc::Wire::kTcp;  // beside raw sockets and gRPC, which have nothing else
   node.pool.busy_poll = options.case_name == "rtt_64B_busy";
   return node;
 }

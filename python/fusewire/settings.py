@@ -83,6 +83,13 @@ SETTINGS = (
     Setting("PS_DISABLE_PIN_CORES", "1", "0: each of these threads of a `ps` stays on a core of its own", SERVER),
     Setting("WORKER_DISABLE_PIN_CORES", "1", "the same for `worker`, `chief` and `master`", SERVER),
     Setting(
+        "FUSEWIRE_TRANSPORT",
+        "auto",
+        "what data travels over: `auto`, `tcp` or `shm`; `auto` shares memory with tasks of the same machine and user "
+        "where that works, and speaks TCP with all others",
+        SERVER,
+    ),
+    Setting(
         "NETWORK_MAX_CONNECTION_TIMEOUT",
         "0",
         "milliseconds for which a call that can't be sent waits for its peer to appear; 0: it fails with the first "

@@ -4,13 +4,19 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
+
+#include <cstddef>
+#include <cstring>
 
 #include <utility>
 
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/transport/loopback/loopback.h"
+#include "fusewire/transport/nearest/nearest.h"
+#include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/tcp/tcp.h"
 
 namespace fusewire {
@@ -21,10 +27,17 @@ using transport::Address;
 
 // ---- TCP ----
 
-// A port whose queue is full and that nobody serves: the kernel drops whoever comes.
+// A port whose queue is full and that nobody serves.
 class SilentPort {
  public:
-  SilentPort() {
+  virtual ~SilentPort() = default;
+  virtual uint16_t port() const = 0;
+};
+
+// The kernel drops whoever comes.
+class SilentTcpPort final : public SilentPort {
+ public:
+  SilentTcpPort() {
     listening_ = MakeSocket();
     sockaddr_in address = {};
     address.sin_family = AF_INET;
@@ -39,11 +52,11 @@ class SilentPort {
       (void)connect(queued, reinterpret_cast<sockaddr*>(&address), length);
     }
   }
-  ~SilentPort() {
+  ~SilentTcpPort() override {
     close(listening_);
     for (int queued : queued_) close(queued);
   }
-  uint16_t port() const { return port_; }
+  uint16_t port() const override { return port_; }
 
  private:
   static int MakeSocket() {
@@ -56,16 +69,58 @@ class SilentPort {
   uint16_t port_ = 0;
 };
 
-class TcpEnvironment final : public Environment {
+// The kernel asks whoever comes to come again.
+class SilentShmPort final : public SilentPort {
+ public:
+  SilentShmPort() {
+    listening_ = MakeSocket();
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    const std::string name = "fusewire/1/127.0.0.1/" + std::to_string(port());
+    std::memcpy(address.sun_path + 1, name.data(), name.size());
+    auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    FUSEWIRE_CHECK(bind(listening_, reinterpret_cast<sockaddr*>(&address), length) == 0);
+    FUSEWIRE_CHECK(listen(listening_, 0) == 0);
+    for (int& queued : queued_) {
+      queued = MakeSocket();
+      (void)connect(queued, reinterpret_cast<sockaddr*>(&address), length);
+    }
+  }
+  ~SilentShmPort() override {
+    close(listening_);
+    for (int queued : queued_) close(queued);
+  }
+  uint16_t port() const override { return number_.port(); }
+
+ private:
+  static int MakeSocket() {
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    FUSEWIRE_CHECK(fd >= 0);
+    return fd;
+  }
+  const SilentTcpPort number_;  // that nobody else on this machine has
+  int listening_ = -1;
+  int queued_[3] = {-1, -1, -1};
+};
+
+using MakeTransportFunction = std::function<std::unique_ptr<transport::Transport>()>;
+
+// Threads, and the real kernel between them.
+class SocketEnvironment final : public Environment {
  public:
   // `listens` is a number, `dials` a number or a name.
-  TcpEnvironment(std::string listens, std::string dials) : listens_(std::move(listens)), dials_(std::move(dials)) {
+  SocketEnvironment(MakeTransportFunction make, std::function<std::unique_ptr<SilentPort>()> make_silent,
+                    std::string listens, std::string dials)
+      : make_(std::move(make)),
+        make_silent_(std::move(make_silent)),
+        listens_(std::move(listens)),
+        dials_(std::move(dials)) {
     pool_a_ = MakePool(Side::kA);
     pool_b_ = MakePool(Side::kB);
     transport_a_ = MakeTransport(Side::kA);
     transport_b_ = MakeTransport(Side::kB);
   }
-  ~TcpEnvironment() override {
+  ~SocketEnvironment() override {
     pool_a_->Close();
     pool_b_->Close();
   }
@@ -81,13 +136,13 @@ class TcpEnvironment final : public Environment {
     return std::move(reactor::Pool::Start(options)).value();
   }
   std::unique_ptr<transport::Transport> MakeTransport(Side) override {
-    return transport::MakeTcp(transport::TcpOptions());
+    return make_();
   }
   Address listen_address() override { return {listens_, 0}; }
   Address At(uint16_t port) override { return {dials_, port}; }
   Address Refusing() override { return {dials_, 1}; }
   Address Silent() override {
-    if (silent_ == nullptr) silent_ = std::make_unique<SilentPort>();
+    if (silent_ == nullptr) silent_ = make_silent_();
     return {"127.0.0.1", silent_->port()};
   }
   Address Foreign() override { return {listens_ == "::1" ? "2001:db8::1" : "192.0.2.1", 0}; }
@@ -104,6 +159,8 @@ class TcpEnvironment final : public Environment {
   bool simulated() const override { return false; }
 
  private:
+  const MakeTransportFunction make_;
+  const std::function<std::unique_ptr<SilentPort>()> make_silent_;
   const std::string listens_, dials_;
   std::unique_ptr<SilentPort> silent_;
   std::unique_ptr<reactor::Pool> pool_a_, pool_b_;
@@ -124,7 +181,28 @@ bool HasIpv6() {
 Kind Tcp(const std::string& name, const std::string& listens, const std::string& dials) {
   return {name, [listens, dials]() -> std::unique_ptr<Environment> {
             if (listens == "::1" && !HasIpv6()) return nullptr;
-            return std::make_unique<TcpEnvironment>(listens, dials);
+            return std::make_unique<SocketEnvironment>([] { return transport::MakeTcp({}); },
+                                                       [] { return std::make_unique<SilentTcpPort>(); }, listens, dials);
+          }};
+}
+
+Kind Shm(const std::string& name, bool lend, const std::string& dials) {
+  return {name, [lend, dials] {
+            auto make = [lend] {
+              transport::ShmOptions options;
+              options.lend = lend;
+              return transport::MakeShm(std::move(options));
+            };
+            auto make_silent = [] { return std::make_unique<SilentShmPort>(); };
+            return std::make_unique<SocketEnvironment>(make, make_silent, "127.0.0.1", dials);
+          }};
+}
+
+Kind Nearest(const std::string& name) {
+  return {name, [] {
+            auto make = [] { return transport::MakeNearest(transport::MakeShm({}), transport::MakeTcp({})); };
+            return std::make_unique<SocketEnvironment>(make, [] { return std::make_unique<SilentTcpPort>(); },
+                                                       "127.0.0.1", "127.0.0.1");
           }};
 }
 
@@ -192,7 +270,9 @@ std::vector<Kind> AllKinds() {
   narrow.send_buffer_bytes = 700;
   narrow.receive_buffer_bytes = 1000;
   return {Tcp("TcpV4", "127.0.0.1", "127.0.0.1"),     Tcp("TcpV6", "::1", "::1"),
-          Tcp("TcpByName", "127.0.0.1", "localhost"), Loopback("LoopbackKind", 1, transport::LoopbackFaults()),
+          Tcp("TcpByName", "127.0.0.1", "localhost"), Shm("Shm", true, "127.0.0.1"),
+          Shm("ShmByName", true, "localhost"),        Shm("ShmThroughTheRing", false, "127.0.0.1"),
+          Nearest("Nearest"), Loopback("LoopbackKind", 1, transport::LoopbackFaults()),
           Loopback("LoopbackNasty2", 2, nasty),       Loopback("LoopbackNasty3", 3, nasty),
           Loopback("LoopbackNarrow", 4, narrow)};
 }

@@ -34,6 +34,7 @@ class TransportContract : public conformance::Suite {
     if (IsSkipped()) return;
     AtA([this] {
       dialings_.clear();
+      dialled_.clear();
       at_a_.clear();
     });
     AtB([this] {

@@ -81,6 +81,7 @@ class End final : public transport::Connection {
     if (other != nullptr) other->eof_ = true;
   }
   const std::string& peer_address() const override { return peer_address_; }
+  const char* wire() const override { return "memory"; }
 
   // Reads up to this much of what the other end wrote, at home.
   void Read(size_t bytes) {

@@ -40,6 +40,7 @@ Pipe::Pipe(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Co
       regrant_([this] { home_.FlushLater(this); }),
       recall_([this] { RecallIfWanted(); }) {
   peer_.address = connection_->peer_address();
+  peer_.wire = connection_->wire();
 }
 
 Pipe::~Pipe() {

@@ -116,6 +116,7 @@ Reactor::~Reactor() {
   Join();
   if (TryEnter()) {
     Turn();
+    impl_->doorbell.reset();
     Leave();
   }
   for (int fd : {impl_->inner, impl_->outer, impl_->wake_fd, impl_->kick_fd}) {
@@ -163,6 +164,42 @@ void Reactor::Post(Mail* mail) {
 }
 
 void Reactor::Post(Task task) { Post(new TaskMail(std::move(task))); }
+
+// ---- the doorbell ----
+
+Result<Doorbell*> Reactor::OpenDoorbell() {
+  FUSEWIRE_AT_HOME(*this);
+  if (impl_->doorbell == nullptr) {
+    Result<std::unique_ptr<Doorbell>> made = Doorbell::Make(*this);
+    if (!made.ok()) return made.status();
+    impl_->doorbell = std::move(made).value();
+    impl_->doorbell_event.store(impl_->doorbell->files().event, std::memory_order_seq_cst);
+  }
+  return impl_->doorbell.get();
+}
+
+bool Reactor::AnswerDoorbell() { return impl_->doorbell != nullptr && impl_->doorbell->Answer(); }
+
+// A thread has taken events out of epoll and cannot come in. Epoll tells those again that are watched for as long as they
+// last; it tells of the doorbell once, and whoever is inside may be asleep already.
+void Reactor::PassOn(int count, const void* events) {
+  const int doorbell_event = impl_->doorbell_event.load(std::memory_order_seq_cst);
+  const auto* event = static_cast<const epoll_event*>(events);
+  for (int i = 0; i < count && doorbell_event >= 0; ++i) {
+    if (static_cast<int>(event[i].data.u64 & UINT32_MAX) == doorbell_event) WriteEvent(doorbell_event);
+  }
+}
+
+// Whoever is at home says so before he looks whether there is anything left to do, and takes it back when he stays.
+void Reactor::SetSleeping(bool sleeping) {
+  impl_->sleeping.store(sleeping, std::memory_order_seq_cst);
+  if (impl_->doorbell != nullptr) impl_->doorbell->SetAsleep(sleeping);
+}
+
+// Mail, of either kind: what others left for us in this process, or in memory that we share with another.
+bool Reactor::HasMail() const {
+  return !impl_->mailbox.empty() || (impl_->doorbell != nullptr && impl_->doorbell->rung());
+}
 
 // ---- a turn: the whole system's order ----
 
@@ -220,8 +257,9 @@ bool Reactor::PollFds() {
 // True if the loop has to turn again before anybody may park. Among mail without end, input and time have their turn
 // too.
 bool Reactor::MoreToDo() {
-  if (impl_->mailbox.empty() && to_flush_.empty()) return false;
+  if (!HasMail() && to_flush_.empty()) return false;
   now_ns_ = clock_->NowNs();
+  AnswerDoorbell();
   if (impl_->inner >= 0 && ++impl_->looks_since_poll >= kLooksPerPoll) PollFds();
   return true;
 }
@@ -237,6 +275,7 @@ bool Reactor::Spin(int64_t until_ns) {
   int64_t end_ns = std::min(until_ns, std::min(timers_.NextNs(), AddNs(began_ns, budget_ns)));
   for (;;) {
     bool hit = !impl.mailbox.empty();
+    if (AnswerDoorbell()) hit = true;
     if (!hit && hot_ != nullptr) hit = hot_->PollNow();
     // Also when the hot one has something each time: the others have their turn too.
     bool ask_all = ++impl.looks_since_poll >= kLooksPerPoll || (!hit && hot_ == nullptr);

@@ -56,6 +56,7 @@ class Flushable : public ListNode {
   ~Flushable() = default;
 };
 
+class Doorbell;
 class Reactor;
 
 // One caller's wait for one event; the word lives with the caller.
@@ -131,6 +132,8 @@ class Reactor {
   void ForgetHot(FdHandler* handler) {
     if (hot_ == handler) hot_ = nullptr;
   }
+  // At home. How other processes wake this loop (doorbell.h); made when first asked for, kept until the reactor goes.
+  Result<Doorbell*> OpenDoorbell();
   // At home.
   void Arm(Timer* timer, int64_t delay_ns) { timers_.Arm(timer, AddNs(now_ns_, delay_ns)); }
   void ArmAt(Timer* timer, int64_t due_ns) { timers_.Arm(timer, due_ns); }
@@ -163,6 +166,10 @@ class Reactor {
   void Arrive();
   bool Turn();
   bool PollFds();
+  bool HasMail() const;
+  void SetSleeping(bool sleeping);
+  bool AnswerDoorbell();
+  void PassOn(int count, const void* events);
   bool MoreToDo();
   bool TakeFds(int count, void* events);
   bool Spin(int64_t until_ns);

@@ -6,10 +6,12 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <memory>
 #include <vector>
 
 #include "fusewire/base/mailbox.h"
 #include "fusewire/base/metrics.h"
+#include "fusewire/reactor/doorbell.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/reactor/spin.h"
 
@@ -63,6 +65,8 @@ struct Reactor::Impl {
   bool thread_started = false;
   std::vector<Watched> watched;  // by descriptor
   uint32_t generations = 0;
+  std::unique_ptr<Doorbell> doorbell;    // made and used at home
+  std::atomic<int> doorbell_event{-1};  // its eventfd
   SpinLearner spin;
   int64_t idle_since_ns = 0;  // when the loop last ran out of work
   int looks_since_poll = 0;   // looks at mail and at the hot descriptor since epoll was asked for all the others

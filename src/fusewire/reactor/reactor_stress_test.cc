@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fusewire/base/random.h"
+#include "fusewire/reactor/doorbell.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/reactor/reactor.h"
 
@@ -33,16 +34,22 @@ struct Mix {
 void PrintTo(const Mix& mix, std::ostream* out) { *out << mix.name; }
 
 // One thread's requests to the loop, one at a time, each answered by a signal.
-class Caller {
+class Caller final : private DoorbellHandler {
  public:
   Caller(Reactor* reactor, const Mix& mix, uint64_t seed)
       : reactor_(*reactor), mix_(mix), random_(seed), timer_([this] { Answer(); }), bell_([this] { Answer(); }) {
-    AskHome(reactor_, [this] { return reactor_.Watch(bell_.fd(), EPOLLIN, &bell_).ok(); });
+    AskHome(reactor_, [this] {
+      Doorbell* doorbell = reactor_.OpenDoorbell().value();
+      bit_ = doorbell->Hang(this);
+      rope_ = std::move(DoorbellRope::Tie(doorbell->files(), bit_)).value();
+      return reactor_.Watch(bell_.fd(), EPOLLIN, &bell_).ok();
+    });
   }
   ~Caller() {
     AskHome(reactor_, [this] {
       Reactor::Disarm(&timer_);
       reactor_.Unwatch(bell_.fd(), &bell_);
+      reactor_.OpenDoorbell().value()->Unhang(bit_, this);
       return true;
     });
   }
@@ -69,7 +76,7 @@ class Caller {
 
  private:
   std::string Ask() {
-    switch (random_.Below(mix_.timers ? 5 : 4)) {
+    switch (random_.Below(mix_.timers ? 7 : 6)) {
       case 0: reactor_.Post([this] { Answer(); }); return "mail";
       case 1: {
         Task task = [this] { Answer(); };
@@ -84,6 +91,13 @@ class Caller {
         if (!reactor_.TryRunHere(task)) reactor_.Post(std::move(task));
         return "input beside a task";
       }
+      case 4: RingDoorbell(); return "doorbell";
+      case 5: {
+        Task task = [] {};
+        RingDoorbell();
+        if (!reactor_.TryRunHere(task)) reactor_.Post(std::move(task));
+        return "doorbell beside a task";
+      }
       default: {
         int64_t delay_ns = static_cast<int64_t>(random_.Below(kMillisecondNs));
         Task task = [this, delay_ns] { reactor_.Arm(&timer_, delay_ns); };
@@ -91,6 +105,15 @@ class Caller {
         return "timer";
       }
     }
+  }
+
+  // As a peer in another process: a word in memory that both see, then the doorbell.
+  void RingDoorbell() {
+    word_.store(1, std::memory_order_release);
+    rope_->Ring();
+  }
+  void OnRung() override {
+    if (word_.exchange(0, std::memory_order_acquire) == 1) Answer();
   }
 
   // At home.
@@ -117,6 +140,9 @@ class Caller {
   Random random_;
   Timer timer_;
   Bell bell_;
+  std::atomic<int> word_{0};
+  uint32_t bit_ = 0;
+  std::unique_ptr<DoorbellRope> rope_;
   bool drives_ = false;
   Waiter* waiter_ = nullptr;
   std::binary_semaphore answered_{0};

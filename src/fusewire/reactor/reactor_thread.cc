@@ -35,7 +35,7 @@ bool Reactor::TryEnter() {
 void Reactor::Arrive() {
   current_home = this;
   now_ns_ = clock_->NowNs();
-  impl_->sleeping.store(false, std::memory_order_seq_cst);  // mail that comes now is seen before we leave
+  SetSleeping(false);  // mail that comes now is seen before we leave
 }
 
 // Passes the loop on. Before the token is free, all mail is delivered and all output is sent, or the thread will be
@@ -46,13 +46,16 @@ void Reactor::Leave(Leaving how) {
   bool manual = impl.inner < 0;
   int turns_max = how == Leaving::kHandedIn ? 0 : kLastTurns;
   for (int turns = 0;;) {
-    impl.sleeping.store(true, std::memory_order_seq_cst);
-    bool busy = !impl.mailbox.empty() || !to_flush_.empty();
+    SetSleeping(true);
+    bool busy = HasMail() || !to_flush_.empty();
     bool alone = impl.place.load(std::memory_order_seq_cst) == kNoThread && !(manual && turns_max == 0);
     // Whoever is on his way out does not serve the whole world: the thread goes on, where there is one.
+    // When there is no loop any more, nobody answers those who ring.
+    if (alone) busy = !impl.mailbox.empty() || !to_flush_.empty();
     if (busy && (turns++ < turns_max || alone)) {
-      impl.sleeping.store(false, std::memory_order_seq_cst);
+      SetSleeping(false);
       now_ns_ = clock_->NowNs();
+      if (!alone) AnswerDoorbell();
       Turn();
       continue;
     }
@@ -134,6 +137,7 @@ void Reactor::ParkThread() {
   Impl& impl = *impl_;
   bool to_outer = impl.callers_waiting.load(std::memory_order_relaxed) > 0 ||
                   now_ns_ < impl.lease_ns.load(std::memory_order_relaxed);
+  if (impl.doorbell != nullptr) impl.doorbell->Sweep();
   impl.thread_wakes_ns.store(timers_.NextNs(), std::memory_order_seq_cst);
   impl.place.store(to_outer ? kAtOuter : kAtInner, std::memory_order_seq_cst);
   Leave();
@@ -160,6 +164,7 @@ void Reactor::ComeHome(bool to_outer) {
       if (!to_outer && count > 0) TakeFds(count, events);
       break;
     }
+    if (!to_outer) PassOn(count, events);
     // A caller runs the loop. It hears of input and time itself, and arms the outer epoll when it leaves.
     to_outer = true;
     impl.thread_wakes_ns.store(kForeverNs, std::memory_order_seq_cst);

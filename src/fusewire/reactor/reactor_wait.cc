@@ -158,6 +158,7 @@ void Reactor::DriveUntil(Waiter* waiter, int64_t deadline_ns) {
     if (MoreToDo()) continue;
     if (impl.inner < 0) break;  // manual: whoever turns the world has to go on
     if (Spin(deadline_ns)) continue;
+    if (impl.doorbell != nullptr) impl.doorbell->Sweep();
     ParkAtHome(waiter, std::min(deadline_ns, timers_.NextNs()));
   }
   impl.lease_ns.store(now_ns_ + kLeaseNs, std::memory_order_relaxed);
@@ -169,13 +170,13 @@ void Reactor::ParkAtHome(Waiter* waiter, int64_t until_ns) {
   Impl& impl = *impl_;
   epoll_event events[kEventsPerPoll];
   int count = 0;
-  impl.sleeping.store(true, std::memory_order_seq_cst);
-  if (impl.mailbox.empty() && waiter->BeginInside(this)) {
+  SetSleeping(true);
+  if (!HasMail() && to_flush_.empty() && waiter->BeginInside(this)) {
     impl.parks.Add();
     count = epoll_wait(impl.inner, events, kEventsPerPoll, TimeoutMs(clock_->NowNs(), until_ns));
     waiter->EndInside();
   }
-  impl.sleeping.store(false, std::memory_order_seq_cst);
+  SetSleeping(false);
   impl.looks_since_poll = 0;
   now_ns_ = clock_->NowNs();
   if (count > 0) impl.spin.Parked(now_ns_ - impl.idle_since_ns);

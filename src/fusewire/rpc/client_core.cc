@@ -313,7 +313,10 @@ PeerSnapshot ClientCore::Snapshot() {
   peer.connects = link_.connects();
   peer.calls_in_flight = slab_.in_use();
   peer.late_replies = late_replies_;
-  if (link_.pipe() != nullptr) ReadInto(link_.pipe()->stats(), &peer);
+  if (link_.pipe() != nullptr) {
+    peer.wire = link_.pipe()->peer().wire;
+    ReadInto(link_.pipe()->stats(), &peer);
+  }
   for (const auto& [method, stats] : methods_.all()) peer.methods.push_back(Read(method, "", *stats));
   return peer;
 }

@@ -19,15 +19,26 @@ namespace rpc {
 // The service number that rpc says in its hello.
 constexpr uint16_t kRpcService = 1;
 
+// What connections run over.
+enum class Wire {
+  kAuto,  // shared memory to a task of this machine and user, where it can be met; TCP to all others
+  kTcp,
+  kShm,  // nothing else: a task elsewhere cannot be reached
+};
+
 struct NodeOptions {
   pipe::Options pipe;
   reactor::PoolOptions pool;
+  Wire wire = Wire::kAuto;
+  // Where names are resolved by a function of one's own (tcp.resolve), kAuto means TCP.
   transport::TcpOptions tcp;
 };
 
+std::unique_ptr<transport::Transport> MakeTransport(Wire wire, transport::TcpOptions tcp);
+
 class Node {
  public:
-  // Over TCP.
+  // Over what options.wire says.
   static Result<std::unique_ptr<Node>> Start(NodeOptions options);
   // Over any transport and any reactors; for tests, simulation, and transports of one's own.
   static std::unique_ptr<Node> Make(pipe::Options options, std::unique_ptr<reactor::Pool> pool,

@@ -342,6 +342,7 @@ PeerSnapshot Session::Snapshot() const {
   PeerSnapshot peer;
   peer.peer = pipe_.peer().ToString();
   peer.up = pipe_.open();
+  peer.wire = pipe_.peer().wire;
   peer.connects = 1;
   peer.calls_in_flight = in_flight_;
   ReadInto(pipe_.stats(), &peer);

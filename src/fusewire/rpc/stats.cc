@@ -74,6 +74,7 @@ std::string Snapshot::ToText() const {
   for (const PeerSnapshot& peer : peers) {
     std::string who = "peer " + peer.peer;
     Line(&out, who, "up", peer.up ? 1 : 0);
+    if (!peer.wire.empty()) out << who << " wire " << peer.wire << "\n";
     Line(&out, who, "connects", peer.connects);
     Line(&out, who, "calls_in_flight", peer.calls_in_flight);
     Line(&out, who, "late_replies", peer.late_replies);

@@ -48,6 +48,7 @@ struct MethodSnapshot {
 
 struct PeerSnapshot {
   std::string peer;
+  std::string wire;  // "tcp", "shm" ...; empty while it is not up
   bool up = false;
   uint64_t connects = 0;
   uint64_t calls_in_flight = 0;

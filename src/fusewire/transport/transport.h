@@ -73,6 +73,8 @@ class Connection {
   virtual void Look() {}
   // "10.0.0.7:5555", for words and logs.
   virtual const std::string& peer_address() const = 0;
+  // What it runs over: "tcp", "shm", "loopback".
+  virtual const char* wire() const = 0;
 };
 
 // A connection that somebody dialled and that has no home yet. Dropping it turns the dialler away.

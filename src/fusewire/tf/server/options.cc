@@ -65,6 +65,17 @@ std::string ReadText(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
+rpc::Wire ReadWire() {
+  std::string value = ReadText("FUSEWIRE_TRANSPORT");
+  if (value == "tcp") return rpc::Wire::kTcp;
+  if (value == "shm") return rpc::Wire::kShm;
+  if (!value.empty() && value != "auto") {
+    FUSEWIRE_LOG(kWarn, "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp or shm is expected; the default auto holds",
+                 value.c_str());
+  }
+  return rpc::Wire::kAuto;
+}
+
 std::map<std::string, std::string> ReadEndpointMap() {
   std::string folder = ReadText("TF_SEASTAR_ENDPOINT_MAP_PATH");
   if (!folder.empty() && folder.back() != '/') folder += '/';
@@ -151,6 +162,7 @@ ServerSettings ReadSettings(const std::string& job) {
     settings.pool.pin = !ReadSwitch({"PS_DISABLE_PIN_CORES"}, true);
   }
   settings.pool.name = "fusewire-" + job;
+  settings.wire = ReadWire();
   settings.patience_ns = ReadNumber({"NETWORK_MAX_CONNECTION_TIMEOUT"}, 0, 0, 86400000) * kMillisecondNs;
   settings.pipe.silent_ns_max = ReadNumber({"FUSEWIRE_PEER_TIMEOUT"}, 20, 1, 86400) * kSecondNs;
   std::string cluster = ReadText("FUSEWIRE_CLUSTER");

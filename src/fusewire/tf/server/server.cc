@@ -14,7 +14,6 @@
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/server/session.h"
-#include "fusewire/transport/tcp/tcp.h"
 
 namespace fusewire {
 namespace tf {
@@ -101,7 +100,7 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   if (!sane.ok()) return Failed(sane);
   Result<reactor::Pool*> pool = SharedPool(settings_.pool);
   if (!pool.ok()) return Failed(pool.status());
-  node_ = rpc::Node::Make(settings_.pipe, reactor::Pool::Share(*pool.value()), transport::MakeTcp({}));
+  node_ = rpc::Node::Make(settings_.pipe, reactor::Pool::Share(*pool.value()), rpc::MakeTransport(settings_.wire, {}));
   grpc.worker_service_options.num_serving_threads = kGrpcServingThreads;
   {
     FewGrpcThreads few;

@@ -40,6 +40,7 @@ class LoopbackConnection final : public Connection {
   void Write(const ConstBytes* parts, size_t count) override;
   void Close(Status why) override;
   const std::string& peer_address() const override { return peer_address_; }
+  const char* wire() const override { return "loopback"; }
 
  private:
   void PostRead();

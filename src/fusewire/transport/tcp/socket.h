@@ -3,52 +3,12 @@
 #ifndef FUSEWIRE_TRANSPORT_TCP_SOCKET_H_
 #define FUSEWIRE_TRANSPORT_TCP_SOCKET_H_
 
-#include <sys/socket.h>
-
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "fusewire/base/status.h"
+#include "fusewire/transport/socket_address.h"
 #include "fusewire/transport/tcp/tcp.h"
 
 namespace fusewire {
 namespace transport {
-
-// A file descriptor that is closed exactly once.
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    if (this != &other) {
-      Close();
-      fd_ = std::exchange(other.fd_, -1);
-    }
-    return *this;
-  }
-  ~Fd() { Close(); }
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-  void Close();
-
- private:
-  int fd_ = -1;
-};
-
-struct SocketAddress {
-  sockaddr_storage storage = {};
-  socklen_t length = 0;
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-};
-
-// "10.0.0.7:5555", "[::1]:5555".
-std::string ToText(const SocketAddress& address);
-uint16_t PortOf(const SocketAddress& address);
-// Of numbers only; false for a name.
-bool ParseNumeric(const std::string& host, uint16_t port, SocketAddress* out);
 
 // A non-blocking socket with all options set that must be set before it connects or listens.
 Result<Fd> MakeSocket(int family, const TcpOptions& options);

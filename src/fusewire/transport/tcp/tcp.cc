@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "fusewire/transport/tcp/resolver.h"
+#include "fusewire/transport/resolver.h"
 #include "fusewire/transport/tcp/tcp_dialing.h"
 #include "fusewire/transport/tcp/tcp_listener.h"
 

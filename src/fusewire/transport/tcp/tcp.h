@@ -7,16 +7,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
 
+#include "fusewire/transport/resolver.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace transport {
-
-// Turns a host name into numeric addresses, and may block: it is called on a thread of its own.
-using ResolveNames = UniqueFunction<Result<std::vector<std::string>>(const std::string& host)>;
 
 struct TcpOptions {
   // How many bytes may wait unread at the receiver. Together with unsent_bytes_max it bounds what a control message

@@ -22,6 +22,7 @@ class TcpConnection final : public Connection, private reactor::FdHandler {
   void Close(Status why) override;
   void Look() override { ReadSome(); }
   const std::string& peer_address() const override { return peer_address_; }
+  const char* wire() const override { return "tcp"; }
 
  private:
   void OnEvents(uint32_t epoll_events) override;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "fusewire/transport/tcp/resolver.h"
+#include "fusewire/transport/resolver.h"
 #include "fusewire/transport/tcp/socket.h"
 #include "fusewire/transport/transport.h"
 

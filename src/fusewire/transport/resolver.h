@@ -2,20 +2,21 @@
 // Asks for the addresses of names on a thread of its own, because the system's resolver blocks.
 // Home: Resolve from any reactor; the answer comes back to it. Owns: one thread, from the first name on; it is left
 // behind when the resolver goes while the system still thinks. Fails: with kUnavailable and the system's words.
-#ifndef FUSEWIRE_TRANSPORT_TCP_RESOLVER_H_
-#define FUSEWIRE_TRANSPORT_TCP_RESOLVER_H_
+#ifndef FUSEWIRE_TRANSPORT_RESOLVER_H_
+#define FUSEWIRE_TRANSPORT_RESOLVER_H_
 
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "fusewire/reactor/reactor.h"
-#include "fusewire/transport/tcp/tcp.h"
 
 namespace fusewire {
 namespace transport {
 
 using Names = Result<std::vector<std::string>>;
+// Turns a host name into numeric addresses, and may block: it is called on a thread of its own.
+using ResolveNames = UniqueFunction<Names(const std::string& host)>;
 
 class Resolver {
  public:
@@ -34,4 +35,4 @@ class Resolver {
 }  // namespace transport
 }  // namespace fusewire
 
-#endif  // FUSEWIRE_TRANSPORT_TCP_RESOLVER_H_
+#endif  // FUSEWIRE_TRANSPORT_RESOLVER_H_

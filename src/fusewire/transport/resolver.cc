@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/transport/tcp/resolver.h"
+#include "fusewire/transport/resolver.h"
 
 #include <netdb.h>
 #include <pthread.h>

@@ -1,0 +1,226 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/reactor/doorbell.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "fusewire/base/check.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+namespace fusewire {
+namespace reactor {
+namespace {
+
+// A file in memory of one page that nobody can cut short: what is mapped stays mapped.
+int MakePage(const char* name) {
+  int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd >= 0 && ftruncate(fd, kDoorbellPageBytes) == 0) return fd;
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+void* MapPage(int fd, int protection) {
+  void* page = mmap(nullptr, kDoorbellPageBytes, protection, MAP_SHARED, fd, 0);
+  if (page == MAP_FAILED) return nullptr;
+  (void)madvise(page, kDoorbellPageBytes, MADV_DONTFORK);
+  return page;
+}
+
+bool IsSealedPage(int fd) {
+  struct stat is = {};
+  int seals = fcntl(fd, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstat(fd, &is) == 0 &&
+         is.st_size == static_cast<off_t>(kDoorbellPageBytes);
+}
+
+// Writing to one never blocks.
+bool IsEventFd(int fd) {
+  char path[64], target[64];
+  std::snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+  ssize_t length = readlink(path, target, sizeof(target));
+  if (length <= 0 || std::string_view(target, static_cast<size_t>(length)) != "anon_inode:[eventfd]") return false;
+  int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && (flags & O_NONBLOCK) != 0;
+}
+
+}  // namespace
+
+// ---- the reactor's end ----
+
+struct Doorbell::Knot {
+  // weak_ptr: the ropes hold it; when the last of them goes, so does the mapping.
+  std::weak_ptr<DoorbellTarget> target;
+};
+
+Doorbell::Doorbell(Reactor& home) : home_(home) {}
+
+Result<std::unique_ptr<Doorbell>> Doorbell::Make(Reactor& home) {
+  std::unique_ptr<Doorbell> bell(new Doorbell(home));
+  FUSEWIRE_TRY(bell->Open());
+  return bell;
+}
+
+Status Doorbell::Open() {
+  rung_file_ = MakePage("fusewire-rung");
+  asleep_file_ = MakePage("fusewire-asleep");
+  event_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  bool made = rung_file_ >= 0 && asleep_file_ >= 0 && event_fd_ >= 0;
+  void* rung = made ? MapPage(rung_file_, PROT_READ | PROT_WRITE) : nullptr;
+  if (rung != nullptr) rung_page_ = ::new (rung) RungPage();
+  void* asleep = made ? MapPage(asleep_file_, PROT_READ | PROT_WRITE) : nullptr;
+  if (asleep != nullptr) asleep_page_ = ::new (asleep) AsleepPage();
+  made = rung != nullptr && asleep != nullptr &&
+         fcntl(rung_file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0 &&
+         fcntl(asleep_file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0;
+  if (!made) {
+    return Status::FromErrno(Code::kOverloaded, "memfd_create, mmap or eventfd", errno)
+        .Phase("make a doorbell for reactor " + home_.name())
+        .Next("raise the limit of open files (ulimit -n)");
+  }
+  Status watched = home_.Watch(event_fd_, EPOLLIN | EPOLLET, this);
+  watched_ = watched.ok();
+  return watched;
+}
+
+Doorbell::~Doorbell() {
+  if (watched_) home_.Unwatch(event_fd_, this);
+  if (rung_page_ != nullptr) munmap(rung_page_, kDoorbellPageBytes);
+  if (asleep_page_ != nullptr) munmap(asleep_page_, kDoorbellPageBytes);
+  for (int fd : {rung_file_, asleep_file_, event_fd_}) {
+    if (fd >= 0) close(fd);
+  }
+}
+
+uint32_t Doorbell::Hang(DoorbellHandler* handler) {
+  FUSEWIRE_AT_HOME(home_);
+  auto bit = static_cast<uint32_t>(std::min_element(counts_.begin(), counts_.end()) - counts_.begin());
+  hanging_[bit].PushBack(handler);
+  ++counts_[bit];
+  return bit;
+}
+
+void Doorbell::Unhang(uint32_t bit, DoorbellHandler* handler) {
+  FUSEWIRE_AT_HOME(home_);
+  handler->Unlink();
+  --counts_[bit];
+}
+
+bool Doorbell::AnswerAll() {
+  uint64_t rung = rung_page_->rung.exchange(0, std::memory_order_seq_cst);
+  if (rung == 0) return false;
+  home_.SetHot(this);
+  for (; rung != 0; rung &= rung - 1) AnswerBit(static_cast<uint32_t>(std::countr_zero(rung)));
+  return true;
+}
+
+void Doorbell::AnswerBit(uint32_t bit) {
+  // A handler may end any other; each that is still there is called once.
+  List<DoorbellHandler> now;
+  now.TakeAll(&hanging_[bit]);
+  while (DoorbellHandler* handler = now.PopFront()) {
+    hanging_[bit].PushBack(handler);
+    handler->OnRung();
+  }
+}
+
+void Doorbell::Sweep() {
+  next_sweep_ = (next_sweep_ + 1) % kBits;
+  AnswerBit(next_sweep_);
+}
+
+// ---- the peer's end ----
+
+class DoorbellTarget {
+ public:
+  // shared_ptr: the ropes to one doorbell share it.
+  static Result<std::shared_ptr<DoorbellTarget>> Make(const DoorbellFiles& files);
+  ~DoorbellTarget();
+  RungPage* rung_page = nullptr;
+  const AsleepPage* asleep_page = nullptr;
+  int event_fd = -1;
+};
+
+// shared_ptr: as above.
+Result<std::shared_ptr<DoorbellTarget>> DoorbellTarget::Make(const DoorbellFiles& files) {
+  if (!IsSealedPage(files.rung) || !IsSealedPage(files.asleep))
+    return Status::Corrupt("the memory of the doorbell is not a sealed page");
+  if (!IsEventFd(files.event)) return Status::Corrupt("what wakes the peer is not a non-blocking eventfd");
+  auto target = std::make_shared<DoorbellTarget>();
+  target->rung_page = static_cast<RungPage*>(MapPage(files.rung, PROT_READ | PROT_WRITE));
+  target->asleep_page = static_cast<const AsleepPage*>(MapPage(files.asleep, PROT_READ));
+  target->event_fd = fcntl(files.event, F_DUPFD_CLOEXEC, 0);
+  if (target->rung_page == nullptr || target->asleep_page == nullptr || target->event_fd < 0) {
+    return Status::FromErrno(Code::kOverloaded, "mmap or dup", errno)
+        .Phase("tie to a doorbell")
+        .Next("raise the limit of open files (ulimit -n) or vm.max_map_count");
+  }
+  return target;
+}
+
+DoorbellTarget::~DoorbellTarget() {
+  if (rung_page != nullptr) munmap(rung_page, kDoorbellPageBytes);
+  if (asleep_page != nullptr) munmap(const_cast<AsleepPage*>(asleep_page), kDoorbellPageBytes);
+  if (event_fd >= 0) close(event_fd);
+}
+
+Result<std::unique_ptr<DoorbellRope>> Doorbell::Tie(int peer_pid, const DoorbellFiles& files, uint32_t bit) {
+  FUSEWIRE_AT_HOME(home_);
+  struct stat is = {};
+  if (peer_pid == 0 || bit >= kBits || fstat(files.rung, &is) != 0) return DoorbellRope::Tie(files, bit);
+  std::erase_if(knots_, [](const auto& knot) { return knot.second.target.expired(); });
+  // The kernel says whose connection it is, and the file's number is the file: who lies here cheats himself.
+  Knot& knot = knots_[{peer_pid, is.st_ino}];
+  // shared_ptr: as above.
+  std::shared_ptr<DoorbellTarget> target = knot.target.lock();
+  if (target == nullptr) {
+    auto made = DoorbellTarget::Make(files);
+    if (!made.ok()) return made.status();
+    target = std::move(made).value();
+    knot.target = target;
+  }
+  return std::unique_ptr<DoorbellRope>(new DoorbellRope(std::move(target), bit));
+}
+
+Result<std::unique_ptr<DoorbellRope>> DoorbellRope::Tie(const DoorbellFiles& files, uint32_t bit) {
+  if (bit >= Doorbell::kBits) return Status::Corrupt("a doorbell has no bit " + std::to_string(bit));
+  auto target = DoorbellTarget::Make(files);
+  if (!target.ok()) return target.status();
+  return std::unique_ptr<DoorbellRope>(new DoorbellRope(std::move(target).value(), bit));
+}
+
+// shared_ptr: as above.
+DoorbellRope::DoorbellRope(std::shared_ptr<DoorbellTarget> target, uint32_t bit)
+    : target_(std::move(target)), bit_(uint64_t{1} << bit) {}
+
+DoorbellRope::~DoorbellRope() = default;
+
+void DoorbellRope::Ring() {
+  target_->rung_page->rung.fetch_or(bit_, std::memory_order_seq_cst);
+  if (target_->asleep_page->asleep.load(std::memory_order_seq_cst) == 0) return;
+  ++wakes_;
+  const uint64_t one = 1;
+  // Full: a peer of the same reactor has run the count up, and a count that does not move wakes nobody.
+  while (write(target_->event_fd, &one, sizeof(one)) < 0 && errno == EAGAIN) {
+    uint64_t count = 0;
+    if (read(target_->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN) break;
+  }
+}
+
+}  // namespace reactor
+}  // namespace fusewire

@@ -1,0 +1,143 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A Doorbell is how other processes, which share memory with things at this home, say "look at me". A reactor has one,
+// for all of them: while it spins it reads one word, and while it is parked it sleeps where it sleeps for everything
+// else, in epoll.
+//
+// The memory is two pages, each in a file of its own that travels to the peers:
+//   rung    u64, written by everybody: bit b asks to look at those who hang at b
+//   asleep  u32, written by the reactor alone (peers cannot map it for writing): nobody looks at `rung` by himself
+// and an eventfd, watched edge-triggered and never read: one system call less per wake-up, see docs/adr/0009.
+//
+// No wake-up is lost, because both sides write first and look afterwards, with a full fence in between (all four are
+// seq_cst):
+//   a peer       puts bytes into the memory; sets its bit in `rung`; looks at `asleep`: set? write to the eventfd
+//   the reactor  sets `asleep`; looks at `rung`: set? stay awake; else sleep in epoll
+// In any order of these, the peer sees `asleep` or the reactor sees the bit. An eventfd that was written before the
+// reactor came to epoll is there when it comes. A system call is made only for a reactor that is parked.
+//
+// A peer that lies can ring for nothing, or wipe the bits of others; bits that were wiped are made good by a sweep: each
+// time the reactor parks it looks at those of one bit, in turn, and each of its timers makes it park again.
+// Home: the reactor. Owns: the two files, their mappings, the eventfd. Fails: Make says why.
+#ifndef FUSEWIRE_REACTOR_DOORBELL_H_
+#define FUSEWIRE_REACTOR_DOORBELL_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "fusewire/base/list.h"
+#include "fusewire/base/status.h"
+#include "fusewire/reactor/reactor.h"
+
+namespace fusewire {
+namespace reactor {
+
+constexpr size_t kDoorbellPageBytes = 4096;
+
+struct RungPage {
+  std::atomic<uint64_t> rung;
+};
+struct AsleepPage {
+  std::atomic<uint32_t> asleep;
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free,
+              "words that processes share have no lock");
+
+// What a peer sent for its doorbell.
+struct DoorbellFiles {
+  int rung = -1, asleep = -1, event = -1;
+};
+
+class DoorbellRope;
+
+// Who hangs at a doorbell.
+class DoorbellHandler : public ListNode {
+ public:
+  virtual void OnRung() = 0;  // at home; may come though nobody rang
+
+ protected:
+  ~DoorbellHandler() = default;
+};
+
+class Doorbell final : private FdHandler {
+ public:
+  static constexpr uint32_t kBits = 64;
+
+  static Result<std::unique_ptr<Doorbell>> Make(Reactor& home);
+  ~Doorbell();
+
+  // What a peer needs to ring. The descriptors stay ours.
+  DoorbellFiles files() const { return {rung_file_, asleep_file_, event_fd_}; }
+  // At home. A rope to a doorbell of process `peer_pid`, for something at this home. All ropes to one doorbell of one
+  // process share their mapping and their descriptor: a thousand connections need one. 0: the process is not known.
+  Result<std::unique_ptr<DoorbellRope>> Tie(int peer_pid, const DoorbellFiles& files, uint32_t bit);
+
+  // At home. Returns the bit to ring with; of those that are taken the one that the fewest share.
+  uint32_t Hang(DoorbellHandler* handler);
+  void Unhang(uint32_t bit, DoorbellHandler* handler);
+
+  // At home. Calls those of this bit again soon: they left something for the next turn.
+  void RingHere(uint32_t bit) { rung_page_->rung.fetch_or(uint64_t{1} << bit, std::memory_order_seq_cst); }
+
+  // For the loop.
+  bool rung() const { return rung_page_->rung.load(std::memory_order_seq_cst) != 0; }
+  void SetAsleep(bool asleep) { asleep_page_->asleep.store(asleep ? 1 : 0, std::memory_order_seq_cst); }
+  // Calls those who were rung for. True if there were any.
+  bool Answer() { return rung_page_->rung.load(std::memory_order_relaxed) != 0 && AnswerAll(); }
+  // Calls those who hang at one bit, the next in turn, rung for or not.
+  void Sweep();
+
+ private:
+  explicit Doorbell(Reactor& home);
+  Status Open();
+  void OnEvents(uint32_t) override { Answer(); }
+  bool PollNow() override { return Answer(); }
+  bool AnswerAll();
+  void AnswerBit(uint32_t bit);
+
+  Reactor& home_;
+  int rung_file_ = -1, asleep_file_ = -1, event_fd_ = -1;
+  RungPage* rung_page_ = nullptr;
+  AsleepPage* asleep_page_ = nullptr;
+  bool watched_ = false;
+  std::array<List<DoorbellHandler>, kBits> hanging_;
+  std::array<uint32_t, kBits> counts_ = {};
+  struct Knot;
+  std::map<std::pair<int, uint64_t>, Knot> knots_;  // by process and by the number of its file
+  uint32_t next_sweep_ = 0;
+};
+
+// A doorbell of another home, perhaps in another process, as it is mapped here.
+class DoorbellTarget;
+
+// Rings it with one bit. One thread.
+class DoorbellRope {
+ public:
+  DoorbellRope(const DoorbellRope&) = delete;
+  DoorbellRope& operator=(const DoorbellRope&) = delete;
+  ~DoorbellRope();
+  // Takes what a peer sent for its doorbell: checks that it is what it should be, and maps it. The descriptors stay the
+  // caller's.
+  static Result<std::unique_ptr<DoorbellRope>> Tie(const DoorbellFiles& files, uint32_t bit);
+  // What was written to shared memory before is seen by whoever answers.
+  void Ring();
+  uint64_t wakes() const { return wakes_; }
+
+ private:
+  friend class Doorbell;
+  // shared_ptr: the ropes to one doorbell share it, and any may be the last.
+  DoorbellRope(std::shared_ptr<DoorbellTarget> target, uint32_t bit);
+
+  // shared_ptr: as above.
+  const std::shared_ptr<DoorbellTarget> target_;
+  const uint64_t bit_;
+  uint64_t wakes_ = 0;
+};
+
+}  // namespace reactor
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_REACTOR_DOORBELL_H_

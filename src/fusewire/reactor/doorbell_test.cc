@@ -1,0 +1,250 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/reactor/doorbell.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "fusewire/base/random.h"
+#include "fusewire/reactor/home_test.h"
+
+namespace fusewire {
+namespace reactor {
+namespace {
+
+class Visitor final : public DoorbellHandler {
+ public:
+  void OnRung() override {
+    ++visits;
+    if (on_rung) on_rung();
+  }
+  std::atomic<int> visits{0};
+  UniqueFunction<void()> on_rung;
+  uint32_t bit = 0;
+};
+
+class DoorbellTest : public testing::Test {
+ protected:
+  explicit DoorbellTest(const Options& options = {}) : reactor_(std::move(Reactor::Start(options)).value()) {
+    AskHome(*reactor_, [this] {
+      bell_ = reactor_->OpenDoorbell().value();
+      return true;
+    });
+  }
+  ~DoorbellTest() override {
+    AskHome(*reactor_, [this] {
+      for (auto& visitor : visitors_) bell_->Unhang(visitor->bit, visitor.get());
+      return true;
+    });
+  }
+  Visitor* Hang() {
+    visitors_.push_back(std::make_unique<Visitor>());
+    Visitor* visitor = visitors_.back().get();
+    AskHome(*reactor_, [&] {
+      visitor->bit = bell_->Hang(visitor);
+      return true;
+    });
+    return visitor;
+  }
+  std::unique_ptr<DoorbellRope> Tie(uint32_t bit) {
+    return std::move(DoorbellRope::Tie(bell_->files(), bit)).value();
+  }
+
+  std::unique_ptr<Reactor> reactor_;
+  Doorbell* bell_ = nullptr;
+  std::vector<std::unique_ptr<Visitor>> visitors_;
+};
+
+TEST_F(DoorbellTest, WakesAParkedReactorThatOnlyItsBitIsLookedAt) {
+  Visitor* one = Hang();
+  Visitor* other = Hang();
+  std::unique_ptr<DoorbellRope> rope = Tie(other->bit);
+  EXPECT_NE(one->bit, other->bit);
+  for (int i = 1; i <= 20; ++i) {
+    int before = other->visits;
+    rope->Ring();
+    ASSERT_TRUE(Eventually([&] { return other->visits > before; }));
+  }
+  EXPECT_GT(other->visits, one->visits);
+}
+
+TEST_F(DoorbellTest, SixtyFiveShareABitAndAreAllCalled) {
+  for (uint32_t i = 0; i <= Doorbell::kBits; ++i) Hang();
+  EXPECT_EQ(visitors_.front()->bit, visitors_.back()->bit);
+  Tie(visitors_.back()->bit)->Ring();
+  EXPECT_TRUE(Eventually([&] { return visitors_.front()->visits > 0 && visitors_.back()->visits > 0; }));
+}
+
+TEST_F(DoorbellTest, AVisitorMayEndAnotherOfItsBit) {
+  for (uint32_t i = 0; i <= Doorbell::kBits; ++i) Hang();
+  std::unique_ptr<Visitor> last = std::move(visitors_.back());
+  visitors_.pop_back();
+  uint32_t bit = last->bit;
+  visitors_.front()->on_rung = [&] {
+    if (last == nullptr) return;
+    bell_->Unhang(bit, last.get());
+    last.reset();
+  };
+  Tie(bit)->Ring();
+  EXPECT_TRUE(Eventually([&] { return visitors_.front()->visits > 0; }));
+  AskHome(*reactor_, [&] {
+    EXPECT_EQ(last, nullptr);
+    return true;
+  });
+}
+
+// A peer of the same reactor wiped a bit: each time the reactor parks it looks at those of one more bit.
+TEST_F(DoorbellTest, ABitThatALiarWipedIsMadeGood) {
+  Visitor* victim = Hang();
+  const int before = victim->visits;
+  EXPECT_TRUE(Eventually([&] {
+    reactor_->Post([] {});
+    return victim->visits > before;
+  }));
+}
+
+TEST_F(DoorbellTest, PeersCannotWriteThatTheReactorIsAwake) {
+  void* page = mmap(nullptr, kDoorbellPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, bell_->files().asleep, 0);
+  EXPECT_EQ(page, MAP_FAILED);
+  EXPECT_NE(ftruncate(bell_->files().rung, 0), 0);
+  EXPECT_NE(ftruncate(bell_->files().asleep, 0), 0);
+}
+
+TEST_F(DoorbellTest, ACountThatWasRunUpStillWakes) {
+  Visitor* visitor = Hang();
+  std::unique_ptr<DoorbellRope> rope = Tie(visitor->bit);
+  uint64_t full = UINT64_MAX - 1;
+  for (int i = 0; i < 20; ++i) {
+    uint64_t count = 0;
+    (void)!read(bell_->files().event, &count, sizeof(count));
+    (void)!write(bell_->files().event, &full, sizeof(full));
+    int before = visitor->visits;
+    rope->Ring();
+    ASSERT_TRUE(Eventually([&] { return visitor->visits > before; }));
+  }
+}
+
+TEST_F(DoorbellTest, GarbageIsNoDoorbell) {
+  int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  int unsealed = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  ASSERT_EQ(ftruncate(unsealed, kDoorbellPageBytes), 0);
+  int blocking = dup(bell_->files().event);
+  int pipe_ends[2];
+  ASSERT_EQ(pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK), 0);
+  const auto [rung, asleep, event] = bell_->files();
+  struct Bad {
+    int rung, asleep, event;
+    uint32_t bit;
+  };
+  for (const Bad& bad : {Bad{null, asleep, event, 0}, Bad{rung, unsealed, event, 0}, Bad{unsealed, asleep, event, 0},
+                         Bad{rung, asleep, null, 0}, Bad{rung, asleep, pipe_ends[1], 0}, Bad{rung, asleep, event, 64},
+                         Bad{event, asleep, rung, 0}, Bad{-1, -1, -1, 0}}) {
+    auto tied = DoorbellRope::Tie({bad.rung, bad.asleep, bad.event}, bad.bit);
+    EXPECT_FALSE(tied.ok());
+    EXPECT_EQ(tied.status().code(), Code::kCorrupt);
+  }
+  int flags = fcntl(blocking, F_GETFL);
+  ASSERT_EQ(fcntl(blocking, F_SETFL, flags & ~O_NONBLOCK), 0);
+  EXPECT_FALSE(DoorbellRope::Tie({rung, asleep, blocking}, 0).ok());
+  ASSERT_EQ(fcntl(blocking, F_SETFL, flags), 0);
+  for (int fd : {null, unsealed, blocking, pipe_ends[0], pipe_ends[1]}) close(fd);
+}
+
+// All to one doorbell of one process, from things at one home: one mapping, one descriptor.
+TEST_F(DoorbellTest, RopesToOneDoorbellShareIt) {
+  Visitor* visitor = Hang();
+  Visitor* other = Hang();
+  AskHome(*reactor_, [&] {
+    auto tie = [&](int pid, uint32_t bit) { return std::move(bell_->Tie(pid, bell_->files(), bit)).value(); };
+    int lowest = dup(0);
+    close(lowest);
+    std::unique_ptr<DoorbellRope> first = tie(7, visitor->bit);
+    EXPECT_EQ(fcntl(lowest, F_GETFD), FD_CLOEXEC);
+    int next = dup(0);
+    close(next);
+    std::unique_ptr<DoorbellRope> second = tie(7, other->bit);
+    EXPECT_EQ(fcntl(next, F_GETFD), -1);
+    std::unique_ptr<DoorbellRope> of_another = tie(8, other->bit), of_who_knows = tie(0, other->bit);
+    EXPECT_EQ(fcntl(next, F_GETFD), FD_CLOEXEC);
+    first.reset();
+    second->Ring();
+    return true;
+  });
+  EXPECT_TRUE(Eventually([&] { return other->visits > 0; }));
+}
+
+Options NoSpin() {
+  Options options;
+  options.spin_ns_max = 0;
+  return options;
+}
+
+class DoorbellParking : public DoorbellTest {
+ protected:
+  DoorbellParking() : DoorbellTest(NoSpin()) {}
+};
+
+// The thread sleeps in the loop's own epoll when a caller takes the loop from it. An event that is told once must not
+// end with the thread, which cannot come in.
+TEST_F(DoorbellParking, ACallerThatTakesTheLoopHearsOfIt) {
+  Visitor* visitor = Hang();
+  std::unique_ptr<DoorbellRope> rope = Tie(visitor->bit);
+  std::atomic<Waiter*> waiter{nullptr};
+  visitor->on_rung = [&] {
+    if (Waiter* now = waiter.exchange(nullptr)) now->Signal();
+  };
+  Random random(5);
+  for (int i = 0; i < 20; ++i) {
+    // Longer than the thread stays out of the way of callers.
+    Eventually([] { return false; }, 55 * kMillisecondNs);
+    Waiter rung;
+    int64_t ring_ns = Clock::Real()->NowNs() + static_cast<int64_t>(random.Below(40 * kMicrosecondNs));
+    std::thread peer([&] {
+      while (Clock::Real()->NowNs() < ring_ns) {
+      }
+      waiter.store(&rung);
+      rope->Ring();
+    });
+    reactor_->Wait(&rung, Clock::Real()->NowNs() + 5 * kSecondNs);
+    peer.join();
+    ASSERT_LT(Clock::Real()->NowNs() - ring_ns, 2 * kSecondNs) << "in round " << i;
+  }
+}
+
+// While it spins it looks at the word: nobody makes a system call.
+TEST(DoorbellSpin, NobodyWakesAReactorThatSpins) {
+  Options options;
+  options.busy_poll = true;
+  std::unique_ptr<Reactor> reactor = std::move(Reactor::Start(options)).value();
+  Visitor visitor;
+  std::unique_ptr<DoorbellRope> rope;
+  Doorbell* bell = nullptr;
+  AskHome(*reactor, [&] {
+    bell = reactor->OpenDoorbell().value();
+    visitor.bit = bell->Hang(&visitor);
+    rope = std::move(DoorbellRope::Tie(bell->files(), visitor.bit)).value();
+    return true;
+  });
+  for (int i = 0; i < 100; ++i) {
+    int before = visitor.visits;
+    rope->Ring();
+    ASSERT_TRUE(Eventually([&] { return visitor.visits > before; }));
+  }
+  EXPECT_EQ(rope->wakes(), 0u);
+  AskHome(*reactor, [&] {
+    bell->Unhang(visitor.bit, &visitor);
+    return true;
+  });
+}
+
+}  // namespace
+}  // namespace reactor
+}  // namespace fusewire

@@ -1,0 +1,112 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/transport/nearest/nearest.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "fusewire/base/log.h"
+
+namespace fusewire {
+namespace transport {
+namespace {
+
+// A peer that is near answers at once, or hangs; then the far way has most of the time left.
+constexpr int64_t kNearNsMax = kSecondNs;
+
+struct Both {
+  std::unique_ptr<Transport> near, far;
+  LogLimiter log{10 * kSecondNs};
+
+  // One line about a peer or an address that the far transport now serves alone.
+  void TellFar(const Address& address, const Status& why, int64_t now_ns) {
+    uint64_t suppressed = 0;
+    if (!log.Allow(now_ns, &suppressed)) return;
+    FUSEWIRE_LOG(kWarn, "%s goes the far way (%llu more in between): %s", address.ToString().c_str(),
+                 static_cast<unsigned long long>(suppressed), why.ToString().c_str());
+  }
+};
+
+class NearestListener final : public Listener {
+ public:
+  NearestListener(std::unique_ptr<Listener> near, std::unique_ptr<Listener> far)
+      : near_(std::move(near)), far_(std::move(far)) {}
+  Address address() const override { return far_->address(); }
+
+ private:
+  const std::unique_ptr<Listener> near_, far_;  // near: null where it could not listen
+};
+
+class NearestDialing final : public Dialing {
+ public:
+  NearestDialing(Both* both, reactor::Reactor& home, const Address& address, OnDialed on_dialed)
+      : both_(*both), home_(home), address_(address), on_dialed_(std::move(on_dialed)) {}
+
+  void Start(int64_t timeout_ns) {
+    deadline_ns_ = AddNs(home_.now_ns(), timeout_ns);
+    now_ = both_.near->Dial(home_, address_, std::min(timeout_ns / 2, kNearNsMax),
+                            [this](Result<std::unique_ptr<Connection>> made) { OnNear(std::move(made)); });
+  }
+
+ private:
+  void OnNear(Result<std::unique_ptr<Connection>> made) {
+    if (made.ok()) {
+      OnDialed on_dialed = std::move(on_dialed_);
+      on_dialed(std::move(made));  // may destroy us
+      return;
+    }
+    // Not near, or nobody there who would meet us: that is what the far way is for.
+    if (made.status().code() != Code::kUnavailable) both_.TellFar(address_, made.status(), home_.now_ns());
+    now_ = both_.far->Dial(home_, address_, std::max<int64_t>(deadline_ns_ - home_.now_ns(), 0), std::move(on_dialed_));
+  }
+
+  Both& both_;
+  reactor::Reactor& home_;
+  const Address address_;
+  OnDialed on_dialed_;
+  int64_t deadline_ns_ = 0;
+  std::unique_ptr<Dialing> now_;
+};
+
+class NearestTransport final : public Transport {
+ public:
+  NearestTransport(std::unique_ptr<Transport> near, std::unique_ptr<Transport> far)
+      : both_{std::move(near), std::move(far)} {}
+
+  Result<std::unique_ptr<Listener>> Listen(reactor::Reactor& home, const Address& address,
+                                           OnIncoming on_incoming) override {
+    // shared_ptr: both listeners hand in what arrives, and either may be the last to go.
+    auto arrived = std::make_shared<OnIncoming>(std::move(on_incoming));
+    auto listen = [&home, &arrived](Transport& transport, const Address& at) {
+      return transport.Listen(home, at, [arrived](std::unique_ptr<Incoming> one) { (*arrived)(std::move(one)); });
+    };
+    // A port that is known may be dialled already: whoever finds the far way open shall find the near one too.
+    Result<std::unique_ptr<Listener>> near = Status::Internal("not yet");
+    if (address.port != 0) near = listen(*both_.near, address);
+    Result<std::unique_ptr<Listener>> far = listen(*both_.far, address);
+    if (!far.ok()) return far;
+    if (address.port == 0) near = listen(*both_.near, far.value()->address());
+    if (!near.ok()) both_.TellFar(far.value()->address(), near.status(), home.now_ns());
+    return std::unique_ptr<Listener>(
+        std::make_unique<NearestListener>(near.ok() ? std::move(near).value() : nullptr, std::move(far).value()));
+  }
+
+  std::unique_ptr<Dialing> Dial(reactor::Reactor& home, const Address& address, int64_t timeout_ns,
+                                OnDialed on_dialed) override {
+    auto dialing = std::make_unique<NearestDialing>(&both_, home, address, std::move(on_dialed));
+    dialing->Start(timeout_ns);
+    return dialing;
+  }
+
+ private:
+  Both both_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> MakeNearest(std::unique_ptr<Transport> near, std::unique_ptr<Transport> far) {
+  return std::make_unique<NearestTransport>(std::move(near), std::move(far));
+}
+
+}  // namespace transport
+}  // namespace fusewire

@@ -1,0 +1,254 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/transport/shm/ring.h"
+
+#include <limits.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace transport {
+namespace {
+
+constexpr uint32_t kKindBytes = 1, kKindLoan = 2, kKindSkip = 3;
+constexpr size_t kHeaderBytes = 8, kLoanBytes = 16;
+// A record of bytes is no longer than this: the reader need not wait for the rest of a long write.
+constexpr size_t kRecordBytesMax = 8 * 1024;
+static_assert(kRecordBytesMax < kCopyBytesMax, "what is put into the ring is no large copy");
+// Who finds the ring empty beyond this begins again at its start: little traffic stays in few pages.
+constexpr uint64_t kFrontBytes = 16 * 1024;
+// What one system call copies at the most: a connection gives way to the others of its reactor.
+constexpr uint64_t kLoanReadBytesMax = 4 << 20;
+
+struct RecordHeader {
+  uint32_t size;
+  uint32_t kind;
+};
+static_assert(sizeof(RecordHeader) == kHeaderBytes);
+
+struct Loan {
+  uint64_t address;
+  uint64_t size;
+};
+static_assert(sizeof(Loan) == kLoanBytes);
+
+uint64_t Rounded(uint64_t bytes) { return (bytes + 7) & ~uint64_t{7}; }
+
+}  // namespace
+
+// ---- the writer ----
+
+// A reader that says nonsense gives us no room, and hurts itself alone.
+uint64_t RingWriter::FreshRoom() {
+  // Up to the last whole record, or nearly: records begin at multiples of 8.
+  const uint64_t taken = segment_.peer().taken.load(std::memory_order_acquire) & ~uint64_t{7};
+  if (taken > taken_ && taken <= filled_) taken_ = taken;
+  return segment_.ring_bytes() - (filled_ - taken_);
+}
+
+// How many payload bytes a record that begins here can have, up to `wanted`; 0: there is no room. May skip to the
+// ring's start.
+size_t RingWriter::Contiguous(size_t wanted) {
+  const uint64_t ring_bytes = segment_.ring_bytes();
+  const uint64_t needed = kHeaderBytes + Rounded(wanted);
+  uint64_t room = ring_bytes - (filled_ - taken_);
+  if (room < needed || Offset() >= kFrontBytes) room = FreshRoom();
+  const bool empty = room == ring_bytes;
+  uint64_t to_end = ring_bytes - Offset();
+  if (to_end < kHeaderBytes + kLoanBytes || (empty && Offset() >= kFrontBytes)) {
+    if (room < to_end) return 0;
+    PutHeader(static_cast<uint32_t>(to_end - kHeaderBytes), kKindSkip);
+    filled_ += to_end - kHeaderBytes;
+    room -= to_end;
+    to_end = ring_bytes;
+  }
+  const uint64_t space = std::min(room, to_end);
+  if (space < kHeaderBytes + std::min<uint64_t>(Rounded(wanted), kLoanBytes)) return 0;
+  return static_cast<size_t>(std::min<uint64_t>(wanted, space - kHeaderBytes));
+}
+
+void RingWriter::PutHeader(uint32_t size, uint32_t kind) {
+  const RecordHeader header = {size, kind};
+  CopyBytes(Bytes(segment_.own_ring() + Offset(), kHeaderBytes), ConstBytes(&header, sizeof(header)));
+  filled_ += kHeaderBytes;
+}
+
+size_t RingWriter::Put(ConstBytes bytes) {
+  size_t put = 0;
+  while (put < bytes.size) {
+    const size_t size = Contiguous(std::min(bytes.size - put, kRecordBytesMax));
+    if (size == 0) break;
+    PutHeader(static_cast<uint32_t>(size), kKindBytes);
+    CopyBytes(Bytes(segment_.own_ring() + Offset(), size), bytes.Sub(put, size));
+    filled_ += Rounded(size);
+    put += size;
+  }
+  return put;
+}
+
+bool RingWriter::Lend(ConstBytes bytes) {
+  if (Contiguous(kLoanBytes) < kLoanBytes) return false;
+  PutHeader(kLoanBytes, kKindLoan);
+  const Loan loan = {reinterpret_cast<uint64_t>(bytes.data), bytes.size};
+  CopyBytes(Bytes(segment_.own_ring() + Offset(), kLoanBytes), ConstBytes(&loan, sizeof(loan)));
+  filled_ += kLoanBytes;
+  ++loans_;
+  return true;
+}
+
+bool RingWriter::Publish() {
+  if (published_ == filled_) return false;
+  published_ = filled_;
+  segment_.own().filled.store(filled_, std::memory_order_release);
+  return true;
+}
+
+bool RingWriter::HasRoom() { return FreshRoom() >= segment_.ring_bytes() / 4; }
+
+bool RingWriter::AllRead() const { return segment_.peer().loans_read.load(std::memory_order_acquire) >= loans_; }
+
+// ---- the reader ----
+
+bool RingReader::Refresh() {
+  if (!frozen_) {
+    const uint64_t filled = segment_.peer().filled.load(std::memory_order_acquire);
+    if (filled - taken_ > segment_.ring_bytes()) return false;
+    filled_ = filled;
+  }
+  return true;
+}
+
+void RingReader::Freeze() {
+  (void)Refresh();
+  frozen_ = true;
+}
+
+// Enters the next record with bytes of the stream, if there is one.
+Status RingReader::NextRecord() {
+  for (bool skipped = false; record_left_ == 0;) {
+    if (filled_ == taken_ && !Refresh()) return Status::Corrupt("the writer of a ring is beyond its reader");
+    if (filled_ == taken_) return Status::Ok();
+    const uint64_t to_end = segment_.ring_bytes() - Offset();
+    const uint64_t there = std::min(filled_ - taken_, to_end);
+    if (there < kHeaderBytes) return Status::Corrupt("a ring holds a part of a record");
+    RecordHeader header;
+    CopyBytes(Bytes(&header, sizeof(header)), ConstBytes(segment_.peer_ring() + Offset(), kHeaderBytes));
+    const uint64_t payload = Rounded(header.size);
+    if (payload > there - kHeaderBytes)
+      return Status::Corrupt("a record of " + std::to_string(header.size) + " bytes where there are fewer");
+    taken_ += kHeaderBytes;
+    if (header.kind == kKindSkip && !skipped && payload == to_end - kHeaderBytes) {
+      skipped = true;
+      taken_ += payload;
+    } else if (header.kind == kKindBytes && header.size > 0) {
+      record_left_ = header.size;
+      padding_ = payload - header.size;
+    } else if (header.kind == kKindLoan && header.size == kLoanBytes && lender_ != 0) {
+      // Whoever has gone has taken back what he lent.
+      if (frozen_) return Status::Unavailable("the peer closed the connection");
+      Loan loan;
+      CopyBytes(Bytes(&loan, sizeof(loan)), ConstBytes(segment_.peer_ring() + Offset(), kLoanBytes));
+      taken_ += kLoanBytes;
+      if (loan.size == 0) return Status::Corrupt("a loan of nothing");
+      in_loan_ = true;
+      loan_address_ = loan.address;
+      record_left_ = loan.size;
+      padding_ = 0;
+    } else {
+      return Status::Corrupt("a record of kind " + std::to_string(header.kind));
+    }
+  }
+  return Status::Ok();
+}
+
+void RingReader::Finish() {
+  if (record_left_ > 0) return;
+  taken_ += padding_;
+  padding_ = 0;
+  if (in_loan_) {
+    ++loans_read_;
+    loan_ended_ = true;
+  }
+  in_loan_ = false;
+}
+
+Result<size_t> RingReader::Read(Bytes* parts, size_t count) {
+  size_t total = 0;
+  size_t i = 0;
+  while (i < count) {
+    if (parts[i].empty()) {
+      ++i;
+      continue;
+    }
+    FUSEWIRE_TRY(NextRecord());
+    if (record_left_ == 0) break;
+    if (in_loan_) {
+      Result<size_t> read = ReadLoan(parts + i, count - i);
+      if (!read.ok()) return read;
+      for (size_t left = read.value(); left > 0;) {
+        const size_t part = std::min(left, parts[i].size);
+        parts[i] = parts[i].From(part);
+        left -= part;
+        if (parts[i].empty()) ++i;
+      }
+      total += read.value();
+      continue;
+    }
+    const auto size = static_cast<size_t>(std::min<uint64_t>({record_left_, parts[i].size, kRecordBytesMax}));
+    CopyBytes(parts[i].Sub(0, size), ConstBytes(segment_.peer_ring() + Offset(), size));
+    parts[i] = parts[i].From(size);
+    taken_ += size;
+    record_left_ -= size;
+    total += size;
+    Finish();
+  }
+  return total;
+}
+
+// One copy, from the writer's memory to where the bytes shall be.
+Result<size_t> RingReader::ReadLoan(Bytes* parts, size_t count) {
+  iovec into[kLandingPartsMax + 1];
+  uint64_t wanted = std::min(record_left_, kLoanReadBytesMax);
+  size_t used = 0;
+  for (uint64_t left = wanted; used < count && left > 0; ++used) {
+    const auto size = static_cast<size_t>(std::min<uint64_t>(left, parts[used].size));
+    into[used] = {parts[used].data, size};
+    left -= size;
+    if (used + 1 == count) wanted -= left;
+  }
+  // The address is the peer's, and of the peer: wherever it leads, it leads into its own memory.
+  iovec from = {reinterpret_cast<void*>(loan_address_), static_cast<size_t>(wanted)};  // NOLINT(performance-no-int-to-ptr)
+  const ssize_t got = process_vm_readv(lender_, into, used, &from, 1, 0);
+  const int error = errno;
+  // The writer says that it takes a loan back before the memory changes, so what was read before that is good.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (segment_.peer().revoked.load(std::memory_order_acquire) != 0)
+    return Status::Unavailable("the peer closed the connection");
+  if (got < 0) return Status::FromErrno(Code::kUnavailable, "process_vm_readv", error);
+  if (got == 0) return Status::Corrupt("a loan that leads nowhere");
+  loan_address_ += static_cast<uint64_t>(got);
+  record_left_ -= static_cast<uint64_t>(got);
+  Finish();
+  return static_cast<size_t>(got);
+}
+
+bool RingReader::Release() {
+  if (loan_ended_) segment_.own().loans_read.store(loans_read_, std::memory_order_release);
+  if (released_ == taken_ && !loan_ended_) return false;
+  released_ = taken_;
+  segment_.own().taken.store(taken_, std::memory_order_release);
+  if (std::exchange(loan_ended_, false)) return true;
+  // The writer says that it waits, and looks for room once more; we make room, and look whether it waits.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (segment_.peer().wants_room.load(std::memory_order_relaxed) == 0) return false;
+  return filled_ - taken_ <= segment_.ring_bytes() / 2;
+}
+
+}  // namespace transport
+}  // namespace fusewire

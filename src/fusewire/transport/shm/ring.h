@@ -1,0 +1,87 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A ring of bytes in shared memory, one writer and one reader, and the records that stand in it:
+//   record := size:u32 kind:u32 payload, filled up to a multiple of 8 bytes; it does not run over the ring's end
+//   bytes  := payload is `size` bytes of the stream
+//   loan   := payload is address:u64 size:u64: that many bytes of the stream, in the writer's memory
+//   skip   := `size` bytes follow that mean nothing: the next record begins behind them
+// Positions count bytes since the beginning. Each side keeps its own position to itself and publishes a copy; what the
+// other published is read once and checked.
+// Home: that of the connection. Owns: nothing. Fails: the reader with kCorrupt, where the writer wrote nonsense.
+#ifndef FUSEWIRE_TRANSPORT_SHM_RING_H_
+#define FUSEWIRE_TRANSPORT_SHM_RING_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
+#include "fusewire/transport/shm/segment.h"
+
+namespace fusewire {
+namespace transport {
+
+class RingWriter {
+ public:
+  explicit RingWriter(Segment* segment) : segment_(*segment) {}
+  // Puts in as much of `bytes` as there is room for; returns how much. Publish() shows it to the reader.
+  size_t Put(ConstBytes bytes);
+  // False: there is no room.
+  bool Lend(ConstBytes bytes);
+  // True if there was something to show.
+  bool Publish();
+  bool HasRoom();
+  uint64_t loans() const { return loans_; }
+  // Of all loans so far, whether the reader has read them.
+  bool AllRead() const;
+
+ private:
+  size_t Contiguous(size_t wanted);
+  void PutHeader(uint32_t size, uint32_t kind);
+  uint64_t FreshRoom();
+  uint64_t Offset() const { return filled_ & (segment_.ring_bytes() - 1); }
+
+  Segment& segment_;
+  uint64_t filled_ = 0;
+  uint64_t published_ = 0;
+  uint64_t taken_ = 0;  // by the reader, when we last looked
+  uint64_t loans_ = 0;
+};
+
+class RingReader {
+ public:
+  explicit RingReader(Segment* segment) : segment_(*segment) {}
+  // `pid` is whose memory loans stand in; 0: loans are nonsense.
+  void SetLender(pid_t pid) { lender_ = pid; }
+  // Fills the parts in order, as far as there are bytes; returns how many.
+  Result<size_t> Read(Bytes* parts, size_t count);
+  // Gives the room of what was read back to the writer. True if it waits for that, or for a loan.
+  bool Release();
+  // No more bytes are seen than are there now, whatever the writer does.
+  void Freeze();
+
+ private:
+  Status NextRecord();
+  Result<size_t> ReadLoan(Bytes* parts, size_t count);
+  void Finish();
+  bool Refresh();
+  uint64_t Offset() const { return taken_ & (segment_.ring_bytes() - 1); }
+
+  Segment& segment_;
+  pid_t lender_ = 0;
+  uint64_t taken_ = 0;
+  uint64_t filled_ = 0;  // by the writer, when we last looked, checked
+  uint64_t released_ = 0;
+  uint64_t record_left_ = 0;  // bytes of the stream in the record that we are in
+  uint64_t padding_ = 0;      // behind it
+  uint64_t loan_address_ = 0;
+  bool in_loan_ = false;
+  bool frozen_ = false;
+  bool loan_ended_ = false;
+  uint64_t loans_read_ = 0;
+};
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_SHM_RING_H_

@@ -1,0 +1,70 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The memory that the two ends of one connection share, made by the dialler and sealed: nobody can make it smaller.
+//   page 0     two Halves: what each end says about itself; only that end writes it
+//   then       the ring that the dialler writes, then the ring that the listener's side writes
+// What stands in it is the peer's word: every number is read once, and checked before it is used.
+// Home: none. Owns: the mapping. Fails: Make and Attach say why.
+#ifndef FUSEWIRE_TRANSPORT_SHM_SEGMENT_H_
+#define FUSEWIRE_TRANSPORT_SHM_SEGMENT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "fusewire/base/status.h"
+#include "fusewire/transport/socket_address.h"
+
+namespace fusewire {
+namespace transport {
+
+constexpr uint32_t kRingBytesMin = 4096;
+constexpr uint32_t kRingBytesMax = 16 << 20;
+
+struct Half {
+  // As a writer. Bytes of our ring that are filled, since the beginning.
+  alignas(64) std::atomic<uint64_t> filled;
+  std::atomic<uint32_t> wants_room;  // we wait for room: ring when there is some
+  std::atomic<uint32_t> finished;    // we have closed: nothing follows what is in the ring
+  std::atomic<uint32_t> revoked;     // what we lent is no longer there: bytes read since are worth nothing
+  // As a reader. Bytes of the peer's ring that we have taken, and how many of its loans we have read.
+  alignas(64) std::atomic<uint64_t> taken;
+  std::atomic<uint64_t> loans_read;
+  std::atomic<uint32_t> can_read;  // we can read the peer's memory: it may lend
+};
+static_assert(sizeof(Half) == 128, "two cache lines: one for each of what the end writes");
+static_assert(std::atomic<uint64_t>::is_always_lock_free, "words that processes share have no lock");
+
+class Segment {
+ public:
+  enum class End { kDialler, kListener };
+
+  // Makes the memory; *file can then be sent to the other end.
+  static Result<std::unique_ptr<Segment>> Make(uint32_t ring_bytes, Fd* file);
+  // Checks and maps what a dialler sent.
+  static Result<std::unique_ptr<Segment>> Attach(const Fd& file, uint32_t ring_bytes);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  Half& own() { return half(end_); }
+  const Half& peer() { return half(end_ == End::kDialler ? End::kListener : End::kDialler); }
+  uint8_t* own_ring() { return ring(end_); }
+  const uint8_t* peer_ring() { return ring(end_ == End::kDialler ? End::kListener : End::kDialler); }
+  uint32_t ring_bytes() const { return ring_bytes_; }
+
+ private:
+  Segment(End end, uint32_t ring_bytes, void* memory, size_t bytes);
+  static Result<std::unique_ptr<Segment>> Map(End end, int fd, uint32_t ring_bytes);
+  Half& half(End end);
+  uint8_t* ring(End end);
+
+  const End end_;
+  const uint32_t ring_bytes_;
+  uint8_t* const memory_;
+  const size_t bytes_;
+};
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_SHM_SEGMENT_H_

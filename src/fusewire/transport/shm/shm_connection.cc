@@ -1,0 +1,264 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/transport/shm/shm_connection.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "fusewire/base/check.h"
+
+namespace fusewire {
+namespace transport {
+namespace {
+
+// A connection gives way to the others of its reactor after this much.
+constexpr size_t kReadBytesPerTurn = 1 << 20;
+// Under kCopyBytesMax, so that no large piece of payload is ever copied out.
+constexpr size_t kLookAheadMax = kCopyBytesMax - 1;
+// The reader hears of a long write when so much of it is in the ring, and works beside its writer.
+constexpr size_t kShowBytes = 32 * 1024;
+
+// Where bytes are looked at: never in the ring, where the peer could change them under our eyes.
+thread_local uint8_t look_ahead[kLookAheadMax];
+
+}  // namespace
+
+ShmConnection::ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, std::unique_ptr<Segment> segment,
+                             const ShmOptions& options, std::string peer_address)
+    : home_(home),
+      bell_(bell),
+      segment_(std::move(segment)),
+      lend_(options.lend),
+      lend_bytes_min_(std::max<uint32_t>(options.lend_bytes_min, 1)),
+      peer_address_(std::move(peer_address)),
+      bit_(bell->Hang(this)),
+      writer_(segment_.get()),
+      reader_(segment_.get()),
+      later_([this] { DoLater(); }) {}
+
+ShmConnection::~ShmConnection() { Stop(); }
+
+void ShmConnection::SetLender(pid_t pid) {
+  reader_.SetLender(pid);
+  segment_->own().can_read.store(1, std::memory_order_release);
+}
+
+void ShmConnection::Start(ConnectionHandler* handler) {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_CHECK(handler_ == nullptr);
+  handler_ = handler;
+  Status watched = home_.Watch(socket_.get(), EPOLLIN | EPOLLRDHUP, this);
+  watched_ = watched.ok();
+  if (!watched_) {
+    Fail(watched);
+    return;
+  }
+  home_.Arm(&later_, 0);  // the peer may have written already, and nobody rang
+}
+
+// ---- reading ----
+
+void ShmConnection::OnRung() {
+  if (handler_ == nullptr || closed_) return;
+  ReadSome();
+  if (!closed_ && write_waiting_) Answer();
+}
+
+void ShmConnection::ReadSome() {
+  size_t total = 0;
+  while (!closed_) {
+    size_t asked = 0;
+    const size_t bytes = ReadOnce(&asked);
+    total += bytes;
+    if (bytes < asked) break;
+    if (total >= kReadBytesPerTurn) {
+      if (!closed_) bell_->RingHere(bit_);
+      break;
+    }
+  }
+}
+
+// Returns how much was read of what was asked for: less means that no more is there.
+size_t ShmConnection::ReadOnce(size_t* asked) {
+  Bytes into[kLandingPartsMax + 1];
+  size_t parts = handler_->Landing(into, kLandingPartsMax);
+  size_t landing_bytes = 0;
+  for (size_t i = 0; i < parts; ++i) landing_bytes += into[i].size;
+  into[parts] = Bytes(look_ahead, std::min(handler_->LookAhead(), kLookAheadMax));
+  *asked = landing_bytes + into[parts].size;
+  FUSEWIRE_CHECK(*asked > 0);
+  Result<size_t> read = reader_.Read(into, parts + 1);
+  if (!read.ok()) {
+    Fail(read.status());
+    return 0;
+  }
+  const size_t bytes = read.value();
+  if (bytes == 0) return 0;
+  if (reader_.Release()) RingPeer();
+  const size_t landed = std::min(bytes, landing_bytes);
+  if (landed > 0) handler_->OnLanded(landed);
+  if (!closed_ && bytes > landed) handler_->OnBytes(ConstBytes(look_ahead, bytes - landed));
+  return bytes;
+}
+
+// The peer has gone: what it had written is still ours.
+void ShmConnection::ReadRest() {
+  const bool finished = segment_->peer().finished.load(std::memory_order_acquire) != 0;
+  reader_.Freeze();
+  size_t asked = 0;
+  while (!closed_ && ReadOnce(&asked) > 0) {
+  }
+  Fail(Status::Unavailable(finished ? "the peer closed the connection" : "the peer's process has ended"));
+}
+
+// ---- writing ----
+
+void ShmConnection::Write(const ConstBytes* parts, size_t count) {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_CHECK(!write_waiting_);
+  if (closed_) return;  // OnClosed is on its way
+  if (full_) {
+    write_waiting_ = true;
+    WaitForRoom();
+    return;
+  }
+  const uint64_t loans_before = writer_.loans();
+  size_t offered = 0;
+  const size_t taken = Take(parts, count, &offered);
+  full_ = taken < offered;
+  if (writer_.Publish()) RingPeer();
+  if (writer_.loans() != loans_before) {
+    write_waiting_ = true;
+    lent_answer_ = taken;
+  } else if (taken > 0) {
+    handler_->OnWritten(taken);
+  } else {
+    write_waiting_ = true;
+    WaitForRoom();
+  }
+}
+
+// Small parts into the ring, large ones as loans, until there is no room.
+size_t ShmConnection::Take(const ConstBytes* parts, size_t count, size_t* offered) {
+  const bool may_lend = lend_ && segment_->peer().can_read.load(std::memory_order_acquire) != 0;
+  size_t taken = 0;
+  bool room = true;
+  for (size_t i = 0; i < count; ++i) {
+    *offered += parts[i].size;
+    if (!room) continue;
+    if (may_lend && parts[i].size >= lend_bytes_min_) {
+      room = writer_.Lend(parts[i]);
+      if (room) taken += parts[i].size;
+      continue;
+    }
+    for (ConstBytes left = parts[i]; !left.empty() && room;) {
+      const size_t put = writer_.Put(left.Sub(0, std::min(left.size, kShowBytes)));
+      room = put == std::min(left.size, kShowBytes);
+      taken += put;
+      left = left.From(put);
+      if (!left.empty() && writer_.Publish()) RingPeer();
+    }
+  }
+  return taken;
+}
+
+void ShmConnection::RingPeer() {
+  if (rope_ != nullptr) rope_->Ring();
+}
+
+void ShmConnection::WaitForRoom() {
+  segment_->own().wants_room.store(1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (writer_.HasRoom()) home_.Arm(&later_, 0);  // the reader may have made room before it could know
+}
+
+// Answers the Write that waits, if what it waits for has come.
+void ShmConnection::Answer() {
+  if (lent_answer_ > 0) {
+    if (!writer_.AllRead()) return;
+    write_waiting_ = false;
+    handler_->OnWritten(std::exchange(lent_answer_, 0));
+    return;
+  }
+  if (!writer_.HasRoom()) return;
+  segment_->own().wants_room.store(0, std::memory_order_relaxed);
+  full_ = false;
+  write_waiting_ = false;
+  handler_->OnWritten(0);
+}
+
+// ---- the socket, and the end ----
+
+void ShmConnection::OnEvents(uint32_t) {
+  while (!closed_) {
+    std::optional<Result<Packet>> packet = ReceiveNote(socket_.get(), NoteKind::kBell, 3);
+    if (!packet.has_value()) return;
+    OnBell(std::move(*packet));
+  }
+}
+
+void ShmConnection::OnBell(Result<Packet> packet) {
+  if (!packet.ok() && packet.status().code() == Code::kUnavailable) {
+    ReadRest();
+    return;
+  }
+  if (!packet.ok()) {
+    Fail(packet.status());
+    return;
+  }
+  if (rope_ != nullptr) {
+    Fail(Status::Corrupt("the peer sent a second doorbell"));
+    return;
+  }
+  Status tied = Tie(packet.value().files.data(), packet.value().note.bit);
+  if (!tied.ok()) {
+    Fail(tied);
+    return;
+  }
+  RingPeer();  // for what we wrote before we could
+}
+
+Status ShmConnection::Tie(const Fd* files, uint32_t bit) {
+  Result<std::unique_ptr<reactor::DoorbellRope>> rope =
+      bell_->Tie(peer_pid_, {files[0].get(), files[1].get(), files[2].get()}, bit);
+  if (!rope.ok()) return rope.status();
+  rope_ = std::move(rope).value();
+  return Status::Ok();
+}
+
+void ShmConnection::Fail(Status why) { Close(why.Next("check that the peer is running")); }
+
+void ShmConnection::Close(Status why) {
+  FUSEWIRE_AT_HOME(home_);
+  if (closed_) return;
+  why_closed_ = std::move(why);
+  Stop();
+  if (handler_ != nullptr) home_.Arm(&later_, 0);
+}
+
+void ShmConnection::DoLater() {
+  if (closed_) {
+    handler_->OnClosed(why_closed_);
+    return;
+  }
+  OnRung();
+}
+
+void ShmConnection::Stop() {
+  if (std::exchange(closed_, true)) return;
+  // Before the memory that we lent can change.
+  if (lent_answer_ > 0) segment_->own().revoked.store(1, std::memory_order_seq_cst);
+  segment_->own().finished.store(1, std::memory_order_seq_cst);
+  bell_->Unhang(bit_, this);
+  if (watched_) home_.Unwatch(socket_.get(), this);
+  watched_ = false;
+  // The peer hears of it also where a child that somebody forked still holds the socket.
+  if (socket_.valid()) (void)shutdown(socket_.get(), SHUT_RDWR);
+  socket_.Close();
+  rope_.reset();
+}
+
+}  // namespace transport
+}  // namespace fusewire

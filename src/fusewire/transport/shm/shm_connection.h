@@ -1,0 +1,82 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// One connection over shared memory: two rings, the peer's doorbell, and the socket that says when the peer has gone.
+#ifndef FUSEWIRE_TRANSPORT_SHM_SHM_CONNECTION_H_
+#define FUSEWIRE_TRANSPORT_SHM_SHM_CONNECTION_H_
+
+#include <memory>
+#include <string>
+
+#include "fusewire/reactor/doorbell.h"
+#include "fusewire/transport/shm/meeting.h"
+#include "fusewire/transport/shm/ring.h"
+#include "fusewire/transport/shm/shm.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace transport {
+
+class ShmConnection final : public Connection, private reactor::FdHandler, private reactor::DoorbellHandler {
+ public:
+  ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, std::unique_ptr<Segment> segment,
+                const ShmOptions& options, std::string peer_address);
+  ~ShmConnection() override;
+
+  // Before Start.
+  uint32_t bit() const { return bit_; }
+  void SetSocket(Fd socket, pid_t peer_pid) {
+    socket_ = std::move(socket);
+    peer_pid_ = peer_pid;
+  }
+  // Takes the peer's doorbell: from now on it hears of what we write.
+  Status Tie(const Fd* files, uint32_t bit);
+  // The peer's memory can be read: it may lend.
+  void SetLender(pid_t pid);
+
+  void Start(ConnectionHandler* handler) override;
+  void Write(const ConstBytes* parts, size_t count) override;
+  void Close(Status why) override;
+  void Look() override { ReadSome(); }
+  const std::string& peer_address() const override { return peer_address_; }
+  const char* wire() const override { return "shm"; }
+
+ private:
+  void OnEvents(uint32_t epoll_events) override;
+  void OnRung() override;
+  void ReadSome();
+  size_t ReadOnce(size_t* asked);
+  void ReadRest();
+  size_t Take(const ConstBytes* parts, size_t count, size_t* offered);
+  void Answer();
+  void WaitForRoom();
+  void RingPeer();
+  void OnBell(Result<Packet> packet);
+  void Fail(Status why);
+  void Stop();
+  void DoLater();
+
+  reactor::Reactor& home_;
+  reactor::Doorbell* const bell_;
+  const std::unique_ptr<Segment> segment_;
+  const bool lend_;
+  const uint32_t lend_bytes_min_;
+  const std::string peer_address_;
+  const uint32_t bit_;
+  RingWriter writer_;
+  RingReader reader_;
+  Fd socket_;
+  pid_t peer_pid_ = 0;
+  std::unique_ptr<reactor::DoorbellRope> rope_;  // null: the peer has no home yet
+  ConnectionHandler* handler_ = nullptr;
+  bool watched_ = false;
+  bool closed_ = false;
+  bool full_ = false;           // the ring took less than it was offered: wait for room before the next try
+  bool write_waiting_ = false;  // a Write is unanswered
+  size_t lent_answer_ = 0;      // what it is answered once the peer has read all loans; 0: it waits for room
+  Status why_closed_;
+  reactor::Timer later_;  // what must not happen inside of somebody's call
+};
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_SHM_SHM_CONNECTION_H_

@@ -1,0 +1,160 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/transport/shm/shm_dialing.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "fusewire/base/check.h"
+
+namespace fusewire {
+namespace transport {
+namespace {
+
+// How long a listener whose queue is full gets before it is asked again: a unix socket has no other way to wait for it.
+constexpr int64_t kQueueFullNs = kMillisecondNs;
+
+}  // namespace
+
+ShmDialing::ShmDialing(reactor::Reactor& home, Address address, const ShmOptions& options, OnDialed on_dialed)
+    : home_(home),
+      address_(std::move(address)),
+      options_(options),
+      on_dialed_(std::move(on_dialed)),
+      deadline_([this] {
+        Finish(Status::Timeout("no connection" +
+                               (last_error_.ok() ? std::string() : ", last error: " + last_error_.cause())));
+      }),
+      step_([this] { TryNext(); }),
+      alive_(std::make_shared<bool>(true)) {}
+
+ShmDialing::~ShmDialing() {
+  *alive_ = false;
+  Drop();
+}
+
+void ShmDialing::Start(Resolver* resolver, int64_t timeout_ns) {
+  began_ns_ = home_.now_ns();
+  home_.Arm(&deadline_, timeout_ns);
+  const std::string host = address_.host.empty() || address_.host == "*" ? "localhost" : address_.host;
+  SocketAddress numeric;
+  if (ParseNumeric(host, address_.port, &numeric)) {
+    OnNames(std::vector<std::string>{host});
+    return;
+  }
+  resolver->Resolve(host, home_, [this, alive = alive_](const Names& names) {
+    if (*alive) OnNames(names);
+  });
+}
+
+// The way is here only if an address of the host is one of this network namespace: no other proof is taken.
+void ShmDialing::OnNames(const Names& names) {
+  last_error_ = names.ok() ? Status::Unavailable("the host is not this machine").Next("dial it over TCP")
+                           : names.status();
+  const std::vector<std::string> none;
+  for (const std::string& number : names.ok() ? names.value() : none) {
+    SocketAddress address;
+    if (!ParseNumeric(number, address_.port, &address)) continue;
+    std::string own = NumberOf(address);
+    if (own == "0.0.0.0") own = "127.0.0.1";
+    if (own == "::") own = "::1";
+    if (own == NumberOf(address) && !IsOwnAddress(address)) continue;
+    if (number_.empty()) number_ = own;
+    places_.push_back(MeetingPlace(own, address_.port));
+  }
+  if (!places_.empty()) places_.push_back(MeetingPlace(kEverywhere, address_.port));
+  home_.Arm(&step_, 0);
+}
+
+void ShmDialing::TryNext() {
+  for (; next_ < places_.size(); ++next_) {
+    Drop();
+    last_error_ = Connect();
+    if (last_error_.ok()) return;
+    if (step_.armed()) return;
+  }
+  Finish(last_error_);
+}
+
+Status ShmDialing::Connect() {
+  socket_ = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket_.valid()) {
+    return Status::FromErrno(Code::kOverloaded, "socket", errno).Next("raise the limit of open files (ulimit -n)");
+  }
+  if (connect(socket_.get(), places_[next_].get(), places_[next_].length) != 0) {
+    if (errno == EAGAIN) home_.Arm(&step_, kQueueFullNs);
+    return Status::FromErrno(Code::kUnavailable, "connect", errno);
+  }
+  Result<PeerProcess> process = CheckPeer(socket_.get());
+  if (!process.ok()) return process.status();
+  FUSEWIRE_TRY(SayHello());
+  FUSEWIRE_TRY(home_.Watch(socket_.get(), EPOLLIN | EPOLLRDHUP, this));
+  watched_ = true;
+  return Status::Ok();
+}
+
+Status ShmDialing::SayHello() {
+  Result<reactor::Doorbell*> bell = home_.OpenDoorbell();
+  if (!bell.ok()) return bell.status();
+  Fd file;
+  Result<std::unique_ptr<Segment>> segment = Segment::Make(options_.ring_bytes, &file);
+  if (!segment.ok()) return segment.status();
+  connection_ = std::make_unique<ShmConnection>(home_, bell.value(), std::move(segment).value(), options_,
+                                                Address{number_, address_.port}.ToString());
+  Note hello;
+  hello.kind = NoteKind::kHello;
+  hello.ring_bytes = options_.ring_bytes;
+  hello.bit = connection_->bit();
+  hello.probe_address = ProbeAddress();
+  hello.probe_word = ProbeWord();
+  const auto [rung, asleep, event] = bell.value()->files();
+  const int files[] = {file.get(), rung, asleep, event};
+  return SendNote(socket_.get(), hello, files, 4);
+}
+
+void ShmDialing::OnEvents(uint32_t) {
+  std::optional<Result<Packet>> received = ReceiveNote(socket_.get(), NoteKind::kWelcome, 0);
+  if (!received.has_value()) return;
+  Result<PeerProcess> process = received->ok() ? CheckPeer(socket_.get()) : Result<PeerProcess>(received->status());
+  if (!process.ok()) {
+    last_error_ = process.status();
+    ++next_;
+    TryNext();
+    return;
+  }
+  const Note& welcome = received->value().note;
+  if (options_.lend && CanRead(process.value().pid, welcome.probe_address, welcome.probe_word))
+    connection_->SetLender(process.value().pid);
+  home_.Unwatch(socket_.get(), this);
+  watched_ = false;
+  reactor::Reactor::Disarm(&deadline_);
+  reactor::Reactor::Disarm(&step_);
+  connection_->SetSocket(std::move(socket_), process.value().pid);
+  OnDialed on_dialed = std::move(on_dialed_);
+  // The callback may destroy us.
+  on_dialed(std::unique_ptr<Connection>(std::move(connection_)));
+}
+
+void ShmDialing::Drop() {
+  if (watched_) home_.Unwatch(socket_.get(), this);
+  watched_ = false;
+  connection_.reset();
+  socket_.Close();
+}
+
+void ShmDialing::Finish(Status why) {
+  Drop();
+  reactor::Reactor::Disarm(&deadline_);
+  reactor::Reactor::Disarm(&step_);
+  *alive_ = false;
+  OnDialed on_dialed = std::move(on_dialed_);
+  on_dialed(why.Peer(address_.ToString())
+                .Phase("connect")
+                .AgeMs((home_.now_ns() - began_ns_) / kMillisecondNs)
+                .Next("check that the peer is running, and that its address and port are right"));
+}
+
+}  // namespace transport
+}  // namespace fusewire

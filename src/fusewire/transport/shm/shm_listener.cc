@@ -1,0 +1,266 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/transport/shm/shm_listener.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/random.h"
+#include "fusewire/transport/shm/shm_connection.h"
+
+namespace fusewire {
+namespace transport {
+namespace {
+
+constexpr int kAcceptsPerTurn = 64;
+constexpr int64_t kRestNs = 100 * kMillisecondNs;
+// Who has not said hello: one for each of a large job's tasks that dial at once. More: the oldest goes.
+constexpr size_t kGuestsMax = 4096;
+// Ports that are tried where any will do: of the dynamic range, as the system's own choice would be.
+constexpr uint16_t kPortMin = 49152, kPortMax = 65535;
+constexpr int kPortTries = 100;
+
+class ShmIncoming final : public Incoming {
+ public:
+  ShmIncoming(Fd socket, std::unique_ptr<Segment> segment, Packet hello, pid_t peer_pid, bool can_read,
+              const ShmOptions& options)
+      : socket_(std::move(socket)),
+        segment_(std::move(segment)),
+        hello_(std::move(hello)),
+        peer_pid_(peer_pid),
+        can_read_(can_read),
+        options_(options),
+        peer_address_("local:" + std::to_string(peer_pid)) {}
+
+  Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) override {
+    Result<reactor::Doorbell*> bell = home.OpenDoorbell();
+    if (!bell.ok()) return bell.status();
+    auto connection = std::make_unique<ShmConnection>(home, bell.value(), std::move(segment_), options_, peer_address_);
+    if (can_read_) connection->SetLender(peer_pid_);
+    // A dialler that has gone already may have left words all the same: reading finds its end.
+    (void)SendBell(socket_.get(), *bell.value(), connection->bit());
+    connection->SetSocket(std::move(socket_), peer_pid_);
+    FUSEWIRE_TRY(connection->Tie(&hello_.files[1], hello_.note.bit));
+    hello_ = Packet();
+    return std::unique_ptr<Connection>(std::move(connection));
+  }
+  const std::string& peer_address() const override { return peer_address_; }
+
+ private:
+  Fd socket_;
+  std::unique_ptr<Segment> segment_;
+  Packet hello_;  // with the dialler's doorbell
+  const pid_t peer_pid_;
+  const bool can_read_;
+  const ShmOptions& options_;
+  const std::string peer_address_;
+};
+
+Result<Fd> BindAndListen(const std::string& number, uint16_t port, const ShmOptions& options) {
+  Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) {
+    return Status::FromErrno(Code::kOverloaded, "socket", errno).Next("raise the limit of open files (ulimit -n)");
+  }
+  const UnixAddress where = MeetingPlace(number, port);
+  if (bind(fd.get(), where.get(), where.length) != 0 || listen(fd.get(), options.backlog) != 0) {
+    return Status::FromErrno(Code::kInvalid, "bind", errno)
+        .Next("choose another port, or stop the process that holds this one");
+  }
+  return fd;
+}
+
+Result<Fd> BindAnyPort(const std::string& number, uint16_t* port, const ShmOptions& options) {
+  Random random(SystemRandom64());
+  Result<Fd> fd = Status::Internal("no port was tried");
+  for (int i = 0; i < kPortTries && !fd.ok(); ++i) {
+    *port = static_cast<uint16_t>(random.Between(kPortMin, kPortMax));
+    fd = BindAndListen(number, *port, options);
+  }
+  return fd;
+}
+
+// "*" for every address of this machine.
+Result<std::string> NumberToListenAt(const Address& address) {
+  SocketAddress where;
+  if (address.host.empty() || address.host == "*") return std::string(kEverywhere);
+  if (!ParseNumeric(address.host == "localhost" ? "127.0.0.1" : address.host, address.port, &where)) {
+    return Status::Invalid("a server listens on a numeric address, not on a name")
+        .Next("write the address in numbers, or :port for every interface");
+  }
+  std::string number = NumberOf(where);
+  if (number == "0.0.0.0" || number == "::") return std::string(kEverywhere);
+  if (IsOwnAddress(where)) return number;
+  return Status::Invalid("bind: the address is none of this host's").Next("choose an address of this host");
+}
+
+}  // namespace
+
+// One who has connected and not said hello yet.
+class ShmListener::Guest final : public ListNode, private reactor::FdHandler {
+ public:
+  Guest(ShmListener* listener, Fd fd, PeerProcess who)
+      : process(who), socket(std::move(fd)), listener_(listener), limit_([this] {
+          listener_->TurnAway(this, Status::Timeout("it said no hello"));
+        }) {}
+  ~Guest() {
+    if (watched_) listener_->home_.Unwatch(socket.get(), this);
+  }
+  Status Watch() {
+    Status watched = listener_->home_.Watch(socket.get(), EPOLLIN | EPOLLRDHUP, this);
+    watched_ = watched.ok();
+    if (watched_) listener_->home_.Arm(&limit_, listener_->options_.greeting_ns_max);
+    return watched;
+  }
+  Fd TakeSocket() {
+    if (std::exchange(watched_, false)) listener_->home_.Unwatch(socket.get(), this);
+    return std::move(socket);
+  }
+
+  const PeerProcess process;
+  Fd socket;
+
+ private:
+  void OnEvents(uint32_t) override { listener_->OnHello(this); }
+  ShmListener* const listener_;
+  bool watched_ = false;
+  reactor::Timer limit_;
+};
+
+Result<std::unique_ptr<Listener>> ShmListener::Open(reactor::Reactor& home, const Address& address,
+                                                    const ShmOptions& options, OnIncoming on_incoming) {
+  FUSEWIRE_AT_HOME(home);
+  Result<std::string> number = NumberToListenAt(address);
+  if (!number.ok()) return number.status().Peer(address.ToString()).Phase("listen");
+  Address taken = address;
+  Result<Fd> fd = address.port == 0 ? BindAnyPort(number.value(), &taken.port, options)
+                                    : BindAndListen(number.value(), address.port, options);
+  if (!fd.ok()) return fd.status().Peer(address.ToString()).Phase("listen");
+  auto listener = std::make_unique<ShmListener>(home, std::move(fd).value(), taken, options, std::move(on_incoming));
+  Status watched = home.Watch(listener->fd_.get(), EPOLLIN, listener.get());
+  if (!watched.ok()) {
+    listener->fd_.Close();
+    return watched.Peer(address.ToString()).Phase("listen");
+  }
+  return std::unique_ptr<Listener>(std::move(listener));
+}
+
+ShmListener::ShmListener(reactor::Reactor& home, Fd fd, const Address& address, const ShmOptions& options,
+                         OnIncoming on_incoming)
+    : home_(home),
+      fd_(std::move(fd)),
+      spare_(open("/dev/null", O_RDONLY | O_CLOEXEC)),
+      address_(address),
+      options_(options),
+      on_incoming_(std::move(on_incoming)),
+      resume_([this] { home_.Rewatch(fd_.get(), EPOLLIN, this); }) {}
+
+ShmListener::~ShmListener() {
+  while (Guest* guest = guests_.front()) End(guest);
+  if (fd_.valid()) home_.Unwatch(fd_.get(), this);
+}
+
+void ShmListener::OnEvents(uint32_t) {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    Fd fd(accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd.valid()) {
+      Receive(std::move(fd));
+      continue;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      TurnAwaySome();
+      return;
+    }
+    // Anything else is the fault of one connection: go on with the next.
+  }
+}
+
+void ShmListener::Receive(Fd fd) {
+  Result<PeerProcess> process = CheckPeer(fd.get());
+  auto owned = std::make_unique<Guest>(this, std::move(fd), process.ok() ? process.value() : PeerProcess());
+  Guest* guest = owned.release();  // the list's now; End() takes it back
+  guests_.PushBack(guest);
+  ++guest_count_;
+  Status good = process.ok() ? guest->Watch() : process.status();
+  if (!good.ok()) {
+    TurnAway(guest, good);
+  } else if (guest_count_ > kGuestsMax) {
+    TurnAway(guests_.front(), Status::Overloaded("too many have connected and said no hello"));
+  }
+}
+
+void ShmListener::OnHello(Guest* guest) {
+  std::optional<Result<Packet>> received = ReceiveNote(guest->socket.get(), NoteKind::kHello, 4);
+  if (!received.has_value()) return;
+  if (!received->ok()) {
+    TurnAway(guest, received->status());
+    return;
+  }
+  Packet& hello = received->value();
+  Result<std::unique_ptr<Segment>> segment = Segment::Attach(hello.files[0], hello.note.ring_bytes);
+  if (!segment.ok()) {
+    TurnAway(guest, segment.status());
+    return;
+  }
+  hello.files[0].Close();
+  const PeerProcess process = guest->process;
+  const bool can_read = options_.lend && CanRead(process.pid, hello.note.probe_address, hello.note.probe_word);
+  Note welcome;
+  welcome.kind = NoteKind::kWelcome;
+  welcome.probe_address = ProbeAddress();
+  welcome.probe_word = ProbeWord();
+  Status sent = SendNote(guest->socket.get(), welcome, nullptr, 0);
+  if (!sent.ok()) {
+    TurnAway(guest, sent);
+    return;
+  }
+  auto incoming = std::make_unique<ShmIncoming>(guest->TakeSocket(), std::move(segment).value(), std::move(hello),
+                                                process.pid, can_read, options_);
+  End(guest);
+  on_incoming_(std::move(incoming));
+}
+
+void ShmListener::TurnAway(Guest* guest, const Status& why) {
+  uint64_t suppressed = 0;
+  const bool gone = why.code() == Code::kUnavailable;  // it changed its mind, or looked whether we are here
+  if (!gone && away_log_.Allow(home_.now_ns(), &suppressed)) {
+    FUSEWIRE_LOG(kWarn, "listener %s does not share memory with process %d (%llu more in between): %s",
+                 address_.ToString().c_str(), static_cast<int>(guest->process.pid),
+                 static_cast<unsigned long long>(suppressed), why.ToString().c_str());
+  }
+  End(guest);
+}
+
+void ShmListener::End(Guest* guest) {
+  guest->Unlink();
+  --guest_count_;
+  const std::unique_ptr<Guest> ours(guest);
+}
+
+// Without a descriptor the waiting connections would keep epoll busy for ever, and their diallers in the dark.
+void ShmListener::TurnAwaySome() {
+  int error = errno;
+  uint64_t suppressed = 0;
+  if (full_log_.Allow(home_.now_ns(), &suppressed)) {
+    FUSEWIRE_LOG(
+        kError,
+        "listener %s turns connections away: %s (%llu more lines held back); raise the limit of open files (ulimit -n)",
+        address_.ToString().c_str(), Status::FromErrno(Code::kOverloaded, "accept", error).cause().c_str(),
+        static_cast<unsigned long long>(suppressed));
+  }
+  spare_.Close();
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    Fd turned_away(accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!turned_away.valid()) break;
+  }
+  spare_ = Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  home_.Rewatch(fd_.get(), 0, this);
+  home_.Arm(&resume_, kRestNs);
+}
+
+}  // namespace transport
+}  // namespace fusewire

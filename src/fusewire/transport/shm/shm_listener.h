@@ -1,0 +1,50 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Meets processes that want to share memory; stays alive when ours runs out of descriptors.
+#ifndef FUSEWIRE_TRANSPORT_SHM_SHM_LISTENER_H_
+#define FUSEWIRE_TRANSPORT_SHM_SHM_LISTENER_H_
+
+#include <memory>
+
+#include "fusewire/base/list.h"
+#include "fusewire/base/log.h"
+#include "fusewire/transport/shm/meeting.h"
+#include "fusewire/transport/shm/shm.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace transport {
+
+class ShmListener final : public Listener, private reactor::FdHandler {
+ public:
+  static Result<std::unique_ptr<Listener>> Open(reactor::Reactor& home, const Address& address,
+                                                const ShmOptions& options, OnIncoming on_incoming);
+  ShmListener(reactor::Reactor& home, Fd fd, const Address& address, const ShmOptions& options, OnIncoming on_incoming);
+  ~ShmListener() override;
+  Address address() const override { return address_; }
+
+ private:
+  class Guest;
+  void OnEvents(uint32_t epoll_events) override;
+  void Receive(Fd fd);
+  void OnHello(Guest* guest);
+  void TurnAway(Guest* guest, const Status& why);
+  void End(Guest* guest);
+  void TurnAwaySome();
+
+  reactor::Reactor& home_;
+  Fd fd_;
+  Fd spare_;  // given up for a moment to accept and close one connection when no descriptor is left
+  const Address address_;
+  const ShmOptions& options_;
+  OnIncoming on_incoming_;
+  LogLimiter full_log_{10 * kSecondNs};
+  LogLimiter away_log_{10 * kSecondNs};
+  List<Guest> guests_;  // those who have not said hello yet, the oldest first; ours
+  size_t guest_count_ = 0;
+  reactor::Timer resume_;
+};
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_SHM_SHM_LISTENER_H_

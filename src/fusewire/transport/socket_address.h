@@ -1,0 +1,53 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What every backend on sockets needs: descriptors that are closed once, and addresses in numbers and in words.
+// Home: none, plain values. Owns: an Fd its descriptor. Fails: ParseNumeric says false.
+#ifndef FUSEWIRE_TRANSPORT_SOCKET_ADDRESS_H_
+#define FUSEWIRE_TRANSPORT_SOCKET_ADDRESS_H_
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace fusewire {
+namespace transport {
+
+// A file descriptor that is closed exactly once.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    if (this != &other) {
+      Close();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  ~Fd() { Close(); }
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  void Close();
+
+ private:
+  int fd_ = -1;
+};
+
+struct SocketAddress {
+  sockaddr_storage storage = {};
+  socklen_t length = 0;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+// "10.0.0.7:5555", "[::1]:5555".
+std::string ToText(const SocketAddress& address);
+uint16_t PortOf(const SocketAddress& address);
+// Of numbers only; false for a name.
+bool ParseNumeric(const std::string& host, uint16_t port, SocketAddress* out);
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_SOCKET_ADDRESS_H_
