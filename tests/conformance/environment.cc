@@ -181,8 +181,9 @@ bool HasIpv6() {
 Kind Tcp(const std::string& name, const std::string& listens, const std::string& dials) {
   return {name, [listens, dials]() -> std::unique_ptr<Environment> {
             if (listens == "::1" && !HasIpv6()) return nullptr;
-            return std::make_unique<SocketEnvironment>([] { return transport::MakeTcp({}); },
-                                                       [] { return std::make_unique<SilentTcpPort>(); }, listens, dials);
+            auto make_silent = [] { return std::make_unique<SilentTcpPort>(); };
+            return std::make_unique<SocketEnvironment>([] { return transport::MakeTcp({}); }, make_silent, listens,
+                                                       dials);
           }};
 }
 

@@ -71,8 +71,10 @@ void ShmDialing::OnNames(const Names& names) {
 void ShmDialing::TryNext() {
   for (; next_ < places_.size(); ++next_) {
     Drop();
-    last_error_ = Connect();
-    if (last_error_.ok()) return;
+    Status connected = Connect();
+    if (connected.ok()) return;
+    // That nobody is at one place says less than what went wrong at another.
+    if (last_error_.code() == Code::kUnavailable || last_error_.ok()) last_error_ = std::move(connected);
     if (step_.armed()) return;
   }
   Finish(last_error_);
