@@ -110,7 +110,8 @@ class Caller {
     AtHomeUntilDone([&] {
       dialing_ = wire_->Dial(*reactor_, {"127.0.0.1", options.port}, 5 * kSecondNs, [this, landing_bytes](auto made) {
         if (!made.ok()) Die(made.status().ToString());
-        end_ = std::make_unique<End>(std::move(made).value(), false, landing_bytes, [this](size_t bytes) { heard_(bytes); });
+        end_ = std::make_unique<End>(std::move(made).value(), false, landing_bytes,
+                                     [this](size_t bytes) { heard_(bytes); });
         Done();
       });
     });
@@ -215,12 +216,12 @@ Sample DriveBulk(const Options& options) {
 }
 
 const std::vector<Case> kCases = {
-    {"rtt_64B_shm", ServeEcho, DriveEcho},        {"rtt_64B_tcp", ServeEcho, DriveEcho},
+    {"rtt_64B_shm", ServeEcho, DriveEcho},           {"rtt_64B_tcp", ServeEcho, DriveEcho},
     {"rtt_64B_eventfd", ServeEventfd, DriveEventfd}, {"rtt_64B_busy_shm", ServeEcho, DriveEcho},
-    {"rtt_64B_busy_tcp", ServeEcho, DriveEcho},   {"rtt_64B_busy_rings", ServeRings, DriveRings},
-    {"bulk_1MiB_shm", ServeBulk, DriveBulk},      {"bulk_1MiB_tcp", ServeBulk, DriveBulk},
-    {"bulk_1MiB_readv", ServeReadv, DriveReadv},  {"bulk_16MiB_shm", ServeBulk, DriveBulk},
-    {"bulk_16MiB_tcp", ServeBulk, DriveBulk},     {"bulk_16MiB_readv", ServeReadv, DriveReadv},
+    {"rtt_64B_busy_tcp", ServeEcho, DriveEcho},      {"rtt_64B_busy_rings", ServeRings, DriveRings},
+    {"bulk_1MiB_shm", ServeBulk, DriveBulk},         {"bulk_1MiB_tcp", ServeBulk, DriveBulk},
+    {"bulk_1MiB_readv", ServeReadv, DriveReadv},     {"bulk_16MiB_shm", ServeBulk, DriveBulk},
+    {"bulk_16MiB_tcp", ServeBulk, DriveBulk},        {"bulk_16MiB_readv", ServeReadv, DriveReadv},
 };
 
 }  // namespace

@@ -60,9 +60,7 @@ class DoorbellTest : public testing::Test {
       return true;
     });
   }
-  std::unique_ptr<DoorbellRope> Tie(uint32_t bit) {
-    return std::move(DoorbellRope::Tie(bell_->files(), bit)).value();
-  }
+  std::unique_ptr<DoorbellRope> Tie(uint32_t bit) { return std::move(DoorbellRope::Tie(bell_->files(), bit)).value(); }
 
   std::unique_ptr<Reactor> reactor_;
   Doorbell* bell_ = nullptr;

@@ -51,8 +51,8 @@ void ShmDialing::Start(Resolver* resolver, int64_t timeout_ns) {
 
 // The way is here only if an address of the host is one of this network namespace: no other proof is taken.
 void ShmDialing::OnNames(const Names& names) {
-  last_error_ = names.ok() ? Status::Unavailable("the host is not this machine").Next("dial it over TCP")
-                           : names.status();
+  last_error_ =
+      names.ok() ? Status::Unavailable("the host is not this machine").Next("dial it over TCP") : names.status();
   const std::vector<std::string> none;
   for (const std::string& number : names.ok() ? names.value() : none) {
     SocketAddress address;

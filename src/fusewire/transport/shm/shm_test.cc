@@ -335,11 +335,10 @@ TEST_F(Meetings, AStrangersGreetingEndsItsConnection) {
     Note note;
     std::vector<int> files;
   };
-  for (const Bad& bad :
-       {Bad{good, {}}, Bad{good, {file.get(), rung, asleep}}, Bad{good, {null, rung, asleep, event}},
-        Bad{good, {file.get(), rung, asleep, null}}, Bad{good, {file.get(), null, asleep, event}},
-        Bad{old, {file.get(), rung, asleep, event}}, Bad{other, {file.get(), rung, asleep, event}},
-        Bad{wide, {file.get(), rung, asleep, event}}}) {
+  for (const Bad& bad : {Bad{good, {}}, Bad{good, {file.get(), rung, asleep}}, Bad{good, {null, rung, asleep, event}},
+                         Bad{good, {file.get(), rung, asleep, null}}, Bad{good, {file.get(), null, asleep, event}},
+                         Bad{old, {file.get(), rung, asleep, event}}, Bad{other, {file.get(), rung, asleep, event}},
+                         Bad{wide, {file.get(), rung, asleep, event}}}) {
     Fd socket = Knock();
     ASSERT_TRUE(SendNote(socket.get(), bad.note, bad.files.data(), bad.files.size()).ok());
     EXPECT_TRUE(Ended(socket));
