@@ -49,7 +49,8 @@ class End final : public transport::ConnectionHandler {
   void Write(const void* data, size_t size, std::function<void()> written = nullptr) {
     left_ = ConstBytes(data, size);
     written_ = std::move(written);
-    connection_->Write(&left_, 1);
+    answered_ = true;
+    if (!writing_) WriteLeft();
   }
 
  private:
@@ -62,12 +63,21 @@ class End final : public transport::ConnectionHandler {
   void OnBytes(ConstBytes) override { Die("bytes beyond the landing"); }
   void OnWritten(size_t bytes) override {
     left_ = left_.From(bytes);
-    if (!left_.empty()) {
-      connection_->Write(&left_, 1);
-    } else if (written_) {
+    answered_ = true;
+    if (left_.empty() && written_) {
       const auto written = std::exchange(written_, nullptr);
       written();
     }
+    if (!writing_) WriteLeft();
+  }
+  // A loop: an answer that comes at once must not begin the next write from inside.
+  void WriteLeft() {
+    writing_ = true;
+    while (answered_ && !left_.empty()) {
+      answered_ = false;
+      connection_->Write(&left_, 1);
+    }
+    writing_ = false;
   }
   void OnClosed(Status why) override {
     if (serves_) std::_Exit(0);  // the client has what it wants
@@ -78,6 +88,8 @@ class End final : public transport::ConnectionHandler {
   std::vector<char> landing_;
   const OnHeard on_heard_;
   ConstBytes left_;
+  bool answered_ = true;  // the last write; or there was none
+  bool writing_ = false;  // inside of WriteLeft
   std::function<void()> written_;
   const std::unique_ptr<Connection> connection_;
 };
@@ -114,6 +126,12 @@ class Caller {
                                      [this](size_t bytes) { heard_(bytes); });
         Done();
       });
+    });
+  }
+  ~Caller() {
+    reactor_->Run([this] {
+      dialing_.reset();
+      end_.reset();
     });
   }
   End& end() { return *end_; }
