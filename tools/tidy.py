@@ -21,6 +21,7 @@ ROOMS = {
     "transport": ("buffer", "reactor", "base"),
     "pipe": ("wire", "transport", "buffer", "reactor", "base"),
     "rpc": ("pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "p2p": ("pipe", "wire", "transport", "buffer", "reactor", "base"),
     "tf": ("rpc", "pipe", "wire", "transport", "buffer", "reactor", "base"),
 }
 
