@@ -182,6 +182,7 @@ void Core::End(Op* op, Status status) {
   if (freed != nullptr) --freed->offers_out;
   op->state_ = Op::State::kEndMailed;
   if (beginning_ && op->then) {
+    ++ends_mailed_;
     home_.Post(static_cast<Mail*>(op));
   } else {
     Finish(op);
@@ -189,6 +190,11 @@ void Core::End(Op* op, Status status) {
   if (freed != nullptr && !freed->waiting.empty() && !closed_) {
     home_.Post([this, freed] { PumpWaiting(freed); });
   }
+}
+
+void Core::FinishMailed(Op* op) {
+  --ends_mailed_;
+  Finish(op);
 }
 
 // Nothing of ours touches it after this.

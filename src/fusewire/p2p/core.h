@@ -52,11 +52,11 @@ class Core {
 
   // At home.
   void Begin(Op* op);
-  void Finish(Op* op);
+  void FinishMailed(Op* op);
   void OnDeadline(Op* op);
   void OnCancelWanted(uint64_t name);
   void Close();
-  uint32_t ops_under_way() const { return ops_.in_use(); }
+  uint32_t ops_under_way() const { return ops_.in_use() + ends_mailed_; }
   size_t kept() const { return matcher_.kept(); }
   Result<PeerLink*> PeerNamed(const std::string& name);
   void HandleOffers(uint64_t tag_min, uint64_t tag_max, OnOffer on_offer);
@@ -90,6 +90,7 @@ class Core {
   void PumpWaiting(PeerLink* peer);
   void Wait(Op* op);
   void End(Op* op, Status status);
+  void Finish(Op* op);
   void EndOnceReleased(Op* op, Status status);
   void GiveUp(Op* op, const Status& why);
   void EndAllOf(PeerLink* peer, const Status& why, bool waiting_too);
@@ -165,6 +166,7 @@ class Core {
   std::vector<std::unique_ptr<OfferRange>> offer_ranges_;
   std::vector<uint8_t> scratch_;
   bool beginning_ = false;  // on somebody's thread who may hold his locks
+  uint32_t ends_mailed_ = 0;
   bool closed_ = false;
 };
 

@@ -34,9 +34,9 @@ struct Pair {
   Peer* a_of_b;
 };
 
-class Sizes : public testing::TestWithParam<size_t> {};
+class MessageSizes : public testing::TestWithParam<size_t> {};
 
-TEST_P(Sizes, MeetsAReceiveThatWasPostedBefore) {
+TEST_P(MessageSizes, MeetsAReceiveThatWasPostedBefore) {
   Pair pair(7, Splitting());
   std::string sent = Pattern(GetParam(), 1), got(GetParam(), '#');
   ReceiveOp receive(pair.b, pair.a_of_b, 5, BytesOf(got));
@@ -54,7 +54,7 @@ TEST_P(Sizes, MeetsAReceiveThatWasPostedBefore) {
   EXPECT_TRUE(got == sent);
 }
 
-TEST_P(Sizes, WaitsForAReceiveThatIsPostedLater) {
+TEST_P(MessageSizes, WaitsForAReceiveThatIsPostedLater) {
   Pair pair(8, Splitting());
   std::string sent = Pattern(GetParam(), 2), got(GetParam() + 100, '#');
   SendOp send(pair.a, *pair.b_of_a, 5, sent);
@@ -71,7 +71,7 @@ TEST_P(Sizes, WaitsForAReceiveThatIsPostedLater) {
   EXPECT_TRUE(got.substr(GetParam()) == std::string(100, '#'));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Sizes, testing::ValuesIn(kSizes));
+INSTANTIATE_TEST_SUITE_P(All, MessageSizes, testing::ValuesIn(kSizes));
 
 TEST(Message, IsMatchedByTagInTheOrderOfPosting) {
   Pair pair;

@@ -16,7 +16,7 @@ Op::~Op() { FUSEWIRE_CHECK(state_ == State::kIdle); }
 
 void Op::Deliver() {
   if (state_ == State::kEndMailed) {
-    core_->Finish(this);
+    core_->FinishMailed(this);
   } else {
     core_->Begin(this);
   }
