@@ -4,6 +4,7 @@
 #ifndef FUSEWIRE_P2P_SLOTS_H_
 #define FUSEWIRE_P2P_SLOTS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
