@@ -24,7 +24,8 @@ add_library(fusewire_shared SHARED ${sources})
 target_compile_features(fusewire_shared PRIVATE cxx_std_20)
 target_link_libraries(fusewire_shared PRIVATE fusewire_flags)
 target_include_directories(fusewire_shared PRIVATE ${PROJECT_SOURCE_DIR}/src)
-target_compile_options(fusewire_shared PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/src/= -fno-semantic-interposition)
+target_compile_options(fusewire_shared PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/src/=
+                       -fno-semantic-interposition)
 target_link_options(fusewire_shared PRIVATE -Wl,-Bsymbolic -Wl,-z,defs
                     -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/fusewire_exports.map)
 set_target_properties(

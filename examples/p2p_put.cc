@@ -30,8 +30,8 @@ int main() {
   fusewire::Status put = a.value()->Put(*to_b.value(), region.value()->ref(), 100 * sizeof(int),
                                         {numbers.data(), 10 * sizeof(int)}, arrived.value()->ref());
   fusewire::Status seen = b.value()->Await(*arrived.value(), 1);
-  fusewire::Status got = a.value()->Get(*to_b.value(), region.value()->ref(), 100 * sizeof(int),
-                                        {back.data(), 10 * sizeof(int)});
+  fusewire::Status got =
+      a.value()->Get(*to_b.value(), region.value()->ref(), 100 * sizeof(int), {back.data(), 10 * sizeof(int)});
   std::printf("%s, %s, %s: %d %d\n", put.ToString().c_str(), seen.ToString().c_str(), got.ToString().c_str(),
               table[109], back[9]);
   return put.ok() && seen.ok() && got.ok() ? 0 : 1;

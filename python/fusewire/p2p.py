@@ -244,9 +244,7 @@ class Signal:
 
     def __init__(self, endpoint: "Endpoint") -> None:
         handle, name = ctypes.c_void_p(), ctypes.c_uint64()
-        _check(
-            _c.fusewire_signal_open(endpoint._live(endpoint._handle), ctypes.byref(handle), ctypes.byref(name))
-        )
+        _check(_c.fusewire_signal_open(endpoint._live(endpoint._handle), ctypes.byref(handle), ctypes.byref(name)))
         self._endpoint, self._handle, self.ref = endpoint, handle.value, name.value
         self._end = endpoint._owns(self, _c.fusewire_signal_close, handle.value)
 
@@ -414,9 +412,7 @@ class Endpoint:
 
     def prepare_get(self, peer: Peer, ref: tuple[int, int], into: Any, *, offset: int = 0) -> Operation:
         memory = _Memory(into, writable=True)
-        handle = _c.fusewire_get_op(
-            self._live(self._handle), peer._handle, *ref, offset, memory.address, memory.bytes
-        )
+        handle = _c.fusewire_get_op(self._live(self._handle), peer._handle, *ref, offset, memory.address, memory.bytes)
         return Operation(self, handle, memory)
 
     def prepare_wait(self, signal: Signal, at_least: int) -> Operation:

@@ -53,8 +53,8 @@ class Session {
     options.pipe.incarnation = 5;
     options.limits.kept_bytes_max = 20000;
     options.limits.offers_max = 4;
-    endpoint_ = Endpoint::Make(std::move(options), {"", 5555}, reactor::Pool::Around(home_), world_.MakeTransport("m"))
-                    .value();
+    endpoint_ =
+        Endpoint::Make(std::move(options), {"", 5555}, reactor::Pool::Around(home_), world_.MakeTransport("m")).value();
     region_ = Region::Open(*endpoint_, Buffer::Wrap(region_memory_.bytes(), nullptr, nullptr)).value();
     signal_ = Signal::Open(*endpoint_).value();
     peer_ = endpoint_->Expect(name).value();

@@ -166,8 +166,8 @@ fusewire_op* fusewire_put_op(fusewire_endpoint* endpoint, fusewire_peer* peer, u
 
 fusewire_op* fusewire_get_op(fusewire_endpoint* endpoint, fusewire_peer* peer, uint64_t region, uint64_t region_bytes,
                              uint64_t offset, void* data, size_t bytes) {
-  return HandleOf(std::make_unique<p2p::GetOp>(*endpoint->endpoint, *PeerOf(peer),
-                                               p2p::RegionRef{region, region_bytes}, offset, Bytes(data, bytes)));
+  return HandleOf(std::make_unique<p2p::GetOp>(*endpoint->endpoint, *PeerOf(peer), p2p::RegionRef{region, region_bytes},
+                                               offset, Bytes(data, bytes)));
 }
 
 fusewire_op* fusewire_await_op(fusewire_endpoint* endpoint, fusewire_signal* signal, uint64_t at_least) {

@@ -3,7 +3,8 @@
 // Home: the endpoint's reactor. Owns: the peers, the matcher, the tables of operations, regions and signals.
 // Fails: each operation on its own; a peer that breaks the rules loses its pipe.
 //
-// core.cc: post and end. core_message.cc: send and receive. core_memory.cc: put, get and signals.
+// core.cc: post and end. core_wire.cc: what is said and heard. core_message.cc: send and receive. core_memory.cc: put,
+// get and signals.
 #ifndef FUSEWIRE_P2P_CORE_H_
 #define FUSEWIRE_P2P_CORE_H_
 

@@ -113,7 +113,8 @@ bool Core::DispatchPut(PutOp* op) {
 Result<Bytes> Core::PartOf(uint64_t region, uint64_t offset, uint64_t bytes, Access access) {
   RegionState* state = regions_.Find(region);
   if (state == nullptr) {
-    return Status::Invalid("there is no such region").Next("it is gone, or was another incarnation's: ask for a new one");
+    return Status::Invalid("there is no such region")
+        .Next("it is gone, or was another incarnation's: ask for a new one");
   }
   if ((static_cast<int>(state->access) & static_cast<int>(access)) == 0) {
     return Status::Refused(access == Access::kWrite ? "the region may not be written" : "the region may not be read")
@@ -126,7 +127,8 @@ Result<Bytes> Core::PartOf(uint64_t region, uint64_t offset, uint64_t bytes, Acc
 Result<Bytes> Core::PartOfPut(const wire::P2pMessage& message, uint64_t bytes) {
   uint64_t signal = message.numbers[2];
   if (signal != 0 && signals_.Find(signal) == nullptr) {
-    return Status::Invalid("there is no such signal").Next("it is gone, or was another incarnation's: ask for a new one");
+    return Status::Invalid("there is no such signal")
+        .Next("it is gone, or was another incarnation's: ask for a new one");
   }
   if (bytes == 0 && message.numbers[0] == 0) return Bytes();
   return PartOf(message.numbers[0], message.numbers[1], bytes, Access::kWrite);

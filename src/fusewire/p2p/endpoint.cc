@@ -50,11 +50,10 @@ Result<std::unique_ptr<Endpoint>> Endpoint::Make(EndpointOptions options, const 
   FUSEWIRE_CHECK(pool->size() == 1);  // what waits drives all that can end its wait
   auto impl = std::make_unique<Impl>(std::move(options), std::move(pool), std::move(transport));
   Core* core = impl->core.get();
-  auto acceptor = pipe::Acceptor::Open(impl->shared, *impl->pool, *impl->transport, address, wire::kP2pService,
-                                       [core](pipe::Pipe& pipe) {
-                                         return std::unique_ptr<pipe::Receiver>(
-                                             std::make_unique<AcceptedLane>(*core, pipe));
-                                       });
+  auto acceptor = pipe::Acceptor::Open(
+      impl->shared, *impl->pool, *impl->transport, address, wire::kP2pService, [core](pipe::Pipe& pipe) {
+        return std::unique_ptr<pipe::Receiver>(std::make_unique<AcceptedLane>(*core, pipe));
+      });
   if (!acceptor.ok()) return acceptor.status();
   impl->acceptor = std::move(acceptor).value();
   return std::unique_ptr<Endpoint>(new Endpoint(std::move(impl)));

@@ -48,9 +48,7 @@ void Lane::AbandonRegion(uint64_t region, const Status& why) {
 // ---- dialled ----
 
 DialedLane::DialedLane(Core& core, PeerLink& peer, const transport::Address& address)
-    : core_(core),
-      peer_(peer),
-      link_(core.shared(), core.home(), core.transport(), address, wire::kP2pService, this) {}
+    : core_(core), peer_(peer), link_(core.shared(), core.home(), core.transport(), address, wire::kP2pService, this) {}
 
 DialedLane::~DialedLane() = default;
 

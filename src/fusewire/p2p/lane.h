@@ -21,12 +21,12 @@ class PeerLink;
 // A body that is coming in.
 struct Arriving {
   bool used = false;
-  uint64_t call = 0;    // of its header
-  uint64_t op = 0;      // our operation that it lands in, or 0
-  Kept* kept = nullptr; // or the kept message
-  uint64_t region = 0;  // or the region
-  Bytes part;           // of the region
-  Status refusal;       // it goes nowhere, and this is why
+  uint64_t call = 0;     // of its header
+  uint64_t op = 0;       // our operation that it lands in, or 0
+  Kept* kept = nullptr;  // or the kept message
+  uint64_t region = 0;   // or the region
+  Bytes part;            // of the region
+  Status refusal;        // it goes nowhere, and this is why
 };
 
 class Lane {

@@ -41,20 +41,37 @@ TEST(Liar, NonsenseCostsThePipe) {
   };
   const Lie lies[] = {
       {"verb 14", [](Liar& liar) { liar.SayRaw(14, 1, 0, "", 0); }},
-      {"names nothing", [](Liar& liar) { liar.Say(P2pVerb::kEager, kSome, 0, {1, 0}, "x"); }},
+      {"names nothing",
+       [](Liar& liar) {
+         liar.Say(P2pVerb::kEager, kSome, 0, {1, 0}, "x");
+       }},
       {"cut off", [](Liar& liar) { liar.SayRaw(3, kSome | kP2pMine, 0, "short", 0); }},
-      {"head_bytes", [](Liar& liar) { liar.Say(P2pVerb::kEager, kSome | kP2pMine, 4097, {1, 0}, "x"); }},
+      {"head_bytes",
+       [](Liar& liar) {
+         liar.Say(P2pVerb::kEager, kSome | kP2pMine, 4097, {1, 0}, "x");
+       }},
       {"bytes behind", [](Liar& liar) { liar.Say(P2pVerb::kPull, kSome, 0, {1}, "more"); }},
-      {"body_bytes", [](Liar& liar) { liar.Say(P2pVerb::kGet, kSome | kP2pMine, 0, {1, 0, 5}, "", 10); }},
+      {"body_bytes",
+       [](Liar& liar) {
+         liar.Say(P2pVerb::kGet, kSome | kP2pMine, 0, {1, 0, 5}, "", 10);
+       }},
       {"aux", [](Liar& liar) { liar.Say(P2pVerb::kTaken, kSome, 10, {}); }},
-      {"limit 8192", [](Liar& liar) { liar.Say(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "", 20000); }},
+      {"limit 8192",
+       [](Liar& liar) {
+         liar.Say(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "", 20000);
+       }},
       {"said twice", [](Liar& liar) { liar.SayOpen(); }},
       {"comes second", [](Liar& liar) { liar.Say(P2pVerb::kUse, 5, 0, {}); }},
-      {"more than were sent", [](Liar& liar) { liar.Say(P2pVerb::kAhead, kSome | kP2pMine, 0, {1, 1, 1}); }},
-      {"credit", [](Liar& liar) {
+      {"more than were sent",
+       [](Liar& liar) {
+         liar.Say(P2pVerb::kAhead, kSome | kP2pMine, 0, {1, 1, 1});
+       }},
+      {"credit",
+       [](Liar& liar) {
          for (uint64_t i = 0; i < 40; ++i) liar.Say(P2pVerb::kEager, (kSome + i) | kP2pMine, 0, {1, 0}, "", 8000);
        }},
-      {"offers_max", [](Liar& liar) {
+      {"offers_max",
+       [](Liar& liar) {
          for (uint64_t i = 0; i < 1100; ++i) liar.Say(P2pVerb::kOffer, (kSome + i) | kP2pMine, 0, {1, 0, 9000});
        }},
   };

@@ -72,7 +72,9 @@ class Liar final : public pipe::LinkHandler {
       link_->pipe()->Send(std::move(message));
     });
   }
-  void SayOpen() { Say(wire::P2pVerb::kOpen, 0, wire::kP2pVersion, {shared_.options().incarnation, 0, 8192, 65536, 8}); }
+  void SayOpen() {
+    Say(wire::P2pVerb::kOpen, 0, wire::kP2pVersion, {shared_.options().incarnation, 0, 8192, 65536, 8});
+  }
 
  private:
   static pipe::Options Named(const std::string& name) {
@@ -94,8 +96,8 @@ class Liar final : public pipe::LinkHandler {
   }
   Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes) override {
     link_->pipe()->Consume(header);
-    heard.push_back({static_cast<wire::P2pVerb>(header.method), header.call, header.aux,
-                     wire::HeadOf(header, meta).ToString()});
+    heard.push_back(
+        {static_cast<wire::P2pVerb>(header.method), header.call, header.aux, wire::HeadOf(header, meta).ToString()});
     return Status::Ok();
   }
 

@@ -19,9 +19,8 @@ void Matcher::Post(ReceiveOp* op) {
 }
 
 ReceiveOp* Matcher::FindReceive(const PeerLink* peer, uint64_t tag) {
-  return static_cast<ReceiveOp*>(BucketOf(tag).posted.Find([peer, tag](const Op* op) {
-    return TagOf(op) == tag && (op->peer_ == nullptr || op->peer_ == peer);
-  }));
+  return static_cast<ReceiveOp*>(BucketOf(tag).posted.Find(
+      [peer, tag](const Op* op) { return TagOf(op) == tag && (op->peer_ == nullptr || op->peer_ == peer); }));
 }
 
 bool Matcher::AnyWaits(uint64_t tag, uint64_t before) {

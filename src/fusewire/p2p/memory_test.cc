@@ -137,9 +137,9 @@ TEST(Memory, IsGivenBackWhenNobodyReadsItAnyMore) {
   Peer& to_b = world.Connect("a", "b");
   std::string memory = Pattern(1 << 20, 1), got(1 << 20, '#');
   int given_back = 0;
-  auto region = Region::Open(b, Buffer::Wrap(BytesOf(memory), &given_back, [](void* owner, Bytes) {
-                               ++*static_cast<int*>(owner);
-                             })).value();
+  auto region = Region::Open(b, Buffer::Wrap(BytesOf(memory), &given_back,
+                                             [](void* owner, Bytes) { ++*static_cast<int*>(owner); }))
+                    .value();
   GetOp get(a, to_b, region->ref(), 0, BytesOf(got));
   get.Post();
   ASSERT_TRUE(world.RunUntil([&] { return got[1 << 18] != '#'; }));

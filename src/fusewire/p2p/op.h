@@ -95,16 +95,16 @@ class Op : public Mail, public ListNode {
   int64_t posted_ns_ = 0;
   int64_t deadline_ns_ = kForeverNs;
   reactor::Timer deadline_;
-  uint64_t order_ = 0;         // of posted receives
-  uint64_t remote_id_ = 0;     // the other side's name for it
-  PeerLink* with_ = nullptr;   // the peer that it has to do with now
-  uint32_t in_pipe_ = 0;       // messages whose memory the pipe holds
-  Lane* lane_ = nullptr;       // that pipe
-  uint64_t lane_bytes_ = 0;    // what it had written when we last looked
-  bool offered_ = false;       // counts among those that the peer has not answered
-  bool wants_word_ = false;    // of the peer, before it ends
-  bool taken_ = false;         // it has come
-  Kept* arriving_ = nullptr;   // of a receive: what has begun to come
+  uint64_t order_ = 0;        // of posted receives
+  uint64_t remote_id_ = 0;    // the other side's name for it
+  PeerLink* with_ = nullptr;  // the peer that it has to do with now
+  uint32_t in_pipe_ = 0;      // messages whose memory the pipe holds
+  Lane* lane_ = nullptr;      // that pipe
+  uint64_t lane_bytes_ = 0;   // what it had written when we last looked
+  bool offered_ = false;      // counts among those that the peer has not answered
+  bool wants_word_ = false;   // of the peer, before it ends
+  bool taken_ = false;        // it has come
+  Kept* arriving_ = nullptr;  // of a receive: what has begun to come
   std::vector<Bytes> landing_;
 };
 
@@ -148,7 +148,8 @@ class PutOp final : public Op {
   std::vector<ConstBytes> parts;  // none: it only signals
   SignalRef signal = 0;           // added to once all bytes are there
   uint64_t add = 1;
-  bool confirm = true;  // ends when the bytes are there; else once they have left, and errors come as PeerEvent::kRefused
+  bool confirm =
+      true;  // ends when the bytes are there; else once they have left, and errors come as PeerEvent::kRefused
 };
 
 // Reads from a peer's region.

@@ -85,7 +85,8 @@ Status PeerLink::OnOpenSaid(Lane* lane, const wire::P2pMessage& message) {
 Status PeerLink::OnUseSaid(Lane* lane, uint64_t count) {
   if (Decides()) return Status::Corrupt("use: from the endpoint whose name comes second");
   if (!lane->heard_open) return Status::Corrupt("use: before open");
-  if (count <= used_ && met_ == lane->info.incarnation) return Status::Corrupt("use: " + std::to_string(count) + " again");
+  if (count <= used_ && met_ == lane->info.incarnation)
+    return Status::Corrupt("use: " + std::to_string(count) + " again");
   Use(lane, count);
   return Status::Ok();
 }

@@ -50,16 +50,16 @@ class PeerLink final : public Peer {
   Status OnUseSaid(Lane* lane, uint64_t count);
 
   // ---- kept by the core, of the pipe in use ----
-  List<Op> waiting;               // for the peer, or for those before them
-  uint64_t eager_bytes_max = 0;   // what it takes at once
-  uint64_t credit = 0;            // of its memory for small messages
+  List<Op> waiting;              // for the peer, or for those before them
+  uint64_t eager_bytes_max = 0;  // what it takes at once
+  uint64_t credit = 0;           // of its memory for small messages
   uint64_t offers_max = 0;
-  uint64_t offers_out = 0;        // that it has not answered yet
-  uint64_t promised = 0;          // what it may still send of ours
-  uint64_t owed = 0;              // what it gets back with the next credit
+  uint64_t offers_out = 0;  // that it has not answered yet
+  uint64_t promised = 0;    // what it may still send of ours
+  uint64_t owed = 0;        // what it gets back with the next credit
   uint64_t offers_held = 0;
-  uint64_t kept_bytes = 0;        // of it, across pipes
-  uint64_t unaddressed_in = 0;    // messages that named no receive
+  uint64_t kept_bytes = 0;      // of it, across pipes
+  uint64_t unaddressed_in = 0;  // messages that named no receive
   Aheads aheads;
 
  private:
@@ -73,9 +73,9 @@ class PeerLink final : public Peer {
   std::vector<std::unique_ptr<DialedLane>> retired_;  // of older addresses
   std::vector<Lane*> open_;
   Lane* active_ = nullptr;
-  uint64_t met_ = 0;    // the incarnation that the next two count for
-  uint64_t used_ = 0;   // the last "use", said or heard
-  uint64_t lost_ = 0;   // the last one whose pipe is gone
+  uint64_t met_ = 0;   // the incarnation that the next two count for
+  uint64_t used_ = 0;  // the last "use", said or heard
+  uint64_t lost_ = 0;  // the last one whose pipe is gone
   std::string words_;
   Status last_failure_;
 };

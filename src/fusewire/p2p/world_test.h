@@ -75,8 +75,8 @@ class P2pWorld {
     options.on_peer = [&task](Peer& peer, PeerEvent event, const Status& why) {
       task.events.push_back({peer.name(), event, why.code(), peer.incarnation()});
     };
-    auto made = Endpoint::Make(std::move(options), {"", 5555}, reactor::Pool::Around(task.home),
-                               world.MakeTransport(name));
+    auto made =
+        Endpoint::Make(std::move(options), {"", 5555}, reactor::Pool::Around(task.home), world.MakeTransport(name));
     EXPECT_TRUE(made.ok()) << made.status().ToString();
     task.endpoint = std::move(made).value();
     return *task.endpoint;

@@ -35,19 +35,19 @@ namespace fusewire {
 namespace wire {
 
 enum class P2pVerb : uint16_t {
-  kOpen = 1,       // what I take; said once by both on each new pipe
-  kUse = 2,        // this is the one pipe that we use; said by the endpoint whose name comes first
-  kEager = 3,      // a small message
-  kOffer = 4,      // a large one waits here; with a receive, its data follows if it fits there
-  kPull = 5,       // send it, here
-  kData = 6,       // the large one
-  kTaken = 7,      // your send or put has ended here
-  kWithdraw = 8,   // what I offered is no longer there
-  kAhead = 9,      // a receive is posted: what is sent from now on with this tag need not wait
-  kCredit = 10,    // so many more bytes of small messages may come before they are received
-  kPut = 11,       // into a region
-  kGet = 12,       // from a region
-  kGot = 13,       // the answer to it
+  kOpen = 1,      // what I take; said once by both on each new pipe
+  kUse = 2,       // this is the one pipe that we use; said by the endpoint whose name comes first
+  kEager = 3,     // a small message
+  kOffer = 4,     // a large one waits here; with a receive, its data follows if it fits there
+  kPull = 5,      // send it, here
+  kData = 6,      // the large one
+  kTaken = 7,     // your send or put has ended here
+  kWithdraw = 8,  // what I offered is no longer there
+  kAhead = 9,     // a receive is posted: what is sent from now on with this tag need not wait
+  kCredit = 10,   // so many more bytes of small messages may come before they are received
+  kPut = 11,      // into a region
+  kGet = 12,      // from a region
+  kGot = 13,      // the answer to it
 };
 constexpr uint16_t kP2pVerbMax = 13;
 const char* P2pVerbName(P2pVerb verb);
@@ -55,10 +55,10 @@ const char* P2pVerbName(P2pVerb verb);
 constexpr uint16_t kP2pService = 2;  // in the hello
 constexpr uint32_t kP2pVersion = 1;
 constexpr size_t kP2pNumbersMax = 5;
-constexpr size_t kP2pHeadBytesMax = 4096;        // of the caller's head
+constexpr size_t kP2pHeadBytesMax = 4096;         // of the caller's head
 constexpr uint64_t kP2pMine = uint64_t{1} << 63;  // of a call: a name from the sender's table
-constexpr uint32_t kP2pConfirmEager = 1u << 16;  // in aux
-constexpr uint32_t kP2pConfirmPut = 1;           // in aux
+constexpr uint32_t kP2pConfirmEager = 1u << 16;   // in aux
+constexpr uint32_t kP2pConfirmPut = 1;            // in aux
 
 struct P2pMessage {
   P2pVerb verb = P2pVerb::kOpen;
