@@ -39,7 +39,10 @@ Core::Core(pipe::Shared& shared, reactor::Reactor& home, transport::Transport& t
       regions_(limits.regions_max, static_cast<uint32_t>(Random(shared.options().incarnation).Next())),
       signals_(limits.regions_max, static_cast<uint32_t>(Random(~shared.options().incarnation).Next())) {}
 
-Core::~Core() { FUSEWIRE_CHECK(ops_.in_use() == 0); }
+Core::~Core() {
+  peers_.clear();  // their pipes let go of the memory that ended operations still wait for
+  FUSEWIRE_CHECK(ops_.in_use() == 0);
+}
 
 Result<PeerLink*> Core::PeerNamed(const std::string& name) {
   FUSEWIRE_AT_HOME(home_);

@@ -12,7 +12,11 @@ namespace p2p {
 
 PeerLink::PeerLink(Core& core, std::string name) : Peer(std::move(name)), core_(core), words_(name_) {}
 
-PeerLink::~PeerLink() = default;
+PeerLink::~PeerLink() {
+  // First: operations end while they go, and say whom they were with.
+  dialed_.reset();
+  retired_.clear();
+}
 
 void PeerLink::SetAddress(const transport::Address& address) {
   if (dialed_ != nullptr && dialed_->address().ToString() == address.ToString()) return;
