@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // An Op is one operation with a peer, and the place for its outcome. Made once, it may be posted again and again: what
-// does not change is not said twice, and nothing is allocated for it.
+// does not change is not said twice.
 // Home: its endpoint's, from Post until its end; its maker's before and after.
 // Owns: nothing. The memory that it names stays valid until its end, and is not touched after.
 // Fails: through its end, which comes exactly once per Post, whatever happens: `then`, or Test and Wait. See
