@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import collective_suite
 import core_suite
 import mwms_suite
 import programs
@@ -56,6 +57,16 @@ SUITES = {
         Length(1, 0.2, 0.05),
         "picture",
         1,
+        lambda _: {},
+    ),
+    "collective": Suite(
+        collective_suite.FIGURES,
+        collective_suite.built_figures,
+        collective_suite.run_once,
+        Length(9, 0.3, 0.0),
+        Length(1, 0.02, 0.0),
+        "picture",
+        2,
         lambda _: {},
     ),
     "ps": Suite(

@@ -12,6 +12,10 @@ case $suite in
     tools/deps.sh build test bench python
     tools/build.sh release --target bench_programs -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
     ;;
+  collective)
+    tools/deps.sh build test bench python
+    tools/build.sh release --target bench_collective_programs -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
+    ;;
   ps | mwms)
     tools/deps.sh python
     tools/plugin.sh "$(tools/tensorflow_version.sh "$@")"
@@ -24,7 +28,7 @@ case $suite in
     build=build/tf-$version
     ;;
   *)
-    echo "bench: no suite named $suite; there are: core ps mwms scale" >&2
+    echo "bench: no suite named $suite; there are: core collective ps mwms scale" >&2
     exit 2
     ;;
 esac

@@ -21,7 +21,9 @@ ROOMS = {
     "transport": ("buffer", "reactor", "base"),
     "pipe": ("wire", "transport", "buffer", "reactor", "base"),
     "rpc": ("pipe", "wire", "transport", "buffer", "reactor", "base"),
-    "tf": ("rpc", "pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "p2p": ("pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "collective": ("p2p", "pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "tf": ("rpc", "collective", "p2p", "pipe", "wire", "transport", "buffer", "reactor", "base"),
 }
 
 # A room that is a wing: its folders, and which of them each may include. The folders of other rooms never meet.
@@ -97,6 +99,7 @@ CALLS = [
             "src/fusewire/base/": "where CopyBytes stands",
             "src/fusewire/wire/": "coders put numbers of a few bytes into place",
             "src/fusewire/tf/data/fused.cc": "over gRPC, which copies what it carries in any case",
+            "src/fusewire/collective/arithmetic.cc": "in shared memory the copy is the transport",
         },
     ),
     (

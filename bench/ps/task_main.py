@@ -68,7 +68,8 @@ class TaskMain:
         return {"steps": sum(len(replica.ends) for replica in self._replicas)}
 
     def _counters(self) -> dict:
-        return {"bytes_sent": tcp_bytes_sent(), "fusewire": self._fusewire.stats() if self._fusewire else {}}
+        own = self._fusewire.stats() if self._fusewire else {}
+        return {"bytes_sent": tcp_bytes_sent() + own.get("shared_bytes_out", 0), "fusewire": own}
 
     def _calls(self) -> dict:
         return {"calls": self._replicas[0].calls_per_step()}

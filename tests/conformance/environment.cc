@@ -135,9 +135,7 @@ class SocketEnvironment final : public Environment {
     options.reactors = side == Side::kA ? 1 : 2;
     return std::move(reactor::Pool::Start(options)).value();
   }
-  std::unique_ptr<transport::Transport> MakeTransport(Side) override {
-    return make_();
-  }
+  std::unique_ptr<transport::Transport> MakeTransport(Side) override { return make_(); }
   Address listen_address() override { return {listens_, 0}; }
   Address At(uint16_t port) override { return {dials_, port}; }
   Address Refusing() override { return {dials_, 1}; }
@@ -181,8 +179,9 @@ bool HasIpv6() {
 Kind Tcp(const std::string& name, const std::string& listens, const std::string& dials) {
   return {name, [listens, dials]() -> std::unique_ptr<Environment> {
             if (listens == "::1" && !HasIpv6()) return nullptr;
-            return std::make_unique<SocketEnvironment>([] { return transport::MakeTcp({}); },
-                                                       [] { return std::make_unique<SilentTcpPort>(); }, listens, dials);
+            auto make_silent = [] { return std::make_unique<SilentTcpPort>(); };
+            return std::make_unique<SocketEnvironment>([] { return transport::MakeTcp({}); }, make_silent, listens,
+                                                       dials);
           }};
 }
 
@@ -201,8 +200,8 @@ Kind Shm(const std::string& name, bool lend, const std::string& dials) {
 Kind Nearest(const std::string& name) {
   return {name, [] {
             auto make = [] { return transport::MakeNearest(transport::MakeShm({}), transport::MakeTcp({})); };
-            return std::make_unique<SocketEnvironment>(make, [] { return std::make_unique<SilentTcpPort>(); },
-                                                       "127.0.0.1", "127.0.0.1");
+            return std::make_unique<SocketEnvironment>(
+                make, [] { return std::make_unique<SilentTcpPort>(); }, "127.0.0.1", "127.0.0.1");
           }};
 }
 
@@ -269,11 +268,16 @@ std::vector<Kind> AllKinds() {
   transport::LoopbackFaults narrow = nasty;
   narrow.send_buffer_bytes = 700;
   narrow.receive_buffer_bytes = 1000;
-  return {Tcp("TcpV4", "127.0.0.1", "127.0.0.1"),     Tcp("TcpV6", "::1", "::1"),
-          Tcp("TcpByName", "127.0.0.1", "localhost"), Shm("Shm", true, "127.0.0.1"),
-          Shm("ShmByName", true, "localhost"),        Shm("ShmThroughTheRing", false, "127.0.0.1"),
-          Nearest("Nearest"), Loopback("LoopbackKind", 1, transport::LoopbackFaults()),
-          Loopback("LoopbackNasty2", 2, nasty),       Loopback("LoopbackNasty3", 3, nasty),
+  return {Tcp("TcpV4", "127.0.0.1", "127.0.0.1"),
+          Tcp("TcpV6", "::1", "::1"),
+          Tcp("TcpByName", "127.0.0.1", "localhost"),
+          Shm("Shm", true, "127.0.0.1"),
+          Shm("ShmByName", true, "localhost"),
+          Shm("ShmThroughTheRing", false, "127.0.0.1"),
+          Nearest("Nearest"),
+          Loopback("LoopbackKind", 1, transport::LoopbackFaults()),
+          Loopback("LoopbackNasty2", 2, nasty),
+          Loopback("LoopbackNasty3", 3, nasty),
           Loopback("LoopbackNarrow", 4, narrow)};
 }
 

@@ -37,6 +37,12 @@ def test_a_trace_shows_the_transfers(run_cluster):
 SYNC = """
 import time
 is_chief = index == 0
+
+def wait_for(path):
+    ends = time.monotonic() + 60
+    while not os.path.exists(path) and time.monotonic() < ends:
+        time.sleep(0.002)
+
 with tf1.device(place):
     weights = tf1.get_variable("weights", [10], initializer=tf1.zeros_initializer())
     step = tf1.train.get_or_create_global_step()
@@ -50,11 +56,13 @@ with tf1.train.MonitoredTrainingSession(server.target, is_chief=is_chief, hooks=
         value, at, _ = session.run([loss, step, train])
         if is_chief:
             say(f"{number} {at} {value:.6f}")
+        # The tokens are nobody's: who is faster would take both.
+        open(f"at-{index}-{number}", "w").close()
+        wait_for(f"at-{1 - index}-{number}")
     # Whoever ends takes his part of the session along, and the chief hands out the tokens.
     open(f"done-{index}", "w").close()
-    ends = time.monotonic() + 60
-    while is_chief and not os.path.exists("done-1") and time.monotonic() < ends:
-        time.sleep(0.02)
+    if is_chief:
+        wait_for("done-1")
     done()
 """
 

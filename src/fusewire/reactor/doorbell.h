@@ -15,8 +15,8 @@
 // In any order of these, the peer sees `asleep` or the reactor sees the bit. An eventfd that was written before the
 // reactor came to epoll is there when it comes. A system call is made only for a reactor that is parked.
 //
-// A peer that lies can ring for nothing, or wipe the bits of others; bits that were wiped are made good by a sweep: each
-// time the reactor parks it looks at those of one bit, in turn, and each of its timers makes it park again.
+// A peer that lies can ring for nothing, or wipe the bits of others. Those are made good by a sweep: each time the
+// reactor parks it looks at those of one bit, in turn, and each of its timers makes it park again.
 // Home: the reactor. Owns: the two files, their mappings, the eventfd. Fails: Make says why.
 #ifndef FUSEWIRE_REACTOR_DOORBELL_H_
 #define FUSEWIRE_REACTOR_DOORBELL_H_

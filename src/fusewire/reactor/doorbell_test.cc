@@ -54,9 +54,13 @@ class DoorbellTest : public testing::Test {
     });
     return visitor;
   }
-  std::unique_ptr<DoorbellRope> Tie(uint32_t bit) {
-    return std::move(DoorbellRope::Tie(bell_->files(), bit)).value();
+  void SetOnRung(Visitor* visitor, UniqueFunction<void()> on_rung) {
+    AskHome(*reactor_, [&] {
+      visitor->on_rung = std::move(on_rung);
+      return true;
+    });
   }
+  std::unique_ptr<DoorbellRope> Tie(uint32_t bit) { return std::move(DoorbellRope::Tie(bell_->files(), bit)).value(); }
 
   std::unique_ptr<Reactor> reactor_;
   Doorbell* bell_ = nullptr;
@@ -88,11 +92,11 @@ TEST_F(DoorbellTest, AVisitorMayEndAnotherOfItsBit) {
   std::unique_ptr<Visitor> last = std::move(visitors_.back());
   visitors_.pop_back();
   uint32_t bit = last->bit;
-  visitors_.front()->on_rung = [&] {
+  SetOnRung(visitors_.front().get(), [&] {
     if (last == nullptr) return;
     bell_->Unhang(bit, last.get());
     last.reset();
-  };
+  });
   Tie(bit)->Ring();
   EXPECT_TRUE(Eventually([&] { return visitors_.front()->visits > 0; }));
   AskHome(*reactor_, [&] {
@@ -198,9 +202,9 @@ TEST_F(DoorbellParking, ACallerThatTakesTheLoopHearsOfIt) {
   Visitor* visitor = Hang();
   std::unique_ptr<DoorbellRope> rope = Tie(visitor->bit);
   std::atomic<Waiter*> waiter{nullptr};
-  visitor->on_rung = [&] {
+  SetOnRung(visitor, [&] {
     if (Waiter* now = waiter.exchange(nullptr)) now->Signal();
-  };
+  });
   Random random(5);
   for (int i = 0; i < 20; ++i) {
     // Longer than the thread stays out of the way of callers.

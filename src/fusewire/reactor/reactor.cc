@@ -180,8 +180,8 @@ Result<Doorbell*> Reactor::OpenDoorbell() {
 
 bool Reactor::AnswerDoorbell() { return impl_->doorbell != nullptr && impl_->doorbell->Answer(); }
 
-// A thread has taken events out of epoll and cannot come in. Epoll tells those again that are watched for as long as they
-// last; it tells of the doorbell once, and whoever is inside may be asleep already.
+// A thread has taken events out of epoll and cannot come in. Epoll tells again of what is watched for as long as it
+// lasts; of the doorbell it tells once, and whoever is inside may be asleep already.
 void Reactor::PassOn(int count, const void* events) {
   const int doorbell_event = impl_->doorbell_event.load(std::memory_order_seq_cst);
   const auto* event = static_cast<const epoll_event*>(events);

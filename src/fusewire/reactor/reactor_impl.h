@@ -65,7 +65,7 @@ struct Reactor::Impl {
   bool thread_started = false;
   std::vector<Watched> watched;  // by descriptor
   uint32_t generations = 0;
-  std::unique_ptr<Doorbell> doorbell;    // made and used at home
+  std::unique_ptr<Doorbell> doorbell;   // made and used at home
   std::atomic<int> doorbell_event{-1};  // its eventfd
   SpinLearner spin;
   int64_t idle_since_ns = 0;  // when the loop last ran out of work

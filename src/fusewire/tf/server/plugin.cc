@@ -17,6 +17,7 @@
 #include "fusewire/tf/server/server.h"
 #include "fusewire/tf/server/session.h"
 #include "fusewire/tf/star/star_pass.h"
+#include "fusewire/transport/shm/shm.h"
 
 namespace fusewire {
 namespace tf {
@@ -113,7 +114,7 @@ FUSEWIRE_EXPORT size_t fusewire_stats(char* out, size_t size) {
     const char* name;
     const std::atomic<uint64_t>* value;
   };
-  std::string text = "{";
+  std::string text = absl::StrCat("{\"shared_bytes_out\": ", fusewire::transport::SharedBytesWritten());
   for (const Row& row :
        {Row{"calls_out", &counters.calls_out}, Row{"calls_in", &counters.calls_in},
         Row{"parts_out", &counters.parts_out}, Row{"asked", &counters.asked}, Row{"asked_late", &counters.asked_late},
@@ -124,7 +125,7 @@ FUSEWIRE_EXPORT size_t fusewire_stats(char* out, size_t size) {
         Row{"grpc_fused_recvs", &counters.grpc_fused_recvs}, Row{"star_runs_out", &counters.star_runs_out},
         Row{"star_runs_in", &counters.star_runs_in}, Row{"star_parts", &counters.star_parts},
         Row{"collectives", &counters.collectives}, Row{"servers", &counters.servers}}) {
-    absl::StrAppend(&text, text.size() > 1 ? ", " : "", "\"", row.name, "\": ", row.value->load());
+    absl::StrAppend(&text, ", \"", row.name, "\": ", row.value->load());
   }
   text += "}";
   if (size > 0) {

@@ -223,7 +223,8 @@ Result<size_t> RingReader::ReadLoan(Bytes* parts, size_t count) {
     if (used + 1 == count) wanted -= left;
   }
   // The address is the peer's, and of the peer: wherever it leads, it leads into its own memory.
-  iovec from = {reinterpret_cast<void*>(loan_address_), static_cast<size_t>(wanted)};  // NOLINT(performance-no-int-to-ptr)
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  iovec from = {reinterpret_cast<void*>(loan_address_), static_cast<size_t>(wanted)};
   const ssize_t got = process_vm_readv(lender_, into, used, &from, 1, 0);
   const int error = errno;
   // The writer says that it takes a loan back before the memory changes, so what was read before that is good.

@@ -32,6 +32,9 @@ struct ShmOptions {
 
 std::unique_ptr<Transport> MakeShm(ShmOptions options);
 
+// Any thread. What all connections of this process have written so far.
+uint64_t SharedBytesWritten();
+
 }  // namespace transport
 }  // namespace fusewire
 

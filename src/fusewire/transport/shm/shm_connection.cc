@@ -5,9 +5,11 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/transport/shm/shm.h"
 
 namespace fusewire {
 namespace transport {
@@ -23,7 +25,11 @@ constexpr size_t kShowBytes = 32 * 1024;
 // Where bytes are looked at: never in the ring, where the peer could change them under our eyes.
 thread_local uint8_t look_ahead[kLookAheadMax];
 
+std::atomic<uint64_t> shared_bytes_written{0};
+
 }  // namespace
+
+uint64_t SharedBytesWritten() { return shared_bytes_written.load(std::memory_order_relaxed); }
 
 ShmConnection::ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, std::unique_ptr<Segment> segment,
                              const ShmOptions& options, std::string peer_address)
@@ -128,6 +134,7 @@ void ShmConnection::Write(const ConstBytes* parts, size_t count) {
   size_t offered = 0;
   const size_t taken = Take(parts, count, &offered);
   full_ = taken < offered;
+  shared_bytes_written.fetch_add(taken, std::memory_order_relaxed);
   if (writer_.Publish()) RingPeer();
   if (writer_.loans() != loans_before) {
     write_waiting_ = true;

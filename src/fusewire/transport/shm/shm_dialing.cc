@@ -51,8 +51,8 @@ void ShmDialing::Start(Resolver* resolver, int64_t timeout_ns) {
 
 // The way is here only if an address of the host is one of this network namespace: no other proof is taken.
 void ShmDialing::OnNames(const Names& names) {
-  last_error_ = names.ok() ? Status::Unavailable("the host is not this machine").Next("dial it over TCP")
-                           : names.status();
+  last_error_ =
+      names.ok() ? Status::Unavailable("the host is not this machine").Next("dial it over TCP") : names.status();
   const std::vector<std::string> none;
   for (const std::string& number : names.ok() ? names.value() : none) {
     SocketAddress address;
@@ -71,8 +71,10 @@ void ShmDialing::OnNames(const Names& names) {
 void ShmDialing::TryNext() {
   for (; next_ < places_.size(); ++next_) {
     Drop();
-    last_error_ = Connect();
-    if (last_error_.ok()) return;
+    Status connected = Connect();
+    if (connected.ok()) return;
+    // That nobody is at one place says less than what went wrong at another.
+    if (last_error_.code() == Code::kUnavailable || last_error_.ok()) last_error_ = std::move(connected);
     if (step_.armed()) return;
   }
   Finish(last_error_);

@@ -103,9 +103,10 @@ Result<std::string> NumberToListenAt(const Address& address) {
 class ShmListener::Guest final : public ListNode, private reactor::FdHandler {
  public:
   Guest(ShmListener* listener, Fd fd, PeerProcess who)
-      : process(who), socket(std::move(fd)), listener_(listener), limit_([this] {
-          listener_->TurnAway(this, Status::Timeout("it said no hello"));
-        }) {}
+      : process(who),
+        socket(std::move(fd)),
+        listener_(listener),
+        limit_([this] { listener_->TurnAway(this, Status::Timeout("it said no hello")); }) {}
   ~Guest() {
     if (watched_) listener_->home_.Unwatch(socket.get(), this);
   }

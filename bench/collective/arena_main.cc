@@ -1,0 +1,104 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Ours: --ranks processes of this program share an arena.
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/collective/loop.h"
+#include "bench/harness/harness.h"
+#include "fusewire/base/clock.h"
+#include "fusewire/collective/arena.h"
+#include "fusewire/reactor/cpus.h"
+
+namespace fusewire::bench {
+namespace {
+
+using collective::Arena;
+using collective::ArenaOptions;
+using collective::ArenaSeat;
+using collective::Pieces;
+
+void Must(const Status& status) {
+  if (!status.ok()) Die(status.ToString());
+}
+
+constexpr int64_t kDeadlineNs = 60 * kSecondNs;
+
+class ArenaGroup final : public Group {
+ public:
+  explicit ArenaGroup(std::unique_ptr<Arena> arena) : arena_(std::move(arena)) {}
+  int rank() const override { return arena_->rank(); }
+  int ranks() const override { return arena_->ranks(); }
+  void Barrier() override { Must(arena_->Barrier(Deadline())); }
+  void AllReduce(const float* from, float* to, size_t count) override {
+    // What is read is not written: Pieces serve both.
+    const Pieces source(const_cast<float*>(from), count * sizeof(float));
+    Must(arena_->AllReduce({}, source, Pieces(to, count * sizeof(float)), Deadline()));
+  }
+  void Broadcast(uint64_t* number) override { Must(arena_->Broadcast(0, Pieces(number, sizeof(*number)), Deadline())); }
+
+ private:
+  static int64_t Deadline() { return fusewire::Clock::Real()->NowNs() + kDeadlineNs; }
+  std::unique_ptr<Arena> arena_;
+};
+
+int RunRanks(const LoopOptions& options) {
+  const auto n = static_cast<size_t>(options.ranks);
+  ArenaOptions arena_options;
+  if (options.slot_bytes > 0) arena_options.slot_bytes = options.slot_bytes;
+  if (options.one_shot_bytes > 0) arena_options.one_shot_bytes = options.one_shot_bytes;
+  Result<int> memory = collective::CreateArenaMemory(options.ranks, arena_options);
+  if (!memory.ok()) Die(memory.status().ToString());
+  std::vector<std::vector<int>> lives(n, std::vector<int>(n, -1));
+  for (size_t a = 0; a < n; ++a) {
+    for (size_t b = 0; b < a; ++b) {
+      int pair[2];
+      if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) Die("socketpair");
+      lives[a][b] = pair[0];
+      lives[b][a] = pair[1];
+    }
+  }
+  for (size_t rank = 0; rank < n; ++rank) {
+    if (fork() != 0) continue;
+    for (size_t other = 0; other < n; ++other) {
+      for (const int end : lives[other]) {
+        if (other != rank && end >= 0) close(end);
+      }
+    }
+    ArenaSeat seat;
+    seat.memory = memory.value();
+    seat.rank = static_cast<int>(rank);
+    seat.ranks = options.ranks;
+    seat.lives = lives[rank];
+    Result<std::unique_ptr<Arena>> arena = Arena::Join(std::move(seat), arena_options);
+    if (!arena.ok()) Die(arena.status().ToString());
+    // As Open MPI binds its ranks where each has a processor.
+    const std::vector<int> cpus = reactor::AllowedCpus();
+    if (n <= cpus.size()) Must(reactor::PinThisThread(cpus[rank]));
+    ArenaGroup group(std::move(arena).value());
+    MeasureAllReduce(group, options, "fusewire");
+    return 0;
+  }
+  for (const std::vector<int>& ends : lives) {
+    for (const int end : ends) {
+      if (end >= 0) close(end);
+    }
+  }
+  int failed = 0;
+  for (size_t rank = 0; rank < n; ++rank) {
+    int status = 0;
+    wait(&status);
+    failed |= status;
+  }
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace fusewire::bench
+
+int main(int argc, char** argv) { return fusewire::bench::RunRanks(fusewire::bench::ParseLoopOptions(argc, argv)); }

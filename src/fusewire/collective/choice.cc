@@ -1,0 +1,211 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/choice.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+// What one rank does, the busiest; and how many messages all of them send together. Fractions are of `bytes`.
+struct Work {
+  double ways = 0;      // one after the other
+  double messages = 0;  // of one rank
+  double sent = 0;      // share of bytes, of one rank
+  double reduced = 0;
+  double all_messages = 0;
+  double all_sent = 0;
+  double all_reduced = 0;
+};
+
+double Log2Up(double n) {
+  double rounds = 0;
+  for (double reached = 1; reached < n; reached *= 2) ++rounds;
+  return rounds;
+}
+
+// Everybody does the same.
+Work Even(double n, double ways, double messages, double sent, double reduced) {
+  return {ways, messages, sent, reduced, n * messages, n * sent, n * reduced};
+}
+
+// The fold of a number of ranks that is no power of two costs the first pairs a way there and one back.
+double FoldWays(double n) {
+  double pow2 = 1;
+  while (pow2 * 2 <= n) pow2 *= 2;
+  return pow2 == n ? 0 : 2;
+}
+
+Work WorkOfAllReduce(Algorithm algorithm, double n, double segments) {
+  const double part = (n - 1) / n;
+  const double fold = FoldWays(n);
+  const double rounds = Log2Up(n) - (fold > 0 ? 1 : 0);
+  switch (algorithm) {
+    case Algorithm::kOneShot: return Even(n, 1, n - 1, n - 1, n - 1);
+    case Algorithm::kTwoShot: return Even(n, 2, 2 * (n - 1), 2 * part, part);
+    case Algorithm::kRecursiveDoubling:
+      return Even(n, rounds + fold, rounds + fold / 2, rounds + fold / 2, rounds + fold / 2);
+    case Algorithm::kRabenseifner:
+      return Even(n, 2 * rounds + fold, 2 * rounds + fold / 2, 2 * part + fold / 2, part + fold / 2);
+    case Algorithm::kRing: return Even(n, 2 * (n - 1) + segments - 1, 2 * (n - 1) * segments, 2 * part, part);
+    default: {
+      const double up = Log2Up(n);
+      return {2 * up, up, up, up, 2 * (n - 1), 2 * (n - 1), n - 1};
+    }
+  }
+}
+
+Work WorkOf(Kind kind, Algorithm algorithm, double n, double segments) {
+  const double part = (n - 1) / n;
+  const double up = Log2Up(n);
+  switch (kind) {
+    case Kind::kBarrier: return Even(n, up, up, 0, 0);
+    case Kind::kAllReduce: return WorkOfAllReduce(algorithm, n, segments);
+    case Kind::kReduceScatter:
+      if (algorithm == Algorithm::kRing) return Even(n, n - 1, n - 1, part, part);
+      return Even(n, 1, n - 1, part, part);
+    case Kind::kAllGather:
+      if (algorithm == Algorithm::kRing) return Even(n, n - 1, n - 1, part, 0);
+      if (algorithm == Algorithm::kBruck) return Even(n, up, up, part, 0);
+      return Even(n, 1, n - 1, part, 0);
+    case Kind::kBroadcast:
+      if (algorithm == Algorithm::kBinomial) return {up, up, up, 0, n - 1, n - 1, 0};
+      if (algorithm == Algorithm::kChain) return {n - 2 + segments, segments, 1, 0, (n - 1) * segments, n - 1, 0};
+      return {2, 2 * (n - 1), 2 * part, 0, (n - 1) + (n - 1) * (n - 1), n * part, 0};
+    case Kind::kReduce:
+      if (algorithm == Algorithm::kBinomial) return {up, up, up, up, n - 1, n - 1, n - 1};
+      if (algorithm == Algorithm::kDirect) return {1, n - 1, n - 1, n - 1, n - 1, n - 1, n - 1};
+      return {2, n - 1, 2 * part, part, n * n - 1, n * part + part, n * part};
+    case Kind::kGather:
+    case Kind::kScatter: return {1, n - 1, part, 0, n - 1, part, 0};
+    case Kind::kAllToAll:
+      if (algorithm == Algorithm::kPairwise) return Even(n, n - 1, n - 1, part, 0);
+      return Even(n, 1, n - 1, part, 0);
+  }
+  return {};
+}
+
+bool ParseNumber(std::string_view word, size_t* number) {
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *number);
+  return error == std::errc() && end == word.data() + word.size();
+}
+
+std::vector<std::string_view> WordsOf(std::string_view line) {
+  std::vector<std::string_view> words;
+  while (true) {
+    const size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string_view::npos || line[begin] == '#') return words;
+    line.remove_prefix(begin);
+    const size_t length = std::min(line.find_first_of(" \t\r#"), line.size());
+    words.push_back(line.substr(0, length));
+    line.remove_prefix(length);
+  }
+}
+
+Status ParseRow(const std::vector<std::string_view>& words, TableRow* row) {
+  if (words.size() != 5) return Status::Invalid(std::to_string(words.size()) + " words");
+  size_t kind = 0;
+  while (kind < kKinds && KindName(static_cast<Kind>(kind)) != words[0]) ++kind;
+  size_t algorithm = 0;
+  while (algorithm < kAlgorithms && AlgorithmName(static_cast<Algorithm>(algorithm)) != words[3]) ++algorithm;
+  size_t ranks = 0;
+  if (kind == kKinds) return Status::Invalid("no collective " + std::string(words[0]));
+  row->kind = static_cast<Kind>(kind);
+  row->algorithm = static_cast<Algorithm>(algorithm);
+  const std::vector<Algorithm> known = AlgorithmsOf(row->kind);
+  if (std::find(known.begin(), known.end(), row->algorithm) == known.end()) {
+    return Status::Invalid(std::string(words[0]) + " has no algorithm " + std::string(words[3]));
+  }
+  if (!ParseNumber(words[1], &ranks) || ranks < 1 || ranks > kScheduleRanksMax) {
+    return Status::Invalid("ranks " + std::string(words[1]));
+  }
+  row->ranks = static_cast<int>(ranks);
+  if (!ParseNumber(words[2], &row->bytes_max)) return Status::Invalid("bytes " + std::string(words[2]));
+  if (!ParseNumber(words[4], &row->segment_bytes) || row->segment_bytes == 0) {
+    return Status::Invalid("segment of bytes " + std::string(words[4]));
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+double EstimateNs(Kind kind, Algorithm algorithm, int ranks, size_t bytes, const Wire& wire, size_t segment_bytes) {
+  if (ranks < 2) return 0;
+  const double n = ranks;
+  const auto size = static_cast<double>(bytes);
+  // A ring cuts into segments of every block, a chain into segments of the whole.
+  const double cut = static_cast<double>(segment_bytes) * (algorithm == Algorithm::kRing ? n : 1);
+  const double segments = std::max(1.0, size / cut);
+  const Work work = WorkOf(kind, algorithm, n, segments);
+  const double alone = work.ways * wire.way_ns + std::max(0.0, work.messages - work.ways) * wire.message_ns +
+                       work.sent * size * wire.byte_ns + work.reduced * size * wire.reduced_byte_ns;
+  if (wire.cpus == 0 || wire.cpus >= ranks) return alone;
+  // Half of a message's way is work of a processor, at either end.
+  const double together = work.all_messages * std::max(wire.message_ns, wire.way_ns / 2) +
+                          work.all_sent * size * wire.byte_ns + work.all_reduced * size * wire.reduced_byte_ns;
+  return std::max(alone, together / wire.cpus);
+}
+
+Result<std::vector<TableRow>> ParseTable(const std::string& text) {
+  std::vector<TableRow> rows;
+  size_t number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::vector<std::string_view> words = WordsOf(std::string_view(text).substr(begin, end - begin));
+    begin = end + 1;
+    ++number;
+    if (words.empty()) continue;
+    TableRow row;
+    Status status = ParseRow(words, &row);
+    for (const TableRow& other : rows) {
+      if (!status.ok() || other.kind != row.kind || other.ranks != row.ranks) continue;
+      if (other.bytes_max >= row.bytes_max) status = Status::Invalid("sizes do not rise");
+    }
+    if (rows.size() == kTableRowsMax) status = Status::Invalid("more than 10000 rows");
+    if (!status.ok()) {
+      return Status::Invalid("line " + std::to_string(number) + ": " + status.cause())
+          .Phase("reading a table of algorithms")
+          .Next("write KIND RANKS BYTES_MAX ALGORITHM SEGMENT_BYTES, or measure the table anew");
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::string WriteTable(const std::vector<TableRow>& rows) {
+  std::string text = "# KIND RANKS BYTES_MAX ALGORITHM SEGMENT_BYTES\n";
+  for (const TableRow& row : rows) {
+    text += KindName(row.kind) + " " + std::to_string(row.ranks) + " " + std::to_string(row.bytes_max) + " " +
+            AlgorithmName(row.algorithm) + " " + std::to_string(row.segment_bytes) + "\n";
+  }
+  return text;
+}
+
+Choice Choose(Kind kind, int ranks, size_t bytes, const Wire& wire, const std::vector<TableRow>& table,
+              bool reproducible) {
+  for (const TableRow& row : table) {
+    if (row.kind != kind || row.ranks != ranks || bytes > row.bytes_max) continue;
+    if (reproducible && !IsReproducible(kind, row.algorithm)) break;
+    Choice measured;
+    measured.algorithm = row.algorithm;
+    measured.segment_bytes = row.segment_bytes;
+    return measured;
+  }
+  Choice best;
+  bool chosen = false;
+  for (const Algorithm algorithm : AlgorithmsOf(kind)) {
+    if (reproducible && !IsReproducible(kind, algorithm)) continue;
+    for (const size_t segment_bytes : {size_t{16} << 10, size_t{64} << 10, size_t{256} << 10, size_t{1} << 20}) {
+      const double estimate = EstimateNs(kind, algorithm, ranks, bytes, wire, segment_bytes);
+      if (chosen && estimate >= best.estimate_ns) continue;
+      best = {algorithm, segment_bytes, estimate};
+      chosen = true;
+    }
+  }
+  return best;
+}
+
+}  // namespace collective
+}  // namespace fusewire

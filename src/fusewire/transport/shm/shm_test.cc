@@ -1,0 +1,487 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What is particular to shared memory: rings, who is met, and peers that lie. The contract of a transport is tested in
+// tests/conformance, death in tests/faults.
+#include "fusewire/transport/shm/shm.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/log.h"
+#include "fusewire/base/random.h"
+#include "fusewire/reactor/doorbell.h"
+#include "fusewire/reactor/home_test.h"
+#include "fusewire/transport/nearest/nearest.h"
+#include "fusewire/transport/shm/meeting.h"
+#include "fusewire/transport/shm/ring.h"
+#include "fusewire/transport/shm/segment.h"
+#include "fusewire/transport/tcp/tcp.h"
+
+namespace fusewire {
+namespace transport {
+namespace {
+
+using reactor::AskHome;
+using reactor::Eventually;
+using testing::HasSubstr;
+
+constexpr uint32_t kSmallRing = 4096;
+
+// ---- the ring ----
+
+class Rings : public testing::Test {
+ protected:
+  explicit Rings(uint32_t ring_bytes = kSmallRing) {
+    a_ = std::move(Segment::Make(ring_bytes, &file_)).value();
+    b_ = std::move(Segment::Attach(file_, ring_bytes)).value();
+    writer_ = std::make_unique<RingWriter>(a_.get());
+    reader_ = std::make_unique<RingReader>(b_.get());
+    reader_->SetLender(getpid());
+  }
+  std::string Read(size_t size) {
+    std::string text(size, '?');
+    Bytes part(text.data(), text.size());
+    Result<size_t> read = reader_->Read(&part, 1);
+    EXPECT_TRUE(read.ok()) << read.status().ToString();
+    if (!read.ok()) return read.status().cause();
+    text.resize(read.value());
+    reader_->Release();
+    return text;
+  }
+  Status ReadStatus() {
+    char byte;
+    Bytes part(&byte, 1);
+    return reader_->Read(&part, 1).status();
+  }
+  // Writes as a liar does.
+  void Forge(const void* words, size_t size, uint64_t filled) {
+    std::memcpy(a_->own_ring(), words, size);
+    a_->own().filled.store(filled, std::memory_order_release);
+  }
+
+  Fd file_;
+  std::unique_ptr<Segment> a_, b_;
+  std::unique_ptr<RingWriter> writer_;
+  std::unique_ptr<RingReader> reader_;
+};
+
+TEST_F(Rings, CarryAnyMixtureOfBytesAndLoans) {
+  const uint64_t seed = SystemRandom64();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Random random(seed);
+  std::string lent(300, 'l');
+  std::string expected, heard;
+  for (int i = 0; i < 20000; ++i) {
+    if (random.Chance(0.1)) {
+      ConstBytes loan(lent.data(), 1 + random.Below(lent.size()));
+      if (writer_->Lend(loan)) expected += loan.ToString();
+    } else {
+      std::string text(1 + random.Below(random.Chance(0.1) ? 3000 : 60), static_cast<char>('a' + random.Below(26)));
+      expected += text.substr(0, writer_->Put(text));
+    }
+    writer_->Publish();
+    while (random.Chance(0.6)) heard += Read(1 + random.Below(random.Chance(0.2) ? 5000 : 100));
+  }
+  for (std::string more; !(more = Read(4096)).empty();) heard += more;
+  EXPECT_EQ(heard.size(), expected.size());
+  EXPECT_TRUE(heard == expected);
+  EXPECT_TRUE(writer_->AllRead());
+}
+
+TEST_F(Rings, LittleTrafficStaysInFewPages) {
+  file_ = Fd();
+  a_ = std::move(Segment::Make(256 * 1024, &file_)).value();
+  b_ = std::move(Segment::Attach(file_, 256 * 1024)).value();
+  writer_ = std::make_unique<RingWriter>(a_.get());
+  reader_ = std::make_unique<RingReader>(b_.get());
+  for (int i = 0; i < 10000; ++i) {
+    ASSERT_EQ(writer_->Put(std::string(100, 'x')), 100u);
+    writer_->Publish();
+    ASSERT_EQ(Read(200).size(), 100u);
+  }
+  struct stat is = {};
+  ASSERT_EQ(fstat(file_.get(), &is), 0);
+  EXPECT_LE(is.st_blocks * 512, 32 * 1024);
+}
+
+TEST_F(Rings, SayWhatIsWrongWithARecord) {
+  struct Bad {
+    const char* what;
+    std::vector<uint32_t> words;
+    uint64_t filled;
+  };
+  const std::vector<Bad> all = {
+      {"beyond", {}, kSmallRing + 8},
+      {"beyond", {}, UINT64_MAX},
+      {"part of a record", {}, 4},
+      {"where there are fewer", {1000, 1}, 16},
+      {"where there are fewer", {UINT32_MAX, 1}, kSmallRing},
+      {"kind 0", {0, 0}, 8},
+      {"kind 1", {0, 1}, 8},
+      {"kind 2", {8, 2, 0, 0}, 16},
+      {"kind 3", {8, 3, 0, 0}, 16},
+      {"kind 77", {8, 77, 0, 0}, 16},
+      {"loan of nothing", {16, 2, 1, 0, 0, 0}, 24},
+  };
+  for (const Bad& bad : all) {
+    RingReader reader(b_.get());
+    reader.SetLender(getpid());
+    Forge(bad.words.data(), bad.words.size() * sizeof(uint32_t), bad.filled);
+    char byte;
+    Bytes part(&byte, 1);
+    Result<size_t> read = reader.Read(&part, 1);
+    ASSERT_FALSE(read.ok()) << bad.what;
+    EXPECT_EQ(read.status().code(), Code::kCorrupt);
+    EXPECT_THAT(read.status().cause(), HasSubstr(bad.what));
+  }
+}
+
+TEST_F(Rings, AnEndlessRunOfSkipsIsRefused) {
+  const uint32_t skip[] = {kSmallRing - 8, 3};
+  Forge(skip, sizeof(skip), kSmallRing);
+  EXPECT_TRUE(ReadStatus().ok());
+  a_->own().filled.store(2 * kSmallRing);
+  RingReader reader(b_.get());
+  reader.SetLender(getpid());
+  a_->own().filled.store(kSmallRing);
+  char byte;
+  Bytes part(&byte, 1);
+  EXPECT_TRUE(reader.Read(&part, 1).ok());
+  // The second comes while the first is looked at: a writer never skips twice in a row.
+  a_->own().filled.store(kSmallRing + 16);
+  const uint32_t again[] = {8, 3};
+  std::memcpy(a_->own_ring(), again, sizeof(again));
+  EXPECT_FALSE(reader.Read(&part, 1).ok());
+}
+
+TEST_F(Rings, ALoanThatLeadsNowhereIsAnError) {
+  writer_->Lend(ConstBytes(reinterpret_cast<void*>(uint64_t{4096}), 100));
+  writer_->Publish();
+  EXPECT_EQ(ReadStatus().code(), Code::kUnavailable);
+}
+
+TEST_F(Rings, WhatWasTakenBackIsNotRead) {
+  std::string lent = "secret";
+  writer_->Lend(lent);
+  writer_->Publish();
+  a_->own().revoked.store(1);
+  EXPECT_THAT(ReadStatus().cause(), HasSubstr("closed"));
+}
+
+TEST_F(Rings, AReaderThatLiesGivesNoRoom) {
+  ASSERT_GT(writer_->Put(std::string(kSmallRing, 'x')), 0u);
+  for (uint64_t lie : {uint64_t{kSmallRing} * 2, UINT64_MAX, uint64_t{1} << 63}) {
+    const_cast<Half&>(a_->peer()).taken.store(lie);
+    EXPECT_EQ(writer_->Put(std::string("more")), 0u);
+    EXPECT_FALSE(writer_->HasRoom());
+  }
+}
+
+TEST(Segments, AreNotTakenUnsealedOrOfAnotherSize) {
+  Fd unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(unsealed.get(), 4096 + 2 * kSmallRing), 0);
+  EXPECT_THAT(Segment::Attach(unsealed, kSmallRing).status().cause(), HasSubstr("sealed"));
+  Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  EXPECT_EQ(Segment::Attach(null, kSmallRing).status().code(), Code::kCorrupt);
+  Fd file;
+  auto made = Segment::Make(kSmallRing, &file);
+  ASSERT_TRUE(made.ok());
+  EXPECT_NE(ftruncate(file.get(), 4096), 0);
+  for (uint32_t ring_bytes : {0u, 1u, 4095u, 4097u, 2 * kSmallRing, 1u << 31})
+    EXPECT_EQ(Segment::Attach(file, ring_bytes).status().code(), Code::kCorrupt) << ring_bytes;
+}
+
+// ---- who is met ----
+
+// Keeps what it hears.
+class Listening final : public ConnectionHandler {
+ public:
+  void Meet(std::unique_ptr<Connection> made) {
+    connection = std::move(made);
+    connection->Start(this);
+  }
+  size_t Landing(Bytes*, size_t) override { return 0; }
+  void OnLanded(size_t) override {}
+  size_t LookAhead() override { return 4096; }
+  void OnBytes(ConstBytes bytes) override { heard += bytes.size; }
+  void OnWritten(size_t) override {}
+  void OnClosed(Status status) override {
+    why = std::move(status);
+    closed = true;
+  }
+  std::unique_ptr<Connection> connection;
+  std::atomic<size_t> heard{0};
+  std::atomic<bool> closed{false};
+  Status why;
+};
+
+class Meetings : public testing::Test {
+ protected:
+  Meetings() : home_(std::move(reactor::Reactor::Start({})).value()), shm_(MakeShm({})) {
+    SetLogSink([](LogLevel, const char* line, void* self) { static_cast<Meetings*>(self)->log_ += line; }, this);
+  }
+  ~Meetings() override {
+    AskHome(*home_, [this] {
+      dialing_.reset();
+      made_.reset();
+      listener_.reset();
+      met_.clear();
+      return true;
+    });
+    SetLogSink(nullptr, nullptr);
+  }
+  void Listen() {
+    AskHome(*home_, [this] {
+      listener_ = std::move(shm_->Listen(*home_, {"127.0.0.1", 0}, [this](std::unique_ptr<Incoming> incoming) {
+                    Result<std::unique_ptr<Connection>> connection = incoming->Adopt(*home_);
+                    if (connection.ok()) {
+                      met_.push_back(std::make_unique<Listening>());
+                      met_.back()->Meet(std::move(connection).value());
+                    } else {
+                      refused_ = connection.status().ToString();
+                    }
+                    ++arrived_;
+                  })).value();
+      return true;
+    });
+  }
+  // A process that speaks for itself.
+  Fd Knock() {
+    Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    UnixAddress place = MeetingPlace("127.0.0.1", listener_->address().port);
+    EXPECT_EQ(connect(socket.get(), place.get(), place.length), 0);
+    return socket;
+  }
+  static bool Ended(const Fd& socket) {
+    return Eventually([&] {
+      char byte[64];
+      ssize_t got = recv(socket.get(), byte, sizeof(byte), MSG_DONTWAIT);
+      return got == 0 || (got < 0 && errno == ECONNRESET);
+    });
+  }
+  reactor::DoorbellFiles BellFiles() {
+    return AskHome(*home_, [this] { return home_->OpenDoorbell().value()->files(); });
+  }
+  // A dialler that greets as it should; what it does then is up to the test.
+  struct Liar {
+    Fd socket;
+    std::unique_ptr<Segment> segment;
+  };
+  Liar Greet() {
+    const int before = arrived_;
+    Liar liar;
+    liar.socket = Knock();
+    Fd file;
+    liar.segment = std::move(Segment::Make(kSmallRing, &file)).value();
+    Note hello;
+    hello.ring_bytes = kSmallRing;
+    hello.probe_address = ProbeAddress();
+    hello.probe_word = ProbeWord();
+    auto [rung, asleep, event] = BellFiles();
+    const int files[] = {file.get(), rung, asleep, event};
+    EXPECT_TRUE(SendNote(liar.socket.get(), hello, files, 4).ok());
+    EXPECT_TRUE(Eventually([&] { return arrived_ > before; }));
+    return liar;
+  }
+  Status Dial(Transport& transport, const Address& address) {
+    std::atomic<bool> done{false};
+    Status outcome;
+    AskHome(*home_, [&] {
+      dialing_ = transport.Dial(*home_, address, 5 * kSecondNs, [&](Result<std::unique_ptr<Connection>> made) {
+        outcome = made.status();
+        if (made.ok()) made_ = std::move(made).value();
+        done = true;
+      });
+      return true;
+    });
+    EXPECT_TRUE(Eventually([&] { return done.load(); }));
+    return outcome;
+  }
+
+  std::unique_ptr<reactor::Reactor> home_;
+  std::unique_ptr<Transport> shm_;
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<Dialing> dialing_;
+  std::unique_ptr<Connection> made_;
+  std::vector<std::unique_ptr<Listening>> met_;
+  std::atomic<int> arrived_{0};
+  std::string refused_, log_;
+};
+
+TEST_F(Meetings, AStrangersGreetingEndsItsConnection) {
+  Listen();
+  Fd file;
+  auto segment = Segment::Make(kSmallRing, &file);
+  const auto [rung, asleep, event] = BellFiles();
+  int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  Note good;
+  good.ring_bytes = kSmallRing;
+  Note old = good, other = good, wide = good;
+  old.version = 99;
+  other.magic = 1;
+  wide.ring_bytes = 1u << 31;
+  struct Bad {
+    Note note;
+    std::vector<int> files;
+  };
+  for (const Bad& bad : {Bad{good, {}}, Bad{good, {file.get(), rung, asleep}}, Bad{good, {null, rung, asleep, event}},
+                         Bad{good, {file.get(), rung, asleep, null}}, Bad{good, {file.get(), null, asleep, event}},
+                         Bad{old, {file.get(), rung, asleep, event}}, Bad{other, {file.get(), rung, asleep, event}},
+                         Bad{wide, {file.get(), rung, asleep, event}}}) {
+    Fd socket = Knock();
+    ASSERT_TRUE(SendNote(socket.get(), bad.note, bad.files.data(), bad.files.size()).ok());
+    EXPECT_TRUE(Ended(socket));
+  }
+  Fd socket = Knock();
+  ASSERT_EQ(send(socket.get(), "GET / HTTP/1.1", 14, 0), 14);
+  EXPECT_TRUE(Ended(socket));
+  EXPECT_TRUE(met_.empty());
+  EXPECT_TRUE(Dial(*shm_, listener_->address()).ok());  // others are none the worse for it
+  close(null);
+}
+
+TEST_F(Meetings, ALiarInSharedMemoryCostsItsConnection) {
+  Listen();
+  for (uint64_t filled : {uint64_t{kSmallRing} + 8, UINT64_MAX, uint64_t{4}}) {
+    Liar liar = Greet();
+    liar.segment->own().filled.store(filled);
+    AskHome(*home_, [&] {
+      met_.back()->connection->Look();
+      return true;
+    });
+    EXPECT_TRUE(Ended(liar.socket));
+    EXPECT_TRUE(Eventually([&] { return met_.back()->closed.load(); }));
+    EXPECT_EQ(met_.back()->why.code(), Code::kCorrupt) << met_.back()->why.ToString();
+  }
+}
+
+// Random words all over what both share, for a while: whatever comes of it, it ends in an error or goes on.
+TEST_F(Meetings, GarbageAllOverTheMemoryIsSurvived) {
+  const uint64_t seed = SystemRandom64();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Random random(seed);
+  Listen();
+  for (int round = 0; round < 50; ++round) {
+    Liar liar = Greet();
+    for (int i = 0; i < 20; ++i) {
+      for (uint32_t at = 0; at < kSmallRing; at += 8) {
+        const uint32_t words[] = {static_cast<uint32_t>(random.Below(64)), static_cast<uint32_t>(random.Below(4))};
+        std::memcpy(liar.segment->own_ring() + at, words, sizeof(words));
+      }
+      Half& half = liar.segment->own();
+      half.filled.store(random.Chance(0.8) ? random.Below(kSmallRing) & ~uint64_t{7} : random.Next());
+      half.taken.store(random.Next());
+      half.loans_read.store(random.Next());
+      half.can_read.store(static_cast<uint32_t>(random.Next()));
+      AskHome(*home_, [&] {
+        if (!met_.back()->closed) met_.back()->connection->Look();
+        return true;
+      });
+    }
+    liar.socket.Close();
+    EXPECT_TRUE(Eventually([&] { return met_.back()->closed.load(); }));
+  }
+}
+
+TEST_F(Meetings, ASecondDoorbellIsRefused) {
+  Listen();
+  Liar liar = Greet();
+  Note bell;
+  bell.kind = NoteKind::kBell;
+  auto [rung, asleep, event] = BellFiles();
+  const int files[] = {rung, asleep, event};
+  ASSERT_TRUE(SendNote(liar.socket.get(), bell, files, 3).ok());
+  EXPECT_TRUE(Ended(liar.socket));
+}
+
+TEST_F(Meetings, AnotherHostIsNotMet) {
+  Status status = Dial(*shm_, {"192.0.2.1", 5555});
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_THAT(status.cause(), HasSubstr("not this machine"));
+}
+
+// Who takes our name without being us is not believed. Needs to be root to become somebody else.
+TEST_F(Meetings, AnotherUserIsRefusedByBothEnds) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  Listen();
+  UnixAddress ours = MeetingPlace("127.0.0.1", listener_->address().port), theirs = MeetingPlace("127.0.0.1", 9);
+  int ready[2], end[2];
+  ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(end, O_CLOEXEC), 0);
+  pid_t child = fork();
+  if (child == 0) {  // system calls only
+    char outcome = 0;
+    if (setgid(65534) != 0 || setuid(65534) != 0) _exit(1);
+    int dials = socket(AF_UNIX, SOCK_SEQPACKET, 0), listens = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    if (bind(listens, theirs.get(), theirs.length) != 0 || listen(listens, 8) != 0) _exit(2);
+    if (connect(dials, ours.get(), ours.length) != 0) _exit(3);
+    char byte;
+    outcome = recv(dials, &byte, 1, 0) <= 0 ? 'r' : 'w';
+    if (write(ready[1], &outcome, 1) != 1) _exit(4);
+    close(end[1]);
+    (void)!read(end[0], &byte, 1);
+    _exit(0);
+  }
+  char outcome = 0;
+  close(ready[1]);
+  ASSERT_EQ(read(ready[0], &outcome, 1), 1);
+  EXPECT_EQ(outcome, 'r');
+  Status status = Dial(*shm_, {"127.0.0.1", 9});
+  EXPECT_EQ(status.code(), Code::kRefused) << status.ToString();
+  EXPECT_THAT(status.cause(), HasSubstr("65534"));
+  // Together with TCP: one line that says why, and the way over TCP.
+  std::unique_ptr<Transport> nearest = MakeNearest(MakeShm({}), MakeTcp({}));
+  EXPECT_THAT(Dial(*nearest, {"127.0.0.1", 9}).cause(), HasSubstr("refused"));
+  EXPECT_THAT(log_, HasSubstr("127.0.0.1:9 goes the far way"));
+  AskHome(*home_, [&] {
+    dialing_.reset();
+    return true;
+  });
+  close(end[1]);
+  int exit_status = 0;
+  ASSERT_EQ(waitpid(child, &exit_status, 0), child);
+  EXPECT_EQ(exit_status, 0);
+  EXPECT_TRUE(met_.empty());
+  for (int fd : {ready[0], end[0]}) close(fd);
+}
+
+TEST_F(Meetings, NearestTakesSharedMemoryWhereItIsAndTcpElsewhere) {
+  std::unique_ptr<Transport> nearest = MakeNearest(MakeShm({}), MakeTcp({}));
+  std::unique_ptr<Transport> tcp = MakeTcp({});
+  std::unique_ptr<Listener> both, one;
+  AskHome(*home_, [&] {
+    both = std::move(nearest->Listen(*home_, {"127.0.0.1", 0}, [](auto) {})).value();
+    one = std::move(tcp->Listen(*home_, {"127.0.0.1", 0}, [](auto) {})).value();
+    return true;
+  });
+  ASSERT_TRUE(Dial(*nearest, both->address()).ok());
+  AskHome(*home_, [&] {
+    EXPECT_STREQ(made_->wire(), "shm");
+    return true;
+  });
+  ASSERT_TRUE(Dial(*nearest, one->address()).ok());
+  AskHome(*home_, [&] {
+    EXPECT_STREQ(made_->wire(), "tcp");
+    made_.reset();
+    dialing_.reset();
+    both.reset();
+    one.reset();
+    return true;
+  });
+  EXPECT_EQ(log_, "");
+}
+
+}  // namespace
+}  // namespace transport
+}  // namespace fusewire
