@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/collective/executor.h"
 
+#include <atomic>
 #include <optional>
 #include <utility>
 
@@ -98,7 +99,11 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
         return;
       }
     }
-    number_ = group_->Start(std::move(wanted), [this](Status status) { Ended(std::move(status)); });
+    Ref();  // while this goes on: the end may come at any time
+    uint64_t number = group_->Start(std::move(wanted), [this](Status status) { Ended(std::move(status)); });
+    number_.store(number);
+    if (is_cancelled_.load()) Cancel();
+    Unref();
   }
 
  private:
@@ -141,8 +146,11 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
     }
   }
 
+  // Either finds the number, or is seen by who stores it.
   void Cancel() {
-    group_->Abort(Status::Cancelled("the step was cancelled"));
+    is_cancelled_.store(true);
+    uint64_t number = number_.load();
+    if (number != 0) group_->Cancel(number, Status::Cancelled("the step was cancelled"));
   }
 
   void Ended(Status status) {
@@ -158,7 +166,8 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
   GroupPtr group_;
   tensorflow::StatusCallback done_;
   tensorflow::CancellationToken token_ = 0;
-  uint64_t number_ = 0;
+  std::atomic<uint64_t> number_{0};
+  std::atomic<bool> is_cancelled_{false};
 };
 
 class Mgr final : public tensorflow::RpcCollectiveExecutorMgr {
