@@ -93,8 +93,14 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
     tensorflow::CancellationManager* cancellation = context_->op_ctx->cancellation_manager();
     if (cancellation != nullptr) {
       token_ = cancellation->get_cancellation_token();
-      bool is_live = cancellation->RegisterCallback(token_, [this] { Cancel(); });
+      Ref();  // until the callback has run, or never will
+      bool is_live = cancellation->RegisterCallback(token_, [this] {
+        Cancel();
+        Unref();
+      });
       if (!is_live) {
+        Unref();
+        token_ = tensorflow::CancellationManager::kInvalidToken;
         Ended(Status::Cancelled("the step was cancelled"));
         return;
       }
@@ -155,7 +161,8 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
 
   void Ended(Status status) {
     tensorflow::CancellationManager* cancellation = context_->op_ctx->cancellation_manager();
-    if (cancellation != nullptr) cancellation->TryDeregisterCallback(token_);
+    bool is_registered = cancellation != nullptr && token_ != tensorflow::CancellationManager::kInvalidToken;
+    if (is_registered && cancellation->TryDeregisterCallback(token_)) Unref();
     tensorflow::StatusCallback done = std::move(done_);
     TfStatus end = ToTf(status);
     done(end);
@@ -165,7 +172,7 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
   std::shared_ptr<tensorflow::CollectiveContext> context_;  // shared_ptr: as TensorFlow holds it
   GroupPtr group_;
   tensorflow::StatusCallback done_;
-  tensorflow::CancellationToken token_ = 0;
+  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
   std::atomic<uint64_t> number_{0};
   std::atomic<bool> is_cancelled_{false};
 };
