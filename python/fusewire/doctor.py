@@ -185,7 +185,11 @@ def check_self_test(report: Report) -> Check:
     value = f"a tensor of 1 MiB from a ps to a worker over loopback in {facts['best_ms']} ms"
     if not facts["counts"].get("calls_in"):
         return Check("self-test", WARN, f"{value}, but over gRPC", "FUSEWIRE_LOG=debug fusewire run ... tells why")
-    return Check("self-test", OK, value)
+    return Check("self-test", OK, f"{value}, {'through shared memory' if is_shared(facts) else 'over TCP'}")
+
+
+def is_shared(facts: Mapping[str, Any]) -> bool:
+    return facts["counts"].get("shared_bytes_out", 0) > 0
 
 
 def check_switch() -> Check:

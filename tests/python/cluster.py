@@ -29,6 +29,8 @@ tf1.disable_eager_execution()
 config = json.loads(os.environ["TF_CONFIG"])
 cluster, job, index = config["cluster"], config["task"]["type"], config["task"]["index"]
 protocol = os.environ.get("TEST_PROTOCOL_OF_" + job, os.environ["TEST_PROTOCOL"])
+if os.environ.get("TEST_TRANSPORT_JOB") == job and os.environ["TEST_TRANSPORT"]:
+    os.environ["FUSEWIRE_TRANSPORT"] = os.environ["TEST_TRANSPORT"]
 session_config = tf1.ConfigProto()
 if os.environ.get("TEST_FUSE"):
     session_config = fusewire.ConfigProto(tensor_fuse=True)

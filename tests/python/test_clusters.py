@@ -14,7 +14,7 @@ with tf1.train.MonitoredTrainingSession(server.target, config=session_config) as
     for _ in range(30):
         value, _ = session.run([loss, train])
 say(f"{value:.6f}")
-say_stats("recvs", "run_graphs", "fallback_grpc_calls")
+say_stats("recvs", "run_graphs", "fallback_grpc_calls", "shared_bytes_out")
 done()
 """
 
@@ -31,6 +31,17 @@ def test_a_task_that_speaks_grpc_only_is_served_over_grpc(run_cluster, protocol,
 def test_switched_off_everything_goes_over_grpc(run_cluster):
     output = run_cluster(TRAIN, "grpc++", FUSEWIRE_DISABLE="1")
     assert output.stats["recvs"] == output.stats["run_graphs"] == 0
+
+
+@pytest.mark.parametrize(
+    ("job", "wires"), [("ps", ("", "")), ("ps", ("tcp", "")), ("worker", ("tcp", "")), ("ps", ("", "shm"))]
+)
+def test_memory_is_shared_where_both_tasks_agree(run_cluster, job, wires):
+    """One job may speak TCP alone, or share memory alone; nobody has to be told that they are on one machine."""
+    output = run_cluster(TRAIN, "grpc++", TEST_TRANSPORT_JOB=job, TEST_TRANSPORT=wires[0], FUSEWIRE_TRANSPORT=wires[1])
+    assert output.said == [run_cluster(TRAIN, "grpc").said[0]]
+    assert output.stats["recvs"] > 0
+    assert (output.stats["shared_bytes_out"] > 0) == (wires[0] != "tcp")
 
 
 def test_a_data_port_of_the_endpoint_map(run_cluster, tmp_path):

@@ -33,6 +33,7 @@ def test_healthy(fusewire_command):
     assert checks["plug-in"]["status"] == "ok"
     assert checks["self-test"]["status"] == "ok", checks["self-test"]
     assert "a tensor of 1 MiB from a ps to a worker" in checks["self-test"]["value"]
+    assert checks["self-test"]["value"].endswith("through shared memory")
 
 
 def test_misfit_and_settings_in_words(tmp_path):
