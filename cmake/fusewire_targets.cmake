@@ -18,6 +18,12 @@ function(fusewire_room name)
   endif()
   add_library(fusewire::${name} ALIAS fusewire_${name})
   set_property(GLOBAL APPEND PROPERTY FUSEWIRE_ROOMS ${name})
+  foreach(door IN LISTS ARG_DOORS)
+    set_property(GLOBAL APPEND PROPERTY FUSEWIRE_DOORS ${name}/${door})
+  endforeach()
+  foreach(source IN LISTS ARG_SOURCES)
+    set_property(GLOBAL APPEND PROPERTY FUSEWIRE_SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+  endforeach()
 
   if(NOT BUILD_TESTING)
     return()
@@ -79,9 +85,9 @@ endfunction()
 # fusewire_fuzzer(NAME SOURCES x.cc... CORPUS folder USES room...)
 #   SOURCES define LLVMFuzzerTestOneInput. In the fuzz preset ctest runs it FUSEWIRE_FUZZ_RUNS times from the corpus;
 #   in every other build ctest replays the corpus (seeds and past findings) through the same code.
-#   COST: what takes long begins first.
+#   COST: what takes long begins first. RUNS: fewer, where one execution is a whole world.
 function(fusewire_fuzzer name)
-  cmake_parse_arguments(ARG "" "CORPUS;COST" "SOURCES;USES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "CORPUS;COST;RUNS" "SOURCES;USES;LIBRARIES" ${ARGN})
   _fusewire_refuse_unknown(${name})
   cmake_path(ABSOLUTE_PATH ARG_CORPUS OUTPUT_VARIABLE corpus)
   if(NOT FUSEWIRE_FUZZ)
@@ -96,8 +102,12 @@ function(fusewire_fuzzer name)
     set(findings ${PROJECT_BINARY_DIR}/fuzz/${name}/findings)
     file(MAKE_DIRECTORY ${learnt} ${findings})
     set(test fuzz.${name})
+    set(runs ${FUSEWIRE_FUZZ_RUNS})
+    if(ARG_RUNS AND ARG_RUNS LESS runs)
+      set(runs ${ARG_RUNS})
+    endif()
     add_test(NAME ${test}
-             COMMAND fuzz_${name} -runs=${FUSEWIRE_FUZZ_RUNS} -timeout=10 -rss_limit_mb=1024 -entropic=0
+             COMMAND fuzz_${name} -runs=${runs} -timeout=10 -rss_limit_mb=1024 -entropic=0
                      -artifact_prefix=${findings}/ ${learnt} ${corpus})
     set(limit_s 1800)
     # Like -entropic=0: a million executions in two thirds of the time.

@@ -21,7 +21,7 @@ tools/deps.sh build "${@/#/tensorflow-}"
 
 for version in "$@"; do
   venv=$PWD/.venv-tf-$version
-  tools/build.sh "tf-$version" --target fusewire_tf
+  tools/build.sh "tf-$version" --target fusewire_python
   packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   rm -rf "$packages/fusewire"
   CMAKE_INSTALL_MODE=ABS_SYMLINK_OR_COPY cmake --install "build/tf-$version" --component python --prefix "$packages" \

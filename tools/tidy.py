@@ -21,8 +21,9 @@ ROOMS = {
     "transport": ("buffer", "reactor", "base"),
     "pipe": ("wire", "transport", "buffer", "reactor", "base"),
     "rpc": ("pipe", "wire", "transport", "buffer", "reactor", "base"),
-    "collective": ("pipe", "wire", "transport", "buffer", "reactor", "base"),
-    "tf": ("rpc", "pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "p2p": ("pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "collective": ("p2p", "pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "tf": ("rpc", "collective", "p2p", "pipe", "wire", "transport", "buffer", "reactor", "base"),
 }
 
 # A room that is a wing: its folders, and which of them each may include. The folders of other rooms never meet.

@@ -6,14 +6,15 @@
 
 The import loads the plug-in that was built for the TensorFlow which is installed, and raises MisfitError, an
 ImportError, when there is none. The `fusewire` command, and `python -m fusewire`, load nothing: they work where
-TensorFlow does not.
+TensorFlow does not. So does fusewire.p2p: where there is no TensorFlow at all, the import succeeds, and what needs
+TensorFlow raises MisfitError.
 """
 
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from fusewire.plugin import MisfitError, is_loaded, load, stats
+from fusewire.plugin import MisfitError, is_loaded, is_only_p2p, load, stats
 from fusewire.version import VERSION
 
 if TYPE_CHECKING:
@@ -51,5 +52,5 @@ def _is_command() -> bool:
     return os.path.basename(program) == "fusewire"
 
 
-if not _is_command():
+if not _is_command() and not is_only_p2p():
     load()

@@ -23,6 +23,7 @@ from fusewire.version import VERSION
 
 SUPPORTED = ("2.15.1", "2.21.0")  # the versions of TensorFlow that each release is built and tested with
 LIBRARY = "libfusewire_tf.so"
+P2P_LIBRARY = "libfusewire.so"  # of fusewire.p2p
 STATS_BYTES = 4096  # a first guess; the library says how many it needs
 _FOLDER = pathlib.Path(__file__).absolute().parent  # not resolved: only this file may be a link
 
@@ -65,6 +66,11 @@ def is_off() -> bool:
 
 def is_loaded() -> bool:
     return _library is not None
+
+
+def is_only_p2p() -> bool:
+    """There is no TensorFlow, but the library of fusewire.p2p, which needs none."""
+    return importlib.util.find_spec("tensorflow") is None and (_FOLDER / "_lib" / P2P_LIBRARY).is_file()
 
 
 def plugins(folder: pathlib.Path | None = None) -> list[Plugin]:

@@ -63,7 +63,7 @@ SPOILT: dict[str, Callable[[pathlib.Path], object]] = {
 def copy_package(folder: pathlib.Path) -> pathlib.Path:
     """Copies the installed package, plug-in and all; returns the folder of the plug-in."""
     shutil.copytree(pathlib.Path(fusewire.__file__).parent, folder / "fusewire")
-    [library_folder] = folder.glob("fusewire/_lib/*")
+    [library_folder] = folder.glob("fusewire/_lib/tf-*")
     return library_folder
 
 
@@ -170,8 +170,20 @@ def test_the_one_that_fits_is_found_among_others(tmp_path):
     assert json.loads(out) == {"said": f"loaded from {tmp_path}/fusewire/__init__.py", "mapped": True}
 
 
-def test_without_tensorflow(tmp_path):
+def test_without_tensorflow_there_is_p2p_and_all_else_says_so(tmp_path):
     copy_package(tmp_path)
+    python = pathlib.Path(sys.base_prefix, "bin/python3")
+    code = (
+        "import fusewire\nfrom fusewire import p2p\n"
+        "with p2p.Endpoint('a') as a: print(a.name)\n"
+        "try: fusewire.load()\nexcept fusewire.MisfitError as error: print(error)"
+    )
+    out = run_to_end([python, "-c", code], tmp_path).ok()
+    assert out.startswith("a\nFusewire is a plug-in of TensorFlow, and ")
+
+
+def test_without_tensorflow_and_without_p2p(tmp_path):
+    (copy_package(tmp_path).parent / plugin.P2P_LIBRARY).unlink()
     python = pathlib.Path(sys.base_prefix, "bin/python3")
     said = json.loads(run_to_end([python, "-c", TRY, tmp_path], tmp_path).ok())["said"]
     assert said.startswith(f"MisfitError: Fusewire is a plug-in of TensorFlow, and {python}")

@@ -89,6 +89,7 @@ def test_wheel_is_for_any_python_and_holds_one_plugin(installed):
     assert "Tag: py3-none-linux_x86_64\n" in wheel.read_text()
     [library] = packages.rglob(plugin.LIBRARY)
     assert library.parent.name == f"tf-{tf.version.VERSION}"
+    assert (library.parents[1] / plugin.P2P_LIBRARY).is_file()
     sources = {
         path.name for path in (ROOT / "python/fusewire").glob("*") if path.suffix == ".py" or path.name == "py.typed"
     }

@@ -54,6 +54,18 @@ class List {
   void ForEach(Visit visit) {
     for (ListNode* it = head_.next_; it != &head_; it = it->next_) visit(static_cast<T*>(it));
   }
+  // The first member that `is_it` says yes to, or null. `is_it` must not unlink any member.
+  template <class IsIt>
+  T* Find(IsIt is_it) {
+    for (ListNode* it = head_.next_; it != &head_; it = it->next_) {
+      if (is_it(static_cast<T*>(it))) return static_cast<T*>(it);
+    }
+    return nullptr;
+  }
+  // `place` is a member, or null for the end.
+  void InsertBefore(T* place, T* member) {
+    static_cast<ListNode*>(member)->InsertBefore(place == nullptr ? &head_ : static_cast<ListNode*>(place));
+  }
   // Moves all members of `other` to the end of this list.
   void TakeAll(List* other) {
     while (T* member = other->PopFront()) PushBack(member);

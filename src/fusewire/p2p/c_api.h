@@ -1,0 +1,85 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Endpoints for other languages: plain C over endpoint.h and op.h, whose contract holds here too; docs/p2p.md.
+// Every function that can fail returns a code of docs/errors.md, 0 for success; fusewire_error() says the rest, on the
+// thread that called. Times are in nanoseconds; 0 is the endpoint's own timeout. Any thread; what waits drives the idle
+// reactor. What is opened is closed by whoever opened it, all else before its endpoint.
+#ifndef FUSEWIRE_P2P_C_API_H_
+#define FUSEWIRE_P2P_C_API_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define FUSEWIRE_C_API __attribute__((visibility("default")))
+#else
+#define FUSEWIRE_C_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct fusewire_endpoint fusewire_endpoint;
+typedef struct fusewire_peer fusewire_peer;  // lives as long as its endpoint
+typedef struct fusewire_region fusewire_region;
+typedef struct fusewire_signal fusewire_signal;
+typedef struct fusewire_op fusewire_op;
+
+// Of the last failure on this thread; valid until the next call.
+FUSEWIRE_C_API const char* fusewire_error(void);
+
+// `cluster` and `secret` may be null.
+FUSEWIRE_C_API int fusewire_endpoint_start(const char* name, const char* address, const char* cluster,
+                                           const char* secret, fusewire_endpoint** out);
+// Ends all operations. They, regions and signals are freed after it, and before fusewire_endpoint_free.
+FUSEWIRE_C_API void fusewire_endpoint_close(fusewire_endpoint* endpoint);
+FUSEWIRE_C_API void fusewire_endpoint_free(fusewire_endpoint* endpoint);
+// "10.0.0.7:5555", valid as long as the endpoint.
+FUSEWIRE_C_API const char* fusewire_endpoint_address(fusewire_endpoint* endpoint);
+
+// `address` null: the peer will dial us.
+FUSEWIRE_C_API int fusewire_connect(fusewire_endpoint* endpoint, const char* name, const char* address,
+                                    fusewire_peer** out);
+FUSEWIRE_C_API int fusewire_peer_up(fusewire_peer* peer);
+FUSEWIRE_C_API uint64_t fusewire_peer_incarnation(fusewire_peer* peer);
+FUSEWIRE_C_API const char* fusewire_peer_name(fusewire_peer* peer);
+
+// Access: 1 read, 2 write, 3 both. `release(owner)`, if not null, says on any thread that the memory is free.
+FUSEWIRE_C_API int fusewire_region_open(fusewire_endpoint* endpoint, void* data, size_t bytes, int access,
+                                        void (*release)(void* owner), void* owner, fusewire_region** out, uint64_t* id);
+FUSEWIRE_C_API void fusewire_region_close(fusewire_region* region);
+FUSEWIRE_C_API int fusewire_signal_open(fusewire_endpoint* endpoint, fusewire_signal** out, uint64_t* id);
+FUSEWIRE_C_API uint64_t fusewire_signal_value(fusewire_signal* signal);
+FUSEWIRE_C_API void fusewire_signal_add(fusewire_signal* signal, uint64_t amount);
+FUSEWIRE_C_API void fusewire_signal_close(fusewire_signal* signal);
+
+// Operations: made once, posted as often as you like, freed when they are not under way.
+FUSEWIRE_C_API fusewire_op* fusewire_send_op(fusewire_endpoint* endpoint, fusewire_peer* peer, uint64_t tag,
+                                             const void* data, size_t bytes, int confirm);
+// `peer` null: from anybody.
+FUSEWIRE_C_API fusewire_op* fusewire_receive_op(fusewire_endpoint* endpoint, fusewire_peer* peer, uint64_t tag,
+                                                void* data, size_t bytes);
+FUSEWIRE_C_API fusewire_op* fusewire_put_op(fusewire_endpoint* endpoint, fusewire_peer* peer, uint64_t region,
+                                            uint64_t region_bytes, uint64_t offset, const void* data, size_t bytes,
+                                            uint64_t signal, uint64_t add, int confirm);
+FUSEWIRE_C_API fusewire_op* fusewire_get_op(fusewire_endpoint* endpoint, fusewire_peer* peer, uint64_t region,
+                                            uint64_t region_bytes, uint64_t offset, void* data, size_t bytes);
+FUSEWIRE_C_API fusewire_op* fusewire_await_op(fusewire_endpoint* endpoint, fusewire_signal* signal, uint64_t at_least);
+FUSEWIRE_C_API fusewire_op* fusewire_await_peer_op(fusewire_endpoint* endpoint, fusewire_peer* peer);
+FUSEWIRE_C_API void fusewire_op_post(fusewire_op* op, int64_t timeout_ns);
+// 1: it has ended. 0: not within limit_ns, it goes on.
+FUSEWIRE_C_API int fusewire_op_wait(fusewire_op* op, int64_t limit_ns);
+// After the end: its code.
+FUSEWIRE_C_API int fusewire_op_result(fusewire_op* op);
+FUSEWIRE_C_API void fusewire_op_cancel(fusewire_op* op);
+// Of a receive, after its end.
+FUSEWIRE_C_API uint64_t fusewire_op_received(fusewire_op* op);
+FUSEWIRE_C_API fusewire_peer* fusewire_op_source(fusewire_op* op);
+// Cancels it if it is under way, and waits for its end.
+FUSEWIRE_C_API void fusewire_op_free(fusewire_op* op);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // FUSEWIRE_P2P_C_API_H_

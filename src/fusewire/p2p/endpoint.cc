@@ -1,0 +1,161 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/p2p/endpoint.h"
+
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/p2p/core.h"
+#include "fusewire/pipe/acceptor.h"
+
+namespace fusewire {
+namespace p2p {
+
+struct Endpoint::Impl {
+  Impl(EndpointOptions options, std::unique_ptr<reactor::Pool> pool_in, std::unique_ptr<transport::Transport> way)
+      : shared(std::move(options.pipe)),
+        pool(std::move(pool_in)),
+        transport(std::move(way)),
+        core(std::make_unique<Core>(shared, pool->at(0), *transport, options.limits, std::move(options.on_peer))) {}
+  // Taken down in this order: nobody comes any more; then the peers, at home; then what they stood on.
+  ~Impl() {
+    acceptor.reset();
+    pool->at(0).Run([this] { core.reset(); });
+    transport.reset();
+    pool->Close();
+  }
+
+  pipe::Shared shared;
+  std::unique_ptr<reactor::Pool> pool;
+  std::unique_ptr<transport::Transport> transport;
+  std::unique_ptr<Core> core;
+  std::unique_ptr<pipe::Acceptor> acceptor;
+};
+
+Result<std::unique_ptr<Endpoint>> Endpoint::Start(EndpointOptions options, const transport::Address& address) {
+  options.pool.reactors = 1;
+  if (options.pool.name == reactor::PoolOptions().name) options.pool.name = "p2p " + options.pipe.name;
+  Result<std::unique_ptr<reactor::Pool>> pool = reactor::Pool::Start(options.pool);
+  if (!pool.ok()) return pool.status();
+  auto transport = transport::MakeTcp(std::move(options.tcp));
+  return Make(std::move(options), address, std::move(pool).value(), std::move(transport));
+}
+
+Result<std::unique_ptr<Endpoint>> Endpoint::Make(EndpointOptions options, const transport::Address& address,
+                                                 std::unique_ptr<reactor::Pool> pool,
+                                                 std::unique_ptr<transport::Transport> transport) {
+  FUSEWIRE_TRY(pipe::CheckOptions(options.pipe));
+  if (options.pipe.name.empty()) {
+    return Status::Invalid("an endpoint without a name").Phase("start").Next("set EndpointOptions::pipe.name");
+  }
+  FUSEWIRE_CHECK(pool->size() == 1);  // what waits drives all that can end its wait
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(pool), std::move(transport));
+  Core* core = impl->core.get();
+  auto acceptor = pipe::Acceptor::Open(
+      impl->shared, *impl->pool, *impl->transport, address, wire::kP2pService, [core](pipe::Pipe& pipe) {
+        return std::unique_ptr<pipe::Receiver>(std::make_unique<AcceptedLane>(*core, pipe));
+      });
+  if (!acceptor.ok()) return acceptor.status();
+  impl->acceptor = std::move(acceptor).value();
+  return std::unique_ptr<Endpoint>(new Endpoint(std::move(impl)));
+}
+
+Endpoint::Endpoint(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Endpoint::~Endpoint() { Close(); }
+
+void Endpoint::Close() {
+  Core* core = impl_->core.get();
+  FUSEWIRE_CHECK(!home().AtHome());
+  impl_->acceptor->StopListening();
+  home().Run([core] { core->Close(); });
+  // Until what it ends has ended. A pipe that still holds an operation's memory says goodbye for goodbye_ns_max at the
+  // most.
+  Clock* clock = home().clock();
+  int64_t end_ns = AddNs(clock->NowNs(), 2 * shared().options().goodbye_ns_max);
+  auto left = [this, core] {
+    uint32_t count = 0;
+    home().Run([&] { count = core->ops_under_way(); });
+    return count;
+  };
+  while (left() > 0 && clock->NowNs() < end_ns) {
+    reactor::Waiter nap;
+    if (!home().Wait(&nap, AddNs(clock->NowNs(), kMillisecondNs)) && clock != Clock::Real()) break;
+  }
+}
+
+const std::string& Endpoint::name() const { return impl_->core->name(); }
+const transport::Address& Endpoint::address() const { return impl_->acceptor->address(); }
+uint64_t Endpoint::incarnation() const { return impl_->core->incarnation(); }
+reactor::Reactor& Endpoint::home() { return impl_->core->home(); }
+pipe::Shared& Endpoint::shared() { return impl_->shared; }
+Core* Endpoint::core() { return impl_->core.get(); }
+Core* Op::CoreOf(Endpoint& endpoint) { return endpoint.core(); }
+
+Result<Peer*> Endpoint::Connect(const std::string& name, const transport::Address& address) {
+  Result<Peer*> found = nullptr;
+  home().Run([&] {
+    Result<PeerLink*> peer = impl_->core->PeerNamed(name);
+    if (!peer.ok()) {
+      found = peer.status();
+      return;
+    }
+    peer.value()->SetAddress(address);
+    found = static_cast<Peer*>(peer.value());
+  });
+  return found;
+}
+
+Result<Peer*> Endpoint::Expect(const std::string& name) {
+  Result<Peer*> found = nullptr;
+  home().Run([&] {
+    Result<PeerLink*> peer = impl_->core->PeerNamed(name);
+    found = peer.ok() ? Result<Peer*>(static_cast<Peer*>(peer.value())) : Result<Peer*>(peer.status());
+  });
+  return found;
+}
+
+void Endpoint::HandleOffers(uint64_t tag_min, uint64_t tag_max, OnOffer on_offer) {
+  home().Run([&] { impl_->core->HandleOffers(tag_min, tag_max, std::move(on_offer)); });
+}
+
+Status Endpoint::AwaitUp(Peer& peer, int64_t timeout_ns) {
+  AwaitPeerOp op(*this, peer);
+  op.timeout_ns = timeout_ns;
+  return op.PostAndWait();
+}
+
+Status Endpoint::Send(Peer& peer, uint64_t tag, ConstBytes bytes, int64_t timeout_ns) {
+  SendOp op(*this, peer, tag, bytes);
+  op.timeout_ns = timeout_ns;
+  return op.PostAndWait();
+}
+
+Result<uint64_t> Endpoint::Receive(Peer* peer, uint64_t tag, Bytes into, int64_t timeout_ns) {
+  ReceiveOp op(*this, peer, tag, into);
+  op.timeout_ns = timeout_ns;
+  if (!op.PostAndWait().ok()) return op.status();
+  return op.bytes;
+}
+
+Status Endpoint::Put(Peer& peer, RegionRef region, uint64_t offset, ConstBytes bytes, SignalRef signal,
+                     int64_t timeout_ns) {
+  PutOp op(*this, peer, region, offset, bytes);
+  op.signal = signal;
+  op.timeout_ns = timeout_ns;
+  return op.PostAndWait();
+}
+
+Status Endpoint::Get(Peer& peer, RegionRef region, uint64_t offset, Bytes into, int64_t timeout_ns) {
+  GetOp op(*this, peer, region, offset, into);
+  op.timeout_ns = timeout_ns;
+  return op.PostAndWait();
+}
+
+Status Endpoint::Await(Signal& signal, uint64_t at_least, int64_t timeout_ns) {
+  AwaitOp op(*this, signal, at_least);
+  op.timeout_ns = timeout_ns;
+  return op.PostAndWait();
+}
+
+}  // namespace p2p
+}  // namespace fusewire

@@ -1,0 +1,125 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// An Endpoint is one name in a cluster of peers that send to each other: what rpc's Node, Client and Server are to
+// questions, in one.
+// Home: one reactor; all here may be called on any thread, what waits on any but a home.
+// Owns: its reactor, its transport, its peers. Outlives its operations, regions and signals.
+// Fails: Start says why; afterwards each operation on its own.
+#ifndef FUSEWIRE_P2P_ENDPOINT_H_
+#define FUSEWIRE_P2P_ENDPOINT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "fusewire/base/status.h"
+#include "fusewire/p2p/op.h"
+#include "fusewire/p2p/peer.h"
+#include "fusewire/p2p/region.h"
+#include "fusewire/pipe/options.h"
+#include "fusewire/reactor/pool.h"
+#include "fusewire/transport/tcp/tcp.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace p2p {
+
+struct Limits {
+  // A message up to this travels at once, whether a receive waits for it or not; a larger one is offered first.
+  uint32_t eager_bytes_max = 8 * 1024;
+  // What may be kept of one peer's small messages that nobody has asked for yet; beyond it they are offered too.
+  uint64_t kept_bytes_max = 256 * 1024;
+  // Large messages of one peer that may wait for their receives; the others wait behind them, in order.
+  uint32_t offers_max = 1024;
+  uint32_t peers_max = 65536;
+  uint32_t ops_max = 1u << 20;
+  uint32_t regions_max = 65536;
+  // Of an operation that says nothing else. kForeverNs: none.
+  int64_t timeout_ns = 60 * kSecondNs;
+  // How long an operation waits for a peer that is not there.
+  int64_t patience_ns = 10 * kSecondNs;
+};
+
+struct EndpointOptions {
+  pipe::Options pipe;  // pipe.name is the endpoint's
+  reactor::PoolOptions pool;
+  transport::TcpOptions tcp;
+  Limits limits;
+  OnPeer on_peer;
+};
+
+// A message that nobody has posted a receive for.
+struct Offer {
+  Peer& peer;
+  uint64_t tag;
+  uint64_t bytes;
+  ConstBytes head;  // valid during the call
+};
+// What to do with it.
+struct OfferAnswer {
+  // Land it there: an operation that is not under way, with room for it.
+  static OfferAnswer Take(ReceiveOp* into) { return OfferAnswer{into, Status::Ok()}; }
+  // Keep it, or let it wait at its sender, until a receive is posted.
+  static OfferAnswer Defer() { return OfferAnswer{nullptr, Status::Ok()}; }
+  // The sender gets this error.
+  static OfferAnswer Refuse(Status why) { return OfferAnswer{nullptr, std::move(why)}; }
+  ReceiveOp* into;
+  Status why;
+};
+// At home; quick.
+using OnOffer = UniqueFunction<OfferAnswer(const Offer& offer)>;
+
+class Endpoint {
+ public:
+  // Over TCP, listening at `address`; port 0: one that is free.
+  static Result<std::unique_ptr<Endpoint>> Start(EndpointOptions options, const transport::Address& address);
+  // Over any transport, on the first reactor of `pool`.
+  static Result<std::unique_ptr<Endpoint>> Make(EndpointOptions options, const transport::Address& address,
+                                                std::unique_ptr<reactor::Pool> pool,
+                                                std::unique_ptr<transport::Transport> transport);
+  // Closes.
+  ~Endpoint();
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  const std::string& name() const;
+  // With the port that was really taken.
+  const transport::Address& address() const;
+  uint64_t incarnation() const;
+
+  // The peer of that name, which is dialled at `address` when there is something to do with it. Does not wait. Also
+  // for one that has come already; a new address counts from the next dialling on.
+  Result<Peer*> Connect(const std::string& name, const transport::Address& address);
+  // The peer of that name, which will dial us.
+  Result<Peer*> Expect(const std::string& name);
+  // Where messages go whose tag is in the range, and for which no receive is posted. The newest range counts first.
+  void HandleOffers(uint64_t tag_min, uint64_t tag_max, OnOffer on_offer);
+
+  // Wait for the end; timeouts as in Op.
+  Status AwaitUp(Peer& peer, int64_t timeout_ns = 0);
+  Status Send(Peer& peer, uint64_t tag, ConstBytes bytes, int64_t timeout_ns = 0);
+  Result<uint64_t> Receive(Peer* peer, uint64_t tag, Bytes into, int64_t timeout_ns = 0);
+  Status Put(Peer& peer, RegionRef region, uint64_t offset, ConstBytes bytes, SignalRef signal = 0,
+             int64_t timeout_ns = 0);
+  Status Get(Peer& peer, RegionRef region, uint64_t offset, Bytes into, int64_t timeout_ns = 0);
+  Status Await(Signal& signal, uint64_t at_least, int64_t timeout_ns = 0);
+
+  reactor::Reactor& home();
+  pipe::Shared& shared();
+  // Not from a home. Ends every operation with kCancelled, says goodbye to all. May be repeated.
+  void Close();
+
+ private:
+  friend class Op;
+  friend class Region;
+  friend class Signal;
+  Core* core();
+  struct Impl;
+  explicit Endpoint(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace p2p
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_P2P_ENDPOINT_H_

@@ -1,0 +1,156 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Peers that break the rules lose their pipe, and nothing else happens.
+#include "fusewire/p2p/liar_test.h"
+
+#include <gmock/gmock.h>
+
+#include "fusewire/p2p/world_test.h"
+
+namespace fusewire {
+namespace p2p {
+namespace {
+
+using testing::HasSubstr;
+using wire::kP2pMine;
+using wire::P2pVerb;
+
+constexpr uint64_t kSome = uint64_t{1} << 32;  // the first name that a table gives out
+
+struct Scene {
+  Scene() : b(world.Add("b")), liar(std::make_unique<Liar>(world.world, "liar", "b")) {
+    // "b" comes before "liar": b says use.
+    EXPECT_TRUE(world.RunUntil([&] { return liar->Find(P2pVerb::kUse) != nullptr; }));
+    peer = b.Expect("liar").value();
+  }
+  ~Scene() { liar.reset(); }
+  // The liar is told why, and others are not touched.
+  std::string Ended() {
+    EXPECT_TRUE(world.RunUntil([&] { return !liar->up; }));
+    return liar->why.ToString();
+  }
+  P2pWorld world;
+  Endpoint& b;
+  std::unique_ptr<Liar> liar;
+  Peer* peer;
+};
+
+TEST(Liar, NonsenseCostsThePipe) {
+  struct Lie {
+    const char* words;
+    void (*say)(Liar&);
+  };
+  const Lie lies[] = {
+      {"verb 14", [](Liar& liar) { liar.SayRaw(14, 1, 0, "", 0); }},
+      {"names nothing",
+       [](Liar& liar) {
+         liar.Say(P2pVerb::kEager, kSome, 0, {1, 0}, "x");
+       }},
+      {"cut off", [](Liar& liar) { liar.SayRaw(3, kSome | kP2pMine, 0, "short", 0); }},
+      {"head_bytes",
+       [](Liar& liar) {
+         liar.Say(P2pVerb::kEager, kSome | kP2pMine, 4097, {1, 0}, "x");
+       }},
+      {"bytes behind", [](Liar& liar) { liar.Say(P2pVerb::kPull, kSome, 0, {1}, "more"); }},
+      {"body_bytes",
+       [](Liar& liar) {
+         liar.Say(P2pVerb::kGet, kSome | kP2pMine, 0, {1, 0, 5}, "", 10);
+       }},
+      {"aux", [](Liar& liar) { liar.Say(P2pVerb::kTaken, kSome, 10, {}); }},
+      {"limit 8192",
+       [](Liar& liar) {
+         liar.Say(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "", 20000);
+       }},
+      {"said twice", [](Liar& liar) { liar.SayOpen(); }},
+      {"comes second", [](Liar& liar) { liar.Say(P2pVerb::kUse, 5, 0, {}); }},
+      {"more than were sent",
+       [](Liar& liar) {
+         liar.Say(P2pVerb::kAhead, kSome | kP2pMine, 0, {1, 1, 1});
+       }},
+      {"credit",
+       [](Liar& liar) {
+         for (uint64_t i = 0; i < 40; ++i) liar.Say(P2pVerb::kEager, (kSome + i) | kP2pMine, 0, {1, 0}, "", 8000);
+       }},
+      {"offers_max",
+       [](Liar& liar) {
+         for (uint64_t i = 0; i < 1100; ++i) liar.Say(P2pVerb::kOffer, (kSome + i) | kP2pMine, 0, {1, 0, 9000});
+       }},
+  };
+  for (const Lie& lie : lies) {
+    Scene scene;
+    lie.say(*scene.liar);
+    EXPECT_THAT(scene.Ended(), HasSubstr(lie.words));
+  }
+}
+
+TEST(Liar, WordsAboutWhatIsNotThereAreIgnored) {
+  Scene scene;
+  scene.liar->Say(P2pVerb::kPull, kSome, 0, {kSome});
+  scene.liar->Say(P2pVerb::kTaken, kSome, 0, {});
+  scene.liar->Say(P2pVerb::kData, kSome, 0, {kSome}, "", 100000);
+  scene.liar->Say(P2pVerb::kGot, kSome, 0, {}, "bytes");
+  scene.liar->Say(P2pVerb::kGot, kSome, 0, {}, "", 100000);
+  scene.liar->Say(P2pVerb::kWithdraw, kSome | kP2pMine, 0, {5});
+  scene.world.world.RunFor(kSecondNs);
+  EXPECT_TRUE(scene.liar->up) << scene.liar->why.ToString();
+}
+
+TEST(Liar, BeforeUseNothingButOpenIsHeard) {
+  P2pWorld world;
+  world.Add("b");
+  Liar liar(world.world, "liar", "b");
+  liar.open_itself = false;
+  ASSERT_TRUE(world.RunUntil([&] { return liar.up; }));
+  liar.Say(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "x");
+  ASSERT_TRUE(world.RunUntil([&] { return !liar.up; }));
+  EXPECT_THAT(liar.why.ToString(), HasSubstr("before use"));
+}
+
+TEST(Liar, CannotLandInWhatIsAnothersReceive) {
+  Scene scene;
+  Endpoint& c = scene.world.Add("c");
+  Peer& b_of_c = scene.world.Connect("c", "b");
+  std::string got(100000, '#'), sent = Pattern(100000, 1);
+  ReceiveOp receive(scene.b, &scene.world.Expect("b", "c"), 5, BytesOf(got));
+  receive.Post();
+  scene.liar->Say(P2pVerb::kData, kSome, 0, {kSome}, "", 100000);
+  scene.liar->Say(P2pVerb::kEager, kSome | kP2pMine, 0, {5, kSome}, "mine");
+  scene.world.world.RunFor(kSecondNs);
+  EXPECT_FALSE(receive.Test());
+  EXPECT_EQ(got, std::string(100000, '#'));
+  SendOp send(c, b_of_c, 5, sent);
+  send.Post();
+  ASSERT_TRUE(scene.world.Ends(receive));
+  ASSERT_TRUE(scene.world.Ends(send));
+  EXPECT_TRUE(got == sent);
+}
+
+TEST(Liar, DataOfAnotherSizeThanWasOfferedCostsThePipe) {
+  Scene scene;
+  std::string got(100000, '#');
+  ReceiveOp receive(scene.b, scene.peer, 5, BytesOf(got));
+  receive.Post();
+  scene.liar->Say(P2pVerb::kOffer, (kSome + 7) | kP2pMine, 0, {5, 0, 50000});
+  ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kPull) != nullptr; }));
+  scene.liar->Say(P2pVerb::kData, kSome, 0, {kSome + 7}, "", 100000);
+  EXPECT_THAT(scene.Ended(), HasSubstr("where 50000 were offered"));
+  ASSERT_TRUE(scene.world.Finish({&receive}));
+  EXPECT_FALSE(receive.status().ok());
+  EXPECT_EQ(got, std::string(100000, '#'));
+}
+
+TEST(Liar, PullingAgainAndAgainCostsThePipe) {
+  Scene scene;
+  std::string large = Pattern(10 << 20, 1);
+  SendOp send(scene.b, *scene.peer, 5, large);
+  send.Post();
+  ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kOffer) != nullptr; }));
+  uint64_t name = scene.liar->Find(P2pVerb::kOffer)->call & ~kP2pMine;
+  for (int i = 0; i < 10; ++i) scene.liar->Say(P2pVerb::kPull, name, 0, {kSome});
+  EXPECT_THAT(scene.Ended(), HasSubstr("again and again"));
+  ASSERT_TRUE(scene.world.Finish({&send}));
+  EXPECT_FALSE(send.status().ok());
+}
+
+}  // namespace
+}  // namespace p2p
+}  // namespace fusewire

@@ -1,0 +1,75 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Receives that wait for their message, and messages that wait for their receive: each finds the other by peer and
+// tag, in the order in which both came. Pure: no thread, no pipe.
+// Home: the endpoint's. Owns: what is kept; not the receives. Fails: never.
+#ifndef FUSEWIRE_P2P_MATCHER_H_
+#define FUSEWIRE_P2P_MATCHER_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fusewire/base/list.h"
+#include "fusewire/buffer/buffer.h"
+#include "fusewire/p2p/op.h"
+
+namespace fusewire {
+namespace p2p {
+
+// A message that nobody has asked for yet.
+struct Kept final : ListNode {
+  PeerLink* peer = nullptr;
+  uint64_t tag = 0;
+  uint64_t send = 0;  // the sender's name for it
+  uint64_t bytes = 0;
+  uint64_t cost = 0;      // of the sender's credit; an offer costs none
+  bool offer = false;     // it waits at its sender
+  bool confirm = false;   // its sender wants to know
+  bool arriving = false;  // `data` is being filled; the receive that has it then, or null
+  bool matched = false;   // it is in no list any more
+  ReceiveOp* op = nullptr;
+  Buffer data;
+  std::string head;
+};
+
+class Matcher {
+ public:
+  // In the order of posting, which a receive keeps when it comes back.
+  void Post(ReceiveOp* op);
+  // The first posted receive for such a message, or null; it stays posted.
+  ReceiveOp* FindReceive(const PeerLink* peer, uint64_t tag);
+  // Whether a receive from anybody waits for this tag, posted before that one.
+  bool AnyWaits(uint64_t tag, uint64_t before);
+  // The first message for such a receive (peer null: from anybody), or null; it stays kept.
+  Kept* FindKept(const PeerLink* peer, uint64_t tag);
+  // By its sender's name for it.
+  Kept* FindOffer(const PeerLink* peer, uint64_t tag, uint64_t send);
+  // A new one; Keep puts it in order, Free forgets it.
+  Kept* New();
+  void Keep(Kept* kept) { BucketOf(kept->tag).kept.PushBack(kept); }
+  void Free(Kept* kept);
+  // All of one peer, also those that a receive has already.
+  std::vector<Kept*> AllOf(const PeerLink* peer);
+  size_t kept() const { return all_.size() - free_.size(); }
+
+ private:
+  static constexpr size_t kBuckets = 256;
+  struct Bucket {
+    List<Op> posted;
+    List<Kept> kept;
+  };
+  static uint64_t TagOf(const Op* op);
+  Bucket& BucketOf(uint64_t tag) { return buckets_[(tag * 0x9e3779b97f4a7c15ULL) >> 56]; }
+
+  uint64_t last_order_ = 0;
+  std::vector<std::unique_ptr<Kept>> all_;
+  std::vector<Kept*> free_;
+  std::array<Bucket, kBuckets> buckets_;
+};
+
+}  // namespace p2p
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_P2P_MATCHER_H_

@@ -1,0 +1,308 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Send meets receive: whatever comes first, however large, and however it ends.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "fusewire/p2p/world_test.h"
+
+namespace fusewire {
+namespace p2p {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr size_t kSizes[] = {0, 1, 64, 2048, 2049, 8192, 8193, 100000, 3 << 20};
+
+// a and b, connected by name; a dials.
+struct Pair {
+  explicit Pair(uint64_t seed = 1, const transport::LoopbackFaults& faults = {}, const Limits& limits = Limits())
+      : world(seed, faults), a(world.Add("a", limits)), b(world.Add("b", limits)) {
+    b_of_a = &world.Connect("a", "b");
+    a_of_b = &world.Expect("b", "a");
+    AwaitPeerOp one(a, *b_of_a), other(b, *a_of_b);
+    one.Post();
+    other.Post();
+    EXPECT_TRUE(world.Ends(one));
+    EXPECT_TRUE(world.Ends(other));
+  }
+  P2pWorld world;
+  Endpoint& a;
+  Endpoint& b;
+  Peer* b_of_a;
+  Peer* a_of_b;
+};
+
+class MessageSizes : public testing::TestWithParam<size_t> {};
+
+TEST_P(MessageSizes, MeetsAReceiveThatWasPostedBefore) {
+  Pair pair(7, Splitting());
+  std::string sent = Pattern(GetParam(), 1), got(GetParam(), '#');
+  ReceiveOp receive(pair.b, pair.a_of_b, 5, BytesOf(got));
+  receive.Post();
+  pair.world.world.RunFor(kMillisecondNs);
+  SendOp send(pair.a, *pair.b_of_a, 5, sent);
+  std::string head = "about it";
+  send.head = head;
+  send.Post();
+  ASSERT_TRUE(pair.world.Ends(receive));
+  EXPECT_TRUE(pair.world.Ends(send));
+  EXPECT_EQ(receive.bytes, GetParam());
+  EXPECT_EQ(receive.head, "about it");
+  EXPECT_EQ(receive.source, pair.a_of_b);
+  EXPECT_TRUE(got == sent);
+}
+
+TEST_P(MessageSizes, WaitsForAReceiveThatIsPostedLater) {
+  Pair pair(8, Splitting());
+  std::string sent = Pattern(GetParam(), 2), got(GetParam() + 100, '#');
+  SendOp send(pair.a, *pair.b_of_a, 5, sent);
+  send.Post();
+  pair.world.world.RunFor(20 * kMillisecondNs);
+  EXPECT_EQ(send.Test(), GetParam() <= 8192) << "a small one has left, a large one waits";
+  ReceiveOp receive(pair.b, nullptr, 5, BytesOf(got));
+  receive.Post();
+  ASSERT_TRUE(pair.world.Ends(receive));
+  EXPECT_TRUE(pair.world.Ends(send));
+  EXPECT_EQ(receive.bytes, GetParam());
+  EXPECT_EQ(receive.source, pair.a_of_b);
+  EXPECT_TRUE(got.substr(0, GetParam()) == sent);
+  EXPECT_TRUE(got.substr(GetParam()) == std::string(100, '#'));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MessageSizes, testing::ValuesIn(kSizes));
+
+TEST(Message, IsMatchedByTagInTheOrderOfPosting) {
+  Pair pair;
+  std::vector<std::string> sent, got;
+  std::deque<SendOp> sends;
+  std::deque<ReceiveOp> receives;
+  // Small and large ones in turns: a small one must not overtake.
+  for (uint64_t i = 0; i < 40; ++i) {
+    sent.push_back(Pattern(i % 3 == 0 ? 20000 + i : 10 + i, i));
+    got.emplace_back(30000, '#');
+  }
+  for (uint64_t i = 0; i < 40; ++i) sends.emplace_back(pair.a, *pair.b_of_a, i % 2, sent[i]).Post();
+  for (uint64_t i = 0; i < 40; ++i) {
+    receives.emplace_back(pair.b, i % 3 == 0 ? nullptr : pair.a_of_b, i % 2, BytesOf(got[i])).Post();
+    if (i == 20) pair.world.world.RunFor(10 * kMillisecondNs);
+  }
+  for (uint64_t i = 0; i < 40; ++i) {
+    ASSERT_TRUE(pair.world.Ends(receives[i])) << i;
+    EXPECT_TRUE(pair.world.Ends(sends[i])) << i;
+    EXPECT_TRUE(got[i].substr(0, receives[i].bytes) == sent[i]) << i;
+  }
+}
+
+TEST(Message, LargeOnesNeedNoRoundTripWhereAReceiveIsPosted) {
+  transport::LoopbackFaults faults;
+  faults.latency_ns_min = faults.latency_ns_max = 10 * kMillisecondNs;
+  Pair pair(1, faults);
+  std::string sent = Pattern(100000, 1), got(100000, '#');
+  auto time = [&](bool ahead) {
+    ReceiveOp receive(pair.b, pair.a_of_b, 5, BytesOf(got));
+    SendOp send(pair.a, *pair.b_of_a, 5, sent);
+    if (ahead) {
+      receive.Post();
+      pair.world.world.RunFor(20 * kMillisecondNs);
+    }
+    int64_t start_ns = pair.world.world.clock()->NowNs();
+    send.Post();
+    if (!ahead) receive.Post();
+    EXPECT_TRUE(pair.world.Ends(receive));
+    int64_t took_ns = pair.world.world.clock()->NowNs() - start_ns;
+    EXPECT_TRUE(pair.world.Ends(send));
+    return took_ns;
+  };
+  EXPECT_LT(time(true), 20 * kMillisecondNs);
+  EXPECT_GE(time(false), 30 * kMillisecondNs);
+}
+
+TEST(Message, ThatIsTooLargeIsAnErrorOnBothSidesAndNoMore) {
+  for (size_t size : {100, 5000, 100000}) {
+    for (bool posted : {true, false}) {
+      Pair pair;
+      std::string sent = Pattern(size, 1), got(size - 1, '#');
+      ReceiveOp receive(pair.b, pair.a_of_b, 5, BytesOf(got));
+      SendOp send(pair.a, *pair.b_of_a, 5, sent);
+      send.confirm = true;
+      if (posted) receive.Post();
+      pair.world.world.RunFor(10 * kMillisecondNs);
+      send.Post();
+      pair.world.world.RunFor(10 * kMillisecondNs);
+      if (!posted) receive.Post();
+      ASSERT_TRUE(pair.world.Finish({&send, &receive}));
+      EXPECT_EQ(receive.status().code(), Code::kInvalid) << receive.status().ToString();
+      EXPECT_EQ(send.status().code(), Code::kInvalid) << send.status().ToString();
+      EXPECT_THAT(send.status().ToString(), HasSubstr("for a landing of " + std::to_string(size - 1)));
+      EXPECT_EQ(got, std::string(size - 1, '#'));
+      // The link goes on.
+      std::string more = "more", there(4, '#');
+      ReceiveOp next(pair.b, pair.a_of_b, 5, BytesOf(there));
+      SendOp again(pair.a, *pair.b_of_a, 5, more);
+      next.Post();
+      again.Post();
+      ASSERT_TRUE(pair.world.Ends(next));
+      EXPECT_EQ(there, "more");
+      EXPECT_EQ(pair.world.tasks["a"].Count(PeerEvent::kDown), 0);
+    }
+  }
+}
+
+TEST(Message, UnaskedSmallOnesAreBoundedAndTheRestWaitsAtTheSender) {
+  Limits limits;
+  limits.kept_bytes_max = 4096;
+  limits.offers_max = 5;
+  Pair pair(3, {}, limits);
+  std::deque<SendOp> sends;
+  std::vector<std::string> sent;
+  for (uint64_t i = 0; i < 100; ++i) sent.push_back(Pattern(500, i));
+  for (uint64_t i = 0; i < 100; ++i) sends.emplace_back(pair.a, *pair.b_of_a, 9, sent[i]).Post();
+  pair.world.world.RunFor(kSecondNs);
+  auto left = std::count_if(sends.begin(), sends.end(), [](const SendOp& send) { return send.Test(); });
+  EXPECT_EQ(left, 4096 / 564);
+  std::string got(500, '#');
+  for (uint64_t i = 0; i < 100; ++i) {
+    ReceiveOp receive(pair.b, pair.a_of_b, 9, BytesOf(got));
+    receive.Post();
+    ASSERT_TRUE(pair.world.Ends(receive)) << i;
+    EXPECT_TRUE(got == sent[i]) << i;
+  }
+  for (SendOp& send : sends) EXPECT_TRUE(pair.world.Ends(send));
+}
+
+TEST(Message, DeadlinesEndBothSides) {
+  Pair pair;
+  std::string sent = Pattern(100000, 1), got(100000, '#');
+  SendOp send(pair.a, *pair.b_of_a, 5, sent);
+  send.timeout_ns = 50 * kMillisecondNs;
+  send.Post();
+  ReceiveOp receive(pair.b, pair.a_of_b, 6, BytesOf(got));
+  receive.timeout_ns = 70 * kMillisecondNs;
+  receive.Post();
+  ASSERT_TRUE(pair.world.Finish({&send, &receive}));
+  EXPECT_EQ(send.status().code(), Code::kTimeout) << send.status().ToString();
+  EXPECT_EQ(receive.status().code(), Code::kTimeout) << receive.status().ToString();
+  EXPECT_THAT(receive.status().ToString(), HasSubstr("receive with tag 6"));
+  // What was offered is gone from there: the next one of this tag comes first.
+  std::string other = Pattern(100000, 2);
+  SendOp next(pair.a, *pair.b_of_a, 5, other);
+  next.Post();
+  ReceiveOp there(pair.b, pair.a_of_b, 5, BytesOf(got));
+  there.Post();
+  ASSERT_TRUE(pair.world.Ends(there));
+  EXPECT_TRUE(got == other);
+  EXPECT_TRUE(pair.world.Ends(next));
+}
+
+TEST(Message, CancelledReceivesLeaveTheirMessageToTheNext) {
+  for (size_t size : {100, 100000}) {
+    Pair pair;
+    std::string sent = Pattern(size, 1), first(size, '#'), second(size, '#');
+    ReceiveOp one(pair.b, pair.a_of_b, 5, BytesOf(first)), other(pair.b, pair.a_of_b, 5, BytesOf(second));
+    one.Post();
+    pair.world.world.RunFor(10 * kMillisecondNs);
+    SendOp send(pair.a, *pair.b_of_a, 5, sent);
+    send.Post();
+    one.Cancel();
+    other.Post();
+    ASSERT_TRUE(pair.world.Finish({&one}));
+    EXPECT_EQ(one.status().code(), Code::kCancelled);
+    ASSERT_TRUE(pair.world.Ends(other));
+    EXPECT_TRUE(pair.world.Ends(send));
+    EXPECT_TRUE(second == sent);
+    EXPECT_EQ(first, std::string(size, '#'));
+  }
+}
+
+TEST(Message, CancelInTheMiddleOfABodyFreesTheLanding) {
+  transport::LoopbackFaults slow;
+  slow.bytes_per_second = 10 << 20;
+  Pair pair(1, slow);
+  std::string sent = Pattern(4 << 20, 1), got(4 << 20, '#');
+  ReceiveOp receive(pair.b, pair.a_of_b, 5, BytesOf(got));
+  SendOp send(pair.a, *pair.b_of_a, 5, sent);
+  receive.Post();
+  send.Post();
+  ASSERT_TRUE(pair.world.RunUntil([&] { return got[1 << 20] != '#'; }));
+  receive.Cancel();
+  ASSERT_TRUE(pair.world.Finish({&receive}));
+  std::string before = got;
+  ASSERT_TRUE(pair.world.Finish({&send}));
+  EXPECT_EQ(send.status().code(), Code::kCancelled) << send.status().ToString();
+  pair.world.world.RunFor(kSecondNs);
+  EXPECT_TRUE(got == before) << "memory was touched after the end";
+  EXPECT_TRUE(pair.b_of_a->up());
+}
+
+TEST(Message, HandlersOfOffersLandDeferOrRefuse) {
+  Pair pair;
+  std::string small = "small", large = Pattern(50000, 1), got(50000, '#'), kept(50000, '#');
+  ReceiveOp into(pair.b, nullptr, 0, BytesOf(got));
+  std::vector<uint64_t> offered;
+  pair.b.HandleOffers(10, 19, [&](const Offer& offer) {
+    offered.push_back(offer.bytes);
+    if (offer.tag == 10) return OfferAnswer::Take(&into);
+    if (offer.tag == 11) return OfferAnswer::Defer();
+    return OfferAnswer::Refuse(Status::Application(4, "not today"));
+  });
+  SendOp taken(pair.a, *pair.b_of_a, 10, large), deferred(pair.a, *pair.b_of_a, 11, large),
+      refused(pair.a, *pair.b_of_a, 12, small), other(pair.a, *pair.b_of_a, 20, small);
+  refused.confirm = true;
+  for (SendOp* send : {&taken, &deferred, &refused, &other}) send->Post();
+  ASSERT_TRUE(pair.world.Finish({&taken, &refused, &other, &into}));
+  EXPECT_TRUE(taken.status().ok()) << taken.status().ToString();
+  EXPECT_TRUE(got == large);
+  EXPECT_EQ(refused.status().code(), Code::kApplication);
+  EXPECT_EQ(refused.status().app_code(), 4u);
+  EXPECT_EQ(offered, (std::vector<uint64_t>{50000, 50000, 5}));
+  EXPECT_FALSE(deferred.Test());
+  ReceiveOp later(pair.b, pair.a_of_b, 11, BytesOf(kept));
+  later.Post();
+  ASSERT_TRUE(pair.world.Ends(later));
+  EXPECT_TRUE(kept == large);
+  EXPECT_TRUE(pair.world.Ends(deferred));
+}
+
+TEST(Message, OperationsArePostedAgainAndAgain) {
+  Pair pair;
+  std::string sent = Pattern(300, 1), got(300, '#');
+  SendOp send(pair.a, *pair.b_of_a, 5, sent);
+  ReceiveOp receive(pair.b, pair.a_of_b, 5, BytesOf(got));
+  int rounds = 0;
+  receive.then = [&] {
+    EXPECT_TRUE(receive.status().ok());
+    if (++rounds < 100) receive.Post();
+  };
+  receive.Post();
+  for (int i = 0; i < 100; ++i) {
+    sent[0] = static_cast<char>(i);
+    send.Post();
+    ASSERT_TRUE(pair.world.Ends(send));
+    ASSERT_TRUE(pair.world.RunUntil([&] { return rounds == i + 1; }));
+    EXPECT_EQ(got[0], static_cast<char>(i));
+  }
+}
+
+TEST(Message, PartsAreGatheredAndScattered) {
+  Pair pair(5, Splitting());
+  for (size_t scale : {1, 100, 10000}) {
+    std::string x = Pattern(3 * scale, 1), y = Pattern(7 * scale, 2), one(2 * scale, '#'), other(9 * scale, '#');
+    SendOp send(pair.a, *pair.b_of_a, 5, x);
+    send.parts.push_back(ConstBytes());
+    send.parts.push_back(y);
+    ReceiveOp receive(pair.b, pair.a_of_b, 5, BytesOf(one));
+    receive.parts.push_back(BytesOf(other));
+    send.Post();
+    receive.Post();
+    ASSERT_TRUE(pair.world.Ends(receive));
+    EXPECT_TRUE(pair.world.Ends(send));
+    EXPECT_TRUE((one + other).substr(0, 10 * scale) == x + y) << scale;
+    EXPECT_EQ(receive.bytes, 10 * scale);
+  }
+}
+
+}  // namespace
+}  // namespace p2p
+}  // namespace fusewire

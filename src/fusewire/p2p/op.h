@@ -1,0 +1,186 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// An Op is one operation with a peer, and the place for its outcome. Made once, it may be posted again and again: what
+// does not change is not said twice, and nothing is allocated for it.
+// Home: its endpoint's, from Post until its end; its maker's before and after.
+// Owns: nothing. The memory that it names stays valid until its end, and is not touched after.
+// Fails: through its end, which comes exactly once per Post, whatever happens: `then`, or Test and Wait. See
+// docs/p2p.md.
+#ifndef FUSEWIRE_P2P_OP_H_
+#define FUSEWIRE_P2P_OP_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/list.h"
+#include "fusewire/base/mailbox.h"
+#include "fusewire/base/status.h"
+#include "fusewire/base/unique_function.h"
+#include "fusewire/p2p/peer.h"
+#include "fusewire/p2p/region.h"
+#include "fusewire/reactor/reactor.h"
+
+namespace fusewire {
+namespace p2p {
+
+class Endpoint;
+class Lane;
+class PeerLink;
+struct Kept;
+
+class Op : public Mail, public ListNode {
+ public:
+  Op(const Op&) = delete;
+  Op& operator=(const Op&) = delete;
+  ~Op() override;
+
+  // ---- set before Post ----
+  int64_t timeout_ns = 0;  // counted from Post; 0: the endpoint's
+  // At home, at the end, never from inside Post: it may post this and other operations, and must not destroy this one.
+  // An operation that has it is not tested or waited for.
+  UniqueFunction<void()> then;
+
+  // Any thread. Not while it is under way.
+  void Post();
+  // Any thread. True: it has ended, and status() says how.
+  bool Test() const { return word_.load(std::memory_order_acquire) == kEnded; }
+  // Any thread but a home, one at a time. Runs the idle reactor meanwhile. False: it has not ended within limit_ns;
+  // it goes on.
+  bool Wait(int64_t limit_ns = kForeverNs);
+  // Any thread but a home. Post and Wait in one go, and then status().
+  const Status& PostAndWait();
+  // Any thread. The end follows soon, with kCancelled, unless it was faster.
+  void Cancel();
+
+  // After the end.
+  const Status& status() const { return status_; }
+
+ protected:
+  enum class Kind { kSend, kReceive, kPut, kGet, kAwait, kAwaitPeer };
+  Op(Core* core, Peer* peer, Kind kind);
+  static Core* CoreOf(Endpoint& endpoint);
+
+  Core* const core_;
+  PeerLink* const peer_;  // null: any, or none
+  const Kind kind_;
+
+ private:
+  friend class Core;
+  friend class Matcher;
+  friend class PeerLink;
+  enum class State {
+    kIdle,
+    kWaiting,   // for the peer, or for those before it
+    kPosted,    // a receive for its message; an await for its signal
+    kPulling,   // a receive: its message is on the way; a get: asked
+    kLanding,   // its memory is being filled
+    kOffered,   // a send: waits at the peer
+    kSending,   // the pipe holds its memory
+    kSent,      // waits for the peer's word
+    kEnding,    // waits for the pipe to give back its memory
+    kEndMailed  // its end is in the mail
+  };
+  static constexpr uintptr_t kPending = 0, kEnded = 1;  // else a reactor::Waiter*
+
+  void Deliver() override;
+  void Prepare(uintptr_t word);
+
+  std::atomic<uintptr_t> word_{kPending};
+  std::atomic<uint64_t> id_{0};
+  std::atomic<bool> cancel_wanted_{false};
+  State state_ = State::kIdle;
+  Status status_;
+  int64_t posted_ns_ = 0;
+  int64_t deadline_ns_ = kForeverNs;
+  reactor::Timer deadline_;
+  uint64_t order_ = 0;        // of posted receives
+  uint64_t remote_id_ = 0;    // the other side's name for it
+  PeerLink* with_ = nullptr;  // the peer that it has to do with now
+  uint32_t in_pipe_ = 0;      // messages whose memory the pipe holds
+  Lane* lane_ = nullptr;      // that pipe
+  uint64_t lane_bytes_ = 0;   // what it had written when we last looked
+  bool offered_ = false;      // counts among those that the peer has not answered
+  bool wants_word_ = false;   // of the peer, before it ends
+  bool taken_ = false;        // it has come
+  Kept* arriving_ = nullptr;  // of a receive: what has begun to come
+  std::vector<Bytes> landing_;
+};
+
+// A message to the receive of that tag that the peer posted, or will post. Ends when the memory is free: a small one
+// once it has left, a large one when the peer has it.
+class SendOp final : public Op {
+ public:
+  SendOp(Endpoint& endpoint, Peer& peer, uint64_t tag_in, ConstBytes bytes = ConstBytes());
+
+  uint64_t tag;
+  ConstBytes head;                // a few bytes for the receiver, at most wire::kP2pHeadBytesMax
+  std::vector<ConstBytes> parts;  // one message, gathered
+  bool confirm = false;           // also a small one ends when a receive has it, and with that receive's error
+};
+
+// The next message of that tag, from that peer or from anybody.
+class ReceiveOp final : public Op {
+ public:
+  ReceiveOp(Endpoint& endpoint, Peer* peer, uint64_t tag_in, Bytes into = Bytes());
+
+  uint64_t tag;
+  std::vector<Bytes> parts;  // the landing; the message may be smaller, not larger
+
+  // After the end.
+  Peer* source = nullptr;
+  uint64_t bytes = 0;
+  std::string head;
+
+ private:
+  friend class Core;
+  uint64_t room_ = 0;
+};
+
+// Writes into a peer's region, then adds to one of its signals.
+class PutOp final : public Op {
+ public:
+  PutOp(Endpoint& endpoint, Peer& peer, RegionRef region_in, uint64_t offset_in = 0, ConstBytes bytes = ConstBytes());
+
+  RegionRef region;
+  uint64_t offset;
+  std::vector<ConstBytes> parts;  // none: it only signals
+  SignalRef signal = 0;           // added to once all bytes are there
+  uint64_t add = 1;
+  bool confirm =
+      true;  // ends when the bytes are there; else once they have left, and errors come as PeerEvent::kRefused
+};
+
+// Reads from a peer's region.
+class GetOp final : public Op {
+ public:
+  GetOp(Endpoint& endpoint, Peer& peer, RegionRef region_in, uint64_t offset_in = 0, Bytes into = Bytes());
+
+  RegionRef region;
+  uint64_t offset;
+  std::vector<Bytes> parts;
+};
+
+// Until a signal has reached a value.
+class AwaitOp final : public Op {
+ public:
+  AwaitOp(Endpoint& endpoint, Signal& signal, uint64_t at_least_in);
+
+  uint64_t at_least;
+
+ private:
+  friend class Core;
+  SignalState* const state_;
+};
+
+// Until a peer is up.
+class AwaitPeerOp final : public Op {
+ public:
+  AwaitPeerOp(Endpoint& endpoint, Peer& peer);
+};
+
+}  // namespace p2p
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_P2P_OP_H_

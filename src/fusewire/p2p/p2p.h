@@ -1,0 +1,12 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Endpoints that send to each other and write into each other's memory: one header for all of it.
+// See docs/p2p.md.
+#ifndef FUSEWIRE_P2P_P2P_H_
+#define FUSEWIRE_P2P_P2P_H_
+
+#include "fusewire/p2p/endpoint.h"
+#include "fusewire/p2p/op.h"
+#include "fusewire/p2p/peer.h"
+#include "fusewire/p2p/region.h"
+
+#endif  // FUSEWIRE_P2P_P2P_H_

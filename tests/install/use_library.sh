@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+# Installs the library of a build folder into a folder of its own, and builds and runs examples against it: through the
+# CMake package and through pkg-config, shared and static, as C++17; and the C API as C.
+#   tests/install/use_library.sh CMAKE BUILD COMPILER EXAMPLES
+set -euo pipefail
+cmake=$1 build=$2 compiler=$3 examples=$4
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+prefix=$folder/prefix
+
+"$cmake" --install "$build" --component library --prefix "$prefix" >"$folder/install.log"
+libdir=$(dirname "$(find "$prefix" -name libfusewire.a)")
+if find "$prefix/include" -name '*_test.h' -o -name 'core.h' | grep -q .; then
+  echo "more than doors is installed" >&2
+  exit 1
+fi
+# Only what is ours is to be seen.
+if nm -DC --defined-only "$libdir/libfusewire.so" | awk '{$1=$2=""; print $0}' |
+  grep -v -E '^ *(fusewire|guard variable|(vtable|typeinfo|typeinfo name) for fusewire|non-virtual thunk to )'; then
+  echo "the names above are to be seen in libfusewire.so, and are not ours" >&2
+  exit 1
+fi
+
+mkdir "$folder/use"
+cp "$examples/p2p_send.cc" "$folder/use/"
+cat >"$folder/use/CMakeLists.txt" <<'LISTS'
+cmake_minimum_required(VERSION 3.16)
+project(use CXX)
+find_package(Fusewire 0.1 REQUIRED)
+add_executable(use_shared p2p_send.cc)
+target_link_libraries(use_shared fusewire::fusewire)
+add_executable(use_static p2p_send.cc)
+target_link_libraries(use_static fusewire::static)
+LISTS
+"$cmake" -S "$folder/use" -B "$folder/use/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" \
+  -DCMAKE_CXX_STANDARD=17 >"$folder/configure.log"
+"$cmake" --build "$folder/use/build" >"$folder/build.log" || { cat "$folder/build.log" && exit 1; }
+timeout 30 "$folder/use/build/use_shared"
+timeout 30 "$folder/use/build/use_static"
+
+if command -v pkg-config >/dev/null; then
+  export PKG_CONFIG_PATH=$libdir/pkgconfig
+  read -ra flags <<<"$(pkg-config --cflags --libs fusewire)"
+  "$compiler" -std=c++17 "$examples/p2p_put.cc" "${flags[@]}" -pthread -Wl,-rpath,"$libdir" -o "$folder/put_shared"
+  timeout 30 "$folder/put_shared"
+  read -ra flags <<<"$(pkg-config --cflags --static fusewire)"
+  "$compiler" -std=c++17 "$examples/p2p_put.cc" "${flags[@]}" "$libdir/libfusewire.a" -pthread -o "$folder/put_static"
+  timeout 30 "$folder/put_static"
+fi
+echo '#include "fusewire/p2p/c_api.h"' | "$compiler" -x c -std=c99 -pedantic-errors -fsyntax-only -I"$prefix/include" -
+echo "ok: found and used"
