@@ -1,0 +1,106 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A Group is some endpoints that make collectives together: it runs schedules over their messages, and reduces while
+// messages travel. Members watch each other: when one dies, all hear of it, and the group can shrink and go on.
+// Home: its endpoint's reactor; what is here may be called on any thread, what waits on any but a home.
+// Owns: its operations, until their end; never the arrays. The endpoint outlives it.
+// Fails: each operation on its own, with a Status that names the rank at fault. After a death every operation says so,
+// until all survivors have called Shrink. See docs/collectives.md.
+#ifndef FUSEWIRE_COLLECTIVE_GROUP_H_
+#define FUSEWIRE_COLLECTIVE_GROUP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fusewire/base/clock.h"
+#include "fusewire/base/status.h"
+#include "fusewire/collective/choice.h"
+#include "fusewire/collective/pieces.h"
+#include "fusewire/collective/types.h"
+#include "fusewire/p2p/endpoint.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace collective {
+
+class GroupCore;
+
+// An endpoint by its name. Without an address it will dial us, or has come already.
+struct GroupMember {
+  std::string name;
+  transport::Address address;
+};
+
+// All but `rank` and addresses is the same at all ranks.
+struct GroupOptions {
+  std::string name;
+  std::vector<GroupMember> members;  // the index is the rank
+  int rank = 0;
+  // Of an operation that says nothing else; kForeverNs: none. Whoever is dead is noticed by its pipe in any case.
+  int64_t timeout_ns = 60 * kSecondNs;
+  // Only algorithms that fold in the order of ranks: the same bits for every size, and in every run.
+  bool reproducible = false;
+  // What the choice of algorithms goes by.
+  Wire wire;
+  std::vector<TableRow> table;
+};
+
+// One operation. Counts are in elements of reduction.type, as in Request of schedule.h. A list of pieces and the
+// arrays stay valid until the end. Without `from`, it is made in place: each rank's part stands in `to` already.
+struct Wanted {
+  Kind kind = Kind::kBarrier;
+  Reduction reduction;
+  int root = 0;
+  std::vector<size_t> counts;
+  std::vector<size_t> receives;
+  Pieces from;
+  Pieces to;
+  // Not 0: meets the operations of this key at the other ranks, whatever the order of calls; those of one key meet in
+  // their order. 0: the order of the calls, which is the same at all ranks.
+  uint64_t key = 0;
+  // Among operations that could go on, the higher goes first.
+  int priority = 0;
+  int64_t timeout_ns = 0;  // 0: the group's
+};
+
+class Group {
+ public:
+  // Does not wait: members may come later.
+  static Result<std::unique_ptr<Group>> Make(p2p::Endpoint& endpoint, GroupOptions options);
+  // Ends what is under way, and tells the others that this rank has left.
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  // Among those who are left; Shrink changes them.
+  int rank() const;
+  int ranks() const;
+  // How often it has shrunk.
+  uint32_t epoch() const;
+  // The name of the member that has this rank now.
+  std::string NameOf(int rank) const;
+
+  // Any thread. `done` comes exactly once, never from inside Start, at home; the arrays are not touched any more then.
+  // Returns the operation's number.
+  uint64_t Start(Wanted wanted, Done done);
+  // Any thread. Ends it with `why` unless it has ended, here, and at the other ranks with words that name this one.
+  void Cancel(uint64_t number, Status why);
+  // Waits, and drives the home meanwhile.
+  Status Run(Wanted wanted);
+  // Any thread. All that is under way and to come fails with `why`, here and at the other ranks, until Shrink.
+  void Abort(Status why);
+  // All survivors call it after a death: they agree on who is left, and go on with new ranks. Waits.
+  Status Shrink(int64_t timeout_ns = 0);
+
+ private:
+  explicit Group(std::shared_ptr<GroupCore> core);
+  // Shared with the endpoint, which asks it about messages of this group for as long as it lives.
+  std::shared_ptr<GroupCore> core_;
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_GROUP_H_

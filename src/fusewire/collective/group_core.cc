@@ -1,0 +1,635 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The life of an operation: placed, matched with a machine, ended once.
+#include "fusewire/collective/group_core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/random.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+constexpr int kOpBits = 40;
+constexpr uint64_t kOpMask = (uint64_t{1} << kOpBits) - 1;
+constexpr uint64_t kKeyedBit = uint64_t{1} << (kOpBits - 1);
+// What one turn of the loop reduces: some hundred microseconds. Small things are done on the spot.
+constexpr size_t kWorkBytesMax = 1024 * 1024;
+constexpr size_t kSmallWorkBytesMax = 64 * 1024;
+// A message's pieces are segments on the wire; 65535 at the most, some to spare.
+constexpr size_t kPiecesMax = 60000;
+// Bounds of what is remembered of messages that came early, of failures, and of machines for the next time.
+constexpr size_t kEarlyMax = 64 * 1024;
+constexpr size_t kFailuresMax = 64 * 1024;
+constexpr size_t kDeadTagsMax = 4096;
+constexpr size_t kIdleNodesMax = 64 * 1024;
+
+uint64_t Mix(uint64_t a, uint64_t b) { return Random(Random(a).Next() ^ b).Next(); }
+
+size_t SumOf(const std::vector<size_t>& counts) {
+  size_t sum = 0;
+  for (const size_t count : counts) sum += count;
+  return sum;
+}
+
+bool Touch(const Pieces& one, const Pieces& other) {
+  return one.bytes() > 0 && other.bytes() > 0 && one.at(0).data == other.at(0).data;
+}
+
+// Elements that this rank's arrays must have; -1: none, whatever is given.
+struct Sizes {
+  int64_t input = 0;
+  int64_t output = 0;
+};
+Sizes SizesOf(const Request& request) {
+  const bool root = request.rank == request.root;
+  const auto sum = static_cast<int64_t>(SumOf(request.counts));
+  auto first = [&request] { return static_cast<int64_t>(request.counts[0]); };
+  auto mine = [&request] { return static_cast<int64_t>(request.counts[static_cast<size_t>(request.rank)]); };
+  switch (request.kind) {
+    case Kind::kBarrier: return {-1, -1};
+    case Kind::kAllReduce: return {first(), first()};
+    case Kind::kReduce: return {first(), root ? first() : -1};
+    case Kind::kBroadcast: return {root ? first() : -1, first()};
+    case Kind::kReduceScatter: return {sum, mine()};
+    case Kind::kAllGather: return {mine(), sum};
+    case Kind::kGather: return {mine(), root ? sum : -1};
+    case Kind::kScatter: return {root ? sum : -1, mine()};
+    case Kind::kAllToAll: return {sum, static_cast<int64_t>(SumOf(request.receives))};
+  }
+  return {};
+}
+
+std::string PlanOf(uint32_t epoch, const Request& request, size_t element_bytes) {
+  std::string plan;
+  auto add = [&plan](uint64_t number) { plan.append(reinterpret_cast<const char*>(&number), sizeof(number)); };
+  add(epoch);
+  add(static_cast<uint64_t>(request.kind) << 24 | static_cast<uint64_t>(request.algorithm) << 16 |
+      (request.in_place ? 1U << 8 : 0U) | element_bytes);
+  add(static_cast<uint64_t>(request.root));
+  add(request.segment_count);
+  for (const size_t count : request.counts) add(count);
+  for (const size_t count : request.receives) add(count);
+  return plan;
+}
+
+}  // namespace
+
+void GroupOperation::Deliver() {
+  std::unique_ptr<GroupOperation> self(this);
+  const std::shared_ptr<GroupCore> home = std::move(core);
+  home->Begin(std::move(self));
+}
+
+GroupCore::GroupCore(p2p::Endpoint& endpoint, GroupOptions options)
+    : endpoint_(endpoint),
+      home_(endpoint.home()),
+      options_(std::move(options)),
+      seats_(options_.members.size()),
+      seat_(options_.rank),
+      ended_mail_(this, &GroupCore::RunEnded),
+      work_mail_(this, &GroupCore::RunWork) {}
+
+GroupCore::~GroupCore() = default;
+
+uint64_t GroupCore::TagBase(uint32_t epoch) const {
+  uint64_t hash = epoch;
+  for (const char letter : options_.name) hash = Mix(hash, static_cast<uint8_t>(letter));
+  return uint64_t{1} << 63 | (hash >> 41) << kOpBits;
+}
+
+std::string GroupCore::NameOf(int rank) {
+  if (rank < 0 || static_cast<size_t>(rank) >= seats_of_ranks_.size()) return "";
+  return seats_[static_cast<size_t>(SeatOfRank(rank))].name;
+}
+
+std::string GroupCore::RankWords(int rank) const {
+  return "rank " + std::to_string(rank) + " (" + seats_[static_cast<size_t>(SeatOfRank(rank))].name + ")";
+}
+
+// ---- begin ----
+
+void GroupCore::Begin(std::unique_ptr<GroupOperation> operation) {
+  FUSEWIRE_AT_HOME(home_);
+  operation->began_ns = home_.now_ns();
+  const Status refusal = closed_ ? Status::Cancelled("the group is closed") : broken_;
+  if (!refusal.ok()) {
+    operation->status = refusal;
+    ended_.push_back(std::move(operation));
+    ended_mail_.Post();
+    return;
+  }
+  GroupOperation* raw = operation.get();
+  const int64_t timeout_ns = raw->wanted.timeout_ns == 0 ? options_.timeout_ns : raw->wanted.timeout_ns;
+  if (timeout_ns != kForeverNs) {
+    raw->deadline = std::make_unique<reactor::Timer>([this, raw] { OnDeadline(raw); });
+    home_.Arm(raw->deadline.get(), std::max<int64_t>(timeout_ns, 0));
+  }
+  Place(raw);
+  if (running_.count(raw->tag) > 0) {
+    behind_[raw->tag].push_back(std::move(operation));
+  } else {
+    Launch(std::move(operation));
+  }
+}
+
+// Which operations of other ranks it meets.
+void GroupCore::Place(GroupOperation* operation) {
+  Fingerprint& print = operation->print;
+  print.kind = static_cast<uint8_t>(operation->wanted.kind);
+  print.epoch = static_cast<uint16_t>(epoch_);
+  print.key = operation->wanted.key;
+  print.keyed = print.key != 0 ? 1 : 0;
+  if (print.keyed != 0) {
+    const auto failed = failures_.find(print.key);
+    print.turn = failed == failures_.end() ? 0 : failed->second;
+  } else {
+    print.turn = turn_++;
+  }
+  operation->tag = TagOf(print);
+}
+
+uint64_t GroupCore::TagOf(const Fingerprint& place) const {
+  if (place.keyed == 0) return TagBase(epoch_) | (place.turn & (kKeyedBit - 1));
+  return TagBase(epoch_) | kKeyedBit | ((Mix(place.key, place.turn) & kOpMask) >> 1);
+}
+
+Status GroupCore::CheckArrays(GroupOperation* operation, Machine::Run* run, bool* in_place) const {
+  Wanted& wanted = operation->wanted;
+  FUSEWIRE_TRY(CheckReduction(wanted.reduction));
+  Request request;
+  request.kind = wanted.kind;
+  request.ranks = ranks();
+  request.rank = rank_;
+  request.root = wanted.root;
+  request.counts = wanted.counts;
+  request.receives = wanted.receives;
+  const bool one = wanted.kind == Kind::kAllReduce || wanted.kind == Kind::kReduce || wanted.kind == Kind::kBroadcast;
+  const size_t needed = wanted.kind == Kind::kBarrier ? 0 : one ? 1 : static_cast<size_t>(request.ranks);
+  if (request.counts.size() != needed || wanted.root < 0 || wanted.root >= request.ranks) {
+    return Status::Invalid(KindName(wanted.kind) + ": " + std::to_string(request.counts.size()) + " counts and root " +
+                           std::to_string(wanted.root) + " for " + std::to_string(request.ranks) + " ranks")
+        .Next("see the table at Request in schedule.h");
+  }
+  const auto element = static_cast<int64_t>(SizeOf(wanted.reduction.type));
+  const Sizes sizes = SizesOf(request);
+  run->input = wanted.from;
+  run->output = wanted.to;
+  // One array for both: the smaller is its block of the larger.
+  *in_place = Touch(wanted.from, wanted.to) && sizes.input == sizes.output;
+  if (wanted.kind != Kind::kAllToAll && sizes.input >= 0 && sizes.output >= 0 && wanted.from.bytes() == 0) {
+    if (wanted.kind != Kind::kReduceScatter && sizes.input > 0) *in_place = true;
+    if (*in_place && sizes.input <= sizes.output) run->input = wanted.to;
+  }
+  for (const Pieces* pieces : {&run->input, &run->output}) {
+    const bool is_input = pieces == &run->input;
+    const int64_t wants = is_input ? sizes.input : sizes.output;
+    const bool larger_is_there = *in_place && is_input;
+    if (wants < 0 || larger_is_there) continue;
+    if (pieces->bytes() != static_cast<uint64_t>(wants * element)) {
+      return Status::Invalid(KindName(wanted.kind) + ": the " + (is_input ? "input" : "output") + " has " +
+                             std::to_string(pieces->bytes()) + " bytes, not " + std::to_string(wants * element))
+          .Next("see the table at Request in schedule.h");
+    }
+  }
+  for (const Pieces* pieces : {&run->input, &run->output}) {
+    bool whole = pieces->count() <= kPiecesMax;
+    for (size_t i = 0; whole && i < pieces->count(); ++i) whole = pieces->at(i).bytes % static_cast<uint64_t>(element) == 0;
+    if (!whole)
+      return Status::Invalid(std::to_string(pieces->count()) + " pieces, or a piece that cuts an element")
+          .Next("give at most 60000 pieces of whole elements");
+  }
+  return Status::Ok();
+}
+
+// Finds a machine for it, and what the others must want too.
+Status GroupCore::Prepare(GroupOperation* operation) {
+  const Wanted& wanted = operation->wanted;
+  Machine::Run run;
+  bool in_place = false;
+  FUSEWIRE_TRY(CheckArrays(operation, &run, &in_place));
+  const size_t element_bytes = SizeOf(wanted.reduction.type);
+  Request request;
+  request.kind = wanted.kind;
+  request.ranks = ranks();
+  request.rank = rank_;
+  request.root = wanted.root;
+  request.counts = wanted.counts;
+  request.receives = wanted.receives;
+  request.in_place = in_place;
+  // Of an all-to-all each rank knows its own counts only, so none of them may sway the choice.
+  const size_t bytes = wanted.kind == Kind::kAllToAll ? 0 : SumOf(request.counts) * element_bytes;
+  const Choice choice =
+      Choose(wanted.kind, ranks(), bytes, options_.wire, options_.table, options_.reproducible);
+  request.algorithm = choice.algorithm;
+  request.segment_count = std::max<size_t>(choice.segment_bytes / element_bytes, 1);
+  const Fingerprint place = operation->print;
+  operation->print = FingerprintOf(request, wanted.reduction);
+  operation->print.keyed = place.keyed;
+  operation->print.key = place.key;
+  operation->print.turn = place.turn;
+  operation->print.epoch = place.epoch;
+  Result<std::unique_ptr<Machine>> machine = TakeMachine(request, operation);
+  if (!machine.ok()) return machine.status();
+  operation->machine = std::move(machine).value();
+  operation->machine->operation = operation;
+  run.reduction = wanted.reduction;
+  run.tag = operation->tag;
+  run.print = operation->print;
+  operation->machine->Prepare(run);
+  return Status::Ok();
+}
+
+Result<std::unique_ptr<Machine>> GroupCore::TakeMachine(const Request& request, GroupOperation* operation) {
+  const size_t element_bytes = SizeOf(operation->wanted.reduction.type);
+  operation->plan = PlanOf(epoch_, request, element_bytes);
+  auto found = idle_machines_.find(operation->plan);
+  if (found != idle_machines_.end() && !found->second.empty()) {
+    std::unique_ptr<Machine> machine = std::move(found->second.back());
+    found->second.pop_back();
+    idle_nodes_ -= machine->nodes() + 1;
+    return machine;
+  }
+  std::vector<p2p::Peer*> peers;
+  for (const int seat : seats_of_ranks_) peers.push_back(seats_[static_cast<size_t>(seat)].peer);
+  return Machine::Make(request, element_bytes, &endpoint_, peers, this);
+}
+
+void GroupCore::GiveMachine(const std::string& plan, std::unique_ptr<Machine> machine) {
+  if (idle_nodes_ + machine->nodes() + 1 > kIdleNodesMax) {
+    idle_machines_.clear();
+    idle_nodes_ = 0;
+  }
+  if (machine->nodes() + 1 > kIdleNodesMax) return;
+  idle_nodes_ += machine->nodes() + 1;
+  idle_machines_[plan].push_back(std::move(machine));
+}
+
+void GroupCore::Launch(std::unique_ptr<GroupOperation> operation) {
+  GroupOperation* raw = operation.get();
+  Status status = Prepare(raw);
+  bool tell = true;
+  running_[raw->tag] = std::move(operation);
+  if (auto failed = failed_.find(raw->tag); status.ok() && failed != failed_.end()) {
+    status = failed->second;
+    tell = false;
+  }
+  failed_.erase(raw->tag);
+  auto early = early_.find(raw->tag);
+  if (early != early_.end()) {
+    std::vector<Early> later;
+    for (const Early& one : early->second) {
+      const int rank = seats_[static_cast<size_t>(one.seat)].rank;
+      const bool heard_before = std::any_of(later.begin(), later.end(),
+                                            [&one](const Early& other) { return other.seat == one.seat; });
+      // Of one key, a later operation may be meant: then it is looked at when that begins.
+      const bool meant = raw->machine != nullptr && rank >= 0 && !heard_before &&
+                         (raw->print.keyed == 0 || raw->machine->HearsFrom(rank));
+      if (!meant) later.push_back(one);
+      if (meant && status.ok() && !(one.print == raw->print)) status = MismatchOf(raw->print, rank, one.print);
+    }
+    early_count_ -= early->second.size() - later.size();
+    if (later.empty() || raw->print.keyed == 0) {
+      early_count_ -= later.size();
+      early_.erase(early);
+    } else {
+      early->second = std::move(later);
+    }
+  }
+  if (!status.ok()) {
+    FailOperation(raw, status, tell);
+    return;
+  }
+  Hurry();
+  raw->machine->Begin();
+}
+
+// ---- end ----
+
+void GroupCore::FailOperation(GroupOperation* operation, const Status& why, bool tell) {
+  if (!operation->status.ok()) return;
+  operation->status =
+      why.Phase(operation->print.Describe()).AgeMs((home_.now_ns() - operation->began_ns) / kMillisecondNs);
+  if (operation->print.keyed != 0) {
+    if (failures_.size() >= kFailuresMax) failures_.erase(failures_.begin());
+    failures_[operation->print.key] = operation->print.turn + 1;
+  }
+  if (tell && broken_.ok()) {
+    Note note;
+    note.verb = NoteVerb::kFailed;
+    note.epoch = epoch_;
+    note.print = operation->print;
+    note.status = operation->status;
+    TellAll(note);
+  }
+  RememberDead(operation->tag);
+  Machine* machine = operation->machine.get();
+  if (machine == nullptr || !machine->running()) {
+    EndOperation(operation, operation->status);
+    return;
+  }
+  std::vector<Gated> gated;
+  for (Seat& seat : seats_) {
+    for (size_t i = 0; i < seat.gated.size();) {
+      if (seat.gated[i].machine != machine) {
+        ++i;
+        continue;
+      }
+      gated.push_back(seat.gated[i]);
+      seat.gated.erase(seat.gated.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  machine->Fail(operation->status);
+  for (const Gated& one : gated) one.machine->PostSend(one.node);
+}
+
+void GroupCore::OnMachineEnded(Machine* machine) {
+  machine->work_queued = false;
+  working_.erase(std::remove(working_.begin(), working_.end(), machine), working_.end());
+  GroupOperation* operation = machine->operation;
+  EndOperation(operation, operation->status.ok() ? machine->status() : operation->status);
+}
+
+// It is no longer under way; `done` follows with the mail.
+void GroupCore::EndOperation(GroupOperation* operation, const Status& status) {
+  operation->status = status;
+  operation->deadline.reset();
+  const auto found = running_.find(operation->tag);
+  FUSEWIRE_CHECK(found != running_.end());
+  FUSEWIRE_CHECK(found->second.get() == operation);
+  ended_.push_back(std::move(found->second));
+  running_.erase(found);
+  ended_mail_.Post();
+}
+
+void GroupCore::RunEnded() {
+  std::vector<std::unique_ptr<GroupOperation>> ended = std::move(ended_);
+  ended_.clear();
+  for (std::unique_ptr<GroupOperation>& operation : ended) {
+    if (operation->machine != nullptr) GiveMachine(operation->plan, std::move(operation->machine));
+    auto behind = behind_.find(operation->tag);
+    if (behind != behind_.end()) {
+      std::deque<std::unique_ptr<GroupOperation>> waiting = std::move(behind->second);
+      behind_.erase(behind);
+      for (std::unique_ptr<GroupOperation>& next : waiting) {
+        Place(next.get());  // after a failure the key has another tag
+        if (running_.count(next->tag) > 0) {
+          behind_[next->tag].push_back(std::move(next));
+        } else {
+          Launch(std::move(next));
+        }
+      }
+    }
+  }
+  Hurry();
+  for (std::unique_ptr<GroupOperation>& operation : ended) {
+    Done done = std::move(operation->done);
+    const Status status = operation->status;
+    operation.reset();
+    done(status);
+  }
+}
+
+void GroupCore::OnDeadline(GroupOperation* operation) {
+  std::string words = "it has not ended in time";
+  if (operation->machine != nullptr) {
+    const std::vector<int> ranks = operation->machine->WaitsFor();
+    for (size_t i = 0; i < ranks.size() && i < 8; ++i) {
+      words += (i == 0 ? ": " : ", ") + RankWords(ranks[i]);
+    }
+    if (!ranks.empty()) words += " had not done its part at " + RankWords(rank_);
+  }
+  const Status why = Status::Timeout(words).Next("look at those ranks, or allow more time");
+  auto behind = behind_.find(operation->tag);
+  const auto running = running_.find(operation->tag);
+  if (running != running_.end() && running->second.get() == operation) {
+    FailOperation(operation, why, true);
+    return;
+  }
+  if (behind == behind_.end()) return;
+  for (auto it = behind->second.begin(); it != behind->second.end(); ++it) {
+    if (it->get() != operation) continue;
+    // It has not begun, and those before it are late too: the others find their deadline themselves.
+    operation->status = why;
+    ended_.push_back(std::move(*it));
+    behind->second.erase(it);
+    if (behind->second.empty()) behind_.erase(behind);
+    ended_mail_.Post();
+    return;
+  }
+}
+
+void GroupCore::Cancel(uint64_t number, const Status& why) {
+  const Status said = why.ok() ? Status::Cancelled("the caller cancelled it") : why;
+  for (auto& [tag, operation] : running_) {
+    if (operation->number != number) continue;
+    FailOperation(operation.get(), said.Peer(RankWords(rank_)), true);
+    return;
+  }
+  for (auto& [tag, waiting] : behind_) {
+    for (auto it = waiting.begin(); it != waiting.end(); ++it) {
+      if ((*it)->number != number) continue;
+      (*it)->status = said;
+      ended_.push_back(std::move(*it));
+      waiting.erase(it);
+      if (waiting.empty()) behind_.erase(tag);
+      ended_mail_.Post();
+      return;
+    }
+  }
+}
+
+void GroupCore::Break(const Status& why, bool tell) {
+  if (!broken_.ok() || closed_) return;
+  broken_ = why;
+  if (tell) {
+    Note note;
+    note.verb = NoteVerb::kBroken;
+    note.epoch = epoch_;
+    note.status = why;
+    TellAll(note);
+  }
+  std::vector<GroupOperation*> all;
+  for (auto& [tag, operation] : running_) all.push_back(operation.get());
+  for (GroupOperation* operation : all) FailOperation(operation, why, false);
+  for (auto& [tag, waiting] : behind_) {
+    for (std::unique_ptr<GroupOperation>& operation : waiting) {
+      operation->status = why;
+      ended_.push_back(std::move(operation));
+    }
+  }
+  behind_.clear();
+  if (!ended_.empty()) ended_mail_.Post();
+}
+
+// ---- what machines ask ----
+
+void GroupCore::OnSendReady(Machine* machine, int rank, size_t node) {
+  const int index = SeatOfRank(rank);
+  Seat& seat = seats_[static_cast<size_t>(index)];
+  if (seat.gated.empty() && seat.peer->up()) {
+    machine->PostSend(node);
+    return;
+  }
+  seat.gated.push_back(Gated{machine, node});
+  if (seat.left) {
+    FailOperation(machine->operation, Status::Unavailable(RankWords(rank) + " has left the group"), true);
+    return;
+  }
+  OnAwaited(index);
+}
+
+void GroupCore::OnWorkReady(Machine* machine) {
+  if (machine->work_queued) return;
+  if (!machine->Work(kSmallWorkBytesMax)) return;
+  machine->work_queued = true;
+  working_.push_back(machine);
+  work_mail_.Post();
+}
+
+void GroupCore::RunWork() {
+  if (working_.empty()) return;
+  Machine* machine = working_.front();
+  for (Machine* other : working_) {
+    if (other->operation->wanted.priority > machine->operation->wanted.priority) machine = other;
+  }
+  // It may have ended when Work returns, and left the list by itself.
+  if (!machine->Work(kWorkBytesMax)) {
+    const auto found = std::find(working_.begin(), working_.end(), machine);
+    if (found != working_.end()) {
+      machine->work_queued = false;
+      working_.erase(found);
+    }
+  }
+  if (!working_.empty()) work_mail_.Post();
+}
+
+// The less urgent hold back while something more urgent is under way.
+void GroupCore::Hurry() {
+  if (running_.size() < 2 && working_.size() < 2) {
+    for (auto& [tag, operation] : running_) {
+      if (operation->machine != nullptr) operation->machine->SetHurried(false);
+    }
+    return;
+  }
+  int highest = INT_MIN, lowest = INT_MAX;
+  for (auto& [tag, operation] : running_) {
+    highest = std::max(highest, operation->wanted.priority);
+    lowest = std::min(lowest, operation->wanted.priority);
+  }
+  for (auto& [tag, operation] : running_) {
+    if (operation->machine != nullptr) operation->machine->SetHurried(operation->wanted.priority < highest);
+  }
+}
+
+Status GroupCore::MismatchOf(const Fingerprint& mine, int rank, const Fingerprint& other) const {
+  const std::string where = mine.keyed != 0 ? "under key " + std::to_string(mine.key)
+                                            : "in call " + std::to_string(mine.turn);
+  return Status::Invalid("ranks want different things " + where + ": " + RankWords(rank_) + " " + mine.Describe() +
+                         ", " + RankWords(rank) + " " + other.Describe())
+      .Next("make the same calls with the same counts at all ranks");
+}
+
+Status GroupCore::CheckHead(Machine* machine, int rank, const std::string& head) {
+  Result<Fingerprint> print = DecodeFingerprint(ConstBytes(head));
+  if (!print.ok()) return print.status().Peer(RankWords(rank));
+  if (print.value() == machine->print()) return Status::Ok();
+  return MismatchOf(machine->print(), rank, print.value());
+}
+
+void GroupCore::OnMessageFailed(Machine* machine, int rank, const Status& why) {
+  const int index = SeatOfRank(rank);
+  Seat& seat = seats_[static_cast<size_t>(index)];
+  const bool gone = why.code() == Code::kUnavailable || why.code() == Code::kCorrupt;
+  if (gone && !seat.left) {
+    OnLost(index, why);  // which fails all operations
+    FailOperation(machine->operation, broken_.ok() ? why : broken_, false);
+    return;
+  }
+  Status said = gone ? Status::Unavailable(RankWords(rank) + " has left the group") : why;
+  FailOperation(machine->operation, said.Peer(RankWords(rank)), why.code() != Code::kCancelled);
+}
+
+// ---- messages that nobody has asked for yet ----
+
+p2p::OfferAnswer GroupCore::OnOffer(const p2p::Offer& offer, uint32_t epoch) {
+  using p2p::OfferAnswer;
+  if (closed_) return OfferAnswer::Refuse(Status::Cancelled("group \"" + options_.name + "\" was closed here"));
+  if (offer.tag == ControlTag()) return OfferAnswer::Defer();
+  const int index = SeatOf(offer.peer);
+  if (index < 0)
+    return OfferAnswer::Refuse(Status::Refused("\"" + offer.peer.name() + "\" is no member of the group"));
+  if (epoch != epoch_ || dead_tags_.count(offer.tag) > 0)
+    return OfferAnswer::Refuse(Status::Cancelled("this operation has failed here"));
+  if (offer.head.empty()) return OfferAnswer::Defer();
+  Result<Fingerprint> decoded = DecodeFingerprint(offer.head);
+  if (!decoded.ok()) return OfferAnswer::Refuse(decoded.status());
+  const Fingerprint& print = decoded.value();
+  const int rank = seats_[static_cast<size_t>(index)].rank;
+  auto running = running_.find(offer.tag);
+  if (running == running_.end() || running->second->machine == nullptr) {
+    if (print.keyed == 0 && print.turn < turn_)
+      return OfferAnswer::Refuse(Status::Invalid(RankWords(rank_) + " has ended that call already"));
+    if (early_count_ < kEarlyMax) {
+      ++early_count_;
+      early_[offer.tag].push_back(Early{index, print});
+    }
+    return OfferAnswer::Defer();
+  }
+  GroupOperation* operation = running->second.get();
+  const bool meant = rank >= 0 && !operation->machine->heard(rank) &&
+                     (operation->print.keyed == 0 || operation->machine->HearsFrom(rank));
+  if (!meant) {
+    if (print.keyed != 0 && early_count_ < kEarlyMax) {
+      ++early_count_;
+      early_[offer.tag].push_back(Early{index, print});
+    }
+    return OfferAnswer::Defer();
+  }
+  if (print == operation->print) return OfferAnswer::Defer();
+  // Not from within the pipe that it came through.
+  home_.Post([core = shared_from_this(), number = operation->number,
+              why = MismatchOf(operation->print, rank, print)] { core->FailByNumber(number, why); });
+  return OfferAnswer::Defer();
+}
+
+void GroupCore::FailByNumber(uint64_t number, const Status& why) {
+  for (auto& [tag, operation] : running_) {
+    if (operation->number != number) continue;
+    FailOperation(operation.get(), why, true);
+    return;
+  }
+}
+
+uint64_t GroupCore::ControlTag() const { return TagBase(0) | kOpMask; }
+
+// What comes under this tag from now on is refused, and what has come is thrown away.
+void GroupCore::RememberDead(uint64_t tag) {
+  if (dead_tags_.emplace(tag, 1).second) dead_tags_order_.push_back(tag);
+  if (dead_tags_order_.size() > kDeadTagsMax) {
+    dead_tags_.erase(dead_tags_order_.front());
+    dead_tags_order_.pop_front();
+  }
+  if (auto early = early_.find(tag); early != early_.end()) {
+    early_count_ -= early->second.size();
+    early_.erase(early);
+  }
+  drains_.remove_if([](const std::unique_ptr<p2p::ReceiveOp>& drain) { return drain->Test(); });
+  while (true) {
+    auto drain = std::make_unique<p2p::ReceiveOp>(endpoint_, nullptr, tag);
+    drain->timeout_ns = kForeverNs;
+    drain->Post();
+    if (!drain->Test()) {
+      drain->Cancel();
+      drains_.push_back(std::move(drain));
+      return;
+    }
+    // It took one, which was too large for it; or the endpoint takes no more.
+    if (!drain->status().ok() && drain->status().code() != Code::kInvalid) return;
+  }
+}
+
+}  // namespace collective
+}  // namespace fusewire

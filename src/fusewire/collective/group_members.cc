@@ -1,0 +1,249 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Who is there, and what members say to each other. Each listens to each other one: a receive that is always posted
+// ends when its peer goes, whether or not an operation has to do with that one just now.
+#include <algorithm>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/log.h"
+#include "fusewire/collective/group_core.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+// Of a note: whoever does not take it by then has other troubles.
+constexpr int64_t kNoteTimeoutNs = 5 * kSecondNs;
+// After an attempt to reach a member has failed.
+constexpr int64_t kAgainNs = 200 * kMillisecondNs;
+
+}  // namespace
+
+Status GroupCore::Open() {
+  FUSEWIRE_AT_HOME(home_);
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    Seat& seat = seats_[i];
+    const GroupMember& member = options_.members[i];
+    seat.name = member.name;
+    seat.rank = static_cast<int>(i);
+    if (static_cast<int>(i) == seat_) continue;
+    const bool dials = !member.address.host.empty();
+    Result<p2p::Peer*> peer =
+        dials ? endpoint_.Connect(member.name, member.address) : endpoint_.Expect(member.name);
+    if (!peer.ok()) return peer.status();
+    seat.peer = peer.value();
+  }
+  Renumber();
+  RegisterEpoch();
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    if (seats_[i].peer != nullptr) Listen(static_cast<int>(i));
+  }
+  return Status::Ok();
+}
+
+void GroupCore::Close() {
+  FUSEWIRE_AT_HOME(home_);
+  if (closed_) return;
+  Note note;
+  note.verb = NoteVerb::kLeft;
+  note.epoch = epoch_;
+  TellAll(note);
+  if (shrinking_ != nullptr) EndShrink(Status::Cancelled("the group was closed"));
+  Break(Status::Cancelled("the group was closed"), false);
+  closed_ = true;
+  for (Seat& seat : seats_) {
+    if (seat.ear != nullptr) seat.ear->Cancel();
+    if (seat.awaiting) seat.awaits->Cancel();
+    seat.again.reset();
+  }
+}
+
+bool GroupCore::idle() const {
+  return running_.empty() && ended_.empty() && endpoint_ops_ == 0 &&
+         std::all_of(drains_.begin(), drains_.end(), [](const auto& drain) { return drain->Test(); });
+}
+
+int GroupCore::SeatOf(const p2p::Peer& peer) const {
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    if (seats_[i].peer == &peer) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+std::string GroupCore::SeatWords(int seat) const {
+  const Seat& of = seats_[static_cast<size_t>(seat)];
+  return of.rank >= 0 ? RankWords(of.rank) : of.name;
+}
+
+// Ranks are numbers among those who are left.
+void GroupCore::Renumber() {
+  seats_of_ranks_.clear();
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    Seat& seat = seats_[i];
+    if (seat.rank < 0) continue;
+    seat.rank = static_cast<int>(seats_of_ranks_.size());
+    seats_of_ranks_.push_back(static_cast<int>(i));
+  }
+  rank_ = seats_[static_cast<size_t>(seat_)].rank;
+  rank_shown_.store(rank_, std::memory_order_release);
+  ranks_shown_.store(static_cast<int>(seats_of_ranks_.size()), std::memory_order_release);
+  epoch_shown_.store(epoch_, std::memory_order_release);
+}
+
+void GroupCore::RegisterEpoch() {
+  const uint64_t base = TagBase(epoch_);
+  endpoint_.HandleOffers(base, base | (TagBase(0) ^ ControlTag()),
+                         [core = shared_from_this(), epoch = epoch_](const p2p::Offer& offer) {
+                           return core->OnOffer(offer, epoch);
+                         });
+}
+
+// ---- what others say ----
+
+void GroupCore::Listen(int index) {
+  Seat& seat = seats_[static_cast<size_t>(index)];
+  if (seat.ear == nullptr) {
+    seat.heard.resize(kNoteBytesMax);
+    seat.ear = std::make_unique<p2p::ReceiveOp>(endpoint_, seat.peer, ControlTag(),
+                                                Bytes(seat.heard.data(), seat.heard.size()));
+    seat.ear->timeout_ns = kForeverNs;
+    seat.ear->then = [this, index] { OnHeard(index); };
+  }
+  ++endpoint_ops_;
+  seat.ear->Post();
+}
+
+void GroupCore::OnHeard(int index) {
+  Seat& seat = seats_[static_cast<size_t>(index)];
+  --endpoint_ops_;
+  const Status status = seat.ear->status();
+  if (closed_ || status.code() == Code::kCancelled) return;
+  if (!status.ok()) {
+    OnLost(index, status);
+    return;
+  }
+  Result<Note> note = DecodeNote(ConstBytes(seat.heard.data(), static_cast<size_t>(seat.ear->bytes)));
+  Listen(index);
+  if (!note.ok()) {
+    OnLost(index, note.status());
+    return;
+  }
+  OnNote(index, note.value());
+}
+
+void GroupCore::OnNote(int index, const Note& note) {
+  Seat& seat = seats_[static_cast<size_t>(index)];
+  switch (note.verb) {
+    case NoteVerb::kFailed: return OnFailureNote(index, note);
+    case NoteVerb::kBroken:
+      if (note.epoch == epoch_ && !note.status.ok()) Break(note.status.Peer(SeatWords(index)), true);
+      return;
+    case NoteVerb::kLeft: seat.left = true; return;
+    case NoteVerb::kVote: return OnVote(index, note);
+    case NoteVerb::kDecided: return OnDecided(note);
+  }
+}
+
+// An operation has failed there: so it fails here, now or when it begins.
+void GroupCore::OnFailureNote(int index, const Note& note) {
+  if (note.epoch != epoch_ || note.status.ok() || !broken_.ok()) return;
+  const uint64_t tag = TagOf(note.print);
+  const Status why = note.status.Peer(SeatWords(index));
+  const auto running = running_.find(tag);
+  if (running != running_.end() && running->second->print.SamePlace(note.print)) {
+    FailOperation(running->second.get(), why, false);
+    return;
+  }
+  if (note.print.keyed == 0 && note.print.turn < turn_) return;  // it has ended here
+  if (note.print.keyed != 0) {
+    const auto failures = failures_.find(note.print.key);
+    if (failures != failures_.end() && note.print.turn < failures->second) return;
+  }
+  if (failed_.size() < kFailedMax) failed_[tag] = why;
+}
+
+// ---- who goes ----
+
+void GroupCore::OnLost(int index, const Status& why) {
+  Seat& seat = seats_[static_cast<size_t>(index)];
+  if (closed_ || !seat.dead.ok() || seat.rank < 0) return;
+  seat.dead = why.ok() ? Status::Unavailable("it is gone") : why;
+  if (seat.left) {
+    // It said goodbye: only what still needs it fails.
+    std::vector<Gated> gated = std::move(seat.gated);
+    seat.gated.clear();
+    for (const Gated& one : gated) {
+      FailOperation(one.machine->operation, Status::Unavailable(SeatWords(index) + " has left the group"), true);
+      one.machine->PostSend(one.node);
+    }
+  } else {
+    FUSEWIRE_LOG(kWarn, "group %s: %s is lost: %s", options_.name.c_str(), SeatWords(index).c_str(),
+                 why.cause().c_str());
+    Break(Status(why.code() == Code::kOk ? Code::kUnavailable : why.code(),
+                 SeatWords(index) + " is lost: " + why.cause())
+              .Peer(SeatWords(index))
+              .Next("call Shrink at all ranks that are left, or restart the group"),
+          true);
+  }
+  if (shrinking_ != nullptr) TryDecide();
+}
+
+// ---- sends that wait for their peer ----
+
+// A send waits for a peer as long as its operation does: members may come hours later.
+void GroupCore::OnAwaited(int index) {
+  Seat& seat = seats_[static_cast<size_t>(index)];
+  if (seat.awaiting || seat.gated.empty() || closed_) return;
+  if (seat.awaits == nullptr) {
+    seat.awaits = std::make_unique<p2p::AwaitPeerOp>(endpoint_, *seat.peer);
+    seat.again = std::make_unique<reactor::Timer>([this, index] { OnAwaited(index); });
+    seat.awaits->then = [this, index] {
+      Seat& of = seats_[static_cast<size_t>(index)];
+      of.awaiting = false;
+      --endpoint_ops_;
+      const Status status = of.awaits->status();
+      if (closed_ || status.code() == Code::kCancelled) return;
+      if (status.ok()) return OpenGate(index);
+      if (status.code() == Code::kRefused) return OnLost(index, status);
+      home_.Arm(of.again.get(), kAgainNs);
+    };
+  }
+  seat.awaiting = true;
+  ++endpoint_ops_;
+  seat.awaits->Post();
+}
+
+void GroupCore::OpenGate(int index) {
+  std::vector<Gated> gated = std::move(seats_[static_cast<size_t>(index)].gated);
+  seats_[static_cast<size_t>(index)].gated.clear();
+  for (const Gated& one : gated) one.machine->PostSend(one.node);
+}
+
+// ---- what we say ----
+
+void GroupCore::TellAll(const Note& note) {
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    if (seats_[i].peer != nullptr && seats_[i].rank >= 0) Tell(static_cast<int>(i), note);
+  }
+}
+
+void GroupCore::Tell(int index, const Note& note) {
+  Seat& seat = seats_[static_cast<size_t>(index)];
+  if (!seat.dead.ok() || closed_) return;
+  // Nobody is dialled only to be told that we go.
+  if (note.verb == NoteVerb::kLeft && !seat.peer->up()) return;
+  notes_.remove_if([](const SentNote& sent) { return sent.ended; });
+  SentNote& sent = notes_.emplace_back();
+  sent.text = EncodeNote(note);
+  sent.op = std::make_unique<p2p::SendOp>(endpoint_, *seat.peer, ControlTag(), ConstBytes(sent.text));
+  sent.op->timeout_ns = kNoteTimeoutNs;
+  sent.op->then = [this, &sent] {
+    sent.ended = true;
+    --endpoint_ops_;
+  };
+  ++endpoint_ops_;
+  sent.op->Post();
+}
+
+}  // namespace collective
+}  // namespace fusewire
