@@ -26,7 +26,7 @@ for turn in range(10):
     small, large = step(tf.constant(float(index + 1 + turn)))
 print(small.numpy().tolist(), float(tf.reduce_min(large)), float(tf.reduce_max(large)), flush=True)
 print(strategy.gather(tf.constant([index]), axis=0).numpy().tolist(), flush=True)
-print("STATS", json.dumps({name: fusewire.stats().get(name, 0) for name in ("calls_in", "calls_out")}), flush=True)
+print("STATS", json.dumps({name: fusewire.stats().get(name, 0) for name in ("calls_in", "calls_out", "collectives")}), flush=True)
 # Nobody leaves while another still reads from him; a collective has no such end, who has his part is done.
 open(f"done-{index}", "w").close()
 ends = time.monotonic() + 60
@@ -43,4 +43,4 @@ def test_mirrored_workers_agree(run_cluster, protocol):
     sums = "[0.0, 21.0, 42.0, 63.0, 84.0] 21.0 21.0"
     assert sorted(output.said) == ["[0, 1]", "[0, 1]", sums, sums]
     calls = output.stats["calls_in"] + output.stats["calls_out"]
-    assert (calls > 20) == (protocol == "grpc++")
+    assert (calls > 0) == (output.stats["collectives"] > 10) == (protocol == "grpc++")

@@ -1,0 +1,123 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""TensorFlow's own collective operations: ours run them, give what TensorFlow's give, and fail as a program expects."""
+
+import pytest
+
+PROLOGUE = """
+import concurrent.futures, json, os, signal, sys, time
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "1"
+import fusewire
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.ops import collective_ops as ops
+config = json.loads(os.environ["TF_CONFIG"])
+index, size = config["task"]["index"], len(config["cluster"]["worker"])
+resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver(
+    rpc_layer=os.environ.get(f"TEST_LAYER_OF_{index}") or os.environ["TEST_PROTOCOL"])
+strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
+
+def say(*words):
+    print(*words, flush=True)
+
+def wait_for_all(name):
+    open(f"{name}-{index}", "w").close()
+    ends = time.monotonic() + 60
+    while not all(os.path.exists(f"{name}-{each}") for each in range(size)) and time.monotonic() < ends:
+        time.sleep(0.01)
+
+def done():
+    say("STATS", json.dumps({name: fusewire.stats().get(name, 0) for name in ("collectives", "calls_in")}))
+    wait_for_all("done")
+    os._exit(0)
+"""
+
+# Every kind, with operations that are started in another order at each worker.
+KINDS = """
+keys = iter(range(100, 10000))
+random = np.random.default_rng(7)  # the same at all workers, who need not ask each other what to expect
+
+def check(name, got, expected):
+    if not np.allclose(np.asarray(got, np.float64), np.asarray(expected, np.float64), rtol=1e-2):
+        say("WRONG", name, got, expected)
+
+for dtype in (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64):
+    for shape in ((), (1,), (5, 3), (257, 129)):
+        inputs = [random.integers(1, 5, shape) for _ in range(size)]
+        mine = tf.cast(tf.constant(inputs[index]), dtype)
+        for merge, final, expected in (
+            ("Add", "Id", sum(inputs)),
+            ("Mul", "Id", np.prod(inputs, axis=0)),
+            ("Max", "Id", np.max(inputs, axis=0)),
+            ("Min", "Id", np.min(inputs, axis=0)),
+            ("Add", "Div", np.asarray(sum(inputs)) // size if dtype.is_integer else np.asarray(sum(inputs)) / size),
+        ):
+            got = ops.all_reduce_v2(mine, size, 1, next(keys), merge, final)
+            check((dtype.name, shape, merge, final), tf.cast(got, tf.float64).numpy(), expected)
+        if dtype == tf.bfloat16:
+            continue  # TensorFlow's operations only reduce these
+        if shape:
+            got = ops.all_gather_v2(mine, size, 1, next(keys))
+            check((dtype.name, shape, "gather"), tf.cast(got, tf.float64).numpy(), np.concatenate(inputs))
+        for root in range(size):
+            key = next(keys)
+            if index == root:
+                got = ops.broadcast_send_v2(mine, size, 1, key)
+            else:
+                got = ops.broadcast_recv_v2(mine.shape, mine.dtype, size, 1, key)
+            check((dtype.name, shape, "broadcast"), tf.cast(got, tf.float64).numpy(), inputs[root])
+
+# Nothing orders these: each worker starts them as it likes.
+def one(i, turn):
+    got = ops.all_reduce_v2(tf.fill([1 + 9973 * i], float(index + i + turn)), size, 1, 20000 + i).numpy()
+    if not (got == sum(each + i + turn for each in range(size))).all():
+        say("WRONG", i, turn, got)
+
+order = list(range(8)) if index % 2 == 0 else list(reversed(range(8)))
+with concurrent.futures.ThreadPoolExecutor(8) as pool:
+    for turn in range(10):
+        list(pool.map(lambda i: one(i, turn), order))
+say("checked")
+done()
+"""
+
+
+@pytest.mark.parametrize(("protocol", "workers"), [("grpc", 2), ("grpc++", 2), ("grpc++", 3), ("star_server", 2)])
+def test_every_kind_gives_what_it_should(run_cluster, protocol, workers):
+    output = run_cluster(KINDS, protocol, ps=0, workers=workers, prologue=PROLOGUE)
+    assert output.said == ["checked"] * workers
+    assert (output.stats["collectives"] > 0) == (protocol != "grpc")
+
+
+def test_a_group_with_one_that_speaks_grpc_only_is_tensorflows(run_cluster):
+    output = run_cluster(KINDS, "grpc++", ps=0, workers=2, prologue=PROLOGUE, TEST_LAYER_OF_1="grpc")
+    assert output.said == ["checked"] * 2
+    assert output.stats["collectives"] == 0
+
+
+DEATH = """
+@tf.function
+def step(value):
+    return ops.all_reduce_v2(value, size, 1, 77)
+
+step(tf.ones([10]))
+wait_for_all("begun")
+if index == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+begun = time.monotonic()
+try:
+    for _ in range(1000):
+        step(tf.ones([1000000]))
+    say("no error")
+except tf.errors.OpError as error:
+    took = time.monotonic() - begun
+    say(type(error).__name__, "task:1" in str(error), took < 10)
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
+def test_a_worker_that_dies_is_named(run_cluster):
+    """The job fails, as its worker did; what the survivors saw comes first."""
+    with pytest.raises(AssertionError, match="signal 9|SIGKILL|137") as failed:
+        run_cluster(DEATH, "grpc++", ps=0, workers=3, prologue=PROLOGUE)
+    assert "no error" not in str(failed.value)
