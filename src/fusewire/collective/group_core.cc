@@ -179,15 +179,15 @@ Status GroupCore::CheckArrays(GroupOperation* operation, Machine::Run* run, bool
   run->output = wanted.to;
   // One array for both: the smaller is its block of the larger.
   *in_place = Touch(wanted.from, wanted.to) && sizes.input == sizes.output;
-  if (wanted.kind != Kind::kAllToAll && sizes.input >= 0 && sizes.output >= 0 && wanted.from.bytes() == 0) {
-    if (wanted.kind != Kind::kReduceScatter && sizes.input > 0) *in_place = true;
-    if (*in_place && sizes.input <= sizes.output) run->input = wanted.to;
+  if (wanted.from.bytes() == 0 && sizes.input > 0 && wanted.kind != Kind::kAllToAll) {
+    run->input = wanted.to;
+    *in_place = sizes.output >= 0;
   }
   for (const Pieces* pieces : {&run->input, &run->output}) {
     const bool is_input = pieces == &run->input;
     const int64_t wants = is_input ? sizes.input : sizes.output;
-    const bool larger_is_there = *in_place && is_input;
-    if (wants < 0 || larger_is_there) continue;
+    // In place the larger array is what is there.
+    if (wants < 0 || (*in_place && wants < (is_input ? sizes.output : sizes.input))) continue;
     if (pieces->bytes() != static_cast<uint64_t>(wants * element)) {
       return Status::Invalid(KindName(wanted.kind) + ": the " + (is_input ? "input" : "output") + " has " +
                              std::to_string(pieces->bytes()) + " bytes, not " + std::to_string(wants * element))
@@ -282,11 +282,10 @@ void GroupCore::Launch(std::unique_ptr<GroupOperation> operation) {
     std::vector<Early> later;
     for (const Early& one : early->second) {
       const int rank = seats_[static_cast<size_t>(one.seat)].rank;
-      const bool heard_before = std::any_of(later.begin(), later.end(),
-                                            [&one](const Early& other) { return other.seat == one.seat; });
       // Of one key, a later operation may be meant: then it is looked at when that begins.
-      const bool meant = raw->machine != nullptr && rank >= 0 && !heard_before &&
+      const bool meant = raw->machine != nullptr && rank >= 0 && !raw->machine->met(rank) &&
                          (raw->print.keyed == 0 || raw->machine->HearsFrom(rank));
+      if (meant) raw->machine->SetMet(rank);
       if (!meant) later.push_back(one);
       if (meant && status.ok() && !(one.print == raw->print)) status = MismatchOf(raw->print, rank, one.print);
     }
@@ -579,7 +578,7 @@ p2p::OfferAnswer GroupCore::OnOffer(const p2p::Offer& offer, uint32_t epoch) {
     return OfferAnswer::Defer();
   }
   GroupOperation* operation = running->second.get();
-  const bool meant = rank >= 0 && !operation->machine->heard(rank) &&
+  const bool meant = rank >= 0 && !operation->machine->met(rank) &&
                      (operation->print.keyed == 0 || operation->machine->HearsFrom(rank));
   if (!meant) {
     if (print.keyed != 0 && early_count_ < kEarlyMax) {
@@ -588,6 +587,7 @@ p2p::OfferAnswer GroupCore::OnOffer(const p2p::Offer& offer, uint32_t epoch) {
     }
     return OfferAnswer::Defer();
   }
+  operation->machine->SetMet(rank);
   if (print == operation->print) return OfferAnswer::Defer();
   // Not from within the pipe that it came through.
   home_.Post([core = shared_from_this(), number = operation->number,

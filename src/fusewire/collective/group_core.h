@@ -209,7 +209,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   size_t idle_nodes_ = 0;
   std::list<SentNote> notes_;
   std::list<std::unique_ptr<p2p::ReceiveOp>> drains_;
-  uint32_t endpoint_ops_ = 0;  // notes, ears and gates under way
+  uint32_t endpoint_ops_ = 0;  // ears and gates under way
   std::unique_ptr<Shrinking> shrinking_;
   // Decisions of earlier epochs, for those who have not heard them yet.
   std::map<uint32_t, Note> decided_;

@@ -237,11 +237,8 @@ void GroupCore::Tell(int index, const Note& note) {
   sent.text = EncodeNote(note);
   sent.op = std::make_unique<p2p::SendOp>(endpoint_, *seat.peer, ControlTag(), ConstBytes(sent.text));
   sent.op->timeout_ns = kNoteTimeoutNs;
-  sent.op->then = [this, &sent] {
-    sent.ended = true;
-    --endpoint_ops_;
-  };
-  ++endpoint_ops_;
+  // Nobody waits for it: its text is ours, and we live as long as the endpoint.
+  sent.op->then = [&sent] { sent.ended = true; };
   sent.op->Post();
 }
 

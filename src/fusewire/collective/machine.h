@@ -62,7 +62,7 @@ class Machine {
     Fingerprint print;
     bool hurried = false;  // something more urgent is under way: hold back
   };
-  void Prepare(const Run& run) { run_ = run; }
+  void Prepare(const Run& run);
   void Begin();
   void PostSend(size_t node);
   // Reduces and copies about `bytes_max`. True: there is more to do now.
@@ -75,7 +75,9 @@ class Machine {
   const Request& request() const { return request_; }
   size_t nodes() const { return nodes_.size(); }
   bool HearsFrom(int rank) const { return hears_from_[static_cast<size_t>(rank)]; }
-  bool heard(int rank) const { return heard_[static_cast<size_t>(rank)]; }
+  // Whether a message of that rank that nobody has asked for can no longer be its first: the first has a receive.
+  bool met(int rank) const { return met_[static_cast<size_t>(rank)]; }
+  void SetMet(int rank) { met_[static_cast<size_t>(rank)] = true; }
   // Ranks whose messages it waits for, in words.
   std::vector<int> WaitsFor() const;
   void SetHurried(bool hurried) { run_.hurried = hurried; }
@@ -144,7 +146,7 @@ class Machine {
   std::vector<uint32_t> work_;
   size_t work_at_ = 0;
   std::vector<const void*> sources_;
-  std::vector<bool> heard_;
+  std::vector<bool> met_;
   size_t nodes_left_ = 0;
   size_t under_way_ = 0;  // operations of the endpoint
   bool running_ = false;

@@ -64,7 +64,7 @@ Machine::Machine(const Request& request, size_t element_bytes, MachineOwner* own
       element_bytes_(element_bytes),
       owner_(owner),
       hears_from_(static_cast<size_t>(request.ranks), false),
-      heard_(static_cast<size_t>(request.ranks), false) {}
+      met_(static_cast<size_t>(request.ranks), false) {}
 
 Result<std::unique_ptr<Machine>> Machine::Make(const Request& request, size_t element_bytes, p2p::Endpoint* endpoint,
                                                const std::vector<p2p::Peer*>& peers, MachineOwner* owner) {
