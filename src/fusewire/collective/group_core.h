@@ -68,6 +68,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   uint32_t epoch() const { return epoch_shown_.load(std::memory_order_acquire); }
   uint64_t NextNumber() { return next_number_.fetch_add(1, std::memory_order_relaxed) + 1; }
   const GroupOptions& options() const { return options_; }
+  p2p::Endpoint& endpoint() { return endpoint_; }
   std::string NameOf(int rank);
 
   // From machines.

@@ -273,9 +273,10 @@ TEST(Group, ADeadlineNamesWhoIsLate) {
   const Status status = party.at(0).Run(wanted);
   EXPECT_EQ(status.code(), Code::kTimeout) << status.ToString();
   EXPECT_NE(status.cause().find("rank 1 (w1)"), std::string::npos) << status.ToString();
-  // The other one hears of it when it comes.
+  // The other one hears of it, unless all that it needs had come before.
   wanted.timeout_ns = 10 * kSecondNs;
-  EXPECT_EQ(party.at(1).Run(wanted).code(), Code::kTimeout);
+  const Status later = party.at(1).Run(wanted);
+  EXPECT_TRUE(later.ok() || later.code() == Code::kTimeout) << later.ToString();
   party.Run([](int rank, Group& group) {
     Array both = Brought(rank, 10);
     EXPECT_TRUE(group.Run(Want(Kind::kAllReduce, {10}, Pieces(), Of(both))).ok());
