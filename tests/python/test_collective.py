@@ -3,7 +3,6 @@
 
 import concurrent.futures
 import contextlib
-import os
 import signal
 import sys
 import textwrap
@@ -193,7 +192,6 @@ def test_survivors_of_a_kill_shrink_and_go_on(tmp_path):
                     clean_environment(
                         FUSEWIRE_RANK=str(rank),
                         FUSEWIRE_RANK_ADDRESSES=addresses,
-                        
                     ),
                 )
             )

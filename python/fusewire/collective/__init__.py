@@ -55,9 +55,7 @@ _METHODS = (
     "barrier",
     "sparse_allreduce",
 )
-_ASYNC = tuple(
-    f"{name}_async" for name in _METHODS[_METHODS.index("allreduce") :] if name != "sparse_allreduce"
-)
+_ASYNC = tuple(f"{name}_async" for name in _METHODS[_METHODS.index("allreduce") :] if name != "sparse_allreduce")
 _world: tuple[Endpoint, Group] | None = None
 
 

@@ -4,7 +4,9 @@
 import ctypes
 from typing import Any
 
-from fusewire.p2p import _c as library
+from fusewire.p2p import _c
+
+library = _c
 
 KINDS = (
     "barrier",

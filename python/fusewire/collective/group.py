@@ -176,9 +176,7 @@ class Group:
         """Of some of these ranks, which all call it."""
         handle = ctypes.c_void_p()
         numbers = (ctypes.c_int * len(ranks))(*ranks)
-        _check(
-            library.fusewire_group_subgroup(self._live(), name.encode(), numbers, len(ranks), ctypes.byref(handle))
-        )
+        _check(library.fusewire_group_subgroup(self._live(), name.encode(), numbers, len(ranks), ctypes.byref(handle)))
         return Group(handle.value or 0, self._endpoint)
 
     def abort(self, why: str) -> None:
@@ -439,9 +437,7 @@ class Group:
     def scatter(self, tensor: Any, root_rank: int, name: str | None = None, **how: Any) -> Any:
         return self.scatter_async(tensor, root_rank, name, **how).wait()
 
-    def alltoall(
-        self, tensor: Any, splits: Sequence[int] | None = None, name: str | None = None, **how: Any
-    ) -> Any:
+    def alltoall(self, tensor: Any, splits: Sequence[int] | None = None, name: str | None = None, **how: Any) -> Any:
         """Without `splits` the result; with them, the result and how many rows came from each rank."""
         if splits is None:
             return self.alltoall_async(tensor, name=name, **how).wait()

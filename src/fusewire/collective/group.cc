@@ -48,6 +48,7 @@ Result<std::unique_ptr<Group>> Group::Make(p2p::Endpoint& endpoint, GroupOptions
   return std::unique_ptr<Group>(new Group(std::move(core)));
 }
 
+// Shared with the endpoint's handlers.
 Group::Group(std::shared_ptr<GroupCore> core) : core_(std::move(core)) {}
 
 Group::~Group() {
@@ -99,6 +100,7 @@ struct Ticket::State {
   Status status;
 };
 
+// Shared with the group, and with the operation's end.
 Ticket::Ticket(std::shared_ptr<GroupCore> core, std::shared_ptr<State> state, uint64_t number)
     : core_(std::move(core)), state_(std::move(state)), number_(number) {}
 

@@ -3,7 +3,8 @@
 // Home: the endpoint's reactor. Owns: operations, machines that wait to be used again, what it hears its members with.
 // Fails: each operation on its own; a death or an abort breaks the epoch, and with it all operations.
 //
-// group_core.cc: the life of an operation. group_members.cc: who is there, what they say. group_shrink.cc: who is left.
+// group_core.cc: the life of an operation. group_running.cc: what it asks for meanwhile. group_members.cc: who is
+// there, what they say. group_shrink.cc: who is left.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_CORE_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_CORE_H_
 
@@ -34,7 +35,8 @@ namespace collective {
 struct GroupOperation : Mail {
   void Deliver() override;
 
-  std::shared_ptr<GroupCore> core;  // until it has come home: the Group may go meanwhile
+  // Until it has come home: the Group may go meanwhile.
+  std::shared_ptr<GroupCore> core;
   Wanted wanted;
   Done done;
   uint64_t number = 0;
@@ -109,7 +111,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   };
   struct Shrinking {
     uint64_t round = 0;
-    std::vector<bool> dead;                         // by seat
+    std::vector<bool> dead;  // by seat
     Done done;
     std::unique_ptr<reactor::Timer> deadline;
   };
@@ -118,6 +120,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
     MailTo(GroupCore* core, void (GroupCore::*run)()) : core_(core), run_(run) {}
     void Deliver() override {
       posted_ = false;
+      // Until it has run: the Group may go meanwhile.
       const std::shared_ptr<GroupCore> alive = std::move(alive_);
       (core_->*run_)();
     }
@@ -136,7 +139,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
     bool posted_ = false;
   };
 
-  // ---- group_core.cc ----
+  // ---- group_core.cc, group_running.cc ----
   static constexpr size_t kFailedMax = 64 * 1024;
   uint64_t TagBase(uint32_t epoch) const;
   uint64_t TagOf(const Fingerprint& place) const;
@@ -196,13 +199,13 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   bool closed_ = false;
   uint64_t turn_ = 0;
 
-  std::unordered_map<uint64_t, std::unique_ptr<GroupOperation>> running_;  // by tag
+  std::unordered_map<uint64_t, std::unique_ptr<GroupOperation>> running_;             // by tag
   std::unordered_map<uint64_t, std::deque<std::unique_ptr<GroupOperation>>> behind_;  // those of the same key
   std::vector<std::unique_ptr<GroupOperation>> ended_;
   std::vector<Machine*> working_;
   std::unordered_map<uint64_t, std::vector<Early>> early_;
   size_t early_count_ = 0;
-  std::unordered_map<uint64_t, Status> failed_;  // by tag: others failed before we have begun
+  std::unordered_map<uint64_t, Status> failed_;      // by tag: others failed before we have begun
   std::unordered_map<uint64_t, uint64_t> failures_;  // of keys
   std::unordered_map<uint64_t, uint64_t> dead_tags_;
   std::deque<uint64_t> dead_tags_order_;

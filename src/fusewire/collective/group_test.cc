@@ -5,8 +5,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <thread>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -107,7 +107,6 @@ TEST(Group, KeysMeetWhateverTheOrder) {
     for (uint64_t key = 0; key < kKeys; ++key) EXPECT_TRUE(arrays[key] == SumOfAll(kRanks, 100 * key + 1)) << key;
   });
 }
-
 
 // Every kind against what a few loops say, with random counts, roots, pieces and in place or not.
 TEST(Group, AllKindsAgreeWithTheReference) {

@@ -226,9 +226,7 @@ std::vector<int> Machine::WaitsFor() const {
   return ranks;
 }
 
-const Pieces* Machine::PiecesOf(Memory memory) const {
-  return memory == Memory::kInput ? &run_.input : &run_.output;
-}
+const Pieces* Machine::PiecesOf(Memory memory) const { return memory == Memory::kInput ? &run_.input : &run_.output; }
 
 // How many bytes stand in one piece from byte `from` of the part on, and where.
 size_t Machine::SmallRun(Part part, size_t from, uint8_t** data) {

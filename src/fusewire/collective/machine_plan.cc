@@ -121,7 +121,8 @@ void Machine::FindNeeds() {
       if (nodes_[before].stage < stage) Need(i, before);
     };
     const auto node = static_cast<uint32_t>(i);
-    if (step.what == Step::Do::kSend && step.part.count > 0) of(step.part).Read(node, step.part.at, step.part.count, need);
+    if (step.what == Step::Do::kSend && step.part.count > 0)
+      of(step.part).Read(node, step.part.at, step.part.count, need);
     for (const Part& part : step.from) {
       if (part.count > 0) of(part).Read(node, part.at, part.count, need);
     }
