@@ -9,7 +9,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from conftest import clean_environment, process, run_to_end
+from conftest import ROOT, clean_environment, process, run_to_end
 
 import fusewire.collective as fw
 from fusewire import p2p
@@ -199,3 +199,8 @@ def test_survivors_of_a_kill_shrink_and_go_on(tmp_path):
         ]
         outputs = [rank.communicate(timeout=LIMIT_S) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, -signal.SIGKILL, 0], outputs
+
+
+def test_the_example_finds_the_line(tmp_path):
+    command = [sys.executable, "-m", "fusewire", "run", "--ranks", 3, "--timeout", 60, ROOT / "examples/collective.py"]
+    assert "3 ranks, 3000 points: y = 3.0 x + -1.0, apart by 0" in run_to_end(command, tmp_path).ok()
