@@ -36,6 +36,11 @@ Status Check(const p2p::Endpoint& endpoint, const GroupOptions& options) {
       .Next("give the rank of this endpoint");
 }
 
+Status MustNotWait(const char* for_what) {
+  return Status::Invalid(std::string("a callback of a reactor must not wait for ") + for_what)
+      .Next("use Start and go on in `done`, or wait on a thread of your own");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Group>> Group::Make(p2p::Endpoint& endpoint, GroupOptions options) {
@@ -146,6 +151,48 @@ std::unique_ptr<Ticket> Group::StartTicket(Wanted wanted) {
   return std::unique_ptr<Ticket>(new Ticket(core_, std::move(state), number));
 }
 
+// Shared with the group, and with the operation under way.
+Plan::Plan(std::shared_ptr<GroupCore> core, std::shared_ptr<PlanState> state)
+    : core_(std::move(core)), state_(std::move(state)) {}
+
+void Plan::Start(Done done) {
+  FUSEWIRE_CHECK(state_->operation != nullptr);  // it is under way
+  std::unique_ptr<GroupOperation> operation = std::move(state_->operation);
+  operation->done = std::move(done);
+  operation->number = core_->NextNumber();
+  operation->home_plan = state_;
+  if (core_->home().AtHome()) {
+    core_->Begin(std::move(operation));
+  } else {
+    operation->core = core_;
+    core_->home().Post(static_cast<Mail*>(operation.release()));  // its own, until it is delivered
+  }
+}
+
+Status Plan::Run() {
+  if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
+  FUSEWIRE_CHECK(state_->operation != nullptr);  // it is under way
+  reactor::Waiter waiter;
+  Status outcome;
+  std::unique_ptr<GroupOperation> operation = std::move(state_->operation);
+  operation->number = core_->NextNumber();
+  operation->home_plan = state_;
+  operation->core = core_;
+  operation->done = [&waiter, &outcome](const Status& status) {
+    outcome = status;
+    waiter.Signal();
+  };
+  core_->home().PostAndWait(static_cast<Mail*>(operation.release()), &waiter, kForeverNs);
+  return outcome;
+}
+
+std::unique_ptr<Plan> Group::MakePlan(Wanted wanted) {
+  auto state = std::make_shared<PlanState>();
+  state->operation = std::make_unique<GroupOperation>();
+  state->operation->wanted = std::move(wanted);
+  return std::unique_ptr<Plan>(new Plan(core_, std::move(state)));
+}
+
 Result<std::unique_ptr<Group>> Group::MakeSubgroup(const std::string& name, const std::vector<int>& ranks) {
   GroupOptions options = core_->options();
   std::vector<GroupMember> members;
@@ -174,10 +221,7 @@ void Group::Cancel(uint64_t number, Status why) {
 }
 
 Status Group::Run(Wanted wanted) {
-  if (reactor::Reactor::InsideAny()) {
-    return Status::Invalid("a callback of a reactor must not wait for a collective")
-        .Next("use Start and go on in `done`, or wait on a thread of your own");
-  }
+  if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
   reactor::Waiter waiter;
   Status outcome;
   auto operation = std::make_unique<GroupOperation>();
@@ -200,10 +244,7 @@ void Group::Abort(Status why) {
 }
 
 Status Group::Shrink(int64_t timeout_ns) {
-  if (reactor::Reactor::InsideAny()) {
-    return Status::Invalid("a callback of a reactor must not wait for a group to shrink")
-        .Next("call Shrink on a thread of your own");
-  }
+  if (reactor::Reactor::InsideAny()) return MustNotWait("a group to shrink");
   reactor::Waiter waiter;
   Status outcome;
   core_->home().Post([core = core_, timeout_ns, &waiter, &outcome] {

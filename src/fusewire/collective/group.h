@@ -92,6 +92,31 @@ class Ticket {
   const uint64_t number_;
 };
 
+struct PlanState;
+
+// An operation that is prepared once and run again and again on the same arrays: what does not change is neither
+// checked nor compiled twice.
+// Home: one thread at a time. Owns: its messages; not the arrays, which stay where they are as long as it lives.
+// Fails: each run as an operation of the group.
+class Plan {
+ public:
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+  ~Plan() = default;
+
+  // Not while it is under way. As Group::Start and Group::Run.
+  void Start(Done done);
+  Status Run();
+
+ private:
+  friend class Group;
+  Plan(std::shared_ptr<GroupCore> core, std::shared_ptr<PlanState> state);
+  // The group may go before its plans.
+  const std::shared_ptr<GroupCore> core_;
+  // Shared with the operation while it is under way.
+  const std::shared_ptr<PlanState> state_;
+};
+
 class Group {
  public:
   // Does not wait: members may come later.
@@ -114,6 +139,8 @@ class Group {
   uint64_t Start(Wanted wanted, Done done);
   // Any thread. The same with a ticket.
   std::unique_ptr<Ticket> StartTicket(Wanted wanted);
+  // Any thread. To be run often; checked at the first run, in its place among all calls of this group.
+  std::unique_ptr<Plan> MakePlan(Wanted wanted);
   // Any thread. Ends it with `why` unless it has ended, here, and at the other ranks with words that name this one.
   void Cancel(uint64_t number, Status why);
   // Waits, and drives the home meanwhile.

@@ -121,10 +121,8 @@ void GroupCore::Begin(std::unique_ptr<GroupOperation> operation) {
   }
   GroupOperation* raw = operation.get();
   const int64_t timeout_ns = raw->wanted.timeout_ns == 0 ? options_.timeout_ns : raw->wanted.timeout_ns;
-  if (timeout_ns != kForeverNs) {
-    raw->deadline = std::make_unique<reactor::Timer>([this, raw] { OnDeadline(raw); });
-    home_.Arm(raw->deadline.get(), std::max<int64_t>(timeout_ns, 0));
-  }
+  raw->doubt = Status::Ok();
+  if (timeout_ns != kForeverNs) ArmDeadline(raw, std::max<int64_t>(timeout_ns, 0));
   Place(raw);
   if (running_.count(raw->tag) > 0) {
     behind_[raw->tag].push_back(std::move(operation));
@@ -206,7 +204,14 @@ Status GroupCore::CheckArrays(GroupOperation* operation, Machine::Run* run, bool
 // Finds a machine for it, and what the others must want too.
 Status GroupCore::Prepare(GroupOperation* operation) {
   const Wanted& wanted = operation->wanted;
-  Machine::Run run;
+  Machine::Run& run = operation->run;
+  if (operation->machine != nullptr && operation->prepared_epoch == epoch_) {
+    run.tag = operation->tag;
+    run.print = operation->print;
+    operation->machine->Prepare(run);
+    return Status::Ok();
+  }
+  operation->machine.reset();
   bool in_place = false;
   FUSEWIRE_TRY(CheckArrays(operation, &run, &in_place));
   const size_t element_bytes = SizeOf(wanted.reduction.type);
@@ -233,6 +238,7 @@ Status GroupCore::Prepare(GroupOperation* operation) {
   if (!machine.ok()) return machine.status();
   operation->machine = std::move(machine).value();
   operation->machine->operation = operation;
+  operation->prepared_epoch = epoch_;
   run.reduction = wanted.reduction;
   run.tag = operation->tag;
   run.print = operation->print;
@@ -352,7 +358,7 @@ void GroupCore::OnMachineEnded(Machine* machine) {
 // It is no longer under way; `done` follows with the mail.
 void GroupCore::EndOperation(GroupOperation* operation, const Status& status) {
   operation->status = status;
-  operation->deadline.reset();
+  if (operation->deadline != nullptr) reactor::Reactor::Disarm(operation->deadline.get());
   const auto found = running_.find(operation->tag);
   FUSEWIRE_CHECK(found != running_.end());
   FUSEWIRE_CHECK(found->second.get() == operation);
@@ -365,7 +371,8 @@ void GroupCore::RunEnded() {
   std::vector<std::unique_ptr<GroupOperation>> ended = std::move(ended_);
   ended_.clear();
   for (std::unique_ptr<GroupOperation>& operation : ended) {
-    if (operation->machine != nullptr) GiveMachine(operation->plan, std::move(operation->machine));
+    if (operation->machine != nullptr && operation->home_plan == nullptr)
+      GiveMachine(operation->plan, std::move(operation->machine));
     auto behind = behind_.find(operation->tag);
     if (behind != behind_.end()) {
       std::deque<std::unique_ptr<GroupOperation>> waiting = std::move(behind->second);
@@ -383,13 +390,27 @@ void GroupCore::RunEnded() {
   Hurry();
   for (std::unique_ptr<GroupOperation>& operation : ended) {
     Done done = std::move(operation->done);
-    const Status status = operation->status;
+    const Status status = std::exchange(operation->status, Status::Ok());
+    // To its plan, which may start it again inside `done`; or to nobody.
+    const std::shared_ptr<PlanState> plan = std::move(operation->home_plan);
+    if (plan != nullptr) plan->operation = std::move(operation);
     operation.reset();
     done(status);
   }
 }
 
+void GroupCore::ArmDeadline(GroupOperation* operation, int64_t delay_ns) {
+  if (operation->deadline == nullptr) {
+    operation->deadline = std::make_unique<reactor::Timer>([this, operation] { OnDeadline(operation); });
+  }
+  home_.Arm(operation->deadline.get(), delay_ns);
+}
+
 void GroupCore::OnDeadline(GroupOperation* operation) {
+  if (!operation->doubt.ok()) {
+    FailOperation(operation, operation->doubt, true);
+    return;
+  }
   std::string words = "it has not ended in time";
   if (operation->machine != nullptr) {
     const std::vector<int> ranks = operation->machine->WaitsFor();

@@ -31,7 +31,9 @@
 namespace fusewire {
 namespace collective {
 
-// From Start to done.
+struct PlanState;
+
+// From Start to done; that of a plan again and again.
 struct GroupOperation : Mail {
   void Deliver() override;
 
@@ -43,10 +45,20 @@ struct GroupOperation : Mail {
   uint64_t tag = 0;
   Fingerprint print;
   Status status;
+  Status doubt;  // a message of ours has failed at a peer, who is about to say why
   int64_t began_ns = 0;
   std::unique_ptr<Machine> machine;
   std::unique_ptr<reactor::Timer> deadline;
   std::string plan;  // what its machine was made for
+  Machine::Run run;
+  uint32_t prepared_epoch = 0;  // of a plan's machine
+  // Of a plan, while it is under way: where it goes back to, though the plan may be gone.
+  std::shared_ptr<PlanState> home_plan;
+};
+
+// Where a plan's operation lies between two runs.
+struct PlanState {
+  std::unique_ptr<GroupOperation> operation;
 };
 
 class GroupCore final : public MachineOwner, public std::enable_shared_from_this<GroupCore> {
@@ -77,7 +89,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   void OnSendReady(Machine* machine, int rank, size_t node) override;
   void OnWorkReady(Machine* machine) override;
   Status CheckHead(Machine* machine, int rank, const std::string& head) override;
-  void OnMessageFailed(Machine* machine, int rank, const Status& why) override;
+  void OnMessageFailed(Machine* machine, int rank, bool sent, const Status& why) override;
   void OnMachineEnded(Machine* machine) override;
 
  private:
@@ -155,6 +167,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   void RunWork();
   void Hurry();
   void OnDeadline(GroupOperation* operation);
+  void ArmDeadline(GroupOperation* operation, int64_t delay_ns);
   Status MismatchOf(const Fingerprint& mine, int rank, const Fingerprint& other) const;
   p2p::OfferAnswer OnOffer(const p2p::Offer& offer, uint32_t epoch);
   void RememberDead(uint64_t tag);

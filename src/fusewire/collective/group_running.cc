@@ -15,6 +15,8 @@ constexpr size_t kSmallWorkBytesMax = 64 * 1024;
 // Bounds of what is remembered of messages that came early, and of operations that have failed.
 constexpr size_t kEarlyMax = 64 * 1024;
 constexpr size_t kDeadTagsMax = 4096;
+// How long we wait for the reason of a failure that a peer has had.
+constexpr int64_t kDoubtNs = 1 * kSecondNs;
 
 }  // namespace
 
@@ -93,7 +95,7 @@ Status GroupCore::CheckHead(Machine* machine, int rank, const std::string& head)
   return MismatchOf(machine->print(), rank, print.value());
 }
 
-void GroupCore::OnMessageFailed(Machine* machine, int rank, const Status& why) {
+void GroupCore::OnMessageFailed(Machine* machine, int rank, bool sent, const Status& why) {
   const int index = SeatOfRank(rank);
   Seat& seat = seats_[static_cast<size_t>(index)];
   const bool gone = why.code() == Code::kUnavailable || why.code() == Code::kCorrupt;
@@ -102,7 +104,15 @@ void GroupCore::OnMessageFailed(Machine* machine, int rank, const Status& why) {
     FailOperation(machine->operation, broken_.ok() ? why : broken_, false);
     return;
   }
-  Status said = gone ? Status::Unavailable(RankWords(rank) + " has left the group") : why;
+  // Its receiver has failed, and whoever failed first tells everybody why: that says more than this does. If we closed
+  // our own endpoint nobody will.
+  const bool ours = why.cause().rfind("the endpoint", 0) == 0;
+  if (sent && !gone && !ours && why.code() != Code::kRefused) {
+    if (machine->operation->doubt.ok()) ArmDeadline(machine->operation, kDoubtNs);
+    if (machine->operation->doubt.ok()) machine->operation->doubt = why.Peer(RankWords(rank));
+    return;
+  }
+  const Status said = gone ? Status::Unavailable(RankWords(rank) + " has left the group") : why;
   FailOperation(machine->operation, said.Peer(RankWords(rank)), why.code() != Code::kCancelled);
 }
 

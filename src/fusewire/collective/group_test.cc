@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -342,6 +343,66 @@ TEST(Group, WhoLeavesAfterItsLastCallHurtsNobody) {
       party.endpoints[static_cast<size_t>(rank)]->Close();
     });
   }
+}
+
+TEST(Group, APlanRunsAgainAndAgainAlsoAfterAFailure) {
+  Party party(3);
+  party.Run([](int rank, Group& group) {
+    Array array(5000);
+    auto fill = [&array, rank] {  // it stays where it is
+      const Array brought = Brought(rank, array.size());
+      std::copy(brought.begin(), brought.end(), array.begin());
+    };
+    const std::unique_ptr<Plan> plan = group.MakePlan(Want(Kind::kAllReduce, {5000}, Pieces(), Of(array)));
+    for (int run = 0; run < 20; ++run) {
+      fill();
+      const Status status = plan->Run();
+      EXPECT_TRUE(status.ok()) << status.ToString();
+      EXPECT_TRUE(array == SumOfAll(3, 5000));
+    }
+    Status status = group.Run(Want(Kind::kBarrier, {}, Pieces(), Pieces()));
+    if (rank == 0) group.Abort(Status::Cancelled("once"));
+    while (status.ok()) status = plan->Run();
+    EXPECT_EQ(status.code(), Code::kCancelled) << status.ToString();
+    ASSERT_TRUE(group.Shrink().ok());
+    fill();
+    Countdown left(1);
+    plan->Start([&left](const Status& outcome) {
+      EXPECT_TRUE(outcome.ok()) << outcome.ToString();
+      left.Count();
+    });
+    left.Wait();
+    EXPECT_TRUE(array == SumOfAll(3, 5000));
+  });
+}
+
+// 64 MB are under way, cut into pieces, while small and urgent ones come and go.
+TEST(Group, TheUrgentPassTheLarge) {
+  Party party(2);
+  party.Run([](int rank, Group& group) {
+    Array large = Brought(rank, 4u << 20), small(10);
+    auto ticket = group.StartTicket([&large] {
+      Wanted wanted = Want(Kind::kAllReduce, {large.size()}, Pieces(), Of(large));
+      wanted.key = 1;
+      wanted.timeout_ns = 60 * kSecondNs;
+      return wanted;
+    }());
+    int passed = 0;
+    for (int i = 0; i < 20; ++i) {
+      small = Brought(rank, 10);
+      Wanted wanted = Want(Kind::kAllReduce, {10}, Pieces(), Of(small));
+      wanted.key = 2;
+      wanted.priority = 5;
+      const Status status = group.Run(std::move(wanted));
+      EXPECT_TRUE(status.ok()) << status.ToString();
+      EXPECT_TRUE(small == SumOfAll(2, 10));
+      passed += ticket->Test() ? 0 : 1;
+    }
+    EXPECT_GT(passed, 0);
+    EXPECT_TRUE(ticket->Wait());
+    EXPECT_TRUE(ticket->status().ok()) << ticket->status().ToString();
+    EXPECT_TRUE(large == SumOfAll(2, large.size()));
+  });
 }
 
 }  // namespace

@@ -196,7 +196,7 @@ void Machine::OnReceiveEnded(size_t index) {
 
 void Machine::OnMessageError(size_t index, const Status& why) {
   if (status_.ok()) {
-    owner_->OnMessageFailed(this, nodes_[index].step->peer, why);
+    owner_->OnMessageFailed(this, nodes_[index].step->peer, nodes_[index].send != nullptr, why);
   } else {
     EndIfIdle();
   }

@@ -38,8 +38,8 @@ class MachineOwner {
   virtual void OnWorkReady(Machine* machine) = 0;
   // The first message of that rank has come, with this head.
   virtual Status CheckHead(Machine* machine, int rank, const std::string& head) = 0;
-  // An operation with that rank has failed.
-  virtual void OnMessageFailed(Machine* machine, int rank, const Status& why) = 0;
+  // A message from that rank has failed, or one to it (`sent`).
+  virtual void OnMessageFailed(Machine* machine, int rank, bool sent, const Status& why) = 0;
   // Nothing of it is under way. It may be begun again.
   virtual void OnMachineEnded(Machine* machine) = 0;
 
@@ -64,7 +64,7 @@ class Machine {
   };
   void Prepare(const Run& run);
   void Begin();
-  void PostSend(size_t node);
+  void PostSend(size_t index);
   // Reduces and copies about `bytes_max`. True: there is more to do now.
   bool Work(size_t bytes_max);
   // It ends, with `why`, as soon as it can; at once if nothing is under way, and then OnMachineEnded has been called.
@@ -112,12 +112,12 @@ class Machine {
 
   void Release(size_t node);
   void Drain();
-  void BeginNode(size_t node);
-  void EndNode(size_t node);
-  void OnPosted(size_t node);
-  void OnSendEnded(size_t node);
-  void OnReceiveEnded(size_t node);
-  void OnMessageError(size_t node, const Status& why);
+  void BeginNode(size_t index);
+  void EndNode(size_t index);
+  void OnPosted(size_t index);
+  void OnSendEnded(size_t index);
+  void OnReceiveEnded(size_t index);
+  void OnMessageError(size_t index, const Status& why);
   void EndIfIdle();
   const Pieces* PiecesOf(Memory memory) const;
   size_t SmallRun(Part part, size_t from, uint8_t** data);
