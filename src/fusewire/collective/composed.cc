@@ -40,7 +40,6 @@ Result<SparseRows> AllReduceSparse(const SparseShape& shape, const SparseView& m
 CompressedAllReduce::CompressedAllReduce(Group* group, Compression compression, size_t count, bool average)
     : group_(group),
       compression_(compression),
-      count_(count),
       ranks_(static_cast<size_t>(group->ranks())),
       rank_(static_cast<size_t>(group->rank())),
       average_(average),

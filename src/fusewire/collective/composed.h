@@ -35,7 +35,7 @@ class CompressedAllReduce {
  private:
   Group* const group_;
   const Compression compression_;
-  const size_t count_, ranks_, rank_;
+  const size_t ranks_, rank_;
   const bool average_;
   std::vector<size_t> starts_;  // elements of each rank's block
   std::vector<size_t> packed_;  // its compressed bytes

@@ -70,10 +70,9 @@ void GroupCore::Hurry() {
     }
     return;
   }
-  int highest = INT_MIN, lowest = INT_MAX;
+  int highest = INT_MIN;
   for (auto& [tag, operation] : running_) {
     highest = std::max(highest, operation->wanted.priority);
-    lowest = std::min(lowest, operation->wanted.priority);
   }
   for (auto& [tag, operation] : running_) {
     if (operation->machine != nullptr) operation->machine->SetHurried(operation->wanted.priority < highest);
