@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from fusewire import protocol, settings
-from fusewire.cluster import Shape, addresses, free_ports, tf_config
+from fusewire.cluster import HOST, Shape, addresses, free_ports, tf_config
 from fusewire.job import GRACE_S, PIPE, Command, Job, Task
 from fusewire.output import Screen
 from fusewire.version import VERSION
@@ -31,6 +31,7 @@ examples:
   fusewire run --ps 2 --workers 2 --protocol grpc++ train.py --steps 1000
   fusewire run --ps 1 --workers 2 --chief --evaluator estimator.py
   fusewire run --workers 2 -m my.package.train
+  fusewire run --ranks 4 collective.py
 """
 
 
@@ -57,6 +58,9 @@ def add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> Non
     )
     run.add_argument("--ps", type=_count, default=1, metavar="N", help="parameter servers; 1 by default")
     run.add_argument("--workers", type=_count, default=1, metavar="N", help="workers; 1 by default")
+    run.add_argument(
+        "--ranks", type=_count, metavar="N", help="N ranks of fusewire.collective instead of a cluster of TensorFlow"
+    )
     run.add_argument("--chief", action="store_true", help="a chief beside the workers, as Estimator wants it")
     run.add_argument("--evaluator", action="store_true", help="an evaluator, outside of the cluster")
     run.add_argument(
@@ -92,6 +96,8 @@ def call_run(options: argparse.Namespace) -> int:
     if not words:
         screen.say("which program? Fix: fusewire run --ps 1 --workers 2 train.py")
         return USAGE_ERROR
+    if options.ranks is not None:
+        return call_run_ranks(options, words, screen)
     shape = Shape(options.ps, options.workers, options.chief, options.evaluator)
     if not shape.tasks():
         screen.say("a cluster without a task. Fix: --ps, --workers, --chief or --evaluator")
@@ -114,6 +120,33 @@ def call_run(options: argparse.Namespace) -> int:
             if options.protocol:
                 environment[protocol.VARIABLE] = options.protocol
             environments.append(environment)
+        return Job(tasks, screen, options.timeout, options.grace).run(command, environments)
+
+
+def call_run_ranks(options: argparse.Namespace, words: list[str], screen: Screen) -> int:
+    if options.ranks < 1:
+        screen.say("a group without a rank. Fix: --ranks 2")
+        return USAGE_ERROR
+    try:
+        python = options.module or is_python_file(words[0])
+    except ValueError as error:
+        screen.say(str(error))
+        return USAGE_ERROR
+    words = ["-m", *words] if options.module else words
+    command = Command((sys.executable, *words) if python else tuple(words))
+    screen.say(f"{options.ranks} rank{'s' if options.ranks > 1 else ''}, on this machine; Ctrl-C ends them all")
+    tasks = [Task("rank", index, alone=False) for index in range(options.ranks)]
+    with free_ports(options.ranks) as ports:
+        all_addresses = ",".join(f"{HOST}:{port}" for port in ports)
+        environments = [
+            {
+                **os.environ,
+                "FUSEWIRE_RANK": str(index),
+                "FUSEWIRE_RANK_ADDRESSES": all_addresses,
+                "PYTHONUNBUFFERED": "1",
+            }
+            for index in range(options.ranks)
+        ]
         return Job(tasks, screen, options.timeout, options.grace).run(command, environments)
 
 

@@ -6,10 +6,11 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping
 
-SERVER, IMPORT, BUILD, TOOLS = "server", "import", "build", "tools"
+SERVER, IMPORT, COLLECTIVE, BUILD, TOOLS = "server", "import", "collective", "build", "tools"
 WHERE = {
     SERVER: "by the plug-in, when a server is made",
     IMPORT: "by `import fusewire`",
+    COLLECTIVE: "by `fusewire.collective.init()`; `fusewire run --ranks` sets them",
     BUILD: "by `pip install`, when the plug-in is built",
     TOOLS: "by the scripts of a clone, `make ...`",
 }
@@ -125,6 +126,8 @@ SETTINGS = (
         "included; 1 GiB at the most",
         SERVER,
     ),
+    Setting("FUSEWIRE_RANK", "0", "which of the ranks this process is", COLLECTIVE),
+    Setting("FUSEWIRE_RANK_ADDRESSES", "none", "host:port of each rank, with commas between them", COLLECTIVE),
     Setting(
         "FUSEWIRE_TENSORFLOW",
         "the TensorFlow that Python imports",

@@ -10,9 +10,7 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-bool Reduces(Kind kind) {
-  return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
-}
+bool Reduces(Kind kind) { return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter; }
 bool HasRoot(Kind kind) {
   return kind == Kind::kBroadcast || kind == Kind::kReduce || kind == Kind::kGather || kind == Kind::kScatter;
 }

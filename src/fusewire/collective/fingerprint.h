@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What a rank wants of one collective: the first message to each other rank says it, so that no two ranks ever combine
-// what does not belong together. Home: any thread, plain values. Owns: nothing. Fails: DecodeFingerprint, with kCorrupt.
+// what does not belong together. Home: any thread, plain values. Owns: nothing. Fails: DecodeFingerprint, with
+// kCorrupt.
 //
 //   fingerprint := version:u8 kind:u8 op:u8 type:u8 algorithm:u8 keyed:u8 epoch:u16 root:u32 segment:u32
 //                  key:u64 turn:u64 amount:u64 digest:u64

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/collective/group.h"
 
+#include <atomic>
 #include <set>
 #include <utility>
 
@@ -13,13 +14,13 @@ namespace {
 
 // How long a group that goes waits for what it has ended: a peer that takes nothing of a message loses its pipe before.
 constexpr int64_t kGoodbyeNsMax = 10 * kSecondNs;
-constexpr size_t kNameBytesMax = 200;
+constexpr size_t kNameBytesMax = 64 * 1024;
 
 Status Check(const p2p::Endpoint& endpoint, const GroupOptions& options) {
   const auto members = static_cast<int64_t>(options.members.size());
   if (options.name.empty() || options.name.size() > kNameBytesMax)
     return Status::Invalid("a group's name has " + std::to_string(options.name.size()) + " bytes")
-        .Next("give it 1 to 200, the same at all ranks");
+        .Next("give it 1 to 65536, the same at all ranks");
   if (options.rank < 0 || options.rank >= members || members > kNoteSeatsMax)
     return Status::Invalid("rank " + std::to_string(options.rank) + " of " + std::to_string(members) + " members")
         .Next("ranks count from 0 to less than members");
@@ -35,6 +36,11 @@ Status Check(const p2p::Endpoint& endpoint, const GroupOptions& options) {
       .Next("give the rank of this endpoint");
 }
 
+Status MustNotWait(const char* for_what) {
+  return Status::Invalid(std::string("a callback of a reactor must not wait for ") + for_what)
+      .Next("use Start and go on in `done`, or wait on a thread of your own");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Group>> Group::Make(p2p::Endpoint& endpoint, GroupOptions options) {
@@ -47,6 +53,7 @@ Result<std::unique_ptr<Group>> Group::Make(p2p::Endpoint& endpoint, GroupOptions
   return std::unique_ptr<Group>(new Group(std::move(core)));
 }
 
+// Shared with the endpoint's handlers.
 Group::Group(std::shared_ptr<GroupCore> core) : core_(std::move(core)) {}
 
 Group::~Group() {
@@ -92,15 +99,129 @@ uint64_t Group::Start(Wanted wanted, Done done) {
   return number;
 }
 
+struct Ticket::State {
+  static constexpr uintptr_t kPending = 0, kEnded = 1;  // else a reactor::Waiter*
+  std::atomic<uintptr_t> word{kPending};
+  Status status;
+};
+
+// Shared with the group, and with the operation's end.
+Ticket::Ticket(std::shared_ptr<GroupCore> core, std::shared_ptr<State> state, uint64_t number)
+    : core_(std::move(core)), state_(std::move(state)), number_(number) {}
+
+Ticket::~Ticket() {
+  if (Test()) return;
+  Cancel(Status::Cancelled("its ticket was given up"));
+  Wait();
+}
+
+bool Ticket::Test() const { return state_->word.load(std::memory_order_acquire) == State::kEnded; }
+
+bool Ticket::Wait(int64_t limit_ns) {
+  reactor::Reactor& home = core_->home();
+  reactor::Waiter waiter;
+  const auto mine = reinterpret_cast<uintptr_t>(&waiter);
+  uintptr_t expected = State::kPending;
+  if (!state_->word.compare_exchange_strong(expected, mine, std::memory_order_acq_rel)) {
+    FUSEWIRE_CHECK(expected == State::kEnded);  // one waits at a time
+    return true;
+  }
+  if (home.Wait(&waiter, AddNs(home.clock()->NowNs(), limit_ns))) return true;
+  expected = mine;
+  if (state_->word.compare_exchange_strong(expected, State::kPending, std::memory_order_acq_rel)) return false;
+  while (!home.Wait(&waiter, AddNs(home.clock()->NowNs(), kSecondNs))) {
+    // Its end came just now: whoever brought it is about to say so.
+  }
+  return true;
+}
+
+void Ticket::Cancel(Status why) {
+  core_->home().Post([core = core_, number = number_, why = std::move(why)] { core->Cancel(number, why); });
+}
+
+const Status& Ticket::status() const { return state_->status; }
+
+std::unique_ptr<Ticket> Group::StartTicket(Wanted wanted) {
+  auto state = std::make_shared<Ticket::State>();
+  const uint64_t number = Start(std::move(wanted), [state](const Status& status) {
+    state->status = status;
+    const uintptr_t waiter = state->word.exchange(Ticket::State::kEnded, std::memory_order_acq_rel);
+    if (waiter != Ticket::State::kPending) reinterpret_cast<reactor::Waiter*>(waiter)->Signal();
+  });
+  return std::unique_ptr<Ticket>(new Ticket(core_, std::move(state), number));
+}
+
+// Shared with the group, and with the operation under way.
+Plan::Plan(std::shared_ptr<GroupCore> core, std::shared_ptr<PlanState> state)
+    : core_(std::move(core)), state_(std::move(state)) {}
+
+void Plan::Start(Done done) {
+  FUSEWIRE_CHECK(state_->operation != nullptr);  // it is under way
+  std::unique_ptr<GroupOperation> operation = std::move(state_->operation);
+  operation->done = std::move(done);
+  operation->number = core_->NextNumber();
+  operation->home_plan = state_;
+  if (core_->home().AtHome()) {
+    core_->Begin(std::move(operation));
+  } else {
+    operation->core = core_;
+    core_->home().Post(static_cast<Mail*>(operation.release()));  // its own, until it is delivered
+  }
+}
+
+Status Plan::Run() {
+  if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
+  FUSEWIRE_CHECK(state_->operation != nullptr);  // it is under way
+  reactor::Waiter waiter;
+  Status outcome;
+  std::unique_ptr<GroupOperation> operation = std::move(state_->operation);
+  operation->number = core_->NextNumber();
+  operation->home_plan = state_;
+  operation->core = core_;
+  operation->done = [&waiter, &outcome](const Status& status) {
+    outcome = status;
+    waiter.Signal();
+  };
+  core_->home().PostAndWait(static_cast<Mail*>(operation.release()), &waiter, kForeverNs);
+  return outcome;
+}
+
+std::unique_ptr<Plan> Group::MakePlan(Wanted wanted) {
+  auto state = std::make_shared<PlanState>();
+  state->operation = std::make_unique<GroupOperation>();
+  state->operation->wanted = std::move(wanted);
+  return std::unique_ptr<Plan>(new Plan(core_, std::move(state)));
+}
+
+Result<std::unique_ptr<Group>> Group::MakeSubgroup(const std::string& name, const std::vector<int>& ranks) {
+  GroupOptions options = core_->options();
+  std::vector<GroupMember> members;
+  const int mine = rank(), all = this->ranks();
+  options.rank = -1;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] < 0 || ranks[i] >= all)
+      return Status::Invalid("rank " + std::to_string(ranks[i]) + " of " + std::to_string(all))
+          .Phase("making subgroup \"" + name + "\"")
+          .Next("ranks count from 0 to less than ranks");
+    if (ranks[i] == mine) options.rank = static_cast<int>(i);
+    const std::string member = NameOf(ranks[i]);
+    for (const GroupMember& one : options.members) {
+      if (one.name == member) members.push_back(one);
+    }
+  }
+  // Two subgroups of one name, of different groups or different members, must not hear each other.
+  options.name += "/" + name + "/" + std::to_string(epoch());
+  for (const int one : ranks) options.name += "," + std::to_string(one);
+  options.members = std::move(members);
+  return Make(core_->endpoint(), std::move(options));
+}
+
 void Group::Cancel(uint64_t number, Status why) {
   core_->home().Post([core = core_, number, why = std::move(why)] { core->Cancel(number, why); });
 }
 
 Status Group::Run(Wanted wanted) {
-  if (reactor::Reactor::InsideAny()) {
-    return Status::Invalid("a callback of a reactor must not wait for a collective")
-        .Next("use Start and go on in `done`, or wait on a thread of your own");
-  }
+  if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
   reactor::Waiter waiter;
   Status outcome;
   auto operation = std::make_unique<GroupOperation>();
@@ -123,10 +244,7 @@ void Group::Abort(Status why) {
 }
 
 Status Group::Shrink(int64_t timeout_ns) {
-  if (reactor::Reactor::InsideAny()) {
-    return Status::Invalid("a callback of a reactor must not wait for a group to shrink")
-        .Next("call Shrink on a thread of your own");
-  }
+  if (reactor::Reactor::InsideAny()) return MustNotWait("a group to shrink");
   reactor::Waiter waiter;
   Status outcome;
   core_->home().Post([core = core_, timeout_ns, &waiter, &outcome] {

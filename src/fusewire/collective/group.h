@@ -65,6 +65,58 @@ struct Wanted {
   int64_t timeout_ns = 0;  // 0: the group's
 };
 
+// An operation under way, for who asks instead of being told.
+// Home: the thread that holds it. Owns: nothing of the arrays. Fails: as its operation.
+class Ticket {
+ public:
+  // Cancels the operation if it is under way, and waits for its end.
+  ~Ticket();
+  Ticket(const Ticket&) = delete;
+  Ticket& operator=(const Ticket&) = delete;
+
+  bool Test() const;
+  // Not from a home. Drives it meanwhile. False: it has not ended within limit_ns, and goes on.
+  bool Wait(int64_t limit_ns = kForeverNs);
+  void Cancel(Status why);
+  // After the end.
+  const Status& status() const;
+
+ private:
+  friend class Group;
+  struct State;
+  Ticket(std::shared_ptr<GroupCore> core, std::shared_ptr<State> state, uint64_t number);
+  // The group may go before its tickets.
+  const std::shared_ptr<GroupCore> core_;
+  // Shared with the operation's end.
+  const std::shared_ptr<State> state_;
+  const uint64_t number_;
+};
+
+struct PlanState;
+
+// An operation that is prepared once and run again and again on the same arrays: what does not change is neither
+// checked nor compiled twice.
+// Home: one thread at a time. Owns: its messages; not the arrays, which stay where they are as long as it lives.
+// Fails: each run as an operation of the group.
+class Plan {
+ public:
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+  ~Plan() = default;
+
+  // Not while it is under way. As Group::Start and Group::Run.
+  void Start(Done done);
+  Status Run();
+
+ private:
+  friend class Group;
+  Plan(std::shared_ptr<GroupCore> core, std::shared_ptr<PlanState> state);
+  // The group may go before its plans.
+  const std::shared_ptr<GroupCore> core_;
+  // Shared with the operation while it is under way.
+  const std::shared_ptr<PlanState> state_;
+};
+
 class Group {
  public:
   // Does not wait: members may come later.
@@ -85,6 +137,10 @@ class Group {
   // Any thread. `done` comes exactly once, never from inside Start, at home; the arrays are not touched any more then.
   // Returns the operation's number.
   uint64_t Start(Wanted wanted, Done done);
+  // Any thread. The same with a ticket.
+  std::unique_ptr<Ticket> StartTicket(Wanted wanted);
+  // Any thread. To be run often; checked at the first run, in its place among all calls of this group.
+  std::unique_ptr<Plan> MakePlan(Wanted wanted);
   // Any thread. Ends it with `why` unless it has ended, here, and at the other ranks with words that name this one.
   void Cancel(uint64_t number, Status why);
   // Waits, and drives the home meanwhile.
@@ -93,6 +149,9 @@ class Group {
   void Abort(Status why);
   // All survivors call it after a death: they agree on who is left, and go on with new ranks. Waits.
   Status Shrink(int64_t timeout_ns = 0);
+  // A group of some of these ranks, in this order, on the same endpoint. All of them call it, with the same name;
+  // the others do not.
+  Result<std::unique_ptr<Group>> MakeSubgroup(const std::string& name, const std::vector<int>& ranks);
 
  private:
   explicit Group(std::shared_ptr<GroupCore> core);

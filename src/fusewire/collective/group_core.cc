@@ -15,15 +15,10 @@ namespace {
 constexpr int kOpBits = 40;
 constexpr uint64_t kOpMask = (uint64_t{1} << kOpBits) - 1;
 constexpr uint64_t kKeyedBit = uint64_t{1} << (kOpBits - 1);
-// What one turn of the loop reduces: some hundred microseconds. Small things are done on the spot.
-constexpr size_t kWorkBytesMax = 1024 * 1024;
-constexpr size_t kSmallWorkBytesMax = 64 * 1024;
 // A message's pieces are segments on the wire; 65535 at the most, some to spare.
 constexpr size_t kPiecesMax = 60000;
-// Bounds of what is remembered of messages that came early, of failures, and of machines for the next time.
-constexpr size_t kEarlyMax = 64 * 1024;
+// Bounds of what is remembered of failures, and of machines for the next time.
 constexpr size_t kFailuresMax = 64 * 1024;
-constexpr size_t kDeadTagsMax = 4096;
 constexpr size_t kIdleNodesMax = 64 * 1024;
 
 uint64_t Mix(uint64_t a, uint64_t b) { return Random(Random(a).Next() ^ b).Next(); }
@@ -79,6 +74,7 @@ std::string PlanOf(uint32_t epoch, const Request& request, size_t element_bytes)
 
 void GroupOperation::Deliver() {
   std::unique_ptr<GroupOperation> self(this);
+  // The Group may have gone since Start.
   const std::shared_ptr<GroupCore> home = std::move(core);
   home->Begin(std::move(self));
 }
@@ -99,6 +95,8 @@ uint64_t GroupCore::TagBase(uint32_t epoch) const {
   for (const char letter : options_.name) hash = Mix(hash, static_cast<uint8_t>(letter));
   return uint64_t{1} << 63 | (hash >> 41) << kOpBits;
 }
+
+uint64_t GroupCore::ControlTag() const { return TagBase(0) | kOpMask; }
 
 std::string GroupCore::NameOf(int rank) {
   if (rank < 0 || static_cast<size_t>(rank) >= seats_of_ranks_.size()) return "";
@@ -123,10 +121,8 @@ void GroupCore::Begin(std::unique_ptr<GroupOperation> operation) {
   }
   GroupOperation* raw = operation.get();
   const int64_t timeout_ns = raw->wanted.timeout_ns == 0 ? options_.timeout_ns : raw->wanted.timeout_ns;
-  if (timeout_ns != kForeverNs) {
-    raw->deadline = std::make_unique<reactor::Timer>([this, raw] { OnDeadline(raw); });
-    home_.Arm(raw->deadline.get(), std::max<int64_t>(timeout_ns, 0));
-  }
+  raw->doubt = Status::Ok();
+  if (timeout_ns != kForeverNs) ArmDeadline(raw, std::max<int64_t>(timeout_ns, 0));
   Place(raw);
   if (running_.count(raw->tag) > 0) {
     behind_[raw->tag].push_back(std::move(operation));
@@ -179,15 +175,15 @@ Status GroupCore::CheckArrays(GroupOperation* operation, Machine::Run* run, bool
   run->output = wanted.to;
   // One array for both: the smaller is its block of the larger.
   *in_place = Touch(wanted.from, wanted.to) && sizes.input == sizes.output;
-  if (wanted.kind != Kind::kAllToAll && sizes.input >= 0 && sizes.output >= 0 && wanted.from.bytes() == 0) {
-    if (wanted.kind != Kind::kReduceScatter && sizes.input > 0) *in_place = true;
-    if (*in_place && sizes.input <= sizes.output) run->input = wanted.to;
+  if (wanted.from.bytes() == 0 && sizes.input > 0 && wanted.kind != Kind::kAllToAll) {
+    run->input = wanted.to;
+    *in_place = sizes.output >= 0;
   }
   for (const Pieces* pieces : {&run->input, &run->output}) {
     const bool is_input = pieces == &run->input;
     const int64_t wants = is_input ? sizes.input : sizes.output;
-    const bool larger_is_there = *in_place && is_input;
-    if (wants < 0 || larger_is_there) continue;
+    // In place the larger array is what is there.
+    if (wants < 0 || (*in_place && wants < (is_input ? sizes.output : sizes.input))) continue;
     if (pieces->bytes() != static_cast<uint64_t>(wants * element)) {
       return Status::Invalid(KindName(wanted.kind) + ": the " + (is_input ? "input" : "output") + " has " +
                              std::to_string(pieces->bytes()) + " bytes, not " + std::to_string(wants * element))
@@ -196,7 +192,8 @@ Status GroupCore::CheckArrays(GroupOperation* operation, Machine::Run* run, bool
   }
   for (const Pieces* pieces : {&run->input, &run->output}) {
     bool whole = pieces->count() <= kPiecesMax;
-    for (size_t i = 0; whole && i < pieces->count(); ++i) whole = pieces->at(i).bytes % static_cast<uint64_t>(element) == 0;
+    for (size_t i = 0; whole && i < pieces->count(); ++i)
+      whole = pieces->at(i).bytes % static_cast<uint64_t>(element) == 0;
     if (!whole)
       return Status::Invalid(std::to_string(pieces->count()) + " pieces, or a piece that cuts an element")
           .Next("give at most 60000 pieces of whole elements");
@@ -207,7 +204,14 @@ Status GroupCore::CheckArrays(GroupOperation* operation, Machine::Run* run, bool
 // Finds a machine for it, and what the others must want too.
 Status GroupCore::Prepare(GroupOperation* operation) {
   const Wanted& wanted = operation->wanted;
-  Machine::Run run;
+  Machine::Run& run = operation->run;
+  if (operation->machine != nullptr && operation->prepared_epoch == epoch_) {
+    run.tag = operation->tag;
+    run.print = operation->print;
+    operation->machine->Prepare(run);
+    return Status::Ok();
+  }
+  operation->machine.reset();
   bool in_place = false;
   FUSEWIRE_TRY(CheckArrays(operation, &run, &in_place));
   const size_t element_bytes = SizeOf(wanted.reduction.type);
@@ -221,8 +225,7 @@ Status GroupCore::Prepare(GroupOperation* operation) {
   request.in_place = in_place;
   // Of an all-to-all each rank knows its own counts only, so none of them may sway the choice.
   const size_t bytes = wanted.kind == Kind::kAllToAll ? 0 : SumOf(request.counts) * element_bytes;
-  const Choice choice =
-      Choose(wanted.kind, ranks(), bytes, options_.wire, options_.table, options_.reproducible);
+  const Choice choice = Choose(wanted.kind, ranks(), bytes, options_.wire, options_.table, options_.reproducible);
   request.algorithm = choice.algorithm;
   request.segment_count = std::max<size_t>(choice.segment_bytes / element_bytes, 1);
   const Fingerprint place = operation->print;
@@ -235,6 +238,7 @@ Status GroupCore::Prepare(GroupOperation* operation) {
   if (!machine.ok()) return machine.status();
   operation->machine = std::move(machine).value();
   operation->machine->operation = operation;
+  operation->prepared_epoch = epoch_;
   run.reduction = wanted.reduction;
   run.tag = operation->tag;
   run.print = operation->print;
@@ -282,11 +286,10 @@ void GroupCore::Launch(std::unique_ptr<GroupOperation> operation) {
     std::vector<Early> later;
     for (const Early& one : early->second) {
       const int rank = seats_[static_cast<size_t>(one.seat)].rank;
-      const bool heard_before = std::any_of(later.begin(), later.end(),
-                                            [&one](const Early& other) { return other.seat == one.seat; });
       // Of one key, a later operation may be meant: then it is looked at when that begins.
-      const bool meant = raw->machine != nullptr && rank >= 0 && !heard_before &&
+      const bool meant = raw->machine != nullptr && rank >= 0 && !raw->machine->met(rank) &&
                          (raw->print.keyed == 0 || raw->machine->HearsFrom(rank));
+      if (meant) raw->machine->SetMet(rank);
       if (!meant) later.push_back(one);
       if (meant && status.ok() && !(one.print == raw->print)) status = MismatchOf(raw->print, rank, one.print);
     }
@@ -355,7 +358,7 @@ void GroupCore::OnMachineEnded(Machine* machine) {
 // It is no longer under way; `done` follows with the mail.
 void GroupCore::EndOperation(GroupOperation* operation, const Status& status) {
   operation->status = status;
-  operation->deadline.reset();
+  if (operation->deadline != nullptr) reactor::Reactor::Disarm(operation->deadline.get());
   const auto found = running_.find(operation->tag);
   FUSEWIRE_CHECK(found != running_.end());
   FUSEWIRE_CHECK(found->second.get() == operation);
@@ -368,7 +371,8 @@ void GroupCore::RunEnded() {
   std::vector<std::unique_ptr<GroupOperation>> ended = std::move(ended_);
   ended_.clear();
   for (std::unique_ptr<GroupOperation>& operation : ended) {
-    if (operation->machine != nullptr) GiveMachine(operation->plan, std::move(operation->machine));
+    if (operation->machine != nullptr && operation->home_plan == nullptr)
+      GiveMachine(operation->plan, std::move(operation->machine));
     auto behind = behind_.find(operation->tag);
     if (behind != behind_.end()) {
       std::deque<std::unique_ptr<GroupOperation>> waiting = std::move(behind->second);
@@ -386,13 +390,27 @@ void GroupCore::RunEnded() {
   Hurry();
   for (std::unique_ptr<GroupOperation>& operation : ended) {
     Done done = std::move(operation->done);
-    const Status status = operation->status;
+    const Status status = std::exchange(operation->status, Status::Ok());
+    // To its plan, which may start it again inside `done`; or to nobody.
+    const std::shared_ptr<PlanState> plan = std::move(operation->home_plan);
+    if (plan != nullptr) plan->operation = std::move(operation);
     operation.reset();
     done(status);
   }
 }
 
+void GroupCore::ArmDeadline(GroupOperation* operation, int64_t delay_ns) {
+  if (operation->deadline == nullptr) {
+    operation->deadline = std::make_unique<reactor::Timer>([this, operation] { OnDeadline(operation); });
+  }
+  home_.Arm(operation->deadline.get(), delay_ns);
+}
+
 void GroupCore::OnDeadline(GroupOperation* operation) {
+  if (!operation->doubt.ok()) {
+    FailOperation(operation, operation->doubt, true);
+    return;
+  }
   std::string words = "it has not ended in time";
   if (operation->machine != nullptr) {
     const std::vector<int> ranks = operation->machine->WaitsFor();
@@ -462,173 +480,6 @@ void GroupCore::Break(const Status& why, bool tell) {
   }
   behind_.clear();
   if (!ended_.empty()) ended_mail_.Post();
-}
-
-// ---- what machines ask ----
-
-void GroupCore::OnSendReady(Machine* machine, int rank, size_t node) {
-  const int index = SeatOfRank(rank);
-  Seat& seat = seats_[static_cast<size_t>(index)];
-  if (seat.gated.empty() && seat.peer->up()) {
-    machine->PostSend(node);
-    return;
-  }
-  seat.gated.push_back(Gated{machine, node});
-  if (seat.left) {
-    FailOperation(machine->operation, Status::Unavailable(RankWords(rank) + " has left the group"), true);
-    return;
-  }
-  OnAwaited(index);
-}
-
-void GroupCore::OnWorkReady(Machine* machine) {
-  if (machine->work_queued) return;
-  if (!machine->Work(kSmallWorkBytesMax)) return;
-  machine->work_queued = true;
-  working_.push_back(machine);
-  work_mail_.Post();
-}
-
-void GroupCore::RunWork() {
-  if (working_.empty()) return;
-  Machine* machine = working_.front();
-  for (Machine* other : working_) {
-    if (other->operation->wanted.priority > machine->operation->wanted.priority) machine = other;
-  }
-  // It may have ended when Work returns, and left the list by itself.
-  if (!machine->Work(kWorkBytesMax)) {
-    const auto found = std::find(working_.begin(), working_.end(), machine);
-    if (found != working_.end()) {
-      machine->work_queued = false;
-      working_.erase(found);
-    }
-  }
-  if (!working_.empty()) work_mail_.Post();
-}
-
-// The less urgent hold back while something more urgent is under way.
-void GroupCore::Hurry() {
-  if (running_.size() < 2 && working_.size() < 2) {
-    for (auto& [tag, operation] : running_) {
-      if (operation->machine != nullptr) operation->machine->SetHurried(false);
-    }
-    return;
-  }
-  int highest = INT_MIN, lowest = INT_MAX;
-  for (auto& [tag, operation] : running_) {
-    highest = std::max(highest, operation->wanted.priority);
-    lowest = std::min(lowest, operation->wanted.priority);
-  }
-  for (auto& [tag, operation] : running_) {
-    if (operation->machine != nullptr) operation->machine->SetHurried(operation->wanted.priority < highest);
-  }
-}
-
-Status GroupCore::MismatchOf(const Fingerprint& mine, int rank, const Fingerprint& other) const {
-  const std::string where = mine.keyed != 0 ? "under key " + std::to_string(mine.key)
-                                            : "in call " + std::to_string(mine.turn);
-  return Status::Invalid("ranks want different things " + where + ": " + RankWords(rank_) + " " + mine.Describe() +
-                         ", " + RankWords(rank) + " " + other.Describe())
-      .Next("make the same calls with the same counts at all ranks");
-}
-
-Status GroupCore::CheckHead(Machine* machine, int rank, const std::string& head) {
-  Result<Fingerprint> print = DecodeFingerprint(ConstBytes(head));
-  if (!print.ok()) return print.status().Peer(RankWords(rank));
-  if (print.value() == machine->print()) return Status::Ok();
-  return MismatchOf(machine->print(), rank, print.value());
-}
-
-void GroupCore::OnMessageFailed(Machine* machine, int rank, const Status& why) {
-  const int index = SeatOfRank(rank);
-  Seat& seat = seats_[static_cast<size_t>(index)];
-  const bool gone = why.code() == Code::kUnavailable || why.code() == Code::kCorrupt;
-  if (gone && !seat.left) {
-    OnLost(index, why);  // which fails all operations
-    FailOperation(machine->operation, broken_.ok() ? why : broken_, false);
-    return;
-  }
-  Status said = gone ? Status::Unavailable(RankWords(rank) + " has left the group") : why;
-  FailOperation(machine->operation, said.Peer(RankWords(rank)), why.code() != Code::kCancelled);
-}
-
-// ---- messages that nobody has asked for yet ----
-
-p2p::OfferAnswer GroupCore::OnOffer(const p2p::Offer& offer, uint32_t epoch) {
-  using p2p::OfferAnswer;
-  if (closed_) return OfferAnswer::Refuse(Status::Cancelled("group \"" + options_.name + "\" was closed here"));
-  if (offer.tag == ControlTag()) return OfferAnswer::Defer();
-  const int index = SeatOf(offer.peer);
-  if (index < 0)
-    return OfferAnswer::Refuse(Status::Refused("\"" + offer.peer.name() + "\" is no member of the group"));
-  if (epoch != epoch_ || dead_tags_.count(offer.tag) > 0)
-    return OfferAnswer::Refuse(Status::Cancelled("this operation has failed here"));
-  if (offer.head.empty()) return OfferAnswer::Defer();
-  Result<Fingerprint> decoded = DecodeFingerprint(offer.head);
-  if (!decoded.ok()) return OfferAnswer::Refuse(decoded.status());
-  const Fingerprint& print = decoded.value();
-  const int rank = seats_[static_cast<size_t>(index)].rank;
-  auto running = running_.find(offer.tag);
-  if (running == running_.end() || running->second->machine == nullptr) {
-    if (print.keyed == 0 && print.turn < turn_)
-      return OfferAnswer::Refuse(Status::Invalid(RankWords(rank_) + " has ended that call already"));
-    if (early_count_ < kEarlyMax) {
-      ++early_count_;
-      early_[offer.tag].push_back(Early{index, print});
-    }
-    return OfferAnswer::Defer();
-  }
-  GroupOperation* operation = running->second.get();
-  const bool meant = rank >= 0 && !operation->machine->heard(rank) &&
-                     (operation->print.keyed == 0 || operation->machine->HearsFrom(rank));
-  if (!meant) {
-    if (print.keyed != 0 && early_count_ < kEarlyMax) {
-      ++early_count_;
-      early_[offer.tag].push_back(Early{index, print});
-    }
-    return OfferAnswer::Defer();
-  }
-  if (print == operation->print) return OfferAnswer::Defer();
-  // Not from within the pipe that it came through.
-  home_.Post([core = shared_from_this(), number = operation->number,
-              why = MismatchOf(operation->print, rank, print)] { core->FailByNumber(number, why); });
-  return OfferAnswer::Defer();
-}
-
-void GroupCore::FailByNumber(uint64_t number, const Status& why) {
-  for (auto& [tag, operation] : running_) {
-    if (operation->number != number) continue;
-    FailOperation(operation.get(), why, true);
-    return;
-  }
-}
-
-uint64_t GroupCore::ControlTag() const { return TagBase(0) | kOpMask; }
-
-// What comes under this tag from now on is refused, and what has come is thrown away.
-void GroupCore::RememberDead(uint64_t tag) {
-  if (dead_tags_.emplace(tag, 1).second) dead_tags_order_.push_back(tag);
-  if (dead_tags_order_.size() > kDeadTagsMax) {
-    dead_tags_.erase(dead_tags_order_.front());
-    dead_tags_order_.pop_front();
-  }
-  if (auto early = early_.find(tag); early != early_.end()) {
-    early_count_ -= early->second.size();
-    early_.erase(early);
-  }
-  drains_.remove_if([](const std::unique_ptr<p2p::ReceiveOp>& drain) { return drain->Test(); });
-  while (true) {
-    auto drain = std::make_unique<p2p::ReceiveOp>(endpoint_, nullptr, tag);
-    drain->timeout_ns = kForeverNs;
-    drain->Post();
-    if (!drain->Test()) {
-      drain->Cancel();
-      drains_.push_back(std::move(drain));
-      return;
-    }
-    // It took one, which was too large for it; or the endpoint takes no more.
-    if (!drain->status().ok() && drain->status().code() != Code::kInvalid) return;
-  }
 }
 
 }  // namespace collective

@@ -3,7 +3,8 @@
 // Home: the endpoint's reactor. Owns: operations, machines that wait to be used again, what it hears its members with.
 // Fails: each operation on its own; a death or an abort breaks the epoch, and with it all operations.
 //
-// group_core.cc: the life of an operation. group_members.cc: who is there, what they say. group_shrink.cc: who is left.
+// group_core.cc: the life of an operation. group_running.cc: what it asks for meanwhile. group_members.cc: who is
+// there, what they say. group_shrink.cc: who is left.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_CORE_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_CORE_H_
 
@@ -30,21 +31,34 @@
 namespace fusewire {
 namespace collective {
 
-// From Start to done.
+struct PlanState;
+
+// From Start to done; that of a plan again and again.
 struct GroupOperation : Mail {
   void Deliver() override;
 
-  std::shared_ptr<GroupCore> core;  // until it has come home: the Group may go meanwhile
+  // Until it has come home: the Group may go meanwhile.
+  std::shared_ptr<GroupCore> core;
   Wanted wanted;
   Done done;
   uint64_t number = 0;
   uint64_t tag = 0;
   Fingerprint print;
   Status status;
+  Status doubt;  // a message of ours has failed at a peer, who is about to say why
   int64_t began_ns = 0;
   std::unique_ptr<Machine> machine;
   std::unique_ptr<reactor::Timer> deadline;
   std::string plan;  // what its machine was made for
+  Machine::Run run;
+  uint32_t prepared_epoch = 0;  // of a plan's machine
+  // Of a plan, while it is under way: where it goes back to, though the plan may be gone.
+  std::shared_ptr<PlanState> home_plan;
+};
+
+// Where a plan's operation lies between two runs.
+struct PlanState {
+  std::unique_ptr<GroupOperation> operation;
 };
 
 class GroupCore final : public MachineOwner, public std::enable_shared_from_this<GroupCore> {
@@ -68,13 +82,14 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   uint32_t epoch() const { return epoch_shown_.load(std::memory_order_acquire); }
   uint64_t NextNumber() { return next_number_.fetch_add(1, std::memory_order_relaxed) + 1; }
   const GroupOptions& options() const { return options_; }
+  p2p::Endpoint& endpoint() { return endpoint_; }
   std::string NameOf(int rank);
 
   // From machines.
   void OnSendReady(Machine* machine, int rank, size_t node) override;
   void OnWorkReady(Machine* machine) override;
   Status CheckHead(Machine* machine, int rank, const std::string& head) override;
-  void OnMessageFailed(Machine* machine, int rank, const Status& why) override;
+  void OnMessageFailed(Machine* machine, int rank, bool sent, const Status& why) override;
   void OnMachineEnded(Machine* machine) override;
 
  private:
@@ -108,7 +123,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   };
   struct Shrinking {
     uint64_t round = 0;
-    std::vector<bool> dead;                         // by seat
+    std::vector<bool> dead;  // by seat
     Done done;
     std::unique_ptr<reactor::Timer> deadline;
   };
@@ -117,6 +132,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
     MailTo(GroupCore* core, void (GroupCore::*run)()) : core_(core), run_(run) {}
     void Deliver() override {
       posted_ = false;
+      // Until it has run: the Group may go meanwhile.
       const std::shared_ptr<GroupCore> alive = std::move(alive_);
       (core_->*run_)();
     }
@@ -135,7 +151,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
     bool posted_ = false;
   };
 
-  // ---- group_core.cc ----
+  // ---- group_core.cc, group_running.cc ----
   static constexpr size_t kFailedMax = 64 * 1024;
   uint64_t TagBase(uint32_t epoch) const;
   uint64_t TagOf(const Fingerprint& place) const;
@@ -151,6 +167,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   void RunWork();
   void Hurry();
   void OnDeadline(GroupOperation* operation);
+  void ArmDeadline(GroupOperation* operation, int64_t delay_ns);
   Status MismatchOf(const Fingerprint& mine, int rank, const Fingerprint& other) const;
   p2p::OfferAnswer OnOffer(const p2p::Offer& offer, uint32_t epoch);
   void RememberDead(uint64_t tag);
@@ -195,13 +212,13 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   bool closed_ = false;
   uint64_t turn_ = 0;
 
-  std::unordered_map<uint64_t, std::unique_ptr<GroupOperation>> running_;  // by tag
+  std::unordered_map<uint64_t, std::unique_ptr<GroupOperation>> running_;             // by tag
   std::unordered_map<uint64_t, std::deque<std::unique_ptr<GroupOperation>>> behind_;  // those of the same key
   std::vector<std::unique_ptr<GroupOperation>> ended_;
   std::vector<Machine*> working_;
   std::unordered_map<uint64_t, std::vector<Early>> early_;
   size_t early_count_ = 0;
-  std::unordered_map<uint64_t, Status> failed_;  // by tag: others failed before we have begun
+  std::unordered_map<uint64_t, Status> failed_;      // by tag: others failed before we have begun
   std::unordered_map<uint64_t, uint64_t> failures_;  // of keys
   std::unordered_map<uint64_t, uint64_t> dead_tags_;
   std::deque<uint64_t> dead_tags_order_;
@@ -209,7 +226,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   size_t idle_nodes_ = 0;
   std::list<SentNote> notes_;
   std::list<std::unique_ptr<p2p::ReceiveOp>> drains_;
-  uint32_t endpoint_ops_ = 0;  // notes, ears and gates under way
+  uint32_t endpoint_ops_ = 0;  // ears and gates under way
   std::unique_ptr<Shrinking> shrinking_;
   // Decisions of earlier epochs, for those who have not heard them yet.
   std::map<uint32_t, Note> decided_;

@@ -28,8 +28,7 @@ Status GroupCore::Open() {
     seat.rank = static_cast<int>(i);
     if (static_cast<int>(i) == seat_) continue;
     const bool dials = !member.address.host.empty();
-    Result<p2p::Peer*> peer =
-        dials ? endpoint_.Connect(member.name, member.address) : endpoint_.Expect(member.name);
+    Result<p2p::Peer*> peer = dials ? endpoint_.Connect(member.name, member.address) : endpoint_.Expect(member.name);
     if (!peer.ok()) return peer.status();
     seat.peer = peer.value();
   }
@@ -92,10 +91,9 @@ void GroupCore::Renumber() {
 
 void GroupCore::RegisterEpoch() {
   const uint64_t base = TagBase(epoch_);
-  endpoint_.HandleOffers(base, base | (TagBase(0) ^ ControlTag()),
-                         [core = shared_from_this(), epoch = epoch_](const p2p::Offer& offer) {
-                           return core->OnOffer(offer, epoch);
-                         });
+  endpoint_.HandleOffers(
+      base, base | (TagBase(0) ^ ControlTag()),
+      [core = shared_from_this(), epoch = epoch_](const p2p::Offer& offer) { return core->OnOffer(offer, epoch); });
 }
 
 // ---- what others say ----
@@ -179,11 +177,11 @@ void GroupCore::OnLost(int index, const Status& why) {
   } else {
     FUSEWIRE_LOG(kWarn, "group %s: %s is lost: %s", options_.name.c_str(), SeatWords(index).c_str(),
                  why.cause().c_str());
-    Break(Status(why.code() == Code::kOk ? Code::kUnavailable : why.code(),
-                 SeatWords(index) + " is lost: " + why.cause())
-              .Peer(SeatWords(index))
-              .Next("call Shrink at all ranks that are left, or restart the group"),
-          true);
+    Break(
+        Status(why.code() == Code::kOk ? Code::kUnavailable : why.code(), SeatWords(index) + " is lost: " + why.cause())
+            .Peer(SeatWords(index))
+            .Next("call Shrink at all ranks that are left, or restart the group"),
+        true);
   }
   if (shrinking_ != nullptr) TryDecide();
 }
@@ -237,11 +235,8 @@ void GroupCore::Tell(int index, const Note& note) {
   sent.text = EncodeNote(note);
   sent.op = std::make_unique<p2p::SendOp>(endpoint_, *seat.peer, ControlTag(), ConstBytes(sent.text));
   sent.op->timeout_ns = kNoteTimeoutNs;
-  sent.op->then = [this, &sent] {
-    sent.ended = true;
-    --endpoint_ops_;
-  };
-  ++endpoint_ops_;
+  // Nobody waits for it: its text is ours, and we live as long as the endpoint.
+  sent.op->then = [&sent] { sent.ended = true; };
   sent.op->Post();
 }
 

@@ -40,8 +40,8 @@ void GroupCore::BeginShrink(int64_t timeout_ns, Done done) {
   shrinking_->deadline = std::make_unique<reactor::Timer>([this] {
     std::string missing;
     for (size_t i = 0; i < seats_.size(); ++i) {
-      const bool waits = seats_[i].rank >= 0 && !shrinking_->dead[i] &&
-                         votes_.count({static_cast<int>(i), shrinking_->round}) == 0;
+      const bool waits =
+          seats_[i].rank >= 0 && !shrinking_->dead[i] && votes_.count({static_cast<int>(i), shrinking_->round}) == 0;
       if (waits) missing += (missing.empty() ? "" : ", ") + SeatWords(static_cast<int>(i));
     }
     EndShrink(Status::Timeout("not heard of " + missing).Phase("shrinking the group").Next("call Shrink at all ranks"));

@@ -27,6 +27,11 @@ void FillStarts(const Pieces& pieces, std::vector<size_t>* starts) {
 
 }  // namespace
 
+void Machine::Prepare(const Run& run) {
+  run_ = run;
+  std::fill(met_.begin(), met_.end(), false);
+}
+
 void Machine::Begin() {
   FUSEWIRE_CHECK(!running_);
   status_ = Status::Ok();
@@ -45,7 +50,6 @@ void Machine::Begin() {
   stage_left_ = stage_nodes_;
   open_stage_ = 0;
   for (auto& late : late_) late.clear();
-  std::fill(heard_.begin(), heard_.end(), false);
   ready_.clear();
   work_.clear();
   work_at_ = 0;
@@ -100,6 +104,7 @@ void Machine::BeginNode(size_t index) {
       ViewInto(step.part, &node.receive->parts);
       node.receive->tag = run_.tag;
       ++under_way_;
+      met_[static_cast<size_t>(step.peer)] = true;
       node.receive->Post();
       OnPosted(index);
       break;
@@ -170,10 +175,8 @@ void Machine::OnReceiveEnded(size_t index) {
   --under_way_;
   Node& node = nodes_[index];
   Status status = node.receive->status();
-  const auto rank = static_cast<size_t>(node.step->peer);
   const bool came = status.ok() || status.code() == Code::kInvalid;  // or it came, and was too large
   if (status_.ok() && node.opens && came) {
-    heard_[rank] = true;
     const Status head = owner_->CheckHead(this, node.step->peer, node.receive->head);
     if (!head.ok()) status = head;
   }
@@ -193,7 +196,7 @@ void Machine::OnReceiveEnded(size_t index) {
 
 void Machine::OnMessageError(size_t index, const Status& why) {
   if (status_.ok()) {
-    owner_->OnMessageFailed(this, nodes_[index].step->peer, why);
+    owner_->OnMessageFailed(this, nodes_[index].step->peer, nodes_[index].send != nullptr, why);
   } else {
     EndIfIdle();
   }
@@ -223,9 +226,7 @@ std::vector<int> Machine::WaitsFor() const {
   return ranks;
 }
 
-const Pieces* Machine::PiecesOf(Memory memory) const {
-  return memory == Memory::kInput ? &run_.input : &run_.output;
-}
+const Pieces* Machine::PiecesOf(Memory memory) const { return memory == Memory::kInput ? &run_.input : &run_.output; }
 
 // How many bytes stand in one piece from byte `from` of the part on, and where.
 size_t Machine::SmallRun(Part part, size_t from, uint8_t** data) {

@@ -38,8 +38,8 @@ class MachineOwner {
   virtual void OnWorkReady(Machine* machine) = 0;
   // The first message of that rank has come, with this head.
   virtual Status CheckHead(Machine* machine, int rank, const std::string& head) = 0;
-  // An operation with that rank has failed.
-  virtual void OnMessageFailed(Machine* machine, int rank, const Status& why) = 0;
+  // A message from that rank has failed, or one to it (`sent`).
+  virtual void OnMessageFailed(Machine* machine, int rank, bool sent, const Status& why) = 0;
   // Nothing of it is under way. It may be begun again.
   virtual void OnMachineEnded(Machine* machine) = 0;
 
@@ -62,9 +62,9 @@ class Machine {
     Fingerprint print;
     bool hurried = false;  // something more urgent is under way: hold back
   };
-  void Prepare(const Run& run) { run_ = run; }
+  void Prepare(const Run& run);
   void Begin();
-  void PostSend(size_t node);
+  void PostSend(size_t index);
   // Reduces and copies about `bytes_max`. True: there is more to do now.
   bool Work(size_t bytes_max);
   // It ends, with `why`, as soon as it can; at once if nothing is under way, and then OnMachineEnded has been called.
@@ -75,7 +75,9 @@ class Machine {
   const Request& request() const { return request_; }
   size_t nodes() const { return nodes_.size(); }
   bool HearsFrom(int rank) const { return hears_from_[static_cast<size_t>(rank)]; }
-  bool heard(int rank) const { return heard_[static_cast<size_t>(rank)]; }
+  // Whether a message of that rank that nobody has asked for can no longer be its first: the first has a receive.
+  bool met(int rank) const { return met_[static_cast<size_t>(rank)]; }
+  void SetMet(int rank) { met_[static_cast<size_t>(rank)] = true; }
   // Ranks whose messages it waits for, in words.
   std::vector<int> WaitsFor() const;
   void SetHurried(bool hurried) { run_.hurried = hurried; }
@@ -110,12 +112,12 @@ class Machine {
 
   void Release(size_t node);
   void Drain();
-  void BeginNode(size_t node);
-  void EndNode(size_t node);
-  void OnPosted(size_t node);
-  void OnSendEnded(size_t node);
-  void OnReceiveEnded(size_t node);
-  void OnMessageError(size_t node, const Status& why);
+  void BeginNode(size_t index);
+  void EndNode(size_t index);
+  void OnPosted(size_t index);
+  void OnSendEnded(size_t index);
+  void OnReceiveEnded(size_t index);
+  void OnMessageError(size_t index, const Status& why);
   void EndIfIdle();
   const Pieces* PiecesOf(Memory memory) const;
   size_t SmallRun(Part part, size_t from, uint8_t** data);
@@ -144,7 +146,7 @@ class Machine {
   std::vector<uint32_t> work_;
   size_t work_at_ = 0;
   std::vector<const void*> sources_;
-  std::vector<bool> heard_;
+  std::vector<bool> met_;
   size_t nodes_left_ = 0;
   size_t under_way_ = 0;  // operations of the endpoint
   bool running_ = false;

@@ -64,7 +64,7 @@ Machine::Machine(const Request& request, size_t element_bytes, MachineOwner* own
       element_bytes_(element_bytes),
       owner_(owner),
       hears_from_(static_cast<size_t>(request.ranks), false),
-      heard_(static_cast<size_t>(request.ranks), false) {}
+      met_(static_cast<size_t>(request.ranks), false) {}
 
 Result<std::unique_ptr<Machine>> Machine::Make(const Request& request, size_t element_bytes, p2p::Endpoint* endpoint,
                                                const std::vector<p2p::Peer*>& peers, MachineOwner* owner) {
@@ -121,7 +121,8 @@ void Machine::FindNeeds() {
       if (nodes_[before].stage < stage) Need(i, before);
     };
     const auto node = static_cast<uint32_t>(i);
-    if (step.what == Step::Do::kSend && step.part.count > 0) of(step.part).Read(node, step.part.at, step.part.count, need);
+    if (step.what == Step::Do::kSend && step.part.count > 0)
+      of(step.part).Read(node, step.part.at, step.part.count, need);
     for (const Part& part : step.from) {
       if (part.count > 0) of(part).Read(node, part.at, part.count, need);
     }

@@ -94,28 +94,28 @@ Result<SparseRows> MergeSparse(const SparseShape& shape, const std::vector<Spars
   return merged;
 }
 
-Result<SparseRows> AllReduceSparse(const SparseShape& shape, const SparseView& mine, Arena* arena,
-                                   int64_t deadline_ns) {
-  const auto n = static_cast<size_t>(arena->ranks());
+Result<SparseRows> AllReduceSparse(const SparseShape& shape, const SparseView& mine, int rank, int ranks,
+                                   GatherBytes gather) {
+  const auto n = static_cast<size_t>(ranks);
   const size_t row_bytes = shape.row_count * SizeOf(shape.reduction.type);
   Result<SparseRows> own = MergeSparse(shape, {mine}, 1);
   // Who cannot take part says so to all, instead of leaving them waiting.
   int64_t said[4] = {own.ok() ? static_cast<int64_t>(own.value().indices.size()) : -1, static_cast<int64_t>(row_bytes),
                      static_cast<int64_t>(shape.reduction.type), shape.table_rows};
   std::vector<int64_t> heard(n * 4);
-  FUSEWIRE_TRY(arena->AllGather(std::vector<size_t>(n, sizeof(said)), Pieces(said, sizeof(said)),
-                                Pieces(heard.data(), heard.size() * sizeof(int64_t)), deadline_ns));
+  FUSEWIRE_TRY(gather(std::vector<size_t>(n, sizeof(said)), Pieces(said, sizeof(said)),
+                      Pieces(heard.data(), heard.size() * sizeof(int64_t))));
   if (!own.ok()) return own.status();
   std::vector<size_t> index_bytes, value_bytes;
-  for (size_t rank = 0; rank < n; ++rank) {
-    const int64_t* theirs = &heard[rank * 4];
+  for (size_t other = 0; other < n; ++other) {
+    const int64_t* theirs = &heard[other * 4];
     if (theirs[0] < 0 || theirs[0] > shape.table_rows || theirs[1] != said[1] || theirs[2] != said[2] ||
         theirs[3] != said[3]) {
-      return Status::Invalid("rank " + std::to_string(rank) + " wants " + std::to_string(theirs[0]) + " rows of " +
+      return Status::Invalid("rank " + std::to_string(other) + " wants " + std::to_string(theirs[0]) + " rows of " +
                              std::to_string(theirs[1]) + " bytes in a table of " + std::to_string(theirs[3]) +
-                             ", rank " + std::to_string(arena->rank()) + " rows of " + std::to_string(said[1]) +
+                             ", rank " + std::to_string(rank) + " rows of " + std::to_string(said[1]) +
                              " in a table of " + std::to_string(said[3]))
-          .Peer("rank " + std::to_string(rank))
+          .Peer("rank " + std::to_string(other))
           .Phase("sparse all-reduce")
           .Next("give the same table on all ranks; -1 rows means that the rank refused its own");
     }
@@ -127,15 +127,23 @@ Result<SparseRows> AllReduceSparse(const SparseShape& shape, const SparseView& m
   for (const size_t bytes : index_bytes) all_rows += bytes / sizeof(int64_t);
   std::vector<int64_t> indices(all_rows);
   std::vector<uint8_t> values(all_rows * row_bytes);
-  FUSEWIRE_TRY(arena->AllGather(index_bytes, Pieces(rows.indices.data(), rows.indices.size() * sizeof(int64_t)),
-                                Pieces(indices.data(), indices.size() * sizeof(int64_t)), deadline_ns));
-  FUSEWIRE_TRY(arena->AllGather(value_bytes, Pieces(rows.values.data(), rows.values.size()),
-                                Pieces(values.data(), values.size()), deadline_ns));
+  FUSEWIRE_TRY(gather(index_bytes, Pieces(rows.indices.data(), rows.indices.size() * sizeof(int64_t)),
+                      Pieces(indices.data(), indices.size() * sizeof(int64_t))));
+  FUSEWIRE_TRY(
+      gather(value_bytes, Pieces(rows.values.data(), rows.values.size()), Pieces(values.data(), values.size())));
   SparseView all;
   all.indices = indices.data();
   all.values = values.data();
   all.rows = all_rows;
   return MergeSparse(shape, {all}, shape.reduction.op == Op::kAverage ? n : 1);
+}
+
+Result<SparseRows> AllReduceSparse(const SparseShape& shape, const SparseView& mine, Arena* arena,
+                                   int64_t deadline_ns) {
+  return AllReduceSparse(shape, mine, arena->rank(), arena->ranks(),
+                         [arena, deadline_ns](const std::vector<size_t>& bytes, const Pieces& from, const Pieces& to) {
+                           return arena->AllGather(bytes, from, to, deadline_ns);
+                         });
 }
 
 }  // namespace collective

@@ -12,6 +12,7 @@
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
+#include "fusewire/base/unique_function.h"
 #include "fusewire/collective/arena.h"
 #include "fusewire/collective/arithmetic.h"
 
@@ -41,8 +42,14 @@ struct SparseShape {
 // Sorts and adds up; `divisor` as in ReduceCall.
 Result<SparseRows> MergeSparse(const SparseShape& shape, const std::vector<SparseView>& sources, uint64_t divisor);
 
+// All ranks' bytes, bytes[r] of rank r, one after the other.
+using GatherBytes = UniqueFunction<Status(const std::vector<size_t>& bytes, const Pieces& from, const Pieces& to)>;
+
 // Every rank's rows, added up, on every rank. Each rank first adds up its own duplicates, so that no row travels twice;
-// then all gather all rows in memory they share, and each rank merges them in the order of ranks.
+// then all gather all rows, and each rank merges them in the order of ranks.
+Result<SparseRows> AllReduceSparse(const SparseShape& shape, const SparseView& mine, int rank, int ranks,
+                                   GatherBytes gather);
+// In memory that they share.
 Result<SparseRows> AllReduceSparse(const SparseShape& shape, const SparseView& mine, Arena* arena, int64_t deadline_ns);
 
 }  // namespace collective

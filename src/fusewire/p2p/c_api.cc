@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "fusewire/p2p/c_handles.h"
 #include "fusewire/p2p/p2p.h"
 
 using fusewire::Buffer;
@@ -13,10 +14,6 @@ using fusewire::ConstBytes;
 using fusewire::Status;
 namespace p2p = fusewire::p2p;
 
-struct fusewire_endpoint {
-  std::unique_ptr<p2p::Endpoint> endpoint;
-  std::string address;
-};
 struct fusewire_region {
   std::unique_ptr<p2p::Region> region;
 };
@@ -42,10 +39,7 @@ std::string& LastError() {
   return words;
 }
 
-int Say(const Status& status) {
-  LastError() = status.ToString();
-  return static_cast<int>(status.code());
-}
+using p2p::Say;
 
 p2p::Peer* PeerOf(fusewire_peer* peer) { return reinterpret_cast<p2p::Peer*>(peer); }
 fusewire_peer* HandleOf(p2p::Peer* peer) { return reinterpret_cast<fusewire_peer*>(peer); }
@@ -57,6 +51,11 @@ fusewire_op* HandleOf(std::unique_ptr<p2p::Op> op) {
 }
 
 }  // namespace
+
+int p2p::Say(const Status& status) {
+  LastError() = status.ToString();
+  return static_cast<int>(status.code());
+}
 
 const char* fusewire_error(void) { return LastError().c_str(); }
 

@@ -4,7 +4,6 @@
 #ifndef FUSEWIRE_WIRE_CODER_H_
 #define FUSEWIRE_WIRE_CODER_H_
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -18,7 +17,7 @@ namespace wire {
 // Its own inverse: little-endian to the machine's order, and back.
 template <class T>
 T SwapIfBig(T value) {
-  if constexpr (std::endian::native == std::endian::little || sizeof(T) == 1) {
+  if constexpr (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ || sizeof(T) == 1) {
     return value;
   } else if constexpr (sizeof(T) == 2) {
     return static_cast<T>(__builtin_bswap16(static_cast<uint16_t>(value)));

@@ -1,0 +1,499 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""A group of ranks, its tickets, and what of arrays they need to know."""
+
+import ctypes
+import hashlib
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fusewire.collective import _library
+from fusewire.collective._library import Piece, Wanted, library
+from fusewire.p2p import _SLICE_NS, Endpoint, _check, _Memory, _ns
+
+Sum, Product, Min, Max, Average, And, Or, Xor = range(8)
+
+
+class _Array:
+    """An array as a collective sees it: where it lies, how long it is, of what type."""
+
+    def __init__(self, array: Any, writable: bool) -> None:
+        if hasattr(array, "detach"):  # of torch: what has no gradient has no objections
+            array = array.detach()
+        name = str(getattr(array, "dtype", "")).rpartition(".")[2]
+        if not name or not hasattr(array, "shape"):
+            array = np.asarray(array)
+            name = str(array.dtype)
+        if name not in _library.TYPES:
+            raise TypeError(f"no collective of {name}: convert the array to one of {', '.join(_library.TYPES)}")
+        if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
+            if writable:
+                raise ValueError("the array that takes the result has gaps: make it contiguous first")
+            array = np.ascontiguousarray(array)
+        self.array, self.name = array, name
+        self.shape = tuple(int(length) for length in array.shape)
+        plain = array.view(np.uint8) if isinstance(array, np.ndarray) and array.ndim and array.size else array
+        if isinstance(array, np.ndarray) and not array.ndim:
+            plain = array.reshape(1).view(np.uint8)
+        self.memory = _Memory(plain, writable) if self.size else None
+
+    @property
+    def size(self) -> int:
+        size = 1
+        for length in self.shape:
+            size *= length
+        return size
+
+    @property
+    def row(self) -> int:
+        """Elements of one row."""
+        if not self.shape:
+            return 1
+        row = 1
+        for length in self.shape[1:]:
+            row *= length
+        return row
+
+    def piece(self) -> Piece:
+        return Piece(self.memory.address, self.memory.bytes) if self.memory else Piece(None, 0)
+
+    def like(self, shape: Sequence[int]) -> Any:
+        """A new array of its kind."""
+        if hasattr(self.array, "new_empty"):
+            return self.array.new_empty(tuple(shape))
+        return np.empty(tuple(shape), self.array.dtype)
+
+
+class Ticket:
+    """One operation under way. wait() gives its result, or raises fusewire.p2p.Error."""
+
+    def __init__(self, group: "Group", handle: int, holds: Any, result: Callable[[], Any]) -> None:
+        self._handle, self._result = handle, result
+        self._end = group._owns(self, _free_ticket, handle, holds)
+
+    def test(self) -> bool:
+        """True: it has ended."""
+        return not self._end.alive or bool(library.fusewire_ticket_wait(self._handle, 0))
+
+    def wait(self) -> Any:
+        if not self._end.alive:
+            raise RuntimeError("the ticket was waited for, or its group is closed")
+        while not library.fusewire_ticket_wait(self._handle, _SLICE_NS):
+            pass  # a signal's handler may run here, and raise
+        try:
+            _check(library.fusewire_ticket_result(self._handle))
+            return self._result()
+        finally:
+            self._end()
+
+    def cancel(self) -> None:
+        """Here and at the other ranks."""
+        if self._end.alive:
+            library.fusewire_ticket_cancel(self._handle)
+
+
+def _free_ticket(handle: int, holds: Any) -> None:
+    library.fusewire_ticket_free(handle)
+    del holds  # only now may the arrays go
+
+
+def _free_group(handle: int, ends: list[Any]) -> None:
+    for end in reversed(ends):
+        end()
+    library.fusewire_group_free(handle)
+
+
+class Group:
+    """Ranks that make collectives together. Every method with a tensor has a twin in _async, which returns a Ticket.
+
+    `name`: operations of one name meet, whatever the order in which ranks call them; without one, they meet in the
+    order of calls. Seconds everywhere; None is 60.
+    """
+
+    def __init__(self, handle: int, endpoint: Endpoint) -> None:
+        self._handle, self._endpoint = handle, endpoint
+        self._ends: list[weakref.finalize[..., Any]] = []
+        self._end = endpoint._owns(self, _free_group, handle, self._ends)
+
+    @classmethod
+    def make(
+        cls,
+        endpoint: Endpoint,
+        name: str,
+        members: Sequence[tuple[str, str]],
+        rank: int,
+        *,
+        reproducible: bool = False,
+    ) -> "Group":
+        """`members`: each rank's endpoint, its name and its address; "" if it will dial us."""
+        handle, count = ctypes.c_void_p(), len(members)
+        names = (ctypes.c_char_p * count)(*(member.encode() for member, _ in members))
+        addresses = (ctypes.c_char_p * count)(*(address.encode() for _, address in members))
+        live = endpoint._live(endpoint._handle)
+        _check(
+            library.fusewire_group_make(
+                live, name.encode(), names, addresses, count, rank, reproducible, ctypes.byref(handle)
+            )
+        )
+        return cls(handle.value or 0, endpoint)
+
+    def _live(self) -> int:
+        self._endpoint._live(self._handle)
+        if not self._end.alive:
+            raise RuntimeError("the group is closed")
+        return self._handle
+
+    def _owns(self, owner: Any, end: Callable[..., None], *arguments: Any) -> "weakref.finalize[..., Any]":
+        if len(self._ends) > 64:
+            self._ends[:] = [one for one in self._ends if one.alive]
+        finalize = weakref.finalize(owner, end, *arguments)
+        self._ends.append(finalize)
+        return finalize
+
+    def close(self) -> None:
+        """Tells the others that this rank leaves."""
+        self._end()
+
+    def __enter__(self) -> "Group":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def rank(self) -> int:
+        return int(library.fusewire_group_rank(self._live()))
+
+    def size(self) -> int:
+        return int(library.fusewire_group_ranks(self._live()))
+
+    def epoch(self) -> int:
+        """How often it has shrunk."""
+        return int(library.fusewire_group_epoch(self._live()))
+
+    def subgroup(self, name: str, ranks: Sequence[int]) -> "Group":
+        """Of some of these ranks, which all call it."""
+        handle = ctypes.c_void_p()
+        numbers = (ctypes.c_int * len(ranks))(*ranks)
+        _check(library.fusewire_group_subgroup(self._live(), name.encode(), numbers, len(ranks), ctypes.byref(handle)))
+        return Group(handle.value or 0, self._endpoint)
+
+    def abort(self, why: str) -> None:
+        library.fusewire_group_abort(self._live(), why.encode())
+
+    def shrink(self, timeout: float | None = None) -> None:
+        """All survivors call it after a death; they go on with new ranks."""
+        _check(library.fusewire_group_shrink(self._live(), _ns(timeout)))
+
+    # ---- one operation ----
+
+    def _start(
+        self,
+        kind: str,
+        *,
+        inputs: Sequence[_Array] = (),
+        outputs: Sequence[_Array] = (),
+        counts: Sequence[int] = (),
+        receives: Sequence[int] = (),
+        op: int = Sum,
+        root: int = 0,
+        name: str | None = None,
+        priority: int = 0,
+        timeout: float | None = None,
+        result: Callable[[], Any] = lambda: None,
+    ) -> Ticket:
+        arrays = [*inputs, *outputs]
+        types = {array.name for array in arrays}
+        if len(types) > 1:
+            raise TypeError(f"one collective of {' and '.join(sorted(types))}: make one for each type")
+        from_pieces = (Piece * len(inputs))(*(array.piece() for array in inputs))
+        to_pieces = (Piece * len(outputs))(*(array.piece() for array in outputs))
+        wanted = Wanted(
+            kind=_library.KINDS.index(kind),
+            op=op,
+            type=_library.TYPES.index(types.pop()) if types else 0,
+            root=root,
+            counts=(ctypes.c_uint64 * len(counts))(*counts),
+            counts_size=len(counts),
+            receives=(ctypes.c_uint64 * len(receives))(*receives),
+            receives_size=len(receives),
+            inputs=from_pieces,
+            inputs_size=len(inputs),
+            outputs=to_pieces,
+            outputs_size=len(outputs),
+            key=_key(kind, name),
+            priority=priority,
+            timeout_ns=_ns(timeout),
+        )
+        handle = ctypes.c_void_p()
+        _check(library.fusewire_group_start(self._live(), ctypes.byref(wanted), ctypes.byref(handle)))
+        return Ticket(self, handle.value or 0, arrays, result)
+
+    def allreduce_async(
+        self, tensor: Any, op: int = Average, name: str | None = None, *, out: Any = None, **how: Any
+    ) -> Ticket:
+        source = _Array(tensor, writable=out is tensor)
+        target = source if out is tensor else _Array(source.like(source.shape) if out is None else out, True)
+        return self._start(
+            "allreduce",
+            inputs=() if out is tensor else (source,),
+            outputs=(target,),
+            counts=(source.size,),
+            op=op,
+            name=name,
+            result=lambda: target.array if out is None else out,
+            **how,
+        )
+
+    def grouped_allreduce_async(
+        self, tensors: Sequence[Any], op: int = Average, name: str | None = None, **how: Any
+    ) -> Ticket:
+        """Many tensors in one operation, without packing them."""
+        sources = [_Array(tensor, False) for tensor in tensors]
+        targets = [_Array(source.like(source.shape), True) for source in sources]
+        return self._start(
+            "allreduce",
+            inputs=sources,
+            outputs=targets,
+            counts=(sum(source.size for source in sources),),
+            op=op,
+            name=name,
+            result=lambda: [target.array for target in targets],
+            **how,
+        )
+
+    def reduce_async(
+        self, tensor: Any, root_rank: int, op: int = Average, name: str | None = None, **how: Any
+    ) -> Ticket:
+        """The result is at the root, None elsewhere."""
+        source = _Array(tensor, False)
+        is_root = self.rank() == root_rank
+        target = _Array(source.like(source.shape), True) if is_root else None
+        return self._start(
+            "reduce",
+            inputs=(source,),
+            outputs=(target,) if target else (),
+            counts=(source.size,),
+            op=op,
+            root=root_rank,
+            name=name,
+            result=lambda: target.array if target else None,
+            **how,
+        )
+
+    def broadcast_async(
+        self, tensor: Any, root_rank: int, name: str | None = None, *, out: Any = None, **how: Any
+    ) -> Ticket:
+        """Of every rank's tensor, shape and type count; of the root's, also what is in it."""
+        source = _Array(tensor, writable=out is tensor)
+        target = source if out is tensor else _Array(source.like(source.shape) if out is None else out, True)
+        is_root = self.rank() == root_rank
+        return self._start(
+            "broadcast",
+            inputs=(source,) if is_root and out is not tensor else (),
+            outputs=(target,),
+            counts=(source.size,),
+            root=root_rank,
+            name=name,
+            result=lambda: target.array if out is None else out,
+            **how,
+        )
+
+    def reduce_scatter_async(
+        self, tensor: Any, op: int = Average, name: str | None = None, *, rows: Sequence[int] | None = None, **how: Any
+    ) -> Ticket:
+        """Each rank gets its rows of the result: as evenly as possible, the first ranks one more; or as `rows` says."""
+        source = _Array(tensor, False)
+        rows = _shares(source, self.size()) if rows is None else list(rows)
+        target = _Array(source.like((rows[self.rank()], *source.shape[1:])), True)
+        return self._start(
+            "reduce_scatter",
+            inputs=(source,),
+            outputs=(target,),
+            counts=[count * source.row for count in rows],
+            op=op,
+            name=name,
+            result=lambda: target.array,
+            **how,
+        )
+
+    def allgather_async(
+        self, tensor: Any, name: str | None = None, *, rows: Sequence[int] | None = None, **how: Any
+    ) -> Ticket:
+        """All ranks' rows, one after the other. `rows`: how many each has; None: as many as this one."""
+        source = _Array(tensor, False)
+        shape = source.shape or (1,)
+        rows = [shape[0]] * self.size() if rows is None else list(rows)
+        target = _Array(source.like((sum(rows), *shape[1:])), True)
+        return self._start(
+            "allgather",
+            inputs=(source,),
+            outputs=(target,),
+            counts=[count * source.row for count in rows],
+            name=name,
+            result=lambda: target.array,
+            **how,
+        )
+
+    def gather_async(
+        self, tensor: Any, root_rank: int, name: str | None = None, *, rows: Sequence[int] | None = None, **how: Any
+    ) -> Ticket:
+        """As allgather, at the root; None elsewhere."""
+        source = _Array(tensor, False)
+        shape = source.shape or (1,)
+        rows = [shape[0]] * self.size() if rows is None else list(rows)
+        is_root = self.rank() == root_rank
+        target = _Array(source.like((sum(rows), *shape[1:])), True) if is_root else None
+        return self._start(
+            "gather",
+            inputs=(source,),
+            outputs=(target,) if target else (),
+            counts=[count * source.row for count in rows],
+            root=root_rank,
+            name=name,
+            result=lambda: target.array if target else None,
+            **how,
+        )
+
+    def scatter_async(
+        self, tensor: Any, root_rank: int, name: str | None = None, *, rows: Sequence[int] | None = None, **how: Any
+    ) -> Ticket:
+        """Each rank gets its rows of the root's tensor. Of the others', shape and type count."""
+        source = _Array(tensor, False)
+        rows = _shares(source, self.size()) if rows is None else list(rows)
+        target = _Array(source.like((rows[self.rank()], *source.shape[1:])), True)
+        return self._start(
+            "scatter",
+            inputs=(source,) if self.rank() == root_rank else (),
+            outputs=(target,),
+            counts=[count * source.row for count in rows],
+            root=root_rank,
+            name=name,
+            result=lambda: target.array,
+            **how,
+        )
+
+    def alltoall_async(
+        self,
+        tensor: Any,
+        splits: Sequence[int] | None = None,
+        received: Sequence[int] | None = None,
+        name: str | None = None,
+        **how: Any,
+    ) -> Ticket:
+        """`splits`: rows for each rank; `received`: rows from each. None: the same for all."""
+        source = _Array(tensor, False)
+        splits = _shares(source, self.size()) if splits is None else [int(count) for count in splits]
+        received = splits if received is None else [int(count) for count in received]
+        target = _Array(source.like((sum(received), *source.shape[1:])), True)
+        return self._start(
+            "alltoall",
+            inputs=(source,),
+            outputs=(target,),
+            counts=[count * source.row for count in splits],
+            receives=[count * source.row for count in received],
+            name=name,
+            result=lambda: target.array,
+            **how,
+        )
+
+    def barrier_async(self, name: str | None = None, **how: Any) -> Ticket:
+        return self._start("barrier", name=name, **how)
+
+    # ---- the same, waiting ----
+
+    def allreduce(self, tensor: Any, op: int = Average, name: str | None = None, **how: Any) -> Any:
+        return self.allreduce_async(tensor, op, name, **how).wait()
+
+    def grouped_allreduce(
+        self, tensors: Sequence[Any], op: int = Average, name: str | None = None, **how: Any
+    ) -> list[Any]:
+        return list(self.grouped_allreduce_async(tensors, op, name, **how).wait())
+
+    def reduce(self, tensor: Any, root_rank: int, op: int = Average, name: str | None = None, **how: Any) -> Any:
+        return self.reduce_async(tensor, root_rank, op, name, **how).wait()
+
+    def broadcast(self, tensor: Any, root_rank: int, name: str | None = None, **how: Any) -> Any:
+        return self.broadcast_async(tensor, root_rank, name, **how).wait()
+
+    def reduce_scatter(self, tensor: Any, op: int = Average, name: str | None = None, **how: Any) -> Any:
+        return self.reduce_scatter_async(tensor, op, name, **how).wait()
+
+    def allgather(self, tensor: Any, name: str | None = None, **how: Any) -> Any:
+        """Ranks may bring different numbers of rows: they tell each other first, unless `rows` says it."""
+        rows = how.pop("rows", None)
+        if rows is None:
+            rows = self._rows_of_all(tensor, name, **how)
+        return self.allgather_async(tensor, name, rows=rows, **how).wait()
+
+    def gather(self, tensor: Any, root_rank: int, name: str | None = None, **how: Any) -> Any:
+        """As allgather, at the root; None elsewhere."""
+        rows = how.pop("rows", None)
+        if rows is None:
+            rows = self._rows_of_all(tensor, name, **how)
+        return self.gather_async(tensor, root_rank, name, rows=rows, **how).wait()
+
+    def scatter(self, tensor: Any, root_rank: int, name: str | None = None, **how: Any) -> Any:
+        return self.scatter_async(tensor, root_rank, name, **how).wait()
+
+    def alltoall(self, tensor: Any, splits: Sequence[int] | None = None, name: str | None = None, **how: Any) -> Any:
+        """Without `splits` the result; with them, the result and how many rows came from each rank."""
+        if splits is None:
+            return self.alltoall_async(tensor, name=name, **how).wait()
+        sent = np.array(splits, np.int64)
+        received = self.alltoall_async(sent, name=_sizes(name), **how).wait()
+        return self.alltoall_async(tensor, sent.tolist(), received.tolist(), name, **how).wait(), received
+
+    def barrier(self, name: str | None = None, **how: Any) -> None:
+        self.barrier_async(name, **how).wait()
+
+    def sparse_allreduce(
+        self, indices: Any, values: Any, op: int = Average, name: str | None = None, **how: Any
+    ) -> tuple[Any, Any]:
+        """Rows by their indices: each index of any rank once, sorted; rows of one index added up in order of ranks."""
+        if op not in (Sum, Average):
+            raise ValueError("rows of one index are added up: Sum or Average")
+        indices, values = np.asarray(indices), np.asarray(values)
+        if indices.ndim != 1 or values.shape[:1] != indices.shape:
+            raise ValueError(f"one index for each row: {indices.shape} indices, {values.shape} values")
+        own, merged = _merge(indices, values)  # so that no row travels twice
+        rows = self._rows_of_all(own, name, **how)
+        all_indices = self.allgather_async(own, _part(name, "indices"), rows=rows, **how)
+        all_values = self.allgather_async(merged, _part(name, "values"), rows=rows, **how)
+        unique, result = _merge(all_indices.wait(), all_values.wait())
+        return unique, result / self.size() if op == Average else result
+
+    def _rows_of_all(self, tensor: Any, name: str | None, **how: Any) -> list[int]:
+        rows = np.array([(_Array(tensor, False).shape or (1,))[0]], np.int64)
+        counts = self.allgather_async(rows, _sizes(name), **how).wait()
+        return [int(count) for count in counts]
+
+
+def _key(kind: str, name: str | None) -> int:
+    """What operations of one name meet by."""
+    if name is None:
+        return 0
+    return int.from_bytes(hashlib.blake2b(f"{kind}:{name}".encode(), digest_size=8).digest(), "little") or 1
+
+
+def _part(name: str | None, what: str) -> str | None:
+    return None if name is None else f"{name}/{what}"
+
+
+def _sizes(name: str | None) -> str | None:
+    return _part(name, "sizes")
+
+
+def _shares(array: _Array, ranks: int) -> list[int]:
+    if not array.shape:
+        raise ValueError("a single number has no rows to share out")
+    rows, more = divmod(array.shape[0], ranks)
+    return [rows + (rank < more) for rank in range(ranks)]
+
+
+def _merge(indices: Any, values: Any) -> tuple[Any, Any]:
+    unique, places = np.unique(indices, return_inverse=True)
+    merged = np.zeros((len(unique), *values.shape[1:]), values.dtype)
+    np.add.at(merged, places, values)
+    return unique, merged

@@ -1,0 +1,72 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Groups for other languages: plain C over group.h, whose contract holds here too; docs/collectives.md. As in
+// p2p/c_api.h: a function that can fail returns a code of docs/errors.md, 0 for success, and fusewire_error() says the
+// rest. Times are in nanoseconds; 0 is the group's own timeout. Any thread; what waits drives the idle reactor. A group
+// is freed before its endpoint, its tickets before it.
+#ifndef FUSEWIRE_COLLECTIVE_GROUP_C_API_H_
+#define FUSEWIRE_COLLECTIVE_GROUP_C_API_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fusewire/p2p/c_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct fusewire_group fusewire_group;
+typedef struct fusewire_ticket fusewire_ticket;
+
+typedef struct fusewire_piece {
+  void* data;
+  size_t bytes;
+} fusewire_piece;
+
+// Numbers of kinds, operators and types are those of collective/types.h. Counts are in elements.
+typedef struct fusewire_wanted {
+  int kind;
+  int op;
+  int type;
+  int root;
+  const uint64_t* counts;
+  size_t counts_size;
+  const uint64_t* receives;
+  size_t receives_size;
+  const fusewire_piece* from;  // none: in place
+  size_t from_size;
+  const fusewire_piece* to;
+  size_t to_size;
+  uint64_t key;  // 0: in the order of calls
+  int priority;
+  int64_t timeout_ns;
+} fusewire_wanted;
+
+// Rank r is names[r] at addresses[r]; an empty or null address: it dials us. Does not wait.
+FUSEWIRE_C_API int fusewire_group_make(fusewire_endpoint* endpoint, const char* name, const char* const* names,
+                                       const char* const* addresses, int ranks, int rank, int reproducible,
+                                       fusewire_group** out);
+FUSEWIRE_C_API int fusewire_group_subgroup(fusewire_group* group, const char* name, const int* ranks, int count,
+                                           fusewire_group** out);
+FUSEWIRE_C_API void fusewire_group_free(fusewire_group* group);
+FUSEWIRE_C_API int fusewire_group_rank(fusewire_group* group);
+FUSEWIRE_C_API int fusewire_group_ranks(fusewire_group* group);
+FUSEWIRE_C_API uint32_t fusewire_group_epoch(fusewire_group* group);
+FUSEWIRE_C_API void fusewire_group_abort(fusewire_group* group, const char* why);
+FUSEWIRE_C_API int fusewire_group_shrink(fusewire_group* group, int64_t timeout_ns);
+
+// The lists that `wanted` names are copied, the arrays are not.
+FUSEWIRE_C_API int fusewire_group_start(fusewire_group* group, const fusewire_wanted* wanted, fusewire_ticket** out);
+// 1: it has ended. 0: not within limit_ns, it goes on.
+FUSEWIRE_C_API int fusewire_ticket_wait(fusewire_ticket* ticket, int64_t limit_ns);
+// After the end: its code.
+FUSEWIRE_C_API int fusewire_ticket_result(fusewire_ticket* ticket);
+FUSEWIRE_C_API void fusewire_ticket_cancel(fusewire_ticket* ticket);
+// Cancels it if it is under way, and waits for its end.
+FUSEWIRE_C_API void fusewire_ticket_free(fusewire_ticket* ticket);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // FUSEWIRE_COLLECTIVE_GROUP_C_API_H_

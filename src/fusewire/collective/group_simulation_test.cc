@@ -1,0 +1,134 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Groups in a world where time is turned by hand, messages come in splinters, and hosts die when they are asked to.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/collective/group.h"
+#include "fusewire/p2p/world_test.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+class Simulated {
+ public:
+  Simulated(int ranks, uint64_t seed) : world(seed, p2p::Splitting()) {
+    GroupOptions options;
+    options.name = "simulated";
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::string name = "w" + std::to_string(rank);
+      world.Add(name);
+      options.members.push_back({name, {name, 5555}});
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      options.rank = rank;
+      auto made = Group::Make(world.at("w" + std::to_string(rank)), options);
+      EXPECT_TRUE(made.ok()) << made.status().ToString();
+      groups.push_back(std::move(made).value());
+      outcomes.emplace_back();
+      ended.push_back(false);
+    }
+  }
+  void Start(int rank, Wanted wanted) {
+    const auto at = static_cast<size_t>(rank);
+    ended[at] = false;
+    groups[at]->Start(std::move(wanted), [this, at](const Status& status) {
+      EXPECT_FALSE(ended[at]);
+      ended[at] = true;
+      outcomes[at] = status;
+    });
+  }
+  bool Finish(const std::vector<int>& ranks, int64_t limit_ns = 200 * kSecondNs) {
+    return world.RunUntil(
+        [this, &ranks] {
+          for (const int rank : ranks) {
+            if (!ended[static_cast<size_t>(rank)]) return false;
+          }
+          return true;
+        },
+        limit_ns);
+  }
+
+  p2p::P2pWorld world;
+  std::vector<std::unique_ptr<Group>> groups;
+  std::vector<Status> outcomes;
+  std::vector<bool> ended;
+};
+
+Wanted Sum(std::vector<int64_t>* array) {
+  Wanted wanted;
+  wanted.kind = Kind::kAllReduce;
+  wanted.reduction.type = Type::kI64;
+  wanted.counts = {array->size()};
+  wanted.to = Pieces(array->data(), array->size() * sizeof(int64_t));
+  return wanted;
+}
+
+TEST(GroupSimulation, SumsAreRightWhateverTheOrderOfEvents) {
+  for (uint64_t seed = 1; seed <= 15; ++seed) {
+    const int ranks = 2 + static_cast<int>(seed % 4);
+    Simulated sim(ranks, seed);
+    for (const size_t count : {3, 5000, 60000}) {
+      std::vector<std::vector<int64_t>> arrays;
+      std::vector<int> all;
+      for (int rank = 0; rank < ranks; ++rank) {
+        arrays.emplace_back(count, rank + 1);
+        all.push_back(rank);
+      }
+      for (int rank = 0; rank < ranks; ++rank) sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+      ASSERT_TRUE(sim.Finish(all)) << "seed " << seed;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto at = static_cast<size_t>(rank);
+        EXPECT_TRUE(sim.outcomes[at].ok()) << sim.outcomes[at].ToString();
+        EXPECT_EQ(arrays[at], std::vector<int64_t>(count, ranks * (ranks + 1) / 2)) << "seed " << seed;
+      }
+    }
+  }
+}
+
+TEST(GroupSimulation, ADeadHostIsNamedWhenItsPipeEnds) {
+  for (uint64_t seed = 1; seed <= 15; ++seed) {
+    Simulated sim(3, seed);
+    std::vector<std::vector<int64_t>> arrays(3, std::vector<int64_t>(40000, 1));
+    for (int rank = 0; rank < 3; ++rank) sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+    ASSERT_TRUE(sim.Finish({0, 1, 2}));
+    // In the middle of the next.
+    for (int rank = 0; rank < 3; ++rank) sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+    sim.world.world.RunFor(static_cast<int64_t>(seed) * 20 * kMicrosecondNs);
+    sim.world.world.KillHost("w1", transport::LoopbackDeath::kReset);
+    ASSERT_TRUE(sim.Finish({0, 2}, kSecondNs)) << "seed " << seed;
+    for (const size_t rank : {0, 2}) {
+      // It may have had all that it needed.
+      if (sim.outcomes[rank].ok()) continue;
+      EXPECT_EQ(sim.outcomes[rank].code(), Code::kUnavailable) << sim.outcomes[rank].ToString();
+      EXPECT_NE(sim.outcomes[rank].ToString().find("rank 1 (w1)"), std::string::npos);
+    }
+    for (const int rank : {0, 2}) sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+    ASSERT_TRUE(sim.Finish({0, 2}, kSecondNs));
+    EXPECT_EQ(sim.outcomes[0].code(), Code::kUnavailable);
+    sim.world.tasks["w1"].endpoint->Close();
+    sim.groups[1].reset();
+    sim.world.tasks["w1"].endpoint.reset();
+  }
+}
+
+// Nobody is given up because he is late, however late.
+TEST(GroupSimulation, AMemberMayComeHoursLater) {
+  Simulated sim(2, 3);
+  std::vector<std::vector<int64_t>> arrays(2, std::vector<int64_t>(9000, 1));
+  Wanted patient = Sum(&arrays[0]);
+  patient.timeout_ns = kForeverNs;
+  sim.Start(0, std::move(patient));
+  sim.world.world.RunFor(3 * 3600 * kSecondNs);
+  EXPECT_FALSE(sim.ended[0]);
+  sim.Start(1, Sum(&arrays[1]));
+  ASSERT_TRUE(sim.Finish({0, 1}));
+  EXPECT_TRUE(sim.outcomes[0].ok()) << sim.outcomes[0].ToString();
+  EXPECT_EQ(arrays[0], std::vector<int64_t>(9000, 2));
+}
+
+}  // namespace
+}  // namespace collective
+}  // namespace fusewire

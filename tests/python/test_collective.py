@@ -1,0 +1,206 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""fusewire.collective: ranks as threads of one process, and as processes that `fusewire run --ranks` starts."""
+
+import concurrent.futures
+import contextlib
+import signal
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from conftest import ROOT, clean_environment, process, run_to_end
+
+import fusewire.collective as fw
+from fusewire import p2p
+
+LIMIT_S = 30.0
+
+
+class OnlyDlpack:
+    """An array as torch shows its tensors."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.dtype = array, array.shape, f"torch.{array.dtype}"
+
+    def new_empty(self, shape):
+        return OnlyDlpack(np.empty(shape, self.array.dtype))
+
+    def __dlpack__(self, **how):
+        return self.array.__dlpack__(**how)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def run_ranks(count, work):
+    """[work(group) of each rank], at the same time."""
+    with contextlib.ExitStack() as stack:
+        endpoints = [stack.enter_context(p2p.Endpoint(f"w{rank}")) for rank in range(count)]
+        members = [(endpoint.name, endpoint.address) for endpoint in endpoints]
+        groups = [
+            stack.enter_context(fw.Group.make(endpoint, "test", members, rank))
+            for rank, endpoint in enumerate(endpoints)
+        ]
+        with concurrent.futures.ThreadPoolExecutor(count) as pool:
+            return list(pool.map(work, groups, timeout=LIMIT_S))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "float16", "uint8"])
+def test_every_kind_agrees_with_numpy(ranks, dtype):
+    shape = (2 * ranks, 3)
+    brought = [np.random.default_rng(rank).integers(0, 9, shape).astype(dtype) for rank in range(ranks)]
+    total = sum(one.astype("int64") for one in brought).astype(dtype)
+
+    def work(group):
+        rank = group.rank()
+        mine = brought[rank]
+        root = ranks - 1
+        np.testing.assert_array_equal(group.allreduce(mine, fw.Sum), total)
+        np.testing.assert_array_equal(group.allreduce(mine, fw.Max), np.maximum.reduce(brought))
+        in_place = mine.copy()
+        assert group.allreduce(in_place, fw.Sum, out=in_place) is in_place
+        np.testing.assert_array_equal(in_place, total)
+        reduced = group.reduce(mine, root, fw.Sum)
+        assert (reduced is None) == (rank != root)
+        if rank == root:
+            np.testing.assert_array_equal(reduced, total)
+        np.testing.assert_array_equal(group.broadcast(mine, root), brought[root])
+        np.testing.assert_array_equal(group.reduce_scatter(mine, fw.Sum), total[2 * rank : 2 * rank + 2])
+        rows = mine[: rank + 1]
+        expected = np.concatenate([one[: other + 1] for other, one in enumerate(brought)])
+        np.testing.assert_array_equal(group.allgather(rows), expected)
+        gathered = group.gather(rows, 0)
+        assert (gathered is None) == (rank != 0)
+        np.testing.assert_array_equal(group.scatter(mine, root), brought[root][2 * rank : 2 * rank + 2])
+        swapped = np.concatenate([one[2 * rank : 2 * rank + 2] for one in brought])
+        np.testing.assert_array_equal(group.alltoall(mine), swapped)
+        splits = [2 if to == rank else 1 for to in range(ranks)]
+        _, received = group.alltoall(mine[: sum(splits)], splits)
+        assert received.tolist() == [2 if source == rank else 1 for source in range(ranks)]
+        group.barrier()
+        return True
+
+    assert all(run_ranks(ranks, work))
+
+
+def test_an_average_is_what_allreduce_means_and_names_meet_in_any_order():
+    def work(group):
+        order = range(20) if group.rank() else reversed(range(20))
+        tickets = {one: group.allreduce_async(np.full(100, float(group.rank() + one)), name=f"t{one}") for one in order}
+        for one, ticket in tickets.items():
+            np.testing.assert_allclose(ticket.wait(), one + 0.5)
+
+    run_ranks(2, work)
+
+
+def test_groups_of_tensors_subgroups_and_dlpack():
+    def work(group):
+        rank = group.rank()
+        results = group.grouped_allreduce([np.full(length, rank, np.float32) for length in (1, 0, 7, 1000)], fw.Sum)
+        assert [len(one) for one in results] == [1, 0, 7, 1000]
+        assert all((one == 3).all() for one in results)
+        tensor = group.allreduce(OnlyDlpack(np.full((2, 2), rank, np.float32)), fw.Sum)
+        assert (tensor.array == 3).all()
+        if rank == 1:
+            return
+        with group.subgroup("ends", [2, 0]) as ends:
+            assert ends.rank() == (0 if rank == 2 else 1)
+            assert ends.allreduce(np.array([rank]), fw.Sum)[0] == 2
+
+    run_ranks(3, work)
+
+
+def test_sparse_rows_are_added_up():
+    def work(group):
+        indices = np.array([5, group.rank(), 5])
+        values = np.array([[1.0, 2.0], [10.0, 20.0], [3.0, 4.0]])
+        where, what = group.sparse_allreduce(indices, values, fw.Sum)
+        assert where.tolist() == [0, 1, 5]
+        assert what.tolist() == [[10.0, 20.0], [10.0, 20.0], [8.0, 12.0]]
+
+    run_ranks(2, work)
+
+
+def test_different_wishes_are_an_error_that_names_both():
+    def work(group):
+        with pytest.raises(fw.Error, match=r"rank 0 \(w0\).*rank 1 \(w1\)|rank 1 \(w1\).*rank 0 \(w0\)") as error:
+            group.allreduce(np.zeros(3 + group.rank()))
+        assert error.value.code == "invalid"
+        assert group.allreduce(np.ones(3), fw.Sum).tolist() == [2, 2, 2]
+
+    run_ranks(2, work)
+
+
+def test_what_cannot_be_done_is_said():
+    def work(group):
+        with pytest.raises(TypeError, match="no collective of complex128"):
+            group.allreduce(np.zeros(3, complex))
+        with pytest.raises(ValueError, match="gaps"):
+            group.allreduce(np.zeros(3), out=np.zeros((3, 2))[:, 0])
+        with pytest.raises(fw.Error, match=r"bits|and"):
+            group.allreduce(np.zeros(3), fw.And)
+
+    run_ranks(1, work)
+
+
+PROGRAM = """
+    import os, signal, sys
+    import numpy as np
+    import fusewire.collective as fw
+
+    fw.init()
+    rank, size = fw.rank(), fw.size()
+    array = np.full(1 << 20, float(rank))
+    assert (fw.allreduce(array, fw.Sum) == size * (size - 1) / 2).all()
+    if len(sys.argv) > 1 and rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        while len(sys.argv) > 1:
+            fw.allreduce(array)
+    except fw.Error as error:
+        assert error.code == "unavailable" and "rank 1 (world:1)" in str(error), error
+        fw.shrink()
+        assert fw.size() == size - 1
+        assert (fw.allreduce(np.ones(10), fw.Sum) == size - 1).all()
+    print("rank", rank, "is done")
+    fw.shutdown()
+"""
+
+
+def test_processes_of_fusewire_run(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(PROGRAM), encoding="utf-8")
+    command = [sys.executable, "-m", "fusewire", "run", "--ranks", 3, "--timeout", 60, program]
+    out = run_to_end(command, tmp_path).ok()
+    assert out.count("is done") == 3
+
+
+def test_survivors_of_a_kill_shrink_and_go_on(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(PROGRAM), encoding="utf-8")
+    from fusewire.cluster import free_ports
+
+    with free_ports(3) as ports, contextlib.ExitStack() as stack:
+        addresses = ",".join(f"127.0.0.1:{port}" for port in ports)
+        ranks = [
+            stack.enter_context(
+                process(
+                    [sys.executable, program, "die"],
+                    tmp_path,
+                    clean_environment(
+                        FUSEWIRE_RANK=str(rank),
+                        FUSEWIRE_RANK_ADDRESSES=addresses,
+                    ),
+                )
+            )
+            for rank in range(3)
+        ]
+        outputs = [rank.communicate(timeout=LIMIT_S) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, -signal.SIGKILL, 0], outputs
+
+
+def test_the_example_finds_the_line(tmp_path):
+    command = [sys.executable, "-m", "fusewire", "run", "--ranks", 3, "--timeout", 60, ROOT / "examples/collective.py"]
+    assert "3 ranks, 3000 points: y = 3.0 x + -1.0, apart by 0" in run_to_end(command, tmp_path).ok()
