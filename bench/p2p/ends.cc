@@ -22,9 +22,9 @@ struct Kind {
 };
 // With _busy_ and _parked_ where it is a round trip, and with each wire.
 constexpr Kind kKinds[] = {
-    {"rtt_64B", 64, true},         {"rtt_4KiB", 4 << 10, true}, {"rtt_64KiB", 64 << 10, true},
-    {"rtt_1MiB", 1 << 20, true},   {"rate_100B", 100, false},   {"bw_64KiB", 64 << 10, false},
-    {"bw_1MiB", 1 << 20, false},   {"bw_16MiB", 16 << 20, false},
+    {"rtt_64B", 64, true},       {"rtt_4KiB", 4 << 10, true},   {"rtt_64KiB", 64 << 10, true},
+    {"rtt_1MiB", 1 << 20, true}, {"rate_100B", 100, false},     {"bw_64KiB", 64 << 10, false},
+    {"bw_1MiB", 1 << 20, false}, {"bw_16MiB", 16 << 20, false},
 };
 
 MakeEnd make_end = nullptr;
@@ -73,6 +73,7 @@ void Serve(const Options& options) {
   Way way = WayOf(options);
   way.serves = true;
   way.side = AcceptOne(listener);
+  if (way.busy) BindApart(true);
   const auto end = make_end(way);
   if (KindOf(options).is_round_trip) {
     end->Echo(way.bytes);
@@ -84,6 +85,7 @@ void Serve(const Options& options) {
 Sample Drive(const Options& options) {
   Way way = WayOf(options);
   way.side = ConnectToLoopback(options.port);
+  if (way.busy) BindApart(false);
   // The process ends without it: taking a peer down is no part of what is measured, and some do not like it.
   End* const end = make_end(way).release();
   if (!KindOf(options).is_round_trip) return DriveBursts(options, end, way.bytes);
