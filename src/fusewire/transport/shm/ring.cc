@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <string>
 #include <utility>
@@ -23,13 +24,13 @@ constexpr size_t kRecordBytesMax = 8 * 1024;
 static_assert(kRecordBytesMax < kCopyBytesMax, "what is put into the ring is no large copy");
 // Who finds the ring empty beyond this begins again at its start: little traffic stays in few pages.
 constexpr uint64_t kFrontBytes = 16 * 1024;
+// A writer that waits has left less room than this: else a loan or a piece of a record would have gone in.
+constexpr uint64_t kFullBytes = 2 * (kHeaderBytes + kLoanBytes);
 // What one system call copies at the most: a connection gives way to the others of its reactor.
 constexpr uint64_t kLoanReadBytesMax = 4 << 20;
 
-struct RecordHeader {
-  uint32_t size;
-  uint32_t kind;
-};
+// One word, so that it is read once.
+using RecordHeader = std::atomic<uint64_t>;
 static_assert(sizeof(RecordHeader) == kHeaderBytes);
 
 struct Loan {
@@ -74,8 +75,8 @@ size_t RingWriter::Contiguous(size_t wanted) {
 }
 
 void RingWriter::PutHeader(uint32_t size, uint32_t kind) {
-  const RecordHeader header = {size, kind};
-  CopyBytes(Bytes(segment_.own_ring() + Offset(), kHeaderBytes), ConstBytes(&header, sizeof(header)));
+  auto* header = reinterpret_cast<RecordHeader*>(segment_.own_ring() + Offset());
+  header->store(uint64_t{kind} << 32 | size, std::memory_order_relaxed);
   filled_ += kHeaderBytes;
 }
 
@@ -120,6 +121,7 @@ bool RingReader::Refresh() {
     const uint64_t filled = segment_.peer().filled.load(std::memory_order_acquire);
     if (filled - taken_ > segment_.ring_bytes()) return false;
     filled_ = filled;
+    if (filled - released_ > segment_.ring_bytes() - kFullBytes) may_wait_ = true;
   }
   return true;
 }
@@ -137,19 +139,20 @@ Status RingReader::NextRecord() {
     const uint64_t to_end = segment_.ring_bytes() - Offset();
     const uint64_t there = std::min(filled_ - taken_, to_end);
     if (there < kHeaderBytes) return Status::Corrupt("a ring holds a part of a record");
-    RecordHeader header;
-    CopyBytes(Bytes(&header, sizeof(header)), ConstBytes(segment_.peer_ring() + Offset(), kHeaderBytes));
-    const uint64_t payload = Rounded(header.size);
+    const auto* header = reinterpret_cast<const RecordHeader*>(segment_.peer_ring() + Offset());
+    const uint64_t word = header->load(std::memory_order_relaxed);
+    const auto size = static_cast<uint32_t>(word), kind = static_cast<uint32_t>(word >> 32);
+    const uint64_t payload = Rounded(size);
     if (payload > there - kHeaderBytes)
-      return Status::Corrupt("a record of " + std::to_string(header.size) + " bytes where there are fewer");
+      return Status::Corrupt("a record of " + std::to_string(size) + " bytes where there are fewer");
     taken_ += kHeaderBytes;
-    if (header.kind == kKindSkip && !skipped && payload == to_end - kHeaderBytes) {
+    if (kind == kKindSkip && !skipped && payload == to_end - kHeaderBytes) {
       skipped = true;
       taken_ += payload;
-    } else if (header.kind == kKindBytes && header.size > 0) {
-      record_left_ = header.size;
-      padding_ = payload - header.size;
-    } else if (header.kind == kKindLoan && header.size == kLoanBytes && lender_ != 0) {
+    } else if (kind == kKindBytes && size > 0) {
+      record_left_ = size;
+      padding_ = payload - size;
+    } else if (kind == kKindLoan && size == kLoanBytes && lender_ != 0) {
       // Whoever has gone has taken back what he lent.
       if (frozen_) return Status::Unavailable("the peer closed the connection");
       Loan loan;
@@ -161,7 +164,7 @@ Status RingReader::NextRecord() {
       record_left_ = loan.size;
       padding_ = 0;
     } else {
-      return Status::Corrupt("a record of kind " + std::to_string(header.kind));
+      return Status::Corrupt("a record of kind " + std::to_string(kind));
     }
   }
   return Status::Ok();
@@ -245,10 +248,11 @@ bool RingReader::Release() {
   released_ = taken_;
   segment_.own().taken.store(taken_, std::memory_order_release);
   if (std::exchange(loan_ended_, false)) return true;
+  if (!may_wait_ || filled_ - taken_ > segment_.ring_bytes() / 2) return false;
   // The writer says that it waits, and looks for room once more; we make room, and look whether it waits.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (segment_.peer().wants_room.load(std::memory_order_relaxed) == 0) return false;
-  return filled_ - taken_ <= segment_.ring_bytes() / 2;
+  may_wait_ = false;
+  return segment_.peer().wants_room.load(std::memory_order_relaxed) != 0;
 }
 
 }  // namespace transport
