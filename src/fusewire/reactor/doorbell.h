@@ -92,7 +92,8 @@ class Doorbell final : private FdHandler {
 
   // For the loop.
   bool rung() const {
-    return rung_page_->rung.load(std::memory_order_seq_cst) != 0 || (watched_one_ != nullptr && watched_one_->HasNews());
+    return rung_page_->rung.load(std::memory_order_seq_cst) != 0 ||
+           (watched_one_ != nullptr && watched_one_->HasNews());
   }
   void SetAsleep(bool asleep) {
     if (asleep && watches_) StopWatching();
@@ -105,7 +106,8 @@ class Doorbell final : private FdHandler {
   // Calls those who were rung for, and who is watched if there is news. True if there were any.
   bool Answer() {
     bool any = rung_page_->rung.load(std::memory_order_relaxed) != 0 && AnswerAll();
-    return (watches_ && AnswerWatched()) || any;
+    // Also when the peer has been told to ring again: it may not have known that when it wrote.
+    return (watched_one_ != nullptr && AnswerWatched()) || any;
   }
   // Calls those who hang at one bit, the next in turn, rung for or not.
   void Sweep();
@@ -132,7 +134,7 @@ class Doorbell final : private FdHandler {
   struct Knot;
   std::map<std::pair<int, uint64_t>, Knot> knots_;  // by process and by the number of its file
   uint32_t next_sweep_ = 0;
-  uint64_t rung_before_ = 0;                 // the bits of the last ring
+  uint64_t rung_before_ = 0;                // the bits of the last ring
   DoorbellHandler* watched_one_ = nullptr;  // or would be, if the loop did not pause
   uint32_t watched_bit_ = 0;
   bool watches_ = false;

@@ -24,8 +24,6 @@ constexpr size_t kRecordBytesMax = 8 * 1024;
 static_assert(kRecordBytesMax < kCopyBytesMax, "what is put into the ring is no large copy");
 // Who finds the ring empty beyond this begins again at its start: little traffic stays in few pages.
 constexpr uint64_t kFrontBytes = 16 * 1024;
-// A writer that waits has left less room than this: else a loan or a piece of a record would have gone in.
-constexpr uint64_t kFullBytes = 2 * (kHeaderBytes + kLoanBytes);
 // What one system call copies at the most: a connection gives way to the others of its reactor.
 constexpr uint64_t kLoanReadBytesMax = 4 << 20;
 
@@ -121,7 +119,6 @@ bool RingReader::Refresh() {
     const uint64_t filled = segment_.peer().filled.load(std::memory_order_acquire);
     if (filled - taken_ > segment_.ring_bytes()) return false;
     filled_ = filled;
-    if (filled - released_ > segment_.ring_bytes() - kFullBytes) may_wait_ = true;
   }
   return true;
 }
@@ -248,11 +245,10 @@ bool RingReader::Release() {
   released_ = taken_;
   segment_.own().taken.store(taken_, std::memory_order_release);
   if (std::exchange(loan_ended_, false)) return true;
-  if (!may_wait_ || filled_ - taken_ > segment_.ring_bytes() / 2) return false;
   // The writer says that it waits, and looks for room once more; we make room, and look whether it waits.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  may_wait_ = false;
-  return segment_.peer().wants_room.load(std::memory_order_relaxed) != 0;
+  if (segment_.peer().wants_room.load(std::memory_order_relaxed) == 0) return false;
+  return filled_ - taken_ <= segment_.ring_bytes() / 2;
 }
 
 }  // namespace transport

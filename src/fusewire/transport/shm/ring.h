@@ -79,7 +79,6 @@ class RingReader {
   uint64_t loan_address_ = 0;
   bool in_loan_ = false;
   bool frozen_ = false;
-  bool may_wait_ = false;  // the ring was as full as it can be: the writer may wait for room
   bool loan_ended_ = false;
   uint64_t loans_read_ = 0;
 };

@@ -42,7 +42,7 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
  private:
   void OnEvents(uint32_t epoll_events) override;
   void OnRung() override;
-  bool HasNews() const override { return reader_.HasNews(); }
+  bool HasNews() const override { return handler_ != nullptr && !closed_ && reader_.HasNews(); }
   void Watch(bool watches) override { segment_->own().watches.store(watches ? 1 : 0, std::memory_order_seq_cst); }
   void ReadSome();
   size_t ReadOnce(size_t* asked);
