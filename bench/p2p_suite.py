@@ -148,5 +148,3 @@ def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> li
     for name in sorted(missing):
         print(f"bench_{name} is not built (its Debian package was not found): no figures beside it", file=sys.stderr)
     return [figure for figure in figures if wire_of(figure) in wires and figure.peer.program not in missing]
-
-

@@ -1,7 +1,7 @@
-#!/ usr / bin / env bash
-#Copyright 2026 The Fusewire Authors.SPDX - License - Identifier : Apache - 2.0
-#Measures a suite beside its peers : tools / bench.sh[SUITE[argument of bench / run.py...]].
-#Leaves bench / out / SUITE.json and a picture of it.
+#!/usr/bin/env bash
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+# Measures a suite beside its peers: tools/bench.sh [SUITE [argument of bench/run.py...]].
+# Leaves bench/out/SUITE.json and a picture of it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,36 +11,31 @@ case $suite in
   core)
     tools/deps.sh build test bench python
     tools/build.sh release --target bench_programs -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
-    ;
-;
+    ;;
   collective)
     tools/deps.sh build test bench python
     tools/build.sh release --target bench_collective_programs -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
-    ;
-  ;
+    ;;
   p2p)
     tools/deps.sh build test bench python
-#The peers are as good as they are there : without them their rows are left out.
+    # The peers are as good as they are there: without them their rows are left out.
     tools/deps.sh peers || echo "bench: without the packages of [peers], the suite p2p measures beside fewer peers" >&2
     tools/build.sh release --target bench_p2p_programs -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
-    ;
-  ;
+    ;;
   ps | mwms)
     tools/deps.sh python
     tools/plugin.sh "$(tools/tensorflow_version.sh "$@")"
-    ;
-  ;
+    ;;
   scale)
     tools/deps.sh python
     version=$(tools/tensorflow_version.sh "$@")
     tools/plugin.sh "$version"
     tools/build.sh "tf-$version" --target bench_replay
     build=build/tf-$version
-    ;
-  ;
+    ;;
   *)
     echo "bench: no suite named $suite; there are: core collective p2p ps mwms scale" >&2
     exit 2
-    ;
-  ;
-  esac exec.venv / bin / python bench / run.py-- suite "$suite" --build - dir "$build" --out bench / out "${@:2}"
+    ;;
+esac
+exec .venv/bin/python bench/run.py --suite "$suite" --build-dir "$build" --out bench/out "${@:2}"
