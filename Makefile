@@ -30,7 +30,7 @@ tsan:  ## tests under ThreadSanitizer
 fuzz:  ## each decoder's fuzz target, a million executions
 	@tools/test.sh fuzz
 
-bench:  ## measure beside raw sockets and gRPC; SUITE=core, collective, ps (training), mwms (mirrored workers) or scale
+bench:  ## measure beside peers; SUITE=core, p2p, collective, ps (training), mwms (mirrored workers) or scale
 	@tools/bench.sh $(SUITE)
 
 lint:  ## format, clang-tidy, ruff, shellcheck, the room rules

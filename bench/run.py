@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import collective_suite
 import core_suite
 import mwms_suite
+import p2p_suite
 import programs
 import ps_suite
 import scale_suite
@@ -68,6 +69,16 @@ SUITES = {
         "picture",
         2,
         lambda _: {},
+    ),
+    "p2p": Suite(
+        p2p_suite.FIGURES,
+        p2p_suite.chosen_figures,
+        programs.run_once,
+        Length(5, 0.3, 0.1),
+        Length(1, 0.03, 0.01),
+        "picture",
+        2,
+        lambda _: {"network": "loopback, 127.0.0.1, TCP; shared memory"},
     ),
     "ps": Suite(
         ps_suite.FIGURES,

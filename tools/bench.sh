@@ -16,6 +16,12 @@ case $suite in
     tools/deps.sh build test bench python
     tools/build.sh release --target bench_collective_programs -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
     ;;
+  p2p)
+    tools/deps.sh build test bench python
+    # The peers are as good as they are there: without them their rows are left out.
+    tools/deps.sh peers || echo "bench: without the packages of [peers], the suite p2p measures beside fewer peers" >&2
+    tools/build.sh release --target bench_p2p_programs -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
+    ;;
   ps | mwms)
     tools/deps.sh python
     tools/plugin.sh "$(tools/tensorflow_version.sh "$@")"
@@ -28,7 +34,7 @@ case $suite in
     build=build/tf-$version
     ;;
   *)
-    echo "bench: no suite named $suite; there are: core collective ps mwms scale" >&2
+    echo "bench: no suite named $suite; there are: core collective p2p ps mwms scale" >&2
     exit 2
     ;;
 esac

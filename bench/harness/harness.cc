@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "bench/harness/harness.h"
 
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -67,6 +68,21 @@ std::string Sample::ToJson(const std::string& variant, const std::string& case_n
     json += ", \"" + name + "\": " + number;
   }
   return json + "}";
+}
+
+void BindApart(bool serves) {
+  cpu_set_t usable;
+  CPU_ZERO(&usable);
+  if (sched_getaffinity(0, sizeof(usable), &usable) != 0 || CPU_COUNT(&usable) < 2) return;
+  int first = -1, last = -1;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &usable)) continue;
+    if (first < 0) first = cpu;
+    last = cpu;
+  }
+  CPU_ZERO(&usable);
+  CPU_SET(serves ? first : last, &usable);
+  if (sched_setaffinity(0, sizeof(usable), &usable) != 0) Die("sched_setaffinity");
 }
 
 void AnnouncePort(uint16_t port) {

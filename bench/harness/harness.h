@@ -54,6 +54,10 @@ struct Case {
 // Parses the command line and runs one role of one case. The process ends by itself if it hangs or loses its parent.
 int Main(int argc, char** argv, const char* variant, const std::vector<Case>& cases);
 
+// Gives each of the two processes a processor of its own, if there are two: for cases in which nobody sleeps. Two that
+// poll on one processor measure the scheduler's time slices.
+void BindApart(bool serves);
+
 // Prints the one line that a server owes its starter.
 void AnnouncePort(uint16_t port);
 

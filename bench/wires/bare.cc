@@ -109,6 +109,7 @@ Sample DriveEventfd(const Options& options) {
 }
 
 void ServeRings(const Options&) {
+  BindApart(true);
   int file;
   Shared* shared = MakeShared(&file);
   AnnouncePort(static_cast<uint16_t>(file));
@@ -120,6 +121,7 @@ void ServeRings(const Options&) {
 }
 
 Sample DriveRings(const Options& options) {
+  BindApart(false);
   Shared* shared = Map(TakeDescriptor(options, options.port));
   std::array<char, kSmallBytes> message{};
   uint64_t sequence = 0;

@@ -27,6 +27,7 @@ using transport::Connection;
 std::unique_ptr<reactor::Reactor> StartReactor(const Options& options) {
   reactor::Options settings;
   settings.busy_poll = options.case_name.find("busy") != std::string::npos;
+  if (settings.busy_poll) BindApart(options.server_pid == 0);
   if (!settings.busy_poll) settings.spin_ns_max = 0;  // parked: what is measured is the way to sleep and back
   auto reactor = reactor::Reactor::Start(settings);
   if (!reactor.ok()) Die(reactor.status().ToString());

@@ -172,8 +172,9 @@ void Core::End(Op* op, Status status) {
   if (freed != nullptr) --freed->offers_out;
   op->state_ = Op::State::kEndMailed;
   if (beginning_ && op->then) {
-    ++ends_mailed_;
-    home_.Post(static_cast<Mail*>(op));
+    ++ends_later_;
+    ended_.PushBack(op);
+    home_.FlushLater(&ends_);
   } else {
     Finish(op);
   }
@@ -183,8 +184,21 @@ void Core::End(Op* op, Status status) {
 }
 
 void Core::FinishMailed(Op* op) {
-  --ends_mailed_;
+  --ends_later_;
   Finish(op);
+}
+
+// A caller who only hands something in may hold his locks: then it is for the next who turns the loop.
+void Core::FinishEnded() {
+  List<Op> now;
+  now.TakeAll(&ended_);
+  while (Op* op = now.PopFront()) {
+    if (home_.handing_in()) {
+      home_.Post(static_cast<Mail*>(op));
+    } else {
+      FinishMailed(op);
+    }
+  }
 }
 
 // Nothing of ours touches it after this.

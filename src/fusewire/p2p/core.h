@@ -54,10 +54,11 @@ class Core {
   // At home.
   void Begin(Op* op);
   void FinishMailed(Op* op);
+  void FinishEnded();
   void OnDeadline(Op* op);
   void OnCancelWanted(uint64_t name);
   void Close();
-  uint32_t ops_under_way() const { return ops_.in_use() + ends_mailed_; }
+  uint32_t ops_under_way() const { return ops_.in_use() + ends_later_; }
   size_t kept() const { return matcher_.kept(); }
   Result<PeerLink*> PeerNamed(const std::string& name);
   void HandleOffers(uint64_t tag_min, uint64_t tag_max, OnOffer on_offer);
@@ -166,8 +167,18 @@ class Core {
   std::map<std::string, std::unique_ptr<PeerLink>> peers_;
   std::vector<std::unique_ptr<OfferRange>> offer_ranges_;
   std::vector<uint8_t> scratch_;
-  bool beginning_ = false;  // on somebody's thread who may hold his locks
-  uint32_t ends_mailed_ = 0;
+  bool beginning_ = false;  // inside Post
+  uint32_t ends_later_ = 0;
+  List<Op> ended_;  // inside Post, at home: their ends follow once what was sent is on its way
+  class Ends final : public reactor::Flushable {
+   public:
+    explicit Ends(Core* core) : core_(*core) {}
+    void Flush() override { core_.FinishEnded(); }
+
+   private:
+    Core& core_;
+  };
+  Ends ends_{this};
   bool closed_ = false;
 };
 

@@ -80,7 +80,7 @@ class Op : public Mail, public ListNode {
     kSending,   // the pipe holds its memory
     kSent,      // waits for the peer's word
     kEnding,    // waits for the pipe to give back its memory
-    kEndMailed  // its end is in the mail
+    kEndMailed  // its end follows
   };
   static constexpr uintptr_t kPending = 0, kEnded = 1;  // else a reactor::Waiter*
 

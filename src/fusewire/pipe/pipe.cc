@@ -34,6 +34,7 @@ Pipe::Pipe(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Co
       reader_(shared.options().limits, this),
       receive_window_(window_bytes_.value_or(0), &shared.receive_budget()),
       chunk_bytes_(shared.options().limits.chunk_bytes_max),
+      bulk_bytes_(connection_->BulkBytes()),
       heard_ns_(home.now_ns()),
       said_ns_(home.now_ns()),
       tick_([this] { OnTick(); }),

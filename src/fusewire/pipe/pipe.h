@@ -180,6 +180,7 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
   SendWindow send_window_;
   ReceiveWindow receive_window_;
   uint32_t chunk_bytes_;
+  const size_t bulk_bytes_;  // is lined up for the network while less waits
   uint32_t sequence_ = 0;
 
   OutQueue out_;

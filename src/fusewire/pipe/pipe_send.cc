@@ -11,9 +11,6 @@ namespace fusewire {
 namespace pipe {
 namespace {
 
-// Bulk is lined up for the network while less than this waits. A control frame waits behind as much and one chunk, and
-// behind what the kernels of both sides hold (TcpOptions): together under 1 MiB.
-constexpr size_t kLinedUpBytes = 64 * 1024;
 // Beyond this, express messages wait in their queue, where they are counted, instead of side by side in our blocks.
 constexpr size_t kExpressBytesMax = 1 << 20;
 // Up to this a segment is copied beside its header: cheaper than one more part for the kernel to look at.
@@ -207,7 +204,9 @@ void Pipe::Pump() {
     queued_bytes_ -= QueuedBytes(waiting.head.size());
     Encode(&waiting.message, waiting.head.bytes(), std::move(waiting.done));
   }
-  while (out_.bytes() < kLinedUpBytes) {
+  // A control frame waits behind as much and one chunk, and over TCP behind what the kernels of both sides hold
+  // (TcpOptions): together under 1 MiB; over shared memory the reader takes as much in a quarter of a millisecond.
+  while (out_.bytes() < bulk_bytes_) {
     if (long_.left > 0) {
       AppendChunk();
       continue;

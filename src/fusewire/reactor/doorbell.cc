@@ -119,13 +119,49 @@ void Doorbell::Unhang(uint32_t bit, DoorbellHandler* handler) {
   FUSEWIRE_AT_HOME(home_);
   handler->Unlink();
   --counts_[bit];
+  if (watched_one_ != handler) return;
+  StopWatching();
+  watched_one_ = nullptr;
 }
 
 bool Doorbell::AnswerAll() {
   uint64_t rung = rung_page_->rung.exchange(0, std::memory_order_seq_cst);
   if (rung == 0) return false;
   home_.SetHot(this);
+  Choose(rung);
   for (; rung != 0; rung &= rung - 1) AnswerBit(static_cast<uint32_t>(std::countr_zero(rung)));
+  return true;
+}
+
+// One that is rung for alone, and again, and shares its bit with nobody.
+void Doorbell::Choose(uint64_t rung) {
+  const bool again = std::exchange(rung_before_, rung) == rung && std::has_single_bit(rung);
+  if (!again) return;
+  const auto bit = static_cast<uint32_t>(std::countr_zero(rung));
+  DoorbellHandler* one = counts_[bit] == 1 ? hanging_[bit].front() : nullptr;
+  if (one == nullptr || one == watched_one_) return;
+  if (watches_) {
+    StopWatching();
+    if (watched_one_->HasNews()) RingHere(watched_bit_);
+  }
+  watched_one_ = one;
+  watched_bit_ = bit;
+}
+
+void Doorbell::StartWatching() {
+  watches_ = true;
+  watched_one_->Watch(true);
+}
+
+void Doorbell::StopWatching() {
+  watches_ = false;
+  watched_one_->Watch(false);
+}
+
+bool Doorbell::AnswerWatched() {
+  if (!watched_one_->HasNews()) return false;
+  home_.SetHot(this);
+  watched_one_->OnRung();
   return true;
 }
 

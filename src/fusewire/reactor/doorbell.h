@@ -15,6 +15,10 @@
 // In any order of these, the peer sees `asleep` or the reactor sees the bit. An eventfd that was written before the
 // reactor came to epoll is there when it comes. A system call is made only for a reactor that is parked.
 //
+// While the loop turns without a pause it looks at one of those who hang here directly, the one that was rung for alone
+// and again: its peer is told that it need not ring. That ends in the same order as above: the handler takes the word
+// back, and is asked for news once more, before anybody sleeps.
+//
 // A peer that lies can ring for nothing, or wipe the bits of others. Those are made good by a sweep: each time the
 // reactor parks it looks at those of one bit, in turn, and each of its timers makes it park again.
 // Home: the reactor. Owns: the two files, their mappings, the eventfd. Fails: Make says why.
@@ -57,6 +61,10 @@ class DoorbellRope;
 class DoorbellHandler : public ListNode {
  public:
   virtual void OnRung() = 0;  // at home; may come though nobody rang
+  // At home: something has come that OnRung has not seen.
+  virtual bool HasNews() const { return false; }
+  // At home. Tells the peer that it need not ring for as long as this is true.
+  virtual void Watch(bool) {}
 
  protected:
   ~DoorbellHandler() = default;
@@ -83,10 +91,24 @@ class Doorbell final : private FdHandler {
   void RingHere(uint32_t bit) { rung_page_->rung.fetch_or(uint64_t{1} << bit, std::memory_order_seq_cst); }
 
   // For the loop.
-  bool rung() const { return rung_page_->rung.load(std::memory_order_seq_cst) != 0; }
-  void SetAsleep(bool asleep) { asleep_page_->asleep.store(asleep ? 1 : 0, std::memory_order_seq_cst); }
-  // Calls those who were rung for. True if there were any.
-  bool Answer() { return rung_page_->rung.load(std::memory_order_relaxed) != 0 && AnswerAll(); }
+  bool rung() const {
+    return rung_page_->rung.load(std::memory_order_seq_cst) != 0 ||
+           (watched_one_ != nullptr && watched_one_->HasNews());
+  }
+  void SetAsleep(bool asleep) {
+    if (asleep && watches_) StopWatching();
+    asleep_page_->asleep.store(asleep ? 1 : 0, std::memory_order_seq_cst);
+  }
+  // The loop is going to ask again and again, until SetAsleep.
+  void BeginWatching() {
+    if (!watches_ && watched_one_ != nullptr) StartWatching();
+  }
+  // Calls those who were rung for, and who is watched if there is news. True if there were any.
+  bool Answer() {
+    bool any = rung_page_->rung.load(std::memory_order_relaxed) != 0 && AnswerAll();
+    // Also when the peer has been told to ring again: it may not have known that when it wrote.
+    return (watched_one_ != nullptr && AnswerWatched()) || any;
+  }
   // Calls those who hang at one bit, the next in turn, rung for or not.
   void Sweep();
 
@@ -96,6 +118,10 @@ class Doorbell final : private FdHandler {
   void OnEvents(uint32_t) override { Answer(); }
   bool PollNow() override { return Answer(); }
   bool AnswerAll();
+  bool AnswerWatched();
+  void StartWatching();
+  void StopWatching();
+  void Choose(uint64_t rung);
   void AnswerBit(uint32_t bit);
 
   Reactor& home_;
@@ -108,6 +134,10 @@ class Doorbell final : private FdHandler {
   struct Knot;
   std::map<std::pair<int, uint64_t>, Knot> knots_;  // by process and by the number of its file
   uint32_t next_sweep_ = 0;
+  uint64_t rung_before_ = 0;                // the bits of the last ring
+  DoorbellHandler* watched_one_ = nullptr;  // or would be, if the loop did not pause
+  uint32_t watched_bit_ = 0;
+  bool watches_ = false;
 };
 
 // A doorbell of another home, perhaps in another process, as it is mapped here.

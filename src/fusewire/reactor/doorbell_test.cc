@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "fusewire/base/random.h"
+#include "fusewire/reactor/cpus.h"
 #include "fusewire/reactor/home_test.h"
 
 namespace fusewire {
@@ -29,6 +30,27 @@ class Visitor final : public DoorbellHandler {
   std::atomic<int> visits{0};
   UniqueFunction<void()> on_rung;
   uint32_t bit = 0;
+};
+
+// Hears of what is written, and of whether the writer is to ring for it, as over shared memory.
+class Reader final : public DoorbellHandler {
+ public:
+  void OnRung() override { seen.store(written.load(std::memory_order_acquire)); }
+  bool HasNews() const override { return written.load(std::memory_order_seq_cst) != seen.load(); }
+  void Watch(bool watches) override {
+    // A write that came before the writer could see that it has to ring again.
+    if (!watches && writes_at_the_end.exchange(false)) written.fetch_add(1);
+    watched.store(watches, std::memory_order_seq_cst);
+    if (watches) ++watches_begun;
+  }
+  // The peer's thread.
+  void Write(DoorbellRope* rope) {
+    written.fetch_add(1, std::memory_order_seq_cst);
+    if (!watched.load(std::memory_order_seq_cst)) rope->Ring();
+  }
+  std::atomic<uint64_t> written{0}, seen{0};
+  std::atomic<int> watches_begun{0};
+  std::atomic<bool> watched{false}, writes_at_the_end{false};
 };
 
 class DoorbellTest : public testing::Test {
@@ -101,6 +123,47 @@ TEST_F(DoorbellTest, AVisitorMayEndAnotherOfItsBit) {
   EXPECT_TRUE(Eventually([&] { return visitors_.front()->visits > 0; }));
   AskHome(*reactor_, [&] {
     EXPECT_EQ(last, nullptr);
+    return true;
+  });
+}
+
+// A loop that spins says so, and its peer does not ring. No write is lost when that begins or ends.
+TEST_F(DoorbellTest, WhoeverIsWatchedNeedNotRing) {
+  if (UsableCpuCount() < 2) GTEST_SKIP() << "with one processor no loop spins";
+  Reader reader;
+  const uint32_t bit = AskHome(*reactor_, [&] { return bell_->Hang(&reader); });
+  std::unique_ptr<DoorbellRope> rope = Tie(bit);
+  Random random(SystemRandom64());
+  for (int i = 0; i < 3000; ++i) {
+    reader.Write(rope.get());
+    const int64_t end_ns = Clock::Real()->NowNs() + kTestPatienceNs;
+    while (reader.seen != reader.written) ASSERT_LT(Clock::Real()->NowNs(), end_ns) << "write " << i << " is lost";
+    // Longer than a spin now and then: the loop parks.
+    if (random.Chance(0.02)) Eventually([] { return false; }, 200 * kMicrosecondNs);
+  }
+  EXPECT_GT(reader.watches_begun, 0);
+  AskHome(*reactor_, [&] {
+    bell_->Unhang(bit, &reader);
+    return true;
+  });
+  EXPECT_FALSE(reader.watched);
+}
+
+TEST_F(DoorbellTest, WhatIsWrittenWhileTheLoopStopsWatchingIsSeenThoughNobodyRings) {
+  if (UsableCpuCount() < 2) GTEST_SKIP() << "with one processor no loop spins";
+  Reader reader;
+  const uint32_t bit = AskHome(*reactor_, [&] { return bell_->Hang(&reader); });
+  std::unique_ptr<DoorbellRope> rope = Tie(bit);
+  for (int i = 0; i < 20; ++i) {
+    reader.writes_at_the_end = true;
+    ASSERT_TRUE(Eventually([&] {
+      if (reader.writes_at_the_end) rope->Ring();
+      return !reader.writes_at_the_end;
+    })) << "it never watched";
+    ASSERT_TRUE(Eventually([&] { return reader.seen == reader.written; })) << "round " << i;
+  }
+  AskHome(*reactor_, [&] {
+    bell_->Unhang(bit, &reader);
     return true;
   });
 }

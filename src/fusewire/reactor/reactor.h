@@ -138,6 +138,8 @@ class Reactor {
   void Arm(Timer* timer, int64_t delay_ns) { timers_.Arm(timer, AddNs(now_ns_, delay_ns)); }
   void ArmAt(Timer* timer, int64_t due_ns) { timers_.Arm(timer, due_ns); }
   static void Disarm(Timer* timer) { TimerWheel::Disarm(timer); }
+  // At home. We are in TryRunHere: the caller may hold locks, and nobody else's callback may run.
+  bool handing_in() const { return handing_in_; }
   // At home. Flush() will be called once at the end of this turn.
   void FlushLater(Flushable* flushable) {
     if (!flushable->linked()) to_flush_.PushBack(flushable);
@@ -192,6 +194,7 @@ class Reactor {
   TimerWheel timers_;
   List<Flushable> to_flush_;
   FdHandler* hot_ = nullptr;
+  bool handing_in_ = false;
 };
 
 }  // namespace reactor

@@ -60,8 +60,10 @@ bool Reactor::TryRunHere(Task& task) {
   bool first = impl_->mailbox.empty();
   if (first) {
     Task now = std::move(task);
+    handing_in_ = true;
     now();
     for (int i = 0; i < kFlushesMax && !to_flush_.empty(); ++i) FlushAll();
+    handing_in_ = false;
   }
   Leave(Leaving::kHandedIn);
   return first;

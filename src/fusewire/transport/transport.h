@@ -66,6 +66,8 @@ class Connection {
   // At home. Gathers the parts into one send. They stay valid until OnWritten, which may come before Write returns. One
   // at a time.
   virtual void Write(const ConstBytes* parts, size_t count) = 0;
+  // At home. How much bulk is worth having under way in one Write: what is urgent waits behind it.
+  virtual size_t BulkBytes() const { return 64 * 1024; }
   // At home. What was written is still delivered if the network can; nothing is read any more. OnClosed(why) follows
   // later, not from inside Close. Closing again changes nothing.
   virtual void Close(Status why) = 0;

@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <string>
 #include <utility>
@@ -26,10 +27,8 @@ constexpr uint64_t kFrontBytes = 16 * 1024;
 // What one system call copies at the most: a connection gives way to the others of its reactor.
 constexpr uint64_t kLoanReadBytesMax = 4 << 20;
 
-struct RecordHeader {
-  uint32_t size;
-  uint32_t kind;
-};
+// One word, so that it is read once.
+using RecordHeader = std::atomic<uint64_t>;
 static_assert(sizeof(RecordHeader) == kHeaderBytes);
 
 struct Loan {
@@ -74,8 +73,8 @@ size_t RingWriter::Contiguous(size_t wanted) {
 }
 
 void RingWriter::PutHeader(uint32_t size, uint32_t kind) {
-  const RecordHeader header = {size, kind};
-  CopyBytes(Bytes(segment_.own_ring() + Offset(), kHeaderBytes), ConstBytes(&header, sizeof(header)));
+  auto* header = reinterpret_cast<RecordHeader*>(segment_.own_ring() + Offset());
+  header->store(uint64_t{kind} << 32 | size, std::memory_order_relaxed);
   filled_ += kHeaderBytes;
 }
 
@@ -137,19 +136,20 @@ Status RingReader::NextRecord() {
     const uint64_t to_end = segment_.ring_bytes() - Offset();
     const uint64_t there = std::min(filled_ - taken_, to_end);
     if (there < kHeaderBytes) return Status::Corrupt("a ring holds a part of a record");
-    RecordHeader header;
-    CopyBytes(Bytes(&header, sizeof(header)), ConstBytes(segment_.peer_ring() + Offset(), kHeaderBytes));
-    const uint64_t payload = Rounded(header.size);
+    const auto* header = reinterpret_cast<const RecordHeader*>(segment_.peer_ring() + Offset());
+    const uint64_t word = header->load(std::memory_order_relaxed);
+    const auto size = static_cast<uint32_t>(word), kind = static_cast<uint32_t>(word >> 32);
+    const uint64_t payload = Rounded(size);
     if (payload > there - kHeaderBytes)
-      return Status::Corrupt("a record of " + std::to_string(header.size) + " bytes where there are fewer");
+      return Status::Corrupt("a record of " + std::to_string(size) + " bytes where there are fewer");
     taken_ += kHeaderBytes;
-    if (header.kind == kKindSkip && !skipped && payload == to_end - kHeaderBytes) {
+    if (kind == kKindSkip && !skipped && payload == to_end - kHeaderBytes) {
       skipped = true;
       taken_ += payload;
-    } else if (header.kind == kKindBytes && header.size > 0) {
-      record_left_ = header.size;
-      padding_ = payload - header.size;
-    } else if (header.kind == kKindLoan && header.size == kLoanBytes && lender_ != 0) {
+    } else if (kind == kKindBytes && size > 0) {
+      record_left_ = size;
+      padding_ = payload - size;
+    } else if (kind == kKindLoan && size == kLoanBytes && lender_ != 0) {
       // Whoever has gone has taken back what he lent.
       if (frozen_) return Status::Unavailable("the peer closed the connection");
       Loan loan;
@@ -161,7 +161,7 @@ Status RingReader::NextRecord() {
       record_left_ = loan.size;
       padding_ = 0;
     } else {
-      return Status::Corrupt("a record of kind " + std::to_string(header.kind));
+      return Status::Corrupt("a record of kind " + std::to_string(kind));
     }
   }
   return Status::Ok();

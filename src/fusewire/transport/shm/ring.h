@@ -57,6 +57,8 @@ class RingReader {
   Result<size_t> Read(Bytes* parts, size_t count);
   // Gives the room of what was read back to the writer. True if it waits for that, or for a loan.
   bool Release();
+  // The writer has shown something since we last looked.
+  bool HasNews() const { return !frozen_ && segment_.peer().filled.load(std::memory_order_seq_cst) != filled_; }
   // No more bytes are seen than are there now, whatever the writer does.
   void Freeze();
 

@@ -30,8 +30,10 @@ struct Half {
   alignas(64) std::atomic<uint64_t> taken;
   std::atomic<uint64_t> loans_read;
   std::atomic<uint32_t> can_read;  // we can read the peer's memory: it may lend
+  // We look at the peer's `filled` again and again: it need not ring for what it writes. Rarely written.
+  alignas(64) std::atomic<uint32_t> watches;
 };
-static_assert(sizeof(Half) == 128, "two cache lines: one for each of what the end writes");
+static_assert(sizeof(Half) == 192, "three cache lines: what changes with each message has one for each direction");
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "words that processes share have no lock");
 
 class Segment {

@@ -135,7 +135,7 @@ void ShmConnection::Write(const ConstBytes* parts, size_t count) {
   const size_t taken = Take(parts, count, &offered);
   full_ = taken < offered;
   shared_bytes_written.fetch_add(taken, std::memory_order_relaxed);
-  if (writer_.Publish()) RingPeer();
+  ShowPeer();
   if (writer_.loans() != loans_before) {
     write_waiting_ = true;
     lent_answer_ = taken;
@@ -149,13 +149,12 @@ void ShmConnection::Write(const ConstBytes* parts, size_t count) {
 
 // Small parts into the ring, large ones as loans, until there is no room.
 size_t ShmConnection::Take(const ConstBytes* parts, size_t count, size_t* offered) {
-  const bool may_lend = lend_ && segment_->peer().can_read.load(std::memory_order_acquire) != 0;
   size_t taken = 0;
   bool room = true;
   for (size_t i = 0; i < count; ++i) {
     *offered += parts[i].size;
     if (!room) continue;
-    if (may_lend && parts[i].size >= lend_bytes_min_) {
+    if (parts[i].size >= lend_bytes_min_ && MayLend()) {
       room = writer_.Lend(parts[i]);
       if (room) taken += parts[i].size;
       continue;
@@ -165,10 +164,23 @@ size_t ShmConnection::Take(const ConstBytes* parts, size_t count, size_t* offere
       room = put == std::min(left.size, kShowBytes);
       taken += put;
       left = left.From(put);
-      if (!left.empty() && writer_.Publish()) RingPeer();
+      if (!left.empty()) ShowPeer();
     }
   }
   return taken;
+}
+
+// The peer's word, on a line that it writes often: it is asked until it has said yes.
+bool ShmConnection::MayLend() {
+  if (!peer_reads_) peer_reads_ = lend_ && segment_->peer().can_read.load(std::memory_order_acquire) != 0;
+  return peer_reads_;
+}
+
+// We show what we wrote, and look whether the peer watches; it stops watching, and looks whether we showed something.
+void ShmConnection::ShowPeer() {
+  if (!writer_.Publish()) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (segment_->peer().watches.load(std::memory_order_relaxed) == 0) RingPeer();
 }
 
 void ShmConnection::RingPeer() {

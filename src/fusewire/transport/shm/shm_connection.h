@@ -35,6 +35,8 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
   void Start(ConnectionHandler* handler) override;
   void Write(const ConstBytes* parts, size_t count) override;
   void Close(Status why) override;
+  // A Write is answered when all its loans have been read: several chunks, so that the reader has work meanwhile.
+  size_t BulkBytes() const override { return 1 << 20; }
   void Look() override { ReadSome(); }
   const std::string& peer_address() const override { return peer_address_; }
   const char* wire() const override { return "shm"; }
@@ -42,12 +44,16 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
  private:
   void OnEvents(uint32_t epoll_events) override;
   void OnRung() override;
+  bool HasNews() const override { return handler_ != nullptr && !closed_ && reader_.HasNews(); }
+  void Watch(bool watches) override { segment_->own().watches.store(watches ? 1 : 0, std::memory_order_seq_cst); }
   void ReadSome();
   size_t ReadOnce(size_t* asked);
   void ReadRest();
   size_t Take(const ConstBytes* parts, size_t count, size_t* offered);
   void Answer();
   void WaitForRoom();
+  bool MayLend();
+  void ShowPeer();
   void RingPeer();
   void OnBell(Result<Packet> packet);
   void Fail(Status why);
@@ -68,6 +74,7 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
   std::unique_ptr<reactor::DoorbellRope> rope_;  // null: the peer has no home yet
   ConnectionHandler* handler_ = nullptr;
   bool watched_ = false;
+  bool peer_reads_ = false;  // it has said that it can read our memory
   bool closed_ = false;
   bool full_ = false;           // the ring took less than it was offered: wait for room before the next try
   bool write_waiting_ = false;  // a Write is unanswered
