@@ -118,6 +118,6 @@ os._exit(0)
 
 def test_a_worker_that_dies_is_named(run_cluster):
     """The job fails, as its worker did; what the survivors saw comes first."""
-    with pytest.raises(AssertionError, match="signal 9|SIGKILL|137") as failed:
+    with pytest.raises(AssertionError, match=r"signal 9|SIGKILL|137") as failed:
         run_cluster(DEATH, "grpc++", ps=0, workers=3, prologue=PROLOGUE)
     assert "no error" not in str(failed.value)

@@ -26,7 +26,8 @@ for turn in range(10):
     small, large = step(tf.constant(float(index + 1 + turn)))
 print(small.numpy().tolist(), float(tf.reduce_min(large)), float(tf.reduce_max(large)), flush=True)
 print(strategy.gather(tf.constant([index]), axis=0).numpy().tolist(), flush=True)
-print("STATS", json.dumps({name: fusewire.stats().get(name, 0) for name in ("calls_in", "calls_out", "collectives")}), flush=True)
+names = ("calls_in", "calls_out", "collectives")
+print("STATS", json.dumps({name: fusewire.stats().get(name, 0) for name in names}), flush=True)
 # Nobody leaves while another still reads from him; a collective has no such end, who has his part is done.
 open(f"done-{index}", "w").close()
 ends = time.monotonic() + 60

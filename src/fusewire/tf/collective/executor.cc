@@ -68,6 +68,7 @@ collective::Pieces PiecesOf(const tensorflow::Tensor& tensor) {
 class Implementation final : public tensorflow::CollectiveImplementationInterface {
  public:
   TfStatus InitializeCollectiveParams(tensorflow::CollectiveParams*) override { return TfStatus(); }
+  // shared_ptr: as TensorFlow hands it over.
   TfStatus InitializeCollectiveContext(std::shared_ptr<tensorflow::CollectiveContext> context) override {
     context_ = std::move(context);
     return TfStatus();
@@ -169,7 +170,8 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
     Unref();
   }
 
-  std::shared_ptr<tensorflow::CollectiveContext> context_;  // shared_ptr: as TensorFlow holds it
+  // shared_ptr: as TensorFlow holds it.
+  std::shared_ptr<tensorflow::CollectiveContext> context_;
   GroupPtr group_;
   tensorflow::StatusCallback done_;
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
@@ -233,8 +235,8 @@ std::unique_ptr<tensorflow::CollectiveExecutorMgrInterface> MakeCollectiveExecut
   auto device_resolver = std::make_unique<tensorflow::DeviceResolverDistributed>(devices);
   auto param_resolver = std::make_unique<tensorflow::CollectiveParamResolverDistributed>(
       config, devices, device_resolver.get(), nccl.get(), cache, own_task);
-  return std::make_unique<Mgr>(config, devices, std::move(device_resolver), std::move(param_resolver),
-                               std::move(nccl), cache, own_task, groups);
+  return std::make_unique<Mgr>(config, devices, std::move(device_resolver), std::move(param_resolver), std::move(nccl),
+                               cache, own_task, groups);
 }
 
 void RegisterCollectives() {

@@ -33,8 +33,8 @@ class CollectiveExecutor final : public tensorflow::BaseCollectiveExecutor {
 
 // As TensorFlow makes its own, with executors of ours. `groups` and `cache` outlive it.
 std::unique_ptr<tensorflow::CollectiveExecutorMgrInterface> MakeCollectiveExecutorMgr(
-    const tensorflow::ConfigProto& config, const tensorflow::DeviceMgr* devices, tensorflow::WorkerCacheInterface* cache,
-    const std::string& own_task, CollectiveGroups* groups);
+    const tensorflow::ConfigProto& config, const tensorflow::DeviceMgr* devices,
+    tensorflow::WorkerCacheInterface* cache, const std::string& own_task, CollectiveGroups* groups);
 
 // Makes our implementations known to TensorFlow; once for each process.
 void RegisterCollectives();

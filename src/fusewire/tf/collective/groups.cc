@@ -38,8 +38,7 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
     }
     PortWords::Ask(&question->request);
     question->side->worker()->LoggingAsync(
-        &question->request, &question->response,
-        [self = shared_from_this(), index, question](const TfStatus& status) {
+        &question->request, &question->response, [self = shared_from_this(), index, question](const TfStatus& status) {
           PortWords words;
           bool has_plugin = status.ok() && words.Read(question->response) && words.group_port != 0;
           if (has_plugin) {

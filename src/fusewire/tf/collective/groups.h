@@ -1,8 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The collective groups of one server: which of TensorFlow's groups our collectives can serve, and the Group for each.
-// A group is served where each task has one device, a CPU, and each task's server is one of ours; every member comes to
-// the same answer, as all ask the same tasks.
-// Home: any thread. Owns: the server's endpoint and the groups. Fails: Find with the reason why a member cannot be asked.
+// A group is served where each task has one device, a CPU, and each task's server is one of ours; every member comes
+// to the same answer, as all ask the same tasks.
+// Home: any thread. Owns: the server's endpoint and the groups. Fails: Find with the reason why a member cannot be
+// asked.
 #ifndef FUSEWIRE_TF_COLLECTIVE_GROUPS_H_
 #define FUSEWIRE_TF_COLLECTIVE_GROUPS_H_
 

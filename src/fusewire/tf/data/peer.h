@@ -28,7 +28,8 @@ class PortWords {
  public:
   uint16_t port = 0;
   uint64_t incarnation = 0;
-  bool fuses = false;       // it answers a fused receive over gRPC, see data/fused.h; the first versions said nothing of it
+  // It answers a fused receive over gRPC, see data/fused.h; the first versions said nothing of it.
+  bool fuses = false;
   uint16_t group_port = 0;  // where its collectives are reached, likewise; 0: nowhere
 
   static void Ask(tensorflow::LoggingRequest* request);

@@ -12,8 +12,8 @@
 #include <tensorflow/core/lib/core/threadpool.h>
 #include "fusewire/base/log.h"
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/collective/executor.h"
+#include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/server/session.h"
 
 namespace fusewire {

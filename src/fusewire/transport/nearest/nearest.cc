@@ -43,7 +43,8 @@ class NearestDialing final : public Dialing {
       : both_(*both), home_(home), address_(address), on_dialed_(std::move(on_dialed)) {}
 
   void Start(int64_t timeout_ns) {
-    deadline_ns_ = AddNs(home_.now_ns(), timeout_ns);
+    began_ns_ = home_.now_ns();
+    deadline_ns_ = AddNs(began_ns_, timeout_ns);
     now_ = both_.near->Dial(home_, address_, std::min(timeout_ns / 2, kNearNsMax),
                             [this](Result<std::unique_ptr<Connection>> made) { OnNear(std::move(made)); });
   }
@@ -57,13 +58,25 @@ class NearestDialing final : public Dialing {
     }
     // Not near, or nobody there who would meet us: that is what the far way is for.
     if (made.status().code() != Code::kUnavailable) both_.TellFar(address_, made.status(), home_.now_ns());
-    now_ = both_.far->Dial(home_, address_, std::max<int64_t>(deadline_ns_ - home_.now_ns(), 0), std::move(on_dialed_));
+    now_ = both_.far->Dial(home_, address_, std::max<int64_t>(deadline_ns_ - home_.now_ns(), 0),
+                           [this](Result<std::unique_ptr<Connection>> far) { OnFar(std::move(far)); });
+  }
+
+  void OnFar(Result<std::unique_ptr<Connection>> made) {
+    OnDialed on_dialed = std::move(on_dialed_);
+    if (made.ok()) {
+      on_dialed(std::move(made));  // may destroy us
+    } else {
+      // How long it took is counted from our beginning, not from that of the far way.
+      on_dialed(made.status().AgeMs((home_.now_ns() - began_ns_) / kMillisecondNs));
+    }
   }
 
   Both& both_;
   reactor::Reactor& home_;
   const Address address_;
   OnDialed on_dialed_;
+  int64_t began_ns_ = 0;
   int64_t deadline_ns_ = 0;
   std::unique_ptr<Dialing> now_;
 };
