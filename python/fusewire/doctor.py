@@ -189,7 +189,7 @@ def check_self_test(report: Report) -> Check:
 
 
 def is_shared(facts: Mapping[str, Any]) -> bool:
-    return facts["counts"].get("shared_bytes_out", 0) > 0
+    return bool(facts["counts"].get("shared_bytes_out", 0) > 0)
 
 
 def check_switch() -> Check:
