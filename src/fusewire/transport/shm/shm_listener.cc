@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/transport/shm/shm_listener.h"
 
-#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -16,8 +15,6 @@ namespace fusewire {
 namespace transport {
 namespace {
 
-constexpr int kAcceptsPerTurn = 64;
-constexpr int64_t kRestNs = 100 * kMillisecondNs;
 // Who has not said hello: one for each of a large job's tasks that dial at once. More: the oldest goes.
 constexpr size_t kGuestsMax = 4096;
 // Ports that are tried where any will do: of the dynamic range, as the system's own choice would be.
@@ -141,43 +138,22 @@ Result<std::unique_ptr<Listener>> ShmListener::Open(reactor::Reactor& home, cons
                                     : BindAndListen(number.value(), address.port, options);
   if (!fd.ok()) return fd.status().Peer(address.ToString()).Phase("listen");
   auto listener = std::make_unique<ShmListener>(home, std::move(fd).value(), taken, options, std::move(on_incoming));
-  Status watched = home.Watch(listener->fd_.get(), EPOLLIN, listener.get());
-  if (!watched.ok()) {
-    listener->fd_.Close();
-    return watched.Peer(address.ToString()).Phase("listen");
-  }
+  Status watched = listener->accepting_.Start();
+  if (!watched.ok()) return watched.Peer(address.ToString()).Phase("listen");
   return std::unique_ptr<Listener>(std::move(listener));
 }
 
 ShmListener::ShmListener(reactor::Reactor& home, Fd fd, const Address& address, const ShmOptions& options,
                          OnIncoming on_incoming)
     : home_(home),
-      fd_(std::move(fd)),
-      spare_(open("/dev/null", O_RDONLY | O_CLOEXEC)),
       address_(address),
       options_(options),
       on_incoming_(std::move(on_incoming)),
-      resume_([this] { home_.Rewatch(fd_.get(), EPOLLIN, this); }) {}
+      accepting_(home, std::move(fd), address,
+                 [this](Fd accepted, const SocketAddress&) { Receive(std::move(accepted)); }) {}
 
 ShmListener::~ShmListener() {
   while (Guest* guest = guests_.front()) End(guest);
-  if (fd_.valid()) home_.Unwatch(fd_.get(), this);
-}
-
-void ShmListener::OnEvents(uint32_t) {
-  for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    Fd fd(accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd.valid()) {
-      Receive(std::move(fd));
-      continue;
-    }
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      TurnAwaySome();
-      return;
-    }
-    // Anything else is the fault of one connection: go on with the next.
-  }
 }
 
 void ShmListener::Receive(Fd fd) {
@@ -240,27 +216,6 @@ void ShmListener::End(Guest* guest) {
   guest->Unlink();
   --guest_count_;
   const std::unique_ptr<Guest> ours(guest);
-}
-
-// Without a descriptor the waiting connections would keep epoll busy for ever, and their diallers in the dark.
-void ShmListener::TurnAwaySome() {
-  int error = errno;
-  uint64_t suppressed = 0;
-  if (full_log_.Allow(home_.now_ns(), &suppressed)) {
-    FUSEWIRE_LOG(
-        kError,
-        "listener %s turns connections away: %s (%llu more lines held back); raise the limit of open files (ulimit -n)",
-        address_.ToString().c_str(), Status::FromErrno(Code::kOverloaded, "accept", error).cause().c_str(),
-        static_cast<unsigned long long>(suppressed));
-  }
-  spare_.Close();
-  for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    Fd turned_away(accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!turned_away.valid()) break;
-  }
-  spare_ = Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  home_.Rewatch(fd_.get(), 0, this);
-  home_.Arm(&resume_, kRestNs);
 }
 
 }  // namespace transport

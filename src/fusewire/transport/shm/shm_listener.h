@@ -7,6 +7,7 @@
 
 #include "fusewire/base/list.h"
 #include "fusewire/base/log.h"
+#include "fusewire/transport/accepting.h"
 #include "fusewire/transport/shm/meeting.h"
 #include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/transport.h"
@@ -14,7 +15,7 @@
 namespace fusewire {
 namespace transport {
 
-class ShmListener final : public Listener, private reactor::FdHandler {
+class ShmListener final : public Listener {
  public:
   static Result<std::unique_ptr<Listener>> Open(reactor::Reactor& home, const Address& address,
                                                 const ShmOptions& options, OnIncoming on_incoming);
@@ -24,24 +25,19 @@ class ShmListener final : public Listener, private reactor::FdHandler {
 
  private:
   class Guest;
-  void OnEvents(uint32_t epoll_events) override;
   void Receive(Fd fd);
   void OnHello(Guest* guest);
   void TurnAway(Guest* guest, const Status& why);
   void End(Guest* guest);
-  void TurnAwaySome();
 
   reactor::Reactor& home_;
-  Fd fd_;
-  Fd spare_;  // given up for a moment to accept and close one connection when no descriptor is left
   const Address address_;
   const ShmOptions& options_;
   OnIncoming on_incoming_;
-  LogLimiter full_log_{10 * kSecondNs};
   LogLimiter away_log_{10 * kSecondNs};
   List<Guest> guests_;  // those who have not said hello yet, the oldest first; ours
   size_t guest_count_ = 0;
-  reactor::Timer resume_;
+  Accepting accepting_;
 };
 
 }  // namespace transport

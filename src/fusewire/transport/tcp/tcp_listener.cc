@@ -1,9 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/transport/tcp/tcp_listener.h"
 
-#include <fcntl.h>
 #include <netinet/in.h>
-#include <sys/epoll.h>
 
 #include <cerrno>
 #include <utility>
@@ -14,9 +12,6 @@
 namespace fusewire {
 namespace transport {
 namespace {
-
-constexpr int kAcceptsPerTurn = 64;
-constexpr int64_t kRestNs = 100 * kMillisecondNs;
 
 class TcpIncoming final : public Incoming {
  public:
@@ -79,66 +74,19 @@ Result<std::unique_ptr<Listener>> TcpListener::Open(reactor::Reactor& home, cons
   FUSEWIRE_CHECK(getsockname(fd.value().get(), reinterpret_cast<sockaddr*>(&where.storage), &where.length) == 0);
   Address taken{address.host, PortOf(where)};
   auto listener = std::make_unique<TcpListener>(home, std::move(fd).value(), taken, options, std::move(on_incoming));
-  Status watched = home.Watch(listener->fd_.get(), EPOLLIN, listener.get());
-  if (!watched.ok()) {
-    listener->fd_.Close();
-    return watched.Peer(address.ToString()).Phase("listen");
-  }
+  Status watched = listener->accepting_.Start();
+  if (!watched.ok()) return watched.Peer(address.ToString()).Phase("listen");
   return std::unique_ptr<Listener>(std::move(listener));
 }
 
 TcpListener::TcpListener(reactor::Reactor& home, Fd fd, const Address& address, const TcpOptions& options,
                          OnIncoming on_incoming)
-    : home_(home),
-      fd_(std::move(fd)),
-      spare_(open("/dev/null", O_RDONLY | O_CLOEXEC)),
-      address_(address),
+    : address_(address),
       options_(options),
       on_incoming_(std::move(on_incoming)),
-      resume_([this] { home_.Rewatch(fd_.get(), EPOLLIN, this); }) {}
-
-TcpListener::~TcpListener() {
-  if (fd_.valid()) home_.Unwatch(fd_.get(), this);
-}
-
-void TcpListener::OnEvents(uint32_t) {
-  for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    SocketAddress peer;
-    peer.length = sizeof(peer.storage);
-    Fd fd(accept4(fd_.get(), reinterpret_cast<sockaddr*>(&peer.storage), &peer.length, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd.valid()) {
-      on_incoming_(std::make_unique<TcpIncoming>(std::move(fd), ToText(peer), options_));
-      continue;
-    }
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      TurnAwaySome();
-      return;
-    }
-    // Anything else is the fault of one connection (it was reset while it waited): go on with the next.
-  }
-}
-
-// Without a descriptor the waiting connections would keep epoll busy for ever, and their diallers in the dark.
-void TcpListener::TurnAwaySome() {
-  int error = errno;
-  uint64_t suppressed = 0;
-  if (full_log_.Allow(home_.now_ns(), &suppressed)) {
-    FUSEWIRE_LOG(
-        kError,
-        "listener %s turns connections away: %s (%llu more lines held back); raise the limit of open files (ulimit -n)",
-        address_.ToString().c_str(), Status::FromErrno(Code::kOverloaded, "accept", error).cause().c_str(),
-        static_cast<unsigned long long>(suppressed));
-  }
-  spare_.Close();
-  for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    Fd turned_away(accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!turned_away.valid()) break;
-  }
-  spare_ = Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  home_.Rewatch(fd_.get(), 0, this);
-  home_.Arm(&resume_, kRestNs);
-}
+      accepting_(home, std::move(fd), address, [this](Fd accepted, const SocketAddress& peer) {
+        on_incoming_(std::make_unique<TcpIncoming>(std::move(accepted), ToText(peer), options_));
+      }) {}
 
 }  // namespace transport
 }  // namespace fusewire
