@@ -41,6 +41,20 @@ Status MustNotWait(const char* for_what) {
       .Next("use Start and go on in `done`, or wait on a thread of your own");
 }
 
+// Its own deadline ends it.
+Status RunAndWait(const std::shared_ptr<GroupCore>& core, std::unique_ptr<GroupOperation> operation) {
+  reactor::Waiter waiter;
+  Status outcome;
+  operation->number = core->NextNumber();
+  operation->core = core;
+  operation->done = [&waiter, &outcome](const Status& status) {
+    outcome = status;
+    waiter.Signal();
+  };
+  core->home().PostAndWait(static_cast<Mail*>(operation.release()), &waiter, kForeverNs);
+  return outcome;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Group>> Group::Make(p2p::Endpoint& endpoint, GroupOptions options) {
@@ -172,18 +186,9 @@ void Plan::Start(Done done) {
 Status Plan::Run() {
   if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
   FUSEWIRE_CHECK(state_->operation != nullptr);  // it is under way
-  reactor::Waiter waiter;
-  Status outcome;
   std::unique_ptr<GroupOperation> operation = std::move(state_->operation);
-  operation->number = core_->NextNumber();
   operation->home_plan = state_;
-  operation->core = core_;
-  operation->done = [&waiter, &outcome](const Status& status) {
-    outcome = status;
-    waiter.Signal();
-  };
-  core_->home().PostAndWait(static_cast<Mail*>(operation.release()), &waiter, kForeverNs);
-  return outcome;
+  return RunAndWait(core_, std::move(operation));
 }
 
 std::unique_ptr<Plan> Group::MakePlan(Wanted wanted) {
@@ -222,19 +227,9 @@ void Group::Cancel(uint64_t number, Status why) {
 
 Status Group::Run(Wanted wanted) {
   if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
-  reactor::Waiter waiter;
-  Status outcome;
   auto operation = std::make_unique<GroupOperation>();
   operation->wanted = std::move(wanted);
-  operation->number = core_->NextNumber();
-  operation->core = core_;
-  operation->done = [&waiter, &outcome](const Status& status) {
-    outcome = status;
-    waiter.Signal();
-  };
-  // Its own deadline ends it.
-  core_->home().PostAndWait(static_cast<Mail*>(operation.release()), &waiter, kForeverNs);
-  return outcome;
+  return RunAndWait(core_, std::move(operation));
 }
 
 void Group::Abort(Status why) {

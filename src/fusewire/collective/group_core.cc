@@ -152,9 +152,7 @@ uint64_t GroupCore::TagOf(const Fingerprint& place) const {
   return TagBase(epoch_) | kKeyedBit | ((Mix(place.key, place.turn) & kOpMask) >> 1);
 }
 
-Status GroupCore::CheckArrays(GroupOperation* operation, Machine::Run* run, bool* in_place) const {
-  Wanted& wanted = operation->wanted;
-  FUSEWIRE_TRY(CheckReduction(wanted.reduction));
+Request GroupCore::RequestOf(const Wanted& wanted) const {
   Request request;
   request.kind = wanted.kind;
   request.ranks = ranks();
@@ -162,6 +160,13 @@ Status GroupCore::CheckArrays(GroupOperation* operation, Machine::Run* run, bool
   request.root = wanted.root;
   request.counts = wanted.counts;
   request.receives = wanted.receives;
+  return request;
+}
+
+Status GroupCore::CheckArrays(GroupOperation* operation, Machine::Run* run, bool* in_place) const {
+  Wanted& wanted = operation->wanted;
+  FUSEWIRE_TRY(CheckReduction(wanted.reduction));
+  const Request request = RequestOf(wanted);
   const bool one = wanted.kind == Kind::kAllReduce || wanted.kind == Kind::kReduce || wanted.kind == Kind::kBroadcast;
   const size_t needed = wanted.kind == Kind::kBarrier ? 0 : one ? 1 : static_cast<size_t>(request.ranks);
   if (request.counts.size() != needed || wanted.root < 0 || wanted.root >= request.ranks) {
@@ -215,13 +220,7 @@ Status GroupCore::Prepare(GroupOperation* operation) {
   bool in_place = false;
   FUSEWIRE_TRY(CheckArrays(operation, &run, &in_place));
   const size_t element_bytes = SizeOf(wanted.reduction.type);
-  Request request;
-  request.kind = wanted.kind;
-  request.ranks = ranks();
-  request.rank = rank_;
-  request.root = wanted.root;
-  request.counts = wanted.counts;
-  request.receives = wanted.receives;
+  Request request = RequestOf(wanted);
   request.in_place = in_place;
   // Of an all-to-all each rank knows its own counts only, so none of them may sway the choice.
   const size_t bytes = wanted.kind == Kind::kAllToAll ? 0 : SumOf(request.counts) * element_bytes;

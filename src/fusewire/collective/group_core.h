@@ -157,6 +157,8 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   uint64_t TagOf(const Fingerprint& place) const;
   void Place(GroupOperation* operation);
   Status Prepare(GroupOperation* operation);
+  // As it was wanted: neither where its arrays stand nor its algorithm is in it yet.
+  Request RequestOf(const Wanted& wanted) const;
   Status CheckArrays(GroupOperation* operation, Machine::Run* run, bool* in_place) const;
   Result<std::unique_ptr<Machine>> TakeMachine(const Request& request, GroupOperation* operation);
   void GiveMachine(const std::string& plan, std::unique_ptr<Machine> machine);
