@@ -34,22 +34,26 @@ say_result() {
   printf '%-9s %s, %d s\n' "$1" "$(/usr/bin/python3 tools/test_report.py --totals "$2")" $((SECONDS - $3))
 }
 
+# The suites of all versions run at the same time: much of each is processes that wait for one another.
 run_tensorflow() {
-  local version start xml
+  local version versions=() start
   for version in tools/tensorflow-*.lock; do
     version=${version#tools/tensorflow-}
     version=${version%.lock}
-    start=$SECONDS
-    xml=$PWD/build/logs/tf-$version-test.xml
     results+=("tf-$version-test.xml")
-    rm -f "$xml"
+    rm -f "build/logs/tf-$version-test.xml"
     { tools/plugin.sh "$version" &&
       tools/build.sh "tf-$version" --target fusewire_tf_tests --target bench_replay; } || continue
-    # Each test has a time limit of its own, see pyproject.toml; this one is for pytest itself.
-    timeout -k 10 1800 ".venv-tf-$version/bin/python" -m pytest --junit-xml "$xml" \
-      >"build/logs/tf-$version-test.log" 2>&1 || true
-    say_result "tf-$version" "$xml" "$start"
+    versions+=("$version")
   done
+  start=$SECONDS
+  for version in "${versions[@]}"; do
+    # Each test has a time limit of its own, see pyproject.toml; this one is for pytest itself.
+    timeout -k 10 2400 ".venv-tf-$version/bin/python" -m pytest --junit-xml "build/logs/tf-$version-test.xml" \
+      -o "cache_dir=.cache/pytest-$version" >"build/logs/tf-$version-test.log" 2>&1 &
+  done
+  wait
+  for version in "${versions[@]}"; do say_result "tf-$version" "build/logs/tf-$version-test.xml" "$start"; done
 }
 
 run_phase() {
@@ -64,7 +68,8 @@ run_phase() {
       ;;
     bench)
       preset=release
-      build_arguments=(--target bench_programs -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON)
+      build_arguments=(--target bench_programs --target bench_collective_programs --target bench_p2p_programs
+                       -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON)
       test_arguments=(-L '^bench-smoke$')
       ;;
   esac

@@ -51,7 +51,8 @@ void MeasureSize(Group& group, size_t bytes, double seconds, const std::string& 
   const double cpu_us = 1e6 * (CpuSeconds() - cpu_before) / static_cast<double>(rounds * kBatches);
   const auto n = static_cast<size_t>(group.ranks());
   for (size_t i = 0; i < count; ++i) {
-    if (to[i] != static_cast<float>(n * (i % 100) + n * (n - 1) / 2)) Die("wrong sum at element " + std::to_string(i));
+    const size_t sum = n * (i % 100) + n * (n - 1) / 2;
+    if (to[i] != static_cast<float>(sum)) Die("wrong sum at element " + std::to_string(i));
   }
   if (group.rank() != 0) return;
   std::sort(us.begin(), us.end());

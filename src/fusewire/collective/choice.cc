@@ -22,7 +22,11 @@ struct Work {
 
 double Log2Up(double n) {
   double rounds = 0;
-  for (double reached = 1; reached < n; reached *= 2) ++rounds;
+  double reached = 1;
+  while (reached < n) {
+    reached *= 2;
+    ++rounds;
+  }
   return rounds;
 }
 

@@ -181,22 +181,22 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   int SeatOf(const p2p::Peer& peer) const;
   int SeatOfRank(int rank) const { return seats_of_ranks_[static_cast<size_t>(rank)]; }
   std::string SeatWords(int seat) const;
-  void Listen(int seat);
-  void OnHeard(int seat);
-  void OnNote(int seat, const Note& note);
-  void OnFailureNote(int seat, const Note& note);
-  void OnLost(int seat, const Status& why);
-  void OpenGate(int seat);
-  void OnAwaited(int seat);
+  void Listen(int index);
+  void OnHeard(int index);
+  void OnNote(int index, const Note& note);
+  void OnFailureNote(int index, const Note& note);
+  void OnLost(int index, const Status& why);
+  void OpenGate(int index);
+  void OnAwaited(int index);
   void TellAll(const Note& note);
-  void Tell(int seat, const Note& note);
+  void Tell(int index, const Note& note);
   void Renumber();
   void RegisterEpoch();
 
   // ---- group_shrink.cc ----
   void Vote();
   void TryDecide();
-  void OnVote(int seat, const Note& note);
+  void OnVote(int index, const Note& note);
   void OnDecided(const Note& note);
   void EnterEpoch(uint32_t epoch, const Note& decision);
   void EndShrink(const Status& status);

@@ -41,8 +41,8 @@ T Combine(T a, T b) {
     return op == Op::kProduct ? a * b : a + b;
   } else {
     // In 64 unsigned bits nothing overflows that does not wrap around.
-    const uint64_t x = static_cast<uint64_t>(a);
-    const uint64_t y = static_cast<uint64_t>(b);
+    const auto x = static_cast<uint64_t>(static_cast<int64_t>(a));
+    const auto y = static_cast<uint64_t>(static_cast<int64_t>(b));
     switch (op) {
       case Op::kProduct: return static_cast<T>(x * y);
       case Op::kAnd: return static_cast<T>(x & y);

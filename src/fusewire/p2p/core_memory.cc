@@ -37,7 +37,7 @@ Result<RegionRef> Core::AddRegion(Buffer memory, Access access) {
         .Phase("open a region")
         .Next("destroy regions that are not used, or put several things into one");
   }
-  state.release();  // its region's, and those who still read it: the last one drops it
+  static_cast<void>(state.release());  // its region's, and those who still read it: the last one drops it
   return ref;
 }
 
