@@ -180,5 +180,11 @@ void TcpConnection::Stop() {
   fd_.Close();
 }
 
+std::unique_ptr<Connection> MakeConnection(reactor::Reactor& home, Fd fd, std::string peer_address,
+                                           const TcpOptions& options) {
+  if (options.make_connection != nullptr) return options.make_connection(home, std::move(fd), std::move(peer_address));
+  return std::make_unique<TcpConnection>(home, std::move(fd), std::move(peer_address));
+}
+
 }  // namespace transport
 }  // namespace fusewire
