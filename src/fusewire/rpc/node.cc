@@ -5,12 +5,14 @@
 
 #include "fusewire/transport/nearest/nearest.h"
 #include "fusewire/transport/shm/shm.h"
+#include "fusewire/transport/uring/uring.h"
 
 namespace fusewire {
 namespace rpc {
 
 std::unique_ptr<transport::Transport> MakeTransport(Wire wire, transport::TcpOptions tcp) {
   if (wire == Wire::kShm) return transport::MakeShm({});
+  if (wire == Wire::kUring) return transport::MakeUring(std::move(tcp));
   if (wire == Wire::kTcp || tcp.resolve) return transport::MakeTcp(std::move(tcp));
   return transport::MakeNearest(transport::MakeShm({}), transport::MakeTcp(std::move(tcp)));
 }

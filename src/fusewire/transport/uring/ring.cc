@@ -92,6 +92,9 @@ Status Ring::Open(const RingOptions& options) {
   if (syscall(kSysRegister, fd, kRegisterProbe, &probe, 64) != 0) return Refused("io_uring_register");
   sends_without_copy_ =
       probe.last_opcode >= kSendMessageZeroCopy && (probe.ops[kSendMessageZeroCopy].flags & kOpSupported) != 0;
+  // A sandbox may let rings be made and forbid their use.
+  errno = Enter(0, 0, 0);
+  if (errno != 0) return Refused("io_uring_enter");
   return Status::Ok();
 }
 
@@ -238,6 +241,7 @@ int Ring::Enter(uint32_t orders, uint32_t wait_for, int64_t wait_ns) {
   const long done = syscall(kSysEnter, fd_.get(), orders, wait_for, kEnterWait | (waits ? kEnterExtended : 0U),
                             waits ? &arguments : nullptr, waits ? sizeof(arguments) : 0);
   if (done < 0) return errno;
+  stats_.orders += static_cast<uint64_t>(done);
   gathered_ -= std::min(gathered_, static_cast<uint32_t>(done));
   return 0;
 }
@@ -247,7 +251,7 @@ void Ring::HandIn() {
   __atomic_store_n(sq_tail_, sq_next_, __ATOMIC_RELEASE);
   const int64_t began_ns = home_.clock()->NowNs();
   while (gathered_ > 0) {
-    ++hand_ins_;
+    ++stats_.hand_ins;
     const int error = Enter(gathered_, 0, 0);
     if (error == 0 || error == EINTR) continue;
     // Outcomes that nobody took, or memory that is short for a moment.
@@ -270,11 +274,13 @@ bool Ring::Collect() {
       const uint64_t number = cqe.user_data - 1;
       FUSEWIRE_CHECK(number < entries_.size());
       if ((cqe.flags & kMoreToCome) == 0) entries_[number].in_kernel = false;
+      if (cqe.result == -ENOBUFS) ++stats_.short_of_buffers;
       arrived_.push_back({static_cast<uint32_t>(number), cqe.result, cqe.flags});
       any = true;
     }
     __atomic_store_n(cq_head_, head, __ATOMIC_RELEASE);
     if ((LoadAcquire(sq_flags_) & kQueueOverflow) == 0) return any;
+    ++stats_.overflows;
     (void)Enter(0, 0, 0);  // the kernel kept the rest
   }
 }

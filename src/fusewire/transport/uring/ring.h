@@ -53,6 +53,15 @@ struct RingOptions {
   uint32_t buffers = 64;  // a power of two
 };
 
+struct RingStats {
+  uint64_t hand_ins = 0;          // system calls that handed in orders
+  uint64_t orders = 0;            // that they handed in
+  uint64_t overflows = 0;         // the kernel had to keep outcomes
+  uint64_t short_of_buffers = 0;  // reads that came when all buffers were taken
+  uint64_t lent = 0;              // sends that lent their memory
+  uint64_t lent_in_vain = 0;      // of these, those that were copied all the same
+};
+
 class Ring final : public reactor::Resident, private reactor::FdHandler, private reactor::Flushable {
  public:
   // At home.
@@ -84,7 +93,7 @@ class Ring final : public reactor::Resident, private reactor::FdHandler, private
   std::unique_ptr<uint8_t[]> TakeSpare();
   void GiveSpare(std::unique_ptr<uint8_t[]> spare);
   bool sends_without_copy() const { return sends_without_copy_; }
-  uint64_t hand_ins() const { return hand_ins_; }
+  RingStats& stats() { return stats_; }
 
  private:
   struct Entry {
@@ -139,7 +148,7 @@ class Ring final : public reactor::Resident, private reactor::FdHandler, private
   List<RingUser> to_arm_;
   std::vector<std::unique_ptr<uint8_t[]>> spares_;
   bool sends_without_copy_ = false;
-  uint64_t hand_ins_ = 0;
+  RingStats stats_;
 };
 
 }  // namespace uring

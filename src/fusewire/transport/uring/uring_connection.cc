@@ -156,6 +156,7 @@ void UringConnection::Write(const ConstBytes* parts, size_t count) {
   write_message_.msg_iov = from;
   write_message_.msg_iovlen = count;
   const bool lend = without_copy_ && offered >= kLendBytesMin;
+  if (lend) ++ring_.stats().lent;
   Sqe* sqe = ring_.Order(this, &writing_);
   sqe->opcode = lend ? kSendMessageZeroCopy : kSendMessage;
   sqe->ioprio = lend ? kReportUsage : uint16_t{0};
@@ -178,7 +179,7 @@ void UringConnection::OnWrite(const Outcome& outcome) {
     return;
   }
   if (result >= 0) {
-    if (!lent_) AnswerWrite(static_cast<size_t>(result));
+    if (!lent_) handler_->OnWritten(static_cast<size_t>(result));
     return;
   }
   const bool cannot_lend = result == -ENOMEM || result == -ENOBUFS || result == -EOPNOTSUPP || result == -EINVAL;
@@ -190,7 +191,7 @@ void UringConnection::OnWrite(const Outcome& outcome) {
     home_.Arm(&later_, kBrokenNsMax);
     return;
   }
-  if (!lent_) AnswerWrite(0);
+  if (!lent_) handler_->OnWritten(0);
 }
 
 // The kernel has given back the memory of a send.
@@ -198,15 +199,16 @@ void UringConnection::OnNotice(const Outcome& outcome) {
   writing_ = Ring::kNone;
   lent_ = false;
   // On its way the kernel had to copy all the same, as it does on one machine: then lending only costs.
-  if ((static_cast<uint32_t>(outcome.result) & kNoticeCopied) != 0) without_copy_ = false;
+  if ((static_cast<uint32_t>(outcome.result) & kNoticeCopied) != 0) {
+    ++ring_.stats().lent_in_vain;
+    without_copy_ = false;
+  }
   if (closed_) {
     EndIfDone();
     return;
   }
-  if (broken_.ok()) AnswerWrite(sent_);
+  if (broken_.ok()) handler_->OnWritten(sent_);
 }
-
-void UringConnection::AnswerWrite(size_t bytes) { handler_->OnWritten(bytes); }
 
 // ---- the end ----
 

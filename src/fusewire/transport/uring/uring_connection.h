@@ -34,7 +34,6 @@ class UringConnection final : public Connection, private RingUser {
   void OnRead(const Outcome& outcome);
   void OnWrite(const Outcome& outcome);
   void OnNotice(const Outcome& outcome);
-  void AnswerWrite(size_t bytes);
   void SetLowWater(int wanted);
   void Fail(Status why);
   void Break();
