@@ -20,7 +20,7 @@ constexpr int kLowWaterBytes = 64 * 1024;
 // From here on a send asks the kernel not to copy: two outcomes and pinned pages cost less than the copy.
 constexpr size_t kLendBytesMin = 64 * 1024;
 // How long a closed connection waits for memory that it lent: for the peer to acknowledge what it was sent.
-constexpr int64_t kLentNsMax = 5 * kSecondNs;
+constexpr int64_t kLentNsMax = kSecondNs;
 // After a failed send, reads find the end by themselves. If not, we don't wait for it.
 constexpr int64_t kBrokenNsMax = kSecondNs;
 
