@@ -234,8 +234,8 @@ void UringConnection::EndIfDone() {
   if (reading_ != Ring::kNone || writing_ != Ring::kNone || !fd_.valid()) return;
   // Unread input would turn our close into a reset, and a reset destroys what the peer has not read yet.
   if (!reset_) {
-    uint8_t unread[1024];
-    for (int i = 0; i < 1024 && recv(fd_.get(), unread, sizeof(unread), MSG_DONTWAIT) > 0; ++i) {
+    uint8_t unread[kBufferBytes];
+    for (int i = 0; i < 64 && recv(fd_.get(), unread, sizeof(unread), MSG_DONTWAIT) > 0; ++i) {
     }
   }
   fd_.Close();
