@@ -36,7 +36,9 @@ std::unique_ptr<reactor::Reactor> StartReactor(const Options& options) {
 
 std::unique_ptr<transport::Transport> MakeWire(const Options& options) {
   if (options.case_name.ends_with("_shm")) return transport::MakeShm({});
-  return options.wire == "uring" ? transport::MakeUring({}) : transport::MakeTcp({});
+  transport::TcpOptions tcp;
+  if (options.wire == "uring") tcp.drive = transport::DriveByUring();
+  return transport::MakeTcp(std::move(tcp));
 }
 
 // One end: lands what comes in `landing`, tells of it, and writes one thing at a time.

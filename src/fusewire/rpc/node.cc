@@ -12,8 +12,8 @@ namespace rpc {
 
 std::unique_ptr<transport::Transport> MakeTransport(Wire wire, transport::TcpOptions tcp) {
   if (wire == Wire::kShm) return transport::MakeShm({});
-  if (wire == Wire::kUring) return transport::MakeUring(std::move(tcp));
-  if (wire == Wire::kTcp || tcp.resolve) return transport::MakeTcp(std::move(tcp));
+  if (wire == Wire::kUring) tcp.drive = transport::DriveByUring();
+  if (wire == Wire::kTcp || wire == Wire::kUring || tcp.resolve) return transport::MakeTcp(std::move(tcp));
   return transport::MakeNearest(transport::MakeShm({}), transport::MakeTcp(std::move(tcp)));
 }
 

@@ -7,10 +7,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
+#include "fusewire/transport/drive.h"
 #include "fusewire/transport/resolver.h"
-#include "fusewire/transport/socket_address.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
@@ -27,8 +26,8 @@ struct TcpOptions {
   int backlog = 4096;
   // Null: the system's resolver.
   ResolveNames resolve;
-  // What drives an established connection; `fd` is connected and tuned. Null: epoll.
-  std::unique_ptr<Connection> (*make_connection)(reactor::Reactor& home, Fd fd, std::string peer_address) = nullptr;
+  // What drives established connections. Null, and where it cannot: epoll.
+  DriveSocket drive = nullptr;
 };
 
 std::unique_ptr<Transport> MakeTcp(TcpOptions options);

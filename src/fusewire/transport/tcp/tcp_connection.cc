@@ -182,7 +182,8 @@ void TcpConnection::Stop() {
 
 std::unique_ptr<Connection> MakeConnection(reactor::Reactor& home, Fd fd, std::string peer_address,
                                            const TcpOptions& options) {
-  if (options.make_connection != nullptr) return options.make_connection(home, std::move(fd), std::move(peer_address));
+  std::unique_ptr<Connection> driven = options.drive == nullptr ? nullptr : options.drive(home, &fd, peer_address);
+  if (driven != nullptr) return driven;
   return std::make_unique<TcpConnection>(home, std::move(fd), std::move(peer_address));
 }
 

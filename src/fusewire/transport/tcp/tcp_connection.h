@@ -50,7 +50,7 @@ class TcpConnection final : public Connection, private reactor::FdHandler {
   reactor::Timer later_;  // what must not happen inside of somebody's call
 };
 
-// On epoll, or as options.make_connection does it.
+// On epoll, or as options.drive does it.
 std::unique_ptr<Connection> MakeConnection(reactor::Reactor& home, Fd fd, std::string peer_address,
                                            const TcpOptions& options);
 

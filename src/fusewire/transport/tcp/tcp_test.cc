@@ -93,7 +93,11 @@ class Tcp : public testing::TestWithParam<const char*> {
  protected:
   explicit Tcp(TcpOptions options = TcpOptions())
       : home_(std::move(reactor::Reactor::Start(reactor::Options())).value()),
-        transport_(uses_uring() ? MakeUring(std::move(options)) : MakeTcp(std::move(options))) {}
+        transport_(MakeTcp(Driven(std::move(options)))) {}
+  static TcpOptions Driven(TcpOptions options) {
+    if (uses_uring()) options.drive = DriveByUring();
+    return options;
+  }
   void SetUp() override {
     if (uses_uring() && !TryUring().ok()) GTEST_SKIP() << "this machine has no io_uring";
   }

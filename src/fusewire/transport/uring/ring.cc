@@ -74,8 +74,7 @@ Status Ring::Open(const RingOptions& options) {
   }
   size_t queue_bytes = std::max(params.sq.array + params.sq_entries * sizeof(uint32_t),
                                 params.cq.cqes + params.cq_entries * sizeof(Cqe));
-  if (!queues_.Map(fd, kMapQueues, queue_bytes) ||
-      !orders_.Map(fd, kMapOrders, params.sq_entries * sizeof(Sqe))) {
+  if (!queues_.Map(fd, kMapQueues, queue_bytes) || !orders_.Map(fd, kMapOrders, params.sq_entries * sizeof(Sqe))) {
     return Refused("mmap");
   }
   sq_tail_ = queues_.At<uint32_t>(params.sq.tail);

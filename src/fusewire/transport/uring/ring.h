@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // An io_uring of one home: orders of all its connections gathered during a turn and handed in with one system call,
 // their outcomes given to whoever ordered, and a pool of buffers that receives share.
-// Home: its reactor. The kernel finishes an order on the thread that handed it in, whoever is at home by then; so it may
-// interrupt that thread, and reports ECANCELED when the thread has ended meanwhile.
-// Owns: the ring, its buffers. Fails: Make says why; a working ring does not fail.
+// Home: its reactor. The kernel finishes an order on the thread that handed it in, whoever is at home by then; so it
+// may interrupt that thread, and reports ECANCELED when the thread has ended meanwhile. Owns: the ring, its buffers.
+// Fails: Make says why; a working ring does not fail.
 #ifndef FUSEWIRE_TRANSPORT_URING_RING_H_
 #define FUSEWIRE_TRANSPORT_URING_RING_H_
 
@@ -37,7 +37,8 @@ struct Outcome {
 // Who orders. At home.
 class RingUser : public ListNode {
  public:
-  // The kernel is done with the order if `flags` lack kMoreToCome. A buffer that it took is the ring's again afterwards.
+  // The kernel is done with the order if `flags` lack kMoreToCome. A buffer that it took is the ring's again
+  // afterwards.
   virtual void OnOutcome(const Outcome& outcome) = 0;
   // Asked for by ArmLater: the time to order the next read.
   virtual void Arm() = 0;

@@ -1,15 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/transport/uring/uring.h"
 
-#include <sys/socket.h>
-
-#include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 
-#include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
-#include "fusewire/transport/tcp/tcp_connection.h"
 #include "fusewire/transport/uring/ring.h"
 #include "fusewire/transport/uring/trial.h"
 #include "fusewire/transport/uring/uring_connection.h"
@@ -32,15 +28,13 @@ Result<uring::Ring*> RingOf(reactor::Reactor& home) {
   return static_cast<uring::Ring*>(home.resident());
 }
 
-std::unique_ptr<Connection> MakeConnection(reactor::Reactor& home, Fd fd, std::string peer_address) {
+std::unique_ptr<Connection> Drive(reactor::Reactor& home, Fd* fd, const std::string& peer_address) {
   Result<uring::Ring*> ring = RingOf(home);
-  if (ring.ok()) {
-    return std::make_unique<uring::UringConnection>(home, *ring.value(), std::move(fd), std::move(peer_address));
-  }
+  if (ring.ok()) return std::make_unique<uring::UringConnection>(home, *ring.value(), std::move(*fd), peer_address);
   static LogLimiter limiter(10 * kSecondNs);
   uint64_t suppressed = 0;
   if (limiter.Allow(home.now_ns(), &suppressed)) TellThatEpollServes(ring.status());
-  return std::make_unique<TcpConnection>(home, std::move(fd), std::move(peer_address));
+  return nullptr;
 }
 
 }  // namespace
@@ -53,14 +47,11 @@ Status TryUring() {
   return uring::TestRing(*home.value());
 }
 
-std::unique_ptr<Transport> MakeUring(TcpOptions options) {
+DriveSocket DriveByUring() {
   static const Status tried = TryUring();  // once a process
-  if (tried.ok()) {
-    options.make_connection = &MakeConnection;
-  } else {
-    TellThatEpollServes(tried);
-  }
-  return MakeTcp(std::move(options));
+  if (tried.ok()) return &Drive;
+  TellThatEpollServes(tried);
+  return nullptr;
 }
 
 }  // namespace transport

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What is io_uring's own: rings that are too small, memory that the kernel holds, threads that end, kernels that refuse.
-// tcp_test.cc and the conformance suite run over it too.
+// What is io_uring's own: rings that are too small, memory that the kernel holds, threads that end, kernels that
+// refuse. tcp_test.cc and the conformance suite run over it too.
 #include "fusewire/transport/uring/uring.h"
 
 #include <gmock/gmock.h>
@@ -24,6 +24,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/transport/talker_test.h"
+#include "fusewire/transport/tcp/tcp.h"
 #include "fusewire/transport/uring/ring.h"
 #include "fusewire/transport/uring/uring_connection.h"
 
@@ -208,8 +209,8 @@ TEST_F(Uring, AConnectionThatGoesLeavesNoReadBehind) {
   EXPECT_TRUE(std::all_of(lander.memory.begin(), lander.memory.end(), [](uint8_t byte) { return byte == 7; }));
 }
 
-// In every state that a write can be in: gathered, handed in, waiting for room, lent. AddressSanitizer does not see what
-// the kernel reads; the peer does.
+// In every state that a write can be in: gathered, handed in, waiting for room, lent. AddressSanitizer does not see
+// what the kernel reads; the peer does.
 TEST_F(Uring, AConnectionThatGoesLeavesNoWriteBehind) {
   Start();
   for (const bool handed_in : {false, true}) {
@@ -296,6 +297,12 @@ void Forbid(long number, uint32_t error) {
   FUSEWIRE_CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
 }
 
+std::unique_ptr<Transport> MakeDriven() {
+  TcpOptions options;
+  options.drive = DriveByUring();
+  return MakeTcp(std::move(options));
+}
+
 // What two ends that dial each other run over; "" if they hear nothing.
 std::string WireBetween(Transport& transport) {
   std::unique_ptr<reactor::Reactor> home = std::move(reactor::Reactor::Start(reactor::Options())).value();
@@ -327,7 +334,7 @@ std::string WireBetween(Transport& transport) {
 // A process of its own: the filter stays.
 void RunForbidden(long number, uint32_t error) {
   Forbid(number, error);
-  std::unique_ptr<Transport> transport = MakeUring({});
+  std::unique_ptr<Transport> transport = MakeDriven();
   const bool fell_back = WireBetween(*transport) == "tcp";
   _exit(fell_back ? 0 : 1);
 }
@@ -343,7 +350,7 @@ TEST(UringFallback, WhereTheKernelRefusesEpollServesAndTheLogSaysSo) {
 }
 
 TEST_F(Uring, IsTakenWhereItWorks) {
-  std::unique_ptr<Transport> transport = MakeUring({});
+  std::unique_ptr<Transport> transport = MakeDriven();
   EXPECT_EQ(WireBetween(*transport), "uring");
 }
 
