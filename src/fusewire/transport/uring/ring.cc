@@ -42,13 +42,13 @@ Ring::Mapping::~Mapping() {
   if (data != nullptr) munmap(data, bytes);
 }
 
-bool Ring::Mapping::Map(int fd, int64_t offset, size_t wanted) {
+bool Ring::Mapping::Map(int fd, int64_t offset, size_t bytes_in) {
   int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED | MAP_POPULATE;
-  void* mapped = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, flags, fd, offset);
+  void* mapped = mmap(nullptr, bytes_in, PROT_READ | PROT_WRITE, flags, fd, offset);
   if (mapped == MAP_FAILED) return false;
   data = static_cast<uint8_t*>(mapped);
-  bytes = wanted;
-  (void)madvise(mapped, wanted, MADV_DONTFORK);  // a child has no business here
+  bytes = bytes_in;
+  (void)madvise(mapped, bytes_in, MADV_DONTFORK);  // a child has no business here
   return true;
 }
 

@@ -106,7 +106,7 @@ class Ring final : public reactor::Resident, private reactor::FdHandler, private
     Mapping(const Mapping&) = delete;
     Mapping& operator=(const Mapping&) = delete;
     ~Mapping();
-    bool Map(int fd, int64_t offset, size_t bytes);  // fd -1: memory of nobody
+    bool Map(int fd, int64_t offset, size_t bytes_in);  // fd -1: memory of nobody
     template <class T>
     T* At(size_t offset) const {
       return reinterpret_cast<T*>(data + offset);
