@@ -119,12 +119,13 @@ constexpr int kBufferNumberShift = 16;
 constexpr uint32_t kNoticeCopied = 1U << 31;
 
 // Of a new ring.
-constexpr uint32_t kSetupCqSize = 1 << 3, kSetupClamp = 1 << 4, kSetupSubmitAll = 1 << 7;
+constexpr uint32_t kSetupCqSize = 1 << 3, kSetupClamp = 1 << 4, kSetupSubmitAll = 1 << 7, kSetupAsked = 1 << 8,
+                   kSetupTellsOfWork = 1 << 9;
 // What it must be able to do: one mapping for both queues; no outcome is lost; what an order points at is read when it
 // is handed in; sockets are waited for without a thread each; waits with a deadline; quiet orders.
 constexpr uint32_t kFeatures = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 5 | 1 << 8 | 1 << 11;
 constexpr int64_t kMapQueues = 0, kMapOrders = 0x10000000;
-constexpr uint32_t kQueueOverflow = 1 << 1;
+constexpr uint32_t kQueueOverflow = 1 << 1, kQueueWork = 1 << 2;
 
 // Of io_uring_enter and io_uring_register.
 constexpr uint32_t kEnterWait = 1 << 0, kEnterExtended = 1 << 3;

@@ -65,6 +65,9 @@ Result<std::unique_ptr<Ring>> Ring::Make(reactor::Reactor& home, const RingOptio
 Status Ring::Open(const RingOptions& options) {
   Params params = {};
   params.flags = kSetupCqSize | kSetupClamp | kSetupSubmitAll;
+  // Who never sleeps asks for the kernel's work himself: interrupting him costs the peer tens of microseconds on a
+  // virtual machine. A home that may sleep is interrupted: its last caller may be far away by then.
+  if (home_.busy_poll()) params.flags |= kSetupAsked | kSetupTellsOfWork;
   params.cq_entries = options.outcomes;
   auto fd = static_cast<int>(syscall(kSysSetup, options.orders, &params));
   if (fd < 0) return Refused("io_uring_setup");
@@ -300,6 +303,7 @@ bool Ring::Tell() {
 }
 
 bool Ring::PollNow() {
+  if ((LoadAcquire(sq_flags_) & kQueueWork) != 0) (void)Enter(0, 0, 0);
   Collect();
   if (!Tell()) return false;
   home_.SetHot(this);
