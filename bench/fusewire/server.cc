@@ -71,11 +71,19 @@ rpc::Method SegmentsMethod(Buffers* segments) {
   return method;
 }
 
+rpc::Wire WireOf(const Options& options) {
+  if (options.wire == "tcp") return rpc::Wire::kTcp;
+  if (options.wire == "uring") return rpc::Wire::kUring;
+  if (options.wire == "shm") return rpc::Wire::kShm;
+  if (options.wire == "auto") return rpc::Wire::kAuto;
+  Die("--wire is tcp, uring, shm or auto");
+}
+
 }  // namespace
 
 rpc::NodeOptions NodeOptionsFor(const Options& options) {
   rpc::NodeOptions node;
-  node.wire = rpc::Wire::kTcp;  // beside raw sockets and gRPC, which have nothing else
+  node.wire = WireOf(options);  // TCP unless told, beside raw sockets and gRPC, which have nothing else
   node.pool.busy_poll = options.case_name == "rtt_64B_busy";
   return node;
 }

@@ -20,8 +20,8 @@ constexpr unsigned kLifetimeSeconds = 120;
 
 void Usage(const char* program, const std::vector<Case>& cases) {
   std::fprintf(stderr,
-               "usage: %s server --case NAME [--port 0]\n"
-               "       %s client --case NAME --port P --server-pid PID [--seconds S] [--warmup S]\n"
+               "usage: %s server --case NAME [--port 0] [--wire NAME]\n"
+               "       %s client --case NAME --port P --server-pid PID [--seconds S] [--warmup S] [--wire NAME]\n"
                "cases:",
                program, program);
   for (const Case& row : cases) std::fprintf(stderr, " %s", row.name);
@@ -37,6 +37,8 @@ bool ParseOptions(int argc, char** argv, Options* options) {
       options->case_name = value;
     } else if (flag == "--port") {
       options->port = static_cast<uint16_t>(std::atoi(value));
+    } else if (flag == "--wire") {
+      options->wire = value;
     } else if (flag == "--seconds") {
       options->seconds = std::atof(value);
     } else if (flag == "--warmup") {

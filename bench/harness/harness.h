@@ -32,6 +32,7 @@ struct Options {
   uint16_t port = 0;
   double seconds = 1.0;
   double warmup_s = 0.2;
+  std::string wire = "tcp";  // What ours runs over, where there is a choice.
   pid_t server_pid = 0;  // The client reads the server's CPU time and memory from outside, the same way for everyone.
 };
 

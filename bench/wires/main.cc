@@ -18,6 +18,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/tcp/tcp.h"
+#include "fusewire/transport/uring/uring.h"
 
 namespace fusewire::bench {
 namespace {
@@ -35,7 +36,10 @@ std::unique_ptr<reactor::Reactor> StartReactor(const Options& options) {
 }
 
 std::unique_ptr<transport::Transport> MakeWire(const Options& options) {
-  return options.case_name.ends_with("_shm") ? transport::MakeShm({}) : transport::MakeTcp({});
+  if (options.case_name.ends_with("_shm")) return transport::MakeShm({});
+  transport::TcpOptions tcp;
+  if (options.wire == "uring") tcp.drive = transport::DriveByUring();
+  return transport::MakeTcp(std::move(tcp));
 }
 
 // One end: lands what comes in `landing`, tells of it, and writes one thing at a time.

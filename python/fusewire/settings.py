@@ -86,8 +86,9 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_TRANSPORT",
         "auto",
-        "what data travels over: `auto`, `tcp` or `shm`; `auto` shares memory with tasks of the same machine and user "
-        "where that works, and speaks TCP with all others",
+        "what data travels over: `auto`, `tcp`, `uring` or `shm`; `auto` shares memory with tasks of the same machine "
+        "and user where that works, and speaks TCP with all others; `uring` is TCP by io_uring, or by epoll where "
+        "there is none",
         SERVER,
     ),
     Setting(

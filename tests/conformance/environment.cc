@@ -18,6 +18,7 @@
 #include "fusewire/transport/nearest/nearest.h"
 #include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/tcp/tcp.h"
+#include "fusewire/transport/uring/uring.h"
 
 namespace fusewire {
 namespace conformance {
@@ -185,6 +186,19 @@ Kind Tcp(const std::string& name, const std::string& listens, const std::string&
           }};
 }
 
+Kind Uring(const std::string& name, const std::string& listens, const std::string& dials) {
+  return {name, [listens, dials]() -> std::unique_ptr<Environment> {
+            if (!transport::TryUring().ok() || (listens == "::1" && !HasIpv6())) return nullptr;
+            auto make_silent = [] { return std::make_unique<SilentTcpPort>(); };
+            auto make = [] {
+              transport::TcpOptions options;
+              options.drive = transport::DriveByUring();
+              return transport::MakeTcp(std::move(options));
+            };
+            return std::make_unique<SocketEnvironment>(make, make_silent, listens, dials);
+          }};
+}
+
 Kind Shm(const std::string& name, bool lend, const std::string& dials) {
   return {name, [lend, dials] {
             auto make = [lend] {
@@ -271,6 +285,8 @@ std::vector<Kind> AllKinds() {
   return {Tcp("TcpV4", "127.0.0.1", "127.0.0.1"),
           Tcp("TcpV6", "::1", "::1"),
           Tcp("TcpByName", "127.0.0.1", "localhost"),
+          Uring("Uring", "127.0.0.1", "127.0.0.1"),
+          Uring("UringV6", "::1", "::1"),
           Shm("Shm", true, "127.0.0.1"),
           Shm("ShmByName", true, "localhost"),
           Shm("ShmThroughTheRing", false, "127.0.0.1"),

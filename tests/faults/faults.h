@@ -121,6 +121,7 @@ class Faults : public ::testing::Test {
   Faults() {
     SetLogLevel(LogLevel::kInfo);
     SetLogSink(&Faults::Remember, this);
+    options_.wire = WireUnderTest();
   }
   ~Faults() override {
     End();

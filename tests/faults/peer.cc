@@ -155,6 +155,7 @@ class Peer {
 
 Status Peer::Open() {
   rpc::NodeOptions options;
+  options.wire = WireUnderTest();
   options.pipe.name = settings_.Text("name");
   if (!settings_.Text("cluster").empty()) options.pipe.cluster = settings_.Text("cluster");
   options.pipe.secret = settings_.Text("secret");

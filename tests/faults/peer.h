@@ -14,6 +14,10 @@
 #define FUSEWIRE_TESTS_FAULTS_PEER_H_
 
 #include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "fusewire/rpc/node.h"
 
 namespace fusewire {
 namespace faults {
@@ -24,6 +28,12 @@ constexpr uint16_t kSlow = 3;     // answers after as many ms as the head says
 constexpr uint16_t kProduce = 4;  // answers with a body of as many bytes as the head says
 constexpr uint16_t kHold = 5;     // does not answer
 constexpr uint16_t kJournal = 6;  // writes the head into the journal, then answers after 1 ms
+
+// What both sides run over. The tests run once for what a task takes by itself, and once more over io_uring.
+inline rpc::Wire WireUnderTest() {
+  const char* wire = std::getenv("FUSEWIRE_FAULTS_WIRE");
+  return wire != nullptr && wire == std::string("uring") ? rpc::Wire::kUring : rpc::Wire::kAuto;
+}
 
 }  // namespace faults
 }  // namespace fusewire

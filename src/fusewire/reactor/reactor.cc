@@ -118,6 +118,7 @@ Reactor::~Reactor() {
   Join();
   if (TryEnter()) {
     Turn();
+    impl_->resident.reset();
     impl_->doorbell.reset();
     Leave();
   }
@@ -210,7 +211,7 @@ bool Reactor::Turn() {
   int mails = impl_->mailbox.DeliverAll();
   impl_->mails.Add(static_cast<uint64_t>(mails));
   int fired = timers_.Advance(now_ns_);
-  bool flushed = !to_flush_.empty();
+  bool flushed = HasOutput();
   FlushAll();
   return mails > 0 || fired > 0 || flushed;
 }
@@ -219,6 +220,16 @@ void Reactor::FlushAll() {
   List<Flushable> now;
   now.TakeAll(&to_flush_);
   while (Flushable* flushable = now.PopFront()) flushable->Flush();
+  now.TakeAll(&to_flush_last_);
+  while (Flushable* flushable = now.PopFront()) flushable->Flush();
+}
+
+Resident* Reactor::resident() const { return impl_->resident.get(); }
+
+void Reactor::Keep(std::unique_ptr<Resident> resident) {
+  FUSEWIRE_AT_HOME(*this);
+  FUSEWIRE_CHECK(impl_->resident == nullptr);
+  impl_->resident = std::move(resident);
 }
 
 bool Reactor::RunManually() {
@@ -249,6 +260,13 @@ bool Reactor::TakeFds(int count, void* events) {
   return any;
 }
 
+// The kernel interrupts a thread whose ring has news, before epoll knows of them: then the hot one is asked.
+void Reactor::AfterPark(int count, void* events) {
+  if (count != 0) impl_->spin.Parked(now_ns_ - impl_->idle_since_ns);
+  if (count > 0) TakeFds(count, events);
+  if (count < 0 && hot_ != nullptr) hot_->PollNow();
+}
+
 bool Reactor::PollFds() {
   impl_->looks_since_poll = 0;
   epoll_event events[kEventsPerPoll];
@@ -259,7 +277,7 @@ bool Reactor::PollFds() {
 // True if the loop has to turn again before anybody may park. Among mail without end, input and time have their turn
 // too.
 bool Reactor::MoreToDo() {
-  if (!HasMail() && to_flush_.empty()) return false;
+  if (!HasMail() && !HasOutput()) return false;
   now_ns_ = clock_->NowNs();
   AnswerDoorbell();
   if (impl_->inner >= 0 && ++impl_->looks_since_poll >= kLooksPerPoll) PollFds();

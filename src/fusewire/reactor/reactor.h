@@ -56,6 +56,12 @@ class Flushable : public ListNode {
   ~Flushable() = default;
 };
 
+// Something that all who live at one home share, and that goes with it.
+class Resident {
+ public:
+  virtual ~Resident() = default;  // at home
+};
+
 class Doorbell;
 class Reactor;
 
@@ -145,6 +151,14 @@ class Reactor {
     if (!flushable->linked()) to_flush_.PushBack(flushable);
   }
 
+  // At home. As FlushLater, after all of those: for what gathers the output of several connections.
+  void FlushLast(Flushable* flushable) {
+    if (!flushable->linked()) to_flush_last_.PushBack(flushable);
+  }
+  // At home. The one resident; null before the first Keep.
+  Resident* resident() const;
+  void Keep(std::unique_ptr<Resident> resident);
+
   // Manual reactors: one turn. True if anything was done.
   bool RunManually();
   // Manual reactors: when a timer is due next.
@@ -176,6 +190,8 @@ class Reactor {
   bool TakeFds(int count, void* events);
   bool Spin(int64_t until_ns);
   void FlushAll();
+  bool HasOutput() { return !to_flush_.empty() || !to_flush_last_.empty(); }
+  void AfterPark(int count, void* events);
   void Wake();
   void SetOuter(bool armed);
   static void* ThreadEntry(void* self);
@@ -192,7 +208,7 @@ class Reactor {
   std::unique_ptr<Impl> impl_;
   int64_t now_ns_;
   TimerWheel timers_;
-  List<Flushable> to_flush_;
+  List<Flushable> to_flush_, to_flush_last_;
   FdHandler* hot_ = nullptr;
   bool handing_in_ = false;
 };

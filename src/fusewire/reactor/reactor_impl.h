@@ -65,6 +65,7 @@ struct Reactor::Impl {
   bool thread_started = false;
   std::vector<Watched> watched;  // by descriptor
   uint32_t generations = 0;
+  std::unique_ptr<Resident> resident;
   std::unique_ptr<Doorbell> doorbell;   // made and used at home
   std::atomic<int> doorbell_event{-1};  // its eventfd
   SpinLearner spin;

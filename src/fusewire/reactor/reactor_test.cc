@@ -352,6 +352,48 @@ TEST(Reactor, FlushesOnceATurnUntilAllIsSent) {
   EXPECT_TRUE(Eventually([&] { return sender.left == 0; }));
 }
 
+// Says its name each time.
+struct Announcer final : Flushable {
+  Announcer(std::string* said_in, char name_in) : said(*said_in), name(name_in) {}
+  void Flush() override { said += name; }
+  std::string& said;
+  const char name;
+};
+
+TEST(Reactor, FlushesLastWhatGathersFromOthers) {
+  ManualClock clock;
+  std::unique_ptr<Reactor> reactor = Reactor::MakeManual(&clock);
+  std::string said;
+  Announcer first(&said, 'a'), second(&said, 'b'), last(&said, 'z');
+  reactor->Run([&] {
+    reactor->FlushLast(&last);
+    reactor->FlushLater(&first);
+    reactor->FlushLater(&second);
+  });
+  EXPECT_EQ(said, "abz");
+}
+
+struct Guest final : Resident {
+  Guest(Reactor* home_in, bool* gone_at_home_in) : home(*home_in), gone_at_home(*gone_at_home_in) {}
+  ~Guest() override { gone_at_home = home.AtHome(); }
+  Reactor& home;
+  bool& gone_at_home;
+};
+
+TEST(Reactor, AResidentGoesWithItsHome) {
+  bool gone_at_home = false;
+  std::unique_ptr<Reactor> reactor = StartReactor();
+  AskHome(*reactor, [&] {
+    EXPECT_EQ(reactor->resident(), nullptr);
+    reactor->Keep(std::make_unique<Guest>(reactor.get(), &gone_at_home));
+    EXPECT_NE(reactor->resident(), nullptr);
+    return true;
+  });
+  EXPECT_FALSE(gone_at_home);
+  reactor.reset();
+  EXPECT_TRUE(gone_at_home);
+}
+
 // ---- timers ----
 
 TEST(Reactor, FiresTimersWhoeverArmsThem) {

@@ -47,11 +47,11 @@ void Reactor::Leave(Leaving how) {
   int turns_max = how == Leaving::kHandedIn ? 0 : kLastTurns;
   for (int turns = 0;;) {
     SetSleeping(true);
-    bool busy = HasMail() || !to_flush_.empty();
+    bool busy = HasMail() || HasOutput();
     bool alone = impl.place.load(std::memory_order_seq_cst) == kNoThread && !(manual && turns_max == 0);
     // Whoever is on his way out does not serve the whole world: the thread goes on, where there is one.
     // When there is no loop any more, nobody answers those who ring.
-    if (alone) busy = !impl.mailbox.empty() || !to_flush_.empty();
+    if (alone) busy = !impl.mailbox.empty() || HasOutput();
     if (busy && (turns++ < turns_max || alone)) {
       SetSleeping(false);
       now_ns_ = clock_->NowNs();
@@ -160,8 +160,11 @@ void Reactor::ComeHome(bool to_outer) {
     }
     if (TryEnter()) {
       impl.parks.Add();
-      if (count > 0) impl.spin.Parked(now_ns_ - impl.idle_since_ns);
-      if (!to_outer && count > 0) TakeFds(count, events);
+      if (!to_outer || count < 0) {
+        AfterPark(count, events);
+      } else if (count > 0) {
+        impl.spin.Parked(now_ns_ - impl.idle_since_ns);
+      }
       break;
     }
     if (!to_outer) PassOn(count, events);

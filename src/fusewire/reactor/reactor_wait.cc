@@ -62,7 +62,7 @@ bool Reactor::TryRunHere(Task& task) {
     Task now = std::move(task);
     handing_in_ = true;
     now();
-    for (int i = 0; i < kFlushesMax && !to_flush_.empty(); ++i) FlushAll();
+    for (int i = 0; i < kFlushesMax && HasOutput(); ++i) FlushAll();
     handing_in_ = false;
   }
   Leave(Leaving::kHandedIn);
@@ -173,7 +173,7 @@ void Reactor::ParkAtHome(Waiter* waiter, int64_t until_ns) {
   epoll_event events[kEventsPerPoll];
   int count = 0;
   SetSleeping(true);
-  if (!HasMail() && to_flush_.empty() && waiter->BeginInside(this)) {
+  if (!HasMail() && !HasOutput() && waiter->BeginInside(this)) {
     impl.parks.Add();
     count = epoll_wait(impl.inner, events, kEventsPerPoll, TimeoutMs(clock_->NowNs(), until_ns));
     waiter->EndInside();
@@ -181,8 +181,7 @@ void Reactor::ParkAtHome(Waiter* waiter, int64_t until_ns) {
   SetSleeping(false);
   impl.looks_since_poll = 0;
   now_ns_ = clock_->NowNs();
-  if (count > 0) impl.spin.Parked(now_ns_ - impl.idle_since_ns);
-  if (count > 0) TakeFds(count, events);
+  AfterPark(count, events);
 }
 
 }  // namespace reactor

@@ -5,13 +5,15 @@
 
 #include "fusewire/transport/nearest/nearest.h"
 #include "fusewire/transport/shm/shm.h"
+#include "fusewire/transport/uring/uring.h"
 
 namespace fusewire {
 namespace rpc {
 
 std::unique_ptr<transport::Transport> MakeTransport(Wire wire, transport::TcpOptions tcp) {
   if (wire == Wire::kShm) return transport::MakeShm({});
-  if (wire == Wire::kTcp || tcp.resolve) return transport::MakeTcp(std::move(tcp));
+  if (wire == Wire::kUring) tcp.drive = transport::DriveByUring();
+  if (wire == Wire::kTcp || wire == Wire::kUring || tcp.resolve) return transport::MakeTcp(std::move(tcp));
   return transport::MakeNearest(transport::MakeShm({}), transport::MakeTcp(std::move(tcp)));
 }
 

@@ -23,7 +23,8 @@ constexpr uint16_t kRpcService = 1;
 enum class Wire {
   kAuto,  // shared memory to a task of this machine and user, where it can be met; TCP to all others
   kTcp,
-  kShm,  // nothing else: a task elsewhere cannot be reached
+  kUring,  // TCP driven by io_uring, where the kernel has it
+  kShm,    // nothing else: a task elsewhere cannot be reached
 };
 
 struct NodeOptions {

@@ -75,7 +75,7 @@ class Connection {
   virtual void Look() {}
   // "10.0.0.7:5555", for words and logs.
   virtual const std::string& peer_address() const = 0;
-  // What it runs over: "tcp", "shm", "loopback".
+  // What it runs over: "tcp", "uring" (which is TCP), "shm", "loopback".
   virtual const char* wire() const = 0;
 };
 

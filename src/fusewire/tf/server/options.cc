@@ -68,9 +68,10 @@ std::string ReadText(const char* name) {
 rpc::Wire ReadWire() {
   std::string value = ReadText("FUSEWIRE_TRANSPORT");
   if (value == "tcp") return rpc::Wire::kTcp;
+  if (value == "uring") return rpc::Wire::kUring;
   if (value == "shm") return rpc::Wire::kShm;
   if (!value.empty() && value != "auto") {
-    FUSEWIRE_LOG(kWarn, "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp or shm is expected; the default auto holds",
+    FUSEWIRE_LOG(kWarn, "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp, uring or shm is expected; the default auto holds",
                  value.c_str());
   }
   return rpc::Wire::kAuto;

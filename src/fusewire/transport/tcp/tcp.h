@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "fusewire/transport/drive.h"
 #include "fusewire/transport/resolver.h"
 #include "fusewire/transport/transport.h"
 
@@ -25,6 +26,8 @@ struct TcpOptions {
   int backlog = 4096;
   // Null: the system's resolver.
   ResolveNames resolve;
+  // What drives established connections. Null, and where it cannot: epoll.
+  DriveSocket drive = nullptr;
 };
 
 std::unique_ptr<Transport> MakeTcp(TcpOptions options);

@@ -180,5 +180,12 @@ void TcpConnection::Stop() {
   fd_.Close();
 }
 
+std::unique_ptr<Connection> MakeConnection(reactor::Reactor& home, Fd fd, std::string peer_address,
+                                           const TcpOptions& options) {
+  std::unique_ptr<Connection> driven = options.drive == nullptr ? nullptr : options.drive(home, &fd, peer_address);
+  if (driven != nullptr) return driven;
+  return std::make_unique<TcpConnection>(home, std::move(fd), std::move(peer_address));
+}
+
 }  // namespace transport
 }  // namespace fusewire

@@ -3,6 +3,7 @@
 #ifndef FUSEWIRE_TRANSPORT_TCP_TCP_CONNECTION_H_
 #define FUSEWIRE_TRANSPORT_TCP_TCP_CONNECTION_H_
 
+#include <memory>
 #include <string>
 
 #include "fusewire/transport/tcp/socket.h"
@@ -48,6 +49,10 @@ class TcpConnection final : public Connection, private reactor::FdHandler {
   Status broken_;         // a send has failed: what can still be read is read, and then we fail
   reactor::Timer later_;  // what must not happen inside of somebody's call
 };
+
+// On epoll, or as options.drive does it.
+std::unique_ptr<Connection> MakeConnection(reactor::Reactor& home, Fd fd, std::string peer_address,
+                                           const TcpOptions& options);
 
 }  // namespace transport
 }  // namespace fusewire

@@ -19,7 +19,7 @@ class TcpIncoming final : public Incoming {
       : fd_(std::move(fd)), peer_address_(std::move(peer_address)), options_(options) {}
   Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) override {
     TuneConnected(fd_.get(), options_);
-    return std::unique_ptr<Connection>(std::make_unique<TcpConnection>(home, std::move(fd_), peer_address_));
+    return MakeConnection(home, std::move(fd_), peer_address_, options_);
   }
   const std::string& peer_address() const override { return peer_address_; }
 

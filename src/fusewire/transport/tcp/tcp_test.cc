@@ -25,6 +25,7 @@
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/transport/talker_test.h"
 #include "fusewire/transport/tcp/socket.h"
+#include "fusewire/transport/uring/uring.h"
 
 namespace fusewire {
 namespace transport {
@@ -87,11 +88,20 @@ struct RawSocket {
   Fd fd;
 };
 
-class Tcp : public testing::Test {
+// Over epoll and over io_uring: what a peer sees is the same.
+class Tcp : public testing::TestWithParam<const char*> {
  protected:
   explicit Tcp(TcpOptions options = TcpOptions())
       : home_(std::move(reactor::Reactor::Start(reactor::Options())).value()),
-        transport_(MakeTcp(std::move(options))) {}
+        transport_(MakeTcp(Driven(std::move(options)))) {}
+  static TcpOptions Driven(TcpOptions options) {
+    if (uses_uring()) options.drive = DriveByUring();
+    return options;
+  }
+  void SetUp() override {
+    if (uses_uring() && !TryUring().ok()) GTEST_SKIP() << "this machine has no io_uring";
+  }
+  static bool uses_uring() { return GetParam() == std::string("Uring"); }
   ~Tcp() override { Clean(); }
   void Clean() {
     AtHome([this] {
@@ -164,7 +174,7 @@ class Tcp : public testing::Test {
 
 // ---- a peer that goes ----
 
-TEST_F(Tcp, APeerThatResetsIsReportedWithTheKernelsWords) {
+TEST_P(Tcp, APeerThatResetsIsReportedWithTheKernelsWords) {
   RawSocket raw;
   Talker* talker = TalkerTo(&raw);
   raw.ResetOnClose();
@@ -177,7 +187,7 @@ TEST_F(Tcp, APeerThatResetsIsReportedWithTheKernelsWords) {
   });
 }
 
-TEST_F(Tcp, APeerThatClosesHalfIsClosed) {
+TEST_P(Tcp, APeerThatClosesHalfIsClosed) {
   RawSocket raw;
   Talker* talker = TalkerTo(&raw);
   EXPECT_TRUE(raw.Say("the end"));
@@ -191,7 +201,7 @@ TEST_F(Tcp, APeerThatClosesHalfIsClosed) {
 }
 
 // The peer says why, and goes with our bytes unread: our next write fails, but what it said is heard.
-TEST_F(Tcp, LastWordsAreHeardThoughAWriteFails) {
+TEST_P(Tcp, LastWordsAreHeardThoughAWriteFails) {
   RawSocket raw;
   std::unique_ptr<Connection> connection = ConnectionTo(&raw);
   auto talker = std::make_unique<Talker>(1);
@@ -199,8 +209,10 @@ TEST_F(Tcp, LastWordsAreHeardThoughAWriteFails) {
   AtHome([&] {
     here->Meet(std::move(connection));
     here->Say("hello");
-    // Still at home: nothing is read meanwhile.
-    EXPECT_TRUE(raw.WaitForInput());
+  });
+  EXPECT_TRUE(raw.WaitForInput());
+  AtHome([&] {
+    // At home: nothing is read meanwhile.
     EXPECT_TRUE(raw.Say("go away"));
     raw.fd.Close();  // with unread input: a reset
     for (int i = 0; i < 10; ++i) here->Say("more");
@@ -215,7 +227,7 @@ TEST_F(Tcp, LastWordsAreHeardThoughAWriteFails) {
   });
 }
 
-TEST_F(Tcp, ClosingWithUnreadInputStillDeliversWhatWasWritten) {
+TEST_P(Tcp, ClosingWithUnreadInputStillDeliversWhatWasWritten) {
   RawSocket raw;
   std::unique_ptr<Connection> connection = ConnectionTo(&raw);
   auto talker = std::make_unique<Talker>(1);
@@ -233,7 +245,7 @@ TEST_F(Tcp, ClosingWithUnreadInputStillDeliversWhatWasWritten) {
 
 // ---- options ----
 
-TEST_F(Tcp, TunesItsSockets) {
+TEST_P(Tcp, TunesItsSockets) {
   TcpOptions options;
   Result<Fd> fd = MakeSocket(AF_INET, options);
   ASSERT_TRUE(fd.ok());
@@ -252,7 +264,7 @@ TEST_F(Tcp, TunesItsSockets) {
 
 // ---- listening ----
 
-TEST_F(Tcp, ListensEverywhereOnBothVersions) {
+TEST_P(Tcp, ListensEverywhereOnBothVersions) {
   uint16_t port = Listen("");
   for (const char* host : {"127.0.0.1", "::1", "localhost", ""}) {
     Result<std::unique_ptr<Connection>> made = Dial({host, port});
@@ -262,7 +274,7 @@ TEST_F(Tcp, ListensEverywhereOnBothVersions) {
   EXPECT_TRUE(Eventually([&] { return arrived_ == 4; }));
 }
 
-TEST_F(Tcp, DoesNotListenBesideAnotherOnTheSamePort) {
+TEST_P(Tcp, DoesNotListenBesideAnotherOnTheSamePort) {
   // Somebody holds the port on the other version of the protocol: serving half of the world would go unnoticed.
   Fd other(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   int on = 1;
@@ -281,7 +293,7 @@ TEST_F(Tcp, DoesNotListenBesideAnotherOnTheSamePort) {
   });
 }
 
-TEST_F(Tcp, AServerListensOnNumbers) {
+TEST_P(Tcp, AServerListensOnNumbers) {
   AtHome([&] {
     auto listening = transport_->Listen(*home_, {"server.example.org", 0}, [](std::unique_ptr<Incoming>) {});
     ASSERT_FALSE(listening.ok());
@@ -294,7 +306,7 @@ TEST_F(Tcp, AServerListensOnNumbers) {
 
 // No descriptor is left: diallers are turned away at once instead of hanging, the log says so once, and when there is
 // room again all goes on.
-TEST_F(Tcp, RunsOutOfDescriptorsAndRecovers) {
+TEST_P(Tcp, RunsOutOfDescriptorsAndRecovers) {
   static std::atomic<int> lines{0};
   lines = 0;
   SetLogSink(
@@ -363,7 +375,7 @@ class TcpNames : public Tcp {
   const std::shared_ptr<NameService> names_;
 };
 
-TEST_F(TcpNames, TriesTheNextAddressWhenOneRefuses) {
+TEST_P(TcpNames, TriesTheNextAddressWhenOneRefuses) {
   uint16_t port = Listen("127.0.0.1");
   Answer({"127.0.0.2", "nonsense", "::1", "127.0.0.1"});
   Result<std::unique_ptr<Connection>> made = Dial({"server", port});
@@ -373,7 +385,7 @@ TEST_F(TcpNames, TriesTheNextAddressWhenOneRefuses) {
 }
 
 // The first address swallows every packet. The second gets its share of the time.
-TEST_F(TcpNames, TriesTheNextAddressWhenOneIsSilent) {
+TEST_P(TcpNames, TriesTheNextAddressWhenOneIsSilent) {
   uint16_t port = Listen("127.0.0.1");
   RawSocket full;
   ASSERT_TRUE(full.Bind("127.0.0.2", port));
@@ -397,7 +409,7 @@ TEST_F(TcpNames, TriesTheNextAddressWhenOneIsSilent) {
   EXPECT_EQ(made.status().code(), Code::kTimeout);
 }
 
-TEST_F(TcpNames, AsksAnewForEachDial) {
+TEST_P(TcpNames, AsksAnewForEachDial) {
   uint16_t port = Listen("127.0.0.1");
   Answer({"127.0.0.2"});
   Result<std::unique_ptr<Connection>> made = Dial({"server", port});
@@ -411,7 +423,7 @@ TEST_F(TcpNames, AsksAnewForEachDial) {
   EXPECT_EQ(names_->asked, 2);
 }
 
-TEST_F(TcpNames, ANameWithoutAddressIsAnError) {
+TEST_P(TcpNames, ANameWithoutAddressIsAnError) {
   names_->answer = [](const std::string& host) -> Result<std::vector<std::string>> {
     if (host == "empty") return std::vector<std::string>{};
     return Status::Unavailable("no such name").Phase("resolve " + host).Next("check the name");
@@ -426,7 +438,7 @@ TEST_F(TcpNames, ANameWithoutAddressIsAnError) {
   }
 }
 
-TEST_F(TcpNames, TheDeadlineHoldsWhileTheSystemThinks) {
+TEST_P(TcpNames, TheDeadlineHoldsWhileTheSystemThinks) {
   Answer({"127.0.0.1"});
   Result<std::unique_ptr<Connection>> made = Dial({"slow", 1}, 30 * kMillisecondNs);
   ASSERT_FALSE(made.ok());
@@ -441,7 +453,7 @@ TEST_F(TcpNames, TheDeadlineHoldsWhileTheSystemThinks) {
 }
 
 // The answer meets a reactor that has ended, and a callback that dials again and then lets the transport go.
-TEST_F(TcpNames, AnAnswerAfterTheLoopsEndHoldsNobodyUp) {
+TEST_P(TcpNames, AnAnswerAfterTheLoopsEndHoldsNobodyUp) {
   names_->answer = [](const std::string&) -> Result<std::vector<std::string>> { return Status::Unavailable("gone"); };
   std::atomic<int> outcomes{0};
   std::unique_ptr<Dialing> again;
@@ -461,6 +473,10 @@ TEST_F(TcpNames, AnAnswerAfterTheLoopsEndHoldsNobodyUp) {
   names_->gate.set_value();
   EXPECT_TRUE(Eventually([&] { return outcomes == 1; }));
 }
+
+std::string NameOf(const testing::TestParamInfo<const char*>& how) { return how.param; }
+INSTANTIATE_TEST_SUITE_P(On, Tcp, testing::Values("Epoll", "Uring"), NameOf);
+INSTANTIATE_TEST_SUITE_P(On, TcpNames, testing::Values("Epoll", "Uring"), NameOf);
 
 }  // namespace
 }  // namespace transport
