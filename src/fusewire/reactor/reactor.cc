@@ -116,6 +116,7 @@ Reactor::~Reactor() {
   Join();
   if (TryEnter()) {
     Turn();
+    impl_->residents.clear();
     impl_->doorbell.reset();
     Leave();
   }
@@ -341,6 +342,19 @@ void Reactor::Unwatch(int fd, FdHandler* handler) {
   watched.handler = nullptr;
   ForgetHot(handler);
   impl_->watches.Set(impl_->watches.Read() - 1);
+}
+
+// ---- residents ----
+
+Resident* Reactor::resident(const void* key) const {
+  FUSEWIRE_AT_HOME(*this);
+  auto found = impl_->residents.find(key);
+  return found == impl_->residents.end() ? nullptr : found->second.get();
+}
+
+void Reactor::Keep(const void* key, std::unique_ptr<Resident> resident) {
+  FUSEWIRE_AT_HOME(*this);
+  FUSEWIRE_CHECK(impl_->residents.emplace(key, std::move(resident)).second);
 }
 
 // ---- the end ----

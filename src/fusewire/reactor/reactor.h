@@ -56,6 +56,12 @@ class Flushable : public ListNode {
   ~Flushable() = default;
 };
 
+// What somebody above keeps once for each home; it ends there, with the reactor.
+class Resident {
+ public:
+  virtual ~Resident() = default;
+};
+
 class Doorbell;
 class Reactor;
 
@@ -134,6 +140,9 @@ class Reactor {
   }
   // At home. How other processes wake this loop (doorbell.h); made when first asked for, kept until the reactor goes.
   Result<Doorbell*> OpenDoorbell();
+  // At home. What is kept here under this key, or null; the address of something of the keeper's makes a key.
+  Resident* resident(const void* key) const;
+  void Keep(const void* key, std::unique_ptr<Resident> resident);
   // At home.
   void Arm(Timer* timer, int64_t delay_ns) { timers_.Arm(timer, AddNs(now_ns_, delay_ns)); }
   void ArmAt(Timer* timer, int64_t due_ns) { timers_.Arm(timer, due_ns); }
