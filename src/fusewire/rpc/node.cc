@@ -5,14 +5,19 @@
 
 #include "fusewire/transport/nearest/nearest.h"
 #include "fusewire/transport/shm/shm.h"
+#include "fusewire/transport/ucx/ucx.h"
 
 namespace fusewire {
 namespace rpc {
 
 std::unique_ptr<transport::Transport> MakeTransport(Wire wire, transport::TcpOptions tcp) {
   if (wire == Wire::kShm) return transport::MakeShm({});
-  if (wire == Wire::kTcp || tcp.resolve) return transport::MakeTcp(std::move(tcp));
-  return transport::MakeNearest(transport::MakeShm({}), transport::MakeTcp(std::move(tcp)));
+  if (wire == Wire::kTcp || (wire == Wire::kAuto && tcp.resolve)) return transport::MakeTcp(std::move(tcp));
+  transport::UcxOptions ucx;
+  ucx.always = wire == Wire::kUcx;
+  auto far = transport::MakeUcx(transport::MakeTcp(std::move(tcp)), std::move(ucx));
+  if (wire == Wire::kUcx) return far;
+  return transport::MakeNearest(transport::MakeShm({}), std::move(far));
 }
 
 Result<std::unique_ptr<Node>> Node::Start(NodeOptions options) {

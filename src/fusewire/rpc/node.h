@@ -21,9 +21,12 @@ constexpr uint16_t kRpcService = 1;
 
 // What connections run over.
 enum class Wire {
-  kAuto,  // shared memory to a task of this machine and user, where it can be met; TCP to all others
+  // Shared memory to a task of this machine and user, where it can be met; to all others RDMA where both ends have a
+  // device for it, and else TCP.
+  kAuto,
   kTcp,
   kShm,  // nothing else: a task elsewhere cannot be reached
+  kUcx,  // UCX, whatever it runs over, with every task that has it too; TCP with the others
 };
 
 struct NodeOptions {

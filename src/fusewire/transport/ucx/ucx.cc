@@ -20,8 +20,6 @@ UcxWorker* WorkerOf(reactor::Reactor& home, const UcxOptions& options) {
   return worker.ok() ? worker.value() : nullptr;
 }
 
-bool MayBeUsed(const UcxOptions& options) { return options.always || !RdmaDevices().empty(); }
-
 class UcxIncoming final : public Incoming {
  public:
   UcxIncoming(std::unique_ptr<Incoming> lower, const UcxOptions& options)
@@ -29,7 +27,7 @@ class UcxIncoming final : public Incoming {
   Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) override {
     Result<std::unique_ptr<Connection>> lower = lower_->Adopt(home);
     if (!lower.ok()) return lower;
-    UcxWorker* worker = MayBeUsed(options_) ? WorkerOf(home, options_) : nullptr;
+    UcxWorker* worker = WorkerOf(home, options_);
     return std::unique_ptr<Connection>(
         std::make_unique<UcxConnection>(home, worker, options_, std::move(lower).value(), std::string()));
   }
@@ -53,7 +51,7 @@ class UcxDialing final : public Dialing {
  private:
   void OnMade(Result<std::unique_ptr<Connection>> made) {
     OnDialed on_dialed = std::move(on_dialed_);
-    UcxWorker* worker = made.ok() && MayBeUsed(options_) ? WorkerOf(home_, options_) : nullptr;
+    UcxWorker* worker = made.ok() ? WorkerOf(home_, options_) : nullptr;
     if (worker == nullptr || worker->IsStranger(address_)) {
       on_dialed(std::move(made));  // may destroy us
       return;
@@ -98,6 +96,7 @@ class UcxTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> MakeUcx(std::unique_ptr<Transport> lower, UcxOptions options) {
+  if (!options.always && RdmaDevices().empty()) return lower;
   return std::make_unique<UcxTransport>(std::move(lower), std::move(options));
 }
 

@@ -18,7 +18,8 @@ namespace fusewire {
 namespace transport {
 
 struct UcxOptions {
-  // Whether UCX is taken wherever it works, or only between two tasks that both have an RDMA device that is up.
+  // Whether UCX is taken wherever it works, or only between two tasks that both have an RDMA device that is up: where
+  // there is none when the transport is made, the lower one is all there is.
   bool always = true;
   // A name for the loader, or a path.
   std::string library = "libucp.so.0";
