@@ -218,7 +218,8 @@ constexpr bool kThreadSanitizer = false;
 // ThreadSanitizer cannot look into libucp, whose own thread it takes for a race.
 Kind Ucx(const std::string& name, const std::string& wires) {
   return {name, [wires]() -> std::unique_ptr<Environment> {
-            if (kThreadSanitizer || !transport::DescribeUcx({}).loaded) return nullptr;
+            const transport::UcxDescription ucx = transport::DescribeUcx({});
+            if (kThreadSanitizer || !ucx.loaded || (wires == "rc" && ucx.rdma_devices.empty())) return nullptr;
             setenv("UCX_TLS", wires.c_str(), 1);
             setenv("UCX_MM_ERROR_HANDLING", "y", 1);  // else shared memory would not notice a peer's end
             return std::make_unique<SocketEnvironment>([] { return transport::MakeUcx(transport::MakeTcp({}), {}); },
@@ -299,6 +300,7 @@ std::vector<Kind> AllKinds() {
           Nearest("Nearest"),
           Ucx("UcxTcp", "tcp"),
           Ucx("UcxShm", "posix,sysv,cma"),
+          Ucx("UcxRdma", "rc"),
           Loopback("LoopbackKind", 1, transport::LoopbackFaults()),
           Loopback("LoopbackNasty2", 2, nasty),
           Loopback("LoopbackNasty3", 3, nasty),

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What a test and the peer that it starts say to each other: methods over the wire, lines over pipes.
 //   --key=value       host, port, name, cluster, secret, silent_ms, hello_ms, window_bytes, queued_bytes,
-//                     reactors, journal, parent, own_network (1: a network namespace)
+//                     reactors, journal, parent, own_network (1: a network namespace), wire (ucx)
 //   stdout            "ready PORT", or "failed: STATUS" and exit 3; then one line for each command
 //   stdin  stats      accepted, greeted, turned_away, superseded, open, in_flight, runs: "KEY NUMBER KEY NUMBER ..."
 //          flood HOST:PORT LINKS METHOD COUNT HEAD

@@ -69,8 +69,9 @@ rpc::Wire ReadWire() {
   std::string value = ReadText("FUSEWIRE_TRANSPORT");
   if (value == "tcp") return rpc::Wire::kTcp;
   if (value == "shm") return rpc::Wire::kShm;
+  if (value == "ucx" || value == "rdma") return rpc::Wire::kUcx;
   if (!value.empty() && value != "auto") {
-    FUSEWIRE_LOG(kWarn, "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp or shm is expected; the default auto holds",
+    FUSEWIRE_LOG(kWarn, "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp, shm or ucx is expected; the default auto holds",
                  value.c_str());
   }
   return rpc::Wire::kAuto;
