@@ -28,7 +28,6 @@ std::string RdmaDevices();
   X(ucp_get_version)              \
   X(ucp_init_version)             \
   X(ucp_config_read)              \
-  X(ucp_config_modify)            \
   X(ucp_config_release)           \
   X(ucp_cleanup)                  \
   X(ucp_worker_create)            \

@@ -26,9 +26,6 @@ constexpr int64_t kFarewellNs = 500 * kMillisecondNs;
 constexpr int64_t kStrangerNs = 30 * kSecondNs;
 // UCX reads an address as its own words say, without being told where it ends.
 constexpr size_t kAddressSlackBytes = 4096;
-// UCX keeps memory registered for the next time, and notices when it is unmapped; so much of it for each device.
-constexpr char kRegisteredMax[] = "1g";
-
 constexpr char kKey = 0;  // its address names the resident
 
 // What a home keeps: the worker, or why there is none.
@@ -71,8 +68,6 @@ Status UcxWorker::Open(const UcxOptions& options) {
   ucp_config_t* config = nullptr;
   ucs_status_t status = library_.ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) return failed("ucp_config_read", status);
-  // Not all versions know it, and the environment goes first.
-  if (!RdmaDevices().empty()) (void)library_.ucp_config_modify(config, "IB_RCACHE_MAX_SIZE", kRegisteredMax);
   ucp_params_t params = {};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   // Messages, and nothing else: UCX's remote access, where no device checks it, would touch whatever address a peer
