@@ -287,6 +287,8 @@ void UcxWorker::Flush() {
   const ucs_status_t armed = library_.ucp_worker_arm(worker_);
   if (armed == UCS_OK) {
     busy_turns_ = 0;
+    // What came between the last look and the promise is told by some devices and not by others.
+    if (Progress()) Touch();
   } else if (++busy_turns_ < kBusyTurnsMax) {
     Touch();
   } else {
