@@ -29,7 +29,8 @@ prepare() {
   trap "rm -rf '$work'" EXIT
   package=$(find "$cache" -maxdepth 1 -name 'linux-image-[0-9]*.deb' | sort -V | tail -n 1)
   if [ -z "$package" ]; then
-    name=$(apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
+    name=$(apt-cache depends linux-image-amd64 2>/dev/null |
+      sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
     [ -n "$name" ] || skip "apt knows no kernel (linux-image-amd64)"
     (cd "$cache" && timeout -k 5 300 apt-get download "$name" >"$work/apt.log" 2>&1) ||
       skip "the kernel $name cannot be fetched: $(tail -n 1 "$work/apt.log")"
@@ -38,7 +39,7 @@ prepare() {
   dpkg-deb -x "$package" "$work/kernel"
   kernel=$(ls "$work/kernel/lib/modules")
   depmod -b "$work/kernel" "$kernel"
-  mkdir -p "$work/first"/{bin,proc,sys,dev,host,top,root,modules}
+  mkdir -p "$work/first"/{bin,proc,sys,dev,host,top,all,modules}
   cp "$(command -v busybox)" "$work/first/bin/busybox"
   for name in "${modules[@]}"; do
     while read -r path; do
@@ -73,17 +74,17 @@ how=trans=virtio,version=9p2000.L,msize=262144
 mount -t 9p -o "$how,ro,cache=loose" host /host || poweroff -f
 mount -t tmpfs top /top
 mkdir /top/upper /top/work
-mount -t overlay -o lowerdir=/host,upperdir=/top/upper,workdir=/top/work root /root || poweroff -f
-for folder in proc sys dev; do mount -o bind "/$folder" "/root/$folder"; done
-mkdir -p /root/dev/shm /root/run/rdma_vm
-mount -t tmpfs shm /root/dev/shm
-mount -t tmpfs run /root/run
-mkdir -p /root/run/rdma_vm
-mount -t 9p -o "$how,cache=none" talk /root/run/rdma_vm || poweroff -f
+mount -t overlay -o lowerdir=/host,upperdir=/top/upper,workdir=/top/work root /all || poweroff -f
+for folder in proc sys dev; do mount -o bind "/$folder" "/all/$folder"; done
+mkdir -p /all/dev/shm /all/run/rdma_vm
+mount -t tmpfs shm /all/dev/shm
+mount -t tmpfs run /all/run
+mkdir -p /all/run/rdma_vm
+mount -t 9p -o "$how,cache=none" talk /all/run/rdma_vm || poweroff -f
 ulimit -l unlimited
 ulimit -n 20000
-chroot /root /bin/sh /run/rdma_vm/begin.sh >/root/run/rdma_vm/output 2>&1 </dev/null
-echo $? >/root/run/rdma_vm/status
+chroot /all /bin/sh /run/rdma_vm/begin.sh >/all/run/rdma_vm/output 2>&1 </dev/null
+echo $? >/all/run/rdma_vm/status
 sync
 poweroff -f
 INIT
@@ -113,7 +114,7 @@ for try in 1 2 3 4 5 6 7 8 9 10; do
 done
 BEGIN
   # Soft RoCE finds nobody through the device's IPv4 name in UCX 1.13; the link's own does.
-  echo "export UCX_IB_GID_INDEX=\${UCX_IB_GID_INDEX:-0} HOME=/root"
+  echo "export UCX_IB_GID_INDEX=\${UCX_IB_GID_INDEX:-0} HOME=/tmp"
   for word in $(compgen -e | grep -E '^(UCX_|GTEST_|FUSEWIRE_|[A-Z]+SAN_OPTIONS)' || true); do
     printf 'export %s=%q\n' "$word" "${!word}"
   done
@@ -137,7 +138,7 @@ flock -u 9
 talk=$(mktemp -d)
 trap 'rm -rf "$talk"' EXIT
 write_begin "$@" >"$talk/begin.sh"
-accelerator=(-accel tcg,thread=multi -cpu max)
+accelerator=(-accel "tcg,thread=multi" -cpu max)
 # A device that is there without the processor's flag has been seen to hang.
 if [ -w /dev/kvm ] && grep -qwE 'vmx|svm' /proc/cpuinfo; then accelerator=(-accel kvm -cpu host); fi
 machine=0

@@ -85,8 +85,9 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_TRANSPORT",
         "auto",
-        "what data travels over: `auto`, `tcp` or `shm`; `auto` shares memory with tasks of the same machine and user "
-        "where that works, and speaks TCP with all others",
+        "what data travels over: `auto`, `tcp`, `shm` or `ucx` (also `rdma`); `auto` shares memory with tasks of the "
+        "same machine and user where that works, takes RDMA where both tasks have a device, and speaks TCP with all "
+        "others; `ucx` takes UCX with all tasks that are set to it, see UCX_TLS",
         SERVER,
     ),
     Setting(

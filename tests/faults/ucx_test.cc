@@ -31,7 +31,8 @@ class OverUcx : public Faults {
 #endif
     const transport::UcxDescription ucx = transport::DescribeUcx({});
     if (!ucx.loaded) GTEST_SKIP() << ucx.why_not;
-    rdma_ = ucx.rdma_devices.find("rxe0:1") != std::string::npos && ucx.rdma_devices.find("rxe1:1") != std::string::npos;
+    auto has = [&ucx](const char* device) { return ucx.rdma_devices.find(device) != std::string::npos; };
+    rdma_ = has("rxe0:1") && has("rxe1:1");
     setenv("UCX_TLS", rdma_ ? "rc" : "tcp", 1);
   }
   // The peer at one end of the cable, we at the other.

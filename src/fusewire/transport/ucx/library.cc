@@ -78,7 +78,7 @@ Result<UcxLibrary> UcxLibrary::Load(const std::string& name) {
   }
   UcxLibrary library;
   const char* missing = nullptr;
-#define FUSEWIRE_UCX_FUNCTION(function)                                                        \
+#define FUSEWIRE_UCX_FUNCTION(function)                                                      \
   library.function = reinterpret_cast<decltype(library.function)>(dlsym(handle, #function)); \
   if (library.function == nullptr) missing = #function;
   FUSEWIRE_UCX_FUNCTIONS(FUSEWIRE_UCX_FUNCTION)

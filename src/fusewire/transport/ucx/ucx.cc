@@ -75,10 +75,10 @@ class UcxTransport final : public Transport {
 
   Result<std::unique_ptr<Listener>> Listen(reactor::Reactor& home, const Address& address,
                                            OnIncoming on_incoming) override {
-    return lower_->Listen(
-        home, address, [this, arrived = std::move(on_incoming)](std::unique_ptr<Incoming> incoming) mutable {
-          arrived(std::make_unique<UcxIncoming>(std::move(incoming), options_));
-        });
+    return lower_->Listen(home, address,
+                          [this, arrived = std::move(on_incoming)](std::unique_ptr<Incoming> incoming) mutable {
+                            arrived(std::make_unique<UcxIncoming>(std::move(incoming), options_));
+                          });
   }
 
   std::unique_ptr<Dialing> Dial(reactor::Reactor& home, const Address& address, int64_t timeout_ns,

@@ -30,9 +30,9 @@ std::unique_ptr<Transport> MakeUcx(std::unique_ptr<Transport> lower, UcxOptions 
 // What `fusewire doctor` shows. Loads the library; any thread.
 struct UcxDescription {
   bool loaded = false;
-  std::string version;        // "1.13.1"
-  std::string why_not;        // when it is not loaded: why, and what to do
-  std::string rdma_devices;   // "mlx5_0:1 rxe0:1": those that are up
+  std::string version;       // "1.13.1"
+  std::string why_not;       // when it is not loaded: why, and what to do
+  std::string rdma_devices;  // "mlx5_0:1 rxe0:1": those that are up
 };
 UcxDescription DescribeUcx(const UcxOptions& options);
 

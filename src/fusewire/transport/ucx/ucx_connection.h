@@ -104,7 +104,7 @@ class UcxConnection final : public Connection, private ConnectionHandler, privat
   size_t note_bytes_ = 0, note_wanted_ = sizeof(UcxNote);
   bool reads_notes_ = true;
   bool lower_started_ = false, lower_writing_ = false, lower_ended_ = false;
-  bool lower_tells_end_ = false;  // our end is the lower connection's: it says when
+  bool lower_tells_end_ = false;   // our end is the lower connection's: it says when
   bool lower_write_ours_ = false;  // what is being written is a note
   std::vector<uint8_t> say_;       // notes and early words that wait, or are being written
   size_t said_ = 0;
@@ -128,7 +128,7 @@ class UcxConnection final : public Connection, private ConnectionHandler, privat
   bool received_ = false;         // ... has landed
   ucs_status_t receive_status_ = UCS_OK;
   size_t receive_bytes_ = 0;
-  bool lost_ = false;             // one did not land: nothing behind it is worth anything
+  bool lost_ = false;  // one did not land: nothing behind it is worth anything
   bool waits_for_rest_ = false, waits_for_end_ = false;
   std::unique_ptr<uint8_t[]> aside_;  // where it lands if the handler has less room
   Status corrupt_;                    // the peer broke the rules, and we were inside UCX

@@ -141,7 +141,7 @@ class UcxWorker final : private reactor::Flushable, private reactor::FdHandler {
   std::unordered_map<uint64_t, UcxEnd*> ends_;
   List<UcxEnd> ready_;
   std::map<std::string, std::unique_ptr<UcxPeer>> peers_;  // by address
-  List<UcxSend> sends_, spare_;  // ours: under way, and to be used again
+  List<UcxSend> sends_, spare_;                            // ours: under way, and to be used again
   size_t spare_count_ = 0;
   LogLimiter far_log_{10 * kSecondNs};
   size_t closing_ = 0, flushing_ = 0;  // endpoints
