@@ -275,7 +275,7 @@ void UcxConnection::OnClosed(Status why) {
 
 // The last words to the handler; we may be gone when it returns.
 void UcxConnection::TellEnd() {
-  if (!std::exchange(told_, true)) handler_->OnClosed(why_closed_);
+  if (handler_ != nullptr && !std::exchange(told_, true)) handler_->OnClosed(why_closed_);
 }
 
 // Bytes that are here already, to a handler that says where it wants them.

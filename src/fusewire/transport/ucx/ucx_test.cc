@@ -192,6 +192,7 @@ TEST_F(Ucx, AFileThatIsNoLibraryAndALibraryThatIsAnotherAreRefused) {
 }
 
 TEST_F(Ucx, APlainDiallerIsHeard) {
+  FUSEWIRE_NEEDS_UCX();  // the listener loads it
   ASSERT_TRUE(Meet(MakeTcp({}), Over({})));
   ASSERT_TRUE(Speak(300 * 1000));
   EXPECT_EQ(WireOfB(), "tcp");
