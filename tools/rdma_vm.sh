@@ -69,6 +69,7 @@ export PATH=/bin
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
+ln -s /proc/self/fd /dev/fd
 while read -r module; do insmod "/modules/$module" || echo "rdma_vm: no $module"; done </modules/order
 how=trans=virtio,version=9p2000.L,msize=262144
 mount -t 9p -o "$how,ro,cache=loose" host /host || poweroff -f
