@@ -26,6 +26,7 @@ for phase in "${phases[@]}"; do
   esac
 done
 tools/deps.sh "${groups[@]}"
+tools/deps.sh rdma || echo "test: without what RDMA is tested with" >&2
 mkdir -p build/logs
 
 # Each phase prints one line of result, and names its file for the report; one that is missing counts as a failure.

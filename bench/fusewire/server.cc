@@ -71,12 +71,10 @@ rpc::Method SegmentsMethod(Buffers* segments) {
   return method;
 }
 
-rpc::Wire WireOf(const Options& options) {
-  if (options.wire == "tcp") return rpc::Wire::kTcp;
-  if (options.wire == "uring") return rpc::Wire::kUring;
-  if (options.wire == "shm") return rpc::Wire::kShm;
-  if (options.wire == "auto") return rpc::Wire::kAuto;
-  Die("--wire is tcp, uring, shm or auto");
+pipe::Wire WireOf(const Options& options) {
+  pipe::Wire wire;
+  if (!pipe::WireOf(options.wire, &wire)) Die("--wire is auto, tcp, uring, shm or ucx");
+  return wire;
 }
 
 }  // namespace

@@ -10,35 +10,20 @@
 
 #include "bench/p2p/ends.h"
 #include "fusewire/p2p/p2p.h"
+#include "fusewire/pipe/wires.h"
 #include "fusewire/reactor/pool.h"
-#include "fusewire/transport/shm/shm.h"
-#include "fusewire/transport/tcp/tcp.h"
 
 namespace fusewire::bench {
 namespace {
 
 constexpr uint64_t kTag = 1;
 
-struct Wire {
-  const char* name;
-  std::unique_ptr<transport::Transport> (*make)();
-};
-const std::vector<Wire> kWires = {
-    {"tcp", [] { return transport::MakeTcp({}); }},
-    {"shm", [] { return transport::MakeShm({}); }},
-};
+const std::vector<std::string> kWires = {"tcp", "uring", "shm", "ucx"};
 
 std::unique_ptr<transport::Transport> MakeWire(const std::string& name) {
-  for (const Wire& wire : kWires) {
-    if (name == wire.name) return wire.make();
-  }
-  Die("no wire " + name);
-}
-
-std::vector<std::string> WireNames() {
-  std::vector<std::string> names;
-  for (const Wire& wire : kWires) names.emplace_back(wire.name);
-  return names;
+  pipe::Wire wire;
+  if (!pipe::WireOf(name, &wire)) Die("no wire " + name);
+  return pipe::MakeTransport(wire, {});
 }
 
 // Keeps `count` posts of one kind of operation going, at home, as many at a time as there are operations.
@@ -183,5 +168,5 @@ std::unique_ptr<End> MakeEndpointEnd(const Way& way) { return std::make_unique<E
 }  // namespace fusewire::bench
 
 int main(int argc, char** argv) {
-  return fusewire::bench::MainOfEnds(argc, argv, "p2p", fusewire::bench::WireNames(), fusewire::bench::MakeEndpointEnd);
+  return fusewire::bench::MainOfEnds(argc, argv, "p2p", fusewire::bench::kWires, fusewire::bench::MakeEndpointEnd);
 }

@@ -18,6 +18,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/tcp/tcp.h"
+#include "fusewire/transport/ucx/ucx.h"
 #include "fusewire/transport/uring/uring.h"
 
 namespace fusewire::bench {
@@ -37,6 +38,7 @@ std::unique_ptr<reactor::Reactor> StartReactor(const Options& options) {
 
 std::unique_ptr<transport::Transport> MakeWire(const Options& options) {
   if (options.case_name.ends_with("_shm")) return transport::MakeShm({});
+  if (options.case_name.ends_with("_ucx")) return transport::MakeUcx(transport::MakeTcp({}), {});
   transport::TcpOptions tcp;
   if (options.wire == "uring") tcp.drive = transport::DriveByUring();
   return transport::MakeTcp(std::move(tcp));
@@ -241,6 +243,8 @@ Sample DriveBulk(const Options& options) {
 const std::vector<Case> kCases = {
     {"rtt_64B_shm", ServeEcho, DriveEcho},           {"rtt_64B_tcp", ServeEcho, DriveEcho},
     {"rtt_64B_eventfd", ServeEventfd, DriveEventfd}, {"rtt_64B_busy_shm", ServeEcho, DriveEcho},
+    {"rtt_64B_ucx", ServeEcho, DriveEcho},           {"rtt_64B_busy_ucx", ServeEcho, DriveEcho},
+    {"bulk_1MiB_ucx", ServeBulk, DriveBulk},         {"bulk_16MiB_ucx", ServeBulk, DriveBulk},
     {"rtt_64B_busy_tcp", ServeEcho, DriveEcho},      {"rtt_64B_busy_rings", ServeRings, DriveRings},
     {"bulk_1MiB_shm", ServeBulk, DriveBulk},         {"bulk_1MiB_tcp", ServeBulk, DriveBulk},
     {"bulk_1MiB_readv", ServeReadv, DriveReadv},     {"bulk_16MiB_shm", ServeBulk, DriveBulk},

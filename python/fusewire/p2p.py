@@ -57,7 +57,7 @@ def _load() -> ctypes.CDLL:
     flag, text, time, out = ctypes.c_int, ctypes.c_char_p, ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p)
     signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "fusewire_error": (text, ()),
-        "fusewire_endpoint_start": (flag, (text, text, text, text, out)),
+        "fusewire_endpoint_start": (flag, (text, text, text, text, text, out)),
         "fusewire_endpoint_close": (None, (handle,)),
         "fusewire_endpoint_free": (None, (handle,)),
         "fusewire_endpoint_address": (text, (handle,)),
@@ -308,10 +308,17 @@ def _free_op(handle: int, holds: tuple[Any, ...]) -> None:
 
 
 class Endpoint:
-    """One name in a cluster of endpoints. `address` is where it listens; port 0 takes one that is free."""
+    """One name in a cluster of endpoints. `address` is where it listens; port 0 takes one that is free. `wire` is what
+    its connections run over: "tcp", "uring", "shm", "ucx", or "auto", which shares memory where that can be."""
 
     def __init__(
-        self, name: str, address: str = "127.0.0.1:0", *, cluster: str | None = None, secret: str | None = None
+        self,
+        name: str,
+        address: str = "127.0.0.1:0",
+        *,
+        cluster: str | None = None,
+        secret: str | None = None,
+        wire: str = "auto",
     ) -> None:
         handle = ctypes.c_void_p()
         _check(
@@ -320,6 +327,7 @@ class Endpoint:
                 address.encode(),
                 None if cluster is None else cluster.encode(),
                 None if secret is None else secret.encode(),
+                wire.encode(),
                 ctypes.byref(handle),
             )
         )

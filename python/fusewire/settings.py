@@ -86,9 +86,10 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_TRANSPORT",
         "auto",
-        "what data travels over: `auto`, `tcp`, `uring` or `shm`; `auto` shares memory with tasks of the same machine "
-        "and user where that works, and speaks TCP with all others; `uring` is TCP by io_uring, or by epoll where "
-        "there is none",
+        "what data travels over: `auto`, `tcp`, `uring`, `shm` or `ucx` (also `rdma`); `auto` shares memory with tasks "
+        "of the same machine and user where that works, takes RDMA where both tasks have a device, and speaks TCP with "
+        "all others; `uring` is TCP by io_uring, or by epoll where there is none; `ucx` takes UCX with all tasks that "
+        "are set to it, see UCX_TLS",
         SERVER,
     ),
     Setting(

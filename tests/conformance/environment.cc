@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 
 #include <utility>
@@ -18,6 +19,7 @@
 #include "fusewire/transport/nearest/nearest.h"
 #include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/tcp/tcp.h"
+#include "fusewire/transport/ucx/ucx.h"
 #include "fusewire/transport/uring/uring.h"
 
 namespace fusewire {
@@ -219,6 +221,27 @@ Kind Nearest(const std::string& name) {
           }};
 }
 
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kThreadSanitizer = true;
+#elif defined(__has_feature)
+constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
+#else
+constexpr bool kThreadSanitizer = false;
+#endif
+
+// ThreadSanitizer cannot look into libucp, whose own thread it takes for a race.
+Kind Ucx(const std::string& name, const std::string& wires) {
+  return {name, [wires]() -> std::unique_ptr<Environment> {
+            const transport::UcxDescription ucx = transport::DescribeUcx({});
+            if (kThreadSanitizer || !ucx.loaded || (wires == "rc" && ucx.rdma_devices.empty())) return nullptr;
+            setenv("UCX_TLS", wires.c_str(), 1);
+            setenv("UCX_MM_ERROR_HANDLING", "y", 1);  // else shared memory would not notice a peer's end
+            return std::make_unique<SocketEnvironment>([] { return transport::MakeUcx(transport::MakeTcp({}), {}); },
+                                                       [] { return std::make_unique<SilentTcpPort>(); }, "127.0.0.1",
+                                                       "127.0.0.1");
+          }};
+}
+
 // ---- loopback ----
 
 class LoopbackEnvironment final : public Environment {
@@ -291,6 +314,9 @@ std::vector<Kind> AllKinds() {
           Shm("ShmByName", true, "localhost"),
           Shm("ShmThroughTheRing", false, "127.0.0.1"),
           Nearest("Nearest"),
+          Ucx("UcxTcp", "tcp"),
+          Ucx("UcxShm", "posix,sysv,cma"),
+          Ucx("UcxRdma", "rc"),
           Loopback("LoopbackKind", 1, transport::LoopbackFaults()),
           Loopback("LoopbackNasty2", 2, nasty),
           Loopback("LoopbackNasty3", 3, nasty),

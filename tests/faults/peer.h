@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What a test and the peer that it starts say to each other: methods over the wire, lines over pipes.
 //   --key=value       host, port, name, cluster, secret, silent_ms, hello_ms, window_bytes, queued_bytes,
-//                     reactors, journal, parent, own_network (1: a network namespace)
+//                     reactors, journal, parent, own_network (1: a network namespace), wire (ucx)
 //   stdout            "ready PORT", or "failed: STATUS" and exit 3; then one line for each command
 //   stdin  stats      accepted, greeted, turned_away, superseded, open, in_flight, runs: "KEY NUMBER KEY NUMBER ..."
 //          flood HOST:PORT LINKS METHOD COUNT HEAD
@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "fusewire/pipe/wires.h"
 #include "fusewire/rpc/node.h"
 
 namespace fusewire {
@@ -30,9 +31,9 @@ constexpr uint16_t kHold = 5;     // does not answer
 constexpr uint16_t kJournal = 6;  // writes the head into the journal, then answers after 1 ms
 
 // What both sides run over. The tests run once for what a task takes by itself, and once more over io_uring.
-inline rpc::Wire WireUnderTest() {
+inline pipe::Wire WireUnderTest() {
   const char* wire = std::getenv("FUSEWIRE_FAULTS_WIRE");
-  return wire != nullptr && wire == std::string("uring") ? rpc::Wire::kUring : rpc::Wire::kAuto;
+  return wire != nullptr && wire == std::string("uring") ? pipe::Wire::kUring : pipe::Wire::kAuto;
 }
 
 }  // namespace faults

@@ -25,6 +25,23 @@ def pair():
         yield a, b, to_b, to_a
 
 
+@pytest.mark.parametrize("wire", ["auto", "tcp", "uring", "shm", "ucx"])
+def test_every_wire_carries_small_and_large(wire):
+    with p2p.Endpoint("a", wire=wire) as a, p2p.Endpoint("b", wire=wire) as b:
+        to_a, to_b = b.peer("a"), a.connect("b", b.address, LIMIT_S)
+        for elements in (1, 2_000_000):
+            sent, got = np.arange(elements, dtype=np.float32), np.zeros(elements, np.float32)
+            receive = b.prepare_receive(to_a, 7, got).post(LIMIT_S)
+            a.send(to_b, 7, sent, LIMIT_S)
+            receive.wait()
+            np.testing.assert_array_equal(got, sent)
+
+
+def test_a_wire_that_is_none_is_named():
+    with pytest.raises(p2p.Error, match='no wire is named "smoke"'):
+        p2p.Endpoint("a", wire="smoke")
+
+
 class OnlyDlpack:
     """An array that has no buffer protocol, as a torch tensor has none."""
 

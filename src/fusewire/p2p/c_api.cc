@@ -60,11 +60,16 @@ int p2p::Say(const Status& status) {
 const char* fusewire_error(void) { return LastError().c_str(); }
 
 int fusewire_endpoint_start(const char* name, const char* address, const char* cluster, const char* secret,
-                            fusewire_endpoint** out) {
+                            const char* wire, fusewire_endpoint** out) {
   p2p::EndpointOptions options;
   options.pipe.name = name;
   if (cluster != nullptr) options.pipe.cluster = cluster;
   if (secret != nullptr) options.pipe.secret = secret;
+  if (wire != nullptr && !fusewire::transport::WireOf(wire, &options.wire)) {
+    return Say(Status::Invalid("no wire is named \"" + std::string(wire) + "\"")
+                   .Phase("start")
+                   .Next("take auto, tcp, uring, shm or ucx"));
+  }
   auto where = fusewire::transport::Address::Parse(address);
   if (!where.ok()) return Say(where.status());
   auto started = p2p::Endpoint::Start(std::move(options), where.value());

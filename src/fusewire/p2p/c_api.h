@@ -28,9 +28,9 @@ typedef struct fusewire_op fusewire_op;
 // Of the last failure on this thread; valid until the next call.
 FUSEWIRE_C_API const char* fusewire_error(void);
 
-// `cluster` and `secret` may be null.
+// `cluster`, `secret` and `wire` may be null. `wire`: auto, tcp, uring, shm or ucx (pipe/wires.h).
 FUSEWIRE_C_API int fusewire_endpoint_start(const char* name, const char* address, const char* cluster,
-                                           const char* secret, fusewire_endpoint** out);
+                                           const char* secret, const char* wire, fusewire_endpoint** out);
 // Ends all operations. They, regions and signals are freed after it, and before fusewire_endpoint_free.
 FUSEWIRE_C_API void fusewire_endpoint_close(fusewire_endpoint* endpoint);
 FUSEWIRE_C_API void fusewire_endpoint_free(fusewire_endpoint* endpoint);

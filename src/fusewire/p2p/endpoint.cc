@@ -36,7 +36,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::Start(EndpointOptions options, const
   if (options.pool.name == reactor::PoolOptions().name) options.pool.name = "p2p " + options.pipe.name;
   Result<std::unique_ptr<reactor::Pool>> pool = reactor::Pool::Start(options.pool);
   if (!pool.ok()) return pool.status();
-  auto transport = transport::MakeTcp(std::move(options.tcp));
+  auto transport = pipe::MakeTransport(options.wire, std::move(options.tcp));
   return Make(std::move(options), address, std::move(pool).value(), std::move(transport));
 }
 

@@ -17,8 +17,8 @@
 #include "fusewire/p2p/peer.h"
 #include "fusewire/p2p/region.h"
 #include "fusewire/pipe/options.h"
+#include "fusewire/pipe/wires.h"
 #include "fusewire/reactor/pool.h"
-#include "fusewire/transport/tcp/tcp.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
@@ -43,6 +43,7 @@ struct Limits {
 struct EndpointOptions {
   pipe::Options pipe;  // pipe.name is the endpoint's
   reactor::PoolOptions pool;
+  pipe::Wire wire = pipe::Wire::kAuto;
   transport::TcpOptions tcp;
   Limits limits;
   OnPeer on_peer;
@@ -71,7 +72,7 @@ using OnOffer = UniqueFunction<OfferAnswer(const Offer& offer)>;
 
 class Endpoint {
  public:
-  // Over TCP, listening at `address`; port 0: one that is free.
+  // Over what options.wire says, listening at `address`; port 0: one that is free.
   static Result<std::unique_ptr<Endpoint>> Start(EndpointOptions options, const transport::Address& address);
   // Over any transport, on the first reactor of `pool`.
   static Result<std::unique_ptr<Endpoint>> Make(EndpointOptions options, const transport::Address& address,

@@ -116,6 +116,7 @@ Status Pipe::OpenWith(const wire::Hello& hello) {
   opened_ns_ = home_.now_ns();
   home_.Arm(&tick_, shared_.options().silent_ns_max / 4);
   home_.FlushLater(this);
+  peer_.wire = connection_->wire();  // it may have moved while we greeted
   receiver_->OnOpen(peer_);
   return Status::Ok();
 }

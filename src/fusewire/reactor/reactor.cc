@@ -118,7 +118,7 @@ Reactor::~Reactor() {
   Join();
   if (TryEnter()) {
     Turn();
-    impl_->resident.reset();
+    impl_->residents.clear();
     impl_->doorbell.reset();
     Leave();
   }
@@ -222,14 +222,6 @@ void Reactor::FlushAll() {
   while (Flushable* flushable = now.PopFront()) flushable->Flush();
   now.TakeAll(&to_flush_last_);
   while (Flushable* flushable = now.PopFront()) flushable->Flush();
-}
-
-Resident* Reactor::resident() const { return impl_->resident.get(); }
-
-void Reactor::Keep(std::unique_ptr<Resident> resident) {
-  FUSEWIRE_AT_HOME(*this);
-  FUSEWIRE_CHECK(impl_->resident == nullptr);
-  impl_->resident = std::move(resident);
 }
 
 bool Reactor::RunManually() {
@@ -364,6 +356,19 @@ void Reactor::Unwatch(int fd, FdHandler* handler) {
   watched.handler = nullptr;
   ForgetHot(handler);
   impl_->watches.Set(impl_->watches.Read() - 1);
+}
+
+// ---- residents ----
+
+Resident* Reactor::resident(const void* key) const {
+  FUSEWIRE_AT_HOME(*this);
+  auto found = impl_->residents.find(key);
+  return found == impl_->residents.end() ? nullptr : found->second.get();
+}
+
+void Reactor::Keep(const void* key, std::unique_ptr<Resident> resident) {
+  FUSEWIRE_AT_HOME(*this);
+  FUSEWIRE_CHECK(impl_->residents.emplace(key, std::move(resident)).second);
 }
 
 // ---- the end ----

@@ -56,7 +56,7 @@ class Flushable : public ListNode {
   ~Flushable() = default;
 };
 
-// Something that all who live at one home share, and that goes with it.
+// What somebody above keeps once for each home, for all who live there; it goes with the home.
 class Resident {
  public:
   virtual ~Resident() = default;  // at home
@@ -140,6 +140,9 @@ class Reactor {
   }
   // At home. How other processes wake this loop (doorbell.h); made when first asked for, kept until the reactor goes.
   Result<Doorbell*> OpenDoorbell();
+  // At home. What is kept here under this key, or null; the address of something of the keeper's makes a key.
+  Resident* resident(const void* key) const;
+  void Keep(const void* key, std::unique_ptr<Resident> resident);
   // At home.
   void Arm(Timer* timer, int64_t delay_ns) { timers_.Arm(timer, AddNs(now_ns_, delay_ns)); }
   void ArmAt(Timer* timer, int64_t due_ns) { timers_.Arm(timer, due_ns); }
@@ -155,9 +158,6 @@ class Reactor {
   void FlushLast(Flushable* flushable) {
     if (!flushable->linked()) to_flush_last_.PushBack(flushable);
   }
-  // At home. The one resident; null before the first Keep.
-  Resident* resident() const;
-  void Keep(std::unique_ptr<Resident> resident);
 
   // Manual reactors: one turn. True if anything was done.
   bool RunManually();

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -65,7 +66,7 @@ struct Reactor::Impl {
   bool thread_started = false;
   std::vector<Watched> watched;  // by descriptor
   uint32_t generations = 0;
-  std::unique_ptr<Resident> resident;
+  std::map<const void*, std::unique_ptr<Resident>> residents;
   std::unique_ptr<Doorbell> doorbell;   // made and used at home
   std::atomic<int> doorbell_event{-1};  // its eventfd
   SpinLearner spin;

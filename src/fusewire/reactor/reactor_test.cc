@@ -384,9 +384,9 @@ TEST(Reactor, AResidentGoesWithItsHome) {
   bool gone_at_home = false;
   std::unique_ptr<Reactor> reactor = StartReactor();
   AskHome(*reactor, [&] {
-    EXPECT_EQ(reactor->resident(), nullptr);
-    reactor->Keep(std::make_unique<Guest>(reactor.get(), &gone_at_home));
-    EXPECT_NE(reactor->resident(), nullptr);
+    EXPECT_EQ(reactor->resident(&gone_at_home), nullptr);
+    reactor->Keep(&gone_at_home, std::make_unique<Guest>(reactor.get(), &gone_at_home));
+    EXPECT_NE(reactor->resident(&gone_at_home), nullptr);
     return true;
   });
   EXPECT_FALSE(gone_at_home);

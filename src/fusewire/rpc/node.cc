@@ -3,25 +3,15 @@
 
 #include <utility>
 
-#include "fusewire/transport/nearest/nearest.h"
-#include "fusewire/transport/shm/shm.h"
-#include "fusewire/transport/uring/uring.h"
-
 namespace fusewire {
 namespace rpc {
-
-std::unique_ptr<transport::Transport> MakeTransport(Wire wire, transport::TcpOptions tcp) {
-  if (wire == Wire::kShm) return transport::MakeShm({});
-  if (wire == Wire::kUring) tcp.drive = transport::DriveByUring();
-  if (wire == Wire::kTcp || wire == Wire::kUring || tcp.resolve) return transport::MakeTcp(std::move(tcp));
-  return transport::MakeNearest(transport::MakeShm({}), transport::MakeTcp(std::move(tcp)));
-}
 
 Result<std::unique_ptr<Node>> Node::Start(NodeOptions options) {
   FUSEWIRE_TRY(pipe::CheckOptions(options.pipe));
   Result<std::unique_ptr<reactor::Pool>> pool = reactor::Pool::Start(options.pool);
   if (!pool.ok()) return pool.status();
-  return Make(std::move(options.pipe), std::move(pool).value(), MakeTransport(options.wire, std::move(options.tcp)));
+  return Make(std::move(options.pipe), std::move(pool).value(),
+              pipe::MakeTransport(options.wire, std::move(options.tcp)));
 }
 
 std::unique_ptr<Node> Node::Make(pipe::Options options, std::unique_ptr<reactor::Pool> pool,

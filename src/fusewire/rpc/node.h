@@ -9,8 +9,8 @@
 
 #include "fusewire/base/status.h"
 #include "fusewire/pipe/options.h"
+#include "fusewire/pipe/wires.h"
 #include "fusewire/reactor/pool.h"
-#include "fusewire/transport/tcp/tcp.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
@@ -19,23 +19,12 @@ namespace rpc {
 // The service number that rpc says in its hello.
 constexpr uint16_t kRpcService = 1;
 
-// What connections run over.
-enum class Wire {
-  kAuto,  // shared memory to a task of this machine and user, where it can be met; TCP to all others
-  kTcp,
-  kUring,  // TCP driven by io_uring, where the kernel has it
-  kShm,    // nothing else: a task elsewhere cannot be reached
-};
-
 struct NodeOptions {
   pipe::Options pipe;
   reactor::PoolOptions pool;
-  Wire wire = Wire::kAuto;
-  // Where names are resolved by a function of one's own (tcp.resolve), kAuto means TCP.
+  pipe::Wire wire = pipe::Wire::kAuto;
   transport::TcpOptions tcp;
 };
-
-std::unique_ptr<transport::Transport> MakeTransport(Wire wire, transport::TcpOptions tcp);
 
 class Node {
  public:

@@ -83,7 +83,7 @@ Result<std::unique_ptr<CollectiveGroups>> CollectiveGroups::Open(Options options
   endpoint.limits.patience_ns = kForeverNs;
   Result<std::unique_ptr<p2p::Endpoint>> made =
       p2p::Endpoint::Make(std::move(endpoint), transport::Address(), reactor::Pool::Share(pool),
-                          rpc::MakeTransport(options.wire, transport::TcpOptions()));
+                          pipe::MakeTransport(options.wire, transport::TcpOptions()));
   if (!made.ok()) return made.status();
   return std::unique_ptr<CollectiveGroups>(new CollectiveGroups(std::move(options), std::move(made).value()));
 }

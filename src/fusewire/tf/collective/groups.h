@@ -17,6 +17,7 @@
 #include <tensorflow/core/framework/collective.h>
 #include "fusewire/collective/group.h"
 #include "fusewire/p2p/p2p.h"
+#include "fusewire/pipe/wires.h"
 #include "fusewire/rpc/node.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/data/peer.h"
@@ -31,7 +32,7 @@ class CollectiveGroups {
  public:
   struct Options {
     pipe::Options pipe;
-    rpc::Wire wire = rpc::Wire::kAuto;
+    pipe::Wire wire = pipe::Wire::kAuto;
     std::string own_task;  // "/job:worker/replica:0/task:0"
     // The address that the cluster gives a task, and the gRPC way to it.
     std::function<TfStatus(const std::string& task, std::string* address, SidePtr* side)> find;

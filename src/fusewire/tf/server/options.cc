@@ -65,16 +65,15 @@ std::string ReadText(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-rpc::Wire ReadWire() {
+pipe::Wire ReadWire() {
   std::string value = ReadText("FUSEWIRE_TRANSPORT");
-  if (value == "tcp") return rpc::Wire::kTcp;
-  if (value == "uring") return rpc::Wire::kUring;
-  if (value == "shm") return rpc::Wire::kShm;
-  if (!value.empty() && value != "auto") {
-    FUSEWIRE_LOG(kWarn, "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp, uring or shm is expected; the default auto holds",
+  pipe::Wire wire = pipe::Wire::kAuto;
+  if (!value.empty() && !pipe::WireOf(value, &wire)) {
+    FUSEWIRE_LOG(kWarn,
+                 "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp, uring, shm or ucx is expected; the default auto holds",
                  value.c_str());
   }
-  return rpc::Wire::kAuto;
+  return wire;
 }
 
 std::map<std::string, std::string> ReadEndpointMap() {

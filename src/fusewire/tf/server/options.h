@@ -10,6 +10,7 @@
 
 #include "fusewire/base/status.h"
 #include "fusewire/pipe/options.h"
+#include "fusewire/pipe/wires.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/rpc/node.h"
 #include "fusewire/tf/star/homes.h"
@@ -22,7 +23,7 @@ struct ServerSettings {
   bool merge_parts = true;  // TF_ENABLE_PS_GRAPH_FUSION: what makes star_server_lite lighter
   pipe::Options pipe;
   reactor::PoolOptions pool;
-  rpc::Wire wire = rpc::Wire::kAuto;  // FUSEWIRE_TRANSPORT
+  pipe::Wire wire = pipe::Wire::kAuto;  // FUSEWIRE_TRANSPORT
   int64_t patience_ns = 0;
   // gRPC address -> data address, of .endpoint_map; empty without one.
   std::map<std::string, std::string> endpoints;

@@ -101,7 +101,7 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   if (!sane.ok()) return Failed(sane);
   Result<reactor::Pool*> pool = SharedPool(settings_.pool);
   if (!pool.ok()) return Failed(pool.status());
-  node_ = rpc::Node::Make(settings_.pipe, reactor::Pool::Share(*pool.value()), rpc::MakeTransport(settings_.wire, {}));
+  node_ = rpc::Node::Make(settings_.pipe, reactor::Pool::Share(*pool.value()), pipe::MakeTransport(settings_.wire, {}));
   grpc.worker_service_options.num_serving_threads = kGrpcServingThreads;
   TfStatus opened = OpenGroups();
   if (!opened.ok()) return opened;

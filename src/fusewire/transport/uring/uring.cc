@@ -14,18 +14,20 @@ namespace fusewire {
 namespace transport {
 namespace {
 
+constexpr char kKey = 0;  // its address names the resident
+
 void TellThatEpollServes(const Status& why) {
   FUSEWIRE_LOG(kWarn, "TCP runs on epoll instead of io_uring: %s", why.ToString().c_str());
 }
 
 // The ring of this home, made for its first connection.
 Result<uring::Ring*> RingOf(reactor::Reactor& home) {
-  if (home.resident() == nullptr) {
+  if (home.resident(&kKey) == nullptr) {
     Result<std::unique_ptr<uring::Ring>> made = uring::Ring::Make(home, uring::RingOptions());
     if (!made.ok()) return made.status();
-    home.Keep(std::move(made).value());
+    home.Keep(&kKey, std::move(made).value());
   }
-  return static_cast<uring::Ring*>(home.resident());
+  return static_cast<uring::Ring*>(home.resident(&kKey));
 }
 
 std::unique_ptr<Connection> Drive(reactor::Reactor& home, Fd* fd, const std::string& peer_address) {

@@ -1,0 +1,34 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Which of the transports connections run over, by name.
+// Home: any thread. Owns: nothing. Fails: never; a wire that is not to be had here gives way as its line says.
+#ifndef FUSEWIRE_PIPE_WIRES_H_
+#define FUSEWIRE_PIPE_WIRES_H_
+
+#include <memory>
+#include <string_view>
+
+#include "fusewire/transport/tcp/tcp.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace pipe {
+
+enum class Wire {
+  // Shared memory to a task of this machine and user, where it can be met; to all others RDMA where both ends have a
+  // device for it, and else TCP. Where names are resolved by a function of one's own (tcp.resolve): TCP.
+  kAuto,
+  kTcp,
+  kUring,  // TCP driven by io_uring; by epoll where the kernel has none
+  kShm,    // nothing else: a task elsewhere cannot be reached
+  kUcx,    // UCX, whatever it runs over, with every task that has it too; TCP with the others
+};
+
+// auto, tcp, uring, shm, and ucx or rdma; false for anything else.
+bool WireOf(std::string_view text, Wire* wire);
+
+std::unique_ptr<transport::Transport> MakeTransport(Wire wire, transport::TcpOptions tcp);
+
+}  // namespace pipe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_PIPE_WIRES_H_

@@ -1,0 +1,31 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/pipe/wires.h"
+
+#include <gtest/gtest.h>
+
+namespace fusewire {
+namespace pipe {
+namespace {
+
+TEST(Wires, AreFoundByTheirNames) {
+  Wire wire = Wire::kTcp;
+  EXPECT_TRUE(WireOf("auto", &wire));
+  EXPECT_EQ(wire, Wire::kAuto);
+  EXPECT_TRUE(WireOf("rdma", &wire));
+  EXPECT_EQ(wire, Wire::kUcx);
+  EXPECT_FALSE(WireOf("SHM", &wire));
+  EXPECT_FALSE(WireOf("", &wire));
+  EXPECT_EQ(wire, Wire::kUcx) << "what is not known changes nothing";
+}
+
+TEST(Wires, EachMakesATransport) {
+  for (const char* name : {"auto", "tcp", "uring", "shm", "ucx"}) {
+    Wire wire = Wire::kAuto;
+    ASSERT_TRUE(WireOf(name, &wire)) << name;
+    EXPECT_NE(MakeTransport(wire, {}), nullptr) << name;
+  }
+}
+
+}  // namespace
+}  // namespace pipe
+}  // namespace fusewire

@@ -1,0 +1,65 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What two ends say to each other, once they share UCX: one UCX message a record.
+//   to        whose it is: a number that its receiver drew, which nobody else knows
+//   sequence  of kBytes and kLoan, in the stream's order: UCX may hand them over in another one
+//   value     of kTaken: what of the sender's records has been taken since the beginning, as Cost() counts
+// and while they meet, over the lower transport, one Note at a time.
+//   dialler   kHello + its worker's address; then kMove, or kStay and the stream
+//   listener  kWelcome + its worker's address, or kNo and the stream
+//   either    kEnd, the last word before it closes: the sequence behind its last record
+// Home: none, plain values. Owns: nothing. Fails: never.
+#ifndef FUSEWIRE_TRANSPORT_UCX_RECORD_H_
+#define FUSEWIRE_TRANSPORT_UCX_RECORD_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "fusewire/base/bytes.h"
+
+namespace fusewire {
+namespace transport {
+
+enum class UcxRecordKind : uint32_t { kBytes = 1, kLoan = 2, kTaken = 3 };
+
+struct UcxRecord {
+  uint64_t to = 0;
+  uint64_t sequence = 0;
+  uint64_t value = 0;
+  UcxRecordKind kind = UcxRecordKind::kBytes;
+  uint32_t unused = 0;
+};
+static_assert(sizeof(UcxRecord) == 32, "both ends count on it");
+
+// In a message of its own, copied on both sides; less than what counts as a large copy.
+constexpr size_t kUcxBytesMax = kCopyBytesMax - 1;
+// Pieces from this size on land by UCX's rendezvous, in the receiver's own memory.
+constexpr size_t kUcxLendBytesMin = kCopyBytesMax;
+// Of one rendezvous: the most that a receiver sets aside when its handler has no room for it.
+constexpr size_t kUcxLoanBytesMax = 1 << 20;
+// How much may wait at a receiver whose handler does not read: 16 messages.
+constexpr uint64_t kUcxWindowBytes = 256 * 1024;
+// What a record costs beside its bytes.
+constexpr uint64_t kUcxRecordCost = 64;
+constexpr uint64_t UcxCost(UcxRecordKind kind, size_t bytes) {
+  return kUcxRecordCost + (kind == UcxRecordKind::kBytes ? bytes : 0);
+}
+
+enum class UcxNoteKind : uint16_t { kHello = 1, kWelcome = 2, kNo = 3, kMove = 4, kStay = 5, kEnd = 6 };
+
+struct UcxNote {
+  uint32_t magic = 0x78756677;  // "wfux"
+  uint16_t version = 1;
+  UcxNoteKind kind = UcxNoteKind::kHello;
+  uint32_t address_bytes = 0;
+  uint32_t has_rdma = 0;
+  uint64_t id = 0;
+  uint64_t value = 0;
+};
+static_assert(sizeof(UcxNote) == 32, "both ends count on it");
+
+constexpr size_t kUcxAddressBytesMax = 16 * 1024;
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_UCX_RECORD_H_

@@ -1,0 +1,136 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/transport/ucx/ucx.h"
+
+#include <utility>
+
+#include "fusewire/base/log.h"
+#include "fusewire/transport/ucx/library.h"
+#include "fusewire/transport/ucx/ucx_connection.h"
+
+namespace fusewire {
+namespace transport {
+
+#if FUSEWIRE_HAS_UCX
+
+namespace {
+
+// The worker of this home, or null: then why has been told.
+UcxWorker* WorkerOf(reactor::Reactor& home, const UcxOptions& options) {
+  Result<UcxWorker*> worker = UcxWorker::Of(home, options);
+  return worker.ok() ? worker.value() : nullptr;
+}
+
+class UcxIncoming final : public Incoming {
+ public:
+  UcxIncoming(std::unique_ptr<Incoming> lower, const UcxOptions& options)
+      : lower_(std::move(lower)), options_(options) {}
+  Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) override {
+    Result<std::unique_ptr<Connection>> lower = lower_->Adopt(home);
+    if (!lower.ok()) return lower;
+    UcxWorker* worker = WorkerOf(home, options_);
+    return std::unique_ptr<Connection>(
+        std::make_unique<UcxConnection>(home, worker, options_, std::move(lower).value(), std::string()));
+  }
+  const std::string& peer_address() const override { return lower_->peer_address(); }
+
+ private:
+  const std::unique_ptr<Incoming> lower_;
+  const UcxOptions& options_;
+};
+
+class UcxDialing final : public Dialing {
+ public:
+  UcxDialing(reactor::Reactor& home, const Address& address, const UcxOptions& options, OnDialed on_dialed)
+      : home_(home), address_(address.ToString()), options_(options), on_dialed_(std::move(on_dialed)) {}
+
+  void Start(Transport& lower, const Address& address, int64_t timeout_ns) {
+    lower_ = lower.Dial(home_, address, timeout_ns,
+                        [this](Result<std::unique_ptr<Connection>> made) { OnMade(std::move(made)); });
+  }
+
+ private:
+  void OnMade(Result<std::unique_ptr<Connection>> made) {
+    OnDialed on_dialed = std::move(on_dialed_);
+    UcxWorker* worker = made.ok() ? WorkerOf(home_, options_) : nullptr;
+    if (worker == nullptr || worker->IsStranger(address_)) {
+      on_dialed(std::move(made));  // may destroy us
+      return;
+    }
+    auto connection = std::make_unique<UcxConnection>(home_, worker, options_, std::move(made).value(), address_);
+    connection->Greet();
+    on_dialed(std::unique_ptr<Connection>(std::move(connection)));
+  }
+
+  reactor::Reactor& home_;
+  const std::string address_;
+  const UcxOptions& options_;
+  OnDialed on_dialed_;
+  std::unique_ptr<Dialing> lower_;
+};
+
+class UcxTransport final : public Transport {
+ public:
+  UcxTransport(std::unique_ptr<Transport> lower, UcxOptions options)
+      : lower_(std::move(lower)), options_(std::move(options)) {}
+
+  Result<std::unique_ptr<Listener>> Listen(reactor::Reactor& home, const Address& address,
+                                           OnIncoming on_incoming) override {
+    return lower_->Listen(home, address,
+                          [this, arrived = std::move(on_incoming)](std::unique_ptr<Incoming> incoming) mutable {
+                            arrived(std::make_unique<UcxIncoming>(std::move(incoming), options_));
+                          });
+  }
+
+  std::unique_ptr<Dialing> Dial(reactor::Reactor& home, const Address& address, int64_t timeout_ns,
+                                OnDialed on_dialed) override {
+    auto dialing = std::make_unique<UcxDialing>(home, address, options_, std::move(on_dialed));
+    dialing->Start(*lower_, address, timeout_ns);
+    return dialing;
+  }
+
+ private:
+  const std::unique_ptr<Transport> lower_;
+  const UcxOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> MakeUcx(std::unique_ptr<Transport> lower, UcxOptions options) {
+  if (!options.always && RdmaDevices().empty()) return lower;
+  return std::make_unique<UcxTransport>(std::move(lower), std::move(options));
+}
+
+UcxDescription DescribeUcx(const UcxOptions& options) {
+  UcxDescription description;
+  description.rdma_devices = RdmaDevices();
+  Result<UcxLibrary> library = UcxLibrary::Load(options.library);
+  description.loaded = library.ok();
+  if (library.ok()) {
+    description.version = library.value().Version();
+  } else {
+    description.why_not = library.status().ToString();
+  }
+  return description;
+}
+
+#else
+
+std::unique_ptr<Transport> MakeUcx(std::unique_ptr<Transport> lower, UcxOptions options) {
+  if (options.always) {
+    FUSEWIRE_LOG(kWarn, "this build goes without UCX: it was built where libucx-dev is missing; all goes over %s",
+                 "the wire below");
+  }
+  return lower;
+}
+
+UcxDescription DescribeUcx(const UcxOptions&) {
+  UcxDescription description;
+  description.why_not = "built without UCX: install libucx-dev and build again";
+  description.rdma_devices = RdmaDevices();
+  return description;
+}
+
+#endif
+
+}  // namespace transport
+}  // namespace fusewire

@@ -1,0 +1,254 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What is particular to UCX: whether the stream really moves, and what becomes of it where UCX is missing, broken or
+// strange. The contract of a transport is tested in tests/conformance, death in tests/faults.
+#include "fusewire/transport/ucx/ucx.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/log.h"
+#include "fusewire/reactor/home_test.h"
+#include "fusewire/transport/talker_test.h"
+#include "fusewire/transport/tcp/tcp.h"
+#include "fusewire/transport/ucx/record.h"
+
+namespace fusewire {
+namespace transport {
+namespace {
+
+using reactor::AskHome;
+using reactor::Eventually;
+using testing::HasSubstr;
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FUSEWIRE_TEST_TSAN 1
+#endif
+#endif
+
+// Two homes, a who dials and b who listens, over transports of the test's choice.
+class Ucx : public testing::Test {
+ protected:
+  Ucx() {
+#ifdef FUSEWIRE_TEST_TSAN
+    no_ucx_ = true;  // it cannot look into libucp, whose own thread it takes for a race
+#else
+    no_ucx_ = !DescribeUcx({}).loaded;
+#endif
+    SetLogSink([](LogLevel, const char* line, void* self) { static_cast<Ucx*>(self)->Keep(line); }, this);
+    setenv("UCX_TLS", "tcp", 1);
+    a_ = std::move(reactor::Reactor::Start({})).value();
+    b_ = std::move(reactor::Reactor::Start({})).value();
+  }
+  ~Ucx() override {
+    AskHome(*a_, [this] {
+      dialing_.reset();
+      at_a_.reset();
+      return true;
+    });
+    AskHome(*b_, [this] {
+      listener_.reset();
+      at_b_.reset();
+      return true;
+    });
+    a_.reset();
+    b_.reset();
+    SetLogSink(nullptr, nullptr);
+    unsetenv("UCX_TLS");
+    unsetenv("UCX_MM_ERROR_HANDLING");
+  }
+  static std::unique_ptr<Transport> Over(const UcxOptions& options) { return MakeUcx(MakeTcp({}), options); }
+
+  // True once both ends have a talker.
+  bool Meet(std::unique_ptr<Transport> dials, std::unique_ptr<Transport> listens) {
+    dials_ = std::move(dials);
+    listens_ = std::move(listens);
+    Address where = AskHome(*b_, [this] {
+      listener_ = std::move(listens_->Listen(*b_, {"127.0.0.1", 0}, [this](std::unique_ptr<Incoming> incoming) {
+                    at_b_ = std::make_unique<Talker>(2);
+                    at_b_->Meet(incoming->Adopt(*b_).value());
+                    arrived_ = true;
+                  })).value();
+      return listener_->address();
+    });
+    return Dial(where) && Eventually([this] { return arrived_.load(); });
+  }
+  bool Dial(const Address& where) {
+    dialled_ = false;
+    AskHome(*a_, [this, where] {
+      dialing_ = dials_->Dial(*a_, where, 5 * kSecondNs, [this](Result<std::unique_ptr<Connection>> made) {
+        if (!made.ok()) return;
+        at_a_ = std::make_unique<Talker>(1);
+        at_a_->Meet(std::move(made).value());
+        dialled_ = true;
+      });
+      return true;
+    });
+    return Eventually([this] { return dialled_.load(); });
+  }
+  bool Speak(uint64_t size) {
+    AskHome(*a_, [&] {
+      at_a_->SayPattern(size);
+      return true;
+    });
+    AskHome(*b_, [&] {
+      at_b_->SayPattern(size);
+      return true;
+    });
+    return Eventually([&] { return at_a_->heard == size && at_b_->heard == size; }) && at_a_->as_pattern &&
+           at_b_->as_pattern;
+  }
+  std::string WireOfA() {
+    return AskHome(*a_, [this] { return std::string(at_a_->connection()->wire()); });
+  }
+  std::string WireOfB() {
+    return AskHome(*b_, [this] { return std::string(at_b_->connection()->wire()); });
+  }
+  void Keep(const char* line) {
+    const std::string text = line;
+    if (text.find("UCX") != std::string::npos) ++lines_;
+    last_line_ = text;
+  }
+
+  bool no_ucx_ = false;
+  std::unique_ptr<reactor::Reactor> a_, b_;
+  std::unique_ptr<Transport> dials_, listens_;
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<Dialing> dialing_;
+  std::unique_ptr<Talker> at_a_, at_b_;
+  std::atomic<bool> arrived_{false}, dialled_{false};
+  std::atomic<int> lines_{0};
+  std::string last_line_;
+};
+
+#define FUSEWIRE_NEEDS_UCX() \
+  if (no_ucx_) GTEST_SKIP() << "this machine has no UCX, or this build cannot look into it"
+
+TEST_F(Ucx, TheStreamMovesOverTcp) {
+  FUSEWIRE_NEEDS_UCX();
+  ASSERT_TRUE(Meet(Over({}), Over({})));
+  ASSERT_TRUE(Speak(5 << 20));
+  EXPECT_EQ(WireOfA(), "ucx");
+  EXPECT_EQ(WireOfB(), "ucx");
+  EXPECT_EQ(lines_, 0) << last_line_;
+}
+
+TEST_F(Ucx, TheStreamMovesOverSharedMemory) {
+  FUSEWIRE_NEEDS_UCX();
+  setenv("UCX_TLS", "posix,sysv,cma", 1);
+  setenv("UCX_MM_ERROR_HANDLING", "y", 1);
+  ASSERT_TRUE(Meet(Over({}), Over({})));
+  ASSERT_TRUE(Speak(5 << 20));
+  EXPECT_EQ(WireOfA(), "ucx");
+  EXPECT_EQ(WireOfB(), "ucx");
+}
+
+TEST_F(Ucx, AListenerWithoutItSaysNo) {
+  FUSEWIRE_NEEDS_UCX();
+  UcxOptions none;
+  none.library = "libno-such-ucp.so";
+  ASSERT_TRUE(Meet(Over({}), Over(none)));
+  ASSERT_TRUE(Speak(300 * 1000));
+  EXPECT_EQ(WireOfA(), "tcp");
+  EXPECT_EQ(WireOfB(), "tcp");
+  EXPECT_EQ(lines_, 1);
+  EXPECT_THAT(last_line_, HasSubstr("libno-such-ucp.so"));
+}
+
+TEST_F(Ucx, ADiallerWithoutItStaysWhereItIs) {
+  UcxOptions none;
+  none.library = "libno-such-ucp.so";
+  ASSERT_TRUE(Meet(Over(none), Over(none)));
+  ASSERT_TRUE(Speak(300 * 1000));
+  EXPECT_EQ(WireOfA(), "tcp");
+  EXPECT_EQ(WireOfB(), "tcp");
+  EXPECT_EQ(lines_, 2);  // one for each home
+}
+
+TEST_F(Ucx, AFileThatIsNoLibraryAndALibraryThatIsAnotherAreRefused) {
+  const std::string path = testing::TempDir() + "fusewire-ucx-" + std::to_string(getpid()) + ".so";
+  std::ofstream(path) << "this is no library";
+  UcxOptions broken;
+  broken.library = path;
+  EXPECT_FALSE(DescribeUcx(broken).loaded);
+  EXPECT_THAT(DescribeUcx(broken).why_not, HasSubstr(path));
+  ASSERT_TRUE(Meet(Over(broken), Over(broken)));
+  ASSERT_TRUE(Speak(1000));
+  EXPECT_EQ(WireOfA(), "tcp");
+  unlink(path.c_str());
+  UcxOptions other;
+  other.library = "libm.so.6";
+  EXPECT_THAT(DescribeUcx(other).why_not, HasSubstr("it has no "));
+}
+
+TEST_F(Ucx, APlainDiallerIsHeard) {
+  FUSEWIRE_NEEDS_UCX();  // the listener loads it
+  ASSERT_TRUE(Meet(MakeTcp({}), Over({})));
+  ASSERT_TRUE(Speak(300 * 1000));
+  EXPECT_EQ(WireOfB(), "tcp");
+}
+
+TEST_F(Ucx, WiresThatDoNotExistLeaveTcp) {
+  FUSEWIRE_NEEDS_UCX();
+  setenv("UCX_TLS", "rc_mlx5", 1);
+  ASSERT_TRUE(Meet(Over({}), Over({})));
+  ASSERT_TRUE(Speak(300 * 1000));
+  EXPECT_EQ(WireOfA(), "tcp");
+}
+
+TEST_F(Ucx, LoadingItChangesNoSignal) {
+  FUSEWIRE_NEEDS_UCX();
+  for (int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) {
+    struct sigaction before = {}, after = {};
+    sigaction(number, nullptr, &before);
+    EXPECT_TRUE(DescribeUcx({}).loaded);
+    sigaction(number, nullptr, &after);
+    EXPECT_EQ(before.sa_sigaction, after.sa_sigaction) << number;
+  }
+}
+
+TEST_F(Ucx, DescribesItself) {
+  FUSEWIRE_NEEDS_UCX();
+  const UcxDescription description = DescribeUcx({});
+  EXPECT_THAT(description.version, HasSubstr("."));
+  EXPECT_EQ(description.why_not, "");
+}
+
+// A peer that says the magic word and then nonsense.
+TEST_F(Ucx, AStrangersGreetingCostsItsConnection) {
+  FUSEWIRE_NEEDS_UCX();
+  UcxNote old, huge, odd, again;
+  old.version = 99;
+  huge.address_bytes = UINT32_MAX;
+  odd.kind = UcxNoteKind::kEnd;
+  again.kind = UcxNoteKind::kWelcome;
+  for (const UcxNote& note : {old, huge, odd, again}) {
+    arrived_ = false;
+    ASSERT_TRUE(Meet(MakeTcp({}), Over({})));
+    AskHome(*a_, [&] {
+      at_a_->Say(std::string(reinterpret_cast<const char*>(&note), sizeof(note)));
+      return true;
+    });
+    EXPECT_TRUE(Eventually([&] { return at_b_->closed > 0 && at_a_->closed > 0; }));
+    AskHome(*b_, [&] {
+      EXPECT_EQ(at_b_->why().code(), Code::kCorrupt) << at_b_->why().ToString();
+      at_b_.reset();
+      listener_.reset();
+      return true;
+    });
+  }
+}
+
+}  // namespace
+}  // namespace transport
+}  // namespace fusewire
