@@ -23,12 +23,6 @@ size_t LinesDown(size_t bytes) { return bytes / kCacheLineBytes * kCacheLineByte
 size_t LinesUp(size_t bytes) { return (bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes; }
 size_t ChunksOf(size_t bytes, size_t chunk_bytes) { return (bytes + chunk_bytes - 1) / chunk_bytes; }
 
-size_t SumOf(const std::vector<size_t>& counts) {
-  size_t sum = 0;
-  for (const size_t count : counts) sum += count;
-  return sum;
-}
-
 // What ranks compare in place of a list that all of them know: FNV-1a over its numbers.
 uint64_t DigestOf(const std::vector<size_t>& counts) {
   uint64_t digest = 0xcbf29ce484222325ULL;

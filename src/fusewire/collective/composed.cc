@@ -22,12 +22,6 @@ Status Move(Group* group, Kind kind, std::vector<size_t> counts, std::vector<siz
   return group->Run(std::move(wanted));
 }
 
-size_t SumOf(const std::vector<size_t>& counts) {
-  size_t sum = 0;
-  for (const size_t count : counts) sum += count;
-  return sum;
-}
-
 }  // namespace
 
 Result<SparseRows> AllReduceSparse(const SparseShape& shape, const SparseView& mine, Group* group, int64_t timeout_ns) {

@@ -23,12 +23,6 @@ constexpr size_t kIdleNodesMax = 64 * 1024;
 
 uint64_t Mix(uint64_t a, uint64_t b) { return Random(Random(a).Next() ^ b).Next(); }
 
-size_t SumOf(const std::vector<size_t>& counts) {
-  size_t sum = 0;
-  for (const size_t count : counts) sum += count;
-  return sum;
-}
-
 bool Touch(const Pieces& one, const Pieces& other) {
   return one.bytes() > 0 && other.bytes() > 0 && one.at(0).data == other.at(0).data;
 }

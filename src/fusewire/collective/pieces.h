@@ -6,9 +6,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace fusewire {
 namespace collective {
+
+inline size_t SumOf(const std::vector<size_t>& counts) {
+  size_t sum = 0;
+  for (const size_t count : counts) sum += count;
+  return sum;
+}
 
 // Bytes are a multiple of the element's size.
 struct Piece {

@@ -65,7 +65,7 @@ int fusewire_endpoint_start(const char* name, const char* address, const char* c
   options.pipe.name = name;
   if (cluster != nullptr) options.pipe.cluster = cluster;
   if (secret != nullptr) options.pipe.secret = secret;
-  if (wire != nullptr && !fusewire::transport::WireOf(wire, &options.wire)) {
+  if (wire != nullptr && !fusewire::pipe::WireOf(wire, &options.wire)) {
     return Say(Status::Invalid("no wire is named \"" + std::string(wire) + "\"")
                    .Phase("start")
                    .Next("take auto, tcp, uring, shm or ucx"));

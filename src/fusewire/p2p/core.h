@@ -24,6 +24,9 @@
 namespace fusewire {
 namespace p2p {
 
+// Up to this a payload travels in the head: one copy, no parts.
+constexpr uint64_t kInlineBytes = 2048;
+
 struct RegionState {
   Core* core = nullptr;
   Buffer memory;

@@ -11,8 +11,6 @@ namespace fusewire {
 namespace p2p {
 namespace {
 
-constexpr uint64_t kInlineBytes = 2048;  // of an answer that travels in its head
-
 Status Outside(uint64_t offset, uint64_t bytes, uint64_t room) {
   return Status::Invalid(std::to_string(bytes) + " bytes at offset " + std::to_string(offset) + " of a region of " +
                          std::to_string(room))

@@ -9,13 +9,6 @@
 
 namespace fusewire {
 namespace p2p {
-namespace {
-
-// Up to this a payload travels in the head: one copy, no parts.
-constexpr uint64_t kInlineBytes = 2048;
-
-}  // namespace
-
 void Scatter(ConstBytes from, const std::vector<Bytes>& parts) {
   for (const Bytes& part : parts) {
     size_t size = std::min(part.size, from.size);

@@ -11,13 +11,6 @@
 
 namespace fusewire {
 namespace rpc {
-namespace {
-
-// Messages up to this overtake bulk: requests, small answers.
-constexpr uint64_t kExpressBytes = 16 * 1024;
-
-}  // namespace
-
 ClientCore::ClientCore(Node& node, reactor::Reactor& home, const transport::Address& address, ClientOptions options)
     : home_(home),
       options_(options),

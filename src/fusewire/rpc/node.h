@@ -18,6 +18,8 @@ namespace rpc {
 
 // The service number that rpc says in its hello.
 constexpr uint16_t kRpcService = 1;
+// Messages up to this overtake bulk: requests, small answers.
+constexpr uint64_t kExpressBytes = 16 * 1024;
 
 struct NodeOptions {
   pipe::Options pipe;

@@ -12,8 +12,6 @@ namespace fusewire {
 namespace rpc {
 namespace {
 
-// Answers up to this overtake bulk.
-constexpr uint64_t kExpressBytes = 16 * 1024;
 constexpr size_t kFreeCallsMax = 256;
 
 }  // namespace

@@ -10,9 +10,12 @@
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/check.h"
+#include "fusewire/base/status.h"
 
 namespace fusewire {
 namespace wire {
+
+inline Status Truncated(const char* what) { return Status::Corrupt(std::string(what) + ": cut off"); }
 
 // Its own inverse: little-endian to the machine's order, and back.
 template <class T>

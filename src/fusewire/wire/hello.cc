@@ -52,8 +52,6 @@ std::string HelloBody(const Hello& hello) {
   return body;
 }
 
-Status Truncated(const char* what) { return Status::Corrupt(std::string(what) + ": cut off"); }
-
 Status CheckEnd(const Reader& reader, const char* what) {
   if (!reader.ok()) return Truncated(what);
   if (reader.left().empty()) return Status();

@@ -33,8 +33,6 @@ void AppendTensor(const TensorMeta& meta, std::string* out) {
   for (int64_t dim : meta.dims) Append(out, dim);
 }
 
-Status Truncated(const char* what) { return Status::Corrupt(std::string(what) + ": cut off"); }
-
 Status ReadTensor(Reader* reader, TensorMeta* meta) {
   meta->type = reader->Number<uint16_t>();
   const uint16_t flags = reader->Number<uint16_t>();

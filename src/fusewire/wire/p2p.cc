@@ -24,7 +24,7 @@ struct Rule {
 constexpr uint32_t kEagerAuxMax = kP2pConfirmEager | kP2pHeadBytesMax;
 
 // By verb.
-constexpr Rule kRules[kP2pVerbMax + 1] = {
+constexpr Rule kVerbRules[kP2pVerbMax + 1] = {
     {"", 0, Call::kNone, Behind::kNothing, 0, false},
     {"open", 5, Call::kNone, Behind::kNothing, UINT32_MAX, false},
     {"use", 0, Call::kCount, Behind::kNothing, 0, false},
@@ -59,9 +59,9 @@ bool CallFits(Call call, uint64_t value) {
 
 }  // namespace
 
-const char* P2pVerbName(P2pVerb verb) { return kRules[static_cast<uint16_t>(verb)].name; }
+const char* P2pVerbName(P2pVerb verb) { return kVerbRules[static_cast<uint16_t>(verb)].name; }
 
-size_t P2pNumbers(P2pVerb verb) { return kRules[static_cast<uint16_t>(verb)].numbers; }
+size_t P2pNumbers(P2pVerb verb) { return kVerbRules[static_cast<uint16_t>(verb)].numbers; }
 
 size_t EncodeP2p(P2pVerb verb, const uint64_t* numbers, Bytes out) {
   size_t count = P2pNumbers(verb);
@@ -75,7 +75,7 @@ Result<P2pMessage> DecodeP2p(const FrameHeader& header, ConstBytes meta) {
     return Status::Corrupt(std::string("an endpoint was sent a ") + KindName(header.kind));
   if (header.method == 0 || header.method > kP2pVerbMax)
     return Status::Corrupt("verb " + std::to_string(header.method) + ", limit " + std::to_string(kP2pVerbMax));
-  const Rule& rule = kRules[header.method];
+  const Rule& rule = kVerbRules[header.method];
   if (!CallFits(rule.call, header.call))
     return Status::Corrupt(std::string(rule.name) + ": call " + std::to_string(header.call) + " names nothing");
   if (header.aux > rule.aux_max) return Over(rule, "aux", header.aux, rule.aux_max);

@@ -6,14 +6,13 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/transport/reading.h"
 
 namespace fusewire {
 namespace transport {
 namespace {
 
-constexpr size_t kReadBytesPerTurn = 1 << 20;
 constexpr size_t kPartsMax = 1024;
-constexpr size_t kLookAheadMax = kCopyBytesMax - 1;
 
 }  // namespace
 

@@ -9,21 +9,15 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/transport/reading.h"
 #include "fusewire/transport/shm/shm.h"
 
 namespace fusewire {
 namespace transport {
 namespace {
 
-// A connection gives way to the others of its reactor after this much.
-constexpr size_t kReadBytesPerTurn = 1 << 20;
-// Under kCopyBytesMax, so that no large piece of payload is ever copied out.
-constexpr size_t kLookAheadMax = kCopyBytesMax - 1;
 // The reader hears of a long write when so much of it is in the ring, and works beside its writer.
 constexpr size_t kShowBytes = 32 * 1024;
-
-// Where bytes are looked at: never in the ring, where the peer could change them under our eyes.
-thread_local uint8_t look_ahead[kLookAheadMax];
 
 std::atomic<uint64_t> shared_bytes_written{0};
 

@@ -10,22 +10,16 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/transport/reading.h"
 
 namespace fusewire {
 namespace transport {
 namespace {
 
-// A connection gives way to the others of its reactor after this much.
-constexpr size_t kReadBytesPerTurn = 1 << 20;
 constexpr size_t kPartsMax = IOV_MAX;
 // In the middle of a long body, input waits until this much is there. Twice as much loses what more is read at a time
 // to a sender that stands still meanwhile.
 constexpr int kLowWaterBytes = 64 * 1024;
-// Large enough for a hundred small messages; under kCopyBytesMax, so that no large piece of payload is ever copied out.
-constexpr size_t kLookAheadMax = kCopyBytesMax - 1;
-
-// Where bytes are looked at. They are gone when the callback returns, so one buffer a thread serves all connections.
-thread_local uint8_t look_ahead[kLookAheadMax];
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/transport/reading.h"
 
 namespace fusewire {
 namespace transport {
@@ -23,9 +24,6 @@ constexpr int64_t kBrokenGraceNs = 200 * kMillisecondNs;
 constexpr int64_t kSettleNs = 300 * kMillisecondNs;
 constexpr int64_t kCutLookNs = 5 * kMillisecondNs;
 constexpr int64_t kCutNs = 10 * kSecondNs;
-
-// Where bytes are looked at: never where UCX holds them, which may be memory that the peer can write.
-thread_local uint8_t look_ahead[kUcxBytesMax];
 
 void Append(std::vector<uint8_t>* to, ConstBytes bytes) { to->insert(to->end(), bytes.data, bytes.data + bytes.size); }
 

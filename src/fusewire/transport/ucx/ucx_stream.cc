@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "fusewire/transport/reading.h"
+
 namespace fusewire {
 namespace transport {
 namespace {
 
-// A connection gives way to the others of its reactor after this much.
-constexpr size_t kReadBytesPerTurn = 1 << 20;
 // The peer hears what was taken when so much of it is new.
 constexpr uint64_t kTakenStep = kUcxWindowBytes / 4;
 

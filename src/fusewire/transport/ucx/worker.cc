@@ -26,7 +26,7 @@ constexpr int64_t kFarewellNs = 500 * kMillisecondNs;
 constexpr int64_t kStrangerNs = 30 * kSecondNs;
 // UCX reads an address as its own words say, without being told where it ends.
 constexpr size_t kAddressSlackBytes = 4096;
-constexpr char kKey = 0;  // its address names the resident
+constexpr char kUcxKey = 0;  // its address names the resident
 
 // What a home keeps: the worker, or why there is none.
 class Opened final : public reactor::Resident {
@@ -40,7 +40,7 @@ class Opened final : public reactor::Resident {
 
 Result<UcxWorker*> UcxWorker::Of(reactor::Reactor& home, const UcxOptions& options) {
   FUSEWIRE_AT_HOME(home);
-  auto* opened = static_cast<Opened*>(home.resident(&kKey));
+  auto* opened = static_cast<Opened*>(home.resident(&kUcxKey));
   if (opened == nullptr) {
     std::unique_ptr<UcxWorker> worker(new UcxWorker(home));
     Status why = worker->Open(options);
@@ -50,7 +50,7 @@ Result<UcxWorker*> UcxWorker::Of(reactor::Reactor& home, const UcxOptions& optio
     }
     auto made = std::make_unique<Opened>(std::move(worker), why);
     opened = made.get();
-    home.Keep(&kKey, std::move(made));
+    home.Keep(&kUcxKey, std::move(made));
   }
   if (opened->worker == nullptr) return opened->why;
   return opened->worker.get();

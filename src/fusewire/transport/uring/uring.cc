@@ -14,7 +14,7 @@ namespace fusewire {
 namespace transport {
 namespace {
 
-constexpr char kKey = 0;  // its address names the resident
+constexpr char kUringKey = 0;  // its address names the resident
 
 void TellThatEpollServes(const Status& why) {
   FUSEWIRE_LOG(kWarn, "TCP runs on epoll instead of io_uring: %s", why.ToString().c_str());
@@ -22,12 +22,12 @@ void TellThatEpollServes(const Status& why) {
 
 // The ring of this home, made for its first connection.
 Result<uring::Ring*> RingOf(reactor::Reactor& home) {
-  if (home.resident(&kKey) == nullptr) {
+  if (home.resident(&kUringKey) == nullptr) {
     Result<std::unique_ptr<uring::Ring>> made = uring::Ring::Make(home, uring::RingOptions());
     if (!made.ok()) return made.status();
-    home.Keep(&kKey, std::move(made).value());
+    home.Keep(&kUringKey, std::move(made).value());
   }
-  return static_cast<uring::Ring*>(home.resident(&kKey));
+  return static_cast<uring::Ring*>(home.resident(&kUringKey));
 }
 
 std::unique_ptr<Connection> Drive(reactor::Reactor& home, Fd* fd, const std::string& peer_address) {
