@@ -248,6 +248,29 @@ TEST_P(TransportContract, ASlowReaderHoldsItsWriterUp) {
   ExpectNoFault();
 }
 
+// Whoever hears an answer has heard that what it answers was written: the answer may be the peer's last word.
+TEST_P(TransportContract, AnAnswerComesAfterTheWordThatItsQuestionIsWritten) {
+  constexpr uint64_t kBytes = 300 * 1000;
+  const uint64_t rounds = env().simulated() ? 10 : 100;
+  ASSERT_TRUE(ConnectTalkers());
+  std::atomic<uint64_t> unwritten{0};
+  AtB([&] {
+    b().on_heard = [&] {
+      if (b().heard % kBytes == 0) b().SayPattern(1);
+    };
+  });
+  AtA([&] {
+    a().on_heard = [&] {
+      if (a().said != a().heard * kBytes) ++unwritten;
+      if (a().heard < rounds) a().SayPattern(kBytes);
+    };
+    a().SayPattern(kBytes);
+  });
+  ASSERT_TRUE(env().RunUntil([&] { return a().heard == rounds; }));
+  EXPECT_EQ(unwritten, 0u);
+  ExpectNoFault();
+}
+
 // ---- the end ----
 
 TEST_P(TransportContract, CloseDeliversWhatWasWritten) {

@@ -6,11 +6,12 @@
 #include <memory>
 #include <string>
 
-#include "fusewire/transport/socket_address.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace transport {
+
+class Fd;
 
 // At home. Null, and *fd is untouched, if it cannot: then the next way is taken.
 using DriveSocket = std::unique_ptr<Connection> (*)(reactor::Reactor& home, Fd* fd, const std::string& peer_address);

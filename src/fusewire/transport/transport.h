@@ -50,6 +50,7 @@ class ConnectionHandler {
   virtual void OnBytes(ConstBytes bytes) = 0;
   // Answers one Write, once: the network is done with the first `bytes` bytes of it, and will not touch the rest. There
   // may be less than was offered, even nothing: then offer the rest again now, and the answer comes when there is room.
+  // Comes before whatever the peer wrote after it had read these bytes.
   virtual void OnWritten(size_t bytes) = 0;
   // The last call, exactly once.
   virtual void OnClosed(Status why) = 0;

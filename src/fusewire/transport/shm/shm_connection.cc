@@ -97,19 +97,23 @@ size_t ShmConnection::ReadOnce(size_t* asked) {
   const size_t bytes = read.value();
   if (bytes == 0) return 0;
   if (reader_.Release()) RingPeer();
+  // What we lent, the peer had read before it wrote this, which may be its goodbye.
+  if (lent_answer_ > 0) Answer();
+  if (closed_) return 0;
   const size_t landed = std::min(bytes, landing_bytes);
   if (landed > 0) handler_->OnLanded(landed);
   if (!closed_ && bytes > landed) handler_->OnBytes(ConstBytes(look_ahead, bytes - landed));
   return bytes;
 }
 
-// The peer has gone: what it had written is still ours.
+// The peer has gone: what it had written is still ours, and what it had read was sent.
 void ShmConnection::ReadRest() {
   const bool finished = segment_->peer().finished.load(std::memory_order_acquire) != 0;
   reader_.Freeze();
   size_t asked = 0;
   while (!closed_ && ReadOnce(&asked) > 0) {
   }
+  if (!closed_ && lent_answer_ > 0) Answer();
   Fail(Status::Unavailable(finished ? "the peer closed the connection" : "the peer's process has ended"));
 }
 

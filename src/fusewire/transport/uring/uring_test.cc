@@ -53,7 +53,7 @@ class Uring : public testing::Test {
       Result<std::unique_ptr<Ring>> made = Ring::Make(*home_, options);
       ASSERT_TRUE(made.ok()) << made.status().ToString();
       ring_ = made.value().get();
-      home_->Keep(std::move(made).value());
+      home_->Keep(this, std::move(made).value());
     });
   }
   void AtHome(const std::function<void()>& what) {
