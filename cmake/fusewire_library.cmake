@@ -30,7 +30,8 @@ target_link_options(fusewire_shared PRIVATE -Wl,-Bsymbolic -Wl,-z,defs
                     -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/fusewire_exports.map)
 set_target_properties(
   fusewire_shared
-  PROPERTIES CXX_VISIBILITY_PRESET default
+  PROPERTIES UNITY_BUILD ON  # all of it was compiled file by file before
+             CXX_VISIBILITY_PRESET default
              VISIBILITY_INLINES_HIDDEN OFF
              LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/fusewire_exports.map
              EXPORT_NAME fusewire

@@ -3,7 +3,7 @@
 
 # fusewire_room(NAME USES room... DOORS x.h... SOURCES x.cc... TESTS x...)
 #   Library fusewire_<NAME> from SOURCES, over the rooms in USES. DOORS are the headers other rooms may include: each
-#   compiles alone as C++17 and as C++20. TESTS names x_test.cc files; together they are fusewire_<NAME>_tests.
+#   compiles alone as C++17; the other headers as C++20. TESTS names x_test.cc files; together they are fusewire_<NAME>_tests.
 function(fusewire_room name)
   cmake_parse_arguments(ARG "" "TEST_TIMEOUT_S" "USES;DOORS;SOURCES;TESTS" ${ARGN})
   _fusewire_refuse_unknown(${name})
@@ -12,6 +12,9 @@ function(fusewire_room name)
     add_library(fusewire_${name} STATIC ${ARG_SOURCES})
     target_compile_features(fusewire_${name} PRIVATE cxx_std_20)
     target_link_libraries(fusewire_${name} PUBLIC fusewire_include ${used} PRIVATE fusewire_flags)
+    if(FUSEWIRE_SANITIZE)
+      set_target_properties(fusewire_${name} PROPERTIES UNITY_BUILD ON)  # built to be run once
+    endif()
   else()
     add_library(fusewire_${name} INTERFACE)
     target_link_libraries(fusewire_${name} INTERFACE fusewire_include ${used})
@@ -31,6 +34,7 @@ function(fusewire_room name)
   if(NOT FUSEWIRE_SANITIZE)  # Once is enough; a sanitizer adds nothing here.
     _fusewire_headers_alone(${name} 17 ${ARG_DOORS})
     file(GLOB_RECURSE headers RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.h)
+    list(REMOVE_ITEM headers ${ARG_DOORS})
     _fusewire_headers_alone(${name} 20 ${headers})
   endif()
   if(ARG_TESTS)

@@ -12,6 +12,7 @@ sys.path.append(str(ROOT / "bench"))
 from mwms.measure import measure
 from ps.measure import Window
 
+pytestmark = pytest.mark.once
 PYTHON = pathlib.Path(sys.executable)
 
 

@@ -14,6 +14,7 @@ import ps.tasks
 from ps.measure import Window, measure, start_training, stop_training
 from ps.tasks import Shape, running
 
+pytestmark = pytest.mark.once
 PYTHON = pathlib.Path(sys.executable)
 START_LIMIT_S = 150.0
 CALL = b"RECV_STATUS_ON_CLIENT"  # Once for each call that gRPC's trace shows.

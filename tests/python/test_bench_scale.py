@@ -19,7 +19,10 @@ PYTHON = pathlib.Path(sys.executable)
 PROGRAM = ROOT / "build" / f"tf-{tf.__version__}" / "bin" / "bench_replay"
 START_LIMIT_S = 150.0
 
-pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason=f"{PROGRAM} is not built")
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.skipif(not PROGRAM.exists(), reason=f"{PROGRAM} is not built"),
+]
 
 
 @pytest.mark.parametrize("protocol", ["star_server", "star_server_lite"])

@@ -14,6 +14,7 @@ from conftest import ROOT, clean_environment, process, run_to_end
 import fusewire.collective as fw
 from fusewire import p2p
 
+pytestmark = pytest.mark.once
 LIMIT_S = 30.0
 
 

@@ -13,6 +13,7 @@ STEPS = 30
 DEADLINE_S = 280.0
 
 
+@pytest.mark.once
 @pytest.mark.timeout(DEADLINE_S + 20)
 def test_demo_trains_and_tells(tmp_path: pathlib.Path) -> None:
     page = tmp_path / "report.html"

@@ -56,7 +56,10 @@ def saved(folder: pathlib.Path, step: int, to: pathlib.Path) -> pathlib.Path:
     return to
 
 
-@pytest.mark.parametrize("model", GOALS)
+MODELS = [pytest.param(model, marks=() if model in ("dlrm", "dien") else pytest.mark.once) for model in GOALS]
+
+
+@pytest.mark.parametrize("model", MODELS)
 def test_all_protocols_learn_the_same_and_go_on_from_each_other(tmp_path, model):
     runs = {}
     for protocol in PROTOCOLS:

@@ -13,6 +13,7 @@ from conftest import process
 
 from fusewire import p2p
 
+pytestmark = pytest.mark.once
 LIMIT_S = 20.0
 
 

@@ -19,6 +19,7 @@ import pytest
 from conftest import DEADLINE_S, FUSEWIRE, Done, clean_environment, process, run_to_end
 from fusewire.cluster import HOST, Shape, free_ports
 
+pytestmark = pytest.mark.once
 MARK = "RUN_TEST_MARK"  # in the environment of every process that a test starts
 
 

@@ -167,6 +167,7 @@ done()
 """
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("protocol", ["grpc++", pytest.param("star_server", marks=pytest.mark.slow)])
 def test_a_tensor_of_more_than_two_gibibytes(run_cluster, protocol):
     assert run_cluster(LARGE, protocol).said == [f"[{2200 * 8}, {2200 << 20}]"]

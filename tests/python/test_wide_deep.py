@@ -12,6 +12,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "examples" / "
 
 from data import DENSE, FEATURES, VOCABULARY, Planted, area_under_curve
 
+pytestmark = pytest.mark.once
 EXAMPLE = sys.path[-1]
 ROWS = 20_000
 

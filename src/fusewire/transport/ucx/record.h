@@ -24,7 +24,7 @@ enum class UcxRecordKind : uint32_t { kBytes = 1, kLoan = 2, kTaken = 3 };
 struct UcxRecord {
   uint64_t to = 0;
   uint64_t sequence = 0;
-  uint64_t value = 0;
+  uint64_t value = 0;  // kTaken: what was taken, in all; else: how many of our records its writer had seen
   UcxRecordKind kind = UcxRecordKind::kBytes;
   uint32_t unused = 0;
 };

@@ -30,6 +30,7 @@ size_t UcxConnection::Take(const ConstBytes* parts, size_t count, size_t* offere
     send->record.to = peer_id_;
     send->record.kind = kind;
     send->record.sequence = next_out_++;
+    send->record.value = next_in_;
     return send;
   };
   auto finish = [&] {
@@ -49,6 +50,7 @@ size_t UcxConnection::Take(const ConstBytes* parts, size_t count, size_t* offere
         sent_cost_ += UcxCost(UcxRecordKind::kLoan, piece);
         ++loans_out_;
         worker->Lend(peer_, begin(UcxRecordKind::kLoan), left.Sub(0, piece), this);
+        lent_to_ = next_out_;
       } else {
         if (open == nullptr) {
           room = HasRoom(UcxCost(UcxRecordKind::kBytes, kUcxBytesMax));
@@ -96,7 +98,7 @@ bool UcxConnection::OnRecord(const UcxRecord& record, void* data, size_t bytes, 
   // As many as may wait fit into this distance.
   if (record.sequence < next_in_ || record.sequence - next_in_ > kUcxWindowBytes / kUcxRecordCost)
     return refuse("sent a record out of all order");
-  if (!records_.emplace(record.sequence, Record{data, bytes, loan}).second) return refuse("sent a record twice");
+  if (!records_.emplace(record.sequence, Record{data, bytes, loan, record.value}).second) return refuse("sent a record twice");
   return true;
 }
 
@@ -121,6 +123,12 @@ void UcxConnection::DeliverRecords() {
       break;
     }
     const Record record = records_.begin()->second;
+    // It answers what we lent: UCX will say that the loan is back, and that is heard first.
+    if (lent_answer_ > 0 && record.saw >= lent_to_) {
+      if (loans_out_ > 0) break;
+      AnswerWrite();
+      if (closed_) break;
+    }
     records_.erase(records_.begin());
     total += record.bytes;
     if (record.loan) {

@@ -1,0 +1,307 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Collectives of TensorFlow's tensors and variables, eager and in graphs, and what trains with them.
+
+    import fusewire.collective.tensorflow as fw     # fusewire run --ranks 4 program.py
+    fw.init()
+    with fw.DistributedGradientTape(tf.GradientTape()) as tape:
+        loss = ...
+    optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+    fw.broadcast_variables(variables, root_rank=0)  # once, after the first step
+
+Names and meanings are those that users of Horovod know; of Keras there is more in fusewire.collective.keras. A tensor
+is handed over in the processor's memory: the collective waits for it, and TensorFlow goes on with what is ready.
+"""
+
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from fusewire import collective
+from fusewire.collective import Average, Error, Max, Min, Product, Sum, init, is_initialized, shutdown
+
+__all__ = [
+    "Average",
+    "DistributedGradientTape",
+    "DistributedOptimizer",
+    "Error",
+    "Max",
+    "Min",
+    "Product",
+    "Sum",
+    "allgather",
+    "allreduce",
+    "alltoall",
+    "broadcast",
+    "broadcast_object",
+    "broadcast_variables",
+    "grouped_allreduce",
+    "init",
+    "is_initialized",
+    "rank",
+    "reduce_gradients",
+    "shutdown",
+    "size",
+]
+
+_CHAIN = "fusewire_collectives"
+
+
+def rank() -> int:
+    return collective.world().rank()
+
+
+def size() -> int:
+    return collective.world().size()
+
+
+# ---- tensors ----
+
+
+def _call(function: Callable[..., Any], tensors: Sequence[Any], types: Sequence[Any], name: str) -> list[Any]:
+    """What `function` makes of the tensors' arrays. In a graph of version 1 one after the other, as they were built: a
+    function orders them by itself, and all ranks have to begin with the same one."""
+    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    if graph is None or tf.inside_function() or graph._get_control_flow_context() is not None:
+        return list(tf.numpy_function(function, list(tensors), list(types), name=name))
+    chain = graph.get_collection_ref(_CHAIN)
+    with tf.control_dependencies(chain):
+        results = list(tf.numpy_function(function, list(tensors), list(types), name=name))
+    chain[:] = [results[0].op]
+    return results
+
+
+def _shaped(result: Any, shape: Any) -> Any:
+    result.set_shape(shape)
+    return result
+
+
+def allreduce(tensor: Any, op: int = Average, name: str | None = None) -> Any:
+    """The reduction of all ranks' tensors; of tf.IndexedSlices, rows of one index are added up. Its gradient is the
+    same reduction of the gradients, for Sum and Average."""
+    if isinstance(tensor, tf.IndexedSlices):
+        return grouped_allreduce([tensor], op, name)[0]
+    if op not in (Sum, Average):
+        return grouped_allreduce([tensor], op, name)[0]
+
+    @tf.custom_gradient
+    def reduced(value: Any) -> Any:
+        return grouped_allreduce([value], op, name)[0], lambda upstream: allreduce(
+            upstream, op, None if name is None else f"{name}/gradient"
+        )
+
+    return reduced(tf.convert_to_tensor(tensor))
+
+
+def grouped_allreduce(tensors: Sequence[Any], op: int = Average, name: str | None = None) -> list[Any]:
+    """Many tensors and tf.IndexedSlices together: those of one type in one operation, without packing them."""
+    tensors = [one if isinstance(one, tf.IndexedSlices) else tf.convert_to_tensor(one) for one in tensors]
+    flat: list[Any] = []
+    for one in tensors:
+        flat.extend((one.values, one.indices) if isinstance(one, tf.IndexedSlices) else (one,))
+    sparse = [isinstance(one, tf.IndexedSlices) for one in tensors]
+    if not flat:
+        return []
+
+    def reduce_arrays(*arrays: Any) -> list[Any]:
+        return _reduce_arrays(collective.world(), arrays, sparse, op, name)
+
+    results = iter(_call(reduce_arrays, flat, [one.dtype for one in flat], "fusewire_allreduce"))
+    reduced: list[Any] = []
+    for one, is_sparse in zip(tensors, sparse, strict=True):
+        values = next(results)
+        if is_sparse:
+            values.set_shape([None, *one.values.shape[1:]] if one.values.shape.rank else None)
+            reduced.append(tf.IndexedSlices(values, _shaped(next(results), [None]), one.dense_shape))
+        else:
+            reduced.append(_shaped(values, one.shape))
+    return reduced
+
+
+def _reduce_arrays(group: Any, arrays: Sequence[Any], sparse: Sequence[bool], op: int, name: str | None) -> list[Any]:
+    results: list[Any] = [None] * len(arrays)
+    by_type: dict[str, list[int]] = {}
+    tables: list[int] = []
+    place = 0
+    for is_sparse in sparse:
+        if is_sparse:
+            tables.append(place)
+        else:
+            by_type.setdefault(str(arrays[place].dtype), []).append(place)
+        place += 2 if is_sparse else 1
+    tickets = [
+        (places, group.grouped_allreduce_async([arrays[one] for one in places], op, _named(name, kind)))
+        for kind, places in by_type.items()
+    ]
+    for number, table in enumerate(tables):
+        values, indices = arrays[table], arrays[table + 1]
+        merged, rows = group.sparse_allreduce(indices, values, op, _named(name, f"table{number}"))
+        results[table], results[table + 1] = rows.astype(values.dtype), merged.astype(indices.dtype)
+    for places, ticket in tickets:
+        for one, result in zip(places, ticket.wait(), strict=True):
+            results[one] = result
+    return results
+
+
+def _named(name: str | None, part: str) -> str | None:
+    return None if name is None else f"{name}/{part}"
+
+
+def broadcast(tensor: Any, root_rank: int, name: str | None = None) -> Any:
+    """The root's tensor; all ranks bring one of its shape and type."""
+    tensor = tf.convert_to_tensor(tensor)
+
+    def function(array: Any) -> Any:
+        return [collective.world().broadcast(array, root_rank, name)]
+
+    return _shaped(_call(function, [tensor], [tensor.dtype], "fusewire_broadcast")[0], tensor.shape)
+
+
+def allgather(tensor: Any, name: str | None = None) -> Any:
+    """All ranks' rows, one after the other; ranks may bring different numbers of them."""
+    tensor = tf.convert_to_tensor(tensor)
+
+    def function(array: Any) -> Any:
+        return [collective.world().allgather(array, name)]
+
+    result = _call(function, [tensor], [tensor.dtype], "fusewire_allgather")[0]
+    return _shaped(result, [None, *tensor.shape[1:]] if tensor.shape.rank else None)
+
+
+def alltoall(tensor: Any, splits: Any = None, name: str | None = None) -> Any:
+    """Without `splits` the result; with them, the result and how many rows came from each rank."""
+    tensor = tf.convert_to_tensor(tensor)
+    shape = [None, *tensor.shape[1:]] if tensor.shape.rank else None
+    if splits is None:
+
+        def even(array: Any) -> Any:
+            return [collective.world().alltoall(array, name=name)]
+
+        return _shaped(_call(even, [tensor], [tensor.dtype], "fusewire_alltoall")[0], shape)
+    splits = tf.convert_to_tensor(splits, tf.int64)
+
+    def function(array: Any, rows: Any) -> Any:
+        return list(collective.world().alltoall(array, rows.tolist(), name))
+
+    result, received = _call(function, [tensor, splits], [tensor.dtype, tf.int64], "fusewire_alltoall")
+    return _shaped(result, shape), _shaped(received, [None])
+
+
+# ---- variables ----
+
+
+def broadcast_variables(variables: Iterable[Any], root_rank: int = 0) -> Any:
+    """All ranks' variables become the root's. In a graph of version 1, the operation that does it."""
+    variables = list(variables)
+    if tf.executing_eagerly():
+        group = collective.world()
+        tickets = [group.broadcast_async(np.asarray(one), root_rank) for one in variables]
+        for variable, ticket in zip(variables, tickets, strict=True):
+            value = ticket.wait()
+            if group.rank() != root_rank:
+                variable.assign(value)
+        return None
+    values = [tf.convert_to_tensor(one) for one in variables]
+
+    def function(*arrays: Any) -> Any:
+        tickets = [collective.world().broadcast_async(array, root_rank) for array in arrays]
+        return [ticket.wait() for ticket in tickets]
+
+    results = _call(function, values, [one.dtype for one in values], "fusewire_broadcast") if values else []
+    return tf.group(
+        *(variable.assign(_shaped(one, variable.shape)) for variable, one in zip(variables, results, strict=True))
+    )
+
+
+def broadcast_object(value: Any = None, root_rank: int = 0) -> Any:
+    """Anything that pickle takes, from the root to all, who trust it: an epoch's number, an optimizer's settings."""
+    group = collective.world()
+    is_root = group.rank() == root_rank
+    packed = np.frombuffer(pickle.dumps(value), np.uint8) if is_root else np.empty(0, np.uint8)
+    length = int(group.broadcast(np.array([len(packed)], np.int64), root_rank)[0])
+    sent = group.broadcast(packed if is_root else np.empty(length, np.uint8), root_rank)
+    return value if is_root else pickle.loads(sent.tobytes())
+
+
+# ---- training ----
+
+
+def reduce_gradients(gradients: Iterable[Any], op: int = Average, name: str | None = None) -> list[Any]:
+    """All ranks' gradients together, in one go; None stays None."""
+    gradients = list(gradients)
+    there = [one for one in gradients if one is not None]
+    if not there or size() == 1:
+        return gradients
+    reduced = iter(grouped_allreduce(there, op, name))
+    return [None if one is None else next(reduced) for one in gradients]
+
+
+class DistributedGradientTape:
+    """A tf.GradientTape whose gradient() is that of all ranks."""
+
+    def __init__(self, tape: tf.GradientTape, op: int = Average) -> None:
+        self._tape, self._op = tape, op
+
+    def __enter__(self) -> "DistributedGradientTape":
+        self._tape.__enter__()
+        return self
+
+    def __exit__(self, *how: Any) -> None:
+        self._tape.__exit__(*how)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tape, name)
+
+    def gradient(self, target: Any, sources: Any, *how: Any, **more: Any) -> Any:
+        gradients = self._tape.gradient(target, sources, *how, **more)
+        flat = tf.nest.flatten(gradients)
+        return tf.nest.pack_sequence_as(gradients, reduce_gradients(flat, self._op))
+
+
+def DistributedOptimizer(optimizer: Any, op: int = Average) -> Any:  # noqa: N802, as Horovod's users know it
+    """The same optimizer, which applies the gradients of all ranks: of Keras, or of tf.compat.v1.train."""
+    if isinstance(optimizer, tf.compat.v1.train.Optimizer):
+        return _Version1Optimizer(optimizer, op)
+    base = type(optimizer)
+
+    def apply(self: Any, grads: Any, *more: Any, **how: Any) -> Any:
+        return super(distributed, self).apply(reduce_gradients(grads, op), *more, **how)
+
+    def apply_gradients(self: Any, grads_and_vars: Any, *more: Any, **how: Any) -> Any:
+        pairs = list(grads_and_vars)
+        reduced = reduce_gradients([gradient for gradient, _ in pairs], op)
+        pairs = [(gradient, variable) for gradient, (_, variable) in zip(reduced, pairs, strict=True)]
+        return super(distributed, self).apply_gradients(pairs, *more, **how)
+
+    # In Keras 3 all ways lead through `apply`, before it through `apply_gradients`. Named as its base, so that a saved
+    # model is one that anybody can load.
+    methods = {"apply": apply} if hasattr(base, "apply") else {"apply_gradients": apply_gradients}
+    distributed = type(base.__name__, (base,), {**methods, "__module__": base.__module__})
+    return distributed.from_config(optimizer.get_config())
+
+
+class _Version1Optimizer(tf.compat.v1.train.Optimizer):
+    """Of a graph. Its gradients are all ranks' from compute_gradients on: what is clipped is what is applied."""
+
+    def __init__(self, optimizer: Any, op: int) -> None:
+        super().__init__(name=f"Distributed{optimizer.get_name()}", use_locking=False)
+        self._optimizer, self._op = optimizer, op
+
+    def compute_gradients(self, *how: Any, **more: Any) -> Any:
+        pairs = self._optimizer.compute_gradients(*how, **more)
+        reduced = reduce_gradients([gradient for gradient, _ in pairs], self._op)
+        return [(one, variable) for one, (_, variable) in zip(reduced, pairs, strict=True)]
+
+    def apply_gradients(self, *how: Any, **more: Any) -> Any:
+        return self._optimizer.apply_gradients(*how, **more)
+
+    def get_slot(self, *how: Any, **more: Any) -> Any:
+        return self._optimizer.get_slot(*how, **more)
+
+    def get_slot_names(self, *how: Any, **more: Any) -> Any:
+        return self._optimizer.get_slot_names(*how, **more)
+
+    def variables(self, *how: Any, **more: Any) -> Any:
+        return self._optimizer.variables(*how, **more)
