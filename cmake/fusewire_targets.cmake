@@ -3,7 +3,7 @@
 
 # fusewire_room(NAME USES room... DOORS x.h... SOURCES x.cc... TESTS x...)
 #   Library fusewire_<NAME> from SOURCES, over the rooms in USES. DOORS are the headers other rooms may include: each
-#   compiles alone as C++17; the other headers as C++20. TESTS names x_test.cc files; together they are fusewire_<NAME>_tests.
+#   compiles alone as C++17; the others do as C++20. TESTS names x_test.cc files: together, fusewire_<NAME>_tests.
 function(fusewire_room name)
   cmake_parse_arguments(ARG "" "TEST_TIMEOUT_S" "USES;DOORS;SOURCES;TESTS" ${ARGN})
   _fusewire_refuse_unknown(${name})

@@ -120,7 +120,7 @@ class UcxConnection final : public Connection, private ConnectionHandler, privat
   uint64_t sent_cost_ = 0, taken_by_peer_ = 0;
   bool full_ = false;
   size_t loans_out_ = 0;
-  uint64_t lent_to_ = 0;  // behind the last loan
+  uint64_t lent_to_ = 0;    // behind the last loan
   size_t lent_answer_ = 0;  // what the Write is answered once all loans are back; 0: it waits for room
   std::map<uint64_t, Record> records_;
   uint64_t next_in_ = 0;

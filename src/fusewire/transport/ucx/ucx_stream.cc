@@ -98,7 +98,8 @@ bool UcxConnection::OnRecord(const UcxRecord& record, void* data, size_t bytes, 
   // As many as may wait fit into this distance.
   if (record.sequence < next_in_ || record.sequence - next_in_ > kUcxWindowBytes / kUcxRecordCost)
     return refuse("sent a record out of all order");
-  if (!records_.emplace(record.sequence, Record{data, bytes, loan, record.value}).second) return refuse("sent a record twice");
+  const bool fresh = records_.emplace(record.sequence, Record{data, bytes, loan, record.value}).second;
+  if (!fresh) return refuse("sent a record twice");
   return true;
 }
 
