@@ -42,7 +42,7 @@ def test_tensors_eager_and_in_functions(run_ranks):
                 fw.allgather(rows),
                 fw.alltoall(tf.range(2 * size) + 10 * rank),
                 fw.grouped_allreduce([x, tf.cast(x, tf.int64)], fw.Sum)[1],
-                fw.allreduce(tf.IndexedSlices(tf.ones([2, 1]), tf.constant([rank, 7]), (9, 1)), fw.Sum),
+                fw.allreduce(tf.IndexedSlices(tf.ones([2, 1]), tf.constant([rank, 7]), tf.constant([9, 1])), fw.Sum),
             )
 
         for run in (all_of_them, tf.function(all_of_them)):
@@ -146,11 +146,11 @@ def test_graphs_of_version_1(run_ranks):
         session.run(v1.global_variables_initializer())
         session.run(fw.broadcast_variables([weights], 0))
         assert session.run(weights)[0, 0] == 0
-        for _ in range(40):
+        for _ in range(300):
             session.run(train)
         assert session.run(everybody) == [float(size * one) for one in range(8)]
         print("said", " ".join(f"{value:.3f}" for value in session.run(weights)[:, 0]))
     """
     )
     assert said[0] == said[1]
-    assert said[0].startswith("1.0")
+    assert said[0] == "1.000 -2.000 3.000 0.500"

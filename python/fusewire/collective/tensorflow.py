@@ -65,10 +65,10 @@ def _call(function: Callable[..., Any], tensors: Sequence[Any], types: Sequence[
     function orders them by itself, and all ranks have to begin with the same one."""
     graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     if graph is None or tf.inside_function() or graph._get_control_flow_context() is not None:
-        return list(tf.numpy_function(function, list(tensors), list(types), name=name))
+        return tf.nest.flatten(tf.numpy_function(function, list(tensors), list(types), name=name))
     chain = graph.get_collection_ref(_CHAIN)
     with tf.control_dependencies(chain):
-        results = list(tf.numpy_function(function, list(tensors), list(types), name=name))
+        results = tf.nest.flatten(tf.numpy_function(function, list(tensors), list(types), name=name))
     chain[:] = [results[0].op]
     return results
 
