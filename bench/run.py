@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import platform
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -148,16 +149,22 @@ def choose_figures(options: argparse.Namespace) -> list[Figure]:
 
 
 def run_rounds(runs: Sequence[Run], options: argparse.Namespace) -> tuple[dict[Run, list[Sample]], list[str]]:
-    """The samples, and the stories of the runs that had to be made again."""
+    """The samples, and the stories of the runs that had to be made again. Who interrupts keeps the whole rounds."""
     samples: dict[Run, list[Sample]] = {run: [] for run in runs}
     repeated: list[str] = []
     for number in range(options.runs):
         print(f"round {number + 1} of {options.runs}", file=sys.stderr)
-        for run in runs:
-            start = time.monotonic()
-            samples[run].append(run_patiently(run, options, repeated))
-            if (seconds := time.monotonic() - start) > SAID_FROM_S:
-                print(f"  {run.program} {run.case}: {seconds:.0f} s", file=sys.stderr)
+        try:
+            for run in runs:
+                start = time.monotonic()
+                samples[run].append(run_patiently(run, options, repeated))
+                if (seconds := time.monotonic() - start) > SAID_FROM_S:
+                    print(f"  {run.program} {run.case}: {seconds:.0f} s", file=sys.stderr)
+        except KeyboardInterrupt:
+            if number == 0:
+                raise
+            print(f"interrupted: the figures are of {number} of {options.runs} rounds", file=sys.stderr)
+            return {run: of_run[:number] for run, of_run in samples.items()}, repeated
     return samples, repeated
 
 
@@ -217,6 +224,7 @@ def write_picture(module: str, path: pathlib.Path, figures: Sequence[Figure], re
 
 def main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         figures = choose_figures(options)
         options.out.mkdir(parents=True, exist_ok=True)

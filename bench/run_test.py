@@ -162,6 +162,24 @@ class Steering(unittest.TestCase):
             with self.assertRaisesRegex(BenchError, "first"):
                 run.run_patiently(OURS, options, repeated)
 
+    def test_who_interrupts_keeps_the_whole_rounds(self):
+        def run_once(one, options):
+            made.append(one)
+            if len(made) > 5:
+                raise KeyboardInterrupt
+            return {"value": len(made)}
+
+        made = []
+        suite = dataclasses.replace(run.SUITES["core"], run_once=run_once)
+        options = argparse.Namespace(suite="core", runs=9)
+        with unittest.mock.patch.dict(run.SUITES, core=suite), contextlib.redirect_stderr(io.StringIO()) as said:
+            kept, _ = run.run_rounds([OURS, PEER], options)
+            self.assertEqual(kept, {OURS: [{"value": 1}, {"value": 3}], PEER: [{"value": 2}, {"value": 4}]})
+            self.assertIn("2 of 9 rounds", said.getvalue())
+            made.extend([OURS] * 4)
+            with self.assertRaises(KeyboardInterrupt):
+                run.run_rounds([OURS, PEER], options)
+
     def test_a_server_without_a_port_is_an_error(self):
         self.program("raw", "exit 1", "true")
         with self.assertRaisesRegex(BenchError, "no port"):

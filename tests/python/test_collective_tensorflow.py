@@ -5,7 +5,7 @@ import sys
 import textwrap
 
 import pytest
-from conftest import run_to_end
+from conftest import ROOT, run_to_end
 
 BEGIN = """
     import numpy as np, tensorflow as tf
@@ -154,3 +154,9 @@ def test_graphs_of_version_1(run_ranks):
     )
     assert said[0] == said[1]
     assert said[0] == "1.000 -2.000 3.000 0.500"
+
+
+def test_the_example_trains_one_model(tmp_path):
+    command = [sys.executable, "-m", "fusewire", "run", "--ranks", 2, "--timeout", 80]
+    out = run_to_end([*command, ROOT / "examples/collective_keras.py"], tmp_path).ok()
+    assert "2 ranks, 321 weights, apart by 0" in out
