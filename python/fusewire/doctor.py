@@ -74,7 +74,7 @@ def examine() -> list[Check]:
         check_tensorflow(report),
     ]
     checks += check_plugin(report)
-    checks += [check_self_test(report), check_switch()]
+    checks += [check_self_test(report), check_wires(os.environ), check_switch()]
     checks += [*check_settings(os.environ), *check_cores(os.environ), check_files(), check_backlog()]
     checks += [check_glibc(), check_localhost(), *check_tf_config(os.environ), *check_endpoint_map(os.environ)]
     return checks
@@ -190,6 +190,43 @@ def check_self_test(report: Report) -> Check:
 
 def is_shared(facts: Mapping[str, Any]) -> bool:
     return bool(facts["counts"].get("shared_bytes_out", 0) > 0)
+
+
+TRY_WIRES = """
+import json
+from fusewire import p2p
+
+for wire in ("tcp", "uring", "shm", "ucx"):
+    try:
+        print(json.dumps([wire, True, p2p.try_wire(wire)]))
+    except p2p.Error as error:
+        print(json.dumps([wire, False, str(error)]))
+"""
+
+
+def check_wires(environment: Mapping[str, str]) -> Check:
+    """Each wire is tried, in a process of its own: libraries of others are loaded for it."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", TRY_WIRES], capture_output=True, text=True, timeout=SELFTEST_S, check=False
+        )
+        tried = {wire: (works, says) for wire, works, says in map(json.loads, done.stdout.splitlines())}
+    except (subprocess.TimeoutExpired, ValueError) as error:
+        return Check("wires", WARN, f"could not be tried: {error}", plugin.reinstall_command())
+    if len(tried) < 4:
+        tail = "\n".join(done.stderr.strip().splitlines()[-3:])
+        return Check("wires", WARN, f"could not be tried:\n{tail}", plugin.reinstall_command())
+    setting = next(setting for setting in settings.SETTINGS if setting.name == "FUSEWIRE_TRANSPORT")
+    wanted = setting.value(environment)[0].replace("rdma", "ucx")
+    rdma = tried["ucx"][0] and "no RDMA" not in tried["ucx"][1]
+    used = f"{wanted}, as FUSEWIRE_TRANSPORT says"
+    if wanted == "auto":
+        used = "auto: shared memory with tasks of this machine and user, " + ("RDMA, else TCP" if rdma else "else TCP")
+    lines = [f"{wire}: {'' if works else 'not here: '}{says}" for wire, (works, says) in tried.items()]
+    value = "\n".join([used, *lines])
+    if wanted in tried and not tried[wanted][0]:
+        return Check("wires", WARN, value, "unset FUSEWIRE_TRANSPORT, or mend what stands beside it")
+    return Check("wires", OK, value)
 
 
 def check_switch() -> Check:

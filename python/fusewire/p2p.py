@@ -20,7 +20,7 @@ from typing import Any
 
 from fusewire.plugin import P2P_LIBRARY
 
-__all__ = ["Endpoint", "Error", "Operation", "Peer", "Region", "Signal"]
+__all__ = ["Endpoint", "Error", "Operation", "Peer", "Region", "Signal", "try_wire"]
 
 _CODES = (
     "ok",
@@ -57,6 +57,7 @@ def _load() -> ctypes.CDLL:
     flag, text, time, out = ctypes.c_int, ctypes.c_char_p, ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p)
     signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "fusewire_error": (text, ()),
+        "fusewire_wire_try": (flag, (text, text, size)),
         "fusewire_endpoint_start": (flag, (text, text, text, text, text, out)),
         "fusewire_endpoint_close": (None, (handle,)),
         "fusewire_endpoint_free": (None, (handle,)),
@@ -97,6 +98,13 @@ _c = _load()
 def _check(code: int) -> None:
     if code != 0:
         raise Error(code, (_c.fusewire_error() or b"").decode(errors="replace"))
+
+
+def try_wire(wire: str) -> str:
+    """Tries one of "tcp", "uring", "shm" and "ucx" on this machine: what it would be, in a few words, or an Error."""
+    says = ctypes.create_string_buffer(256)
+    _check(_c.fusewire_wire_try(wire.encode(), says, len(says)))
+    return says.value.decode(errors="replace")
 
 
 def _ns(seconds: float | None) -> int:

@@ -34,6 +34,9 @@ def test_healthy(fusewire_command):
     assert checks["self-test"]["status"] == "ok", checks["self-test"]
     assert "a tensor of 1 MiB from a ps to a worker" in checks["self-test"]["value"]
     assert checks["self-test"]["value"].endswith("through shared memory")
+    assert checks["wires"]["value"].startswith("auto: shared memory with tasks of this machine and user")
+    assert "tcp: reaches every host" in checks["wires"]["value"]
+    assert "ucx: " in checks["wires"]["value"]
 
 
 def test_misfit_and_settings_in_words(tmp_path):

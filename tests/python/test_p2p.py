@@ -43,6 +43,13 @@ def test_a_wire_that_is_none_is_named():
         p2p.Endpoint("a", wire="smoke")
 
 
+def test_a_wire_can_be_tried():
+    assert p2p.try_wire("tcp") == "reaches every host"
+    assert "copied" in p2p.try_wire("shm")
+    with pytest.raises(p2p.Error, match="no wire"):
+        p2p.try_wire("smoke")
+
+
 class OnlyDlpack:
     """An array that has no buffer protocol, as a torch tensor has none."""
 

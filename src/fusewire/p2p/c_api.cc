@@ -50,6 +50,10 @@ fusewire_op* HandleOf(std::unique_ptr<p2p::Op> op) {
   return handle.release();  // C's, until fusewire_op_free
 }
 
+Status NoWire(const char* wire) {
+  return Status::Invalid("no wire is named \"" + std::string(wire) + "\"").Next("take auto, tcp, uring, shm or ucx");
+}
+
 }  // namespace
 
 int p2p::Say(const Status& status) {
@@ -59,6 +63,14 @@ int p2p::Say(const Status& status) {
 
 const char* fusewire_error(void) { return LastError().c_str(); }
 
+int fusewire_wire_try(const char* wire, char* says, size_t says_bytes) {
+  fusewire::pipe::Wire named;
+  if (!fusewire::pipe::WireOf(wire, &named)) return Say(NoWire(wire));
+  const fusewire::pipe::WireTrial trial = fusewire::pipe::TryWire(named);
+  if (says_bytes > 0) says[trial.says.copy(says, says_bytes - 1)] = 0;
+  return trial.status.ok() ? 0 : Say(trial.status);
+}
+
 int fusewire_endpoint_start(const char* name, const char* address, const char* cluster, const char* secret,
                             const char* wire, fusewire_endpoint** out) {
   p2p::EndpointOptions options;
@@ -66,9 +78,7 @@ int fusewire_endpoint_start(const char* name, const char* address, const char* c
   if (cluster != nullptr) options.pipe.cluster = cluster;
   if (secret != nullptr) options.pipe.secret = secret;
   if (wire != nullptr && !fusewire::pipe::WireOf(wire, &options.wire)) {
-    return Say(Status::Invalid("no wire is named \"" + std::string(wire) + "\"")
-                   .Phase("start")
-                   .Next("take auto, tcp, uring, shm or ucx"));
+    return Say(NoWire(wire));
   }
   auto where = fusewire::transport::Address::Parse(address);
   if (!where.ok()) return Say(where.status());

@@ -28,6 +28,9 @@ typedef struct fusewire_op fusewire_op;
 // Of the last failure on this thread; valid until the next call.
 FUSEWIRE_C_API const char* fusewire_error(void);
 
+// Tries a wire on this machine: 0, or why it cannot be had. `says` takes a few words, cut to `says_bytes` with their 0.
+FUSEWIRE_C_API int fusewire_wire_try(const char* wire, char* says, size_t says_bytes);
+
 // `cluster`, `secret` and `wire` may be null. `wire`: auto, tcp, uring, shm or ucx (pipe/wires.h).
 FUSEWIRE_C_API int fusewire_endpoint_start(const char* name, const char* address, const char* cluster,
                                            const char* secret, const char* wire, fusewire_endpoint** out);

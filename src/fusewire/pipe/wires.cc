@@ -31,6 +31,22 @@ bool WireOf(std::string_view text, Wire* wire) {
   return false;
 }
 
+WireTrial TryWire(Wire wire) {
+  switch (wire) {
+    case Wire::kTcp: return {Status::Ok(), "reaches every host"};
+    case Wire::kUring: return {transport::TryUring(), "TCP by io_uring"};
+    case Wire::kShm:
+      if (transport::MayLend()) return {Status::Ok(), "a large tensor is copied once"};
+      return {Status::Ok(), "a large tensor is copied twice: this process may not read another's memory"};
+    case Wire::kAuto:
+    case Wire::kUcx: break;
+  }
+  const transport::UcxDescription ucx = transport::DescribeUcx({});
+  const std::string devices = ucx.rdma_devices.empty() ? "no RDMA device is up" : "RDMA devices " + ucx.rdma_devices;
+  if (!ucx.loaded) return {Status::Unavailable(ucx.why_not), devices};
+  return {Status::Ok(), "UCX " + ucx.version + ", " + devices};
+}
+
 std::unique_ptr<transport::Transport> MakeTransport(Wire wire, transport::TcpOptions tcp) {
   if (wire == Wire::kShm) return transport::MakeShm({});
   if (wire == Wire::kUring) tcp.drive = transport::DriveByUring();

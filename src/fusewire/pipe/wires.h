@@ -5,8 +5,10 @@
 #define FUSEWIRE_PIPE_WIRES_H_
 
 #include <memory>
+#include <string>
 #include <string_view>
 
+#include "fusewire/base/status.h"
 #include "fusewire/transport/tcp/tcp.h"
 #include "fusewire/transport/transport.h"
 
@@ -25,6 +27,14 @@ enum class Wire {
 
 // auto, tcp, uring, shm, and ucx or rdma; false for anything else.
 bool WireOf(std::string_view text, Wire* wire);
+
+// Any thread but a home. Tries it on this machine, and says in a few words what comes of it; a failure says why it
+// cannot be had and what would carry its bytes instead.
+struct WireTrial {
+  Status status;
+  std::string says;
+};
+WireTrial TryWire(Wire wire);
 
 std::unique_ptr<transport::Transport> MakeTransport(Wire wire, transport::TcpOptions tcp);
 

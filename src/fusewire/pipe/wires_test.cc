@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace fusewire {
 namespace pipe {
 namespace {
@@ -16,6 +18,18 @@ TEST(Wires, AreFoundByTheirNames) {
   EXPECT_FALSE(WireOf("SHM", &wire));
   EXPECT_FALSE(WireOf("", &wire));
   EXPECT_EQ(wire, Wire::kUcx) << "what is not known changes nothing";
+}
+
+TEST(Wires, ATrialSaysWhatComesOfIt) {
+  EXPECT_TRUE(TryWire(Wire::kTcp).status.ok());
+  EXPECT_NE(TryWire(Wire::kShm).says.find("copied"), std::string::npos);
+  for (const Wire wire : {Wire::kUring, Wire::kUcx}) {
+    const WireTrial trial = TryWire(wire);
+    EXPECT_FALSE(trial.says.empty());
+    if (!trial.status.ok()) {
+      EXPECT_NE(trial.status.cause(), "");
+    }
+  }
 }
 
 TEST(Wires, EachMakesATransport) {

@@ -1,8 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/transport/shm/shm.h"
 
+#include <unistd.h>
+
+#include <fstream>
 #include <utility>
 
+#include "fusewire/transport/shm/meeting.h"
 #include "fusewire/transport/shm/shm_dialing.h"
 #include "fusewire/transport/shm/shm_listener.h"
 
@@ -34,6 +38,13 @@ class ShmTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> MakeShm(ShmOptions options) { return std::make_unique<ShmTransport>(std::move(options)); }
+
+bool MayLend() {
+  std::ifstream yama("/proc/sys/kernel/yama/ptrace_scope");
+  int scope = 0;
+  if (yama >> scope && scope != 0 && geteuid() != 0) return false;  // parents may read their children, and nobody else
+  return CanRead(getpid(), ProbeAddress(), ProbeWord());
+}
 
 }  // namespace transport
 }  // namespace fusewire

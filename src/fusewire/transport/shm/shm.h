@@ -32,6 +32,9 @@ struct ShmOptions {
 
 std::unique_ptr<Transport> MakeShm(ShmOptions options);
 
+// Any thread. Whether pieces may be taken from another process's memory, as far as one process alone can tell.
+bool MayLend();
+
 // Any thread. What all connections of this process have written so far.
 uint64_t SharedBytesWritten();
 
