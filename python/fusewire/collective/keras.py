@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 
-class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
+class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """After the first batch, when all of them stand, the model's and the optimizer's variables become the root's."""
 
     def __init__(self, root_rank: int = 0) -> None:
@@ -76,7 +76,7 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
         broadcast_variables(unique.values(), self._root_rank)
 
 
-class MetricAverageCallback(tf.keras.callbacks.Callback):
+class MetricAverageCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """At the end of an epoch, what the logs say is the average of all ranks. Stands before what reads them."""
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:

@@ -65,12 +65,16 @@ def _call(function: Callable[..., Any], tensors: Sequence[Any], types: Sequence[
     function orders them by itself, and all ranks have to begin with the same one."""
     graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     if graph is None or tf.inside_function() or graph._get_control_flow_context() is not None:
-        return tf.nest.flatten(tf.numpy_function(function, list(tensors), list(types), name=name))
+        return _run(function, tensors, types, name)
     chain = graph.get_collection_ref(_CHAIN)
     with tf.control_dependencies(chain):
-        results = tf.nest.flatten(tf.numpy_function(function, list(tensors), list(types), name=name))
+        results = _run(function, tensors, types, name)
     chain[:] = [results[0].op]
     return results
+
+
+def _run(function: Callable[..., Any], tensors: Sequence[Any], types: Sequence[Any], name: str) -> list[Any]:
+    return list(tf.nest.flatten(tf.numpy_function(function, list(tensors), list(types), name=name)))
 
 
 def _shaped(result: Any, shape: Any) -> Any:
@@ -86,13 +90,12 @@ def allreduce(tensor: Any, op: int = Average, name: str | None = None) -> Any:
     if op not in (Sum, Average):
         return grouped_allreduce([tensor], op, name)[0]
 
-    @tf.custom_gradient
     def reduced(value: Any) -> Any:
         return grouped_allreduce([value], op, name)[0], lambda upstream: allreduce(
             upstream, op, None if name is None else f"{name}/gradient"
         )
 
-    return reduced(tf.convert_to_tensor(tensor))
+    return tf.custom_gradient(reduced)(tf.convert_to_tensor(tensor))
 
 
 def grouped_allreduce(tensors: Sequence[Any], op: int = Average, name: str | None = None) -> list[Any]:
@@ -264,25 +267,25 @@ def DistributedOptimizer(optimizer: Any, op: int = Average) -> Any:  # noqa: N80
     """The same optimizer, which applies the gradients of all ranks: of Keras, or of tf.compat.v1.train."""
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         return _Version1Optimizer(optimizer, op)
-    base = type(optimizer)
+    base: Any = type(optimizer)
 
     def apply(self: Any, grads: Any, *more: Any, **how: Any) -> Any:
-        return super(distributed, self).apply(reduce_gradients(grads, op), *more, **how)
+        return base.apply(self, reduce_gradients(grads, op), *more, **how)
 
     def apply_gradients(self: Any, grads_and_vars: Any, *more: Any, **how: Any) -> Any:
         pairs = list(grads_and_vars)
         reduced = reduce_gradients([gradient for gradient, _ in pairs], op)
         pairs = [(gradient, variable) for gradient, (_, variable) in zip(reduced, pairs, strict=True)]
-        return super(distributed, self).apply_gradients(pairs, *more, **how)
+        return base.apply_gradients(self, pairs, *more, **how)
 
     # In Keras 3 all ways lead through `apply`, before it through `apply_gradients`. Named as its base, so that a saved
     # model is one that anybody can load.
     methods = {"apply": apply} if hasattr(base, "apply") else {"apply_gradients": apply_gradients}
-    distributed = type(base.__name__, (base,), {**methods, "__module__": base.__module__})
+    distributed: Any = type(base.__name__, (base,), {**methods, "__module__": base.__module__})
     return distributed.from_config(optimizer.get_config())
 
 
-class _Version1Optimizer(tf.compat.v1.train.Optimizer):
+class _Version1Optimizer(tf.compat.v1.train.Optimizer):  # type: ignore[misc]
     """Of a graph. Its gradients are all ranks' from compute_gradients on: what is clipped is what is applied."""
 
     def __init__(self, optimizer: Any, op: int) -> None:
