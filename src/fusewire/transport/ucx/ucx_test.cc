@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -117,7 +118,12 @@ class Ucx : public testing::Test {
   void Keep(const char* line) {
     const std::string text = line;
     if (text.find("UCX") != std::string::npos) ++lines_;
+    std::lock_guard<std::mutex> lock(mutex_);
     last_line_ = text;
+  }
+  std::string LastLine() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return last_line_;
   }
 
   bool no_ucx_ = false;
@@ -128,7 +134,8 @@ class Ucx : public testing::Test {
   std::unique_ptr<Talker> at_a_, at_b_;
   std::atomic<bool> arrived_{false}, dialled_{false};
   std::atomic<int> lines_{0};
-  std::string last_line_;
+  std::mutex mutex_;
+  std::string last_line_;  // any home's
 };
 
 #define FUSEWIRE_NEEDS_UCX() \
@@ -140,7 +147,7 @@ TEST_F(Ucx, TheStreamMovesOverTcp) {
   ASSERT_TRUE(Speak(5 << 20));
   EXPECT_EQ(WireOfA(), "ucx");
   EXPECT_EQ(WireOfB(), "ucx");
-  EXPECT_EQ(lines_, 0) << last_line_;
+  EXPECT_EQ(lines_, 0) << LastLine();
 }
 
 TEST_F(Ucx, TheStreamMovesOverSharedMemory) {
@@ -162,7 +169,7 @@ TEST_F(Ucx, AListenerWithoutItSaysNo) {
   EXPECT_EQ(WireOfA(), "tcp");
   EXPECT_EQ(WireOfB(), "tcp");
   EXPECT_EQ(lines_, 1);
-  EXPECT_THAT(last_line_, HasSubstr("libno-such-ucp.so"));
+  EXPECT_THAT(LastLine(), HasSubstr("libno-such-ucp.so"));
 }
 
 TEST_F(Ucx, ADiallerWithoutItStaysWhereItIs) {
