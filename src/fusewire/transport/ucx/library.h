@@ -48,6 +48,7 @@ std::string RdmaDevices();
   X(ucs_status_string)
 
 struct UcxLibrary {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name that is declared
 #define FUSEWIRE_UCX_FUNCTION(name) decltype(&::name) name = nullptr;
   FUSEWIRE_UCX_FUNCTIONS(FUSEWIRE_UCX_FUNCTION)
 #undef FUSEWIRE_UCX_FUNCTION

@@ -166,14 +166,19 @@ void UcxConnection::BeStranger() {
 }
 
 void UcxConnection::OnHello(const UcxNote& note, ConstBytes address) {
-  const bool may =
-      worker != nullptr && note.id != 0 && (options_.always || (note.has_rdma != 0 && !RdmaDevices().empty()));
-  Result<UcxPeer*> peer = may ? worker->Reach(address) : Status::Unavailable("not wanted");
-  if (!peer.ok()) {
-    if (may) worker->TellFar(peer_address(), peer.status());
+  const auto stay = [this] {
     stage_ = Stage::kStayed;
-    SayNote(UcxNoteKind::kNo);
-    return;  // its kStay is the last note
+    SayNote(UcxNoteKind::kNo);  // its kStay is the last note
+  };
+  if (worker == nullptr || note.id == 0 || !(options_.always || (note.has_rdma != 0 && !RdmaDevices().empty()))) {
+    stay();
+    return;
+  }
+  Result<UcxPeer*> peer = worker->Reach(address);
+  if (!peer.ok()) {
+    worker->TellFar(peer_address(), peer.status());
+    stay();
+    return;
   }
   peer_ = peer.value();
   peer_id_ = note.id;

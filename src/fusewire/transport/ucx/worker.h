@@ -125,8 +125,8 @@ class UcxWorker final : private reactor::Flushable, private reactor::FdHandler {
   void AwaitNone(const size_t* count);
   static ucs_status_t OnMessage(void* self, const void* header, size_t header_bytes, void* data, size_t bytes,
                                 const ucp_am_recv_param_t* param);
-  static void OnSent(void* request, ucs_status_t status, void* send);
-  static void OnReceived(void* request, ucs_status_t status, size_t bytes, void* end);
+  static void OnSent(void* request, ucs_status_t status, void* user_data);
+  static void OnReceived(void* request, ucs_status_t status, size_t bytes, void* user_data);
   static void OnClosed(void* request, ucs_status_t status, void* self);
   static void OnFlushed(void* request, ucs_status_t status, void* self);
   static void OnError(void* self, ucp_ep_h endpoint, ucs_status_t status);
