@@ -26,7 +26,9 @@ for version in "$@"; do
   rm -rf "$packages/fusewire"
   CMAKE_INSTALL_MODE=ABS_SYMLINK_OR_COPY cmake --install "build/tf-$version" --component python --prefix "$packages" \
     >"build/logs/tf-$version-install.log"
-  printf '#!%s\nimport sys\n\nfrom fusewire.cli import main\n\nsys.exit(main())\n' "$venv/bin/python" \
-    >"$venv/bin/fusewire"
-  chmod +x "$venv/bin/fusewire"
+  for command in fusewire=main fusewire-tune=tune_main; do
+    printf '#!%s\nimport sys\n\nfrom fusewire.cli import %s\n\nsys.exit(%s())\n' \
+      "$venv/bin/python" "${command#*=}" "${command#*=}" >"$venv/bin/${command%=*}"
+    chmod +x "$venv/bin/${command%=*}"
+  done
 done

@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 
 from fusewire import protocol, settings
@@ -35,12 +36,19 @@ examples:
 """
 
 
+TUNE_EPILOG = """
+Among several machines, start `python -m fusewire.collective.tune --out FILE` as every rank, in the way your ranks are
+started, with FUSEWIRE_RANK and FUSEWIRE_RANK_ADDRESSES; rank 0 writes the file.
+"""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="fusewire", description="Fusewire: grpc++ for stock TensorFlow.")
     parser.add_argument("--version", action="version", version=f"fusewire {VERSION}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     add_run(verbs)
     add_doctor(verbs)
+    add_tune(verbs)
     options = parser.parse_args(arguments)
     if told := settings.warning():
         print(f"fusewire: {told}", file=sys.stderr)
@@ -82,6 +90,50 @@ def add_doctor(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     doctor = verbs.add_parser("doctor", help="say what is installed, what fits, and what to do about the rest")
     doctor.add_argument("--json", action="store_true", help="for programs")
     doctor.set_defaults(call=call_doctor)
+
+
+def add_tune(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    tune = verbs.add_parser(
+        "tune",
+        help="measure which algorithm of a collective is the fastest, for each size",
+        description="Measures every algorithm of every collective among ranks on this machine, and writes the table "
+        "that FUSEWIRE_COLLECTIVE_TABLE names.",
+        epilog=TUNE_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    tune.add_argument("--ranks", type=_counts, default=[2], metavar="N,...", help="numbers of ranks; 2 by default")
+    tune.add_argument("--out", metavar="FILE", default="fusewire-table.txt", help="fusewire-table.txt by default")
+    tune.add_argument("--bytes", type=_counts, metavar="N,...", help="sizes; 64 B to 16 MiB by default")
+    tune.add_argument("--seconds", type=_seconds, metavar="S", help="for each algorithm and size; 0.1 by default")
+    tune.set_defaults(call=call_tune)
+
+
+def call_tune(options: argparse.Namespace) -> int:
+    screen = Screen()
+    parts = []
+    for ranks in options.ranks:
+        if ranks < 2:
+            screen.say("a single rank has nothing to choose. Fix: --ranks 2,4")
+            return USAGE_ERROR
+        with tempfile.TemporaryDirectory() as folder:
+            part = pathlib.Path(folder, "table")
+            words = ["fusewire.collective.tune", "--out", str(part)]
+            if options.bytes:
+                words += ["--bytes", ",".join(str(size) for size in options.bytes)]
+            if options.seconds:
+                words += ["--seconds", str(options.seconds)]
+            code = run_ranks(ranks, Command((sys.executable, "-m", *words)), screen, None, GRACE_S)
+            if code != 0:
+                return code
+            parts.append(part.read_text())
+    pathlib.Path(options.out).write_text("".join(parts))
+    screen.say(f"written: {options.out}. Use it: FUSEWIRE_COLLECTIVE_TABLE={options.out} at all ranks")
+    return 0
+
+
+def tune_main() -> int:
+    """The command fusewire-tune."""
+    return main(["tune", *sys.argv[1:]])
 
 
 def call_doctor(options: argparse.Namespace) -> int:
@@ -134,9 +186,13 @@ def call_run_ranks(options: argparse.Namespace, words: list[str], screen: Screen
         return USAGE_ERROR
     words = ["-m", *words] if options.module else words
     command = Command((sys.executable, *words) if python else tuple(words))
-    screen.say(f"{options.ranks} rank{'s' if options.ranks > 1 else ''}, on this machine; Ctrl-C ends them all")
-    tasks = [Task("rank", index, alone=False) for index in range(options.ranks)]
-    with free_ports(options.ranks) as ports:
+    return run_ranks(options.ranks, command, screen, options.timeout, options.grace)
+
+
+def run_ranks(ranks: int, command: Command, screen: Screen, timeout: float | None, grace: float) -> int:
+    screen.say(f"{ranks} rank{'s' if ranks > 1 else ''}, on this machine; Ctrl-C ends them all")
+    tasks = [Task("rank", index, alone=False) for index in range(ranks)]
+    with free_ports(ranks) as ports:
         all_addresses = ",".join(f"{HOST}:{port}" for port in ports)
         environments = [
             {
@@ -145,9 +201,9 @@ def call_run_ranks(options: argparse.Namespace, words: list[str], screen: Screen
                 "FUSEWIRE_RANK_ADDRESSES": all_addresses,
                 "PYTHONUNBUFFERED": "1",
             }
-            for index in range(options.ranks)
+            for index in range(ranks)
         ]
-        return Job(tasks, screen, options.timeout, options.grace).run(command, environments)
+        return Job(tasks, screen, timeout, grace).run(command, environments)
 
 
 def command_of(words: Sequence[str]) -> Command:
@@ -192,6 +248,10 @@ def _count(text: str) -> int:
     if count < 0:
         raise argparse.ArgumentTypeError("a number of tasks, 0 or more")
     return count
+
+
+def _counts(text: str) -> list[int]:
+    return [_count(word) for word in text.split(",")]
 
 
 def _seconds(text: str) -> float:

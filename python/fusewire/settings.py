@@ -131,11 +131,18 @@ SETTINGS = (
     Setting("FUSEWIRE_RANK", "0", "which of the ranks this process is", COLLECTIVE),
     Setting("FUSEWIRE_RANK_ADDRESSES", "none", "host:port of each rank, with commas between them", COLLECTIVE),
     Setting(
+        "FUSEWIRE_COLLECTIVE_TABLE",
+        "none",
+        "a file of `fusewire-tune`: which algorithm for which size; the same at all ranks",
+        COLLECTIVE,
+    ),
+    Setting(
         "FUSEWIRE_TENSORFLOW",
         "the TensorFlow that Python imports",
         "folder of the TensorFlow to build for, where it is in another environment",
         BUILD,
     ),
+    Setting("FUSEWIRE_UNITY", "", "`ON`: the files of a room are compiled together, for builds made once", TOOLS),
     Setting("FUSEWIRE_DEPS", "", "`skip`: install no Debian packages, trust what is there", TOOLS),
 )
 NAMES = {name for setting in SETTINGS for name in setting.names}

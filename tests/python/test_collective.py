@@ -34,13 +34,13 @@ class OnlyDlpack:
         return self.array.__dlpack_device__()
 
 
-def run_ranks(count, work):
+def run_ranks(count, work, **how):
     """[work(group) of each rank], at the same time."""
     with contextlib.ExitStack() as stack:
         endpoints = [stack.enter_context(p2p.Endpoint(f"w{rank}")) for rank in range(count)]
         members = [(endpoint.name, endpoint.address) for endpoint in endpoints]
         groups = [
-            stack.enter_context(fw.Group.make(endpoint, "test", members, rank))
+            stack.enter_context(fw.Group.make(endpoint, "test", members, rank, **how))
             for rank, endpoint in enumerate(endpoints)
         ]
         with concurrent.futures.ThreadPoolExecutor(count) as pool:
@@ -205,3 +205,53 @@ def test_survivors_of_a_kill_shrink_and_go_on(tmp_path):
 def test_the_example_finds_the_line(tmp_path):
     command = [sys.executable, "-m", "fusewire", "run", "--ranks", 3, "--timeout", 60, ROOT / "examples/collective.py"]
     assert "3 ranks, 3000 points: y = 3.0 x + -1.0, apart by 0" in run_to_end(command, tmp_path).ok()
+
+
+def test_ranks_of_one_host_go_first_and_a_table_chooses():
+    assert fw.hosts_of(["a:1", "b:1", "a:2", "[::1]:5", "b:9"]) == [0, 1, 0, 3, 1]
+    table = "all-reduce 4 1000000 two-level 65536\nall-gather 4 1000000 two-level 65536\n"
+
+    def work(group):
+        mine = np.arange(1000, dtype="int64") + group.rank()
+        return group.allreduce(mine, op=fw.Sum), group.allgather(mine[:3])
+
+    for hosts in ([0, 0, 1, 1], [0, 1, 1, 1], [3, 2, 1, 0]):
+        for total, gathered in run_ranks(4, work, hosts=hosts, table=table):
+            np.testing.assert_array_equal(total, 4 * np.arange(1000) + 6)
+            np.testing.assert_array_equal(gathered, [0, 1, 2, 1, 2, 3, 2, 3, 4, 3, 4, 5])
+    with pytest.raises(ValueError, match="3 hosts for 4 members"):
+        run_ranks(4, work, hosts=[0, 0, 1])
+    with pytest.raises(fw.Error, match="line 1"):
+        run_ranks(4, work, table="all-reduce 4 fast ring 1")
+
+
+def test_tune_measures_every_algorithm_and_its_table_is_used(tmp_path):
+    table = tmp_path / "table"
+    arguments = ["tune", "--ranks", "2,3", "--bytes", "64,65536", "--seconds", "0.003", "--out", str(table)]
+    tuned = run_to_end([sys.executable, "-m", "fusewire", *arguments], tmp_path, deadline_s=4 * LIMIT_S)
+    tuned.ok()
+    rows = [line.split() for line in table.read_text().splitlines() if not line.startswith("#")]
+    for ranks in ("2", "3"):
+        for kind in ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce"):
+            sizes = [int(row[2]) for row in rows if row[:2] == [kind, ranks]]
+            assert sizes and sizes == sorted(sizes) and sizes[-1] > 1 << 60, (kind, ranks, rows)
+
+    program = tmp_path / "sum.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            import numpy as np
+            import fusewire.collective as fw
+            fw.init()
+            print("sum", fw.allreduce(np.ones(5000), op=fw.Sum).sum())
+            """
+        )
+    )
+    environment = {**clean_environment(), "FUSEWIRE_COLLECTIVE_TABLE": str(table)}
+    command = [sys.executable, "-m", "fusewire", "run", "--ranks", "3", str(program)]
+    used = run_to_end(command, tmp_path, environment)
+    assert used.ok().count("sum 15000.0") == 3, used.out
+    table.write_text("all-reduce 3 much ring 1\n")
+    refused = run_to_end(command, tmp_path, environment)
+    assert refused.status != 0
+    assert "bytes much" in refused.out + refused.error

@@ -13,8 +13,9 @@ after a death shrink() at all that are left, and go on. docs/collectives.md is t
 """
 
 import os
-from collections.abc import Sequence
-from typing import Any
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from fusewire.collective.group import And, Average, Group, Max, Min, Or, Product, Sum, Ticket, Xor
 from fusewire.p2p import Endpoint, Error
@@ -31,9 +32,11 @@ __all__ = [
     "Sum",
     "Ticket",
     "Xor",
+    "hosts_of",
     "init",
     "is_initialized",
     "shutdown",
+    "sibling",
     "world",
 ]
 
@@ -56,7 +59,15 @@ _METHODS = (
     "sparse_allreduce",
 )
 _ASYNC = tuple(f"{name}_async" for name in _METHODS[_METHODS.index("allreduce") :] if name != "sparse_allreduce")
-_world: tuple[Endpoint, Group] | None = None
+
+
+class _World(NamedTuple):
+    endpoint: Endpoint
+    group: Group
+    make: Callable[[str, str | None], Group]  # (name, table): another one of the same ranks
+
+
+_world: _World | None = None
 
 
 def init(
@@ -84,13 +95,27 @@ def init(
         raise ValueError(f"rank {rank} of {len(addresses)} addresses: ranks count from 0")
     if secret is None:
         secret = os.environ.get("FUSEWIRE_SECRET") or None
+    table = None
+    if path := os.environ.get("FUSEWIRE_COLLECTIVE_TABLE"):
+        table = pathlib.Path(path).read_text()
     endpoint = Endpoint(f"{name}:{rank}", addresses[rank], cluster=os.environ.get("FUSEWIRE_CLUSTER"), secret=secret)
     members = [(f"{name}:{one}", address) for one, address in enumerate(addresses)]
+
+    def make(group_name: str, its_table: str | None) -> Group:
+        hosts = hosts_of(addresses)
+        return Group.make(endpoint, group_name, members, rank, reproducible=reproducible, hosts=hosts, table=its_table)
+
     try:
-        _world = endpoint, Group.make(endpoint, name, members, rank, reproducible=reproducible)
+        _world = _World(endpoint, make(name, table), make)
     except Error:
         endpoint.close()
         raise
+
+
+def hosts_of(addresses: Sequence[str]) -> list[int]:
+    """A number for each: ranks of one host have the same, as far as their addresses say."""
+    hosts = [address.rpartition(":")[0] for address in addresses]
+    return [hosts.index(host) for host in hosts]
 
 
 def is_initialized() -> bool:
@@ -102,17 +127,25 @@ def shutdown() -> None:
     global _world
     if _world is None:
         return
-    endpoint, group = _world
-    _world = None
-    group.close()
-    endpoint.close()
+    last, _world = _world, None
+    last.group.close()
+    last.endpoint.close()
 
 
 def world() -> Group:
     """The group of all ranks, whose methods are this module's functions."""
+    return _there().group
+
+
+def sibling(name: str, table: str | None = None) -> Group:
+    """Another group of all ranks, as init() makes it, with a table of algorithms of its own. All ranks call it."""
+    return _there().make(name, table)
+
+
+def _there() -> _World:
     if _world is None:
         raise RuntimeError("fusewire.collective.init() comes first")
-    return _world[1]
+    return _world
 
 
 def __getattr__(name: str) -> Any:

@@ -60,11 +60,26 @@ class Wanted(ctypes.Structure):
     )
 
 
+class Options(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("ranks", ctypes.c_int),
+        ("rank", ctypes.c_int),
+        ("names", ctypes.POINTER(ctypes.c_char_p)),
+        ("addresses", ctypes.POINTER(ctypes.c_char_p)),
+        ("hosts", ctypes.POINTER(ctypes.c_int)),
+        ("table", ctypes.c_char_p),
+        ("reproducible", ctypes.c_int),
+    )
+
+
 def _declare() -> None:
     handle, flag, text, time = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_int64
-    out, texts, numbers = ctypes.POINTER(handle), ctypes.POINTER(text), ctypes.POINTER(flag)
+    out, numbers = ctypes.POINTER(handle), ctypes.POINTER(flag)
     signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
-        "fusewire_group_make": (flag, (handle, text, texts, texts, flag, flag, flag, out)),
+        "fusewire_group_make": (flag, (handle, ctypes.POINTER(Options), out)),
+        "fusewire_collective_kind": (text, (flag,)),
+        "fusewire_collective_algorithms": (text, (flag,)),
         "fusewire_group_subgroup": (flag, (handle, text, numbers, flag, out)),
         "fusewire_group_free": (None, (handle,)),
         "fusewire_group_rank": (flag, (handle,)),

@@ -126,17 +126,29 @@ class Group:
         rank: int,
         *,
         reproducible: bool = False,
+        hosts: Sequence[int] | None = None,
+        table: str | None = None,
     ) -> "Group":
-        """`members`: each rank's endpoint, its name and its address; "" if it will dial us."""
+        """`members`: each rank's endpoint, its name and its address; "" if it will dial us.
+
+        `hosts`: the host of each rank, any numbers: ranks of one host speak among themselves first. `table`: the text
+        that fusewire-tune writes. Both, and the members' names, are the same at all ranks.
+        """
         handle, count = ctypes.c_void_p(), len(members)
-        names = (ctypes.c_char_p * count)(*(member.encode() for member, _ in members))
-        addresses = (ctypes.c_char_p * count)(*(address.encode() for _, address in members))
-        live = endpoint._live(endpoint._handle)
-        _check(
-            library.fusewire_group_make(
-                live, name.encode(), names, addresses, count, rank, reproducible, ctypes.byref(handle)
-            )
+        if hosts is not None and len(hosts) != count:
+            raise ValueError(f"{len(hosts)} hosts for {count} members: name the host of each")
+        options = _library.Options(
+            name=name.encode(),
+            ranks=count,
+            rank=rank,
+            names=(ctypes.c_char_p * count)(*(member.encode() for member, _ in members)),
+            addresses=(ctypes.c_char_p * count)(*(address.encode() for _, address in members)),
+            hosts=None if hosts is None else (ctypes.c_int * count)(*hosts),
+            table=None if table is None else table.encode(),
+            reproducible=reproducible,
         )
+        live = endpoint._live(endpoint._handle)
+        _check(library.fusewire_group_make(live, ctypes.byref(options), ctypes.byref(handle)))
         return cls(handle.value or 0, endpoint)
 
     def _live(self) -> int:

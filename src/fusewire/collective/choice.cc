@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <string_view>
 
 namespace fusewire {
@@ -40,6 +41,13 @@ double FoldWays(double n) {
   double pow2 = 1;
   while (pow2 * 2 <= n) pow2 *= 2;
   return pow2 == n ? 0 : 2;
+}
+
+// Of two levels only one: all ranks are on one host.
+Algorithm FlatOf(Kind kind, Algorithm algorithm) {
+  if (algorithm != Algorithm::kTwoLevel) return algorithm;
+  if (kind == Kind::kAllReduce) return Algorithm::kTwoShot;
+  return kind == Kind::kBroadcast ? Algorithm::kBinomial : Algorithm::kDirect;
 }
 
 Work WorkOfAllReduce(Algorithm algorithm, double n, double segments) {
@@ -133,6 +141,74 @@ Status ParseRow(const std::vector<std::string_view>& words, TableRow* row) {
   return Status::Ok();
 }
 
+// How ranks lie on hosts.
+struct Levels {
+  double ranks;
+  double hosts = 0;  // 0: not known
+  double lanes = 1;  // ranks of the host that has the fewest
+  double crowd = 1;  // and of the one that has the most
+
+  Levels(const std::vector<int>& host_of, int all) : ranks(all) {
+    std::map<int, int> counts;
+    for (const int host : host_of) ++counts[host];
+    if (counts.empty()) return;
+    hosts = static_cast<double>(counts.size());
+    lanes = all;
+    for (const auto& [host, count] : counts) {
+      lanes = std::min<double>(lanes, count);
+      crowd = std::max<double>(crowd, count);
+    }
+  }
+  // What a flat schedule meets: the ranks of a host share its wire for all that does not stay on the host.
+  Wire OfAll(Wire wire) const {
+    wire.byte_ns *= std::max(1.0, crowd * (ranks - crowd) / std::max(1.0, ranks - 1));
+    return wire;
+  }
+};
+
+Choice ChooseFlat(Kind kind, int ranks, size_t bytes, const Wire& wire, bool reproducible) {
+  Choice best;
+  bool chosen = false;
+  for (const Algorithm algorithm : AlgorithmsOf(kind)) {
+    if (algorithm == Algorithm::kTwoLevel || (reproducible && !IsReproducible(kind, algorithm))) continue;
+    for (const size_t segment_bytes : {size_t{16} << 10, size_t{64} << 10, size_t{256} << 10, size_t{1} << 20}) {
+      const double estimate = EstimateNs(kind, algorithm, ranks, bytes, wire, segment_bytes);
+      if (chosen && estimate >= best.estimate_ns) continue;
+      best.algorithm = algorithm;
+      best.segment_bytes = segment_bytes;
+      best.estimate_ns = estimate;
+      chosen = true;
+    }
+  }
+  return best;
+}
+
+Choice TwoLevels(Kind kind, const Levels& levels, size_t bytes, const Wire& wire, const Wire& near) {
+  const auto hosts = static_cast<int>(std::max(1.0, levels.hosts));
+  const auto neighbours = static_cast<int>(levels.crowd);
+  auto nearby = [&](Kind what, Algorithm algorithm) {
+    return EstimateNs(what, algorithm, neighbours, bytes, near, 1 << 20);
+  };
+  Choice choice;
+  if (kind == Kind::kAllReduce) {
+    // The lanes of a host share its wire, each with its block.
+    Wire shared = wire;
+    shared.byte_ns *= levels.lanes;
+    choice = ChooseFlat(kind, hosts, static_cast<size_t>(static_cast<double>(bytes) / levels.lanes), shared, false);
+    choice.estimate_ns +=
+        nearby(Kind::kReduceScatter, Algorithm::kDirect) + nearby(Kind::kAllGather, Algorithm::kDirect);
+  } else if (kind == Kind::kAllGather) {
+    choice.estimate_ns = EstimateNs(kind, Algorithm::kDirect, hosts, bytes, wire, 1 << 20) +
+                         nearby(Kind::kAllGather, Algorithm::kDirect);
+  } else {
+    choice = ChooseFlat(kind, hosts, bytes, wire, false);
+    choice.estimate_ns += nearby(kind, kind == Kind::kReduce ? Algorithm::kDirect : Algorithm::kBinomial);
+  }
+  choice.between = choice.algorithm;
+  choice.algorithm = Algorithm::kTwoLevel;
+  return choice;
+}
+
 }  // namespace
 
 double EstimateNs(Kind kind, Algorithm algorithm, int ranks, size_t bytes, const Wire& wire, size_t segment_bytes) {
@@ -142,7 +218,7 @@ double EstimateNs(Kind kind, Algorithm algorithm, int ranks, size_t bytes, const
   // A ring cuts into segments of every block, a chain into segments of the whole.
   const double cut = static_cast<double>(segment_bytes) * (algorithm == Algorithm::kRing ? n : 1);
   const double segments = std::max(1.0, size / cut);
-  const Work work = WorkOf(kind, algorithm, n, segments);
+  const Work work = WorkOf(kind, FlatOf(kind, algorithm), n, segments);
   const double alone = work.ways * wire.way_ns + std::max(0.0, work.messages - work.ways) * wire.message_ns +
                        work.sent * size * wire.byte_ns + work.reduced * size * wire.reduced_byte_ns;
   if (wire.cpus == 0 || wire.cpus >= ranks) return alone;
@@ -188,27 +264,25 @@ std::string WriteTable(const std::vector<TableRow>& rows) {
 }
 
 Choice Choose(Kind kind, int ranks, size_t bytes, const Wire& wire, const std::vector<TableRow>& table,
-              bool reproducible) {
+              bool reproducible, const Places& places) {
+  const Levels levels(places.hosts, ranks);
+  Choice best;
   for (const TableRow& row : table) {
     if (row.kind != kind || row.ranks != ranks || bytes > row.bytes_max) continue;
     if (reproducible && !IsReproducible(kind, row.algorithm)) break;
-    Choice measured;
-    measured.algorithm = row.algorithm;
-    measured.segment_bytes = row.segment_bytes;
-    return measured;
+    best.algorithm = row.algorithm;
+    best.segment_bytes = row.segment_bytes;
+    if (row.algorithm == Algorithm::kTwoLevel) best.between = TwoLevels(kind, levels, bytes, wire, places.near).between;
+    return best;
   }
-  Choice best;
-  bool chosen = false;
-  for (const Algorithm algorithm : AlgorithmsOf(kind)) {
-    if (reproducible && !IsReproducible(kind, algorithm)) continue;
-    for (const size_t segment_bytes : {size_t{16} << 10, size_t{64} << 10, size_t{256} << 10, size_t{1} << 20}) {
-      const double estimate = EstimateNs(kind, algorithm, ranks, bytes, wire, segment_bytes);
-      if (chosen && estimate >= best.estimate_ns) continue;
-      best = {algorithm, segment_bytes, estimate};
-      chosen = true;
-    }
-  }
-  return best;
+  if (levels.hosts <= 1) return ChooseFlat(kind, ranks, bytes, levels.hosts == 1 ? places.near : wire, reproducible);
+  best = ChooseFlat(kind, ranks, bytes, levels.OfAll(wire), reproducible);
+  const std::vector<Algorithm> known = AlgorithmsOf(kind);
+  const bool has_two = std::find(known.begin(), known.end(), Algorithm::kTwoLevel) != known.end() &&
+                       levels.hosts < levels.ranks && !(reproducible && !IsReproducible(kind, Algorithm::kTwoLevel));
+  if (!has_two) return best;
+  const Choice two = TwoLevels(kind, levels, bytes, wire, places.near);
+  return two.estimate_ns < best.estimate_ns ? two : best;
 }
 
 }  // namespace collective

@@ -26,6 +26,15 @@ struct Wire {
   int cpus = 0;  // of the host that all ranks are on; 0: each rank has its own
 };
 
+// Where ranks stand: the host of each, any numbers, the same list at all ranks; none: nobody knows, and `wire` is all
+// there is. Between hosts it is `wire`, among the ranks of one host `near`.
+struct Places {
+  std::vector<int> hosts;
+  Wire near = NearWire();
+  // Memory that is shared.
+  static Wire NearWire() { return {6000, 1500, 0.1, 0.05, 0}; }
+};
+
 // The time that the busiest rank needs, or the whole host where it is short of processors. `bytes` is the larger array,
 // evenly cut.
 double EstimateNs(Kind kind, Algorithm algorithm, int ranks, size_t bytes, const Wire& wire, size_t segment_bytes);
@@ -50,12 +59,13 @@ std::string WriteTable(const std::vector<TableRow>& rows);
 struct Choice {
   Algorithm algorithm = Algorithm::kDirect;
   size_t segment_bytes = 64 * 1024;
-  double estimate_ns = 0;  // 0: from the table
+  double estimate_ns = 0;                    // 0: from the table
+  Algorithm between = Algorithm::kBinomial;  // of two levels: what is used between hosts
 };
 
 // `reproducible` leaves only algorithms that fold in the order of ranks.
 Choice Choose(Kind kind, int ranks, size_t bytes, const Wire& wire, const std::vector<TableRow>& table,
-              bool reproducible);
+              bool reproducible, const Places& places = {});
 
 }  // namespace collective
 }  // namespace fusewire

@@ -67,6 +67,28 @@ TEST(Choice, SmallOnesTakeFewWaysAndLargeOnesMoveFewBytes) {
       << "with ranks on few processors the fewest messages win";
 }
 
+TEST(Choice, RanksThatShareHostsGoInTwoLevels) {
+  const Wire wire;
+  Places places;
+  for (int rank = 0; rank < 16; ++rank) places.hosts.push_back(rank / 4);
+  const Choice large = Choose(Kind::kAllReduce, 16, 16 << 20, wire, {}, false, places);
+  EXPECT_EQ(large.algorithm, Algorithm::kTwoLevel);
+  EXPECT_EQ(large.between, Algorithm::kTwoShot);
+  EXPECT_EQ(Choose(Kind::kAllGather, 16, 1 << 20, wire, {}, false, places).algorithm, Algorithm::kTwoLevel);
+  EXPECT_EQ(Choose(Kind::kBroadcast, 16, 64, wire, {}, false, places).algorithm, Algorithm::kTwoLevel);
+  EXPECT_NE(Choose(Kind::kAllReduce, 16, 16 << 20, wire, {}, true, places).algorithm, Algorithm::kTwoLevel)
+      << "it folds by hosts, not in the order of ranks";
+  EXPECT_NE(Choose(Kind::kBarrier, 16, 0, wire, {}, false, places).algorithm, Algorithm::kTwoLevel);
+  Places apart;
+  for (int rank = 0; rank < 16; ++rank) apart.hosts.push_back(rank);
+  EXPECT_NE(Choose(Kind::kAllReduce, 16, 16 << 20, wire, {}, false, apart).algorithm, Algorithm::kTwoLevel);
+  const Result<std::vector<TableRow>> table = ParseTable("all-reduce 16 1000000 two-level 65536");
+  ASSERT_TRUE(table.ok());
+  const Choice measured = Choose(Kind::kAllReduce, 16, 64, wire, table.value(), false, places);
+  EXPECT_EQ(measured.algorithm, Algorithm::kTwoLevel);
+  EXPECT_EQ(measured.between, Algorithm::kOneShot);
+}
+
 TEST(Choice, ReproducibleMeansReproducible) {
   for (const int n : {2, 8, 64}) {
     for (size_t bytes = 4; bytes <= 64 << 20; bytes *= 16) {

@@ -51,10 +51,17 @@ Fingerprint FingerprintOf(const Request& request, const Reduction& reduction) {
   if (request.kind == Kind::kBarrier) return print;
   print.type = static_cast<uint8_t>(reduction.type);
   if (request.kind == Kind::kAllToAll) return print;  // each rank knows only its own counts
+  auto digest = [&print](uint64_t number) {
+    print.digest = (print.digest ^ number) * 0x9e3779b97f4a7c15ULL;
+    print.digest ^= print.digest >> 29;
+  };
   for (const size_t count : request.counts) {
     print.amount += count;
-    print.digest = (print.digest ^ count) * 0x9e3779b97f4a7c15ULL;
-    print.digest ^= print.digest >> 29;
+    digest(count);
+  }
+  if (request.algorithm == Algorithm::kTwoLevel) {
+    digest(static_cast<uint64_t>(request.between));
+    for (const int host : request.hosts) digest(static_cast<uint64_t>(host));
   }
   return print;
 }

@@ -24,6 +24,10 @@ Status Check(const p2p::Endpoint& endpoint, const GroupOptions& options) {
   if (options.rank < 0 || options.rank >= members || members > kNoteSeatsMax)
     return Status::Invalid("rank " + std::to_string(options.rank) + " of " + std::to_string(members) + " members")
         .Next("ranks count from 0 to less than members");
+  const size_t hosts = options.places.hosts.size();
+  if (hosts != 0 && hosts != options.members.size())
+    return Status::Invalid("hosts of " + std::to_string(hosts) + " for " + std::to_string(members) + " members")
+        .Next("name the host of each member, or of none");
   std::set<std::string> names;
   for (const GroupMember& member : options.members) {
     if (!names.insert(member.name).second)
@@ -201,6 +205,7 @@ std::unique_ptr<Plan> Group::MakePlan(Wanted wanted) {
 Result<std::unique_ptr<Group>> Group::MakeSubgroup(const std::string& name, const std::vector<int>& ranks) {
   GroupOptions options = core_->options();
   std::vector<GroupMember> members;
+  std::vector<int> hosts;
   const int mine = rank(), all = this->ranks();
   options.rank = -1;
   for (size_t i = 0; i < ranks.size(); ++i) {
@@ -210,14 +215,17 @@ Result<std::unique_ptr<Group>> Group::MakeSubgroup(const std::string& name, cons
           .Next("ranks count from 0 to less than ranks");
     if (ranks[i] == mine) options.rank = static_cast<int>(i);
     const std::string member = NameOf(ranks[i]);
-    for (const GroupMember& one : options.members) {
-      if (one.name == member) members.push_back(one);
+    for (size_t seat = 0; seat < options.members.size(); ++seat) {
+      if (options.members[seat].name != member) continue;
+      members.push_back(options.members[seat]);
+      if (!options.places.hosts.empty()) hosts.push_back(options.places.hosts[seat]);
     }
   }
   // Two subgroups of one name, of different groups or different members, must not hear each other.
   options.name += "/" + name + "/" + std::to_string(epoch());
   for (const int one : ranks) options.name += "," + std::to_string(one);
   options.members = std::move(members);
+  options.places.hosts = std::move(hosts);
   return Make(core_->endpoint(), std::move(options));
 }
 

@@ -42,8 +42,10 @@ struct GroupOptions {
   int64_t timeout_ns = 60 * kSecondNs;
   // Only algorithms that fold in the order of ranks: the same bits for every size, and in every run.
   bool reproducible = false;
-  // What the choice of algorithms goes by.
+  // What the choice of algorithms goes by. `places.hosts` says which members stand on one host; a guess that is wrong
+  // costs time, never a result.
   Wire wire;
+  Places places;
   std::vector<TableRow> table;
 };
 

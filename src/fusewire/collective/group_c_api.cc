@@ -36,19 +36,55 @@ collective::Pieces Of(const std::vector<collective::Piece>& list) {
 
 std::vector<size_t> Counts(const uint64_t* counts, size_t size) { return std::vector<size_t>(counts, counts + size); }
 
+struct KindWords {
+  std::string name;
+  std::string algorithms;
+};
+
+const KindWords* WordsOf(int kind) {
+  static const std::vector<KindWords>* const kAll = [] {
+    auto* all = new std::vector<KindWords>;  // what it holds is pointed at until the process ends
+    for (uint8_t one = 0; one < collective::kKinds; ++one) {
+      KindWords words;
+      words.name = collective::KindName(static_cast<collective::Kind>(one));
+      for (const collective::Algorithm algorithm : collective::AlgorithmsOf(static_cast<collective::Kind>(one)))
+        words.algorithms += (words.algorithms.empty() ? "" : " ") + collective::AlgorithmName(algorithm);
+      all->push_back(std::move(words));
+    }
+    return all;
+  }();
+  return kind >= 0 && kind < collective::kKinds ? &(*kAll)[static_cast<size_t>(kind)] : nullptr;
+}
+
 }  // namespace
 
-int fusewire_group_make(fusewire_endpoint* endpoint, const char* name, const char* const* names,
-                        const char* const* addresses, int ranks, int rank, int reproducible, fusewire_group** out) {
+const char* fusewire_collective_kind(int kind) {
+  const KindWords* words = WordsOf(kind);
+  return words == nullptr ? nullptr : words->name.c_str();
+}
+
+const char* fusewire_collective_algorithms(int kind) {
+  const KindWords* words = WordsOf(kind);
+  return words == nullptr ? nullptr : words->algorithms.c_str();
+}
+
+int fusewire_group_make(fusewire_endpoint* endpoint, const fusewire_group_options* wanted, fusewire_group** out) {
   collective::GroupOptions options;
-  options.name = name;
-  options.rank = rank;
-  options.reproducible = reproducible != 0;
-  for (int i = 0; i < ranks; ++i) {
+  options.name = wanted->name;
+  options.rank = wanted->rank;
+  options.reproducible = wanted->reproducible != 0;
+  if (wanted->hosts != nullptr) options.places.hosts.assign(wanted->hosts, wanted->hosts + wanted->ranks);
+  if (wanted->table != nullptr) {
+    auto table = collective::ParseTable(wanted->table);
+    if (!table.ok()) return Say(table.status());
+    options.table = std::move(table).value();
+  }
+  for (int i = 0; i < wanted->ranks; ++i) {
     collective::GroupMember member;
-    member.name = names[i];
-    if (addresses[i] != nullptr && addresses[i][0] != 0) {
-      auto where = fusewire::transport::Address::Parse(addresses[i]);
+    member.name = wanted->names[i];
+    const char* address = wanted->addresses[i];
+    if (address != nullptr && address[0] != 0) {
+      auto where = fusewire::transport::Address::Parse(address);
       if (!where.ok()) return Say(where.status());
       member.address = where.value();
     }

@@ -42,9 +42,20 @@ typedef struct fusewire_wanted {
   int64_t timeout_ns;
 } fusewire_wanted;
 
-// Rank r is names[r] at addresses[r]; an empty or null address: it dials us. Does not wait.
-FUSEWIRE_C_API int fusewire_group_make(fusewire_endpoint* endpoint, const char* name, const char* const* names,
-                                       const char* const* addresses, int ranks, int rank, int reproducible,
+// All but `rank` and addresses is the same at all ranks.
+typedef struct fusewire_group_options {
+  const char* name;
+  int ranks;
+  int rank;
+  const char* const* names;      // of each rank's endpoint
+  const char* const* addresses;  // an empty or null one: it dials us
+  const int* hosts;              // of each rank, any numbers; null: not known
+  const char* table;             // rows of choice.h, as text; null: none
+  int reproducible;
+} fusewire_group_options;
+
+// Does not wait.
+FUSEWIRE_C_API int fusewire_group_make(fusewire_endpoint* endpoint, const fusewire_group_options* options,
                                        fusewire_group** out);
 FUSEWIRE_C_API int fusewire_group_subgroup(fusewire_group* group, const char* name, const int* ranks, int count,
                                            fusewire_group** out);
@@ -54,6 +65,11 @@ FUSEWIRE_C_API int fusewire_group_ranks(fusewire_group* group);
 FUSEWIRE_C_API uint32_t fusewire_group_epoch(fusewire_group* group);
 FUSEWIRE_C_API void fusewire_group_abort(fusewire_group* group, const char* why);
 FUSEWIRE_C_API int fusewire_group_shrink(fusewire_group* group, int64_t timeout_ns);
+
+// What a table of algorithms is written with: the name of a kind, and its algorithms, with spaces between them. Null:
+// there is no such kind.
+FUSEWIRE_C_API const char* fusewire_collective_kind(int kind);
+FUSEWIRE_C_API const char* fusewire_collective_algorithms(int kind);
 
 // The lists that `wanted` names are copied, the arrays are not.
 FUSEWIRE_C_API int fusewire_group_start(fusewire_group* group, const fusewire_wanted* wanted, fusewire_ticket** out);

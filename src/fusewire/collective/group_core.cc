@@ -218,8 +218,11 @@ Status GroupCore::Prepare(GroupOperation* operation) {
   request.in_place = in_place;
   // Of an all-to-all each rank knows its own counts only, so none of them may sway the choice.
   const size_t bytes = wanted.kind == Kind::kAllToAll ? 0 : SumOf(request.counts) * element_bytes;
-  const Choice choice = Choose(wanted.kind, ranks(), bytes, options_.wire, options_.table, options_.reproducible);
+  const Choice choice =
+      Choose(wanted.kind, ranks(), bytes, options_.wire, options_.table, options_.reproducible, places_);
   request.algorithm = choice.algorithm;
+  request.hosts = places_.hosts;
+  request.between = choice.between;
   request.segment_count = std::max<size_t>(choice.segment_bytes / element_bytes, 1);
   const Fingerprint place = operation->print;
   operation->print = FingerprintOf(request, wanted.reduction);

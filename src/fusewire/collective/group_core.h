@@ -209,6 +209,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   const int seat_;
   uint32_t epoch_ = 0;
   std::vector<int> seats_of_ranks_;
+  Places places_;  // of the ranks there are now
   int rank_ = 0;
   Status broken_;
   bool closed_ = false;

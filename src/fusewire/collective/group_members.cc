@@ -77,11 +77,14 @@ std::string GroupCore::SeatWords(int seat) const {
 // Ranks are numbers among those who are left.
 void GroupCore::Renumber() {
   seats_of_ranks_.clear();
+  places_ = options_.places;
+  places_.hosts.clear();
   for (size_t i = 0; i < seats_.size(); ++i) {
     Seat& seat = seats_[i];
     if (seat.rank < 0) continue;
     seat.rank = static_cast<int>(seats_of_ranks_.size());
     seats_of_ranks_.push_back(static_cast<int>(i));
+    if (!options_.places.hosts.empty()) places_.hosts.push_back(options_.places.hosts[i]);
   }
   rank_ = seats_[static_cast<size_t>(seat_)].rank;
   rank_shown_.store(rank_, std::memory_order_release);

@@ -110,97 +110,141 @@ TEST(Group, KeysMeetWhateverTheOrder) {
 }
 
 // Every kind against what a few loops say, with random counts, roots, pieces and in place or not.
-TEST(Group, AllKindsAgreeWithTheReference) {
-  for (const int ranks : {1, 2, 3, 5, 8}) {
-    Party party(ranks);
-    party.Run([ranks](int rank, Group& group) {
-      const auto n = static_cast<size_t>(ranks), me = static_cast<size_t>(rank);
-      Random random(static_cast<uint64_t>(ranks) * 77);  // the same at all ranks
-      for (int round = 0; round < 60; ++round) {
-        const auto kind = static_cast<Kind>(random.Below(kKinds));
-        const int root = static_cast<int>(random.Below(n));
-        const uint64_t most = random.Chance(0.2) ? 20000 : 30;
-        std::vector<std::vector<size_t>> table(n, std::vector<size_t>(n));  // of an all-to-all: from, to
-        for (auto& row : table) {
-          for (size_t& count : row) count = random.Below(most);
-        }
-        const bool keyed = random.Chance(0.3), in_place = random.Chance(0.3);
-        std::vector<size_t> counts = table[0], starts(n + 1);
-        for (size_t i = 0; i < n; ++i) starts[i + 1] = starts[i] + counts[i];
-        Array from, to, expected;
-        bool checks = true;
-        const size_t sum = starts[n], mine = counts[me];
-        const bool is_root = rank == root;
-        auto stretch = [&](size_t sender, size_t at, size_t count) {
-          for (size_t i = 0; i < count; ++i) expected.push_back(Value(static_cast<int>(sender), at + i));
-        };
-        Wanted wanted = Want(kind, counts, Pieces(), Pieces());
-        wanted.root = root;
-        switch (kind) {
-          case Kind::kBarrier: wanted.counts.clear(); break;
-          case Kind::kAllReduce:
-          case Kind::kReduce:
-            wanted.counts = {sum};
-            from = Brought(rank, sum);
-            to.resize(sum);
-            expected = SumOfAll(ranks, sum);
-            checks = kind == Kind::kAllReduce || is_root;
-            break;
-          case Kind::kBroadcast:
-            wanted.counts = {sum};
-            if (is_root) from = Brought(rank, sum);
-            to.resize(sum);
-            stretch(static_cast<size_t>(root), 0, sum);
-            break;
-          case Kind::kReduceScatter: {
-            from = Brought(rank, sum);
-            to.resize(mine);
-            const Array all = SumOfAll(ranks, sum);
-            expected.assign(all.begin() + static_cast<int64_t>(starts[me]),
-                            all.begin() + static_cast<int64_t>(starts[me + 1]));
-            break;
-          }
-          case Kind::kAllGather:
-          case Kind::kGather:
-            from = Brought(rank, mine);
-            to.resize(sum);
-            for (size_t r = 0; r < n; ++r) stretch(r, 0, counts[r]);
-            checks = kind == Kind::kAllGather || is_root;
-            break;
-          case Kind::kScatter:
-            if (is_root) from = Brought(rank, sum);
-            to.resize(mine);
-            stretch(static_cast<size_t>(root), starts[me], mine);
-            break;
-          case Kind::kAllToAll:
-            wanted.counts = table[me];
-            for (size_t r = 0; r < n; ++r) {
-              wanted.receives.push_back(table[r][me]);
-              size_t at = 0;
-              for (size_t t = 0; t < me; ++t) at += table[r][t];
-              stretch(r, at, table[r][me]);
-            }
-            size_t sends = 0;
-            for (const size_t count : table[me]) sends += count;
-            from = Brought(rank, sends);
-            to.resize(expected.size());
-        }
-        const bool one_array = in_place && from.size() == to.size() && kind != Kind::kAllToAll;
-        if (one_array) to = from;
-        // Two pieces, cut somewhere.
-        const size_t cut = to.size() / 3;
-        const Piece pieces[2] = {{to.data(), cut * 8}, {to.data() + cut, (to.size() - cut) * 8}};
-        wanted.from = one_array ? Pieces() : Of(from);
-        wanted.to = Pieces(pieces, 2);
-        wanted.key = keyed ? 1 + random.Below(3) : 0;
-        const Status status = group.Run(std::move(wanted));
-        EXPECT_TRUE(status.ok()) << KindName(kind) << " round " << round << ": " << status.ToString();
-        if (checks) {
-          EXPECT_TRUE(to == expected) << KindName(kind) << " of " << ranks << ", round " << round << " at " << rank;
-        }
+void AgreeWithTheReference(int ranks, const GroupOptions& options) {
+  Party party(ranks, options);
+  party.Run([ranks](int rank, Group& group) {
+    const auto n = static_cast<size_t>(ranks), me = static_cast<size_t>(rank);
+    Random random(static_cast<uint64_t>(ranks) * 77);  // the same at all ranks
+    for (int round = 0; round < 60; ++round) {
+      const auto kind = static_cast<Kind>(random.Below(kKinds));
+      const int root = static_cast<int>(random.Below(n));
+      const uint64_t most = random.Chance(0.2) ? 20000 : 30;
+      std::vector<std::vector<size_t>> table(n, std::vector<size_t>(n));  // of an all-to-all: from, to
+      for (auto& row : table) {
+        for (size_t& count : row) count = random.Below(most);
       }
-    });
+      const bool keyed = random.Chance(0.3), in_place = random.Chance(0.3);
+      std::vector<size_t> counts = table[0], starts(n + 1);
+      for (size_t i = 0; i < n; ++i) starts[i + 1] = starts[i] + counts[i];
+      Array from, to, expected;
+      bool checks = true;
+      const size_t sum = starts[n], mine = counts[me];
+      const bool is_root = rank == root;
+      auto stretch = [&](size_t sender, size_t at, size_t count) {
+        for (size_t i = 0; i < count; ++i) expected.push_back(Value(static_cast<int>(sender), at + i));
+      };
+      Wanted wanted = Want(kind, counts, Pieces(), Pieces());
+      wanted.root = root;
+      switch (kind) {
+        case Kind::kBarrier: wanted.counts.clear(); break;
+        case Kind::kAllReduce:
+        case Kind::kReduce:
+          wanted.counts = {sum};
+          from = Brought(rank, sum);
+          to.resize(sum);
+          expected = SumOfAll(ranks, sum);
+          checks = kind == Kind::kAllReduce || is_root;
+          break;
+        case Kind::kBroadcast:
+          wanted.counts = {sum};
+          if (is_root) from = Brought(rank, sum);
+          to.resize(sum);
+          stretch(static_cast<size_t>(root), 0, sum);
+          break;
+        case Kind::kReduceScatter: {
+          from = Brought(rank, sum);
+          to.resize(mine);
+          const Array all = SumOfAll(ranks, sum);
+          expected.assign(all.begin() + static_cast<int64_t>(starts[me]),
+                          all.begin() + static_cast<int64_t>(starts[me + 1]));
+          break;
+        }
+        case Kind::kAllGather:
+        case Kind::kGather:
+          from = Brought(rank, mine);
+          to.resize(sum);
+          for (size_t r = 0; r < n; ++r) stretch(r, 0, counts[r]);
+          checks = kind == Kind::kAllGather || is_root;
+          break;
+        case Kind::kScatter:
+          if (is_root) from = Brought(rank, sum);
+          to.resize(mine);
+          stretch(static_cast<size_t>(root), starts[me], mine);
+          break;
+        case Kind::kAllToAll:
+          wanted.counts = table[me];
+          for (size_t r = 0; r < n; ++r) {
+            wanted.receives.push_back(table[r][me]);
+            size_t at = 0;
+            for (size_t t = 0; t < me; ++t) at += table[r][t];
+            stretch(r, at, table[r][me]);
+          }
+          size_t sends = 0;
+          for (const size_t count : table[me]) sends += count;
+          from = Brought(rank, sends);
+          to.resize(expected.size());
+      }
+      const bool one_array = in_place && from.size() == to.size() && kind != Kind::kAllToAll;
+      if (one_array) to = from;
+      // Two pieces, cut somewhere.
+      const size_t cut = to.size() / 3;
+      const Piece pieces[2] = {{to.data(), cut * 8}, {to.data() + cut, (to.size() - cut) * 8}};
+      wanted.from = one_array ? Pieces() : Of(from);
+      wanted.to = Pieces(pieces, 2);
+      wanted.key = keyed ? 1 + random.Below(3) : 0;
+      const Status status = group.Run(std::move(wanted));
+      EXPECT_TRUE(status.ok()) << KindName(kind) << " round " << round << ": " << status.ToString();
+      if (checks) {
+        EXPECT_TRUE(to == expected) << KindName(kind) << " of " << ranks << ", round " << round << " at " << rank;
+      }
+    }
+  });
+}
+
+TEST(Group, AllKindsAgreeWithTheReference) {
+  for (const int ranks : {1, 2, 3, 5, 8}) AgreeWithTheReference(ranks, GroupOptions());
+}
+
+TEST(Group, AllKindsAgreeWithTheReferenceInTwoLevels) {
+  for (const std::vector<int>& hosts : {std::vector<int>{5, 5, 5}, {0, 1, 0, 1}, {0, 0, 0, 1, 2, 2, 1}}) {
+    GroupOptions options;
+    options.places.hosts = hosts;
+    const std::string ranks = std::to_string(hosts.size());
+    std::string rows;
+    for (const Kind kind : {Kind::kAllReduce, Kind::kAllGather, Kind::kBroadcast, Kind::kReduce})
+      rows += KindName(kind) + " " + ranks + " 1000000000 two-level 4096\n";
+    Result<std::vector<TableRow>> table = ParseTable(rows);
+    ASSERT_TRUE(table.ok()) << table.status().ToString();
+    options.table = std::move(table).value();
+    AgreeWithTheReference(static_cast<int>(hosts.size()), options);
   }
+}
+
+// A guess about hosts that is not the same everywhere is an error, not a hang.
+TEST(Group, RanksThatPlaceEachOtherDifferentlyHearOfIt) {
+  GroupOptions options;
+  options.places.hosts = {0, 0, 1, 1};
+  options.table = ParseTable("all-reduce 4 1000 two-level 4096").value();
+  Party party(4, options);
+  GroupOptions other = options;
+  other.name = "party";
+  other.rank = 3;
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto& endpoint = party.endpoints[static_cast<size_t>(rank)];
+    other.members.push_back({endpoint->name(), endpoint->address()});
+  }
+  other.places.hosts = {0, 1, 0, 1};
+  party.groups[3].reset();
+  auto made = Group::Make(*party.endpoints[3], other);
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  party.groups[3] = std::move(made).value();
+  party.Run([](int rank, Group& group) {
+    Array array = Brought(rank, 100);
+    const Status status = group.Run(Want(Kind::kAllReduce, {100}, Pieces(), Of(array)));
+    EXPECT_FALSE(status.ok()) << rank;
+  });
+  other.places.hosts = {0};
+  EXPECT_EQ(Group::Make(*party.endpoints[3], other).status().code(), Code::kInvalid);
 }
 
 // Both ranks hear who wants what, and the group goes on.

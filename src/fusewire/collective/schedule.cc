@@ -42,6 +42,16 @@ Status Check(const Request& request) {
   if (request.in_place && request.kind == Kind::kAllToAll) {
     return Status::Invalid(what + ": never in place").Next("give it an output of its own");
   }
+  if (!request.hosts.empty() && request.hosts.size() != static_cast<size_t>(request.ranks)) {
+    return Status::Invalid(what + ": hosts of " + std::to_string(request.hosts.size()) + " ranks")
+        .Next("name the host of each rank, or of none");
+  }
+  const bool knows_between = std::find(algorithms.begin(), algorithms.end(), request.between) != algorithms.end();
+  if (request.algorithm == Algorithm::kTwoLevel && request.kind != Kind::kAllGather &&
+      (!knows_between || request.between == Algorithm::kTwoLevel)) {
+    return Status::Invalid(what + ": no schedule by " + AlgorithmName(request.between) + " between hosts")
+        .Next("choose another one of AlgorithmsOf");
+  }
   if (request.segment_count == 0) return Status::Invalid(what + ": segments of nothing").Next("set segment_count");
   return Status::Ok();
 }
@@ -106,8 +116,8 @@ void MeasureScratch(Schedule* schedule) {
 
 std::string AlgorithmName(Algorithm algorithm) {
   static constexpr const char* kNames[kAlgorithms] = {
-      "one-shot", "two-shot", "recursive-doubling", "rabenseifner", "ring",         "binomial", "direct",
-      "bruck",    "chain",    "scatter-gather",     "pairwise",     "dissemination"};
+      "one-shot", "two-shot", "recursive-doubling", "rabenseifner", "ring",          "binomial", "direct",
+      "bruck",    "chain",    "scatter-gather",     "pairwise",     "dissemination", "two-level"};
   const auto number = static_cast<uint8_t>(algorithm);
   return number < kAlgorithms ? kNames[number] : "algorithm " + std::to_string(number);
 }
@@ -116,12 +126,14 @@ std::vector<Algorithm> AlgorithmsOf(Kind kind) {
   switch (kind) {
     case Kind::kBarrier: return {Algorithm::kDissemination};
     case Kind::kAllReduce:
-      return {Algorithm::kOneShot,      Algorithm::kTwoShot, Algorithm::kRecursiveDoubling,
-              Algorithm::kRabenseifner, Algorithm::kRing,    Algorithm::kBinomial};
+      return {Algorithm::kOneShot, Algorithm::kTwoShot,  Algorithm::kRecursiveDoubling, Algorithm::kRabenseifner,
+              Algorithm::kRing,    Algorithm::kBinomial, Algorithm::kTwoLevel};
     case Kind::kReduceScatter: return {Algorithm::kDirect, Algorithm::kRing};
-    case Kind::kAllGather: return {Algorithm::kDirect, Algorithm::kRing, Algorithm::kBruck};
-    case Kind::kBroadcast: return {Algorithm::kBinomial, Algorithm::kScatterGather, Algorithm::kChain};
-    case Kind::kReduce: return {Algorithm::kBinomial, Algorithm::kDirect, Algorithm::kScatterGather};
+    case Kind::kAllGather: return {Algorithm::kDirect, Algorithm::kRing, Algorithm::kBruck, Algorithm::kTwoLevel};
+    case Kind::kBroadcast:
+      return {Algorithm::kBinomial, Algorithm::kScatterGather, Algorithm::kChain, Algorithm::kTwoLevel};
+    case Kind::kReduce:
+      return {Algorithm::kBinomial, Algorithm::kDirect, Algorithm::kScatterGather, Algorithm::kTwoLevel};
     case Kind::kGather:
     case Kind::kScatter: return {Algorithm::kDirect};
     case Kind::kAllToAll: return {Algorithm::kDirect, Algorithm::kPairwise};

@@ -56,8 +56,9 @@ enum class Algorithm : uint8_t {
   kScatterGather = 9,      // a block to each, then all to all (or to the root)
   kPairwise = 10,          // one partner at a time
   kDissemination = 11,     // a barrier of log2 n rounds
+  kTwoLevel = 12,          // among the ranks of each host, and between hosts
 };
-constexpr uint8_t kAlgorithms = 12;
+constexpr uint8_t kAlgorithms = 13;
 std::string AlgorithmName(Algorithm algorithm);
 
 // Which algorithms a collective has.
@@ -88,6 +89,9 @@ struct Request {
   std::vector<size_t> receives;
   bool in_place = false;
   size_t segment_count = 64 * 1024;  // elements of a segment, of a ring and a chain
+  // Of two levels: the host of each rank, any numbers; none: one host. And what is used between hosts.
+  std::vector<int> hosts;
+  Algorithm between = Algorithm::kBinomial;
 };
 
 constexpr int kScheduleRanksMax = 64 * 1024;

@@ -83,6 +83,8 @@ class Builder {
     step.part = to;
     step.from = {from};
   }
+  // Behind all others.
+  void Add(Stage stage) { schedule_.stages.push_back(std::move(stage)); }
   Schedule Take() { return std::move(schedule_); }
 
  private:
@@ -116,6 +118,11 @@ void BuildScatter(Builder* builder);
 void BuildBroadcast(Builder* builder);
 void BuildAllToAll(Builder* builder);
 void BuildBarrier(Builder* builder);
+// schedule_levels.cc
+void TwoLevelAllReduce(Builder* builder);
+void TwoLevelBroadcast(Builder* builder);
+void TwoLevelReduce(Builder* builder);
+void TwoLevelAllGather(Builder* builder);
 // The second half of other schedules. Down the tree: the root's output is everybody's.
 void AppendBinomialDown(Builder* builder);
 // Each rank's block of the output stands at its place.

@@ -99,6 +99,7 @@ void AppendAllGatherRing(Builder* b, const Blocks& blocks) {
 }
 
 void BuildAllGather(Builder* b) {
+  if (b->request().algorithm == Algorithm::kTwoLevel) return TwoLevelAllGather(b);
   const Blocks blocks(b->request().counts);
   b->Copy(0, Output(blocks.at(b->me()), blocks.count(b->me())), Input(0, blocks.count(b->me())));
   switch (b->request().algorithm) {
@@ -134,6 +135,7 @@ void BuildBroadcast(Builder* b) {
   switch (b->request().algorithm) {
     case Algorithm::kScatterGather: return ScatterGatherBroadcast(b);
     case Algorithm::kChain: return Chain(b);
+    case Algorithm::kTwoLevel: return TwoLevelBroadcast(b);
     default: break;
   }
   if (b->me() == b->root()) b->Copy(0, Output(0, b->count()), Input(0, b->count()));

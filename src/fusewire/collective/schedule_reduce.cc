@@ -198,11 +198,13 @@ void BuildAllReduce(Builder* b) {
     case Algorithm::kRecursiveDoubling: return RecursiveDoubling(b);
     case Algorithm::kRabenseifner: return Rabenseifner(b);
     case Algorithm::kRing: return Ring(b);
+    case Algorithm::kTwoLevel: return TwoLevelAllReduce(b);
     default: BinomialReduce(b, Output(0, b->count())); return AppendBinomialDown(b);
   }
 }
 
 void BuildReduce(Builder* b) {
+  if (b->request().algorithm == Algorithm::kTwoLevel) return TwoLevelReduce(b);
   const size_t count = b->count();
   const bool at_root = b->me() == b->root();
   if (b->request().algorithm == Algorithm::kBinomial) {

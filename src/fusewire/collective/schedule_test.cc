@@ -33,11 +33,15 @@ struct Case {
   std::vector<size_t> counts;  // the all-to-all's: of every pair, row by row
   bool in_place = false;
   size_t segment_count = 8;
+  std::vector<int> hosts = {};
+  Algorithm between = Algorithm::kBinomial;
 
   std::string ToString() const {
     std::string text = KindName(kind) + " by " + AlgorithmName(algorithm) + ", n " + std::to_string(n) + ", root " +
                        std::to_string(root) + (in_place ? ", in place" : "") + ", counts";
     for (const size_t count : counts) text += " " + std::to_string(count);
+    if (!hosts.empty()) text += ", " + AlgorithmName(between) + " between hosts";
+    for (const int host : hosts) text += " " + std::to_string(host);
     return text;
   }
   Request RequestOf(size_t rank) const {
@@ -49,6 +53,8 @@ struct Case {
     request.root = static_cast<int>(root);
     request.in_place = in_place;
     request.segment_count = segment_count;
+    request.hosts = hosts;
+    request.between = between;
     if (kind != Kind::kAllToAll) {
       request.counts = counts;
       return request;
@@ -223,6 +229,76 @@ TEST(Schedule, EveryAlgorithmOfEveryCollectiveForOneToSeventeenRanks) {
   EXPECT_GT(played, 3000U);
 }
 
+// Hosts with as many ranks each, in turn or in a row; with more and with fewer; each its own; with numbers of any kind.
+std::vector<std::vector<int>> HostsOf(size_t n) {
+  std::vector<std::vector<int>> all(5, std::vector<int>(n));
+  for (size_t rank = 0; rank < n; ++rank) {
+    const int number = static_cast<int>(rank);
+    all[0][rank] = number / 4;
+    all[1][rank] = number % 3;
+    all[2][rank] = number * number % 5;
+    all[3][rank] = -number;
+    all[4][rank] = rank + 1 == n ? 7 : 1 << 30;
+  }
+  return all;
+}
+
+TEST(Schedule, TwoLevelsWhereverRanksStand) {
+  size_t played = 0;
+  for (const Kind kind : {Kind::kAllReduce, Kind::kBroadcast, Kind::kReduce, Kind::kAllGather}) {
+    for (const Algorithm between : AlgorithmsOf(kind)) {
+      if (between == Algorithm::kTwoLevel) continue;
+      for (size_t n = 1; n <= 13; ++n) {
+        for (const std::vector<int>& hosts : HostsOf(n)) {
+          for (const std::vector<size_t>& counts : ShapesOf(kind, n)) {
+            const bool in_place = played % 2 == 1;
+            Case c{kind, Algorithm::kTwoLevel, n, 0, counts, in_place, 8, hosts, between};
+            if (kind == Kind::kBroadcast || kind == Kind::kReduce) c.root = played % n;
+            Play(c, Sum, 1 + played++);
+            if (HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(played, 3000U);
+}
+
+// What the second level is for: of everything that a host has to say, each byte crosses the wire once.
+TEST(Schedule, TwoLevelsSendNoMoreBetweenHostsThanOneRankOfEachWould) {
+  auto crossing = [](Kind kind, Algorithm algorithm, size_t count) {
+    const std::vector<int> hosts = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
+    const Case c{kind,
+                 algorithm,
+                 16,
+                 5,
+                 std::vector<size_t>(kind == Kind::kAllGather ? 16 : 1, count),
+                 false,
+                 8,
+                 hosts,
+                 kind == Kind::kAllReduce ? Algorithm::kTwoShot : Algorithm::kBinomial};
+    size_t crossed = 0;
+    for (size_t rank = 0; rank < 16; ++rank) {
+      const Result<Schedule> schedule = Compile(c.RequestOf(rank));
+      EXPECT_TRUE(schedule.ok()) << schedule.status().ToString();
+      if (!schedule.ok()) return size_t{0};
+      for (const Stage& stage : schedule.value().stages) {
+        for (const Step& step : stage) {
+          const bool sends = step.what == Step::Do::kSend;
+          if (sends && hosts[static_cast<size_t>(step.peer)] != hosts[rank]) crossed += step.part.count;
+        }
+      }
+    }
+    return crossed;
+  };
+  EXPECT_EQ(crossing(Kind::kAllReduce, Algorithm::kTwoLevel, 1600), 2U * 3 * 1600);
+  EXPECT_EQ(crossing(Kind::kAllReduce, Algorithm::kTwoShot, 1600), 2U * 12 * 1600);
+  EXPECT_EQ(crossing(Kind::kBroadcast, Algorithm::kTwoLevel, 1600), 3U * 1600);
+  EXPECT_EQ(crossing(Kind::kReduce, Algorithm::kTwoLevel, 1600), 3U * 1600);
+  EXPECT_EQ(crossing(Kind::kAllGather, Algorithm::kTwoLevel, 100), 3U * 16 * 100);
+  EXPECT_EQ(crossing(Kind::kAllGather, Algorithm::kDirect, 100), 12U * 16 * 100);
+}
+
 TEST(Schedule, LoadsAreWhatTheTableInTheDocumentSays) {
   Totals totals;
   Play({Kind::kAllReduce, Algorithm::kBinomial, 8, 0, {800}, true, 8}, Sum, 1, &totals);
@@ -267,6 +343,17 @@ TEST(Schedule, AReductionIsMarkedLastOnceForEachElementThatIsReduced) {
       }
     }
   }
+  for (const std::vector<int>& hosts : HostsOf(9)) {
+    Case c{Kind::kAllReduce, Algorithm::kTwoLevel, 9, 0, {144}, false, 8, hosts, Algorithm::kTwoShot};
+    size_t marked = 0;
+    for (size_t rank = 0; rank < 9; ++rank) {
+      const Result<Schedule> schedule = Compile(c.RequestOf(rank));
+      for (const Stage& stage : schedule.value().stages) {
+        for (const Step& step : stage) marked += step.last ? step.part.count : 0;
+      }
+    }
+    EXPECT_EQ(marked, 144U) << c.ToString();
+  }
 }
 
 TEST(Schedule, WhatCannotBeAskedForIsRefused) {
@@ -281,6 +368,16 @@ TEST(Schedule, WhatCannotBeAskedForIsRefused) {
   EXPECT_EQ(Compile(request).status().code(), Code::kInvalid);
   request.rank = 0;
   request.counts = {4, 4};
+  EXPECT_EQ(Compile(request).status().code(), Code::kInvalid);
+  request.counts = {4};
+  request.hosts = {1, 2};
+  EXPECT_EQ(Compile(request).status().code(), Code::kInvalid) << "two hosts for one rank";
+  request.hosts = {1};
+  request.algorithm = Algorithm::kTwoLevel;
+  EXPECT_TRUE(Compile(request).ok());
+  request.between = Algorithm::kTwoLevel;
+  EXPECT_EQ(Compile(request).status().code(), Code::kInvalid);
+  request.between = Algorithm::kChain;
   EXPECT_EQ(Compile(request).status().code(), Code::kInvalid);
 }
 

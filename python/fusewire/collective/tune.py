@@ -1,0 +1,183 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Which algorithm of a collective is the fastest here: measured by all ranks together, written by rank 0.
+
+    python -m fusewire.collective.tune --out FILE       as every rank; on one machine `fusewire-tune` starts them
+
+Every algorithm gets a group of its own, whose table names nothing else. Sizes are measured in turns, so that what
+disturbs the machine disturbs all of them. What counts is the slowest rank.
+"""
+
+import argparse
+import dataclasses
+import pathlib
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+import fusewire.collective as fw
+from fusewire.collective._library import KINDS, library
+
+SIZES = tuple(64 << 2 * step for step in range(10))  # 64 B to 16 MiB
+TUNED = ("allreduce", "reduce_scatter", "allgather", "broadcast", "reduce")  # others have one, or know no size
+CUT = ("ring", "chain")
+SEGMENTS = (16 << 10, 64 << 10, 256 << 10, 1 << 20)
+SEGMENT = 64 << 10
+ROUNDS = 3
+HOPELESS = 3.0  # times as slow as the best at the last size: not tried at the next
+CLEARLY = 0.95  # of the time: less than this is needed to leave what is taken for the size before
+BYTES_MAX = 1 << 62
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    algorithm: str
+    segment: int
+
+    def row(self, kind: str, ranks: int, bytes_max: int) -> str:
+        return f"{kind} {ranks} {bytes_max} {self.algorithm} {self.segment}"
+
+    def __str__(self) -> str:
+        return f"{self.algorithm} {self.segment >> 10} KiB" if self.algorithm in CUT else self.algorithm
+
+
+def name_of(kind: str) -> str:
+    """As tables call it: all-reduce."""
+    return str(library.fusewire_collective_kind(KINDS.index(kind)).decode())
+
+
+def candidates_of(kind: str) -> list[Candidate]:
+    algorithms = library.fusewire_collective_algorithms(KINDS.index(kind)).decode().split()
+    return [
+        Candidate(algorithm, segment)
+        for algorithm in algorithms
+        for segment in (SEGMENTS if algorithm in CUT else (SEGMENT,))
+    ]
+
+
+def call_of(group: fw.Group, kind: str, size: int) -> Callable[[], Any]:
+    """One collective whose larger array has about so many bytes."""
+    ranks = group.size()
+    count = max(1, size // 4)
+    share = max(1, count // ranks)
+    if kind == "allreduce":
+        array = np.zeros(count, np.float32)
+        return lambda: group.allreduce(array, op=fw.Sum, out=array)
+    if kind == "broadcast":
+        array = np.zeros(count, np.float32)
+        return lambda: group.broadcast(array, 0, out=array)
+    if kind == "reduce":
+        array = np.zeros(count, np.float32)
+        return lambda: group.reduce(array, 0, op=fw.Sum)
+    if kind == "allgather":
+        array = np.zeros(share, np.float32)
+        return lambda: group.allgather(array, rows=[share] * ranks)
+    array = np.zeros(share * ranks, np.float32)
+    return lambda: group.reduce_scatter(array, op=fw.Sum)
+
+
+def seconds_of(world: fw.Group, call: Callable[[], Any], budget_s: float) -> float:
+    """Of one call, at the slowest rank."""
+    call()
+    world.barrier()
+    begin = time.perf_counter()
+    call()
+    once = world.allreduce(np.array([time.perf_counter() - begin]), op=fw.Max)[0]
+    calls = int(np.clip(budget_s / max(once, 1e-6), 1, 10_000))
+    world.barrier()
+    begin = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return float(world.allreduce(np.array([(time.perf_counter() - begin) / calls]), op=fw.Max)[0])
+
+
+class Tuner:
+    """One kind at a time, on groups over the world's endpoint."""
+
+    def __init__(
+        self, make: Callable[[str, str | None], fw.Group], budget_s: float, say: Callable[[str], None]
+    ) -> None:
+        self._make, self._budget_s, self._say = make, budget_s, say
+        self._world = make("tune", None)
+        self._ranks = self._world.size()
+
+    def tune(self, kind: str, sizes: Sequence[int]) -> list[str]:
+        """Rows of the table."""
+        name, candidates = name_of(kind), candidates_of(kind)
+        groups = {
+            candidate: self._make(f"tune {name} {candidate}", candidate.row(name, self._ranks, BYTES_MAX))
+            for candidate in candidates
+        }
+        model = self._make(f"tune {name}", None)
+        best: list[Candidate] = []
+        try:
+            for size in sizes:
+                calls = {candidate: call_of(groups[candidate], kind, size) for candidate in candidates}
+                times: dict[Candidate, list[float]] = {candidate: [] for candidate in candidates}
+                usual = []
+                by_model = call_of(model, kind, size)
+                for _ in range(ROUNDS):
+                    for candidate, call in calls.items():
+                        times[candidate].append(seconds_of(self._world, call, self._budget_s / ROUNDS))
+                    usual.append(seconds_of(self._world, by_model, self._budget_s / ROUNDS))
+                took = {candidate: statistics.median(all_times) for candidate, all_times in times.items()}
+                fastest = min(took, key=lambda candidate: took[candidate])
+                if best and best[-1] in took and took[fastest] > CLEARLY * took[best[-1]]:
+                    fastest = best[-1]
+                best.append(fastest)
+                gain = statistics.median(usual) / took[fastest]
+                self._say(
+                    f"  {name:<15} {size:>9} B  {took[fastest] * 1e6:>9.0f} us  {fastest!s:<20} "
+                    f"{gain:.2f} x as fast as what the model takes"
+                )
+                candidates = [one for one in candidates if took[one] <= HOPELESS * took[fastest]]
+        finally:
+            model.close()
+            for group in groups.values():
+                group.close()
+        return list(self._rows(name, sizes, best))
+
+    def _rows(self, name: str, sizes: Sequence[int], best: Sequence[Candidate]) -> Iterator[str]:
+        """A row ends halfway, in powers, to the first size that wants another."""
+        for index, candidate in enumerate(best):
+            is_last = index + 1 == len(best)
+            if is_last:
+                yield candidate.row(name, self._ranks, BYTES_MAX)
+            elif best[index + 1] != candidate:
+                yield candidate.row(name, self._ranks, int((sizes[index] * sizes[index + 1]) ** 0.5))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="fusewire.collective.tune", description=__doc__.splitlines()[0])
+    parser.add_argument("--out", required=True, metavar="FILE")
+    parser.add_argument("--bytes", default=",".join(str(size) for size in SIZES), metavar="N,...")
+    parser.add_argument("--kinds", default=",".join(TUNED), metavar="KIND,...")
+    parser.add_argument("--seconds", type=float, default=0.1, metavar="S")
+    options = parser.parse_args()
+    sizes = sorted({int(word) for word in options.bytes.split(",")})
+    kinds = options.kinds.split(",")
+    for kind in kinds:
+        if kind not in TUNED:
+            parser.error(f"no choice to make for {kind}; there is one for {', '.join(TUNED)}")
+
+    fw.init()
+    world = fw.world()
+    is_first = world.rank() == 0
+    if world.size() < 2:
+        sys.exit("a single rank has nothing to choose. Fix: fusewire-tune --ranks 2, or start this as every rank")
+    say = print if is_first else lambda _: None
+    say(f"{world.size()} ranks, {len(sizes)} sizes; times are of the slowest rank, medians of {ROUNDS}")
+    tuner = Tuner(fw.sibling, options.seconds, say)
+    rows = [row for kind in kinds for row in tuner.tune(kind, sizes)]
+    if is_first:
+        head = f"# {world.size()} ranks, measured by fusewire-tune\n# KIND RANKS BYTES_MAX ALGORITHM SEGMENT_BYTES\n"
+        pathlib.Path(options.out).write_text(head + "".join(f"{row}\n" for row in rows))
+    world.barrier()
+    fw.shutdown()
+
+
+if __name__ == "__main__":
+    main()
