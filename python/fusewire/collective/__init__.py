@@ -32,6 +32,7 @@ __all__ = [
     "Sum",
     "Ticket",
     "Xor",
+    "hosts",
     "hosts_of",
     "init",
     "is_initialized",
@@ -65,6 +66,7 @@ class _World(NamedTuple):
     endpoint: Endpoint
     group: Group
     make: Callable[[str, str | None], Group]  # (name, table): another one of the same ranks
+    hosts: list[int]
 
 
 _world: _World | None = None
@@ -101,12 +103,13 @@ def init(
     endpoint = Endpoint(f"{name}:{rank}", addresses[rank], cluster=os.environ.get("FUSEWIRE_CLUSTER"), secret=secret)
     members = [(f"{name}:{one}", address) for one, address in enumerate(addresses)]
 
+    stand = hosts_of(addresses)
+
     def make(group_name: str, its_table: str | None) -> Group:
-        hosts = hosts_of(addresses)
-        return Group.make(endpoint, group_name, members, rank, reproducible=reproducible, hosts=hosts, table=its_table)
+        return Group.make(endpoint, group_name, members, rank, reproducible=reproducible, hosts=stand, table=its_table)
 
     try:
-        _world = _World(endpoint, make(name, table), make)
+        _world = _World(endpoint, make(name, table), make, stand)
     except Error:
         endpoint.close()
         raise
@@ -140,6 +143,11 @@ def world() -> Group:
 def sibling(name: str, table: str | None = None) -> Group:
     """Another group of all ranks, as init() makes it, with a table of algorithms of its own. All ranks call it."""
     return _there().make(name, table)
+
+
+def hosts() -> list[int]:
+    """The host of each rank, as init() was told by their addresses."""
+    return list(_there().hosts)
 
 
 def _there() -> _World:

@@ -49,8 +49,10 @@ def name_of(kind: str) -> str:
     return str(library.fusewire_collective_kind(KINDS.index(kind)).decode())
 
 
-def candidates_of(kind: str) -> list[Candidate]:
+def candidates_of(kind: str, hosts: Sequence[int]) -> list[Candidate]:
     algorithms = library.fusewire_collective_algorithms(KINDS.index(kind)).decode().split()
+    if len(set(hosts)) in (1, len(hosts)):  # both levels are one
+        algorithms = [algorithm for algorithm in algorithms if algorithm != "two-level"]
     return [
         Candidate(algorithm, segment)
         for algorithm in algorithms
@@ -104,9 +106,12 @@ class Tuner:
         self._world = make("tune", None)
         self._ranks = self._world.size()
 
+    def close(self) -> None:
+        self._world.close()
+
     def tune(self, kind: str, sizes: Sequence[int]) -> list[str]:
         """Rows of the table."""
-        name, candidates = name_of(kind), candidates_of(kind)
+        name, candidates = name_of(kind), candidates_of(kind, fw.hosts())
         groups = {
             candidate: self._make(f"tune {name} {candidate}", candidate.row(name, self._ranks, BYTES_MAX))
             for candidate in candidates
@@ -176,6 +181,7 @@ def main() -> None:
         head = f"# {world.size()} ranks, measured by fusewire-tune\n# KIND RANKS BYTES_MAX ALGORITHM SEGMENT_BYTES\n"
         pathlib.Path(options.out).write_text(head + "".join(f"{row}\n" for row in rows))
     world.barrier()
+    tuner.close()
     fw.shutdown()
 
 
