@@ -1,7 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Who is there, and what members say to each other. Each listens to each other one: a receive that is always posted
 // ends when its peer goes, whether or not an operation has to do with that one just now.
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -86,6 +89,11 @@ void GroupCore::Renumber() {
     seats_of_ranks_.push_back(static_cast<int>(i));
     if (!options_.places.hosts.empty()) places_.hosts.push_back(options_.places.hosts[i]);
   }
+  const std::vector<int>& hosts = places_.hosts;
+  const bool one_host =
+      !hosts.empty() && std::count(hosts.begin(), hosts.end(), hosts[0]) == static_cast<std::ptrdiff_t>(hosts.size());
+  // All of them, whatever this rank may use: every rank must come to the same choice.
+  if (one_host && places_.near.cpus == 0) places_.near.cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   rank_ = seats_[static_cast<size_t>(seat_)].rank;
   rank_shown_.store(rank_, std::memory_order_release);
   ranks_shown_.store(static_cast<int>(seats_of_ranks_.size()), std::memory_order_release);
