@@ -142,10 +142,21 @@ class Steering(unittest.TestCase):
     def test_a_program_that_hangs_is_ended(self):
         self.script("bench_collective", "exec sleep 60")
         with (
-            unittest.mock.patch.object(collective_suite, "RUN_DEADLINE_S", 0.2),
+            unittest.mock.patch.multiple(collective_suite, RUN_DEADLINE_S=0.2, LOOK_S=0.05),
             self.assertRaisesRegex(BenchError, "no result within"),
         ):
             collective_suite.run_once(Run("collective", "n2_shm"), self.options())
+
+    def test_a_program_that_has_said_all_and_does_not_end_counts(self):
+        self.script("bench_collective", f'echo "{LINE}"; exec sleep 60')
+        with unittest.mock.patch.multiple(collective_suite, LAST_WORDS_S=0.2, LOOK_S=0.05):
+            options = self.options("--case", "allreduce_64B_n4")
+            self.assertEqual(collective_suite.run_once(Run("collective", "n4_shm"), options), {"us_64": 7.5})
+
+    def test_a_program_that_has_said_all_and_fails_does_not_count(self):
+        self.script("bench_collective", f'echo "{LINE}"; exit 3')
+        with self.assertRaisesRegex(BenchError, "exit 3"):
+            collective_suite.run_once(Run("collective", "n4_shm"), self.options("--case", "allreduce_64B_n4"))
 
     def test_ranks_are_bound_and_poll_where_there_are_processors_for_them(self):
         with unittest.mock.patch.object(collective_suite.os, "sched_getaffinity", return_value={0, 1, 2, 3}):
