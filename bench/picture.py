@@ -55,7 +55,9 @@ def draw(path: pathlib.Path, figures: Sequence[Figure], records: Sequence[Record
     axes.set_xlim(low, high * 12)  # Room for the numbers at the right.
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_yticks(positions, [f"{r['case']}: {r['metric']}\nbeside {r['peer_name']}" for r in records], fontsize=8)
+    axes.set_yticks(
+        positions, [f"{r['case']}, {r['variant']}: {r['metric']}\nbeside {r['peer_name']}" for r in records], fontsize=8
+    )
     axes.invert_yaxis()
     axes.margins(y=0.01)
     axes.grid(axis="x", color="#dddddd")

@@ -14,6 +14,8 @@ case $suite in
     ;;
   collective)
     tools/deps.sh build test bench python
+    tools/deps.sh peers || echo "bench: without the packages of [peers], the suite measures beside fewer peers" >&2
+    tools/deps.sh oneccl || echo "bench: without oneCCL, the suite measures beside fewer peers" >&2
     tools/build.sh release --target bench_collective_programs -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
     ;;
   p2p)

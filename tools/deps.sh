@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, and nothing else: tools/deps.sh GROUP...
-#   GROUP  a group of tools/debian-packages.txt; without a GROUP, all of them. Two of them make more:
+#   GROUP  a group of tools/debian-packages.txt; without a GROUP, all of them. Some of them make more:
 #          python              .venv from tools/requirements.lock
+#          oneccl              .venv-oneccl from tools/oneccl.lock: a library, not a Python package
 #          tensorflow          .venv-tf-VERSION from each tools/tensorflow-VERSION.lock, and .cache/wheelhouse
 #          tensorflow-VERSION  only this one of them
 # Without root it installs no package: it names the missing ones and stops. FUSEWIRE_DEPS=skip trusts what is there.
@@ -67,15 +68,17 @@ pip_quietly() {
   "$python" -m pip "$@" --quiet --disable-pip-version-check --require-hashes --only-binary :all:
 }
 
-# make_venv FOLDER LOCK: made anew when the lock or the interpreter changes, so that it holds what the lock says.
+# make_venv FOLDER LOCK [OPTION...]: made anew when the lock or the interpreter changes, so that it holds what the lock
+# says. OPTIONs are pip's.
 make_venv() {
   local folder=$1 lock=$2 stamp
+  shift 2
   stamp="$(sha256sum <"$lock") $(/usr/bin/python3 --version)"
   [ -x "$folder/bin/python" ] && [ "$(cat "$folder/stamp" 2>/dev/null)" = "$stamp" ] && return 0
   echo "deps: making $folder from $lock"
   rm -rf "$folder"
   /usr/bin/python3 -m venv "$folder"
-  pip_quietly "$folder/bin/python" install -r "$lock"
+  pip_quietly "$folder/bin/python" install -r "$lock" "$@"
   echo "$stamp" >"$folder/stamp"
 }
 
@@ -88,6 +91,14 @@ make_wheelhouse() {
   rm -rf "$folder"
   pip_quietly "$1" download --dest "$folder" -r "$lock"
   echo "$stamp" >"$folder/stamp"
+}
+
+make_oneccl() {
+  local folder=.venv-oneccl
+  # It asks for libfabric under a name that PyPI lacks; Debian's serves.
+  make_venv "$folder" tools/oneccl.lock --no-deps
+  # 300 MB that are for graphics processors, or measure something else.
+  rm -f "$folder"/lib/libccl.a "$folder"/lib/libmpcp* "$folder"/bin/IMB-*
 }
 
 if [ "${FUSEWIRE_DEPS:-}" != skip ]; then
@@ -106,6 +117,7 @@ for group in "${groups[@]}"; do
       done
       make_wheelhouse ".venv-tf-$version/bin/python"
       ;;
+    oneccl) make_oneccl ;;
     tensorflow-*) make_venv ".venv-tf-${group#tensorflow-}" "tools/$group.lock" ;;
   esac
 done

@@ -90,6 +90,11 @@ class DepsTest(ScriptTest):
         self.assertEqual(status, 1)
         self.assertIn("missing Debian packages: python3-venv\n", output)
 
+    def test_oneccl_needs_what_its_library_leaves_to_others(self):
+        status, output, calls = self.deps("oneccl", user=1000, absent="libhwloc-dev")
+        self.assertEqual((status, calls), (1, ""))
+        self.assertIn("missing Debian packages: libhwloc-dev\n", output)
+
     def test_unknown_group(self):
         status, output, calls = self.deps("nonsense", absent="cmake")
         self.assertNotEqual(status, 0)

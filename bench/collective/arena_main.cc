@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Ours: --ranks processes of this program share an arena.
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <memory>
@@ -10,10 +9,10 @@
 #include <vector>
 
 #include "bench/collective/loop.h"
+#include "bench/collective/ranks.h"
 #include "bench/harness/harness.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/collective/arena.h"
-#include "fusewire/reactor/cpus.h"
 
 namespace fusewire::bench {
 namespace {
@@ -47,13 +46,32 @@ class ArenaGroup final : public Group {
   std::unique_ptr<Arena> arena_;
 };
 
+void LiveAsRank(int rank, const LoopOptions& options, const ArenaOptions& arena_options, int memory,
+                const std::vector<std::vector<int>>& lives) {
+  for (int other = 0; other < options.ranks; ++other) {
+    for (const int end : lives[static_cast<size_t>(other)]) {
+      if (other != rank && end >= 0) close(end);
+    }
+  }
+  ArenaSeat seat;
+  seat.memory = memory;
+  seat.rank = rank;
+  seat.ranks = options.ranks;
+  seat.lives = lives[static_cast<size_t>(rank)];
+  Result<std::unique_ptr<Arena>> arena = Arena::Join(std::move(seat), arena_options);
+  Must(arena.status());
+  BindRank(rank, options.ranks);
+  ArenaGroup group(std::move(arena).value());
+  MeasureAllReduce(group, options, "fusewire");
+}
+
 int RunRanks(const LoopOptions& options) {
   const auto n = static_cast<size_t>(options.ranks);
   ArenaOptions arena_options;
   if (options.slot_bytes > 0) arena_options.slot_bytes = options.slot_bytes;
   if (options.one_shot_bytes > 0) arena_options.one_shot_bytes = options.one_shot_bytes;
   Result<int> memory = collective::CreateArenaMemory(options.ranks, arena_options);
-  if (!memory.ok()) Die(memory.status().ToString());
+  Must(memory.status());
   std::vector<std::vector<int>> lives(n, std::vector<int>(n, -1));
   for (size_t a = 0; a < n; ++a) {
     for (size_t b = 0; b < a; ++b) {
@@ -63,39 +81,7 @@ int RunRanks(const LoopOptions& options) {
       lives[b][a] = pair[1];
     }
   }
-  for (size_t rank = 0; rank < n; ++rank) {
-    if (fork() != 0) continue;
-    for (size_t other = 0; other < n; ++other) {
-      for (const int end : lives[other]) {
-        if (other != rank && end >= 0) close(end);
-      }
-    }
-    ArenaSeat seat;
-    seat.memory = memory.value();
-    seat.rank = static_cast<int>(rank);
-    seat.ranks = options.ranks;
-    seat.lives = lives[rank];
-    Result<std::unique_ptr<Arena>> arena = Arena::Join(std::move(seat), arena_options);
-    if (!arena.ok()) Die(arena.status().ToString());
-    // As Open MPI binds its ranks where each has a processor.
-    const std::vector<int> cpus = reactor::AllowedCpus();
-    if (n <= cpus.size()) Must(reactor::PinThisThread(cpus[rank]));
-    ArenaGroup group(std::move(arena).value());
-    MeasureAllReduce(group, options, "fusewire");
-    return 0;
-  }
-  for (const std::vector<int>& ends : lives) {
-    for (const int end : ends) {
-      if (end >= 0) close(end);
-    }
-  }
-  int failed = 0;
-  for (size_t rank = 0; rank < n; ++rank) {
-    int status = 0;
-    wait(&status);
-    failed |= status;
-  }
-  return failed == 0 ? 0 : 1;
+  return ForkRanks(options.ranks, [&](int rank) { LiveAsRank(rank, options, arena_options, memory.value(), lives); });
 }
 
 }  // namespace

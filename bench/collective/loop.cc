@@ -72,6 +72,10 @@ LoopOptions ParseLoopOptions(int argc, char** argv) {
       options.seconds = std::strtod(argv[i + 1], nullptr);
     } else if (name == "--ranks") {
       options.ranks = static_cast<int>(std::strtol(argv[i + 1], nullptr, 10));
+    } else if (name == "--wire") {
+      options.wire = argv[i + 1];
+    } else if (name == "--algorithm") {
+      options.algorithm = argv[i + 1];
     } else if (name == "--slot-bytes") {
       options.slot_bytes = std::strtoull(argv[i + 1], nullptr, 10);
     } else if (name == "--one-shot-bytes") {

@@ -1,0 +1,105 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Ours between hosts: --ranks processes of this program, an endpoint each, over --wire (tcp). Every array's all-reduce
+// is a plan that is made once. Ranks are bound to nothing: a reactor that has one processor for itself and for those
+// who wait does not spin.
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "bench/collective/loop.h"
+#include "bench/collective/ranks.h"
+#include "bench/harness/harness.h"
+#include "fusewire/collective/group.h"
+#include "fusewire/p2p/p2p.h"
+#include "fusewire/pipe/wires.h"
+#include "fusewire/reactor/cpus.h"
+
+namespace fusewire::bench {
+namespace {
+
+using collective::Kind;
+using collective::Op;
+using collective::Pieces;
+using collective::Type;
+using collective::Wanted;
+
+void Must(const Status& status) {
+  if (!status.ok()) Die(status.ToString());
+}
+
+Wanted WantedOf(Kind kind, Type type, size_t count) {
+  Wanted wanted;
+  wanted.kind = kind;
+  wanted.reduction.op = Op::kSum;
+  wanted.reduction.type = type;
+  if (kind != Kind::kBarrier) wanted.counts = {count};
+  return wanted;
+}
+
+class EndpointGroup final : public Group {
+ public:
+  explicit EndpointGroup(std::unique_ptr<collective::Group> group) : group_(std::move(group)) {}
+  int rank() const override { return group_->rank(); }
+  int ranks() const override { return group_->ranks(); }
+  void Barrier() override { Must(group_->Run(WantedOf(Kind::kBarrier, Type::kF32, 0))); }
+  void AllReduce(const float* from, float* to, size_t count) override {
+    if (plan_ == nullptr || from != from_ || to != to_ || count != count_) Plan(from, to, count);
+    Must(plan_->Run());
+  }
+  void Broadcast(uint64_t* number) override {
+    Wanted wanted = WantedOf(Kind::kBroadcast, Type::kU64, 1);
+    wanted.to = Pieces(number, sizeof(*number));
+    Must(group_->Run(std::move(wanted)));
+  }
+
+ private:
+  void Plan(const float* from, float* to, size_t count) {
+    Wanted wanted = WantedOf(Kind::kAllReduce, Type::kF32, count);
+    // What is read is not written: Pieces serve both.
+    wanted.from = Pieces(const_cast<float*>(from), count * sizeof(float));
+    wanted.to = Pieces(to, count * sizeof(float));
+    plan_ = group_->MakePlan(std::move(wanted));
+    from_ = from;
+    to_ = to;
+    count_ = count;
+  }
+  std::unique_ptr<collective::Group> group_;
+  std::unique_ptr<collective::Plan> plan_;
+  const float* from_ = nullptr;
+  float* to_ = nullptr;
+  size_t count_ = 0;
+};
+
+std::string NameOf(int rank) { return "rank" + std::to_string(rank); }
+
+void LiveAsRank(int rank, const LoopOptions& options, Board* board) {
+  p2p::EndpointOptions endpoint_options;
+  endpoint_options.pipe.name = NameOf(rank);
+  endpoint_options.pool.reactors = 1;
+  if (!pipe::WireOf(options.wire, &endpoint_options.wire)) Die("no wire " + options.wire);
+  auto endpoint = p2p::Endpoint::Start(std::move(endpoint_options), {"127.0.0.1", 0});
+  Must(endpoint.status());
+  board->Post(rank, endpoint.value()->address().port);
+  collective::GroupOptions group_options;
+  group_options.name = "bench";
+  group_options.rank = rank;
+  group_options.wire.cpus = reactor::UsableCpuCount();
+  for (int other = 0; other < options.ranks; ++other) {
+    group_options.members.push_back({NameOf(other), {"127.0.0.1", static_cast<uint16_t>(board->Await(other))}});
+  }
+  auto group = collective::Group::Make(*endpoint.value(), std::move(group_options));
+  Must(group.status());
+  EndpointGroup measured(std::move(group).value());
+  MeasureAllReduce(measured, options, "fusewire");
+  board->Leave(options.ranks);
+}
+
+}  // namespace
+}  // namespace fusewire::bench
+
+int main(int argc, char** argv) {
+  const fusewire::bench::LoopOptions options = fusewire::bench::ParseLoopOptions(argc, argv);
+  fusewire::bench::Board* board = fusewire::bench::Board::Make();
+  return fusewire::bench::ForkRanks(options.ranks,
+                                    [&](int rank) { fusewire::bench::LiveAsRank(rank, options, board); });
+}
