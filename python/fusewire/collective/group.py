@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""A group of ranks, its tickets, and what of arrays they need to know."""
+"""A group of ranks, and its tickets."""
 
 import ctypes
 import hashlib
@@ -11,59 +11,10 @@ import numpy as np
 
 from fusewire.collective import _library
 from fusewire.collective._library import Piece, Wanted, library
-from fusewire.p2p import _SLICE_NS, Endpoint, _check, _Memory, _ns
+from fusewire.collective.arrays import Array, merge, shares
+from fusewire.p2p import _SLICE_NS, Endpoint, _check, _ns
 
 Sum, Product, Min, Max, Average, And, Or, Xor = range(8)
-
-
-class _Array:
-    """An array as a collective sees it: where it lies, how long it is, of what type."""
-
-    def __init__(self, array: Any, writable: bool) -> None:
-        if hasattr(array, "detach"):  # of torch: what has no gradient has no objections
-            array = array.detach()
-        name = str(getattr(array, "dtype", "")).rpartition(".")[2]
-        if not name or not hasattr(array, "shape"):
-            array = np.asarray(array)
-            name = str(array.dtype)
-        if name not in _library.TYPES:
-            raise TypeError(f"no collective of {name}: convert the array to one of {', '.join(_library.TYPES)}")
-        if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
-            if writable:
-                raise ValueError("the array that takes the result has gaps: make it contiguous first")
-            array = np.ascontiguousarray(array)
-        self.array, self.name = array, name
-        self.shape = tuple(int(length) for length in array.shape)
-        plain = array.view(np.uint8) if isinstance(array, np.ndarray) and array.ndim and array.size else array
-        if isinstance(array, np.ndarray) and not array.ndim:
-            plain = array.reshape(1).view(np.uint8)
-        self.memory = _Memory(plain, writable) if self.size else None
-
-    @property
-    def size(self) -> int:
-        size = 1
-        for length in self.shape:
-            size *= length
-        return size
-
-    @property
-    def row(self) -> int:
-        """Elements of one row."""
-        if not self.shape:
-            return 1
-        row = 1
-        for length in self.shape[1:]:
-            row *= length
-        return row
-
-    def piece(self) -> Piece:
-        return Piece(self.memory.address, self.memory.bytes) if self.memory else Piece(None, 0)
-
-    def like(self, shape: Sequence[int]) -> Any:
-        """A new array of its kind."""
-        if hasattr(self.array, "new_empty"):
-            return self.array.new_empty(tuple(shape))
-        return np.empty(tuple(shape), self.array.dtype)
 
 
 class Ticket:
@@ -204,8 +155,8 @@ class Group:
         self,
         kind: str,
         *,
-        inputs: Sequence[_Array] = (),
-        outputs: Sequence[_Array] = (),
+        inputs: Sequence[Array] = (),
+        outputs: Sequence[Array] = (),
         counts: Sequence[int] = (),
         receives: Sequence[int] = (),
         op: int = Sum,
@@ -245,8 +196,8 @@ class Group:
     def allreduce_async(
         self, tensor: Any, op: int = Average, name: str | None = None, *, out: Any = None, **how: Any
     ) -> Ticket:
-        source = _Array(tensor, writable=out is tensor)
-        target = source if out is tensor else _Array(source.like(source.shape) if out is None else out, True)
+        source = Array(tensor, writable=out is tensor)
+        target = source if out is tensor else Array(source.like(source.shape) if out is None else out, True)
         return self._start(
             "allreduce",
             inputs=() if out is tensor else (source,),
@@ -262,8 +213,8 @@ class Group:
         self, tensors: Sequence[Any], op: int = Average, name: str | None = None, **how: Any
     ) -> Ticket:
         """Many tensors in one operation, without packing them."""
-        sources = [_Array(tensor, False) for tensor in tensors]
-        targets = [_Array(source.like(source.shape), True) for source in sources]
+        sources = [Array(tensor, False) for tensor in tensors]
+        targets = [Array(source.like(source.shape), True) for source in sources]
         return self._start(
             "allreduce",
             inputs=sources,
@@ -279,9 +230,9 @@ class Group:
         self, tensor: Any, root_rank: int, op: int = Average, name: str | None = None, **how: Any
     ) -> Ticket:
         """The result is at the root, None elsewhere."""
-        source = _Array(tensor, False)
+        source = Array(tensor, False)
         is_root = self.rank() == root_rank
-        target = _Array(source.like(source.shape), True) if is_root else None
+        target = Array(source.like(source.shape), True) if is_root else None
         return self._start(
             "reduce",
             inputs=(source,),
@@ -298,8 +249,8 @@ class Group:
         self, tensor: Any, root_rank: int, name: str | None = None, *, out: Any = None, **how: Any
     ) -> Ticket:
         """Of every rank's tensor, shape and type count; of the root's, also what is in it."""
-        source = _Array(tensor, writable=out is tensor)
-        target = source if out is tensor else _Array(source.like(source.shape) if out is None else out, True)
+        source = Array(tensor, writable=out is tensor)
+        target = source if out is tensor else Array(source.like(source.shape) if out is None else out, True)
         is_root = self.rank() == root_rank
         return self._start(
             "broadcast",
@@ -316,9 +267,9 @@ class Group:
         self, tensor: Any, op: int = Average, name: str | None = None, *, rows: Sequence[int] | None = None, **how: Any
     ) -> Ticket:
         """Each rank gets its rows of the result: as evenly as possible, the first ranks one more; or as `rows` says."""
-        source = _Array(tensor, False)
-        rows = _shares(source, self.size()) if rows is None else list(rows)
-        target = _Array(source.like((rows[self.rank()], *source.shape[1:])), True)
+        source = Array(tensor, False)
+        rows = shares(source, self.size()) if rows is None else list(rows)
+        target = Array(source.like((rows[self.rank()], *source.shape[1:])), True)
         return self._start(
             "reduce_scatter",
             inputs=(source,),
@@ -334,10 +285,10 @@ class Group:
         self, tensor: Any, name: str | None = None, *, rows: Sequence[int] | None = None, **how: Any
     ) -> Ticket:
         """All ranks' rows, one after the other. `rows`: how many each has; None: as many as this one."""
-        source = _Array(tensor, False)
+        source = Array(tensor, False)
         shape = source.shape or (1,)
         rows = [shape[0]] * self.size() if rows is None else list(rows)
-        target = _Array(source.like((sum(rows), *shape[1:])), True)
+        target = Array(source.like((sum(rows), *shape[1:])), True)
         return self._start(
             "allgather",
             inputs=(source,),
@@ -352,11 +303,11 @@ class Group:
         self, tensor: Any, root_rank: int, name: str | None = None, *, rows: Sequence[int] | None = None, **how: Any
     ) -> Ticket:
         """As allgather, at the root; None elsewhere."""
-        source = _Array(tensor, False)
+        source = Array(tensor, False)
         shape = source.shape or (1,)
         rows = [shape[0]] * self.size() if rows is None else list(rows)
         is_root = self.rank() == root_rank
-        target = _Array(source.like((sum(rows), *shape[1:])), True) if is_root else None
+        target = Array(source.like((sum(rows), *shape[1:])), True) if is_root else None
         return self._start(
             "gather",
             inputs=(source,),
@@ -372,9 +323,9 @@ class Group:
         self, tensor: Any, root_rank: int, name: str | None = None, *, rows: Sequence[int] | None = None, **how: Any
     ) -> Ticket:
         """Each rank gets its rows of the root's tensor. Of the others', shape and type count."""
-        source = _Array(tensor, False)
-        rows = _shares(source, self.size()) if rows is None else list(rows)
-        target = _Array(source.like((rows[self.rank()], *source.shape[1:])), True)
+        source = Array(tensor, False)
+        rows = shares(source, self.size()) if rows is None else list(rows)
+        target = Array(source.like((rows[self.rank()], *source.shape[1:])), True)
         return self._start(
             "scatter",
             inputs=(source,) if self.rank() == root_rank else (),
@@ -395,10 +346,10 @@ class Group:
         **how: Any,
     ) -> Ticket:
         """`splits`: rows for each rank; `received`: rows from each. None: the same for all."""
-        source = _Array(tensor, False)
-        splits = _shares(source, self.size()) if splits is None else [int(count) for count in splits]
+        source = Array(tensor, False)
+        splits = shares(source, self.size()) if splits is None else [int(count) for count in splits]
         received = splits if received is None else [int(count) for count in received]
-        target = _Array(source.like((sum(received), *source.shape[1:])), True)
+        target = Array(source.like((sum(received), *source.shape[1:])), True)
         return self._start(
             "alltoall",
             inputs=(source,),
@@ -469,15 +420,15 @@ class Group:
         indices, values = np.asarray(indices), np.asarray(values)
         if indices.ndim != 1 or values.shape[:1] != indices.shape:
             raise ValueError(f"one index for each row: {indices.shape} indices, {values.shape} values")
-        own, merged = _merge(indices, values)  # so that no row travels twice
+        own, merged = merge(indices, values)  # so that no row travels twice
         rows = self._rows_of_all(own, name, **how)
         all_indices = self.allgather_async(own, _part(name, "indices"), rows=rows, **how)
         all_values = self.allgather_async(merged, _part(name, "values"), rows=rows, **how)
-        unique, result = _merge(all_indices.wait(), all_values.wait())
+        unique, result = merge(all_indices.wait(), all_values.wait())
         return unique, result / self.size() if op == Average else result
 
     def _rows_of_all(self, tensor: Any, name: str | None, **how: Any) -> list[int]:
-        rows = np.array([(_Array(tensor, False).shape or (1,))[0]], np.int64)
+        rows = np.array([(Array(tensor, False).shape or (1,))[0]], np.int64)
         counts = self.allgather_async(rows, _sizes(name), **how).wait()
         return [int(count) for count in counts]
 
@@ -495,17 +446,3 @@ def _part(name: str | None, what: str) -> str | None:
 
 def _sizes(name: str | None) -> str | None:
     return _part(name, "sizes")
-
-
-def _shares(array: _Array, ranks: int) -> list[int]:
-    if not array.shape:
-        raise ValueError("a single number has no rows to share out")
-    rows, more = divmod(array.shape[0], ranks)
-    return [rows + (rank < more) for rank in range(ranks)]
-
-
-def _merge(indices: Any, values: Any) -> tuple[Any, Any]:
-    unique, places = np.unique(indices, return_inverse=True)
-    merged = np.zeros((len(unique), *values.shape[1:]), values.dtype)
-    np.add.at(merged, places, values)
-    return unique, merged

@@ -43,7 +43,7 @@ struct KindWords {
 
 const KindWords* WordsOf(int kind) {
   static const std::vector<KindWords>* const kAll = [] {
-    auto* all = new std::vector<KindWords>;  // what it holds is pointed at until the process ends
+    auto all = std::make_unique<std::vector<KindWords>>();
     for (uint8_t one = 0; one < collective::kKinds; ++one) {
       KindWords words;
       words.name = collective::KindName(static_cast<collective::Kind>(one));
@@ -51,7 +51,7 @@ const KindWords* WordsOf(int kind) {
         words.algorithms += (words.algorithms.empty() ? "" : " ") + collective::AlgorithmName(algorithm);
       all->push_back(std::move(words));
     }
-    return all;
+    return all.release();  // what it holds is pointed at until the process ends
   }();
   return kind >= 0 && kind < collective::kKinds ? &(*kAll)[static_cast<size_t>(kind)] : nullptr;
 }
