@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 phases=("$@")
-[ ${#phases[@]} -gt 0 ] || phases=(dev asan tsan fuzz bench tf)
+[ ${#phases[@]} -gt 0 ] || phases=(dev asan tsan bench fuzz tf)
 groups=(build test)
 for phase in "${phases[@]}"; do
   case $phase in
@@ -20,7 +20,7 @@ for phase in "${phases[@]}"; do
     bench) groups+=(bench) ;;
     tf) groups+=(tensorflow) ;;
     *)
-      echo "test: no phase named $phase; there are: dev asan tsan fuzz bench tf" >&2
+      echo "test: no phase named $phase; there are: dev asan tsan bench fuzz tf" >&2
       exit 2
       ;;
   esac
@@ -37,7 +37,7 @@ say_result() {
 
 # The suites of all versions run at the same time: much of each is processes that wait for one another.
 run_tensorflow() {
-  local version versions=() start
+  local version versions=() suites=() start
   for version in tools/tensorflow-*.lock; do
     version=${version#tools/tensorflow-}
     version=${version%.lock}
@@ -53,9 +53,10 @@ run_tensorflow() {
     # Each test has a time limit of its own, see pyproject.toml; this one is for pytest itself.
     timeout -k 10 2400 ".venv-tf-$version/bin/python" -m pytest --junit-xml "build/logs/tf-$version-test.xml" \
       -m "$wanted" -o "cache_dir=.cache/pytest-$version" >"build/logs/tf-$version-test.log" 2>&1 &
+    suites+=($!)
     wanted="not slow and not once"
   done
-  wait
+  [ ${#suites[@]} -eq 0 ] || wait "${suites[@]}" || true
   for version in "${versions[@]}"; do say_result "tf-$version" "build/logs/tf-$version-test.xml" "$start"; done
 }
 
@@ -81,10 +82,22 @@ run_phase() {
   say_result "$phase" "$xml" "$start"
 }
 
+# Fuzzing takes what TensorFlow's suites leave of the processors while they wait.
+fuzzing=
 for phase in "${phases[@]}"; do
   case $phase in
     tf) run_tensorflow ;;
+    fuzz)
+      if [[ " ${phases[*]} " == *" tf "* ]]; then
+        results+=("fuzz-test.xml")
+        (renice -n 19 "$BASHPID" >/dev/null; run_phase fuzz) &
+        fuzzing=$!
+      else
+        run_phase fuzz
+      fi
+      ;;
     *) run_phase "$phase" ;;
   esac
 done
+[ -z "$fuzzing" ] || wait "$fuzzing" || true
 exec /usr/bin/python3 tools/test_report.py "${results[@]}" --folder build/logs
