@@ -44,7 +44,7 @@ struct PeerInfo {
   std::string address;
   uint64_t incarnation = 0;
   uint64_t features = 0;
-  std::string wire;  // what the pipe runs over: "tcp", "shm" ...
+  const char* wire = "";  // what the pipe runs over: "tcp", "shm" ...
   // "worker:3 (10.0.0.7:5555)"
   std::string ToString() const { return name.empty() ? address : name + " (" + address + ")"; }
 };
