@@ -209,7 +209,6 @@ std::unique_ptr<End> MakeEndpointEnd(const Way& way) { return std::make_unique<E
 }  // namespace fusewire::bench
 
 int main(int argc, char** argv) {
-  using namespace fusewire::bench;
   const bool asks = argc == 2 && argv[1] == std::string("wires");
-  return MainOfEnds(argc, argv, "p2p", Wires(asks), MakeEndpointEnd);
+  return fusewire::bench::MainOfEnds(argc, argv, "p2p", fusewire::bench::Wires(asks), fusewire::bench::MakeEndpointEnd);
 }

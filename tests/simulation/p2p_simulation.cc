@@ -301,14 +301,13 @@ transport::LoopbackFaults FaultsOf(uint64_t seed) {
 }  // namespace fusewire
 
 int main(int argc, char** argv) {
-  using namespace fusewire;
   uint64_t seed = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;
   uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
-  SetLogSink([](LogLevel, const char*, void*) {}, nullptr);
-  pipe::Wire wire = pipe::Wire::kAuto;
+  fusewire::SetLogSink([](fusewire::LogLevel, const char*, void*) {}, nullptr);
+  fusewire::pipe::Wire wire = fusewire::pipe::Wire::kAuto;
   if (argc > 3) {
-    FUSEWIRE_CHECK(pipe::WireOf(argv[3], &wire));
-    const Status status = pipe::TryWire(wire).status;
+    FUSEWIRE_CHECK(fusewire::pipe::WireOf(argv[3], &wire));
+    const fusewire::Status status = fusewire::pipe::TryWire(wire).status;
     if (!status.ok()) {
       std::printf("no %s here: %s\n", argv[3], status.ToString().c_str());
       return 77;
@@ -316,8 +315,9 @@ int main(int argc, char** argv) {
   }
   size_t good = 0, in_order = 0, operations = 0;
   for (uint64_t i = 0; i < count; ++i) {
-    auto place = argc > 3 ? p2p::MakeWirePlace(wire) : p2p::MakeLoopbackPlace(seed + i, p2p::FaultsOf(seed + i));
-    p2p::Run run(seed + i, std::move(place));
+    auto place = argc > 3 ? fusewire::p2p::MakeWirePlace(wire)
+                          : fusewire::p2p::MakeLoopbackPlace(seed + i, fusewire::p2p::FaultsOf(seed + i));
+    fusewire::p2p::Run run(seed + i, std::move(place));
     run.Go();
     good += run.good();
     in_order += run.in_order();
