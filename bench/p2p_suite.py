@@ -32,9 +32,10 @@ PIPE_SHM = Peer("p2p_tensorpipe", "shm", "TensorPipe, shm and cma", parked=False
 ZMQ_IPC = Peer("p2p_zmq", "ipc", "ZeroMQ, ipc")
 UNIX = Peer("p2p_sockets", "unix", "raw unix socket")
 TCP = Peer("p2p_sockets", "tcp", "raw TCP socket")
+UCX_TCP = Peer("p2p_ucx", "tcp", "UCX, tcp")
 OF_TCP = (
     TCP,
-    Peer("p2p_ucx", "tcp", "UCX, tcp"),
+    UCX_TCP,
     Peer("p2p_libfabric", "tcp", "libfabric, tcp"),
     Peer("p2p_tensorpipe", "tcp", "TensorPipe, uv", busy=False),
     Peer("p2p_zmq", "tcp", "ZeroMQ, tcp"),
@@ -43,13 +44,21 @@ PEERS = {
     "tcp": OF_TCP,
     "uring": OF_TCP,
     "shm": (UCX_SHM, FABRIC_SHM, PIPE_SHM, ZMQ_IPC, UNIX),
-    "ucx": (UCX_SHM, FABRIC_SHM),
+    # Over what UCX has without RDMA, beside UCX itself over the same.
+    "ucx": (UCX_TCP,),
+    "ucxshm": (UCX_SHM,),
 }
+# As a figure calls it, where that differs.
+VARIANTS = {"ucxshm": "ucx shm"}
 SIZES_RTT = ("64B", "4KiB", "64KiB", "1MiB")
 SIZES_BW = ("64KiB", "1MiB", "16MiB")
 # Of the plainest use of the same wire.
 TARGET_TCP_BUSY, TARGET_TCP, TARGET_TCP_BW = 1 / 1.25, 1 / 1.15, 0.95
 TARGET_SHM_BUSY, TARGET_SHM_PARKED, TARGET_SHM_BW = 1 / 1.2, 1 / 0.6, 1.0
+
+
+def variant_of(wire: str) -> str:
+    return VARIANTS.get(wire, wire)
 
 
 def median_us(sample: Sample) -> float:
@@ -60,7 +69,7 @@ def median_us(sample: Sample) -> float:
 def round_trip(case: str, wire: str, how: str, peer: Run, name: str, target: float | None) -> Figure:
     infix = f"_{how}" if how else ""
     ours = Run(OURS, f"{case}{infix}_{wire}")
-    variant = f"{wire}, {how}" if how else wire
+    variant = f"{variant_of(wire)}, {how}" if how else variant_of(wire)
     metric = "round trip, median"
     return Figure(f"{case}{infix}", variant, metric, "us", True, ours, median_us, peer, median_us, name, target)
 
@@ -84,7 +93,7 @@ def round_trips_of(wire: str) -> Iterator[Figure]:
             if peer.parked:
                 run = Run(peer.program, f"{case}_parked_{peer.wire}")
                 yield round_trip(case, wire, "parked", run, peer.name, None)
-            if socket or shared:
+            if socket or shared or wire.startswith("ucx"):
                 wanted = TARGET_TCP if socket else None
                 yield round_trip(case, wire, "", Run(peer.program, f"{case}_{peer.wire}"), peer.name, wanted)
 
@@ -95,7 +104,7 @@ def rates_of(wire: str) -> Iterator[Figure]:
     for peer in PEERS[wire]:
         run = Run(peer.program, f"{case}_{peer.wire}")
         metric = "messages per second, one way"
-        yield Figure(case, wire, metric, "1/s", False, ours, per_second, run, per_second, peer.name)
+        yield Figure(case, variant_of(wire), metric, "1/s", False, ours, per_second, run, per_second, peer.name)
 
 
 def bandwidths_of(wire: str) -> Iterator[Figure]:
@@ -104,7 +113,7 @@ def bandwidths_of(wire: str) -> Iterator[Figure]:
             ("bandwidth", "GiB/s", False, gib_per_second, target),
             ("CPU time per GiB", "s/GiB", True, cpu_seconds_per_gib, None),
         ):
-            yield Figure(case, wire, metric, unit, less, ours, read, run, read, name, wanted)
+            yield Figure(case, variant_of(wire), metric, unit, less, ours, read, run, read, name, wanted)
 
     for size in SIZES_BW:
         case = f"bw_{size}"
@@ -127,13 +136,14 @@ def wire_of(figure: Figure) -> str:
     return figure.ours.case.rpartition("_")[2]
 
 
-def wires_of_ours(options: argparse.Namespace) -> list[str]:
-    """What the program itself says that it goes over."""
+def wires_of_ours(options: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
+    """What the program itself says that it goes over here, and why not over the others."""
     path = programs.program_path(options.build_dir, OURS)
     done = subprocess.run([path, "wires"], capture_output=True, text=True, timeout=WIRES_DEADLINE_S, check=False)
     if done.returncode != 0:
         raise BenchError(f"{path} wires: exit {done.returncode}\n{done.stderr}")
-    return done.stdout.split()
+    lines = (line.partition(": ") for line in done.stderr.splitlines())
+    return done.stdout.split(), {wire: why for wire, _, why in lines}
 
 
 def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> list[Figure]:
@@ -142,9 +152,10 @@ def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> li
     missing = {name for name in named if not programs.program_path(options.build_dir, name).exists()}
     if lost := sorted(missing.intersection(NEEDED)):
         raise BenchError(f"bench_{lost[0]} is not built; make bench SUITE=p2p builds it")
-    wires = wires_of_ours(options)
+    wires, reasons = wires_of_ours(options)
     for wire in sorted({wire_of(figure) for figure in figures} - set(wires)):
-        print(f"bench_{OURS} does not go over {wire} here: no figures of it", file=sys.stderr)
+        why = reasons.get(wire, "it is not built in")
+        print(f"bench_{OURS} does not go over {wire} here, no figures of it: {why}", file=sys.stderr)
     for name in sorted(missing):
         print(f"bench_{name} is not built (its Debian package was not found): no figures beside it", file=sys.stderr)
     return [figure for figure in figures if wire_of(figure) in wires and figure.peer.program not in missing]

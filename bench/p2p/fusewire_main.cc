@@ -3,6 +3,7 @@
 // Ours: two endpoints, operations that are made once, posted again at home in each other's end.
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <string>
@@ -18,12 +19,49 @@ namespace {
 
 constexpr uint64_t kTag = 1;
 
-const std::vector<std::string> kWires = {"tcp", "uring", "shm", "ucx"};
-
-std::unique_ptr<transport::Transport> MakeWire(const std::string& name) {
+struct Named {
+  const char* name;
   pipe::Wire wire;
-  if (!pipe::WireOf(name, &wire)) Die("no wire " + name);
-  return pipe::MakeTransport(wire, {});
+  const char* says;     // what a peer that is reached over it says
+  const char* ucx_tls;  // what UCX goes over, as in ucx_main.cc
+};
+constexpr Named kWires[] = {
+    {"tcp", pipe::Wire::kTcp, "tcp", nullptr},        {"uring", pipe::Wire::kUring, "uring", nullptr},
+    {"shm", pipe::Wire::kShm, "shm", nullptr},        {"ucx", pipe::Wire::kUcx, "ucx", "tcp"},
+    {"ucxshm", pipe::Wire::kUcx, "ucx", "posix,cma"},
+};
+
+const Named& WireOf(const std::string& name) {
+  for (const Named& wire : kWires) {
+    if (name == wire.name) return wire;
+  }
+  Die("no wire " + name);
+}
+
+// Who asks for the wires hears those that this machine can do; and, on the other stream, why not the others.
+std::vector<std::string> Wires(bool asks) {
+  std::vector<std::string> names;
+  for (const Named& wire : kWires) {
+    const Status status = asks ? pipe::TryWire(wire.wire).status : Status::Ok();
+    if (status.ok()) {
+      names.emplace_back(wire.name);
+    } else {
+      std::fprintf(stderr, "%s: %s\n", wire.name, status.ToString().c_str());
+    }
+  }
+  return names;
+}
+
+// What a user sets for UCX on a host without RDMA. Its shared memory serves us only if it notices a peer's end.
+void SetUcx(const Named& wire) {
+  if (wire.ucx_tls == nullptr) return;
+  setenv("UCX_TLS", wire.ucx_tls, 1);
+  setenv("UCX_LOG_FILE", "stderr", 0);  // the other stream is for the figures
+  if (wire.ucx_tls == std::string("tcp")) {
+    setenv("UCX_NET_DEVICES", "lo", 1);
+  } else {
+    setenv("UCX_MM_ERROR_HANDLING", "y", 1);
+  }
 }
 
 // Keeps `count` posts of one kind of operation going, at home, as many at a time as there are operations.
@@ -73,6 +111,8 @@ class Stream {
 class EndpointEnd final : public End {
  public:
   explicit EndpointEnd(const Way& way) : serves_(way.serves) {
+    const Named& wire = WireOf(way.wire);
+    SetUcx(wire);
     p2p::EndpointOptions options;
     options.pipe.name = serves_ ? "server" : "client";
     options.limits.timeout_ns = kForeverNs;
@@ -82,8 +122,8 @@ class EndpointEnd final : public End {
     if (way.parked) pool.spin_ns_max = 0;
     auto reactors = reactor::Pool::Start(pool);
     if (!reactors.ok()) Die(reactors.status().ToString());
-    auto made =
-        p2p::Endpoint::Make(std::move(options), {"127.0.0.1", 0}, std::move(reactors).value(), MakeWire(way.wire));
+    auto made = p2p::Endpoint::Make(std::move(options), {"127.0.0.1", 0}, std::move(reactors).value(),
+                                    pipe::MakeTransport(wire.wire, {}));
     if (!made.ok()) Die(made.status().ToString());
     endpoint_ = std::move(made).value();
     const int port = std::atoi(Swap(way, std::to_string(endpoint_->address().port)).c_str());
@@ -93,6 +133,7 @@ class EndpointEnd final : public End {
     peer_ = peer.value();
     const Status up = endpoint_->AwaitUp(*peer_);
     if (!up.ok()) Die(up.ToString());
+    if (peer_->wire() != std::string(wire.says)) Die("not over " + way.wire + ", but over " + peer_->wire());
   }
 
   void Send(const void* data, size_t size, uint64_t count) override {
@@ -168,5 +209,6 @@ std::unique_ptr<End> MakeEndpointEnd(const Way& way) { return std::make_unique<E
 }  // namespace fusewire::bench
 
 int main(int argc, char** argv) {
-  return fusewire::bench::MainOfEnds(argc, argv, "p2p", fusewire::bench::kWires, fusewire::bench::MakeEndpointEnd);
+  const bool asks = argc == 2 && argv[1] == std::string("wires");
+  return fusewire::bench::MainOfEnds(argc, argv, "p2p", fusewire::bench::Wires(asks), fusewire::bench::MakeEndpointEnd);
 }

@@ -543,6 +543,56 @@ TEST_P(TransportContract, ManyConnectionsAtOnce) {
   ExpectNoFault();
 }
 
+// Lands what comes in its memory until that is taken back; then it looks at what comes and drops it.
+class Lender final : public transport::ConnectionHandler {
+ public:
+  explicit Lender(size_t bytes) : memory(bytes, '#') {}
+  void TakeBack() {
+    connection->TakeBackLanding();
+    lends_ = false;
+    memory.assign(memory.size(), '!');
+  }
+  std::string memory;
+  std::atomic<size_t> came{0};
+  std::unique_ptr<Connection> connection;
+
+ private:
+  size_t Landing(Bytes* parts, size_t) override {
+    *parts = Bytes(memory.data(), memory.size());
+    return lends_ ? 1 : 0;
+  }
+  void OnLanded(size_t bytes) override { came += bytes; }
+  size_t LookAhead() override { return lends_ ? 0 : 4096; }
+  void OnBytes(ConstBytes bytes) override { came += bytes.size; }
+  void OnWritten(size_t) override {}
+  void OnClosed(Status) override {}
+  bool lends_ = true;
+};
+
+TEST_P(TransportContract, ALandingThatIsTakenBackIsNotTouchedAndNothingIsLost) {
+  const size_t total = env().simulated() ? 200 * 1024 : 4 << 20;
+  for (const double share : {0.0, 0.1, 0.5}) {
+    SCOPED_TRACE(share);
+    ASSERT_TRUE(Connect());
+    auto lender = std::make_unique<Lender>(total);
+    AtB([&] {
+      lender->connection = incoming_.back()->Adopt(env().b()).value();
+      incoming_.pop_back();
+      lender->connection->Start(lender.get());
+    });
+    StartA(7, Talker::Manner());
+    AtA([&] { a().SayPattern(total); });
+    const auto wanted = static_cast<size_t>(static_cast<double>(total) * share);
+    EXPECT_TRUE(env().RunUntil([&] { return lender->came >= wanted; }));
+    AtB([&] { lender->TakeBack(); });
+    EXPECT_TRUE(env().RunUntil([&] { return lender->came >= total; })) << lender->came;
+    EXPECT_EQ(lender->came, total);
+    EXPECT_TRUE(lender->memory == std::string(total, '!'));
+    AtA([&] { at_a_.pop_back(); });
+    AtB([&] { lender->connection.reset(); });
+  }
+}
+
 FUSEWIRE_EVERYWHERE(TransportContract);
 
 }  // namespace

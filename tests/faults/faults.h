@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "fusewire/base/log.h"
+#include "fusewire/pipe/wires_test.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/rpc/rpc.h"
 #include "peer.h"
@@ -126,6 +127,16 @@ class Faults : public ::testing::Test {
   ~Faults() override {
     End();
     SetLogSink(nullptr, nullptr);
+  }
+  void SetUp() override {
+    if (options_.wire == pipe::Wire::kAuto) return;
+    if (options_.wire == pipe::Wire::kUcx) {
+      if (!pipe::kUcxCanBeTested) GTEST_SKIP() << "ThreadSanitizer takes libucp's own thread for a race";
+      setenv("UCX_TLS", "tcp", 0);
+      setenv("UCX_LOG_FILE", "stderr", 0);  // a peer answers on the other stream
+    }
+    const pipe::WireTrial trial = pipe::TryWire(options_.wire);
+    if (!trial.status.ok()) GTEST_SKIP() << trial.status.ToString();
   }
   void End() {
     clients_.clear();

@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "fusewire/base/check.h"
 #include "fusewire/pipe/wires.h"
 #include "fusewire/rpc/node.h"
 
@@ -30,10 +31,13 @@ constexpr uint16_t kProduce = 4;  // answers with a body of as many bytes as the
 constexpr uint16_t kHold = 5;     // does not answer
 constexpr uint16_t kJournal = 6;  // writes the head into the journal, then answers after 1 ms
 
-// What both sides run over. The tests run once for what a task takes by itself, and once more over io_uring.
+// What both sides run over. The tests run once for what a task takes by itself, which is shared memory on one machine,
+// and again for each of the others.
 inline pipe::Wire WireUnderTest() {
-  const char* wire = std::getenv("FUSEWIRE_FAULTS_WIRE");
-  return wire != nullptr && wire == std::string("uring") ? pipe::Wire::kUring : pipe::Wire::kAuto;
+  const char* name = std::getenv("FUSEWIRE_FAULTS_WIRE");
+  pipe::Wire wire = pipe::Wire::kAuto;
+  if (name != nullptr) FUSEWIRE_CHECK(pipe::WireOf(name, &wire));
+  return wire;
 }
 
 }  // namespace faults

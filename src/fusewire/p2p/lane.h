@@ -36,6 +36,8 @@ class Lane {
   virtual ~Lane() = default;
   // The open pipe, or null.
   virtual pipe::Pipe* pipe() = 0;
+  // As Pipe's, in whatever state the pipe is.
+  virtual void Abandon(uint64_t call) = 0;
   virtual void Close(Status why) = 0;
 
   // A pipe has at most two unfinished bodies: a long one, and a short one between its chunks.
@@ -64,6 +66,7 @@ class DialedLane final : public Lane, private pipe::LinkHandler {
   void Want() { link_.Want(); }
   const transport::Address& address() const { return link_.address(); }
   pipe::Pipe* pipe() override { return link_.pipe(); }
+  void Abandon(uint64_t call) override { link_.Abandon(wire::FrameKind::kMessage, call); }
   void Close(Status why) override { link_.Close(std::move(why)); }
 
  private:
@@ -83,6 +86,7 @@ class AcceptedLane final : public Lane, public pipe::Receiver {
   ~AcceptedLane() override;
 
   pipe::Pipe* pipe() override { return pipe_.open() ? &pipe_ : nullptr; }
+  void Abandon(uint64_t call) override { pipe_.Abandon(wire::FrameKind::kMessage, call); }
   void Close(Status why) override { pipe_.Close(std::move(why)); }
 
  private:

@@ -24,6 +24,8 @@ class Peer {
   bool up() const { return up_.load(std::memory_order_acquire); }
   // Which process it is: the one that is connected, or was last. 0: there was none yet.
   uint64_t incarnation() const { return incarnation_.load(std::memory_order_acquire); }
+  // What its bytes go over, or went over last: "tcp", "uring", "shm", "ucx"; empty: it was never up.
+  const char* wire() const { return wire_.load(std::memory_order_acquire); }
 
  protected:
   explicit Peer(std::string name) : name_(std::move(name)) {}
@@ -31,6 +33,7 @@ class Peer {
   const std::string name_;
   std::atomic<bool> up_{false};
   std::atomic<uint64_t> incarnation_{0};
+  std::atomic<const char*> wire_{""};
 };
 
 enum class PeerEvent {

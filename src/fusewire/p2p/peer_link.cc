@@ -114,6 +114,7 @@ void PeerLink::Use(Lane* lane, uint64_t count) {
   offers_out = unaddressed_in = 0;
   aheads.Clear();
   uint64_t before = incarnation_.exchange(lane->info.incarnation);
+  wire_.store(lane->info.wire, std::memory_order_release);
   up_.store(true, std::memory_order_release);
   core_.OnPeerUp(this, before != 0 && before != lane->info.incarnation);
 }

@@ -67,6 +67,7 @@ size_t Body::Where(Bytes* parts, size_t parts_max, uint64_t limit) const {
 void Body::Advance(uint64_t bytes) {
   FUSEWIRE_CHECK(bytes <= left_);
   left_ -= bytes;
+  if (discard_) return;  // they had landed before it was abandoned
   while (bytes > 0) {
     uint64_t step = std::min<uint64_t>(bytes, parts_[index_].size - offset_);
     offset_ += static_cast<size_t>(step);

@@ -169,6 +169,10 @@ Status FrameReader::FinishPiece() {
   return status;
 }
 
+bool FrameReader::IsFilling(wire::FrameKind kind, uint64_t call) const {
+  return filling_ != nullptr && filling_->header().kind == kind && filling_->header().call == call;
+}
+
 void FrameReader::Abandon(wire::FrameKind kind, uint64_t call) {
   for (Body* body : {&long_, &short_}) {
     if (body->active() && body->header().kind == kind && body->header().call == call) body->Abandon();

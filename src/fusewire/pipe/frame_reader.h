@@ -49,6 +49,8 @@ class FrameReader {
   uint32_t frames() const { return sequence_; }
   bool in_meta() const { return header_filled_ > 0; }
 
+  // Whether the landing is of this message.
+  bool IsFilling(wire::FrameKind kind, uint64_t call) const;
   // The message with this kind and call, if its body is coming in: the rest goes nowhere.
   void Abandon(wire::FrameKind kind, uint64_t call);
 

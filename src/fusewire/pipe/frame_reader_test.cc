@@ -238,6 +238,24 @@ TEST(FrameReader, NothingTouchesTheMemoryOfAnAbandonedBody) {
   }
 }
 
+TEST(FrameReader, WhatLandedBeforeAnAbandonMayBeToldAfterwards) {
+  FrameScript script(kChunk);
+  std::string stream = script.Message(FrameKind::kCall, 1, "", {Payload(2 * kChunk, 1)});
+  Reading reading;
+  const size_t begun = wire::kHeaderBytes + 10;
+  ASSERT_TRUE(reading.Feed(stream.substr(0, begun)).ok());
+  Bytes part;
+  ASSERT_EQ(reading.reader.Landing(&part, 1), 1u);
+  ASSERT_TRUE(reading.reader.IsFilling(FrameKind::kCall, 1));
+  EXPECT_FALSE(reading.reader.IsFilling(FrameKind::kReply, 1));
+  reading.reader.Abandon(FrameKind::kCall, 1);
+  reading.sink.places.clear();  // frees it: the address sanitizer watches
+  ASSERT_TRUE(reading.reader.OnLanded(20).ok());
+  ASSERT_TRUE(reading.Feed(stream.substr(begun + 20)).ok());
+  EXPECT_THAT(reading.sink.events, ElementsAre("call 1  "));
+  EXPECT_FALSE(reading.reader.IsFilling(FrameKind::kCall, 1));
+}
+
 TEST(FrameReader, AnAbandonedViewShowsNothing) {
   FrameScript script(kChunk);
   std::string stream = script.Message(FrameKind::kCall, 4, "", {Payload(3 * kChunk, 1)});

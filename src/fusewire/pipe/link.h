@@ -42,6 +42,10 @@ class Link final : public Receiver {
   void Want();
   // At home. The open pipe, or null.
   Pipe* pipe() { return pipe_ != nullptr && pipe_->open() ? pipe_.get() : nullptr; }
+  // At home. As Pipe's, also while the pipe says goodbye: memory may still be landing then.
+  void Abandon(wire::FrameKind kind, uint64_t call) {
+    if (pipe_ != nullptr) pipe_->Abandon(kind, call);
+  }
   // At home. Says goodbye; OnDown follows if the link was up. Want() would connect again.
   void Close(Status why);
   // At home. Nothing is under way and nothing is up.

@@ -82,6 +82,12 @@ void Pipe::OnLanded(size_t bytes) {
   if (open()) Check(reader_.OnLanded(bytes));
 }
 
+void Pipe::Abandon(wire::FrameKind kind, uint64_t call) {
+  FUSEWIRE_AT_HOME(home_);
+  if (connection_ != nullptr && reader_.IsFilling(kind, call)) connection_->TakeBackLanding();
+  reader_.Abandon(kind, call);
+}
+
 void Pipe::OnBytes(ConstBytes bytes) {
   Heard();
   stats_.bytes_in.Add(bytes.size);

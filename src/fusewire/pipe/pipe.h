@@ -44,7 +44,7 @@ struct PeerInfo {
   std::string address;
   uint64_t incarnation = 0;
   uint64_t features = 0;
-  std::string wire;  // what the pipe runs over: "tcp", "shm" ...
+  const char* wire = "";  // what the pipe runs over: "tcp", "shm" ...
   // "worker:3 (10.0.0.7:5555)"
   std::string ToString() const { return name.empty() ? address : name + " (" + address + ")"; }
 };
@@ -100,7 +100,7 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
   void Consume(const wire::FrameHeader& header);
   // At home. If this message's body is coming in, the rest of it goes nowhere and the receiver's memory is free at
   // once.
-  void Abandon(wire::FrameKind kind, uint64_t call) { reader_.Abandon(kind, call); }
+  void Abandon(wire::FrameKind kind, uint64_t call);
   // At home. Says goodbye with the reason, if there is time, and closes. May be repeated.
   void Close(Status why);
   // At home. Ends at once, without a goodbye and without OnClosed: for who is about to destroy the pipe, so that every

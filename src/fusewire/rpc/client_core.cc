@@ -109,10 +109,10 @@ Status ClientCore::Words(const Call& call, Status status) const {
 
 void ClientCore::End(Call* call, Status status) {
   uint64_t id = call->id_.load(std::memory_order_relaxed);
-  if (call->landing_ && link_.pipe() != nullptr) {
+  if (call->landing_) {
     // The network must not touch the caller's memory after this.
-    link_.pipe()->Abandon(wire::FrameKind::kReply, id);
-    link_.pipe()->Abandon(wire::FrameKind::kReplyPart, id);
+    link_.Abandon(wire::FrameKind::kReply, id);
+    link_.Abandon(wire::FrameKind::kReplyPart, id);
   }
   call->landing_ = false;
   call->part_body_.clear();

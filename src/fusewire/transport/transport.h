@@ -37,7 +37,7 @@ class ConnectionHandler {
  public:
   // Before each read: where the next bytes of the stream shall land, in up to parts_max pieces; returns how many it
   // set. None: the handler wants to see the bytes first. The memory must stay valid until the next call of Landing(),
-  // OnClosed or the Connection's destruction.
+  // TakeBackLanding(), OnClosed or the Connection's destruction.
   virtual size_t Landing(Bytes* parts, size_t parts_max) = 0;
   // The first `bytes` bytes of what Landing() named are filled.
   virtual void OnLanded(size_t bytes) = 0;
@@ -74,6 +74,9 @@ class Connection {
   virtual void Close(Status why) = 0;
   // At home, not from inside a call to the handler. Reads what there is, though it is less than is worth waking up for.
   virtual void Look() {}
+  // At home. When it returns, nothing touches the memory that Landing() named last: for a handler that needs it back
+  // before the next call. What had come there by then is told by OnLanded, now or later, all the same.
+  virtual void TakeBackLanding() {}
   // "10.0.0.7:5555", for words and logs.
   virtual const std::string& peer_address() const = 0;
   // What it runs over: "tcp", "uring" (which is TCP), "shm", "loopback".

@@ -431,11 +431,26 @@ void UcxConnection::DropRecords() {
 
 // Waits until nobody else holds memory of the handler's. A peer that does not give it back is cut off.
 void UcxConnection::Settle() {
-  if (settled()) return;
+  DriveUntil([this] { return settled(); });
+}
+
+// A rendezvous that has begun cannot be called off: the peer finishes it, or is cut off.
+void UcxConnection::TakeBackLanding() {
+  FUSEWIRE_AT_HOME(home_);
+  if (stage_ == Stage::kStayed) {
+    if (lower_started_ && !lower_ended_) lower_->TakeBackLanding();
+  } else if (aside_ == nullptr) {
+    DriveUntil([this] { return !receiving_; });
+  }
+}
+
+template <class Done>
+void UcxConnection::DriveUntil(Done done) {
+  if (done()) return;
   Clock* clock = home_.clock();
   const int64_t began_ns = clock->NowNs();
   bool cut = false;
-  while (!settled()) {
+  while (!done()) {
     if (!worker->Progress()) std::this_thread::yield();
     const int64_t waited_ns = clock->NowNs() - began_ns;
     if (!cut && waited_ns > kSettleNs) {

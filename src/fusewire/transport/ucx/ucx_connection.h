@@ -29,6 +29,7 @@ class UcxConnection final : public Connection, private ConnectionHandler, privat
   void Write(const ConstBytes* parts, size_t count) override;
   void Close(Status why) override;
   void Look() override;
+  void TakeBackLanding() override;
   const std::string& peer_address() const override { return lower_->peer_address(); }
   const char* wire() const override { return stage_ == Stage::kMoved ? "ucx" : lower_->wire(); }
 
@@ -86,6 +87,8 @@ class UcxConnection final : public Connection, private ConnectionHandler, privat
   void Stop();
   void DropRecords();
   void AwaitSettled();
+  template <class Done>
+  void DriveUntil(Done done);
   bool settled() const { return loans_out_ == 0 && !receiving_; }
   void Settle();
   void TellEnd();

@@ -217,6 +217,17 @@ void Ring::Abandon(uint32_t first, uint32_t second) {
     Hush(number);
     Cancel(number);
   }
+  AwaitKernel(first, second);
+}
+
+void Ring::Withdraw(uint32_t number) {
+  FUSEWIRE_AT_HOME(home_);
+  Cancel(number);
+  AwaitKernel(number, kNone);
+}
+
+// Until it has finished these orders.
+void Ring::AwaitKernel(uint32_t first, uint32_t second) {
   HandIn();
   const int64_t began_ns = home_.clock()->NowNs();
   bool told = false;

@@ -76,6 +76,8 @@ class Ring final : public reactor::Resident, private reactor::FdHandler, private
   iovec* Pieces(size_t count);
   // The first outcome will be ECANCELED, unless the order is faster.
   void Cancel(uint32_t number);
+  // Cancels it; when this returns, the kernel touches nothing of what the order named. Its outcome is told later.
+  void Withdraw(uint32_t number);
   // Forgets who ordered. When it returns, the kernel touches nothing of what the orders named; numbers may be kNone.
   void Abandon(uint32_t first, uint32_t second);
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -124,6 +126,7 @@ class Ring final : public reactor::Resident, private reactor::FdHandler, private
   Sqe* Next();
   int Enter(uint32_t orders, uint32_t wait_for, int64_t wait_ns);
   bool Collect();
+  void AwaitKernel(uint32_t first, uint32_t second);
   bool Tell();
   void GiveBack(uint32_t flags);
   void Hush(uint32_t number);

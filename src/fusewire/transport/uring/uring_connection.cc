@@ -138,6 +138,12 @@ void UringConnection::Look() {
   ring_.Look();
 }
 
+// What comes of the read is told later, like any other's: bytes, or that it was cancelled and is to be armed again.
+void UringConnection::TakeBackLanding() {
+  FUSEWIRE_AT_HOME(home_);
+  if (reading_ != Ring::kNone && landing_bytes_ > 0) ring_.Withdraw(reading_);
+}
+
 // ---- writing ----
 
 void UringConnection::Write(const ConstBytes* parts, size_t count) {

@@ -25,6 +25,7 @@ class UringConnection final : public Connection, private RingUser {
   void Write(const ConstBytes* parts, size_t count) override;
   void Close(Status why) override;
   void Look() override;
+  void TakeBackLanding() override;
   const std::string& peer_address() const override { return peer_address_; }
   const char* wire() const override { return "uring"; }
 

@@ -1,0 +1,69 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// For tests: a suite that runs over every wire by itself, with real sockets; what this machine lacks is skipped.
+//   class Threads : public pipe::OverWires {};
+//   TEST_P(Threads, ManyTalk) { options.wire = wire(); ... }
+//   FUSEWIRE_OVER_WIRES(Threads);
+// Home: the test's thread. Owns: nothing. Fails: skips the test, with what is missing.
+#ifndef FUSEWIRE_PIPE_WIRES_TEST_H_
+#define FUSEWIRE_PIPE_WIRES_TEST_H_
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <ostream>
+#include <string>
+
+#include "fusewire/pipe/wires.h"
+
+namespace fusewire {
+namespace pipe {
+
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kUcxCanBeTested = false;
+#elif defined(__has_feature)
+constexpr bool kUcxCanBeTested = !__has_feature(thread_sanitizer);
+#else
+constexpr bool kUcxCanBeTested = true;
+#endif
+
+struct TestedWire {
+  const char* name;
+  Wire wire;
+  const char* says;     // what a connection calls itself
+  const char* ucx_tls;  // what UCX goes over
+};
+
+inline void PrintTo(const TestedWire& tested, std::ostream* out) { *out << tested.name; }
+
+class OverWires : public ::testing::TestWithParam<TestedWire> {
+ protected:
+  void SetUp() override {
+    if (GetParam().wire == Wire::kUcx) {
+      if (!kUcxCanBeTested) GTEST_SKIP() << "ThreadSanitizer takes libucp's own thread for a race";
+      setenv("UCX_TLS", GetParam().ucx_tls, 1);
+      // Else shared memory would not notice a peer's end; and of what it does not need it warns.
+      setenv("UCX_MM_ERROR_HANDLING", "y", 1);
+      setenv("UCX_WARN_UNUSED_ENV_VARS", "n", 1);
+    }
+    const WireTrial trial = TryWire(GetParam().wire);
+    if (!trial.status.ok()) GTEST_SKIP() << "no " << GetParam().name << " here: " << trial.status.ToString();
+  }
+  static Wire wire() { return GetParam().wire; }
+};
+
+// All of them.
+inline auto TestedWires() {
+  return ::testing::Values(TestedWire{"Tcp", Wire::kTcp, "tcp", ""}, TestedWire{"Uring", Wire::kUring, "uring", ""},
+                           TestedWire{"Shm", Wire::kShm, "shm", ""}, TestedWire{"UcxTcp", Wire::kUcx, "ucx", "tcp"},
+                           TestedWire{"UcxShm", Wire::kUcx, "ucx", "posix,sysv,cma"});
+}
+
+inline std::string NameOf(const ::testing::TestParamInfo<TestedWire>& tested) { return tested.param.name; }
+
+}  // namespace pipe
+}  // namespace fusewire
+
+#define FUSEWIRE_OVER_WIRES(suite) \
+  INSTANTIATE_TEST_SUITE_P(Over, suite, ::fusewire::pipe::TestedWires(), ::fusewire::pipe::NameOf)
+
+#endif  // FUSEWIRE_PIPE_WIRES_TEST_H_
