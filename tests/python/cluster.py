@@ -61,10 +61,14 @@ def done():
 
 # For a program that starts servers itself: `ports`, four that nobody has.
 FREE_PORTS = """
-import socket
-held = [socket.socket() for _ in range(4)]
-for each in held:
-    each.bind(("127.0.0.1", 0))
+import random, socket
+held = []
+while len(held) < 4:
+    held.append(socket.socket())
+    try:
+        held[-1].bind(("127.0.0.1", random.SystemRandom().randrange(10000, 32000)))
+    except OSError:
+        held.pop().close()
 ports = [each.getsockname()[1] for each in held]
 for each in held:
     each.close()
@@ -114,12 +118,13 @@ def run_cluster(tmp_path):
 
 
 def free_addresses(count: int) -> list[str]:
-    """Of ports that nobody has now. All are held at once, so that they differ."""
-    with contextlib.ExitStack() as stack:
-        held = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in held:
-            each.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{each.getsockname()[1]}" for each in held]
+    """Of ports that nobody has now, nor gets: the kernel gives connections and servers that ask for any port others."""
+    free: set[int] = set()
+    while len(free) < count:
+        with socket.socket() as trial, contextlib.suppress(OSError):
+            trial.bind(("127.0.0.1", random.SystemRandom().randrange(10000, 32000)))
+            free.add(trial.getsockname()[1])
+    return [f"127.0.0.1:{port}" for port in free]
 
 
 class Tasks:

@@ -56,12 +56,12 @@ def test_secret_is_not_shown():
 
 
 def test_nearest_name():
-    environment = {"FUSEWIRE_PEER_TIMOUT": "3", "FUSEWIRE_PROTOCOL": "grpc", "FUSEWIRE_XYZZY": "1", "HOME": "x"}
+    environment = {"FUSEWIRE_PEER_TIMOUT": "3", "FUSEWIRE_PROTOCOL": "grpc", "FUSEWIRE_QQQQQQQQ": "1", "HOME": "x"}
     assert list(settings.unknown(environment)) == [
         ("FUSEWIRE_PEER_TIMOUT", "FUSEWIRE_PEER_TIMEOUT"),
-        ("FUSEWIRE_XYZZY", ""),
+        ("FUSEWIRE_QQQQQQQQ", ""),
     ]
     assert settings.warning(environment) == (
-        "Fusewire knows no setting named FUSEWIRE_PEER_TIMOUT (did you mean FUSEWIRE_PEER_TIMEOUT?), FUSEWIRE_XYZZY"
+        "Fusewire knows no setting named FUSEWIRE_PEER_TIMOUT (did you mean FUSEWIRE_PEER_TIMEOUT?), FUSEWIRE_QQQQQQQQ"
     )
     assert settings.warning({}) == ""
