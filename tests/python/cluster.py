@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import socket
 import subprocess
 import sys
