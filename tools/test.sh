@@ -4,7 +4,7 @@
 #   dev    gcc, optimised, all checks on: unit, conformance, simulation, fault tests, the room rules
 #   asan   the same tests under AddressSanitizer with leak detection, and UndefinedBehaviorSanitizer
 #   tsan   the same tests, less those labelled slow, under clang's ThreadSanitizer
-#   fuzz   a million executions of each fuzz target, from its corpus
+#   fuzz   a million executions of each fuzz target, or FUSEWIRE_FUZZ_RUNS, from its corpus
 #   bench  the benchmarks in short form, release build: do they run and check their own results?
 #   tf     the plug-in and the Python package, in turn under each TensorFlow of tools/tensorflow-*.lock
 # Each phase leaves its whole output in build/logs/PHASE-test.log.
@@ -37,7 +37,7 @@ say_result() {
 
 # The suites of all versions run at the same time: much of each is processes that wait for one another.
 run_tensorflow() {
-  local version versions=() suites=() start
+  local version versions=() start
   for version in tools/tensorflow-*.lock; do
     version=${version#tools/tensorflow-}
     version=${version%.lock}
@@ -53,10 +53,9 @@ run_tensorflow() {
     # Each test has a time limit of its own, see pyproject.toml; this one is for pytest itself.
     timeout -k 10 2400 ".venv-tf-$version/bin/python" -m pytest --junit-xml "build/logs/tf-$version-test.xml" \
       -m "$wanted" -o "cache_dir=.cache/pytest-$version" >"build/logs/tf-$version-test.log" 2>&1 &
-    suites+=($!)
     wanted="not slow and not once"
   done
-  [ ${#suites[@]} -eq 0 ] || wait "${suites[@]}" || true
+  wait
   for version in "${versions[@]}"; do say_result "tf-$version" "build/logs/tf-$version-test.xml" "$start"; done
 }
 
@@ -70,6 +69,7 @@ run_phase() {
       # A kernel that spreads addresses widely leaves ThreadSanitizer no room for its shadow; ask it not to.
       if setarch -R true 2>/dev/null; then wrapper=(setarch -R); fi
       ;;
+    fuzz) build_arguments=(-- "-DFUSEWIRE_FUZZ_RUNS=${FUSEWIRE_FUZZ_RUNS:-1000000}") ;;
     bench)
       preset=release
       build_arguments=(--target bench_programs --target bench_collective_programs --target bench_p2p_programs
@@ -82,22 +82,10 @@ run_phase() {
   say_result "$phase" "$xml" "$start"
 }
 
-# Fuzzing takes what TensorFlow's suites leave of the processors while they wait.
-fuzzing=
 for phase in "${phases[@]}"; do
   case $phase in
     tf) run_tensorflow ;;
-    fuzz)
-      if [[ " ${phases[*]} " == *" tf "* ]]; then
-        results+=("fuzz-test.xml")
-        (renice -n 19 "$BASHPID" >/dev/null; run_phase fuzz) &
-        fuzzing=$!
-      else
-        run_phase fuzz
-      fi
-      ;;
     *) run_phase "$phase" ;;
   esac
 done
-[ -z "$fuzzing" ] || wait "$fuzzing" || true
 exec /usr/bin/python3 tools/test_report.py "${results[@]}" --folder build/logs
