@@ -6,14 +6,12 @@ import argparse
 import contextlib
 import io
 import os
-import pathlib
-import stat
-import tempfile
 import unittest
 import unittest.mock
 
 import collective_suite
 import run
+from fakes import FakePrograms
 from records import BenchError, Run, record_of
 
 PROGRAMS = sorted({way.program for way in collective_suite.WAYS})
@@ -75,14 +73,11 @@ class Figures(unittest.TestCase):
         self.assertEqual(best_beside("allreduce_16KiB_n2", "tcp", peers), {"MPICH": 2})
 
 
-class Steering(unittest.TestCase):
+class Steering(FakePrograms):
     """With programs and launchers that are shell scripts."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        (self.folder / "bin").mkdir()
+        super().setUp()
         for name in PROGRAMS:
             self.script(f"bench_{name}", f'echo "{LINE}"')
         # A launcher runs what stands behind its own words.
@@ -91,11 +86,6 @@ class Steering(unittest.TestCase):
         path = unittest.mock.patch.dict(os.environ, PATH=f"{self.folder}/bin:{os.environ['PATH']}")
         path.start()
         self.addCleanup(path.stop)
-
-    def script(self, name: str, line: str) -> None:
-        path = self.folder / "bin" / name
-        path.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
     def options(self, *arguments: str) -> argparse.Namespace:
         return run.parse_arguments(["--suite", "collective", "--build-dir", str(self.folder), *arguments])

@@ -5,13 +5,11 @@
 import argparse
 import contextlib
 import io
-import pathlib
-import stat
-import tempfile
 import unittest
 
 import p2p_suite
 import run
+from fakes import FakePrograms
 from records import BenchError, record_of
 
 SAMPLE = {
@@ -70,22 +68,17 @@ class Figures(unittest.TestCase):
             self.assertEqual(targets(f"bw_{size}", "bandwidth")["process_vm_readv alone"], 1.0)
 
 
-class Choosing(unittest.TestCase):
+class Choosing(FakePrograms):
     """With programs that are shell scripts."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        (self.folder / "bin").mkdir()
+        super().setUp()
         self.program("p2p", "printf 'tcp\\nshm\\n'")
         for name in ("p2p_sockets", "wires", *PEERS):
             self.program(name, "true")
 
     def program(self, name: str, line: str) -> None:
-        path = self.folder / "bin" / f"bench_{name}"
-        path.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        self.script(f"bench_{name}", line)
 
     def choose(self, *arguments: str) -> tuple[list, str]:
         options: argparse.Namespace = run.parse_arguments(

@@ -7,15 +7,13 @@ import contextlib
 import dataclasses
 import io
 import math
-import pathlib
-import stat
-import tempfile
 import unittest
 import unittest.mock
 
 import core_suite
 import programs
 import run
+from fakes import FakePrograms
 from records import RECORD_KEYS, BenchError, Figure, Run, mark_of, ratio_of, record_of, rounded, spread_of, table_of
 
 OURS, PEER = Run("fusewire", "c"), Run("raw", "c")
@@ -115,19 +113,11 @@ class CoreSuite(unittest.TestCase):
         self.assertGreater(core_suite.kib_per_link(dict.fromkeys(sample, 0.0)), 0)
 
 
-class Steering(unittest.TestCase):
+class Steering(FakePrograms):
     """run.py with programs that are shell scripts: what it does when a program doesn't do its part."""
 
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        (self.folder / "bin").mkdir()
-
     def program(self, name: str, server: str, client: str) -> None:
-        path = self.folder / "bin" / f"bench_{name}"
-        path.write_text(f'#!/bin/sh\nif [ "$1" = server ]; then {server}; else {client}; fi\n', encoding="utf-8")
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        self.script(f"bench_{name}", f'if [ "$1" = server ]; then {server}; else {client}; fi')
 
     def options(self, *arguments: str) -> argparse.Namespace:
         return run.parse_arguments(["--build-dir", str(self.folder), "--out", str(self.folder / "out"), *arguments])

@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 phases=("$@")
-[ ${#phases[@]} -gt 0 ] || phases=(dev asan tsan bench fuzz tf)
+[ ${#phases[@]} -gt 0 ] || phases=(dev asan tsan fuzz bench tf)
 groups=(build test)
 for phase in "${phases[@]}"; do
   case $phase in
@@ -20,7 +20,7 @@ for phase in "${phases[@]}"; do
     bench) groups+=(bench) ;;
     tf) groups+=(tensorflow) ;;
     *)
-      echo "test: no phase named $phase; there are: dev asan tsan bench fuzz tf" >&2
+      echo "test: no phase named $phase; there are: dev asan tsan fuzz bench tf" >&2
       exit 2
       ;;
   esac

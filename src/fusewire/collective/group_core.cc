@@ -221,8 +221,10 @@ Status GroupCore::Prepare(GroupOperation* operation) {
   const Choice choice =
       Choose(wanted.kind, ranks(), bytes, options_.wire, options_.table, options_.reproducible, places_);
   request.algorithm = choice.algorithm;
-  request.hosts = places_.hosts;
-  request.between = choice.between;
+  if (choice.algorithm == Algorithm::kTwoLevel) {
+    request.hosts = places_.hosts;
+    request.between = choice.between;
+  }
   request.segment_count = std::max<size_t>(choice.segment_bytes / element_bytes, 1);
   const Fingerprint place = operation->print;
   operation->print = FingerprintOf(request, wanted.reduction);
