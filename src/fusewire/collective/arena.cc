@@ -132,6 +132,7 @@ Result<std::unique_ptr<Arena>> Arena::Join(ArenaSeat seat, const ArenaOptions& o
     arena->life_events_.push_back(life < 0 ? int16_t{0} : LifeEvents(life));
     arena->seats_.push_back(other);
   }
+  arena->names_ = std::move(seat.names);
   arena->options_ = options;
   arena->seat_ = arena->rank_ = seat.rank;
   FUSEWIRE_TRY(arena->Map(seat, options));
@@ -202,6 +203,7 @@ Arena::Table& Arena::TableOf(int rank, uint64_t stage) const {
 std::string Arena::NameOf(int rank) const {
   const int seat = seats_[static_cast<size_t>(rank)];
   std::string name = "rank " + std::to_string(rank);
+  if (static_cast<size_t>(seat) < names_.size()) return name + " (" + names_[static_cast<size_t>(seat)] + ")";
   if (seat != rank) name += " (seat " + std::to_string(seat) + ")";
   return name;
 }
@@ -211,7 +213,6 @@ std::string Arena::NameOf(int rank) const {
 Status Arena::Meet(const What& what, int64_t deadline_ns) {
   if (!broken_.ok()) return broken_;
   ++stage_;
-  ++counts_.meetings;
   Post& mine = PostOf(rank_, stage_);
   mine.kind_op_type_root.store(what.kind_op_type_root, std::memory_order_relaxed);
   mine.amount.store(what.amount, std::memory_order_relaxed);
@@ -221,6 +222,7 @@ Status Arena::Meet(const What& what, int64_t deadline_ns) {
   const bool complete = AllArrived(&first_missing);
   if (complete && (header_->bell.load(std::memory_order_seq_cst) & 1) != 0) Ring();
   if (!complete) FUSEWIRE_TRY(WaitForAll(what, first_missing, deadline_ns));
+  ++counts_.meetings;
   return Compare(what);
 }
 
@@ -254,6 +256,11 @@ Status Arena::WaitForAll(const What& what, int first_missing, int64_t deadline_n
   }
   int64_t look_ns = AddNs(now_ns, kLookNs);
   while (!AllArrived(&first_missing)) {
+    if (closed()) {
+      // Whoever closed it may have met us before: then we have met, too.
+      if (AllArrived(&first_missing)) return Status::Ok();
+      return Break(Status::Cancelled("the arena was closed").Phase(Describe(what)));
+    }
     now_ns = clock->NowNs();
     const uint32_t revoked = header_->revoked.load(std::memory_order_relaxed);
     if (now_ns >= look_ns || revoked != revoked_seen_ || now_ns >= deadline_ns) {
@@ -268,7 +275,7 @@ Status Arena::WaitForAll(const What& what, int first_missing, int64_t deadline_n
                        .AgeMs((now_ns - since_ns) / kMillisecondNs)
                        .Next("look at what it does; then Shrink() and go on, or end"));
     }
-    SleepOnBell(std::min(look_ns, deadline_ns), [&] { return AllArrived(&first_missing); });
+    SleepOnBell(std::min(look_ns, deadline_ns), [&] { return AllArrived(&first_missing) || closed(); });
   }
   return Status::Ok();
 }
@@ -288,6 +295,19 @@ void Arena::SleepOnBell(int64_t until_ns, Complete complete) {
   // Not private: the word is shared between processes. Whatever it returns, the caller looks again.
   syscall(SYS_futex, &header_->bell, FUTEX_WAIT, bell | 1, &left, nullptr, 0);
 }
+
+Status Arena::Decline(int64_t deadline_ns) {
+  What nothing;
+  nothing.kind_op_type_root = ~uint64_t{0};
+  return Meet(nothing, deadline_ns);
+}
+
+void Arena::Close() {
+  header_->closed.store(1, std::memory_order_seq_cst);
+  Ring();
+}
+
+bool Arena::closed() const { return header_->closed.load(std::memory_order_seq_cst) != 0; }
 
 void Arena::Ring() {
   uint32_t bell = header_->bell.load(std::memory_order_seq_cst);
@@ -310,17 +330,19 @@ std::string Arena::Describe(const What& what) {
   const uint64_t word = what.kind_op_type_root;
   const auto kind = static_cast<Kind>(word & 0xff);
   const auto root = static_cast<int32_t>(word >> 32);
+  if (word == ~uint64_t{0}) return "a call that can't be made";
   std::string text = KindName(kind);
   if (kind == Kind::kBarrier) return text;
-  if (kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter) {
-    text += " (" + OpName(static_cast<Op>(word >> 8 & 0xff)) + " of " + TypeName(static_cast<Type>(word >> 16 & 0xff)) +
-            ")";
-  }
-  if (kind == Kind::kAllReduce || kind == Kind::kReduce) text += " of " + std::to_string(what.amount) + " elements";
-  if (kind == Kind::kBroadcast) text += " of " + std::to_string(what.amount) + " bytes";
+  const bool reduces = kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
+  const std::string type = TypeName(static_cast<Type>(word >> 16 & 0xff));
+  if (reduces) text += " " + OpName(static_cast<Op>(word >> 8 & 0xff));
+  if (kind == Kind::kAllReduce || kind == Kind::kReduce) text += " of " + std::to_string(what.amount) + " " + type;
+  if (kind == Kind::kBroadcast) text += " of " + std::to_string(what.amount) + " bytes of " + type;
   if (kind == Kind::kReduceScatter || kind == Kind::kAllGather || kind == Kind::kGather || kind == Kind::kScatter) {
-    text += " with counts of digest " + std::to_string(what.amount);
+    text += " of " + std::to_string(what.amount & kPartsBytesMask) + " bytes of " + type + " in parts of digest " +
+            std::to_string(what.amount >> kPartsBytesBits);
   }
+  if (kind == Kind::kAllToAll) text += " of " + type;
   if (root >= 0) text += ", root " + std::to_string(root);
   return text;
 }

@@ -51,6 +51,8 @@ struct ArenaSeat {
   // lives[r] is a descriptor that ends when rank r does: a socket or a pipe whose other end r alone holds, or a pidfd.
   // It is asked, never read, and closed with the Arena. -1 for oneself.
   std::vector<int> lives;
+  // What errors call the ranks besides their numbers; empty: nothing.
+  std::vector<std::string> names;
 };
 
 class Arena {
@@ -76,19 +78,30 @@ class Arena {
   // `from` holds each rank's part one after the other, counts[r] elements for rank r, `to` this rank's own.
   Status ReduceScatter(const Reduction& reduction, const std::vector<size_t>& counts, const Pieces& from,
                        const Pieces& to, int64_t deadline_ns);
-  // `from` holds this rank's bytes[rank] bytes, `to` those of all ranks, one after the other.
-  Status AllGather(const std::vector<size_t>& bytes, const Pieces& from, const Pieces& to, int64_t deadline_ns);
-  Status Gather(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns);
-  Status Scatter(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns);
-  Status Broadcast(int root, const Pieces& array, int64_t deadline_ns);
+  // `from` holds this rank's bytes[rank] bytes, `to` those of all ranks, one after the other. `type` is what ranks
+  // compare, no more.
+  Status AllGather(const std::vector<size_t>& bytes, const Pieces& from, const Pieces& to, int64_t deadline_ns,
+                   Type type = Type::kU8);
+  Status Gather(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns,
+                Type type = Type::kU8);
+  Status Scatter(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns,
+                 Type type = Type::kU8);
+  Status Broadcast(int root, const Pieces& array, int64_t deadline_ns, Type type = Type::kU8);
   // send_bytes[r] go to rank r, receive_bytes[r] come from it; arrays hold them one after the other.
   Status AllToAll(const std::vector<size_t>& send_bytes, const std::vector<size_t>& receive_bytes, const Pieces& from,
-                  const Pieces& to, int64_t deadline_ns);
+                  const Pieces& to, int64_t deadline_ns, Type type = Type::kU8);
 
   // All survivors call it after a failure: they agree on who is left and go on, renumbered, in a new epoch.
   Status Shrink(int64_t deadline_ns);
 
-  // How often this rank slept, and how many bytes it copied into slots and out of them.
+  // Instead of the call that is this rank's turn: it can't be made. All ranks hear of it with kInvalid, and go on.
+  Status Decline(int64_t deadline_ns);
+  // Any thread. For good: calls under way and to come fail at all ranks, but for those whose last meeting is complete.
+  void Close();
+  // Any thread. At any rank.
+  bool closed() const;
+
+  // How often all have met, how often this rank slept, and how many bytes it copied into slots and out of them.
   struct Counts {
     uint64_t meetings = 0;
     uint64_t sleeps = 0;
@@ -178,6 +191,7 @@ class Arena {
   int rank_ = 0;
   bool spins_ = false;
   size_t one_shot_bytes_ = 0;
+  std::vector<std::string> names_;    // of each seat
   std::vector<int> seats_;            // of each rank
   std::vector<int> lives_;            // of each seat
   std::vector<int16_t> life_events_;  // which events of each say that it ended

@@ -23,12 +23,15 @@ size_t LinesDown(size_t bytes) { return bytes / kCacheLineBytes * kCacheLineByte
 size_t LinesUp(size_t bytes) { return (bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes; }
 size_t ChunksOf(size_t bytes, size_t chunk_bytes) { return (bytes + chunk_bytes - 1) / chunk_bytes; }
 
-// What ranks compare in place of a list that all of them know: FNV-1a over its numbers.
-uint64_t DigestOf(const std::vector<size_t>& counts) {
+// What ranks compare in place of a list that all of them know: its sum, and FNV-1a over its numbers.
+uint64_t PartsOf(const std::vector<size_t>& bytes) {
   uint64_t digest = 0xcbf29ce484222325ULL;
-  for (const size_t count : counts) digest = (digest ^ count) * 0x100000001b3ULL;
-  return digest;
+  for (const size_t one : bytes) digest = (digest ^ one) * 0x100000001b3ULL;
+  digest ^= digest >> 32;
+  return digest << kPartsBytesBits | (SumOf(bytes) & kPartsBytesMask);
 }
+
+Reduction Moves(Type type) { return Reduction{Op::kSum, type, {}}; }
 
 // The bytes of a block that chunk `chunk` carries.
 struct Range {
@@ -265,8 +268,9 @@ Status Arena::ReduceScatter(const Reduction& reduction, const std::vector<size_t
   FUSEWIRE_TRY(CheckBytes("to", to.bytes(), counts[me] * element));
   FUSEWIRE_TRY(CheckPieces(from, element));
   FUSEWIRE_TRY(CheckPieces(to, element));
-  std::vector<size_t> starts(n, 0);
-  for (size_t rank = 1; rank < n; ++rank) starts[rank] = starts[rank - 1] + counts[rank - 1] * element;
+  std::vector<size_t> bytes, starts(n, 0);
+  for (const size_t count : counts) bytes.push_back(count * element);
+  for (size_t rank = 1; rank < n; ++rank) starts[rank] = starts[rank - 1] + bytes[rank - 1];
   const size_t part_bytes = LinesDown(options_.slot_bytes / n);
   const size_t chunks = ChunksOf(*std::max_element(counts.begin(), counts.end()) * element, part_bytes);
   const bool user = reduction.op == Op::kUser;
@@ -285,13 +289,13 @@ Status Arena::ReduceScatter(const Reduction& reduction, const std::vector<size_t
     ReduceRuns(reducer, stage, me * part_bytes, user ? nullptr : &read_own, &write, starts[me] + range.from, range.from,
                range.bytes, nullptr);
   };
-  return RunTwoSteps(WhatOf(Kind::kReduceScatter, reduction, kNoRoot, DigestOf(counts)), std::max<size_t>(chunks, 1),
+  return RunTwoSteps(WhatOf(Kind::kReduceScatter, reduction, kNoRoot, PartsOf(bytes)), std::max<size_t>(chunks, 1),
                      deadline_ns, in, out);
 }
 
 // --- moving ---
 
-Status Arena::Broadcast(int root, const Pieces& array, int64_t deadline_ns) {
+Status Arena::Broadcast(int root, const Pieces& array, int64_t deadline_ns, Type type) {
   FUSEWIRE_TRY(CheckRoot(root, ranks()));
   PieceCursor cursor(array);
   const size_t bytes = array.bytes();
@@ -309,17 +313,20 @@ Status Arena::Broadcast(int root, const Pieces& array, int64_t deadline_ns) {
     counts_.copied_out_bytes += range.bytes;
   };
   const size_t chunks = std::max<size_t>(ChunksOf(bytes, chunk_bytes), 1);
-  return RunTwoSteps(WhatOf(Kind::kBroadcast, {}, root, bytes), chunks, deadline_ns, in, out);
+  return RunTwoSteps(WhatOf(Kind::kBroadcast, Moves(type), root, bytes), chunks, deadline_ns, in, out);
 }
 
-Status Arena::AllGather(const std::vector<size_t>& bytes, const Pieces& from, const Pieces& to, int64_t deadline_ns) {
-  return GatherTo(WhatOf(Kind::kAllGather, {}, kNoRoot, DigestOf(bytes)), bytes, kNoRoot, from, to, deadline_ns);
+Status Arena::AllGather(const std::vector<size_t>& bytes, const Pieces& from, const Pieces& to, int64_t deadline_ns,
+                        Type type) {
+  const What what = WhatOf(Kind::kAllGather, Moves(type), kNoRoot, PartsOf(bytes));
+  return GatherTo(what, bytes, kNoRoot, from, to, deadline_ns);
 }
 
 Status Arena::Gather(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to,
-                     int64_t deadline_ns) {
+                     int64_t deadline_ns, Type type) {
   FUSEWIRE_TRY(CheckRoot(root, ranks()));
-  return GatherTo(WhatOf(Kind::kGather, {}, root, DigestOf(bytes)), bytes, root, from, to, deadline_ns);
+  const What what = WhatOf(Kind::kGather, Moves(type), root, PartsOf(bytes));
+  return GatherTo(what, bytes, root, from, to, deadline_ns);
 }
 
 Status Arena::GatherTo(const What& what, const std::vector<size_t>& bytes, int root, const Pieces& from,
@@ -356,7 +363,7 @@ Status Arena::GatherTo(const What& what, const std::vector<size_t>& bytes, int r
 }
 
 Status Arena::Scatter(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to,
-                      int64_t deadline_ns) {
+                      int64_t deadline_ns, Type type) {
   FUSEWIRE_TRY(CheckRoot(root, ranks()));
   const auto n = static_cast<size_t>(ranks());
   const auto me = static_cast<size_t>(rank_);
@@ -365,16 +372,16 @@ Status Arena::Scatter(const std::vector<size_t>& bytes, int root, const Pieces& 
   std::vector<size_t> send(n, 0), receive(n, 0);
   if (rank_ == root) send = bytes;
   receive[static_cast<size_t>(root)] = bytes[me];
-  const What what = WhatOf(Kind::kScatter, {}, root, DigestOf(bytes));
+  const What what = WhatOf(Kind::kScatter, Moves(type), root, PartsOf(bytes));
   return Exchange(what, send, receive, *std::max_element(bytes.begin(), bytes.end()), from, to, deadline_ns);
 }
 
 Status Arena::AllToAll(const std::vector<size_t>& send_bytes, const std::vector<size_t>& receive_bytes,
-                       const Pieces& from, const Pieces& to, int64_t deadline_ns) {
+                       const Pieces& from, const Pieces& to, int64_t deadline_ns, Type type) {
   const auto n = static_cast<size_t>(ranks());
   if (send_bytes.size() != n || receive_bytes.size() != n) return Status::Invalid("sizes for another number of ranks");
   FUSEWIRE_TRY(CheckBytes("from", from.bytes(), SumOf(send_bytes)));
-  const What what = WhatOf(Kind::kAllToAll, {}, kNoRoot, 0);
+  const What what = WhatOf(Kind::kAllToAll, Moves(type), kNoRoot, 0);
   Table& mine = TableOf(rank_, next_stage());
   for (size_t rank = 0; rank < n; ++rank) {
     mine.send[rank].store(send_bytes[rank], std::memory_order_relaxed);

@@ -24,6 +24,9 @@ constexpr size_t kCacheLineBytes = 64;
 constexpr size_t kArenaPageBytes = 4096;
 constexpr uint64_t kArenaMagic = 0x31616e6572416677;  // "wfArena1"
 constexpr uint64_t kTurns = 3;
+// Where ranks all know the sizes of all parts, their amount is the bytes of all, and above them a digest of each.
+constexpr int kPartsBytesBits = 44;
+constexpr uint64_t kPartsBytesMask = (uint64_t{1} << kPartsBytesBits) - 1;
 constexpr size_t kTinyBytesMax = 40;  // what fits beside the words of a post, in one cache line
 
 // Padded on purpose: each word that ranks write has a cache line of its own.
@@ -36,6 +39,8 @@ struct Arena::Header {  // NOLINT(clang-analyzer-optin.performance.Padding): see
   alignas(kCacheLineBytes) std::atomic<uint32_t> bell;
   // Rises when somebody saw a rank die: look at your life lines now.
   alignas(kCacheLineBytes) std::atomic<uint32_t> revoked;
+  // Once not 0, nobody meets here any more.
+  std::atomic<uint32_t> closed;
 };
 
 // Progress is epoch << 40 | meeting, written last.

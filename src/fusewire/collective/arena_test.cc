@@ -239,7 +239,7 @@ TEST(Arena, AMismatchNamesBothRanksOnAllRanksAndTheGroupGoesOn) {
     const Status status =
         arena.rank() == 2 ? arena.Barrier(Soon()) : arena.AllReduce({}, Whole(array), Whole(array), Soon());
     EXPECT_EQ(status.code(), Code::kInvalid);
-    EXPECT_EQ(status.cause(), "rank 0 wants all-reduce (sum of f32) of 100 elements, rank 2 wants barrier");
+    EXPECT_EQ(status.cause(), "rank 0 wants all-reduce sum of 100 f32, rank 2 wants barrier");
     EXPECT_EQ(array[0], 1);
     ASSERT_TRUE(arena.AllReduce({}, Whole(array), Whole(array), Soon()).ok());
     EXPECT_EQ(array[99], 4);

@@ -45,21 +45,32 @@ Status MustNotWait(const char* for_what) {
       .Next("use Start and go on in `done`, or wait on a thread of your own");
 }
 
-// Its own deadline ends it.
-Status RunAndWait(const std::shared_ptr<GroupCore>& core, std::unique_ptr<GroupOperation> operation) {
+// Through the lane, or over the wires.
+void Begin(const std::shared_ptr<GroupCore>& core, std::unique_ptr<GroupOperation> operation) {
+  if (core->lane() != nullptr && operation->wanted.key == 0) {
+    core->lane()->Start(std::move(operation));
+  } else if (core->home().AtHome()) {
+    core->Begin(std::move(operation));
+  } else {
+    operation->core = core;
+    core->home().Post(static_cast<Mail*>(operation.release()));  // its own, until it is delivered
+  }
+}
+
+}  // namespace
+
+Status GroupCore::RunAndWait(std::unique_ptr<GroupOperation> operation) {
   reactor::Waiter waiter;
   Status outcome;
-  operation->number = core->NextNumber();
-  operation->core = core;
+  operation->number = NextNumber();
+  operation->core = shared_from_this();
   operation->done = [&waiter, &outcome](const Status& status) {
     outcome = status;
     waiter.Signal();
   };
-  core->home().PostAndWait(static_cast<Mail*>(operation.release()), &waiter, kForeverNs);
+  home_.PostAndWait(static_cast<Mail*>(operation.release()), &waiter, kForeverNs);
   return outcome;
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Group>> Group::Make(p2p::Endpoint& endpoint, GroupOptions options) {
   const Status fits = Check(endpoint, options);
@@ -79,6 +90,7 @@ Group::~Group() {
   FUSEWIRE_CHECK(!home.AtHome());
   GroupCore* core = core_.get();
   home.Run([core] { core->Close(); });
+  if (core->lane() != nullptr) core->lane()->Stop();
   Clock* clock = home.clock();
   const int64_t end_ns = AddNs(clock->NowNs(), kGoodbyeNsMax);
   auto idle = [core, &home] {
@@ -96,6 +108,7 @@ Group::~Group() {
 int Group::rank() const { return core_->rank(); }
 int Group::ranks() const { return core_->ranks(); }
 uint32_t Group::epoch() const { return core_->epoch(); }
+bool Group::in_arena() const { return core_->lane() != nullptr && core_->lane()->open(); }
 std::string Group::NameOf(int rank) const {
   std::string name;
   core_->home().Run([this, rank, &name] { name = core_->NameOf(rank); });
@@ -108,12 +121,7 @@ uint64_t Group::Start(Wanted wanted, Done done) {
   operation->done = std::move(done);
   operation->number = core_->NextNumber();
   const uint64_t number = operation->number;
-  if (core_->home().AtHome()) {
-    core_->Begin(std::move(operation));
-  } else {
-    operation->core = core_;
-    core_->home().Post(static_cast<Mail*>(operation.release()));  // its own, until it is delivered
-  }
+  Begin(core_, std::move(operation));
   return number;
 }
 
@@ -179,20 +187,20 @@ void Plan::Start(Done done) {
   operation->done = std::move(done);
   operation->number = core_->NextNumber();
   operation->home_plan = state_;
-  if (core_->home().AtHome()) {
-    core_->Begin(std::move(operation));
-  } else {
-    operation->core = core_;
-    core_->home().Post(static_cast<Mail*>(operation.release()));  // its own, until it is delivered
-  }
+  Begin(core_, std::move(operation));
 }
 
 Status Plan::Run() {
   if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
   FUSEWIRE_CHECK(state_->operation != nullptr);  // it is under way
+  if (core_->lane() != nullptr && state_->operation->wanted.key == 0) {
+    GroupOperation* const operation = state_->operation.get();
+    operation->number = core_->NextNumber();
+    if (core_->lane()->Run(operation)) return std::exchange(operation->status, Status::Ok());
+  }
   std::unique_ptr<GroupOperation> operation = std::move(state_->operation);
   operation->home_plan = state_;
-  return RunAndWait(core_, std::move(operation));
+  return core_->RunAndWait(std::move(operation));
 }
 
 std::unique_ptr<Plan> Group::MakePlan(Wanted wanted) {
@@ -237,7 +245,10 @@ Status Group::Run(Wanted wanted) {
   if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
   auto operation = std::make_unique<GroupOperation>();
   operation->wanted = std::move(wanted);
-  return RunAndWait(core_, std::move(operation));
+  operation->number = core_->NextNumber();
+  if (core_->lane() != nullptr && operation->wanted.key == 0 && core_->lane()->Run(operation.get()))
+    return operation->status;
+  return core_->RunAndWait(std::move(operation));
 }
 
 void Group::Abort(Status why) {

@@ -42,6 +42,9 @@ struct GroupOptions {
   int64_t timeout_ns = 60 * kSecondNs;
   // Only algorithms that fold in the order of ranks: the same bits for every size, and in every run.
   bool reproducible = false;
+  // Where `places.hosts` says that all members stand on one host, and where memory can be shared there, operations
+  // without a key go through an arena.
+  bool arena = true;
   // What the choice of algorithms goes by. `places.hosts` says which members stand on one host; a guess that is wrong
   // costs time, never a result.
   Wire wire;
@@ -133,6 +136,8 @@ class Group {
   int ranks() const;
   // How often it has shrunk.
   uint32_t epoch() const;
+  // Whether operations without a key go through an arena just now: after the first of them, in a group on one host.
+  bool in_arena() const;
   // The name of the member that has this rank now.
   std::string NameOf(int rank) const;
 

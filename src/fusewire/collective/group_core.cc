@@ -70,7 +70,11 @@ void GroupOperation::Deliver() {
   std::unique_ptr<GroupOperation> self(this);
   // The Group may have gone since Start.
   const std::shared_ptr<GroupCore> home = std::move(core);
-  home->Begin(std::move(self));
+  if (ended) {
+    home->TakeEnded(std::move(self));
+  } else {
+    home->Begin(std::move(self));
+  }
 }
 
 GroupCore::GroupCore(p2p::Endpoint& endpoint, GroupOptions options)
@@ -80,7 +84,14 @@ GroupCore::GroupCore(p2p::Endpoint& endpoint, GroupOptions options)
       seats_(options_.members.size()),
       seat_(options_.rank),
       ended_mail_(this, &GroupCore::RunEnded),
-      work_mail_(this, &GroupCore::RunWork) {}
+      work_mail_(this, &GroupCore::RunWork) {
+  const std::vector<int>& hosts = options_.places.hosts;
+  const auto others = [&hosts](int host) { return host != hosts[0]; };
+  const bool one_host = hosts.size() > 1 && std::none_of(hosts.begin(), hosts.end(), others);
+  // All of it is the same at all ranks. Where time is turned by hand nobody can wait for an arena.
+  if (options_.arena && one_host && hosts.size() <= kArenaRanksMax && home_.clock() == Clock::Real())
+    lane_ = std::make_unique<ArenaLane>(this);
+}
 
 GroupCore::~GroupCore() = default;
 
@@ -106,7 +117,9 @@ std::string GroupCore::RankWords(int rank) const {
 void GroupCore::Begin(std::unique_ptr<GroupOperation> operation) {
   FUSEWIRE_AT_HOME(home_);
   operation->began_ns = home_.now_ns();
-  const Status refusal = closed_ ? Status::Cancelled("the group is closed") : broken_;
+  Status refusal = closed_ ? Status::Cancelled("the group is closed") : broken_;
+  if (operation->given_turn.has_value() && operation->given_epoch != epoch_ && refusal.ok())
+    refusal = Status::Unavailable("the group has shrunk since it was called").Next("call it again");
   if (!refusal.ok()) {
     operation->status = refusal;
     ended_.push_back(std::move(operation));
@@ -136,9 +149,18 @@ void GroupCore::Place(GroupOperation* operation) {
     const auto failed = failures_.find(print.key);
     print.turn = failed == failures_.end() ? 0 : failed->second;
   } else {
-    print.turn = turn_++;
+    print.turn = operation->given_turn.value_or(turn_);
+    PlaceGiven(print.turn);
   }
   operation->tag = TagOf(print);
+}
+
+// Turns are given on many threads, and come home nearly in order. Those in between were the arena's, or will come.
+void GroupCore::PlaceGiven(uint64_t turn) {
+  skipped_.erase(turn);
+  for (uint64_t between = turn; between > turn_ && lane_->OverWires(between - 1); --between)
+    skipped_.insert(between - 1);
+  turn_ = std::max(turn_, turn + 1);
 }
 
 uint64_t GroupCore::TagOf(const Fingerprint& place) const {
@@ -150,15 +172,14 @@ Request GroupCore::RequestOf(const Wanted& wanted) const {
   Request request;
   request.kind = wanted.kind;
   request.ranks = ranks();
-  request.rank = rank_;
+  request.rank = rank();
   request.root = wanted.root;
   request.counts = wanted.counts;
   request.receives = wanted.receives;
   return request;
 }
 
-Status GroupCore::CheckArrays(GroupOperation* operation, Machine::Run* run, bool* in_place) const {
-  Wanted& wanted = operation->wanted;
+Status GroupCore::CheckArrays(const Wanted& wanted, Machine::Run* run, bool* in_place) const {
   FUSEWIRE_TRY(CheckReduction(wanted.reduction));
   const Request request = RequestOf(wanted);
   const bool one = wanted.kind == Kind::kAllReduce || wanted.kind == Kind::kReduce || wanted.kind == Kind::kBroadcast;
@@ -212,7 +233,7 @@ Status GroupCore::Prepare(GroupOperation* operation) {
   }
   operation->machine.reset();
   bool in_place = false;
-  FUSEWIRE_TRY(CheckArrays(operation, &run, &in_place));
+  FUSEWIRE_TRY(CheckArrays(wanted, &run, &in_place));
   const size_t element_bytes = SizeOf(wanted.reduction.type);
   Request request = RequestOf(wanted);
   request.in_place = in_place;
@@ -437,8 +458,28 @@ void GroupCore::OnDeadline(GroupOperation* operation) {
   }
 }
 
+// The lane has run it.
+void GroupCore::TakeEnded(std::unique_ptr<GroupOperation> operation) {
+  operation->ended = false;
+  operation->tag = 0;
+  ended_.push_back(std::move(operation));
+  ended_mail_.Post();
+}
+
+void GroupCore::TellFailed(uint32_t epoch, uint64_t turn, const Status& why) {
+  if (epoch != epoch_ || !broken_.ok() || closed_) return;
+  Note note;
+  note.verb = NoteVerb::kFailed;
+  note.epoch = epoch_;
+  note.print.epoch = static_cast<uint16_t>(epoch_);
+  note.print.turn = turn;
+  note.status = why;
+  TellAll(note);
+}
+
 void GroupCore::Cancel(uint64_t number, const Status& why) {
   const Status said = why.ok() ? Status::Cancelled("the caller cancelled it") : why;
+  if (lane_ != nullptr && lane_->Cancel(number, said.Peer(RankWords(rank_)))) return;
   for (auto& [tag, operation] : running_) {
     if (operation->number != number) continue;
     FailOperation(operation.get(), said.Peer(RankWords(rank_)), true);
@@ -460,6 +501,7 @@ void GroupCore::Cancel(uint64_t number, const Status& why) {
 void GroupCore::Break(const Status& why, bool tell) {
   if (!broken_.ok() || closed_) return;
   broken_ = why;
+  if (lane_ != nullptr) lane_->Shut(why);
   if (tell) {
     Note note;
     note.verb = NoteVerb::kBroken;

@@ -15,12 +15,15 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "fusewire/base/mailbox.h"
+#include "fusewire/collective/arena_lane.h"
 #include "fusewire/collective/fingerprint.h"
 #include "fusewire/collective/group.h"
 #include "fusewire/collective/group_notes.h"
@@ -52,6 +55,13 @@ struct GroupOperation : Mail {
   std::string plan;  // what its machine was made for
   Machine::Run run;
   uint32_t prepared_epoch = 0;  // of a plan's machine
+  // Of those that the lane has seen: their place, and that it has run them.
+  std::optional<uint64_t> given_turn;
+  uint32_t given_epoch = 0;
+  bool ended = false;
+  // Of its arrays: when they were last looked at, and what came of it.
+  std::optional<uint32_t> checked_epoch;
+  bool in_place = false;
   // Of a plan, while it is under way: where it goes back to, though the plan may be gone.
   std::shared_ptr<PlanState> home_plan;
 };
@@ -73,6 +83,9 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   void Break(const Status& why, bool tell);
   void Close();
   bool idle() const;
+  // The operation of that turn has failed here, in the arena.
+  void TellFailed(uint32_t epoch, uint64_t turn, const Status& why);
+  void TakeEnded(std::unique_ptr<GroupOperation> operation);
   void BeginShrink(int64_t timeout_ns, Done done);
 
   // Any thread.
@@ -84,6 +97,11 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   const GroupOptions& options() const { return options_; }
   p2p::Endpoint& endpoint() { return endpoint_; }
   std::string NameOf(int rank);
+  // Null: none of the group's operations may go through an arena.
+  ArenaLane* lane() const { return lane_.get(); }
+  Status CheckArrays(const Wanted& wanted, Machine::Run* run, bool* in_place) const;
+  // Any thread but a home: over the wires. Its own deadline ends it.
+  Status RunAndWait(std::unique_ptr<GroupOperation> operation);
 
   // From machines.
   void OnSendReady(Machine* machine, int rank, size_t node) override;
@@ -156,10 +174,12 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   uint64_t TagBase(uint32_t epoch) const;
   uint64_t TagOf(const Fingerprint& place) const;
   void Place(GroupOperation* operation);
+  void PlaceGiven(uint64_t turn);
+  // Of those without a key.
+  bool HasEnded(uint64_t turn) const { return turn < turn_ && skipped_.count(turn) == 0; }
   Status Prepare(GroupOperation* operation);
   // As it was wanted: neither where its arrays stand nor its algorithm is in it yet.
   Request RequestOf(const Wanted& wanted) const;
-  Status CheckArrays(GroupOperation* operation, Machine::Run* run, bool* in_place) const;
   Result<std::unique_ptr<Machine>> TakeMachine(const Request& request, GroupOperation* operation);
   void GiveMachine(const std::string& plan, std::unique_ptr<Machine> machine);
   void Launch(std::unique_ptr<GroupOperation> operation);
@@ -214,6 +234,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   Status broken_;
   bool closed_ = false;
   uint64_t turn_ = 0;
+  std::set<uint64_t> skipped_;  // turns below it that will come yet
 
   std::unordered_map<uint64_t, std::unique_ptr<GroupOperation>> running_;             // by tag
   std::unordered_map<uint64_t, std::deque<std::unique_ptr<GroupOperation>>> behind_;  // those of the same key
@@ -234,6 +255,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   // Decisions of earlier epochs, for those who have not heard them yet.
   std::map<uint32_t, Note> decided_;
   std::map<std::pair<int, uint64_t>, Note> votes_;  // of this epoch, by seat and round
+  std::unique_ptr<ArenaLane> lane_;
   MailTo ended_mail_;
   MailTo work_mail_;
 

@@ -65,7 +65,7 @@ int Fail(const std::string& why) {
 }
 
 // The life of a rank; its result is the process's.
-int RunRank(pipe::Wire wire, int rank, int victim, size_t count, int read_end, int write_end) {
+int RunRank(pipe::Wire wire, bool arena, int rank, int victim, size_t count, int read_end, int write_end) {
   p2p::EndpointOptions endpoint_options;
   endpoint_options.pipe.name = "w" + std::to_string(rank);
   endpoint_options.wire = wire;
@@ -76,6 +76,7 @@ int RunRank(pipe::Wire wire, int rank, int victim, size_t count, int read_end, i
   options.name = "mortals";
   options.rank = rank;
   options.timeout_ns = 10 * kSecondNs;
+  if (arena) options.places.hosts.assign(kRanks, 0);
   for (int other = 0; other < kRanks; ++other) {
     auto address = transport::Address::Parse(ReadLine(read_end));
     if (!address.ok()) return Fail(address.status().ToString());
@@ -112,7 +113,7 @@ int RunRank(pipe::Wire wire, int rank, int victim, size_t count, int read_end, i
   return 0;
 }
 
-Child StartRank(pipe::Wire wire, int rank, int victim, size_t count) {
+Child StartRank(pipe::Wire wire, bool arena, int rank, int victim, size_t count) {
   int down[2], up[2];
   EXPECT_EQ(::pipe(down), 0);
   EXPECT_EQ(::pipe(up), 0);
@@ -122,7 +123,7 @@ Child StartRank(pipe::Wire wire, int rank, int victim, size_t count) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     close(down[1]);
     close(up[0]);
-    _exit(RunRank(wire, rank, victim, count, down[0], up[1]));
+    _exit(RunRank(wire, arena, rank, victim, count, down[0], up[1]));
   }
   close(down[0]);
   close(up[1]);
@@ -134,6 +135,7 @@ Child StartRank(pipe::Wire wire, int rank, int victim, size_t count) {
 TEST_P(GroupDeath, SurvivorsNameTheKilledShrinkAndGoOn) {
   if (GetParam().name == std::string("UcxShm"))
     GTEST_SKIP() << "whoever is killed while it writes into UCX's shared queue blocks that queue for good: UCX's limit";
+  const bool arena = GetParam().name == std::string("Arena");
   Random random(4711);
   int64_t slowest_ms = 0;
   const int rounds = wire() == pipe::Wire::kShm ? 2 * kRounds : kRounds;
@@ -142,7 +144,7 @@ TEST_P(GroupDeath, SurvivorsNameTheKilledShrinkAndGoOn) {
     const size_t counts[] = {1, 2000, 100000};
     const size_t count = counts[random.Below(3)];
     std::vector<Child> children;
-    for (int rank = 0; rank < kRanks; ++rank) children.push_back(StartRank(wire(), rank, victim, count));
+    for (int rank = 0; rank < kRanks; ++rank) children.push_back(StartRank(wire(), arena, rank, victim, count));
     std::vector<std::string> addresses;
     for (const Child& child : children) addresses.push_back(ReadLine(child.from));
     for (const Child& child : children) {
@@ -176,6 +178,8 @@ TEST_P(GroupDeath, SurvivorsNameTheKilledShrinkAndGoOn) {
 }
 
 FUSEWIRE_OVER_WIRES(GroupDeath);
+INSTANTIATE_TEST_SUITE_P(In, GroupDeath, ::testing::Values(pipe::TestedWire{"Arena", pipe::Wire::kShm, "shm", ""}),
+                         pipe::NameOf);
 
 }  // namespace
 }  // namespace collective

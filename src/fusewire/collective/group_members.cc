@@ -36,6 +36,7 @@ Status GroupCore::Open() {
     seat.peer = peer.value();
   }
   Renumber();
+  if (lane_ != nullptr) lane_->Reopen(epoch_);
   RegisterEpoch();
   for (size_t i = 0; i < seats_.size(); ++i) {
     if (seats_[i].peer != nullptr) Listen(static_cast<int>(i));
@@ -52,6 +53,7 @@ void GroupCore::Close() {
   TellAll(note);
   if (shrinking_ != nullptr) EndShrink(Status::Cancelled("the group was closed"));
   Break(Status::Cancelled("the group was closed"), false);
+  if (lane_ != nullptr) lane_->Shut(Status::Cancelled("the group was closed"));
   closed_ = true;
   for (Seat& seat : seats_) {
     if (seat.ear != nullptr) seat.ear->Cancel();
@@ -147,7 +149,11 @@ void GroupCore::OnNote(int index, const Note& note) {
     case NoteVerb::kBroken:
       if (note.epoch == epoch_ && !note.status.ok()) Break(note.status.Peer(SeatWords(index)), true);
       return;
-    case NoteVerb::kLeft: seat.left = true; return;
+    case NoteVerb::kLeft:
+      seat.left = true;
+      // In an arena all wait for all.
+      if (lane_ != nullptr) lane_->Shut(Status::Unavailable(SeatWords(index) + " has left the group"));
+      return;
     case NoteVerb::kVote: return OnVote(index, note);
     case NoteVerb::kDecided: return OnDecided(note);
   }
@@ -158,12 +164,13 @@ void GroupCore::OnFailureNote(int index, const Note& note) {
   if (note.epoch != epoch_ || note.status.ok() || !broken_.ok()) return;
   const uint64_t tag = TagOf(note.print);
   const Status why = note.status.Peer(SeatWords(index));
+  if (lane_ != nullptr && note.print.keyed == 0 && lane_->OnFailed(note.print.turn, why)) return;
   const auto running = running_.find(tag);
   if (running != running_.end() && running->second->print.SamePlace(note.print)) {
     FailOperation(running->second.get(), why, false);
     return;
   }
-  if (note.print.keyed == 0 && note.print.turn < turn_) return;  // it has ended here
+  if (note.print.keyed == 0 && HasEnded(note.print.turn)) return;  // it has ended here
   if (note.print.keyed != 0) {
     const auto failures = failures_.find(note.print.key);
     if (failures != failures_.end() && note.print.turn < failures->second) return;

@@ -132,7 +132,7 @@ p2p::OfferAnswer GroupCore::OnOffer(const p2p::Offer& offer, uint32_t epoch) {
   const int rank = seats_[static_cast<size_t>(index)].rank;
   auto running = running_.find(offer.tag);
   if (running == running_.end() || running->second->machine == nullptr) {
-    if (print.keyed == 0 && print.turn < turn_)
+    if (print.keyed == 0 && HasEnded(print.turn))
       return OfferAnswer::Refuse(Status::Invalid(RankWords(rank_) + " has ended that call already"));
     if (early_count_ < kEarlyMax) {
       ++early_count_;

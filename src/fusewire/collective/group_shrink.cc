@@ -125,6 +125,7 @@ void GroupCore::EnterEpoch(uint32_t epoch, const Note& decision) {
   epoch_ = epoch;
   broken_ = Status::Ok();
   turn_ = 0;
+  skipped_.clear();
   votes_.clear();
   early_.clear();
   early_count_ = 0;
@@ -135,6 +136,7 @@ void GroupCore::EnterEpoch(uint32_t epoch, const Note& decision) {
   idle_machines_.clear();
   idle_nodes_ = 0;
   Renumber();
+  if (lane_ != nullptr) lane_->Reopen(epoch_);
   RegisterEpoch();
   // One of them may have died since it said its word.
   for (size_t i = 0; i < seats_.size(); ++i) {

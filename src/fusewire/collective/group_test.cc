@@ -19,7 +19,16 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-class Groups : public pipe::OverWires {};
+class Groups : public pipe::OverWires {
+ protected:
+  // Over the wires, or with an arena too.
+  static bool arena() { return GetParam().name == std::string("Arena"); }
+  static GroupOptions Options(int ranks) {
+    GroupOptions options;
+    if (arena()) options.places.hosts.assign(static_cast<size_t>(ranks), 0);
+    return options;
+  }
+};
 
 using Array = std::vector<int64_t>;
 
@@ -74,7 +83,7 @@ class Countdown {
 
 TEST_P(Groups, AllReducesInOrderOfCallsForEveryNumberOfRanks) {
   for (int ranks = 1; ranks <= 9; ++ranks) {
-    Party party(ranks, wire());
+    Party party(ranks, wire(), Options(ranks));
     party.Run([ranks](int rank, Group& group) {
       for (const size_t count : {1, 5, 1000, 70000}) {
         Array from = Brought(rank, count), to(count);
@@ -89,7 +98,7 @@ TEST_P(Groups, AllReducesInOrderOfCallsForEveryNumberOfRanks) {
 TEST_P(Groups, KeysMeetWhateverTheOrder) {
   constexpr int kRanks = 3;
   constexpr uint64_t kKeys = 40;
-  Party party(kRanks, wire());
+  Party party(kRanks, wire(), Options(kRanks));
   party.Run([](int rank, Group& group) {
     std::vector<Array> arrays;
     for (uint64_t key = 0; key < kKeys; ++key) arrays.push_back(Brought(rank, 100 * key + 1));
@@ -205,13 +214,14 @@ void AgreeWithTheReference(int ranks, pipe::Wire wire, const GroupOptions& optio
 }
 
 TEST_P(Groups, AllKindsAgreeWithTheReference) {
-  for (const int ranks : {1, 2, 3, 5, 8}) AgreeWithTheReference(ranks, wire(), GroupOptions());
+  for (const int ranks : {1, 2, 3, 5, 8}) AgreeWithTheReference(ranks, wire(), Options(ranks));
 }
 
 TEST(Group, AllKindsAgreeWithTheReferenceInTwoLevels) {
   for (const std::vector<int>& hosts : {std::vector<int>{5, 5, 5}, {0, 1, 0, 1}, {0, 0, 0, 1, 2, 2, 1}}) {
     GroupOptions options;
     options.places.hosts = hosts;
+    options.arena = false;
     const std::string ranks = std::to_string(hosts.size());
     std::string rows;
     for (const Kind kind : {Kind::kAllReduce, Kind::kAllGather, Kind::kBroadcast, Kind::kReduce})
@@ -252,7 +262,7 @@ TEST(Group, RanksThatPlaceEachOtherDifferentlyHearOfIt) {
 
 // Both ranks hear who wants what, and the group goes on.
 TEST_P(Groups, DifferentWishesAreAnErrorThatNamesBoth) {
-  Party party(3, wire());
+  Party party(3, wire(), Options(3));
   party.Run([](int rank, Group& group) {
     for (const uint64_t key : {0, 7}) {
       Array array = Brought(rank, 50);
@@ -282,7 +292,7 @@ TEST_P(Groups, DifferentWishesAreAnErrorThatNamesBoth) {
 }
 
 TEST_P(Groups, CancelEndsTheOperationEverywhereAndTheGroupGoesOn) {
-  Party party(3, wire());
+  Party party(3, wire(), Options(3));
   party.Run([](int rank, Group& group) {
     Array array = Brought(rank, 100000);
     Countdown left(1);
@@ -313,7 +323,7 @@ TEST_P(Groups, CancelEndsTheOperationEverywhereAndTheGroupGoesOn) {
 }
 
 TEST_P(Groups, ADeadlineNamesWhoIsLate) {
-  Party party(2, wire());
+  Party party(2, wire(), Options(2));
   Array array(10);
   Wanted wanted = Want(Kind::kAllReduce, {10}, Pieces(), Of(array));
   wanted.timeout_ns = 50 * kMillisecondNs;
@@ -333,7 +343,7 @@ TEST_P(Groups, ADeadlineNamesWhoIsLate) {
 
 TEST_P(Groups, SurvivorsNameTheDeadShrinkAndGoOn) {
   constexpr int kRanks = 4;
-  Party party(kRanks, wire());
+  Party party(kRanks, wire(), Options(kRanks));
   party.Run([](int rank, Group& group) {
     Array array = Brought(rank, 10);
     EXPECT_TRUE(group.Run(Want(Kind::kAllReduce, {10}, Pieces(), Of(array))).ok());
@@ -360,7 +370,7 @@ TEST_P(Groups, SurvivorsNameTheDeadShrinkAndGoOn) {
 }
 
 TEST_P(Groups, AbortIsHeardEverywhereAndShrinkBeginsAnew) {
-  Party party(3, wire());
+  Party party(3, wire(), Options(3));
   party.Run([](int rank, Group& group) {
     Array array(10);
     if (rank == 2) {
@@ -380,7 +390,7 @@ TEST_P(Groups, AbortIsHeardEverywhereAndShrinkBeginsAnew) {
 
 TEST_P(Groups, WhoLeavesAfterItsLastCallHurtsNobody) {
   for (int round = 0; round < 20; ++round) {
-    Party party(3, wire());
+    Party party(3, wire(), Options(3));
     party.Run([&party](int rank, Group& group) {
       Array array = Brought(rank, 1000);
       const Status status = group.Run(Want(Kind::kAllReduce, {1000}, Pieces(), Of(array)));
@@ -393,7 +403,7 @@ TEST_P(Groups, WhoLeavesAfterItsLastCallHurtsNobody) {
 }
 
 TEST_P(Groups, APlanRunsAgainAndAgainAlsoAfterAFailure) {
-  Party party(3, wire());
+  Party party(3, wire(), Options(3));
   party.Run([](int rank, Group& group) {
     Array array(5000);
     auto fill = [&array, rank] {  // it stays where it is
@@ -425,7 +435,7 @@ TEST_P(Groups, APlanRunsAgainAndAgainAlsoAfterAFailure) {
 
 // 64 MB are under way, cut into pieces, while small and urgent ones come and go.
 TEST_P(Groups, TheUrgentPassTheLarge) {
-  Party party(2, wire());
+  Party party(2, wire(), Options(2));
   party.Run([](int rank, Group& group) {
     Array large = Brought(rank, 4u << 20), small(10);
     auto ticket = group.StartTicket([&large] {
@@ -453,6 +463,8 @@ TEST_P(Groups, TheUrgentPassTheLarge) {
 }
 
 FUSEWIRE_OVER_WIRES(Groups);
+INSTANTIATE_TEST_SUITE_P(In, Groups, ::testing::Values(pipe::TestedWire{"Arena", pipe::Wire::kShm, "shm", ""}),
+                         pipe::NameOf);
 
 }  // namespace
 }  // namespace collective

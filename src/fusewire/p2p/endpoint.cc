@@ -29,6 +29,7 @@ struct Endpoint::Impl {
   std::unique_ptr<transport::Transport> transport;
   std::unique_ptr<Core> core;
   std::unique_ptr<pipe::Acceptor> acceptor;
+  bool may_share = false;
 };
 
 Result<std::unique_ptr<Endpoint>> Endpoint::Start(EndpointOptions options, const transport::Address& address) {
@@ -36,8 +37,11 @@ Result<std::unique_ptr<Endpoint>> Endpoint::Start(EndpointOptions options, const
   if (options.pool.name == reactor::PoolOptions().name) options.pool.name = "p2p " + options.pipe.name;
   Result<std::unique_ptr<reactor::Pool>> pool = reactor::Pool::Start(options.pool);
   if (!pool.ok()) return pool.status();
+  const bool shares = options.wire == pipe::Wire::kShm || (options.wire == pipe::Wire::kAuto && !options.tcp.resolve);
   auto transport = pipe::MakeTransport(options.wire, std::move(options.tcp));
-  return Make(std::move(options), address, std::move(pool).value(), std::move(transport));
+  auto endpoint = Make(std::move(options), address, std::move(pool).value(), std::move(transport));
+  if (endpoint.ok()) endpoint.value()->impl_->may_share = shares;
+  return endpoint;
 }
 
 Result<std::unique_ptr<Endpoint>> Endpoint::Make(EndpointOptions options, const transport::Address& address,
@@ -86,6 +90,7 @@ void Endpoint::Close() {
 const std::string& Endpoint::name() const { return impl_->core->name(); }
 const transport::Address& Endpoint::address() const { return impl_->acceptor->address(); }
 uint64_t Endpoint::incarnation() const { return impl_->core->incarnation(); }
+bool Endpoint::may_share() const { return impl_->may_share; }
 reactor::Reactor& Endpoint::home() { return impl_->core->home(); }
 pipe::Shared& Endpoint::shared() { return impl_->shared; }
 Core* Endpoint::core() { return impl_->core.get(); }

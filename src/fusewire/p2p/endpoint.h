@@ -87,6 +87,8 @@ class Endpoint {
   // With the port that was really taken.
   const transport::Address& address() const;
   uint64_t incarnation() const;
+  // Whether its wire may be memory that tasks of this host share.
+  bool may_share() const;
 
   // The peer of that name, which is dialled at `address` when there is something to do with it. Does not wait. Also
   // for one that has come already; a new address counts from the next dialling on.

@@ -28,6 +28,7 @@ class Fd {
   }
   ~Fd() { Close(); }
   int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
   bool valid() const { return fd_ >= 0; }
   void Close();
 

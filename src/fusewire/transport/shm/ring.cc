@@ -124,6 +124,7 @@ bool RingWriter::Publish() {
   if (published_ == filled_) return false;
   published_ = filled_;
   TellTsanOfStore();
+  segment_.own().loans.store(loans_, std::memory_order_relaxed);
   segment_.own().filled.store(filled_, std::memory_order_release);
   return true;
 }
@@ -270,7 +271,9 @@ bool RingReader::Release() {
   if (released_ == taken_ && !loan_ended_) return false;
   released_ = taken_;
   segment_.own().taken.store(taken_, std::memory_order_release);
-  if (std::exchange(loan_ended_, false)) return true;
+  // The writer waits for the last of them: a ring for each would wake it for nothing.
+  const bool loan_ended = std::exchange(loan_ended_, false);
+  if (loan_ended && loans_read_ >= segment_.peer().loans.load(std::memory_order_relaxed)) return true;
   // The writer says that it waits, and looks for room once more; we make room, and look whether it waits.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (segment_.peer().wants_room.load(std::memory_order_relaxed) == 0) return false;

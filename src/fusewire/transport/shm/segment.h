@@ -23,6 +23,7 @@ constexpr uint32_t kRingBytesMax = 16 << 20;
 struct Half {
   // As a writer. Bytes of our ring that are filled, since the beginning.
   alignas(64) std::atomic<uint64_t> filled;
+  std::atomic<uint64_t> loans;       // how many we have lent in all: ring when they are read
   std::atomic<uint32_t> wants_room;  // we wait for room: ring when there is some
   std::atomic<uint32_t> finished;    // we have closed: nothing follows what is in the ring
   std::atomic<uint32_t> revoked;     // what we lent is no longer there: bytes read since are worth nothing

@@ -1,0 +1,489 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/arena_lane.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/clock.h"
+#include "fusewire/base/log.h"
+#include "fusewire/collective/group_core.h"
+#include "fusewire/transport/shm/gathering.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+// Before the first operation: who can share memory, and where to meet; then whether all have met.
+constexpr uint64_t kSetUpTurns = 2;
+constexpr size_t kNameBytes = 63;
+// All ranks are on their way when the gathering opens.
+constexpr int64_t kGatherNs = 5 * kSecondNs;
+// When an arena is closed under us, why is about to be said.
+constexpr std::chrono::milliseconds kReasonTime{500};
+
+// Of all parts `part`, with `element` bytes for each count.
+std::vector<Piece> BlockOf(const Pieces& all, const std::vector<size_t>& counts, size_t part, size_t element) {
+  size_t offset = 0;
+  for (size_t i = 0; i < part; ++i) offset += counts[i] * element;
+  std::vector<Piece> block;
+  PieceCursor cursor(all);
+  cursor.ForRuns(offset, counts[part] * element, [&block](uint8_t* data, size_t, size_t run) {
+    block.push_back(Piece{data, run});
+  });
+  if (block.empty()) block.push_back(Piece{});
+  return block;
+}
+
+std::vector<size_t> BytesOf(const std::vector<size_t>& counts, size_t element) {
+  std::vector<size_t> bytes;
+  bytes.reserve(counts.size());
+  for (const size_t count : counts) bytes.push_back(count * element);
+  return bytes;
+}
+
+void CopyPieces(const Pieces& from, const Pieces& to) {
+  PieceCursor read(from), write(to);
+  write.ForRuns(0, to.bytes(), [&read](uint8_t* target, size_t at, size_t run) {
+    read.ForRuns(at, run, [target, at](const uint8_t* source, size_t source_at, size_t length) {
+      CopyPayload(target + (source_at - at), source, length);
+    });
+  });
+}
+
+}  // namespace
+
+// ---- who runs what, and when ----
+
+struct ArenaLane::Job {
+  GroupOperation* operation;              // null: who waited has gone
+  std::unique_ptr<GroupOperation> owned;  // nobody waits
+  uint64_t number;
+  uint64_t turn;
+  uint32_t epoch;
+  int64_t deadline_ns;
+  Status declined;  // it must not run any more, but its turn must be served
+  bool begun = false;
+  bool served = false;
+  bool ran = false;
+};
+
+ArenaLane::ArenaLane(GroupCore* core) : core_(core) {}
+ArenaLane::~ArenaLane() = default;
+
+bool ArenaLane::GiveTurn(GroupOperation* operation) {
+  operation->given_epoch = epoch_;
+  operation->given_turn = next_turn_++;
+  // Behind those that are here, so that turns come to the wires in their order.
+  if (way_ != Way::kWires || busy_ || !jobs_.empty()) return true;
+  wires_from_ = std::min(wires_from_, *operation->given_turn);
+  return false;
+}
+
+int64_t ArenaLane::DeadlineOf(const GroupOperation& operation) const {
+  const int64_t timeout_ns =
+      operation.wanted.timeout_ns == 0 ? core_->options().timeout_ns : operation.wanted.timeout_ns;
+  return AddNs(Clock::Real()->NowNs(), std::max<int64_t>(timeout_ns, 0));
+}
+
+bool ArenaLane::Run(GroupOperation* operation) {
+  const int64_t deadline_ns = DeadlineOf(*operation);
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (!GiveTurn(operation)) return false;
+  Job here{operation, nullptr, operation->number, *operation->given_turn, epoch_, deadline_ns, Status::Ok()};
+  if (!busy_ && jobs_.empty()) {
+    ServeJob(&lock, &here);
+    return here.ran;
+  }
+  jobs_.push_back(std::make_unique<Job>(std::move(here)));
+  Job* job = jobs_.back().get();
+  if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
+  changed_.notify_all();
+  const std::chrono::nanoseconds left(std::max<int64_t>(deadline_ns - Clock::Real()->NowNs(), 0));
+  if (deadline_ns != kForeverNs && !changed_.wait_for(lock, left, [job] { return job->begun; })) {
+    // Its turn is served without it.
+    job->declined = operation->status =
+        Status::Timeout("those before it have not ended in time").Next("look at them, or allow more time");
+    job->operation = nullptr;
+    return true;
+  }
+  changed_.wait(lock, [job] { return job->served; });
+  const bool ran = job->ran;
+  jobs_.erase(std::find_if(jobs_.begin(), jobs_.end(), [job](const auto& one) { return one.get() == job; }));
+  return ran;
+}
+
+void ArenaLane::Start(std::unique_ptr<GroupOperation> operation) {
+  const int64_t deadline_ns = DeadlineOf(*operation);
+  GroupOperation* const raw = operation.get();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (GiveTurn(raw)) {
+      jobs_.push_back(std::make_unique<Job>(
+          Job{raw, std::move(operation), raw->number, *raw->given_turn, epoch_, deadline_ns, Status::Ok()}));
+      if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
+      changed_.notify_all();
+      return;
+    }
+  }
+  SendHome(std::move(operation));
+}
+
+void ArenaLane::SendHome(std::unique_ptr<GroupOperation> operation) {
+  operation->core = core_->shared_from_this();
+  core_->home().Post(static_cast<Mail*>(operation.release()));  // its own, until it is delivered
+}
+
+// The lane's thread: serves those that nobody serves himself.
+void ArenaLane::Work() {
+  pthread_setname_np(pthread_self(), "fusewire/arena");
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    auto next = std::find_if(jobs_.begin(), jobs_.end(), [](const auto& job) { return !job->begun; });
+    if (next == jobs_.end() && stopping_) return;
+    if (next == jobs_.end() || busy_) {
+      changed_.wait(lock);
+      continue;
+    }
+    Job* const job = next->get();
+    ServeJob(&lock, job);
+    changed_.notify_all();
+    // Who waits for it takes it away himself.
+    if (job->operation != nullptr && job->owned == nullptr) continue;
+    std::unique_ptr<GroupOperation> owned = std::move(job->owned);
+    const bool ran = job->ran;
+    jobs_.erase(std::find_if(jobs_.begin(), jobs_.end(), [job](const auto& one) { return one.get() == job; }));
+    if (owned == nullptr) continue;
+    owned->ended = ran;
+    lock.unlock();
+    SendHome(std::move(owned));
+    lock.lock();
+  }
+}
+
+void ArenaLane::ServeJob(std::unique_lock<std::mutex>* lock, Job* job) {
+  job->begun = true;
+  busy_ = true;
+  busy_turn_ = job->turn;
+  busy_number_ = job->number;
+  reason_.reset();
+  lock->unlock();
+  const bool ran = Serve(*job);
+  lock->lock();
+  job->ran = ran;
+  job->served = true;
+  busy_ = false;
+  if (ran) served_turns_ = job->turn + 1;
+  if (!jobs_.empty()) changed_.notify_all();
+}
+
+bool ArenaLane::Serve(const Job& job) {
+  GroupOperation* const operation = job.operation;
+  bool untried = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    untried = way_ == Way::kUntried && epoch_ == job.epoch;
+  }
+  if (untried) SetUp(job.deadline_ns);
+  // Until the call in it has returned.
+  std::shared_ptr<Arena> arena;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (way_ == Way::kArena && arena_->closed()) way_ = Way::kWires;
+    if (way_ == Way::kArena && epoch_ == job.epoch) arena = arena_;
+    if (arena == nullptr && epoch_ == job.epoch) wires_from_ = std::min(wires_from_, job.turn);
+  }
+  if (arena == nullptr && job.declined.ok()) return false;
+  if (arena == nullptr) {
+    if (operation != nullptr) operation->status = job.declined;
+    TellFailed(job, job.declined);
+    return true;
+  }
+  Status status = job.declined;
+  if (status.ok()) {
+    const uint64_t meetings = arena->counts().meetings;
+    status = Execute(arena.get(), operation, job.deadline_ns);
+    const bool met = arena->counts().meetings != meetings;
+    if (status.ok() || (status.code() == Code::kInvalid && met)) {
+      operation->status = status;
+      return true;
+    }
+    // Closed, or a rank has ended, before all had come: nobody has done anything yet, and the wires know more.
+    const bool closed = status.code() == Code::kCancelled || status.code() == Code::kUnavailable;
+    if (!met && closed && !HasReason()) {
+      GoOverWires(*arena, status, job.turn);
+      return false;
+    }
+    if (status.code() != Code::kInvalid) {
+      FailTurn(job, *arena, status);
+      return true;
+    }
+  }
+  // What cannot be done is said in its place, and the lane goes on.
+  const Status heard = arena->Decline(std::max(job.deadline_ns, AddNs(Clock::Real()->NowNs(), kGatherNs)));
+  if (operation != nullptr) operation->status = status;
+  // Where all ranks decline, none differs.
+  if (!heard.ok() && heard.code() != Code::kInvalid) {
+    GoOverWires(*arena, heard, job.turn + 1);
+    TellFailed(job, status);
+  }
+  return true;
+}
+
+bool ArenaLane::HasReason() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return reason_.has_value();
+}
+
+void ArenaLane::GoOverWires(const Arena& arena, const Status& why, uint64_t from_turn) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  wires_from_ = std::min(wires_from_, from_turn);
+  if (way_ != Way::kArena || arena_.get() != &arena) return;
+  arena_->Close();
+  way_ = Way::kWires;
+  FUSEWIRE_LOG(kInfo, "group %s: goes on over the wires: %s", core_->options().name.c_str(), why.ToString().c_str());
+}
+
+void ArenaLane::TellFailed(const Job& job, const Status& why) {
+  core_->home().Post([core = core_->shared_from_this(), epoch = job.epoch, turn = job.turn, why] {
+    core->TellFailed(epoch, turn, why);
+  });
+}
+
+// Here it has failed, and so it fails at every rank. Whoever closed the arena is about to say why.
+void ArenaLane::FailTurn(const Job& job, const Arena& arena, Status why) {
+  const bool by_another = arena.closed() || why.code() == Code::kUnavailable;
+  GoOverWires(arena, why, job.turn + 1);
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (by_another) changed_.wait_for(lock, kReasonTime, [this] { return reason_.has_value(); });
+    if (reason_.has_value()) why = *reason_;
+  }
+  job.operation->status = why;
+  TellFailed(job, why);
+}
+
+bool ArenaLane::OverWires(uint64_t turn) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return turn >= wires_from_;
+}
+
+bool ArenaLane::open() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return way_ == Way::kArena && !arena_->closed();
+}
+
+bool ArenaLane::Cancel(uint64_t number, const Status& why) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (busy_ && busy_number_ == number) {
+    if (!reason_.has_value()) reason_ = why;
+    if (arena_ != nullptr) arena_->Close();
+    return true;
+  }
+  for (const std::unique_ptr<Job>& job : jobs_) {
+    if (job->number != number || job->begun) continue;
+    job->declined = why;
+    if (job->owned == nullptr) return true;
+    // Its turn is served without it.
+    std::unique_ptr<GroupOperation> operation = std::move(job->owned);
+    job->operation = nullptr;
+    operation->status = why;
+    operation->ended = true;
+    lock.unlock();
+    SendHome(std::move(operation));
+    return true;
+  }
+  return false;
+}
+
+bool ArenaLane::OnFailed(uint64_t turn, const Status& why) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (way_ == Way::kUntried && turn < kSetUpTurns) set_up_failed_ = true;
+  if (turn < std::min(served_turns_, wires_from_)) return true;
+  if (!busy_ || turn != busy_turn_ || way_ == Way::kUntried) return false;
+  if (!reason_.has_value()) reason_ = why;
+  if (arena_ != nullptr) arena_->Close();
+  changed_.notify_all();
+  // It may be on its way to the wires just now: there it is to fail too.
+  return false;
+}
+
+void ArenaLane::Shut(const Status& why) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  way_ = Way::kWires;
+  if (busy_ && !reason_.has_value()) reason_ = why;
+  if (arena_ != nullptr) arena_->Close();
+  changed_.notify_all();
+}
+
+void ArenaLane::Reopen(uint32_t epoch) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (arena_ != nullptr) arena_->Close();
+  arena_.reset();
+  epoch_ = epoch;
+  next_turn_ = kSetUpTurns;
+  served_turns_ = 0;
+  wires_from_ = kNever;
+  set_up_failed_ = false;
+  way_ = core_->ranks() > 1 ? Way::kUntried : Way::kWires;
+}
+
+void ArenaLane::Stop() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+// ---- agreeing on it ----
+
+// Turn 0 is an all-reduce of the largest: byte 0 says that somebody cannot, the rest is rank 0's place. Then they meet
+// there, and turn 1 says whether somebody has not. All ranks make both, whatever comes of them.
+void ArenaLane::SetUp(int64_t deadline_ns) {
+  uint32_t epoch = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    epoch = epoch_;
+  }
+  const int ranks = core_->ranks(), rank = core_->rank();
+  std::array<uint8_t, 1 + kNameBytes> told = {};
+  Status able = core_->endpoint().may_share() ? Status::Ok() : Status::Refused("its wire shares no memory");
+  const ArenaOptions options;
+  std::unique_ptr<transport::Gathering> gathering;
+  transport::Fd memory;
+  if (able.ok() && rank == 0) {
+    Result<int> made = CreateArenaMemory(ranks, options);
+    Result<std::unique_ptr<transport::Gathering>> opened = transport::Gathering::Open();
+    if (made.ok()) memory = transport::Fd(made.value());
+    if (opened.ok()) gathering = std::move(opened).value();
+    able = !made.ok() ? made.status() : opened.status();
+    if (able.ok()) {
+      FUSEWIRE_CHECK(gathering->name().size() < kNameBytes);
+      std::copy(gathering->name().begin(), gathering->name().end(), told.begin() + 1);
+    }
+  }
+  told[0] = able.ok() ? 0 : 1;
+  const Status heard = RunOverWires(0, told.data(), told.size(), deadline_ns);
+  if (able.ok() && !heard.ok()) able = heard;
+  if (able.ok() && told[0] != 0) able = Status::Refused("another rank shares no memory");
+
+  std::unique_ptr<Arena> arena;
+  if (able.ok()) {
+    const std::string name(reinterpret_cast<const char*>(told.data() + 1));
+    const int64_t end_ns = std::min(deadline_ns, AddNs(Clock::Real()->NowNs(), kGatherNs));
+    const transport::CalledOff called_off = [this] {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      return way_ == Way::kWires || set_up_failed_;
+    };
+    Result<transport::Gathered> gathered = rank == 0 ? gathering->Hand(memory.get(), ranks, end_ns, called_off)
+                                                     : transport::ComeTo(name, rank, ranks, end_ns, called_off);
+    able = gathered.status();
+    if (able.ok()) {
+      ArenaSeat seat;
+      seat.memory = gathered.value().file.get();
+      seat.rank = rank;
+      seat.ranks = ranks;
+      for (transport::Fd& life : gathered.value().lives) seat.lives.push_back(life.Release());
+      core_->home().Run([this, &seat, ranks] {
+        for (int other = 0; other < ranks; ++other) seat.names.push_back(core_->NameOf(other));
+      });
+      Result<std::unique_ptr<Arena>> joined = Arena::Join(std::move(seat), options);
+      able = joined.status();
+      if (able.ok()) arena = std::move(joined).value();
+    }
+  }
+  uint8_t missing = able.ok() ? 0 : 1;
+  const Status agreed = RunOverWires(1, &missing, 1, deadline_ns);
+  if (able.ok() && !agreed.ok()) able = agreed;
+  if (able.ok() && missing != 0) able = Status::Refused("another rank could not join");
+  if (!able.ok()) {
+    FUSEWIRE_LOG(kInfo, "group %s: its ranks share no arena: %s", core_->options().name.c_str(),
+                 able.ToString().c_str());
+    if (arena != nullptr) arena->Close();
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (way_ != Way::kUntried || epoch_ != epoch) {
+    if (arena != nullptr) arena->Close();
+    return;
+  }
+  way_ = able.ok() ? Way::kArena : Way::kWires;
+  served_turns_ = kSetUpTurns;
+  if (able.ok()) arena_ = std::move(arena);
+}
+
+Status ArenaLane::RunOverWires(uint64_t turn, uint8_t* bytes, size_t count, int64_t deadline_ns) {
+  auto operation = std::make_unique<GroupOperation>();
+  Wanted& wanted = operation->wanted;
+  wanted.kind = Kind::kAllReduce;
+  wanted.reduction.op = Op::kMax;
+  wanted.reduction.type = Type::kU8;
+  wanted.counts = {count};
+  wanted.to = Pieces(bytes, count);
+  wanted.timeout_ns =
+      deadline_ns == kForeverNs ? kForeverNs : std::max<int64_t>(deadline_ns - Clock::Real()->NowNs(), 1);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    operation->given_epoch = epoch_;
+  }
+  operation->given_turn = turn;
+  return core_->RunAndWait(std::move(operation));
+}
+
+// ---- an operation in the arena ----
+
+Status ArenaLane::Execute(Arena* arena, GroupOperation* operation, int64_t deadline_ns) {
+  const Wanted& wanted = operation->wanted;
+  if (operation->checked_epoch != operation->given_epoch) {
+    FUSEWIRE_TRY(core_->CheckArrays(wanted, &operation->run, &operation->in_place));
+    operation->checked_epoch = operation->given_epoch;
+  }
+  const Pieces& input = operation->run.input;
+  const Pieces& output = operation->run.output;
+  const Reduction& reduction = wanted.reduction;
+  const Type type = reduction.type;
+  const size_t element = SizeOf(type);
+  const auto me = static_cast<size_t>(arena->rank());
+  const bool root = arena->rank() == wanted.root;
+  // In place, the larger array is what is there, and the smaller its block.
+  std::vector<Piece> block;
+  auto mine = [&](const Pieces& whole, const Pieces& part) {
+    if (!operation->in_place) return part;
+    block = BlockOf(whole, wanted.counts, me, element);
+    return Pieces(block.data(), block.size());
+  };
+  switch (wanted.kind) {
+    case Kind::kBarrier: return arena->Barrier(deadline_ns);
+    case Kind::kAllReduce: return arena->AllReduce(reduction, input, output, deadline_ns);
+    case Kind::kReduce: return arena->Reduce(reduction, wanted.root, input, output, deadline_ns);
+    case Kind::kBroadcast: {
+      FUSEWIRE_TRY(arena->Broadcast(wanted.root, root ? input : output, deadline_ns, type));
+      if (root && !operation->in_place) CopyPieces(input, output);
+      return Status::Ok();
+    }
+    case Kind::kReduceScatter:
+      return arena->ReduceScatter(reduction, wanted.counts, input, mine(input, output), deadline_ns);
+    case Kind::kAllGather:
+      return arena->AllGather(BytesOf(wanted.counts, element), mine(output, input), output, deadline_ns, type);
+    case Kind::kGather:
+      return arena->Gather(BytesOf(wanted.counts, element), wanted.root, root ? mine(output, input) : input, output,
+                           deadline_ns, type);
+    case Kind::kScatter:
+      return arena->Scatter(BytesOf(wanted.counts, element), wanted.root, input, root ? mine(input, output) : output,
+                            deadline_ns, type);
+    case Kind::kAllToAll:
+      return arena->AllToAll(BytesOf(wanted.counts, element), BytesOf(wanted.receives, element), input, output,
+                             deadline_ns, type);
+  }
+  return Status::Invalid("there is no such kind");
+}
+
+}  // namespace collective
+}  // namespace fusewire

@@ -1,0 +1,103 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The short way of a group whose ranks all stand on one host: its operations without a key go through an arena, one
+// after the other, on the thread that waits for them, or on a thread of the lane's own. Ranks agree on it before their
+// first such operation; where one of them cannot share memory, and after whatever breaks the arena, all goes over the
+// wires, in the same turns.
+// Home: any thread but a home where it may wait, as each function says. Owns: the arena, and operations that wait for
+// their turn. Fails: each operation on its own; a rank whose operation fails in the arena closes it and tells the
+// others which turn that was, and so they fail that turn too, wherever they run it.
+#ifndef FUSEWIRE_COLLECTIVE_ARENA_LANE_H_
+#define FUSEWIRE_COLLECTIVE_ARENA_LANE_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "fusewire/base/status.h"
+#include "fusewire/collective/arena.h"
+
+namespace fusewire {
+namespace collective {
+
+class GroupCore;
+struct GroupOperation;
+
+class ArenaLane {
+ public:
+  explicit ArenaLane(GroupCore* core);
+  // After Stop.
+  ~ArenaLane();
+  ArenaLane(const ArenaLane&) = delete;
+  ArenaLane& operator=(const ArenaLane&) = delete;
+
+  // Any thread but a home. True: it has ended, as operation->status says. False: it is to go over the wires, and knows
+  // its turn.
+  bool Run(GroupOperation* operation);
+  // Any thread. It ends at home, or begins there, to go over the wires.
+  void Start(std::unique_ptr<GroupOperation> operation);
+  // Any thread. Whether this turn is for the wires.
+  bool OverWires(uint64_t turn);
+  // Any thread. Whether operations go through the arena just now.
+  bool open();
+  // Any thread. False: it is not here.
+  bool Cancel(uint64_t number, const Status& why);
+
+  // At home. Another rank says that its operation of this turn has failed. False: that turn is not, or not yet, ours.
+  bool OnFailed(uint64_t turn, const Status& why);
+  // At home. Whatever is under way fails, and what comes goes over the wires.
+  void Shut(const Status& why);
+  // At home. A new epoch: the ranks that are left agree anew.
+  void Reopen(uint32_t epoch);
+  // Any thread but a home, after Shut. Waits until those that are here have ended, or gone over the wires.
+  void Stop();
+
+ private:
+  enum class Way { kUntried, kArena, kWires };
+  struct Job;
+
+  static constexpr uint64_t kNever = ~uint64_t{0};
+  // With the lock. False: over the wires.
+  bool GiveTurn(GroupOperation* operation);
+  int64_t DeadlineOf(const GroupOperation& operation) const;
+  void Work();
+  void ServeJob(std::unique_lock<std::mutex>* lock, Job* job);
+  // Without the lock. As Run.
+  bool Serve(const Job& job);
+  bool HasReason();
+  void GoOverWires(const Arena& arena, const Status& why, uint64_t from_turn);
+  void FailTurn(const Job& job, const Arena& arena, Status why);
+  void TellFailed(const Job& job, const Status& why);
+  void SendHome(std::unique_ptr<GroupOperation> operation);
+  void SetUp(int64_t deadline_ns);
+  Status RunOverWires(uint64_t turn, uint8_t* bytes, size_t count, int64_t deadline_ns);
+  Status Execute(Arena* arena, GroupOperation* operation, int64_t deadline_ns);
+
+  GroupCore* const core_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Way way_ = Way::kUntried;
+  uint32_t epoch_ = 0;
+  uint64_t next_turn_ = 0;        // to be given
+  uint64_t served_turns_ = 0;     // all below have ended, unless they went over the wires,
+  uint64_t wires_from_ = kNever;  // as all from here on did
+  bool set_up_failed_ = false;      // at another rank
+  bool busy_ = false;
+  uint64_t busy_turn_ = 0;
+  uint64_t busy_number_ = 0;
+  // shared_ptr: a new epoch may begin before the last call in the old arena has returned.
+  std::shared_ptr<Arena> arena_;
+  std::optional<Status> reason_;  // why the arena was closed under the operation that is under way
+  std::deque<std::unique_ptr<Job>> jobs_;
+  std::thread thread_;
+  bool stopping_ = false;
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_ARENA_LANE_H_

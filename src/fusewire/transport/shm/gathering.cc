@@ -1,0 +1,209 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/transport/shm/gathering.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <utility>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/clock.h"
+#include "fusewire/base/random.h"
+#include "fusewire/transport/shm/meeting.h"
+
+namespace fusewire {
+namespace transport {
+namespace {
+
+constexpr int64_t kLookNs = 10 * kMillisecondNs;
+constexpr uint64_t kKnockMagic = 0x6b636f6e6b776673;  // "sfwknock"
+
+struct Knock {
+  uint64_t magic = kKnockMagic;
+  uint32_t number = 0;
+  uint32_t count = 0;
+};
+
+Status Phase(const Status& why) { return why.Phase("gathering the ranks of a host"); }
+Status FromErrno(const char* call) { return Phase(Status::FromErrno(Code::kUnavailable, call, errno)); }
+
+UnixAddress PlaceOf(const std::string& name) {
+  UnixAddress place;
+  place.storage.sun_family = AF_UNIX;
+  // An abstract name begins with a zero.
+  const size_t bytes = std::min(name.size(), sizeof(place.storage.sun_path) - 1);
+  CopyBytes(Bytes(place.storage.sun_path + 1, bytes), ConstBytes(name.data(), bytes));
+  place.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
+  return place;
+}
+
+std::string SecretName() {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string name = "fusewire-gathering-";
+  for (int half = 0; half < 2; ++half) {
+    uint64_t word = SystemRandom64();
+    for (int digit = 0; digit < 16; ++digit, word >>= 4) name += kDigits[word & 15];
+  }
+  return name;
+}
+
+// Until the socket can be read.
+Status WaitToRead(int socket, int64_t deadline_ns, const CalledOff& called_off) {
+  Clock* const clock = Clock::Real();
+  while (true) {
+    pollfd wait{socket, POLLIN, 0};
+    const int64_t left_ns = deadline_ns - clock->NowNs();
+    const int64_t nap_ns = std::clamp<int64_t>(left_ns, 0, kLookNs);
+    const int ready = poll(&wait, 1, static_cast<int>((nap_ns + kMillisecondNs - 1) / kMillisecondNs));
+    if (ready > 0) return Status::Ok();
+    if (ready < 0 && errno != EINTR) return FromErrno("poll");
+    if (called_off()) return Phase(Status::Cancelled("it was called off"));
+    if (left_ns <= 0) return Phase(Status::Timeout("not all ranks have come"));
+  }
+}
+
+Result<Fd> LifeLine(pid_t pid) {
+  // 0: it is in a pid namespace that we cannot see.
+  if (pid <= 0) return Phase(Status::Refused("a rank is in a pid namespace of its own"));
+  Fd life(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!life.valid()) return FromErrno("pidfd_open");
+  return life;
+}
+
+// As many descriptors as a control message can carry.
+union Control {
+  cmsghdr align;
+  char bytes[CMSG_SPACE(sizeof(int) * (kGatheringMax + 1))];
+};
+
+Status SendFiles(int socket, const std::vector<int>& files) {
+  Control control = {};
+  char byte = 0;
+  iovec part = {&byte, 1};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes;
+  message.msg_controllen = CMSG_SPACE(sizeof(int) * files.size());
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int) * files.size());
+  CopyBytes(Bytes(CMSG_DATA(header), sizeof(int) * files.size()), ConstBytes(files.data(), sizeof(int) * files.size()));
+  if (sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1) return Status::Ok();
+  return FromErrno("sendmsg");
+}
+
+Result<std::vector<Fd>> ReceiveFiles(int socket, size_t count) {
+  Control control = {};
+  char byte = 0;
+  iovec part = {&byte, 1};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes;
+  message.msg_controllen = sizeof(control.bytes);
+  const ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got < 0) return FromErrno("recvmsg");
+  std::vector<Fd> files;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    for (size_t at = 0; at + sizeof(int) <= header->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+      int file = -1;
+      CopyBytes(Bytes(&file, sizeof(file)), ConstBytes(CMSG_DATA(header) + at, sizeof(int)));
+      files.emplace_back(file);
+    }
+  }
+  if (got == 0) return Phase(Status::Unavailable("rank 0 has turned away"));
+  if (files.size() != count || (message.msg_flags & MSG_CTRUNC) != 0) {
+    return Phase(Status::Overloaded(std::to_string(files.size()) + " of " + std::to_string(count) +
+                                    " descriptors have come"))
+        .Next("raise the limit of open files (ulimit -n)");
+  }
+  return files;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Gathering>> Gathering::Open() {
+  std::unique_ptr<Gathering> gathering(new Gathering);
+  gathering->name_ = SecretName();
+  gathering->socket_ = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!gathering->socket_.valid()) return FromErrno("socket");
+  const UnixAddress place = PlaceOf(gathering->name_);
+  if (bind(gathering->socket_.get(), place.get(), place.length) != 0) return FromErrno("bind");
+  if (listen(gathering->socket_.get(), kGatheringMax) != 0) return FromErrno("listen");
+  return gathering;
+}
+
+Result<Gathered> Gathering::Hand(int file, int count, int64_t deadline_ns, const CalledOff& called_off) {
+  if (count < 1 || count > kGatheringMax)
+    return Phase(Status::Invalid("a gathering of " + std::to_string(count) + " ranks"));
+  Gathered all;
+  std::vector<Fd> sockets(static_cast<size_t>(count));
+  all.lives.resize(static_cast<size_t>(count));
+  Result<Fd> own = LifeLine(getpid());
+  if (!own.ok()) return own.status();
+  all.lives[0] = std::move(own).value();
+  for (int missing = count - 1; missing > 0;) {
+    FUSEWIRE_TRY(WaitToRead(socket_.get(), deadline_ns, called_off));
+    Fd comer(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!comer.valid()) continue;
+    Result<PeerProcess> process = CheckPeer(comer.get());
+    if (!process.ok()) continue;  // the name is no secret to other users of this host
+    FUSEWIRE_TRY(WaitToRead(comer.get(), deadline_ns, called_off));
+    Knock knock;
+    const ssize_t got = recv(comer.get(), &knock, sizeof(knock), MSG_DONTWAIT);
+    const bool fits = got == static_cast<ssize_t>(sizeof(knock)) && knock.magic == kKnockMagic &&
+                      knock.count == static_cast<uint32_t>(count) && knock.number > 0 && knock.number < knock.count &&
+                      !sockets[knock.number].valid();
+    if (!fits) return Phase(Status::Corrupt("somebody came who is no rank of this host"));
+    Result<Fd> life = LifeLine(process.value().pid);
+    if (!life.ok()) return life.status();
+    all.lives[knock.number] = std::move(life).value();
+    sockets[knock.number] = std::move(comer);
+    --missing;
+  }
+  std::vector<int> files = {file};
+  for (const Fd& life : all.lives) files.push_back(life.get());
+  for (int number = 1; number < count; ++number)
+    FUSEWIRE_TRY(SendFiles(sockets[static_cast<size_t>(number)].get(), files));
+  all.file = Fd(dup(file));
+  if (!all.file.valid()) return FromErrno("dup");
+  all.lives[0].Close();
+  return all;
+}
+
+Result<Gathered> ComeTo(const std::string& name, int number, int count, int64_t deadline_ns,
+                        const CalledOff& called_off) {
+  Fd place(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!place.valid()) return FromErrno("socket");
+  const UnixAddress address = PlaceOf(name);
+  // Rank 0 listens before it tells the name: who is not met is in another network namespace.
+  if (connect(place.get(), address.get(), address.length) != 0) return FromErrno("connect");
+  Result<PeerProcess> host = CheckPeer(place.get());
+  if (!host.ok()) return Phase(host.status());
+  Knock knock;
+  knock.number = static_cast<uint32_t>(number);
+  knock.count = static_cast<uint32_t>(count);
+  if (send(place.get(), &knock, sizeof(knock), MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<ssize_t>(sizeof(knock)))
+    return FromErrno("send");
+  FUSEWIRE_TRY(WaitToRead(place.get(), deadline_ns, called_off));
+  Result<std::vector<Fd>> files = ReceiveFiles(place.get(), static_cast<size_t>(count) + 1);
+  if (!files.ok()) return files.status();
+  Gathered all;
+  all.file = std::move(files.value()[0]);
+  for (size_t i = 1; i < files.value().size(); ++i) all.lives.push_back(std::move(files.value()[i]));
+  all.lives[static_cast<size_t>(number)].Close();
+  return all;
+}
+
+}  // namespace transport
+}  // namespace fusewire

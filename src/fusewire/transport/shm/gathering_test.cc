@@ -1,0 +1,101 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/transport/shm/gathering.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/clock.h"
+
+namespace fusewire {
+namespace transport {
+namespace {
+
+int64_t In(int64_t ns) { return Clock::Real()->NowNs() + ns; }
+bool Never() { return false; }
+
+bool Ended(const Fd& life, int wait_ms) {
+  pollfd look{life.get(), POLLIN, 0};
+  return poll(&look, 1, wait_ms) == 1;
+}
+
+TEST(Gathering, AllLeaveWithTheFileAndALifeLineToEveryOther) {
+  constexpr int kCount = 5;
+  auto gathering = Gathering::Open();
+  ASSERT_TRUE(gathering.ok()) << gathering.status().ToString();
+  const Fd file(memfd_create("test", MFD_CLOEXEC));
+  ASSERT_EQ(write(file.get(), "memory", 6), 6);
+  std::vector<std::thread> threads;
+  for (int number = 0; number < kCount; ++number) {
+    threads.emplace_back([&, number] {
+      auto gathered = number == 0 ? gathering.value()->Hand(file.get(), kCount, In(5 * kSecondNs), Never)
+                                  : ComeTo(gathering.value()->name(), number, kCount, In(5 * kSecondNs), Never);
+      ASSERT_TRUE(gathered.ok()) << gathered.status().ToString();
+      char text[6];
+      EXPECT_EQ(pread(gathered.value().file.get(), text, sizeof(text), 0), 6);
+      EXPECT_EQ(std::string(text, 6), "memory");
+      ASSERT_EQ(gathered.value().lives.size(), static_cast<size_t>(kCount));
+      for (int other = 0; other < kCount; ++other) {
+        const Fd& life = gathered.value().lives[static_cast<size_t>(other)];
+        EXPECT_EQ(life.valid(), other != number);
+        EXPECT_FALSE(life.valid() && Ended(life, 0));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Gathering, ALifeLineSaysThatItsProcessHasEnded) {
+  auto gathering = Gathering::Open();
+  ASSERT_TRUE(gathering.ok());
+  const pid_t child = fork();
+  if (child == 0) {
+    auto gathered = ComeTo(gathering.value()->name(), 1, 2, In(5 * kSecondNs), Never);
+    if (!gathered.ok()) _exit(1);
+    pause();
+  }
+  const Fd file(memfd_create("test", MFD_CLOEXEC));
+  auto gathered = gathering.value()->Hand(file.get(), 2, In(5 * kSecondNs), Never);
+  ASSERT_TRUE(gathered.ok()) << gathered.status().ToString();
+  EXPECT_FALSE(Ended(gathered.value().lives[1], 20));
+  kill(child, SIGKILL);
+  EXPECT_TRUE(Ended(gathered.value().lives[1], 1000));
+  waitpid(child, nullptr, 0);
+}
+
+TEST(Gathering, WhoIsMissingEndsItByTheDeadlineAndACallSooner) {
+  auto gathering = Gathering::Open();
+  ASSERT_TRUE(gathering.ok());
+  const Fd file(memfd_create("test", MFD_CLOEXEC));
+  EXPECT_EQ(gathering.value()->Hand(file.get(), 2, In(30 * kMillisecondNs), Never).status().code(), Code::kTimeout);
+  EXPECT_EQ(gathering.value()->Hand(file.get(), 2, In(60 * kSecondNs), [] { return true; }).status().code(),
+            Code::kCancelled);
+  // Nobody hands anything out, and nobody is there.
+  EXPECT_EQ(ComeTo(gathering.value()->name(), 1, 2, In(30 * kMillisecondNs), Never).status().code(), Code::kTimeout);
+  EXPECT_EQ(ComeTo("fusewire-gathering-of-nobody", 1, 2, In(kSecondNs), Never).status().code(), Code::kUnavailable);
+}
+
+// Twice one number, or a number of another count: no rank of this gathering.
+TEST(Gathering, WhoIsNoRankEndsIt) {
+  auto gathering = Gathering::Open();
+  ASSERT_TRUE(gathering.ok());
+  const Fd file(memfd_create("test", MFD_CLOEXEC));
+  std::thread other(
+      [&] { EXPECT_FALSE(ComeTo(gathering.value()->name(), 1, 3, In(200 * kMillisecondNs), Never).ok()); });
+  EXPECT_EQ(gathering.value()->Hand(file.get(), 2, In(5 * kSecondNs), Never).status().code(), Code::kCorrupt);
+  gathering.value().reset();
+  other.join();
+}
+
+}  // namespace
+}  // namespace transport
+}  // namespace fusewire
