@@ -84,6 +84,7 @@ void LiveAsRank(int rank, const LoopOptions& options, Board* board) {
   group_options.name = "bench";
   group_options.rank = rank;
   group_options.wire.cpus = reactor::UsableCpuCount();
+  group_options.places.hosts.assign(static_cast<size_t>(options.ranks), 0);
   for (int other = 0; other < options.ranks; ++other) {
     group_options.members.push_back({NameOf(other), {"127.0.0.1", static_cast<uint16_t>(board->Await(other))}});
   }

@@ -68,7 +68,7 @@ Status GroupCore::RunAndWait(std::unique_ptr<GroupOperation> operation) {
     outcome = status;
     waiter.Signal();
   };
-  home_.PostAndWait(static_cast<Mail*>(operation.release()), &waiter, kForeverNs);
+  home_.PostAndWait(static_cast<Mail*>(operation.release()), &waiter, kForeverNs, idling());
   return outcome;
 }
 
@@ -152,7 +152,7 @@ bool Ticket::Wait(int64_t limit_ns) {
     FUSEWIRE_CHECK(expected == State::kEnded);  // one waits at a time
     return true;
   }
-  if (home.Wait(&waiter, AddNs(home.clock()->NowNs(), limit_ns))) return true;
+  if (home.Wait(&waiter, AddNs(home.clock()->NowNs(), limit_ns), core_->idling())) return true;
   expected = mine;
   if (state_->word.compare_exchange_strong(expected, State::kPending, std::memory_order_acq_rel)) return false;
   while (!home.Wait(&waiter, AddNs(home.clock()->NowNs(), kSecondNs))) {

@@ -93,6 +93,8 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   int rank() const { return rank_shown_.load(std::memory_order_acquire); }
   int ranks() const { return ranks_shown_.load(std::memory_order_acquire); }
   uint32_t epoch() const { return epoch_shown_.load(std::memory_order_acquire); }
+  // How who waits for an operation waits.
+  reactor::Idling idling() const { return idling_.load(std::memory_order_relaxed); }
   uint64_t NextNumber() { return next_number_.fetch_add(1, std::memory_order_relaxed) + 1; }
   const GroupOptions& options() const { return options_; }
   p2p::Endpoint& endpoint() { return endpoint_; }
@@ -262,6 +264,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   std::atomic<int> rank_shown_{0};
   std::atomic<int> ranks_shown_{0};
   std::atomic<uint32_t> epoch_shown_{0};
+  std::atomic<reactor::Idling> idling_{reactor::Idling::kLearned};
   std::atomic<uint64_t> next_number_{0};
 };
 

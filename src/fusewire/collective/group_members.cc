@@ -10,6 +10,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/collective/group_core.h"
+#include "fusewire/reactor/cpus.h"
 
 namespace fusewire {
 namespace collective {
@@ -97,6 +98,11 @@ void GroupCore::Renumber() {
   // All of them, whatever this rank may use: every rank must come to the same choice.
   if (one_host && places_.near.cpus == 0) places_.near.cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   rank_ = seats_[static_cast<size_t>(seat_)].rank;
+  if (!hosts.empty()) {
+    const auto here = std::count(hosts.begin(), hosts.end(), hosts[static_cast<size_t>(rank_)]);
+    const bool crowded = here > reactor::UsableCpuCount();
+    idling_.store(crowded ? reactor::Idling::kYields : reactor::Idling::kSpins, std::memory_order_relaxed);
+  }
   rank_shown_.store(rank_, std::memory_order_release);
   ranks_shown_.store(static_cast<int>(seats_of_ranks_.size()), std::memory_order_release);
   epoch_shown_.store(epoch_, std::memory_order_release);

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/reactor/reactor.h"
 
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -22,6 +23,10 @@ namespace {
 constexpr int kLooksPerPoll = 64;
 // A look costs less than asking for the time.
 constexpr int kLooksPerClock = 4;
+// Likewise, where others run between two looks.
+constexpr int kLooksPerYield = 2;
+// Who lets others run may do so for longer than who does not.
+constexpr int kYieldsPerSpin = 4;
 
 class TaskMail final : public Mail {
  public:
@@ -72,6 +77,7 @@ Reactor::Reactor(const Options& options, Clock* clock)
   int64_t spin_ns_max =
       UsableCpuCount() < 2 ? 0 : options.spin_ns_max;  // alone on a processor, spinning delays the peer
   impl_ = std::make_unique<Impl>(spin_ns_max);
+  impl_->yield_ns_max = kYieldsPerSpin * options.spin_ns_max;
 }
 
 std::unique_ptr<Reactor> Reactor::MakeManual(Clock* clock) {
@@ -283,7 +289,11 @@ bool Reactor::Spin(int64_t until_ns) {
   // Here, not when something has come: then somebody waits for what follows from it.
   now_ns_ = clock_->NowNs();
   impl.idle_since_ns = now_ns_;
-  int64_t budget_ns = options_.busy_poll ? kForeverNs : impl.spin.NextSpinNs();
+  const bool learns = impl.idling == Idling::kLearned, yields = impl.idling == Idling::kYields;
+  int64_t budget_ns = options_.busy_poll ? kForeverNs
+                      : learns           ? impl.spin.NextSpinNs()
+                      : yields           ? impl.yield_ns_max
+                                         : impl.spin_ns_max;
   if (budget_ns == 0) return false;
   int64_t began_ns = now_ns_;
   if (impl.doorbell != nullptr) impl.doorbell->BeginWatching();
@@ -293,11 +303,11 @@ bool Reactor::Spin(int64_t until_ns) {
     if (AnswerDoorbell()) hit = true;
     if (!hit && hot_ != nullptr) hit = hot_->PollNow();
     // Also when the hot one has something each time: the others have their turn too.
-    bool ask_all = ++impl.looks_since_poll >= kLooksPerPoll || (!hit && hot_ == nullptr);
+    bool ask_all = ++impl.looks_since_poll >= (yields ? kLooksPerYield : kLooksPerPoll) || (!hit && hot_ == nullptr);
     if (ask_all && PollFds()) hit = true;
     if (hit) {
       impl.spin_hits.Add();
-      impl.spin.Hit(now_ns_ - began_ns);
+      if (learns) impl.spin.Hit(now_ns_ - began_ns);
       return true;
     }
     bool wanted =
@@ -305,12 +315,16 @@ bool Reactor::Spin(int64_t until_ns) {
     if (wanted && !impl.ended.load(std::memory_order_relaxed)) return options_.busy_poll;
     if (looks % kLooksPerClock == 0) now_ns_ = clock_->NowNs();
     if (now_ns_ >= end_ns) break;
-    Pause();
+    if (yields) {
+      sched_yield();
+    } else {
+      Pause();
+    }
   }
   bool in_vain = now_ns_ - began_ns >= budget_ns;
   if (!in_vain) return true;  // a timer or the caller's deadline is due
   impl.spin_misses.Add();
-  impl.spin.Miss();
+  if (learns) impl.spin.Miss();
   return false;
 }
 

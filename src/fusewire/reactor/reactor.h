@@ -93,6 +93,13 @@ struct Stats {
   uint64_t watched = 0;
 };
 
+// What a caller who waits does with his processor before he sleeps.
+enum class Idling {
+  kLearned,  // what has paid so far
+  kSpins,    // looks for work: whom he waits for works at the same time, on another processor
+  kYields,   // looks for work, and lets others run in between: whom he waits for may need this very processor
+};
+
 class Reactor {
  public:
   // Starts a thread.
@@ -115,9 +122,9 @@ class Reactor {
   void Run(Task task);
   // Any thread but a home. Waits for the waiter's signal; meanwhile runs the loop here if it is idle. False: the
   // deadline came first.
-  bool Wait(Waiter* waiter, int64_t deadline_ns);
+  bool Wait(Waiter* waiter, int64_t deadline_ns, Idling idling = Idling::kLearned);
   // As Post and then Wait, in one go: an idle loop takes the mail from this thread and is driven by it at once.
-  bool PostAndWait(Mail* mail, Waiter* waiter, int64_t deadline_ns);
+  bool PostAndWait(Mail* mail, Waiter* waiter, int64_t deadline_ns, Idling idling = Idling::kLearned);
   // Any thread.
   bool AtHome() const;
   // Any thread. True inside a callback of some reactor, where nobody may wait.
@@ -200,7 +207,7 @@ class Reactor {
   void ParkThread();
   void ComeHome(bool to_outer);
   void ParkAtHome(Waiter* waiter, int64_t until_ns);
-  void DriveUntil(Waiter* waiter, int64_t deadline_ns);
+  void DriveUntil(Waiter* waiter, int64_t deadline_ns, Idling idling);
   bool AwaitSignal(Waiter* waiter, int64_t deadline_ns);
 
   const Options options_;

@@ -41,7 +41,7 @@ enum ThreadPlace : int {
 };
 
 struct Reactor::Impl {
-  explicit Impl(int64_t spin_ns_max) : spin(spin_ns_max) {}
+  explicit Impl(int64_t spins_ns) : spin(spins_ns), spin_ns_max(spins_ns) {}
 
   struct Watched {
     FdHandler* handler = nullptr;
@@ -70,6 +70,9 @@ struct Reactor::Impl {
   std::unique_ptr<Doorbell> doorbell;   // made and used at home
   std::atomic<int> doorbell_event{-1};  // its eventfd
   SpinLearner spin;
+  const int64_t spin_ns_max;
+  int64_t yield_ns_max = 0;
+  Idling idling = Idling::kLearned;  // of the caller who is at home
   int64_t idle_since_ns = 0;  // when the loop last ran out of work
   int looks_since_poll = 0;   // looks at mail and at the hot descriptor since epoll was asked for all the others
   Counter turns, parks, spin_hits, spin_misses, mails, drives, watches;

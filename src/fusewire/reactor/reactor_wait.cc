@@ -128,18 +128,18 @@ bool Reactor::TryTakeOver(Waiter* waiter) {
   return entered;
 }
 
-bool Reactor::Wait(Waiter* waiter, int64_t deadline_ns) {
+bool Reactor::Wait(Waiter* waiter, int64_t deadline_ns, Idling idling) {
   FUSEWIRE_CHECK(!AtHome());  // a home that waits for itself would wait for ever
   if (waiter->signalled()) return true;
-  if (TryTakeOver(waiter)) DriveUntil(waiter, deadline_ns);
+  if (TryTakeOver(waiter)) DriveUntil(waiter, deadline_ns, idling);
   return AwaitSignal(waiter, deadline_ns);
 }
 
-bool Reactor::PostAndWait(Mail* mail, Waiter* waiter, int64_t deadline_ns) {
+bool Reactor::PostAndWait(Mail* mail, Waiter* waiter, int64_t deadline_ns, Idling idling) {
   FUSEWIRE_CHECK(!AtHome());
   if (TryTakeOver(waiter)) {
     impl_->mailbox.Push(mail);  // we are awake and at home: the first turn delivers it
-    DriveUntil(waiter, deadline_ns);
+    DriveUntil(waiter, deadline_ns, idling);
   } else {
     Post(mail);
   }
@@ -147,9 +147,10 @@ bool Reactor::PostAndWait(Mail* mail, Waiter* waiter, int64_t deadline_ns) {
 }
 
 // Runs the loop here until the signal, the deadline or the loop's end.
-void Reactor::DriveUntil(Waiter* waiter, int64_t deadline_ns) {
+void Reactor::DriveUntil(Waiter* waiter, int64_t deadline_ns, Idling idling) {
   Impl& impl = *impl_;
   impl.drives.Add();
+  impl.idling = idling;
   SetOuter(false);
   // A thread at the loop's own epoll would be woken for our input: send it one floor up.
   if (impl.place.load(std::memory_order_seq_cst) == kAtInner) WriteEvent(impl.wake_fd);
@@ -163,6 +164,7 @@ void Reactor::DriveUntil(Waiter* waiter, int64_t deadline_ns) {
     if (impl.doorbell != nullptr) impl.doorbell->Sweep();
     ParkAtHome(waiter, std::min(deadline_ns, timers_.NextNs()));
   }
+  impl.idling = Idling::kLearned;
   impl.lease_ns.store(now_ns_ + kLeaseNs, std::memory_order_relaxed);
   Leave();
 }
