@@ -73,8 +73,8 @@ struct Reactor::Impl {
   const int64_t spin_ns_max;
   int64_t yield_ns_max = 0;
   Idling idling = Idling::kLearned;  // of the caller who is at home
-  int64_t idle_since_ns = 0;  // when the loop last ran out of work
-  int looks_since_poll = 0;   // looks at mail and at the hot descriptor since epoll was asked for all the others
+  int64_t idle_since_ns = 0;         // when the loop last ran out of work
+  int looks_since_poll = 0;          // looks at mail and at the hot descriptor since epoll was asked for all the others
   Counter turns, parks, spin_hits, spin_misses, mails, drives, watches;
   std::atomic<uint64_t> wakes{0};
 };

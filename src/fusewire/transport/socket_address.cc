@@ -21,6 +21,16 @@ std::string ToText(const SocketAddress& address) {
   return address.storage.ss_family == AF_INET6 ? "[" + std::string(host) + "]:" + port : std::string(host) + ":" + port;
 }
 
+bool SameNumber(const sockaddr* one, const sockaddr* other) {
+  if (one == nullptr || other == nullptr || one->sa_family != other->sa_family) return false;
+  if (one->sa_family == AF_INET) {
+    return reinterpret_cast<const sockaddr_in*>(one)->sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in*>(other)->sin_addr.s_addr;
+  }
+  return one->sa_family == AF_INET6 && IN6_ARE_ADDR_EQUAL(&reinterpret_cast<const sockaddr_in6*>(one)->sin6_addr,
+                                                          &reinterpret_cast<const sockaddr_in6*>(other)->sin6_addr);
+}
+
 uint16_t PortOf(const SocketAddress& address) {
   if (address.storage.ss_family == AF_INET6)
     return ntohs(reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_port);

@@ -45,6 +45,8 @@ struct SocketAddress {
 // "10.0.0.7:5555", "[::1]:5555".
 std::string ToText(const SocketAddress& address);
 uint16_t PortOf(const SocketAddress& address);
+// Whether two IP addresses are one, whatever their ports.
+bool SameNumber(const sockaddr* one, const sockaddr* other);
 // Of numbers only; false for a name.
 bool ParseNumeric(const std::string& host, uint16_t port, SocketAddress* out);
 

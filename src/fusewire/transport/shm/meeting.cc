@@ -21,17 +21,6 @@ namespace {
 
 constexpr size_t kControlBytes = CMSG_SPACE(sizeof(int) * kNoteFilesMax);
 
-bool SameNumber(const sockaddr* one, const SocketAddress& other) {
-  if (one == nullptr || one->sa_family != other.storage.ss_family) return false;
-  if (one->sa_family == AF_INET) {
-    return reinterpret_cast<const sockaddr_in*>(one)->sin_addr.s_addr ==
-           reinterpret_cast<const sockaddr_in*>(&other.storage)->sin_addr.s_addr;
-  }
-  if (one->sa_family != AF_INET6) return false;
-  return IN6_ARE_ADDR_EQUAL(&reinterpret_cast<const sockaddr_in6*>(one)->sin6_addr,
-                            &reinterpret_cast<const sockaddr_in6*>(&other.storage)->sin6_addr);
-}
-
 bool IsLoopback(const SocketAddress& address) {
   if (address.storage.ss_family == AF_INET)
     return (ntohl(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr.s_addr) >> 24) == 127;
@@ -159,7 +148,7 @@ bool IsOwnAddress(const SocketAddress& address) {
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return false;
   bool own = false;
-  for (const ifaddrs* it = all; it != nullptr && !own; it = it->ifa_next) own = SameNumber(it->ifa_addr, address);
+  for (const ifaddrs* it = all; it != nullptr && !own; it = it->ifa_next) own = SameNumber(it->ifa_addr, address.get());
   freeifaddrs(all);
   return own;
 }

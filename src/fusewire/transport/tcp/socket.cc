@@ -15,6 +15,16 @@ namespace {
 // Options tune; a kernel that refuses one still carries our bytes.
 void SetInt(int fd, int level, int name, int value) { (void)setsockopt(fd, level, name, &value, sizeof(value)); }
 
+// Both ends have one address: no wire lies between them.
+bool StaysHere(int fd) {
+  SocketAddress own, peer;
+  own.length = peer.length = sizeof(sockaddr_storage);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&own.storage), &own.length) != 0 ||
+      getpeername(fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.length) != 0)
+    return false;
+  return SameNumber(own.get(), peer.get());
+}
+
 }  // namespace
 
 Result<Fd> MakeSocket(int family, const TcpOptions& options) {
@@ -36,6 +46,10 @@ void TuneConnected(int fd, const TcpOptions& options) {
   if (options.unsent_bytes_max > 0) SetInt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, options.unsent_bytes_max);
   SetInt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
          static_cast<int>(std::min<int64_t>(options.user_timeout_ns / kMillisecondNs, INT_MAX)));
+  // Where the system's choice is BBR, it would pace what goes from one task of this host to the other with timers. Reno
+  // is the one that every process may choose.
+  constexpr char kUnpaced[] = "reno";
+  if (StaysHere(fd)) (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kUnpaced, sizeof(kUnpaced) - 1);
 }
 
 }  // namespace transport

@@ -262,6 +262,23 @@ TEST_P(Tcp, TunesItsSockets) {
   EXPECT_GT(read(SOL_SOCKET, SO_RCVBUF), 0);
 }
 
+// What goes from task to task of one host is not paced, whatever the system does for others.
+TEST_P(Tcp, ChoosesNoPacingOnOneHost) {
+  const Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  SocketAddress address;
+  ASSERT_TRUE(ParseNumeric("127.0.0.1", 0, &address));
+  ASSERT_EQ(bind(listener.get(), address.get(), address.length), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.length), 0);
+  const Fd dialler(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(connect(dialler.get(), address.get(), address.length), 0);
+  TuneConnected(dialler.get(), TcpOptions());
+  char name[16] = "";
+  socklen_t length = sizeof(name);
+  ASSERT_EQ(getsockopt(dialler.get(), IPPROTO_TCP, TCP_CONGESTION, name, &length), 0);
+  EXPECT_STREQ(name, "reno");
+}
+
 // ---- listening ----
 
 TEST_P(Tcp, ListensEverywhereOnBothVersions) {
