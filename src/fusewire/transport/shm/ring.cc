@@ -31,6 +31,8 @@ constexpr size_t kRecordBytesMax = 8 * 1024;
 static_assert(kRecordBytesMax < kCopyBytesMax, "what is put into the ring is no large copy");
 // Who finds the ring empty beyond this begins again at its start: little traffic stays in few pages.
 constexpr uint64_t kFrontBytes = 16 * 1024;
+// So many loans are read while a writer wakes.
+constexpr uint64_t kLoansWhileWaking = 2;
 // What one system call copies at the most: a connection gives way to the others of its reactor.
 constexpr uint64_t kLoanReadBytesMax = 4 << 20;
 
@@ -271,9 +273,12 @@ bool RingReader::Release() {
   if (released_ == taken_ && !loan_ended_) return false;
   released_ = taken_;
   segment_.own().taken.store(taken_, std::memory_order_release);
-  // The writer waits for the last of them: a ring for each would wake it for nothing.
-  const bool loan_ended = std::exchange(loan_ended_, false);
-  if (loan_ended && loans_read_ >= segment_.peer().loans.load(std::memory_order_relaxed)) return true;
+  // The writer waits for the last of them: a ring for each would wake it for nothing. But one that sleeps takes its time
+  // to wake, and is better called before.
+  if (std::exchange(loan_ended_, false)) {
+    const uint64_t lent = segment_.peer().loans.load(std::memory_order_relaxed);
+    if (loans_read_ >= lent || lent - loans_read_ == kLoansWhileWaking) return true;
+  }
   // The writer says that it waits, and looks for room once more; we make room, and look whether it waits.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (segment_.peer().wants_room.load(std::memory_order_relaxed) == 0) return false;
