@@ -53,7 +53,7 @@ class Way:
         return Run(self.program, "_".join(part for part in (f"n{ranks}", self.wire, self.label) if part))
 
 
-OURS = {"shm": Way("collective", "shm"), "tcp": Way("collective_group", "tcp")}
+OURS = {"shm": Way("collective_group", "shm"), "tcp": Way("collective_group", "tcp")}
 OPENMPI, MPICH = "mpirun.openmpi", "mpirun.mpich"
 HYDRA = str(ONECCL / "bin" / "mpiexec.hydra")
 OPENMPI_ALWAYS = ("--allow-run-as-root", "--oversubscribe")
@@ -186,7 +186,8 @@ def command_of(run: Run, options: argparse.Namespace) -> list[str]:
     command = [str(programs.program_path(options.build_dir, run.program)), "--bytes", sizes]
     command += ["--seconds", str(options.seconds)]
     if not way.launcher:
-        return [*command, "--ranks", str(ranks), *(["--algorithm", way.label] if way.label else [])]
+        more = ["--wire", way.wire] if way in OURS.values() else ["--algorithm", way.label]
+        return [*command, "--ranks", str(ranks), *more]
     bind = () if is_crowded(ranks) else way.bind
     return [way.launcher, *way.arguments, *bind, "-n", str(ranks), *command]
 

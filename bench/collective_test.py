@@ -108,7 +108,7 @@ class Steering(FakePrograms):
         self.assertEqual(said.count("mpirun.mpich of bench_collective_mpich is not installed"), 1)
 
     def test_without_ourselves_there_is_nothing_to_measure(self):
-        for name in ("bench_collective", "bench_collective_group"):
+        for name in ("bench_collective_group",):
             (self.folder / "bin" / name).rename(self.folder / "away")
             with self.assertRaisesRegex(BenchError, f"{name} is not built"):
                 self.choose()
@@ -122,7 +122,7 @@ class Steering(FakePrograms):
     def test_a_size_that_was_not_measured_is_an_error(self):
         options = self.options("--case", "allreduce_64B_n4", "--case", "allreduce_4KiB_n4")
         with self.assertRaisesRegex(BenchError, "no line for 4096 bytes among 4 ranks"):
-            collective_suite.run_once(Run("collective", "n4_shm"), options)
+            collective_suite.run_once(Run("collective_group", "n4_shm"), options)
 
     def test_a_program_that_fails_is_named_with_its_words(self):
         self.script("bench_collective_gloo", "echo out of luck >&2; exit 3")
@@ -130,23 +130,23 @@ class Steering(FakePrograms):
             collective_suite.run_once(Run("collective_gloo", "n2_tcp_ring"), self.options())
 
     def test_a_program_that_hangs_is_ended(self):
-        self.script("bench_collective", "exec sleep 60")
+        self.script("bench_collective_group", "exec sleep 60")
         with (
             unittest.mock.patch.multiple(collective_suite, RUN_DEADLINE_S=0.2, LOOK_S=0.05),
             self.assertRaisesRegex(BenchError, "no result within"),
         ):
-            collective_suite.run_once(Run("collective", "n2_shm"), self.options())
+            collective_suite.run_once(Run("collective_group", "n2_shm"), self.options())
 
     def test_a_program_that_has_said_all_and_does_not_end_counts(self):
-        self.script("bench_collective", f'echo "{LINE}"; exec sleep 60')
+        self.script("bench_collective_group", f'echo "{LINE}"; exec sleep 60')
         with unittest.mock.patch.multiple(collective_suite, LAST_WORDS_S=0.2, LOOK_S=0.05):
             options = self.options("--case", "allreduce_64B_n4")
-            self.assertEqual(collective_suite.run_once(Run("collective", "n4_shm"), options), {"us_64": 7.5})
+            self.assertEqual(collective_suite.run_once(Run("collective_group", "n4_shm"), options), {"us_64": 7.5})
 
     def test_a_program_that_has_said_all_and_fails_does_not_count(self):
-        self.script("bench_collective", f'echo "{LINE}"; exit 3')
+        self.script("bench_collective_group", f'echo "{LINE}"; exit 3')
         with self.assertRaisesRegex(BenchError, "exit 3"):
-            collective_suite.run_once(Run("collective", "n4_shm"), self.options("--case", "allreduce_64B_n4"))
+            collective_suite.run_once(Run("collective_group", "n4_shm"), self.options("--case", "allreduce_64B_n4"))
 
     def test_ranks_are_bound_and_poll_where_there_are_processors_for_them(self):
         with unittest.mock.patch.object(collective_suite.os, "sched_getaffinity", return_value={0, 1, 2, 3}):

@@ -173,30 +173,35 @@ void ArenaLane::ServeJob(std::unique_lock<std::mutex>* lock, Job* job) {
   busy_turn_ = job->turn;
   busy_number_ = job->number;
   reason_.reset();
+  Arena* const arena = OpenArena(job->epoch);
   lock->unlock();
-  const bool ran = Serve(*job);
+  const bool ran = Serve(*job, arena);
   lock->lock();
   job->ran = ran;
   job->served = true;
   busy_ = false;
+  retired_.reset();
   if (ran) served_turns_ = job->turn + 1;
   if (!jobs_.empty()) changed_.notify_all();
 }
 
-bool ArenaLane::Serve(const Job& job) {
+// With the lock: stays as long as we are busy.
+Arena* ArenaLane::OpenArena(uint32_t epoch) {
+  if (way_ == Way::kArena && arena_->closed()) way_ = Way::kWires;
+  return way_ == Way::kArena && epoch_ == epoch ? arena_.get() : nullptr;
+}
+
+bool ArenaLane::Serve(const Job& job, Arena* arena) {
   GroupOperation* const operation = job.operation;
-  bool untried = false;
-  {
+  if (arena == nullptr) {
+    bool untried = false;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      untried = way_ == Way::kUntried && epoch_ == job.epoch;
+    }
+    if (untried) SetUp(job.deadline_ns);
     const std::lock_guard<std::mutex> lock(mutex_);
-    untried = way_ == Way::kUntried && epoch_ == job.epoch;
-  }
-  if (untried) SetUp(job.deadline_ns);
-  // Until the call in it has returned.
-  std::shared_ptr<Arena> arena;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (way_ == Way::kArena && arena_->closed()) way_ = Way::kWires;
-    if (way_ == Way::kArena && epoch_ == job.epoch) arena = arena_;
+    arena = OpenArena(job.epoch);
     if (arena == nullptr && epoch_ == job.epoch) wires_from_ = std::min(wires_from_, job.turn);
   }
   if (arena == nullptr && job.declined.ok()) return false;
@@ -208,7 +213,7 @@ bool ArenaLane::Serve(const Job& job) {
   Status status = job.declined;
   if (status.ok()) {
     const uint64_t meetings = arena->counts().meetings;
-    status = Execute(arena.get(), operation, job.deadline_ns);
+    status = Execute(arena, operation, job.deadline_ns);
     const bool met = arena->counts().meetings != meetings;
     if (status.ok() || (status.code() == Code::kInvalid && met)) {
       operation->status = status;
@@ -325,6 +330,8 @@ void ArenaLane::Shut(const Status& why) {
 void ArenaLane::Reopen(uint32_t epoch) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (arena_ != nullptr) arena_->Close();
+  // A call in it may not have returned yet; nobody enters another one before it has.
+  if (busy_ && arena_ != nullptr) retired_ = std::move(arena_);
   arena_.reset();
   epoch_ = epoch;
   next_turn_ = kSetUpTurns;

@@ -65,9 +65,10 @@ class ArenaLane {
   bool GiveTurn(GroupOperation* operation);
   int64_t DeadlineOf(const GroupOperation& operation) const;
   void Work();
+  Arena* OpenArena(uint32_t epoch);
   void ServeJob(std::unique_lock<std::mutex>* lock, Job* job);
   // Without the lock. As Run.
-  bool Serve(const Job& job);
+  bool Serve(const Job& job, Arena* arena);
   bool HasReason();
   void GoOverWires(const Arena& arena, const Status& why, uint64_t from_turn);
   void FailTurn(const Job& job, const Arena& arena, Status why);
@@ -85,13 +86,13 @@ class ArenaLane {
   uint64_t next_turn_ = 0;        // to be given
   uint64_t served_turns_ = 0;     // all below have ended, unless they went over the wires,
   uint64_t wires_from_ = kNever;  // as all from here on did
-  bool set_up_failed_ = false;      // at another rank
+  bool set_up_failed_ = false;    // at another rank
   bool busy_ = false;
   uint64_t busy_turn_ = 0;
   uint64_t busy_number_ = 0;
-  // shared_ptr: a new epoch may begin before the last call in the old arena has returned.
-  std::shared_ptr<Arena> arena_;
-  std::optional<Status> reason_;  // why the arena was closed under the operation that is under way
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Arena> retired_;  // of the epoch before, while a call in it has not returned
+  std::optional<Status> reason_;    // why the arena was closed under the operation that is under way
   std::deque<std::unique_ptr<Job>> jobs_;
   std::thread thread_;
   bool stopping_ = false;
