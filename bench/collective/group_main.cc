@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Ours between hosts: --ranks processes of this program, an endpoint each, over --wire (tcp). Every array's all-reduce
-// is a plan that is made once. Ranks are bound to nothing: a reactor that has one processor for itself and for those
-// who wait does not spin.
+// Ours: --ranks processes of this program, an endpoint each, over --wire; over shm they share an arena. Every array's
+// all-reduce is a plan that is made once. Ranks are bound to nothing: a reactor that has one processor for itself and
+// for those who wait does not spin.
 #include <memory>
 #include <string>
 #include <utility>
