@@ -79,6 +79,7 @@ CALLS = [
         {
             "src/fusewire/reactor/": "the room that owns the threads",
             "src/fusewire/transport/resolver.cc": "the system's resolver blocks; it does so on a thread of its own",
+            "src/fusewire/collective/arena_lane.": "meetings in an arena block; those that nobody waits for do so here",
         },
     ),
     (
@@ -88,6 +89,7 @@ CALLS = [
         {
             "src/fusewire/buffer/budget.": "taken when a window grows or shrinks, never per message",
             "src/fusewire/transport/resolver.cc": "once for each name; its thread blocks and has no mailbox",
+            "src/fusewire/collective/arena_lane.": "who waits enters the arena himself, one after the other",
             "src/fusewire/tf/": "TensorFlow calls from any of its threads and waits for nobody",
         },
     ),

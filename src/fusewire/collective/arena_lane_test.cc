@@ -146,7 +146,7 @@ TEST(ArenaLane, CancelEndsWhatWaitsAndWhatRuns) {
       if (rank == 0) {
         one = group.StartTicket(Sum(&first));
         two = group.StartTicket(Sum(&second));
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        EXPECT_FALSE(one->Wait(20 * kMillisecondNs));
         (running ? one : two)->Cancel(Status::Application(5, "given up"));
         EXPECT_TRUE((running ? one : two)->Wait(5 * kSecondNs));
         EXPECT_EQ((running ? one : two)->status().code(), Code::kApplication) << two->status().ToString();

@@ -3,8 +3,8 @@
 // Home: the endpoint's reactor. Owns: operations, machines that wait to be used again, what it hears its members with.
 // Fails: each operation on its own; a death or an abort breaks the epoch, and with it all operations.
 //
-// group_core.cc: the life of an operation. group_running.cc: what it asks for meanwhile. group_members.cc: who is
-// there, what they say. group_shrink.cc: who is left.
+// group_core.cc: the life of an operation. group_arrays.cc: its arrays. group_running.cc: what it asks for meanwhile.
+// group_members.cc: who is there, what they say. group_shrink.cc: who is left.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_CORE_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_CORE_H_
 

@@ -273,8 +273,8 @@ bool RingReader::Release() {
   if (released_ == taken_ && !loan_ended_) return false;
   released_ = taken_;
   segment_.own().taken.store(taken_, std::memory_order_release);
-  // The writer waits for the last of them: a ring for each would wake it for nothing. But one that sleeps takes its time
-  // to wake, and is better called before.
+  // The writer waits for the last of them: a ring for each would wake it for nothing. But one that sleeps takes its
+  // time to wake, and is better called before.
   if (std::exchange(loan_ended_, false)) {
     const uint64_t lent = segment_.peer().loans.load(std::memory_order_relaxed);
     if (loans_read_ >= lent || lent - loans_read_ == kLoansWhileWaking) return true;
