@@ -369,9 +369,9 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
   if (able.ok() && rank == 0) {
     Result<int> made = CreateArenaMemory(ranks, options);
     Result<std::unique_ptr<transport::Gathering>> opened = transport::Gathering::Open();
+    able = !made.ok() ? made.status() : opened.status();
     if (made.ok()) memory = transport::Fd(made.value());
     if (opened.ok()) gathering = std::move(opened).value();
-    able = !made.ok() ? made.status() : opened.status();
     if (able.ok()) {
       FUSEWIRE_CHECK(gathering->name().size() < kNameBytes);
       std::copy(gathering->name().begin(), gathering->name().end(), told.begin() + 1);
