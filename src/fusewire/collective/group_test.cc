@@ -2,6 +2,7 @@
 #include "fusewire/collective/group.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -293,9 +294,12 @@ TEST_P(Groups, DifferentWishesAreAnErrorThatNamesBoth) {
 
 TEST_P(Groups, CancelEndsTheOperationEverywhereAndTheGroupGoesOn) {
   Party party(3, wire(), Options(3));
-  party.Run([](int rank, Group& group) {
+  std::atomic<bool> cancelled{false};
+  party.Run([&cancelled](int rank, Group& group) {
     Array array = Brought(rank, 100000);
     Countdown left(1);
+    // Without it the operation cannot end before it is cancelled.
+    while (rank == 2 && !cancelled) std::this_thread::yield();
     if (rank == 0) {
       Wanted wanted = Want(Kind::kAllReduce, {array.size()}, Pieces(), Of(array));
       wanted.key = 5;
@@ -306,6 +310,7 @@ TEST_P(Groups, CancelEndsTheOperationEverywhereAndTheGroupGoesOn) {
       });
       group.Cancel(number, Status::Application(3, "the step was given up"));
       left.Wait();
+      cancelled = true;
     } else {
       Wanted wanted = Want(Kind::kAllReduce, {array.size()}, Pieces(), Of(array));
       wanted.key = 5;
