@@ -49,7 +49,8 @@ def run_ranks(count, work, **how):
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "float16", "uint8"])
-def test_every_kind_agrees_with_numpy(ranks, dtype):
+@pytest.mark.parametrize("hosts", ["unknown", "one"])
+def test_every_kind_agrees_with_numpy(ranks, dtype, hosts):
     shape = (2 * ranks, 3)
     brought = [np.random.default_rng(rank).integers(0, 9, shape).astype(dtype) for rank in range(ranks)]
     total = sum(one.astype("int64") for one in brought).astype(dtype)
@@ -83,7 +84,7 @@ def test_every_kind_agrees_with_numpy(ranks, dtype):
         group.barrier()
         return True
 
-    assert all(run_ranks(ranks, work))
+    assert all(run_ranks(ranks, work, hosts=[7] * ranks if hosts == "one" else None))
 
 
 def test_an_average_is_what_allreduce_means_and_names_meet_in_any_order():
@@ -168,6 +169,67 @@ PROGRAM = """
     print("rank", rank, "is done")
     fw.shutdown()
 """
+
+
+def test_ranks_of_one_host_share_an_arena_unless_told_otherwise():
+    def work(group):
+        assert not group.in_arena()
+        group.barrier()
+        return group.in_arena()
+
+    assert run_ranks(2, work, hosts=[0, 0]) == [True, True]
+    assert run_ranks(2, work, hosts=[0, 0], arena=False) == [False, False]
+    assert run_ranks(2, work, hosts=[0, 1]) == [False, False]
+    assert run_ranks(2, work) == [False, False]
+
+
+# Ctrl-C, in other words: who waits for a rank that does not come can be interrupted, and that rank hears of it.
+INTERRUPTED = """
+import signal, sys, time
+import numpy as np
+import fusewire.collective as fw
+
+class Enough(Exception):
+    pass
+
+def on_alarm(*_):
+    raise Enough
+
+fw.init()
+group = fw.world()
+if sys.argv[1] == "wires":
+    group = fw.sibling("wires", arena=False)
+name = "named" if sys.argv[1] == "named" else None
+group.allreduce(np.ones(3))
+if fw.rank() == 0:
+    signal.signal(signal.SIGALRM, on_alarm)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    begin = time.monotonic()
+    try:
+        group.allreduce(np.ones(3), name=name)
+    except Enough:
+        print("interrupted after", time.monotonic() - begin < 2, flush=True)
+else:
+    time.sleep(1)
+    try:
+        group.allreduce(np.ones(3), name=name)
+    except fw.Error as error:
+        print("heard", "gave it up" in str(error), flush=True)
+print("sum", group.allreduce(np.ones(3), fw.Sum)[0], flush=True)
+fw.shutdown()
+"""
+
+
+@pytest.mark.parametrize("way", ["arena", "wires", "named"])
+def test_who_waits_can_be_interrupted(tmp_path, way):
+    program = tmp_path / "interrupted.py"
+    program.write_text(INTERRUPTED)
+    command = [sys.executable, "-m", "fusewire", "run", "--ranks", 2, "--timeout", 60, program, way]
+    done = run_to_end(command, tmp_path, clean_environment())
+    assert done.status == 0, done
+    assert done.out.count("interrupted after True") == 1, done
+    assert done.out.count("heard True") == 1, done
+    assert done.out.count("sum 2.0") == 2, done
 
 
 def test_processes_of_fusewire_run(tmp_path):

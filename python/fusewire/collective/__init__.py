@@ -65,7 +65,7 @@ _ASYNC = tuple(f"{name}_async" for name in _METHODS[_METHODS.index("allreduce") 
 class _World(NamedTuple):
     endpoint: Endpoint
     group: Group
-    make: Callable[[str, str | None], Group]  # (name, table): another one of the same ranks
+    make: Callable[[str, str | None, bool], Group]  # (name, table, arena): another one of the same ranks
     hosts: list[int]
 
 
@@ -105,11 +105,20 @@ def init(
 
     stand = hosts_of(addresses)
 
-    def make(group_name: str, its_table: str | None) -> Group:
-        return Group.make(endpoint, group_name, members, rank, reproducible=reproducible, hosts=stand, table=its_table)
+    def make(group_name: str, its_table: str | None, arena: bool) -> Group:
+        return Group.make(
+            endpoint,
+            group_name,
+            members,
+            rank,
+            reproducible=reproducible,
+            hosts=stand,
+            table=its_table,
+            arena=arena,
+        )
 
     try:
-        _world = _World(endpoint, make(name, table), make, stand)
+        _world = _World(endpoint, make(name, table, True), make, stand)
     except Error:
         endpoint.close()
         raise
@@ -140,9 +149,9 @@ def world() -> Group:
     return _there().group
 
 
-def sibling(name: str, table: str | None = None) -> Group:
+def sibling(name: str, table: str | None = None, *, arena: bool = True) -> Group:
     """Another group of all ranks, as init() makes it, with a table of algorithms of its own. All ranks call it."""
-    return _there().make(name, table)
+    return _there().make(name, table, arena)
 
 
 def hosts() -> list[int]:

@@ -60,6 +60,12 @@ class Wanted(ctypes.Structure):
     )
 
 
+class Waiting(ctypes.Structure):
+    """Plain addresses: what they lead to is the interpreter's, and none of it may be called through Python."""
+
+    _fields_ = (("begin", ctypes.c_void_p), ("end", ctypes.c_void_p), ("called_off", ctypes.c_void_p))
+
+
 class Options(ctypes.Structure):
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -70,6 +76,7 @@ class Options(ctypes.Structure):
         ("hosts", ctypes.POINTER(ctypes.c_int)),
         ("table", ctypes.c_char_p),
         ("reproducible", ctypes.c_int),
+        ("without_arena", ctypes.c_int),
     )
 
 
@@ -85,6 +92,7 @@ def _declare() -> None:
         "fusewire_group_rank": (flag, (handle,)),
         "fusewire_group_ranks": (flag, (handle,)),
         "fusewire_group_epoch": (ctypes.c_uint32, (handle,)),
+        "fusewire_group_in_arena": (flag, (handle,)),
         "fusewire_group_abort": (None, (handle, text)),
         "fusewire_group_shrink": (flag, (handle, time)),
         "fusewire_group_start": (flag, (handle, ctypes.POINTER(Wanted), out)),
@@ -99,3 +107,13 @@ def _declare() -> None:
 
 
 _declare()
+
+# Who waits in it holds the interpreter's lock only where a signal's handler runs; what that raises, the call raises.
+group_run = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(Wanted), ctypes.POINTER(Waiting))(
+    ("fusewire_group_run", library)
+)
+WAITING = Waiting(
+    begin=ctypes.cast(ctypes.pythonapi.PyEval_SaveThread, ctypes.c_void_p),
+    end=ctypes.cast(ctypes.pythonapi.PyEval_RestoreThread, ctypes.c_void_p),
+    called_off=ctypes.cast(ctypes.pythonapi.PyErr_CheckSignals, ctypes.c_void_p),
+)

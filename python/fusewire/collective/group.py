@@ -45,6 +45,22 @@ class Ticket:
             library.fusewire_ticket_cancel(self._handle)
 
 
+class _Ended(Ticket):
+    """Of an operation that was waited for as it was made."""
+
+    def __init__(self, result: Callable[[], Any]) -> None:
+        self._result = result
+
+    def test(self) -> bool:
+        return True
+
+    def wait(self) -> Any:
+        return self._result()
+
+    def cancel(self) -> None:
+        pass
+
+
 def _free_ticket(handle: int, holds: Any) -> None:
     library.fusewire_ticket_free(handle)
     del holds  # only now may the arrays go
@@ -79,11 +95,13 @@ class Group:
         reproducible: bool = False,
         hosts: Sequence[int] | None = None,
         table: str | None = None,
+        arena: bool = True,
     ) -> "Group":
         """`members`: each rank's endpoint, its name and its address; "" if it will dial us.
 
         `hosts`: the host of each rank, any numbers: ranks of one host speak among themselves first. `table`: the text
-        that fusewire-tune writes. Both, and the members' names, are the same at all ranks.
+        that fusewire-tune writes. `arena`: whether ranks that all stand on one host may share memory for operations
+        without a name. All of these, and the members' names, are the same at all ranks.
         """
         handle, count = ctypes.c_void_p(), len(members)
         if hosts is not None and len(hosts) != count:
@@ -97,6 +115,7 @@ class Group:
             hosts=None if hosts is None else (ctypes.c_int * count)(*hosts),
             table=None if table is None else table.encode(),
             reproducible=reproducible,
+            without_arena=not arena,
         )
         live = endpoint._live(endpoint._handle)
         _check(library.fusewire_group_make(live, ctypes.byref(options), ctypes.byref(handle)))
@@ -135,6 +154,10 @@ class Group:
         """How often it has shrunk."""
         return int(library.fusewire_group_epoch(self._live()))
 
+    def in_arena(self) -> bool:
+        """Whether operations without a name go through memory that all ranks share: after the first, on one host."""
+        return bool(library.fusewire_group_in_arena(self._live()))
+
     def subgroup(self, name: str, ranks: Sequence[int]) -> "Group":
         """Of some of these ranks, which all call it."""
         handle = ctypes.c_void_p()
@@ -165,6 +188,7 @@ class Group:
         priority: int = 0,
         timeout: float | None = None,
         result: Callable[[], Any] = lambda: None,
+        waits: bool = False,
     ) -> Ticket:
         arrays = [*inputs, *outputs]
         types = {array.name for array in arrays}
@@ -189,6 +213,10 @@ class Group:
             priority=priority,
             timeout_ns=_ns(timeout),
         )
+        if waits:
+            # A signal's handler may run in it, and raise.
+            _check(_library.group_run(self._live(), ctypes.byref(wanted), ctypes.byref(_library.WAITING)))
+            return _Ended(result)
         handle = ctypes.c_void_p()
         _check(library.fusewire_group_start(self._live(), ctypes.byref(wanted), ctypes.byref(handle)))
         return Ticket(self, handle.value or 0, arrays, result)
@@ -367,49 +395,49 @@ class Group:
     # ---- the same, waiting ----
 
     def allreduce(self, tensor: Any, op: int = Average, name: str | None = None, **how: Any) -> Any:
-        return self.allreduce_async(tensor, op, name, **how).wait()
+        return self.allreduce_async(tensor, op, name, waits=True, **how).wait()
 
     def grouped_allreduce(
         self, tensors: Sequence[Any], op: int = Average, name: str | None = None, **how: Any
     ) -> list[Any]:
-        return list(self.grouped_allreduce_async(tensors, op, name, **how).wait())
+        return list(self.grouped_allreduce_async(tensors, op, name, waits=True, **how).wait())
 
     def reduce(self, tensor: Any, root_rank: int, op: int = Average, name: str | None = None, **how: Any) -> Any:
-        return self.reduce_async(tensor, root_rank, op, name, **how).wait()
+        return self.reduce_async(tensor, root_rank, op, name, waits=True, **how).wait()
 
     def broadcast(self, tensor: Any, root_rank: int, name: str | None = None, **how: Any) -> Any:
-        return self.broadcast_async(tensor, root_rank, name, **how).wait()
+        return self.broadcast_async(tensor, root_rank, name, waits=True, **how).wait()
 
     def reduce_scatter(self, tensor: Any, op: int = Average, name: str | None = None, **how: Any) -> Any:
-        return self.reduce_scatter_async(tensor, op, name, **how).wait()
+        return self.reduce_scatter_async(tensor, op, name, waits=True, **how).wait()
 
     def allgather(self, tensor: Any, name: str | None = None, **how: Any) -> Any:
         """Ranks may bring different numbers of rows: they tell each other first, unless `rows` says it."""
         rows = how.pop("rows", None)
         if rows is None:
             rows = self._rows_of_all(tensor, name, **how)
-        return self.allgather_async(tensor, name, rows=rows, **how).wait()
+        return self.allgather_async(tensor, name, rows=rows, waits=True, **how).wait()
 
     def gather(self, tensor: Any, root_rank: int, name: str | None = None, **how: Any) -> Any:
         """As allgather, at the root; None elsewhere."""
         rows = how.pop("rows", None)
         if rows is None:
             rows = self._rows_of_all(tensor, name, **how)
-        return self.gather_async(tensor, root_rank, name, rows=rows, **how).wait()
+        return self.gather_async(tensor, root_rank, name, rows=rows, waits=True, **how).wait()
 
     def scatter(self, tensor: Any, root_rank: int, name: str | None = None, **how: Any) -> Any:
-        return self.scatter_async(tensor, root_rank, name, **how).wait()
+        return self.scatter_async(tensor, root_rank, name, waits=True, **how).wait()
 
     def alltoall(self, tensor: Any, splits: Sequence[int] | None = None, name: str | None = None, **how: Any) -> Any:
         """Without `splits` the result; with them, the result and how many rows came from each rank."""
         if splits is None:
-            return self.alltoall_async(tensor, name=name, **how).wait()
+            return self.alltoall_async(tensor, name=name, waits=True, **how).wait()
         sent = np.array(splits, np.int64)
-        received = self.alltoall_async(sent, name=_sizes(name), **how).wait()
-        return self.alltoall_async(tensor, sent.tolist(), received.tolist(), name, **how).wait(), received
+        received = self.alltoall_async(sent, name=_sizes(name), waits=True, **how).wait()
+        return self.alltoall_async(tensor, sent.tolist(), received.tolist(), name, waits=True, **how).wait(), received
 
     def barrier(self, name: str | None = None, **how: Any) -> None:
-        self.barrier_async(name, **how).wait()
+        self.barrier_async(name, waits=True, **how).wait()
 
     def sparse_allreduce(
         self, indices: Any, values: Any, op: int = Average, name: str | None = None, **how: Any
@@ -429,7 +457,7 @@ class Group:
 
     def _rows_of_all(self, tensor: Any, name: str | None, **how: Any) -> list[int]:
         rows = np.array([(Array(tensor, False).shape or (1,))[0]], np.int64)
-        counts = self.allgather_async(rows, _sizes(name), **how).wait()
+        counts = self.allgather_async(rows, _sizes(name), waits=True, **how).wait()
         return [int(count) for count in counts]
 
 

@@ -175,7 +175,10 @@ def main() -> None:
         sys.exit("a single rank has nothing to choose. Fix: fusewire-tune --ranks 2, or start this as every rank")
     say = print if is_first else lambda _: None
     say(f"{world.size()} ranks, {len(sizes)} sizes; times are of the slowest rank, medians of {ROUNDS}")
-    tuner = Tuner(fw.sibling, options.seconds, say)
+    world.barrier()
+    if world.in_arena():
+        say("all on one host: what has no name goes through shared memory, by no table; this is for the rest")
+    tuner = Tuner(lambda name, table: fw.sibling(name, table, arena=False), options.seconds, say)
     rows = [row for kind in kinds for row in tuner.tune(kind, sizes)]
     if is_first:
         head = f"# {world.size()} ranks, measured by fusewire-tune\n# KIND RANKS BYTES_MAX ALGORITHM SEGMENT_BYTES\n"

@@ -267,6 +267,8 @@ Status Arena::WaitForAll(const What& what, int first_missing, int64_t deadline_n
       revoked_seen_ = revoked;
       look_ns = AddNs(now_ns, kLookNs);
       FUSEWIRE_TRY(CheckLives(what, since_ns));
+      if (called_off_ != nullptr && (*called_off_)())
+        return Break(Status::Cancelled("the caller gave it up").Phase(Describe(what)));
     }
     if (now_ns >= deadline_ns) {
       return Break(Status::Timeout(NameOf(first_missing) + " did not come")

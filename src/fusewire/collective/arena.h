@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -100,6 +101,8 @@ class Arena {
   void Close();
   // Any thread. At any rank.
   bool closed() const;
+  // Asked now and then by who sleeps in the calls that follow; true ends the call, and breaks the group.
+  void SetCalledOff(const std::function<bool()>* called_off) { called_off_ = called_off; }
 
   // How often all have met, how often this rank slept, and how many bytes it copied into slots and out of them.
   struct Counts {
@@ -197,6 +200,7 @@ class Arena {
   std::vector<int16_t> life_events_;  // which events of each say that it ended
   uint64_t epoch_ = 0;
   uint64_t stage_ = 0;
+  const std::function<bool()>* called_off_ = nullptr;
   uint32_t revoked_seen_ = 0;
   Status broken_;
   Counts counts_;

@@ -27,6 +27,8 @@ constexpr size_t kNameBytes = 63;
 constexpr int64_t kGatherNs = 5 * kSecondNs;
 // When an arena is closed under us, why is about to be said.
 constexpr std::chrono::milliseconds kReasonTime{500};
+// How often who waits for others to end looks whether he still wants to.
+constexpr int64_t kAskNs = 50 * kMillisecondNs;
 
 // Of all parts `part`, with `element` bytes for each count.
 std::vector<Piece> BlockOf(const Pieces& all, const std::vector<size_t>& counts, size_t part, size_t element) {
@@ -68,7 +70,8 @@ struct ArenaLane::Job {
   uint64_t turn;
   uint32_t epoch;
   int64_t deadline_ns;
-  Status declined;  // it must not run any more, but its turn must be served
+  Status declined;       // it must not run any more, but its turn must be served
+  bool is_here = false;  // on the thread of who waits for it
   bool begun = false;
   bool served = false;
   bool ran = false;
@@ -98,6 +101,7 @@ bool ArenaLane::Run(GroupOperation* operation) {
   if (!GiveTurn(operation)) return false;
   Job here{operation, nullptr, operation->number, *operation->given_turn, epoch_, deadline_ns, Status::Ok()};
   if (!busy_ && jobs_.empty()) {
+    here.is_here = true;
     ServeJob(&lock, &here);
     return here.ran;
   }
@@ -105,15 +109,33 @@ bool ArenaLane::Run(GroupOperation* operation) {
   Job* job = jobs_.back().get();
   if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
   changed_.notify_all();
-  const std::chrono::nanoseconds left(std::max<int64_t>(deadline_ns - Clock::Real()->NowNs(), 0));
-  if (deadline_ns != kForeverNs && !changed_.wait_for(lock, left, [job] { return job->begun; })) {
+  while (!job->begun) {
+    const int64_t left_ns = std::max<int64_t>(deadline_ns - Clock::Real()->NowNs(), 0);
+    changed_.wait_for(lock, std::chrono::nanoseconds(std::min(left_ns, kAskNs)));
+    Status why;
+    if (!job->begun && left_ns == 0)
+      why = Status::Timeout("those before it have not ended in time").Next("look at them, or allow more time");
+    if (operation->called_off != nullptr) {
+      lock.unlock();
+      const bool gives_up = (*operation->called_off)();
+      lock.lock();
+      if (gives_up && !job->begun) why = Status::Cancelled("the caller gave it up");
+    }
+    if (why.ok()) continue;
     // Its turn is served without it.
-    job->declined = operation->status =
-        Status::Timeout("those before it have not ended in time").Next("look at them, or allow more time");
+    job->declined = operation->status = why;
     job->operation = nullptr;
     return true;
   }
-  changed_.wait(lock, [job] { return job->served; });
+  while (!changed_.wait_for(lock, std::chrono::nanoseconds(kAskNs), [job] { return job->served; })) {
+    if (operation->called_off == nullptr) continue;
+    lock.unlock();
+    const bool gives_up = (*operation->called_off)();
+    lock.lock();
+    if (!gives_up || job->served || reason_.has_value()) continue;
+    reason_ = Status::Cancelled("the caller gave it up");
+    if (arena_ != nullptr) arena_->Close();
+  }
   const bool ran = job->ran;
   jobs_.erase(std::find_if(jobs_.begin(), jobs_.end(), [job](const auto& one) { return one.get() == job; }));
   return ran;
@@ -213,6 +235,7 @@ bool ArenaLane::Serve(const Job& job, Arena* arena) {
   Status status = job.declined;
   if (status.ok()) {
     const uint64_t meetings = arena->counts().meetings;
+    arena->SetCalledOff(job.is_here ? operation->called_off : nullptr);
     status = Execute(arena, operation, job.deadline_ns);
     const bool met = arena->counts().meetings != meetings;
     if (status.ok() || (status.code() == Code::kInvalid && met)) {
@@ -220,7 +243,7 @@ bool ArenaLane::Serve(const Job& job, Arena* arena) {
       return true;
     }
     // Closed, or a rank has ended, before all had come: nobody has done anything yet, and the wires know more.
-    const bool closed = status.code() == Code::kCancelled || status.code() == Code::kUnavailable;
+    const bool closed = arena->closed() || status.code() == Code::kUnavailable;
     if (!met && closed && !HasReason()) {
       GoOverWires(*arena, status, job.turn);
       return false;

@@ -15,6 +15,8 @@ namespace {
 // How long a group that goes waits for what it has ended: a peer that takes nothing of a message loses its pipe before.
 constexpr int64_t kGoodbyeNsMax = 10 * kSecondNs;
 constexpr size_t kNameBytesMax = 64 * 1024;
+// How often who waits is asked whether he still wants to.
+constexpr int64_t kCalledOffLookNs = 100 * kMillisecondNs;
 
 Status Check(const p2p::Endpoint& endpoint, const GroupOptions& options) {
   const auto members = static_cast<int64_t>(options.members.size());
@@ -68,7 +70,20 @@ Status GroupCore::RunAndWait(std::unique_ptr<GroupOperation> operation) {
     outcome = status;
     waiter.Signal();
   };
-  home_.PostAndWait(static_cast<Mail*>(operation.release()), &waiter, kForeverNs, idling());
+  const uint64_t number = operation->number;
+  const std::function<bool()>* const called_off = operation->called_off;
+  const auto until = [&] {
+    return called_off == nullptr ? kForeverNs : AddNs(home_.clock()->NowNs(), kCalledOffLookNs);
+  };
+  bool ended = home_.PostAndWait(static_cast<Mail*>(operation.release()), &waiter, until(), idling());
+  for (bool cancelled = false; !ended;) {
+    if (!cancelled && (*called_off)()) {
+      cancelled = true;
+      home_.Post(
+          [core = shared_from_this(), number] { core->Cancel(number, Status::Cancelled("the caller gave it up")); });
+    }
+    ended = home_.Wait(&waiter, until(), idling());
+  }
   return outcome;
 }
 
@@ -241,11 +256,12 @@ void Group::Cancel(uint64_t number, Status why) {
   core_->home().Post([core = core_, number, why = std::move(why)] { core->Cancel(number, why); });
 }
 
-Status Group::Run(Wanted wanted) {
+Status Group::Run(Wanted wanted, const std::function<bool()>& called_off) {
   if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
   auto operation = std::make_unique<GroupOperation>();
   operation->wanted = std::move(wanted);
   operation->number = core_->NextNumber();
+  operation->called_off = called_off ? &called_off : nullptr;
   if (core_->lane() != nullptr && operation->wanted.key == 0 && core_->lane()->Run(operation.get()))
     return operation->status;
   return core_->RunAndWait(std::move(operation));

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -150,8 +151,9 @@ class Group {
   std::unique_ptr<Plan> MakePlan(Wanted wanted);
   // Any thread. Ends it with `why` unless it has ended, here, and at the other ranks with words that name this one.
   void Cancel(uint64_t number, Status why);
-  // Waits, and drives the home meanwhile.
-  Status Run(Wanted wanted);
+  // Waits, and drives the home meanwhile. `called_off`, where it is given, is asked now and then while it waits; true
+  // cancels the operation.
+  Status Run(Wanted wanted, const std::function<bool()>& called_off = nullptr);
   // Any thread. All that is under way and to come fails with `why`, here and at the other ranks, until Shrink.
   void Abort(Status why);
   // All survivors call it after a death: they agree on who is left, and go on with new ranks. Waits.

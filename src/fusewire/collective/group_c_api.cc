@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/collective/group_c_api.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -35,6 +36,33 @@ collective::Pieces Of(const std::vector<collective::Piece>& list) {
 }
 
 std::vector<size_t> Counts(const uint64_t* counts, size_t size) { return std::vector<size_t>(counts, counts + size); }
+
+Status CheckNumbers(const fusewire_wanted& wanted) {
+  const bool known = wanted.kind >= 0 && wanted.kind < collective::kKinds && wanted.type >= 0 &&
+                     wanted.type < collective::kTypes && wanted.op >= 0 && wanted.op < collective::kBuiltInOps;
+  if (known) return Status::Ok();
+  return Status::Invalid("kind " + std::to_string(wanted.kind) + ", op " + std::to_string(wanted.op) + ", type " +
+                         std::to_string(wanted.type))
+      .Next("use the numbers of collective/types.h");
+}
+
+// The lists stay the caller's.
+collective::Wanted WantedOf(const fusewire_wanted& wanted, const std::vector<collective::Piece>& from,
+                            const std::vector<collective::Piece>& to) {
+  collective::Wanted wants;
+  wants.kind = static_cast<collective::Kind>(wanted.kind);
+  wants.reduction.op = static_cast<collective::Op>(wanted.op);
+  wants.reduction.type = static_cast<collective::Type>(wanted.type);
+  wants.root = wanted.root;
+  wants.counts = Counts(wanted.counts, wanted.counts_size);
+  wants.receives = Counts(wanted.receives, wanted.receives_size);
+  wants.from = Of(from);
+  wants.to = Of(to);
+  wants.key = wanted.key;
+  wants.priority = wanted.priority;
+  wants.timeout_ns = wanted.timeout_ns;
+  return wants;
+}
 
 struct KindWords {
   std::string name;
@@ -73,6 +101,7 @@ int fusewire_group_make(fusewire_endpoint* endpoint, const fusewire_group_option
   options.name = wanted->name;
   options.rank = wanted->rank;
   options.reproducible = wanted->reproducible != 0;
+  options.arena = wanted->without_arena == 0;
   if (wanted->hosts != nullptr) options.places.hosts.assign(wanted->hosts, wanted->hosts + wanted->ranks);
   if (wanted->table != nullptr) {
     auto table = collective::ParseTable(wanted->table);
@@ -119,30 +148,36 @@ int fusewire_group_shrink(fusewire_group* group, int64_t timeout_ns) {
   return status.ok() ? 0 : Say(status);
 }
 
-int fusewire_group_start(fusewire_group* group, const fusewire_wanted* wanted, fusewire_ticket** out) {
-  const bool known = wanted->kind >= 0 && wanted->kind < collective::kKinds && wanted->type >= 0 &&
-                     wanted->type < collective::kTypes && wanted->op >= 0 && wanted->op < collective::kBuiltInOps;
-  if (!known) {
-    return Say(Status::Invalid("kind " + std::to_string(wanted->kind) + ", op " + std::to_string(wanted->op) +
-                               ", type " + std::to_string(wanted->type))
-                   .Next("use the numbers of collective/types.h"));
+int fusewire_group_in_arena(fusewire_group* group) { return group->group->in_arena() ? 1 : 0; }
+
+int fusewire_group_run(fusewire_group* group, const fusewire_wanted* wanted, const fusewire_waiting* waiting) {
+  const Status known = CheckNumbers(*wanted);
+  if (!known.ok()) return Say(known);
+  const std::vector<collective::Piece> from = PiecesFrom(wanted->from, wanted->from_size);
+  const std::vector<collective::Piece> to = PiecesFrom(wanted->to, wanted->to_size);
+  void* begun = nullptr;
+  std::function<bool()> called_off;
+  if (waiting != nullptr) {
+    called_off = [waiting, &begun] {
+      waiting->end(begun);
+      const bool stops = waiting->called_off() != 0;
+      begun = waiting->begin();
+      return stops;
+    };
+    begun = waiting->begin();
   }
+  const Status status = group->group->Run(WantedOf(*wanted, from, to), called_off);
+  if (waiting != nullptr) waiting->end(begun);
+  return status.ok() ? 0 : Say(status);
+}
+
+int fusewire_group_start(fusewire_group* group, const fusewire_wanted* wanted, fusewire_ticket** out) {
+  const Status known = CheckNumbers(*wanted);
+  if (!known.ok()) return Say(known);
   auto handle = std::make_unique<fusewire_ticket>();
   handle->from = PiecesFrom(wanted->from, wanted->from_size);
   handle->to = PiecesFrom(wanted->to, wanted->to_size);
-  collective::Wanted wants;
-  wants.kind = static_cast<collective::Kind>(wanted->kind);
-  wants.reduction.op = static_cast<collective::Op>(wanted->op);
-  wants.reduction.type = static_cast<collective::Type>(wanted->type);
-  wants.root = wanted->root;
-  wants.counts = Counts(wanted->counts, wanted->counts_size);
-  wants.receives = Counts(wanted->receives, wanted->receives_size);
-  wants.from = Of(handle->from);
-  wants.to = Of(handle->to);
-  wants.key = wanted->key;
-  wants.priority = wanted->priority;
-  wants.timeout_ns = wanted->timeout_ns;
-  handle->ticket = group->group->StartTicket(std::move(wants));
+  handle->ticket = group->group->StartTicket(WantedOf(*wanted, handle->from, handle->to));
   *out = handle.release();  // C's, until fusewire_ticket_free
   return 0;
 }

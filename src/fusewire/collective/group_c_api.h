@@ -52,6 +52,7 @@ typedef struct fusewire_group_options {
   const int* hosts;              // of each rank, any numbers; null: not known
   const char* table;             // rows of choice.h, as text; null: none
   int reproducible;
+  int without_arena;  // not 0: over the wires, also where all ranks stand on one host
 } fusewire_group_options;
 
 // Does not wait.
@@ -63,6 +64,8 @@ FUSEWIRE_C_API void fusewire_group_free(fusewire_group* group);
 FUSEWIRE_C_API int fusewire_group_rank(fusewire_group* group);
 FUSEWIRE_C_API int fusewire_group_ranks(fusewire_group* group);
 FUSEWIRE_C_API uint32_t fusewire_group_epoch(fusewire_group* group);
+// 1: operations without a key go through an arena just now.
+FUSEWIRE_C_API int fusewire_group_in_arena(fusewire_group* group);
 FUSEWIRE_C_API void fusewire_group_abort(fusewire_group* group, const char* why);
 FUSEWIRE_C_API int fusewire_group_shrink(fusewire_group* group, int64_t timeout_ns);
 
@@ -71,6 +74,17 @@ FUSEWIRE_C_API int fusewire_group_shrink(fusewire_group* group, int64_t timeout_
 FUSEWIRE_C_API const char* fusewire_collective_kind(int kind);
 FUSEWIRE_C_API const char* fusewire_collective_algorithms(int kind);
 
+// How a thread of another language waits: with `begin` it gives up what it must not hold meanwhile (an interpreter's
+// lock), with `end` it takes it back. In between `called_off` is asked now and then, after `end` and before `begin`;
+// not 0 cancels the operation. All on the thread that waits.
+typedef struct fusewire_waiting {
+  void* (*begin)(void);
+  void (*end)(void* begun);
+  int (*called_off)(void);
+} fusewire_waiting;
+// Waits for the end. `waiting` may be null.
+FUSEWIRE_C_API int fusewire_group_run(fusewire_group* group, const fusewire_wanted* wanted,
+                                      const fusewire_waiting* waiting);
 // The lists that `wanted` names are copied, the arrays are not.
 FUSEWIRE_C_API int fusewire_group_start(fusewire_group* group, const fusewire_wanted* wanted, fusewire_ticket** out);
 // 1: it has ended. 0: not within limit_ns, it goes on.

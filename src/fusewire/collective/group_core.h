@@ -12,6 +12,7 @@
 #include <climits>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -59,6 +60,8 @@ struct GroupOperation : Mail {
   std::optional<uint64_t> given_turn;
   uint32_t given_epoch = 0;
   bool ended = false;
+  // Of one who waits: whether he still wants to.
+  const std::function<bool()>* called_off = nullptr;
   // Of its arrays: when they were last looked at, and what came of it.
   std::optional<uint32_t> checked_epoch;
   bool in_place = false;
