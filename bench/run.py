@@ -165,10 +165,11 @@ def run_rounds(runs: Sequence[Run], options: argparse.Namespace) -> tuple[dict[R
                 samples[run].append(run_patiently(run, options, repeated))
                 if (seconds := time.monotonic() - start) > SAID_FROM_S:
                     print(f"  {run.program} {run.case}: {seconds:.0f} s", file=sys.stderr)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, BenchError) as why:
+            # An hour of rounds is not lost to a program that fails in the last.
             if number == 0:
                 raise
-            print(f"interrupted: the figures are of {number} of {options.runs} rounds", file=sys.stderr)
+            print(f"{why or 'interrupted'}: the figures are of {number} of {options.runs} rounds", file=sys.stderr)
             return {run: of_run[:number] for run, of_run in samples.items()}, repeated
     return samples, repeated
 

@@ -152,11 +152,16 @@ class Steering(FakePrograms):
             with self.assertRaisesRegex(BenchError, "first"):
                 run.run_patiently(OURS, options, repeated)
 
-    def test_who_interrupts_keeps_the_whole_rounds(self):
+    def test_who_interrupts_or_fails_for_good_leaves_the_whole_rounds(self):
+        for ends in (KeyboardInterrupt, BenchError("it fails for good")):
+            with self.subTest(ends):
+                self.keeps_whole_rounds(ends)
+
+    def keeps_whole_rounds(self, ends):
         def run_once(one, options):
             made.append(one)
             if len(made) > 5:
-                raise KeyboardInterrupt
+                raise ends
             return {"value": len(made)}
 
         made = []
@@ -167,7 +172,7 @@ class Steering(FakePrograms):
             self.assertEqual(kept, {OURS: [{"value": 1}, {"value": 3}], PEER: [{"value": 2}, {"value": 4}]})
             self.assertIn("2 of 9 rounds", said.getvalue())
             made.extend([OURS] * 4)
-            with self.assertRaises(KeyboardInterrupt):
+            with self.assertRaises((KeyboardInterrupt, BenchError)):
                 run.run_rounds([OURS, PEER], options)
 
     def test_a_server_without_a_port_is_an_error(self):
