@@ -90,6 +90,7 @@ CALLS = [
             "src/fusewire/buffer/budget.": "taken when a window grows or shrinks, never per message",
             "src/fusewire/transport/resolver.cc": "once for each name; its thread blocks and has no mailbox",
             "src/fusewire/collective/arena_lane.": "who waits enters the arena himself, one after the other",
+            "src/fusewire/collective/arena_lane_setup.cc": "likewise",
             "src/fusewire/tf/": "TensorFlow calls from any of its threads and waits for nobody",
         },
     ),

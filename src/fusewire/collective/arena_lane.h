@@ -61,6 +61,8 @@ class ArenaLane {
   struct Job;
 
   static constexpr uint64_t kNever = ~uint64_t{0};
+  // Before the first operation: who can share memory, and where to meet; then whether all have met.
+  static constexpr uint64_t kSetUpTurns = 2;
   // With the lock. False: over the wires.
   bool GiveTurn(GroupOperation* operation);
   int64_t DeadlineOf(const GroupOperation& operation) const;
