@@ -48,5 +48,10 @@ if command -v pkg-config >/dev/null; then
   "$compiler" -std=c++17 "$examples/p2p_put.cc" "${flags[@]}" "$libdir/libfusewire.a" -pthread -o "$folder/put_static"
   timeout 30 "$folder/put_static"
 fi
-echo '#include "fusewire/p2p/c_api.h"' | "$compiler" -x c -std=c99 -pedantic-errors -fsyntax-only -I"$prefix/include" -
+# Each door needs nothing that is not installed.
+(cd "$prefix/include" && find . -name '*.h' | sed 's|^\./\(.*\)|#include "\1"|') >"$folder/all.cc"
+"$compiler" -std=c++17 -fsyntax-only -I"$prefix/include" "$folder/all.cc"
+for header in fusewire/p2p/c_api.h fusewire/collective/group_c_api.h; do
+  echo "#include \"$header\"" | "$compiler" -x c -std=c99 -pedantic-errors -fsyntax-only -I"$prefix/include" -
+done
 echo "ok: found and used"
