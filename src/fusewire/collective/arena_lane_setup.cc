@@ -23,7 +23,7 @@ constexpr int64_t kGatherNs = 5 * kSecondNs;
 }  // namespace
 
 // Turn 0 is an all-reduce of the largest: byte 0 says that somebody cannot, the rest is rank 0's place. Then they meet
-// there, and turn 1 says whether somebody has not. All ranks make both, whatever comes of them.
+// there, and turn 1 succeeds once all have. Who has not met the others tells them that turn 1 has failed.
 void ArenaLane::SetUp(int64_t deadline_ns) {
   uint32_t epoch = 0;
   {
@@ -62,6 +62,7 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
     };
     Result<transport::Gathered> gathered = rank == 0 ? gathering->Hand(memory.get(), ranks, end_ns, called_off)
                                                      : transport::ComeTo(name, rank, ranks, end_ns, called_off);
+    gathering.reset();  // if it has failed, those who still wait there hear of it now
     able = gathered.status();
     if (able.ok()) {
       ArenaSeat seat;
@@ -77,10 +78,15 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
       if (able.ok()) arena = std::move(joined).value();
     }
   }
-  uint8_t missing = able.ok() ? 0 : 1;
-  const Status agreed = RunOverWires(1, &missing, 1, deadline_ns);
-  if (able.ok() && !agreed.ok()) able = agreed;
-  if (able.ok() && missing != 0) able = Status::Refused("another rank could not join");
+  const bool all_try = heard.ok() && told[0] == 0;
+  if (all_try && !able.ok()) {
+    // Said at once, as the others may wait for this rank.
+    core_->home().Post([core = core_->shared_from_this(), epoch, able] { core->TellFailed(epoch, 1, able); });
+  } else {
+    uint8_t nothing = 0;
+    const Status agreed = RunOverWires(1, &nothing, 1, deadline_ns);
+    if (able.ok() && !agreed.ok()) able = agreed;
+  }
   if (!able.ok()) {
     FUSEWIRE_LOG(kInfo, "group %s: its ranks share no arena: %s", core_->options().name.c_str(),
                  able.ToString().c_str());

@@ -84,6 +84,20 @@ TEST(Gathering, WhoIsMissingEndsItByTheDeadlineAndACallSooner) {
   EXPECT_EQ(ComeTo("fusewire-gathering-of-nobody", 1, 2, In(kSecondNs), Never).status().code(), Code::kUnavailable);
 }
 
+TEST(Gathering, WhoWaitsHearsThatItIsOver) {
+  auto gathering = Gathering::Open();
+  ASSERT_TRUE(gathering.ok());
+  const Fd file(memfd_create("test", MFD_CLOEXEC));
+  std::thread comer([name = gathering.value()->name()] {
+    const int64_t begin_ns = Clock::Real()->NowNs();
+    EXPECT_EQ(ComeTo(name, 1, 3, In(20 * kSecondNs), Never).status().code(), Code::kUnavailable);
+    EXPECT_LT(Clock::Real()->NowNs() - begin_ns, 10 * kSecondNs);
+  });
+  EXPECT_EQ(gathering.value()->Hand(file.get(), 3, In(100 * kMillisecondNs), Never).status().code(), Code::kTimeout);
+  gathering.value().reset();
+  comer.join();
+}
+
 // Twice one number, or a number of another count: no rank of this gathering.
 TEST(Gathering, WhoIsNoRankEndsIt) {
   auto gathering = Gathering::Open();
