@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 //
 // libfabric: tagged messages of its providers tcp (with rxm) and shm. Its shm does not sleep: who waits asks again.
+#include <dirent.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -8,6 +9,9 @@
 #include <rdma/fi_tagged.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -22,6 +26,21 @@ void Check(int64_t result, const char* what) {
   if (result < 0) Die(std::string(what) + ": " + fi_strerror(static_cast<int>(-result)));
 }
 
+// Its shared memory is named after the process, and stays when that is killed, as servers are. What processes that have
+// ended left behind would meet a later one of the same number.
+void RemoveLeftovers() {
+  DIR* folder = opendir("/dev/shm");
+  if (folder == nullptr) return;
+  while (const dirent* entry = readdir(folder)) {
+    int pid = 0, domain = 0, endpoint = 0, end = 0;
+    const int read = std::sscanf(entry->d_name, "%d:%d:%d%n", &pid, &domain, &endpoint, &end);
+    if (read != 3 || entry->d_name[end] != 0 || pid <= 0) continue;
+    const bool lives = pid != getpid() && (kill(pid, 0) == 0 || errno != ESRCH);
+    if (!lives) unlinkat(dirfd(folder), entry->d_name, 0);
+  }
+  closedir(folder);
+}
+
 class FabricEnd final : public End {
  public:
   explicit FabricEnd(const Way& way) : sleeps_(way.parked && way.wire == "tcp") {
@@ -32,6 +51,7 @@ class FabricEnd final : public End {
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     hints->fabric_attr->prov_name = strdup(way.wire == "tcp" ? "tcp;ofi_rxm" : "shm");
     const bool tcp = way.wire == "tcp";
+    if (!tcp) RemoveLeftovers();
     fi_info* info = nullptr;
     Check(fi_getinfo(FI_VERSION(1, 17), tcp ? "127.0.0.1" : nullptr, nullptr, tcp ? FI_SOURCE : 0, hints, &info),
           "fi_getinfo");
