@@ -108,11 +108,9 @@ class Steering(FakePrograms):
         self.assertEqual(said.count("mpirun.mpich of bench_collective_mpich is not installed"), 1)
 
     def test_without_ourselves_there_is_nothing_to_measure(self):
-        for name in ("bench_collective_group",):
-            (self.folder / "bin" / name).rename(self.folder / "away")
-            with self.assertRaisesRegex(BenchError, f"{name} is not built"):
-                self.choose()
-            (self.folder / "away").rename(self.folder / "bin" / name)
+        (self.folder / "bin" / "bench_collective_group").unlink()
+        with self.assertRaisesRegex(BenchError, "bench_collective_group is not built"):
+            self.choose()
 
     def test_a_sample_has_the_sizes_that_were_asked_for(self):
         options = self.options("--case", "allreduce_64B_n4")

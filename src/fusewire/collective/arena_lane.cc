@@ -90,6 +90,17 @@ int64_t ArenaLane::DeadlineOf(const GroupOperation& operation) const {
   return AddNs(Clock::Real()->NowNs(), std::max<int64_t>(timeout_ns, 0));
 }
 
+ArenaLane::Job* ArenaLane::Enqueue(Job job) {
+  jobs_.push_back(std::make_unique<Job>(std::move(job)));
+  if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
+  changed_.notify_all();
+  return jobs_.back().get();
+}
+
+void ArenaLane::Forget(const Job* job) {
+  jobs_.erase(std::find_if(jobs_.begin(), jobs_.end(), [job](const auto& one) { return one.get() == job; }));
+}
+
 bool ArenaLane::Run(GroupOperation* operation) {
   const int64_t deadline_ns = DeadlineOf(*operation);
   std::unique_lock<std::mutex> lock(mutex_);
@@ -100,10 +111,7 @@ bool ArenaLane::Run(GroupOperation* operation) {
     ServeJob(&lock, &here);
     return here.ran;
   }
-  jobs_.push_back(std::make_unique<Job>(std::move(here)));
-  Job* job = jobs_.back().get();
-  if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
-  changed_.notify_all();
+  Job* const job = Enqueue(std::move(here));
   while (!job->begun) {
     const int64_t left_ns = std::max<int64_t>(deadline_ns - Clock::Real()->NowNs(), 0);
     changed_.wait_for(lock, std::chrono::nanoseconds(std::min(left_ns, kAskNs)));
@@ -132,7 +140,7 @@ bool ArenaLane::Run(GroupOperation* operation) {
     if (arena_ != nullptr) arena_->Close();
   }
   const bool ran = job->ran;
-  jobs_.erase(std::find_if(jobs_.begin(), jobs_.end(), [job](const auto& one) { return one.get() == job; }));
+  Forget(job);
   return ran;
 }
 
@@ -142,10 +150,7 @@ void ArenaLane::Start(std::unique_ptr<GroupOperation> operation) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (GiveTurn(raw)) {
-      jobs_.push_back(std::make_unique<Job>(
-          Job{raw, std::move(operation), raw->number, *raw->given_turn, epoch_, deadline_ns, Status::Ok()}));
-      if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
-      changed_.notify_all();
+      Enqueue(Job{raw, std::move(operation), raw->number, *raw->given_turn, epoch_, deadline_ns, Status::Ok()});
       return;
     }
   }
@@ -175,7 +180,7 @@ void ArenaLane::Work() {
     if (job->operation != nullptr && job->owned == nullptr) continue;
     std::unique_ptr<GroupOperation> owned = std::move(job->owned);
     const bool ran = job->ran;
-    jobs_.erase(std::find_if(jobs_.begin(), jobs_.end(), [job](const auto& one) { return one.get() == job; }));
+    Forget(job);
     if (owned == nullptr) continue;
     owned->ended = ran;
     lock.unlock();

@@ -65,6 +65,9 @@ class ArenaLane {
   static constexpr uint64_t kSetUpTurns = 2;
   // With the lock. False: over the wires.
   bool GiveTurn(GroupOperation* operation);
+  // With the lock. For the lane's thread.
+  Job* Enqueue(Job job);
+  void Forget(const Job* job);
   int64_t DeadlineOf(const GroupOperation& operation) const;
   void Work();
   Arena* OpenArena(uint32_t epoch);

@@ -211,6 +211,11 @@ Choice TwoLevels(Kind kind, const Levels& levels, size_t bytes, const Wire& wire
 
 }  // namespace
 
+bool Places::one_host() const {
+  return !hosts.empty() &&
+         std::count(hosts.begin(), hosts.end(), hosts[0]) == static_cast<std::ptrdiff_t>(hosts.size());
+}
+
 double EstimateNs(Kind kind, Algorithm algorithm, int ranks, size_t bytes, const Wire& wire, size_t segment_bytes) {
   if (ranks < 2) return 0;
   const double n = ranks;

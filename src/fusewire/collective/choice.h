@@ -31,6 +31,7 @@ struct Wire {
 struct Places {
   std::vector<int> hosts;
   Wire near = NearWire();
+  bool one_host() const;
   // Memory that is shared.
   static Wire NearWire() { return {6000, 1500, 0.1, 0.05, 0}; }
 };

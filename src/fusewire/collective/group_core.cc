@@ -55,12 +55,10 @@ GroupCore::GroupCore(p2p::Endpoint& endpoint, GroupOptions options)
       seat_(options_.rank),
       ended_mail_(this, &GroupCore::RunEnded),
       work_mail_(this, &GroupCore::RunWork) {
-  const std::vector<int>& hosts = options_.places.hosts;
-  const auto others = [&hosts](int host) { return host != hosts[0]; };
-  const bool one_host = hosts.size() > 1 && std::none_of(hosts.begin(), hosts.end(), others);
+  const size_t ranks = options_.members.size();
+  const bool fits = options_.places.one_host() && ranks > 1 && ranks <= kArenaRanksMax;
   // All of it is the same at all ranks. Where time is turned by hand nobody can wait for an arena.
-  if (options_.arena && one_host && hosts.size() <= kArenaRanksMax && home_.clock() == Clock::Real())
-    lane_ = std::make_unique<ArenaLane>(this);
+  if (options_.arena && fits && home_.clock() == Clock::Real()) lane_ = std::make_unique<ArenaLane>(this);
 }
 
 GroupCore::~GroupCore() = default;

@@ -93,10 +93,8 @@ void GroupCore::Renumber() {
     if (!options_.places.hosts.empty()) places_.hosts.push_back(options_.places.hosts[i]);
   }
   const std::vector<int>& hosts = places_.hosts;
-  const bool one_host =
-      !hosts.empty() && std::count(hosts.begin(), hosts.end(), hosts[0]) == static_cast<std::ptrdiff_t>(hosts.size());
   // All of them, whatever this rank may use: every rank must come to the same choice.
-  if (one_host && places_.near.cpus == 0) places_.near.cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  if (places_.one_host() && places_.near.cpus == 0) places_.near.cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   rank_ = seats_[static_cast<size_t>(seat_)].rank;
   if (!hosts.empty()) {
     const auto here = std::count(hosts.begin(), hosts.end(), hosts[static_cast<size_t>(rank_)]);

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/base/random.h"
 #include "fusewire/transport/shm/meeting.h"
+#include "fusewire/transport/shm/passing.h"
 
 namespace fusewire {
 namespace transport {
@@ -77,57 +77,23 @@ Result<Fd> LifeLine(pid_t pid) {
   return life;
 }
 
-// As many descriptors as a control message can carry.
-union Control {
-  cmsghdr align;
-  char bytes[CMSG_SPACE(sizeof(int) * (kGatheringMax + 1))];
-};
-
 Status SendFiles(int socket, const std::vector<int>& files) {
-  Control control = {};
-  char byte = 0;
-  iovec part = {&byte, 1};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes;
-  message.msg_controllen = CMSG_SPACE(sizeof(int) * files.size());
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int) * files.size());
-  CopyBytes(Bytes(CMSG_DATA(header), sizeof(int) * files.size()), ConstBytes(files.data(), sizeof(int) * files.size()));
-  if (sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1) return Status::Ok();
+  const char byte = 0;
+  if (SendPacket(socket, ConstBytes(&byte, 1), files.data(), files.size()) == 1) return Status::Ok();
   return FromErrno("sendmsg");
 }
 
 Result<std::vector<Fd>> ReceiveFiles(int socket, size_t count) {
-  Control control = {};
   char byte = 0;
-  iovec part = {&byte, 1};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes;
-  message.msg_controllen = sizeof(control.bytes);
-  const ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (got < 0) return FromErrno("recvmsg");
-  std::vector<Fd> files;
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    for (size_t at = 0; at + sizeof(int) <= header->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
-      int file = -1;
-      CopyBytes(Bytes(&file, sizeof(file)), ConstBytes(CMSG_DATA(header) + at, sizeof(int)));
-      files.emplace_back(file);
-    }
-  }
-  if (got == 0) return Phase(Status::Unavailable("rank 0 has turned away"));
-  if (files.size() != count || (message.msg_flags & MSG_CTRUNC) != 0) {
-    return Phase(Status::Overloaded(std::to_string(files.size()) + " of " + std::to_string(count) +
+  PassedPacket packet = ReceivePacket(socket, Bytes(&byte, 1), kPassedFilesMax);
+  if (packet.bytes < 0) return FromErrno("recvmsg");
+  if (packet.bytes == 0) return Phase(Status::Unavailable("rank 0 has turned away"));
+  if (packet.files.size() != count || (packet.flags & MSG_CTRUNC) != 0) {
+    return Phase(Status::Overloaded(std::to_string(packet.files.size()) + " of " + std::to_string(count) +
                                     " descriptors have come"))
         .Next("raise the limit of open files (ulimit -n)");
   }
-  return files;
+  return std::move(packet.files);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@
 namespace fusewire {
 namespace transport {
 
-// What the kernel takes in one packet, less some.
+// One packet carries the file and so many life lines.
 constexpr int kGatheringMax = 128;
 
 struct Gathered {

@@ -8,18 +8,18 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <memory>
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/random.h"
+#include "fusewire/transport/shm/passing.h"
 
 namespace fusewire {
 namespace transport {
 namespace {
-
-constexpr size_t kControlBytes = CMSG_SPACE(sizeof(int) * kNoteFilesMax);
 
 bool IsLoopback(const SocketAddress& address) {
   if (address.storage.ss_family == AF_INET)
@@ -33,67 +33,29 @@ const uint64_t* Probe() {
   return &word;
 }
 
-void TakeFiles(msghdr* message, Packet* packet) {
-  for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr; header = CMSG_NXTHDR(message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) {
-      int file = -1;
-      CopyBytes(Bytes(&file, sizeof(file)), ConstBytes(CMSG_DATA(header) + i * sizeof(int), sizeof(int)));
-      Fd owned(file);  // closed here if there are more than fit
-      if (packet->file_count < kNoteFilesMax) packet->files[packet->file_count++] = std::move(owned);
-    }
-  }
-}
-
 }  // namespace
 
 Status SendNote(int socket, const Note& note, const int* files, size_t file_count) {
-  alignas(cmsghdr) char control[kControlBytes] = {};
-  iovec part = {const_cast<Note*>(&note), sizeof(note)};  // sendmsg only reads
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (file_count > 0) {
-    message.msg_control = control;
-    message.msg_controllen = CMSG_SPACE(sizeof(int) * file_count);
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int) * file_count);
-    CopyBytes(Bytes(CMSG_DATA(header), sizeof(int) * file_count), ConstBytes(files, sizeof(int) * file_count));
-  }
-  ssize_t sent;
-  do {
-    sent = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  } while (sent < 0 && errno == EINTR);
+  const ssize_t sent = SendPacket(socket, ConstBytes(&note, sizeof(note)), files, file_count);
   if (sent == static_cast<ssize_t>(sizeof(note))) return Status::Ok();
   return Status::FromErrno(Code::kUnavailable, "sendmsg", errno).Phase("meet over shared memory");
 }
 
 std::optional<Result<Packet>> ReceiveNote(int socket, NoteKind kind, size_t file_count) {
   Packet packet;
-  alignas(cmsghdr) char control[kControlBytes] = {};
-  iovec part = {&packet.note, sizeof(packet.note)};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  ssize_t got;
-  do {
-    got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
-  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
-  if (got < 0) return Result<Packet>(Status::FromErrno(Code::kUnavailable, "recvmsg", errno));
-  TakeFiles(&message, &packet);
-  if (got == 0) return Result<Packet>(Status::Unavailable("the peer closed the connection"));
-  if ((message.msg_flags & MSG_CTRUNC) != 0) {
+  PassedPacket passed = ReceivePacket(socket, Bytes(&packet.note, sizeof(packet.note)), kNoteFilesMax);
+  if (passed.bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
+  if (passed.bytes < 0) return Result<Packet>(Status::FromErrno(Code::kUnavailable, "recvmsg", errno));
+  packet.file_count = std::min(passed.files.size(), kNoteFilesMax);
+  std::move(passed.files.begin(), passed.files.begin() + static_cast<std::ptrdiff_t>(packet.file_count),
+            packet.files.begin());
+  if (passed.bytes == 0) return Result<Packet>(Status::Unavailable("the peer closed the connection"));
+  if ((passed.flags & MSG_CTRUNC) != 0) {
     return Result<Packet>(Status::Overloaded("no descriptors left for what the peer sent")
                               .Next("raise the limit of open files (ulimit -n)"));
   }
   const Note expected;
-  const bool good = got == static_cast<ssize_t>(sizeof(Note)) && (message.msg_flags & MSG_TRUNC) == 0 &&
+  const bool good = passed.bytes == static_cast<ssize_t>(sizeof(Note)) && (passed.flags & MSG_TRUNC) == 0 &&
                     packet.note.magic == expected.magic && packet.note.version == expected.version &&
                     packet.note.kind == kind && packet.file_count == file_count;
   if (!good) return Result<Packet>(Status::Corrupt("the peer's greeting is not ours"));
