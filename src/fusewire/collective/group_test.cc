@@ -86,7 +86,7 @@ TEST_P(Groups, AllReducesInOrderOfCallsForEveryNumberOfRanks) {
   for (int ranks = 1; ranks <= 9; ++ranks) {
     Party party(ranks, wire(), Options(ranks));
     party.Run([ranks](int rank, Group& group) {
-      for (const size_t count : {1, 5, 1000, 70000}) {
+      for (const size_t count : {1, 5, 1000, 1500, 70000}) {
         Array from = Brought(rank, count), to(count);
         const Status status = group.Run(Want(Kind::kAllReduce, {count}, Of(from), Of(to)));
         EXPECT_TRUE(status.ok()) << status.ToString();

@@ -14,6 +14,30 @@ namespace {
 // So many stages may be begun before an earlier one has ended: enough to keep a wire busy.
 constexpr size_t kWindowStages = 8;
 constexpr uint32_t kNobody = UINT32_MAX;
+// A message of up to so much is sent at once by endpoints that nobody has told otherwise. What is a little longer goes
+// in several of them: cheaper than to ask for it first. Part of what ranks agree on, kFingerprintVersion.
+constexpr size_t kAtOnceBytes = 8 * 1024;
+constexpr size_t kCutBytesMax = 2 * kAtOnceBytes;
+
+// Cuts the messages of a stage, in their order: so the k-th part of a send meets the k-th of its receive.
+Stage CutMessages(const Stage& stage, size_t element_bytes) {
+  Stage cut;
+  const size_t most = std::max<size_t>(kAtOnceBytes / element_bytes, 1);
+  for (const Step& step : stage) {
+    const bool message = step.what == Step::Do::kSend || step.what == Step::Do::kReceive;
+    const size_t bytes = step.part.count * element_bytes;
+    if (!message || bytes <= kAtOnceBytes || bytes > kCutBytesMax) {
+      cut.push_back(step);
+      continue;
+    }
+    for (size_t done = 0; done < step.part.count; done += most) {
+      cut.push_back(step);
+      cut.back().part.at += done;
+      cut.back().part.count = std::min(most, step.part.count - done);
+    }
+  }
+  return cut;
+}
 
 // Who wrote an array last, and who has read it since, stretch by stretch.
 class Traces {
@@ -72,6 +96,7 @@ Result<std::unique_ptr<Machine>> Machine::Make(const Request& request, size_t el
   if (!schedule.ok()) return schedule.status();
   std::unique_ptr<Machine> machine(new Machine(request, element_bytes, owner));
   machine->schedule_ = std::move(schedule).value();
+  for (Stage& stage : machine->schedule_.stages) stage = CutMessages(stage, element_bytes);
   machine->Flatten();
   machine->FindNeeds();
   machine->ChainMessages();

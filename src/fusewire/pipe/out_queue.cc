@@ -38,14 +38,19 @@ void OutQueue::AppendEnd(Buffers owners, Done done) {
   ends_.push_back({appended_, std::move(owners), std::move(done)});
 }
 
-size_t OutQueue::Gather(ConstBytes* parts, size_t count, size_t bytes_max) const {
+size_t OutQueue::Offer(ConstBytes* parts, size_t count, size_t bytes_max) {
   size_t filled = 0;
-  size_t skip = front_written_;
+  size_t skip = front_written_ + offered_;
   for (const Piece& piece : pieces_) {
     if (filled == count || bytes_max == 0) break;
+    if (skip >= piece.size) {
+      skip -= piece.size;
+      continue;
+    }
     size_t size = std::min(piece.size - skip, bytes_max);
     parts[filled++] = ConstBytes(piece.data + skip, size);
     bytes_max -= size;
+    offered_ += size;
     skip = 0;
   }
   return filled;
@@ -54,6 +59,7 @@ size_t OutQueue::Gather(ConstBytes* parts, size_t count, size_t bytes_max) const
 void OutQueue::Written(size_t bytes) {
   FUSEWIRE_CHECK(bytes <= bytes_);
   bytes_ -= bytes;
+  offered_ -= std::min(bytes, offered_);
   written_ += bytes;
   size_t left = bytes + front_written_;
   while (!pieces_.empty() && left >= pieces_.front().size) {
@@ -87,6 +93,7 @@ void OutQueue::Fail(const Status& why) {
   front_written_ = 0;
   written_ = appended_;
   bytes_ = 0;
+  offered_ = 0;
   while (!ends_.empty()) {
     End end = std::move(ends_.front());
     ends_.pop_front();

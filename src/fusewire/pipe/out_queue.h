@@ -25,8 +25,11 @@ class OutQueue {
   // What to give back, and whom to tell, once everything appended so far is written.
   void AppendEnd(Buffers owners, Done done);
 
-  // Up to `count` parts from the front, at most `bytes_max` bytes; returns how many.
-  size_t Gather(ConstBytes* parts, size_t count, size_t bytes_max) const;
+  // Offers the network up to `count` parts behind what it was offered before, at most `bytes_max` bytes; returns how
+  // many.
+  size_t Offer(ConstBytes* parts, size_t count, size_t bytes_max);
+  // The network has left what it did not take of its last offer: it is offered again.
+  void TakeBackOffers() { offered_ = 0; }
   // The first `bytes` bytes are written: gives back memory and fires Dones as they pass.
   void Written(size_t bytes);
   // Nothing will be written any more.
@@ -63,6 +66,7 @@ class OutQueue {
   std::deque<End> ends_;
   size_t front_written_ = 0;  // of the first piece
   size_t bytes_ = 0;
+  size_t offered_ = 0;     // of them
   uint64_t appended_ = 0;  // stream positions
   uint64_t written_ = 0;
 };

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <set>
 #include <string>
@@ -18,12 +19,18 @@ namespace fusewire {
 namespace pipe {
 namespace {
 
-std::string Gathered(const OutQueue& queue, size_t parts_max = 64, size_t bytes_max = SIZE_MAX) {
+std::string Offered(OutQueue* queue, size_t parts_max = 64, size_t bytes_max = SIZE_MAX) {
   std::vector<ConstBytes> parts(parts_max);
-  size_t count = queue.Gather(parts.data(), parts_max, bytes_max);
+  size_t count = queue->Offer(parts.data(), parts_max, bytes_max);
   std::string bytes;
   for (size_t i = 0; i < count; ++i) bytes += parts[i].ToString();
   return bytes;
+}
+
+// What would be offered if nothing had been.
+std::string Gathered(OutQueue* queue, size_t parts_max = 64, size_t bytes_max = SIZE_MAX) {
+  queue->TakeBackOffers();
+  return Offered(queue, parts_max, bytes_max);
 }
 
 void Append(OutQueue* queue, const std::string& text) { CopyBytes(queue->Append(text.size()), text); }
@@ -36,17 +43,39 @@ TEST(OutQueue, GathersWhatWasAppendedInOrder) {
   queue.AppendReference(large);
   Append(&queue, " three");
   EXPECT_EQ(queue.bytes(), 5014u);
-  EXPECT_EQ(Gathered(queue), "one two " + large + " three");
-  EXPECT_EQ(Gathered(queue, 1), "one two ");  // small things stand side by side
-  EXPECT_EQ(Gathered(queue, 64, 10), "one two xx");
+  EXPECT_EQ(Gathered(&queue), "one two " + large + " three");
+  EXPECT_EQ(Gathered(&queue, 1), "one two ");  // small things stand side by side
+  EXPECT_EQ(Gathered(&queue, 64, 10), "one two xx");
   queue.Written(4);
-  EXPECT_EQ(Gathered(queue), "two " + large + " three");
+  EXPECT_EQ(Gathered(&queue), "two " + large + " three");
   queue.Written(5004);
-  EXPECT_EQ(Gathered(queue), " three");
+  EXPECT_EQ(Gathered(&queue), " three");
   EXPECT_FALSE(queue.empty());
   queue.Written(6);
   EXPECT_TRUE(queue.empty());
-  EXPECT_EQ(Gathered(queue), "");
+  EXPECT_EQ(Gathered(&queue), "");
+}
+
+TEST(OutQueue, OffersWhatFollowsWhileTheNetworkHasSome) {
+  OutQueue queue;
+  std::string large(5000, 'x');
+  Append(&queue, "one ");
+  queue.AppendReference(large);
+  EXPECT_EQ(Offered(&queue, 64, 10), "one xxxxxx");
+  EXPECT_EQ(Offered(&queue, 64, 4000), large.substr(0, 4000));
+  EXPECT_EQ(queue.bytes(), 5004u);
+  queue.Written(10);
+  Append(&queue, " two");
+  EXPECT_EQ(Offered(&queue), large.substr(0, 994).append(" two"));
+  EXPECT_EQ(Offered(&queue), "");
+  queue.Written(4000);
+  queue.TakeBackOffers();
+  queue.Written(500);
+  EXPECT_EQ(Offered(&queue), large.substr(0, 494).append(" two"));
+  queue.Written(498);
+  EXPECT_TRUE(queue.empty());
+  Append(&queue, "three");
+  EXPECT_EQ(Offered(&queue), "three");
 }
 
 TEST(OutQueue, ReferencesAreNotCopied) {
@@ -54,7 +83,7 @@ TEST(OutQueue, ReferencesAreNotCopied) {
   std::string large(1 << 20, 'x');
   queue.AppendReference(large);
   ConstBytes part;
-  ASSERT_EQ(queue.Gather(&part, 1, SIZE_MAX), 1u);
+  ASSERT_EQ(queue.Offer(&part, 1, SIZE_MAX), 1u);
   EXPECT_EQ(part.data, reinterpret_cast<const uint8_t*>(large.data()));
   EXPECT_EQ(part.size, large.size());
 }
@@ -96,7 +125,7 @@ TEST(OutQueue, AnEndMayAppendMore) {
     queue.AppendEnd(Buffers(), [&](Status) { ++told; });
   });
   queue.Written(1);
-  EXPECT_EQ(Gathered(queue), "yz");
+  EXPECT_EQ(Gathered(&queue), "yz");
   EXPECT_EQ(told, 0);
   queue.Written(2);
   EXPECT_EQ(told, 1);
@@ -122,7 +151,7 @@ TEST(OutQueue, KeepsToItsMemoryInSteadyTraffic) {
   queue.Written(1);
   queue.Trim();
   Append(&queue, "still works");
-  EXPECT_EQ(Gathered(queue), "still works");
+  EXPECT_EQ(Gathered(&queue), "still works");
 }
 
 // ---- against a model ----
@@ -216,16 +245,29 @@ class Model {
     for (const Owned* owned : ends_[index].owned) ASSERT_EQ(owned->released, 1);  // before it is told
   }
 
+  // Up to three offers under way; only the last may be taken in part.
   void Write() {
+    const bool whole = random_.Chance(0.5);
+    if (offers_.size() == 3 || (!offers_.empty() && whole)) return Answer(true);
     std::vector<ConstBytes> parts(random_.Between(1, 64));
-    size_t count = queue_.Gather(parts.data(), parts.size(), random_.Between(1, 1 << 20));
+    size_t at = written_;
+    for (const size_t offer : offers_) at += offer;
+    size_t count = queue_.Offer(parts.data(), parts.size(), random_.Between(1, 1 << 20));
     size_t offered = 0;
     for (size_t i = 0; i < count; ++i) {
       ASSERT_GT(parts[i].size, 0u);
-      ASSERT_EQ(std::memcmp(parts[i].data, expected_.data() + written_ + offered, parts[i].size), 0);
+      ASSERT_EQ(std::memcmp(parts[i].data, expected_.data() + at + offered, parts[i].size), 0);
       offered += parts[i].size;
     }
-    size_t taken = random_.Chance(0.2) ? offered : random_.Below(offered + 1);
+    if (count > 0) offers_.push_back(offered);
+    if (offers_.size() == 1 && random_.Chance(0.5)) Answer(random_.Chance(0.4));
+  }
+
+  void Answer(bool whole) {
+    const size_t offered = offers_.front();
+    offers_.pop_front();
+    const size_t taken = whole ? offered : random_.Below(offered + 1);
+    if (offers_.empty()) queue_.TakeBackOffers();
     written_ += taken;
     queue_.Written(taken);
   }
@@ -234,6 +276,7 @@ class Model {
   OutQueue queue_;
   std::string expected_;
   size_t written_ = 0;
+  std::deque<size_t> offers_;  // unanswered
   std::vector<std::unique_ptr<Owned>> owned_;
   std::vector<Owned*> waiting_;  // for the next end
   std::vector<End> ends_;

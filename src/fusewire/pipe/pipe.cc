@@ -34,7 +34,7 @@ Pipe::Pipe(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Co
       reader_(shared.options().limits, this),
       receive_window_(window_bytes_.value_or(0), &shared.receive_budget()),
       chunk_bytes_(shared.options().limits.chunk_bytes_max),
-      bulk_bytes_(connection_->BulkBytes()),
+      bulk_bytes_(std::min(connection_->BulkBytes(), kExpressBytesMax)),
       heard_ns_(home.now_ns()),
       said_ns_(home.now_ns()),
       tick_([this] { OnTick(); }),
@@ -245,7 +245,7 @@ void Pipe::OnTick() {
     AppendControl(wire::FrameKind::kPing, 0, static_cast<uint64_t>(pinged_ns_));
   }
   RestIfIdle();
-  if (out_.empty() && !writing_) out_.Trim();
+  if (out_.empty() && writes_ == 0) out_.Trim();
   home_.FlushLater(this);
   home_.Arm(&tick_, std::min(period_ns, std::max<int64_t>(options.silent_ns_max - silent_ns, kMillisecondNs)));
 }
@@ -290,7 +290,7 @@ void Pipe::Close(Status why) {
 
 // Everything that had begun to travel, and the goodbye behind it, is with the network now.
 void Pipe::FinishGoodbye() {
-  if (state_ == State::kSayingGoodbye && out_.empty() && !writing_) connection_->Close(why_closing_);
+  if (state_ == State::kSayingGoodbye && out_.empty() && writes_ == 0) connection_->Close(why_closing_);
 }
 
 void Pipe::OnClosed(Status why) {
@@ -314,7 +314,7 @@ void Pipe::EndAll(const Status& why) {
   receive_window_.Close();
   for (reactor::Timer* timer : {&tick_, &regrant_, &recall_}) reactor::Reactor::Disarm(timer);
   Flushable::Unlink();
-  writing_ = false;
+  writes_ = 0;
   out_.Fail(why);
   LongSend long_send = std::move(long_);
   long_ = LongSend();

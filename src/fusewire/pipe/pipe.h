@@ -180,7 +180,9 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
   SendWindow send_window_;
   ReceiveWindow receive_window_;
   uint32_t chunk_bytes_;
-  const size_t bulk_bytes_;  // is lined up for the network while less waits
+  // Beyond this, express messages wait in their queue, where they are counted, instead of side by side in our blocks.
+  static constexpr size_t kExpressBytesMax = 1 << 20;
+  const size_t bulk_bytes_;  // is lined up for the network while less waits; never while express messages wait
   uint32_t sequence_ = 0;
 
   OutQueue out_;
@@ -188,7 +190,7 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
   std::deque<Waiting> in_order_;
   LongSend long_;
   size_t queued_bytes_ = 0;
-  bool writing_ = false;
+  size_t writes_ = 0;  // unanswered
   bool in_flush_ = false;
   static constexpr size_t kPartsPerWrite = 64;
   ConstBytes parts_[kPartsPerWrite];

@@ -11,11 +11,10 @@ namespace fusewire {
 namespace pipe {
 namespace {
 
-// Beyond this, express messages wait in their queue, where they are counted, instead of side by side in our blocks.
-constexpr size_t kExpressBytesMax = 1 << 20;
 // Up to this a segment is copied beside its header: cheaper than one more part for the kernel to look at.
 constexpr size_t kCopySegmentBytes = 512;
-constexpr size_t kWriteBytesMax = 1 << 20;
+// The half of what is under way where most is: so a connection that TakesMore() always has something to do.
+constexpr size_t kWriteBytesMax = 512 * 1024;
 // How often a peer that waits for our budget is looked at again.
 constexpr int64_t kRegrantNs = 2 * kMillisecondNs;
 // How often a pipe that holds a share of the budget looks whether others wait for it.
@@ -276,11 +275,11 @@ void Pipe::Flush() {
 void Pipe::Write() {
   if (in_flush_) return;
   in_flush_ = true;
-  while (!writing_ && state_ != State::kClosed) {
+  while (state_ != State::kClosed && (writes_ == 0 || connection_->TakesMore())) {
     if (open()) Pump();
-    size_t count = out_.Gather(parts_, kPartsPerWrite, kWriteBytesMax);
+    size_t count = out_.Offer(parts_, kPartsPerWrite, kWriteBytesMax);
     if (count == 0) break;
-    writing_ = true;
+    ++writes_;
     said_ns_ = home_.now_ns();
     connection_->Write(parts_, count);
   }
@@ -289,8 +288,8 @@ void Pipe::Write() {
 }
 
 void Pipe::OnWritten(size_t bytes) {
-  writing_ = false;
   stats_.bytes_out.Add(bytes);
+  if (--writes_ == 0) out_.TakeBackOffers();
   out_.Written(bytes);
   if (!in_flush_) Write();
 }

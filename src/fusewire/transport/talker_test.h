@@ -123,9 +123,10 @@ class Talker final : public ConnectionHandler {
 
   void OnWritten(size_t bytes) override {
     Watch("OnWritten");
-    if (!waiting_) Blame("an answer to no Write");
-    if (bytes > offered_) Blame("written more than offered");
-    waiting_ = false;
+    if (offers_.empty()) return Blame("an answer to no Write");
+    if (bytes > offers_.front()) Blame("written more than offered");
+    if (bytes < offers_.front() && offers_.size() > 1) Blame("took a Write behind one that it had not taken whole");
+    offers_.pop_front();
     // Memory that was given back is ours: nobody may look at it any more.
     std::fill_n(blocks_.front().begin() + static_cast<std::ptrdiff_t>(block_said_), bytes, uint8_t{0xEE});
     block_said_ += bytes;
@@ -155,18 +156,19 @@ class Talker final : public ConnectionHandler {
   void Push() {
     if (connection_ == nullptr || pushing_) return;
     pushing_ = true;
-    while (!waiting_ && closed == 0 && MakeBlock()) {
+    while (closed == 0 && (offers_.empty() || connection_->TakesMore()) && MakeBlock()) {
       std::vector<ConstBytes> parts;
-      std::vector<uint8_t>& block = blocks_.front();
-      offered_ = 0;
-      size_t left = block.size() - block_said_;
+      std::vector<uint8_t>& block = blocks_[offers_.size()];
+      const size_t said_of_it = offers_.empty() ? block_said_ : 0;
+      size_t offered = 0;
+      size_t left = block.size() - said_of_it;
       for (size_t i = 0; left > 0 && i < manner_.parts_max; ++i) {
         size_t part = i + 1 == manner_.parts_max ? left : std::min(left, Up(2 * left / manner_.parts_max + 1));
-        parts.emplace_back(block.data() + block_said_ + offered_, part);
-        offered_ += part;
+        parts.emplace_back(block.data() + said_of_it + offered, part);
+        offered += part;
         left -= part;
       }
-      waiting_ = true;
+      offers_.push_back(offered);
       bool outer = std::exchange(inside_, true);
       connection_->Write(parts.data(), parts.size());
       inside_ = outer;
@@ -176,14 +178,15 @@ class Talker final : public ConnectionHandler {
     pushing_ = false;
   }
 
+  // One that has not been offered.
   bool MakeBlock() {
-    if (blocks_.empty() && pattern_left_ > 0) {
+    if (blocks_.size() == offers_.size() && pattern_left_ > 0) {
       std::vector<uint8_t> block(static_cast<size_t>(std::min<uint64_t>(pattern_left_, Up(manner_.block_bytes_max))));
       for (uint8_t& byte : block) byte = PatternAt(pattern_said_++);
       pattern_left_ -= block.size();
       blocks_.push_back(std::move(block));
     }
-    return !blocks_.empty();
+    return blocks_.size() > offers_.size();
   }
 
   void Hear(ConstBytes bytes) {
@@ -209,8 +212,8 @@ class Talker final : public ConnectionHandler {
   std::deque<std::vector<uint8_t>> blocks_;
   size_t block_said_ = 0;
   uint64_t pattern_left_ = 0, pattern_said_ = 0;
-  bool waiting_ = false, pushing_ = false, inside_ = false, close_when_said_ = false;
-  size_t offered_ = 0;
+  bool pushing_ = false, inside_ = false, close_when_said_ = false;
+  std::deque<size_t> offers_;  // unanswered
   std::vector<std::unique_ptr<uint8_t[]>> landing_;
   size_t landing_sizes_[8] = {};
   size_t landing_bytes_ = 0, look_ahead_ = 0;

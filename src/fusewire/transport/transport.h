@@ -65,9 +65,12 @@ class Connection {
   // At home, once: from now on the handler is called, never from inside Start.
   virtual void Start(ConnectionHandler* handler) = 0;
   // At home. Gathers the parts into one send. They stay valid until OnWritten, which may come before Write returns. One
-  // at a time.
+  // at a time, unless it TakesMore().
   virtual void Write(const ConstBytes* parts, size_t count) = 0;
-  // At home. How much bulk is worth having under way in one Write: what is urgent waits behind it.
+  // At home, while Writes are unanswered: whether all of them is taken, but for the memory, and another one is welcome
+  // meanwhile. They are answered in order.
+  virtual bool TakesMore() const { return false; }
+  // At home. How much bulk is worth having under way: what is urgent waits behind it.
   virtual size_t BulkBytes() const { return 64 * 1024; }
   // At home. What was written is still delivered if the network can; nothing is read any more. OnClosed(why) follows
   // later, not from inside Close. Closing again changes nothing.

@@ -133,10 +133,10 @@ bool RingWriter::Publish() {
 
 bool RingWriter::HasRoom() { return FreshRoom() >= segment_.ring_bytes() / 4; }
 
-bool RingWriter::AllRead() const {
-  const bool all = segment_.peer().loans_read.load(std::memory_order_acquire) >= loans_;
+uint64_t RingWriter::LoansRead() const {
+  const uint64_t read = segment_.peer().loans_read.load(std::memory_order_acquire);
   TellTsanOfLoad();
-  return all;
+  return read;
 }
 
 // ---- the reader ----

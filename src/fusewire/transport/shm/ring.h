@@ -32,8 +32,8 @@ class RingWriter {
   bool Publish();
   bool HasRoom();
   uint64_t loans() const { return loans_; }
-  // Of all loans so far, whether the reader has read them.
-  bool AllRead() const;
+  // How many of them the reader has read.
+  uint64_t LoansRead() const;
 
  private:
   size_t Contiguous(size_t wanted);

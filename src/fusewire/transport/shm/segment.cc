@@ -16,6 +16,9 @@ namespace {
 
 constexpr size_t kHalvesBytes = 4096;
 
+// The dialler's comes first. A fresh file reads as zeros, which is what both halves begin with.
+Half& HalfOf(uint8_t* memory, bool dialler) { return reinterpret_cast<Half*>(memory)[dialler ? 0 : 1]; }
+
 size_t BytesOf(uint32_t ring_bytes) { return kHalvesBytes + 2 * size_t{ring_bytes}; }
 
 Status OutOfSomething(const char* call) {
@@ -57,14 +60,15 @@ Result<std::unique_ptr<Segment>> Segment::Map(End end, int fd, uint32_t ring_byt
 }
 
 Segment::Segment(End end, uint32_t ring_bytes, void* memory, size_t bytes)
-    : end_(end), ring_bytes_(ring_bytes), memory_(static_cast<uint8_t*>(memory)), bytes_(bytes) {}
+    : ring_bytes_(ring_bytes),
+      memory_(static_cast<uint8_t*>(memory)),
+      bytes_(bytes),
+      own_(HalfOf(memory_, end == End::kDialler)),
+      peer_(HalfOf(memory_, end != End::kDialler)),
+      own_ring_(memory_ + kHalvesBytes + (end == End::kDialler ? 0 : ring_bytes_)),
+      peer_ring_(memory_ + kHalvesBytes + (end == End::kDialler ? ring_bytes_ : 0)) {}
 
 Segment::~Segment() { munmap(memory_, bytes_); }
-
-// A fresh file reads as zeros, which is what both halves begin with.
-Half& Segment::half(End end) { return reinterpret_cast<Half*>(memory_)[end == End::kDialler ? 0 : 1]; }
-
-uint8_t* Segment::ring(End end) { return memory_ + kHalvesBytes + (end == End::kDialler ? 0 : ring_bytes_); }
 
 }  // namespace transport
 }  // namespace fusewire

@@ -49,22 +49,23 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  Half& own() { return half(end_); }
-  const Half& peer() { return half(end_ == End::kDialler ? End::kListener : End::kDialler); }
-  uint8_t* own_ring() { return ring(end_); }
-  const uint8_t* peer_ring() { return ring(end_ == End::kDialler ? End::kListener : End::kDialler); }
+  Half& own() { return own_; }
+  const Half& peer() const { return peer_; }
+  uint8_t* own_ring() { return own_ring_; }
+  const uint8_t* peer_ring() const { return peer_ring_; }
   uint32_t ring_bytes() const { return ring_bytes_; }
 
  private:
   Segment(End end, uint32_t ring_bytes, void* memory, size_t bytes);
   static Result<std::unique_ptr<Segment>> Map(End end, int fd, uint32_t ring_bytes);
-  Half& half(End end);
-  uint8_t* ring(End end);
 
-  const End end_;
   const uint32_t ring_bytes_;
   uint8_t* const memory_;
   const size_t bytes_;
+  Half& own_;
+  const Half& peer_;
+  uint8_t* const own_ring_;
+  const uint8_t* const peer_ring_;
 };
 
 }  // namespace transport

@@ -63,7 +63,7 @@ void ShmConnection::Start(ConnectionHandler* handler) {
 void ShmConnection::OnRung() {
   if (handler_ == nullptr || closed_) return;
   ReadSome();
-  if (!closed_ && write_waiting_) Answer();
+  if (!closed_ && (unread_count_ > 0 || room_due_)) Answer();
 }
 
 void ShmConnection::ReadSome() {
@@ -98,7 +98,7 @@ size_t ShmConnection::ReadOnce(size_t* asked) {
   if (bytes == 0) return 0;
   if (reader_.Release()) RingPeer();
   // What we lent, the peer had read before it wrote this, which may be its goodbye.
-  if (lent_answer_ > 0) Answer();
+  if (unread_count_ > 0) Answer();
   if (closed_) return 0;
   const size_t landed = std::min(bytes, landing_bytes);
   if (landed > 0) handler_->OnLanded(landed);
@@ -113,7 +113,7 @@ void ShmConnection::ReadRest() {
   size_t asked = 0;
   while (!closed_ && ReadOnce(&asked) > 0) {
   }
-  if (!closed_ && lent_answer_ > 0) Answer();
+  if (!closed_ && unread_count_ > 0) Answer();
   Fail(Status::Unavailable(finished ? "the peer closed the connection" : "the peer's process has ended"));
 }
 
@@ -121,10 +121,9 @@ void ShmConnection::ReadRest() {
 
 void ShmConnection::Write(const ConstBytes* parts, size_t count) {
   FUSEWIRE_AT_HOME(home_);
-  FUSEWIRE_CHECK(!write_waiting_);
+  FUSEWIRE_CHECK(!room_due_ && (unread_count_ == 0 || closed_ || TakesMore()));
   if (closed_) return;  // OnClosed is on its way
   if (full_) {
-    write_waiting_ = true;
     WaitForRoom();
     return;
   }
@@ -134,13 +133,11 @@ void ShmConnection::Write(const ConstBytes* parts, size_t count) {
   full_ = taken < offered;
   shared_bytes_written.fetch_add(taken, std::memory_order_relaxed);
   ShowPeer();
-  if (writer_.loans() != loans_before) {
-    write_waiting_ = true;
-    lent_answer_ = taken;
+  if (writer_.loans() != loans_before || unread_count_ > 0) {
+    unread_[unread_count_++] = {taken, writer_.loans()};
   } else if (taken > 0) {
     handler_->OnWritten(taken);
   } else {
-    write_waiting_ = true;
     WaitForRoom();
   }
 }
@@ -186,23 +183,23 @@ void ShmConnection::RingPeer() {
 }
 
 void ShmConnection::WaitForRoom() {
+  room_due_ = true;
   segment_->own().wants_room.store(1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (writer_.HasRoom()) home_.Arm(&later_, 0);  // the reader may have made room before it could know
 }
 
-// Answers the Write that waits, if what it waits for has come.
+// Answers the Writes that wait, if what they wait for has come.
 void ShmConnection::Answer() {
-  if (lent_answer_ > 0) {
-    if (!writer_.AllRead()) return;
-    write_waiting_ = false;
-    handler_->OnWritten(std::exchange(lent_answer_, 0));
-    return;
+  for (const uint64_t read = writer_.LoansRead(); !closed_ && unread_count_ > 0 && unread_[0].loans <= read;) {
+    const size_t bytes = unread_[0].bytes;
+    std::copy(unread_ + 1, unread_ + unread_count_--, unread_);
+    handler_->OnWritten(bytes);
   }
-  if (!writer_.HasRoom()) return;
+  if (closed_ || !room_due_ || !writer_.HasRoom()) return;
   segment_->own().wants_room.store(0, std::memory_order_relaxed);
   full_ = false;
-  write_waiting_ = false;
+  room_due_ = false;
   handler_->OnWritten(0);
 }
 
@@ -266,7 +263,7 @@ void ShmConnection::DoLater() {
 void ShmConnection::Stop() {
   if (std::exchange(closed_, true)) return;
   // Before the memory that we lent can change.
-  if (lent_answer_ > 0) segment_->own().revoked.store(1, std::memory_order_seq_cst);
+  if (unread_count_ > 0) segment_->own().revoked.store(1, std::memory_order_seq_cst);
   segment_->own().finished.store(1, std::memory_order_seq_cst);
   bell_->Unhang(bit_, this);
   if (watched_) home_.Unwatch(socket_.get(), this);

@@ -35,7 +35,8 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
   void Start(ConnectionHandler* handler) override;
   void Write(const ConstBytes* parts, size_t count) override;
   void Close(Status why) override;
-  // A Write is answered when all its loans have been read: several chunks, so that the reader has work meanwhile.
+  // A Write is answered when all its loans have been read: the reader finds the next one behind it.
+  bool TakesMore() const override { return unread_count_ > 0 && unread_count_ < kUnreadMax && !full_; }
   size_t BulkBytes() const override { return 1 << 20; }
   void Look() override { ReadSome(); }
   const std::string& peer_address() const override { return peer_address_; }
@@ -76,9 +77,16 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
   bool watched_ = false;
   bool peer_reads_ = false;  // it has said that it can read our memory
   bool closed_ = false;
-  bool full_ = false;           // the ring took less than it was offered: wait for room before the next try
-  bool write_waiting_ = false;  // a Write is unanswered
-  size_t lent_answer_ = 0;      // what it is answered once the peer has read all loans; 0: it waits for room
+  bool full_ = false;      // the ring took less than it was offered: wait for room before the next try
+  bool room_due_ = false;  // a Write waits for room
+  // Writes that are answered once the peer has read so many loans.
+  struct Unread {
+    size_t bytes;
+    uint64_t loans;
+  };
+  static constexpr size_t kUnreadMax = 2;
+  Unread unread_[kUnreadMax] = {};
+  size_t unread_count_ = 0;
   Status why_closed_;
   reactor::Timer later_;  // what must not happen inside of somebody's call
 };

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What is particular to shared memory: rings, who is met, and peers that lie. The contract of a transport is tested in
-// tests/conformance, death in tests/faults.
+// What is particular to shared memory: who is met, peers that lie, and Writes that wait for their loans. The contract
+// of a transport is tested in tests/conformance, death in tests/faults.
 #include "fusewire/transport/shm/shm.h"
 
 #include <fcntl.h>
@@ -24,7 +24,6 @@
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/transport/nearest/nearest.h"
 #include "fusewire/transport/shm/meeting.h"
-#include "fusewire/transport/shm/ring.h"
 #include "fusewire/transport/shm/segment.h"
 #include "fusewire/transport/tcp/tcp.h"
 
@@ -37,170 +36,6 @@ using reactor::Eventually;
 using testing::HasSubstr;
 
 constexpr uint32_t kSmallRing = 4096;
-
-// ---- the ring ----
-
-class Rings : public testing::Test {
- protected:
-  explicit Rings(uint32_t ring_bytes = kSmallRing) {
-    a_ = std::move(Segment::Make(ring_bytes, &file_)).value();
-    b_ = std::move(Segment::Attach(file_, ring_bytes)).value();
-    writer_ = std::make_unique<RingWriter>(a_.get());
-    reader_ = std::make_unique<RingReader>(b_.get());
-    reader_->SetLender(getpid());
-  }
-  std::string Read(size_t size) {
-    std::string text(size, '?');
-    Bytes part(text.data(), text.size());
-    Result<size_t> read = reader_->Read(&part, 1);
-    EXPECT_TRUE(read.ok()) << read.status().ToString();
-    if (!read.ok()) return read.status().cause();
-    text.resize(read.value());
-    reader_->Release();
-    return text;
-  }
-  Status ReadStatus() {
-    char byte;
-    Bytes part(&byte, 1);
-    return reader_->Read(&part, 1).status();
-  }
-  // Writes as a liar does.
-  void Forge(const void* words, size_t size, uint64_t filled) {
-    if (size > 0) std::memcpy(a_->own_ring(), words, size);
-    a_->own().filled.store(filled, std::memory_order_release);
-  }
-
-  Fd file_;
-  std::unique_ptr<Segment> a_, b_;
-  std::unique_ptr<RingWriter> writer_;
-  std::unique_ptr<RingReader> reader_;
-};
-
-TEST_F(Rings, CarryAnyMixtureOfBytesAndLoans) {
-  const uint64_t seed = SystemRandom64();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  Random random(seed);
-  std::string lent(300, 'l');
-  std::string expected, heard;
-  for (int i = 0; i < 20000; ++i) {
-    if (random.Chance(0.1)) {
-      ConstBytes loan(lent.data(), 1 + random.Below(lent.size()));
-      if (writer_->Lend(loan)) expected += loan.ToString();
-    } else {
-      std::string text(1 + random.Below(random.Chance(0.1) ? 3000 : 60), static_cast<char>('a' + random.Below(26)));
-      expected += text.substr(0, writer_->Put(text));
-    }
-    writer_->Publish();
-    while (random.Chance(0.6)) heard += Read(1 + random.Below(random.Chance(0.2) ? 5000 : 100));
-  }
-  for (std::string more; !(more = Read(4096)).empty();) heard += more;
-  EXPECT_EQ(heard.size(), expected.size());
-  EXPECT_TRUE(heard == expected);
-  EXPECT_TRUE(writer_->AllRead());
-}
-
-TEST_F(Rings, LittleTrafficStaysInFewPages) {
-  file_ = Fd();
-  a_ = std::move(Segment::Make(256 * 1024, &file_)).value();
-  b_ = std::move(Segment::Attach(file_, 256 * 1024)).value();
-  writer_ = std::make_unique<RingWriter>(a_.get());
-  reader_ = std::make_unique<RingReader>(b_.get());
-  for (int i = 0; i < 10000; ++i) {
-    ASSERT_EQ(writer_->Put(std::string(100, 'x')), 100u);
-    writer_->Publish();
-    ASSERT_EQ(Read(200).size(), 100u);
-  }
-  struct stat is = {};
-  ASSERT_EQ(fstat(file_.get(), &is), 0);
-  EXPECT_LE(is.st_blocks * 512, 32 * 1024);
-}
-
-TEST_F(Rings, SayWhatIsWrongWithARecord) {
-  struct Bad {
-    const char* what;
-    std::vector<uint32_t> words;
-    uint64_t filled;
-  };
-  const std::vector<Bad> all = {
-      {"beyond", {}, kSmallRing + 8},
-      {"beyond", {}, UINT64_MAX},
-      {"part of a record", {}, 4},
-      {"where there are fewer", {1000, 1}, 16},
-      {"where there are fewer", {UINT32_MAX, 1}, kSmallRing},
-      {"kind 0", {0, 0}, 8},
-      {"kind 1", {0, 1}, 8},
-      {"kind 2", {8, 2, 0, 0}, 16},
-      {"kind 3", {8, 3, 0, 0}, 16},
-      {"kind 77", {8, 77, 0, 0}, 16},
-      {"loan of nothing", {16, 2, 1, 0, 0, 0}, 24},
-  };
-  for (const Bad& bad : all) {
-    RingReader reader(b_.get());
-    reader.SetLender(getpid());
-    Forge(bad.words.data(), bad.words.size() * sizeof(uint32_t), bad.filled);
-    char byte;
-    Bytes part(&byte, 1);
-    Result<size_t> read = reader.Read(&part, 1);
-    ASSERT_FALSE(read.ok()) << bad.what;
-    EXPECT_EQ(read.status().code(), Code::kCorrupt);
-    EXPECT_THAT(read.status().cause(), HasSubstr(bad.what));
-  }
-}
-
-TEST_F(Rings, AnEndlessRunOfSkipsIsRefused) {
-  const uint32_t skip[] = {kSmallRing - 8, 3};
-  Forge(skip, sizeof(skip), kSmallRing);
-  EXPECT_TRUE(ReadStatus().ok());
-  a_->own().filled.store(2 * kSmallRing);
-  RingReader reader(b_.get());
-  reader.SetLender(getpid());
-  a_->own().filled.store(kSmallRing);
-  char byte;
-  Bytes part(&byte, 1);
-  EXPECT_TRUE(reader.Read(&part, 1).ok());
-  // The second comes while the first is looked at: a writer never skips twice in a row.
-  a_->own().filled.store(kSmallRing + 16);
-  const uint32_t again[] = {8, 3};
-  std::memcpy(a_->own_ring(), again, sizeof(again));
-  EXPECT_FALSE(reader.Read(&part, 1).ok());
-}
-
-TEST_F(Rings, ALoanThatLeadsNowhereIsAnError) {
-  writer_->Lend(ConstBytes(reinterpret_cast<void*>(uint64_t{4096}), 100));
-  writer_->Publish();
-  EXPECT_EQ(ReadStatus().code(), Code::kUnavailable);
-}
-
-TEST_F(Rings, WhatWasTakenBackIsNotRead) {
-  std::string lent = "secret";
-  writer_->Lend(lent);
-  writer_->Publish();
-  a_->own().revoked.store(1);
-  EXPECT_THAT(ReadStatus().cause(), HasSubstr("closed"));
-}
-
-TEST_F(Rings, AReaderThatLiesGivesNoRoom) {
-  ASSERT_GT(writer_->Put(std::string(kSmallRing, 'x')), 0u);
-  for (uint64_t lie : {uint64_t{kSmallRing} * 2, UINT64_MAX, uint64_t{1} << 63}) {
-    const_cast<Half&>(a_->peer()).taken.store(lie);
-    EXPECT_EQ(writer_->Put(std::string("more")), 0u);
-    EXPECT_FALSE(writer_->HasRoom());
-  }
-}
-
-TEST(Segments, AreNotTakenUnsealedOrOfAnotherSize) {
-  Fd unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  ASSERT_EQ(ftruncate(unsealed.get(), 4096 + 2 * kSmallRing), 0);
-  EXPECT_THAT(Segment::Attach(unsealed, kSmallRing).status().cause(), HasSubstr("sealed"));
-  Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
-  EXPECT_EQ(Segment::Attach(null, kSmallRing).status().code(), Code::kCorrupt);
-  Fd file;
-  auto made = Segment::Make(kSmallRing, &file);
-  ASSERT_TRUE(made.ok());
-  EXPECT_NE(ftruncate(file.get(), 4096), 0);
-  for (uint32_t ring_bytes : {0u, 1u, 4095u, 4097u, 2 * kSmallRing, 1u << 31})
-    EXPECT_EQ(Segment::Attach(file, ring_bytes).status().code(), Code::kCorrupt) << ring_bytes;
-}
 
 // ---- who is met ----
 
@@ -215,13 +50,14 @@ class Listening final : public ConnectionHandler {
   void OnLanded(size_t) override {}
   size_t LookAhead() override { return 4096; }
   void OnBytes(ConstBytes bytes) override { heard += bytes.size; }
-  void OnWritten(size_t) override {}
+  void OnWritten(size_t bytes) override { written.push_back(bytes); }
   void OnClosed(Status status) override {
     why = std::move(status);
     closed = true;
   }
   std::unique_ptr<Connection> connection;
   std::atomic<size_t> heard{0};
+  std::vector<size_t> written;  // at home
   std::atomic<bool> closed{false};
   Status why;
 };
@@ -403,6 +239,44 @@ TEST_F(Meetings, ASecondDoorbellIsRefused) {
   const int files[] = {rung, asleep, event};
   ASSERT_TRUE(SendNote(liar.socket.get(), bell, files, 3).ok());
   EXPECT_TRUE(Ended(liar.socket));
+}
+
+// A reader that is busy finds the next Write behind the loans that it has not read.
+TEST_F(Meetings, AWriteIsTakenBehindOneWhoseLoansAreUnread) {
+  Listen();
+  ASSERT_TRUE(Dial(*shm_, listener_->address()).ok());
+  Listening writer;
+  const std::string lent(200'000, 'l'), more(100'000, 'm');
+  auto take = [](Connection& connection, ConstBytes bytes) { connection.Write(&bytes, 1); };
+  AskHome(*home_, [&] {
+    writer.Meet(std::move(made_));
+    return true;
+  });
+  AskHome(*home_, [&] {
+    take(*writer.connection, lent);
+    EXPECT_TRUE(writer.connection->TakesMore());
+    take(*writer.connection, ConstBytes(more.data(), 100));  // nothing lent, and yet not before the other
+    EXPECT_FALSE(writer.connection->TakesMore());
+    EXPECT_TRUE(writer.written.empty());  // nobody reads before we return
+    return true;
+  });
+  auto answers = [&](size_t count) {
+    return Eventually([&] { return AskHome(*home_, [&] { return writer.written.size() == count; }); });
+  };
+  ASSERT_TRUE(answers(2));
+  AskHome(*home_, [&] {
+    EXPECT_EQ(writer.written, (std::vector<size_t>{lent.size(), 100}));
+    EXPECT_FALSE(writer.connection->TakesMore());
+    take(*writer.connection, more);
+    take(*writer.connection, lent);
+    return true;
+  });
+  ASSERT_TRUE(answers(4));
+  AskHome(*home_, [&] {
+    EXPECT_EQ(met_[0]->heard, 2 * lent.size() + more.size() + 100);
+    writer.connection.reset();
+    return true;
+  });
 }
 
 TEST_F(Meetings, AnotherHostIsNotMet) {

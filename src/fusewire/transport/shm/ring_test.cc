@@ -1,0 +1,192 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Rings, and the memory that they stand in.
+#include "fusewire/transport/shm/ring.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "fusewire/base/random.h"
+#include "fusewire/transport/shm/segment.h"
+
+namespace fusewire {
+namespace transport {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint32_t kTestRing = 4096;
+
+class Rings : public testing::Test {
+ protected:
+  explicit Rings(uint32_t ring_bytes = kTestRing) {
+    a_ = std::move(Segment::Make(ring_bytes, &file_)).value();
+    b_ = std::move(Segment::Attach(file_, ring_bytes)).value();
+    writer_ = std::make_unique<RingWriter>(a_.get());
+    reader_ = std::make_unique<RingReader>(b_.get());
+    reader_->SetLender(getpid());
+  }
+  std::string Read(size_t size) {
+    std::string text(size, '?');
+    Bytes part(text.data(), text.size());
+    Result<size_t> read = reader_->Read(&part, 1);
+    EXPECT_TRUE(read.ok()) << read.status().ToString();
+    if (!read.ok()) return read.status().cause();
+    text.resize(read.value());
+    reader_->Release();
+    return text;
+  }
+  Status ReadStatus() {
+    char byte;
+    Bytes part(&byte, 1);
+    return reader_->Read(&part, 1).status();
+  }
+  // Writes as a liar does.
+  void Forge(const void* words, size_t size, uint64_t filled) {
+    if (size > 0) std::memcpy(a_->own_ring(), words, size);
+    a_->own().filled.store(filled, std::memory_order_release);
+  }
+
+  Fd file_;
+  std::unique_ptr<Segment> a_, b_;
+  std::unique_ptr<RingWriter> writer_;
+  std::unique_ptr<RingReader> reader_;
+};
+
+TEST_F(Rings, CarryAnyMixtureOfBytesAndLoans) {
+  const uint64_t seed = SystemRandom64();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Random random(seed);
+  std::string lent(300, 'l');
+  std::string expected, heard;
+  for (int i = 0; i < 20000; ++i) {
+    if (random.Chance(0.1)) {
+      ConstBytes loan(lent.data(), 1 + random.Below(lent.size()));
+      if (writer_->Lend(loan)) expected += loan.ToString();
+    } else {
+      std::string text(1 + random.Below(random.Chance(0.1) ? 3000 : 60), static_cast<char>('a' + random.Below(26)));
+      expected += text.substr(0, writer_->Put(text));
+    }
+    writer_->Publish();
+    while (random.Chance(0.6)) heard += Read(1 + random.Below(random.Chance(0.2) ? 5000 : 100));
+  }
+  for (std::string more; !(more = Read(4096)).empty();) heard += more;
+  EXPECT_EQ(heard.size(), expected.size());
+  EXPECT_TRUE(heard == expected);
+  EXPECT_EQ(writer_->LoansRead(), writer_->loans());
+}
+
+TEST_F(Rings, LittleTrafficStaysInFewPages) {
+  file_ = Fd();
+  a_ = std::move(Segment::Make(256 * 1024, &file_)).value();
+  b_ = std::move(Segment::Attach(file_, 256 * 1024)).value();
+  writer_ = std::make_unique<RingWriter>(a_.get());
+  reader_ = std::make_unique<RingReader>(b_.get());
+  for (int i = 0; i < 10000; ++i) {
+    ASSERT_EQ(writer_->Put(std::string(100, 'x')), 100u);
+    writer_->Publish();
+    ASSERT_EQ(Read(200).size(), 100u);
+  }
+  struct stat is = {};
+  ASSERT_EQ(fstat(file_.get(), &is), 0);
+  EXPECT_LE(is.st_blocks * 512, 32 * 1024);
+}
+
+TEST_F(Rings, SayWhatIsWrongWithARecord) {
+  struct Bad {
+    const char* what;
+    std::vector<uint32_t> words;
+    uint64_t filled;
+  };
+  const std::vector<Bad> all = {
+      {"beyond", {}, kTestRing + 8},
+      {"beyond", {}, UINT64_MAX},
+      {"part of a record", {}, 4},
+      {"where there are fewer", {1000, 1}, 16},
+      {"where there are fewer", {UINT32_MAX, 1}, kTestRing},
+      {"kind 0", {0, 0}, 8},
+      {"kind 1", {0, 1}, 8},
+      {"kind 2", {8, 2, 0, 0}, 16},
+      {"kind 3", {8, 3, 0, 0}, 16},
+      {"kind 77", {8, 77, 0, 0}, 16},
+      {"loan of nothing", {16, 2, 1, 0, 0, 0}, 24},
+  };
+  for (const Bad& bad : all) {
+    RingReader reader(b_.get());
+    reader.SetLender(getpid());
+    Forge(bad.words.data(), bad.words.size() * sizeof(uint32_t), bad.filled);
+    char byte;
+    Bytes part(&byte, 1);
+    Result<size_t> read = reader.Read(&part, 1);
+    ASSERT_FALSE(read.ok()) << bad.what;
+    EXPECT_EQ(read.status().code(), Code::kCorrupt);
+    EXPECT_THAT(read.status().cause(), HasSubstr(bad.what));
+  }
+}
+
+TEST_F(Rings, AnEndlessRunOfSkipsIsRefused) {
+  const uint32_t skip[] = {kTestRing - 8, 3};
+  Forge(skip, sizeof(skip), kTestRing);
+  EXPECT_TRUE(ReadStatus().ok());
+  a_->own().filled.store(2 * kTestRing);
+  RingReader reader(b_.get());
+  reader.SetLender(getpid());
+  a_->own().filled.store(kTestRing);
+  char byte;
+  Bytes part(&byte, 1);
+  EXPECT_TRUE(reader.Read(&part, 1).ok());
+  // The second comes while the first is looked at: a writer never skips twice in a row.
+  a_->own().filled.store(kTestRing + 16);
+  const uint32_t again[] = {8, 3};
+  std::memcpy(a_->own_ring(), again, sizeof(again));
+  EXPECT_FALSE(reader.Read(&part, 1).ok());
+}
+
+TEST_F(Rings, ALoanThatLeadsNowhereIsAnError) {
+  writer_->Lend(ConstBytes(reinterpret_cast<void*>(uint64_t{4096}), 100));
+  writer_->Publish();
+  EXPECT_EQ(ReadStatus().code(), Code::kUnavailable);
+}
+
+TEST_F(Rings, WhatWasTakenBackIsNotRead) {
+  std::string lent = "secret";
+  writer_->Lend(lent);
+  writer_->Publish();
+  a_->own().revoked.store(1);
+  EXPECT_THAT(ReadStatus().cause(), HasSubstr("closed"));
+}
+
+TEST_F(Rings, AReaderThatLiesGivesNoRoom) {
+  ASSERT_GT(writer_->Put(std::string(kTestRing, 'x')), 0u);
+  for (uint64_t lie : {uint64_t{kTestRing} * 2, UINT64_MAX, uint64_t{1} << 63}) {
+    const_cast<Half&>(a_->peer()).taken.store(lie);
+    EXPECT_EQ(writer_->Put(std::string("more")), 0u);
+    EXPECT_FALSE(writer_->HasRoom());
+  }
+}
+
+TEST(Segments, AreNotTakenUnsealedOrOfAnotherSize) {
+  Fd unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(unsealed.get(), 4096 + 2 * kTestRing), 0);
+  EXPECT_THAT(Segment::Attach(unsealed, kTestRing).status().cause(), HasSubstr("sealed"));
+  Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  EXPECT_EQ(Segment::Attach(null, kTestRing).status().code(), Code::kCorrupt);
+  Fd file;
+  auto made = Segment::Make(kTestRing, &file);
+  ASSERT_TRUE(made.ok());
+  EXPECT_NE(ftruncate(file.get(), 4096), 0);
+  for (uint32_t ring_bytes : {0u, 1u, 4095u, 4097u, 2 * kTestRing, 1u << 31})
+    EXPECT_EQ(Segment::Attach(file, ring_bytes).status().code(), Code::kCorrupt) << ring_bytes;
+}
+
+}  // namespace
+}  // namespace transport
+}  // namespace fusewire
