@@ -36,6 +36,14 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(fusewire_flags INTERFACE $<$<CONFIG:Release>:-Wno-array-bounds -Wno-stringop-overflow>)
 endif()
 
+if(FUSEWIRE_LTO)
+  # A message crosses eight rooms in calls of few instructions each.
+  set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
+  if(FUSEWIRE_LIBRARY)
+    target_compile_options(fusewire_flags INTERFACE -ffat-lto-objects)  # who links libfusewire.a needs no LTO
+  endif()
+endif()
+
 if(FUSEWIRE_SANITIZE)
   list(JOIN FUSEWIRE_SANITIZE "," sanitizers)
   target_compile_options(fusewire_flags INTERFACE -fsanitize=${sanitizers} -fno-sanitize-recover=all)

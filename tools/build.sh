@@ -2,6 +2,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Configures and builds one preset, quietly: tools/build.sh PRESET [--target NAME]... [-- -DNAME=VALUE...]
 # With FUSEWIRE_UNITY=ON in the environment the files of a room are compiled together: sooner, when it is done once.
+# With FUSEWIRE_LTO=OFF nothing is optimised across files: sooner, where no speed is judged.
 # The output goes to build/logs/PRESET-build.log; it is shown when something fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,6 +20,7 @@ mkdir -p build/logs
 log=build/logs/$preset-build.log
 echo "build $preset ..."
 start=$SECONDS
+[ -z "${FUSEWIRE_LTO:-}" ] || set -- "-DFUSEWIRE_LTO=$FUSEWIRE_LTO" "$@"
 [ -z "${FUSEWIRE_UNITY:-}" ] || set -- "-DFUSEWIRE_UNITY=$FUSEWIRE_UNITY" "$@"
 # -k 0: one run shows every file that fails, not the first one only.
 if ! { cmake --preset "$preset" "$@" && cmake --build --preset "$preset" "${build_arguments[@]}" -- -k 0; } \
