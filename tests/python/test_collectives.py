@@ -1,6 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """TensorFlow's own collective operations: ours run them, give what TensorFlow's give, and fail as a program expects."""
 
+import re
+
 import pytest
 
 PROLOGUE = """
@@ -92,6 +94,14 @@ def test_a_group_with_one_that_speaks_grpc_only_is_tensorflows(run_cluster):
     output = run_cluster(KINDS, "grpc++", ps=0, workers=2, prologue=PROLOGUE, TEST_LAYER_OF_1="grpc")
     assert output.said == ["checked"] * 2
     assert output.stats["collectives"] == 0
+
+
+def test_tasks_of_one_host_know_it(run_cluster):
+    """Each has asked all others; what they go by has to be the same for all."""
+    output = run_cluster(KINDS, "grpc++", ps=0, workers=3, prologue=PROLOGUE, FUSEWIRE_LOG="info")
+    assert output.said == ["checked"] * 3
+    told = re.findall(r"task:(\d): 3 tasks run their collectives over our wire, (.*)", output.errors)
+    assert sorted(told) == [("0", "on one host"), ("1", "on one host"), ("2", "on one host")]
 
 
 DEATH = """

@@ -1,7 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/collective/groups.h"
 
+#include <algorithm>
 #include <atomic>
+#include <set>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -10,16 +12,41 @@
 
 namespace fusewire {
 namespace tf {
+namespace {
+
+// "on 2 hosts"
+std::string WhereIs(const std::vector<int>& hosts) {
+  if (hosts.empty()) return "on hosts that not all of them name";
+  size_t count = std::set<int>(hosts.begin(), hosts.end()).size();
+  return count == 1 ? "on one host" : absl::StrCat("on ", count, " hosts");
+}
+
+}  // namespace
+
+std::vector<int> HostsOf(const std::vector<uint64_t>& ids) {
+  std::vector<int> hosts;
+  for (uint64_t id : ids) {
+    if (id == 0) return {};
+    hosts.push_back(static_cast<int>(std::find(ids.begin(), ids.end(), id) - ids.begin()));
+  }
+  return hosts;
+}
 
 // One question to each member; the last answer of all ends it.
 class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
  public:
   Asking(CollectiveGroups* groups, std::string name, int rank, size_t members)
-      : groups_(groups), name_(std::move(name)), rank_(rank), members_(members), left_(members) {}
+      : groups_(groups),
+        name_(std::move(name)),
+        rank_(rank),
+        members_(members),
+        host_ids_(members, 0),
+        left_(members) {}
 
   void Ask(size_t index, const std::string& task) {
     members_[index].name = task;
     if (task == groups_->options_.own_task) {
+      host_ids_[index] = groups_->host();
       Ended(TfStatus());
       return;
     }
@@ -45,6 +72,7 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
             Result<transport::Address> grpc = transport::Address::Parse(question->address);
             self->members_[index].address.host = grpc.ok() ? grpc.value().host : question->address;
             self->members_[index].address.port = words.group_port;
+            self->host_ids_[index] = words.host;
           } else {
             self->are_ours_.store(false, std::memory_order_relaxed);
           }
@@ -61,13 +89,14 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
     }
     if (left_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
     if (!are_ours_.load(std::memory_order_relaxed)) members_.clear();
-    groups_->Answered(name_, rank_, status_, members_);
+    groups_->Answered(name_, rank_, status_, members_, host_ids_);
   }
 
   CollectiveGroups* const groups_;
   const std::string name_;
   const int rank_;
   std::vector<collective::GroupMember> members_;
+  std::vector<uint64_t> host_ids_;
   std::atomic<size_t> left_;
   std::atomic<bool> are_ours_{true};
   std::mutex mutex_;
@@ -128,7 +157,8 @@ void CollectiveGroups::Find(const tensorflow::CollGroupParams& params, int rank,
 }
 
 void CollectiveGroups::Answered(const std::string& name, int rank, const TfStatus& status,
-                                const std::vector<collective::GroupMember>& members) {
+                                const std::vector<collective::GroupMember>& members,
+                                const std::vector<uint64_t>& host_ids) {
   GroupPtr group;
   TfStatus end = status;
   if (end.ok() && !members.empty()) {
@@ -136,11 +166,17 @@ void CollectiveGroups::Answered(const std::string& name, int rank, const TfStatu
     options.name = name;
     options.members = members;
     options.rank = rank;
+    options.places.hosts = HostsOf(host_ids);
+    const std::string where = WhereIs(options.places.hosts);
+    // Known to be on one host it would make an arena, which takes no operation that has a key, as all of ours have:
+    // executors run them in any order. And with more ranks than processors it would choose what takes the fewest
+    // messages, which was no faster here.
+    if (options.places.one_host()) options.places.hosts.clear();
     Result<std::unique_ptr<collective::Group>> made = collective::Group::Make(*endpoint_, std::move(options));
     if (made.ok()) {
       group = std::move(made).value();
-      FUSEWIRE_LOG(kInfo, "%s: %d tasks run their collectives over our wire", options_.own_task.c_str(),
-                   static_cast<int>(members.size()));
+      FUSEWIRE_LOG(kInfo, "%s: %d tasks run their collectives over our wire, %s", options_.own_task.c_str(),
+                   static_cast<int>(members.size()), where.c_str());
     } else {
       end = ToTf(made.status());
     }

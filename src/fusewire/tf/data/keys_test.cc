@@ -134,35 +134,61 @@ TEST(PortWords, SayWhereTheDataPortIs) {
   PortWords::Ask(&request);
   EXPECT_TRUE(PortWords::IsAsked(request));
   tensorflow::LoggingResponse response;
-  PortWords::Answer(41234, 0xfedcba9876543210, 41235, &response);
+  PortWords said;
+  said.port = 41234;
+  said.incarnation = 0xfedcba9876543210;
+  said.group_port = 41235;
+  said.host = 0xffffffffffffffff;
+  said.Answer(&response);
   PortWords words;
   ASSERT_TRUE(words.Read(response));
   EXPECT_EQ(words.port, 41234);
   EXPECT_EQ(words.incarnation, 0xfedcba9876543210);
   EXPECT_EQ(words.group_port, 41235);
+  EXPECT_EQ(words.host, 0xffffffffffffffff);
   EXPECT_TRUE(words.fuses);
 }
 
 TEST(PortWords, SayWhoHasThePluginOnly) {
   tensorflow::LoggingResponse response;
-  PortWords::Answer(0, 0, 0, &response);
+  PortWords().Answer(&response);
   PortWords words;
+  words.host = 7;
   ASSERT_TRUE(words.Read(response));
   EXPECT_EQ(words.port, 0);
   EXPECT_TRUE(words.fuses);
-  // As the first versions said it.
-  response.mutable_step(0)->mutable_step_stats()->mutable_dev_stats(0)->set_device("fusewire 1 41234 1");
+  EXPECT_EQ(words.host, 0U);
+}
+
+TEST(PortWords, OfEarlierAndLaterVersionsAreRead) {
+  tensorflow::LoggingResponse response;
+  PortWords().Answer(&response);
+  std::string* device = response.mutable_step(0)->mutable_step_stats()->mutable_dev_stats(0)->mutable_device();
+  PortWords words;
+  words.host = 7;
+  *device = "fusewire 1 41234 1";
   ASSERT_TRUE(words.Read(response));
   EXPECT_EQ(words.port, 41234);
   EXPECT_FALSE(words.fuses);
   EXPECT_EQ(words.group_port, 0);
+  EXPECT_EQ(words.host, 0U);
+  *device = "fusewire 1 41234 1 fuses 41235";
+  words.host = 7;
+  ASSERT_TRUE(words.Read(response));
+  EXPECT_TRUE(words.fuses);
+  EXPECT_EQ(words.group_port, 41235);
+  EXPECT_EQ(words.host, 0U);
+  *device = "fusewire 1 41234 1 fuses 41235 a7 and more";
+  ASSERT_TRUE(words.Read(response));
+  EXPECT_EQ(words.group_port, 41235);
+  EXPECT_EQ(words.host, 0xa7U);
 }
 
 TEST(PortWords, AreNotSaidByOthers) {
   PortWords read;
   tensorflow::LoggingResponse response;
   EXPECT_FALSE(read.Read(response));
-  PortWords::Answer(41234, 1, 0, &response);
+  PortWords().Answer(&response);
   std::string* device = response.mutable_step(0)->mutable_step_stats()->mutable_dev_stats(0)->mutable_device();
   for (const char* words : {"", "fusewire", "fusewire 2 41234 1", "fusewire 1 70000 1", "other 1 2 3"}) {
     *device = words;

@@ -23,7 +23,8 @@ namespace tf {
 
 // The question for a task's data port: a Logging call that asks for this step. A task without the plug-in has no logs
 // of it; one that has it answers with a step of these words. Port 0: it has none, and speaks gRPC only.
-//   port := "fusewire" version:decimal port:decimal incarnation:hex "fuses" group_port:decimal, with one space between
+//   port := "fusewire" version:decimal port:decimal incarnation:hex "fuses" group_port:decimal host:hex
+// with one space between. Whoever reads stops behind what he knows.
 class PortWords {
  public:
   uint16_t port = 0;
@@ -31,10 +32,12 @@ class PortWords {
   // It answers a fused receive over gRPC, see data/fused.h; the first versions said nothing of it.
   bool fuses = false;
   uint16_t group_port = 0;  // where its collectives are reached, likewise; 0: nowhere
+  uint64_t host = 0;        // see transport/shm/host.h, likewise; 0: it does not say
 
   static void Ask(tensorflow::LoggingRequest* request);
   static bool IsAsked(const tensorflow::LoggingRequest& request);
-  static void Answer(uint16_t port, uint64_t incarnation, uint16_t group_port, tensorflow::LoggingResponse* response);
+  // Whoever can answer can fuse.
+  void Answer(tensorflow::LoggingResponse* response) const;
   // False: the task is without the plug-in.
   bool Read(const tensorflow::LoggingResponse& response);
 };

@@ -15,6 +15,7 @@
 #include "fusewire/tf/collective/executor.h"
 #include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/server/session.h"
+#include "fusewire/transport/shm/host.h"
 
 namespace fusewire {
 namespace tf {
@@ -130,6 +131,7 @@ TfStatus Server::OpenGroups() {
   options.pipe = settings_.pipe;
   options.wire = settings_.wire;
   options.own_task = own_task();
+  options.host = transport::HostId();
   options.find = [this](const std::string& task, std::string* address, SidePtr* side) {
     return FindGrpc(task, address, side);
   };
@@ -204,7 +206,12 @@ TfStatus Server::OpenDataPort() {
   Status opened = service_->Open(*node_, address);
   if (!opened.ok()) return Failed(opened);
   worker_->SetStar(&service_->star());
-  worker_->Announce(service_->port(), node_->shared().options().incarnation, groups_->port());
+  PortWords words;
+  words.port = service_->port();
+  words.incarnation = node_->shared().options().incarnation;
+  words.group_port = groups_->port();
+  words.host = groups_->host();
+  worker_->Announce(words);
   GlobalCounters().Add(&Counters::servers);
   FUSEWIRE_LOG(kInfo, "%s: data port %u", settings_.pipe.name.c_str(), service_->port());
   return TfStatus();

@@ -6,7 +6,6 @@
 #include <tensorflow/core/distributed_runtime/rpc/grpc_tensor_coding.h>
 #include "fusewire/tf/data/fused.h"
 #include "fusewire/tf/data/fused_provider.h"
-#include "fusewire/tf/data/peer.h"
 #include "fusewire/tf/data/rendezvous.h"
 
 namespace fusewire {
@@ -21,10 +20,9 @@ Worker::Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config
               },
               [this](int64_t step) { AbortStep(step); }} {}
 
-void Worker::Announce(uint16_t port, uint64_t incarnation, uint16_t group_port) {
-  group_port_ = group_port;
-  incarnation_ = incarnation;
-  port_.store(port, std::memory_order_release);
+void Worker::Announce(const PortWords& words) {
+  words_ = words;
+  is_announced_.store(true, std::memory_order_release);
 }
 
 void Worker::GrpcRecvTensorAsync(tensorflow::CallOptions* options, const tensorflow::RecvTensorRequest* request,
@@ -106,8 +104,8 @@ void Worker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow:
     GrpcWorker::LoggingAsync(request, response, std::move(done));
     return;
   }
-  uint32_t port = port_.load(std::memory_order_acquire);
-  PortWords::Answer(static_cast<uint16_t>(port), incarnation_, group_port_, response);
+  // Without a data port it says so.
+  (is_announced_.load(std::memory_order_acquire) ? words_ : PortWords()).Answer(response);
   done(TfStatus());
 }
 

@@ -11,6 +11,7 @@
 
 #include <tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h>
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/data/peer.h"
 #include "fusewire/tf/data/provider.h"
 #include "fusewire/tf/star/star_service.h"
 
@@ -27,7 +28,7 @@ class Worker final : public tensorflow::GrpcWorker {
   Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config, bool is_grpc_only);
 
   // What the gRPC peers of this task are told when they ask for its data port.
-  void Announce(uint16_t port, uint64_t incarnation, uint16_t group_port);
+  void Announce(const PortWords& words);
 
   void LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow::LoggingResponse* response,
                     tensorflow::StatusCallback done) override;
@@ -59,9 +60,8 @@ class Worker final : public tensorflow::GrpcWorker {
  private:
   const bool is_grpc_only_;
   const Provider::Source source_;
-  std::atomic<uint32_t> port_{0};
-  uint64_t incarnation_ = 0;
-  uint16_t group_port_ = 0;
+  PortWords words_;  // once it is announced
+  std::atomic<bool> is_announced_{false};
   std::atomic<StarService*> star_{nullptr};  // of the service, as long as that
 };
 
