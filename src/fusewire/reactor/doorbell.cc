@@ -140,10 +140,9 @@ void Doorbell::Choose(uint64_t rung) {
   const auto bit = static_cast<uint32_t>(std::countr_zero(rung));
   DoorbellHandler* one = counts_[bit] == 1 ? hanging_[bit].front() : nullptr;
   if (one == nullptr || one == watched_one_) return;
-  if (watches_) {
-    StopWatching();
-    if (watched_one_->HasNews()) RingHere(watched_bit_);
-  }
+  if (watches_) StopWatching();
+  // Also of one that was told before to ring again: it may not have known that when it wrote, and nobody asks it now.
+  if (watched_one_ != nullptr && watched_one_->HasNews()) RingHere(watched_bit_);
   watched_one_ = one;
   watched_bit_ = bit;
 }

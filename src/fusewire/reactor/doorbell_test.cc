@@ -168,6 +168,33 @@ TEST_F(DoorbellTest, WhatIsWrittenWhileTheLoopStopsWatchingIsSeenThoughNobodyRin
   });
 }
 
+// One that was watched writes while the loop stops to watch, and so does not ring; another has rung twice, and is the
+// one to watch from now on.
+TEST_F(DoorbellTest, WhatOneHasWrittenIsSeenThoughAnotherIsWatchedNext) {
+  Reader reader;
+  AskHome(*reactor_, [&] {
+    Visitor other;
+    const uint32_t bit = bell_->Hang(&reader), other_bit = bell_->Hang(&other);
+    for (const uint32_t rung : {bit, bit, other_bit}) {
+      bell_->RingHere(rung);
+      EXPECT_TRUE(bell_->Answer());
+    }
+    bell_->BeginWatching();
+    EXPECT_TRUE(reader.watched);
+    reader.writes_at_the_end = true;
+    bell_->SetAsleep(true);
+    EXPECT_FALSE(reader.watched);
+    EXPECT_NE(reader.seen, reader.written);
+    bell_->RingHere(other_bit);
+    for (int i = 0; i < 10 && bell_->rung(); ++i) bell_->Answer();
+    EXPECT_EQ(reader.seen, reader.written);
+    bell_->SetAsleep(false);
+    bell_->Unhang(bit, &reader);
+    bell_->Unhang(other_bit, &other);
+    return true;
+  });
+}
+
 // A peer of the same reactor wiped a bit: each time the reactor parks it looks at those of one more bit.
 TEST_F(DoorbellTest, ABitThatALiarWipedIsMadeGood) {
   Visitor* victim = Hang();
