@@ -103,7 +103,11 @@ bool Reactor::AwaitSignal(Waiter* waiter, int64_t deadline_ns) {
     waiter->word_.compare_exchange_strong(pending, Waiter::kAsleep, std::memory_order_acq_rel);
     if (waiter->signalled()) return true;
     int64_t left_ns = deadline_ns - clock_->NowNs();
-    if (left_ns <= 0) return false;
+    if (left_ns <= 0) {
+      // Awake again: his next wait may be inside the loop, and there he sleeps in another way.
+      uint32_t asleep = Waiter::kAsleep;
+      return !waiter->word_.compare_exchange_strong(asleep, Waiter::kPending, std::memory_order_acq_rel);
+    }
     timespec timeout = {};
     timeout.tv_sec = static_cast<time_t>(std::min<int64_t>(left_ns / kSecondNs, 3600));
     timeout.tv_nsec = static_cast<long>(left_ns % kSecondNs);

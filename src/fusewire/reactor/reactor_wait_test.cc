@@ -139,6 +139,35 @@ TEST(ReactorWait, ADriverServesTimersAndInput) {
   });
 }
 
+// A wait that had to end outside of the loop goes on inside of it.
+TEST(ReactorWait, WhoSleptOutsideHearsOfInputWhenHeDrives) {
+  std::unique_ptr<Reactor> reactor = StartParked();
+  auto waiter = std::make_unique<Waiter>();
+  Bell bell([&] { waiter->Signal(); });
+  AskHome(*reactor, [&] { return reactor->Watch(bell.fd(), EPOLLIN, &bell).ok(); });
+  Waiter others;
+  std::atomic<bool> inside{false};
+  std::thread driver([&] {
+    reactor->Post([&] { inside = true; });
+    EXPECT_TRUE(reactor->Wait(&others, DeadlineNs()));
+  });
+  EXPECT_TRUE(Eventually([&] { return inside.load(); }));
+  EXPECT_FALSE(reactor->Wait(waiter.get(), Clock::Real()->NowNs() + kMillisecondNs));
+  others.Signal();
+  driver.join();
+  const uint64_t drives = reactor->Snapshot().drives;
+  std::thread peer([&] {
+    EXPECT_TRUE(Eventually([&] { return reactor->Snapshot().drives > drives; }));
+    bell.Ring();
+  });
+  EXPECT_TRUE(reactor->Wait(waiter.get(), DeadlineNs()));
+  peer.join();
+  AskHome(*reactor, [&] {
+    reactor->Unwatch(bell.fd(), &bell);
+    return true;
+  });
+}
+
 // The thread has been sent out of the way by a caller, the caller has left, and then something comes: the thread hears
 // of it, with or without timers to wake it by chance.
 TEST(ReactorWait, WhatComesWhenNobodyDrivesIsServedAtOnce) {
