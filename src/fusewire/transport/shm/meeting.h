@@ -29,7 +29,7 @@ enum class NoteKind : uint16_t { kHello = 1, kWelcome = 2, kBell = 3 };
 // One packet.
 struct Note {
   uint32_t magic = 0x6d736677;  // "wfsm"
-  uint16_t version = 2;
+  uint16_t version = 3;
   NoteKind kind = NoteKind::kHello;
   uint32_t ring_bytes = 0;
   uint32_t bit = 0;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/base/clock.h"
 #include "fusewire/transport/transport.h"
 
 #if defined(__has_feature)
@@ -29,10 +30,17 @@ constexpr size_t kHeaderBytes = 8, kLoanBytes = 16;
 // A record of bytes is no longer than this: the reader need not wait for the rest of a long write.
 constexpr size_t kRecordBytesMax = 8 * 1024;
 static_assert(kRecordBytesMax < kCopyBytesMax, "what is put into the ring is no large copy");
-// Who finds the ring empty beyond this begins again at its start: little traffic stays in few pages.
-constexpr uint64_t kFrontBytes = 16 * 1024;
+// What is larger begins with a cache line, by a lead: copies of whole lines take less time.
+constexpr size_t kAlignedBytesMin = 512;
+constexpr uint32_t kLine = 64, kKindBits = 8;
+// Who finds the ring empty beyond this begins again at its start: little traffic stays in few pages, and a stream whose
+// reader keeps up in a processor's cache.
+constexpr uint64_t kFrontBytes = 16 * 1024, kLargeFrontBytes = 64 * 1024;
 // So many loans are read while a writer wakes.
 constexpr uint64_t kLoansWhileWaking = 2;
+// Records that are large; one of so many tells what a byte costs to copy out of the ring.
+constexpr size_t kLargeBytesMin = 4 * 1024;
+constexpr uint32_t kCopiesPerTimed = 8;
 // What one system call copies at the most: a connection gives way to the others of its reactor.
 constexpr uint64_t kLoanReadBytesMax = 4 << 20;
 
@@ -77,11 +85,12 @@ uint64_t RingWriter::FreshRoom() {
 size_t RingWriter::Contiguous(size_t wanted) {
   const uint64_t ring_bytes = segment_.ring_bytes();
   const uint64_t needed = kHeaderBytes + Rounded(wanted);
+  const uint64_t front = wanted < kLargeBytesMin ? kFrontBytes : kLargeFrontBytes;
   uint64_t room = ring_bytes - (filled_ - taken_);
-  if (room < needed || Offset() >= kFrontBytes) room = FreshRoom();
+  if (room < needed || Offset() >= front) room = FreshRoom();
   const bool empty = room == ring_bytes;
   uint64_t to_end = ring_bytes - Offset();
-  if (to_end < kHeaderBytes + kLoanBytes || (empty && Offset() >= kFrontBytes)) {
+  if (to_end < kHeaderBytes + kLoanBytes || (empty && Offset() >= front)) {
     if (room < to_end) return 0;
     PutHeader(static_cast<uint32_t>(to_end - kHeaderBytes), kKindSkip);
     filled_ += to_end - kHeaderBytes;
@@ -102,11 +111,16 @@ void RingWriter::PutHeader(uint32_t size, uint32_t kind) {
 size_t RingWriter::Put(ConstBytes bytes) {
   size_t put = 0;
   while (put < bytes.size) {
-    const size_t size = Contiguous(std::min(bytes.size - put, kRecordBytesMax));
-    if (size == 0) break;
-    PutHeader(static_cast<uint32_t>(size), kKindBytes);
-    CopyBytes(Bytes(segment_.own_ring() + Offset(), size), bytes.Sub(put, size));
-    filled_ += Rounded(size);
+    const size_t wanted = std::min(bytes.size - put, kRecordBytesMax);
+    const size_t lead_max = wanted < kAlignedBytesMin ? 0 : kLine - kHeaderBytes;
+    const size_t room = Contiguous(wanted + lead_max);
+    if (room == 0) break;
+    const auto to_line = static_cast<size_t>((kLine - (Offset() + kHeaderBytes) % kLine) % kLine);
+    const size_t lead = room > lead_max && lead_max > 0 ? to_line : 0;
+    const size_t size = std::min(wanted, room - lead);
+    PutHeader(static_cast<uint32_t>(size), kKindBytes | static_cast<uint32_t>(lead) << kKindBits);
+    CopyBytes(Bytes(segment_.own_ring() + Offset() + lead, size), bytes.Sub(put, size));
+    filled_ += Rounded(lead + size);
     put += size;
   }
   return put;
@@ -166,18 +180,20 @@ Status RingReader::NextRecord() {
     if (there < kHeaderBytes) return Status::Corrupt("a ring holds a part of a record");
     const auto* header = reinterpret_cast<const RecordHeader*>(segment_.peer_ring() + Offset());
     const uint64_t word = header->load(std::memory_order_relaxed);
-    const auto size = static_cast<uint32_t>(word), kind = static_cast<uint32_t>(word >> 32);
-    const uint64_t payload = Rounded(size);
+    const auto size = static_cast<uint32_t>(word), words = static_cast<uint32_t>(word >> 32);
+    const uint32_t kind = words & ((1U << kKindBits) - 1), lead = words >> kKindBits;
+    const uint64_t payload = Rounded(uint64_t{lead} + size);
     if (payload > there - kHeaderBytes)
       return Status::Corrupt("a record of " + std::to_string(size) + " bytes where there are fewer");
     taken_ += kHeaderBytes;
-    if (kind == kKindSkip && !skipped && payload == to_end - kHeaderBytes) {
+    if (kind == kKindSkip && lead == 0 && !skipped && payload == to_end - kHeaderBytes) {
       skipped = true;
       taken_ += payload;
     } else if (kind == kKindBytes && size > 0) {
+      taken_ += lead;
       record_left_ = size;
-      padding_ = payload - size;
-    } else if (kind == kKindLoan && size == kLoanBytes && lender_ != 0) {
+      padding_ = payload - lead - size;
+    } else if (kind == kKindLoan && lead == 0 && size == kLoanBytes && lender_ != 0) {
       // Whoever has gone has taken back what he lent.
       if (frozen_) return Status::Unavailable("the peer closed the connection");
       Loan loan;
@@ -189,7 +205,7 @@ Status RingReader::NextRecord() {
       record_left_ = loan.size;
       padding_ = 0;
     } else {
-      return Status::Corrupt("a record of kind " + std::to_string(kind));
+      return Status::Corrupt("a record of kind " + std::to_string(words));
     }
   }
   return Status::Ok();
@@ -229,7 +245,7 @@ Result<size_t> RingReader::Read(Bytes* parts, size_t count) {
       continue;
     }
     const auto size = static_cast<size_t>(std::min<uint64_t>({record_left_, parts[i].size, kRecordBytesMax}));
-    CopyBytes(parts[i].Sub(0, size), ConstBytes(segment_.peer_ring() + Offset(), size));
+    CopyOut(parts[i].Sub(0, size));
     parts[i] = parts[i].From(size);
     taken_ += size;
     record_left_ -= size;
@@ -237,6 +253,22 @@ Result<size_t> RingReader::Read(Bytes* parts, size_t count) {
     Finish();
   }
   return total;
+}
+
+// Some of the large ones are timed.
+void RingReader::CopyOut(Bytes to) {
+  const ConstBytes from(segment_.peer_ring() + Offset(), to.size);
+  if (to.size < kLargeBytesMin || ++large_copies_ % kCopiesPerTimed != 0) return CopyBytes(to, from);
+  const int64_t begin_ns = Clock::Real()->NowNs();
+  CopyBytes(to, from);
+  costs_.OnRing(to.size, Clock::Real()->NowNs() - begin_ns);
+  TellCosts();
+}
+
+void RingReader::TellCosts() {
+  const bool less = costs_.RingCostsLess();
+  if (std::exchange(ring_costs_less_, less) == less) return;
+  segment_.own().ring_costs_less.store(less ? 1 : 0, std::memory_order_relaxed);
 }
 
 // One copy, from the writer's memory to where the bytes shall be.
@@ -253,8 +285,11 @@ Result<size_t> RingReader::ReadLoan(Bytes* parts, size_t count) {
   // The address is the peer's, and of the peer: wherever it leads, it leads into its own memory.
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   iovec from = {reinterpret_cast<void*>(loan_address_), static_cast<size_t>(wanted)};
+  const int64_t begin_ns = Clock::Real()->NowNs();
   const ssize_t got = process_vm_readv(lender_, into, used, &from, 1, 0);
   const int error = errno;
+  if (got > 0) costs_.OnLoan(static_cast<size_t>(got), Clock::Real()->NowNs() - begin_ns);
+  TellCosts();
   // The writer says that it takes a loan back before the memory changes, so what was read before that is good.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (segment_.peer().revoked.load(std::memory_order_acquire) != 0)

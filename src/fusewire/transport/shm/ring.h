@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A ring of bytes in shared memory, one writer and one reader, and the records that stand in it:
 //   record := size:u32 kind:u32 payload, filled up to a multiple of 8 bytes; it does not run over the ring's end
-//   bytes  := payload is `size` bytes of the stream
+//   bytes  := payload is `size` bytes of the stream, behind a lead of kind >> 8 bytes that mean nothing
 //   loan   := payload is address:u64 size:u64: that many bytes of the stream, in the writer's memory
 //   skip   := `size` bytes follow that mean nothing: the next record begins behind them
 // Positions count bytes since the beginning. Each side keeps its own position to itself and publishes a copy; what the
@@ -16,6 +16,7 @@
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
+#include "fusewire/transport/shm/costs.h"
 #include "fusewire/transport/shm/segment.h"
 
 namespace fusewire {
@@ -32,6 +33,11 @@ class RingWriter {
   bool Publish();
   bool HasRoom();
   uint64_t loans() const { return loans_; }
+  // Whether to lend what is large, as far as we know. Now and then what costs more is done, so that the reader knows.
+  bool ShouldLend() {
+    const bool other = ++large_parts_ % kPartsPerTry == kSamplesAfter;
+    return (segment_.peer().ring_costs_less.load(std::memory_order_relaxed) == 0) != other;
+  }
   // How many of them the reader has read.
   uint64_t LoansRead() const;
 
@@ -41,7 +47,9 @@ class RingWriter {
   uint64_t FreshRoom();
   uint64_t Offset() const { return filled_ & (segment_.ring_bytes() - 1); }
 
+  static constexpr uint32_t kPartsPerTry = 64, kSamplesAfter = 8;
   Segment& segment_;
+  uint32_t large_parts_ = 0;
   uint64_t filled_ = 0;
   uint64_t published_ = 0;
   uint64_t taken_ = 0;  // by the reader, when we last looked
@@ -70,6 +78,8 @@ class RingReader {
 
  private:
   Status NextRecord();
+  void CopyOut(Bytes to);
+  void TellCosts();
   Result<size_t> ReadLoan(Bytes* parts, size_t count);
   void Finish();
   bool Refresh();
@@ -87,6 +97,9 @@ class RingReader {
   bool frozen_ = false;
   bool loan_ended_ = false;
   uint64_t loans_read_ = 0;
+  Costs costs_;
+  uint32_t large_copies_ = 0;
+  bool ring_costs_less_ = false;  // as we have told
 };
 
 }  // namespace transport

@@ -27,7 +27,9 @@ constexpr uint32_t kTestRing = 4096;
 
 class Rings : public testing::Test {
  protected:
-  explicit Rings(uint32_t ring_bytes = kTestRing) {
+  Rings() { MakeRings(kTestRing); }
+  void MakeRings(uint32_t ring_bytes) {
+    file_ = Fd();
     a_ = std::move(Segment::Make(ring_bytes, &file_)).value();
     b_ = std::move(Segment::Attach(file_, ring_bytes)).value();
     writer_ = std::make_unique<RingWriter>(a_.get());
@@ -85,11 +87,7 @@ TEST_F(Rings, CarryAnyMixtureOfBytesAndLoans) {
 }
 
 TEST_F(Rings, LittleTrafficStaysInFewPages) {
-  file_ = Fd();
-  a_ = std::move(Segment::Make(256 * 1024, &file_)).value();
-  b_ = std::move(Segment::Attach(file_, 256 * 1024)).value();
-  writer_ = std::make_unique<RingWriter>(a_.get());
-  reader_ = std::make_unique<RingReader>(b_.get());
+  MakeRings(256 * 1024);
   for (int i = 0; i < 10000; ++i) {
     ASSERT_EQ(writer_->Put(std::string(100, 'x')), 100u);
     writer_->Publish();
@@ -150,6 +148,28 @@ TEST_F(Rings, AnEndlessRunOfSkipsIsRefused) {
   EXPECT_FALSE(reader.Read(&part, 1).ok());
 }
 
+// Whatever stands before it, a large record's bytes begin with a cache line.
+TEST_F(Rings, LargeRecordsBeginWithALine) {
+  MakeRings(256 * 1024);
+  for (size_t before = 1; before < 80; ++before) {
+    ASSERT_EQ(writer_->Put(std::string(before, 'b')), before);
+    ASSERT_EQ(writer_->Put(std::string(600, 'l')), 600u);
+    writer_->Publish();
+    const std::string ring(reinterpret_cast<const char*>(a_->own_ring()), 64 * 1024);
+    const size_t at = ring.find(std::string(600, 'l'));
+    ASSERT_NE(at, std::string::npos);
+    EXPECT_EQ(at % 64, 0u) << before;
+    EXPECT_EQ(Read(before + 600), std::string(before, 'b') + std::string(600, 'l'));
+    std::memset(a_->own_ring(), 0, 64 * 1024);
+  }
+}
+
+TEST_F(Rings, ALeadBeyondTheEndIsAnError) {
+  const uint32_t words[] = {8, 1 | 4000U << 8};
+  Forge(words, sizeof(words), 24);
+  EXPECT_EQ(ReadStatus().code(), Code::kCorrupt);
+}
+
 TEST_F(Rings, ALoanThatLeadsNowhereIsAnError) {
   writer_->Lend(ConstBytes(reinterpret_cast<void*>(uint64_t{4096}), 100));
   writer_->Publish();
@@ -170,6 +190,36 @@ TEST_F(Rings, AReaderThatLiesGivesNoRoom) {
     const_cast<Half&>(a_->peer()).taken.store(lie);
     EXPECT_EQ(writer_->Put(std::string("more")), 0u);
     EXPECT_FALSE(writer_->HasRoom());
+  }
+}
+
+TEST(CostsTest, ALoanIsGivenUpForAGoodPartOfItsCostOnly) {
+  Costs costs;
+  auto ring = [&](int64_t ns) {
+    for (int i = 0; i < 100; ++i) costs.OnRing(8192, ns);
+  };
+  costs.OnRing(8192, 1);
+  for (int i = 0; i < 100; ++i) costs.OnLoan(8192, 1000);
+  EXPECT_FALSE(costs.RingCostsLess());  // once is not enough to know
+  ring(800);
+  EXPECT_FALSE(costs.RingCostsLess());
+  ring(600);
+  EXPECT_TRUE(costs.RingCostsLess());
+  ring(800);
+  EXPECT_TRUE(costs.RingCostsLess());  // nor is that enough to go back
+  costs.OnRing(8192, 1'000'000'000);   // somebody else had the processor
+  EXPECT_TRUE(costs.RingCostsLess());
+  ring(950);
+  EXPECT_FALSE(costs.RingCostsLess());
+}
+
+// The writer follows the reader's word, and does the other thing now and then.
+TEST_F(Rings, LargePartsGoAsTheReaderSays) {
+  for (const uint32_t ring_costs_less : {0u, 1u}) {
+    b_->own().ring_costs_less.store(ring_costs_less);
+    int lent = 0;
+    for (int i = 0; i < 640; ++i) lent += writer_->ShouldLend() ? 1 : 0;
+    EXPECT_EQ(lent, ring_costs_less == 0 ? 630 : 10);
   }
 }
 

@@ -33,6 +33,8 @@ struct Half {
   std::atomic<uint32_t> can_read;  // we can read the peer's memory: it may lend
   // We look at the peer's `filled` again and again: it need not ring for what it writes. Rarely written.
   alignas(64) std::atomic<uint32_t> watches;
+  // As a reader: what you put into the ring costs us less than what you lend. Rarely written.
+  std::atomic<uint32_t> ring_costs_less;
 };
 static_assert(sizeof(Half) == 192, "three cache lines: what changes with each message has one for each direction");
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "words that processes share have no lock");

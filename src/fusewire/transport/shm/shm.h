@@ -18,7 +18,7 @@ namespace transport {
 struct ShmOptions {
   // Each direction's; a power of two. Memory is used as far as it is written: a connection that carries little keeps to
   // the first pages.
-  uint32_t ring_bytes = 256 * 1024;
+  uint32_t ring_bytes = 512 * 1024;
   // Pieces from this size on are not put into the ring: the receiver takes them from our memory.
   uint32_t lend_bytes_min = 64 * 1024;
   // Whether pieces are taken that way at all, where the system allows it (process_vm_readv).

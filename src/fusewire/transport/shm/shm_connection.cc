@@ -17,7 +17,7 @@ namespace transport {
 namespace {
 
 // The reader hears of a long write when so much of it is in the ring, and works beside its writer.
-constexpr size_t kShowBytes = 32 * 1024;
+constexpr size_t kShowBytes = 16 * 1024;
 
 std::atomic<uint64_t> shared_bytes_written{0};
 
@@ -149,7 +149,7 @@ size_t ShmConnection::Take(const ConstBytes* parts, size_t count, size_t* offere
   for (size_t i = 0; i < count; ++i) {
     *offered += parts[i].size;
     if (!room) continue;
-    if (parts[i].size >= lend_bytes_min_ && MayLend()) {
+    if (parts[i].size >= lend_bytes_min_ && MayLend() && writer_.ShouldLend()) {
       room = writer_.Lend(parts[i]);
       if (room) taken += parts[i].size;
       continue;
