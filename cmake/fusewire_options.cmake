@@ -39,7 +39,7 @@ endif()
 if(FUSEWIRE_LTO)
   # A message crosses eight rooms in calls of few instructions each.
   set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
-  if(FUSEWIRE_LIBRARY)
+  if(FUSEWIRE_LIBRARY AND NOT FUSEWIRE_TENSORFLOW)
     target_compile_options(fusewire_flags INTERFACE -ffat-lto-objects)  # who links libfusewire.a needs no LTO
   endif()
 endif()
