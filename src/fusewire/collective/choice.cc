@@ -64,7 +64,7 @@ Work WorkOfAllReduce(Algorithm algorithm, double n, double segments) {
     case Algorithm::kRing: return Even(n, 2 * (n - 1) + segments - 1, 2 * (n - 1) * segments, 2 * part, part);
     default: {
       const double up = Log2Up(n);
-      return {2 * up, up, up, up, 2 * (n - 1), 2 * (n - 1), n - 1};
+      return {2 * up, 2 * up, 2 * up, up, 2 * (n - 1), 2 * (n - 1), n - 1};
     }
   }
 }
