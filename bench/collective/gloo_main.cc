@@ -101,7 +101,7 @@ class GlooGroup final : public Group {
 
 void LiveAsRank(int rank, const LoopOptions& options, const std::string& folder, Board* board) {
   const bool sync = options.algorithm == kSync;
-  if (!sync && options.algorithm != "ring") Die("no algorithm " + options.algorithm);
+  if (!sync && !options.algorithm.empty() && options.algorithm != "ring") Die("no algorithm " + options.algorithm);
   // Bound, the thread that reads would take the processor from who waits for it.
   const bool alone = sync && BindRank(rank, options.ranks);
   Device device = gloo::transport::tcp::CreateDevice("127.0.0.1");

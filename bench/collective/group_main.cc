@@ -70,6 +70,16 @@ class EndpointGroup final : public Group {
   size_t count_ = 0;
 };
 
+// For all sizes: as a line of a table that was measured.
+collective::TableRow RowOf(const LoopOptions& options) {
+  std::string words = options.algorithm;
+  if (words.find(':') == std::string::npos) words += ":65536";
+  words[words.find(':')] = ' ';
+  auto table = collective::ParseTable("all-reduce " + std::to_string(options.ranks) + " 1000000000 " + words);
+  Must(table.status());
+  return table.value().front();
+}
+
 std::string NameOf(int rank) { return "rank" + std::to_string(rank); }
 
 void LiveAsRank(int rank, const LoopOptions& options, Board* board) {
@@ -84,6 +94,7 @@ void LiveAsRank(int rank, const LoopOptions& options, Board* board) {
   group_options.name = "bench";
   group_options.rank = rank;
   group_options.wire.cpus = reactor::UsableCpuCount();
+  if (!options.algorithm.empty()) group_options.table.push_back(RowOf(options));
   group_options.places.hosts.assign(static_cast<size_t>(options.ranks), 0);
   for (int other = 0; other < options.ranks; ++other) {
     group_options.members.push_back({NameOf(other), {"127.0.0.1", static_cast<uint16_t>(board->Await(other))}});

@@ -26,14 +26,14 @@ struct LoopOptions {
   std::vector<size_t> sizes;  // bytes
   double seconds = 0.2;       // of each size
   int ranks = 2;
-  std::string wire = "tcp";        // of a group
-  std::string algorithm = "ring";  // gloo's
-  size_t slot_bytes = 0;           // of an arena; 0: its own choice
-  size_t one_shot_bytes = 0;       // likewise
+  std::string wire = "tcp";   // of a group
+  std::string algorithm;      // "": gloo's ring; of a group what it chooses, or a name
+  size_t slot_bytes = 0;      // of an arena; 0: its own choice
+  size_t one_shot_bytes = 0;  // likewise
 };
 
 // "--bytes 4,64 --seconds 0.2 --ranks 4"; without --bytes 4 B to 64 MiB. --slot-bytes and --one-shot-bytes are the
-// arena's alone, --wire the group's, --algorithm gloo's.
+// arena's alone, --wire the group's, --algorithm the group's (NAME:SEGMENT_BYTES) and gloo's.
 LoopOptions ParseLoopOptions(int argc, char** argv);
 
 void MeasureAllReduce(Group& group, const LoopOptions& options, const std::string& variant);

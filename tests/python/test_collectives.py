@@ -68,6 +68,14 @@ for dtype in (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int6
                 got = ops.broadcast_recv_v2(mine.shape, mine.dtype, size, 1, key)
             check((dtype.name, shape, "broadcast"), tf.cast(got, tf.float64).numpy(), inputs[root])
 
+for root in range(size):
+    mine, key = tf.constant([index == root, index != root, True]), next(keys)
+    if index == root:
+        got = ops.broadcast_send_v2(mine, size, 1, key)
+    else:
+        got = ops.broadcast_recv_v2(mine.shape, mine.dtype, size, 1, key)
+    check(("bool", root, "broadcast"), got.numpy(), [True, False, True])
+
 # Nothing orders these: each worker starts them as it likes.
 def one(i, turn):
     got = ops.all_reduce_v2(tf.fill([1 + 9973 * i], float(index + i + turn)), size, 1, 20000 + i).numpy()

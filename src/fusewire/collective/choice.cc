@@ -10,6 +10,10 @@ namespace fusewire {
 namespace collective {
 namespace {
 
+// Of one processor, about; and what a byte costs beyond its price where more is under way.
+constexpr double kCacheBytes = 1 << 20;
+constexpr double kUncachedShare = 0.3;
+
 // What one rank does, the busiest; and how many messages all of them send together. Fractions are of `bytes`.
 struct Work {
   double ways = 0;      // one after the other
@@ -97,6 +101,20 @@ Work WorkOf(Kind kind, Algorithm algorithm, double n, double segments) {
       return Even(n, 1, n - 1, part, 0);
   }
   return {};
+}
+
+// How much of what an all-reduce sends is under way with more than a cache holds, and is then fetched once more at
+// every turn. A two-shot has all its blocks under way at once, a ring one segment.
+double ShareOfLarge(Algorithm algorithm, double n, double size, double segment_bytes) {
+  switch (algorithm) {
+    case Algorithm::kRing: return std::min(size / n, segment_bytes) > kCacheBytes ? 1 : 0;
+    case Algorithm::kRabenseifner: {
+      double large = 0;
+      for (double part = 0.5; part * n >= 1 && part * size > kCacheBytes; part /= 2) large += part;
+      return large / (1 - 1 / n);
+    }
+    default: return size > kCacheBytes ? 1 : 0;
+  }
 }
 
 bool ParseNumber(std::string_view word, size_t* number) {
@@ -227,9 +245,12 @@ double EstimateNs(Kind kind, Algorithm algorithm, int ranks, size_t bytes, const
   const double alone = work.ways * wire.way_ns + std::max(0.0, work.messages - work.ways) * wire.message_ns +
                        work.sent * size * wire.byte_ns + work.reduced * size * wire.reduced_byte_ns;
   if (wire.cpus == 0 || wire.cpus >= ranks) return alone;
+  const double large =
+      kind == Kind::kAllReduce ? ShareOfLarge(FlatOf(kind, algorithm), n, size, static_cast<double>(segment_bytes)) : 0;
   // Half of a message's way is work of a processor, at either end.
   const double together = work.all_messages * std::max(wire.message_ns, wire.way_ns / 2) +
-                          work.all_sent * size * wire.byte_ns + work.all_reduced * size * wire.reduced_byte_ns;
+                          work.all_sent * size * wire.byte_ns * (1 + large * kUncachedShare) +
+                          work.all_reduced * size * wire.reduced_byte_ns;
   return std::max(alone, together / wire.cpus);
 }
 

@@ -65,6 +65,10 @@ TEST(Choice, SmallOnesTakeFewWaysAndLargeOnesMoveFewBytes) {
   crowded.cpus = 2;
   EXPECT_EQ(Choose(Kind::kAllReduce, 16, 64, crowded, {}, false).algorithm, Algorithm::kBinomial)
       << "with ranks on few processors the fewest messages win";
+  EXPECT_EQ(Choose(Kind::kAllReduce, 8, 1 << 20, crowded, {}, false).algorithm, Algorithm::kBinomial);
+  const Choice large = Choose(Kind::kAllReduce, 8, 4 << 20, crowded, {}, false);
+  EXPECT_EQ(large.algorithm, Algorithm::kRing) << "and where no cache holds all that is under way, little at a time";
+  EXPECT_EQ(large.segment_bytes, size_t{1} << 20);
 }
 
 TEST(Choice, RanksThatShareHostsGoInTwoLevels) {

@@ -30,6 +30,7 @@ std::optional<collective::Type> TypeOf(tensorflow::DataType type) {
     case tensorflow::DT_DOUBLE: return collective::Type::kF64;
     case tensorflow::DT_INT32: return collective::Type::kI32;
     case tensorflow::DT_INT64: return collective::Type::kI64;
+    case tensorflow::DT_BOOL: return collective::Type::kBool;  // TensorFlow only broadcasts these
     default: return std::nullopt;
   }
 }
