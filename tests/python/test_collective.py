@@ -87,6 +87,22 @@ def test_every_kind_agrees_with_numpy(ranks, dtype, hosts):
     assert all(run_ranks(ranks, work, hosts=[7] * ranks if hosts == "one" else None))
 
 
+@pytest.mark.parametrize("hosts", [None, [7, 7, 7]])
+def test_truths_travel_but_are_not_added_up(hosts):
+    def work(group):
+        mine = np.arange(3) == group.rank()
+        np.testing.assert_array_equal(group.broadcast(mine, 2), [False, False, True])
+        np.testing.assert_array_equal(group.allgather(mine), np.eye(3, dtype=bool).ravel())
+        np.testing.assert_array_equal(group.scatter(mine, 1), [group.rank() == 1])
+        np.testing.assert_array_equal(group.alltoall(mine), mine)
+        assert group.allreduce(mine, fw.Max).all()
+        with pytest.raises(fw.Error, match="truths are not added up"):
+            group.allreduce(mine, fw.Sum)
+        return True
+
+    assert all(run_ranks(3, work, hosts=hosts))
+
+
 def test_an_average_is_what_allreduce_means_and_names_meet_in_any_order():
     def work(group):
         order = range(20) if group.rank() else reversed(range(20))

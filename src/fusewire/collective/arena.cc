@@ -335,9 +335,8 @@ std::string Arena::Describe(const What& what) {
   if (word == ~uint64_t{0}) return "a call that can't be made";
   std::string text = KindName(kind);
   if (kind == Kind::kBarrier) return text;
-  const bool reduces = kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
   const std::string type = TypeName(static_cast<Type>(word >> 16 & 0xff));
-  if (reduces) text += " " + OpName(static_cast<Op>(word >> 8 & 0xff));
+  if (Reduces(kind)) text += " " + OpName(static_cast<Op>(word >> 8 & 0xff));
   if (kind == Kind::kAllReduce || kind == Kind::kReduce) text += " of " + std::to_string(what.amount) + " " + type;
   if (kind == Kind::kBroadcast) text += " of " + std::to_string(what.amount) + " bytes of " + type;
   if (kind == Kind::kReduceScatter || kind == Kind::kAllGather || kind == Kind::kGather || kind == Kind::kScatter) {

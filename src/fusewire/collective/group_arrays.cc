@@ -54,7 +54,7 @@ Request GroupCore::RequestOf(const Wanted& wanted) const {
 }
 
 Status GroupCore::CheckArrays(const Wanted& wanted, Machine::Run* run, bool* in_place) const {
-  FUSEWIRE_TRY(CheckReduction(wanted.reduction));
+  FUSEWIRE_TRY(Reduces(wanted.kind) ? CheckReduction(wanted.reduction) : CheckType(wanted.reduction.type));
   const Request request = RequestOf(wanted);
   const bool one = wanted.kind == Kind::kAllReduce || wanted.kind == Kind::kReduce || wanted.kind == Kind::kBroadcast;
   const size_t needed = wanted.kind == Kind::kBarrier ? 0 : one ? 1 : static_cast<size_t>(request.ranks);

@@ -35,7 +35,7 @@ void Machine::Prepare(const Run& run) {
 void Machine::Begin() {
   FUSEWIRE_CHECK(!running_);
   status_ = Status::Ok();
-  reducer_.emplace(run_.reduction);
+  if (Reduces(request_.kind)) reducer_.emplace(run_.reduction);
   EncodeFingerprint(run_.print, Bytes(print_bytes_, sizeof(print_bytes_)));
   FillStarts(run_.input, &input_starts_);
   FillStarts(run_.output, &output_starts_);

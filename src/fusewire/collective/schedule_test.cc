@@ -22,8 +22,6 @@ uint64_t Sum(uint64_t a, uint64_t b) { return a + b; }
 // Neither associative nor commutative: only the fold in the order of ranks gives the fold in the order of ranks.
 uint64_t Ordered(uint64_t a, uint64_t b) { return a * 0x9e3779b97f4a7c15ULL + b; }
 
-bool Reduces(Kind kind) { return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter; }
-
 // One collective of all ranks: what each holds before, and shall hold after.
 struct Case {
   Kind kind;

@@ -27,11 +27,15 @@ std::string KindName(Kind kind) {
   return number < kKinds ? kNames[number] : "collective " + std::to_string(number);
 }
 
+Status CheckType(Type type) {
+  if (static_cast<uint8_t>(type) < kTypes) return Status::Ok();
+  return Status::Invalid(TypeName(type) + ": there is no such type").Next("use a Type of types.h");
+}
+
 Status CheckReduction(const Reduction& reduction) {
-  const auto type = static_cast<uint8_t>(reduction.type);
+  FUSEWIRE_TRY(CheckType(reduction.type));
   const auto op = static_cast<uint8_t>(reduction.op);
   const std::string what = OpName(reduction.op) + " of " + TypeName(reduction.type);
-  if (type >= kTypes) return Status::Invalid(what + ": there is no such type").Next("use a Type of types.h");
   if (op > kBuiltInOps) return Status::Invalid(what + ": there is no such op").Next("use an Op of types.h");
   if (reduction.op == Op::kUser) {
     if (reduction.user.combine != nullptr) return Status::Ok();

@@ -57,6 +57,10 @@ enum class Kind : uint8_t {
 };
 constexpr uint8_t kKinds = 9;
 
+constexpr bool Reduces(Kind kind) {
+  return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
+}
+
 constexpr size_t SizeOf(Type type) {
   constexpr size_t kSizes[kTypes] = {1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 1};
   return kSizes[static_cast<uint8_t>(type)];
@@ -79,6 +83,8 @@ struct Reduction {
   UserFunction user;  // of Op::kUser
 };
 
+// Ok, or invalid: any number may come from C.
+Status CheckType(Type type);
 // Ok, or invalid with what to do instead: bits of a float, the sum of truths, a user's op without its function.
 Status CheckReduction(const Reduction& reduction);
 
