@@ -151,8 +151,31 @@ def test_different_wishes_are_an_error_that_names_both():
     run_ranks(2, work)
 
 
+def test_objects_travel():
+    def work(group):
+        rank = group.rank()
+        assert group.broadcast_object({"epoch": 7, "of": rank} if rank == 1 else None, 1) == {"epoch": 7, "of": 1}
+        assert group.allgather_object("x" * rank) == ["", "x", "xx"]
+        return True
+
+    assert all(run_ranks(3, work))
+
+
+def test_ranks_know_where_they_stand():
+    addresses = ["a:1", "b:1", "a:2", "a:3", "b:2"]
+    for rank, expected in enumerate([(0, 3, 0, 2), (0, 2, 1, 2), (1, 3, 0, 2), (2, 3, 0, 1), (1, 2, 1, 2)]):
+        fw.init(rank, ["127.0.0.1:0" if one == rank else "127.0.0.1:1" for one in range(5)])
+        try:
+            fw._world = fw._world._replace(hosts=fw.hosts_of(addresses))
+            assert (fw.local_rank(), fw.local_size(), fw.cross_rank(), fw.cross_size()) == expected
+        finally:
+            fw.shutdown()
+
+
 def test_what_cannot_be_done_is_said():
     def work(group):
+        with pytest.raises(fw.Error, match="root 3 of 1 ranks"):
+            group.broadcast(np.zeros(3), 3)
         with pytest.raises(TypeError, match="no collective of complex128"):
             group.allreduce(np.zeros(3, complex))
         with pytest.raises(ValueError, match="gaps"):

@@ -156,6 +156,52 @@ def test_graphs_of_version_1(run_ranks):
     assert said[0] == "1.000 -2.000 3.000 0.500"
 
 
+def test_a_hook_lets_sessions_of_version_1_begin_with_the_roots_variables(run_ranks):
+    said = run_ranks(
+        PROBLEM
+        + """
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        fed = v1.placeholder(tf.float32, [None, 4])
+        start = v1.constant_initializer(float(rank))
+        weights = v1.get_variable("weights", [4, 1], initializer=start, use_resource=True)
+        seen = v1.get_variable("seen", [2], tf.bool, v1.constant_initializer(rank == 1), use_resource=True)
+        steps = v1.train.get_or_create_global_step()
+        loss = tf.reduce_mean((fed @ weights - tf.constant(y[mine])) ** 2)
+        optimizer = fw.DistributedOptimizer(v1.train.MomentumOptimizer(0.1, 0.5), compression=fw.Compression.bf16)
+        train = optimizer.minimize(loss, global_step=steps)
+        hooks = [fw.BroadcastGlobalVariablesHook(1), v1.train.StopAtStepHook(100)]
+        with v1.train.MonitoredTrainingSession(hooks=hooks) as session:
+            assert session.run(weights)[0, 0] == 1 and session.run(seen).all()
+            while not session.should_stop():
+                _, last = session.run([train, weights], {fed: x[mine]})
+        there = np.abs(last[:, 0] - [1, -2, 3, 0.5]).max() < 0.02
+        print("said", " ".join(f"{value:.3f}" for value in last[:, 0]), there)
+    """
+    )
+    assert said[0] == said[1]
+    assert said[0].endswith("True")
+
+
+@pytest.mark.parametrize("compression", ["none", "fp16", "bf16"])
+def test_gradients_travel_smaller(run_ranks, compression):
+    said = run_ranks(
+        f"""
+    how = fw.Compression.{compression}
+    """
+        + """
+    table = tf.IndexedSlices(tf.fill([1, 2], 1.0 + 2.0**-12), tf.constant([3]), tf.constant([9, 2]))
+    gradients = [tf.fill([3], 1.0 + 2.0**-12), None, tf.constant([1, 2]), table]
+    dense, none, whole, rows = fw.reduce_gradients(gradients, fw.Sum, compression=how)
+    assert none is None and whole.numpy().tolist() == [2, 4]
+    assert dense.dtype == rows.values.dtype == tf.float32
+    exact = 2.0 + 2.0**-11 if how is None else 2.0
+    print("said", (dense.numpy() == exact).all() and (rows.values.numpy() == exact).all(), dense.numpy())
+    """
+    )
+    assert [line.split()[0] for line in said] == ["True"] * 2, said
+
+
 def test_the_example_trains_one_model(tmp_path):
     command = [sys.executable, "-m", "fusewire", "run", "--ranks", 2, "--timeout", 80]
     out = run_to_end([*command, ROOT / "examples/collective_keras.py"], tmp_path).ok()

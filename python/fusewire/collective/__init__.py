@@ -32,10 +32,14 @@ __all__ = [
     "Sum",
     "Ticket",
     "Xor",
+    "cross_rank",
+    "cross_size",
     "hosts",
     "hosts_of",
     "init",
     "is_initialized",
+    "local_rank",
+    "local_size",
     "shutdown",
     "sibling",
     "world",
@@ -58,8 +62,10 @@ _METHODS = (
     "alltoall",
     "barrier",
     "sparse_allreduce",
+    "broadcast_object",
+    "allgather_object",
 )
-_ASYNC = tuple(f"{name}_async" for name in _METHODS[_METHODS.index("allreduce") :] if name != "sparse_allreduce")
+_ASYNC = tuple(f"{name}_async" for name in _METHODS[_METHODS.index("allreduce") : _METHODS.index("sparse_allreduce")])
 
 
 class _World(NamedTuple):
@@ -67,6 +73,7 @@ class _World(NamedTuple):
     group: Group
     make: Callable[[str, str | None, bool], Group]  # (name, table, arena): another one of the same ranks
     hosts: list[int]
+    rank: int  # as init() was told
 
 
 _world: _World | None = None
@@ -118,7 +125,7 @@ def init(
         )
 
     try:
-        _world = _World(endpoint, make(name, table, True), make, stand)
+        _world = _World(endpoint, make(name, table, True), make, stand, rank)
     except Error:
         endpoint.close()
         raise
@@ -157,6 +164,35 @@ def sibling(name: str, table: str | None = None, *, arena: bool = True) -> Group
 def hosts() -> list[int]:
     """The host of each rank, as init() was told by their addresses."""
     return list(_there().hosts)
+
+
+def local_rank() -> int:
+    """How many ranks of this host come before this one: which GPU to take. Like the next three, as init() was told by
+    addresses, also after ranks have died."""
+    there = _there()
+    return there.hosts[: there.rank].count(there.hosts[there.rank])
+
+
+def local_size() -> int:
+    """The ranks of this host."""
+    there = _there()
+    return there.hosts.count(there.hosts[there.rank])
+
+
+def cross_rank() -> int:
+    """The number of this host, among those that have a rank of this local rank."""
+    return _peers_elsewhere().index(_there().rank)
+
+
+def cross_size() -> int:
+    """How many hosts have a rank of this local rank."""
+    return len(_peers_elsewhere())
+
+
+def _peers_elsewhere() -> list[int]:
+    hosts = _there().hosts
+    local = local_rank()
+    return [rank for rank, host in enumerate(hosts) if hosts[:rank].count(host) == local]
 
 
 def _there() -> _World:

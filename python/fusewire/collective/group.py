@@ -3,6 +3,8 @@
 
 import ctypes
 import hashlib
+import itertools
+import pickle
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -454,6 +456,22 @@ class Group:
         all_values = self.allgather_async(merged, _part(name, "values"), rows=rows, **how)
         unique, result = merge(all_indices.wait(), all_values.wait())
         return unique, result / self.size() if op == Average else result
+
+    def broadcast_object(self, value: Any = None, root_rank: int = 0) -> Any:
+        """Anything that pickle takes, from the root to all, who trust it: an epoch's number, a program's settings."""
+        is_root = self.rank() == root_rank
+        packed = np.frombuffer(pickle.dumps(value), np.uint8) if is_root else np.empty(0, np.uint8)
+        length = int(self.broadcast(np.array([len(packed)], np.int64), root_rank)[0])
+        sent = self.broadcast(packed if is_root else np.empty(length, np.uint8), root_rank)
+        return value if is_root else pickle.loads(sent.tobytes())
+
+    def allgather_object(self, value: Any) -> list[Any]:
+        """What all ranks bring, in their order; they trust each other, as pickle runs what it is told to."""
+        packed = np.frombuffer(pickle.dumps(value), np.uint8)
+        rows = self._rows_of_all(packed, None)
+        sent = self.allgather(packed, rows=rows)
+        ends = itertools.accumulate(rows)
+        return [pickle.loads(sent[end - count : end].tobytes()) for count, end in zip(rows, ends, strict=True)]
 
     def _rows_of_all(self, tensor: Any, name: str | None, **how: Any) -> list[int]:
         rows = np.array([(Array(tensor, False).shape or (1,))[0]], np.int64)

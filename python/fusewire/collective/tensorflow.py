@@ -12,7 +12,6 @@ Names and meanings are those that users of Horovod know; of Keras there is more 
 is handed over in the processor's memory: the collective waits for it, and TensorFlow goes on with what is ready.
 """
 
-import pickle
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -20,10 +19,26 @@ import numpy as np
 import tensorflow as tf
 
 from fusewire import collective
-from fusewire.collective import Average, Error, Max, Min, Product, Sum, init, is_initialized, shutdown
+from fusewire.collective import (
+    Average,
+    Error,
+    Max,
+    Min,
+    Product,
+    Sum,
+    cross_rank,
+    cross_size,
+    init,
+    is_initialized,
+    local_rank,
+    local_size,
+    shutdown,
+)
 
 __all__ = [
     "Average",
+    "BroadcastGlobalVariablesHook",
+    "Compression",
     "DistributedGradientTape",
     "DistributedOptimizer",
     "Error",
@@ -32,14 +47,20 @@ __all__ = [
     "Product",
     "Sum",
     "allgather",
+    "allgather_object",
     "allreduce",
     "alltoall",
     "broadcast",
+    "broadcast_global_variables",
     "broadcast_object",
     "broadcast_variables",
+    "cross_rank",
+    "cross_size",
     "grouped_allreduce",
     "init",
     "is_initialized",
+    "local_rank",
+    "local_size",
     "rank",
     "reduce_gradients",
     "shutdown",
@@ -208,44 +229,89 @@ def broadcast_variables(variables: Iterable[Any], root_rank: int = 0) -> Any:
         return None
     values = [tf.convert_to_tensor(one) for one in variables]
 
+    # Not after what was built before it, which may want to be fed; by name, so that it may run beside that.
     def function(*arrays: Any) -> Any:
-        tickets = [collective.world().broadcast_async(array, root_rank) for array in arrays]
+        group = collective.world()
+        tickets = [group.broadcast_async(one, root_rank, f"variables/{place}") for place, one in enumerate(arrays)]
         return [ticket.wait() for ticket in tickets]
 
-    results = _call(function, values, [one.dtype for one in values], "fusewire_broadcast") if values else []
+    results = _run(function, values, [one.dtype for one in values], "fusewire_broadcast") if values else []
     return tf.group(
         *(variable.assign(_shaped(one, variable.shape)) for variable, one in zip(variables, results, strict=True))
     )
 
 
+def broadcast_global_variables(root_rank: int = 0) -> Any:
+    """The operation by which all global variables of a graph of version 1 become the root's."""
+    return broadcast_variables(tf.compat.v1.global_variables(), root_rank)
+
+
+class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+    """When a session of version 1 begins, all its variables become the root's: those that it has just read from a
+    checkpoint too."""
+
+    def __init__(self, root_rank: int = 0) -> None:
+        super().__init__()
+        self._root_rank, self._operation = root_rank, None
+
+    def begin(self) -> None:
+        self._operation = broadcast_global_variables(self._root_rank)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        session.run(self._operation)
+
+
 def broadcast_object(value: Any = None, root_rank: int = 0) -> Any:
     """Anything that pickle takes, from the root to all, who trust it: an epoch's number, an optimizer's settings."""
-    group = collective.world()
-    is_root = group.rank() == root_rank
-    packed = np.frombuffer(pickle.dumps(value), np.uint8) if is_root else np.empty(0, np.uint8)
-    length = int(group.broadcast(np.array([len(packed)], np.int64), root_rank)[0])
-    sent = group.broadcast(packed if is_root else np.empty(length, np.uint8), root_rank)
-    return value if is_root else pickle.loads(sent.tobytes())
+    return collective.world().broadcast_object(value, root_rank)
+
+
+def allgather_object(value: Any) -> list[Any]:
+    """What all ranks bring, in their order."""
+    return collective.world().allgather_object(value)
 
 
 # ---- training ----
 
 
-def reduce_gradients(gradients: Iterable[Any], op: int = Average, name: str | None = None) -> list[Any]:
+class Compression:
+    """How gradients travel: as they are, or as a smaller type, of half the bytes for f32. Each sum is rounded to it."""
+
+    none = None
+    fp16 = tf.float16
+    bf16 = tf.bfloat16
+
+
+def reduce_gradients(
+    gradients: Iterable[Any], op: int = Average, name: str | None = None, compression: Any = Compression.none
+) -> list[Any]:
     """All ranks' gradients together, in one go; None stays None."""
     gradients = list(gradients)
     there = [one for one in gradients if one is not None]
     if not there or size() == 1:
         return gradients
-    reduced = iter(grouped_allreduce(there, op, name))
-    return [None if one is None else next(reduced) for one in gradients]
+    reduced = iter(grouped_allreduce([_smaller(one, compression) for one in there], op, name))
+    return [None if one is None else _cast(next(reduced), one.dtype) for one in gradients]
+
+
+def _smaller(gradient: Any, to: Any) -> Any:
+    is_larger = to is not None and gradient.dtype.is_floating and gradient.dtype.size > to.size
+    return _cast(gradient, to) if is_larger else gradient
+
+
+def _cast(gradient: Any, to: Any) -> Any:
+    if gradient.dtype == to:
+        return gradient
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(tf.cast(gradient.values, to), gradient.indices, gradient.dense_shape)
+    return tf.cast(gradient, to)
 
 
 class DistributedGradientTape:
     """A tf.GradientTape whose gradient() is that of all ranks."""
 
-    def __init__(self, tape: tf.GradientTape, op: int = Average) -> None:
-        self._tape, self._op = tape, op
+    def __init__(self, tape: tf.GradientTape, op: int = Average, compression: Any = Compression.none) -> None:
+        self._tape, self._op, self._compression = tape, op, compression
 
     def __enter__(self) -> "DistributedGradientTape":
         self._tape.__enter__()
@@ -260,21 +326,23 @@ class DistributedGradientTape:
     def gradient(self, target: Any, sources: Any, *how: Any, **more: Any) -> Any:
         gradients = self._tape.gradient(target, sources, *how, **more)
         flat = tf.nest.flatten(gradients)
-        return tf.nest.pack_sequence_as(gradients, reduce_gradients(flat, self._op))
+        return tf.nest.pack_sequence_as(gradients, reduce_gradients(flat, self._op, compression=self._compression))
 
 
-def DistributedOptimizer(optimizer: Any, op: int = Average) -> Any:  # noqa: N802, as Horovod's users know it
+def DistributedOptimizer(  # noqa: N802, as Horovod's users know it
+    optimizer: Any, op: int = Average, compression: Any = Compression.none
+) -> Any:
     """The same optimizer, which applies the gradients of all ranks: of Keras, or of tf.compat.v1.train."""
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
-        return _Version1Optimizer(optimizer, op)
+        return _Version1Optimizer(optimizer, op, compression)
     base: Any = type(optimizer)
 
     def apply(self: Any, grads: Any, *more: Any, **how: Any) -> Any:
-        return base.apply(self, reduce_gradients(grads, op), *more, **how)
+        return base.apply(self, reduce_gradients(grads, op, compression=compression), *more, **how)
 
     def apply_gradients(self: Any, grads_and_vars: Any, *more: Any, **how: Any) -> Any:
         pairs = list(grads_and_vars)
-        reduced = reduce_gradients([gradient for gradient, _ in pairs], op)
+        reduced = reduce_gradients([gradient for gradient, _ in pairs], op, compression=compression)
         pairs = [(gradient, variable) for gradient, (_, variable) in zip(reduced, pairs, strict=True)]
         return base.apply_gradients(self, pairs, *more, **how)
 
@@ -288,13 +356,13 @@ def DistributedOptimizer(optimizer: Any, op: int = Average) -> Any:  # noqa: N80
 class _Version1Optimizer(tf.compat.v1.train.Optimizer):  # type: ignore[misc]
     """Of a graph. Its gradients are all ranks' from compute_gradients on: what is clipped is what is applied."""
 
-    def __init__(self, optimizer: Any, op: int) -> None:
+    def __init__(self, optimizer: Any, op: int, compression: Any) -> None:
         super().__init__(name=f"Distributed{optimizer.get_name()}", use_locking=False)
-        self._optimizer, self._op = optimizer, op
+        self._optimizer, self._op, self._compression = optimizer, op, compression
 
     def compute_gradients(self, *how: Any, **more: Any) -> Any:
         pairs = self._optimizer.compute_gradients(*how, **more)
-        reduced = reduce_gradients([gradient for gradient, _ in pairs], self._op)
+        reduced = reduce_gradients([gradient for gradient, _ in pairs], self._op, compression=self._compression)
         return [(one, variable) for one, (_, variable) in zip(reduced, pairs, strict=True)]
 
     def apply_gradients(self, *how: Any, **more: Any) -> Any:

@@ -58,9 +58,14 @@ Status GroupCore::CheckArrays(const Wanted& wanted, Machine::Run* run, bool* in_
   const Request request = RequestOf(wanted);
   const bool one = wanted.kind == Kind::kAllReduce || wanted.kind == Kind::kReduce || wanted.kind == Kind::kBroadcast;
   const size_t needed = wanted.kind == Kind::kBarrier ? 0 : one ? 1 : static_cast<size_t>(request.ranks);
-  if (request.counts.size() != needed || wanted.root < 0 || wanted.root >= request.ranks) {
-    return Status::Invalid(KindName(wanted.kind) + ": " + std::to_string(request.counts.size()) + " counts and root " +
-                           std::to_string(wanted.root) + " for " + std::to_string(request.ranks) + " ranks")
+  if (wanted.root < 0 || wanted.root >= request.ranks) {
+    return Status::Invalid(KindName(wanted.kind) + ": root " + std::to_string(wanted.root) + " of " +
+                           std::to_string(request.ranks) + " ranks")
+        .Next("name a rank from 0 to " + std::to_string(request.ranks - 1));
+  }
+  if (request.counts.size() != needed) {
+    return Status::Invalid(KindName(wanted.kind) + ": " + std::to_string(request.counts.size()) + " counts for " +
+                           std::to_string(request.ranks) + " ranks")
         .Next("see the table at Request in schedule.h");
   }
   const auto element = static_cast<int64_t>(SizeOf(wanted.reduction.type));
