@@ -17,6 +17,11 @@ namespace {
 constexpr int kNoRoot = -1;
 // From here on what is written would push everything else out of a core's own cache.
 constexpr size_t kStreamBytesMin = 4 << 20;
+// Of an all-reduce's results, those of all ranks together.
+constexpr size_t kStreamBytesOfAllMin = 32 << 20;
+// What is reduced goes to the slot in copies of so much. Stores to lines that others have read fetch them first, even
+// from another core; a copy of whole lines need not.
+constexpr size_t kMirrorBytes = 64 * 1024;
 
 // Parts of slots begin at cache lines: two ranks never write one line.
 size_t LinesDown(size_t bytes) { return bytes / kCacheLineBytes * kCacheLineBytes; }
@@ -185,7 +190,7 @@ Status Arena::ReduceSlices(const What& what, const Reducer& reducer, int root, c
   const auto me = static_cast<size_t>(rank_);
   const bool wants = root == kNoRoot || root == rank_;
   // Then one's own slice takes the way of the others', out of the slot.
-  const bool stream = to.bytes() >= kStreamBytesMin && n > 1;
+  const bool stream = to.bytes() >= kStreamBytesMin && to.bytes() * n >= kStreamBytesOfAllMin && n > 1;
   // A user's function combines into its first source, which one's own array may not be.
   const bool user = reducer.reduction().op == Op::kUser;
   PieceCursor read(from), read_own(from), write_own(to), write(to);
@@ -229,19 +234,24 @@ Status Arena::ReduceSlices(const What& what, const Reducer& reducer, int root, c
 void Arena::ReduceRuns(const Reducer& reducer, uint64_t stage, size_t slot_offset, PieceCursor* from, PieceCursor* to,
                        size_t from_offset, size_t to_offset, size_t bytes, uint8_t* mirror) {
   std::array<const void*, kArenaRanksMax> sources;
+  ReduceCall call;
+  call.sources = sources.data();
+  call.sources_count = static_cast<size_t>(ranks());
+  call.divisor = reducer.averages() ? static_cast<uint64_t>(ranks()) : 1;
   auto reduce = [&](const uint8_t* own, uint8_t* target, size_t done, size_t run) {
-    for (int rank = 0; rank < ranks(); ++rank) {
-      const uint8_t* slot = SlotOf(rank, stage) + slot_offset + done;
-      sources[static_cast<size_t>(rank)] = rank == rank_ && own != nullptr ? own : slot;
+    const bool both = target != nullptr && mirror != nullptr;
+    size_t piece = run;
+    for (size_t at = 0; at < run; at += piece) {
+      if (both) piece = std::min(kMirrorBytes, run - at);
+      for (int rank = 0; rank < ranks(); ++rank) {
+        const uint8_t* slot = SlotOf(rank, stage) + slot_offset + done;
+        sources[static_cast<size_t>(rank)] = (rank == rank_ && own != nullptr ? own : slot) + at;
+      }
+      call.to = (target != nullptr ? target : mirror + done) + at;
+      call.count = piece / reducer.element_bytes();
+      reducer.Reduce(call);
+      if (both) CopyPayload(mirror + done + at, target + at, piece);
     }
-    ReduceCall call;
-    call.to = target != nullptr ? target : mirror + done;
-    call.mirror = target != nullptr && mirror != nullptr ? mirror + done : nullptr;
-    call.sources = sources.data();
-    call.sources_count = static_cast<size_t>(ranks());
-    call.count = run / reducer.element_bytes();
-    call.divisor = reducer.averages() ? static_cast<uint64_t>(ranks()) : 1;
-    reducer.Reduce(call);
   };
   auto with_target = [&](uint8_t* target, size_t done, size_t run) {
     if (from == nullptr) return reduce(nullptr, target, done, run);

@@ -63,7 +63,6 @@ void Reducer::Reduce(const ReduceCall& call) const {
   for (size_t s = 1; s < call.sources_count; ++s) {
     reduction_.user.combine(call.to, call.sources[s], call.count, reduction_.user.context);
   }
-  if (call.mirror != nullptr) CopyPayload(call.mirror, call.to, bytes);
 }
 
 void Reducer::Reduce(void* to, const void* a, const void* b, size_t count) const {

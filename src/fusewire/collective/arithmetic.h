@@ -26,12 +26,10 @@ constexpr uint8_t kLevels = 4;
 // The highest that this processor has, and that we were compiled with.
 Level BestLevel();
 
-// Arrays need no alignment. `to` and `mirror` may each be one of the sources, else they overlap nothing; `mirror` may
-// be null, or gets the same as `to`. `sources_count` is at least 1. The result is divided by `divisor` (of
-// Op::kAverage: how many ranks are in it; 1: not at all).
+// Arrays need no alignment. `to` may be one of the sources, else it overlaps nothing. `sources_count` is at least 1.
+// The result is divided by `divisor` (of Op::kAverage: how many ranks are in it; 1: not at all).
 struct ReduceCall {
   void* to = nullptr;
-  void* mirror = nullptr;
   const void* const* sources = nullptr;
   size_t sources_count = 0;
   size_t count = 0;

@@ -189,13 +189,6 @@ inline typename Lane::Wide Divided(typename Lane::Wide wide, uint64_t divisor) {
   return wide;
 }
 
-template <class Lane>
-inline void StoreBoth(const ReduceCall& call, size_t at, typename Lane::Wide wide) {
-  using Element = typename Lane::Element;
-  Lane::Store(static_cast<Element*>(call.to) + at, wide);
-  if (call.mirror != nullptr) Lane::Store(static_cast<Element*>(call.mirror) + at, wide);
-}
-
 // The last elements, fewer than a vector: they go through a vector padded with zeros.
 template <class Lane, class F>
 void ReduceRest(const ReduceCall& call, size_t at) {
@@ -212,7 +205,6 @@ void ReduceRest(const ReduceCall& call, size_t at) {
   }
   Lane::Store(padded, Divided<Lane>(sum, call.divisor));
   __builtin_memcpy(static_cast<Element*>(call.to) + at, padded, bytes);
-  if (call.mirror != nullptr) __builtin_memcpy(static_cast<Element*>(call.mirror) + at, padded, bytes);
 }
 
 // Four vectors of each source at a time: all are read before the first is written, so `to` may be a source.
@@ -222,6 +214,7 @@ void Reduce(const ReduceCall& call) {
   using T = typename Lane::Arithmetic;
   using Wide = typename Lane::Wide;
   constexpr size_t kLanes = Lane::kLanes;
+  auto* const to = static_cast<Element*>(call.to);
   size_t at = 0;
   for (; at + 4 * kLanes <= call.count; at += 4 * kLanes) {
     const Element* from = static_cast<const Element*>(call.sources[0]) + at;
@@ -236,17 +229,17 @@ void Reduce(const ReduceCall& call) {
       sum2 = F::template Apply<T>(sum2, Lane::Load(from + 2 * kLanes));
       sum3 = F::template Apply<T>(sum3, Lane::Load(from + 3 * kLanes));
     }
-    StoreBoth<Lane>(call, at, Divided<Lane>(sum0, call.divisor));
-    StoreBoth<Lane>(call, at + kLanes, Divided<Lane>(sum1, call.divisor));
-    StoreBoth<Lane>(call, at + 2 * kLanes, Divided<Lane>(sum2, call.divisor));
-    StoreBoth<Lane>(call, at + 3 * kLanes, Divided<Lane>(sum3, call.divisor));
+    Lane::Store(to + at, Divided<Lane>(sum0, call.divisor));
+    Lane::Store(to + at + kLanes, Divided<Lane>(sum1, call.divisor));
+    Lane::Store(to + at + 2 * kLanes, Divided<Lane>(sum2, call.divisor));
+    Lane::Store(to + at + 3 * kLanes, Divided<Lane>(sum3, call.divisor));
   }
   for (; at + kLanes <= call.count; at += kLanes) {
     Wide sum = Lane::Load(static_cast<const Element*>(call.sources[0]) + at);
     for (size_t s = 1; s < call.sources_count; ++s) {
       sum = F::template Apply<T>(sum, Lane::Load(static_cast<const Element*>(call.sources[s]) + at));
     }
-    StoreBoth<Lane>(call, at, Divided<Lane>(sum, call.divisor));
+    Lane::Store(to + at, Divided<Lane>(sum, call.divisor));
   }
   ReduceRest<Lane, F>(call, at);
 }

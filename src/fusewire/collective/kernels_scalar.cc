@@ -75,9 +75,6 @@ void Reduce(const ReduceCall& call) {
     for (size_t s = 1; s < call.sources_count; ++s) number = Combine<op>(number, read(s, at));
     const Stored stored = Lane::Write(Divided(number, call.divisor));
     __builtin_memcpy(static_cast<char*>(call.to) + at * sizeof(Stored), &stored, sizeof(Stored));
-    if (call.mirror != nullptr) {
-      __builtin_memcpy(static_cast<char*>(call.mirror) + at * sizeof(Stored), &stored, sizeof(Stored));
-    }
   }
 }
 
