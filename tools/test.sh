@@ -2,9 +2,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Builds and runs the tests: tools/test.sh [PHASE...]; without a phase, all of them. Prints the totals last.
 #   dev    gcc, optimised, all checks on: unit, conformance, simulation, fault tests, the room rules
-#   asan   the same tests under AddressSanitizer with leak detection, and UndefinedBehaviorSanitizer; without
-#          intercept_tls_get_addr,
-#          as clang 14 takes random bytes for the size of what UCX keeps for each thread, and falls over them
+#   asan   the same tests under AddressSanitizer with leak detection, and UndefinedBehaviorSanitizer. Without
+#          intercept_tls_get_addr: clang 14 takes random bytes for the size of what UCX keeps for each thread
 #   tsan   the same tests, less those labelled slow, under clang's ThreadSanitizer
 #   fuzz   a million executions of each fuzz target, or FUSEWIRE_FUZZ_RUNS, from its corpus
 #   bench  the benchmarks in short form, release build: do they run and check their own results?
