@@ -16,6 +16,9 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
 done
 [ $# -eq 0 ] || shift
 
+# What two presets compile alike is compiled once; only the folder in its debug information is the first one's.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+
 mkdir -p build/logs
 log=build/logs/$preset-build.log
 echo "build $preset ..."

@@ -18,7 +18,6 @@ for version in "$@"; do
   fi
 done
 tools/deps.sh build "${@/#/tensorflow-}"
-unset FUSEWIRE_LTO  # what is tested is what users get
 
 for version in "$@"; do
   venv=$PWD/.venv-tf-$version

@@ -56,7 +56,7 @@ def saved(folder: pathlib.Path, step: int, to: pathlib.Path) -> pathlib.Path:
     return to
 
 
-MODELS = [pytest.param(model, marks=() if model in ("dlrm", "dien") else pytest.mark.once) for model in GOALS]
+MODELS = [pytest.param(model, marks=() if model == "dlrm" else pytest.mark.once) for model in GOALS]
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/base/status.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <system_error>
 
@@ -83,6 +84,10 @@ Status Status::AgeMs(int64_t age_ms) const {
   return With([age_ms](Rep* rep) {
     if (rep->age_ms < 0) rep->age_ms = age_ms;
   });
+}
+
+Status Status::AgeMsAtLeast(int64_t age_ms) const {
+  return With([age_ms](Rep* rep) { rep->age_ms = std::max(rep->age_ms, age_ms); });
 }
 
 std::string Status::ToString() const {

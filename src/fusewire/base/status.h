@@ -65,6 +65,8 @@ class [[nodiscard]] Status {
   Status Phase(std::string what) const;
   Status Next(std::string hint) const;
   Status AgeMs(int64_t age_ms) const;
+  // For who began before the place nearest to the fault did.
+  Status AgeMsAtLeast(int64_t age_ms) const;
 
   // "unavailable: connection reset, peer ps:0 at 10.0.0.7:5555, while reading, since 1.2 s; next: ..."
   std::string ToString() const;

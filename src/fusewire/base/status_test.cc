@@ -66,6 +66,8 @@ TEST(Status, WhatIsSaidFirstStays) {
   EXPECT_EQ(far.phase(), "near");
   EXPECT_EQ(far.next(), "near");
   EXPECT_EQ(far.age_ms(), 1);
+  EXPECT_EQ(far.AgeMsAtLeast(2).age_ms(), 2);
+  EXPECT_EQ(far.AgeMsAtLeast(0).age_ms(), 1);
 }
 
 TEST(Status, ACopyThatSaysMoreLeavesTheFirstAlone) {

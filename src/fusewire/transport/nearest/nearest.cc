@@ -68,7 +68,7 @@ class NearestDialing final : public Dialing {
       on_dialed(std::move(made));  // may destroy us
     } else {
       // How long it took is counted from our beginning, not from that of the far way.
-      on_dialed(made.status().AgeMs((home_.now_ns() - began_ns_) / kMillisecondNs));
+      on_dialed(made.status().AgeMsAtLeast((home_.now_ns() - began_ns_) / kMillisecondNs));
     }
   }
 
