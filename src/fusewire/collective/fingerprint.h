@@ -19,7 +19,7 @@
 namespace fusewire {
 namespace collective {
 
-constexpr uint8_t kFingerprintVersion = 2;
+constexpr uint8_t kFingerprintVersion = 3;
 constexpr size_t kFingerprintBytes = 48;
 
 struct Fingerprint {

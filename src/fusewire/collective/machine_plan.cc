@@ -15,9 +15,11 @@ namespace {
 constexpr size_t kWindowStages = 8;
 constexpr uint32_t kNobody = UINT32_MAX;
 // A message of up to so much is sent at once by endpoints that nobody has told otherwise. What is a little longer goes
-// in several of them: cheaper than to ask for it first. Part of what ranks agree on, kFingerprintVersion.
+// in several of them: cheaper than to ask for it first, or to be told of its end. Two ranks wait for each other, and
+// their endpoints send it whole. Part of what ranks agree on, kFingerprintVersion.
 constexpr size_t kAtOnceBytes = 8 * 1024;
 constexpr size_t kCutBytesMax = 2 * kAtOnceBytes;
+constexpr int kCutRanksMin = 3;
 
 // Cuts the messages of a stage, in their order: so the k-th part of a send meets the k-th of its receive.
 Stage CutMessages(const Stage& stage, size_t element_bytes) {
@@ -96,7 +98,9 @@ Result<std::unique_ptr<Machine>> Machine::Make(const Request& request, size_t el
   if (!schedule.ok()) return schedule.status();
   std::unique_ptr<Machine> machine(new Machine(request, element_bytes, owner));
   machine->schedule_ = std::move(schedule).value();
-  for (Stage& stage : machine->schedule_.stages) stage = CutMessages(stage, element_bytes);
+  if (request.ranks >= kCutRanksMin) {
+    for (Stage& stage : machine->schedule_.stages) stage = CutMessages(stage, element_bytes);
+  }
   machine->Flatten();
   machine->FindNeeds();
   machine->ChainMessages();

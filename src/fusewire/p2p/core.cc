@@ -82,6 +82,7 @@ bool Core::Enter(Op* op) {
   op->remote_id_ = 0;
   op->order_ = 0;
   op->offered_ = false;
+  op->pushed_ = 0;
   int64_t timeout_ns = op->timeout_ns == 0 ? limits_.timeout_ns : std::max<int64_t>(op->timeout_ns, 0);
   op->deadline_ns_ = AddNs(op->posted_ns_, timeout_ns);
   uint64_t name = ops_.Take(op);
@@ -170,6 +171,7 @@ void Core::End(Op* op, Status status) {
   op->status_ = Words(*op, status);
   PeerLink* freed = std::exchange(op->offered_, false) ? op->with_ : nullptr;
   if (freed != nullptr) --freed->offers_out;
+  if (op->pushed_ > 0) op->with_->pushes.Ended(std::exchange(op->pushed_, 0));
   op->state_ = Op::State::kEndMailed;
   if (beginning_ && op->then) {
     ++ends_later_;
@@ -263,7 +265,8 @@ void Core::GiveUp(Op* op, const Status& why) {
   using State = Op::State;
   PeerLink* peer = op->with_;
   bool up = peer != nullptr && peer->pipe() != nullptr;
-  if (up && op->kind_ == Op::Kind::kSend && op->state_ == State::kOffered) {
+  // Also one whose body is on its way, or was not wanted: what is left of it there must not be asked for any more.
+  if (up && op->kind_ == Op::Kind::kSend && op->offered_) {
     Say(peer->lane(), wire::P2pVerb::kWithdraw, op->id_.load(std::memory_order_relaxed) | wire::kP2pMine, 0,
         {static_cast<SendOp*>(op)->tag});
   }

@@ -124,7 +124,7 @@ class Core {
   void TakeKept(ReceiveOp* op, Kept* kept);
   bool Claim(ReceiveOp* op, PeerLink* peer, uint64_t bytes, ConstBytes head);
   void EndReceive(ReceiveOp* op, PeerLink* peer, uint64_t send, bool confirm, const Status& status);
-  void Pull(ReceiveOp* op, PeerLink* peer, uint64_t send);
+  void Pull(ReceiveOp* op, PeerLink* peer, uint64_t send, uint32_t aux);
   Kept* Keep(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, uint64_t cost);
   void Forget(Kept* kept);
   void Owe(PeerLink* peer, uint64_t cost);
@@ -135,7 +135,11 @@ class Core {
   Status CheckEager(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, uint64_t* cost);
   Status OnEager(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, const wire::P2pMessage& message);
   Status OnEagerLanded(Arriving* arriving, PeerLink& peer, const wire::P2pMessage& message, uint64_t cost);
+  Status MeetOffer(PeerLink& peer, const wire::P2pMessage& message, ReceiveOp** receive, Status* refusal);
   Status OnOffered(PeerLink& peer, const wire::P2pMessage& message);
+  Result<pipe::Landing> OnPushedHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
+                                       const wire::P2pMessage& message);
+  Status OnPushed(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, const wire::P2pMessage& message);
   Status OnPull(PeerLink& peer, const wire::P2pMessage& message);
   Result<pipe::Landing> OnDataHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
                                      const wire::P2pMessage& message);

@@ -17,6 +17,14 @@ constexpr uint64_t kGivenOrder = UINT64_MAX;
 // Twice: once to a receive that had gone, once to the next.
 constexpr uint32_t kInPipeMax = 2;
 
+// The body of an offer goes with it up to this, and as long as it is express: so offers keep their order.
+constexpr uint64_t kPushBytesMax = 128 * 1024;
+bool MayPush(const SendOp& op, uint64_t bytes, const pipe::Pipe& pipe) {
+  const uint64_t around =
+      wire::kHeaderBytes + (wire::kP2pNumbersMax + op.parts.size()) * sizeof(uint64_t) + op.head.size;
+  return bytes > kInlineBytes && bytes <= kPushBytesMax && pipe.GoesAtOnce(around + bytes);
+}
+
 Status TooLarge(uint64_t bytes, uint64_t room) {
   return Status::Invalid("a message of " + std::to_string(bytes) + " bytes for a landing of " + std::to_string(room))
       .Next("post a larger landing, or send less");
@@ -60,8 +68,18 @@ bool Core::DispatchSend(SendOp* op) {
   ++peer->offers_out;
   op->offered_ = true;
   op->state_ = Op::State::kOffered;
+  const bool awaited = ahead.receive != 0 && bytes <= ahead.bytes;
+  if (MayPush(*op, bytes, *peer->pipe()) && (awaited || peer->pushes.Worth(bytes))) {
+    if (!SendBody(op, peer->lane(), wire::P2pVerb::kOffer, call, head_bytes, {op->tag, ahead.receive, bytes}, op->head,
+                  op->parts, true)) {
+      return true;
+    }
+    op->pushed_ = bytes;
+    peer->pushes.Pushed(bytes);
+    return true;
+  }
   Say(peer->lane(), wire::P2pVerb::kOffer, call, head_bytes, {op->tag, ahead.receive, bytes}, op->head);
-  if (ahead.receive != 0 && bytes <= ahead.bytes) SendData(op, ahead.receive);
+  if (awaited) SendData(op, ahead.receive);
   return true;
 }
 
@@ -77,6 +95,13 @@ Status Core::OnPull(PeerLink& peer, const wire::P2pMessage& message) {
   Op* op = FindOp(message.id, Op::Kind::kSend, peer);
   if (op == nullptr || !op->offered_) return Status::Ok();  // it was given up, and the peer will hear of it
   if (op->in_pipe_ >= kInPipeMax) return Status::Corrupt("pull: again and again");
+  const bool pushed = op->pushed_ > 0;
+  if (pushed) peer.pushes.Ended(std::exchange(op->pushed_, 0));
+  if (pushed || (message.aux & wire::kP2pWaited) == 0) {
+    peer.pushes.Late(pushed);
+  } else {
+    peer.pushes.Waited(false);
+  }
   SendData(static_cast<SendOp*>(op), message.numbers[0]);
   return Status::Ok();
 }
@@ -149,7 +174,7 @@ void Core::TakeKept(ReceiveOp* op, Kept* kept) {
     op->state_ = Op::State::kPulling;
   } else if (offer) {
     Forget(kept);
-    Pull(op, peer, send);
+    Pull(op, peer, send, 0);
   } else {
     Scatter(kept->data.bytes(), op->parts);
     Forget(kept);
@@ -162,12 +187,12 @@ void Core::EndReceive(ReceiveOp* op, PeerLink* peer, uint64_t send, bool confirm
   End(op, status);
 }
 
-void Core::Pull(ReceiveOp* op, PeerLink* peer, uint64_t send) {
+void Core::Pull(ReceiveOp* op, PeerLink* peer, uint64_t send, uint32_t aux) {
   op->state_ = Op::State::kPulling;
   op->remote_id_ = send;
   MakeLanding(op, op->parts, op->bytes);
   if (peer->lane() != nullptr) {
-    Say(peer->lane(), wire::P2pVerb::kPull, send, 0, {op->id_.load(std::memory_order_relaxed)});
+    Say(peer->lane(), wire::P2pVerb::kPull, send, aux, {op->id_.load(std::memory_order_relaxed)});
   }
 }
 
@@ -323,28 +348,63 @@ Status Core::OnEagerLanded(Arriving* arriving, PeerLink& peer, const wire::P2pMe
   return Status::Ok();
 }
 
-Status Core::OnOffered(PeerLink& peer, const wire::P2pMessage& message) {
-  uint64_t receive = message.numbers[1], bytes = message.numbers[2];
-  if (receive == 0) ++peer.unaddressed_in;
-  Status refusal;
+// Its receive, or null: then it is kept, or nobody gets it for that reason.
+Status Core::MeetOffer(PeerLink& peer, const wire::P2pMessage& message, ReceiveOp** receive, Status* refusal) {
+  const uint64_t bytes = message.numbers[2];
+  if (message.numbers[1] == 0) ++peer.unaddressed_in;
+  *receive = nullptr;
   if (bytes > shared_.options().limits.body_bytes_max) {
-    refusal = TooLarge(bytes, shared_.options().limits.body_bytes_max);
-    SayTaken(&peer, message.id, refusal);
+    *refusal = TooLarge(bytes, shared_.options().limits.body_bytes_max);
     return Status::Ok();
   }
-  ReceiveOp* op = FindReceiveFor(peer, message.numbers[0], message.id, bytes, message.head, &refusal);
-  if (op == nullptr && !refusal.ok()) {
+  *receive = FindReceiveFor(peer, message.numbers[0], message.id, bytes, message.head, refusal);
+  if (*receive != nullptr || !refusal->ok()) return Status::Ok();
+  if (peer.offers_held >= limits_.offers_max)
+    return Status::Corrupt("offer: more than offers_max " + std::to_string(limits_.offers_max));
+  Keep(peer, message, bytes, 0);
+  return Status::Ok();
+}
+
+Status Core::OnOffered(PeerLink& peer, const wire::P2pMessage& message) {
+  ReceiveOp* op = nullptr;
+  Status refusal;
+  FUSEWIRE_TRY(MeetOffer(peer, message, &op, &refusal));
+  if (!refusal.ok()) {
     SayTaken(&peer, message.id, refusal);
   } else if (op == nullptr) {
-    if (peer.offers_held >= limits_.offers_max)
-      return Status::Corrupt("offer: more than offers_max " + std::to_string(limits_.offers_max));
-    Keep(peer, message, bytes, 0);
-  } else if (op->id_.load(std::memory_order_relaxed) == receive) {
+    // It waits at its sender.
+  } else if (op->id_.load(std::memory_order_relaxed) == message.numbers[1]) {
     op->state_ = Op::State::kPulling;  // no need to ask: its data follows
     MakeLanding(op, op->parts, op->bytes);
   } else {
-    Pull(op, &peer, message.id);
+    Pull(op, &peer, message.id, wire::kP2pWaited);
   }
+  return Status::Ok();
+}
+
+// An offer with its body, which goes nowhere if no receive waits for it: then it is asked for as if it had not come.
+Result<pipe::Landing> Core::OnPushedHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
+                                           const wire::P2pMessage& message) {
+  if (header.body_bytes != message.numbers[2]) {
+    return Status::Corrupt("offer: " + std::to_string(header.body_bytes) + " bytes where " +
+                           std::to_string(message.numbers[2]) + " were offered");
+  }
+  ReceiveOp* op = nullptr;
+  Status refusal;
+  FUSEWIRE_TRY(MeetOffer(peer, message, &op, &refusal));
+  if (op == nullptr) return LandNowhere(lane, header, refusal);
+  MakeLanding(op, op->parts, op->bytes);
+  return LandInto(lane, header, op);
+}
+
+Status Core::OnPushed(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, const wire::P2pMessage& message) {
+  Arriving* arriving = lane.Find(header.call);
+  FUSEWIRE_CHECK(arriving != nullptr);
+  const Arriving landed = std::move(*arriving);
+  arriving->used = false;
+  if (!landed.refusal.ok()) SayTaken(&peer, message.id, landed.refusal);
+  Op* op = landed.op == 0 ? nullptr : ops_.Find(landed.op);
+  if (op != nullptr) EndReceive(static_cast<ReceiveOp*>(op), &peer, message.id, true, Status::Ok());
   return Status::Ok();
 }
 

@@ -159,6 +159,7 @@ Result<pipe::Landing> Core::OnHeader(Lane& lane, PeerLink& peer, const wire::Fra
   if (lane.Find(header.call) != nullptr) return Status::Corrupt("two bodies of one name");
   switch (message.verb) {
     case wire::P2pVerb::kEager: return OnEagerHeader(lane, peer, header, message);
+    case wire::P2pVerb::kOffer: return OnPushedHeader(lane, peer, header, message);
     case wire::P2pVerb::kData: return OnDataHeader(lane, peer, header, message);
     case wire::P2pVerb::kPut: return OnPutHeader(lane, header, message);
     default: return OnGotHeader(lane, peer, header, message);
@@ -183,7 +184,8 @@ Status Core::OnMessage(Lane& lane, PeerLink& peer, const wire::FrameHeader& head
 Status Core::OnVerb(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, const wire::P2pMessage& message) {
   switch (message.verb) {
     case wire::P2pVerb::kEager: return OnEager(lane, peer, header, message);
-    case wire::P2pVerb::kOffer: return OnOffered(peer, message);
+    case wire::P2pVerb::kOffer:
+      return header.body_bytes > 0 ? OnPushed(lane, peer, header, message) : OnOffered(peer, message);
     case wire::P2pVerb::kPull: return OnPull(peer, message);
     case wire::P2pVerb::kData: return OnData(lane, peer, header, message);
     case wire::P2pVerb::kTaken: return OnTaken(peer, message);
@@ -208,6 +210,7 @@ Status Core::OnTaken(PeerLink& peer, const wire::P2pMessage& message) {
     if (!status.ok()) Tell(&peer, PeerEvent::kRefused, status.Peer(peer.Words()));
     return Status::Ok();  // it has ended, or did not want to know
   }
+  if (status.ok() && op->pushed_ > 0) peer.pushes.Waited(true);
   if (!status.ok()) {
     EndOnceReleased(op, status);
   } else if (op->state_ == State::kOffered) {

@@ -60,6 +60,11 @@ TEST(Liar, NonsenseCostsThePipe) {
        [](Liar& liar) {
          liar.Say(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "", 20000);
        }},
+      {"where 90000 were offered",
+       [](Liar& liar) {
+         liar.Say(P2pVerb::kOffer, kSome | kP2pMine, 0, {1, 0, 90000}, "", 100000);
+       }},
+      {"aux 2", [](Liar& liar) { liar.Say(P2pVerb::kPull, kSome, 2, {1}); }},
       {"said twice", [](Liar& liar) { liar.SayOpen(); }},
       {"comes second", [](Liar& liar) { liar.Say(P2pVerb::kUse, 5, 0, {}); }},
       {"more than were sent",
@@ -73,6 +78,11 @@ TEST(Liar, NonsenseCostsThePipe) {
       {"offers_max",
        [](Liar& liar) {
          for (uint64_t i = 0; i < 1100; ++i) liar.Say(P2pVerb::kOffer, (kSome + i) | kP2pMine, 0, {1, 0, 9000});
+       }},
+      {"offers_max 1024",
+       [](Liar& liar) {
+         for (uint64_t i = 0; i < 1100; ++i)
+           liar.Say(P2pVerb::kOffer, (kSome + i) | kP2pMine, 0, {1, 0, 9000}, "", 9000);
        }},
   };
   for (const Lie& lie : lies) {
@@ -136,6 +146,37 @@ TEST(Liar, DataOfAnotherSizeThanWasOfferedCostsThePipe) {
   ASSERT_TRUE(scene.world.Finish({&receive}));
   EXPECT_FALSE(receive.status().ok());
   EXPECT_EQ(got, std::string(100000, '#'));
+}
+
+// Says what became of each message that it was sent, and so decides what the next one looks like.
+TEST(Liar, IsSentBodiesBeforeItAsksForThemAsLongAsItsReceivesWait) {
+  Scene scene;
+  std::string large = Pattern(100000, 1);
+  SendOp send(scene.b, *scene.peer, 5, large);
+  uint64_t body_bytes = 0;
+  // What is said of it: nothing is asked for, or its receive waited, or came later.
+  enum class Word { kNone, kWaited, kLate };
+  auto next = [&](Word word) {
+    send.Post();
+    EXPECT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kOffer) != nullptr; }));
+    const uint64_t name = scene.liar->TakeOffer(&body_bytes);
+    if (word != Word::kNone) {
+      scene.liar->Say(P2pVerb::kPull, name, word == Word::kWaited ? wire::kP2pWaited : 0, {kSome});
+      EXPECT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kData) != nullptr; }));
+      scene.liar->heard.clear();
+    }
+    scene.liar->Say(P2pVerb::kTaken, name, 0, {});
+    EXPECT_TRUE(scene.world.Ends(send));
+    return body_bytes;
+  };
+  EXPECT_EQ(next(Word::kLate), 0u);
+  EXPECT_EQ(next(Word::kWaited), 0u);
+  EXPECT_EQ(next(Word::kNone), 100000u);
+  EXPECT_EQ(next(Word::kNone), 100000u);
+  EXPECT_EQ(next(Word::kLate), 100000u) << "it was sent twice";
+  EXPECT_EQ(next(Word::kWaited), 0u);
+  EXPECT_EQ(next(Word::kWaited), 0u);
+  EXPECT_EQ(next(Word::kNone), 100000u) << "trusted again";
 }
 
 TEST(Liar, PullingAgainAndAgainCostsThePipe) {

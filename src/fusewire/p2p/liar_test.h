@@ -37,6 +37,7 @@ class Liar final : public pipe::LinkHandler {
     uint64_t call;
     uint32_t aux;
     std::string head;
+    uint64_t body_bytes;
   };
   std::vector<Heard> heard;
   bool up = false;
@@ -48,6 +49,13 @@ class Liar final : public pipe::LinkHandler {
       if (one.verb == verb) return &one;
     }
     return nullptr;
+  }
+  // The last one, with the sender's name for it, and forgets all.
+  uint64_t TakeOffer(uint64_t* body_bytes) {
+    const Heard offer = heard.back();
+    heard.clear();
+    *body_bytes = offer.body_bytes;
+    return offer.verb == wire::P2pVerb::kOffer ? offer.call & ~wire::kP2pMine : 0;
   }
   void Say(wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,
            const std::string& behind = "", size_t body_bytes = 0) {
@@ -96,8 +104,8 @@ class Liar final : public pipe::LinkHandler {
   }
   Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes) override {
     link_->pipe()->Consume(header);
-    heard.push_back(
-        {static_cast<wire::P2pVerb>(header.method), header.call, header.aux, wire::HeadOf(header, meta).ToString()});
+    heard.push_back({static_cast<wire::P2pVerb>(header.method), header.call, header.aux,
+                     wire::HeadOf(header, meta).ToString(), header.body_bytes});
     return Status::Ok();
   }
 

@@ -119,10 +119,67 @@ TEST(Message, LargeOnesNeedNoRoundTripWhereAReceiveIsPosted) {
   EXPECT_GE(time(false), 30 * kMillisecondNs);
 }
 
+// The receives of b have waited for messages of a: the next bodies go with their offers.
+void Trust(Pair* pair) {
+  std::string sent = Pattern(100000, 9), got(100000, '#');
+  for (int i = 0; i < 3; ++i) {
+    ReceiveOp receive(pair->b, nullptr, 99, BytesOf(got));
+    SendOp send(pair->a, *pair->b_of_a, 99, sent);
+    receive.Post();
+    send.Post();
+    ASSERT_TRUE(pair->world.Ends(send));
+    ASSERT_TRUE(pair->world.Ends(receive));
+    EXPECT_TRUE(got == sent);
+  }
+  pair->world.world.RunFor(50 * kMillisecondNs);  // credit comes back behind the last word
+}
+
+TEST(Message, LargeOnesNeedNoRoundTripWhereReceivesHaveWaited) {
+  transport::LoopbackFaults faults;
+  faults.latency_ns_min = faults.latency_ns_max = 10 * kMillisecondNs;
+  Pair pair(1, faults);
+  Trust(&pair);
+  std::string sent = Pattern(100000, 1), got(100000, '#');
+  ReceiveOp receive(pair.b, pair.a_of_b, 5, BytesOf(got));
+  SendOp send(pair.a, *pair.b_of_a, 5, sent);
+  int64_t start_ns = pair.world.world.clock()->NowNs();
+  send.Post();
+  receive.Post();
+  EXPECT_TRUE(pair.world.Ends(receive));
+  EXPECT_LT(pair.world.world.clock()->NowNs() - start_ns, 20 * kMillisecondNs);
+  EXPECT_TRUE(pair.world.Ends(send));
+  EXPECT_TRUE(got == sent);
+}
+
+TEST(Message, WhoseBodyWasNotWantedIsSentAgainOrGivenUp) {
+  for (bool given_up : {false, true}) {
+    Pair pair(5, Splitting());
+    Trust(&pair);
+    std::string sent = Pattern(100000, 1), other = Pattern(50000, 2), got(100000, '#');
+    SendOp send(pair.a, *pair.b_of_a, 5, sent);
+    send.Post();
+    pair.world.world.RunFor(50 * kMillisecondNs);
+    EXPECT_FALSE(send.Test());
+    if (given_up) {
+      send.Cancel();
+      ASSERT_TRUE(pair.world.Finish({&send}));
+      EXPECT_EQ(send.status().code(), Code::kCancelled);
+    }
+    ReceiveOp receive(pair.b, pair.a_of_b, 5, BytesOf(got));
+    receive.Post();
+    SendOp next(pair.a, *pair.b_of_a, 5, other);
+    if (given_up) next.Post();
+    ASSERT_TRUE(pair.world.Ends(receive));
+    EXPECT_TRUE(got.substr(0, receive.bytes) == (given_up ? other : sent));
+    EXPECT_TRUE(pair.world.Ends(given_up ? next : send));
+  }
+}
+
 TEST(Message, ThatIsTooLargeIsAnErrorOnBothSidesAndNoMore) {
-  for (size_t size : {100, 5000, 100000}) {
+  for (size_t size : {100, 5000, 100000, 100001}) {
     for (bool posted : {true, false}) {
       Pair pair;
+      if (size == 100001) Trust(&pair);
       std::string sent = Pattern(size, 1), got(size - 1, '#');
       ReceiveOp receive(pair.b, pair.a_of_b, 5, BytesOf(got));
       SendOp send(pair.a, *pair.b_of_a, 5, sent);

@@ -102,6 +102,7 @@ class Op : public Mail, public ListNode {
   Lane* lane_ = nullptr;      // that pipe
   uint64_t lane_bytes_ = 0;   // what it had written when we last looked
   bool offered_ = false;      // counts among those that the peer has not answered
+  uint64_t pushed_ = 0;       // bytes that went with its offer
   bool wants_word_ = false;   // of the peer, before it ends
   bool taken_ = false;        // it has come
   Kept* arriving_ = nullptr;  // of a receive: what has begun to come

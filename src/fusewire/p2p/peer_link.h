@@ -17,6 +17,7 @@
 #include "fusewire/p2p/lane.h"
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/peer.h"
+#include "fusewire/p2p/pushes.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
@@ -61,6 +62,7 @@ class PeerLink final : public Peer {
   uint64_t kept_bytes = 0;      // of it, across pipes
   uint64_t unaddressed_in = 0;  // messages that named no receive
   Aheads aheads;
+  Pushes pushes;
 
  private:
   bool Decides() const;

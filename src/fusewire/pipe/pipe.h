@@ -108,6 +108,8 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
   void Abort(const Status& why);
 
   bool open() const { return state_ == State::kOpen; }
+  // At home. Whether an express message of so much, all in all, would go at once and hold nobody up.
+  bool GoesAtOnce(uint64_t cost) const;
   const PeerInfo& peer() const { return peer_; }
   const PipeStats& stats() const { return stats_; }
   const ReceiveWindow& receive_window() const { return receive_window_; }

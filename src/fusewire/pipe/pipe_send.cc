@@ -194,6 +194,11 @@ void Pipe::AppendChunk() {
   long_ = LongSend();
 }
 
+bool Pipe::GoesAtOnce(uint64_t cost) const {
+  const bool idle = express_.empty() && in_order_.empty() && long_.left == 0 && out_.bytes() < kExpressBytesMax;
+  return open() && idle && cost <= chunk_bytes_ && send_window_.CanSend(cost + send_window_.set_aside());
+}
+
 // Lines up what may go now.
 void Pipe::Pump() {
   if (std::exchange(pong_due_, false)) AppendControl(wire::FrameKind::kPong, 0, pong_call_);

@@ -38,7 +38,7 @@ enum class P2pVerb : uint16_t {
   kOpen = 1,      // what I take; said once by both on each new pipe
   kUse = 2,       // this is the one pipe that we use; said by the endpoint whose name comes first
   kEager = 3,     // a small message
-  kOffer = 4,     // a large one waits here; with a receive, its data follows if it fits there
+  kOffer = 4,     // a large one waits here; with a receive, its data follows if it fits there; or here it is, if wanted
   kPull = 5,      // send it, here
   kData = 6,      // the large one
   kTaken = 7,     // your send or put has ended here
@@ -59,6 +59,7 @@ constexpr size_t kP2pHeadBytesMax = 4096;         // of the caller's head
 constexpr uint64_t kP2pMine = uint64_t{1} << 63;  // of a call: a name from the sender's table
 constexpr uint32_t kP2pConfirmEager = 1u << 16;   // in aux
 constexpr uint32_t kP2pConfirmPut = 1;            // in aux
+constexpr uint32_t kP2pWaited = 1;                // in aux of a pull: its receive was there before the offer
 
 struct P2pMessage {
   P2pVerb verb = P2pVerb::kOpen;
