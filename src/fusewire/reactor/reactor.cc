@@ -156,6 +156,7 @@ void Reactor::Wake() {
   if (!impl_->sleeping.exchange(false, std::memory_order_seq_cst)) return;
   impl_->wakes.fetch_add(1, std::memory_order_relaxed);
   if (impl_->wake_fd >= 0) WriteEvent(impl_->wake_fd);
+  if (impl_->guards.load(std::memory_order_seq_cst)) WriteEvent(impl_->kick_fd);  // it does not hear of the other
 }
 
 void Reactor::Post(Mail* mail) {

@@ -40,6 +40,12 @@ enum ThreadPlace : int {
   kAtOuter,   // parked one floor above, out of the way of callers: input wakes it only while the outer epoll is armed
 };
 
+// A caller who comes back so soon after he left, so often, is about to come back again. The thread then looks after the
+// loop when nobody has been there for kGuardNs, and whoever leaves need not see to it that input wakes it.
+constexpr int64_t kSoonNs = 50 * kMicrosecondNs;
+constexpr int kSoonMin = 16, kSoonMax = 64;
+constexpr int64_t kGuardNs = 1 * kMillisecondNs;
+
 struct Reactor::Impl {
   explicit Impl(int64_t spins_ns) : spin(spins_ns), spin_ns_max(spins_ns) {}
 
@@ -55,6 +61,9 @@ struct Reactor::Impl {
   std::atomic<int> callers_waiting{0};  // want the loop while the thread is awake in it
   std::atomic<int64_t> lease_ns{0};     // until then the thread parks at the outer epoll
   std::atomic<int64_t> thread_wakes_ns{kForeverNs};
+  std::atomic<int64_t> left_ns{0};  // when a caller drove last
+  std::atomic<int> came_soon{0};    // how often callers have come back soon; a caller who does not takes most of it
+  std::atomic<bool> guards{false};  // the thread is at the outer epoll, or on its way there, and looks by the clock
   // Set by the token's holder, cleared by him and by the thread that was woken. While it is set, the outer epoll is
   // armed or the thread is on its way to the token; it may be clear although the epoll is armed: that costs one wake-up
   // in vain.
@@ -75,6 +84,11 @@ struct Reactor::Impl {
   Idling idling = Idling::kLearned;  // of the caller who is at home
   int64_t idle_since_ns = 0;         // when the loop last ran out of work
   int looks_since_poll = 0;          // looks at mail and at the hot descriptor since epoll was asked for all the others
+  // Any thread. Whether callers follow one another closely at present.
+  bool IsHot(int64_t now_ns) const {
+    return came_soon.load(std::memory_order_relaxed) >= kSoonMin &&
+           now_ns - left_ns.load(std::memory_order_relaxed) < kGuardNs;
+  }
   Counter turns, parks, spin_hits, spin_misses, mails, drives, watches;
   std::atomic<uint64_t> wakes{0};
 };

@@ -19,6 +19,8 @@ namespace {
 constexpr int kLastTurns = 2;
 // How often a busy-polling thread looks whether the callers that took its place are still there.
 constexpr int64_t kLookAgainNs = 20 * kMillisecondNs;
+// Until when a thread that looks by the clock says that it sleeps: only work that is left over is worth a kick.
+constexpr int64_t kGuardWakesNs = 1;
 
 }  // namespace
 
@@ -59,7 +61,8 @@ void Reactor::Leave(Leaving how) {
       Turn();
       continue;
     }
-    if (impl.place.load(std::memory_order_seq_cst) == kAtOuter) SetOuter(true);
+    if (impl.place.load(std::memory_order_seq_cst) == kAtOuter && !impl.guards.load(std::memory_order_seq_cst))
+      SetOuter(true);
     int64_t next_ns = busy ? 0 : timers_.NextNs();
     current_home = nullptr;
     impl.token.store(0, std::memory_order_seq_cst);
@@ -68,8 +71,8 @@ void Reactor::Leave(Leaving how) {
     if (earlier || impl.closing.load(std::memory_order_seq_cst)) WakeThread();
     // The thread may have gone to the outer epoll after we looked: then that has not been armed, and we come back for
     // it. And mail that comes after the end, while we were inside, was left to us by its sender.
-    bool unarmed =
-        impl.place.load(std::memory_order_seq_cst) == kAtOuter && !impl.outer_armed.load(std::memory_order_seq_cst);
+    bool unarmed = impl.place.load(std::memory_order_seq_cst) == kAtOuter &&
+                   !impl.outer_armed.load(std::memory_order_seq_cst) && !impl.guards.load(std::memory_order_seq_cst);
     bool orphaned = impl.ended.load(std::memory_order_seq_cst) && !impl.mailbox.empty();
     if (!(unarmed || orphaned) || !TryEnter()) return;
   }
@@ -138,7 +141,9 @@ void Reactor::ParkThread() {
   bool to_outer = impl.callers_waiting.load(std::memory_order_relaxed) > 0 ||
                   now_ns_ < impl.lease_ns.load(std::memory_order_relaxed);
   if (impl.doorbell != nullptr) impl.doorbell->Sweep();
-  impl.thread_wakes_ns.store(timers_.NextNs(), std::memory_order_seq_cst);
+  const bool guards = to_outer && !options_.busy_poll && impl.IsHot(now_ns_);
+  impl.guards.store(guards, std::memory_order_seq_cst);
+  impl.thread_wakes_ns.store(guards ? kGuardWakesNs : timers_.NextNs(), std::memory_order_seq_cst);
   impl.place.store(to_outer ? kAtOuter : kAtInner, std::memory_order_seq_cst);
   Leave();
   ComeHome(to_outer);
@@ -150,9 +155,15 @@ void Reactor::ComeHome(bool to_outer) {
   for (;;) {
     epoll_event events[kEventsPerPoll];
     int64_t now_ns = clock_->NowNs(), until_ns = impl.thread_wakes_ns.load(std::memory_order_relaxed);
+    const bool guarded = impl.guards.load(std::memory_order_relaxed);
+    if (guarded) until_ns = impl.left_ns.load(std::memory_order_relaxed) + kGuardNs;
     // Who polls only makes way for callers who poll instead.
     if (options_.busy_poll) until_ns = std::min(until_ns, std::max(impl.lease_ns.load(), AddNs(now_ns, kLookAgainNs)));
     int count = epoll_wait(to_outer ? impl.outer : impl.inner, events, kEventsPerPoll, TimeoutMs(now_ns, until_ns));
+    if (guarded) {
+      if (count == 0 && impl.IsHot(clock_->NowNs())) continue;
+      impl.guards.store(false, std::memory_order_seq_cst);  // whoever leaves from now on sees to it that input wakes us
+    }
     if (to_outer) {
       // The one shot is spent. Said before we try to enter, so that whoever is inside instead of us arms it again.
       if (count > 0) impl.outer_armed.store(false, std::memory_order_seq_cst);
@@ -168,9 +179,12 @@ void Reactor::ComeHome(bool to_outer) {
       break;
     }
     if (!to_outer) PassOn(count, events);
-    // A caller runs the loop. It hears of input and time itself, and arms the outer epoll when it leaves.
+    // A caller runs the loop. It hears of input and time itself, and arms the outer epoll when it leaves, unless its
+    // like come back so soon that we had better look by the clock.
     to_outer = true;
-    impl.thread_wakes_ns.store(kForeverNs, std::memory_order_seq_cst);
+    const bool guards = !options_.busy_poll && impl.IsHot(clock_->NowNs());
+    impl.guards.store(guards, std::memory_order_seq_cst);
+    impl.thread_wakes_ns.store(guards ? kGuardWakesNs : kForeverNs, std::memory_order_seq_cst);
     impl.place.store(kAtOuter, std::memory_order_seq_cst);
     if (TryEnter()) break;  // it left before it could know where we are
   }

@@ -155,6 +155,9 @@ void Reactor::DriveUntil(Waiter* waiter, int64_t deadline_ns, Idling idling) {
   Impl& impl = *impl_;
   impl.drives.Add();
   impl.idling = idling;
+  const bool soon = now_ns_ - impl.left_ns.load(std::memory_order_relaxed) < kSoonNs;
+  const int came = impl.came_soon.load(std::memory_order_relaxed);
+  impl.came_soon.store(soon ? std::min(came + 1, kSoonMax) : came / 4, std::memory_order_relaxed);
   SetOuter(false);
   // A thread at the loop's own epoll would be woken for our input: send it one floor up.
   if (impl.place.load(std::memory_order_seq_cst) == kAtInner) WriteEvent(impl.wake_fd);
@@ -170,6 +173,7 @@ void Reactor::DriveUntil(Waiter* waiter, int64_t deadline_ns, Idling idling) {
   }
   impl.idling = Idling::kLearned;
   impl.lease_ns.store(now_ns_ + kLeaseNs, std::memory_order_relaxed);
+  impl.left_ns.store(now_ns_, std::memory_order_relaxed);
   Leave();
 }
 

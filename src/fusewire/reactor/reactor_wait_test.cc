@@ -200,6 +200,38 @@ TEST(ReactorWait, WhatComesWhenNobodyDrivesIsServedAtOnce) {
   }
 }
 
+// Callers who come back at once: the thread looks by the clock. Whatever comes once they stay away is served all the
+// same.
+TEST(ReactorWait, WhatComesAfterManyQuickCallsIsServedSoon) {
+  std::unique_ptr<Reactor> reactor = StartParked();
+  Bell bell([] {});
+  std::atomic<int> served{0};
+  Timer timer([&] { ++served; });
+  AskHome(*reactor, [&] { return reactor->Watch(bell.fd(), EPOLLIN, &bell).ok(); });
+  auto call_often = [&] {
+    for (int i = 0; i < 100; ++i) {
+      SignalMail mail;
+      EXPECT_TRUE(reactor->PostAndWait(&mail, &mail.waiter, DeadlineNs()));
+    }
+  };
+  for (int round = 1; round <= 50; ++round) {
+    call_often();
+    bell.Ring();
+    ASSERT_TRUE(Eventually([&] { return bell.rung == static_cast<uint64_t>(round); }));
+    call_often();
+    reactor->Post([&] { ++served; });
+    ASSERT_TRUE(Eventually([&] { return served == 2 * round - 1; }));
+    call_often();
+    Task arm = [&] { reactor->Arm(&timer, 200 * kMicrosecondNs); };
+    ASSERT_TRUE(Eventually([&] { return reactor->TryRunHere(arm); }));
+    ASSERT_TRUE(Eventually([&] { return served == 2 * round; }));
+  }
+  AskHome(*reactor, [&] {
+    reactor->Unwatch(bell.fd(), &bell);
+    return true;
+  });
+}
+
 // The answer and more input come in one turn: the caller takes its answer and leaves the rest behind.
 TEST(ReactorWait, WhatIsLeftBehindIsServedByTheThread) {
   std::unique_ptr<Reactor> reactor = StartParked();
