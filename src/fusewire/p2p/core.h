@@ -139,7 +139,7 @@ class Core {
   Status OnOffered(PeerLink& peer, const wire::P2pMessage& message);
   Result<pipe::Landing> OnPushedHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
                                        const wire::P2pMessage& message);
-  Status OnPushed(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, const wire::P2pMessage& message);
+  Status OnLanded(Lane& lane, PeerLink& peer, uint64_t call, uint64_t send);
   Status OnPull(PeerLink& peer, const wire::P2pMessage& message);
   Result<pipe::Landing> OnDataHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
                                      const wire::P2pMessage& message);

@@ -397,14 +397,15 @@ Result<pipe::Landing> Core::OnPushedHeader(Lane& lane, PeerLink& peer, const wir
   return LandInto(lane, header, op);
 }
 
-Status Core::OnPushed(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, const wire::P2pMessage& message) {
-  Arriving* arriving = lane.Find(header.call);
+// The body of a large message is where its header was answered; `send` is its sender's name for it.
+Status Core::OnLanded(Lane& lane, PeerLink& peer, uint64_t call, uint64_t send) {
+  Arriving* arriving = lane.Find(call);
   FUSEWIRE_CHECK(arriving != nullptr);
   const Arriving landed = std::move(*arriving);
   arriving->used = false;
-  if (!landed.refusal.ok()) SayTaken(&peer, message.id, landed.refusal);
+  if (!landed.refusal.ok()) SayTaken(&peer, send, landed.refusal);
   Op* op = landed.op == 0 ? nullptr : ops_.Find(landed.op);
-  if (op != nullptr) EndReceive(static_cast<ReceiveOp*>(op), &peer, message.id, true, Status::Ok());
+  if (op != nullptr) EndReceive(static_cast<ReceiveOp*>(op), &peer, send, true, Status::Ok());
   return Status::Ok();
 }
 
@@ -424,14 +425,7 @@ Result<pipe::Landing> Core::OnDataHeader(Lane& lane, PeerLink& peer, const wire:
 
 Status Core::OnData(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, const wire::P2pMessage& message) {
   uint64_t send = message.numbers[0];
-  if (header.body_bytes > 0) {
-    Arriving* arriving = lane.Find(header.call);
-    FUSEWIRE_CHECK(arriving != nullptr);
-    arriving->used = false;
-    Op* landed = arriving->op == 0 ? nullptr : ops_.Find(arriving->op);
-    if (landed != nullptr) EndReceive(static_cast<ReceiveOp*>(landed), &peer, send, true, Status::Ok());
-    return Status::Ok();
-  }
+  if (header.body_bytes > 0) return OnLanded(lane, peer, header.call, send);
   auto* op = static_cast<ReceiveOp*>(FindOp(message.id, Op::Kind::kReceive, peer));
   bool awaited = op != nullptr && op->state_ == Op::State::kPulling && op->arriving_ == nullptr &&
                  op->remote_id_ == send && op->bytes == 0;

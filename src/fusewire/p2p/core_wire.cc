@@ -185,7 +185,7 @@ Status Core::OnVerb(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
   switch (message.verb) {
     case wire::P2pVerb::kEager: return OnEager(lane, peer, header, message);
     case wire::P2pVerb::kOffer:
-      return header.body_bytes > 0 ? OnPushed(lane, peer, header, message) : OnOffered(peer, message);
+      return header.body_bytes > 0 ? OnLanded(lane, peer, header.call, message.id) : OnOffered(peer, message);
     case wire::P2pVerb::kPull: return OnPull(peer, message);
     case wire::P2pVerb::kData: return OnData(lane, peer, header, message);
     case wire::P2pVerb::kTaken: return OnTaken(peer, message);
