@@ -141,6 +141,7 @@ class Tasks:
         self._cluster = {"ps": addresses[:2], "worker": addresses[2:]}
         self._environment = {**os.environ, "TEST_PROTOCOL": protocol, "CUDA_VISIBLE_DEVICES": "", **environment}
         self._running: dict[str, subprocess.Popen[str]] = {}
+        self._begun: dict[int, str] = {}  # by pid, the line of which the end has not come yet
 
     def start(self, job: str, index: int = 0, **environment: str) -> subprocess.Popen[str]:
         config = {"cluster": self._cluster, "task": {"type": job, "index": index}}
@@ -161,9 +162,11 @@ class Tasks:
         ends = time.monotonic() + deadline_s
         os.set_blocking(task.stdout.fileno(), False)
         while time.monotonic() < ends:
-            line = task.stdout.readline()
-            if not line:
-                if task.poll() is not None:
+            ended = task.poll() is not None
+            line = self._begun.pop(task.pid, "") + task.stdout.readline()
+            if not line.endswith("\n"):  # a print comes in pieces
+                self._begun[task.pid] = line
+                if ended:
                     break
                 time.sleep(0.05)
                 continue

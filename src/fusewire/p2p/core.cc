@@ -25,6 +25,10 @@ uint64_t EagerBytesMax(const Limits& limits, const pipe::Options& options) {
 
 const char* const kKindNames[] = {"send", "receive", "put", "get", "await a signal", "await a peer"};
 
+Status WasClosed() {
+  return Status::Unavailable("the endpoint was closed").Next("nothing, if the task has ended as it should");
+}
+
 }  // namespace
 
 Core::Core(pipe::Shared& shared, reactor::Reactor& home, transport::Transport& transport, Limits limits, OnPeer on_peer)
@@ -46,6 +50,8 @@ Core::~Core() {
 
 Result<PeerLink*> Core::PeerNamed(const std::string& name) {
   FUSEWIRE_AT_HOME(home_);
+  // Who was still greeting when we closed: it must not take its pipe for a new beginning.
+  if (closed_) return WasClosed();
   auto found = peers_.find(name);
   if (found != peers_.end()) return found->second.get();
   if (name.empty() || name == this->name()) {
@@ -299,7 +305,7 @@ void Core::Close() {
     if (op != nullptr) GiveUp(op, Status::Cancelled("the endpoint was closed"));
   }
   for (auto& [name, peer] : peers_) {
-    peer->Close(Status::Unavailable("the endpoint was closed").Next("nothing, if the task has ended as it should"));
+    peer->Close(WasClosed());
   }
 }
 

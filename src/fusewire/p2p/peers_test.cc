@@ -51,6 +51,37 @@ TEST(Peers, TwoThatDialEachOtherEndWithOnePipe) {
   }
 }
 
+// What it has said arrives, also where the other of the two pipes opens only after it has closed, and is the faster
+// one.
+TEST(Peers, WhoLeavesHurtsNobodyWhoStillReads) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    P2pWorld world(seed);
+    Endpoint& a = world.Add("a");
+    Endpoint& b = world.Add("b");
+    transport::LoopbackFaults faults;
+    faults.latency_ns_max = 5 * kMillisecondNs;
+    world.world.SetFaultsBetween("a", "b", faults);
+    Peer& to_b = world.Connect("a", "b");
+    Peer& to_a = world.Connect("b", "a");
+    std::string text = Pattern(100, seed), got(100, '#');
+    SendOp send(b, to_a, 1, text);
+    ReceiveOp receive(a, &to_b, 1, BytesOf(got)), never(b, &to_a, 2, Bytes());
+    receive.Post();  // now both dial
+    never.Post();
+    ASSERT_TRUE(world.RunUntil([&] { return to_a.up(); }));
+    faults.latency_ns_min = faults.latency_ns_max = 100 * kMillisecondNs;
+    world.world.SetFaultsBetween("b", "a", faults);
+    send.Post();
+    ASSERT_TRUE(world.Ends(send)) << "seed " << seed;
+    world.world.ClearFaultsBetween("b", "a");
+    b.Close();
+    ASSERT_TRUE(world.Ends(receive)) << "seed " << seed;
+    EXPECT_EQ(got, text);
+    auto late = b.Connect("c", {"c", 5555});
+    EXPECT_EQ(late.status().code(), Code::kUnavailable) << late.status().ToString();
+  }
+}
+
 TEST(Peers, EitherSideMayDial) {
   for (const char* dialer : {"a", "b"}) {
     P2pWorld world;
