@@ -45,6 +45,8 @@ enum ThreadPlace : int {
 constexpr int64_t kSoonNs = 50 * kMicrosecondNs;
 constexpr int kSoonMin = 16, kSoonMax = 64;
 constexpr int64_t kGuardNs = 1 * kMillisecondNs;
+// Until when a thread that looks by the clock says that it sleeps: only work that is left over is worth a kick.
+constexpr int64_t kGuardWakesNs = 1;
 
 struct Reactor::Impl {
   explicit Impl(int64_t spins_ns) : spin(spins_ns), spin_ns_max(spins_ns) {}
@@ -88,6 +90,13 @@ struct Reactor::Impl {
   bool IsHot(int64_t now_ns) const {
     return came_soon.load(std::memory_order_relaxed) >= kSoonMin &&
            now_ns - left_ns.load(std::memory_order_relaxed) < kGuardNs;
+  }
+  // The thread is about to park: by the clock, where it may and callers are hot, or else until it is woken or
+  // `else_ns`.
+  void SayWhenThreadWakes(bool may_guard, int64_t now_ns, int64_t else_ns) {
+    const bool by_the_clock = may_guard && IsHot(now_ns);
+    guards.store(by_the_clock, std::memory_order_seq_cst);
+    thread_wakes_ns.store(by_the_clock ? kGuardWakesNs : else_ns, std::memory_order_seq_cst);
   }
   Counter turns, parks, spin_hits, spin_misses, mails, drives, watches;
   std::atomic<uint64_t> wakes{0};

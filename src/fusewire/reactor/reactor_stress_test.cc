@@ -160,13 +160,16 @@ TEST_P(ReactorStress, LosesNoWakeUp) {
   for (int i = 0; i < mix.callers; ++i) {
     callers.push_back(std::make_unique<Caller>(reactor.get(), mix, SystemRandom64()));
   }
-  int64_t until_ns = Clock::Real()->NowNs() + 1500 * kMillisecondNs;
   std::vector<std::string> lost(callers.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < callers.size(); ++i) {
-    threads.emplace_back([&, i] { lost[i] = callers[i]->Run(until_ns); });
+  // Where a busy thread gets all the time that there is, no caller may have had the loop yet.
+  for (int round = 0; round == 0 || (round < 20 && mix.waits && reactor->Snapshot().drives == 0); ++round) {
+    const int64_t until_ns = Clock::Real()->NowNs() + 1500 * kMillisecondNs;
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < callers.size(); ++i) {
+      threads.emplace_back([&, i, until_ns] { lost[i] += callers[i]->Run(until_ns); });
+    }
+    for (std::thread& thread : threads) thread.join();
   }
-  for (std::thread& thread : threads) thread.join();
   uint64_t requests = 0;
   int64_t slowest_ns = 0;
   for (size_t i = 0; i < callers.size(); ++i) {

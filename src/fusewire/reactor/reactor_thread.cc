@@ -19,8 +19,6 @@ namespace {
 constexpr int kLastTurns = 2;
 // How often a busy-polling thread looks whether the callers that took its place are still there.
 constexpr int64_t kLookAgainNs = 20 * kMillisecondNs;
-// Until when a thread that looks by the clock says that it sleeps: only work that is left over is worth a kick.
-constexpr int64_t kGuardWakesNs = 1;
 
 }  // namespace
 
@@ -141,9 +139,7 @@ void Reactor::ParkThread() {
   bool to_outer = impl.callers_waiting.load(std::memory_order_relaxed) > 0 ||
                   now_ns_ < impl.lease_ns.load(std::memory_order_relaxed);
   if (impl.doorbell != nullptr) impl.doorbell->Sweep();
-  const bool guards = to_outer && !options_.busy_poll && impl.IsHot(now_ns_);
-  impl.guards.store(guards, std::memory_order_seq_cst);
-  impl.thread_wakes_ns.store(guards ? kGuardWakesNs : timers_.NextNs(), std::memory_order_seq_cst);
+  impl.SayWhenThreadWakes(to_outer && !options_.busy_poll, now_ns_, timers_.NextNs());
   impl.place.store(to_outer ? kAtOuter : kAtInner, std::memory_order_seq_cst);
   Leave();
   ComeHome(to_outer);
@@ -182,9 +178,7 @@ void Reactor::ComeHome(bool to_outer) {
     // A caller runs the loop. It hears of input and time itself, and arms the outer epoll when it leaves, unless its
     // like come back so soon that we had better look by the clock.
     to_outer = true;
-    const bool guards = !options_.busy_poll && impl.IsHot(clock_->NowNs());
-    impl.guards.store(guards, std::memory_order_seq_cst);
-    impl.thread_wakes_ns.store(guards ? kGuardWakesNs : kForeverNs, std::memory_order_seq_cst);
+    impl.SayWhenThreadWakes(!options_.busy_poll, clock_->NowNs(), kForeverNs);
     impl.place.store(kAtOuter, std::memory_order_seq_cst);
     if (TryEnter()) break;  // it left before it could know where we are
   }

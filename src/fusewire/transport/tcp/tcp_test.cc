@@ -489,6 +489,8 @@ TEST_P(TcpNames, AnAnswerAfterTheLoopsEndHoldsNobodyUp) {
   home_->Join();
   names_->gate.set_value();
   EXPECT_TRUE(Eventually([&] { return outcomes == 1; }));
+  // The resolver went inside its own post; its thread has left the reactor when it has let go of everything.
+  EXPECT_TRUE(Eventually([&] { return names_.use_count() == 1; }));
 }
 
 std::string NameOf(const testing::TestParamInfo<const char*>& how) { return how.param; }
