@@ -172,8 +172,8 @@ TEST(Pipe, ExpressNeverWaitsBehindMoreThanAMegabyte) {
 TEST(Pipe, ExpressNeverWaitsBehindMoreThanAMegabyteOfASlowReader) {
   LoopbackFaults line;
   line.bytes_per_second = uint64_t{1} << 30;
-  line.send_buffer_bytes = 128 * 1024;  // as TcpOptions have them
-  line.receive_buffer_bytes = 512 * 1024;
+  line.send_buffer_bytes = 64 * 1024;  // as TcpOptions have them
+  line.receive_buffer_bytes = 608 * 1024;
   EXPECT_LE(WorstDelayBytes(line, 5 * kMillisecondNs), 1u << 20);
 }
 
