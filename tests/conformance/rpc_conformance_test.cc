@@ -185,8 +185,10 @@ TEST_P(RpcContract, ErrorsKeepTheirFields) {
 }
 
 TEST_P(RpcContract, ADeadlineEndsTheCallAndTheLateAnswerIsDropped) {
+  ProbeCall first(rpc::kEcho, "to connect may take longer than the deadline");
+  ASSERT_TRUE(Ask(&first));
   ProbeCall call(rpc::kHold);
-  call.timeout_ns = 50 * kMillisecondNs;
+  call.timeout_ns = 100 * kMillisecondNs;
   ASSERT_TRUE(Ask(&call));
   EXPECT_EQ(call.status.code(), Code::kTimeout);
   ASSERT_TRUE(WaitForHeld(1));

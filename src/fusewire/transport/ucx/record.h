@@ -5,8 +5,9 @@
 //   value     of kTaken: what of the sender's records has been taken since the beginning, as Cost() counts
 // and while they meet, over the lower transport, one Note at a time.
 //   dialler   kHello + its worker's address; then kMove, or kStay and the stream
-//   listener  kWelcome + its worker's address, or kNo and the stream
+//   listener  kWelcome + its worker's address, or kNo and the stream; over UCX it says nothing before kMove
 //   either    kEnd, the last word before it closes: the sequence behind its last record
+// kWelcome and kMove name the sender's endpoint: whoever knows another one for that worker has one that leads nowhere.
 // Home: none, plain values. Owns: nothing. Fails: never.
 #ifndef FUSEWIRE_TRANSPORT_UCX_RECORD_H_
 #define FUSEWIRE_TRANSPORT_UCX_RECORD_H_

@@ -52,7 +52,7 @@ UcxConnection::~UcxConnection() {
 void UcxConnection::Greet() {
   lower_started_ = true;
   lower_->Start(this);
-  SayNote(UcxNoteKind::kHello, worker->address());
+  SayNote(UcxNoteKind::kHello, 0, worker->address());
 }
 
 void UcxConnection::Start(ConnectionHandler* handler) {
@@ -143,8 +143,8 @@ void UcxConnection::OnNote() {
     // It closed before it heard us: what it had said comes this way.
     stage_ = Stage::kStayed;
     reads_notes_ = false;
-  } else if (note.kind == UcxNoteKind::kMove && listener && moved) {
-    // As expected.
+  } else if (note.kind == UcxNoteKind::kMove && moved && !dialler_.empty()) {
+    OnMove(note);
   } else if (note.kind == UcxNoteKind::kEnd && moved && end_in_ == UINT64_MAX) {
     end_in_ = note.value;
   } else {
@@ -180,24 +180,29 @@ void UcxConnection::OnHello(const UcxNote& note, ConstBytes address) {
     stay();
     return;
   }
-  peer_ = peer.value();
+  // Which endpoint it will be is known when the dialler has named its own.
+  Append(&dialler_, address);
   peer_id_ = note.id;
   stage_ = Stage::kMoved;
-  SayNote(UcxNoteKind::kWelcome, worker->address());
+  SayNote(UcxNoteKind::kWelcome, peer.value()->name, worker->address());
+}
+
+void UcxConnection::OnMove(const UcxNote& note) {
+  const std::vector<uint8_t> dialler = std::exchange(dialler_, {});
+  Result<UcxPeer*> peer = worker->Meet(ConstBytes(dialler.data(), dialler.size()), note.value);
+  if (!peer.ok()) return Fail(peer.status());
+  peer_ = peer.value();
   worker->DeliverLater(this);
   AnswerWrite();
 }
 
 void UcxConnection::OnWelcome(const UcxNote& note, ConstBytes address) {
-  Result<UcxPeer*> peer = note.id != 0 ? worker->Reach(address) : Status::Unavailable("it has no number");
-  if (!peer.ok()) {
-    Fail(peer.status());
-    return;
-  }
+  Result<UcxPeer*> peer = note.id != 0 ? worker->Meet(address, note.value) : Status::Unavailable("it has no number");
+  if (!peer.ok()) return Fail(peer.status());
   peer_ = peer.value();
   peer_id_ = note.id;
   stage_ = Stage::kMoved;
-  SayNote(UcxNoteKind::kMove);
+  SayNote(UcxNoteKind::kMove, peer_->name);
   size_t offered = 0;
   const ConstBytes early(early_out_.data(), early_out_.size());
   const std::vector<uint8_t> kept = std::exchange(early_out_, {});
@@ -215,18 +220,18 @@ void UcxConnection::OnWelcome(const UcxNote& note, ConstBytes address) {
 void UcxConnection::Stay() {
   stage_ = Stage::kStayed;
   reads_notes_ = false;
-  SayNote(UcxNoteKind::kStay, ConstBytes(early_out_.data(), early_out_.size()));
+  SayNote(UcxNoteKind::kStay, 0, ConstBytes(early_out_.data(), early_out_.size()));
   early_out_.clear();
   AnswerWrite();
 }
 
 // Notes go out one behind the other; nothing of the handler's comes between.
-void UcxConnection::SayNote(UcxNoteKind kind, ConstBytes behind) {
+void UcxConnection::SayNote(UcxNoteKind kind, uint64_t value, ConstBytes behind) {
   UcxNote note;
   note.kind = kind;
   note.id = id_;
   note.has_rdma = kind == UcxNoteKind::kHello && !RdmaDevices().empty() ? 1 : 0;
-  note.value = kind == UcxNoteKind::kEnd ? answered_out_ : 0;
+  note.value = value;
   if (kind == UcxNoteKind::kHello || kind == UcxNoteKind::kWelcome)
     note.address_bytes = static_cast<uint32_t>(behind.size);
   Append(&say_, ConstBytes(&note, sizeof(note)));
@@ -410,8 +415,8 @@ void UcxConnection::Close(Status why) {
 void UcxConnection::Stop() {
   if (std::exchange(closed_, true)) return;
   if (!lower_ended_ && lower_started_ && !lower_writing_) {
-    if (stage_ == Stage::kMoved) SayNote(UcxNoteKind::kEnd);
-    if (stage_ == Stage::kAsking) SayNote(UcxNoteKind::kStay, ConstBytes(early_out_.data(), early_out_.size()));
+    if (stage_ == Stage::kMoved) SayNote(UcxNoteKind::kEnd, answered_out_);
+    if (stage_ == Stage::kAsking) SayNote(UcxNoteKind::kStay, 0, ConstBytes(early_out_.data(), early_out_.size()));
   }
   DropRecords();
   if (!std::exchange(lower_ended_, true) && lower_started_) lower_->Close(Status::Cancelled("closed"));

@@ -61,11 +61,13 @@ class UcxConnection final : public Connection, private ConnectionHandler, privat
   void OnReceived(ucs_status_t status, size_t bytes) override;
   void Deliver() override;
   void OnPeerFailed(const UcxPeer* peer, const Status& why) override;
+  bool Uses(const UcxPeer* peer) const override { return peer_ == peer; }
 
   void OnNote();
   void OnHello(const UcxNote& note, ConstBytes address);
   void OnWelcome(const UcxNote& note, ConstBytes address);
-  void SayNote(UcxNoteKind kind, ConstBytes behind = ConstBytes());
+  void OnMove(const UcxNote& note);
+  void SayNote(UcxNoteKind kind, uint64_t value = 0, ConstBytes behind = ConstBytes());
   void SayNext();
   void Stay();
   void BeStranger();
@@ -104,7 +106,8 @@ class UcxConnection final : public Connection, private ConnectionHandler, privat
   Status why_closed_;
 
   // Over the lower connection.
-  std::vector<uint8_t> note_;  // the next note, as far as it is here
+  std::vector<uint8_t> note_;     // the next note, as far as it is here
+  std::vector<uint8_t> dialler_;  // at a listener, its worker's address, until it says kMove
   size_t note_bytes_ = 0, note_wanted_ = sizeof(UcxNote);
   bool reads_notes_ = true;
   bool lower_started_ = false, lower_writing_ = false, lower_ended_ = false;

@@ -109,7 +109,7 @@ void UcxConnection::Deliver() {
     return;
   }
   if (handler_ == nullptr || stage_ != Stage::kMoved) return;
-  DeliverRecords();
+  if (dialler_.empty()) DeliverRecords();  // before kMove there is no way to answer them
   if (!closed_) AnswerWrite();
   if (!closed_) FinishIfEnded();
 }

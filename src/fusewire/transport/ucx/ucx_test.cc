@@ -22,6 +22,7 @@
 #include "fusewire/transport/talker_test.h"
 #include "fusewire/transport/tcp/tcp.h"
 #include "fusewire/transport/ucx/record.h"
+#include "fusewire/transport/ucx/worker.h"
 
 namespace fusewire {
 namespace transport {
@@ -230,6 +231,50 @@ TEST_F(Ucx, DescribesItself) {
   EXPECT_THAT(description.version, HasSubstr("."));
   EXPECT_EQ(description.why_not, "");
 }
+
+#if FUSEWIRE_HAS_UCX
+
+// As after a cable that was pulled: one of the two has given its endpoint up, and the other has heard nothing of it.
+TEST_F(Ucx, AnEndpointThatLeadsNowhereIsNotUsedAgain) {
+  FUSEWIRE_NEEDS_UCX();
+  ASSERT_TRUE(Meet(Over({}), Over({})));
+  ASSERT_TRUE(Eventually([this] { return WireOfA() == "ucx"; }));
+  const std::string b = AskHome(*b_, [this] { return UcxWorker::Of(*b_, {}).value()->address().ToString(); });
+  const ConstBytes address(b.data(), b.size());
+  std::unique_ptr<Talker> first_a = AskHome(*a_, [this] { return std::move(at_a_); });
+  std::unique_ptr<Talker> first_b = AskHome(*b_, [this] { return std::move(at_b_); });
+  AskHome(*a_, [&] {
+    UcxWorker* worker = UcxWorker::Of(*a_, {}).value();
+    const UcxPeer* old = worker->Reach(address).value();
+    const uint64_t name = old->name, theirs = old->theirs;
+    EXPECT_NE(theirs, 0u);
+    EXPECT_EQ(worker->Meet(address, theirs).value(), old);
+    const UcxPeer* renewed = worker->Meet(address, theirs + 2).value();
+    EXPECT_NE(renewed, old);
+    EXPECT_EQ(renewed->name, name);  // b need not renew its own for that
+    EXPECT_EQ(worker->Reach(address).value(), renewed);
+    worker->Break(worker->Reach(address).value(), UCS_ERR_ENDPOINT_TIMEOUT);
+    EXPECT_NE(worker->Reach(address).value()->name, name);  // b hears that its own leads nowhere
+    return true;
+  });
+  // The first connection goes on over its endpoints, which both sides have retired by now; the second over new ones.
+  arrived_ = false;
+  ASSERT_TRUE(Dial(AskHome(*b_, [this] { return listener_->address(); })));
+  ASSERT_TRUE(Eventually([this] { return arrived_.load(); }));
+  EXPECT_TRUE(Speak(3 << 20));
+  EXPECT_EQ(WireOfA(), "ucx");
+  AskHome(*a_, [&] {
+    at_a_ = std::move(first_a);
+    return true;
+  });
+  AskHome(*b_, [&] {
+    at_b_ = std::move(first_b);
+    return true;
+  });
+  EXPECT_TRUE(Speak(3 << 20));
+}
+
+#endif
 
 // A peer that says the magic word and then nonsense.
 TEST_F(Ucx, AStrangersGreetingCostsItsConnection) {

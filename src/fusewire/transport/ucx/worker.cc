@@ -116,6 +116,7 @@ Status UcxWorker::Open(const UcxOptions& options) {
 UcxWorker::~UcxWorker() {
   if (watched_) home_.Unwatch(event_fd_, this);
   if (worker_ != nullptr) {
+    FUSEWIRE_CHECK(retired_.empty());  // no end is left that uses one
     for (auto& [address, peer] : peers_) Flush(peer.get());
     AwaitNone(&flushing_);
     // Ends what could not leave in time, and asks nobody else.
@@ -152,6 +153,7 @@ Result<UcxPeer*> UcxWorker::Reach(ConstBytes address) {
   EndFailedPeers();
   auto peer = std::make_unique<UcxPeer>();
   peer->address = key;
+  peer->name = random_.Next() | 1;
   key.resize(key.size() + kAddressSlackBytes);
   ucp_ep_params_t params = {};
   params.field_mask =
@@ -171,10 +173,42 @@ Result<UcxPeer*> UcxWorker::Reach(ConstBytes address) {
   return reached;
 }
 
-void UcxWorker::OnError(void* self, ucp_ep_h endpoint, ucs_status_t status) {
-  for (auto& [address, peer] : static_cast<UcxWorker*>(self)->peers_) {
-    if (peer->endpoint == endpoint && peer->failed == UCS_OK) peer->failed = status;
+Result<UcxPeer*> UcxWorker::Meet(ConstBytes address, uint64_t theirs) {
+  Result<UcxPeer*> peer = Reach(address);
+  if (peer.ok() && peer.value()->theirs != 0 && peer.value()->theirs != theirs) {
+    const uint64_t name = peer.value()->name;
+    auto old = peers_.find(address.ToString());
+    retired_.push_back(std::move(old->second));
+    peers_.erase(old);
+    EndRetiredPeers();
+    peer = Reach(address);
+    if (peer.ok()) peer.value()->name = name;
   }
+  if (peer.ok()) peer.value()->theirs = theirs;
+  return peer;
+}
+
+void UcxWorker::Remove(uint64_t id) {
+  ends_.erase(id);
+  EndRetiredPeers();
+}
+
+void UcxWorker::EndRetiredPeers() {
+  std::erase_if(retired_, [this](const std::unique_ptr<UcxPeer>& peer) {
+    const bool used =
+        std::any_of(ends_.begin(), ends_.end(), [&peer](const auto& each) { return each.second->Uses(peer.get()); });
+    if (!used) CloseEndpoint(peer->endpoint);
+    return !used;
+  });
+}
+
+void UcxWorker::OnError(void* self, ucp_ep_h endpoint, ucs_status_t status) {
+  auto* worker = static_cast<UcxWorker*>(self);
+  auto tell = [&](UcxPeer* peer) {
+    if (peer->endpoint == endpoint && peer->failed == UCS_OK) peer->failed = status;
+  };
+  for (auto& [address, peer] : worker->peers_) tell(peer.get());
+  for (auto& peer : worker->retired_) tell(peer.get());
 }
 
 void UcxWorker::TellFar(const std::string& peer, const Status& why) {
@@ -199,6 +233,10 @@ void UcxWorker::EndFailedPeers() {
       ++it;
     }
   }
+  for (auto& peer : retired_) {
+    if (peer->failed != UCS_OK) failed.push_back(std::move(peer));
+  }
+  std::erase(retired_, nullptr);
   for (const auto& peer : failed) {
     CloseEndpoint(peer->endpoint);
     const Status why = Status::Unavailable(std::string("UCX: ") + library_.ucs_status_string(peer->failed))
@@ -266,10 +304,10 @@ bool UcxWorker::ProgressAndDeliver() {
 }
 
 void UcxWorker::DeliverReady() {
-  for (auto& [address, peer] : peers_) {
-    if (peer->failed == UCS_OK) continue;
+  auto has_failed = [](const std::unique_ptr<UcxPeer>& peer) { return peer->failed != UCS_OK; };
+  if (std::any_of(peers_.begin(), peers_.end(), [&](const auto& each) { return has_failed(each.second); }) ||
+      std::any_of(retired_.begin(), retired_.end(), has_failed)) {
     EndFailedPeers();
-    break;
   }
   List<UcxEnd> now;
   now.TakeAll(&ready_);

@@ -28,10 +28,12 @@
 namespace fusewire {
 namespace transport {
 
-// One worker of a peer.
+// One worker of a peer, and our endpoint to it.
 struct UcxPeer {
   ucp_ep_h endpoint = nullptr;
   std::string address;
+  uint64_t name = 0;    // of our endpoint, for the peer: a new one where it failed us, not where it had failed the peer
+  uint64_t theirs = 0;  // the peer's name for its own, once we have heard it
   ucs_status_t failed = UCS_OK;
 };
 
@@ -49,6 +51,7 @@ class UcxEnd : public ListNode {
   // At home, outside of UCX.
   virtual void Deliver() = 0;
   virtual void OnPeerFailed(const UcxPeer* peer, const Status& why) = 0;
+  virtual bool Uses(const UcxPeer* peer) const = 0;
 
   UcxWorker* const worker;
   ucp_dt_iov_t loan_parts[kLandingPartsMax];  // where a loan lands in pieces; UCX reads it until the end
@@ -75,8 +78,11 @@ class UcxWorker final : private reactor::Flushable, private reactor::FdHandler {
   ConstBytes address() const { return ConstBytes(address_.data(), address_.size()); }
   // The number that the end's peer shall write to.
   uint64_t Add(UcxEnd* end);
-  void Remove(uint64_t id) { ends_.erase(id); }
+  void Remove(uint64_t id);
   Result<UcxPeer*> Reach(ConstBytes address);
+  // The same, for a peer whose endpoint is `theirs`. If ours was made for another one, that one is gone: connections
+  // that still use ours keep it, and this one gets a new one.
+  Result<UcxPeer*> Meet(ConstBytes address, uint64_t theirs);
 
   // A message to be filled and then sent. The worker keeps it until it is done.
   UcxSend* Take();
@@ -118,6 +124,7 @@ class UcxWorker final : private reactor::Flushable, private reactor::FdHandler {
   bool PollNow() override { return ProgressAndDeliver(); }
   void DeliverReady();
   void EndFailedPeers();
+  void EndRetiredPeers();
   void Post(UcxPeer* peer, UcxSend* send, ConstBytes bytes, uint32_t flags);
   void Finish(UcxSend* send, ucs_status_t status);
   void CloseEndpoint(ucp_ep_h endpoint);
@@ -141,6 +148,7 @@ class UcxWorker final : private reactor::Flushable, private reactor::FdHandler {
   std::unordered_map<uint64_t, UcxEnd*> ends_;
   List<UcxEnd> ready_;
   std::map<std::string, std::unique_ptr<UcxPeer>> peers_;  // by address
+  std::vector<std::unique_ptr<UcxPeer>> retired_;          // until their last connection has gone
   List<UcxSend> sends_, spare_;                            // ours: under way, and to be used again
   size_t spare_count_ = 0;
   LogLimiter far_log_{10 * kSecondNs};
