@@ -241,6 +241,12 @@ TEST_F(Ucx, AnEndpointThatLeadsNowhereIsNotUsedAgain) {
   ASSERT_TRUE(Eventually([this] { return WireOfA() == "ucx"; }));
   const std::string b = AskHome(*b_, [this] { return UcxWorker::Of(*b_, {}).value()->address().ToString(); });
   const ConstBytes address(b.data(), b.size());
+  const std::string a = AskHome(*a_, [this] { return UcxWorker::Of(*a_, {}).value()->address().ToString(); });
+  const auto peer_of_b = [&]() -> const UcxPeer* {
+    return AskHome(*b_, [&] { return UcxWorker::Of(*b_, {}).value()->Reach(ConstBytes(a.data(), a.size())).value(); });
+  };
+  ASSERT_TRUE(Eventually([&] { return peer_of_b()->theirs != 0; }));
+  const UcxPeer* first_of_b = peer_of_b();
   std::unique_ptr<Talker> first_a = AskHome(*a_, [this] { return std::move(at_a_); });
   std::unique_ptr<Talker> first_b = AskHome(*b_, [this] { return std::move(at_b_); });
   AskHome(*a_, [&] {
@@ -263,7 +269,13 @@ TEST_F(Ucx, AnEndpointThatLeadsNowhereIsNotUsedAgain) {
   ASSERT_TRUE(Eventually([this] { return arrived_.load(); }));
   EXPECT_TRUE(Speak(3 << 20));
   EXPECT_EQ(WireOfA(), "ucx");
+  const UcxPeer* met = peer_of_b();
+  EXPECT_NE(met, first_of_b);
+  const uint64_t name_of_b = met->name, theirs_of_b = met->theirs;
   AskHome(*a_, [&] {
+    const UcxPeer* peer = UcxWorker::Of(*a_, {}).value()->Reach(address).value();
+    EXPECT_EQ(peer->theirs, name_of_b);
+    EXPECT_EQ(peer->name, theirs_of_b);
     at_a_ = std::move(first_a);
     return true;
   });

@@ -304,11 +304,7 @@ bool UcxWorker::ProgressAndDeliver() {
 }
 
 void UcxWorker::DeliverReady() {
-  auto has_failed = [](const std::unique_ptr<UcxPeer>& peer) { return peer->failed != UCS_OK; };
-  if (std::any_of(peers_.begin(), peers_.end(), [&](const auto& each) { return has_failed(each.second); }) ||
-      std::any_of(retired_.begin(), retired_.end(), has_failed)) {
-    EndFailedPeers();
-  }
+  EndFailedPeers();
   List<UcxEnd> now;
   now.TakeAll(&ready_);
   while (UcxEnd* end = now.PopFront()) end->Deliver();
