@@ -304,9 +304,16 @@ void Core::Close() {
     Op* op = ops_.Find(name);
     if (op != nullptr) GiveUp(op, Status::Cancelled("the endpoint was closed"));
   }
+  Leave(false);
+}
+
+bool Core::Leave(bool at_once) {
+  FUSEWIRE_AT_HOME(home_);
+  bool left = ops_under_way() == 0;
   for (auto& [name, peer] : peers_) {
-    peer->Close(WasClosed());
+    if (!peer->Leave(at_once, WasClosed())) left = false;
   }
+  return left;
 }
 
 // ---- peers ----

@@ -60,7 +60,11 @@ class Core {
   void FinishEnded();
   void OnDeadline(Op* op);
   void OnCancelWanted(uint64_t name);
+  // Ends all operations, and leaves.
   void Close();
+  // Says goodbye to every peer behind the small messages that still wait for credit, whose operations have ended; or
+  // `at_once`. True: nothing is left of operations and pipes.
+  bool Leave(bool at_once);
   uint32_t ops_under_way() const { return ops_.in_use() + ends_later_; }
   size_t kept() const { return matcher_.kept(); }
   Result<PeerLink*> PeerNamed(const std::string& name);

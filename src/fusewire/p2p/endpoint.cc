@@ -9,6 +9,12 @@
 
 namespace fusewire {
 namespace p2p {
+namespace {
+
+// Who leaves looks so often whether the others have heard of it, each time a turn of the loop, before it sleeps.
+constexpr int kLooksAtOnce = 4;
+
+}  // namespace
 
 struct Endpoint::Impl {
   Impl(EndpointOptions options, std::unique_ptr<reactor::Pool> pool_in, std::unique_ptr<transport::Transport> way)
@@ -72,19 +78,21 @@ void Endpoint::Close() {
   FUSEWIRE_CHECK(!home().AtHome());
   impl_->acceptor->StopListening();
   home().Run([core] { core->Close(); });
-  // Until what it ends has ended. A pipe that still holds an operation's memory says goodbye for goodbye_ns_max at the
-  // most.
+  // Until the network has all that peers were told, or they have had their time to take it: as long for what they give
+  // no credit for, and then for what a pipe has begun to send, and its goodbye.
   Clock* clock = home().clock();
-  int64_t end_ns = AddNs(clock->NowNs(), 2 * shared().options().goodbye_ns_max);
-  auto left = [this, core] {
-    uint32_t count = 0;
-    home().Run([&] { count = core->ops_under_way(); });
-    return count;
+  const int64_t goodbye_ns = shared().options().goodbye_ns_max, began_ns = clock->NowNs();
+  const auto left = [&] {
+    bool all = false;
+    home().Run([&] { all = core->Leave(clock->NowNs() - began_ns >= goodbye_ns); });
+    return all;
   };
-  while (left() > 0 && clock->NowNs() < end_ns) {
+  for (int looks = 1; !left() && clock->NowNs() - began_ns < 2 * goodbye_ns; ++looks) {
+    if (looks < kLooksAtOnce) continue;
     reactor::Waiter nap;
     if (!home().Wait(&nap, AddNs(clock->NowNs(), kMillisecondNs)) && clock != Clock::Real()) break;
   }
+  home().Run([core] { core->Leave(true); });
 }
 
 const std::string& Endpoint::name() const { return impl_->core->name(); }

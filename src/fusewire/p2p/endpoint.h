@@ -109,7 +109,8 @@ class Endpoint {
 
   reactor::Reactor& home();
   pipe::Shared& shared();
-  // Not from a home. Ends every operation with kCancelled, says goodbye to all. May be repeated.
+  // Not from a home. Ends every operation with kCancelled, says goodbye to all. What operations that have ended well
+  // had to send goes first, if its peers take it within goodbye_ns_max. May be repeated.
   void Close();
 
  private:

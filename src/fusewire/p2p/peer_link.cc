@@ -38,10 +38,16 @@ std::string PeerLink::Words() const { return words_; }
 
 bool PeerLink::Decides() const { return core_.name() < name_; }
 
-void PeerLink::Close(const Status& why) {
+bool PeerLink::Leave(bool at_once, const Status& why) {
+  const auto holds_back = [at_once](Lane* lane) {
+    return !at_once && lane->pipe() != nullptr && lane->pipe()->holds_express_back();
+  };
   std::vector<Lane*> open = open_;
-  for (Lane* lane : open) lane->Close(why);
-  if (dialed_ != nullptr) dialed_->Close(why);
+  for (Lane* lane : open) {
+    if (!holds_back(lane)) lane->Close(why);
+  }
+  if (dialed_ != nullptr && !holds_back(dialed_.get())) dialed_->Close(why);
+  return open_.empty();
 }
 
 // ---- which pipe ----

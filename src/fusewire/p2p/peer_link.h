@@ -36,7 +36,8 @@ class PeerLink final : public Peer {
   // At home. The pipe in use, if it is open.
   Lane* lane() { return active_; }
   pipe::Pipe* pipe() { return active_ != nullptr ? active_->pipe() : nullptr; }
-  void Close(const Status& why);
+  // Closes its pipes, those that hold small messages back only if `at_once`. True: no pipe is left.
+  bool Leave(bool at_once, const Status& why);
   // For words: "b (10.0.0.7:5555)".
   std::string Words() const;
   const Status& last_failure() const { return last_failure_; }

@@ -16,14 +16,22 @@ namespace {
 class Threads : public pipe::OverWires {};
 
 struct Two {
-  explicit Two(pipe::Wire wire) : a(Start("a", wire)), b(Start("b", wire)) {
+  explicit Two(const EndpointOptions& options) : a(Start("a", options)), b(Start("b", options)) {
     to_b = a->Connect("b", b->address()).value();
     to_a = b->Connect("a", a->address()).value();
   }
-  static std::unique_ptr<Endpoint> Start(const char* name, pipe::Wire wire) {
+  explicit Two(pipe::Wire wire) : Two(Over(wire)) {}
+  static EndpointOptions Over(pipe::Wire wire) {
     EndpointOptions options;
-    options.pipe.name = name;
     options.wire = wire;
+    return options;
+  }
+  static std::unique_ptr<Endpoint> Start(const char* name, const EndpointOptions& both) {
+    EndpointOptions options;
+    options.wire = both.wire;
+    options.limits = both.limits;
+    options.pipe = both.pipe;
+    options.pipe.name = name;
     auto started = Endpoint::Start(std::move(options), {"127.0.0.1", 0});
     EXPECT_TRUE(started.ok()) << started.status().ToString();
     return std::move(started).value();
@@ -177,6 +185,54 @@ TEST_P(Threads, ClosingEndsAllThatIsUnderWay) {
     two.a->Close();
     two.b->Close();
     EXPECT_EQ(ends, 12);
+  }
+}
+
+// Small messages end as soon as they are copied. Whoever leaves then waits for a peer that has not read them yet, and
+// that has something to say before it does.
+void LeaveBehind(pipe::Wire wire, int messages) {
+  constexpr int64_t kPauseNs = 20 * kMillisecondNs;
+  EndpointOptions options = Two::Over(wire);
+  options.limits.kept_bytes_max = 8 << 20;
+  options.pipe.window_bytes = 1 << 20;
+  Two two(options);
+  ASSERT_TRUE(two.a->AwaitUp(*two.to_b).ok());
+  std::string nobody_reads(2000, '!');
+  SendOp answer(*two.b, *two.to_a, 2, nobody_reads);
+  std::atomic<bool> pauses{false}, reads{false}, left{false};
+  two.b->home().Post([&] {
+    pauses = true;
+    while (!reads) std::this_thread::yield();
+  });
+  while (!pauses) std::this_thread::yield();
+  const std::string text = Pattern(2000, 1);
+  int sent = 0;
+  while (sent < messages && two.a->Send(*two.to_b, 1, text).ok()) ++sent;
+  std::thread leaver([&] {
+    two.a.reset();
+    left = true;
+  });
+  const int64_t until_ns = Clock::Real()->NowNs() + kPauseNs;
+  while (!left && Clock::Real()->NowNs() < until_ns) std::this_thread::yield();
+  answer.Post();
+  reads = true;
+  leaver.join();
+  answer.Cancel();
+  EXPECT_TRUE(answer.Wait());
+  EXPECT_EQ(sent, messages);
+  for (int i = 0; i < sent; ++i) {
+    std::string got(text.size(), '#');
+    const Result<uint64_t> received = two.b->Receive(two.to_a, 1, BytesOf(got), 5 * kSecondNs);
+    ASSERT_TRUE(received.ok()) << i << ": " << received.status().ToString();
+    ASSERT_TRUE(got == text) << i;
+  }
+}
+
+TEST_P(Threads, WhatWasSentArrivesThoughItsSenderHasLeft) {
+  // What a ring or the kernels hold, or nearly; and more than the peer gives credit for.
+  for (const int messages : {260, 300, 340, 1500}) {
+    LeaveBehind(wire(), messages);
+    if (HasFatalFailure()) FAIL() << messages << " messages";
   }
 }
 

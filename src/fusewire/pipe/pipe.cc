@@ -38,7 +38,7 @@ Pipe::Pipe(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Co
       heard_ns_(home.now_ns()),
       said_ns_(home.now_ns()),
       tick_([this] { OnTick(); }),
-      regrant_([this] { home_.FlushLater(this); }),
+      again_([this] { home_.FlushLater(this); }),
       recall_([this] { RecallIfWanted(); }) {
   peer_.address = connection_->peer_address();
   peer_.wire = connection_->wire();
@@ -288,9 +288,14 @@ void Pipe::Close(Status why) {
   home_.FlushLater(this);
 }
 
-// Everything that had begun to travel, and the goodbye behind it, is with the network now.
+// Everything that had begun to travel, and the goodbye behind it, is where the peer can read it.
 void Pipe::FinishGoodbye() {
-  if (state_ == State::kSayingGoodbye && out_.empty() && writes_ == 0) connection_->Close(why_closing_);
+  if (state_ != State::kSayingGoodbye || !out_.empty() || writes_ > 0) return;
+  if (connection_->Delivered()) {
+    connection_->Close(why_closing_);
+  } else {
+    home_.Arm(&again_, kMillisecondNs);
+  }
 }
 
 void Pipe::OnClosed(Status why) {
@@ -312,7 +317,7 @@ void Pipe::Abort(const Status& why) {
 void Pipe::EndAll(const Status& why) {
   state_ = State::kClosed;
   receive_window_.Close();
-  for (reactor::Timer* timer : {&tick_, &regrant_, &recall_}) reactor::Reactor::Disarm(timer);
+  for (reactor::Timer* timer : {&tick_, &again_, &recall_}) reactor::Reactor::Disarm(timer);
   Flushable::Unlink();
   writes_ = 0;
   out_.Fail(why);

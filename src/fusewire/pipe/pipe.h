@@ -110,6 +110,8 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
   bool open() const { return state_ == State::kOpen; }
   // At home. Whether an express message of so much, all in all, would go at once and hold nobody up.
   bool GoesAtOnce(uint64_t cost) const;
+  // At home. Express messages wait for credit: those that Send took, and that Close would drop.
+  bool holds_express_back() const { return !express_.empty(); }
   const PeerInfo& peer() const { return peer_; }
   const PipeStats& stats() const { return stats_; }
   const ReceiveWindow& receive_window() const { return receive_window_; }
@@ -211,9 +213,9 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
   int64_t recalled_ns_ = 0;  // when we asked for unused credit in vain; 0: we have not
   uint64_t bytes_in_at_recall_ = 0;
   Status why_closing_;
-  reactor::Timer tick_;     // heartbeats; before that the limit of the greeting; at the end the limit of the goodbye
-  reactor::Timer regrant_;  // while the peer waits for our budget
-  reactor::Timer recall_;   // while we hold a share of it: do others wait?
+  reactor::Timer tick_;    // heartbeats; before that the limit of the greeting; at the end the limit of the goodbye
+  reactor::Timer again_;   // while the peer waits for our budget, and at the end for what it has not received yet
+  reactor::Timer recall_;  // while we hold a share of it: do others wait?
   PipeStats stats_;
 };
 

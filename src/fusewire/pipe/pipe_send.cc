@@ -244,9 +244,9 @@ void Pipe::SendGrant() {
   uint64_t grant = receive_window_.TakeGrant();
   if (grant > 0) AppendControl(wire::FrameKind::kCredit, 0, grant);
   if (receive_window_.reserved_bytes() > 0 && !recall_.armed()) home_.Arm(&recall_, kRecallNs);
-  if (!receive_window_.waiting() || regrant_.armed()) return;
+  if (!receive_window_.waiting() || again_.armed()) return;
   stats_.budget_stalls.Add();
-  home_.Arm(&regrant_, kRegrantNs);
+  home_.Arm(&again_, kRegrantNs);
 }
 
 void Pipe::RecallIfWanted() {

@@ -1,8 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/transport/socket_address.h"
 
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "fusewire/base/bytes.h"
@@ -12,6 +14,11 @@ namespace transport {
 
 void Fd::Close() {
   if (fd_ >= 0) close(std::exchange(fd_, -1));
+}
+
+bool AllAcknowledged(int fd) {
+  int bytes = 0;
+  return ioctl(fd, SIOCOUTQ, &bytes) != 0 || bytes == 0;
 }
 
 std::string ToText(const SocketAddress& address) {

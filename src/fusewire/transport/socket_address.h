@@ -36,6 +36,9 @@ class Fd {
   int fd_ = -1;
 };
 
+// Of a TCP socket: whether the peer's host has all that was sent.
+bool AllAcknowledged(int fd);
+
 struct SocketAddress {
   sockaddr_storage storage = {};
   socklen_t length = 0;

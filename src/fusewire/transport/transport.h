@@ -72,6 +72,9 @@ class Connection {
   virtual bool TakesMore() const { return false; }
   // At home. How much bulk is worth having under way: what is urgent waits behind it.
   virtual size_t BulkBytes() const { return 64 * 1024; }
+  // At home. Whether all that was written has arrived at the peer's host. If not, closing makes it depend on the peer:
+  // what the peer sends to one who has closed ends the delivery.
+  virtual bool Delivered() const { return true; }
   // At home. What was written is still delivered if the network can; nothing is read any more. OnClosed(why) follows
   // later, not from inside Close. Closing again changes nothing.
   virtual void Close(Status why) = 0;

@@ -20,6 +20,7 @@ class TcpConnection final : public Connection, private reactor::FdHandler {
 
   void Start(ConnectionHandler* handler) override;
   void Write(const ConstBytes* parts, size_t count) override;
+  bool Delivered() const override { return AllAcknowledged(fd_.get()); }
   void Close(Status why) override;
   void Look() override { ReadSome(); }
   const std::string& peer_address() const override { return peer_address_; }

@@ -27,6 +27,7 @@ class UcxConnection final : public Connection, private ConnectionHandler, privat
   void Greet();
   void Start(ConnectionHandler* handler) override;
   void Write(const ConstBytes* parts, size_t count) override;
+  bool Delivered() const override { return stage_ == Stage::kMoved || lower_->Delivered(); }
   void Close(Status why) override;
   void Look() override;
   void TakeBackLanding() override;

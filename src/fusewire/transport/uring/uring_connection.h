@@ -23,6 +23,7 @@ class UringConnection final : public Connection, private RingUser {
 
   void Start(ConnectionHandler* handler) override;
   void Write(const ConstBytes* parts, size_t count) override;
+  bool Delivered() const override { return AllAcknowledged(fd_.get()); }
   void Close(Status why) override;
   void Look() override;
   void TakeBackLanding() override;
