@@ -112,6 +112,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   void OnSendReady(Machine* machine, int rank, size_t node) override;
   void OnWorkReady(Machine* machine) override;
   Status CheckHead(Machine* machine, int rank, const std::string& head) override;
+  bool HasLeft(int rank) const override;
   void OnMessageFailed(Machine* machine, int rank, bool sent, const Status& why) override;
   void OnMachineEnded(Machine* machine) override;
 

@@ -145,6 +145,8 @@ void GroupCore::OnHeard(int index) {
     return;
   }
   OnNote(index, note.value());
+  // Who has gone meanwhile was missed by the receives that were posted, and we had none.
+  if (!seat.peer->up()) OnLost(index, Status::Unavailable("the peer has gone"));
 }
 
 void GroupCore::OnNote(int index, const Note& note) {
@@ -156,6 +158,9 @@ void GroupCore::OnNote(int index, const Note& note) {
       return;
     case NoteVerb::kLeft:
       seat.left = true;
+      for (const auto& [tag, operation] : running_) {
+        if (operation->machine != nullptr && seat.rank >= 0) operation->machine->ExpectNoMoreOf(seat.rank);
+      }
       // In an arena all wait for all.
       if (lane_ != nullptr) lane_->Shut(Status::Unavailable(SeatWords(index) + " has left the group"));
       return;

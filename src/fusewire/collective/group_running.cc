@@ -37,6 +37,8 @@ void GroupCore::OnSendReady(Machine* machine, int rank, size_t node) {
   OnAwaited(index);
 }
 
+bool GroupCore::HasLeft(int rank) const { return seats_[static_cast<size_t>(SeatOfRank(rank))].left; }
+
 void GroupCore::OnWorkReady(Machine* machine) {
   if (machine->work_queued) return;
   if (!machine->Work(kSmallWorkBytesMax)) return;
@@ -97,7 +99,8 @@ Status GroupCore::CheckHead(Machine* machine, int rank, const std::string& head)
 void GroupCore::OnMessageFailed(Machine* machine, int rank, bool sent, const Status& why) {
   const int index = SeatOfRank(rank);
   Seat& seat = seats_[static_cast<size_t>(index)];
-  const bool gone = why.code() == Code::kUnavailable || why.code() == Code::kCorrupt;
+  const bool not_coming = seat.left && why.code() == Code::kCancelled;
+  const bool gone = not_coming || why.code() == Code::kUnavailable || why.code() == Code::kCorrupt;
   if (gone && !seat.left) {
     OnLost(index, why);  // which fails all operations
     FailOperation(machine->operation, broken_.ok() ? why : broken_, false);
@@ -112,7 +115,7 @@ void GroupCore::OnMessageFailed(Machine* machine, int rank, bool sent, const Sta
     return;
   }
   const Status said = gone ? Status::Unavailable(RankWords(rank) + " has left the group") : why;
-  FailOperation(machine->operation, said.Peer(RankWords(rank)), why.code() != Code::kCancelled);
+  FailOperation(machine->operation, said.Peer(RankWords(rank)), gone || why.code() != Code::kCancelled);
 }
 
 // ---- messages that nobody has asked for yet ----

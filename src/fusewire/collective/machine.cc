@@ -106,6 +106,7 @@ void Machine::BeginNode(size_t index) {
       ++under_way_;
       met_[static_cast<size_t>(step.peer)] = true;
       node.receive->Post();
+      if (owner_->HasLeft(step.peer)) node.receive->Cancel();  // unless its message is there
       OnPosted(index);
       break;
     }
@@ -211,6 +212,13 @@ void Machine::Fail(const Status& why) {
     if (node.receive != nullptr && !node.receive->Test()) node.receive->Cancel();
   }
   EndIfIdle();
+}
+
+void Machine::ExpectNoMoreOf(int rank) {
+  for (Node& node : nodes_) {
+    const bool waits = node.posted && node.receive != nullptr && !node.receive->Test();
+    if (waits && node.step->peer == rank) node.receive->Cancel();
+  }
 }
 
 std::vector<int> Machine::WaitsFor() const {

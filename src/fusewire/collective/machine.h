@@ -36,6 +36,8 @@ class MachineOwner {
   virtual void OnSendReady(Machine* machine, int rank, size_t node) = 0;
   // It has something to reduce or to copy: call Work() until that says no.
   virtual void OnWorkReady(Machine* machine) = 0;
+  // It has said that it sends nothing more; what it sent before has come.
+  virtual bool HasLeft(int rank) const = 0;
   // The first message of that rank has come, with this head.
   virtual Status CheckHead(Machine* machine, int rank, const std::string& head) = 0;
   // A message from that rank has failed, or one to it (`sent`).
@@ -69,6 +71,8 @@ class Machine {
   bool Work(size_t bytes_max);
   // It ends, with `why`, as soon as it can; at once if nothing is under way, and then OnMachineEnded has been called.
   void Fail(const Status& why);
+  // Receives that would wait for that rank fail, with kCancelled.
+  void ExpectNoMoreOf(int rank);
 
   bool running() const { return running_; }
   const Status& status() const { return status_; }
