@@ -5,12 +5,14 @@ So what it was built for stands in build.json beside it, and is compared with wh
 loaded.
 """
 
+import atexit
 import contextlib
 import ctypes
 import dataclasses
 import importlib.metadata
 import importlib.util
 import json
+import os
 import pathlib
 import shlex
 import sys
@@ -178,6 +180,7 @@ def load() -> None:
     build = installed_build()
     if _library is None and not is_off():
         _library = open_library(fitting(build))
+        atexit.register(_leave, _library, os.getpid())
     config.install()
     protocol.install()
     estimator.install()
@@ -199,6 +202,12 @@ def open_library(plugin: Plugin) -> ctypes.CDLL:
     library.fusewire_stats.restype = ctypes.c_size_t
     library.fusewire_is_local.argtypes = (ctypes.c_char_p,)
     return library
+
+
+def _leave(library: ctypes.CDLL, pid: int) -> None:
+    """At the end of the process, of which TensorFlow tells no server; a child that was forked has no servers."""
+    if os.getpid() == pid:
+        library.fusewire_leave()
 
 
 def is_local(target: bytes) -> bool:

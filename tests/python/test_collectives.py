@@ -139,3 +139,56 @@ def test_a_worker_that_dies_is_named(run_cluster):
     with pytest.raises(AssertionError, match=r"signal 9|SIGKILL|137") as failed:
         run_cluster(DEATH, "grpc++", ps=0, workers=3, prologue=PROLOGUE)
     assert "no error" not in str(failed.value)
+
+
+BROADCAST = """
+def broadcast(turn):
+    if index == 0:
+        ops.broadcast_send_v2(tf.fill([100], float(turn)), size, 1, 500)
+    elif not (ops.broadcast_recv_v2([100], tf.float32, size, 1, 500).numpy() == turn).all():
+        say("WRONG", turn)
+
+broadcast(0)
+"""
+
+# The root cannot have sent what nobody receives yet.
+ROOT = """
+if index == 0:
+    broadcast(1)
+    say("checked" if os.path.exists("begun") else "it did not wait")
+else:
+    time.sleep(0.5)
+    open("begun", "w").close()
+    broadcast(1)
+    say("checked")
+done()
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("protocol", ["grpc", "grpc++"])
+def test_the_root_of_a_broadcast_waits_for_the_others(run_cluster, protocol):
+    output = run_cluster(BROADCAST + ROOT, protocol, ps=0, workers=3, prologue=PROLOGUE)
+    assert output.said == ["checked"] * 3
+
+
+# Worker 1 is done.
+END = """
+if index != 1:
+    begun = time.monotonic()
+    try:
+        ops.all_reduce_v2(tf.ones([100]), size, 1, 600)
+        ops.all_reduce_v2(tf.ones([100]), size, 1, 600)
+        say("no error")
+    except tf.errors.OpError as error:
+        say(type(error).__name__, "task:1) has left the group" in str(error), time.monotonic() - begun < 20)
+    os._exit(0)
+ops.all_reduce_v2(tf.ones([100]), size, 1, 600)
+"""
+
+
+def test_a_worker_whose_program_ends_says_goodbye(run_cluster):
+    """It does nothing for it, and is not taken for dead."""
+    output = run_cluster(END, "grpc++", ps=0, workers=3, prologue=PROLOGUE)
+    assert output.said == ["UnavailableError True True"] * 2
+    assert "task:1) is lost" not in output.errors

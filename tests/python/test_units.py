@@ -38,5 +38,6 @@ def test_library_shows_only_what_python_calls():
         "fusewire_stats",
         "fusewire_hold_fusion",
         "fusewire_is_local",
+        "fusewire_leave",
     }
     assert not re.search(r" U (SSL|EVP|inflate|hwloc)_", symbols)

@@ -100,11 +100,16 @@ Result<std::unique_ptr<Group>> Group::Make(p2p::Endpoint& endpoint, GroupOptions
 // Shared with the endpoint's handlers.
 Group::Group(std::shared_ptr<GroupCore> core) : core_(std::move(core)) {}
 
-Group::~Group() {
+void Group::Leave() {
   reactor::Reactor& home = core_->home();
   FUSEWIRE_CHECK(!home.AtHome());
+  home.Run([core = core_.get()] { core->Close(); });
+}
+
+Group::~Group() {
+  Leave();
+  reactor::Reactor& home = core_->home();
   GroupCore* core = core_.get();
-  home.Run([core] { core->Close(); });
   if (core->lane() != nullptr) core->lane()->Stop();
   Clock* clock = home.clock();
   const int64_t end_ns = AddNs(clock->NowNs(), kGoodbyeNsMax);

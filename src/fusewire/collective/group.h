@@ -68,6 +68,9 @@ struct Wanted {
   uint64_t key = 0;
   // Among operations that could go on, the higher goes first.
   int priority = 0;
+  // Over the wires: the operation ends here when the ranks that it sends to have what it sent. Else a small message
+  // ends when it has left, and the root of a broadcast may be done before the others have begun.
+  bool confirm = false;
   int64_t timeout_ns = 0;  // 0: the group's
 };
 
@@ -127,7 +130,7 @@ class Group {
  public:
   // Does not wait: members may come later.
   static Result<std::unique_ptr<Group>> Make(p2p::Endpoint& endpoint, GroupOptions options);
-  // Ends what is under way, and tells the others that this rank has left.
+  // Leaves, and waits until nothing touches the arrays any more.
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -156,6 +159,9 @@ class Group {
   Status Run(Wanted wanted, const std::function<bool()>& called_off = nullptr);
   // Any thread. All that is under way and to come fails with `why`, here and at the other ranks, until Shrink.
   void Abort(Status why);
+  // Not from a home; does not wait. Ends what is under way, and tells the others that this rank has left: what it has
+  // brought still counts, and only who needs more of it fails. May be repeated.
+  void Leave();
   // All survivors call it after a death: they agree on who is left, and go on with new ranks. Waits.
   Status Shrink(int64_t timeout_ns = 0);
   // A group of some of these ranks, in this order, on the same endpoint. All of them call it, with the same name;

@@ -14,14 +14,14 @@
 
 #include "fusewire/base/clock.h"
 #include "fusewire/base/random.h"
+#include "fusewire/collective/groups_test.h"
 #include "fusewire/collective/party_test.h"
-#include "fusewire/pipe/wires_test.h"
 
 namespace fusewire {
 namespace collective {
 namespace {
 
-class GroupClose : public pipe::OverWires {};
+class GroupClose : public GroupsOverWires {};
 
 constexpr int kClosingRanks = 3;
 constexpr int kClosingRounds = 15;
@@ -52,8 +52,7 @@ int64_t TimeToClose(std::unique_ptr<Owner>* owner) {
 }
 
 TEST_P(GroupClose, IsPromptWhateverIsUnderWay) {
-  GroupOptions options;
-  if (GetParam().name == std::string("Arena")) options.places.hosts.assign(kClosingRanks, 0);
+  const GroupOptions options = Options(kClosingRanks);
   int64_t slowest_ns = 0;
   for (uint64_t round = 1; round <= kClosingRounds; ++round) {
     std::vector<std::vector<Call>> calls;
@@ -90,9 +89,7 @@ TEST_P(GroupClose, IsPromptWhateverIsUnderWay) {
   EXPECT_LT(slowest_ns, kCloseNsMax);
 }
 
-FUSEWIRE_OVER_WIRES(GroupClose);
-INSTANTIATE_TEST_SUITE_P(In, GroupClose, ::testing::Values(pipe::TestedWire{"Arena", pipe::Wire::kShm, "shm", ""}),
-                         pipe::NameOf);
+FUSEWIRE_GROUPS_OVER_WIRES(GroupClose);
 
 }  // namespace
 }  // namespace collective

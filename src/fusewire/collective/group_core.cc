@@ -176,6 +176,7 @@ Status GroupCore::Prepare(GroupOperation* operation) {
   run.reduction = wanted.reduction;
   run.tag = operation->tag;
   run.print = operation->print;
+  run.confirm = wanted.confirm;
   operation->machine->Prepare(run);
   return Status::Ok();
 }

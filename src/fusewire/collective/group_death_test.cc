@@ -20,13 +20,13 @@
 
 #include "fusewire/base/random.h"
 #include "fusewire/collective/group.h"
-#include "fusewire/pipe/wires_test.h"
+#include "fusewire/collective/groups_test.h"
 
 namespace fusewire {
 namespace collective {
 namespace {
 
-class GroupDeath : public pipe::OverWires {};
+class GroupDeath : public GroupsOverWires {};
 
 constexpr int kRanks = 4;
 // Of shared memory, which is what ranks of one machine take, twice as many.
@@ -135,7 +135,6 @@ Child StartRank(pipe::Wire wire, bool arena, int rank, int victim, size_t count)
 TEST_P(GroupDeath, SurvivorsNameTheKilledShrinkAndGoOn) {
   if (GetParam().name == std::string("UcxShm"))
     GTEST_SKIP() << "whoever is killed while it writes into UCX's shared queue blocks that queue for good: UCX's limit";
-  const bool arena = GetParam().name == std::string("Arena");
   Random random(4711);
   int64_t slowest_ms = 0;
   const int rounds = wire() == pipe::Wire::kShm ? 2 * kRounds : kRounds;
@@ -144,7 +143,7 @@ TEST_P(GroupDeath, SurvivorsNameTheKilledShrinkAndGoOn) {
     const size_t counts[] = {1, 2000, 100000};
     const size_t count = counts[random.Below(3)];
     std::vector<Child> children;
-    for (int rank = 0; rank < kRanks; ++rank) children.push_back(StartRank(wire(), arena, rank, victim, count));
+    for (int rank = 0; rank < kRanks; ++rank) children.push_back(StartRank(wire(), arena(), rank, victim, count));
     std::vector<std::string> addresses;
     for (const Child& child : children) addresses.push_back(ReadLine(child.from));
     for (const Child& child : children) {
@@ -177,9 +176,7 @@ TEST_P(GroupDeath, SurvivorsNameTheKilledShrinkAndGoOn) {
   EXPECT_LT(slowest_ms, 1000);
 }
 
-FUSEWIRE_OVER_WIRES(GroupDeath);
-INSTANTIATE_TEST_SUITE_P(In, GroupDeath, ::testing::Values(pipe::TestedWire{"Arena", pipe::Wire::kShm, "shm", ""}),
-                         pipe::NameOf);
+FUSEWIRE_GROUPS_OVER_WIRES(GroupDeath);
 
 }  // namespace
 }  // namespace collective

@@ -13,55 +13,14 @@
 #include <vector>
 
 #include "fusewire/base/random.h"
+#include "fusewire/collective/groups_test.h"
 #include "fusewire/collective/party_test.h"
-#include "fusewire/pipe/wires_test.h"
 
 namespace fusewire {
 namespace collective {
 namespace {
 
-class Groups : public pipe::OverWires {
- protected:
-  // Over the wires, or with an arena too.
-  static bool arena() { return GetParam().name == std::string("Arena"); }
-  static GroupOptions Options(int ranks) {
-    GroupOptions options;
-    if (arena()) options.places.hosts.assign(static_cast<size_t>(ranks), 0);
-    return options;
-  }
-};
-
-using Array = std::vector<int64_t>;
-
-Pieces Of(Array& array) { return Pieces(array.data(), array.size() * sizeof(int64_t)); }
-
-Wanted Want(Kind kind, std::vector<size_t> counts, Pieces from, Pieces to) {
-  Wanted wanted;
-  wanted.kind = kind;
-  wanted.reduction.type = Type::kI64;
-  wanted.counts = std::move(counts);
-  wanted.from = from;
-  wanted.to = to;
-  wanted.timeout_ns = 20 * kSecondNs;
-  return wanted;
-}
-
-// What rank r brings at element i.
-int64_t Value(int rank, size_t i) { return static_cast<int64_t>(i * 7 % 1000) + 1000 * rank; }
-
-Array Brought(int rank, size_t count) {
-  Array array(count);
-  for (size_t i = 0; i < count; ++i) array[i] = Value(rank, i);
-  return array;
-}
-
-Array SumOfAll(int ranks, size_t count) {
-  Array sum(count);
-  for (int rank = 0; rank < ranks; ++rank) {
-    for (size_t i = 0; i < count; ++i) sum[i] += Value(rank, i);
-  }
-  return sum;
-}
+class Groups : public GroupsOverWires {};
 
 // Waits for so many events.
 class Countdown {
@@ -395,96 +354,6 @@ TEST_P(Groups, AbortIsHeardEverywhereAndShrinkBeginsAnew) {
   });
 }
 
-TEST_P(Groups, WhoLeavesAfterItsLastCallHurtsNobody) {
-  for (int round = 0; round < 20; ++round) {
-    Party party(3, wire(), Options(3));
-    party.Run([&party](int rank, Group& group) {
-      Array array = Brought(rank, 1000);
-      const Status status = group.Run(Want(Kind::kAllReduce, {1000}, Pieces(), Of(array)));
-      EXPECT_TRUE(status.ok()) << status.ToString();
-      EXPECT_TRUE(array == SumOfAll(3, 1000));
-      party.groups[static_cast<size_t>(rank)].reset();
-      party.endpoints[static_cast<size_t>(rank)]->Close();
-    });
-  }
-}
-
-// The root of a broadcast may be done before the others have begun, and so may those who bring something to a
-// reduction. `early` leaves then; the others begin when it has left, or is seen to wait for them.
-void LeaveEarly(pipe::Wire wire, const GroupOptions& options, Kind kind, size_t count) {
-  constexpr int kCalls = 8;
-  constexpr int64_t kPauseNs = 50 * kMillisecondNs;
-  Party party(3, wire, options);
-  std::atomic<int> early{kind == Kind::kBroadcast ? 1 : 2};
-  party.Run([&](int rank, Group& group) {
-    Array array = Brought(rank, count);
-    ASSERT_TRUE(group.Run(Want(Kind::kAllReduce, {count}, Pieces(), Of(array))).ok());
-    const bool is_early = (rank == 0) == (kind == Kind::kBroadcast);
-    const int64_t until_ns = Clock::Real()->NowNs() + kPauseNs;
-    while (!is_early && early > 0 && Clock::Real()->NowNs() < until_ns) std::this_thread::yield();
-    for (int call = 0; call < kCalls; ++call) {
-      array = Brought(rank, count);
-      const Status status = group.Run(Want(kind, {count}, Pieces(), Of(array)));
-      ASSERT_TRUE(status.ok()) << "rank " << rank << ", call " << call << ": " << status.ToString();
-      const Array expected = kind == Kind::kBroadcast ? Brought(0, count) : SumOfAll(3, count);
-      ASSERT_TRUE(array == expected || (kind == Kind::kReduce && rank != 0)) << "rank " << rank << ", call " << call;
-    }
-    party.groups[static_cast<size_t>(rank)].reset();
-    party.endpoints[static_cast<size_t>(rank)]->Close();
-    if (is_early) --early;
-  });
-}
-
-TEST_P(Groups, WhoLeavesBeforeTheOthersBeginHasBroughtItsPart) {
-  for (const Kind kind : {Kind::kBroadcast, Kind::kReduce}) {
-    for (const size_t count : {size_t{1}, size_t{1000}, size_t{100000}}) {
-      SCOPED_TRACE(std::string(kind == Kind::kBroadcast ? "broadcast " : "reduce ") + std::to_string(count));
-      LeaveEarly(wire(), Options(3), kind, count);
-    }
-  }
-}
-
-// Rank 0 leaves the group, or goes for good; then the others call, or have called already.
-void NeedOneThatHasLeft(pipe::Wire wire, const GroupOptions& options, Kind kind, bool goes, bool waits) {
-  Party party(3, wire, options);
-  std::atomic<bool> gone{false};
-  std::atomic<int> called{0};
-  party.Run([&](int rank, Group& group) {
-    Array array = Brought(rank, 10);
-    ASSERT_TRUE(group.Run(Want(Kind::kAllReduce, {10}, Pieces(), Of(array))).ok());
-    if (rank == 0) {
-      while (waits && called < 2) std::this_thread::yield();
-      party.groups[0].reset();
-      if (goes) party.endpoints[0]->Close();
-      gone = true;
-      return;
-    }
-    while (!waits && !gone) std::this_thread::yield();
-    Array all(30);
-    Wanted wanted = Want(kind, {10}, Pieces(), Of(array));
-    if (kind == Kind::kAllGather) wanted = Want(kind, {10, 10, 10}, Of(array), Of(all));
-    if (kind == Kind::kBarrier) wanted = Want(kind, {}, Pieces(), Pieces());
-    const int64_t since_ns = Clock::Real()->NowNs();
-    const std::unique_ptr<Ticket> ticket = group.StartTicket(std::move(wanted));
-    ++called;
-    EXPECT_TRUE(ticket->Wait());
-    EXPECT_EQ(ticket->status().code(), Code::kUnavailable) << ticket->status().ToString();
-    EXPECT_NE(ticket->status().ToString().find("(w0) has left"), std::string::npos) << ticket->status().ToString();
-    EXPECT_LT(Clock::Real()->NowNs() - since_ns, 2 * kSecondNs);
-  });
-}
-
-TEST_P(Groups, WhoNeedsOneThatHasLeftIsToldSoAtOnce) {
-  for (const Kind kind : {Kind::kAllReduce, Kind::kBroadcast, Kind::kAllGather, Kind::kBarrier}) {
-    for (const bool goes : {true, false}) {
-      for (const bool waits : {true, false}) {
-        SCOPED_TRACE(KindName(kind) + (goes ? ", it goes for good" : "") + (waits ? ", they wait already" : ""));
-        NeedOneThatHasLeft(wire(), Options(3), kind, goes, waits);
-      }
-    }
-  }
-}
-
 TEST_P(Groups, APlanRunsAgainAndAgainAlsoAfterAFailure) {
   Party party(3, wire(), Options(3));
   party.Run([](int rank, Group& group) {
@@ -545,9 +414,7 @@ TEST_P(Groups, TheUrgentPassTheLarge) {
   });
 }
 
-FUSEWIRE_OVER_WIRES(Groups);
-INSTANTIATE_TEST_SUITE_P(In, Groups, ::testing::Values(pipe::TestedWire{"Arena", pipe::Wire::kShm, "shm", ""}),
-                         pipe::NameOf);
+FUSEWIRE_GROUPS_OVER_WIRES(Groups);
 
 }  // namespace
 }  // namespace collective

@@ -129,6 +129,7 @@ void Machine::PostSend(size_t index) {
   ViewInto(node.step->part, &node.send->parts);
   node.send->tag = run_.tag;
   node.send->head = node.opens ? ConstBytes(print_bytes_, sizeof(print_bytes_)) : ConstBytes();
+  node.send->confirm = run_.confirm;
   node.send->Post();
   OnPosted(index);
   Drain();

@@ -62,6 +62,7 @@ class Machine {
     Pieces output;
     uint64_t tag = 0;
     Fingerprint print;
+    bool confirm = false;  // its sends end when a receive has them
     bool hurried = false;  // something more urgent is under way: hold back
   };
   void Prepare(const Run& run);

@@ -137,6 +137,7 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
       case tensorflow::BROADCAST_COLLECTIVE:
         wanted->kind = collective::Kind::kBroadcast;
         wanted->root = params.source_rank;
+        wanted->confirm = true;  // as TensorFlow's own, whose root may be the program's last to say anything
         wanted->counts = {out};
         return TfStatus();
       case tensorflow::GATHER_COLLECTIVE:

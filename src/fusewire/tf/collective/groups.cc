@@ -21,6 +21,17 @@ std::string WhereIs(const std::vector<int>& hosts) {
   return count == 1 ? "on one host" : absl::StrCat("on ", count, " hosts");
 }
 
+// All of this process.
+struct Living {
+  std::mutex mutex;
+  std::set<CollectiveGroups*> all;  // guarded by mutex
+};
+
+Living& TheLiving() {
+  static auto* const living = new Living;  // nobody knows who is the last to need it
+  return *living;
+}
+
 }  // namespace
 
 std::vector<int> HostsOf(const std::vector<uint64_t>& ids) {
@@ -118,9 +129,37 @@ Result<std::unique_ptr<CollectiveGroups>> CollectiveGroups::Open(Options options
 }
 
 CollectiveGroups::CollectiveGroups(Options options, std::unique_ptr<p2p::Endpoint> endpoint)
-    : options_(std::move(options)), endpoint_(std::move(endpoint)) {}
+    : options_(std::move(options)), endpoint_(std::move(endpoint)) {
+  std::lock_guard<std::mutex> lock(TheLiving().mutex);
+  TheLiving().all.insert(this);
+}
 
-CollectiveGroups::~CollectiveGroups() { endpoint_->Close(); }
+CollectiveGroups::~CollectiveGroups() {
+  {
+    std::lock_guard<std::mutex> lock(TheLiving().mutex);
+    TheLiving().all.erase(this);
+  }
+  endpoint_->Close();
+}
+
+void CollectiveGroups::LeaveAll() {
+  std::lock_guard<std::mutex> lock(TheLiving().mutex);
+  for (CollectiveGroups* groups : TheLiving().all) groups->Leave();
+}
+
+void CollectiveGroups::Leave() {
+  for (const GroupPtr& group : Known()) group->Leave();
+  endpoint_->Close();
+}
+
+std::vector<GroupPtr> CollectiveGroups::Known() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<GroupPtr> groups;
+  for (const auto& [name, entry] : entries_) {
+    if (entry.group != nullptr) groups.push_back(entry.group);
+  }
+  return groups;
+}
 
 // The same at all members, and another one when one of them has been restarted.
 std::string CollectiveGroups::NameOf(const tensorflow::CollGroupParams& params) {
@@ -205,16 +244,13 @@ GroupPtr CollectiveGroups::Get(const tensorflow::CollGroupParams& params) {
 }
 
 void CollectiveGroups::Abort(const TfStatus& why) {
-  std::vector<GroupPtr> groups;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!aborted_.ok()) return;
-    aborted_ = Status::Cancelled(std::string(why.message()));
-    for (const auto& entry : entries_) {
-      if (entry.second.group != nullptr) groups.push_back(entry.second.group);
-    }
+    // What a program may want to try again says so at all ranks.
+    aborted_ = Status(absl::IsUnavailable(why) ? Code::kUnavailable : Code::kCancelled, std::string(why.message()));
   }
-  for (const GroupPtr& group : groups) group->Abort(aborted_);
+  for (const GroupPtr& group : Known()) group->Abort(aborted_);
 }
 
 }  // namespace tf

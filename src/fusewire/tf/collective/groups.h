@@ -56,6 +56,9 @@ class CollectiveGroups {
   GroupPtr Get(const tensorflow::CollGroupParams& params);
   // Everything under way and to come fails with this.
   void Abort(const TfStatus& why);
+  // Not from a home. Those of this process say goodbye, and what they have sent reaches its peers' hosts if that can
+  // be: the process is about to end, and TensorFlow ends no server before.
+  static void LeaveAll();
 
  private:
   struct Entry {
@@ -70,10 +73,12 @@ class CollectiveGroups {
   static std::string NameOf(const tensorflow::CollGroupParams& params);
   void Answered(const std::string& name, int rank, const TfStatus& status,
                 const std::vector<collective::GroupMember>& members, const std::vector<uint64_t>& host_ids);
+  std::vector<GroupPtr> Known() const;
+  void Leave();
 
   const Options options_;
   const std::unique_ptr<p2p::Endpoint> endpoint_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::map<std::string, Entry> entries_;
   Status aborted_;

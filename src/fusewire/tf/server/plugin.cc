@@ -11,6 +11,7 @@
 #include <tensorflow/core/public/session_options.h>
 #include "fusewire/base/log.h"
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/collective/groups.h"
 #include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/server/options.h"
@@ -102,6 +103,9 @@ FUSEWIRE_EXPORT const char* fusewire_tensorflow_version() { return FUSEWIRE_TF_V
 
 // Whether a session with this target would have its master in this process, and its steps on its own threads.
 FUSEWIRE_EXPORT int fusewire_is_local(const char* target) { return fusewire::tf::HasSessionsFor(target) ? 1 : 0; }
+
+// This process is about to end: its servers say goodbye to those with whom they make collectives.
+FUSEWIRE_EXPORT void fusewire_leave() { fusewire::tf::CollectiveGroups::LeaveAll(); }
 
 // +1 before a partial run is set up, -1 after it: its parts must not wait for each other's feeds.
 FUSEWIRE_EXPORT void fusewire_hold_fusion(int change) { fusewire::tf::HoldFusion(change); }
