@@ -5,14 +5,13 @@ So what it was built for stands in build.json beside it, and is compared with wh
 loaded.
 """
 
-import atexit
 import contextlib
 import ctypes
 import dataclasses
 import importlib.metadata
 import importlib.util
 import json
-import os
+import multiprocessing.util
 import pathlib
 import shlex
 import sys
@@ -180,7 +179,9 @@ def load() -> None:
     build = installed_build()
     if _library is None and not is_off():
         _library = open_library(fitting(build))
-        atexit.register(_leave, _library, os.getpid())
+        # TensorFlow tells no server that the process ends. Unlike atexit, this counts in children of multiprocessing
+        # that import us too, and not in one that was forked from here.
+        multiprocessing.util.Finalize(None, _library.fusewire_leave, exitpriority=0)
     config.install()
     protocol.install()
     estimator.install()
@@ -202,12 +203,6 @@ def open_library(plugin: Plugin) -> ctypes.CDLL:
     library.fusewire_stats.restype = ctypes.c_size_t
     library.fusewire_is_local.argtypes = (ctypes.c_char_p,)
     return library
-
-
-def _leave(library: ctypes.CDLL, pid: int) -> None:
-    """At the end of the process, of which TensorFlow tells no server; a child that was forked has no servers."""
-    if os.getpid() == pid:
-        library.fusewire_leave()
 
 
 def is_local(target: bytes) -> bool:
