@@ -21,11 +21,14 @@ strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
 def say(*words):
     print(*words, flush=True)
 
+def wait_for(*names):
+    ends = time.monotonic() + 60
+    while not all(map(os.path.exists, names)) and time.monotonic() < ends:
+        time.sleep(0.01)
+
 def wait_for_all(name):
     open(f"{name}-{index}", "w").close()
-    ends = time.monotonic() + 60
-    while not all(os.path.exists(f"{name}-{each}") for each in range(size)) and time.monotonic() < ends:
-        time.sleep(0.01)
+    wait_for(*[f"{name}-{each}" for each in range(size)])
 
 def done():
     say("STATS", json.dumps({name: fusewire.stats().get(name, 0) for name in ("collectives", "calls_in")}))
@@ -192,3 +195,26 @@ def test_a_worker_whose_program_ends_says_goodbye(run_cluster):
     output = run_cluster(END, "grpc++", ps=0, workers=3, prologue=PROLOGUE)
     assert output.said == ["UnavailableError True True"] * 2
     assert "task:1) is lost" not in output.errors
+
+
+# Worker 1 comes too late.
+LATE = """
+all_reduce = lambda: ops.all_reduce_v2(tf.ones([100]), size, 1, 700, timeout=1)
+all_reduce()
+if index == 1:
+    wait_for("given-up")
+try:
+    all_reduce()
+    say("no error")
+except tf.errors.OpError as error:
+    say(type(error).__name__, "timed out" in str(error))
+open("given-up", "w").close()
+done()
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("protocol", ["grpc", "grpc++"])
+def test_all_workers_get_the_error_that_ended_their_collectives(run_cluster, protocol):
+    output = run_cluster(LATE, protocol, ps=0, workers=2, prologue=PROLOGUE)
+    assert output.said == ["DeadlineExceededError True"] * 2

@@ -27,7 +27,16 @@ absl::StatusCode CodeOf(Code code) {
   return absl::StatusCode::kInternal;
 }
 
+Code CodeFrom(absl::StatusCode code) {
+  for (const Code ours : {Code::kOk, Code::kInvalid, Code::kTimeout, Code::kUnavailable, Code::kInternal}) {
+    if (CodeOf(ours) == code) return ours;
+  }
+  return Code::kCancelled;
+}
+
 }  // namespace
+
+Status FromTf(const TfStatus& status) { return Status(CodeFrom(status.code()), std::string(status.message())); }
 
 TfStatus ToTf(const Status& status) {
   if (status.ok()) return TfStatus();

@@ -16,6 +16,8 @@ namespace tf {
 
 // An error of the wire: what the caller of TensorFlow's RPC is told.
 TfStatus ToTf(const Status& status);
+// An error of TensorFlow's that ours tell: ToTf gives its code again, or kCancelled for those that we do not have.
+Status FromTf(const TfStatus& status);
 // TensorFlow's coordinators find out which task failed by these words at the end of an error.
 TfStatus WithTarget(const TfStatus& status, const std::string& target, const char* method);
 // Whether the peer, or the way to it, is gone: the next call asks for its address again.

@@ -247,8 +247,7 @@ void CollectiveGroups::Abort(const TfStatus& why) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!aborted_.ok()) return;
-    // What a program may want to try again says so at all ranks.
-    aborted_ = Status(absl::IsUnavailable(why) ? Code::kUnavailable : Code::kCancelled, std::string(why.message()));
+    aborted_ = FromTf(why);
   }
   for (const GroupPtr& group : Known()) group->Abort(aborted_);
 }
