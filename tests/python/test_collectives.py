@@ -185,6 +185,8 @@ if index != 1:
         say("no error")
     except tf.errors.OpError as error:
         say(type(error).__name__, "task:1) has left the group" in str(error), time.monotonic() - begun < 20)
+    open(f"told-{index}", "w").close()
+    wait_for("told-0", "told-2")  # the end of the one must not be what the other hears of
     os._exit(0)
 ops.all_reduce_v2(tf.ones([100]), size, 1, 600)
 """
@@ -199,12 +201,14 @@ def test_a_worker_whose_program_ends_says_goodbye(run_cluster):
 
 # Worker 1 comes too late.
 LATE = """
-all_reduce = lambda: ops.all_reduce_v2(tf.ones([100]), size, 1, 700, timeout=1)
-all_reduce()
+def all_reduce(timeout_s):
+    ops.all_reduce_v2(tf.ones([100]), size, 1, 700, timeout=timeout_s)
+
+all_reduce(0)  # none
 if index == 1:
     wait_for("given-up")
 try:
-    all_reduce()
+    all_reduce(1)
     say("no error")
 except tf.errors.OpError as error:
     say(type(error).__name__, "timed out" in str(error))

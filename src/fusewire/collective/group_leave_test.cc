@@ -25,8 +25,7 @@ TEST_P(GroupLeave, WhoLeavesAfterItsLastCallHurtsNobody) {
       const Status status = group.Run(Want(Kind::kAllReduce, {1000}, Pieces(), Of(array)));
       EXPECT_TRUE(status.ok()) << status.ToString();
       EXPECT_TRUE(array == SumOfAll(3, 1000));
-      party.groups[static_cast<size_t>(rank)].reset();
-      party.endpoints[static_cast<size_t>(rank)]->Close();
+      party.Leave(rank);
     });
   }
 }
@@ -51,8 +50,7 @@ void LeaveEarly(pipe::Wire wire, const GroupOptions& options, Kind kind, size_t 
       const Array expected = kind == Kind::kBroadcast ? Brought(0, count) : SumOfAll(3, count);
       ASSERT_TRUE(array == expected || (kind == Kind::kReduce && rank != 0)) << "rank " << rank << ", call " << call;
     }
-    party.groups[static_cast<size_t>(rank)].reset();
-    party.endpoints[static_cast<size_t>(rank)]->Close();
+    party.Leave(rank);
     if (is_early) --early;
   });
 }
@@ -60,7 +58,7 @@ void LeaveEarly(pipe::Wire wire, const GroupOptions& options, Kind kind, size_t 
 TEST_P(GroupLeave, WhoLeavesBeforeTheOthersBeginHasBroughtItsPart) {
   for (const Kind kind : {Kind::kBroadcast, Kind::kReduce}) {
     for (const size_t count : {size_t{1}, size_t{1000}, size_t{100000}}) {
-      SCOPED_TRACE(std::string(kind == Kind::kBroadcast ? "broadcast " : "reduce ") + std::to_string(count));
+      SCOPED_TRACE(KindName(kind) + " of " + std::to_string(count));
       LeaveEarly(wire(), Options(3), kind, count);
     }
   }

@@ -207,28 +207,22 @@ void Machine::OnMessageError(size_t index, const Status& why) {
 void Machine::Fail(const Status& why) {
   if (!running_ || !status_.ok()) return;
   status_ = why;
-  for (Node& node : nodes_) {
-    if (!node.posted) continue;
-    if (node.send != nullptr && !node.send->Test()) node.send->Cancel();
-    if (node.receive != nullptr && !node.receive->Test()) node.receive->Cancel();
+  for (const Node& node : nodes_) {
+    if (p2p::Op* const message = node.under_way()) message->Cancel();
   }
   EndIfIdle();
 }
 
 void Machine::ExpectNoMoreOf(int rank) {
-  for (Node& node : nodes_) {
-    const bool waits = node.posted && node.receive != nullptr && !node.receive->Test();
-    if (waits && node.step->peer == rank) node.receive->Cancel();
+  for (const Node& node : nodes_) {
+    if (node.receive != nullptr && node.step->peer == rank && node.under_way() != nullptr) node.receive->Cancel();
   }
 }
 
 std::vector<int> Machine::WaitsFor() const {
   std::vector<int> ranks;
   for (const Node& node : nodes_) {
-    const bool message = node.send != nullptr || node.receive != nullptr;
-    if (!message || !running_) continue;
-    const bool waits = node.send != nullptr ? node.posted && !node.send->Test() : node.posted && !node.receive->Test();
-    if (waits) ranks.push_back(node.step->peer);
+    if (running_ && node.under_way() != nullptr) ranks.push_back(node.step->peer);
   }
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());

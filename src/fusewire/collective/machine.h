@@ -106,6 +106,12 @@ class Machine {
     bool opens = false;  // the first message with its peer
     bool posted = false;
     size_t done = 0;  // elements, of a reduction or a copy
+
+    // Its message, if that has been posted and has not ended.
+    p2p::Op* under_way() const {
+      p2p::Op* const op = send != nullptr ? static_cast<p2p::Op*>(send.get()) : receive.get();
+      return posted && !op->Test() ? op : nullptr;
+    }
   };
 
   Machine(const Request& request, size_t element_bytes, MachineOwner* owner);

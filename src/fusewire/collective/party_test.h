@@ -55,6 +55,12 @@ class Party {
     for (std::thread& thread : threads) thread.join();
   }
 
+  // For good.
+  void Leave(int rank) {
+    groups[static_cast<size_t>(rank)].reset();
+    endpoints[static_cast<size_t>(rank)]->Close();
+  }
+
   std::vector<std::unique_ptr<p2p::Endpoint>> endpoints;
   std::vector<std::unique_ptr<Group>> groups;
 };
