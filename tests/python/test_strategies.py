@@ -45,3 +45,10 @@ def test_mirrored_workers_agree(run_cluster, protocol):
     assert sorted(output.said) == ["[0, 1]", "[0, 1]", sums, sums]
     calls = output.stats["calls_in"] + output.stats["calls_out"]
     assert (calls > 0) == (output.stats["collectives"] > 10) == (protocol == "grpc++")
+
+
+@pytest.mark.parametrize("reactors", ["2", "4"])
+def test_mirrored_workers_agree_with_several_reactors_each(run_cluster, reactors):
+    output = run_cluster(MIRRORED, "grpc++", ps=0, workers=2, prologue="", FUSEWIRE_WORKER_REACTORS=reactors)
+    assert output.said.count("[0, 1]") == 2
+    assert output.stats["collectives"] > 10

@@ -32,9 +32,9 @@ Result<std::unique_ptr<Pool>> Pool::Start(const PoolOptions& options) {
   return pool;
 }
 
-std::unique_ptr<Pool> Pool::Around(Reactor* manual) {
+std::unique_ptr<Pool> Pool::Around(Reactor* reactor) {
   std::unique_ptr<Pool> pool(new Pool);
-  pool->reactors_.push_back(manual);
+  pool->reactors_.push_back(reactor);
   return pool;
 }
 

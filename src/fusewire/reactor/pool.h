@@ -29,8 +29,9 @@ struct PoolOptions {
 class Pool {
  public:
   static Result<std::unique_ptr<Pool>> Start(const PoolOptions& options);
-  // For tests and simulation: a pool of one reactor that somebody else turns. The reactor must outlive the pool.
-  static std::unique_ptr<Pool> Around(Reactor* manual);
+  // A pool of one reactor that somebody else owns: one of another pool's, or one that a test turns by hand. It must
+  // outlive the pool.
+  static std::unique_ptr<Pool> Around(Reactor* reactor);
   // The same reactors once more, for another server of this process. `pool` outlives it; its own owner closes it.
   static std::unique_ptr<Pool> Share(Pool& pool);
   ~Pool();

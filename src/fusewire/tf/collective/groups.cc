@@ -121,8 +121,9 @@ Result<std::unique_ptr<CollectiveGroups>> CollectiveGroups::Open(Options options
   // As long as it takes: a member may be busy for hours. One that is dead is noticed by its pipe.
   endpoint.limits.timeout_ns = kForeverNs;
   endpoint.limits.patience_ns = kForeverNs;
+  // An endpoint lives on one reactor; servers of one process take them in turn.
   Result<std::unique_ptr<p2p::Endpoint>> made =
-      p2p::Endpoint::Make(std::move(endpoint), transport::Address(), reactor::Pool::Share(pool),
+      p2p::Endpoint::Make(std::move(endpoint), transport::Address(), reactor::Pool::Around(&pool.Next()),
                           pipe::MakeTransport(options.wire, transport::TcpOptions()));
   if (!made.ok()) return made.status();
   return std::unique_ptr<CollectiveGroups>(new CollectiveGroups(std::move(options), std::move(made).value()));
