@@ -222,3 +222,38 @@ done()
 def test_all_workers_get_the_error_that_ended_their_collectives(run_cluster, protocol):
     output = run_cluster(LATE, protocol, ps=0, workers=2, prologue=PROLOGUE)
     assert output.said == ["DeadlineExceededError True"] * 2
+
+
+# A strategy makes the collectives of its program anew. Worker 1 aborts them in between, when nobody is in one.
+AGAIN = """
+from tensorflow.python.eager import context
+from tensorflow.python.framework import errors
+
+def all_reduce(turn):
+    return float(tf.reduce_sum(ops.all_reduce_v2(tf.fill([1000], float(index + turn)), size, 1, 800)))
+
+for turn in range(4):
+    say(turn, all_reduce(turn))
+    wait_for_all(f"reduced-{turn}")
+    if index == 1 and turn % 2 == 0:
+        context.context().abort_collective_ops(errors.UNAVAILABLE, "for a test")
+        for _ in range(2):
+            try:
+                all_reduce(turn)
+            except tf.errors.UnavailableError as error:
+                say("aborted", "for a test" in str(error))
+    wait_for_all(f"aborted-{turn}")
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
+    wait_for_all(f"renewed-{turn}")
+    say(turn, float(strategy.reduce("SUM", strategy.run(lambda: tf.constant(1.0)), axis=None)))
+done()
+"""
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "grpc++"])
+def test_collectives_that_begin_anew_work_again(run_cluster, protocol):
+    output = run_cluster(AGAIN, protocol, ps=0, workers=2, prologue=PROLOGUE)
+    sums = [f"{turn} {1000 * (1 + 2 * turn):.1f}" for turn in range(4)]
+    both = [f"{turn} 2.0" for turn in range(4)]
+    assert sorted(output.said) == sorted(2 * sums + 2 * both + 4 * ["aborted True"])
+    assert (output.stats["collectives"] >= 8) == (protocol == "grpc++")

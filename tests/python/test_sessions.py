@@ -97,16 +97,20 @@ def test_a_session_sees_what_its_device_filters_leave(run_cluster, protocol):
     assert sorted(said) == [f"{index} 6.0 {own.format(index)}" for index in range(2)]
 
 
+# All call themselves /job:local/task:0 where nobody says otherwise, and two of them dial the third.
 PROPAGATION = """
-servers = [tf1.train.Server({"local": ["localhost:0"]}, protocol=protocol) for _ in range(2)]
+servers = [tf1.train.Server({"local": ["localhost:0"]}, protocol=protocol) for _ in range(3)]
 addresses = [server.target.split("://")[1] for server in servers]
 named_late = tf1.ConfigProto(cluster_def=tf1.train.ClusterSpec({"worker": addresses}).as_cluster_def())
 with tf.device("/job:worker/task:1"):
     ones = tf1.get_variable("ones", [1000], initializer=tf1.ones_initializer())
 with tf.device("/job:worker/task:0"):
-    total = tf.reduce_sum(ones * 3.0)
-for server in servers:
-    with tf1.Session(server.target, config=named_late) as session:
+    part = tf.reduce_sum(ones * 3.0)
+with tf.device("/job:worker/task:2"):
+    total = tf.reduce_sum(ones) + part
+sessions = [tf1.Session(server.target, config=named_late) for server in servers]
+for turn in range(3):
+    for session in sessions:
         session.run(tf1.global_variables_initializer())
         say(session.run(total), len(session.list_devices()))
 say_stats("recvs", "fallback_grpc_calls")
@@ -117,9 +121,45 @@ done()
 @pytest.mark.parametrize("protocol", ["grpc", "grpc++", "star_server"])
 def test_a_cluster_that_only_the_session_names(run_cluster, protocol):
     output = run_cluster(PROPAGATION, protocol, ps=0)
-    assert output.said == ["3000.0 2"] * 2
+    assert output.said == ["4000.0 3"] * 9
     assert (output.stats["recvs"] > 0) == (protocol != "grpc")
     assert output.stats["fallback_grpc_calls"] == 0
+
+
+RESET = """
+with tf1.container("kept"):
+    kept = tf1.get_variable("kept", initializer=1.0)
+with tf1.container("cleared"):
+    cleared = tf1.get_variable("cleared", initializer=2.0)
+session = tf1.Session(server.target)
+session.run(tf1.global_variables_initializer())
+say(*session.run([kept, cleared]))
+tf1.Session.reset(server.target, ["cleared"])
+for attempt in range(2):
+    try:
+        say(session.run(kept))
+    except tf.errors.AbortedError as error:
+        say("aborted", "is not found" in str(error))
+session = tf1.Session(server.target)
+say(session.run(kept))
+try:
+    say(session.run(cleared))
+except tf.errors.FailedPreconditionError as error:
+    say("uninitialized", "cleared" in str(error))
+session.close()
+try:
+    session.run(kept)
+except RuntimeError as error:
+    say("closed", "closed" in str(error))
+done()
+"""
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "grpc++", "star_server"])
+def test_a_session_that_was_reset_aborts(run_cluster, protocol):
+    """On which MonitoredTrainingSession makes a new one."""
+    said = run_cluster(RESET, protocol, ps=0).said
+    assert said == ["1.0 2.0", "aborted True", "aborted True", "1.0", "uninitialized True", "closed True"]
 
 
 LIMITS = """

@@ -187,10 +187,10 @@ class Mgr final : public tensorflow::RpcCollectiveExecutorMgr {
       std::unique_ptr<tensorflow::DeviceResolverDistributed> device_resolver,
       std::unique_ptr<tensorflow::CollectiveParamResolverDistributed> param_resolver,
       std::unique_ptr<tensorflow::NcclCommunicatorInterface> nccl, tensorflow::WorkerCacheInterface* cache,
-      const std::string& own_task, CollectiveGroups* groups)
+      const std::string& own_task, CollectiveGroupsPtr groups)
       : RpcCollectiveExecutorMgr(config, devices, std::move(device_resolver), std::move(param_resolver),
                                  std::move(nccl), cache, own_task),
-        groups_(groups) {}
+        groups_(std::move(groups)) {}
 
  protected:
   tensorflow::CollectiveExecutor* Create(int64_t step) override {
@@ -202,7 +202,7 @@ class Mgr final : public tensorflow::RpcCollectiveExecutorMgr {
   }
 
  private:
-  CollectiveGroups* const groups_;
+  const CollectiveGroupsPtr groups_;
 };
 
 }  // namespace
@@ -232,13 +232,13 @@ void CollectiveExecutor::StartAbort(const TfStatus& why) {
 
 std::unique_ptr<tensorflow::CollectiveExecutorMgrInterface> MakeCollectiveExecutorMgr(
     const tensorflow::ConfigProto& config, const tensorflow::DeviceMgr* devices,
-    tensorflow::WorkerCacheInterface* cache, const std::string& own_task, CollectiveGroups* groups) {
+    tensorflow::WorkerCacheInterface* cache, const std::string& own_task, CollectiveGroupsPtr groups) {
   auto nccl = tensorflow::MaybeCreateNcclCommunicator(config);
   auto device_resolver = std::make_unique<tensorflow::DeviceResolverDistributed>(devices);
   auto param_resolver = std::make_unique<tensorflow::CollectiveParamResolverDistributed>(
       config, devices, device_resolver.get(), nccl.get(), cache, own_task);
   return std::make_unique<Mgr>(config, devices, std::move(device_resolver), std::move(param_resolver), std::move(nccl),
-                               cache, own_task, groups);
+                               cache, own_task, std::move(groups));
 }
 
 void RegisterCollectives() {

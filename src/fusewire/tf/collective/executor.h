@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <tensorflow/core/common_runtime/base_collective_executor.h>
 #include <tensorflow/core/distributed_runtime/rpc_collective_executor_mgr.h>
@@ -16,25 +17,25 @@
 namespace fusewire {
 namespace tf {
 
-// Its lifetime is that of its step; the groups' that of the server.
+// Its lifetime is that of its step; the groups are its manager's.
 class CollectiveExecutor final : public tensorflow::BaseCollectiveExecutor {
  public:
   using BaseCollectiveExecutor::BaseCollectiveExecutor;
-  void SetGroups(CollectiveGroups* groups) { groups_ = groups; }
-  CollectiveGroups* groups() const { return groups_; }
+  void SetGroups(CollectiveGroupsPtr groups) { groups_ = std::move(groups); }
+  CollectiveGroups* groups() const { return groups_.get(); }
 
   void CompleteParamsAsync(const tensorflow::DeviceAttributes& device, tensorflow::CollectiveParams* params,
                            tensorflow::CancellationManager* cancellation, tensorflow::StatusCallback done) override;
   void StartAbort(const TfStatus& why) override;
 
  private:
-  CollectiveGroups* groups_ = nullptr;
+  CollectiveGroupsPtr groups_;
 };
 
-// As TensorFlow makes its own, with executors of ours. `groups` and `cache` outlive it.
+// As TensorFlow makes its own, with executors of ours. `cache` outlives it.
 std::unique_ptr<tensorflow::CollectiveExecutorMgrInterface> MakeCollectiveExecutorMgr(
     const tensorflow::ConfigProto& config, const tensorflow::DeviceMgr* devices,
-    tensorflow::WorkerCacheInterface* cache, const std::string& own_task, CollectiveGroups* groups);
+    tensorflow::WorkerCacheInterface* cache, const std::string& own_task, CollectiveGroupsPtr groups);
 
 // Makes our implementations known to TensorFlow; once for each process.
 void RegisterCollectives();

@@ -24,7 +24,7 @@ std::string WhereIs(const std::vector<int>& hosts) {
 // All of this process.
 struct Living {
   std::mutex mutex;
-  std::set<CollectiveGroups*> all;  // guarded by mutex
+  std::set<CollectiveHome*> all;  // guarded by mutex
 };
 
 Living& TheLiving() {
@@ -46,18 +46,15 @@ std::vector<int> HostsOf(const std::vector<uint64_t>& ids) {
 // One question to each member; the last answer of all ends it.
 class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
  public:
-  Asking(CollectiveGroups* groups, std::string name, int rank, size_t members)
-      : groups_(groups),
-        name_(std::move(name)),
-        rank_(rank),
-        members_(members),
-        host_ids_(members, 0),
-        left_(members) {}
+  Asking(CollectiveGroupsPtr groups, std::string name, int rank, size_t members)
+      : groups_(std::move(groups)), name_(std::move(name)), rank_(rank), told_(members), left_(members) {}
 
   void Ask(size_t index, const std::string& task) {
-    members_[index].name = task;
-    if (task == groups_->options_.own_task) {
-      host_ids_[index] = groups_->host();
+    const CollectiveHome::Options& own = groups_->home_.options();
+    told_[index].member.name = task;
+    if (task == own.own_task) {
+      told_[index].host = own.host;
+      told_[index].age = groups_->age_;
       Ended(TfStatus());
       return;
     }
@@ -69,7 +66,7 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
       tensorflow::LoggingResponse response;
     };
     auto question = std::make_shared<Question>();
-    TfStatus found = groups_->options_.find(task, &question->address, &question->side);
+    TfStatus found = own.find(task, &question->address, &question->side);
     if (!found.ok()) {
       Ended(found);
       return;
@@ -81,9 +78,11 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
           bool has_plugin = status.ok() && words.Read(question->response) && words.group_port != 0;
           if (has_plugin) {
             Result<transport::Address> grpc = transport::Address::Parse(question->address);
-            self->members_[index].address.host = grpc.ok() ? grpc.value().host : question->address;
-            self->members_[index].address.port = words.group_port;
-            self->host_ids_[index] = words.host;
+            Told& told = self->told_[index];
+            told.member.address.host = grpc.ok() ? grpc.value().host : question->address;
+            told.member.address.port = words.group_port;
+            told.host = words.host;
+            told.age = words.group_age;
           } else {
             self->are_ours_.store(false, std::memory_order_relaxed);
           }
@@ -99,22 +98,21 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
       if (status_.ok()) status_ = status;
     }
     if (left_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
-    if (!are_ours_.load(std::memory_order_relaxed)) members_.clear();
-    groups_->Answered(name_, rank_, status_, members_, host_ids_);
+    if (!are_ours_.load(std::memory_order_relaxed)) told_.clear();
+    groups_->Answered(name_, rank_, status_, told_);
   }
 
-  CollectiveGroups* const groups_;
+  const CollectiveGroupsPtr groups_;
   const std::string name_;
   const int rank_;
-  std::vector<collective::GroupMember> members_;
-  std::vector<uint64_t> host_ids_;
+  std::vector<Told> told_;
   std::atomic<size_t> left_;
   std::atomic<bool> are_ours_{true};
   std::mutex mutex_;
   TfStatus status_;  // guarded by mutex_
 };
 
-Result<std::unique_ptr<CollectiveGroups>> CollectiveGroups::Open(Options options, reactor::Pool& pool) {
+Result<std::unique_ptr<CollectiveHome>> CollectiveHome::Open(Options options, reactor::Pool& pool) {
   p2p::EndpointOptions endpoint;
   endpoint.pipe = options.pipe;
   endpoint.pipe.name = options.own_task;
@@ -126,30 +124,66 @@ Result<std::unique_ptr<CollectiveGroups>> CollectiveGroups::Open(Options options
       p2p::Endpoint::Make(std::move(endpoint), transport::Address(), reactor::Pool::Around(&pool.Next()),
                           pipe::MakeTransport(options.wire, transport::TcpOptions()));
   if (!made.ok()) return made.status();
-  return std::unique_ptr<CollectiveGroups>(new CollectiveGroups(std::move(options), std::move(made).value()));
+  return std::unique_ptr<CollectiveHome>(new CollectiveHome(std::move(options), std::move(made).value()));
 }
 
-CollectiveGroups::CollectiveGroups(Options options, std::unique_ptr<p2p::Endpoint> endpoint)
+CollectiveHome::CollectiveHome(Options options, std::unique_ptr<p2p::Endpoint> endpoint)
     : options_(std::move(options)), endpoint_(std::move(endpoint)) {
   std::lock_guard<std::mutex> lock(TheLiving().mutex);
   TheLiving().all.insert(this);
 }
 
-CollectiveGroups::~CollectiveGroups() {
+CollectiveHome::~CollectiveHome() {
   {
     std::lock_guard<std::mutex> lock(TheLiving().mutex);
     TheLiving().all.erase(this);
   }
+  if (present_ != nullptr) Retire(std::move(present_));
+  left_.clear();
   endpoint_->Close();
 }
 
-void CollectiveGroups::LeaveAll() {
-  std::lock_guard<std::mutex> lock(TheLiving().mutex);
-  for (CollectiveGroups* groups : TheLiving().all) groups->Leave();
+CollectiveGroupsPtr CollectiveHome::Renew() {
+  CollectiveGroupsPtr before;
+  std::vector<GroupPtr> unused;
+  CollectiveGroupsPtr renewed;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    before = std::move(present_);
+    if (before != nullptr) age_.fetch_add(1, std::memory_order_acq_rel);
+    renewed = present_ = std::make_shared<CollectiveGroups>(*this, age());
+    for (size_t i = left_.size(); i-- > 0;) {
+      if (left_[i].use_count() > 1) continue;
+      unused.push_back(std::move(left_[i]));
+      left_.erase(left_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  if (before != nullptr) Retire(std::move(before));
+  return renewed;
 }
 
-void CollectiveGroups::Leave() {
-  for (const GroupPtr& group : Known()) group->Leave();
+void CollectiveHome::Retire(CollectiveGroupsPtr groups) {
+  for (GroupPtr& group : groups->Retire()) {
+    group->Leave();
+    std::lock_guard<std::mutex> lock(mutex_);
+    left_.push_back(std::move(group));
+  }
+}
+
+void CollectiveHome::LeaveAll() {
+  std::lock_guard<std::mutex> lock(TheLiving().mutex);
+  for (CollectiveHome* home : TheLiving().all) home->Leave();
+}
+
+void CollectiveHome::Leave() {
+  CollectiveGroupsPtr present;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    present = present_;
+  }
+  if (present != nullptr) {
+    for (const GroupPtr& group : present->Known()) group->Leave();
+  }
   endpoint_->Close();
 }
 
@@ -159,6 +193,14 @@ std::vector<GroupPtr> CollectiveGroups::Known() const {
   for (const auto& [name, entry] : entries_) {
     if (entry.group != nullptr) groups.push_back(entry.group);
   }
+  return groups;
+}
+
+std::vector<GroupPtr> CollectiveGroups::Retire() {
+  std::vector<GroupPtr> groups = Known();
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& [name, entry] : entries_) entry.group = nullptr;
+  retired_ = true;
   return groups;
 }
 
@@ -192,39 +234,58 @@ void CollectiveGroups::Find(const tensorflow::CollGroupParams& params, int rank,
     if (!is_first) return;
   }
   // shared_ptr: held by each of its questions.
-  auto asking = std::make_shared<Asking>(this, name, rank, params.members.size());
+  auto asking = std::make_shared<Asking>(shared_from_this(), name, rank, params.members.size());
   for (size_t i = 0; i < params.members.size(); ++i) asking->Ask(i, params.members[i].task);
 }
 
+Result<std::unique_ptr<collective::Group>> CollectiveGroups::Make(const std::string& name, int rank,
+                                                                  const std::vector<Told>& told) {
+  collective::GroupOptions options;
+  options.name = name;
+  options.rank = rank;
+  std::vector<uint64_t> host_ids;
+  for (const Told& each : told) {
+    options.members.push_back(each.member);
+    host_ids.push_back(each.host);
+  }
+  // Where nobody has begun anew, as a version without ages calls it.
+  bool is_first = std::all_of(told.begin(), told.end(), [](const Told& each) { return each.age == 0; });
+  for (size_t i = 0; i < told.size() && !is_first; ++i)
+    absl::StrAppend(&options.name, i == 0 ? " age " : " ", told[i].age);
+  options.places.hosts = HostsOf(host_ids);
+  const std::string where = WhereIs(options.places.hosts);
+  // Known to be on one host it would make an arena, which takes no operation that has a key, as all of ours have:
+  // executors run them in any order. And with more ranks than processors it would choose what takes the fewest
+  // messages, which was no faster here.
+  if (options.places.one_host()) options.places.hosts.clear();
+  Result<std::unique_ptr<collective::Group>> made = collective::Group::Make(home_.endpoint(), std::move(options));
+  if (made.ok()) {
+    FUSEWIRE_LOG(kInfo, "%s: %d tasks run their collectives over our wire, %s", home_.options().own_task.c_str(),
+                 static_cast<int>(told.size()), where.c_str());
+  }
+  return made;
+}
+
 void CollectiveGroups::Answered(const std::string& name, int rank, const TfStatus& status,
-                                const std::vector<collective::GroupMember>& members,
-                                const std::vector<uint64_t>& host_ids) {
+                                const std::vector<Told>& told) {
   GroupPtr group;
   TfStatus end = status;
-  if (end.ok() && !members.empty()) {
-    collective::GroupOptions options;
-    options.name = name;
-    options.members = members;
-    options.rank = rank;
-    options.places.hosts = HostsOf(host_ids);
-    const std::string where = WhereIs(options.places.hosts);
-    // Known to be on one host it would make an arena, which takes no operation that has a key, as all of ours have:
-    // executors run them in any order. And with more ranks than processors it would choose what takes the fewest
-    // messages, which was no faster here.
-    if (options.places.one_host()) options.places.hosts.clear();
-    Result<std::unique_ptr<collective::Group>> made = collective::Group::Make(*endpoint_, std::move(options));
-    if (made.ok()) {
-      group = std::move(made).value();
-      FUSEWIRE_LOG(kInfo, "%s: %d tasks run their collectives over our wire, %s", options_.own_task.c_str(),
-                   static_cast<int>(members.size()), where.c_str());
-    } else {
-      end = ToTf(made.status());
-    }
-  }
   std::vector<Found> waiting;
   Status aborted;
   {
+    // Held while the group is made: Retire sees it, or it sees that it is too late.
     std::lock_guard<std::mutex> lock(mutex_);
+    if (retired_) {
+      end =
+          absl::AbortedError("collectives of a cluster that has been replaced: the server has been given another one");
+    } else if (end.ok() && !told.empty()) {
+      Result<std::unique_ptr<collective::Group>> made = Make(name, rank, told);
+      if (made.ok()) {
+        group = std::move(made).value();
+      } else {
+        end = ToTf(made.status());
+      }
+    }
     Entry& entry = entries_[name];
     waiting.swap(entry.waiting);
     entry.status = end;

@@ -1,12 +1,15 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The collective groups of one server: which of TensorFlow's groups our collectives can serve, and the Group for each.
-// A group is served where each task has one device, a CPU, and each task's server is one of ours; every member comes
-// to the same answer, and to the same list of hosts, as all ask the same tasks and each tells all the same.
+// Which of TensorFlow's groups our collectives can serve, and the Group for each. A group is served where each task has
+// one device, a CPU, and each task's server is one of ours; every member comes to the same answer, and to the same list
+// of hosts, as all ask the same tasks and each tells all the same.
+// TensorFlow begins anew with a manager of executors for each cluster that a server is given: what was aborted before
+// works again. So a server has a CollectiveHome for good, and CollectiveGroups for each of its managers in turn.
 // Home: any thread. Owns: the server's endpoint and the groups. Fails: Find with the reason why a member cannot be
 // asked.
 #ifndef FUSEWIRE_TF_COLLECTIVE_GROUPS_H_
 #define FUSEWIRE_TF_COLLECTIVE_GROUPS_H_
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,7 +35,11 @@ using GroupPtr = std::shared_ptr<collective::Group>;
 // whose groups know no hosts, and all must know the same.
 std::vector<int> HostsOf(const std::vector<uint64_t>& ids);
 
-class CollectiveGroups {
+class CollectiveGroups;
+// shared_ptr: a manager's executors hold it, as do questions that are under way.
+using CollectiveGroupsPtr = std::shared_ptr<CollectiveGroups>;
+
+class CollectiveHome {
  public:
   struct Options {
     pipe::Options pipe;
@@ -43,12 +50,42 @@ class CollectiveGroups {
     std::function<TfStatus(const std::string& task, std::string* address, SidePtr* side)> find;
   };
   // `pool` outlives it.
-  static Result<std::unique_ptr<CollectiveGroups>> Open(Options options, reactor::Pool& pool);
-  ~CollectiveGroups();
+  static Result<std::unique_ptr<CollectiveHome>> Open(Options options, reactor::Pool& pool);
+  // What is left of its groups can do nothing more.
+  ~CollectiveHome();
 
+  const Options& options() const { return options_; }
+  p2p::Endpoint& endpoint() { return *endpoint_; }
   // Where the other members' endpoints reach ours.
   uint16_t port() const { return endpoint_->address().port; }
-  uint64_t host() const { return options_.host; }
+  // How often there was a new manager: it tells the groups of one apart from those of the next.
+  uint32_t age() const { return age_.load(std::memory_order_acquire); }
+  // Not from a home. For a new manager; the groups of the one before leave.
+  CollectiveGroupsPtr Renew();
+  // Not from a home. Those of this process say goodbye, and what they have sent reaches its peers' hosts if that can
+  // be: the process is about to end, and TensorFlow ends no server before.
+  static void LeaveAll();
+
+ private:
+  CollectiveHome(Options options, std::unique_ptr<p2p::Endpoint> endpoint);
+  void Leave();
+  void Retire(CollectiveGroupsPtr groups);
+
+  const Options options_;
+  const std::unique_ptr<p2p::Endpoint> endpoint_;
+  std::atomic<uint32_t> age_{0};
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  CollectiveGroupsPtr present_;
+  // Those that have left. An operation that is about to end may be the last to hold one, at home, where it may not go.
+  std::vector<GroupPtr> left_;
+};
+
+class CollectiveGroups : public std::enable_shared_from_this<CollectiveGroups> {
+ public:
+  // `home` outlives its use: Retire ends that.
+  CollectiveGroups(CollectiveHome& home, uint32_t age) : home_(home), age_(age) {}
+
   // Calls `found` here if the answer is known, else once it is; null: the group is TensorFlow's own to serve.
   using Found = std::function<void(const TfStatus& status, const GroupPtr& group)>;
   void Find(const tensorflow::CollGroupParams& params, int rank, Found found);
@@ -56,9 +93,9 @@ class CollectiveGroups {
   GroupPtr Get(const tensorflow::CollGroupParams& params);
   // Everything under way and to come fails with this.
   void Abort(const TfStatus& why);
-  // Not from a home. Those of this process say goodbye, and what they have sent reaches its peers' hosts if that can
-  // be: the process is about to end, and TensorFlow ends no server before.
-  static void LeaveAll();
+  std::vector<GroupPtr> Known() const;
+  // It finds no more groups. Those that it knew.
+  std::vector<GroupPtr> Retire();
 
  private:
   struct Entry {
@@ -67,21 +104,25 @@ class CollectiveGroups {
     GroupPtr group;
     std::vector<Found> waiting;
   };
+  // What a member's task said of itself.
+  struct Told {
+    collective::GroupMember member;
+    uint64_t host = 0;
+    uint32_t age = 0;
+  };
   class Asking;
 
-  CollectiveGroups(Options options, std::unique_ptr<p2p::Endpoint> endpoint);
   static std::string NameOf(const tensorflow::CollGroupParams& params);
-  void Answered(const std::string& name, int rank, const TfStatus& status,
-                const std::vector<collective::GroupMember>& members, const std::vector<uint64_t>& host_ids);
-  std::vector<GroupPtr> Known() const;
-  void Leave();
+  void Answered(const std::string& name, int rank, const TfStatus& status, const std::vector<Told>& told);
+  Result<std::unique_ptr<collective::Group>> Make(const std::string& name, int rank, const std::vector<Told>& told);
 
-  const Options options_;
-  const std::unique_ptr<p2p::Endpoint> endpoint_;
+  CollectiveHome& home_;
+  const uint32_t age_;
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::map<std::string, Entry> entries_;
   Status aborted_;
+  bool retired_ = false;
 };
 
 }  // namespace tf

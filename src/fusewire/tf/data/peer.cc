@@ -30,9 +30,9 @@ bool PortWords::IsAsked(const tensorflow::LoggingRequest& request) {
 void PortWords::Answer(tensorflow::LoggingResponse* response) const {
   tensorflow::LabeledStepStats* step = response->add_step();
   step->set_step_id(kPortStep);
-  step->mutable_step_stats()->add_dev_stats()->set_device(absl::StrCat("fusewire ", kPortVersion, " ", port, " ",
-                                                                       absl::Hex(incarnation), " ", kFuses, " ",
-                                                                       group_port, " ", absl::Hex(host)));
+  step->mutable_step_stats()->add_dev_stats()->set_device(
+      absl::StrCat("fusewire ", kPortVersion, " ", port, " ", absl::Hex(incarnation), " ", kFuses, " ", group_port, " ",
+                   absl::Hex(host), " ", group_age));
 }
 
 bool PortWords::Read(const tensorflow::LoggingResponse& response) {
@@ -42,11 +42,12 @@ bool PortWords::Read(const tensorflow::LoggingResponse& response) {
   int version = 0;
   unsigned number = 0, group_number = 0;
   char more[16] = "";
-  int read = std::sscanf(stats.dev_stats(0).device().c_str(), "fusewire %d %u %" SCNx64 " %15s %u %" SCNx64, &version,
-                         &number, &incarnation, more, &group_number, &host);
+  int read = std::sscanf(stats.dev_stats(0).device().c_str(), "fusewire %d %u %" SCNx64 " %15s %u %" SCNx64 " %" SCNu32,
+                         &version, &number, &incarnation, more, &group_number, &host, &group_age);
   if (read < 3 || version != kPortVersion || number > UINT16_MAX) return false;
   if (read < 5 || group_number > UINT16_MAX) group_number = 0;
   if (read < 6) host = 0;
+  if (read < 7) group_age = 0;
   port = static_cast<uint16_t>(number);
   group_port = static_cast<uint16_t>(group_number);
   fuses = std::strcmp(more, kFuses) == 0;

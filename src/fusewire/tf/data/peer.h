@@ -23,7 +23,7 @@ namespace tf {
 
 // The question for a task's data port: a Logging call that asks for this step. A task without the plug-in has no logs
 // of it; one that has it answers with a step of these words. Port 0: it has none, and speaks gRPC only.
-//   port := "fusewire" version:decimal port:decimal incarnation:hex "fuses" group_port:decimal host:hex
+//   port := "fusewire" version:decimal port:decimal incarnation:hex "fuses" group_port:decimal host:hex age:decimal
 // with one space between. Whoever reads stops behind what he knows.
 class PortWords {
  public:
@@ -33,6 +33,7 @@ class PortWords {
   bool fuses = false;
   uint16_t group_port = 0;  // where its collectives are reached, likewise; 0: nowhere
   uint64_t host = 0;        // see transport/shm/host.h, likewise; 0: it does not say
+  uint32_t group_age = 0;   // how often its collectives have begun anew, likewise
 
   static void Ask(tensorflow::LoggingRequest* request);
   static bool IsAsked(const tensorflow::LoggingRequest& request);

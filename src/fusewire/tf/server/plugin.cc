@@ -105,7 +105,7 @@ FUSEWIRE_EXPORT const char* fusewire_tensorflow_version() { return FUSEWIRE_TF_V
 FUSEWIRE_EXPORT int fusewire_is_local(const char* target) { return fusewire::tf::HasSessionsFor(target) ? 1 : 0; }
 
 // This process is about to end: its servers say goodbye to those with whom they make collectives.
-FUSEWIRE_EXPORT void fusewire_leave() { fusewire::tf::CollectiveGroups::LeaveAll(); }
+FUSEWIRE_EXPORT void fusewire_leave() { fusewire::tf::CollectiveHome::LeaveAll(); }
 
 // +1 before a partial run is set up, -1 after it: its parts must not wait for each other's feeds.
 FUSEWIRE_EXPORT void fusewire_hold_fusion(int change) { fusewire::tf::HoldFusion(change); }

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
-#include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include <tensorflow/core/lib/core/threadpool.h>
 #include "fusewire/base/log.h"
+#include "fusewire/base/random.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/collective/executor.h"
 #include "fusewire/tf/data/counters.h"
@@ -59,6 +59,19 @@ TfStatus Failed(const Status& status) {
   return TfStatus(ToTf(status).code(), absl::StrCat("fusewire: the data port cannot be opened: ", status.ToString()));
 }
 
+// "worker:3 host:2222": how those whom it dials know a server. A second one of this name is its next incarnation to
+// them, so tasks of several clusters that share a job and an index must differ in it; and who leaves the choice of its
+// port to the kernel, as every local server does, has no next incarnation.
+std::string NameOf(const tensorflow::ServerDef& def, const std::string& own_task, uint64_t incarnation) {
+  std::string address = AddressesOf(def.cluster())[own_task];
+  Result<transport::Address> parsed = transport::Address::Parse(address);
+  bool is_named = def.port() != 0 || (parsed.ok() && parsed.value().port != 0);
+  std::string name = absl::StrCat(def.job_name(), ":", def.task_index(), " ", address);
+  if (def.port() != 0) absl::StrAppend(&name, " ", def.port());
+  if (!is_named) absl::StrAppend(&name, " ", absl::Hex(incarnation));
+  return name;
+}
+
 }  // namespace
 
 Server::Server(const tensorflow::ServerDef& def)
@@ -83,7 +96,8 @@ TfStatus Server::Make(const tensorflow::ServerDef& def, const tensorflow::Server
 
 TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   ReadProcessSettings();
-  settings_.pipe.name = absl::StrCat(job_, ":", task_);
+  settings_.pipe.incarnation = SystemRandom64() | 1;
+  settings_.pipe.name = NameOf(server_def(), own_task(), settings_.pipe.incarnation);
   tensorflow::GrpcServerOptions grpc;
   grpc.local_device_mgr = options.local_device_mgr;
   grpc.rendezvous_mgr_func = [](const tensorflow::WorkerEnv* env) { return new RendezvousMgr(env); };
@@ -108,13 +122,14 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   if (!opened.ok()) return opened;
   grpc.collective_mgr_func = [this](const tensorflow::ConfigProto& config, const tensorflow::WorkerEnv* env,
                                     tensorflow::WorkerCacheInterface* cache) {
-    return MakeCollectiveExecutorMgr(config, env->device_mgr, cache, own_task(), groups_.get()).release();
+    return MakeCollectiveExecutorMgr(config, env->device_mgr, cache, own_task(), groups_->Renew()).release();
   };
   {
     FewGrpcThreads few;
     TfStatus init = GrpcServer::Init(grpc);
     if (!init.ok()) return init;
   }
+  KeepCluster();
   // Who asked for polling has processors to spare.
   if (!settings_.pool.busy_poll) worker_env()->compute_pool = QuietPool(worker_env()->compute_pool->NumThreads());
   CutGraphs();
@@ -127,7 +142,7 @@ std::string Server::own_task() const { return absl::StrCat("/job:", job_, "/repl
 
 TfStatus Server::OpenGroups() {
   RegisterCollectives();
-  CollectiveGroups::Options options;
+  CollectiveHome::Options options;
   options.pipe = settings_.pipe;
   options.wire = settings_.wire;
   options.own_task = own_task();
@@ -135,29 +150,44 @@ TfStatus Server::OpenGroups() {
   options.find = [this](const std::string& task, std::string* address, SidePtr* side) {
     return FindGrpc(task, address, side);
   };
-  Result<std::unique_ptr<CollectiveGroups>> groups = CollectiveGroups::Open(std::move(options), node_->pool());
+  Result<std::unique_ptr<CollectiveHome>> groups = CollectiveHome::Open(std::move(options), node_->pool());
   if (!groups.ok()) return Failed(groups.status());
   groups_ = std::move(groups).value();
   return TfStatus();
 }
 
+void Server::KeepCluster() {
+  std::lock_guard<std::mutex> lock(cluster_mutex_);
+  cluster_ = static_cast<WorkerCache*>(master_env()->worker_cache)->cluster();
+}
+
+// Not by way of TensorFlow's session without a name: that one keeps the cache that it began with, also when it is gone.
+TfStatus Server::FindTaskNow(const std::string& task, Ways* ways, std::string* address) {
+  ClusterPtr cluster;
+  {
+    std::lock_guard<std::mutex> lock(cluster_mutex_);
+    cluster = cluster_;
+  }
+  TfStatus found = FindTask(cluster, *directory_, task, ways);
+  if (found.ok()) *address = cluster->addresses.at(task);
+  return found;
+}
+
 TfStatus Server::FindGrpc(const std::string& task, std::string* address, SidePtr* side) {
-  GrpcCachePtr cache = worker_env()->session_mgr->LegacySession()->GetSharedWorkerCache();
   Ways ways;
-  TfStatus found = FindWays(cache, task, &ways);
-  if (!found.ok()) return found;
+  TfStatus found = FindTaskNow(task, &ways, address);
   *side = ways.side;
-  std::map<std::string, std::string> addresses = AddressesOf(server_def().cluster());
-  *address = addresses[task];
-  return TfStatus();
+  return found;
 }
 
 TfStatus Server::UpdateServerDef(const tensorflow::ServerDef& def) {
   TfStatus updated = GrpcServer::UpdateServerDef(def);
   if (!updated.ok() || groups_ == nullptr) return updated;
+  KeepCluster();
   worker_env()->collective_executor_mgr = MakeCollectiveExecutorMgr(
-      def.default_session_config(), worker_env()->device_mgr, master_env()->worker_cache, own_task(), groups_.get());
+      def.default_session_config(), worker_env()->device_mgr, master_env()->worker_cache, own_task(), groups_->Renew());
   master_env()->collective_executor_mgr = worker_env()->collective_executor_mgr.get();
+  AnnouncePort();
   return TfStatus();
 }
 
@@ -173,8 +203,8 @@ void Server::CutGraphs() {
 // Called while a graph is made: a task that does not answer for so long is counted in; the step will say what is wrong.
 bool Server::Reaches(const std::string& task) {
   Ways ways;
-  TfStatus found = FindWays(worker_env()->session_mgr->LegacySession()->GetSharedWorkerCache(), task, &ways);
-  if (!found.ok() || ways.peer == nullptr) return false;
+  std::string address;
+  if (!FindTaskNow(task, &ways, &address).ok()) return false;
   // shared_ptr: the answer may come after the wait for it.
   struct Answer {
     std::mutex mutex;
@@ -206,15 +236,20 @@ TfStatus Server::OpenDataPort() {
   Status opened = service_->Open(*node_, address);
   if (!opened.ok()) return Failed(opened);
   worker_->SetStar(&service_->star());
+  AnnouncePort();
+  GlobalCounters().Add(&Counters::servers);
+  FUSEWIRE_LOG(kInfo, "%s: data port %u", settings_.pipe.name.c_str(), service_->port());
+  return TfStatus();
+}
+
+void Server::AnnouncePort() {
   PortWords words;
   words.port = service_->port();
   words.incarnation = node_->shared().options().incarnation;
   words.group_port = groups_->port();
-  words.host = groups_->host();
+  words.group_age = groups_->age();
+  words.host = groups_->options().host;
   worker_->Announce(words);
-  GlobalCounters().Add(&Counters::servers);
-  FUSEWIRE_LOG(kInfo, "%s: data port %u", settings_.pipe.name.c_str(), service_->port());
-  return TfStatus();
 }
 
 TfStatus Server::WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions& options,
@@ -225,8 +260,11 @@ TfStatus Server::WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions&
   if (directory_ == nullptr) {  // the first comes from Init, before anybody else can ask
     directory_ = std::make_unique<Directory>(node_.get(), settings_.patience_ns, settings_.endpoints);
   }
-  std::string own = absl::StrCat("/job:", options.job_name, "/replica:0/task:", options.task_index);
-  *cache = new WorkerCache(GrpcCachePtr(grpc), *directory_, std::move(own), AddressesOf(options.cluster_def));
+  auto cluster = std::make_shared<Cluster>();
+  cluster->grpc = GrpcCachePtr(grpc);
+  cluster->own_target = absl::StrCat("/job:", options.job_name, "/replica:0/task:", options.task_index);
+  cluster->addresses = AddressesOf(options.cluster_def);
+  *cache = new WorkerCache(std::move(cluster), *directory_);
   return TfStatus();
 }
 

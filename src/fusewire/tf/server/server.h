@@ -8,6 +8,7 @@
 #define FUSEWIRE_TF_SERVER_SERVER_H_
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include <tensorflow/core/distributed_runtime/rpc/grpc_server_lib.h>
@@ -44,6 +45,10 @@ class Server final : public tensorflow::GrpcServer {
   TfStatus OpenDataPort();
   TfStatus OpenGroups();
   TfStatus FindGrpc(const std::string& task, std::string* address, SidePtr* side);
+  TfStatus FindTaskNow(const std::string& task, Ways* ways, std::string* address);
+  // TensorFlow has made the cache for another cluster.
+  void KeepCluster();
+  void AnnouncePort();
   void CutGraphs();
   std::string own_task() const;
   bool Reaches(const std::string& task);
@@ -53,8 +58,10 @@ class Server final : public tensorflow::GrpcServer {
   const std::string protocol_;
   ServerSettings settings_;
   std::unique_ptr<rpc::Node> node_;
-  std::unique_ptr<CollectiveGroups> groups_;
+  std::unique_ptr<CollectiveHome> groups_;
   std::unique_ptr<Directory> directory_;
+  std::mutex cluster_mutex_;
+  ClusterPtr cluster_;        // guarded by cluster_mutex_
   Worker* worker_ = nullptr;  // the base class owns it
   std::unique_ptr<Service> service_;
 };

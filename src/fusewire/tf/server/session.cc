@@ -58,6 +58,11 @@ TfRef<MasterSession> Collect(int64_t number) {
   return session;
 }
 
+// What a master's session says, and nobody else: what an operation says begins with where it stands.
+bool IsClosed(const TfStatus& status) {
+  return absl::IsFailedPrecondition(status) && status.message() == "Session is closed.";
+}
+
 struct GraphsHeld {
   GraphsHeld() { HoldFusion(1); }
   ~GraphsHeld() { HoldFusion(-1); }
@@ -156,6 +161,11 @@ TfStatus Session::Run(const RunOptions& options, const std::vector<std::pair<std
   tensorflow::InMemoryRunStepResponse response;
   tensorflow::CallOptions call;
   TfStatus status = master->Run(&call, request, &response);
+  if (IsClosed(status)) {
+    // By its master, as when the target was reset: TensorFlow's session knows what to say of that.
+    LetGo();
+    return inner_->Run(options, inputs, fetches, targets, outputs, metadata);
+  }
   if (!status.ok()) return status;
 
   if (!fetches.empty()) outputs->resize(fetches.size());

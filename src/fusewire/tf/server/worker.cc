@@ -21,8 +21,8 @@ Worker::Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config
               [this](int64_t step) { AbortStep(step); }} {}
 
 void Worker::Announce(const PortWords& words) {
+  std::lock_guard<std::mutex> lock(mutex_);
   words_ = words;
-  is_announced_.store(true, std::memory_order_release);
 }
 
 void Worker::GrpcRecvTensorAsync(tensorflow::CallOptions* options, const tensorflow::RecvTensorRequest* request,
@@ -104,8 +104,10 @@ void Worker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow:
     GrpcWorker::LoggingAsync(request, response, std::move(done));
     return;
   }
-  // Without a data port it says so.
-  (is_announced_.load(std::memory_order_acquire) ? words_ : PortWords()).Answer(response);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    words_.Answer(response);
+  }
   done(TfStatus());
 }
 

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 #include <tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h>
@@ -60,8 +61,8 @@ class Worker final : public tensorflow::GrpcWorker {
  private:
   const bool is_grpc_only_;
   const Provider::Source source_;
-  PortWords words_;  // once it is announced
-  std::atomic<bool> is_announced_{false};
+  std::mutex mutex_;
+  PortWords words_;                          // guarded by mutex_; without a port until it is announced
   std::atomic<StarService*> star_{nullptr};  // of the service, as long as that
 };
 

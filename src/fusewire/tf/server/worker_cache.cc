@@ -38,25 +38,28 @@ std::map<std::string, std::string> AddressesOf(const tensorflow::ClusterDef& clu
   return addresses;
 }
 
-WorkerCache::WorkerCache(GrpcCachePtr grpc, Directory& directory, std::string own_target,
-                         std::map<std::string, std::string> addresses)
-    : WorkerCacheWrapper(grpc.get()),
-      grpc_(std::move(grpc)),
+TfStatus FindTask(const ClusterPtr& cluster, Directory& directory, const std::string& target, Ways* ways) {
+  auto address = cluster->addresses.find(target);
+  if (address != cluster->addresses.end() && target != cluster->own_target) {
+    ways->side = std::make_shared<GrpcSide>(cluster->grpc, target);
+    ways->peer = directory.Find(target, address->second);
+  }
+  bool found = ways->side != nullptr && ways->side->worker() != nullptr;
+  return found ? TfStatus() : absl::InternalError(absl::StrCat("No worker known as ", target));
+}
+
+WorkerCache::WorkerCache(ClusterPtr cluster, Directory& directory)
+    : WorkerCacheWrapper(cluster->grpc.get()),
+      cluster_(std::move(cluster)),
       log_(std::make_shared<tensorflow::WorkerCacheLogger>()),
-      directory_(directory),
-      own_target_(std::move(own_target)),
-      addresses_(std::move(addresses)) {}
+      directory_(directory) {}
 
 RemoteWorker* WorkerCache::FindOurs(const std::string& target) {
   std::lock_guard<std::mutex> lock(mutex_);
   auto found = workers_.find(target);
   if (found != workers_.end()) return found->second.get();
-  auto address = addresses_.find(target);
-  if (address == addresses_.end() || target == own_target_) return nullptr;
   Ways ways;
-  ways.side = std::make_shared<GrpcSide>(grpc_, target);
-  if (ways.side->worker() == nullptr) return nullptr;
-  ways.peer = directory_.Find(target, address->second);
+  if (!FindTask(cluster_, directory_, target, &ways).ok()) return nullptr;
   ways.peer->AskAgain();
   ways.log = log_;
   auto worker = std::make_unique<RemoteWorker>(std::move(ways));
@@ -65,28 +68,28 @@ RemoteWorker* WorkerCache::FindOurs(const std::string& target) {
 
 tensorflow::WorkerInterface* WorkerCache::GetOrCreateWorker(const std::string& target) {
   RemoteWorker* ours = FindOurs(target);
-  return ours != nullptr ? ours : grpc_->GetOrCreateWorker(target);
+  return ours != nullptr ? ours : cluster_->grpc->GetOrCreateWorker(target);
 }
 
 void WorkerCache::ReleaseWorker(const std::string& target, tensorflow::WorkerInterface* worker) {
   if (dynamic_cast<RemoteWorker*>(worker) != nullptr) return;  // ours live as long as the cache
-  grpc_->ReleaseWorker(target, worker);
+  cluster_->grpc->ReleaseWorker(target, worker);
 }
 
 void WorkerCache::SetLogging(bool is_on) {
-  grpc_->SetLogging(is_on);
+  cluster_->grpc->SetLogging(is_on);
   log_->SetLogging(is_on);
 }
 
 void WorkerCache::ClearLogs() {
-  grpc_->ClearLogs();
+  cluster_->grpc->ClearLogs();
   log_->ClearLogs();
 }
 
 bool WorkerCache::RetrieveLogs(int64_t step, tensorflow::StepStats* stats) {
   // Either replaces what is there.
   tensorflow::StepStats ours;
-  bool any = grpc_->RetrieveLogs(step, stats);
+  bool any = cluster_->grpc->RetrieveLogs(step, stats);
   if (!log_->RetrieveLogs(step, &ours)) return any;
   stats->MergeFrom(ours);
   return true;

@@ -37,11 +37,22 @@ class Directory {
 // "/job:ps/replica:0/task:1" -> "host:port"
 std::map<std::string, std::string> AddressesOf(const tensorflow::ClusterDef& cluster);
 
+// The tasks of one cluster, and the gRPC ways to them.
+struct Cluster {
+  GrpcCachePtr grpc;
+  std::string own_target;
+  std::map<std::string, std::string> addresses;
+};
+// shared_ptr: TensorFlow lets go of a server's cache when its cluster changes, while somebody looks up a task.
+using ClusterPtr = std::shared_ptr<const Cluster>;
+// Fails if the cluster has no such task, or if it is our own.
+TfStatus FindTask(const ClusterPtr& cluster, Directory& directory, const std::string& target, Ways* ways);
+
 class WorkerCache final : public tensorflow::WorkerCacheWrapper {
  public:
-  // `directory` outlives the cache. shared_ptr: calls that are under way hold the gRPC cache too.
-  WorkerCache(GrpcCachePtr grpc, Directory& directory, std::string own_target,
-              std::map<std::string, std::string> addresses);
+  // `directory` outlives the cache.
+  WorkerCache(ClusterPtr cluster, Directory& directory);
+  const ClusterPtr& cluster() const { return cluster_; }
 
   tensorflow::WorkerInterface* GetOrCreateWorker(const std::string& target) override;
   void ReleaseWorker(const std::string& target, tensorflow::WorkerInterface* worker) override;
@@ -54,11 +65,9 @@ class WorkerCache final : public tensorflow::WorkerCacheWrapper {
  private:
   RemoteWorker* FindOurs(const std::string& target);
 
-  const GrpcCachePtr grpc_;
+  const ClusterPtr cluster_;
   const TransferLogPtr log_;
   Directory& directory_;
-  const std::string own_target_;
-  const std::map<std::string, std::string> addresses_;
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<RemoteWorker>> workers_;  // guarded by mutex_
 };
