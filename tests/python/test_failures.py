@@ -94,6 +94,38 @@ def test_a_stopped_parameter_server_is_named_after_the_limit(training, protocol)
     cluster.read_until(worker, "TRAINS", 60)
 
 
+# A plain session, whose program ends it once a step has failed.
+CLOSE = """
+with tf.device(PS):
+    total = tf1.get_variable("total", [1000], initializer=tf1.zeros_initializer())
+    more = tf1.assign_add(total, tf.ones([1000]))
+with tf.device(WORKER):
+    result = tf.reduce_sum(more * 2.0)
+session = tf1.Session(server.target)
+session.run(tf1.global_variables_initializer())
+say("BEGUN", session.run(result))
+try:
+    while True:
+        session.run(result)
+except tf.errors.UnavailableError:
+    began = time.monotonic()
+    session.close()
+    say("CLOSED", f"{time.monotonic() - began:.2f}")
+done()
+"""
+
+
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+def test_a_session_is_closed_without_a_parameter_server_that_stands_still(tasks, protocol):
+    cluster = tasks(CLOSE, protocol, FUSEWIRE_PEER_TIMEOUT="2")
+    servers = [cluster.start("ps", index) for index in range(2)]
+    worker = cluster.start("worker")
+    cluster.read_until(worker, "BEGUN", 60)
+    servers[0].send_signal(signal.SIGSTOP)
+    lines = cluster.read_until(worker, "CLOSED", 20)
+    assert float(lines[-1].split()[1]) < 3
+
+
 def test_a_worker_that_was_stopped_goes_on(training):
     cluster, _, worker = training("star_server", FUSEWIRE_PEER_TIMEOUT="2")
     worker.send_signal(signal.SIGSTOP)

@@ -61,6 +61,11 @@ LinePtr Peer::line() {
   return state_ == State::kLine && line_->alive() ? line_ : nullptr;
 }
 
+bool Peer::is_lost() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return state_ == State::kLine ? !line_->alive() : has_lost_;
+}
+
 void Peer::AskAgain() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (state_ == State::kGrpc) state_ = State::kUnknown;
@@ -109,12 +114,14 @@ void Peer::Find(const SidePtr& side, Routed routed) {
     if (state_ == State::kLine && !line_->alive()) {
       lost = std::move(line_);  // let go of outside the lock
       line_ = nullptr;
+      has_lost_ = true;
       state_ = State::kUnknown;
     }
     if (state_ == State::kUnknown && !options_.data_address.empty()) {
       Result<transport::Address> address = transport::Address::Parse(options_.data_address);
       if (address.ok()) {
         line_ = MakeLine(address.value().host, address.value().port, 0);
+        has_lost_ = false;
         state_ = State::kLine;
       }
     }
@@ -162,6 +169,7 @@ void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& r
     } else {
       state_ = is_answer ? State::kGrpc : State::kUnknown;
     }
+    if (is_answer) has_lost_ = false;
     if (is_answer) fuses_ = has_plugin && words.fuses;
     waiting.swap(waiting_);
   }

@@ -93,6 +93,9 @@ class Peer : public std::enable_shared_from_this<Peer> {
   // A new session: the task may have been restarted with the plug-in.
   void AskAgain();
   bool is_grpc_only() const { return node_ == nullptr; }
+  // Its line has ended, and there is no other one yet: it is dead, or stands still. Whoever only tidies up at it need
+  // not wait for its answer.
+  bool is_lost();
 
  private:
   enum class State { kUnknown, kAsking, kLine, kGrpc };
@@ -106,6 +109,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   // Guarded by mutex_.
   State state_ = State::kUnknown;
   bool fuses_ = false;
+  bool has_lost_ = false;  // a line, and has no new one
   LinePtr line_;
   std::vector<Routed> waiting_;
 };

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/remote_worker.h"
 
+#include <memory>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -72,6 +73,23 @@ class ReceiveBufferCall final : public rpc::Call {
   bool landed_ = false;
 };
 
+// A call over gRPC whose answer nobody waits for: it lives until it has one.
+template <class Request, class Response>
+struct Posted {
+  SidePtr side;
+  CallOptions options;
+  Request request;
+  Response response;
+};
+
+template <class Request, class Response>
+std::shared_ptr<Posted<Request, Response>> Post(const SidePtr& side, const Request& request, const Response*) {
+  auto posted = std::make_shared<Posted<Request, Response>>();  // shared_ptr: std::function wants copies
+  posted->side = side;
+  posted->request = request;
+  return posted;
+}
+
 }  // namespace
 
 RemoteWorker::RemoteWorker(Ways ways) : ways_(std::move(ways)) {}
@@ -115,7 +133,16 @@ void RemoteWorker::CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessio
 
 void RemoteWorker::DeleteWorkerSessionAsync(CallOptions* opts, const tensorflow::DeleteWorkerSessionRequest* request,
                                             tensorflow::DeleteWorkerSessionResponse* response, StatusCallback done) {
-  ways_.side->worker()->DeleteWorkerSessionAsync(opts, request, response, std::move(done));
+  if (!ways_.peer->is_lost()) {
+    ways_.side->worker()->DeleteWorkerSessionAsync(opts, request, response, std::move(done));
+    return;
+  }
+  auto posted = Post(ways_.side, *request, response);
+  posted->options.SetTimeout(opts->GetTimeout());
+  posted->side->worker()->DeleteWorkerSessionAsync(&posted->options, &posted->request, &posted->response,
+                                                   [posted](const TfStatus&) {});
+  done(absl::UnavailableError(absl::StrCat(
+      ways_.side->target(), " is lost: the session is closed without it, and ends there if it comes back")));
 }
 
 void RemoteWorker::RecvTensorAsync(CallOptions* opts, const tensorflow::RecvTensorRequest* request,
@@ -176,9 +203,16 @@ void RemoteWorker::RunGraphAsync(CallOptions* opts, tensorflow::RunGraphRequestW
       });
 }
 
-// The answer says nothing, and nobody acts on it: what is to be cleaned up travels with the next step.
+// The answer says nothing, and nobody acts on it: what is to be cleaned up travels with the next step. A session cannot
+// be closed before all its steps are cleaned up, so a task that is lost is told without waiting for it.
 void RemoteWorker::CleanupGraphAsync(const tensorflow::CleanupGraphRequest* request,
                                      tensorflow::CleanupGraphResponse* response, StatusCallback done) {
+  if (ways_.peer->is_lost()) {
+    auto posted = Post(ways_.side, *request, response);
+    posted->side->worker()->CleanupGraphAsync(&posted->request, &posted->response, [posted](const TfStatus&) {});
+    done(TfStatus());
+    return;
+  }
   Route(
       std::move(done),
       [side = ways_.side, request, response](StatusCallback end) {
