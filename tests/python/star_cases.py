@@ -16,6 +16,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 import numpy as np
 import tensorflow as tf
 from cluster import free_addresses
+from tensorflow.python.framework import function
 
 import fusewire
 
@@ -493,6 +494,132 @@ def traces_show_what_ran_on_servers(start):
             if "/job:ps/" in device.device and name in ("there", "update") and node.all_end_rel_micros >= 0:
                 seen.add(f"{device.device} {name}")
     return sorted(seen)
+
+
+# ---- functions, and the bits of kernels that are optimised after a graph is cut ----
+
+
+def bits(fetched):
+    return [np.asarray(each).tobytes().hex()[:4096] for each in fetched]
+
+
+@tf.function
+def shaped(x):
+    return tf.nn.softmax(tf.tanh(x)) * 2.0
+
+
+@tf.function
+def branched(x):
+    return shaped(x) + 1.0 if tf.reduce_sum(x) > 0.0 else shaped(x) - 1.0
+
+
+@tf.function
+def looped(x):
+    for _ in tf.range(3):
+        x = x * 1.5 + shaped(x)
+    return x
+
+
+@function.Defun(tf.float32)
+def inlined(x):
+    return tf.nn.softmax(x) * 3.0
+
+
+@function.Defun(tf.float32, noinline=True)
+def called(x):
+    return inlined(x) * 3.0
+
+
+@case
+def functions(start):
+    x = tf1.placeholder(tf.float32, [4, 8])
+    total = variable("total", PS, np.ones([4, 8], np.float32), use_resource=True)
+
+    @tf.function
+    def touched(value):
+        total.assign_add(value)
+        return total.read_value() * 1.0
+
+    tf1.enable_control_flow_v2()
+    with tf.device(PS):
+        wanted = [function_of(x) for function_of in (shaped, branched, looped, inlined, called, touched)]
+        wanted += [tf1.gradients(tf.reduce_sum(function_of(x) * x), x)[0] for function_of in (looped, inlined, called)]
+        wanted.append(tf.map_fn(shaped, x))
+        wanted.append(tf1.while_loop(lambda i, _: i < 3, lambda i, value: (i + 1, shaped(value)), [0, x])[1])
+        numbers = tf1.data.Dataset.range(3).map(lambda number: number * number + 1)
+        iterator = tf1.data.make_initializable_iterator(numbers)
+        following = iterator.get_next()
+    with initialised(start) as session:
+        session.run(iterator.initializer)
+        seen = []
+        for turn in range(4):
+            feed = {x: np.random.RandomState(turn).randn(4, 8)}
+            for fetch in wanted:  # each a graph of its own
+                seen += bits([session.run(fetch, feed)])
+            seen += bits(session.run(wanted, feed))
+            seen += [session.run(following).tolist() if turn < 3 else error_of(lambda: session.run(following))]
+        return seen
+
+
+@case
+def a_function_that_waits_for_a_queue(start):
+    """What does not wait for it runs all the same."""
+    with tf.device(PS):
+        queue = tf1.FIFOQueue(4, tf.float32, [[]], shared_name="waited")
+
+        @function.Defun()
+        def taken():
+            return queue.dequeue() * 2.0
+
+        total = variable("total", PS)
+        more, put, result = tf1.assign_add(total, 1.0), queue.enqueue(5.0), taken()
+    with initialised(start) as session:
+        late = tf1.RunOptions(timeout_in_ms=1000)
+        seen = [error_of(lambda: session.run([more, result], options=late)), float(session.run(total))]
+        session.run(put)
+        return [*seen, float(session.run(result)), float(session.run(more))]
+
+
+def kernels(start, **options):
+    image = tf1.placeholder(tf.float32, [2, 8, 8, 4])
+    x, y = tf1.placeholder(tf.float32, [32, 48]), tf1.placeholder(tf.float32, [48, 16])
+    random = np.random.RandomState(5)
+    filters = random.randn(3, 3, 4, 4).astype(np.float32)
+    with tf.device(PS):
+        product = tf.matmul(x, y)
+        wanted = [
+            product,
+            tf.nn.relu(tf.nn.bias_add(product, tf.ones([16]) * 0.1)),
+            tf.nn.softmax(x),
+            tf.nn.log_softmax(x),
+            tf.nn.relu(tf.nn.conv2d(image, filters, 1, "SAME")),
+            tf1.nn.fused_batch_norm(image, tf.ones([4]), tf.zeros([4]))[0],
+            tf.nn.avg_pool2d(image, 2, 2, "SAME"),
+            tf.nn.lrn(image),
+            tf.nn.gelu(x),
+            tf.matmul(tf.reshape(x, [4, 8, 48]), tf.reshape(x, [4, 48, 8])),
+            tf.reduce_sum(tf.cast(x, tf.bfloat16) * tf.constant(0.5, tf.bfloat16), axis=1),
+            tf.math.l2_normalize(tf.cast(x, tf.float64), axis=1),
+        ]
+    config = tf1.ConfigProto(graph_options=tf1.GraphOptions(optimizer_options=tf1.OptimizerOptions(**options)))
+    with start(config) as session:
+        feed = {x: random.randn(32, 48), y: random.randn(48, 16), image: random.randn(2, 8, 8, 4)}
+        return [each for fetch in [*wanted, wanted] for each in bits(tf.nest.flatten(session.run([fetch], feed)))]
+
+
+@case
+def kernels_as_a_partition_has_them(start):
+    return kernels(start)
+
+
+@case
+def kernels_of_a_graph_that_nobody_optimises(start):
+    return kernels(start, opt_level=tf1.OptimizerOptions.L0)
+
+
+@case
+def kernels_whose_functions_are_inlined(start):
+    return kernels(start, do_function_inlining=True)
 
 
 # ---- all of them ----

@@ -73,7 +73,7 @@ class ReceiveBufferCall final : public rpc::Call {
   bool landed_ = false;
 };
 
-// A call over gRPC whose answer nobody waits for: it lives until it has one.
+// A call over gRPC whose answer nobody waits for: it lives until it has one. shared_ptr: std::function wants copies.
 template <class Request, class Response>
 struct Posted {
   SidePtr side;
@@ -83,8 +83,8 @@ struct Posted {
 };
 
 template <class Request, class Response>
-std::shared_ptr<Posted<Request, Response>> Post(const SidePtr& side, const Request& request, const Response*) {
-  auto posted = std::make_shared<Posted<Request, Response>>();  // shared_ptr: std::function wants copies
+auto Post(const SidePtr& side, const Request& request, const Response*) {
+  auto posted = std::make_shared<Posted<Request, Response>>();
   posted->side = side;
   posted->request = request;
   return posted;

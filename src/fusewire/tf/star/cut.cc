@@ -13,6 +13,7 @@
 #include <tensorflow/core/graph/algorithm.h>
 #include <tensorflow/core/lib/strings/proto_serialization.h>
 #include <tensorflow/core/platform/fingerprint.h>
+#include <tensorflow/core/protobuf/worker.pb.h>
 #include <tensorflow/core/util/device_name_utils.h>
 #include "fusewire/tf/fuse/levels.h"
 #include "fusewire/tf/star/straighten.h"
@@ -51,8 +52,13 @@ bool IsNamedBefore(const Port& left, const Port& right) {
 
 class Cutter {
  public:
-  Cutter(const Grouping& grouping, const std::string& home, Graph* graph)
-      : grouping_(grouping), home_(home), graph_(graph), pieces_(grouping.groups.size()) {}
+  Cutter(const Grouping& grouping, const CutOptions& options, Graph* graph)
+      : grouping_(grouping),
+        options_(options),
+        home_(options.home),
+        library_(options.library != nullptr ? *options.library : graph->flib_def()),
+        graph_(graph),
+        pieces_(grouping.groups.size()) {}
 
   TfStatus Cut() {
     FindConditions();
@@ -179,8 +185,9 @@ class Cutter {
     for (Node* node : group.nodes) CollectOutputs(node, index);
     AddTaken(group.device, &piece);
     AddKept(group, &piece);
-    if (NeedsLibrary(piece.graph))
-      *piece.graph.mutable_library() = graph_->flib_def().ReachableDefinitions(piece.graph).ToProto();
+    // A function is called by its own name, or named in an attribute; and calls others.
+    if (library_.num_functions() > 0)
+      *piece.graph.mutable_library() = library_.ReachableDefinitions(piece.graph).ToProto();
   }
 
   static NodeDef* AddCopy(const Node& node, tensorflow::GraphDef* graph) {
@@ -270,15 +277,6 @@ class Cutter {
     return def;
   }
 
-  static bool NeedsLibrary(const tensorflow::GraphDef& graph) {
-    for (const NodeDef& node : graph.node()) {
-      for (const auto& attr : node.attr()) {
-        if (attr.second.has_func() || attr.second.list().func_size() > 0) return true;
-      }
-    }
-    return false;
-  }
-
   // "ps_0/round_1": what timelines show.
   static std::string NameOf(const Grouping::Group& group) {
     tensorflow::DeviceNameUtils::ParsedName parsed;
@@ -290,8 +288,13 @@ class Cutter {
     // Kernels of stateful operations are kept by name for a session: two graphs of one session must not share one.
     static std::atomic<uint64_t> count{0};
     Piece& piece = pieces_[index];
+    tensorflow::RegisterGraphRequest request;
+    request.mutable_graph_def()->Swap(&piece.graph);
+    *request.mutable_graph_options() = options_.config.graph_options();
+    *request.mutable_config_proto() = options_.config;
+    request.mutable_config_proto()->clear_graph_options();
     std::string text;
-    if (!tensorflow::SerializeToStringDeterministic(piece.graph, &text))
+    if (!tensorflow::SerializeToStringDeterministic(request, &text))
       return absl::ResourceExhaustedError("a parameter server's part is more than protobuf can carry (2 GiB)");
     auto fingerprint = tensorflow::Fingerprint128(text);
     std::vector<DataType> in, out;
@@ -422,7 +425,9 @@ class Cutter {
   }
 
   const Grouping& grouping_;
+  const CutOptions& options_;
   const std::string& home_;
+  const tensorflow::FunctionLibraryDefinition& library_;
   Graph* const graph_;
   std::vector<Piece> pieces_;
   std::set<Port> wanted_conditions_;
@@ -435,8 +440,8 @@ class Cutter {
 
 }  // namespace
 
-TfStatus CutGroups(const Grouping& grouping, const std::string& home, Graph* graph) {
-  return Cutter(grouping, home, graph).Cut();
+TfStatus CutGroups(const Grouping& grouping, const CutOptions& options, Graph* graph) {
+  return Cutter(grouping, options, graph).Cut();
 }
 
 }  // namespace tf

@@ -39,7 +39,9 @@ std::string TextOf(const Node* run, const char* name) {
 void CutAll(Sketch* sketch) {
   Straighten(Sketch::IsServed, &sketch->graph);
   Grouping grouping = sketch->Group();
-  TfStatus done = CutGroups(grouping, Sketch::kWorker, &sketch->graph);
+  CutOptions options;
+  options.home = Sketch::kWorker;
+  TfStatus done = CutGroups(grouping, options, &sketch->graph);
   EXPECT_TRUE(done.ok()) << done;
 }
 
@@ -78,8 +80,9 @@ TEST(StarCut, PiecesAreGraphsWithEndsAndNothingIsLeft) {
   for (const Node* node : sketch.graph.op_nodes())
     EXPECT_EQ(node->assigned_device_name(), Sketch::kWorker) << node->name();
   for (const Node* run : RunsOf(sketch)) {
-    tensorflow::GraphDef piece;
-    ASSERT_TRUE(piece.ParseFromString(TextOf(run, "piece")));
+    tensorflow::RegisterGraphRequest request;
+    ASSERT_TRUE(request.ParseFromString(TextOf(run, "piece")));
+    const tensorflow::GraphDef& piece = request.graph_def();
     tensorflow::Graph graph(tensorflow::OpRegistry::Global());
     tensorflow::GraphConstructorOptions options;
     options.allow_internal_ops = true;

@@ -9,6 +9,7 @@
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/framework/types.h>
 #include <tensorflow/core/graph/control_flow.h>
+#include "fusewire/tf/star/functions.h"
 #include "fusewire/tf/star/kinds.h"
 #include "fusewire/tf/star/sets.h"
 #include "fusewire/tf/star/straighten.h"
@@ -28,7 +29,10 @@ constexpr int kNowhere = -1;  // of no place: the worker's, or left to send and 
 class Grouper {
  public:
   Grouper(const Graph& graph, const GroupingOptions& options)
-      : graph_(graph), options_(options), ids_(static_cast<size_t>(graph.num_node_ids())) {}
+      : graph_(graph),
+        options_(options),
+        ids_(static_cast<size_t>(graph.num_node_ids())),
+        functions_(options.library) {}
 
   TfStatus Make(Grouping* out) {
     TfStatus status = FindFrames();
@@ -111,15 +115,20 @@ class Grouper {
   void Classify() {
     kind_.assign(ids_, Kind::kFree);
     served_.assign(ids_, false);
+    may_block_.assign(ids_, false);
     for (const Node* node : graph_.op_nodes()) {
       if (!options_.is_served(node->assigned_device_name())) continue;
       served_[Id(node)] = true;
+      const Functions::Facts functions = functions_.Of(*node);
+      may_block_[Id(node)] = functions.may_block || MayBlock(node->type_string());
       if (in_loop_[Id(node)]) {
         Leave(node, "in a loop");
       } else if (node->IsControlFlow() && !node->IsMerge() && (!node->IsSwitch() || node->num_outputs() != 2)) {
         Leave(node, "control flow");
       } else if (BelongsElsewhere(node->type_string())) {
         Leave(node, "of the session");
+      } else if (functions.is_elsewhere) {
+        Leave(node, "a function of several tasks");
       } else {
         kind_[Id(node)] = IsNamed(*node) ? Kind::kSource : Kind::kMember;
       }
@@ -178,7 +187,7 @@ class Grouper {
       if (unit.size() == 1 && unit[0]->IsMerge() && !in_loop_[Id(unit[0])]) under = UnderMerge(unit[0]);
       for (const Node* node : unit) {
         Facts own = waits;
-        if (served_[Id(node)] && MayBlock(node->type_string())) own = sets_.Union(own, sets_.Number({node->id()}));
+        if (may_block_[Id(node)]) own = sets_.Union(own, sets_.Number({node->id()}));
         under_[Id(node)] = under;
         waits_[Id(node)] = own;
         if (!IsGrouped(node)) continue;
@@ -424,11 +433,13 @@ class Grouper {
   const Graph& graph_;
   const GroupingOptions& options_;
   const size_t ids_;
+  Functions functions_;
   std::vector<int> unit_;
   std::vector<bool> in_loop_;
   std::vector<std::vector<Node*>> order_;
   std::vector<Kind> kind_;
   std::vector<bool> served_;
+  std::vector<bool> may_block_;     // of those that are served
   std::map<int, std::string> why_;  // by node id
   Sets sets_;
   std::vector<std::pair<Node*, int>> conditions_;

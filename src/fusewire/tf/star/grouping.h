@@ -13,8 +13,11 @@
 //
 // Sources (variables, tables, constants: nodes without inputs) are not computed but named: each group has its own copy.
 //
-// Left to send and receive: loops, and what takes a reference or a handle from another group.
-// Home: any thread. Owns: nothing of the graph. Fails: never; a graph that cannot be grouped has no groups.
+// A function is one node, and runs where it stands: it may block if one of its operations may.
+//
+// Left to send and receive: loops, functions that have operations elsewhere, and what takes a reference or a handle
+// from another group. Home: any thread. Owns: nothing of the graph. Fails: never; a graph that cannot be grouped has no
+// groups.
 #ifndef FUSEWIRE_TF_STAR_GROUPING_H_
 #define FUSEWIRE_TF_STAR_GROUPING_H_
 
@@ -23,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include <tensorflow/core/framework/function.h>
 #include <tensorflow/core/graph/graph.h>
 #include "fusewire/tf/bridge/compat.h"
 
@@ -32,6 +36,8 @@ namespace tf {
 struct GroupingOptions {
   // Whether what stands on this device may be cut out.
   std::function<bool(const std::string& device)> is_served;
+  // What the graph's functions do; null: it has none.
+  const tensorflow::FunctionLibraryDefinition* library = nullptr;
   // As few groups as the dependencies allow, without more rounds (star_server_lite).
   bool merge = false;
 };

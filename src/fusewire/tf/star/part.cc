@@ -6,7 +6,11 @@
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/common_runtime/graph_constructor.h>
+#include <tensorflow/core/common_runtime/graph_optimizer.h>
 #include <tensorflow/core/common_runtime/local_executor_params.h>
+#include <tensorflow/core/common_runtime/memory_types.h>
+#include <tensorflow/core/common_runtime/optimization_registry.h>
+#include <tensorflow/core/common_runtime/rendezvous_mgr.h>
 #include <tensorflow/core/framework/node_def_util.h>
 #include <tensorflow/core/framework/op.h>
 #include <tensorflow/core/framework/op_segment.h>
@@ -63,9 +67,9 @@ Part::~Part() {
   if (device_ != nullptr) device_->op_segment()->RemoveHold(owner_.handle);
 }
 
-TfStatus Part::Make(const tensorflow::GraphDef& graph, Owner owner, PartPtr* out) {
+TfStatus Part::Make(const tensorflow::RegisterGraphRequest& request, Owner owner, PartPtr* out) {
   PartPtr part(new Part(std::move(owner)));
-  TfStatus built = part->Build(graph);
+  TfStatus built = part->Build(request);
   if (built.ok()) *out = std::move(part);
   return built;
 }
@@ -86,14 +90,17 @@ bool Part::NeedsSession(const tensorflow::GraphDef& graph) {
   return false;
 }
 
-TfStatus Part::Build(const tensorflow::GraphDef& graph) {
+// As TensorFlow makes what it runs of a partition that is registered.
+TfStatus Part::Build(const tensorflow::RegisterGraphRequest& request) {
+  const tensorflow::GraphDef& graph = request.graph_def();
   if (graph.node_size() == 0) return absl::InvalidArgumentError("a part of a graph without operations");
   definitions_ =
       std::make_unique<tensorflow::FunctionLibraryDefinition>(tensorflow::OpRegistry::Global(), graph.library());
-  graph_ = std::make_unique<tensorflow::Graph>(*definitions_);
+  graph_ = std::make_unique<tensorflow::Graph>(tensorflow::OpRegistry::Global());
   tensorflow::GraphConstructorOptions options;
   options.allow_internal_ops = true;
   options.expect_device_spec = true;
+  options.validate_nodes = true;
   TfStatus status = tensorflow::ConvertGraphDefToGraph(options, graph, graph_.get());
   if (!status.ok()) return status;
 
@@ -101,19 +108,50 @@ TfStatus Part::Build(const tensorflow::GraphDef& graph) {
   tensorflow::Device* device = nullptr;
   status = devices->LookupDevice(graph.node(0).device(), &device);
   if (!status.ok()) return status;
+  // All of a function stands on this task. One of several devices passes tensors between them in here.
+  auto make_rendezvous = [](int64_t, const tensorflow::DeviceMgr* of, TfRef<tensorflow::Rendezvous>* out) {
+    *out = TfRef<tensorflow::Rendezvous>(new tensorflow::RefCountedIntraProcessRendezvous(of));
+    return TfStatus();
+  };
+  const tensorflow::OptimizerOptions& optimizer_options = request.graph_options().optimizer_options();
   libraries_ = std::make_unique<tensorflow::ProcessFunctionLibraryRuntime>(
-      devices, owner_.env->env, nullptr, graph.versions().producer(), definitions_.get(),
-      tensorflow::OptimizerOptions(), owner_.env->compute_pool);
+      devices, owner_.env->env, &request.config_proto(), graph.versions().producer(), definitions_.get(),
+      optimizer_options, owner_.env->compute_pool, owner_.session != nullptr ? owner_.session->cluster_flr() : nullptr,
+      nullptr, tensorflow::Rendezvous::Factory{make_rendezvous});
   library_ = libraries_->GetFLR(device->name());
+  if (library_ == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat("Cannot find FLR for device: ", device->name()));
   device->op_segment()->AddHold(owner_.handle);
   device_ = device;
 
   status = ReadEnds(graph.node_size());
+  if (status.ok()) status = Optimize(optimizer_options);
+  if (status.ok()) status = MakeProgram();
+  return status;
+}
+
+// All that TensorFlow does to a partition once it has been cut.
+TfStatus Part::Optimize(const tensorflow::OptimizerOptions& options) {
+  std::unordered_map<std::string, std::unique_ptr<tensorflow::Graph>> partitions;
+  partitions[device_->name()] = std::move(graph_);
+  tensorflow::GraphOptimizationPassOptions pass_options;
+  pass_options.flib_def = definitions_.get();
+  pass_options.partition_graphs = &partitions;
+  TfStatus status = tensorflow::OptimizationPassRegistry::Global()->RunGrouping(
+      tensorflow::OptimizationPassRegistry::POST_PARTITIONING, pass_options);
+  graph_ = std::move(partitions[device_->name()]);
+  if (status.ok()) status = device_->MaybeRewriteGraph(&graph_);
   if (!status.ok()) return status;
+  tensorflow::GraphOptimizer(options).Optimize(library_, owner_.env->env, device_, &graph_,
+                                               tensorflow::GraphOptimizer::Options());
+  return tensorflow::EnsureMemoryTypes(tensorflow::DeviceType(device_->device_type()), device_->name(), graph_.get());
+}
+
+TfStatus Part::MakeProgram() {
   std::vector<OpKernel*> by_node(static_cast<size_t>(graph_->num_node_ids()), nullptr);
   for (Node* node : graph_->op_nodes()) {
     if (node->IsArg() || node->IsRetval()) continue;
-    status = MakeKernel(node->properties(), &by_node[static_cast<size_t>(node->id())]);
+    TfStatus status = MakeKernel(node->properties(), &by_node[static_cast<size_t>(node->id())]);
     if (!status.ok()) return tensorflow::AttachDef(status, node->def());
     kernels_.push_back(by_node[static_cast<size_t>(node->id())]);
   }
@@ -133,7 +171,7 @@ TfStatus Part::Build(const tensorflow::GraphDef& graph) {
   };
   params.delete_kernel = [this](OpKernel* kernel) { DropKernel(kernel); };
   tensorflow::Executor* executor = nullptr;
-  status = tensorflow::NewLocalExecutor(params, *graph_, &executor);
+  TfStatus status = tensorflow::NewLocalExecutor(params, *graph_, &executor);
   executor_.reset(executor);
   return status;
 }

@@ -17,6 +17,7 @@
 #include <tensorflow/core/common_runtime/process_function_library_runtime.h>
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include <tensorflow/core/distributed_runtime/worker_session.h>
+#include <tensorflow/core/protobuf/worker.pb.h>
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/star/program.h"
 
@@ -38,7 +39,7 @@ class Part {
     SessionPtr session;  // null: the part belongs to the task, and serves all sessions
     std::string handle;  // kernels with state of their own are kept by this name
   };
-  static TfStatus Make(const tensorflow::GraphDef& graph, Owner owner, PartPtr* out);
+  static TfStatus Make(const tensorflow::RegisterGraphRequest& request, Owner owner, PartPtr* out);
   ~Part();
   Part(const Part&) = delete;
 
@@ -67,7 +68,9 @@ class Part {
 
  private:
   explicit Part(Owner owner);
-  TfStatus Build(const tensorflow::GraphDef& graph);
+  TfStatus Build(const tensorflow::RegisterGraphRequest& request);
+  TfStatus Optimize(const tensorflow::OptimizerOptions& options);
+  TfStatus MakeProgram();
   TfStatus ReadEnds(int nodes);
   TfStatus MakeKernel(const PropertiesPtr& properties, tensorflow::OpKernel** kernel);
   void DropKernel(tensorflow::OpKernel* kernel);

@@ -20,13 +20,15 @@ using tensorflow::NodeBuilder;
 bool NeedsSession(Sketch* sketch) {
   Grouping grouping = sketch->Group();
   EXPECT_EQ(grouping.groups.size(), 1);
-  EXPECT_TRUE(CutGroups(grouping, Sketch::kWorker, &sketch->graph).ok());
+  CutOptions options;
+  options.home = Sketch::kWorker;
+  EXPECT_TRUE(CutGroups(grouping, options, &sketch->graph).ok());
   for (const Node* node : sketch->graph.op_nodes()) {
     std::string text;
     if (node->type_string() != kRunOp || !tensorflow::GetNodeAttr(node->attrs(), "piece", &text).ok()) continue;
-    tensorflow::GraphDef piece;
+    tensorflow::RegisterGraphRequest piece;
     EXPECT_TRUE(piece.ParseFromString(text));
-    return Part::NeedsSession(piece);
+    return Part::NeedsSession(piece.graph_def());
   }
   ADD_FAILURE() << "nothing was cut";
   return false;

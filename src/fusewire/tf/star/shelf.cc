@@ -32,8 +32,8 @@ uint64_t Shelf::Join(const std::string& session, const std::string& key) {
   return id;
 }
 
-TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint, const tensorflow::GraphDef* graph,
-                      uint64_t* id) {
+TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint,
+                      const tensorflow::RegisterGraphRequest* request, uint64_t* id) {
   Part::Owner owner;
   owner.env = env_;
   TfStatus status = env_->session_mgr->WorkerSessionForSession(session, &owner.session);
@@ -43,14 +43,14 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
     std::lock_guard<std::mutex> lock(mutex_);
     *id = Join(session, KeyOf(session, fingerprint));
     if (*id == kNotHere && !is_isolated) *id = Join(session, KeyOf("", fingerprint));
-    if (*id != kNotHere || graph == nullptr) return TfStatus();
+    if (*id != kNotHere || request == nullptr) return TfStatus();
   }
   // Kernels may take their time to be made: without the lock. If two do it at once, the first counts.
-  bool is_private = is_isolated || Part::NeedsSession(*graph);
+  bool is_private = is_isolated || Part::NeedsSession(request->graph_def());
   owner.handle = is_private ? session : absl::StrCat("fusewire ", fingerprint);
   if (!is_private) owner.session = nullptr;
   PartPtr part;
-  status = Part::Make(*graph, std::move(owner), &part);
+  status = Part::Make(*request, std::move(owner), &part);
   if (!status.ok()) return status;
   std::string key = KeyOf(is_private ? session : "", fingerprint);
   std::lock_guard<std::mutex> lock(mutex_);

@@ -31,9 +31,9 @@ class Shelf {
   // Before the first Find: the homes that will call it. They outlive the shelf.
   void SetHomes(reactor::Pool& homes);
 
-  // `graph` may be null: *id is kNotHere if the part is not known. Fails if there is no such session.
-  TfStatus Place(const std::string& session, const std::string& fingerprint, const tensorflow::GraphDef* graph,
-                 uint64_t* id);
+  // `request` may be null: *id is kNotHere if the part is not known. Fails if there is no such session.
+  TfStatus Place(const std::string& session, const std::string& fingerprint,
+                 const tensorflow::RegisterGraphRequest* request, uint64_t* id);
   // What a session has placed.
   struct Lease {
     PartPtr part;

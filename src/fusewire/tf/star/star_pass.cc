@@ -10,6 +10,7 @@
 #include <tensorflow/core/framework/node_def_util.h>
 #include <tensorflow/core/graph/algorithm.h>
 #include <tensorflow/core/platform/logging.h>
+#include <tensorflow/core/public/session_options.h>
 #include <tensorflow/core/util/device_name_utils.h>
 #include "fusewire/tf/fuse/levels.h"
 #include "fusewire/tf/fuse/passes.h"
@@ -75,6 +76,18 @@ void BringEndsHome(Graph* graph, const tensorflow::Device& home) {
   }
 }
 
+// Of a session's settings, those that TensorFlow registers a partition with and that change what it computes. Not what
+// differs between workers whose models are the same: they share parts.
+tensorflow::ConfigProto HowPartsAreOptimized(const tensorflow::ConfigProto& config) {
+  tensorflow::ConfigProto kept;
+  *kept.mutable_graph_options()->mutable_optimizer_options() = config.graph_options().optimizer_options();
+  *kept.mutable_experimental() = config.experimental();
+  kept.mutable_experimental()->clear_session_metadata();
+  kept.mutable_experimental()->clear_coordination_config();
+  kept.set_allow_soft_placement(config.allow_soft_placement());
+  return kept;
+}
+
 std::string WordsOf(const std::map<std::string, int>& left) {
   std::string words;
   for (const auto& reason : left) absl::StrAppend(&words, words.empty() ? "" : ", ", reason.second, " ", reason.first);
@@ -93,6 +106,7 @@ TfStatus StarPass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
   Served served(*home, *options.device_set);
   GroupingOptions grouping_options;
   grouping_options.is_served = [&served](const std::string& device) { return served(device); };
+  grouping_options.library = options.flib_def;
   grouping_options.merge = home->mode == StarMode::kLite;
   // Both leave a graph that means the same, should it not be cut.
   BringEndsHome(options.graph->get(), *client);
@@ -112,7 +126,11 @@ TfStatus StarPass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
   }
   size_t nodes = 0;
   for (Grouping::Group& group : grouping.groups) nodes += group.nodes.size();
-  TfStatus done = CutGroups(grouping, client->name(), options.graph->get());
+  CutOptions cut;
+  cut.home = client->name();
+  cut.library = options.flib_def;
+  cut.config = HowPartsAreOptimized(options.session_options->config);
+  TfStatus done = CutGroups(grouping, cut, options.graph->get());
   if (!done.ok()) {
     LOG(INFO) << "fusewire: " << home->protocol << ": a graph stays with send and receive: " << done.message();
     return TfStatus();

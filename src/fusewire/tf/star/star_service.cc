@@ -121,14 +121,14 @@ void StarService::Place(rpc::Request request, rpc::Reply reply) {
   placing->body = std::move(request.body);
   placing->reply = std::move(reply);
   env_->compute_pool->Schedule([this, placing] {
-    tensorflow::GraphDef graph;
-    bool has_graph = !placing->body.empty();
-    if (has_graph && !ParseProto(ConstBytes(), placing->body, &graph)) {
+    tensorflow::RegisterGraphRequest part;
+    bool has_part = !placing->body.empty();
+    if (has_part && !ParseProto(ConstBytes(), placing->body, &part)) {
       AnswerPlaced(std::move(placing->reply), absl::InvalidArgumentError("a part that is no graph"), Shelf::kNotHere);
       return;
     }
     uint64_t id = Shelf::kNotHere;
-    TfStatus placed = shelf_.Place(placing->session, placing->fingerprint, has_graph ? &graph : nullptr, &id);
+    TfStatus placed = shelf_.Place(placing->session, placing->fingerprint, has_part ? &part : nullptr, &id);
     AnswerPlaced(std::move(placing->reply), placed, id);
   });
 }

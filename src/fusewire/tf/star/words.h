@@ -2,7 +2,8 @@
 // What a worker and a parameter server say to each other about parts of graphs.
 // Home: none. Owns: nothing.
 //
-//   place (kPlacePart)  := session:text fingerprint:text, and in the body the part's GraphDef if it is asked for
+//   place (kPlacePart)  := session:text fingerprint:text, and in the body, if it is asked for, the part as TensorFlow
+//                          registers a partition: a RegisterGraphRequest
 //   answer              := status [part:u64]       0: the part is not known here, send it
 //   run (kRunPart)      := part:u64 step:u64 flags:u8 tensor*
 //   answer              := status [tensor* [stats:text]]
