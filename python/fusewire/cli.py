@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -52,7 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if told := settings.warning():
         print(f"fusewire: {told}", file=sys.stderr)
-    return int(options.call(options))
+    try:
+        code = int(options.call(options))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Who read has had enough, as `head` does. Python flushes once more when it ends: into nothing.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    return code
 
 
 def add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -4,6 +4,8 @@
 import json
 import pathlib
 import shutil
+import signal
+import subprocess
 import sys
 
 import pytest
@@ -37,6 +39,19 @@ def test_healthy(fusewire_command):
     assert checks["wires"]["value"].startswith("auto: shared memory with tasks of this machine and user")
     assert "tcp: reaches every host" in checks["wires"]["value"]
     assert "ucx: " in checks["wires"]["value"]
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_whoever_reads_may_have_enough(unbuffered):
+    environment = clean_environment(PYTHONUNBUFFERED=unbuffered)
+    with subprocess.Popen(
+        [FUSEWIRE, "doctor"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        process.stdout.close()
+        errors = process.stderr.read()
+        assert process.wait(60) == 128 + signal.SIGPIPE
+    assert "Traceback" not in errors
+    assert "BrokenPipeError" not in errors
 
 
 def test_misfit_and_settings_in_words(tmp_path):
