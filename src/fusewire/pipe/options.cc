@@ -27,9 +27,23 @@ uint64_t MemoryBytes() {
 
 Options Complete(Options options) {
   if (options.incarnation == 0) options.incarnation = SystemRandom64() | 1;
-  if (options.receive_budget_bytes == 0) options.receive_budget_bytes = MemoryBytes() / 4;
-  if (options.window_budget_bytes == 0) options.window_budget_bytes = MemoryBytes() / 16;
   return options;
+}
+
+// Of all servers, nodes and endpoints of this process that ask for none of their own; until it ends.
+Budget& ProcessReceiveBudget() {
+  static auto* const budget = std::make_unique<Budget>(MemoryBytes() / 4).release();
+  return *budget;
+}
+
+WindowBudget& ProcessWindows() {
+  static auto* const windows = std::make_unique<WindowBudget>(MemoryBytes() / 16).release();
+  return *windows;
+}
+
+template <class Kind>
+std::unique_ptr<Kind> OwnBudget(uint64_t limit_bytes) {
+  return limit_bytes == 0 ? nullptr : std::make_unique<Kind>(limit_bytes);
 }
 
 }  // namespace
@@ -57,18 +71,22 @@ Status CheckOptions(const Options& options) {
 }
 
 Shared::Shared(Options options)
-    : options_(Complete(std::move(options))), receive_budget_(options_.receive_budget_bytes) {
+    : options_(Complete(std::move(options))),
+      own_receive_budget_(OwnBudget<Budget>(options_.receive_budget_bytes)),
+      own_windows_(OwnBudget<WindowBudget>(options_.window_budget_bytes)),
+      receive_budget_(own_receive_budget_ != nullptr ? *own_receive_budget_ : ProcessReceiveBudget()),
+      windows_(own_windows_ != nullptr ? *own_windows_ : ProcessWindows()) {
   FUSEWIRE_CHECK(CheckOptions(options_).ok());
 }
 
-std::optional<uint64_t> Shared::TakeWindow() {
-  uint64_t used = windows_bytes();
+std::optional<uint64_t> WindowBudget::Take(uint64_t wish_bytes) {
+  uint64_t used = used_bytes();
   for (;;) {
-    uint64_t left = options_.window_budget_bytes - std::min(used, options_.window_budget_bytes);
-    uint64_t smallest = std::min(kWindowBytesMin, options_.window_bytes);
-    uint64_t window = std::clamp(left / kWindowShare, smallest, options_.window_bytes);
+    uint64_t left = limit_bytes_ - std::min(used, limit_bytes_);
+    uint64_t smallest = std::min(kWindowBytesMin, wish_bytes);
+    uint64_t window = std::clamp(left / kWindowShare, smallest, wish_bytes);
     if (window > left) return std::nullopt;
-    if (windows_bytes_.compare_exchange_weak(used, used + window, std::memory_order_relaxed)) return window;
+    if (used_bytes_.compare_exchange_weak(used, used + window, std::memory_order_relaxed)) return window;
   }
 }
 

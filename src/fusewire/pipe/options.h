@@ -1,11 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What all pipes of one process (or one server in it) share: who we are, what we allow, how long we wait.
-// Home: any thread; constant after construction, apart from the budgets and counters. Owns: the budgets.
+// Home: any thread; constant after construction, apart from the budgets and counters. Owns: its budgets, where it has
+// its own.
 #ifndef FUSEWIRE_PIPE_OPTIONS_H_
 #define FUSEWIRE_PIPE_OPTIONS_H_
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -27,9 +29,11 @@ struct Options {
   // Credit that each pipe has from the start. More comes from the receive budget, to whoever has something to send.
   uint64_t window_bytes = 256 * 1024;
   // What these windows may be together: they get smaller as it is used up, and when there is none left, a connection is
-  // turned away. 0: a sixteenth of this machine's memory.
+  // turned away. 0: the process's own budget for them, a sixteenth of this machine's memory for all its servers, nodes
+  // and endpoints together. Another number: a budget of this one's own.
   uint64_t window_budget_bytes = 0;
-  // What all pipes together may hold of messages beyond their windows. 0: a quarter of this machine's memory.
+  // What all pipes together may hold of messages beyond their windows. 0: the process's own budget, a quarter of this
+  // machine's memory for all of it. Another number: a budget of this one's own.
   uint64_t receive_budget_bytes = 0;
   // Heads and small bodies that wait in our memory because a peer does not take them. Per pipe.
   uint64_t queued_bytes_max = 64 << 20;
@@ -46,24 +50,41 @@ struct Options {
 // kInvalid names the first setting that makes no sense.
 Status CheckOptions(const Options& options);
 
+// The standing windows of many pipes: the more there are, the smaller is the next. Home: any thread.
+class WindowBudget {
+ public:
+  explicit WindowBudget(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  // The window for one more pipe, `wish_bytes` at the most, if there is one left. Given back with Return.
+  std::optional<uint64_t> Take(uint64_t wish_bytes);
+  void Return(uint64_t bytes) { used_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  const uint64_t limit_bytes_;
+  std::atomic<uint64_t> used_bytes_{0};
+};
+
 class Shared {
  public:
   // The options have passed CheckOptions().
   explicit Shared(Options options);
 
   const Options& options() const { return options_; }
+  // This one's own, or the process's: see Options.
   Budget& receive_budget() { return receive_budget_; }
   // Any thread. The standing window for one more pipe, if there is one left. Given back with ReturnWindow.
-  std::optional<uint64_t> TakeWindow();
-  void ReturnWindow(uint64_t bytes) { windows_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
-  uint64_t windows_bytes() const { return windows_bytes_.load(std::memory_order_relaxed); }
+  std::optional<uint64_t> TakeWindow() { return windows_.Take(options_.window_bytes); }
+  void ReturnWindow(uint64_t bytes) { windows_.Return(bytes); }
+  WindowBudget& windows() { return windows_; }
   // Any thread. For lines about peers that broke the law.
   SourceLog& broken_log() { return broken_log_; }
 
  private:
   const Options options_;
-  Budget receive_budget_;
-  std::atomic<uint64_t> windows_bytes_{0};
+  const std::unique_ptr<Budget> own_receive_budget_;  // null: the process's
+  const std::unique_ptr<WindowBudget> own_windows_;
+  Budget& receive_budget_;
+  WindowBudget& windows_;
   SourceLog broken_log_;
 };
 

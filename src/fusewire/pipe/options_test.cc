@@ -48,6 +48,22 @@ TEST(Options, EachSharedIsAnIncarnationOfItsOwn) {
   EXPECT_EQ(Shared(drawn).options().incarnation, 7u);
 }
 
+TEST(Options, WhoAsksForNoBudgetOfItsOwnSharesTheProcesss) {
+  Options own;
+  own.receive_budget_bytes = 1 << 20;
+  own.window_budget_bytes = 1 << 20;
+  Shared node{Options()}, endpoint{Options()}, apart{own};
+  EXPECT_EQ(&node.receive_budget(), &endpoint.receive_budget());
+  EXPECT_EQ(&node.windows(), &endpoint.windows());
+  EXPECT_NE(&node.receive_budget(), &apart.receive_budget());
+  EXPECT_NE(&node.windows(), &apart.windows());
+  const uint64_t before = endpoint.windows().used_bytes();
+  std::optional<uint64_t> window = node.TakeWindow();
+  ASSERT_TRUE(window.has_value());
+  EXPECT_EQ(endpoint.windows().used_bytes(), before + *window);
+  node.ReturnWindow(*window);
+}
+
 TEST(Options, WindowsGetSmallerAsTheirBudgetIsUsedUp) {
   Options options;
   options.window_bytes = 256 << 10;
@@ -61,9 +77,9 @@ TEST(Options, WindowsGetSmallerAsTheirBudgetIsUsedUp) {
   }
   EXPECT_EQ(taken.front(), options.window_bytes);
   EXPECT_GT(taken.size(), 1150u);  // with full windows it would be 1024
-  EXPECT_LE(shared.windows_bytes(), options.window_budget_bytes);
+  EXPECT_LE(shared.windows().used_bytes(), options.window_budget_bytes);
   for (uint64_t window : taken) shared.ReturnWindow(window);
-  EXPECT_EQ(shared.windows_bytes(), 0u);
+  EXPECT_EQ(shared.windows().used_bytes(), 0u);
   EXPECT_EQ(shared.TakeWindow(), options.window_bytes);
 }
 

@@ -1,0 +1,104 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// One process holds so much of what its peers send and no more, over however many servers, nodes and endpoints it has.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fusewire/p2p/p2p.h"
+#include "fusewire/rpc/rpc.h"
+
+namespace fusewire {
+namespace {
+
+constexpr size_t kBodyBytes = 4 << 20;  // more than a standing window
+constexpr uint64_t kTag = 7;
+constexpr int64_t kDeadlineNs = 60 * kSecondNs;
+
+std::unique_ptr<rpc::Node> MakeNode() {
+  rpc::NodeOptions options;
+  options.wire = pipe::Wire::kTcp;
+  return std::move(rpc::Node::Start(std::move(options))).value();
+}
+
+// A node with a server that takes whatever comes, and another node's client of it.
+struct Served {
+  Served() {
+    node = MakeNode();
+    client_node = MakeNode();
+    rpc::Method take;
+    take.number = 1;
+    take.name = "take";
+    take.handle = [](rpc::Request, rpc::Reply reply) { reply.Send(Status::Ok()); };
+    std::vector<rpc::Method> methods;
+    methods.push_back(std::move(take));
+    server = std::move(rpc::Server::Open(*node, {"127.0.0.1", 0}, std::move(methods))).value();
+    client = std::make_unique<rpc::Client>(*client_node, server->address());
+  }
+  Status Send() {
+    Buffers body;
+    body.push_back(Buffer::TryAllocate(kBodyBytes));
+    return client->Ask(1, ConstBytes(), std::move(body), kDeadlineNs).status;
+  }
+
+  std::unique_ptr<rpc::Node> node, client_node;
+  std::unique_ptr<rpc::Server> server;
+  std::unique_ptr<rpc::Client> client;
+};
+
+std::unique_ptr<p2p::Endpoint> MakeEndpoint(const std::string& name) {
+  p2p::EndpointOptions options;
+  options.pipe.name = name;
+  options.wire = pipe::Wire::kTcp;
+  return std::move(p2p::Endpoint::Start(std::move(options), {"127.0.0.1", 0})).value();
+}
+
+TEST(ProcessBudget, IsOneForServersAndEndpointsWhichWaitAtItsBoundAndDoNotFail) {
+  Served one, other;
+  std::unique_ptr<p2p::Endpoint> receiver = MakeEndpoint("receiver"), sender = MakeEndpoint("sender");
+  Budget& budget = one.node->shared().receive_budget();
+  ASSERT_EQ(&budget, &other.node->shared().receive_budget());
+  ASSERT_EQ(&budget, &receiver->shared().receive_budget());
+
+  p2p::Peer* to = sender->Connect("receiver", receiver->address()).value();
+  const std::string large(kBodyBytes, 'x');
+  std::string landed(kBodyBytes, ' ');
+  const std::function<Status()> sends[] = {[&] { return one.Send(); }, [&] { return other.Send(); },
+                                           [&] {
+                                             p2p::ReceiveOp receive(*receiver, nullptr, kTag,
+                                                                    Bytes(landed.data(), landed.size()));
+                                             receive.timeout_ns = kDeadlineNs;
+                                             receive.Post();
+                                             Status sent = sender->Send(*to, kTag, large, kDeadlineNs);
+                                             receive.Wait();
+                                             return sent.ok() ? receive.status() : sent;
+                                           }};
+  for (const auto& send : sends) {
+    const auto ends = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    const auto is_late = [&] { return std::chrono::steady_clock::now() > ends; };
+    // What the last one left reserved is asked for, and comes back.
+    int holder = 0;
+    bool has_all = false;
+    while (!has_all && !is_late()) {
+      has_all = budget.TryReserve(budget.limit_bytes(), &holder);
+      if (!has_all) std::this_thread::yield();
+    }
+    ASSERT_TRUE(has_all);
+    std::future<Status> sent = std::async(std::launch::async, send);
+    while (!budget.wanted() && !is_late()) std::this_thread::yield();
+    EXPECT_TRUE(budget.wanted());
+    EXPECT_EQ(sent.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+    budget.Release(budget.limit_bytes());
+    EXPECT_TRUE(sent.get().ok());
+  }
+  EXPECT_EQ(landed, large);
+}
+
+}  // namespace
+}  // namespace fusewire
