@@ -316,7 +316,8 @@ def _free_op(handle: int, holds: tuple[Any, ...]) -> None:
 
 
 class Endpoint:
-    """One name in a cluster of endpoints. `address` is where it listens; port 0 takes one that is free. `wire` is what
+    """One name in a cluster of endpoints. `address` is where it listens: a host name at the address that it has
+    on this machine, on every interface where it has none; port 0 takes one that is free. `wire` is what
     its connections run over: "tcp", "uring", "shm", "ucx", or "auto", which shares memory where that can be."""
 
     def __init__(

@@ -5,8 +5,11 @@
 #include <string>
 #include <utility>
 
+#include "fusewire/base/log.h"
 #include "fusewire/p2p/c_handles.h"
 #include "fusewire/p2p/p2p.h"
+#include "fusewire/transport/listening.h"
+#include "fusewire/transport/socket_address.h"
 
 using fusewire::Buffer;
 using fusewire::Bytes;
@@ -82,11 +85,19 @@ int fusewire_endpoint_start(const char* name, const char* address, const char* c
   }
   auto where = fusewire::transport::Address::Parse(address);
   if (!where.ok()) return Say(where.status());
-  auto started = p2p::Endpoint::Start(std::move(options), where.value());
+  // A name listens at the address that it has here; numbers are taken as they are.
+  fusewire::transport::Address listen = where.value();
+  fusewire::transport::SocketAddress number;
+  if (!fusewire::transport::ParseNumeric(listen.host, 0, &number)) {
+    fusewire::transport::ListeningPlace place = fusewire::transport::WhereToListen(listen.host);
+    listen.host = place.host;
+    if (!place.why.empty()) FUSEWIRE_LOG(kWarn, "endpoint %s listens on every interface: %s", name, place.why.c_str());
+  }
+  auto started = p2p::Endpoint::Start(std::move(options), listen);
   if (!started.ok()) return Say(started.status());
   auto handle = std::make_unique<fusewire_endpoint>();
   handle->endpoint = std::move(started).value();
-  handle->address = handle->endpoint->address().ToString();
+  handle->address = fusewire::transport::Address{where.value().host, handle->endpoint->address().port}.ToString();
   *out = handle.release();  // C's, until fusewire_endpoint_free
   return 0;
 }

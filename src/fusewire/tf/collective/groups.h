@@ -44,6 +44,7 @@ class CollectiveHome {
   struct Options {
     pipe::Options pipe;
     pipe::Wire wire = pipe::Wire::kAuto;
+    transport::Address listen;
     std::string own_task;  // "/job:worker/replica:0/task:0"
     uint64_t host = 0;     // of this task, as all others are told; see PortWords
     // The address that the cluster gives a task, and the gRPC way to it.

@@ -135,6 +135,53 @@ std::map<std::string, std::string> ParseEndpointMap(const std::string& text, std
   return endpoints;
 }
 
+namespace {
+
+std::string HostOf(const std::string& address) {
+  Result<transport::Address> parsed = transport::Address::Parse(address);
+  return parsed.ok() ? parsed.value().host : address;
+}
+
+}  // namespace
+
+transport::ListeningPlace WhereDataPortsAre(const std::string& bind, const std::string& own,
+                                            const std::map<std::string, std::string>& tasks) {
+  if (!bind.empty()) {
+    transport::ListeningPlace place = transport::WhereToListen(bind);
+    // Rather no server than one that listens where it was told not to.
+    return place.why.empty() ? place : transport::ListeningPlace{bind, ""};
+  }
+  const std::string host = HostOf(own);
+  if (transport::SaysLoopback(host)) {
+    for (const auto& [task, address] : tasks) {
+      if (!transport::SaysLoopback(HostOf(address)))
+        return transport::ListeningPlace{"", "this task is at " + host + " to itself, but " + task + " is elsewhere"};
+    }
+  }
+  return transport::WhereToListen(host);
+}
+
+bool ParsePorts(const std::string& text, uint16_t* port_min, uint16_t* port_max) {
+  const auto read = [](const std::string& word, uint16_t* port) {
+    if (word.empty() || word.size() > 5 || word.find_first_not_of("0123456789") != std::string::npos) return false;
+    const int number = std::stoi(word);
+    *port = static_cast<uint16_t>(number);
+    return number >= 1 && number <= 65535;
+  };
+  const size_t middle = text.find('-');
+  uint16_t least = 0, most = 0;
+  if (!read(text.substr(0, middle), &least)) return false;
+  if (middle == std::string::npos) {
+    most = least;
+  } else if (!read(text.substr(middle + 1), &most)) {
+    return false;
+  }
+  if (least > most) return false;
+  *port_min = least;
+  *port_max = most;
+  return true;
+}
+
 bool IsOurs(const std::string& protocol) { return protocol == "grpc++" || StarModeOf(protocol) != StarMode::kOff; }
 
 StarMode StarModeOf(const std::string& protocol) {
@@ -168,6 +215,12 @@ ServerSettings ReadSettings(const std::string& job) {
   std::string cluster = ReadText("FUSEWIRE_CLUSTER");
   if (!cluster.empty()) settings.pipe.cluster = cluster;
   settings.pipe.secret = ReadText("FUSEWIRE_SECRET");
+  settings.bind = ReadText("FUSEWIRE_BIND");
+  std::string ports = ReadText("FUSEWIRE_PORTS");
+  if (!ports.empty() && !ParsePorts(ports, &settings.port_min, &settings.port_max)) {
+    FUSEWIRE_LOG(kWarn, "FUSEWIRE_PORTS is \"%s\": 40000-40100, or one port, is expected; any free one is taken",
+                 ports.c_str());
+  }
   settings.endpoints = ReadEndpointMap();
   return settings;
 }

@@ -14,6 +14,7 @@
 #include "fusewire/reactor/pool.h"
 #include "fusewire/rpc/node.h"
 #include "fusewire/tf/star/homes.h"
+#include "fusewire/transport/listening.h"
 
 namespace fusewire {
 namespace tf {
@@ -25,6 +26,9 @@ struct ServerSettings {
   reactor::PoolOptions pool;
   pipe::Wire wire = pipe::Wire::kAuto;  // FUSEWIRE_TRANSPORT
   int64_t patience_ns = 0;
+  std::string bind;  // FUSEWIRE_BIND: where data ports are; empty: where the cluster says
+  // FUSEWIRE_PORTS: where one that is free is taken; 0: anywhere.
+  uint16_t port_min = 0, port_max = 0;
   // gRPC address -> data address, of .endpoint_map; empty without one.
   std::map<std::string, std::string> endpoints;
 };
@@ -50,6 +54,12 @@ class FewGrpcThreads {
 // One "host:port=host:port" a line; blank lines and lines that begin with # say nothing. Lines that cannot be read are
 // named in *bad.
 std::map<std::string, std::string> ParseEndpointMap(const std::string& text, std::string* bad);
+// Where a data port of this cluster's task at `own` ("host:port") is opened, and why everywhere if so: on loopback
+// where all tasks are there, else at the task's own address, unless `bind` says more.
+transport::ListeningPlace WhereDataPortsAre(const std::string& bind, const std::string& own,
+                                            const std::map<std::string, std::string>& tasks);
+// "40000-40100" or "40000"; false if it is neither.
+bool ParsePorts(const std::string& text, uint16_t* port_min, uint16_t* port_max);
 // What holds for the whole process: FUSEWIRE_LOG, FUSEWIRE_TENSOR_FUSE, FUSEWIRE_STAR_RECORD.
 void ReadProcessSettings();
 

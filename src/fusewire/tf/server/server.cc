@@ -118,6 +118,7 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   if (!pool.ok()) return Failed(pool.status());
   node_ = rpc::Node::Make(settings_.pipe, reactor::Pool::Share(*pool.value()), pipe::MakeTransport(settings_.wire, {}));
   grpc.worker_service_options.num_serving_threads = kGrpcServingThreads;
+  FindHost();
   TfStatus opened = OpenGroups();
   if (!opened.ok()) return opened;
   grpc.collective_mgr_func = [this](const tensorflow::ConfigProto& config, const tensorflow::WorkerEnv* env,
@@ -150,10 +151,36 @@ TfStatus Server::OpenGroups() {
   options.find = [this](const std::string& task, std::string* address, SidePtr* side) {
     return FindGrpc(task, address, side);
   };
-  Result<std::unique_ptr<CollectiveHome>> groups = CollectiveHome::Open(std::move(options), node_->pool());
-  if (!groups.ok()) return Failed(groups.status());
-  groups_ = std::move(groups).value();
-  return TfStatus();
+  Status opened = AtAPort(0, [&](const transport::Address& address) {
+    options.listen = address;
+    Result<std::unique_ptr<CollectiveHome>> groups = CollectiveHome::Open(options, node_->pool());
+    if (groups.ok()) groups_ = std::move(groups).value();
+    return groups.status();
+  });
+  return opened.ok() ? TfStatus() : Failed(opened);
+}
+
+// Peers reach the data ports by the host that the cluster gives this task, or .endpoint_map does.
+void Server::FindHost() {
+  std::map<std::string, std::string> tasks = AddressesOf(server_def().cluster());
+  auto mapped = settings_.endpoints.find(tasks[own_task()]);
+  const std::string& own = mapped == settings_.endpoints.end() ? tasks[own_task()] : mapped->second;
+  transport::ListeningPlace place = WhereDataPortsAre(settings_.bind, own, tasks);
+  listen_host_ = place.host;
+  if (place.why.empty()) return;
+  FUSEWIRE_LOG(kWarn, "%s: its data ports listen on every interface: %s; FUSEWIRE_BIND=ADDRESS says where instead",
+               settings_.pipe.name.c_str(), place.why.c_str());
+}
+
+// At `fixed`; if that is 0, at the first port that is free of those that the settings allow.
+Status Server::AtAPort(uint16_t fixed, const std::function<Status(const transport::Address&)>& open) const {
+  const int first = fixed != 0 ? fixed : settings_.port_min, last = fixed != 0 ? fixed : settings_.port_max;
+  Status opened;
+  for (int port = first; port <= last; ++port) {
+    opened = open(transport::Address{listen_host_, static_cast<uint16_t>(port)});
+    if (opened.ok()) return opened;
+  }
+  return first == last ? opened : opened.Next("see FUSEWIRE_PORTS: none of its ports could be opened");
 }
 
 void Server::KeepCluster() {
@@ -184,6 +211,16 @@ TfStatus Server::UpdateServerDef(const tensorflow::ServerDef& def) {
   TfStatus updated = GrpcServer::UpdateServerDef(def);
   if (!updated.ok() || groups_ == nullptr) return updated;
   KeepCluster();
+  if (transport::SaysLoopback(listen_host_) && settings_.bind.empty()) {
+    const auto tasks = AddressesOf(def.cluster());
+    auto own = tasks.find(own_task());
+    if (own != tasks.end() && !WhereDataPortsAre("", own->second, tasks).why.empty()) {
+      FUSEWIRE_LOG(kWarn,
+                   "%s: its data ports listen on loopback, as its first cluster said, and the new one has tasks "
+                   "elsewhere; FUSEWIRE_BIND=* lets them come",
+                   settings_.pipe.name.c_str());
+    }
+  }
   worker_env()->collective_executor_mgr = MakeCollectiveExecutorMgr(
       def.default_session_config(), worker_env()->device_mgr, master_env()->worker_cache, own_task(), groups_->Renew());
   master_env()->collective_executor_mgr = worker_env()->collective_executor_mgr.get();
@@ -226,14 +263,14 @@ bool Server::Reaches(const std::string& task) {
 
 // Before the gRPC port answers: whoever asks for the data port finds it open.
 TfStatus Server::OpenDataPort() {
-  transport::Address address{"", 0};
+  uint16_t fixed = 0;
   auto endpoint = settings_.endpoints.find(absl::StrCat(host_name(), ":", bound_port()));
   if (endpoint != settings_.endpoints.end()) {
     Result<transport::Address> mapped = transport::Address::Parse(endpoint->second);
-    if (mapped.ok()) address.port = mapped.value().port;
+    if (mapped.ok()) fixed = mapped.value().port;
   }
   service_ = std::make_unique<Service>(worker_env(), worker_);
-  Status opened = service_->Open(*node_, address);
+  Status opened = AtAPort(fixed, [&](const transport::Address& address) { return service_->Open(*node_, address); });
   if (!opened.ok()) return Failed(opened);
   worker_->SetStar(&service_->star());
   AnnouncePort();

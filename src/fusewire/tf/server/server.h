@@ -7,6 +7,7 @@
 #ifndef FUSEWIRE_TF_SERVER_SERVER_H_
 #define FUSEWIRE_TF_SERVER_SERVER_H_
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -44,6 +45,8 @@ class Server final : public tensorflow::GrpcServer {
   TfStatus Prepare(const tensorflow::ServerFactory::Options& options);
   TfStatus OpenDataPort();
   TfStatus OpenGroups();
+  void FindHost();
+  Status AtAPort(uint16_t fixed, const std::function<Status(const transport::Address&)>& open) const;
   TfStatus FindGrpc(const std::string& task, std::string* address, SidePtr* side);
   TfStatus FindTaskNow(const std::string& task, Ways* ways, std::string* address);
   // TensorFlow has made the cache for another cluster.
@@ -57,6 +60,7 @@ class Server final : public tensorflow::GrpcServer {
   const int task_;
   const std::string protocol_;
   ServerSettings settings_;
+  std::string listen_host_;  // of the data ports; empty: every interface
   std::unique_ptr<rpc::Node> node_;
   std::unique_ptr<CollectiveHome> groups_;
   std::unique_ptr<Directory> directory_;

@@ -1,0 +1,96 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/transport/listening.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/transport/socket_address.h"
+
+namespace fusewire {
+namespace transport {
+namespace {
+
+bool IsLoopback(const SocketAddress& address) {
+  if (address.storage.ss_family == AF_INET6) {
+    return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr);
+  }
+  const auto* in = reinterpret_cast<const sockaddr_in*>(&address.storage);
+  return address.storage.ss_family == AF_INET && (ntohl(in->sin_addr.s_addr) >> 24) == 127;
+}
+
+// Asks the kernel, which knows of namespaces, of routes to whole nets, and of families that are turned off.
+bool MayBind(const SocketAddress& address) {
+  Fd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return fd.valid() && bind(fd.get(), address.get(), address.length) == 0;
+}
+
+// In numbers, with the zone of a link-local one.
+std::string NumberOf(const SocketAddress& address) {
+  char text[NI_MAXHOST] = "";
+  getnameinfo(address.get(), address.length, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
+  return text;
+}
+
+std::vector<SocketAddress> Resolve(const std::string& host, std::string* why) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  std::vector<SocketAddress> addresses;
+  int failed = getaddrinfo(host.c_str(), "0", &hints, &found);
+  if (failed != 0) {
+    *why = host + " has no address here: " + gai_strerror(failed);
+    return addresses;
+  }
+  for (const addrinfo* it = found; it != nullptr; it = it->ai_next) {
+    SocketAddress address;
+    CopyBytes(Bytes(&address.storage, sizeof(address.storage)), ConstBytes(it->ai_addr, it->ai_addrlen));
+    address.length = it->ai_addrlen;
+    addresses.push_back(address);
+  }
+  freeaddrinfo(found);
+  return addresses;
+}
+
+// IPv4 first, as who dials a name of both tries both.
+ListeningPlace Loopback() {
+  SocketAddress address;
+  bool has_ipv4 = ParseNumeric("127.0.0.1", 0, &address) && MayBind(address);
+  return ListeningPlace{has_ipv4 ? "127.0.0.1" : "::1", ""};
+}
+
+}  // namespace
+
+bool SaysLoopback(const std::string& host) {
+  if (host.empty() || host == "*") return false;  // the system's resolver takes these for loopback
+  SocketAddress address;
+  return host == "localhost" || (ParseNumeric(host, 0, &address) && IsLoopback(address));
+}
+
+ListeningPlace WhereToListen(const std::string& host) {
+  if (host.empty() || host == "*") return ListeningPlace();
+  if (host == "localhost") return Loopback();
+  SocketAddress number;
+  if (ParseNumeric(host, 0, &number)) {
+    if (MayBind(number)) return ListeningPlace{host, ""};
+    return ListeningPlace{"", host + " is no address of this machine"};
+  }
+  std::string why;
+  bool is_loopback = false;
+  for (const SocketAddress& address : Resolve(host, &why)) {
+    if (IsLoopback(address)) {
+      is_loopback = true;
+    } else if (MayBind(address)) {
+      return ListeningPlace{NumberOf(address), ""};
+    }
+  }
+  if (!why.empty()) return ListeningPlace{"", why};
+  return ListeningPlace{"", host + (is_loopback ? " is a loopback address to this machine, and perhaps not to others"
+                                                : " leads to no address of this machine")};
+}
+
+}  // namespace transport
+}  // namespace fusewire

@@ -1,0 +1,28 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Where a task listens: at the address by which its peers reach it, and nowhere else, as far as that can be told.
+// Home: any thread that is not a home: names are asked of the system's resolver, which may block. Owns: nothing.
+// Fails: never; where it cannot be told, it is every interface, with the reason why.
+#ifndef FUSEWIRE_TRANSPORT_LISTENING_H_
+#define FUSEWIRE_TRANSPORT_LISTENING_H_
+
+#include <string>
+
+namespace fusewire {
+namespace transport {
+
+struct ListeningPlace {
+  std::string host;  // in numbers; empty: every interface
+  std::string why;   // that it is every interface, unless that was asked for
+};
+
+// `host`: a number or a name; empty, "*": every interface, as asked. A name is worth the first address of this machine
+// that it has. Only "localhost" and its numbers mean loopback: another name that leads there on this machine may lead
+// its peers elsewhere.
+ListeningPlace WhereToListen(const std::string& host);
+// Whether it says loopback to every machine: "localhost", 127.0.0.0/8, ::1.
+bool SaysLoopback(const std::string& host);
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_LISTENING_H_

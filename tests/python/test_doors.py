@@ -1,0 +1,103 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Where a server listens beside gRPC's port: at the cluster's own address, and nowhere else where that can be told."""
+
+import json
+import socket
+
+import pytest
+from cluster import FREE_PORTS
+
+# Two servers in one process, a session over their data ports, and what of this process listens.
+PROGRAM = (
+    FREE_PORTS
+    + """
+import json, os, sys
+import fusewire
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+tf1.disable_eager_execution()
+
+def listening():
+    paths = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+    held = {os.readlink(path) for path in paths if os.path.islink(path)}
+    found = set()
+    for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        if not os.path.exists(f"/proc/net/{table}"):
+            continue
+        for line in open(f"/proc/net/{table}").read().splitlines()[1:]:
+            words = line.split()
+            if words[3] != "0A" or f"socket:[{words[9]}]" not in held:
+                continue
+            raw, port = words[1].split(":")
+            words32 = [bytes.fromhex(raw[at : at + 8])[::-1] for at in range(0, len(raw), 8)]
+            found.add((socket.inet_ntop(family, b"".join(words32)), int(port, 16)))
+    return found
+
+host = os.environ["TEST_HOST"]
+before = listening()
+cluster = {"ps": [f"{host}:{ports[0]}"], "worker": [f"{host}:{ports[1]}"]}
+servers = [tf1.train.Server(cluster, job_name=job, task_index=0, protocol="grpc++") for job in cluster]
+with tf.device("/job:ps/task:0"):
+    value = tf1.placeholder(tf.float32, [1000])
+    there = value + 1.0
+with tf.device("/job:worker/task:0"):
+    total = tf.reduce_sum(there)
+with tf1.Session(servers[1].target) as session:
+    assert session.run(total, {value: [1.0] * 1000}) == 2000.0
+data = [each for each in listening() - before if each[1] not in ports[:2]]
+print(json.dumps({"data": data, "calls": fusewire.stats().get("calls_out", 0)}), flush=True)
+os._exit(0)
+"""
+)
+
+
+def data_ports(run_python, host: str, **environment: str) -> list[tuple[str, int]]:
+    done = run_python(PROGRAM, TEST_HOST=host, **environment)
+    said = json.loads(done.ok().splitlines()[-1])
+    assert said["calls"] > 0, "the step did not go over the data ports"
+    return [tuple(each) for each in said["data"]]
+
+
+def own_address() -> str:
+    """An address of this machine that is not loopback; no packet is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
+        try:
+            trial.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has no address but loopback")
+        return trial.getsockname()[0]
+
+
+def test_a_loopback_cluster_listens_on_loopback_only(run_python):
+    data = data_ports(run_python, "localhost")
+    assert {host for host, _ in data} <= {"127.0.0.1", "::1"}
+    assert len(data) == 2 * 2  # of two servers: one for steps, one for collectives
+
+
+def test_a_cluster_listens_at_its_own_address(run_python):
+    host = own_address()
+    assert {each for each, _ in data_ports(run_python, host)} == {host}
+
+
+def test_a_cluster_of_ipv6_listens_there(run_python):
+    with socket.socket(socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET) as trial:
+        try:
+            trial.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+    assert {each for each, _ in data_ports(run_python, "[::1]")} == {"::1"}
+
+
+def test_the_settings_choose_the_interface_and_the_ports(run_python):
+    data = data_ports(run_python, "127.0.0.1", FUSEWIRE_BIND="*", FUSEWIRE_PORTS="33000-33999")
+    assert {host for host, _ in data} <= {"::", "0.0.0.0"}
+    assert len(data) == 2 * 2
+    assert all(33000 <= port <= 33999 for _, port in data)
+
+
+def test_an_address_that_cannot_be_had_is_an_error_and_not_another_address(run_python):
+    done = run_python(PROGRAM, TEST_HOST="127.0.0.1", FUSEWIRE_BIND="192.0.2.1")
+    assert done.status != 0
+    assert "the data port cannot be opened" in done.error
+    assert "192.0.2.1" in done.error
