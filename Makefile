@@ -1,10 +1,11 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Names for people; the work stands in tools/*.sh. Each target first installs what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help deps demo demo-wire test asan tsan fuzz bench lint format clean
+.PHONY: help deps demo demo-wire test asan tsan fuzz bench soak lint format clean
 
 SUITE ?= core
 PHASES ?=
+MINUTES ?= 10
 
 help:  ## this list
 	@awk -F ':  ## ' '/^[a-z-]+:  ## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +33,9 @@ fuzz:  ## each decoder's fuzz target, a million executions
 
 bench:  ## measure beside peers; SUITE=core, p2p, collective, ps (training), mwms (mirrored workers) or scale
 	@tools/bench.sh $(SUITE)
+
+soak:  ## train under random faults; MINUTES=10 over each protocol, SOAK="--seed 7 --protocol grpc++" for more
+	@tools/soak.sh --minutes $(MINUTES) $(SOAK)
 
 lint:  ## format, clang-tidy, ruff, shellcheck, the room rules
 	@tools/lint.sh

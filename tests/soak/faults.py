@@ -1,0 +1,187 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""What may happen to a cluster: each fault is a generator that does it, waits, and takes it back.
+
+It yields for how many seconds the run shall go on before the next line; what it draws, it draws from the run's seed.
+"""
+
+import random
+import signal
+from collections.abc import Callable, Iterator
+
+from machine import Machine, Task
+
+Fault = Callable[[Machine, random.Random], tuple[str, Iterator[float]]]
+
+
+def kill_server(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
+    return _kill(draw.choice(machine.servers), draw)
+
+
+def kill_worker(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
+    return _kill(draw.choice(machine.workers[1:] or machine.workers), draw)
+
+
+def kill_chief(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
+    return _kill(machine.workers[0], draw)
+
+
+def _kill(task: Task, draw: random.Random) -> tuple[str, Iterator[float]]:
+    away = draw.choice([0.0, 0.5, 3.0])
+
+    def work() -> Iterator[float]:
+        task.may_die = "kill"
+        task.kill()
+        yield away
+        task.start()
+        task.may_die = ""
+
+    return f"{task.name} killed, started again after {away} s", work()
+
+
+def stop(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
+    task, still = draw.choice(machine.tasks), draw.choice([1.0, 3.0, 8.0])
+
+    def work() -> Iterator[float]:
+        task.send(signal.SIGSTOP)
+        yield still
+        task.send(signal.SIGCONT)
+
+    return f"{task.name} stopped for {still} s", work()
+
+
+def slow_reader(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
+    """A process that runs a tenth of the time: what is sent to it piles up."""
+    task = draw.choice(machine.tasks)
+
+    def work() -> Iterator[float]:
+        for _ in range(10):
+            task.send(signal.SIGSTOP)
+            yield 0.45
+            task.send(signal.SIGCONT)
+            yield 0.05
+
+    return f"{task.name} runs a tenth of the time for 5 s", work()
+
+
+def narrow(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
+    task = draw.choice(machine.tasks)
+
+    def work() -> Iterator[float]:
+        machine.slow(task, "1mbit")
+        yield 6.0
+        machine.slow(task, None)
+
+    return f"what goes to {task.name} passes 1 Mbit/s for 6 s", work()
+
+
+def partition(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
+    server, worker, long = draw.choice(machine.servers), draw.choice(machine.workers), draw.choice([2.0, 8.0, 12.0])
+
+    def work() -> Iterator[float]:
+        machine.cut(server, worker)
+        machine.cut(worker, server)
+        yield long
+        machine.join(server, worker)
+        machine.join(worker, server)
+
+    return f"nothing passes between {server.name} and {worker.name} for {long} s", work()
+
+
+def one_way(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
+    pair = [draw.choice(machine.servers), draw.choice(machine.workers)]
+    draw.shuffle(pair)
+    long = draw.choice([2.0, 8.0, 12.0])
+
+    def work() -> Iterator[float]:
+        machine.cut(*pair)
+        yield long
+        machine.join(*pair)
+
+    return f"nothing passes from {pair[0].name} to {pair[1].name} for {long} s", work()
+
+
+def reset(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
+    task = draw.choice(machine.tasks)
+
+    def work() -> Iterator[float]:
+        machine.reset_connections(task)
+        yield 0.0
+
+    return f"the connections of {task.name} reset", work()
+
+
+def full_disk(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
+    def work() -> Iterator[float]:
+        for task in machine.workers:
+            task.may_die = "full disk"
+        filler = machine.fill_disk()
+        yield 5.0
+        filler.unlink()
+        for task in machine.workers:
+            task.may_die = ""
+
+    return "the disk of the checkpoints full for 5 s", work()
+
+
+def no_descriptors(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
+    task = draw.choice(machine.tasks)
+    also = machine.apart and draw.random() < 0.5
+
+    def work() -> Iterator[float]:
+        task.may_die = "descriptors"
+        task.limit("nofile", task.descriptors() if task.alive() else 64)
+        if also:
+            machine.reset_connections(task)
+        yield 5.0
+        task.limit("nofile", None)
+        yield 1.0
+        task.may_die = ""
+
+    return f"{task.name} without a free descriptor for 5 s" + (", its connections reset" if also else ""), work()
+
+
+def no_threads(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
+    task = draw.choice(machine.tasks)
+
+    def work() -> Iterator[float]:
+        task.may_die = "threads"
+        task.limit("nproc", 1)
+        yield 5.0
+        task.limit("nproc", None)
+        yield 1.0
+        task.may_die = ""
+
+    return f"{task.name} may start no thread for 5 s", work()
+
+
+def clock(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
+    task, seconds = draw.choice(machine.tasks), draw.choice([-3600, 3600, -5, 5])
+
+    def work() -> Iterator[float]:
+        machine.set_clock(task, seconds)
+        yield 4.0
+        machine.set_clock(task, 0)
+
+    return f"the clock of {task.name} {seconds:+d} s, and back after 4 s", work()
+
+
+ALL: dict[str, Fault] = {
+    "kill-server": kill_server,
+    "kill-worker": kill_worker,
+    "kill-chief": kill_chief,
+    "stop": stop,
+    "slow-reader": slow_reader,
+    "clock": clock,
+    "descriptors": no_descriptors,
+    "partition": partition,
+    "one-way": one_way,
+    "narrow": narrow,
+    "reset": reset,
+    "full-disk": full_disk,
+    "threads": no_threads,
+}
+APART = ("partition", "one-way", "narrow", "reset", "full-disk", "threads")  # need namespaces, mounts, another user
+
+
+def possible(machine: Machine) -> list[str]:
+    return [name for name in ALL if (machine.apart or name not in APART) and (machine.clock or name != "clock")]

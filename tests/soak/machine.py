@@ -1,0 +1,236 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""The soak's machines: processes in network namespaces of their own, joined by a router, where we are root.
+
+All of it stands in namespaces that this process enters first (network, mounts, processes), so that nothing is left when
+it ends, however it ends. Where that may not be done, tasks are plain processes and the faults that need more are left
+out: enter() says which it is.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+# Not root: root has no limit of threads. All tasks are one user, so that they may share memory.
+USER = 65500
+ENTERED = "SOAK_ENTERED"
+LIMITS = {"nofile": "Max open files", "nproc": "Max processes"}  # in /proc/PID/limits
+
+
+def enter() -> bool:
+    """Goes on in namespaces of our own (the process is replaced), and says whether it is there."""
+    if os.environ.get(ENTERED):
+        return os.environ[ENTERED] == "yes"
+    words = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    able = os.geteuid() == 0 and all(shutil.which(tool) for tool in ("unshare", "nsenter", "setpriv", "ip"))
+    able = able and subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
+    os.environ[ENTERED] = "yes" if able else "no"
+    if not able:
+        return False
+    return os.execvp(words[0], [*words, sys.executable, *sys.argv])
+
+
+def command(line: str) -> None:
+    done = subprocess.run(line.split(), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{line}: exit code {done.returncode}: {done.stderr.strip()}")
+
+
+class Task:
+    """One task of the cluster, as process after process."""
+
+    def __init__(self, machine: "Machine", job: str, index: int, number: int) -> None:
+        self.name, self.job, self.index, self.number = f"{job}{index}", job, index, number
+        self._machine = machine
+        self.host = f"10.77.{number}.2" if machine.apart else "127.0.0.1"
+        self.address = f"{self.host}:{2222 if machine.apart else machine.port(number)}"
+        self.events_path = machine.folder / f"{self.name}.events"
+        self.errors_path = machine.folder / f"{self.name}.err"
+        self.clock_path = machine.folder / f"{self.name}.clock"
+        self.clock_path.write_bytes(bytes(4096))
+        self.process: subprocess.Popen | None = None
+        self.started = 0.0
+        self.may_die = ""  # the fault under which its end is no surprise
+        if machine.apart:
+            for line in (
+                f"ip netns add {self.name}",
+                f"ip link add to{number} type veth peer name cable netns {self.name}",
+                f"ip addr add 10.77.{number}.1/24 dev to{number}",
+                f"ip link set to{number} up",
+                f"ip -n {self.name} addr add {self.host}/24 dev cable",
+                f"ip -n {self.name} link set cable up",
+                f"ip -n {self.name} link set lo up",
+                f"ip -n {self.name} route add default via 10.77.{number}.1",
+            ):
+                command(line)
+
+    def start(self) -> None:
+        machine = self._machine
+        config = {"cluster": machine.cluster, "task": {"type": self.job, "index": self.index}}
+        variables = {**machine.variables, "TF_CONFIG": json.dumps(config), "SOAK_CLOCK": str(self.clock_path)}
+        words: list[object] = [sys.executable, HERE / "trainee.py"]
+        if machine.apart:
+            more = "+dac_override,+dac_read_search"  # a clone may lie where only root can read
+            words = [
+                *("nsenter", f"--net=/run/netns/{self.name}", "setpriv", f"--reuid={USER}", f"--regid={USER}"),
+                *("--clear-groups", "--inh-caps", more, "--ambient-caps", more, *words),
+            ]
+        with self.events_path.open("ab") as events, self.errors_path.open("ab") as errors:
+            self.process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=events, stderr=errors, env=variables, cwd=machine.folder
+            )
+        self.started = time.monotonic()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def send(self, number: signal.Signals) -> None:
+        if self.alive():
+            self.process.send_signal(number)
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.send(signal.SIGKILL)
+            self.process.wait(30)
+
+    def limit(self, kind: str, most: int | None) -> None:
+        """Its own limit, `nofile` or `nproc`, while it lives; None gives back what it had."""
+        if not self.alive():
+            return
+        limits = pathlib.Path(f"/proc/{self.pid}/limits").read_text()
+        hard = re.search(rf"^{LIMITS[kind]} +\S+ +(\S+)", limits, re.MULTILINE)[1]
+        line = f"prlimit --pid {self.pid} --{kind}={hard if most is None else most}:{hard}"
+        # As its own user: not every root may change what another has.
+        command(f"setpriv --reuid={USER} --regid={USER} --clear-groups {line}" if self._machine.apart else line)
+
+    def descriptors(self) -> int:
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def sample(self) -> dict[str, int] | None:
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            text = pathlib.Path(f"/proc/{self.pid}/status").read_text()
+            kib = int(re.search(r"RssAnon:\s+(\d+)", text)[1])
+            threads = int(re.search(r"Threads:\s+(\d+)", text)[1])
+            return {"kib": kib, "threads": threads, "descriptors": self.descriptors()}
+        return None
+
+    def stacks(self) -> str:
+        """Of every thread, as far as this machine lets us see: Python's own (into its .err), the kernel's, gdb's."""
+        self.send(signal.SIGUSR1)
+        said = [f"--- {self.name}, pid {self.pid}"]
+        for thread in sorted(pathlib.Path(f"/proc/{self.pid}/task").iterdir()):
+            with contextlib.suppress(OSError):
+                name, where = (thread / "comm").read_text().strip(), (thread / "wchan").read_text()
+                said.append(f"{thread.name} {name}: {where} {(thread / 'syscall').read_text().split()[0]}")
+        if shutil.which("gdb"):
+            words = ["gdb", "-batch", "-p", str(self.pid), "-ex", "thread apply all bt 30"]
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+                said.append(done.stdout)
+        return "\n".join(said)
+
+
+class Machine:
+    """The cluster of one run, and what may be done to it."""
+
+    def __init__(self, folder: pathlib.Path, protocol: str, servers: int, workers: int, apart: bool) -> None:
+        self.folder, self.apart, self.protocol = folder, apart, protocol
+        folder.mkdir(parents=True, exist_ok=True)
+        # Where any user may look: access(2) knows nothing of what a task may do beyond its user.
+        self.checkpoints = pathlib.Path("/run/netns/checkpoints") if apart else folder / "checkpoints"
+        self._ports: list[int] = []
+        self.variables = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("FUSEWIRE_", "TF_"))},
+            "CUDA_VISIBLE_DEVICES": "",
+            "FUSEWIRE_PEER_TIMEOUT": "5",
+            "HOME": str(folder),
+            "SOAK_CHECKPOINTS": str(self.checkpoints),
+            "SOAK_PROTOCOL": protocol,
+        }
+        self.clock = self._build_clock()
+        if apart:
+            command("ip link set lo up")
+            # Our own: the mounts of this run are seen by nobody else.
+            pathlib.Path("/run/netns").mkdir(exist_ok=True)
+            command("mount -t tmpfs none /run/netns")
+            self.checkpoints.mkdir()
+            command(f"mount -t tmpfs -o size=64m none {self.checkpoints}")
+            pathlib.Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+        self.servers = [Task(self, "ps", index, 1 + index) for index in range(servers)]
+        self.workers = [Task(self, "worker", index, 1 + servers + index) for index in range(workers)]
+        self.tasks = self.servers + self.workers
+        if apart:
+            for path in (folder, self.checkpoints):
+                os.chown(path, USER, USER)
+        else:
+            self.checkpoints.mkdir()
+        self.cluster = {
+            "ps": [task.address for task in self.servers],
+            "worker": [task.address for task in self.workers],
+        }
+
+    def _build_clock(self) -> bool:
+        library = self.folder / "clock_shim.so"
+        words = ["cc", "-O1", "-shared", "-fPIC", "-o", str(library), str(HERE / "clock_shim.c"), "-ldl"]
+        if shutil.which("cc") is None or subprocess.run(words, check=False).returncode != 0:
+            return False
+        self.variables["LD_PRELOAD"] = str(library)
+        return True
+
+    def port(self, number: int) -> int:
+        while len(self._ports) <= number:
+            with socket.socket() as trial:
+                trial.bind(("127.0.0.1", 0))
+                self._ports.append(trial.getsockname()[1])
+        return self._ports[number]
+
+    def start(self) -> None:
+        for task in self.tasks:
+            task.start()
+
+    def stop(self) -> None:
+        for task in self.tasks:
+            task.send(signal.SIGCONT)
+            task.kill()
+
+    # What is done to the cables. Packets go by this namespace: a rule drops those of one direction.
+    def cut(self, source: Task, target: Task) -> None:
+        command(f"ip rule add from {source.host} to {target.host} blackhole")
+
+    def join(self, source: Task, target: Task) -> None:
+        command(f"ip rule del from {source.host} to {target.host} blackhole")
+
+    def slow(self, task: Task, rate: str | None) -> None:
+        """What goes to the task passes a narrow place."""
+        link = f"dev to{task.number} root"
+        command(f"tc qdisc add {link} tbf rate {rate} burst 16k latency 2s" if rate else f"tc qdisc del {link}")
+
+    def reset_connections(self, task: Task) -> int:
+        """Ends all that the task has; says how many."""
+        words = ["ip", "netns", "exec", task.name, "ss", "-K", "-t", "-n", "-H", "state", "established"]
+        return len(subprocess.run(words, capture_output=True, text=True, check=False).stdout.splitlines())
+
+    def fill_disk(self) -> pathlib.Path:
+        path = self.checkpoints / "filler"
+        with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(1 << 16))
+        return path
+
+    @staticmethod
+    def set_clock(task: Task, seconds: int) -> None:
+        with task.clock_path.open("r+b") as file:
+            file.write(ctypes.c_int64(seconds))

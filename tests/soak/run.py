@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Trains under faults that a seed draws, and says what came of it: make soak MINUTES=10.
+
+  tests/soak/run.py --minutes 10 --protocol star_server --seed 7
+  tests/soak/run.py --minutes 2 --protocol grpc --faults kill-server,stop     stock gRPC, these faults only
+  tests/soak/run.py --replay 20 --seed 7                                      the 20th fault of a seed, alone
+
+Run with a Python that has TensorFlow, and Fusewire unless the protocol is grpc. Two parameter servers, two workers.
+After each fault every worker must take a step within the bound; what the judge says of the steps is in judge.py. Exit
+code 1: a hang, a task that died and was not killed, or something that must not be. Leaves a JSON and all logs.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import random
+import re
+import shutil
+import sys
+import tempfile
+import time
+
+import faults
+import machine as machines
+from judge import Tail, judge
+
+SETTLE_S = (1.0, 5.0)  # between faults
+BEGIN_S = 120.0
+
+
+class Run:
+    def __init__(self, options: argparse.Namespace, machine: machines.Machine) -> None:
+        self._options, self._machine = options, machine
+        self._tails = {task.name: Tail(task.events_path) for task in machine.workers}
+        self._began = time.monotonic()
+        self.report: list[dict] = []
+        self.hangs: list[str] = []
+        self.deaths: list[str] = []
+        self._samples: dict[tuple[str, int], list[dict]] = collections.defaultdict(list)
+
+    def say(self, text: str) -> None:
+        print(f"{time.monotonic() - self._began:7.1f}  {text}", flush=True)
+
+    def _watch(self, seconds: float, until: float = 0.0) -> bool:
+        """Goes on for so long, or until every worker has stepped after `until`; starts again whoever ended."""
+        ends = time.monotonic() + seconds
+        sampled = 0.0
+        while True:
+            for tail in self._tails.values():
+                tail.look()
+            if until and all(tail.last_step > until for tail in self._tails.values()):
+                return True
+            now = time.monotonic()
+            if now >= ends:
+                return False
+            if now > sampled + 1:
+                sampled = now
+                for task in self._machine.tasks:
+                    self._look_at(task, now)
+            time.sleep(min(0.05, ends - now))
+
+    def _look_at(self, task: machines.Task, now: float) -> None:
+        if task.alive():
+            sample = task.sample()
+            if sample is not None:
+                self._samples[task.name, task.pid].append({"age": now - task.started, **sample})
+        elif task.may_die != "kill":
+            what = f"{task.name} ended with {task.process.returncode}"
+            if task.may_die:
+                what += f", under the fault {task.may_die}"
+            self.deaths.append(what)
+            self.say(what + "; it is started again")
+            task.start()
+
+    def _hang(self, what: str, since: float) -> None:
+        silent = [name for name, tail in self._tails.items() if tail.last_step <= since]
+        self.hangs.append(f"after: {what}: no step of {', '.join(silent)} within {self._options.bound:.0f} s")
+        self.say(f"HANG {self.hangs[-1]}")
+        path = self._machine.folder / f"hang-{len(self.hangs)}.txt"
+        tasks = [task for task in self._machine.tasks if task.alive() and (task.job == "ps" or task.name in silent)]
+        path.write_text("\n".join(task.stacks() for task in tasks))
+        self.say(f"the stacks are in {path}; all tasks are started anew")
+        self._machine.stop()
+        self._machine.start()
+        if not self._watch(BEGIN_S, time.monotonic()):
+            raise RuntimeError("the cluster does not train, although all of it was started anew")
+
+    def _one(self, name: str, number: int) -> None:
+        # Each fault draws from a seed of its own: what one does cannot change the next.
+        what, work = faults.ALL[name](self._machine, random.Random(f"{self._options.seed} {number}"))
+        self.say(f"{number:3d} {name}: {what}")
+        began = time.monotonic()
+        for seconds in work:
+            self._watch(seconds)
+        ended = time.monotonic()
+        if not self._watch(self._options.bound, ended):
+            self._hang(f"{number} {name}: {what}", ended)
+            took = None
+        else:
+            took = round(max(tail.first_step_after(ended) for tail in self._tails.values()) - ended, 2)
+        self.report.append({"fault": name, "what": what, "at": round(began - self._began, 1), "back": took})
+
+    def go(self) -> None:
+        options, machine = self._options, self._machine
+        chosen = [name for name in options.faults if name in faults.possible(machine)]
+        left = [name for name in options.faults if name not in chosen]
+        self.say(f"seed {options.seed}, {options.protocol}, faults: {', '.join(chosen)}")
+        if left:
+            self.say(f"left out, as this machine does not let us: {', '.join(left)}")
+        machine.start()
+        if not self._watch(BEGIN_S, self._began):
+            raise RuntimeError(f"no training within {BEGIN_S:.0f} s; see {machine.folder}")
+        self.say("trains")
+        self._watch(3)
+        ends = time.monotonic() + options.minutes * 60
+        draw, number, bag = random.Random(options.seed), 0, []
+        while time.monotonic() < ends:
+            if not bag:  # each once before any comes again
+                bag = draw.sample(chosen, len(chosen))
+            name, pause = bag.pop(), draw.uniform(*SETTLE_S)
+            number += 1
+            if options.replay and number != options.replay:
+                continue
+            self._one(name, number)
+            self._watch(pause)
+            if options.replay:
+                break
+        self._watch(5)
+
+    def grown(self) -> list[dict]:
+        """Of each process that lived long enough: what it had at first, and at last."""
+        found = []
+        for (name, _), samples in self._samples.items():
+            settled = [sample for sample in samples if sample["age"] > 30]
+            if not settled or settled[-1]["age"] < 60:
+                continue
+            tenth = max(1, len(settled) // 10)
+            row = {"task": name, "seconds": round(settled[-1]["age"])}
+            for what in ("kib", "threads", "descriptors"):
+                first, last = ([sample[what] for sample in part] for part in (settled[:tenth], settled[-tenth:]))
+                row[what] = [sorted(first)[len(first) // 2], sorted(last)[len(last) // 2]]
+            found.append(row)
+        return found
+
+    def end(self) -> bool:
+        options = self._options
+        self._machine.stop()
+        for tail in self._tails.values():
+            tail.look()
+        verdict = judge(self._tails, len(self._machine.servers))
+        seconds = time.monotonic() - self._began
+        by_fault: dict[str, list] = collections.defaultdict(list)
+        for row in self.report:
+            by_fault[row["fault"]].append(row["back"])
+        print(f"\n{options.protocol}, seed {options.seed}, {seconds:.0f} s: {len(self.report)} faults", flush=True)
+        print(f"{'fault':14} times  back after, s: middle  longest")
+        for name, took in sorted(by_fault.items()):
+            back = sorted(each for each in took if each is not None)
+            words = f"{back[len(back) // 2]:22.1f} {back[-1]:8.1f}" if back else ""
+            hung = len(took) - len(back)
+            print(f"{name:14} {len(took):5} {words}" + (f"  hung {hung} times" if hung else ""))
+        print(f"steps acknowledged {verdict.steps}, lost to restores {verdict.lost}, checkpoints {verdict.saved}")
+        print(f"sessions {verdict.sessions}, errors that ended a program's loop {dict(verdict.errors)}")
+        grown = self.grown()
+        for row in grown:
+            change = ", ".join(f"{what} {row[what][0]} -> {row[what][1]}" for what in ("kib", "threads", "descriptors"))
+            print(f"{row['task']:8} lived {row['seconds']} s: {change}")
+        aborted = self._checks_that_failed()
+        unexpected = [each for each in self.deaths if "under the fault" not in each]
+        for title, lines in (
+            ("hangs", self.hangs),
+            ("deaths", self.deaths),
+            ("checks of ours that failed", aborted),
+            ("what must not be", verdict.wrong),
+        ):
+            print(f"{title}: {len(lines)}")
+            for line in lines[:20]:
+                print(f"  {line}")
+        result = {
+            "protocol": options.protocol,
+            "seed": options.seed,
+            "seconds": round(seconds),
+            "steps": verdict.steps,
+            "lost": verdict.lost,
+            "sessions": verdict.sessions,
+            "checkpoints": verdict.saved,
+            "errors": dict(verdict.errors),
+            "hangs": self.hangs,
+            "deaths": self.deaths,
+            "aborted": aborted,
+            "wrong": verdict.wrong,
+            "grown": grown,
+            "faults": self.report,
+        }
+        (self._machine.folder / "report.json").write_text(json.dumps(result, indent=1))
+        good = not (self.hangs or unexpected or aborted or verdict.wrong)
+        print("good" if good else f"NOT GOOD; again with --seed {options.seed}", flush=True)
+        return good
+
+    def _checks_that_failed(self) -> list[str]:
+        found = []
+        for task in self._machine.tasks:
+            if task.errors_path.exists():
+                for line in task.errors_path.read_text(errors="replace").splitlines():
+                    if re.search(r"broken promise at|Segmentation fault|Sanitizer|^Fatal Python error", line):
+                        found.append(f"{task.name}: {line[:300]}")
+        return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--protocol", default="grpc++", choices=["grpc", "grpc++", "star_server", "star_server_lite"])
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--faults", type=lambda text: text.split(","), default=list(faults.ALL))
+    parser.add_argument("--bound", type=float, default=90, help="seconds within which every worker steps again")
+    parser.add_argument("--servers", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--replay", type=int, default=0, help="only the fault of this number")
+    parser.add_argument("--out", type=pathlib.Path, help="where report and logs go; a new folder without it")
+    options = parser.parse_args()
+    unknown = [name for name in options.faults if name not in faults.ALL]
+    if unknown:
+        parser.error(f"no fault named {', '.join(unknown)}; there are: {', '.join(faults.ALL)}")
+    if options.seed is None:
+        options.seed = random.SystemRandom().randrange(1 << 20)
+        sys.argv += ["--seed", str(options.seed)]
+    apart = machines.enter()
+    folder = options.out.resolve() if options.out else pathlib.Path(tempfile.mkdtemp(prefix="fusewire-soak-"))
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    machine = machines.Machine(folder, options.protocol, options.servers, options.workers, apart)
+    run = Run(options, machine)
+    try:
+        run.go()
+    except RuntimeError as error:
+        run.hangs.append(str(error))
+    finally:
+        good = run.end()
+        print(f"logs: {folder}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""One task of the soak: a parameter server, or a worker that trains until it is ended, and tells of every step.
+
+Its standard output is a file, a line for each thing that happened, with the monotonic clock:
+  SESSION when counts... low high global    a session was made: what its variables hold (of the chief: was restored)
+  STEP when counts... low high global loss  a step was acknowledged
+  SAVED when global                         the chief has written a checkpoint
+  ERROR when type words                     an error that ended the program's loop; it begins anew
+Each worker counts its steps in a variable of its own on every parameter server: an acknowledged step must have been
+applied once, one that failed once or not at all. Its block of weights grows by one with each step, in all places.
+"""
+
+import faulthandler
+import json
+import os
+import signal
+import time
+
+faulthandler.register(signal.SIGUSR1, all_threads=True)
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "1"
+protocol = os.environ["SOAK_PROTOCOL"]
+if protocol != "grpc":
+    import fusewire  # noqa: F401  the protocol's name means something from here on
+
+import tensorflow as tf  # noqa: E402
+
+tf1 = tf.compat.v1
+tf1.disable_eager_execution()
+config = json.loads(os.environ["TF_CONFIG"])
+cluster, job, index = config["cluster"], config["task"]["type"], config["task"]["index"]
+chief = index == 0
+SAVE_STEPS = 200
+BLOCK = 20000
+
+
+def say(word: str, *more: object) -> None:
+    os.write(1, (" ".join([word, f"{time.monotonic():.3f}", *map(str, more)]) + "\n").encode())
+
+
+def session_config() -> object:
+    # A worker and the servers: it neither waits for other workers nor fails with them.
+    return tf1.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{index}"])
+
+
+def recover_soon() -> None:
+    """Who waits for a restored model looks each second, not each half minute."""
+    manager = tf1.train.SessionManager
+    make = manager.__init__
+    manager.__init__ = lambda self, *arguments, **options: make(self, *arguments, **{"recovery_wait_secs": 1} | options)
+
+
+class Model:
+    def __init__(self) -> None:
+        servers, workers = len(cluster["ps"]), len(cluster["worker"])
+        zeros = tf1.zeros_initializer()
+
+        def variable(
+            name: str, shape: list[int], kind: tf.DType, server: int, initializer: object = zeros
+        ) -> tf.Tensor:
+            with tf.device(f"/job:ps/task:{server}"):
+                return tf1.get_variable(name, shape, kind, initializer, use_resource=False)
+
+        counts = [
+            [variable(f"count_{worker}_{server}", [], tf.int64, server) for server in range(servers)]
+            for worker in range(workers)
+        ][index]
+        blocks = [variable(f"block_{worker}", [BLOCK], tf.float32, worker % servers) for worker in range(workers)]
+        noise = tf1.random_normal_initializer(stddev=0.1, seed=1)
+        embedding = variable("embedding", [2000, 16], tf.float32, 0, noise)
+        dense = variable("dense", [16, 16], tf.float32, servers - 1, noise)
+        with tf.device(f"/job:ps/task:{index % servers}"):
+            grown = tf1.assign_add(blocks[index], tf.ones([BLOCK]), use_locking=True)
+        added = []
+        for server, count in enumerate(counts):
+            with tf.device(f"/job:ps/task:{server}"):
+                added.append(tf1.assign_add(count, 1, use_locking=True))
+        with tf.device(f"/job:worker/task:{index}"):
+            rows = tf.random.uniform([64], 0, 2000, tf.int32)
+            found = tf.matmul(tf.nn.embedding_lookup(embedding, rows), dense)
+            loss = tf.reduce_mean(tf.square(found - 1.0))
+            self.held = [*counts, tf.reduce_min(blocks[index]), tf.reduce_max(blocks[index])]
+            told = [*added, tf.reduce_min(grown), tf.reduce_max(grown)]
+        with tf.device("/job:ps/task:0"):
+            self.steps = tf1.train.get_or_create_global_step()
+        self.held.append(self.steps)
+        train = tf1.train.GradientDescentOptimizer(0.05).minimize(loss, global_step=self.steps)
+        self.step = [train, [*told, self.steps, loss]]
+
+
+class Tell(tf1.train.SessionRunHook):
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def after_create_session(self, session: tf1.Session, coordinator: object) -> None:
+        say("SESSION", *session.run(self._model.held))
+
+
+class Saved(tf1.train.CheckpointSaverListener):
+    def after_save(self, session: tf1.Session, global_step_value: int) -> None:
+        say("SAVED", global_step_value)
+
+
+def train(target: str) -> None:
+    with tf1.Graph().as_default():
+        model = Model()
+        hooks = [Tell(model)]
+        scaffold = tf1.train.Scaffold(saver=tf1.train.Saver(sharded=True, max_to_keep=2))
+        if chief:
+            folder = os.environ["SOAK_CHECKPOINTS"]
+            creator = tf1.train.ChiefSessionCreator(scaffold, target, session_config(), checkpoint_dir=folder)
+            hooks.append(
+                tf1.train.CheckpointSaverHook(folder, save_steps=SAVE_STEPS, listeners=[Saved()], scaffold=scaffold)
+            )
+        else:
+            creator = tf1.train.WorkerSessionCreator(scaffold, target, session_config())
+        with tf1.train.MonitoredSession(creator, hooks) as session:
+            while True:
+                say("STEP", *session.run(model.step)[1])
+
+
+def main() -> None:
+    server = tf1.train.Server(cluster, job_name=job, task_index=index, protocol=protocol)
+    if job == "ps":
+        server.join()
+    recover_soon()
+    while True:
+        try:
+            train(server.target)
+        except tf.errors.OpError as error:
+            say("ERROR", type(error).__name__, " ".join(str(error).split())[:300])
+            time.sleep(0.5)
+
+
+main()
