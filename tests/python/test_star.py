@@ -7,6 +7,7 @@ import pathlib
 import sys
 
 import pytest
+from cluster import reactors_of
 from conftest import ROOT, clean_environment, run_to_end
 from test_failures import TRAIN, error_of
 
@@ -23,7 +24,8 @@ def cases(tmp_path_factory):
     @functools.cache
     def run():
         # A sum must not depend on how many threads share it.
-        environment = clean_environment(TF_NUM_INTRAOP_THREADS="1", CUDA_VISIBLE_DEVICES="")
+        threads = {"TF_NUM_INTRAOP_THREADS": "1", **reactors_of("star_cases.py")}
+        environment = clean_environment(CUDA_VISIBLE_DEVICES="", **threads)
         folder = tmp_path_factory.mktemp("cases")
         done = run_to_end([sys.executable, HERE / "star_cases.py"], folder, environment, 150)
         said = [json.loads(line.removeprefix("CASE ")) for line in done.out.splitlines() if line.startswith("CASE ")]
@@ -54,7 +56,7 @@ sys.path[:0] = [{str(ROOT / "examples" / "wide_deep")!r}, {str(HERE)!r}]
 import fusewire
 import numpy as np
 import tensorflow as tf
-from cluster import free_addresses
+from cluster import reactors_of, free_addresses
 from data import DENSE, FEATURES
 from model import build
 

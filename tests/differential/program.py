@@ -1,0 +1,77 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""A program as data: statements of Python that build a graph, and steps that run it. What is printed is what runs."""
+
+import dataclasses
+
+PROLOGUE = """\
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import function
+tf1 = tf.compat.v1
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Statement:
+    """Assigns `name`, on a device; it needs `uses`, and comes behind what is left of `after`."""
+
+    name: str
+    kind: str
+    code: str
+    device: str = ""
+    uses: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+    def text(self, present: set[str]) -> str:
+        after = [name for name in self.after if name in present]
+        heads = [f"tf1.control_dependencies([{', '.join(after)}])"] if after else []
+        heads += [f'tf.device("{self.device}")'] if self.device else []
+        if not heads:
+            return self.code
+        return f"with {', '.join(heads)}:\n" + "\n".join(f"    {line}" for line in self.code.splitlines())
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One run by a worker's session. `how`: run, callable, partial, traced or limited."""
+
+    worker: int
+    fetches: tuple[str, ...]
+    feed: int  # what the fed values are drawn from
+    how: str = "run"
+
+    def text(self) -> str:
+        return f"# worker {self.worker}, fed from {self.feed}, {self.how}: [{', '.join(self.fetches)}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    seed: int
+    statements: tuple[Statement, ...]
+    steps: tuple[Step, ...]
+
+    def names(self) -> set[str]:
+        return {each.name for each in self.statements}
+
+    def text(self) -> str:
+        """Builds the graph; the steps stand behind it as comments."""
+        present = self.names()
+        lines = [PROLOGUE, f"tf1.set_random_seed({self.seed})"]
+        lines += [each.text(present) for each in self.statements]
+        return "\n".join(lines + [each.text() for each in self.steps]) + "\n"
+
+    def without(self, dropped: set[str]) -> "Program":
+        """Less these statements, and those that need them."""
+        kept = []
+        gone = set(dropped)
+        for each in self.statements:
+            if each.name in gone or gone.intersection(each.uses):
+                gone.add(each.name)
+            else:
+                kept.append(each)
+        steps = []
+        for step in self.steps:
+            fetches = tuple(name for name in step.fetches if name not in gone)
+            if fetches:
+                steps.append(dataclasses.replace(step, fetches=fetches))
+        return Program(self.seed, tuple(kept), tuple(steps))
