@@ -28,3 +28,45 @@ def test_training_survives_faults(tmp_path):
     errors = "".join(path.read_text()[-2000:] for path in folder.glob("*.err"))
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}\n{errors}"
     assert "what must not be: 0" in ended.stdout
+
+
+# Sessions that come and go on one server, each with a graph of its own; the leaks of each are counted at both ends.
+COME_AND_GO = """
+import re
+def held():
+    status = open("/proc/self/status").read()
+    kib = int(re.search(r"RssAnon:\\s+(\\d+)", status)[1])
+    threads = int(re.search(r"Threads:\\s+(\\d+)", status)[1])
+    return kib, threads, len(os.listdir("/proc/self/fd"))
+
+def once(number):
+    with tf.Graph().as_default():
+        with tf.device(PS):
+            held = tf1.get_variable("held", [1000], initializer=tf1.zeros_initializer())
+            more = tf1.assign_add(held, tf.ones([1000]))
+        with tf.device(WORKER):
+            result = tf.reduce_sum(more)
+        with tf1.Session(server.target, config=session_config) as session:
+            session.run(held.initializer)
+            assert session.run(result) == 1000.0
+
+for number in range(10):
+    once(number)
+kib, threads, descriptors = held()
+began, done_before = time.monotonic(), 0
+while done_before < 100 and (done_before < 10 or time.monotonic() - began < 20):  # fewer where it is slow
+    once(done_before)
+    done_before += 1
+now = held()
+say("GREW", now[0] - kib, now[1] - threads, now[2] - descriptors, done_before)
+done()
+"""
+
+
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+def test_sessions_that_come_and_go_leave_nothing(run_cluster, protocol):
+    said = run_cluster(COME_AND_GO, protocol).said
+    kib, threads, descriptors, sessions = map(int, next(line for line in said if line.startswith("GREW")).split()[1:])
+    assert threads <= 4  # a pool of TensorFlow's may have grown
+    assert descriptors <= 4
+    assert kib < 8 * 1024 + 100 * sessions  # what a graph of its own costs for good is less

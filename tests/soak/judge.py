@@ -54,6 +54,7 @@ class Verdict:
     lost: int = 0  # acknowledged, and taken back when a checkpoint was restored
     sessions: int = 0
     saved: int = 0
+    anew: int = 0  # times that the chief began at 0, as it could open no checkpoint
     errors: collections.Counter = field(default_factory=collections.Counter)
     wrong: list[str] = field(default_factory=list)
 
@@ -62,24 +63,30 @@ class Verdict:
 BESIDE_S = 15.0
 
 
-def judge(tails: dict[str, Tail], servers: int) -> Verdict:
-    """`tails` by the name of the worker, the chief first."""
+def judge(tails: dict[str, Tail], servers: int, blind: list[tuple[float, float]]) -> Verdict:
+    """`tails` by the name of the worker, the chief first; `blind`: when the chief could open no file.
+
+    TensorFlow takes a checkpoint that it cannot open for none, and initialises the model: that is not our doing.
+    """
     verdict = Verdict()
     chief = next(iter(tails.values()))
     restores = [event.when for event in chief.events if event.word == "SESSION"]
-    _judge_checkpoints(chief, servers, verdict)
+    _judge_checkpoints(chief, servers, blind, verdict)
     for name, tail in tails.items():
         _judge_worker(name, tail, servers, restores, verdict)
     return verdict
 
 
-def _judge_checkpoints(chief: Tail, servers: int, verdict: Verdict) -> None:
+def _judge_checkpoints(chief: Tail, servers: int, blind: list[tuple[float, float]], verdict: Verdict) -> None:
     saved = 0
     for event in chief.events:
         if event.word == "SAVED":
             saved = int(event.more[0])
             verdict.saved += 1
         elif event.word == "SESSION" and int(event.more[servers + 2]) < saved:
+            if any(begin <= event.when <= end for begin, end in blind):
+                verdict.anew += 1
+                continue
             verdict.wrong.append(f"{event.when:.1f}: began at step {event.more[servers + 2]}, below checkpoint {saved}")
 
 

@@ -129,17 +129,19 @@ class Task:
 
     def stacks(self) -> str:
         """Of every thread, as far as this machine lets us see: Python's own (into its .err), the kernel's, gdb's."""
-        self.send(signal.SIGUSR1)
         said = [f"--- {self.name}, pid {self.pid}"]
-        for thread in sorted(pathlib.Path(f"/proc/{self.pid}/task").iterdir()):
-            with contextlib.suppress(OSError):
-                name, where = (thread / "comm").read_text().strip(), (thread / "wchan").read_text()
-                said.append(f"{thread.name} {name}: {where} {(thread / 'syscall').read_text().split()[0]}")
+        with contextlib.suppress(OSError):  # it may end meanwhile
+            for thread in sorted(pathlib.Path(f"/proc/{self.pid}/task").iterdir()):
+                with contextlib.suppress(OSError, IndexError):
+                    name, where = (thread / "comm").read_text().strip(), (thread / "wchan").read_text()
+                    said.append(f"{thread.name} {name}: {where} {(thread / 'syscall').read_text().split()[0]}")
         if shutil.which("gdb"):
             words = ["gdb", "-batch", "-p", str(self.pid), "-ex", "thread apply all bt 30"]
             with contextlib.suppress(subprocess.TimeoutExpired):
-                done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+                done = subprocess.run(words, capture_output=True, text=True, timeout=40, check=False)
                 said.append(done.stdout)
+        self.send(signal.SIGUSR1)  # last: what it does to a process in trouble, nobody knows
+        time.sleep(0.5)
         return "\n".join(said)
 
 

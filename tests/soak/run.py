@@ -38,6 +38,7 @@ class Run:
         self.report: list[dict] = []
         self.hangs: list[str] = []
         self.deaths: list[str] = []
+        self._blind: list[tuple[float, float]] = []
         self._samples: dict[tuple[str, int], list[dict]] = collections.defaultdict(list)
 
     def say(self, text: str) -> None:
@@ -95,6 +96,8 @@ class Run:
         for seconds in work:
             self._watch(seconds)
         ended = time.monotonic()
+        if name == "descriptors":
+            self._blind.append((began, ended + 1))
         if not self._watch(self._options.bound, ended):
             self._hang(f"{number} {name}: {what}", ended)
             took = None
@@ -149,7 +152,7 @@ class Run:
         self._machine.stop()
         for tail in self._tails.values():
             tail.look()
-        verdict = judge(self._tails, len(self._machine.servers))
+        verdict = judge(self._tails, len(self._machine.servers), self._blind)
         seconds = time.monotonic() - self._began
         by_fault: dict[str, list] = collections.defaultdict(list)
         for row in self.report:
@@ -162,6 +165,8 @@ class Run:
             hung = len(took) - len(back)
             print(f"{name:14} {len(took):5} {words}" + (f"  hung {hung} times" if hung else ""))
         print(f"steps acknowledged {verdict.steps}, lost to restores {verdict.lost}, checkpoints {verdict.saved}")
+        if verdict.anew:
+            print(f"begun anew {verdict.anew} times: the chief, without descriptors, could open no checkpoint")
         print(f"sessions {verdict.sessions}, errors that ended a program's loop {dict(verdict.errors)}")
         grown = self.grown()
         for row in grown:
@@ -186,6 +191,7 @@ class Run:
             "lost": verdict.lost,
             "sessions": verdict.sessions,
             "checkpoints": verdict.saved,
+            "anew": verdict.anew,
             "errors": dict(verdict.errors),
             "hangs": self.hangs,
             "deaths": self.deaths,
