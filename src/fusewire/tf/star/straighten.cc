@@ -9,6 +9,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_replace.h>
 #include <tensorflow/core/framework/node_def_util.h>
+#include <tensorflow/core/graph/algorithm.h>
 #include "fusewire/tf/fuse/levels.h"
 #include "fusewire/tf/star/kinds.h"
 
@@ -188,6 +189,8 @@ const Edge* OriginOf(const Edge* edge) {
 
 void Straighten(const std::function<bool(const std::string& device)>& is_served, Graph* graph) {
   Straightener(is_served, graph).Run();
+  // What looks for loops begins at the source: it would not see what hangs on our constants alone.
+  tensorflow::FixupSourceAndSinkEdges(graph);
 }
 
 }  // namespace tf

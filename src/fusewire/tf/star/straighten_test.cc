@@ -3,9 +3,11 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tensorflow/core/graph/control_flow.h>
 #include "fusewire/tf/star/sketch.h"
 
 namespace fusewire {
@@ -15,6 +17,8 @@ namespace {
 using tensorflow::DT_BOOL;
 using tensorflow::Edge;
 using tensorflow::Node;
+using tensorflow::NodeBuilder;
+using tensorflow::Tensor;
 using testing::ElementsAre;
 
 void RunStraighten(Sketch* sketch) { Straighten(Sketch::IsServed, &sketch->graph); }
@@ -82,6 +86,20 @@ TEST(Straighten, ConstantOfTheWorkerIsHadByEachServer) {
   // What the constant waited for.
   EXPECT_THAT(WaitsFor(here), ElementsAre("update"));
   EXPECT_THAT(WaitsFor(there), ElementsAre("update"));
+}
+
+TEST(Straighten, LoopThatBeginsWithAConstantOfTheWorkerIsStillALoop) {
+  Sketch sketch;
+  Node* begin = sketch.Constant("begin", Sketch::kWorker, 1);
+  Node* enter = sketch.Add(NodeBuilder("enter", "Enter").Input(begin).Attr("frame_name", "loop"), Sketch::kPs);
+  Node* inside =
+      sketch.Add(NodeBuilder("inside", "Const").Attr("dtype", DT_BOOL).Attr("value", Tensor(true)).ControlInput(enter),
+                 Sketch::kPs);
+  tensorflow::FixupSourceAndSinkEdges(&sketch.graph);
+  RunStraighten(&sketch);
+  std::vector<tensorflow::ControlFlowInfo> info;
+  ASSERT_TRUE(tensorflow::BuildControlFlowInfo(&sketch.graph, &info).ok());
+  EXPECT_EQ(info[static_cast<size_t>(inside->id())].frame_name, "loop");
 }
 
 TEST(Straighten, PivotIsMadeWhereItIsNeeded) {
