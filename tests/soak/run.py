@@ -140,7 +140,7 @@ class Run:
             if not settled or settled[-1]["age"] < 60:
                 continue
             tenth = max(1, len(settled) // 10)
-            row = {"task": name, "seconds": round(settled[-1]["age"])}
+            row = {"task": name, "seconds": round(settled[-1]["age"]), "each_10_s": settled[::10]}
             for what in ("kib", "threads", "descriptors"):
                 first, last = ([sample[what] for sample in part] for part in (settled[:tenth], settled[-tenth:]))
                 row[what] = [sorted(first)[len(first) // 2], sorted(last)[len(last) // 2]]
