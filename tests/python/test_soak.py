@@ -15,7 +15,7 @@ pytestmark = pytest.mark.once
 def test_training_survives_faults(tmp_path):
     folder = tmp_path / "run"
     words = [sys.executable, ROOT / "tests/soak/run.py", "--minutes", "0.4", "--out", folder]
-    words += ["--protocol", "star_server", "--faults", "kill-server,stop,partition,descriptors"]
+    words += ["--protocol", "star_server", "--faults", "kill-server,stop,partition,clock"]
     ended = subprocess.run(
         words,
         cwd=tmp_path,
