@@ -1,12 +1,22 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Draws a program from a seed: placed at random on two parameter servers and two workers, and with one result only.
 
-Every read of a variable comes behind the updates before it, and every update behind the reads before it.
+Every read of a variable comes behind the updates before it, and every update behind the reads before it, on the variable's
+own device: a reference that travels is read when it is sent. What TensorFlow reads of a reference by itself, for a gradient
+or a lookup, no control edge orders: such a variable is looked up never, and trained only before anything else happens to it.
 """
 
 import random
 
 from program import Program, Statement, Step
+
+# Its present value, as control edges order it.
+READ = """\
+NAME_read = []
+for NAME_part in list({0}) if hasattr({0}, "_get_variable_list") else [{0}]:
+    with tf.device(NAME_part.device):
+        NAME_read.append(NAME_part.read_value() * 1.0)
+NAME = tf.concat(NAME_read, 0)"""
 
 DEVICES = ("/job:ps/task:0", "/job:ps/task:0", "/job:ps/task:1", "/job:worker/task:0", "/job:worker/task:1")
 SERVERS = DEVICES[:3]
@@ -35,7 +45,7 @@ BINARY = (
     "tf.maximum({0}, {1})",
     "tf.where({0} > {1}, {0}, {1} * 2.0)",
     "tf.math.squared_difference({0}, {1})",
-    "tf.add_n([{0}, {1}, {0}])",
+    "tf.add_n([{0}, {1}])",  # of three, AddN takes that first whose memory it may use: another order, other bits
 )
 OPTIMIZERS = (
     "GradientDescentOptimizer(0.1)",
@@ -176,9 +186,12 @@ class Maker:
         whole = [each.name for each in self.statements if each.kind == "variable" and "partitioner" not in each.code]
         return self.random.choice(whole) if whole else self.variable()
 
+    def is_resource(self, variable: str) -> bool:
+        return any(each.name == variable and "use_resource=True" in each.code for each in self.statements)
+
     def read(self) -> None:
         variable = self.any_variable()
-        code = f"NAME = tf.identity(tf.convert_to_tensor({variable})) * 1.0"
+        code = READ.format(variable)
         name = self.add("read", code, uses=[variable], after=self.behind[variable], shape=self.variables[variable])
         self.behind[variable].append(name)
 
@@ -188,8 +201,10 @@ class Maker:
             return
         more = self.value(self.variables[variable])
         how = self.random.choice(("assign", "assign_add", "assign_sub"))
-        # In two lines, so that what it makes is read before anybody can change it.
-        code = f"NAME = tf.identity(tf1.{how}({variable}, tf.clip_by_value({more}, -2.0, 2.0))) * 1.0"
+        code = (
+            f"with tf.device({variable}.device):\n"
+            f"    NAME = tf1.{how}({variable}, tf.clip_by_value({more}, -2.0, 2.0)) * 1.0"
+        )
         after = list(self.behind[variable])
         name = self.add("update", code, uses=[variable, more], after=after, shape=self.variables[variable])
         self.behind[variable] = [name]
@@ -203,14 +218,14 @@ class Maker:
         how = self.random.choice(("scatter_add", "scatter_sub"))
         code = (
             f"with tf1.control_dependencies([tf1.{how}({variable}, {rows}, tf.ones([3, *{shape[1:]}]))]):\n"
-            f"    NAME = tf.identity(tf.convert_to_tensor({variable})) * 1.0"
+            + "\n".join(f"    {line}" for line in READ.format(variable).splitlines())
         )
         name = self.add("scatter", code, uses=[variable], after=self.behind[variable], shape=shape)
         self.behind[variable] = [name]
 
     def embedding(self) -> None:
         variable = self.any_variable()
-        if len(self.variables[variable]) != 2:
+        if len(self.variables[variable]) != 2 or not self.is_resource(variable):
             return
         rows, width = self.variables[variable]
         ids = [self.random.randrange(rows) for _ in range(4)]
@@ -220,6 +235,8 @@ class Maker:
 
     def train(self) -> None:
         variable = self.any_variable()
+        if not self.is_resource(variable) and self.behind[variable]:
+            return
         shape = self.variables[variable]
         if len(shape) == 2 and self.random.random() < 0.6:
             picked = [self.random.randrange(shape[0]) for _ in range(4)]
