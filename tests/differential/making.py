@@ -1,9 +1,10 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Draws a program from a seed: placed at random on two parameter servers and two workers, and with one result only.
 
-Every read of a variable comes behind the updates before it, and every update behind the reads before it, on the variable's
-own device: a reference that travels is read when it is sent. What TensorFlow reads of a reference by itself, for a gradient
-or a lookup, no control edge orders: such a variable is looked up never, and trained only before anything else happens to it.
+Every read of a variable comes behind the updates before it, and every update behind the reads before it, on the
+variable's own device: a reference that travels is read when it is sent. What TensorFlow reads of a reference by itself,
+for a gradient or a lookup, no control edge orders: such a variable is looked up never, and trained only before anything
+else happens to it.
 """
 
 import random
