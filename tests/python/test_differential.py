@@ -1,0 +1,37 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""The short form of tests/differential, with the seeds of the day; and that it finds, and shrinks, what is planted."""
+
+import sys
+
+import pytest
+from conftest import ROOT, clean_environment, run_to_end
+
+PLANT = "ragged"
+JUDGING = ROOT / "tests/differential/judging.py"
+
+
+@pytest.mark.timeout(400)
+def test_random_programs_are_what_grpc_makes_of_them(tmp_path):
+    command = [sys.executable, JUDGING, "--seconds", "40"]
+    done = run_to_end(command, tmp_path, clean_environment(CUDA_VISIBLE_DEVICES=""), 380)
+    assert done.status == 0, done.out + done.error
+    assert " same" in done.out
+
+
+@pytest.mark.once
+@pytest.mark.timeout(400)
+def test_a_difference_is_found_and_shrunk(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(JUDGING.parent)
+    from making import make
+
+    # One of few statements: what is to be shrunk is run again and again.
+    programs = [program for program in map(make, range(100)) if any(each.kind == PLANT for each in program.statements)]
+    seed = str(min(programs, key=lambda program: len(program.statements)).seed)
+    environment = clean_environment(CUDA_VISIBLE_DEVICES="", TEST_PLANT=PLANT)
+    done = run_to_end([sys.executable, JUDGING, "--seed", seed, "--reactors", "2"], tmp_path, environment, 380)
+    assert done.status == 1, done.out + done.error
+    smallest = done.out.split("its smallest form:\n")[1]
+    assert f"again: python differential/judging.py --seed {seed} --reactors 2" in smallest
+    # What was planted, and what it needs.
+    assert smallest.count("with tf.device") < 6
+    assert smallest.count("# worker") == 1
