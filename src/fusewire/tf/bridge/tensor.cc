@@ -10,6 +10,7 @@
 #include <tensorflow/core/common_runtime/copy_tensor.h>
 #include <tensorflow/core/common_runtime/dma_helper.h>
 #include <tensorflow/core/framework/tensor.pb.h>
+#include "fusewire/tf/bridge/claims.h"
 
 namespace fusewire {
 namespace tf {
@@ -137,6 +138,7 @@ bool IsAccelerator(const tensorflow::Device* device) { return device->tensorflow
 TfStatus TensorLanding::Begin(VarReader* reader, const TensorPlace& place,
                               const std::function<uint64_t()>& segment_bytes) {
   uint8_t form = reader->Byte();
+  if (!reader->ok()) return Nonsense("it is cut off");  // or the empty float would be read out of nothing
   if (form > kFormMax) return Nonsense(absl::StrCat("form ", form));
   form_ = static_cast<Form>(form);
   if (form_ == Form::kControl) {
@@ -215,6 +217,12 @@ TfStatus TensorLanding::Decode(const TensorPlace& place) {
   if (content_.size() > INT32_MAX || !proto.ParseFromArray(content_.bytes().data, static_cast<int>(content_.size())))
     return Nonsense("its TensorProto cannot be read");
   content_.Drop();
+  if (proto.dtype() != type_ || tensorflow::DataTypeCanUseMemcpy(type_) || type_ == tensorflow::DT_STRING)
+    return Nonsense(absl::StrCat("a TensorProto for a tensor of type ", tensorflow::DataTypeString(type_)));
+  TfStatus claims = CheckClaims(proto);
+  if (!claims.ok()) return claims;
+  if (!shape_.IsSameSize(tensorflow::TensorShape(proto.tensor_shape())))
+    return Nonsense("its TensorProto has another shape than its description");
   return place.device->MakeTensorFromProto(proto, place.attributes, &tensor_);
 }
 

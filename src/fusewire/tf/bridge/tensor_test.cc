@@ -188,6 +188,9 @@ TEST(TensorThatIsNone, IsRefused) {
   }
 }
 
+// Its first byte would be read as the form that has no others.
+TEST(TensorThatIsNone, IsRefusedWhereNothingIsLeft) { EXPECT_TRUE(absl::IsDataLoss(Receive("", Buffers()).status)); }
+
 TEST(TensorThatIsNone, NeverCrashesWhateverItsBytes) {
   std::vector<std::string> seeds = {HeadOf(Tensor(tensorflow::DT_FLOAT, TensorShape({2, 3}))),
                                     HeadOf(Tensor(tensorflow::DT_STRING, TensorShape({4}))),

@@ -17,6 +17,10 @@ constexpr size_t kKeysMax = 1 << 20;
 constexpr size_t kKeyBytesMax = 128 << 20;
 constexpr size_t kBooksMax = 8192;  // receivers of one server, and their past incarnations
 constexpr size_t kGapMax = 65536;   // questions may overtake each other by so many new keys
+// Of all books together; what a key takes here is about thrice its text.
+constexpr size_t kLibraryBytesMax = size_t{1} << 30;
+constexpr size_t kPlaceBytes = sizeof(KeyPtr) + sizeof(std::string);
+constexpr size_t kTextsOfKey = 3;  // here, whole in the parsed one, and what is parsed of it
 constexpr absl::string_view kOutermost = "0:0";
 
 }  // namespace
@@ -76,7 +80,8 @@ bool KeyBook::Read(VarReader* reader, std::vector<Want>* wants, TfStatus* error)
     ConstBytes said = (tag & kSaysKey) != 0 ? reader->Text() : ConstBytes();
     if ((tag & kSaysStep) != 0) step = static_cast<int64_t>(reader->Fixed64());
     ConstBytes frame = (tag & kSaysFrame) != 0 ? reader->Text() : ConstBytes();
-    if (!reader->ok() || number > texts_.size() + kGapMax || (number == 0 && (tag & kSaysKey) == 0)) {
+    const bool too_far = number > texts_.size() + kGapMax || number > kKeysMax;
+    if (!reader->ok() || too_far || (number == 0 && (tag & kSaysKey) == 0)) {
       *error = absl::InvalidArgumentError("a question for tensors that makes no sense");
       return true;
     }
@@ -92,11 +97,16 @@ bool KeyBook::Read(VarReader* reader, std::vector<Want>* wants, TfStatus* error)
         return parsed;
       };
       if (is_new) {
+        KeyPtr parsed = parse(absl::StrCat(text, kOutermost));
+        if (!error->ok()) return true;
         if (number >= texts_.size()) {
+          bytes_ += (number + 1 - texts_.size()) * kPlaceBytes;
           texts_.resize(number + 1);
           keys_.resize(number + 1);
         }
-        keys_[number] = parse(absl::StrCat(text, kOutermost));
+        bytes_ += kTextsOfKey * text.size();
+        bytes_ -= kTextsOfKey * texts_[number].size();
+        keys_[number] = std::move(parsed);
         texts_[number] = text;
       }
       key = (tag & kSaysFrame) != 0 ? parse(absl::StrCat(text, View(frame)))
@@ -117,14 +127,29 @@ KeyLibrary::BookPtr KeyLibrary::Find(uint64_t id) {
     used_.splice(used_.begin(), used_, found->second.place);
     return found->second.book;
   }
-  if (books_.size() >= kBooksMax) {
-    books_.erase(used_.back());
-    used_.pop_back();
-  }
+  if (books_.size() >= kBooksMax) DropOldest();
   used_.push_front(id);
   auto book = std::make_shared<KeyBook>();
-  books_.emplace(id, Entry{book, used_.begin()});
+  books_.emplace(id, Entry{book, used_.begin(), 0});
   return book;
+}
+
+// With the lock held.
+void KeyLibrary::DropOldest() {
+  auto oldest = books_.find(used_.back());
+  bytes_ -= oldest->second.bytes;
+  books_.erase(oldest);
+  used_.pop_back();
+}
+
+// Whoever's book goes says its keys again.
+void KeyLibrary::Count(uint64_t id, size_t bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = books_.find(id);
+  if (found == books_.end()) return;
+  bytes_ += bytes - found->second.bytes;
+  found->second.bytes = bytes;
+  while (bytes_ > kLibraryBytesMax && books_.size() > 1) DropOldest();
 }
 
 bool KeyLibrary::Read(ConstBytes head, std::vector<Want>* wants, TfStatus* error) {
@@ -134,7 +159,11 @@ bool KeyLibrary::Read(ConstBytes head, std::vector<Want>* wants, TfStatus* error
     *error = absl::InvalidArgumentError("a question for tensors that is cut off");
     return true;
   }
-  return Find(id)->Read(&reader, wants, error);
+  const BookPtr book = Find(id);
+  const size_t before = book->bytes();
+  const bool known = book->Read(&reader, wants, error);
+  if (book->bytes() != before) Count(id, book->bytes());
+  return known;
 }
 
 }  // namespace tf

@@ -10,6 +10,7 @@
 #ifndef FUSEWIRE_TF_DATA_KEYS_H_
 #define FUSEWIRE_TF_DATA_KEYS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -67,29 +68,40 @@ class KeyBook {
  public:
   // False: a number that nobody has given a key.
   bool Read(VarReader* reader, std::vector<Want>* wants, TfStatus* error);
+  // Any thread: what it holds by now, about.
+  size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
   std::mutex mutex_;
+  std::atomic<size_t> bytes_{0};
   std::vector<KeyPtr> keys_;  // by number
   std::vector<std::string> texts_;
 };
 
-// The books of all receivers of a server, the longest unused going first when there are too many.
+// The books of all receivers of a server, the longest unused going first when they are too many or hold too much.
 class KeyLibrary {
  public:
   // Reads a whole question. False: the receiver has to say its keys again.
   bool Read(ConstBytes head, std::vector<Want>* wants, TfStatus* error);
+  size_t bytes() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return bytes_;
+  }
 
  private:
   // shared_ptr: a book is dropped while another thread reads in it.
   using BookPtr = std::shared_ptr<KeyBook>;
   BookPtr Find(uint64_t id);
+  void DropOldest();
+  void Count(uint64_t id, size_t bytes);
   std::mutex mutex_;
   std::list<uint64_t> used_;  // the last used first
   struct Entry {
     BookPtr book;
     std::list<uint64_t>::iterator place;
+    size_t bytes;
   };
+  size_t bytes_ = 0;  // of all books
   std::unordered_map<uint64_t, Entry> books_;
 };
 

@@ -196,6 +196,60 @@ TEST(PortWords, AreNotSaidByOthers) {
   }
 }
 
+// A number names a place in a list: a few bytes must not make it long.
+TEST(Keys, OfAPeerThatCountsInLargeStepsAreRefused) {
+  KeyLibrary library;
+  size_t accepted = 0;
+  for (uint64_t number = 60000; number < (uint64_t{1} << 26); number += 60000) {
+    std::string head;
+    AppendFixed64(&head, 77);
+    AppendVarint(&head, 1);
+    AppendVarint(&head, number << 3 | 3);
+    AppendText(&head, Key("edge_1_a").substr(0, Key("edge_1_a").rfind(';') + 1));
+    AppendFixed64(&head, 1);
+    std::vector<Want> read;
+    TfStatus error;
+    ASSERT_TRUE(library.Read(head, &read, &error));
+    accepted += error.ok() ? 1 : 0;
+  }
+  EXPECT_LE(accepted, (size_t{1} << 20) / 60000);
+  EXPECT_LT(library.bytes(), size_t{64} << 20);
+}
+
+TEST(Keys, OfManyReceiversHoldNoMoreThanTheLibraryMay) {
+  KeyLibrary library;
+  const std::string long_edge(100000, 'e');
+  for (int receiver = 0; receiver < 40; ++receiver) {
+    KeyNames names;
+    std::vector<Wanted> wanted;
+    for (int i = 0; i < 100; ++i) wanted.push_back({Key(absl::StrCat(long_edge, receiver, "_", i)), 1});
+    ExpectRead(&library, Question(&names, wanted), wanted);
+  }
+  EXPECT_GT(library.bytes(), size_t{512} << 20);
+  EXPECT_LE(library.bytes(), size_t{1} << 30);
+}
+
+TEST(Keys, ThatCannotBeReadAreNotRemembered) {
+  KeyLibrary library;
+  std::string head;
+  AppendFixed64(&head, 78);
+  AppendVarint(&head, 1);
+  AppendVarint(&head, 1 << 3 | 3);
+  AppendText(&head, std::string("no key at all;"));
+  AppendFixed64(&head, 1);
+  std::vector<Want> read;
+  TfStatus error;
+  ASSERT_TRUE(library.Read(head, &read, &error));
+  EXPECT_FALSE(error.ok());
+  head.clear();
+  AppendFixed64(&head, 78);
+  AppendVarint(&head, 1);
+  AppendVarint(&head, 1 << 3 | 2);
+  AppendFixed64(&head, 1);
+  error = TfStatus();
+  EXPECT_FALSE(library.Read(head, &read, &error));
+}
+
 }  // namespace
 }  // namespace tf
 }  // namespace fusewire

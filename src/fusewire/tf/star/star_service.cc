@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include <tensorflow/core/lib/core/threadpool.h>
 #include "fusewire/tf/bridge/proto.h"
 #include "fusewire/tf/bridge/status.h"
@@ -201,7 +202,14 @@ void StarService::Keep(rpc::Request request, rpc::Reply reply) {
       return;
     }
   }
+  const std::string session = values->session();
   TfStatus stored = values->Store(&store_);
+  // Looked for last: whoever ends a session now drops what it kept. Nobody would, of one that has ended before.
+  SessionPtr found;
+  if (stored.ok()) {
+    stored = env_->session_mgr->WorkerSessionForSession(session, &found);
+    if (!stored.ok()) store_.DropSession(session);
+  }
   reply.Send(stored.ok() ? Status::Ok() : Status::Invalid(std::string(stored.message())));
 }
 

@@ -12,7 +12,6 @@ void StepStore::Keep(int64_t step, const std::string& session, std::vector<KeptV
   Step& at = drawer.steps[step];
   at.session = session;
   for (KeptValue& value : values) {
-    if (value.number >= at.values.size()) at.values.resize(value.number + 1);
     KeptValue& kept = at.values[value.number];
     if (kept.takers == 0 && value.takers > 0) ++at.left;
     kept = std::move(value);
@@ -25,14 +24,15 @@ TfStatus StepStore::Take(int64_t step, const std::vector<uint32_t>& numbers, siz
   std::lock_guard<std::mutex> lock(drawer.mutex);
   auto found = drawer.steps.find(step);
   for (uint32_t number : numbers) {
-    bool is_there =
-        found != drawer.steps.end() && number < found->second.values.size() && found->second.values[number].takers > 0;
-    if (!is_there) {
+    std::unordered_map<uint32_t, KeptValue>::iterator kept;
+    bool is_there = found != drawer.steps.end();
+    if (is_there) kept = found->second.values.find(number);
+    if (!is_there || kept == found->second.values.end() || kept->second.takers == 0) {
       return absl::AbortedError(
           "a value that an earlier part of this step left on the parameter server is gone: the server was probably "
           "restarted");
     }
-    KeptValue& value = found->second.values[number];
+    KeptValue& value = kept->second;
     if (--value.takers > 0) {
       (*args)[first++] = value.tensor;
       continue;

@@ -24,7 +24,7 @@ struct KeptValue {
   uint32_t takers = 0;
   tensorflow::Tensor tensor;
 };
-// More values than any graph passes on; so much a step may make us allocate.
+// More values than any graph passes on.
 constexpr uint32_t kKeptNumbersMax = 1 << 20;
 
 class StepStore {
@@ -41,7 +41,7 @@ class StepStore {
   struct Step {
     std::string session;
     size_t left = 0;
-    std::vector<KeptValue> values;  // by number
+    std::unordered_map<uint32_t, KeptValue> values;  // by number: a peer chooses those, and pays for no gaps
   };
 
   // Steps are numbered at random: two homes seldom want the same drawer at once.

@@ -30,6 +30,7 @@ class IncomingValues final : public rpc::RequestSink {
   Status Read(tensorflow::WorkerEnv* env, ConstBytes head, const rpc::SegmentSizes* sizes);
   pipe::Landing Where() override { return landings_->Where(); }
   TfStatus Store(StepStore* store);
+  const std::string& session() const { return session_; }
 
  private:
   std::string session_;

@@ -1,0 +1,130 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/bridge/claims.h"
+
+#include <string>
+
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/framework/dataset.pb.h>
+#include <tensorflow/core/framework/tensor_shape.h>
+#include <tensorflow/core/framework/types.h>
+#include "fusewire/tf/bridge/varint.h"
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+using tensorflow::TensorProto;
+using tensorflow::TensorShape;
+using tensorflow::VariantTensorDataProto;
+
+// Of Snappy: a copy of 64 bytes is written in 3, and an element of a dataset is no longer than its length says.
+constexpr uint64_t kSnappyRatioMax = 24;
+
+TfStatus FalseClaim(const std::string& what) {
+  return absl::DataLossError(absl::StrCat("a peer sent a tensor that is none: ", what));
+}
+
+TfStatus CheckTensor(const TensorProto& proto, int depth);
+
+// metadata := invalid:varint index:varint[invalid] type:varint elements_max:varint shape
+bool ListMakesSense(const std::string& metadata) {
+  VarReader reader(ConstBytes(metadata.data(), metadata.size()));
+  const uint64_t invalid = reader.Varint();
+  if (invalid > reader.left().size) return false;
+  for (uint64_t i = 0; i < invalid; ++i) reader.Varint();
+  const uint64_t type = reader.Varint();
+  reader.Varint();
+  if (!reader.ok() || type > INT32_MAX || !tensorflow::DataType_IsValid(static_cast<int>(type))) return false;
+  tensorflow::TensorShapeProto shape;
+  return shape.ParseFromArray(reader.left().data, static_cast<int>(reader.left().size)) &&
+         tensorflow::PartialTensorShape::IsValid(shape);
+}
+
+// What a list of tensors was compressed to: it is unpacked into tensors of the shapes that stand here.
+TfStatus CheckCompressed(const std::string& text) {
+  tensorflow::data::CompressedElement element;
+  if (!element.ParseFromString(text)) return FalseClaim("a compressed element that cannot be read");
+  uint64_t sum = 0;
+  for (const auto& component : element.component_metadata()) {
+    TensorShape shape;
+    TfStatus made = TensorShape::BuildTensorShape(component.tensor_shape(), &shape);
+    if (!made.ok()) return FalseClaim(std::string(made.message()));
+    const auto count = static_cast<uint64_t>(shape.num_elements());
+    const auto parts = static_cast<uint64_t>(component.uncompressed_bytes_size());
+    const bool is_string = component.dtype() == tensorflow::DT_STRING;
+    // Of others it holds protobufs, which we could look at no more once they are unpacked.
+    if (!is_string && !tensorflow::DataTypeCanUseMemcpy(component.dtype()))
+      return FalseClaim("a compressed element of variants or resources");
+    if (parts != (is_string ? count : 1) && (parts > 0 || count > 0))
+      return FalseClaim("a compressed element of other parts than its shape has");
+    const auto element_bytes = static_cast<uint64_t>(tensorflow::DataTypeSize(component.dtype()));
+    for (const auto part : component.uncompressed_bytes()) {
+      const auto bytes = static_cast<uint64_t>(part);
+      if (bytes > UINT32_MAX || (!is_string && (count > UINT32_MAX || bytes != count * element_bytes)))
+        return FalseClaim("a compressed element of another size than its shape has");
+      sum += bytes;
+    }
+  }
+  const bool is_plausible = sum <= kSnappyRatioMax * element.data().size();
+  return is_plausible ? TfStatus() : FalseClaim("a compressed element of more than its bytes can hold");
+}
+
+TfStatus CheckVariant(const VariantTensorDataProto& variant, int depth) {
+  const std::string& type = variant.type_name();
+  // Their decoders take the first tensor, whether there is one or not.
+  const bool needs_one = type == "tensorflow::Tensor" || type == "tensorflow::data::WrappedDatasetVariant";
+  if (needs_one && variant.tensors().empty()) return FalseClaim(absl::StrCat("a ", type, " without a tensor"));
+  if (type == "tensorflow::TensorList" && !ListMakesSense(variant.metadata()))
+    return FalseClaim("a list of tensors whose description makes no sense");
+  if (type == "tensorflow.data.CompressedElement") {
+    TfStatus status = CheckCompressed(variant.metadata());
+    if (!status.ok()) return status;
+  }
+  for (const TensorProto& tensor : variant.tensors()) {
+    TfStatus status = CheckTensor(tensor, depth + 1);
+    if (!status.ok()) return status;
+  }
+  return TfStatus();
+}
+
+// content := bytes:varint[count] u8[sum of bytes], each a VariantTensorDataProto
+TfStatus CheckContent(const std::string& content, uint64_t count, int depth) {
+  VarReader sizes(ConstBytes(content.data(), content.size()));
+  for (uint64_t i = 0; i < count; ++i) sizes.Varint();
+  if (!sizes.ok()) return FalseClaim("the sizes of its variants are cut off");
+  VarReader texts(sizes.left());
+  sizes = VarReader(ConstBytes(content.data(), content.size()));
+  for (uint64_t i = 0; i < count; ++i) {
+    const ConstBytes text = texts.Take(sizes.Varint());
+    VariantTensorDataProto variant;
+    const bool is_one =
+        texts.ok() && text.size <= INT32_MAX && variant.ParseFromArray(text.data, static_cast<int>(text.size));
+    if (!is_one) return FalseClaim("a variant that cannot be read");
+    TfStatus status = CheckVariant(variant, depth);
+    if (!status.ok()) return status;
+  }
+  return TfStatus();
+}
+
+TfStatus CheckTensor(const TensorProto& proto, int depth) {
+  if (depth > kVariantDepthMax) return FalseClaim(absl::StrCat("variants more than ", kVariantDepthMax, " deep"));
+  TensorShape shape;
+  TfStatus status = TensorShape::BuildTensorShape(proto.tensor_shape(), &shape);
+  if (!status.ok()) return FalseClaim(std::string(status.message()));
+  const auto count = static_cast<uint64_t>(shape.num_elements());
+  // However an element is written, it takes a byte.
+  if (count > proto.ByteSizeLong()) return FalseClaim(absl::StrCat(count, " elements in fewer bytes"));
+  for (const VariantTensorDataProto& variant : proto.variant_val()) {
+    status = CheckVariant(variant, depth);
+    if (!status.ok()) return status;
+  }
+  const bool in_content = proto.dtype() == tensorflow::DT_VARIANT && !proto.tensor_content().empty();
+  return in_content ? CheckContent(std::string(proto.tensor_content()), count, depth) : status;
+}
+
+}  // namespace
+
+TfStatus CheckClaims(const TensorProto& proto) { return CheckTensor(proto, 0); }
+
+}  // namespace tf
+}  // namespace fusewire

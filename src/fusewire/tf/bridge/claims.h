@@ -1,0 +1,23 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a peer's TensorProto claims to hold, looked at before TensorFlow decodes it: that believes what it reads. A
+// shape of 2^40 elements is filled up from one value, variants within variants recurse without a bound, and the
+// decoders of some variants take counts and sizes from the message as they are. Home: any thread. Owns: nothing. Fails:
+// with DataLoss, saying which claim.
+#ifndef FUSEWIRE_TF_BRIDGE_CLAIMS_H_
+#define FUSEWIRE_TF_BRIDGE_CLAIMS_H_
+
+#include <tensorflow/core/framework/tensor.pb.h>
+#include "fusewire/tf/bridge/compat.h"
+
+namespace fusewire {
+namespace tf {
+
+// Variants in tensors of variants: a list of lists of lists is 3 deep.
+constexpr int kVariantDepthMax = 32;
+
+TfStatus CheckClaims(const tensorflow::TensorProto& proto);
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_BRIDGE_CLAIMS_H_
