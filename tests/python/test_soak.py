@@ -1,7 +1,9 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """The soak in short: tests/soak/run.py trains under a few faults, each once, with a seed that it prints."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 
@@ -28,6 +30,29 @@ def test_training_survives_faults(tmp_path):
     errors = "".join(path.read_text()[-2000:] for path in folder.glob("*.err"))
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}\n{errors}"
     assert "what must not be: 0" in ended.stdout
+
+
+@pytest.mark.timeout(200)
+def test_a_fault_is_measured_for_the_scorecard(tmp_path):
+    words = [
+        sys.executable,
+        ROOT / "tests/soak/scorecard.py",
+        "--rows",
+        "F1",
+        "--protocols",
+        "grpc++",
+        "--out",
+        tmp_path,
+    ]
+    ended = subprocess.run(
+        words, env=clean_environment(PATH=os.environ["PATH"]), capture_output=True, text=True, timeout=190, check=False
+    )
+    if ended.returncode == 2 and "needs root" in ended.stderr:
+        pytest.skip(ended.stderr.strip())
+    assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
+    figures = json.loads((tmp_path / "scorecard.json").read_text())["F1"]["grpc++"]
+    assert set(figures) == {"error after", "close()", "steps again after"}, figures
+    assert all(re.fullmatch(r"\d+\.\d+ s", figure) for figure in figures.values()), figures
 
 
 # Sessions that come and go on one server, each with a graph of its own; the leaks of each are counted at both ends.

@@ -77,7 +77,7 @@ class Task:
         machine = self._machine
         config = {"cluster": machine.cluster, "task": {"type": self.job, "index": self.index}}
         variables = {**machine.variables, "TF_CONFIG": json.dumps(config), "SOAK_CLOCK": str(self.clock_path)}
-        words: list[object] = [sys.executable, HERE / "trainee.py"]
+        words: list[object] = [sys.executable, machine.program]
         if machine.apart:
             more = "+dac_override,+dac_read_search"  # a clone may lie where only root can read
             words = [
@@ -148,8 +148,16 @@ class Task:
 class Machine:
     """The cluster of one run, and what may be done to it."""
 
-    def __init__(self, folder: pathlib.Path, protocol: str, servers: int, workers: int, apart: bool) -> None:
-        self.folder, self.apart, self.protocol = folder, apart, protocol
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        protocol: str,
+        servers: int,
+        workers: int,
+        apart: bool,
+        program: str = "trainee.py",
+    ) -> None:
+        self.folder, self.apart, self.protocol, self.program = folder, apart, protocol, HERE / program
         folder.mkdir(parents=True, exist_ok=True)
         # Where any user may look: access(2) knows nothing of what a task may do beyond its user.
         self.checkpoints = pathlib.Path("/run/netns/checkpoints") if apart else folder / "checkpoints"
@@ -207,6 +215,14 @@ class Machine:
         for task in self.tasks:
             task.send(signal.SIGCONT)
             task.kill()
+
+    def leave(self) -> None:
+        """Takes the namespaces and the mounts away, so that another machine can be made here."""
+        for task in self.tasks:
+            command(f"ip link del to{task.number}")  # the namespace takes its end away later
+            command(f"ip netns del {task.name}")
+        command(f"umount {self.checkpoints}")
+        command("umount /run/netns")
 
     # What is done to the cables. Packets go by this namespace: a rule drops those of one direction.
     def cut(self, source: Task, target: Task) -> None:
