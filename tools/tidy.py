@@ -11,6 +11,7 @@ import re
 import sys
 
 from tidy_tree import INCLUDE, ROOMS_FOLDER, Tree, code_of, is_test, room_of, words_after
+from tidy_waits import check_waits
 
 # Which rooms a room may include. Siblings (buffer, wire, reactor) never meet.
 ROOMS = {
@@ -441,6 +442,7 @@ CHECKS = (
     check_links,
     check_changes,
     check_private,
+    check_waits,
 )
 
 

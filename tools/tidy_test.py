@@ -282,6 +282,26 @@ class PagesTest(TidyTest):
         self.expect("one or two sentences", {"changes/fixes/b.md": "- a list\n- of things\n"})
 
 
+class WaitsTest(TidyTest):
+    WAIT = "void Await() { changed_.wait(lock); }"
+
+    def listed(self, count):
+        row = f"| `src/fusewire/wire/wire.cc` | {count} | somebody | its owner |\n"
+        return {"docs/reliability.md": f"# Reliability\n## Waits\n{row}"}
+
+    def test_wait_that_nobody_lists(self):
+        self.expect("lists 0: say there who ends each", self.in_wire(self.WAIT))
+
+    def test_wait_that_is_listed(self):
+        self.assertEqual(self.findings(self.in_wire(self.WAIT) | self.listed(1)), [])
+
+    def test_one_wait_more_than_is_listed(self):
+        self.expect("2 waits (lines", self.in_wire(self.WAIT + "\n" + self.WAIT) | self.listed(1))
+
+    def test_wait_that_is_gone(self):
+        self.expect("where none are", self.listed(1))
+
+
 class PrivateTest(TidyTest):
     def test_path_of_a_machine(self):
         for place in ("work", "home", "root"):

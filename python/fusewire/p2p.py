@@ -13,6 +13,7 @@ docs/errors.md. Seconds everywhere; None is the endpoint's own timeout. docs/p2p
 """
 
 import ctypes
+import os
 import pathlib
 import weakref
 from collections.abc import Callable
@@ -36,6 +37,22 @@ _CODES = (
 )
 _SLICE_NS = 200_000_000  # how long a wait lasts before the interpreter may look for signals
 _LIBRARY = pathlib.Path(__file__).absolute().parent / "_lib" / P2P_LIBRARY
+_forks = 0  # how often this process was forked from one that had imported us
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
+def _finalize(owner: Any, end: Callable[..., None], *arguments: Any) -> "weakref.finalize[..., Any]":
+    """`end` is called once, when the owner goes; but not in a child that was forked. There our threads are not, and its
+    goodbyes would be the parent's, on the parent's connections."""
+    forks = _forks
+    return weakref.finalize(owner, lambda: end(*arguments) if forks == _forks else None)
 
 
 class Error(Exception):
@@ -346,9 +363,17 @@ class Endpoint:
         self._held: list[_Memory] = []
         self._ends: list[weakref.finalize[..., Any]] = []
         self.address: str = _c.fusewire_endpoint_address(self._handle).decode()
-        self._end = weakref.finalize(self, _free_endpoint, self._handle, self._ends, self._held)
+        self._forks = _forks
+        self._end = _finalize(self, _free_endpoint, self._handle, self._ends, self._held)
+
+    def _here(self, handle: Any) -> Any:
+        if self._forks != _forks:
+            words = f"cancelled: endpoint {self.name} belongs to the process that this one was forked from"
+            raise Error(5, words + "; make one here, or start processes in another way than fork")
+        return handle
 
     def _live(self, handle: Any) -> Any:
+        self._here(handle)
         if self._closed:
             raise Error(5, f"cancelled: endpoint {self.name} is closed")
         return handle
@@ -357,7 +382,7 @@ class Endpoint:
         """`end` is called once: when the owner goes, when it is closed, or before the endpoint is freed."""
         if len(self._ends) > 64:
             self._ends[:] = [one for one in self._ends if one.alive]
-        finalize = weakref.finalize(owner, end, *arguments)
+        finalize = _finalize(owner, end, *arguments)
         self._ends.append(finalize)
         return finalize
 

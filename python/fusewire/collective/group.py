@@ -14,7 +14,7 @@ import numpy as np
 from fusewire.collective import _library
 from fusewire.collective._library import Piece, Wanted, library
 from fusewire.collective.arrays import Array, merge, shares
-from fusewire.p2p import _SLICE_NS, Endpoint, _check, _ns
+from fusewire.p2p import _SLICE_NS, Endpoint, _check, _finalize, _ns
 
 Sum, Product, Min, Max, Average, And, Or, Xor = range(8)
 
@@ -23,17 +23,17 @@ class Ticket:
     """One operation under way. wait() gives its result, or raises fusewire.p2p.Error."""
 
     def __init__(self, group: "Group", handle: int, holds: Any, result: Callable[[], Any]) -> None:
-        self._handle, self._result = handle, result
+        self._handle, self._result, self._endpoint = handle, result, group._endpoint
         self._end = group._owns(self, _free_ticket, handle, holds)
 
     def test(self) -> bool:
         """True: it has ended."""
-        return not self._end.alive or bool(library.fusewire_ticket_wait(self._handle, 0))
+        return not self._end.alive or bool(library.fusewire_ticket_wait(self._endpoint._here(self._handle), 0))
 
     def wait(self) -> Any:
         if not self._end.alive:
             raise RuntimeError("the ticket was waited for, or its group is closed")
-        while not library.fusewire_ticket_wait(self._handle, _SLICE_NS):
+        while not library.fusewire_ticket_wait(self._endpoint._here(self._handle), _SLICE_NS):
             pass  # a signal's handler may run here, and raise
         try:
             _check(library.fusewire_ticket_result(self._handle))
@@ -44,7 +44,7 @@ class Ticket:
     def cancel(self) -> None:
         """Here and at the other ranks."""
         if self._end.alive:
-            library.fusewire_ticket_cancel(self._handle)
+            library.fusewire_ticket_cancel(self._endpoint._here(self._handle))
 
 
 class _Ended(Ticket):
@@ -132,7 +132,7 @@ class Group:
     def _owns(self, owner: Any, end: Callable[..., None], *arguments: Any) -> "weakref.finalize[..., Any]":
         if len(self._ends) > 64:
             self._ends[:] = [one for one in self._ends if one.alive]
-        finalize = weakref.finalize(owner, end, *arguments)
+        finalize = _finalize(owner, end, *arguments)
         self._ends.append(finalize)
         return finalize
 

@@ -2,6 +2,7 @@
 // How ranks agree on an arena.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -56,7 +57,9 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
 
   std::unique_ptr<Arena> arena;
   if (able.ok()) {
-    const std::string name(reinterpret_cast<const char*>(told.data() + 1));
+    // What other ranks said is in it too: it need not end.
+    const auto* first = reinterpret_cast<const char*>(told.data() + 1);
+    const std::string name(first, strnlen(first, kNameBytes));
     const int64_t end_ns = std::min(deadline_ns, AddNs(Clock::Real()->NowNs(), kGatherNs));
     const transport::CalledOff called_off = [this] {
       const std::lock_guard<std::mutex> lock(mutex_);

@@ -225,6 +225,37 @@ TEST(ArenaLane, AfterAShrinkThoseWhoAreLeftShareAnother) {
   });
 }
 
+// A rank that answers turn 0 with a name that has no end, as one without an arena can: read to its end, it would be
+// read beyond the words that ranks tell each other. AddressSanitizer sees it.
+TEST(ArenaLane, ANameWithoutAnEndIsANameOfNobody) {
+  GroupOptions options = OneHost(2);
+  Party honest(2, pipe::Wire::kAuto, options);
+  options.name = "party";
+  options.arena = false;
+  options.rank = 1;
+  for (const auto& endpoint : honest.endpoints) options.members.push_back({endpoint->name(), endpoint->address()});
+  honest.groups[1].reset();
+  auto made = Group::Make(*honest.endpoints[1], options);
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  std::thread liar([&] {
+    std::vector<uint8_t> told(64, 0xff);
+    told[0] = 0;
+    Wanted wanted;
+    wanted.kind = Kind::kAllReduce;
+    wanted.reduction.op = Op::kMax;
+    wanted.reduction.type = Type::kU8;
+    wanted.counts = {told.size()};
+    wanted.to = Pieces(told.data(), told.size());
+    wanted.timeout_ns = 10 * kSecondNs;
+    (void)made.value()->Run(std::move(wanted));
+  });
+  Array array(10, 1);
+  EXPECT_FALSE(honest.at(0).Run(Sum(&array, 3 * kSecondNs)).ok());
+  EXPECT_FALSE(honest.at(0).in_arena());
+  liar.join();
+  made.value().reset();
+}
+
 }  // namespace
 }  // namespace collective
 }  // namespace fusewire

@@ -117,6 +117,9 @@ double ShareOfLarge(Algorithm algorithm, double n, double size, double segment_b
   }
 }
 
+// A schedule holds some hundred bytes for each segment, and compiling it takes its time.
+constexpr size_t kSegmentBytesMin = 1024;
+
 bool ParseNumber(std::string_view word, size_t* number) {
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *number);
   return error == std::errc() && end == word.data() + word.size();
@@ -153,7 +156,7 @@ Status ParseRow(const std::vector<std::string_view>& words, TableRow* row) {
   }
   row->ranks = static_cast<int>(ranks);
   if (!ParseNumber(words[2], &row->bytes_max)) return Status::Invalid("bytes " + std::string(words[2]));
-  if (!ParseNumber(words[4], &row->segment_bytes) || row->segment_bytes == 0) {
+  if (!ParseNumber(words[4], &row->segment_bytes) || row->segment_bytes < kSegmentBytesMin) {
     return Status::Invalid("segment of bytes " + std::string(words[4]));
   }
   return Status::Ok();

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/transport/shm/gathering.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -141,15 +142,16 @@ Result<Gathered> Gathering::Hand(int file, int count, int64_t deadline_ns, const
   for (const Fd& life : all.lives) files.push_back(life.get());
   for (int number = 1; number < count; ++number)
     FUSEWIRE_TRY(SendFiles(sockets[static_cast<size_t>(number)].get(), files));
-  all.file = Fd(dup(file));
-  if (!all.file.valid()) return FromErrno("dup");
+  all.file = Fd(fcntl(file, F_DUPFD_CLOEXEC, 0));
+  if (!all.file.valid()) return FromErrno("fcntl");
   all.lives[0].Close();
   return all;
 }
 
 Result<Gathered> ComeTo(const std::string& name, int number, int count, int64_t deadline_ns,
                         const CalledOff& called_off) {
-  Fd place(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  // Who told the name need not accept: a connect that waits would have no deadline.
+  Fd place(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!place.valid()) return FromErrno("socket");
   const UnixAddress address = PlaceOf(name);
   // Rank 0 listens before it tells the name: who is not met is in another network namespace.

@@ -6,9 +6,12 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <string>
 #include <thread>
 #include <utility>
@@ -108,6 +111,39 @@ TEST(Gathering, WhoIsNoRankEndsIt) {
   EXPECT_EQ(gathering.value()->Hand(file.get(), 2, In(5 * kSecondNs), Never).status().code(), Code::kCorrupt);
   gathering.value().reset();
   other.join();
+}
+
+// Whoever the program starts later must not hold our memory.
+TEST(Gathering, LeavesNothingToProgramsThatAreStarted) {
+  auto gathering = Gathering::Open();
+  ASSERT_TRUE(gathering.ok());
+  const Fd file(memfd_create("test", MFD_CLOEXEC));
+  std::thread other([&] {
+    auto come = ComeTo(gathering.value()->name(), 1, 2, In(5 * kSecondNs), Never);
+    ASSERT_TRUE(come.ok()) << come.status().ToString();
+    EXPECT_NE(fcntl(come.value().file.get(), F_GETFD) & FD_CLOEXEC, 0);
+    EXPECT_NE(fcntl(come.value().lives[0].get(), F_GETFD) & FD_CLOEXEC, 0);
+  });
+  auto hand = gathering.value()->Hand(file.get(), 2, In(5 * kSecondNs), Never);
+  other.join();
+  ASSERT_TRUE(hand.ok()) << hand.status().ToString();
+  EXPECT_NE(fcntl(hand.value().file.get(), F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_NE(fcntl(hand.value().lives[1].get(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+// A name is what another rank says: behind it may be somebody who never accepts.
+TEST(Gathering, WhoComesToOneThatIsFullHearsOfItInTime) {
+  const Fd full(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const std::string name = "fusewire-test-full-" + std::to_string(getpid());
+  sockaddr_un place = {};
+  place.sun_family = AF_UNIX;
+  name.copy(place.sun_path + 1, name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  ASSERT_EQ(bind(full.get(), reinterpret_cast<const sockaddr*>(&place), length), 0);
+  ASSERT_EQ(listen(full.get(), 0), 0);
+  const Fd first(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(connect(first.get(), reinterpret_cast<const sockaddr*>(&place), length), 0);
+  EXPECT_EQ(ComeTo(name, 1, 2, In(100 * kMillisecondNs), Never).status().code(), Code::kUnavailable);
 }
 
 }  // namespace

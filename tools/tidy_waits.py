@@ -1,0 +1,53 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Each wait stands in the table of docs/reliability.md with who ends it; what tools/tidy.py checks of that."""
+
+import re
+
+from tidy_tree import ROOMS_FOLDER, code_of, is_test
+
+PAGE = "docs/reliability.md"
+PYTHON_FOLDER = "python/fusewire/"
+
+# Calls that may not return at once. A loop that looks and yields is one too.
+_WAIT = re.compile(
+    r"\bwait(?:_for|_until)?\(lock|\bepoll_wait\(|\bpoll\(&|\bFUTEX_WAIT|\.join\(\);|\bpthread_join\(|"
+    r"\bWaitForNotification|[.>]Wait\(&|\bWait\(&ran|[.>]PostAndWait\((?!\))|\bEnter\(0, 1,|\bwaitpid\(|"
+    r"\b(?:sched_)?yield\(\)|\bflock\("
+)
+_PYTHON_WAIT = re.compile(
+    r"(?<!prepare)_wait\(|\bprocess\.wait\(|\.communicate\(|\bsubprocess\.run\(|\bwaitpid\(|_selector\.select\(|"
+    r"\btime\.sleep\(|\.join\(timeout|\bgroup_run\(|\burlopen\(|\bcreate_connection\("
+)
+_ROW = re.compile(r"^\| `([^`]+)` \| (\d+) \| [^|]+ \| [^|]+ \|$", re.MULTILINE)
+
+
+def waits_in(tree):
+    """How many there are in each file, and the line of the first."""
+    found = {}
+    for path, text in tree.texts(".h", ".cc", ".py"):
+        in_python = path.startswith(PYTHON_FOLDER) and path.endswith(".py")
+        if is_test(path) or not (in_python or (path.startswith(ROOMS_FOLDER) and not path.endswith(".py"))):
+            continue
+        code = re.sub(r"#[^\n]*", "", text) if in_python else code_of(text)
+        pattern = _PYTHON_WAIT if in_python else _WAIT
+        lines = [number for number, line in enumerate(code.split("\n"), 1) if pattern.search(line)]
+        if lines:
+            found[path] = lines
+    return found
+
+
+def check_waits(tree, findings):
+    """A wait without a deadline or an owner who ends it is a hang: say who it is."""
+    found = waits_in(tree)
+    listed = {path: int(count) for path, count in _ROW.findall(tree.files.get(PAGE) or "")}
+    for path, lines in found.items():
+        if listed.get(path, 0) != len(lines):
+            findings.add(
+                path,
+                lines[0],
+                f"{len(lines)} waits (lines {', '.join(map(str, lines))}), but {PAGE} lists {listed.get(path, 0)}: "
+                "say there who ends each",
+            )
+    for path in listed:
+        if path not in found:
+            findings.add(PAGE, 1, f"lists waits of {path}, where none are")
