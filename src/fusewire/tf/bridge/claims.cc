@@ -35,6 +35,7 @@ bool ListMakesSense(const std::string& metadata) {
   const uint64_t type = reader.Varint();
   reader.Varint();
   if (!reader.ok() || type > INT32_MAX || !tensorflow::DataType_IsValid(static_cast<int>(type))) return false;
+  if (tensorflow::IsRefType(static_cast<tensorflow::DataType>(type))) return false;  // which numbers these are grows
   tensorflow::TensorShapeProto shape;
   return shape.ParseFromArray(reader.left().data, static_cast<int>(reader.left().size)) &&
          tensorflow::PartialTensorShape::IsValid(shape);
