@@ -9,14 +9,13 @@ import pathlib
 import random
 import socket
 import subprocess
-import sys
 import textwrap
 import time
 import zlib
 
 import pytest
+import warm
 
-FUSEWIRE = pathlib.Path(sys.executable).with_name("fusewire")
 DEADLINE_S = 100
 
 # The way of TensorFlow 1: every task builds the same graph, parameter servers only serve. `train(session)` is the
@@ -116,13 +115,11 @@ def run_cluster(tmp_path, request):
         env = {**os.environ, **given, "TEST_PROTOCOL": protocol, "CUDA_VISIBLE_DEVICES": ""}
         if fuse:
             env["TEST_FUSE"] = "1"
-        command = [FUSEWIRE, "run", "--ps", str(ps), "--workers", str(workers), "--timeout", str(DEADLINE_S - 15)]
+        command = ["run", "--ps", str(ps), "--workers", str(workers), "--timeout", str(DEADLINE_S - 15)]
         if not prologue:  # the program leaves its protocol to the command
             command += ["--protocol", protocol]
         command.append(path)
-        ended = subprocess.run(
-            command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=DEADLINE_S, check=False
-        )
+        ended = warm.run_command(command, tmp_path, env, DEADLINE_S, cold=not prologue)
         assert ended.returncode == 0, f"exit code {ended.returncode}\n{ended.stdout}\n{ended.stderr}"
         return Output(ended.stdout, ended.stderr)
 
@@ -151,23 +148,19 @@ class Tasks:
         addresses = free_addresses(2 + workers)
         self._cluster = {"ps": addresses[:2], "worker": addresses[2:]}
         self._environment = {**os.environ, "TEST_PROTOCOL": protocol, "CUDA_VISIBLE_DEVICES": "", **environment}
-        self._running: dict[str, subprocess.Popen[str]] = {}
+        self._running: dict[str, warm.Program] = {}
         self._begun: dict[int, str] = {}  # by pid, the line of which the end has not come yet
 
-    def start(self, job: str, index: int = 0, **environment: str) -> subprocess.Popen[str]:
+    def start(self, job: str, index: int = 0, **environment: str) -> warm.Program:
         config = {"cluster": self._cluster, "task": {"type": job, "index": index}}
-        task = subprocess.Popen(
-            [sys.executable, self._program],
-            cwd=self._folder,
-            env={**self._environment, **environment, "TF_CONFIG": json.dumps(config)},
-            stdout=subprocess.PIPE if job == "worker" else subprocess.DEVNULL,
-            stderr=(self._folder / f"{job}-{index}.err").open("a"),
-            text=True,
-        )
+        given = {**self._environment, **environment, "TF_CONFIG": json.dumps(config)}
+        with (self._folder / f"{job}-{index}.err").open("a") as error:
+            out = None if job == "worker" else subprocess.DEVNULL
+            task = warm.Program([self._program], self._folder, given, out, error)
         self._running[f"{job}:{index}"] = task
         return task
 
-    def read_until(self, task: subprocess.Popen[str], words: str, deadline_s: float) -> list[str]:
+    def read_until(self, task: warm.Program, words: str, deadline_s: float) -> list[str]:
         """Its lines up to the one that begins so."""
         lines: list[str] = []
         ends = time.monotonic() + deadline_s
@@ -205,9 +198,7 @@ class Tasks:
 
     def end(self) -> None:
         for task in self._running.values():
-            with contextlib.suppress(ProcessLookupError):
-                task.kill()
-            task.wait()
+            task.end()
 
 
 @pytest.fixture

@@ -51,8 +51,9 @@ def training(tasks):
         cluster = tasks(TRAIN, protocol, **environment)
         servers = [cluster.start("ps", index) for index in range(2)]
         worker = cluster.start("worker")
-        cluster.read_until(worker, "TRAINS", 60)
-        cluster.read_until(worker, "TRAINS", 10)
+        steps = 0
+        while steps < 110:  # so that there is a checkpoint of step 100
+            steps = int(cluster.read_until(worker, "TRAINS", 60)[-1].split()[1])
         return cluster, servers, worker
 
     return start
