@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from conftest import FUSEWIRE, ROOT, clean_environment, run_to_end
+import warm
+from conftest import ROOT, Done, clean_environment
 
 sys.path.append(str(ROOT / "examples" / "recommend"))
 
@@ -37,11 +38,12 @@ class Run:
 
 def train(folder: pathlib.Path, model: str, protocol: str, ps: int, *options: object) -> Run:
     folder.mkdir(parents=True, exist_ok=True)
-    command = [FUSEWIRE, "run", "--ps", ps, "--workers", 1, EXAMPLE / "train.py", "--model", model]
+    command = ["run", "--ps", ps, "--workers", 1, EXAMPLE / "train.py", "--model", model]
     command += ["--protocol", protocol, "--steps", STEPS, "--losses", folder / "losses", *options]
     # A sum must not depend on how many threads share it.
     environment = clean_environment(TF_NUM_INTRAOP_THREADS="1", CUDA_VISIBLE_DEVICES="")
-    said = run_to_end(command, folder, environment, RUN_LIMIT_S).ok()
+    ended = warm.run_command(command, folder, environment, RUN_LIMIT_S)
+    said = Done(ended.returncode, ended.stdout, ended.stderr).ok()
     quality = re.search(rf"{GOALS[model].measure} (\S+); .* at best, (\S+)$", said, re.MULTILINE)
     assert quality, said
     return Run((folder / "losses").read_text().split(), float(quality[1]), float(quality[2]))

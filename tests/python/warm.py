@@ -34,7 +34,13 @@ from typing import IO, Any
 COMMAND = pathlib.Path(sys.executable).with_name("fusewire")
 FUSEWIRE_RUN = "fusewire"  # as the first word: the command, in place of a program
 # TensorFlow reads the others when it is imported.
-READ_LATER = ("TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "TF_GRPC_WORKER_CACHE_QUEUES", "TF_GRPC_WORKER_CACHE_THREADS")
+READ_LATER = (
+    "TF_CONFIG",
+    "TF_CPP_MIN_LOG_LEVEL",
+    "TF_GRPC_WORKER_CACHE_QUEUES",
+    "TF_GRPC_WORKER_CACHE_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+)
 START_S = 60.0
 
 
