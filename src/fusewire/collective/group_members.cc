@@ -1,8 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Who is there, and what members say to each other. Each listens to each other one: a receive that is always posted
 // ends when its peer goes, whether or not an operation has to do with that one just now.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -93,9 +91,8 @@ void GroupCore::Renumber() {
     if (!options_.places.hosts.empty()) places_.hosts.push_back(options_.places.hosts[i]);
   }
   const std::vector<int>& hosts = places_.hosts;
-  // All of them, whatever this rank may use: every rank must come to the same choice. Those that are online will not
-  // do: some C libraries (glibc 2.34) count those of the affinity mask for it.
-  if (places_.one_host() && places_.near.cpus == 0) places_.near.cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
+  // All of them, whatever this rank may use: every rank must come to the same choice.
+  if (places_.one_host() && places_.near.cpus == 0) places_.near.cpus = reactor::MachineCpuCount();
   rank_ = seats_[static_cast<size_t>(seat_)].rank;
   if (!hosts.empty()) {
     const auto here = std::count(hosts.begin(), hosts.end(), hosts[static_cast<size_t>(rank_)]);

@@ -8,6 +8,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/random.h"
+#include "fusewire/reactor/control_group.h"
 #include "fusewire/wire/hello.h"
 
 namespace fusewire {
@@ -22,7 +23,10 @@ constexpr uint64_t kWindowShare = 64;
 uint64_t MemoryBytes() {
   long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   bool known = pages > 0 && page_bytes > 0;
-  return known ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) : uint64_t{4} << 30;
+  uint64_t machine = known ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) : uint64_t{4} << 30;
+  // A container that goes beyond its own bound is killed, however much its host has.
+  uint64_t group = reactor::ControlGroupMemoryBytes();
+  return group == 0 ? machine : std::min(machine, group);
 }
 
 Options Complete(Options options) {

@@ -29,11 +29,11 @@ struct Options {
   // Credit that each pipe has from the start. More comes from the receive budget, to whoever has something to send.
   uint64_t window_bytes = 256 * 1024;
   // What these windows may be together: they get smaller as it is used up, and when there is none left, a connection is
-  // turned away. 0: the process's own budget for them, a sixteenth of this machine's memory for all its servers, nodes
-  // and endpoints together. Another number: a budget of this one's own.
+  // turned away. 0: the process's own budget for them, a sixteenth of the memory that it may use, for all its servers,
+  // nodes and endpoints together. Another number: a budget of this one's own.
   uint64_t window_budget_bytes = 0;
-  // What all pipes together may hold of messages beyond their windows. 0: the process's own budget, a quarter of this
-  // machine's memory for all of it. Another number: a budget of this one's own.
+  // What all pipes together may hold of messages beyond their windows. 0: the process's own budget, a quarter of the
+  // memory that it may use for all of it. Another number: a budget of this one's own.
   uint64_t receive_budget_bytes = 0;
   // Heads and small bodies that wait in our memory because a peer does not take them. Per pipe.
   uint64_t queued_bytes_max = 64 << 20;

@@ -3,8 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <functional>
+#include <iostream>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +23,28 @@ namespace {
 using testing::HasSubstr;
 
 TEST(Options, TheUsualOnesMakeSense) { EXPECT_TRUE(CheckOptions(Options()).ok()); }
+
+constexpr uint64_t kContainerBytes = uint64_t{64} << 20;
+
+// In a process that has made no budget yet. 0: it is a quarter of what the container may use.
+int BudgetInAContainer() {
+  if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("limits", "/sys/fs/cgroup", "tmpfs", 0, nullptr) != 0) {
+    return 2;
+  }
+  std::ofstream("/sys/fs/cgroup/memory.max") << kContainerBytes << "\n";
+  return Shared(Options()).receive_budget().limit_bytes() == kContainerBytes / 4 ? 0 : 1;
+}
+
+TEST(OptionsDeathTest, TheBudgetOfAProcessIsOfWhatItsContainerMayUse) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root may make a mount namespace";
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto ended = [](int status) {
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 2) std::cerr << "no mount namespace can be had here";
+    return WIFEXITED(status) && WEXITSTATUS(status) != 1;
+  };
+  EXPECT_EXIT(_exit(BudgetInAContainer()), ended, "");
+}
 
 TEST(Options, WhatMakesNoSenseIsNamed) {
   const std::pair<std::function<void(Options*)>, const char*> wrong[] = {

@@ -7,48 +7,26 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
+#include <cstdio>
 #include <fstream>
 #include <sstream>
+
+#include "fusewire/reactor/control_group.h"
 
 namespace fusewire {
 namespace reactor {
 namespace {
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  return text.str();
-}
-
-// The group's path below its controller, from /proc/self/cgroup: "0::/a/b" (v2) or "4:cpu,cpuacct:/a/b" (v1).
-std::string OwnGroup(const std::string& controller) {
-  std::istringstream lines(ReadFile("/proc/self/cgroup"));
-  std::string line;
-  while (std::getline(lines, line)) {
-    size_t first = line.find(':');
-    size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    std::string names = "," + line.substr(first + 1, second - first - 1) + ",";
-    bool is_ours = controller.empty() ? names == ",," : names.find("," + controller + ",") != std::string::npos;
-    if (is_ours) return line.substr(second + 1);
-  }
-  return "/";
-}
-
-// The file in our own group, or in the root that a container shows as its own.
-std::string ReadGroupFile(const std::string& root, const std::string& group, const std::string& name) {
-  std::string text = ReadFile(root + group + "/" + name);
-  return text.empty() ? ReadFile(root + "/" + name) : text;
-}
+// More than any kernel knows.
+constexpr int kCpusMax = 1 << 18;
+constexpr const char* kPresentCpus = "/sys/devices/system/cpu/present";
 
 }  // namespace
 
 std::vector<int> AllowedCpus() {
   std::vector<int> cpus;
   // The mask has to be as large as the kernel's own; try sizes until it fits.
-  for (int count = 1024; count <= 1 << 18; count *= 2) {
+  for (int count = 1024; count <= kCpusMax; count *= 2) {
     cpu_set_t* set = CPU_ALLOC(static_cast<size_t>(count));
     if (set == nullptr) break;
     size_t bytes = CPU_ALLOC_SIZE(static_cast<size_t>(count));
@@ -62,27 +40,35 @@ std::vector<int> AllowedCpus() {
   return cpus;
 }
 
-double CgroupCpuQuota(const std::string& cpu_max, const std::string& quota_us, const std::string& period_us) {
-  std::string quota = quota_us, period = period_us;
-  if (!cpu_max.empty()) {
-    std::istringstream words(cpu_max);
-    words >> quota >> period;
-  }
-  double quota_value = std::atof(quota.c_str());  // "max" and "-1" mean none
-  double period_value = std::atof(period.c_str());
-  return quota_value > 0 && period_value > 0 ? quota_value / period_value : 0.0;
-}
-
 int UsableCpuCount() {
   size_t allowed = AllowedCpus().size();
   if (allowed == 0) allowed = static_cast<size_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-  const std::string root = "/sys/fs/cgroup";
-  std::string v1 = OwnGroup("cpu");
-  double quota =
-      CgroupCpuQuota(ReadGroupFile(root, OwnGroup(""), "cpu.max"), ReadGroupFile(root + "/cpu", v1, "cpu.cfs_quota_us"),
-                     ReadGroupFile(root + "/cpu", v1, "cpu.cfs_period_us"));
-  if (quota <= 0) return static_cast<int>(allowed);
-  return std::clamp(static_cast<int>(std::ceil(quota)), 1, static_cast<int>(allowed));
+  const double quota = ControlGroupCpus();
+  if (quota <= 0 || quota >= static_cast<double>(allowed)) return static_cast<int>(allowed);
+  return std::max(static_cast<int>(std::ceil(quota)), 1);
+}
+
+int CountCpus(const std::string& list) {
+  int count = 0;
+  std::istringstream ranges(list);
+  std::string range;
+  while (std::getline(ranges, range, ',')) {
+    int first = 0, last = 0;
+    const int read = std::sscanf(range.c_str(), "%d-%d", &first, &last);
+    if (read == 1) last = first;
+    if (read < 1 || first < 0 || last < first || last >= kCpusMax) return 0;
+    count += last - first + 1;
+  }
+  return count;
+}
+
+int MachineCpuCount() {
+  std::ifstream file(kPresentCpus);
+  std::string list;
+  if (file) std::getline(file, list);
+  const int present = CountCpus(list);
+  // Those that are online will not do: some C libraries (glibc 2.34) count those of the affinity mask for it.
+  return present > 0 ? present : static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_CONF)));
 }
 
 Status PinThisThread(int cpu) {

@@ -14,12 +14,13 @@ namespace reactor {
 
 // The processors of the affinity mask, ascending.
 std::vector<int> AllowedCpus();
-// How many processors' worth of time we get: the affinity mask's size, or the control group's quota if that is less. At
-// least 1.
+// How many processors' worth of time we get: the affinity mask's size, or the quota of a control group, rounded up, if
+// that is less. At least 1.
 int UsableCpuCount();
-// The quota in processors that the files of a control group state, or 0 for none. `cpu_max` is the content of cgroup
-// v2's cpu.max; `quota_us` and `period_us` those of v1's files. Empty text: no such file.
-double CgroupCpuQuota(const std::string& cpu_max, const std::string& quota_us, const std::string& period_us);
+// All that the machine has, whatever this process may use of it: the same number in every process of the machine.
+int MachineCpuCount();
+// Of a list as the kernel writes it: "0-3,8". 0 for what is none.
+int CountCpus(const std::string& list);
 // Pins the calling thread. Not allowed, or no such processor: a Status that says so, and the thread stays as it is.
 Status PinThisThread(int cpu);
 

@@ -12,26 +12,21 @@ namespace fusewire {
 namespace reactor {
 namespace {
 
-TEST(Cpus, ReadsTheQuotaOfCgroupVersion2) {
-  EXPECT_DOUBLE_EQ(CgroupCpuQuota("200000 100000\n", "", ""), 2.0);
-  EXPECT_DOUBLE_EQ(CgroupCpuQuota("150000 100000", "", ""), 1.5);
-  EXPECT_DOUBLE_EQ(CgroupCpuQuota("5000 100000\n", "", ""), 0.05);
-  EXPECT_DOUBLE_EQ(CgroupCpuQuota("max 100000\n", "", ""), 0.0);
-  EXPECT_DOUBLE_EQ(CgroupCpuQuota("max\n", "", ""), 0.0);
+TEST(Cpus, CountsAListOfTheKernels) {
+  EXPECT_EQ(CountCpus("0\n"), 1);
+  EXPECT_EQ(CountCpus("0-191\n"), 192);
+  EXPECT_EQ(CountCpus("0-3,8,16-17"), 7);
+  EXPECT_EQ(CountCpus("0-2047"), 2048);
+  for (const char* none : {"", "\n", "all", "3-1", "-5", "0-999999999"}) EXPECT_EQ(CountCpus(none), 0) << none;
 }
 
-TEST(Cpus, ReadsTheQuotaOfCgroupVersion1) {
-  EXPECT_DOUBLE_EQ(CgroupCpuQuota("", "400000\n", "100000\n"), 4.0);
-  EXPECT_DOUBLE_EQ(CgroupCpuQuota("", "-1\n", "100000\n"), 0.0);
-  EXPECT_DOUBLE_EQ(CgroupCpuQuota("", "400000", ""), 0.0);
-}
-
-TEST(Cpus, TakesWhatItCannotReadForNoLimit) {
-  EXPECT_DOUBLE_EQ(CgroupCpuQuota("", "", ""), 0.0);
-  EXPECT_DOUBLE_EQ(CgroupCpuQuota("what is this", "", ""), 0.0);
-  EXPECT_DOUBLE_EQ(CgroupCpuQuota("100000 0", "", ""), 0.0);
-  EXPECT_DOUBLE_EQ(CgroupCpuQuota("100000", "", ""), 0.0);
-  EXPECT_DOUBLE_EQ(CgroupCpuQuota("-100000 -100000", "", ""), 0.0);
+TEST(Cpus, AMachineHasAllThatAProcessMayUse) {
+  const int machine = MachineCpuCount();
+  EXPECT_GE(machine, static_cast<int>(AllowedCpus().size()));
+  std::thread([machine] {
+    ASSERT_TRUE(PinThisThread(AllowedCpus().front()).ok());
+    EXPECT_EQ(MachineCpuCount(), machine);
+  }).join();
 }
 
 TEST(Cpus, AllowedCpusAreThoseOfTheAffinityMask) {

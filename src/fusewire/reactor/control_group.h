@@ -1,0 +1,27 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What the control groups of this process allow it: its own and every group above, of version 1, 2 or both. A container
+// is one, and shows its host's processors and memory all the same.
+// Home: any thread. Owns: nothing. Fails: never; what cannot be read is taken as no limit.
+#ifndef FUSEWIRE_REACTOR_CONTROL_GROUP_H_
+#define FUSEWIRE_REACTOR_CONTROL_GROUP_H_
+
+#include <cstdint>
+#include <string>
+
+namespace fusewire {
+namespace reactor {
+
+struct ControlGroupFiles {
+  std::string own_groups = "/proc/self/cgroup";
+  std::string root = "/sys/fs/cgroup";
+};
+
+// How many processors' worth of time, 1.5 for one and a half; 0: no limit.
+double ControlGroupCpus(const ControlGroupFiles& files = ControlGroupFiles());
+// 0: no limit.
+uint64_t ControlGroupMemoryBytes(const ControlGroupFiles& files = ControlGroupFiles());
+
+}  // namespace reactor
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_REACTOR_CONTROL_GROUP_H_
