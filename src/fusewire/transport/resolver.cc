@@ -16,16 +16,15 @@ namespace fusewire {
 namespace transport {
 namespace {
 
+// All addresses, also of a family that no interface has but loopback (no AI_ADDRCONFIG): on a host whose own address is
+// of IPv6 only, 127.0.0.1 may still be where the peer listens. One that cannot be reached fails at once.
 Names AskSystem(const std::string& host) {
+  // Whoever listens there has not asked the system either: see WhereToListen.
+  if (host == "localhost") return std::vector<std::string>{"127.0.0.1", "::1"};
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_ADDRCONFIG;
   addrinfo* found = nullptr;
   int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  if (error == EAI_BADFLAGS || error == EAI_NONAME) {  // AI_ADDRCONFIG hides loopback names on a host without a network
-    hints.ai_flags = 0;
-    error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  }
   if (error != 0) {
     return Status::Unavailable("the name does not resolve: " + std::string(gai_strerror(error)))
         .Phase("resolve " + host)

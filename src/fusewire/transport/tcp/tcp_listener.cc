@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/transport/listening.h"
 #include "fusewire/transport/tcp/tcp_connection.h"
 
 namespace fusewire {
@@ -55,7 +56,7 @@ Result<std::unique_ptr<Listener>> TcpListener::Open(reactor::Reactor& home, cons
                                                     const TcpOptions& options, OnIncoming on_incoming) {
   FUSEWIRE_AT_HOME(home);
   bool everywhere = address.host.empty() || address.host == "*";
-  std::string host = address.host == "localhost" ? "127.0.0.1" : address.host;
+  std::string host = address.host == "localhost" ? WhereToListen(address.host).host : address.host;
   SocketAddress where;
   if (!ParseNumeric(everywhere ? "::" : host, address.port, &where)) {
     return Status::Invalid("a server listens on a numeric address, not on a name")

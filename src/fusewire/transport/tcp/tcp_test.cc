@@ -7,13 +7,19 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <future>
 #include <memory>
@@ -308,6 +314,48 @@ TEST_P(Tcp, DoesNotListenBesideAnotherOnTheSamePort) {
     ASSERT_FALSE(listening.ok());
     EXPECT_THAT(listening.status().cause(), HasSubstr("in use"));
   });
+}
+
+// In a network of its own that has no IPv4, not even 127.0.0.1. 0: one dials "localhost" and meets who listens there.
+int MeetOnIpv6Only() {
+  if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return 2;
+  Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq loopback = {};
+  std::strncpy(loopback.ifr_name, "lo", sizeof(loopback.ifr_name) - 1);
+  loopback.ifr_flags = IFF_UP;
+  if (ioctl(fd.get(), SIOCSIFFLAGS, &loopback) != 0) return 2;
+  loopback = ifreq();
+  std::strncpy(loopback.ifr_name, "lo", sizeof(loopback.ifr_name) - 1);
+  loopback.ifr_addr.sa_family = AF_INET;  // 0.0.0.0 takes the address away
+  if (ioctl(fd.get(), SIOCSIFADDR, &loopback) != 0) return 2;
+  std::unique_ptr<reactor::Reactor> home = std::move(reactor::Reactor::Start({})).value();
+  std::unique_ptr<Transport> tcp = MakeTcp({});
+  std::unique_ptr<Listener> listener;
+  std::unique_ptr<Dialing> dialing;
+  std::atomic<int> met{0}, dialled{0};
+  home->Run([&] {
+    auto listening = tcp->Listen(*home, {"localhost", 0}, [&met](std::unique_ptr<Incoming>) { ++met; });
+    if (!listening.ok()) return;
+    listener = std::move(listening).value();
+    dialing = tcp->Dial(*home, {"localhost", listener->address().port}, 5 * kSecondNs,
+                        [&dialled](Result<std::unique_ptr<Connection>> made) { dialled = made.ok() ? 1 : -1; });
+  });
+  const bool well = listener != nullptr && Eventually([&] { return met == 1 && dialled == 1; });
+  home->Run([&] {
+    dialing.reset();
+    listener.reset();
+  });
+  return well ? 0 : 1;
+}
+
+TEST(Localhost, IsIpv6WhereThereIsNothingElse) {
+  const pid_t child = fork();
+  if (child == 0) _exit(MeetOnIpv6Only());
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "no network namespace, or no IPv6, can be had here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST_P(Tcp, AServerListensOnNumbers) {
