@@ -80,6 +80,7 @@ class ArenaLane {
   void TellFailed(const Job& job, const Status& why);
   void SendHome(std::unique_ptr<GroupOperation> operation);
   void SetUp(int64_t deadline_ns);
+  void Tell(const Status& why) const;
   Status RunOverWires(uint64_t turn, uint8_t* bytes, size_t count, int64_t deadline_ns);
   Status Execute(Arena* arena, GroupOperation* operation, int64_t deadline_ns);
 

@@ -93,8 +93,7 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
     if (able.ok() && !agreed.ok()) able = agreed;
   }
   if (!able.ok()) {
-    FUSEWIRE_LOG(kInfo, "group %s: its ranks share no arena: %s", core_->options().name.c_str(),
-                 able.ToString().c_str());
+    Tell(able);
     if (arena != nullptr) arena->Close();
   }
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -105,6 +104,15 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
   way_ = able.ok() ? Way::kArena : Way::kWires;
   served_turns_ = kSetUpTurns;
   if (able.ok()) arena_ = std::move(arena);
+}
+
+// What this machine forbids is news to whoever runs the ranks; what they chose, or that the group ends, is not.
+void ArenaLane::Tell(const Status& why) const {
+  const bool is_chosen = !core_->endpoint().may_share() || why.code() == Code::kCancelled;
+  const LogLevel level = is_chosen ? LogLevel::kInfo : LogLevel::kWarn;
+  if (level < GetLogLevel()) return;
+  WriteLog(level, "group %s: its ranks share no arena, so collectives go over the wires: %s",
+           core_->options().name.c_str(), why.ToString().c_str());
 }
 
 Status ArenaLane::RunOverWires(uint64_t turn, uint8_t* bytes, size_t count, int64_t deadline_ns) {

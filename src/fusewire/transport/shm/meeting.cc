@@ -9,11 +9,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <cstring>
 #include <memory>
 
 #include "fusewire/base/bytes.h"
+#include "fusewire/base/log.h"
 #include "fusewire/base/random.h"
 #include "fusewire/transport/shm/passing.h"
 
@@ -93,6 +96,20 @@ bool CanRead(pid_t pid, uint64_t address, uint64_t word) {
   iovec into = {&found, sizeof(found)};
   iovec from = {reinterpret_cast<void*>(address), sizeof(found)};  // NOLINT(performance-no-int-to-ptr): the peer's
   return process_vm_readv(pid, &into, 1, &from, 1, 0) == static_cast<ssize_t>(sizeof(found)) && found == word;
+}
+
+bool CanReadOrTell(pid_t pid, uint64_t address, uint64_t word) {
+  if (CanRead(pid, address, word)) return true;
+  const int error = errno;
+  if (pid > 0 && error == ESRCH) return false;  // it has ended
+  static std::atomic<bool> told{false};
+  if (told.exchange(true, std::memory_order_relaxed)) return false;
+  FUSEWIRE_LOG(
+      kWarn,
+      "large tensors between tasks of this machine are copied twice instead of once: this process may not read "
+      "the memory of process %d (process_vm_readv: %s)",
+      static_cast<int>(pid), pid <= 0 ? "it is in a pid namespace that we cannot see" : std::strerror(error));
+  return false;
 }
 
 UnixAddress MeetingPlace(const std::string& number, uint16_t port) {

@@ -64,6 +64,8 @@ Result<PeerProcess> CheckPeer(int socket);
 uint64_t ProbeAddress();
 uint64_t ProbeWord();
 bool CanRead(pid_t pid, uint64_t address, uint64_t word);
+// The same. The first time in this process that we cannot, one line of the log says what it costs.
+bool CanReadOrTell(pid_t pid, uint64_t address, uint64_t word);
 
 // Where who listens at this address and port is met: at "*" for every address.
 struct UnixAddress {

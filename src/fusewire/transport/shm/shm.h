@@ -32,7 +32,7 @@ struct ShmOptions {
 
 std::unique_ptr<Transport> MakeShm(ShmOptions options);
 
-// Any thread. Whether pieces may be taken from another process's memory, as far as one process alone can tell.
+// Any thread. Whether pieces may be taken from another process's memory: a child that is forked for it tries.
 bool MayLend();
 
 // Any thread. What all connections of this process have written so far.

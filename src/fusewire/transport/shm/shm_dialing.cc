@@ -127,7 +127,7 @@ void ShmDialing::OnEvents(uint32_t) {
     return;
   }
   const Note& welcome = received->value().note;
-  if (options_.lend && CanRead(process.value().pid, welcome.probe_address, welcome.probe_word))
+  if (options_.lend && CanReadOrTell(process.value().pid, welcome.probe_address, welcome.probe_word))
     connection_->SetLender(process.value().pid);
   home_.Unwatch(socket_.get(), this);
   watched_ = false;

@@ -9,6 +9,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/random.h"
+#include "fusewire/transport/listening.h"
 #include "fusewire/transport/shm/shm_connection.h"
 
 namespace fusewire {
@@ -84,7 +85,8 @@ Result<Fd> BindAnyPort(const std::string& number, uint16_t* port, const ShmOptio
 Result<std::string> NumberToListenAt(const Address& address) {
   SocketAddress where;
   if (address.host.empty() || address.host == "*") return std::string(kEverywhere);
-  if (!ParseNumeric(address.host == "localhost" ? "127.0.0.1" : address.host, address.port, &where)) {
+  const std::string host = address.host == "localhost" ? WhereToListen(address.host).host : address.host;
+  if (!ParseNumeric(host, address.port, &where)) {
     return Status::Invalid("a server listens on a numeric address, not on a name")
         .Next("write the address in numbers, or :port for every interface");
   }
@@ -185,7 +187,7 @@ void ShmListener::OnHello(Guest* guest) {
   }
   hello.files[0].Close();
   const PeerProcess process = guest->process;
-  const bool can_read = options_.lend && CanRead(process.pid, hello.note.probe_address, hello.note.probe_word);
+  const bool can_read = options_.lend && CanReadOrTell(process.pid, hello.note.probe_address, hello.note.probe_word);
   Note welcome;
   welcome.kind = NoteKind::kWelcome;
   welcome.probe_address = ProbeAddress();

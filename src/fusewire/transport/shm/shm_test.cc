@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -328,6 +329,21 @@ TEST_F(Meetings, AnotherUserIsRefusedByBothEnds) {
   EXPECT_EQ(exit_status, 0);
   EXPECT_TRUE(met_.empty());
   for (int fd : {ready[0], end[0]}) close(fd);
+}
+
+// A process that dropped its rights may read itself, and no neighbour may: what tasks of one user in a container see.
+TEST(Lending, IsWhatANeighbourMayDo) {
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (geteuid() == 0 && (setgid(kNobody) != 0 || setuid(kNobody) != 0)) _exit(2);
+    if (prctl(PR_SET_DUMPABLE, 0) != 0) _exit(2);
+    if (!CanRead(getpid(), ProbeAddress(), ProbeWord())) _exit(3);
+    _exit(MayLend() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << WEXITSTATUS(status);
 }
 
 TEST_F(Meetings, NearestTakesSharedMemoryWhereItIsAndTcpElsewhere) {
