@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 
 from fusewire import protocol, settings
-from fusewire.cluster import HOST, Shape, addresses, free_ports, tf_config
+from fusewire.cluster import Shape, addresses, free_ports, local_addresses, tf_config
 from fusewire.job import GRACE_S, PIPE, Command, Job, Task
 from fusewire.output import Screen
 from fusewire.version import VERSION
@@ -201,7 +201,7 @@ def run_ranks(ranks: int, command: Command, screen: Screen, timeout: float | Non
     screen.say(f"{ranks} rank{'s' if ranks > 1 else ''}, on this machine; Ctrl-C ends them all")
     tasks = [Task("rank", index, alone=False) for index in range(ranks)]
     with free_ports(ranks) as ports:
-        all_addresses = ",".join(f"{HOST}:{port}" for port in ports)
+        all_addresses = ",".join(local_addresses(ports))
         environments = [
             {
                 **os.environ,

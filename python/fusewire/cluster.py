@@ -7,7 +7,7 @@ import json
 import socket
 from collections.abc import Iterator
 
-HOST = "127.0.0.1"
+from fusewire import machine
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,17 +44,25 @@ def free_ports(count: int) -> Iterator[list[int]]:
     with SO_REUSEADDR on both, as gRPC sets it, it does not keep a server from binding the same one.
     """
     with contextlib.ExitStack() as stack:
-        holders = [stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) for _ in range(count)]
+        host = machine.loopback()
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        holders = [stack.enter_context(socket.socket(family, socket.SOCK_STREAM)) for _ in range(count)]
         for holder in holders:
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            holder.bind((HOST, 0))
+            holder.bind((host, 0))
         yield [holder.getsockname()[1] for holder in holders]
 
 
 def addresses(shape: Shape, ports: list[int]) -> dict[str, list[str]]:
     """{job: [host:port of each task]}"""
-    rest = iter(ports)
-    return {job: [f"{HOST}:{next(rest)}" for _ in range(count)] for job, count in shape.jobs().items()}
+    rest = iter(local_addresses(ports))
+    return {job: [next(rest) for _ in range(count)] for job, count in shape.jobs().items()}
+
+
+def local_addresses(ports: list[int]) -> list[str]:
+    """host:port of each, on this machine."""
+    host = machine.loopback()
+    return [machine.at_port(host, port) for port in ports]
 
 
 def tf_config(cluster: dict[str, list[str]], job: str, index: int, protocol: str | None) -> str:

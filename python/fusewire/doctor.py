@@ -17,10 +17,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fusewire import plugin, protocol, settings
+from fusewire import machine, plugin, protocol, settings
 from fusewire.output import FAILURE, paint
 from fusewire.version import VERSION
 
@@ -29,6 +30,7 @@ COLOURS = {OK: "32", NOTE: "36", WARN: "33", FAIL: FAILURE}
 SELFTEST_S = 90  # on a slow disk TensorFlow takes half of it to start
 FILES_WANTED = 4096  # descriptors: a server of a cluster of hundreds of tasks holds several for each
 POLLING_CORES = 4  # with fewer, threads that never sleep take them from TensorFlow
+LOCAL_LINE = "127.0.0.1 localhost"
 BACKLOG_WANTED = 1024  # connections that come at once when such a cluster starts
 
 
@@ -75,8 +77,9 @@ def examine() -> list[Check]:
     ]
     checks += check_plugin(report)
     checks += [check_self_test(report), check_wires(os.environ), check_switch()]
-    checks += [*check_settings(os.environ), *check_cores(os.environ), check_files(), check_backlog()]
-    checks += [check_glibc(), check_localhost(), *check_tf_config(os.environ), *check_endpoint_map(os.environ)]
+    checks += [*check_settings(os.environ), *check_cores(os.environ), check_memory(), check_files()]
+    checks += [check_backlog(), check_temporary(), check_glibc(), check_localhost(), check_host_name()]
+    checks += [*check_tf_config(os.environ), *check_endpoint_map(os.environ)]
     return checks
 
 
@@ -124,6 +127,8 @@ def check_tensorflow(report: Report) -> Check:
     named = " and ".join(packages) or "a folder that no package manager knows"
     if "tensorflow" not in report.facts:
         reason = f"{named}, but it can't be imported: the process {report.end or 'said nothing'}\n{report.tail}"
+        if check_temporary().status == FAIL:
+            return Check("tensorflow", FAIL, reason, "see temporary folder")
         command = (
             f"{plugin.pip()} install --force-reinstall {packages[0].replace(' ', '==') if packages else 'tensorflow'}"
         )
@@ -259,14 +264,13 @@ def check_settings(environment: Mapping[str, str]) -> Iterator[Check]:
 
 
 def check_cores(environment: Mapping[str, str]) -> Iterator[Check]:
-    usable = len(os.sched_getaffinity(0))
-    quota = cgroup_quota()
-    value = f"{usable} of {os.cpu_count()} usable"
-    cores: float = usable
+    quota = machine.cpu_quota()
+    value = f"{machine.processors()} of {os.cpu_count()} usable"
     if quota is not None:
         value += f", quota {quota:g}"
-        cores = min(usable, quota)
-    yield Check("cores", OK, value)
+    reactors = machine.default_reactors(quota)
+    yield Check("cores", OK, f"{value}; a server has {reactors} reactor{'s' if reactors > 1 else ''} by default")
+    cores = machine.processors() if quota is None else min(machine.processors(), quota)
     for name in ("FUSEWIRE_PS_REACTORS", "FUSEWIRE_WORKER_REACTORS"):
         setting = next(setting for setting in settings.SETTINGS if setting.name == name)
         wanted, origin = setting.value(environment)
@@ -282,19 +286,14 @@ def check_cores(environment: Mapping[str, str]) -> Iterator[Check]:
             yield Check("cores", WARN, f"{name}: threads that never sleep, on {cores:g} cores", f"unset {name}")
 
 
-def cgroup_quota(root: str = "/sys/fs/cgroup") -> float | None:
-    """Cores that the container may use, where it is bounded."""
-    try:
-        quota, period = pathlib.Path(root, "cpu.max").read_text(encoding="ascii").split()
-    except (OSError, ValueError):
-        try:
-            quota, period = (
-                pathlib.Path(root, "cpu", name).read_text(encoding="ascii")
-                for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-            )
-        except OSError:
-            return None
-    return None if quota.strip() in ("max", "-1") else int(quota) / int(period)
+def check_memory() -> Check:
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit = machine.memory_limit()
+    value = f"{total / 2**30:.1f} GiB"
+    if limit is not None and limit < total:
+        value += f", of which the container may use {limit / 2**30:.1f}"
+        total = limit
+    return Check("memory", OK, f"{value}; a process holds {total / 2**32:.1f} GiB of what it receives, at the most")
 
 
 def check_files() -> Check:
@@ -332,18 +331,49 @@ def check_glibc() -> Check:
     return Check("libc", OK, f"glibc {version}, Linux {platform.release()}")
 
 
+def check_temporary() -> Check:
+    """TensorFlow can't be imported without one."""
+    try:
+        return Check("temporary folder", OK, tempfile.gettempdir())
+    except OSError as error:
+        fix = "docker run --tmpfs /tmp, or TMPDIR=A_FOLDER that can be written to"
+        return Check("temporary folder", FAIL, str(error), fix)
+
+
 def check_localhost() -> Check:
     try:
-        found = {info[4][0] for info in socket.getaddrinfo("localhost", None, proto=socket.IPPROTO_TCP)}
+        found = addresses_of("localhost")
     except OSError as error:
-        return Check(
-            "localhost", FAIL, f"does not resolve: {error}", "add the line `127.0.0.1 localhost` to /etc/hosts"
-        )
-    if strange := [address for address in found if address != "::1" and not str(address).startswith("127.")]:
-        return Check(
-            "localhost", FAIL, f"is {strange[0]}", "the line of localhost in /etc/hosts is 127.0.0.1 localhost"
-        )
-    return Check("localhost", OK, ", ".join(sorted(map(str, found))))
+        return Check("localhost", FAIL, f"does not resolve: {error}", f"add the line `{LOCAL_LINE}` to /etc/hosts")
+    if strange := [address for address in found if not is_loopback(address)]:
+        return Check("localhost", FAIL, f"is {strange[0]}", f"the line of localhost in /etc/hosts is {LOCAL_LINE}")
+    listed = ", ".join(found)
+    if not any(map(machine.may_bind, found)):
+        fix = f"add the line `{machine.loopback()} localhost` to /etc/hosts"
+        return Check("localhost", FAIL, f"is {listed}, where nobody can listen here", fix)
+    return Check("localhost", OK, listed)
+
+
+def check_host_name() -> Check:
+    """By its own name a machine may be at loopback, as Debian writes it; then others cannot tell where it listens."""
+    name = socket.gethostname()
+    try:
+        found = addresses_of(name)
+    except OSError as error:
+        return Check("host name", NOTE, f"{name} does not resolve here: {error}")
+    listed = f"{name} is {', '.join(found)}"
+    if all(map(is_loopback, found)):
+        told = "to this machine: a server of a cluster that names it listens on every interface"
+        return Check("host name", NOTE, f"{listed} {told}, or where FUSEWIRE_BIND says")
+    return Check("host name", OK, listed)
+
+
+def addresses_of(host: str) -> list[str]:
+    return sorted({str(info[4][0]) for info in socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)})
+
+
+def is_loopback(address: str) -> bool:
+    return address == "::1" or address.startswith("127.")
 
 
 def check_tf_config(environment: Mapping[str, str]) -> Iterator[Check]:

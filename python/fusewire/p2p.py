@@ -19,6 +19,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from fusewire import machine
 from fusewire.plugin import P2P_LIBRARY
 
 __all__ = ["Endpoint", "Error", "Operation", "Peer", "Region", "Signal", "try_wire"]
@@ -334,13 +335,13 @@ def _free_op(handle: int, holds: tuple[Any, ...]) -> None:
 
 class Endpoint:
     """One name in a cluster of endpoints. `address` is where it listens: a host name at the address that it has
-    on this machine, on every interface where it has none; port 0 takes one that is free. `wire` is what
+    on this machine, on every interface where it has none; port 0 takes one that is free; None: loopback. `wire` is what
     its connections run over: "tcp", "uring", "shm", "ucx", or "auto", which shares memory where that can be."""
 
     def __init__(
         self,
         name: str,
-        address: str = "127.0.0.1:0",
+        address: str | None = None,
         *,
         cluster: str | None = None,
         secret: str | None = None,
@@ -350,7 +351,7 @@ class Endpoint:
         _check(
             _c.fusewire_endpoint_start(
                 name.encode(),
-                address.encode(),
+                (address or machine.at_port(machine.loopback(), 0)).encode(),
                 None if cluster is None else cluster.encode(),
                 None if secret is None else secret.encode(),
                 wire.encode(),

@@ -11,7 +11,7 @@ from typing import Any
 
 import fusewire
 from fusewire import plugin
-from fusewire.cluster import HOST, free_ports
+from fusewire.cluster import Shape, addresses, free_ports
 
 ELEMENTS = 1 << 18  # of float32: 1 MiB
 ROUNDS = 5
@@ -41,8 +41,8 @@ def send_tensor() -> dict[str, Any]:
 
     tf1 = tf.compat.v1
     tf1.disable_eager_execution()
-    with free_ports(2) as (ps_port, worker_port):
-        cluster = {"ps": [f"{HOST}:{ps_port}"], "worker": [f"{HOST}:{worker_port}"]}
+    with free_ports(2) as ports:
+        cluster = addresses(Shape(), ports)
         servers = [tf1.train.Server(cluster, job_name=job, task_index=0, protocol="grpc++") for job in cluster]
     with tf.device("/job:ps/task:0"):
         there = tf1.placeholder_with_default(np.arange(ELEMENTS, dtype=np.float32), [ELEMENTS]) + 1.0

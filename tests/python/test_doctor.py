@@ -132,23 +132,6 @@ def test_cores(environment, status, told):
     assert bool(last.fix) is (status != "ok")
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "quota"),
-    [
-        ("cpu.max", "150000 100000\n", 1.5),
-        ("cpu.max", "max 100000\n", None),
-        ("cpu/cpu.cfs_quota_us", "200000\n", 2.0),
-        ("cpu/cpu.cfs_quota_us", "-1\n", None),
-        ("other", "", None),
-    ],
-)
-def test_quota_of_a_container(tmp_path, file, content, quota):
-    (tmp_path / "cpu").mkdir()
-    (tmp_path / "cpu/cpu.cfs_period_us").write_text("100000\n")
-    (tmp_path / file).write_text(content)
-    assert doctor.cgroup_quota(str(tmp_path)) == quota
-
-
 @pytest.mark.parametrize(("content", "status"), [("4096\n", "ok"), ("128\n", "warn"), ("", "note")])
 def test_backlog(tmp_path, content, status):
     file = tmp_path / "somaxconn"

@@ -17,9 +17,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from conftest import DEADLINE_S, FUSEWIRE, Done, clean_environment, process, run_to_end
-from fusewire.cluster import HOST, Shape, free_ports
+from fusewire.cluster import Shape, free_ports
+
+from fusewire import machine
 
 pytestmark = pytest.mark.once
+HOST = machine.loopback()
 MARK = "RUN_TEST_MARK"  # in the environment of every process that a test starts
 
 

@@ -17,6 +17,7 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from fusewire import machine
 from fusewire.collective.group import And, Average, Group, Max, Min, Or, Product, Sum, Ticket, Xor
 from fusewire.p2p import Endpoint, Error
 
@@ -99,7 +100,7 @@ def init(
         addresses = [one for one in os.environ.get("FUSEWIRE_RANK_ADDRESSES", "").split(",") if one]
     if rank is None:
         rank = int(os.environ.get("FUSEWIRE_RANK") or 0)
-    addresses = list(addresses) or ["127.0.0.1:0"]
+    addresses = list(addresses) or [machine.at_port(machine.loopback(), 0)]
     if not 0 <= rank < len(addresses):
         raise ValueError(f"rank {rank} of {len(addresses)} addresses: ranks count from 0")
     if secret is None:

@@ -1,0 +1,99 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""What this process may use of its machine, as reactor/cpus.h and reactor/control_group.h find it, and where it is.
+
+What cannot be read is taken as no limit.
+"""
+
+import contextlib
+import math
+import os
+import pathlib
+import socket
+from collections.abc import Iterator, Sequence
+
+GROUPS, OWN_GROUPS = "/sys/fs/cgroup", "/proc/self/cgroup"
+NO_MEMORY_LIMIT = 4 * 10**18  # version 1 says "no limit" by a number of about this size
+REACTORS_MAX = 4  # that a server has by itself, see reactor/pool.h
+
+
+def processors() -> int:
+    """Those of the affinity mask."""
+    return len(os.sched_getaffinity(0))
+
+
+def usable_processors(quota: float | None) -> int:
+    """Processors' worth of time, rounded up."""
+    return processors() if quota is None else max(1, min(processors(), math.ceil(quota)))
+
+
+def default_reactors(quota: float | None) -> int:
+    return min(REACTORS_MAX, max(1, usable_processors(quota) // 2))
+
+
+def cpu_quota(root: str = GROUPS, own_groups: str = OWN_GROUPS) -> float | None:
+    """How many processors' worth of time the control groups allow: our own and every one above."""
+    quotas = []
+    for folder in _folders(root, own_groups, ("", "unified"), ""):
+        words = _read(folder / "cpu.max").split()
+        quotas.append(_share(*words) if len(words) == 2 else None)
+    for folder in _folders(root, own_groups, ("cpu", "cpu,cpuacct"), "cpu"):
+        quotas.append(_share(_read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")))
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def memory_limit(root: str = GROUPS, own_groups: str = OWN_GROUPS) -> int | None:
+    """Bytes that the control groups allow."""
+    texts = [_read(folder / "memory.max") for folder in _folders(root, own_groups, ("", "unified"), "")]
+    texts += [_read(folder / "memory.limit_in_bytes") for folder in _folders(root, own_groups, ("memory",), "memory")]
+    limits = [int(text) for text in texts if text.isdigit()]
+    return min((limit for limit in limits if 0 < limit < NO_MEMORY_LIMIT), default=None)
+
+
+def _folders(root: str, own_groups: str, hierarchies: Sequence[str], controller: str) -> Iterator[pathlib.Path]:
+    group = _own_group(_read(pathlib.Path(own_groups)), controller)
+    # A path of the host's leads nowhere in a container, which sees its own group as the root.
+    parts = [] if ".." in group else [part for part in group.split("/") if part]
+    for hierarchy in hierarchies:
+        for count in range(len(parts), -1, -1):
+            yield pathlib.Path(root, hierarchy, *parts[:count])
+
+
+def _own_group(text: str, controller: str) -> str:
+    """Of "0::/a/b" (version 2, no controller) or "4:cpu,cpuacct:/a/b" (version 1)."""
+    for line in text.splitlines():
+        _, _, rest = line.partition(":")
+        names, _, group = rest.partition(":")
+        if controller in names.split(","):
+            return group
+    return "/"
+
+
+def _share(quota: str, period: str) -> float | None:
+    if not (quota.isdigit() and period.isdigit()) or int(quota) == 0 or int(period) == 0:
+        return None
+    return int(quota) / int(period)
+
+
+def _read(path: pathlib.Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def loopback() -> str:
+    """127.0.0.1, or ::1 where there is no IPv4."""
+    return next((host for host in ("127.0.0.1", "::1") if may_bind(host)), "127.0.0.1")
+
+
+def may_bind(host: str) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_STREAM) as trial:
+        trial.bind((host, 0))
+        return True
+    return False
+
+
+def at_port(host: str, port: int) -> str:
+    """host:port, as an address is written."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
