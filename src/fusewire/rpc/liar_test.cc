@@ -238,6 +238,30 @@ TEST(LyingClient, CallsThatAreGivenUpAreBoundedToo) {
   }
 }
 
+// Generations are compared as they wrap around: three steps lead back to where the slot was. The first call's memory is
+// being written, and would be handed out, and freed, at the end of the second.
+TEST(LyingClient, ACallWhoseGenerationComesRoundWhileItLandsIsCorrupt) {
+  WorldOptions options;
+  options.server_pipe.window_bytes = 16 << 20;  // the first begins at once
+  RpcWorld world(std::move(options));
+  LyingClient liar(&world);
+  const auto say = [&liar](uint32_t generation, size_t bytes, bool express) {
+    pipe::Message call = MakeMessage(wire::FrameKind::kCall, Id(0, generation), PatternSegments({bytes}, generation));
+    call.method = kEcho;
+    call.express = express;  // between two chunks of the first
+    liar.Say(std::move(call));
+  };
+  SetLogLevel(LogLevel::kOff);
+  say(5, 8000000, false);
+  for (uint32_t generation : {5U + 0x7fffffffU, 5U + 0xfffffffeU, 5U}) say(generation, 10, true);
+  ASSERT_TRUE(world.RunUntil([&] { return !liar.heard.closed.empty(); }, 2 * kSecondNs));
+  EXPECT_THAT(liar.heard.closed[0].cause(), HasSubstr("a call came twice: slot 0, generation 5"));
+  SetLogLevel(LogLevel::kWarn);
+  ProbeCall call(kEcho, "hello");
+  ASSERT_TRUE(world.Ask(&call));
+  EXPECT_TRUE(call.status.ok());
+}
+
 TEST_F(LyingClients, ANewCallInASlotEndsTheOldOne) {
   LyingClient liar(&world_);
   liar.Say(MakeCall(Id(0, 1), kHold));
