@@ -358,6 +358,7 @@ Status Arena::Compare(const What& mine) const {
     return what;
   };
   for (int rank = 0; rank < ranks(); ++rank) {
+    if (rank == rank_) continue;  // others can write there, too
     const What theirs = wants(rank);
     if (theirs.kind_op_type_root == mine.kind_op_type_root && theirs.amount == mine.amount) continue;
     const What first = rank_ == 0 ? mine : wants(0);

@@ -137,6 +137,16 @@ std::vector<std::string_view> WordsOf(std::string_view line) {
   }
 }
 
+// A word of the file in an error.
+std::string Quoted(std::string_view word) {
+  constexpr size_t kWordBytesMax = 40;
+  std::string quoted(word.substr(0, kWordBytesMax));
+  for (char& letter : quoted) {
+    if (static_cast<unsigned char>(letter) < ' ') letter = '?';
+  }
+  return word.size() > kWordBytesMax ? quoted + "..." : quoted;
+}
+
 Status ParseRow(const std::vector<std::string_view>& words, TableRow* row) {
   if (words.size() != 5) return Status::Invalid(std::to_string(words.size()) + " words");
   size_t kind = 0;
@@ -144,20 +154,20 @@ Status ParseRow(const std::vector<std::string_view>& words, TableRow* row) {
   size_t algorithm = 0;
   while (algorithm < kAlgorithms && AlgorithmName(static_cast<Algorithm>(algorithm)) != words[3]) ++algorithm;
   size_t ranks = 0;
-  if (kind == kKinds) return Status::Invalid("no collective " + std::string(words[0]));
+  if (kind == kKinds) return Status::Invalid("no collective " + Quoted(words[0]));
   row->kind = static_cast<Kind>(kind);
   row->algorithm = static_cast<Algorithm>(algorithm);
   const std::vector<Algorithm> known = AlgorithmsOf(row->kind);
   if (std::find(known.begin(), known.end(), row->algorithm) == known.end()) {
-    return Status::Invalid(std::string(words[0]) + " has no algorithm " + std::string(words[3]));
+    return Status::Invalid(Quoted(words[0]) + " has no algorithm " + Quoted(words[3]));
   }
   if (!ParseNumber(words[1], &ranks) || ranks < 1 || ranks > kScheduleRanksMax) {
-    return Status::Invalid("ranks " + std::string(words[1]));
+    return Status::Invalid("ranks " + Quoted(words[1]));
   }
   row->ranks = static_cast<int>(ranks);
-  if (!ParseNumber(words[2], &row->bytes_max)) return Status::Invalid("bytes " + std::string(words[2]));
+  if (!ParseNumber(words[2], &row->bytes_max)) return Status::Invalid("bytes " + Quoted(words[2]));
   if (!ParseNumber(words[4], &row->segment_bytes) || row->segment_bytes < kSegmentBytesMin) {
-    return Status::Invalid("segment of bytes " + std::string(words[4]));
+    return Status::Invalid("segment of bytes " + Quoted(words[4]));
   }
   return Status::Ok();
 }

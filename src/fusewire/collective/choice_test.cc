@@ -131,6 +131,16 @@ TEST(Choice, ATableIsParsedStrictly) {
   }
 }
 
+TEST(Choice, ATableThatIsNoneIsQuotedInAFewWords) {
+  const std::string word(100000, '\x1b');
+  for (const std::string& text :
+       {word + " 8 1 ring 4096", "all-reduce 8 1 " + word + " 4096", "all-reduce " + word + " 1 ring 1"}) {
+    const std::string cause = ParseTable(text).status().cause();
+    EXPECT_LT(cause.size(), 200U);
+    EXPECT_EQ(cause.find('\x1b'), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace collective
 }  // namespace fusewire

@@ -1,4 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdlib>
 
 #include "fusewire/transport/transport.h"
@@ -11,6 +12,11 @@ Status Malformed(const std::string& text, const char* why) {
   return Status::Invalid("\"" + text + "\" is not an address: " + why)
       .Phase("read an address")
       .Next("write host:port, [v6 address]:port or :port");
+}
+
+bool IsOfNoHost(char letter) {
+  const auto code = static_cast<unsigned char>(letter);
+  return code <= ' ' || code == 0x7f || letter == '/' || letter == '[' || letter == ']';
 }
 
 }  // namespace
@@ -30,8 +36,8 @@ Result<Address> Address::Parse(const std::string& text) {
     address.host = text.substr(0, colon);
     if (address.host.find(':') != std::string::npos) return Malformed(text, "an IPv6 address needs brackets");
   }
-  if (address.host.find_first_of(" \t\r\n/") != std::string::npos)
-    return Malformed(text, "a host has no spaces or slashes");
+  if (std::any_of(address.host.begin(), address.host.end(), IsOfNoHost))
+    return Malformed(text, "a host has no spaces, slashes, brackets or control characters");
   std::string digits = text.substr(colon + 1);
   if (digits.empty() || digits.size() > 5 || digits.find_first_not_of("0123456789") != std::string::npos) {
     return Malformed(text, "the port is not a number");

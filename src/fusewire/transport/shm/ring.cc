@@ -194,8 +194,6 @@ Status RingReader::NextRecord() {
       record_left_ = size;
       padding_ = payload - lead - size;
     } else if (kind == kKindLoan && lead == 0 && size == kLoanBytes && lender_ != 0) {
-      // Whoever has gone has taken back what he lent.
-      if (frozen_) return Status::Unavailable("the peer closed the connection");
       Loan loan;
       CopyBytes(Bytes(&loan, sizeof(loan)), ConstBytes(segment_.peer_ring() + Offset(), kLoanBytes));
       taken_ += kLoanBytes;
@@ -273,6 +271,8 @@ void RingReader::TellCosts() {
 
 // One copy, from the writer's memory to where the bytes shall be.
 Result<size_t> RingReader::ReadLoan(Bytes* parts, size_t count) {
+  // Whoever has gone has taken back what he lent; one who has not could keep us here for ever.
+  if (frozen_) return Status::Unavailable("the peer closed the connection");
   iovec into[kLandingPartsMax + 1];
   uint64_t wanted = std::min(record_left_, kLoanReadBytesMax);
   size_t used = 0;

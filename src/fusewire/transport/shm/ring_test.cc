@@ -184,6 +184,16 @@ TEST_F(Rings, WhatWasTakenBackIsNotRead) {
   EXPECT_THAT(ReadStatus().cause(), HasSubstr("closed"));
 }
 
+// One who closes his end and lives on could lend for ever what is read before anybody else is looked at.
+TEST_F(Rings, ALoanEndsWithItsConnectionInItsMiddle) {
+  const std::string lent(1000, 'l');
+  writer_->Lend(lent);
+  writer_->Publish();
+  EXPECT_EQ(Read(100), std::string(100, 'l'));
+  reader_->Freeze();
+  EXPECT_EQ(ReadStatus().code(), Code::kUnavailable);
+}
+
 TEST_F(Rings, AReaderThatLiesGivesNoRoom) {
   ASSERT_GT(writer_->Put(std::string(kTestRing, 'x')), 0u);
   for (uint64_t lie : {uint64_t{kTestRing} * 2, UINT64_MAX, uint64_t{1} << 63}) {
