@@ -169,6 +169,37 @@ TEST_F(Strangers, AGreetingThatIsReplayed) {
   ExpectNoDamage();
 }
 
+// The dearest that anybody can say who does not know the secret: the longest greeting that is answered, and a proof
+// that is not one. It costs us one signature more than him, and leaves nothing.
+TEST_F(Strangers, CostLittleBeforeTheyProveAnything) {
+  ASSERT_NO_FATAL_FAILURE(Begin("sesame"));
+  constexpr int kStrangers = 300;
+  wire::Hello hello;
+  hello.has_secret = true;
+  hello.incarnation = 7;
+  hello.chunk_bytes = 256 * 1024;
+  hello.window_bytes = 256 * 1024;
+  hello.service = rpc::kRpcService;
+  hello.cluster = "prod";
+  hello.name = std::string(512, 'n');
+  const std::string words = wire::EncodeHello(hello) + wire::EncodeProof(wire::Proof{});
+  const int64_t fds = peer_->Fds(), threads = peer_->Threads(), rss = peer_->RssBytes(), cpu_ns = peer_->CpuNs();
+  for (int i = 0; i < kStrangers; ++i) {
+    RawSocket stranger = RawSocket::Dial(peer_->address());
+    ASSERT_TRUE(stranger.Send(words));
+    bool ended = false;
+    const std::string heard = stranger.ReceiveAll(kPatienceNs, &ended);
+    EXPECT_TRUE(ended);
+    EXPECT_LT(heard.size(), words.size() + 1024) << "more comes back than was said";
+    EXPECT_EQ(heard.find("sesame"), std::string::npos);
+  }
+  EXPECT_LT(peer_->CpuNs() - cpu_ns, Within(kStrangers * 2 * kMillisecondNs));
+  EXPECT_TRUE(Eventually([&] { return peer_->Fds() <= fds; })) << peer_->Fds() << " of " << fds;
+  EXPECT_EQ(peer_->Threads(), threads);
+  ExpectGrowth(peer_->RssBytes() - rss, 4 << 20);
+  ExpectNoDamage();
+}
+
 }  // namespace
 }  // namespace faults
 }  // namespace fusewire
