@@ -212,6 +212,22 @@ TEST_F(AcceptorTest, AFloodOfSilentStrangersDoesNotKeepFriendsOut) {
   EXPECT_LE(log.lines.size(), 3u);  // one for each source
 }
 
+// As many as may greet at a time would hold the windows of all that are to come.
+TEST_F(AcceptorTest, SilentStrangersHoldNoWindow) {
+  Options options;
+  options.window_budget_bytes = 10 * options.window_bytes;
+  Open(options);
+  LogLines log;
+  for (int i = 0; i < 300; ++i) Stranger("bot", i % 2 == 0 ? "" : "FUSEWIRE");
+  world_.RunFor(10 * kMillisecondNs);
+  EXPECT_EQ(acceptor_->Snapshot().turned_away, 0u);
+  EXPECT_EQ(shared_->windows().used_bytes(), 0u);
+  Guest* guest = Friend("worker:0", 1);
+  ASSERT_TRUE(Until([&] { return guest->in() || guest->gone(); }));
+  EXPECT_TRUE(guest->in());
+  EXPECT_GT(shared_->windows().used_bytes(), 0u);
+}
+
 TEST_F(AcceptorTest, WhoSpeaksTooSlowlyIsTurnedAwayInTime) {
   LogLines log;
   Guest* loris = Stranger("loris");

@@ -2,6 +2,7 @@
 #include "fusewire/pipe/handshake.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "fusewire/base/random.h"
 
@@ -14,10 +15,12 @@ Status NoWindow() {
       .Next("close connections, or raise window_budget_bytes");
 }
 
-Handshake::Handshake(Role role, const Options& options, uint16_t service, std::optional<uint64_t> window_bytes)
+Handshake::Handshake(Role role, const Options& options, uint16_t service, std::optional<uint64_t> window_bytes,
+                     TakeWindow take_window)
     : role_(role),
       options_(options),
       has_window_(window_bytes.has_value()),
+      take_window_(std::move(take_window)),
       state_(role == Role::kDialer ? State::kWantWelcome : State::kWantHello) {
   own_.incarnation = options.incarnation;
   SystemRandom(Bytes(own_.nonce.data(), own_.nonce.size()));
@@ -130,6 +133,11 @@ Status Handshake::OnHello(ConstBytes body, std::string* out) {
   Result<wire::Hello> hello = wire::DecodeHello(body);
   if (!hello.ok()) return hello.status();
   FUSEWIRE_TRY(CheckPeer(hello.value()));
+  if (take_window_) {
+    const std::optional<uint64_t> window_bytes = take_window_();
+    has_window_ = window_bytes.has_value();
+    own_.window_bytes = window_bytes.value_or(0);
+  }
   if (!has_window_) return NoWindow();
   peer_ = std::move(hello).value();
   if (options_.secret.empty()) {

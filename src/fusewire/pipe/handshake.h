@@ -14,6 +14,7 @@
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
+#include "fusewire/base/unique_function.h"
 #include "fusewire/pipe/options.h"
 #include "fusewire/wire/hello.h"
 
@@ -27,9 +28,11 @@ Status NoWindow();
 
 class Handshake {
  public:
-  // `window_bytes` is what we let the peer send from the start; nothing: there is no room for another peer, and an
-  // acceptor tells it so.
-  Handshake(Role role, const Options& options, uint16_t service, std::optional<uint64_t> window_bytes);
+  // What we let the peer send from the start; nothing: there is no room for another peer, and an acceptor tells it so.
+  using TakeWindow = UniqueFunction<std::optional<uint64_t>()>;
+  // An acceptor with a `take_window` asks it once the peer's hello is one of ours: who says nothing holds nothing.
+  Handshake(Role role, const Options& options, uint16_t service, std::optional<uint64_t> window_bytes,
+            TakeWindow take_window = nullptr);
 
   // What to say first; empty for the acceptor.
   std::string Begin();
@@ -57,7 +60,8 @@ class Handshake {
 
   const Role role_;
   const Options& options_;
-  const bool has_window_;
+  bool has_window_;
+  TakeWindow take_window_;
   State state_;
   wire::Hello own_;
   wire::Hello peer_;

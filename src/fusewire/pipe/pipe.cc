@@ -29,8 +29,9 @@ Pipe::Pipe(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Co
       home_(home),
       connection_(std::move(connection)),
       receiver_(receiver),
-      window_bytes_(shared.TakeWindow()),
-      handshake_(std::make_unique<Handshake>(role, shared.options(), service, window_bytes_)),
+      window_bytes_(role == Role::kDialer ? shared.TakeWindow() : std::nullopt),
+      handshake_(
+          std::make_unique<Handshake>(role, shared.options(), service, window_bytes_, [this] { return Admit(); })),
       reader_(shared.options().limits, this),
       receive_window_(window_bytes_.value_or(0), &shared.receive_budget()),
       chunk_bytes_(shared.options().limits.chunk_bytes_max),
@@ -47,6 +48,13 @@ Pipe::Pipe(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Co
 Pipe::~Pipe() {
   Abort(Status::Cancelled("the pipe was destroyed"));
   shared_.ReturnWindow(window_bytes_.value_or(0));
+}
+
+// A peer whose hello is one of ours gets its part of the window budget.
+std::optional<uint64_t> Pipe::Admit() {
+  window_bytes_ = shared_.TakeWindow();
+  receive_window_.Open(window_bytes_.value_or(0));
+  return window_bytes_;
 }
 
 void Pipe::Start() {

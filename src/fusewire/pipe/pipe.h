@@ -149,6 +149,7 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
   void Flush() override;
 
   void OnGreetingBytes(ConstBytes* bytes);
+  std::optional<uint64_t> Admit();
   Status OpenWith(const wire::Hello& hello);
   void Check(const Status& status);
   void Heard();
@@ -178,8 +179,8 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
   Receiver* const receiver_;
   State state_ = State::kGreeting;
   PeerInfo peer_;
-  const std::optional<uint64_t> window_bytes_;  // our part of the window budget, if there was one
-  std::unique_ptr<Handshake> handshake_;        // gone once open
+  std::optional<uint64_t> window_bytes_;  // our part of the window budget, if there was one
+  std::unique_ptr<Handshake> handshake_;  // gone once open
   FrameReader reader_;
   SendWindow send_window_;
   ReceiveWindow receive_window_;

@@ -52,6 +52,8 @@ class ReceiveWindow {
   ReceiveWindow(uint64_t standing_bytes, Budget* budget)
       : standing_(standing_bytes), granted_(standing_bytes), budget_(budget) {}
   ~ReceiveWindow();
+  // Another standing window than that of the beginning. Nothing has been received or granted yet.
+  void Open(uint64_t standing) { standing_ = granted_ = standing; }
   ReceiveWindow(const ReceiveWindow&) = delete;
   ReceiveWindow& operator=(const ReceiveWindow&) = delete;
 
@@ -87,7 +89,7 @@ class ReceiveWindow {
   uint64_t room() const { return standing_ + reserved_ - exposed(); }
   uint64_t exposed() const { return granted_ - consumed_; }  // what may still arrive, or has arrived and is held
 
-  const uint64_t standing_;
+  uint64_t standing_;
   uint64_t granted_;
   uint64_t received_ = 0;
   uint64_t consumed_ = 0;
