@@ -90,9 +90,10 @@ endfunction()
 # fusewire_fuzzer(NAME SOURCES x.cc... CORPUS folder USES room...)
 #   SOURCES define LLVMFuzzerTestOneInput. In the fuzz preset ctest runs it FUSEWIRE_FUZZ_RUNS times from the corpus;
 #   in every other build ctest replays the corpus (seeds and past findings) through the same code.
-#   COST: what takes long begins first. RUNS: fewer, where one execution is a whole world.
+#   COST: what takes long begins first. RUNS: no more than these, where one execution is a whole world. PART: one of so
+#   many of FUSEWIRE_FUZZ_RUNS, where one takes long.
 function(fusewire_fuzzer name)
-  cmake_parse_arguments(ARG "" "CORPUS;COST;RUNS" "SOURCES;USES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "CORPUS;COST;RUNS;PART" "SOURCES;USES;LIBRARIES" ${ARGN})
   _fusewire_refuse_unknown(${name})
   cmake_path(ABSOLUTE_PATH ARG_CORPUS OUTPUT_VARIABLE corpus)
   if(NOT FUSEWIRE_FUZZ)
@@ -108,6 +109,9 @@ function(fusewire_fuzzer name)
     file(MAKE_DIRECTORY ${learnt} ${findings})
     set(test fuzz.${name})
     set(runs ${FUSEWIRE_FUZZ_RUNS})
+    if(ARG_PART)
+      math(EXPR runs "${runs} / ${ARG_PART} + 1")
+    endif()
     if(ARG_RUNS AND ARG_RUNS LESS runs)
       set(runs ${ARG_RUNS})
     endif()

@@ -102,6 +102,225 @@ def sessions():
     yield "silence", bytes([24]) + greet + talk + bytes([9, 255]) * 6 + deliver
 
 
+def lying_frames():
+    """Ops for pipe_liar: what a peer says whose checks are right; see SayMessage, SayControl, SayChunk there."""
+    sizes = {"none": 0, "one": 1, "some": 4, "view": 5, "long": 9, "limit": 10, "over": 11, "huge": 15}
+    honest_chunk = bytes([7, 0])
+    consume = bytes([1]) * 4
+    for name, size in sizes.items():
+        for call in range(4):
+            message = bytes([8, 1, 0, call, size, 3]) + b"abc"
+            inner = bytes([9, 1, 0, call + 4, 4, 0])
+            yield f"{name}_{call}", bytes([6, 9]) + message + (inner + honest_chunk) * 4 + consume + honest_chunk * 30
+    yield "segments", bytes([6, 9]) + bytes([8, 3, 0, 3, 4, 1, 5, 2]) + b"ab" + consume
+    yield "wrong_sum", bytes([6, 9]) + bytes([8, 3 | 64, 0, 3, 4, 1, 5, 9, 0])
+    yield "refused", bytes([6, 9]) + bytes([8, 1, 7, 3, 4, 0])
+    for kind in range(8):
+        for number in (0, 1, 4, 8, 12, 14, 15):
+            yield f"control_{kind}_{number}", bytes([6, 9, 0, 8, 5, kind, number, 2, 1, 65, 3, 16, 4, 255, 3, 0]) * 2
+    for chunk, window in ((0, 0), (15, 15), (6, 1), (9, 14)):
+        sends = bytes([0, 4, 16, 4, 0, 10, 2, 1, 4, 20])
+        yield f"hello_{chunk}_{window}", bytes([chunk, window]) + sends * 3 + bytes([5, 0, 9, 5, 3, 0]) * 3
+    for how in range(4):
+        odd = bytes([6, 1, 0, 1, 0, 1, 4, how, 5, 9, 9])
+        yield f"odd_{how}", bytes([6, 9]) + odd * 2 + bytes([4, 255]) * 5
+    yield "half_a_head", bytes([6, 9, 6, 1, 0, 1, 0, 1, 4, 2, 80]) + bytes(20) + bytes([4, 255]) * 5
+
+
+def lying_calls():
+    """Ops for rpc_session: calls, and answers, that no client or server would send."""
+    wait = bytes([250])
+
+    def call(slot, generation, method, size, express=False, at_once=False):
+        how = method * 16 | (4 if express else 0)
+        return bytes([slot | (16 if at_once else 0), generation, 2]) + b"hd" + bytes([how, size])
+
+    for method in range(5):
+        for size in (0, 2, 4, 5):
+            yield f"call_{method}_{size}", bytes([0]) + call(0, 0, method, size) + wait + bytes([171, 170, 250]) * 2
+    yield "twice", bytes([0]) + call(0, 2, 2, 1) * 2 + wait
+    yield "slot", bytes([0]) + bytes([15, 9, 0, 0, 16, 1]) + wait
+    for method in (1, 3):
+        around = b"".join(call(0, turn, method, 1, express=True, at_once=turn != 2) for turn in (3, 4, 2))
+        yield f"comes_round_{method}", bytes([0]) + call(0, 2, method, 5) + around + wait
+    yield "inside", bytes([0]) + call(0, 2, 3, 5) + call(1, 2, 3, 2, express=True) + wait
+    yield "cancel_inside", bytes([0]) + call(0, 2, 3, 5) + bytes([200, 152, 2, 200]) + wait
+    yield "many", bytes([0]) + b"".join(call(0, turn, 2, 1) for turn in (0, 1, 2, 3, 4)) * 2 + wait
+    for kind in range(4):
+        yield f"kind_{kind}", bytes([0]) + bytes([7, 1, 0, 16 | kind, 1]) + wait
+    # An answer: what, head, which call was heard of, how, size.
+    for what in (1, 2, 3, 4, 6, 7, 9, 11, 12, 16):
+        for size in (0, 3, 5):
+            answer = bytes([what, 1, 65, 0]) + (bytes([33]) if what == 16 else b"") + bytes([4, size])
+            yield f"answer_{what}_{size}", bytes([1]) + answer + bytes([185, 1, 220]) + answer * 2 + wait
+    parts = bytes([9, 0, 0, 0, 5]) + bytes([1, 0, 0, 4, 1]) + bytes([171, 0, 250])
+    yield "answer_inside_a_part", bytes([1]) + parts + wait
+
+
+def endpoints():
+    """Ops for p2p_session: each exchange of docs/p2p.md as an honest peer plays its part, and a step beside it."""
+    region, signal, name, other = 1, 2, 3, 43  # numbers: a region, a signal, our first operation's name, the peer's own
+    wait = bytes([230])
+    mine, in_head, confirm = 1, 16, 32
+
+    def say(verb, *numbers, how=0, call=other):
+        return bytes([verb - 1, *numbers, how, call])
+
+    def size(index):
+        return index << 1
+
+    def post(kind, index, tag=1):
+        return bytes(
+            [{"any": 160, "from": 161, "send": 162, "put": 163, "get": 164, "await": 165}[kind], index + 8 * tag]
+        )
+
+    for who in (0, 1):
+        for index in (0, 3, 7) if who == 0 else (2, 5):
+            sized = 5 + 8 * index
+            plays = {
+                "eager": post("any", index) + say(3, 8, 0, how=mine | in_head | size(index)) + wait,
+                "eager_body": post("from", index) + say(3, 8, 0, how=mine | size(index)) + wait,
+                "eager_first": say(3, 8, 0, how=mine | confirm | in_head | size(index))
+                + wait
+                + post("any", index)
+                + wait,
+                "eager_body_first": say(3, 8, 0, how=mine | confirm | size(index)) + wait + post("any", 7) + wait,
+                "offer": post("any", 7)
+                + say(4, 8, 0, sized, how=mine)
+                + wait
+                + say(6, other, how=size(index), call=name),
+                "offer_first": say(4, 8, 0, sized, how=mine)
+                + wait
+                + post("from", 7)
+                + wait
+                + say(6, other, how=size(index), call=name)
+                + wait,
+                "offer_pushed": post("any", 7) + say(4, 8, 0, sized, how=mine | size(index)) + wait,
+                "offer_pushed_first": say(4, 8, 0, sized, how=mine | size(index)) + wait + post("any", 7) + wait,
+                "offer_to_a_name": post("from", 7)
+                + say(4, 8, name, sized, how=mine)
+                + say(6, other, how=size(index), call=name)
+                + wait,
+                "offer_withdrawn": say(4, 8, 0, sized, how=mine) + wait + say(8, 8, how=mine) + post("any", 7) + wait,
+                "pulled_withdrawn": post("any", 7) + say(4, 8, 0, sized, how=mine) + wait + say(8, 8, how=mine) + wait,
+                "send": post("send", index) + wait + say(5, other, call=name) + wait + say(7, call=name) + wait,
+                "send_ahead": say(9, 8, 5 + 8 * 7, 0, how=mine) + wait + post("send", index) + wait + say(7, call=name),
+                "send_refused": post("send", index) + wait + say(7, how=confirm | 64 | in_head, call=name) + wait,
+                "put": say(11, region, 8, signal, 8, how=mine | in_head | confirm | 64 | size(index)) + wait,
+                "put_body": say(11, region, 8, signal, 8, how=mine | size(index)) + wait,
+                "put_nowhere": say(11, other, 0, 0, 0, how=mine | size(index)) + wait,
+                "get": say(12, region, 8, sized, how=mine) + wait,
+                "got": post("get", index) + wait + say(13, how=in_head | size(index), call=name) + wait,
+                "got_body": post("get", index) + wait + say(13, how=size(index), call=name) + wait,
+                "await": post("await", 0) + say(11, 0, 0, signal, 5 + 8 * 6, how=mine) + wait,
+                "credit": say(10, call=sized) + post("send", 2) * 3 + wait,
+                "our_put": post("put", index) + wait + say(7, call=name) + wait,
+                "cancelled": post("send", index) + post("any", index) + bytes([200, 0, 200, 1]) + wait,
+                "landing_cancelled": post("any", 7)
+                + say(4, 8, name, sized, how=mine)
+                + say(6, other, how=size(index), call=name)
+                + bytes([200, 0, 220]),
+            }
+            for what, ops in plays.items():
+                yield f"{what}_{who}_{index}", bytes([who]) + ops * 2
+        yield f"open_{who}", bytes([who]) + say(1, 8, 8, 8, 8, 8, how=0, call=0) + say(2, call=8) + wait
+
+
+def rings():
+    """Ops for shm_ring: records that a neighbour would write, and others; see PutRecord there."""
+    read = bytes([4, 2, 5, 3, 2])
+    for kind in range(3):
+        for size in range(8):
+            record = bytes([kind * 16, size]) + (bytes([4]) if kind == 1 else b"")
+            yield f"kind_{kind + 1}_{size}", bytes([1]) + (record + read + bytes([7])) * 4
+    for kind in range(10):
+        yield f"odd_{kind}", bytes([1, 8, kind, 3]) + bytes(16) + read
+    for which in range(8):
+        for word in (bytes([1]), bytes([255])):
+            yield f"word_{which}_{word[0]}", bytes([1, 3 + 8 * which]) + word + bytes([6, 5, 2, 6, 6, 0, 7]) + read
+        wide = bytes([1, 3 + 8 * (which + 16)]) + b"\xff" * 8 + bytes([6, 5, 2, 6, 7, 1]) * 3 + read
+        yield f"word_{which}_wide", wide
+    yield "full", bytes([1]) + bytes([6, 6, 2]) * 30 + bytes([3 + 8 * 5, 0]) + bytes([6, 6, 2]) * 5
+    yield "not_a_lender", bytes([0, 16, 4, 4]) + read
+
+
+def arenas():
+    """Ops for arena: each kind of call with those who seem to agree, and with those who lie."""
+    word = b"\xff" * 8
+    for kind in range(9):
+        for count in range(8):
+            call = bytes([64 + kind * 4, count, 0, 0]) + (bytes([1]) + bytes(8) if kind == 8 else b"")
+            yield f"agreed_{kind}_{count}", bytes([0, count % 2]) + call * 2
+        lie = bytes([128 + kind * 4]) + word * 3 + bytes([4, 1, 0])
+        yield f"differs_{kind}", bytes([1, kind % 3]) + lie * 2
+    for which in range(8):
+        lie = bytes([3 + 4 * which, 1, 1, 2]) + word
+        yield f"lie_{which}", bytes([1, 0]) + (lie + bytes([64 + 4, 3, 0, 0])) * 3
+    yield "huge_to_itself", bytes([0, 0, 64 + 32, 3, 0, 0, 0]) + b"\0\0\0\0\0\0\0\x7f"
+    yield "alone_with_a_liar", bytes([0, 0, 3 + 4 * 7, 1]) + bytes([4, 3, 0, 0, 3, 0, 0, 0, 0]) * 4
+
+
+def words():
+    """Notes of groups, and what people write."""
+    print_ = bytes([3, 1, 0, 10, 1, 0]) + bytes(42)
+    for verb in range(7):
+        head = bytes([1, verb]) + bytes(12) + print_
+        yield (
+            f"group_note/verb_{verb}",
+            head + bytes([7]) + text(b"gone") + text(b"rank 2") + text(b"shrink") + (bytes([9, 0, 0, 0, 255, 1])),
+        )
+    yield "group_note/seats", bytes([1, 4]) + bytes(12) + print_ + bytes(7) + b"\0\x80\0\0" + bytes(4096)
+    yield "group_note/fingerprint", print_
+    yield "group_note/unknown", bytes([3]) + b"\xff" * 47
+    for kind in range(9):
+        yield f"group_note/kind_{kind}", bytes([3, kind, kind, kind, kind]) + bytes(43)
+    rows = (
+        "all-reduce 8 65536 ring 16384",
+        "all-reduce 8 1048576 two-shot 65536",
+        "broadcast 4 1 binomial 1024",
+        "all-gather 2 9 direct 4096",
+    )
+    yield "texts/table", "\n".join(("# measured", "", *rows)).encode()
+    for number, row in enumerate(
+        (*rows, "all-reduce 8 1 ring 1", "all-reduce 0 1 ring 4096", "x 1 1 ring 4096", "a b")
+    ):
+        yield f"texts/row_{number}", row.encode()
+    for number, address in enumerate(
+        (
+            "host:1",
+            ":0",
+            "[::1]:65535",
+            "[::1",
+            "[]:5",
+            "a:b:1",
+            "h:65536",
+            "h:",
+            "127.0.0.1",
+            "::1",
+            "*",
+            "0.0.0.0:1",
+            "[[a]:6",
+        )
+    ):
+        yield f"texts/address_{number}", address.encode()
+    for wire in ("auto", "tcp", "uring", "shm", "ucx"):
+        yield f"texts/{wire}", wire.encode()
+
+
+def lies():
+    """Those of the targets that play a peer or a neighbour."""
+    for target, drawn in (
+        ("pipe_liar", lying_frames()),
+        ("p2p_session", endpoints()),
+        ("rpc_session", lying_calls()),
+        ("shm_ring", rings()),
+        ("arena", arenas()),
+    ):
+        for name, data in drawn:
+            yield f"{target}/{name}", data
+    yield from words()
+
+
 def pipe_seeds():
     """Those of the targets that read more than one drawing."""
     for data in drawings():
@@ -124,7 +343,7 @@ def pipe_seeds():
 
 def main():
     count = 0
-    for name, data in [*seeds(), *pipe_seeds()]:
+    for name, data in [*seeds(), *pipe_seeds(), *lies()]:
         path = HERE / "corpus" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)

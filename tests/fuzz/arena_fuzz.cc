@@ -1,0 +1,221 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// input := ranks:u8 op[...]      op := what:u8 argument:u8[...]
+// A rank in memory that others share, who write what they like there before each call: that they have come, what they
+// want, sizes, votes, the bell, the header. It makes every kind of call. Whatever they wrote: each call returns, soon
+// after its deadline at the latest, and nothing is read or written outside the arrays and the shared memory.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/clock.h"
+#include "fusewire/collective/arena.h"
+#include "fusewire/collective/arena_liar_test.h"
+#include "op_bytes.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+constexpr size_t kOpsMax = 24;
+constexpr int64_t kPatienceNs = 100 * 1000;
+constexpr size_t kSlotBytes = 64 * 1024;
+constexpr size_t kCounts[] = {0, 1, 3, 5, 100, 3000, 9000, 20000};
+constexpr size_t kTurns = ArenaLiar::kTurns, kSeats = ArenaLiar::kSeatsMax;
+
+class Ranks {
+ public:
+  explicit Ranks(OpBytes* in) : in_(*in), ranks_(2 + in_.Next() % 3) {
+    options_.slot_bytes = kSlotBytes;
+    options_.spin_ns = options_.yield_ns = 0;
+    const int fd = CreateArenaMemory(ranks_, options_).value();
+    liar_ = std::make_unique<ArenaLiar>(fd, ranks_, options_);
+    ArenaSeat seat;
+    seat.memory = fd;
+    seat.rank = in_.Next() % ranks_;
+    seat.ranks = ranks_;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      int ends[2] = {-1, -1};
+      if (rank != seat.rank) FUSEWIRE_CHECK(pipe(ends) == 0);
+      seat.lives.push_back(ends[0]);
+      others_.push_back(ends[1]);
+    }
+    seat_ = seat.rank;
+    arena_ = Arena::Join(std::move(seat), options_).value();
+    close(fd);
+  }
+  ~Ranks() {
+    arena_.reset();
+    for (const int other : others_) {
+      if (other >= 0) close(other);
+    }
+  }
+
+  void Run() {
+    for (size_t ops = 0; !in_.empty() && ops < kOpsMax; ++ops) {
+      const uint8_t what = in_.Next();
+      if (what % 4 == 3) {
+        Lie(what / 4);
+        continue;
+      }
+      ComeAlong(what / 64);
+      const int64_t begin_ns = Clock::Real()->NowNs();
+      Status status = Call(what / 4 % 16);
+      if (!status.ok()) FUSEWIRE_CHECK(!status.cause().empty());
+      FUSEWIRE_CHECK(Clock::Real()->NowNs() - begin_ns < 5 * kSecondNs);
+      if (!status.ok()) Mend();
+    }
+  }
+
+ private:
+  template <class Word>
+  void Store(size_t at, Word word) {
+    liar_->Store(at, word);
+  }
+  size_t PostAt(int seat, uint64_t stage) const { return liar_->PostAt(seat, stage); }
+  size_t VoteAt(int seat) const { return liar_->VoteAt(seat); }
+  size_t TableAt(int seat, uint64_t stage) const { return liar_->TableAt(seat, stage); }
+
+  // The others seem to be at the coming three meetings, and to want what we shall want, or something else.
+  void ComeAlong(int how) {
+    const uint64_t next = arena_->counts().meetings - mended_at_ + 1;
+    for (uint64_t stage = next; stage < next + kTurns && how > 0; ++stage) {
+      for (int seat = 0; seat < ranks_; ++seat) {
+        if (seat == seat_) continue;
+        Store(PostAt(seat, stage), arena_->epoch() << 40 | stage);
+        if (how == 2) Store(PostAt(seat, stage) + 8, in_.Word());
+      }
+    }
+    same_ = how >= 2 ? 0 : 1;
+  }
+  void Lie(uint8_t which) {
+    const int seat = in_.Next() % ranks_;
+    const uint64_t stage = in_.Next();
+    switch (which % 8) {
+      case 0: return Store(PostAt(seat, stage) + in_.Next() % 8 * 8, in_.Word());
+      case 1: return Store(VoteAt(seat), in_.Word());
+      case 2: return Store(TableAt(seat, stage) + in_.Next() % (2 * kSeats) * 8, in_.Word());
+      case 3: return Store(ArenaLiar::kBell, static_cast<uint32_t>(in_.Word()));
+      case 4: return Store(ArenaLiar::kRevoked, static_cast<uint32_t>(in_.Next()));
+      case 5: return Store(ArenaLiar::kClosed, uint32_t{in_.Next() % 8 == 0 ? 1U : 0U});
+      case 6: return Store(in_.Next() % 4 * 8, in_.Word());  // the header, which was checked once
+      default: {
+        if (others_[static_cast<size_t>(seat)] >= 0) close(std::exchange(others_[static_cast<size_t>(seat)], -1));
+      }
+    }
+  }
+  // As those who survive do: they vote what we shall vote, if that can be guessed.
+  void Mend() {
+    const size_t own = VoteAt(seat_);
+    (void)arena_->Shrink(Clock::Real()->NowNs());
+    for (int seat = 0; seat < ranks_; ++seat) {
+      if (seat != seat_ && in_.Next() % 4 != 0) Store(VoteAt(seat), liar_->Load(own));
+    }
+    if (arena_->Shrink(Clock::Real()->NowNs() + kPatienceNs).ok()) mended_at_ = arena_->counts().meetings;
+  }
+
+  // What it wants lies in its own post only once it meets: those who are to agree are given it before, by a rehearsal
+  // that nobody comes to.
+  Status Call(int kind) {
+    const int64_t deadline_ns = Clock::Real()->NowNs() + kPatienceNs;
+    const size_t count = in_.OneOf(kCounts);
+    const auto n = static_cast<size_t>(arena_->ranks());
+    const int root = in_.Next() % (arena_->ranks() + 1);
+    std::vector<float> from(count), to(count), all(count * n);
+    const auto pieces = [](std::vector<float>& of) { return Pieces(of.data(), of.size() * sizeof(float)); };
+    Reduction reduction;
+    reduction.type = Type::kF32;
+    reduction.op = static_cast<Op>(in_.Next() % 4);
+    const std::vector<size_t> bytes(n, count * sizeof(float)), counts(n, count);
+    CopyWhat(kind, reduction, root, count);
+    switch (kind % 9) {
+      case 0: return arena_->Barrier(deadline_ns);
+      case 1: return arena_->AllReduce(reduction, pieces(from), pieces(to), deadline_ns);
+      case 2: return arena_->Reduce(reduction, root, pieces(from), pieces(to), deadline_ns);
+      case 3: return arena_->ReduceScatter(reduction, counts, pieces(all), pieces(to), deadline_ns);
+      case 4: return arena_->AllGather(bytes, pieces(from), pieces(all), deadline_ns);
+      case 5: return arena_->Gather(bytes, root, pieces(from), pieces(all), deadline_ns);
+      case 6: return arena_->Scatter(bytes, root, pieces(all), pieces(to), deadline_ns);
+      case 7: return arena_->Broadcast(root, pieces(to), deadline_ns);
+      default: {
+        std::vector<float> got(count * n);
+        AgreeOnTables(count * sizeof(float));
+        return arena_->AllToAll(bytes, bytes, pieces(all), pieces(got), deadline_ns);
+      }
+    }
+  }
+  // Two ranks that agree see the same words: kind, op, type and root in one, elements in the other.
+  void CopyWhat(int kind, const Reduction& reduction, int root, size_t count) {
+    if (same_ == 0) return;
+    constexpr Kind kKinds[] = {Kind::kBarrier,       Kind::kAllReduce, Kind::kReduce,
+                               Kind::kReduceScatter, Kind::kAllGather, Kind::kGather,
+                               Kind::kScatter,       Kind::kBroadcast, Kind::kAllToAll};
+    const Kind what = kKinds[kind % 9];
+    const bool reduces = Reduces(what), rooted = what == Kind::kReduce || what == Kind::kGather ||
+                                                 what == Kind::kScatter || what == Kind::kBroadcast;
+    const bool typeless = what == Kind::kBarrier;
+    const auto type = typeless ? Reduction().type : reduces ? reduction.type : Type::kU8;
+    const auto op = reduces ? reduction.op : Op::kSum;
+    const uint64_t word = static_cast<uint64_t>(what) | static_cast<uint64_t>(op) << 8 |
+                          static_cast<uint64_t>(type) << 16 |
+                          static_cast<uint64_t>(static_cast<uint32_t>(rooted ? root : -1)) << 32;
+    uint64_t amount = 0;
+    if (what == Kind::kAllReduce || what == Kind::kReduce) amount = count;
+    if (what == Kind::kBroadcast) amount = count * sizeof(float);
+    if (what == Kind::kReduceScatter || what == Kind::kAllGather || what == Kind::kGather || what == Kind::kScatter)
+      amount = PartsOf(count * sizeof(float));
+    const uint64_t next = arena_->counts().meetings - mended_at_ + 1;
+    for (uint64_t stage = next; stage < next + kTurns; ++stage) {
+      for (int seat = 0; seat < ranks_; ++seat) {
+        if (seat == seat_) continue;
+        Store(PostAt(seat, stage) + 8, word);
+        Store(PostAt(seat, stage) + 16, amount);
+      }
+    }
+  }
+  uint64_t PartsOf(size_t each) const {
+    uint64_t digest = 0xcbf29ce484222325ULL;
+    for (int rank = 0; rank < arena_->ranks(); ++rank) digest = (digest ^ each) * 0x100000001b3ULL;
+    digest ^= digest >> 32;
+    return digest << 44 | (each * static_cast<uint64_t>(arena_->ranks()) & ((uint64_t{1} << 44) - 1));
+  }
+  void AgreeOnTables(uint64_t each) {
+    const uint8_t how = in_.Next();
+    const uint64_t next = arena_->counts().meetings - mended_at_ + 1;
+    for (int seat = 0; seat < ranks_; ++seat) {
+      for (size_t i = 0; i < 2 * kSeats; ++i) Store(TableAt(seat, next) + i * 8, each);
+    }
+    // To itself a rank may say what it likes: the same twice.
+    const int other = (seat_ + 1) % ranks_;
+    const uint64_t huge = in_.Word();
+    if (how % 4 != 0) return;
+    Store(TableAt(other, next) + static_cast<size_t>(other) * 8, huge);
+    Store(TableAt(other, next) + (kSeats + static_cast<size_t>(other)) * 8, huge);
+  }
+
+  OpBytes& in_;
+  const int ranks_;
+  ArenaOptions options_;
+  std::unique_ptr<ArenaLiar> liar_;
+  std::vector<int> others_;  // the other ends of life lines
+  int seat_ = 0;
+  int same_ = 0;
+  uint64_t mended_at_ = 0;
+  std::unique_ptr<Arena> arena_;
+};
+
+}  // namespace
+}  // namespace collective
+}  // namespace fusewire
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size > 2000) return 0;
+  fusewire::OpBytes in(data, size);
+  fusewire::collective::Ranks(&in).Run();
+  return 0;
+}

@@ -1,0 +1,60 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// input := note
+// What members of a group say to each other: a note with its fingerprint, or a fingerprint alone. What is read says the
+// same again, costs no more memory than its bytes can tell, and can be put into words whatever its numbers.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "allocations.h"
+#include "fusewire/base/check.h"
+#include "fusewire/collective/fingerprint.h"
+#include "fusewire/collective/group_notes.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+constexpr size_t kWordsBytesMax = 2000;
+
+void TryFingerprint(ConstBytes in) {
+  Result<Fingerprint> print = DecodeFingerprint(in);
+  if (!print.ok()) {
+    FUSEWIRE_CHECK(print.status().code() == Code::kCorrupt);
+    return;
+  }
+  FUSEWIRE_CHECK(print.value().Describe().size() < 500);
+  std::string again(kFingerprintBytes, '\0');
+  EncodeFingerprint(print.value(), Bytes(again.data(), again.size()));
+  FUSEWIRE_CHECK(again == in.ToString());
+}
+
+void TryNote(ConstBytes in) {
+  const AllocatedBytes allocated;
+  Result<Note> read = DecodeNote(in);
+  FUSEWIRE_CHECK(allocated.sum() <= kWordsBytesMax + 4 * in.size);
+  if (!read.ok()) {
+    FUSEWIRE_CHECK(read.status().code() == Code::kCorrupt);
+    return;
+  }
+  FUSEWIRE_CHECK(read.value().print.Describe().size() < 500);
+  FUSEWIRE_CHECK(read.value().seats.size() <= kNoteSeatsMax);
+  // Texts may have been cut, and bits behind the last seat mean nothing: what is said again is read the same.
+  const std::string again = EncodeNote(read.value());
+  Result<Note> twice = DecodeNote(again);
+  FUSEWIRE_CHECK(twice.ok());
+  FUSEWIRE_CHECK(twice.value().seats == read.value().seats);
+  FUSEWIRE_CHECK(twice.value().print == read.value().print);
+  FUSEWIRE_CHECK(EncodeNote(twice.value()) == again);
+}
+
+}  // namespace
+}  // namespace collective
+}  // namespace fusewire
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size > fusewire::collective::kNoteBytesMax) return 0;
+  fusewire::collective::TryFingerprint(fusewire::ConstBytes(data, size));
+  fusewire::collective::TryNote(fusewire::ConstBytes(data, size));
+  return 0;
+}

@@ -1,0 +1,67 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// input := text
+// What people and files write for us: addresses, hosts, and the table of algorithms. What is read says the same again;
+// what is not costs one line of bounded length.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fusewire/base/check.h"
+#include "fusewire/collective/choice.h"
+#include "fusewire/pipe/wires.h"
+#include "fusewire/transport/listening.h"
+#include "fusewire/transport/socket_address.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace {
+
+constexpr size_t kWordsBytesMax = 2000;
+
+void TryAddress(const std::string& text) {
+  (void)transport::SaysLoopback(text);
+  transport::SocketAddress numeric;
+  // Numbers are taken as they are: nobody is asked what they mean.
+  if (text == "*" || transport::ParseNumeric(text, 1, &numeric)) (void)transport::WhereToListen(text);
+  Result<transport::Address> address = transport::Address::Parse(text);
+  if (!address.ok()) {
+    FUSEWIRE_CHECK(address.status().code() == Code::kInvalid);
+    return;
+  }
+  Result<transport::Address> again = transport::Address::Parse(address.value().ToString());
+  FUSEWIRE_CHECK(again.ok());
+  FUSEWIRE_CHECK(again.value().host == address.value().host);
+  FUSEWIRE_CHECK(again.value().port == address.value().port);
+}
+
+void TryTable(const std::string& text) {
+  Result<std::vector<collective::TableRow>> rows = collective::ParseTable(text);
+  if (!rows.ok()) {
+    FUSEWIRE_CHECK(rows.status().code() == Code::kInvalid);
+    FUSEWIRE_CHECK(rows.status().cause().size() <= kWordsBytesMax);
+    return;
+  }
+  const std::string again = collective::WriteTable(rows.value());
+  Result<std::vector<collective::TableRow>> twice = collective::ParseTable(again);
+  FUSEWIRE_CHECK(twice.ok());
+  FUSEWIRE_CHECK(collective::WriteTable(twice.value()) == again);
+  for (const collective::TableRow& row : rows.value()) {
+    const collective::Choice choice =
+        collective::Choose(row.kind, row.ranks, row.bytes_max, collective::Wire(), rows.value(), true, {});
+    FUSEWIRE_CHECK(choice.segment_bytes > 0);
+  }
+}
+
+}  // namespace
+}  // namespace fusewire
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size > 64 * 1024) return 0;
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  fusewire::TryAddress(text);
+  fusewire::TryTable(text);
+  fusewire::pipe::Wire wire;
+  (void)fusewire::pipe::WireOf(text, &wire);
+  return 0;
+}

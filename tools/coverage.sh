@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+# How far the fuzz targets reach into the parsers: tools/coverage.sh [RUNS]; 20000 executions of each target, a tenth
+# where one execution is a whole world. Prints the rows of the table in docs/reliability.md; the sources with their
+# counts go to build/coverage/PARSER.txt. Without sanitizers: they see nothing more here, and count their own branches.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+runs=${1:-20000}
+tools/deps.sh build test
+# parser: the targets that reach it: its sources
+parsers=(
+  "frames: frame_header frame_reader pipe_liar: wire/wire.cc pipe/frame_reader.cc pipe/body.cc"
+  "greeting: greeting handshake pipe_liar: wire/hello.cc pipe/handshake.cc"
+  "meta: status_meta tensor_meta rpc_session: wire/meta.cc"
+  "pipe: pipe_session pipe_liar: pipe/pipe.cc pipe/pipe_send.cc pipe/out_queue.cc pipe/window.cc"
+  "calls: rpc_session: rpc/session.cc rpc/client_core.cc rpc/call.cc"
+  "endpoint: p2p_message p2p_session: wire/p2p.cc p2p/core_wire.cc p2p/core_message.cc p2p/core_memory.cc p2p/lane.cc"
+  "ring: shm_ring: transport/shm/ring.cc"
+  "arena: arena: collective/arena.cc collective/arena_collectives.cc"
+  "notes: group_note: collective/group_notes.cc collective/fingerprint.cc"
+  "texts: texts: transport/address.cc collective/choice.cc"
+)
+targets=$(printf '%s\n' "${parsers[@]}" | cut -d : -f 2 | tr ' ' '\n' | sort -u | xargs)
+
+build=build/coverage
+mkdir -p "$build" build/logs
+cmake --preset fuzz -B "$build" -DFUSEWIRE_SANITIZE= -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
+  -DCMAKE_CXX_FLAGS="-fprofile-instr-generate -fcoverage-mapping" >build/logs/coverage-build.log
+for target in $targets; do wanted+=("--target=fuzz_$target"); done
+cmake --build "$build" "${wanted[@]}" >>build/logs/coverage-build.log
+
+version=$(clang --version | sed -n 's/.*version \([0-9]*\).*/\1/p')
+for target in $targets; do
+  case $target in
+    rpc_session | p2p_session | pipe_session | arena) executions=$((runs / 10)) ;;
+    *) executions=$runs ;;
+  esac
+  mkdir -p "$build/$target-learnt"
+  LLVM_PROFILE_FILE=$build/$target.raw timeout 600 "$build/bin/fuzz_$target" -runs="$executions" -seed=1 -entropic=0 \
+    "$build/$target-learnt" "tests/fuzz/corpus/$target" >"$build/$target.log" 2>&1
+done
+
+echo "| parser | targets | sources | lines | branches |"
+echo "|---|---|---|---|---|"
+for parser in "${parsers[@]}"; do
+  IFS=: read -r name reaching files <<<"$parser"
+  raws=() cov=()
+  for target in $reaching; do
+    raws+=("$build/$target.raw")
+    cov+=(-object "$build/bin/fuzz_$target")
+  done
+  for file in $files; do cov+=("src/fusewire/$file"); done
+  "llvm-profdata-$version" merge -sparse "${raws[@]}" -o "$build/$name.profile"
+  # The first program has no name of its own.
+  cov=("${cov[@]:1}" "-instr-profile=$build/$name.profile")
+  "llvm-cov-$version" show -show-branches=count "${cov[@]}" >"$build/$name.txt" 2>"$build/$name.log"
+  "llvm-cov-$version" export -summary-only "${cov[@]}" >"$build/$name.json" 2>>"$build/$name.log"
+  /usr/bin/python3 - "$build/$name.json" "$name" "$reaching" "$files" <<'EOF'
+import json
+import sys
+
+path, name, reaching, files = sys.argv[1:]
+with open(path) as file:
+    totals = json.load(file)["data"][0]["totals"]
+parts = ["{covered} of {count}, {percent:.0f} %".format(**totals[what]) for what in ("lines", "branches")]
+shown = ", ".join(f"`{target}`" for target in reaching.split())
+print(f"| {name} | {shown} | {', '.join(files.split())} | {parts[0]} | {parts[1]} |")
+EOF
+done
