@@ -7,6 +7,7 @@ Nothing here imports TensorFlow: a process of its own does, and may die of it.
 import dataclasses
 import importlib.metadata
 import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -34,6 +35,8 @@ LOCAL_LINE = "127.0.0.1 localhost"
 BACKLOG_WANTED = 1024  # connections that come at once when such a cluster starts
 
 
+JOBS_SHOWN, WORDS_SHOWN = 20, 300  # of what others wrote
+MAP_BYTES_MAX = 2 << 20  # as the server reads it
 ENDPOINT = re.compile(r"[^=\s]+:\d+=[^=\s]+:\d+")  # a line of .endpoint_map
 
 
@@ -385,27 +388,48 @@ def check_tf_config(environment: Mapping[str, str]) -> Iterator[Check]:
         config = json.loads(text)
         cluster, task = config.get("cluster", {}), config.get("task", {})
         kind, index = str(task.get("type", "")), int(task.get("index", 0))
-        counts = {job: len(tasks) for job, tasks in cluster.items()}
-    except (ValueError, AttributeError, TypeError) as error:
-        yield Check("TF_CONFIG", FAIL, f"is not what TensorFlow reads: {error}", f"export TF_CONFIG='{shape}'")
+        counts = {job: _count_tasks(tasks) for job, tasks in cluster.items()}
+    # Whatever stands there: nested too deep, a number beyond all measure.
+    except (ValueError, AttributeError, TypeError, RecursionError, OverflowError) as error:
+        why = f"is not what TensorFlow reads: {_shown(error)}"
+        yield Check("TF_CONFIG", FAIL, why, f"export TF_CONFIG='{shape}'")
         return
-    listed = ", ".join(f"{count} {job}" for job, count in counts.items())
+    listed = _shown(", ".join(f"{count} {job}" for job, count in itertools.islice(counts.items(), JOBS_SHOWN)))
+    this = f"{_shown(kind)}:{index}" if kind else f"not named:{index}"
     if kind and kind != "evaluator" and not 0 <= index < counts.get(kind, 0):
-        fix = f"type is one of {', '.join(counts)}, index counts from 0"
-        yield Check("TF_CONFIG", FAIL, f"this task is {kind}:{index}, the cluster has {listed or 'no task'}", fix)
+        fix = f"type is one of {_shown(', '.join(itertools.islice(counts, JOBS_SHOWN)))}, index counts from 0"
+        yield Check("TF_CONFIG", FAIL, f"this task is {this}, the cluster has {listed or 'no task'}", fix)
     else:
-        yield Check("TF_CONFIG", OK, f"this task is {kind or 'not named'}:{index}, of {listed or 'no cluster'}")
+        yield Check("TF_CONFIG", OK, f"this task is {this}, of {listed or 'no cluster'}")
+
+
+def _count_tasks(tasks: object) -> int:
+    if not isinstance(tasks, list | dict):
+        raise TypeError(f"the tasks of a job are a list, not {type(tasks).__name__}")
+    return len(tasks)
+
+
+def _shown(words: object) -> str:
+    """On one line of a terminal, whatever somebody wrote."""
+    text = "".join(letter if letter.isprintable() else "?" for letter in str(words))
+    return text if len(text) <= WORDS_SHOWN else text[:WORDS_SHOWN] + "..."
 
 
 def check_endpoint_map(environment: Mapping[str, str]) -> Iterator[Check]:
     path = pathlib.Path(environment.get("TF_SEASTAR_ENDPOINT_MAP_PATH", ""), ".endpoint_map")
     if not path.is_file():
         return
+    if path.stat().st_size > MAP_BYTES_MAX:
+        yield Check("endpoint map", FAIL, f"{path} has more than {MAP_BYTES_MAX} bytes", "remove the file")
+        return
     lines = [line.strip() for line in path.read_text(errors="replace").splitlines()]
     wrong = [line for line in lines if line and not line.startswith("#") and not ENDPOINT.fullmatch(line)]
     if wrong:
         yield Check(
-            "endpoint map", FAIL, f"{path}: {wrong[0]}", "each line is host:port=host:data_port; or remove the file"
+            "endpoint map",
+            FAIL,
+            f"{path}: {_shown(wrong[0])}",
+            "each line is host:port=host:data_port; or remove the file",
         )
     else:
         yield Check("endpoint map", NOTE, f"{path} is honoured; it is not needed: data ports are found without it")

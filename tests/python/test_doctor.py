@@ -148,12 +148,20 @@ def test_backlog(tmp_path, content, status):
         ('{"cluster": {"ps": ["a:1"]}, "task": {"type": "worker", "index": 0}}', "FAIL", "the cluster has 1 ps"),
         ("{cluster}", "FAIL", "is not what TensorFlow reads"),
         ("[1]", "FAIL", "is not what TensorFlow reads"),
+        ("[" * 200000, "FAIL", "is not what TensorFlow reads"),
+        ('{"cluster": {}, "task": {"type": "ps", "index": 1e999}}', "FAIL", "is not what TensorFlow reads"),
+        ('{"cluster": {"ps": "a:1"}, "task": {}}', "FAIL", "a list, not str"),
+        ('{"cluster": {"\\u001b[2J\\n\\ud800": []}, "task": {}}', "ok", "0 ?[2J??"),
+        (json.dumps({"cluster": {"j" * 9 + str(job): [] for job in range(99999)}, "task": {}}), "ok", "..."),
+        (json.dumps({"cluster": {}, "task": {"type": "w" * 99999}}), "FAIL", "..."),
     ],
 )
 def test_tf_config(text, status, told):
     [check] = doctor.check_tf_config({"TF_CONFIG": text})
     assert check.status == status
     assert told in check.value
+    assert len(check.value) < 1000
+    assert check.value.isprintable()
     assert bool(check.fix) is (status == "FAIL")
 
 

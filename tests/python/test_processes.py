@@ -1,17 +1,22 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Programs that fork, start others, or are interrupted in the middle of everything."""
 
+import concurrent.futures
+import ctypes
 import os
+import platform
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import numpy as np
 import pytest
 
 from fusewire import p2p
+from fusewire.collective import Group, Sum
 
 pytestmark = pytest.mark.once
 LIMIT_S = 20.0
@@ -132,6 +137,94 @@ def test_storms_of_signals_break_nothing(wire):
     assert heard[0] > MESSAGES
     a.close()
     b.close()
+
+
+def storm_over_all_threads(until, number):
+    """The signal to each thread of the process in turn, also to those that Python does not know."""
+    tgkill = ctypes.CDLL(None).syscall
+    while not until.wait(0.001):
+        for thread in os.listdir("/proc/self/task"):
+            tgkill(234, os.getpid(), int(thread), int(number))  # x86-64's number; a thread may have ended
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the number of the system call is another one")
+@pytest.mark.parametrize("restarts", [True, False])
+@pytest.mark.parametrize("arena", [True, False])
+def test_storms_of_signals_break_no_collective(restarts, arena):
+    """In the middle of futexes, polls and writes, on threads of ours too, with and without SA_RESTART."""
+    heard = [0]
+    before = signal.signal(signal.SIGUSR1, lambda *_: heard.__setitem__(0, heard[0] + 1))
+    signal.siginterrupt(signal.SIGUSR1, not restarts)
+    a, b, _, _ = joined("auto" if arena else "tcp")
+    members = [("a", a.address), ("b", b.address)]
+    groups = [Group.make(end, "g", members, rank, arena=arena) for rank, end in enumerate((a, b))]
+    over = threading.Event()
+    storm = threading.Thread(target=storm_over_all_threads, args=(over, signal.SIGUSR1))
+
+    def work(group):
+        for turn in range(MESSAGES // 2):
+            array = np.full(200000 if turn % 20 == 0 else 100, float(turn))
+            np.testing.assert_array_equal(group.allreduce(array, Sum), 2 * array)
+            np.testing.assert_array_equal(group.broadcast(array, turn % 2), array)
+            group.barrier()
+
+    storm.start()
+    try:
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            running = [pool.submit(work, group) for group in groups]
+            until = time.monotonic() + 3 * LIMIT_S
+            while not all(one.done() for one in running) and time.monotonic() < until:
+                time.sleep(0.001)  # the main thread runs the handlers
+            for one in running:
+                one.result(timeout=0)
+    finally:
+        over.set()
+        storm.join()
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # those that are on their way
+        signal.signal(signal.SIGUSR1, before)
+        for one in (*groups, a, b):
+            one.close()
+    assert heard[0] > 0
+
+
+class Told:
+    """What is run where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def test_nothing_is_unpickled_from_who_does_not_know_the_secret(tmp_path):
+    """Not for the name of a rank, and not for the name of the group; a rank is believed."""
+    here, members_of = tmp_path / "run", lambda *ends: [(end.name, end.address) for end in ends]
+    a, b = p2p.Endpoint("a", secret="sesame"), p2p.Endpoint("b", secret="sesame")
+    for secret in (None, "guessed"):
+        with p2p.Endpoint("b", secret=secret) as stranger:
+            group = Group.make(a, "g", members_of(a, stranger), 0)
+            false = Group.make(stranger, "g", members_of(a, stranger), 1)
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                said = pool.submit(false.broadcast_object, Told(here), 1)
+                with pytest.raises(p2p.Error, match=r"secret|refused|unavailable"):
+                    group.broadcast_object(None, 1)
+                with pytest.raises(p2p.Error):
+                    said.result(timeout=LIMIT_S)
+            group.close()
+            false.close()
+    assert not here.exists()
+    # Of the cluster, and no rank.
+    with p2p.Endpoint("c", secret="sesame") as outsider, pytest.raises(p2p.Error, match="invalid"):
+        Group.make(outsider, "g", members_of(a, b), 1)
+    groups = [Group.make(end, "h", members_of(a, b), rank) for rank, end in enumerate((a, b))]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda group: group.broadcast_object("words", 1), groups)) == ["words"] * 2
+        said = list(pool.map(lambda group: group.broadcast_object(Told(here), 1), groups, timeout=LIMIT_S))
+    assert here.is_dir()
+    assert said[0] is None
+    for one in (*groups, a, b):
+        one.close()
 
 
 def test_a_peer_that_dies_sends_no_sigpipe():
