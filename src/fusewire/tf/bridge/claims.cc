@@ -5,6 +5,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/framework/dataset.pb.h>
+#include <tensorflow/core/framework/tensor.h>
 #include <tensorflow/core/framework/tensor_shape.h>
 #include <tensorflow/core/framework/types.h>
 #include "fusewire/tf/bridge/varint.h"
@@ -84,6 +85,9 @@ TfStatus CheckVariant(const VariantTensorDataProto& variant, int depth) {
   for (const TensorProto& tensor : variant.tensors()) {
     TfStatus status = CheckTensor(tensor, depth + 1);
     if (!status.ok()) return status;
+    // One that cannot be made is left out without a word, and the decoder takes the next, or none. What it holds has
+    // been looked at: it can be tried.
+    if (!tensorflow::Tensor().FromProto(tensor)) return FalseClaim("a variant with a tensor that cannot be made");
   }
   return TfStatus();
 }

@@ -111,6 +111,20 @@ TEST(Claims, OfAVariantThatHoldsWhatItLacks) {
   ExpectVariantRefused(empty, "without a tensor");
 }
 
+// TensorFlow leaves it out, and then takes the first of none.
+TEST(Claims, OfAVariantWhoseTensorCannotBeMade) {
+  std::vector<TensorProto> none = {Of(tensorflow::DT_INVALID, {1}), Of(tensorflow::DT_FLOAT, {1}),
+                                   Of(tensorflow::DT_FLOAT_REF, {1})};
+  none[1].set_tensor_content("abc");
+  for (const TensorProto& tensor : none) {
+    VariantTensorDataProto variant;
+    variant.set_type_name("tensorflow::Tensor");
+    *variant.add_tensors() = tensor;
+    variant.mutable_tensors(0)->add_float_val(1);
+    ExpectVariantRefused(variant, "a tensor that cannot be made");
+  }
+}
+
 TEST(Claims, OfListsOfTensors) {
   VariantTensorDataProto list;
   list.set_type_name("tensorflow::TensorList");

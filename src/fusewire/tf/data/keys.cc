@@ -81,7 +81,9 @@ bool KeyBook::Read(VarReader* reader, std::vector<Want>* wants, TfStatus* error)
     if ((tag & kSaysStep) != 0) step = static_cast<int64_t>(reader->Fixed64());
     ConstBytes frame = (tag & kSaysFrame) != 0 ? reader->Text() : ConstBytes();
     const bool too_far = number > texts_.size() + kGapMax || number > kKeysMax;
-    if (!reader->ok() || too_far || (number == 0 && (tag & kSaysKey) == 0)) {
+    // Nothing said is what stands in a place that nobody has filled, and there is no key beside it.
+    const bool is_none = (tag & kSaysKey) != 0 ? said.empty() : number == 0;
+    if (!reader->ok() || too_far || is_none) {
       *error = absl::InvalidArgumentError("a question for tensors that makes no sense");
       return true;
     }

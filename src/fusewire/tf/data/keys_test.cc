@@ -112,6 +112,26 @@ TEST(Keys, ThatAreNoneAreAnError) {
   EXPECT_FALSE(error.ok());
 }
 
+// Number 5 leaves places for those before it, in which nothing stands.
+TEST(Keys, OfNoLettersAreNotFoundInAnEmptyPlace) {
+  KeyLibrary library;
+  const auto ask = [&library](uint64_t number, const std::string& key) {
+    std::string head;
+    AppendFixed64(&head, 77);
+    AppendVarint(&head, 1);
+    AppendVarint(&head, number << 3 | 1);
+    AppendText(&head, key);
+    std::vector<Want> wants;
+    TfStatus error;
+    EXPECT_TRUE(library.Read(head, &wants, &error));
+    for (const Want& want : wants) EXPECT_NE(want.key, nullptr);
+    return error.ok();
+  };
+  const std::string key = Key("edge");
+  EXPECT_TRUE(ask(5, key.substr(0, key.size() - 3)));  // without the outermost frame
+  EXPECT_FALSE(ask(3, ""));
+}
+
 TEST(Keys, NeverCrashWhateverTheBytes) {
   Random random(20261121);
   KeyNames names;

@@ -3,9 +3,11 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <initializer_list>
 #include <sstream>
+#include <system_error>
 
 #include "fusewire/base/log.h"
 #include "fusewire/tf/fuse/passes.h"
@@ -19,6 +21,8 @@ namespace {
 // What a step pushes at once, a few hundred KiB, travels without asking for credit first. The budget for all windows
 // makes them smaller where there are thousands.
 constexpr uint64_t kWindowBytes = 1 << 20;
+// Ten thousand tasks with names of a hundred bytes each.
+constexpr size_t kMapBytesMax = 2 << 20;
 
 // The first of these that is set; what it is called goes into *name.
 const char* FirstOf(std::initializer_list<const char*> names, const char** name) {
@@ -80,12 +84,20 @@ std::map<std::string, std::string> ReadEndpointMap() {
   std::string folder = ReadText("TF_SEASTAR_ENDPOINT_MAP_PATH");
   if (!folder.empty() && folder.back() != '/') folder += '/';
   std::string path = folder + ".endpoint_map";
-  std::ifstream file(path);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return {};
+  // A pipe would keep us waiting for its writer, and a device for ever.
+  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) > kMapBytesMax) {
+    FUSEWIRE_LOG(kWarn, "%s: left out, it is no file, or has more than %zu bytes", path.c_str(), kMapBytesMax);
+    return {};
+  }
+  std::ifstream file(path, std::ios::binary);
   if (!file) return {};
-  std::stringstream text;
-  text << file.rdbuf();
+  std::string text(kMapBytesMax, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
   std::string bad;
-  std::map<std::string, std::string> endpoints = ParseEndpointMap(text.str(), &bad);
+  std::map<std::string, std::string> endpoints = ParseEndpointMap(text, &bad);
   if (!bad.empty()) {
     FUSEWIRE_LOG(kWarn, "%s: left out what is not host:port=host:port: %s", path.c_str(), bad.c_str());
   }
@@ -114,10 +126,36 @@ FewGrpcThreads::~FewGrpcThreads() {
   if (set_threads_) unsetenv(kThreads);
 }
 
+namespace {
+
+// The first lines that cannot be read, for one line of the log, whatever stands in them.
+class BadLines {
+ public:
+  void Add(const std::string& line) {
+    if (++count_ > kLinesMax) return;
+    words_ += (words_.empty() ? "" : ", ") + line.substr(0, kLineBytesMax) + (line.size() > kLineBytesMax ? "..." : "");
+  }
+  std::string Words() const {
+    std::string words = words_;
+    for (char& letter : words) {
+      if (static_cast<unsigned char>(letter) < ' ') letter = '?';
+    }
+    return count_ > kLinesMax ? words + ", and " + std::to_string(count_ - kLinesMax) + " more" : words;
+  }
+
+ private:
+  static constexpr size_t kLinesMax = 5, kLineBytesMax = 80;
+  size_t count_ = 0;
+  std::string words_;
+};
+
+}  // namespace
+
 std::map<std::string, std::string> ParseEndpointMap(const std::string& text, std::string* bad) {
   std::map<std::string, std::string> endpoints;
   std::istringstream lines(text);
   std::string line;
+  BadLines bad_lines;
   while (std::getline(lines, line)) {
     size_t begin = line.find_first_not_of(" \t\r");
     if (begin == std::string::npos || line[begin] == '#') continue;
@@ -129,9 +167,10 @@ std::map<std::string, std::string> ParseEndpointMap(const std::string& text, std
     if (ok) {
       endpoints[line.substr(0, middle)] = line.substr(middle + 1);
     } else {
-      *bad += (bad->empty() ? "" : ", ") + line;
+      bad_lines.Add(line);
     }
   }
+  *bad = bad_lines.Words();
   return endpoints;
 }
 
