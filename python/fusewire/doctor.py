@@ -394,7 +394,8 @@ def check_tf_config(environment: Mapping[str, str]) -> Iterator[Check]:
         why = f"is not what TensorFlow reads: {_shown(error)}"
         yield Check("TF_CONFIG", FAIL, why, f"export TF_CONFIG='{shape}'")
         return
-    listed = _shown(", ".join(f"{count} {job}" for job, count in itertools.islice(counts.items(), JOBS_SHOWN)))
+    more = ", ..." if len(counts) > JOBS_SHOWN else ""
+    listed = _shown(", ".join(f"{count} {job}" for job, count in itertools.islice(counts.items(), JOBS_SHOWN))) + more
     this = f"{_shown(kind)}:{index}" if kind else f"not named:{index}"
     if kind and kind != "evaluator" and not 0 <= index < counts.get(kind, 0):
         fix = f"type is one of {_shown(', '.join(itertools.islice(counts, JOBS_SHOWN)))}, index counts from 0"
