@@ -116,9 +116,10 @@ def test_an_average_is_what_allreduce_means_and_names_meet_in_any_order():
 def test_groups_of_tensors_subgroups_and_dlpack():
     def work(group):
         rank = group.rank()
-        results = group.grouped_allreduce([np.full(length, rank, np.float32) for length in (1, 0, 7, 1000)], fw.Sum)
-        assert [len(one) for one in results] == [1, 0, 7, 1000]
-        assert all((one == 3).all() for one in results)
+        for lengths in ([1, 0, 7, 1000], [0, 5], [0, 0, 1]):
+            results = group.grouped_allreduce([np.full(length, rank, np.float32) for length in lengths], fw.Sum)
+            assert [len(one) for one in results] == lengths
+            assert all((one == 3).all() for one in results)
         tensor = group.allreduce(OnlyDlpack(np.full((2, 2), rank, np.float32)), fw.Sum)
         assert (tensor.array == 3).all()
         if rank == 1:

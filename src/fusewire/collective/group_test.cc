@@ -253,6 +253,17 @@ TEST_P(Groups, DifferentWishesAreAnErrorThatNamesBoth) {
   });
 }
 
+TEST_P(Groups, ListsThatBeginWithAnEmptyPieceAreNotTakenForOneArray) {
+  Party party(2, wire(), Options(2));
+  party.Run([](int rank, Group& group) {
+    Array from = Brought(rank, 10), to(10, -7);
+    const Piece sources[] = {{nullptr, 0}, {from.data(), 80}}, results[] = {{nullptr, 0}, {to.data(), 80}};
+    const Status status = group.Run(Want(Kind::kAllReduce, {10}, Pieces(sources, 2), Pieces(results, 2)));
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_TRUE(to == SumOfAll(2, 10));
+  });
+}
+
 TEST_P(Groups, CancelEndsTheOperationEverywhereAndTheGroupGoesOn) {
   Party party(3, wire(), Options(3));
   std::atomic<bool> cancelled{false};
