@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Random programs over every protocol, compared bit for bit with stock gRPC. README.md says how to use it.
 
-python judging.py --seeds 0:200 | --seconds 60 | --seed 17
+python judging.py --seeds 0:200 [--log FILE] | --seconds 60 | --seed 17 | --census 0:300
 """
 
 import argparse
@@ -16,24 +16,26 @@ import subprocess
 import sys
 import time
 
+from census import census
 from making import make
 from program import Program
+from shrinking import shrink
 
 HERE = pathlib.Path(__file__).parent
-LIMIT_S = 150  # for one program over all protocols
-SHRINKS_MAX = 150
+LIMIT_S = 150  # for one program over all protocols, and for a process that starts
 REACTORS = (1, 2, 4)
-BATCH = 25  # programs of one process
+BATCH = 20  # seeds that one process runs, with as many reactors
 
 
 class Child:
     """A process that runs programs; a new one comes when it has died, or was ended because it hung."""
 
-    def __init__(self, reactors: int) -> None:
+    def __init__(self, reactors: int, limit_s: float) -> None:
         count = str(reactors)
         environment = {**os.environ, "FUSEWIRE_PS_REACTORS": count, "FUSEWIRE_WORKER_REACTORS": count}
         path = [str(HERE), str(HERE.parent / "python"), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+        self._limit_s = limit_s
         self._process = subprocess.Popen(
             [sys.executable, HERE / "running.py"],
             env=environment,
@@ -42,16 +44,22 @@ class Child:
             stderr=subprocess.DEVNULL,
         )
         self._text = b""
-        self._read("READY")
+        if words := self._read("READY"):
+            raise RuntimeError(f"the clusters could not be started: {words[1:]}")
 
-    def run(self, program: Program) -> dict:
-        self._process.stdin.write(json.dumps(dataclasses.asdict(program)).encode() + b"\n")
-        self._process.stdin.flush()
-        words = self._read("RESULT")
-        return {"differs": {"all": words}} if words.startswith("!") else json.loads(words)
+    def run(self, program: Program, runs: tuple[str, ...] = ()) -> dict:
+        """`runs`: over which protocols; without any, over all."""
+        words = {"program": dataclasses.asdict(program), "runs": runs}
+        try:
+            self._process.stdin.write(json.dumps(words).encode() + b"\n")
+            self._process.stdin.flush()
+            said = self._read("RESULT")
+        except BrokenPipeError:
+            said = f"!the process ended with {self._process.wait()}"
+        return {"differs": {"all": said[1:]}} if said.startswith("!") else json.loads(said)
 
     def _read(self, word: str) -> str:
-        ends = time.monotonic() + LIMIT_S
+        ends = time.monotonic() + self._limit_s
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             while time.monotonic() < ends:
@@ -66,7 +74,7 @@ class Child:
                     return f"!the process ended with {self._process.wait()}"
                 self._text += more
         self.end()
-        return f"!it hung for {LIMIT_S} s"
+        return f"!it hung for {self._limit_s} s"
 
     def alive(self) -> bool:
         return self._process.poll() is None
@@ -76,53 +84,77 @@ class Child:
         self._process.wait()
 
 
-def differs(result: dict) -> bool:
-    return bool(result.get("differs"))
+class Log:
+    """A line for each program that was run: what is there is not run again."""
+
+    def __init__(self, path: pathlib.Path | None) -> None:
+        self._path = path
+        lines = path.read_text().splitlines() if path and path.exists() else []
+        self.said = {told["seed"]: told["outcome"] for told in map(json.loads, lines)}
+
+    def add(self, seed: int, outcome: str, **more) -> None:
+        self.said[seed] = outcome
+        if self._path:
+            with self._path.open("a") as file:
+                file.write(json.dumps({"seed": seed, "outcome": outcome, **more}) + "\n")
 
 
-def shrink(program: Program, run) -> Program:
-    """Fewer steps, then fewer statements, as long as it still differs."""
-    tries = 0
+class Run:
+    def __init__(self, log: Log, shows: bool, limit_s: float) -> None:
+        self._log, self._shows, self._limit_s = log, shows, limit_s
+        self._child: Child | None = None
+        self._batch = -1
+        self.took: collections.Counter = collections.Counter()  # seconds
 
-    def still(candidate: Program) -> bool:
-        nonlocal tries
-        tries += 1
-        return bool(candidate.steps) and tries <= SHRINKS_MAX and differs(run(candidate))
+    def child(self, reactors: int) -> Child:
+        old = self._child
+        if old is None or not old.alive():
+            self.end()
+            begun = time.monotonic()
+            self._child = Child(reactors, self._limit_s)
+            self.took["starting"] += time.monotonic() - begun
+        return self._child
 
-    for at in range(len(program.steps) - 1, -1, -1):
-        steps = program.steps[:at] + program.steps[at + 1 :]
-        if still(candidate := dataclasses.replace(program, steps=steps)):
-            program = candidate
-    again = True
-    while again:
-        again = False
-        for each in reversed(program.statements):
-            if each.name not in program.names():
-                continue
-            candidate = program.without({each.name})
-            if still(candidate):
-                program, again = candidate, True
-    for number, step in enumerate(program.steps):
-        for name in step.fetches:
-            kept = tuple(each for each in program.steps[number].fetches if each != name)
-            if not kept:
-                continue
-            smaller = dataclasses.replace(step, fetches=kept)
-            steps = (*program.steps[:number], smaller, *program.steps[number + 1 :])
-            if still(candidate := dataclasses.replace(program, steps=steps)):
-                program = candidate
-                step = smaller
-    return program
+    def end(self) -> None:
+        if self._child is not None:
+            self._child.end()
+
+    def one(self, seed: int, batch: int, reactors: int) -> None:
+        if batch != self._batch:
+            self.end()
+            self._batch = batch
+        program = make(seed)
+        if self._shows:
+            print(program.text())
+        result = self.child(reactors).run(program)
+        self.took.update(result.get("took", {}))
+        if "broken" in result:
+            print(f"seed {seed}: cannot be built: {result['broken']}", flush=True)
+            self._log.add(seed, "broken", reactors=reactors)
+        elif result.get("discarded"):
+            self._log.add(seed, "discarded", reactors=reactors, why=result["discarded"])
+        elif not result["differs"]:
+            self._log.add(seed, "same, to an error" if result["ends"] == "error" else "same", reactors=reactors)
+        else:
+            self._log.add(seed, "differ", reactors=reactors, differs=result["differs"])
+            self.report(program, reactors, result["differs"])
+
+    def report(self, program: Program, reactors: int, differs: dict) -> None:
+        seed = program.seed
+        print(f"seed {seed}, {reactors} reactors, differs: {json.dumps(differs, indent=1)}", flush=True)
+        runs = () if "all" in differs else tuple(differs)
+        smallest = shrink(program, lambda each: bool(self.child(reactors).run(each, runs).get("differs")))
+        print(f"its smallest form:\n{smallest.text()}", flush=True)
+        print(f"again: python {HERE.name}/judging.py --seed {seed} --reactors {reactors}", flush=True)
 
 
 def seeds_of(options: argparse.Namespace):
     if options.seed is not None:
-        return iter([options.seed])
+        return [options.seed]
     if options.seeds:
-        first, last = map(int, options.seeds.split(":"))
-        return iter(range(first, last))
+        return range(*map(int, options.seeds.split(":")))
     day = datetime.datetime.now(datetime.UTC).toordinal()
-    return iter(range(day * 1000, day * 1000 + 1000))
+    return range(day * 1000, day * 1000 + 1000)
 
 
 def main() -> int:
@@ -130,48 +162,33 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="this one only, with its program")
     parser.add_argument("--seeds", metavar="FIRST:LAST", help="without either, those of today")
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--batch", type=int, default=BATCH, help="seeds that one process runs")
     parser.add_argument("--reactors", type=int, help="of every task; without it 1, 2 and 4 in turn")
+    parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds for one program: on a busy machine more")
+    parser.add_argument("--log", type=pathlib.Path, help="outcomes are added here; seeds that are there are left out")
+    parser.add_argument("--census", metavar="FIRST:LAST", help="only count what is drawn by these seeds")
     options = parser.parse_args()
+    if options.census:
+        print(census(range(*map(int, options.census.split(":")))))
+        return 0
     ends = time.monotonic() + options.seconds
-    counts: collections.Counter = collections.Counter()
-    child, number = None, -1
-    for number, seed in enumerate(seeds_of(options)):
+    log = Log(options.log)
+    run = Run(log, options.seed is not None, options.limit)
+    todo = [seed for seed in seeds_of(options) if seed not in log.said]
+    for seed in todo:
         if time.monotonic() > ends:
             break
-        reactors = options.reactors or REACTORS[number // BATCH % len(REACTORS)]
-        if child is None or not child.alive() or (number % BATCH == 0 and not options.reactors):
-            if child is not None:
-                child.end()
-            child = Child(reactors)
-        program = make(seed)
-        if options.seed is not None:
-            print(program.text())
-        result = child.run(program)
-        if "broken" in result:
-            print(f"seed {seed}: cannot be built: {result['broken']}", flush=True)
-            counts["broken"] += 1
-        elif result.get("discarded"):
-            counts["discarded"] += 1
-        elif not differs(result):
-            counts["same"] += 1
-            counts["same, to an error"] += result["ends"] == "error"
-        else:
-            counts["differ"] += 1
-            print(f"seed {seed}, {reactors} reactors, differs: {json.dumps(result['differs'], indent=1)}", flush=True)
+        batch = seed // options.batch
+        run.one(seed, batch, options.reactors or REACTORS[batch % len(REACTORS)])
+    run.end()
+    return summary(log, run.took)
 
-            def again(candidate: Program, reactors: int = reactors) -> dict:
-                nonlocal child
-                if not child.alive():
-                    child = Child(reactors)
-                return child.run(candidate)
 
-            smallest = shrink(program, again)
-            print(f"its smallest form:\n{smallest.text()}", flush=True)
-            print(f"again: python {HERE.name}/judging.py --seed {seed} --reactors {reactors}", flush=True)
-    if child is not None:
-        child.end()
+def summary(log: Log, took: collections.Counter) -> int:
+    counts = collections.Counter(log.said.values())
     words = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
     print(f"programs: {words or 'none'}")
+    print("seconds:", ", ".join(f"{what} {seconds:.1f}" for what, seconds in took.most_common()) or "none")
     return 1 if counts["differ"] or counts["broken"] else 0
 
 

@@ -6,7 +6,9 @@ import dataclasses
 PROLOGUE = """\
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf import rewriter_config_pb2
 from tensorflow.python.framework import function
+from tensorflow.python.ops import data_flow_ops
 tf1 = tf.compat.v1
 """
 
@@ -33,7 +35,7 @@ class Statement:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One run by a worker's session. `how`: run, callable, partial, traced or limited."""
+    """One run by a worker's session. `how`: running.py knows the ways; neighbours of "together" run at once."""
 
     worker: int
     fetches: tuple[str, ...]
@@ -49,6 +51,7 @@ class Program:
     seed: int
     statements: tuple[Statement, ...]
     steps: tuple[Step, ...]
+    config: str = ""  # the arguments of the sessions' ConfigProto
 
     def names(self) -> set[str]:
         return {each.name for each in self.statements}
@@ -56,7 +59,7 @@ class Program:
     def text(self) -> str:
         """Builds the graph; the steps stand behind it as comments."""
         present = self.names()
-        lines = [PROLOGUE, f"tf1.set_random_seed({self.seed})"]
+        lines = [PROLOGUE, f"config = tf1.ConfigProto({self.config})", f"tf1.set_random_seed({self.seed})"]
         lines += [each.text(present) for each in self.statements]
         return "\n".join(lines + [each.text() for each in self.steps]) + "\n"
 
@@ -74,4 +77,14 @@ class Program:
             fetches = tuple(name for name in step.fetches if name not in gone)
             if fetches:
                 steps.append(dataclasses.replace(step, fetches=fetches))
-        return Program(self.seed, tuple(kept), tuple(steps))
+        return dataclasses.replace(self, statements=tuple(kept), steps=tuple(steps))
+
+
+def told(words: dict) -> Program:
+    """A program as dataclasses.asdict() and JSON have left it."""
+    statements = tuple(
+        Statement(**{**each, "uses": tuple(each["uses"]), "after": tuple(each["after"])})
+        for each in words["statements"]
+    )
+    steps = tuple(Step(**{**each, "fetches": tuple(each["fetches"])}) for each in words["steps"])
+    return Program(words["seed"], statements, steps, words["config"])

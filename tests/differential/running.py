@@ -5,10 +5,15 @@ A line of JSON comes in for each program (program.py), and a line goes out with 
 judging.py, which notices when it dies or hangs.
 """
 
+import collections
+import concurrent.futures
 import contextlib
+import hashlib
+import itertools
 import json
 import os
 import sys
+import time
 import traceback
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -18,14 +23,19 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 import numpy as np
 import tensorflow as tf
 from cluster import free_addresses
-from program import Program, Statement, Step
+from program import Program, Step, told
+from tensorflow.core.protobuf import config_pb2
 
 import fusewire
 
 tf1 = tf.compat.v1
 STOCK = "grpc"
 RUNS = ("grpc++", "grpc++ fused", "star_server", "star_server_lite")
+STOCK_AGAIN = 4  # runs over stock, where something differs: does it differ from itself?
+OURS_AGAIN = 2
 LIMIT_MS = 60_000
+SHORT_MS = 500  # for a step that waits for what never comes
+SHOWN_BYTES = 1024  # of a value; of more only what tells it from others
 
 
 class Cluster:
@@ -40,17 +50,43 @@ class Cluster:
 
 def canonical(value) -> list:
     """Equal for equal bits; any NaN is a NaN."""
+    if value is None:  # of an operation
+        return []
+    if isinstance(value, tuple) and not isinstance(value, np.ndarray):  # of SparseTensor and the like
+        return [canonical(each) for each in value]
     array = np.asarray(value)
     if array.dtype == object:
         return ["text", list(array.shape), [str(each) for each in array.ravel()]]
-    if np.issubdtype(array.dtype, np.floating):
+    if array.dtype.kind in "fc" or array.dtype.name == "bfloat16":
         array = np.where(np.isnan(array), np.array(np.nan, array.dtype), array)
-    return [str(array.dtype), list(array.shape), np.ascontiguousarray(array).tobytes().hex()]
+    data = np.ascontiguousarray(array).tobytes()
+    if len(data) > SHOWN_BYTES:
+        return [str(array.dtype), list(array.shape), hashlib.sha256(data).hexdigest()]
+    return [str(array.dtype), list(array.shape), data.hex()]
 
 
 def fed(feeds: dict, seed: int) -> dict:
     draw = np.random.RandomState(seed)
-    return {x: draw.standard_normal(x.shape.as_list()).astype(np.float32) for x in feeds.values()}
+    values = {}
+    for x in feeds.values():
+        shape = x.shape.as_list()
+        if x.dtype == tf.int64:
+            values[x] = draw.randint(0, 4, shape)
+        elif x.dtype == tf.string:
+            values[x] = np.array(["ab\0c" * draw.randint(0, 90) for _ in range(*shape)], object)
+        else:
+            values[x] = draw.standard_normal(shape).astype(np.float32)
+    return values
+
+
+OPTIONS = {
+    "traced": {"trace_level": tf1.RunOptions.FULL_TRACE},
+    "traced in software": {"trace_level": tf1.RunOptions.SOFTWARE_TRACE},
+    "limited": {"timeout_in_ms": LIMIT_MS},
+    "cut short": {"timeout_in_ms": SHORT_MS},
+    "partitions shown": {"output_partition_graphs": True},
+    "allocations reported": {"report_tensor_allocations_upon_oom": True},
+}
 
 
 class Runner:
@@ -58,15 +94,20 @@ class Runner:
 
     def __init__(self, names: dict, feeds: dict, cluster: Cluster, config) -> None:
         self.names, self.feeds, self.cluster = names, feeds, cluster
+        self.isolated = config.isolate_session_state
         self.sessions = [tf1.Session(cluster.target(worker), config=config) for worker in range(2)]
         self.callables: dict = {}
 
     def run(self, program: Program) -> list:
-        seen = []
+        seen: list = []
         try:
-            self.sessions[0].run(self.names["initial"])
-            for step in program.steps:
-                seen.append([canonical(value) for value in self.take(step)])
+            for session in self.sessions if self.isolated else self.sessions[:1]:
+                session.run(self.names["initial"])
+            for _, group in itertools.groupby(enumerate(program.steps), self.at_once):
+                steps = [step for _, step in group]
+                with concurrent.futures.ThreadPoolExecutor(len(steps)) as pool:
+                    for values in pool.map(self.take, steps) if len(steps) > 1 else map(self.take, steps):
+                        seen.append([canonical(value) for value in values])
         except tf.errors.OpError as error:
             # What else this step did is anybody's guess: the program ends here.
             seen.append(["error", type(error).__name__])
@@ -77,74 +118,113 @@ class Runner:
             tf1.Session.reset(self.cluster.target(0))
         return seen
 
+    @staticmethod
+    def at_once(numbered: tuple[int, Step]):
+        number, step = numbered
+        return "together" if step.how == "together" else number
+
     def take(self, step: Step) -> list:
         session = self.sessions[step.worker]
         fetches = [self.names[name] for name in step.fetches]
         feed = fed(self.feeds, step.feed)
-        if step.how == "callable":
-            key = (step.worker, step.fetches)
+        if step.how == "callable" or step.how == "callable with options":
+            key = (step.worker, step.fetches, step.how)
             if key not in self.callables:
-                self.callables[key] = session.make_callable(fetches, feed_list=list(feed))
+                self.callables[key] = self.callable(session, fetches, list(feed), step.how)
             return self.callables[key](*feed.values())
         if step.how == "partial" and len(fetches) > 1:
             handle = session.partial_run_setup(fetches, list(feed))
             return [*session.partial_run(handle, fetches[:1], feed), *session.partial_run(handle, fetches[1:])]
-        options = None
-        if step.how == "traced":
-            options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
-        elif step.how == "limited":
-            options = tf1.RunOptions(timeout_in_ms=LIMIT_MS)
-        return session.run(fetches, feed, options=options, run_metadata=tf1.RunMetadata() if options else None)
+        if step.how == "with an operation" and all(isinstance(each, tf.Tensor) for each in fetches):
+            fetches.append(fetches[0].op)
+        if step.how not in OPTIONS:
+            return session.run(fetches, feed)
+        return session.run(fetches, feed, options=tf1.RunOptions(**OPTIONS[step.how]), run_metadata=tf1.RunMetadata())
+
+    def callable(self, session, fetches: list, feeds: list, how: str):
+        if how == "callable" or not all(isinstance(each, tf.Tensor) for each in fetches):
+            return session.make_callable(fetches, feed_list=feeds)
+        wanted = config_pb2.CallableOptions(
+            feed=[x.name for x in feeds],
+            fetch=[each.name for each in fetches],
+            run_options=config_pb2.RunOptions(timeout_in_ms=LIMIT_MS),
+        )
+        return session._make_callable_from_options(wanted)
 
 
 def first_difference(expected: list, got: list) -> str:
     for number, (one, other) in enumerate(zip(expected, got, strict=False)):
         if one != other:
-            return f"step {number}: {json.dumps(one)[:300]} over grpc, {json.dumps(other)[:300]}"
+            place = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
+            if "error" not in (one[0], other[0]):
+                one, other = one[place], other[place]
+            return f"step {number}, fetch {place}: {json.dumps(one)[:300]} over grpc, {json.dumps(other)[:300]}"
     return f"{len(expected)} steps over grpc, {len(got)}"
 
 
-def judge(program: Program, clusters: dict, plant: str) -> dict:
-    """`plant`: a kind of statement whose programs are said to differ, for the tester's own test."""
-    names: dict = {}
-    with tf.Graph().as_default():
-        exec(compile(program.text(), f"seed {program.seed}", "exec"), names)
-        names["initial"] = [tf1.global_variables_initializer(), tf1.tables_initializer()]
-        feeds = {each.name: names[each.name] for each in program.statements if each.kind == "feed"}
+class Judge:
+    def __init__(self, clusters: dict, plant: str) -> None:
+        """`plant`: a kind of statement whose programs are said to differ, for the tester's own test."""
+        self.clusters, self.plant = clusters, plant
+        self.took: collections.Counter = collections.Counter()  # seconds
 
-        def run(protocol: str) -> list:
-            config = fusewire.ConfigProto(tensor_fuse=True) if protocol.endswith(" fused") else None
-            return Runner(names, feeds, clusters[protocol.split()[0]], config).run(program)
+    @contextlib.contextmanager
+    def clock(self, what: str):
+        begun = time.monotonic()
+        yield
+        self.took[what] += time.monotonic() - begun
 
+    def judge(self, program: Program, runs: tuple[str, ...]) -> dict:
+        names: dict = {}
+        with tf.Graph().as_default():
+            with self.clock("building"):
+                exec(compile(program.text(), f"seed {program.seed}", "exec"), names)
+                names["initial"] = [tf1.global_variables_initializer(), tf1.tables_initializer()]
+                feeds = {each.name: names[each.name] for each in program.statements if each.kind == "feed"}
+            planted = self.plant and any(each.kind == self.plant for each in program.statements)
+
+            def run(protocol: str) -> list:
+                config = tf1.ConfigProto()
+                config.CopyFrom(names["config"])
+                if protocol.endswith(" fused"):
+                    fusewire.set_options(config, tensor_fuse=True)
+                with self.clock(protocol):
+                    got = Runner(names, feeds, self.clusters[protocol.split()[0]], config).run(program)
+                return [*got, ["planted"]] if planted and protocol == "star_server" else got
+
+            return self.compare(run, runs)
+
+    def compare(self, run, runs: tuple[str, ...]) -> dict:
         expected = run(STOCK)
-        if run(STOCK) != expected:
-            return {"discarded": True}
-        result = {"differs": {}, "ends": "error" if expected and expected[-1][0] == "error" else "ok"}
-        for protocol in RUNS:
-            got = run(protocol)
-            if plant and protocol == "star_server" and any(each.kind == plant for each in program.statements):
-                got = [*got, ["planted"]]
-            if got != expected:
-                result["differs"][protocol] = first_difference(expected, got)
-    return result
+        got = {protocol: run(protocol) for protocol in runs}
+        result: dict = {"differs": {}, "ends": "error" if expected and expected[-1][0] == "error" else "ok"}
+        if all(each == expected for each in got.values()):
+            return result
+        # Only now stock has to show that it agrees with itself.
+        for _ in range(STOCK_AGAIN):
+            if (again := run(STOCK)) != expected:
+                return {"discarded": first_difference(expected, again)}
+        for protocol, each in got.items():
+            if each != expected:
+                again = sum(run(protocol) != expected for _ in range(OURS_AGAIN))
+                words = first_difference(expected, each)
+                result["differs"][protocol] = f"{words}; again in {again} of {OURS_AGAIN} runs"
+        return result
 
 
 def main() -> None:
     tf1.disable_eager_execution()
     clusters = {protocol: Cluster(protocol) for protocol in (STOCK, "grpc++", "star_server", "star_server_lite")}
+    judge = Judge(clusters, os.environ.get("TEST_PLANT", ""))
     print("READY", flush=True)
     for line in sys.stdin:
-        told = json.loads(line)
-        statements = tuple(
-            Statement(**{**each, "uses": tuple(each["uses"]), "after": tuple(each["after"])})
-            for each in told["statements"]
-        )
-        steps = tuple(Step(**{**each, "fetches": tuple(each["fetches"])}) for each in told["steps"])
+        words = json.loads(line)
         try:
-            result = judge(Program(told["seed"], statements, steps), clusters, os.environ.get("TEST_PLANT", ""))
+            result = judge.judge(told(words["program"]), tuple(words["runs"] or RUNS))
         except Exception:
             result = {"broken": traceback.format_exc()[-2000:]}
-        print("RESULT", json.dumps(result), flush=True)
+        print("RESULT", json.dumps({**result, "took": judge.took}), flush=True)
+        judge.took.clear()
     os._exit(0)
 
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The short form of tests/differential, with the seeds of the day; and that it finds, and shrinks, what is planted."""
+"""The short forms of tests/differential, with the seeds of the day; and that they find, and shrink, what is planted."""
 
 import sys
 
@@ -8,6 +8,7 @@ from conftest import ROOT, clean_environment, run_to_end
 
 PLANT = "ragged"
 JUDGING = ROOT / "tests/differential/judging.py"
+COLLECTIVES = JUDGING.with_name("collectives.py")
 
 
 @pytest.mark.timeout(400)
@@ -35,3 +36,31 @@ def test_a_difference_is_found_and_shrunk(tmp_path, monkeypatch):
     # What was planted, and what it needs.
     assert smallest.count("with tf.device") < 6
     assert smallest.count("# worker") == 1
+
+
+@pytest.mark.once
+def test_every_kind_of_program_is_drawn(tmp_path):
+    done = run_to_end([sys.executable, JUDGING, "--census", "0:300"], tmp_path)
+    counts = {line[7:]: int(line[:6]) for line in done.ok().splitlines()[1:]}
+    assert len(counts) > 55
+    assert all(counts.values()), done.out
+
+
+@pytest.mark.once
+@pytest.mark.timeout(200)
+def test_random_collectives_are_what_numpy_makes_of_them(tmp_path):
+    done = run_to_end([sys.executable, COLLECTIVES, "--seconds", "10"], tmp_path, deadline_s=180)
+    assert done.status == 0, done.out + done.error
+    assert " operations" in done.out
+
+
+@pytest.mark.once
+@pytest.mark.timeout(200)
+def test_a_collective_that_differs_is_found_and_shrunk(tmp_path):
+    environment = clean_environment(TEST_PLANT="alltoall")
+    done = run_to_end([sys.executable, COLLECTIVES, "--seed", "1"], tmp_path, environment, 180)
+    assert done.status == 1, done.out + done.error
+    smallest, again = done.out.split("its smallest form:\n")[1].split("again: ")
+    assert smallest.count("Operation(") == 1
+    assert "kind='alltoall'" in smallest
+    assert again.startswith("python differential/collectives.py --seed 1\n")
