@@ -36,6 +36,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(fusewire_flags INTERFACE $<$<CONFIG:Release>:-Wno-array-bounds -Wno-stringop-overflow>)
 endif()
 
+if(FUSEWIRE_DCHECKS)
+  target_compile_definitions(fusewire_flags INTERFACE FUSEWIRE_DCHECKS)
+endif()
+
 if(FUSEWIRE_LTO)
   # A message crosses eight rooms in calls of few instructions each.
   set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)

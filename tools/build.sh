@@ -3,6 +3,7 @@
 # Configures and builds one preset, quietly: tools/build.sh PRESET [--target NAME]... [-- -DNAME=VALUE...]
 # With FUSEWIRE_UNITY=ON in the environment the files of a room are compiled together: sooner, when it is done once.
 # With FUSEWIRE_LTO=OFF nothing is optimised across files: sooner, where no speed is judged.
+# With FUSEWIRE_DCHECKS=ON what is built checks also what costs too much for every message: where tests judge it.
 # The output goes to build/logs/PRESET-build.log; it is shown when something fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,6 +25,7 @@ log=build/logs/$preset-build.log
 echo "build $preset ..."
 start=$SECONDS
 [ -z "${FUSEWIRE_LTO:-}" ] || set -- "-DFUSEWIRE_LTO=$FUSEWIRE_LTO" "$@"
+[ -z "${FUSEWIRE_DCHECKS:-}" ] || set -- "-DFUSEWIRE_DCHECKS=$FUSEWIRE_DCHECKS" "$@"
 [ -z "${FUSEWIRE_UNITY:-}" ] || set -- "-DFUSEWIRE_UNITY=$FUSEWIRE_UNITY" "$@"
 # -k 0: one run shows every file that fails, not the first one only.
 if ! { cmake --preset "$preset" "$@" && cmake --build --preset "$preset" "${build_arguments[@]}" -- -k 0; } \

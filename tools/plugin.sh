@@ -3,7 +3,8 @@
 # Builds the plug-in for one TensorFlow and lays the Python package into its environment: tools/plugin.sh VERSION...
 # Afterwards .venv-tf-VERSION/bin/python can import fusewire, and .venv-tf-VERSION/bin/fusewire is the command. What
 # lies there are links into this tree: an edited Python file counts at once; a new one, or C++, after the next
-# tools/plugin.sh. Users get the same files from pip install.
+# tools/plugin.sh. Users get the same files from pip install, which leaves out the checks that are for tests: they are
+# built in here unless FUSEWIRE_DCHECKS=OFF stands in the environment, as where speed is measured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,6 +18,7 @@ for version in "$@"; do
     exit 2
   fi
 done
+export FUSEWIRE_DCHECKS=${FUSEWIRE_DCHECKS:-ON}
 tools/deps.sh build "${@/#/tensorflow-}"
 
 for version in "$@"; do

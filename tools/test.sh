@@ -39,6 +39,7 @@ say_result() {
 # The suites of all versions run at the same time: much of each is processes that wait for one another.
 run_tensorflow() {
   local version versions=() start
+  local -x FUSEWIRE_DCHECKS=ON  # in what plugin.sh builds, and in what is built beside it
   for version in tools/tensorflow-*.lock; do
     version=${version#tools/tensorflow-}
     version=${version%.lock}

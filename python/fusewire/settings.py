@@ -156,6 +156,13 @@ SETTINGS = (
         BUILD,
     ),
     Setting("FUSEWIRE_FUZZ_RUNS", "1000000", "executions of each fuzz target of `make test` and `make fuzz`", TOOLS),
+    Setting(
+        "FUSEWIRE_DCHECKS",
+        "",
+        "`ON`, `OFF`: with or without the checks that are for tests; `tools/plugin.sh` builds with, `make demo` and "
+        "`make bench` without",
+        TOOLS,
+    ),
     Setting("FUSEWIRE_LTO", "", "`OFF`: release builds are not optimised across files: sooner, and slower", TOOLS),
     Setting("FUSEWIRE_UNITY", "", "`ON`: the files of a room are compiled together, for builds made once", TOOLS),
     Setting("FUSEWIRE_DEPS", "", "`skip`: install no Debian packages, trust what is there", TOOLS),

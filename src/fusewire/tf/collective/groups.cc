@@ -134,6 +134,7 @@ CollectiveHome::CollectiveHome(Options options, std::unique_ptr<p2p::Endpoint> e
 }
 
 CollectiveHome::~CollectiveHome() {
+  FUSEWIRE_DCHECK(!reactor::Reactor::InsideAny());
   {
     std::lock_guard<std::mutex> lock(TheLiving().mutex);
     TheLiving().all.erase(this);
@@ -144,6 +145,7 @@ CollectiveHome::~CollectiveHome() {
 }
 
 CollectiveGroupsPtr CollectiveHome::Renew() {
+  FUSEWIRE_DCHECK(!reactor::Reactor::InsideAny());
   CollectiveGroupsPtr before;
   std::vector<GroupPtr> unused;
   CollectiveGroupsPtr renewed;
@@ -171,6 +173,7 @@ void CollectiveHome::Retire(CollectiveGroupsPtr groups) {
 }
 
 void CollectiveHome::LeaveAll() {
+  FUSEWIRE_DCHECK(!reactor::Reactor::InsideAny());
   std::lock_guard<std::mutex> lock(TheLiving().mutex);
   for (CollectiveHome* home : TheLiving().all) home->Leave();
 }

@@ -56,6 +56,7 @@ class ReceiveCall final : public rpc::Call {
       : Call(kReceive), line_(std::move(line)), recvs_(std::move(recvs)), unanswered_(recvs_.size()) {}
 
   void Ask() {
+    FUSEWIRE_AT_HOME(line_->home_);
     line_->names_.Begin(recvs_.size(), &text_);
     for (Recv* recv : recvs_) line_->names_.Append(recv->key(), recv->step(), &text_);
     said_ = line_->names_.said();
@@ -82,6 +83,7 @@ class ReceiveCall final : public rpc::Call {
   }
 
   void OnPart(ConstBytes head_in, Buffers) override {
+    FUSEWIRE_AT_HOME(line_->home_);
     line_->names_.Known(said_);
     if (!read_) bad_ = Read(head_in, nullptr);
     if (bad_.ok()) EndAnswered();
@@ -89,6 +91,7 @@ class ReceiveCall final : public rpc::Call {
 
   // Reads all answers of one message, and makes places for what comes in segments.
   Status Read(ConstBytes head_in, const rpc::SegmentSizes* sizes) {
+    FUSEWIRE_AT_HOME(line_->home_);
     read_ = true;
     places_.clear();
     answers_.clear();
@@ -150,6 +153,7 @@ class ReceiveCall final : public rpc::Call {
 
   void OnDone(Status status) override {
     LinePtr line = line_;
+    FUSEWIRE_AT_HOME(line->home_);
     if (status.ok()) {
       line->names_.Known(said_);
       if (!read_ && !reply_head.empty()) bad_ = Read(reply_head, nullptr);
@@ -270,6 +274,7 @@ Line::Line(rpc::Node& node, Options options)
       cleanup_timer_([this] { SendCleanups(); }) {}
 
 Line::~Line() {
+  FUSEWIRE_DCHECK(!reactor::Reactor::InsideAny());
   client_.Close();
   home_.Run([this] {
     reactor::Reactor::Disarm(&cleanup_timer_);
@@ -322,6 +327,7 @@ void Line::Collect(Recv* recv) {
 }
 
 void Line::Flush() {
+  FUSEWIRE_AT_HOME(home_);
   std::vector<Recv*> recvs = std::move(gathered_);
   gathered_.clear();
   for (size_t from = 0; from < recvs.size(); from += kWantsMax) {
@@ -374,6 +380,7 @@ void Line::TakeCleanups(std::string* head) {
 }
 
 void Line::SendCleanups() {
+  FUSEWIRE_AT_HOME(home_);
   LinePtr self = weak_from_this().lock();
   if (self == nullptr) return;  // about to be destroyed
   {

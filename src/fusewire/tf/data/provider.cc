@@ -70,6 +70,7 @@ Provider::Provider(const Source& source, std::vector<Want> wants, rpc::Reply rep
       sent_(wants_.size(), false) {}
 
 void Provider::Begin() {
+  FUSEWIRE_AT_HOME(home_);
   reply_.OnUnwanted([this] { OnUnwanted(); });
   // Once for this, once for each tensor that is found later.
   refs_.store(1 + static_cast<int>(wants_.size()), std::memory_order_relaxed);
@@ -101,6 +102,7 @@ void Provider::Put(Ready ready) {
 }
 
 void Provider::Deliver() {
+  FUSEWIRE_AT_HOME(home_);
   std::vector<Ready> ready;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -156,6 +158,7 @@ void Provider::Send(std::vector<Ready> ready) {
 
 // At home. Nobody will answer for these steps any more; their producers learn it, as they would over gRPC.
 void Provider::OnUnwanted() {
+  FUSEWIRE_AT_HOME(home_);
   std::set<int64_t> steps;
   for (size_t i = 0; i < wants_.size(); ++i) {
     if (!sent_[i]) steps.insert(wants_[i].step);

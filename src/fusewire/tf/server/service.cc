@@ -235,6 +235,7 @@ rpc::Method Service::Receive() {
 }
 
 void Service::OnReceive(const rpc::Request& request, rpc::Reply reply) {
+  FUSEWIRE_AT_HOME(reply.home());
   GlobalCounters().Add(&Counters::calls_in);
   std::vector<Want> wants;
   TfStatus error;

@@ -46,6 +46,7 @@ TfStatus WireCall::Read() {
 }
 
 void WireCall::OnDone(Status status) {
+  FUSEWIRE_AT_HOME(line_->client().home());
   if (options_ != nullptr) options_->ClearCancelCallback();
   line_->Note(status);
   TfStatus end = status.ok() ? Read() : ToTf(status);

@@ -69,6 +69,7 @@ class PlaceCall final : public rpc::Call {
 
  private:
   void OnDone(Status status) override {
+    FUSEWIRE_AT_HOME(line_->client().home());
     line_->Note(status);
     TfStatus end = ToTf(status);
     uint64_t id = 0;
@@ -238,6 +239,7 @@ class Running final : public rpc::Call {
   }
 
   void OnDone(Status status) override {
+    FUSEWIRE_AT_HOME(line_->client().home());
     if (waiter_ == nullptr) {
       Ended(std::move(status));
       return;

@@ -103,6 +103,7 @@ void Answer(rpc::Reply* reply, TfStatus status, PartRun* run) {
 }  // namespace
 
 void StarService::Place(rpc::Request request, rpc::Reply reply) {
+  FUSEWIRE_AT_HOME(reply.home());
   GlobalCounters().Add(&Counters::calls_in);
   VarReader reader(request.head);
   std::string session(View(reader.Text())), fingerprint(View(reader.Text()));
@@ -135,6 +136,7 @@ void StarService::Place(rpc::Request request, rpc::Reply reply) {
 }
 
 void StarService::Run(rpc::Request request, rpc::Reply reply) {
+  FUSEWIRE_AT_HOME(reply.home());
   GlobalCounters().Add(&Counters::calls_in);
   GlobalCounters().Add(&Counters::star_runs_in);
   std::unique_ptr<Incoming> incoming(static_cast<Incoming*>(request.sink.release()));
@@ -192,6 +194,7 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
 }
 
 void StarService::Keep(rpc::Request request, rpc::Reply reply) {
+  FUSEWIRE_AT_HOME(reply.home());
   GlobalCounters().Add(&Counters::calls_in);
   std::unique_ptr<IncomingValues> values(static_cast<IncomingValues*>(request.sink.release()));
   if (values == nullptr) {
