@@ -169,6 +169,19 @@ class ReportTest(ScriptTest):
         self.assertIn("assert 1 == 2", lines)
         self.assertIn("fixture failed", lines)
 
+    def test_googletest_is_read_too(self):
+        passed = '<testcase name="A" status="run" result="completed" classname="Line"/>'
+        failed = (
+            '<testcase name="B" status="run" result="completed" classname="Line">'
+            '<failure message="m">expected 1</failure></testcase>'
+        )
+        skipped = '<testcase name="C" status="run" result="skipped" classname="Line"><skipped message="m"/></testcase>'
+        disabled = '<testcase name="D" status="notrun" result="suppressed" classname="Line"/>'
+        status, lines = self.report(passed, failed, skipped, disabled)
+        self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed, 2 skipped"))
+        self.assertIn("--- failed: Line.B (dev.xml)", lines)
+        self.assertIn("expected 1", lines)
+
     def test_no_results_and_no_tests_are_failures(self):
         for cases in ((), (" ",)):
             status, lines = self.report(*cases)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Reads the JUnit files of ctest and pytest: shows what failed, then the totals alone on the last line.
+"""Reads the JUnit files of ctest, pytest and GoogleTest: shows what failed, then the totals alone on the last line.
 
 A file that is missing or holds no test counts as one failure: its build broke, or nothing was run.
 """
@@ -44,10 +44,10 @@ def read(path, totals):
 def outcome_of(case):
     skipped = case.find("skipped")
     status = case.get("status")
-    if status is None:  # pytest
-        if case.find("failure") is not None or case.find("error") is not None:
-            return "failed"
-        return "passed" if skipped is None else "skipped"
+    if case.find("failure") is not None or case.find("error") is not None:
+        return "failed"
+    if status is None or case.get("result") is not None:  # pytest, GoogleTest
+        return "passed" if skipped is None and status != "notrun" else "skipped"
     if status == "run":
         return "passed"
     # ctest says "notrun" both for a test that chose to skip and for one whose program is missing.
@@ -56,7 +56,8 @@ def outcome_of(case):
 
 
 def name_of(case):
-    return case.get("name") if case.get("status") else f"{case.get('classname')}.{case.get('name')}"
+    name, of_class = case.get("name"), case.get("classname")
+    return name if of_class in (None, name) else f"{of_class}.{name}"
 
 
 def output_of(case):
