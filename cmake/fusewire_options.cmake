@@ -28,7 +28,7 @@ target_compile_options(
   fusewire_flags INTERFACE -Wall -Wextra -Wshadow -Wundef -Wvla -Wnon-virtual-dtor -Woverloaded-virtual
                            -fno-omit-frame-pointer)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  target_compile_options(fusewire_flags INTERFACE -Wthread-safety)
+  target_compile_options(fusewire_flags INTERFACE -Wthread-safety -Werror=thread-safety)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # gcc 12 sees an overlap in every "text" + std::string at -O3 (its bug 105651), and more of the kind in tests.

@@ -2,13 +2,13 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Everything that can be said about the code without running it: tools/lint.sh [CHECK...]; without a check, all.
 #   format  clang-format      clang-tidy  see .clang-tidy      python  ruff, mypy      shell  shellcheck
-#   tidy    the rules of the rooms: tools/tidy.py
+#   tidy    the rules of the rooms: tools/tidy.py          locks  clang's analysis of the plug-in's locks
 # `tools/lint.sh --fix` applies clang-format and ruff's formatting instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 checks=("$@")
-[ ${#checks[@]} -gt 0 ] || checks=(format tidy python shell clang-tidy)
+[ ${#checks[@]} -gt 0 ] || checks=(format tidy python shell clang-tidy locks)
 tools/deps.sh build test bench lint python
 
 # What git would commit: tracked files, and new ones that are not ignored. Deleted files are left out.
@@ -32,6 +32,14 @@ check_clang-tidy() {
   mkdir -p build/logs
   cmake --preset lint >build/logs/lint-configure.log 2>&1 || { tail -n 20 build/logs/lint-configure.log; return 1; }
   /usr/bin/python3 tools/clang_tidy.py build/lint
+}
+
+# The other rooms are analysed as clang compiles them under the sanitizers; the plug-in is built by gcc alone.
+check_locks() {
+  tools/deps.sh tensorflow-2.15.1  # as the preset says
+  mkdir -p build/logs
+  cmake --preset tf-lint >build/logs/lint-locks.log 2>&1 || { tail -n 20 build/logs/lint-locks.log; return 1; }
+  /usr/bin/python3 tools/thread_safety.py build/tf-lint
 }
 
 if [ "${checks[*]}" = --fix ]; then

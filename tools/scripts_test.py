@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What tools/deps.sh does on machines that lack something, and what tools/test_report.py makes of its files."""
+"""What tools/deps.sh does on machines that lack something; what test_report.py and thread_safety.py make of files."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -103,6 +104,55 @@ class DepsTest(ScriptTest):
 
     def test_skip_trusts_the_machine(self):
         self.assertEqual(self.deps("build", user=1000, absent="cmake", FUSEWIRE_DEPS="skip"), (0, "", ""))
+
+
+class LocksTest(ScriptTest):
+    """Whether clang's analysis sees what base/mutex.h says, and tools/thread_safety.py hears of it."""
+
+    GUARDED = """
+    #include "fusewire/base/mutex.h"
+    struct Counter {
+      fusewire::Mutex mutex;
+      int count FUSEWIRE_GUARDED_BY(mutex) = 0;
+      void AddLocked() FUSEWIRE_REQUIRES(mutex) { ++count; }
+      void Add() FUSEWIRE_EXCLUDES(mutex) { BODY }
+    };
+    """
+
+    def analysis(self, body, flags="-Werror=thread-safety -Wthread-safety"):
+        source = self.folder / "counter.cc"
+        source.write_text(self.GUARDED.replace("BODY", body))
+        command = f"clang++ -std=c++17 -I{TOOLS.parent}/src {flags} -o a/fusewire_tf_objects.dir/b.o -c {source}"
+        entry = {"directory": str(self.folder), "command": command, "file": str(source)}
+        (self.folder / "compile_commands.json").write_text(json.dumps([entry]))
+        result = subprocess.run(
+            ["/usr/bin/python3", TOOLS / "thread_safety.py", self.folder],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return result.returncode, result.stdout
+
+    def test_what_is_held_may_be_read(self):
+        status, output = self.analysis("fusewire::MutexLock lock(mutex); ++count; AddLocked();")
+        self.assertEqual((status, output), (0, "locks: 1 files, 0 with findings\n"))
+
+    def test_what_is_not_held_may_not(self):
+        for body in ("++count;", "AddLocked();", "fusewire::MutexLock lock(mutex); lock.Unlock(); ++count;"):
+            status, output = self.analysis(body)
+            self.assertEqual(status, 1, body)
+            self.assertIn("requires holding mutex", output)
+
+    def test_who_takes_it_twice_is_found(self):
+        status, output = self.analysis("fusewire::MutexLock lock(mutex); Add();")
+        self.assertEqual(status, 1)
+        self.assertIn("while mutex 'mutex' is held", output)
+
+    def test_without_the_flag_nothing_would_be_said(self):
+        status, output = self.analysis("++count;", flags="")
+        self.assertEqual(status, 1)
+        self.assertIn("without the analysis", output)
 
 
 class TensorflowVersionTest(ScriptTest):

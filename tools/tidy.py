@@ -85,13 +85,24 @@ CALLS = [
     ),
     (
         "lock",
-        r"std::(recursive_|shared_|timed_)*mutex\b|std::condition_variable|std::(lock_guard|unique_lock|scoped_lock)\b",
+        r"\bstd::((recursive_|shared_|timed_)*mutex|condition_variable\w*|lock_guard|(unique|scoped|shared)_lock)\b"
+        r"|#include <(mutex|shared_mutex|condition_variable)>|\babsl::(Mutex|CondVar)\b|\b(tensorflow|tsl)::mutex\w*"
+        r"|\bpthread_(mutex|cond|rwlock|spin)_\w+",
+        "at home nothing is shared: Post to the home of what you want to touch. What threads do share is behind a "
+        "Mutex of base/mutex.h, which the compiler checks",
+        {
+            "src/fusewire/base/mutex.": "what a Mutex is made of",
+            "src/fusewire/tf/star/program.": "a variable's lock, which TensorFlow hands over with the variable",
+        },
+    ),
+    (
+        "mutex",
+        r"\bMutex\s+\w+;",
         "nothing is shared between threads: Post to the home of what you want to touch",
         {
             "src/fusewire/buffer/budget.": "taken when a window grows or shrinks, never per message",
             "src/fusewire/transport/resolver.cc": "once for each name; its thread blocks and has no mailbox",
             "src/fusewire/collective/arena_lane.": "who waits enters the arena himself, one after the other",
-            "src/fusewire/collective/arena_lane_setup.cc": "likewise",
             "src/fusewire/tf/": "TensorFlow calls from any of its threads and waits for nobody",
         },
     ),

@@ -44,6 +44,7 @@ BAD_CALLS = {
     "delete": "delete cells;",
     "thread": "std::thread worker;",
     "lock": "std::mutex mutex;",
+    "mutex": "Mutex mutex;",
     "exception": "if (bad) throw 1;",
     "abort": "if (bad) std::abort();",
     "print": 'std::printf("hello");',

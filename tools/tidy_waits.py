@@ -12,7 +12,7 @@ PYTHON_FOLDER = "python/fusewire/"
 _WAIT = re.compile(
     r"\bwait(?:_for|_until)?\(lock|\bepoll_wait\(|\bpoll\(&|\bFUTEX_WAIT|\.join\(\);|\bpthread_join\(|"
     r"\bWaitForNotification|[.>]Wait\(&|\bWait\(&ran|[.>]PostAndWait\((?!\))|\bEnter\(0, 1,|\bwaitpid\(|"
-    r"\b(?:sched_)?yield\(\)|\bflock\("
+    r"\b(?:sched_)?yield\(\)|\bflock\(|\bWait(?:Until)?\([\w.>-]*mutex"
 )
 _PYTHON_WAIT = re.compile(
     r"(?<!prepare)_wait\(|\bprocess\.wait\(|\.communicate\(|\bsubprocess\.run\(|\bwaitpid\(|_selector\.select\(|"

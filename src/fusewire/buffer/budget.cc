@@ -10,7 +10,7 @@ namespace fusewire {
 Budget::~Budget() { FUSEWIRE_CHECK(used_bytes() == 0); }
 
 bool Budget::TryReserve(uint64_t bytes, const void* holder) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   auto place = std::find(queue_.begin(), queue_.end(), holder);
   bool first = queue_.empty() || place == queue_.begin();
   uint64_t used = used_bytes();
@@ -28,14 +28,14 @@ bool Budget::TryReserve(uint64_t bytes, const void* holder) {
 }
 
 void Budget::GiveUp(const void* holder) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   auto place = std::find(queue_.begin(), queue_.end(), holder);
   if (place != queue_.end()) queue_.erase(place);
   waiting_.store(queue_.size(), std::memory_order_relaxed);
 }
 
 void Budget::Release(uint64_t bytes) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   FUSEWIRE_CHECK(used_bytes() >= bytes);
   used_bytes_.store(used_bytes() - bytes, std::memory_order_relaxed);
 }

@@ -8,7 +8,8 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <mutex>
+
+#include "fusewire/base/mutex.h"
 
 namespace fusewire {
 
@@ -37,8 +38,8 @@ class Budget {
  private:
   const uint64_t limit_bytes_;
   // A mutex, though nothing else down here has one: it is taken when a window grows or shrinks, never per message.
-  std::mutex mutex_;
-  std::deque<const void*> queue_;
+  Mutex mutex_;
+  std::deque<const void*> queue_ FUSEWIRE_GUARDED_BY(mutex_);
   std::atomic<uint64_t> used_bytes_{0};  // written under the mutex
   std::atomic<uint64_t> peak_bytes_{0};
   std::atomic<size_t> waiting_{0};

@@ -4,7 +4,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +20,7 @@ namespace {
 // All ranks that hear of a call that can't be made have made theirs, or will soon.
 constexpr int64_t kDeclineNs = 5 * kSecondNs;
 // When an arena is closed under us, why is about to be said.
-constexpr std::chrono::milliseconds kReasonTime{500};
+constexpr int64_t kReasonNs = 500 * kMillisecondNs;
 // How often who waits for others to end looks whether he still wants to.
 constexpr int64_t kAskNs = 50 * kMillisecondNs;
 
@@ -58,6 +57,7 @@ void CopyPieces(const Pieces& from, const Pieces& to) {
 
 // ---- who runs what, and when ----
 
+// All but who and when is under the lane's lock.
 struct ArenaLane::Job {
   GroupOperation* operation;              // null: who waited has gone
   std::unique_ptr<GroupOperation> owned;  // nobody waits
@@ -92,8 +92,8 @@ int64_t ArenaLane::DeadlineOf(const GroupOperation& operation) const {
 
 ArenaLane::Job* ArenaLane::Enqueue(Job job) {
   jobs_.push_back(std::make_unique<Job>(std::move(job)));
-  if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
-  changed_.notify_all();
+  if (!thread_.joinable() && !stopping_) thread_ = std::thread([this] { Work(); });
+  changed_.NotifyAll();
   return jobs_.back().get();
 }
 
@@ -103,25 +103,24 @@ void ArenaLane::Forget(const Job* job) {
 
 bool ArenaLane::Run(GroupOperation* operation) {
   const int64_t deadline_ns = DeadlineOf(*operation);
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (!GiveTurn(operation)) return false;
   Job here{operation, nullptr, operation->number, *operation->given_turn, epoch_, deadline_ns, Status::Ok()};
   if (!busy_ && jobs_.empty()) {
     here.is_here = true;
-    ServeJob(&lock, &here);
+    ServeJob(&here);
     return here.ran;
   }
   Job* const job = Enqueue(std::move(here));
   while (!job->begun) {
-    const int64_t left_ns = std::max<int64_t>(deadline_ns - Clock::Real()->NowNs(), 0);
-    changed_.wait_for(lock, std::chrono::nanoseconds(std::min(left_ns, kAskNs)));
+    changed_.WaitUntil(mutex_, std::min(deadline_ns, AddNs(Clock::Real()->NowNs(), kAskNs)));
     Status why;
-    if (!job->begun && left_ns == 0)
+    if (!job->begun && Clock::Real()->NowNs() >= deadline_ns)
       why = Status::Timeout("those before it have not ended in time").Next("look at them, or allow more time");
     if (operation->called_off != nullptr) {
-      lock.unlock();
+      lock.Unlock();
       const bool gives_up = (*operation->called_off)();
-      lock.lock();
+      lock.Lock();
       if (gives_up && !job->begun) why = Status::Cancelled("the caller gave it up");
     }
     if (why.ok()) continue;
@@ -130,11 +129,12 @@ bool ArenaLane::Run(GroupOperation* operation) {
     job->operation = nullptr;
     return true;
   }
-  while (!changed_.wait_for(lock, std::chrono::nanoseconds(kAskNs), [job] { return job->served; })) {
-    if (operation->called_off == nullptr) continue;
-    lock.unlock();
+  while (!job->served) {
+    const bool in_time = changed_.WaitUntil(mutex_, AddNs(Clock::Real()->NowNs(), kAskNs));
+    if (job->served || in_time || operation->called_off == nullptr) continue;
+    lock.Unlock();
     const bool gives_up = (*operation->called_off)();
-    lock.lock();
+    lock.Lock();
     if (!gives_up || job->served || reason_.has_value()) continue;
     reason_ = Status::Cancelled("the caller gave it up");
     if (arena_ != nullptr) arena_->Close();
@@ -148,7 +148,7 @@ void ArenaLane::Start(std::unique_ptr<GroupOperation> operation) {
   const int64_t deadline_ns = DeadlineOf(*operation);
   GroupOperation* const raw = operation.get();
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (GiveTurn(raw)) {
       Enqueue(Job{raw, std::move(operation), raw->number, *raw->given_turn, epoch_, deadline_ns, Status::Ok()});
       return;
@@ -165,17 +165,17 @@ void ArenaLane::SendHome(std::unique_ptr<GroupOperation> operation) {
 // The lane's thread: serves those that nobody serves himself.
 void ArenaLane::Work() {
   pthread_setname_np(pthread_self(), "fusewire/arena");
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
     auto next = std::find_if(jobs_.begin(), jobs_.end(), [](const auto& job) { return !job->begun; });
     if (next == jobs_.end() && stopping_) return;
     if (next == jobs_.end() || busy_) {
-      changed_.wait(lock);
+      changed_.Wait(mutex_);
       continue;
     }
     Job* const job = next->get();
-    ServeJob(&lock, job);
-    changed_.notify_all();
+    ServeJob(job);
+    changed_.NotifyAll();
     // Who waits for it takes it away himself.
     if (job->operation != nullptr && job->owned == nullptr) continue;
     std::unique_ptr<GroupOperation> owned = std::move(job->owned);
@@ -183,31 +183,31 @@ void ArenaLane::Work() {
     Forget(job);
     if (owned == nullptr) continue;
     owned->ended = ran;
-    lock.unlock();
+    lock.Unlock();
     SendHome(std::move(owned));
-    lock.lock();
+    lock.Lock();
   }
 }
 
-void ArenaLane::ServeJob(std::unique_lock<std::mutex>* lock, Job* job) {
+void ArenaLane::ServeJob(Job* job) {
   job->begun = true;
   busy_ = true;
   busy_turn_ = job->turn;
   busy_number_ = job->number;
   reason_.reset();
   Arena* const arena = OpenArena(job->epoch);
-  lock->unlock();
+  mutex_.Unlock();
   const bool ran = Serve(*job, arena);
-  lock->lock();
+  mutex_.Lock();
   job->ran = ran;
   job->served = true;
   busy_ = false;
   retired_.reset();
   if (ran) served_turns_ = job->turn + 1;
-  if (!jobs_.empty()) changed_.notify_all();
+  if (!jobs_.empty()) changed_.NotifyAll();
 }
 
-// With the lock: stays as long as we are busy.
+// Stays as long as we are busy.
 Arena* ArenaLane::OpenArena(uint32_t epoch) {
   if (way_ == Way::kArena && arena_->closed()) way_ = Way::kWires;
   return way_ == Way::kArena && epoch_ == epoch ? arena_.get() : nullptr;
@@ -218,11 +218,11 @@ bool ArenaLane::Serve(const Job& job, Arena* arena) {
   if (arena == nullptr) {
     bool untried = false;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       untried = way_ == Way::kUntried && epoch_ == job.epoch;
     }
     if (untried) SetUp(job.deadline_ns);
-    const std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     arena = OpenArena(job.epoch);
     if (arena == nullptr && epoch_ == job.epoch) wires_from_ = std::min(wires_from_, job.turn);
   }
@@ -265,12 +265,12 @@ bool ArenaLane::Serve(const Job& job, Arena* arena) {
 }
 
 bool ArenaLane::HasReason() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return reason_.has_value();
 }
 
 void ArenaLane::GoOverWires(const Arena& arena, const Status& why, uint64_t from_turn) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   wires_from_ = std::min(wires_from_, from_turn);
   if (way_ != Way::kArena || arena_.get() != &arena) return;
   arena_->Close();
@@ -289,8 +289,10 @@ void ArenaLane::FailTurn(const Job& job, const Arena& arena, Status why) {
   const bool by_another = arena.closed() || why.code() == Code::kUnavailable;
   GoOverWires(arena, why, job.turn + 1);
   {
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (by_another) changed_.wait_for(lock, kReasonTime, [this] { return reason_.has_value(); });
+    MutexLock lock(mutex_);
+    const int64_t patience_ns = AddNs(Clock::Real()->NowNs(), kReasonNs);
+    while (by_another && !reason_.has_value() && changed_.WaitUntil(mutex_, patience_ns)) {
+    }
     if (reason_.has_value()) why = *reason_;
   }
   job.operation->status = why;
@@ -298,17 +300,17 @@ void ArenaLane::FailTurn(const Job& job, const Arena& arena, Status why) {
 }
 
 bool ArenaLane::OverWires(uint64_t turn) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return turn >= wires_from_;
 }
 
 bool ArenaLane::open() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return way_ == Way::kArena && !arena_->closed();
 }
 
 bool ArenaLane::Cancel(uint64_t number, const Status& why) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (busy_ && busy_number_ == number) {
     if (!reason_.has_value()) reason_ = why;
     if (arena_ != nullptr) arena_->Close();
@@ -323,7 +325,7 @@ bool ArenaLane::Cancel(uint64_t number, const Status& why) {
     job->operation = nullptr;
     operation->status = why;
     operation->ended = true;
-    lock.unlock();
+    lock.Unlock();
     SendHome(std::move(operation));
     return true;
   }
@@ -331,27 +333,27 @@ bool ArenaLane::Cancel(uint64_t number, const Status& why) {
 }
 
 bool ArenaLane::OnFailed(uint64_t turn, const Status& why) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (way_ == Way::kUntried && turn < kSetUpTurns) set_up_failed_ = true;
   if (turn < std::min(served_turns_, wires_from_)) return true;
   if (!busy_ || turn != busy_turn_ || way_ == Way::kUntried) return false;
   if (!reason_.has_value()) reason_ = why;
   if (arena_ != nullptr) arena_->Close();
-  changed_.notify_all();
+  changed_.NotifyAll();
   // It may be on its way to the wires just now: there it is to fail too.
   return false;
 }
 
 void ArenaLane::Shut(const Status& why) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   way_ = Way::kWires;
   if (busy_ && !reason_.has_value()) reason_ = why;
   if (arena_ != nullptr) arena_->Close();
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void ArenaLane::Reopen(uint32_t epoch) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (arena_ != nullptr) arena_->Close();
   // A call in it may not have returned yet; nobody enters another one before it has.
   if (busy_ && arena_ != nullptr) retired_ = std::move(arena_);
@@ -365,12 +367,14 @@ void ArenaLane::Reopen(uint32_t epoch) {
 }
 
 void ArenaLane::Stop() {
+  std::thread ends;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
+    ends.swap(thread_);
   }
-  if (thread_.joinable()) thread_.join();
+  if (ends.joinable()) ends.join();
 }
 
 // ---- an operation in the arena ----

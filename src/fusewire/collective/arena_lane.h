@@ -9,15 +9,14 @@
 #ifndef FUSEWIRE_COLLECTIVE_ARENA_LANE_H_
 #define FUSEWIRE_COLLECTIVE_ARENA_LANE_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "fusewire/base/mutex.h"
 #include "fusewire/base/status.h"
 #include "fusewire/collective/arena.h"
 
@@ -63,45 +62,48 @@ class ArenaLane {
   static constexpr uint64_t kNever = ~uint64_t{0};
   // Before the first operation: who can share memory, and where to meet; then whether all have met.
   static constexpr uint64_t kSetUpTurns = 2;
-  // With the lock. False: over the wires.
-  bool GiveTurn(GroupOperation* operation);
-  // With the lock. For the lane's thread.
-  Job* Enqueue(Job job);
-  void Forget(const Job* job);
+  // False: over the wires.
+  bool GiveTurn(GroupOperation* operation) FUSEWIRE_REQUIRES(mutex_);
+  // For the lane's thread.
+  Job* Enqueue(Job job) FUSEWIRE_REQUIRES(mutex_);
+  void Forget(const Job* job) FUSEWIRE_REQUIRES(mutex_);
   int64_t DeadlineOf(const GroupOperation& operation) const;
   void Work();
-  Arena* OpenArena(uint32_t epoch);
-  void ServeJob(std::unique_lock<std::mutex>* lock, Job* job);
-  // Without the lock. As Run.
-  bool Serve(const Job& job, Arena* arena);
+  Arena* OpenArena(uint32_t epoch) FUSEWIRE_REQUIRES(mutex_);
+  // Lets go of the lock while it serves.
+  void ServeJob(Job* job) FUSEWIRE_REQUIRES(mutex_);
+  // As Run.
+  bool Serve(const Job& job, Arena* arena) FUSEWIRE_EXCLUDES(mutex_);
   bool HasReason();
-  void GoOverWires(const Arena& arena, const Status& why, uint64_t from_turn);
-  void FailTurn(const Job& job, const Arena& arena, Status why);
+  void GoOverWires(const Arena& arena, const Status& why, uint64_t from_turn) FUSEWIRE_EXCLUDES(mutex_);
+  void FailTurn(const Job& job, const Arena& arena, Status why) FUSEWIRE_EXCLUDES(mutex_);
   void TellFailed(const Job& job, const Status& why);
-  void SendHome(std::unique_ptr<GroupOperation> operation);
-  void SetUp(int64_t deadline_ns);
+  void SendHome(std::unique_ptr<GroupOperation> operation) FUSEWIRE_EXCLUDES(mutex_);
+  void SetUp(int64_t deadline_ns) FUSEWIRE_EXCLUDES(mutex_);
   void Tell(const Status& why) const;
-  Status RunOverWires(uint64_t turn, uint8_t* bytes, size_t count, int64_t deadline_ns);
-  Status Execute(Arena* arena, GroupOperation* operation, int64_t deadline_ns);
+  Status RunOverWires(uint64_t turn, uint8_t* bytes, size_t count, int64_t deadline_ns) FUSEWIRE_EXCLUDES(mutex_);
+  Status Execute(Arena* arena, GroupOperation* operation, int64_t deadline_ns) FUSEWIRE_EXCLUDES(mutex_);
 
   GroupCore* const core_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Way way_ = Way::kUntried;
-  uint32_t epoch_ = 0;
-  uint64_t next_turn_ = 0;        // to be given
-  uint64_t served_turns_ = 0;     // all below have ended, unless they went over the wires,
-  uint64_t wires_from_ = kNever;  // as all from here on did
-  bool set_up_failed_ = false;    // at another rank
-  bool busy_ = false;
-  uint64_t busy_turn_ = 0;
-  uint64_t busy_number_ = 0;
-  std::unique_ptr<Arena> arena_;
-  std::unique_ptr<Arena> retired_;  // of the epoch before, while a call in it has not returned
-  std::optional<Status> reason_;    // why the arena was closed under the operation that is under way
-  std::deque<std::unique_ptr<Job>> jobs_;
-  std::thread thread_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  Way way_ FUSEWIRE_GUARDED_BY(mutex_) = Way::kUntried;
+  uint32_t epoch_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+  uint64_t next_turn_ FUSEWIRE_GUARDED_BY(mutex_) = 0;        // to be given
+  uint64_t served_turns_ FUSEWIRE_GUARDED_BY(mutex_) = 0;     // all below have ended, unless they went over the wires,
+  uint64_t wires_from_ FUSEWIRE_GUARDED_BY(mutex_) = kNever;  // as all from here on did
+  bool set_up_failed_ FUSEWIRE_GUARDED_BY(mutex_) = false;    // at another rank
+  bool busy_ FUSEWIRE_GUARDED_BY(mutex_) = false;
+  uint64_t busy_turn_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+  uint64_t busy_number_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+  std::unique_ptr<Arena> arena_ FUSEWIRE_GUARDED_BY(mutex_);
+  // Of the epoch before, while a call in it has not returned.
+  std::unique_ptr<Arena> retired_ FUSEWIRE_GUARDED_BY(mutex_);
+  // Why the arena was closed under the operation that is under way.
+  std::optional<Status> reason_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::deque<std::unique_ptr<Job>> jobs_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::thread thread_ FUSEWIRE_GUARDED_BY(mutex_);
+  bool stopping_ FUSEWIRE_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace collective

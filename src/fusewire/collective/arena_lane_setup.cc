@@ -28,7 +28,7 @@ constexpr int64_t kGatherNs = 5 * kSecondNs;
 void ArenaLane::SetUp(int64_t deadline_ns) {
   uint32_t epoch = 0;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     epoch = epoch_;
   }
   const int ranks = core_->ranks(), rank = core_->rank();
@@ -62,7 +62,7 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
     const std::string name(first, strnlen(first, kNameBytes));
     const int64_t end_ns = std::min(deadline_ns, AddNs(Clock::Real()->NowNs(), kGatherNs));
     const transport::CalledOff called_off = [this] {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       return way_ == Way::kWires || set_up_failed_;
     };
     Result<transport::Gathered> gathered = rank == 0 ? gathering->Hand(memory.get(), ranks, end_ns, called_off)
@@ -96,7 +96,7 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
     Tell(able);
     if (arena != nullptr) arena->Close();
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (way_ != Way::kUntried || epoch_ != epoch) {
     if (arena != nullptr) arena->Close();
     return;
@@ -126,7 +126,7 @@ Status ArenaLane::RunOverWires(uint64_t turn, uint8_t* bytes, size_t count, int6
   wanted.timeout_ns =
       deadline_ns == kForeverNs ? kForeverNs : std::max<int64_t>(deadline_ns - Clock::Real()->NowNs(), 1);
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     operation->given_epoch = epoch_;
   }
   operation->given_turn = turn;

@@ -2,15 +2,13 @@
 #include "fusewire/transport/resolver.h"
 
 #include <netdb.h>
-#include <pthread.h>
 
-#include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/base/mutex.h"
 
 namespace fusewire {
 namespace transport {
@@ -48,34 +46,35 @@ struct Resolver::Work {
     reactor::Reactor* home;
     UniqueFunction<void(Names)> answer;
   };
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<Question> questions;
-  bool started = false;
-  bool closed = false;
-  bool posting = false;  // the thread is giving an answer to a reactor, which has to live until it has
-  pthread_t thread = {};
-  ResolveNames resolve;
+  Mutex mutex;
+  CondVar changed;
+  std::deque<Question> questions FUSEWIRE_GUARDED_BY(mutex);
+  bool started FUSEWIRE_GUARDED_BY(mutex) = false;
+  bool closed FUSEWIRE_GUARDED_BY(mutex) = false;
+  // The thread is giving an answer to a reactor, which has to live until it has.
+  bool posting FUSEWIRE_GUARDED_BY(mutex) = false;
+  pthread_t thread FUSEWIRE_GUARDED_BY(mutex) = {};
+  ResolveNames resolve;  // written before the thread begins
 
   void Run() {
     pthread_setname_np(pthread_self(), "fusewire/names");
-    std::unique_lock<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     for (;;) {
-      changed.wait(lock, [this] { return closed || !questions.empty(); });
+      while (!closed && questions.empty()) changed.Wait(mutex);
       if (closed) return;
       Question question = std::move(questions.front());
       questions.pop_front();
-      lock.unlock();
+      lock.Unlock();
       Names names = resolve ? resolve(question.host) : AskSystem(question.host);
-      lock.lock();
+      lock.Lock();
       if (closed) return;
       posting = true;
-      lock.unlock();
+      lock.Unlock();
       // Not under the lock: a reactor that has ended delivers on this thread, and the answer may come back to us.
       Answer(std::move(question), std::move(names));
-      lock.lock();
+      lock.Lock();
       posting = false;
-      changed.notify_all();
+      changed.NotifyAll();
     }
   }
 
@@ -88,34 +87,34 @@ struct Resolver::Work {
 Resolver::Resolver(ResolveNames resolve) : work_(std::make_shared<Work>()) { work_->resolve = std::move(resolve); }
 
 Resolver::~Resolver() {
-  std::unique_lock<std::mutex> lock(work_->mutex);
+  MutexLock lock(work_->mutex);
   work_->closed = true;
   work_->questions.clear();
-  work_->changed.notify_all();
+  work_->changed.NotifyAll();
   // A post is short. If we are ended by the answer itself, there is nothing to wait for.
-  work_->changed.wait(lock, [this] { return !work_->posting || pthread_equal(work_->thread, pthread_self()) != 0; });
+  while (work_->posting && pthread_equal(work_->thread, pthread_self()) == 0) work_->changed.Wait(work_->mutex);
 }
 
 void Resolver::Resolve(const std::string& host, reactor::Reactor& home, UniqueFunction<void(Names)> answer) {
-  std::unique_lock<std::mutex> lock(work_->mutex);
-  int error = work_->started ? 0 : StartThread();
+  MutexLock lock(work_->mutex);
+  int error = work_->started ? 0 : StartThread(&work_->thread);
   if (error == 0) {
     work_->started = true;
     work_->questions.push_back({host, &home, std::move(answer)});
-    work_->changed.notify_one();
+    work_->changed.NotifyOne();
     return;
   }
-  lock.unlock();
+  lock.Unlock();
   Work::Answer({host, &home, std::move(answer)}, Status::FromErrno(Code::kOverloaded, "pthread_create", error)
                                                      .Phase("resolve " + host)
                                                      .Next("raise the limit of processes and threads (ulimit -u)"));
 }
 
-int Resolver::StartThread() {
+int Resolver::StartThread(pthread_t* thread) {
   // shared_ptr: the thread holds the work for as long as it runs.
   auto held = std::make_unique<std::shared_ptr<Work>>(work_);
   int error = pthread_create(
-      &work_->thread, nullptr,
+      thread, nullptr,
       [](void* argument) -> void* {
         // shared_ptr: as above.
         std::unique_ptr<std::shared_ptr<Work>> work(static_cast<std::shared_ptr<Work>*>(argument));
@@ -125,7 +124,7 @@ int Resolver::StartThread() {
       held.get());
   if (error != 0) return error;
   (void)held.release();  // the thread's now
-  FUSEWIRE_CHECK(pthread_detach(work_->thread) == 0);
+  FUSEWIRE_CHECK(pthread_detach(*thread) == 0);
   return 0;
 }
 

@@ -5,6 +5,8 @@
 #ifndef FUSEWIRE_TRANSPORT_RESOLVER_H_
 #define FUSEWIRE_TRANSPORT_RESOLVER_H_
 
+#include <pthread.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,7 +29,7 @@ class Resolver {
 
  private:
   struct Work;
-  int StartThread();
+  int StartThread(pthread_t* thread);
   // shared_ptr: the thread may still be inside the system's resolver when we go.
   std::shared_ptr<Work> work_;
 };

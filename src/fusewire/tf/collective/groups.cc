@@ -8,6 +8,7 @@
 
 #include <absl/strings/str_cat.h>
 #include "fusewire/base/log.h"
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/status.h"
 
 namespace fusewire {
@@ -23,8 +24,8 @@ std::string WhereIs(const std::vector<int>& hosts) {
 
 // All of this process.
 struct Living {
-  std::mutex mutex;
-  std::set<CollectiveHome*> all;  // guarded by mutex
+  Mutex mutex;
+  std::set<CollectiveHome*> all FUSEWIRE_GUARDED_BY(mutex);
 };
 
 Living& TheLiving() {
@@ -93,23 +94,25 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
 
  private:
   void Ended(const TfStatus& status) {
+    TfStatus end;
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       if (status_.ok()) status_ = status;
+      if (--left_ > 0) return;
+      end = status_;
     }
-    if (left_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
     if (!are_ours_.load(std::memory_order_relaxed)) told_.clear();
-    groups_->Answered(name_, rank_, status_, told_);
+    groups_->Answered(name_, rank_, end, told_);
   }
 
   const CollectiveGroupsPtr groups_;
   const std::string name_;
   const int rank_;
-  std::vector<Told> told_;
-  std::atomic<size_t> left_;
+  std::vector<Told> told_;  // each by its own answer, then by the last
   std::atomic<bool> are_ours_{true};
-  std::mutex mutex_;
-  TfStatus status_;  // guarded by mutex_
+  Mutex mutex_;
+  size_t left_ FUSEWIRE_GUARDED_BY(mutex_);
+  TfStatus status_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
 Result<std::unique_ptr<CollectiveHome>> CollectiveHome::Open(Options options, reactor::Pool& pool) {
@@ -129,14 +132,14 @@ Result<std::unique_ptr<CollectiveHome>> CollectiveHome::Open(Options options, re
 
 CollectiveHome::CollectiveHome(Options options, std::unique_ptr<p2p::Endpoint> endpoint)
     : options_(std::move(options)), endpoint_(std::move(endpoint)) {
-  std::lock_guard<std::mutex> lock(TheLiving().mutex);
+  MutexLock lock(TheLiving().mutex);
   TheLiving().all.insert(this);
 }
 
 CollectiveHome::~CollectiveHome() {
   FUSEWIRE_DCHECK(!reactor::Reactor::InsideAny());
   {
-    std::lock_guard<std::mutex> lock(TheLiving().mutex);
+    MutexLock lock(TheLiving().mutex);
     TheLiving().all.erase(this);
   }
   if (present_ != nullptr) Retire(std::move(present_));
@@ -150,7 +153,7 @@ CollectiveGroupsPtr CollectiveHome::Renew() {
   std::vector<GroupPtr> unused;
   CollectiveGroupsPtr renewed;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     before = std::move(present_);
     if (before != nullptr) age_.fetch_add(1, std::memory_order_acq_rel);
     renewed = present_ = std::make_shared<CollectiveGroups>(*this, age());
@@ -167,21 +170,21 @@ CollectiveGroupsPtr CollectiveHome::Renew() {
 void CollectiveHome::Retire(CollectiveGroupsPtr groups) {
   for (GroupPtr& group : groups->Retire()) {
     group->Leave();
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     left_.push_back(std::move(group));
   }
 }
 
 void CollectiveHome::LeaveAll() {
   FUSEWIRE_DCHECK(!reactor::Reactor::InsideAny());
-  std::lock_guard<std::mutex> lock(TheLiving().mutex);
+  MutexLock lock(TheLiving().mutex);
   for (CollectiveHome* home : TheLiving().all) home->Leave();
 }
 
 void CollectiveHome::Leave() {
   CollectiveGroupsPtr present;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     present = present_;
   }
   if (present != nullptr) {
@@ -191,7 +194,7 @@ void CollectiveHome::Leave() {
 }
 
 std::vector<GroupPtr> CollectiveGroups::Known() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   std::vector<GroupPtr> groups;
   for (const auto& [name, entry] : entries_) {
     if (entry.group != nullptr) groups.push_back(entry.group);
@@ -201,7 +204,7 @@ std::vector<GroupPtr> CollectiveGroups::Known() const {
 
 std::vector<GroupPtr> CollectiveGroups::Retire() {
   std::vector<GroupPtr> groups = Known();
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   for (auto& [name, entry] : entries_) entry.group = nullptr;
   retired_ = true;
   return groups;
@@ -223,13 +226,13 @@ void CollectiveGroups::Find(const tensorflow::CollGroupParams& params, int rank,
   }
   std::string name = NameOf(params);
   {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     bool is_first = entries_.find(name) == entries_.end();
     Entry& entry = entries_[name];
     if (entry.is_known) {
       TfStatus status = entry.status;
       GroupPtr group = entry.group;
-      lock.unlock();
+      lock.Unlock();
       found(status, group);
       return;
     }
@@ -277,7 +280,7 @@ void CollectiveGroups::Answered(const std::string& name, int rank, const TfStatu
   Status aborted;
   {
     // Held while the group is made: Retire sees it, or it sees that it is too late.
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (retired_) {
       end =
           absl::AbortedError("collectives of a cluster that has been replaced: the server has been given another one");
@@ -303,18 +306,19 @@ void CollectiveGroups::Answered(const std::string& name, int rank, const TfStatu
 }
 
 GroupPtr CollectiveGroups::Get(const tensorflow::CollGroupParams& params) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   auto found = entries_.find(NameOf(params));
   return found == entries_.end() ? nullptr : found->second.group;
 }
 
 void CollectiveGroups::Abort(const TfStatus& why) {
+  const Status aborted = FromTf(why);
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (!aborted_.ok()) return;
-    aborted_ = FromTf(why);
+    aborted_ = aborted;
   }
-  for (const GroupPtr& group : Known()) group->Abort(aborted_);
+  for (const GroupPtr& group : Known()) group->Abort(aborted);
 }
 
 }  // namespace tf

@@ -13,11 +13,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include <tensorflow/core/framework/collective.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/collective/group.h"
 #include "fusewire/p2p/p2p.h"
 #include "fusewire/pipe/wires.h"
@@ -75,11 +75,10 @@ class CollectiveHome {
   const Options options_;
   const std::unique_ptr<p2p::Endpoint> endpoint_;
   std::atomic<uint32_t> age_{0};
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  CollectiveGroupsPtr present_;
+  Mutex mutex_;
+  CollectiveGroupsPtr present_ FUSEWIRE_GUARDED_BY(mutex_);
   // Those that have left. An operation that is about to end may be the last to hold one, at home, where it may not go.
-  std::vector<GroupPtr> left_;
+  std::vector<GroupPtr> left_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
 class CollectiveGroups : public std::enable_shared_from_this<CollectiveGroups> {
@@ -119,11 +118,10 @@ class CollectiveGroups : public std::enable_shared_from_this<CollectiveGroups> {
 
   CollectiveHome& home_;
   const uint32_t age_;
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  std::map<std::string, Entry> entries_;
-  Status aborted_;
-  bool retired_ = false;
+  mutable Mutex mutex_;
+  std::map<std::string, Entry> entries_ FUSEWIRE_GUARDED_BY(mutex_);
+  Status aborted_ FUSEWIRE_GUARDED_BY(mutex_);
+  bool retired_ FUSEWIRE_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tf

@@ -42,7 +42,7 @@ void FusedProvider::Begin() {
 
 void FusedProvider::Put(size_t index, const TfStatus& status, const Tensor& tensor, bool is_dead) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (has_failed_) return;
     if (status.ok()) {
       items_[index].kind = is_dead ? FusedKind::kDead : FusedKind::kValue;
@@ -62,26 +62,34 @@ void FusedProvider::End(const TfStatus& status, const Tensor& answer) {
 }
 
 // What does not fit is asked for again, like a tensor that nobody has taken yet.
-TfStatus FusedProvider::GiveBack() {
+TfStatus FusedProvider::GiveBack(const std::vector<FusedItem>& items) {
   TfStatus status;
-  for (size_t i = 0; i < items_.size() && status.ok(); ++i) {
-    if (items_[i].kind != FusedKind::kApart) continue;
+  for (size_t i = 0; i < items.size() && status.ok(); ++i) {
+    if (items[i].kind != FusedKind::kApart) continue;
     tensorflow::Rendezvous::Args args;
     args.alloc_attrs.set_on_host(true);
-    status = source_.env->rendezvous_mgr->Find(step_)->Send(keys_[i], args, items_[i].tensor, false);
+    status = source_.env->rendezvous_mgr->Find(step_)->Send(keys_[i], args, items[i].tensor, false);
   }
   return status;
 }
 
 void FusedProvider::Leave() {
   if (left_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
-  if (!has_failed_) {
-    Tensor answer;
-    TfStatus status = EncodeFused(&items_, kFusedBytesMax, &answer);
-    if (status.ok()) status = GiveBack();
-    End(status, answer);
-  }
+  EndWithAll();
   delete this;
+}
+
+void FusedProvider::EndWithAll() {
+  std::vector<FusedItem> items;
+  {
+    MutexLock lock(mutex_);
+    if (has_failed_) return;
+    items.swap(items_);
+  }
+  Tensor answer;
+  TfStatus status = EncodeFused(&items, kFusedBytesMax, &answer);
+  if (status.ok()) status = GiveBack(items);
+  End(status, answer);
 }
 
 }  // namespace tf

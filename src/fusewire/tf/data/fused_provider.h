@@ -7,10 +7,10 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <vector>
 
 #include <tensorflow/core/distributed_runtime/call_options.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/data/fused.h"
 #include "fusewire/tf/data/provider.h"
@@ -31,7 +31,8 @@ class FusedProvider {
   void Begin();
   void Put(size_t index, const TfStatus& status, const tensorflow::Tensor& tensor, bool is_dead);
   void End(const TfStatus& status, const tensorflow::Tensor& answer);
-  TfStatus GiveBack();
+  TfStatus GiveBack(const std::vector<FusedItem>& items);
+  void EndWithAll();
   void Leave();
 
   const Provider::Source& source_;
@@ -40,10 +41,9 @@ class FusedProvider {
   const ParsedKeys keys_;
   Done done_;
   std::atomic<size_t> left_;  // each tensor, and Begin
-  std::mutex mutex_;
-  // Guarded by mutex_ until all have come.
-  std::vector<FusedItem> items_;
-  bool has_failed_ = false;
+  Mutex mutex_;
+  std::vector<FusedItem> items_ FUSEWIRE_GUARDED_BY(mutex_);
+  bool has_failed_ FUSEWIRE_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tf

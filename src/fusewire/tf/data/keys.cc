@@ -66,7 +66,7 @@ void KeyNames::Forget() {
 }
 
 bool KeyBook::Read(VarReader* reader, std::vector<Want>* wants, TfStatus* error) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   uint64_t count = reader->Varint();
   if (count > reader->left().size) {
     *error = absl::InvalidArgumentError("a question for tensors that is cut off");
@@ -123,7 +123,7 @@ bool KeyBook::Read(VarReader* reader, std::vector<Want>* wants, TfStatus* error)
 }
 
 KeyLibrary::BookPtr KeyLibrary::Find(uint64_t id) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   auto found = books_.find(id);
   if (found != books_.end()) {
     used_.splice(used_.begin(), used_, found->second.place);
@@ -136,7 +136,6 @@ KeyLibrary::BookPtr KeyLibrary::Find(uint64_t id) {
   return book;
 }
 
-// With the lock held.
 void KeyLibrary::DropOldest() {
   auto oldest = books_.find(used_.back());
   bytes_ -= oldest->second.bytes;
@@ -146,7 +145,7 @@ void KeyLibrary::DropOldest() {
 
 // Whoever's book goes says its keys again.
 void KeyLibrary::Count(uint64_t id, size_t bytes) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   auto found = books_.find(id);
   if (found == books_.end()) return;
   bytes_ += bytes - found->second.bytes;

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -23,6 +22,7 @@
 #include <absl/strings/string_view.h>
 #include <tensorflow/core/framework/rendezvous.h>
 #include "fusewire/base/bytes.h"
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/bridge/varint.h"
 
@@ -72,10 +72,10 @@ class KeyBook {
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::atomic<size_t> bytes_{0};
-  std::vector<KeyPtr> keys_;  // by number
-  std::vector<std::string> texts_;
+  std::vector<KeyPtr> keys_ FUSEWIRE_GUARDED_BY(mutex_);  // by number
+  std::vector<std::string> texts_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
 // The books of all receivers of a server, the longest unused going first when they are too many or hold too much.
@@ -84,7 +84,7 @@ class KeyLibrary {
   // Reads a whole question. False: the receiver has to say its keys again.
   bool Read(ConstBytes head, std::vector<Want>* wants, TfStatus* error);
   size_t bytes() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     return bytes_;
   }
 
@@ -92,17 +92,17 @@ class KeyLibrary {
   // shared_ptr: a book is dropped while another thread reads in it.
   using BookPtr = std::shared_ptr<KeyBook>;
   BookPtr Find(uint64_t id);
-  void DropOldest();
+  void DropOldest() FUSEWIRE_REQUIRES(mutex_);
   void Count(uint64_t id, size_t bytes);
-  std::mutex mutex_;
-  std::list<uint64_t> used_;  // the last used first
+  Mutex mutex_;
+  std::list<uint64_t> used_ FUSEWIRE_GUARDED_BY(mutex_);  // the last used first
   struct Entry {
     BookPtr book;
     std::list<uint64_t>::iterator place;
     size_t bytes;
   };
-  size_t bytes_ = 0;  // of all books
-  std::unordered_map<uint64_t, Entry> books_;
+  size_t bytes_ FUSEWIRE_GUARDED_BY(mutex_) = 0;  // of all books
+  std::unordered_map<uint64_t, Entry> books_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace tf

@@ -359,7 +359,7 @@ void Line::End(Recv* recv, const TfStatus& status, const Tensor& tensor, bool is
 void Line::CleanUp(int64_t step) {
   bool first;
   {
-    std::lock_guard<std::mutex> lock(cleanups_mutex_);
+    MutexLock lock(cleanups_mutex_);
     first = cleanups_.empty();
     cleanups_.push_back(step);
   }
@@ -372,7 +372,7 @@ void Line::CleanUp(int64_t step) {
 }
 
 void Line::TakeCleanups(std::string* head) {
-  std::lock_guard<std::mutex> lock(cleanups_mutex_);
+  MutexLock lock(cleanups_mutex_);
   size_t count = std::min(cleanups_.size(), kCleanupsMax);
   AppendVarint(head, count);
   for (size_t i = 0; i < count; ++i) AppendFixed64(head, static_cast<uint64_t>(cleanups_[i]));
@@ -384,7 +384,7 @@ void Line::SendCleanups() {
   LinePtr self = weak_from_this().lock();
   if (self == nullptr) return;  // about to be destroyed
   {
-    std::lock_guard<std::mutex> lock(cleanups_mutex_);
+    MutexLock lock(cleanups_mutex_);
     if (cleanups_.empty()) return;
     if (cleanups_.size() > kCleanupsMax) home_.Arm(&cleanup_timer_, kMillisecondNs);
   }

@@ -8,13 +8,13 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include <tensorflow/core/framework/rendezvous.h>
 #include "fusewire/base/mailbox.h"
+#include "fusewire/base/mutex.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
@@ -151,8 +151,8 @@ class Line final : public std::enable_shared_from_this<Line>, private reactor::F
   KeyNames names_;                // at home
   std::vector<Recv*> gathered_;   // at home
   reactor::Timer cleanup_timer_;  // at home
-  std::mutex cleanups_mutex_;
-  std::vector<int64_t> cleanups_;  // guarded by cleanups_mutex_
+  Mutex cleanups_mutex_;
+  std::vector<int64_t> cleanups_ FUSEWIRE_GUARDED_BY(cleanups_mutex_);
 };
 
 }  // namespace tf

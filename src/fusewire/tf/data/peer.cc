@@ -57,24 +57,24 @@ bool PortWords::Read(const tensorflow::LoggingResponse& response) {
 Peer::Peer(rpc::Node* node, Options options) : node_(node), options_(std::move(options)) {}
 
 LinePtr Peer::line() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return state_ == State::kLine && line_->alive() ? line_ : nullptr;
 }
 
 bool Peer::is_lost() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return state_ == State::kLine ? !line_->alive() : has_lost_;
 }
 
 void Peer::AskAgain() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (state_ == State::kGrpc) state_ = State::kUnknown;
 }
 
 bool Peer::Fuses(const SidePtr& side) {
   bool fuses = false;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     // With a node, whoever routes asks.
     if (!is_grpc_only()) return state_ == State::kGrpc && fuses_;
     if (state_ != State::kUnknown) return fuses_;
@@ -85,7 +85,7 @@ bool Peer::Fuses(const SidePtr& side) {
 }
 
 void Peer::CannotFuse() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   fuses_ = false;
 }
 
@@ -110,7 +110,7 @@ void Peer::Find(const SidePtr& side, Routed routed) {
   LinePtr line, lost;
   bool is_known = true;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (state_ == State::kLine && !line_->alive()) {
       lost = std::move(line_);  // let go of outside the lock
       line_ = nullptr;
@@ -160,7 +160,7 @@ void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& r
   std::vector<Routed> waiting;
   LinePtr line;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (speaks) {
       Result<transport::Address> grpc = transport::Address::Parse(options_.address);
       line_ = MakeLine(grpc.ok() ? grpc.value().host : options_.address, words.port, words.incarnation);

@@ -8,12 +8,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include <tensorflow/core/distributed_runtime/worker_cache.h>
 #include <tensorflow/core/protobuf/worker.pb.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/data/line.h"
@@ -105,13 +105,12 @@ class Peer : public std::enable_shared_from_this<Peer> {
 
   rpc::Node* const node_;
   const Options options_;
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  State state_ = State::kUnknown;
-  bool fuses_ = false;
-  bool has_lost_ = false;  // a line, and has no new one
-  LinePtr line_;
-  std::vector<Routed> waiting_;
+  Mutex mutex_;
+  State state_ FUSEWIRE_GUARDED_BY(mutex_) = State::kUnknown;
+  bool fuses_ FUSEWIRE_GUARDED_BY(mutex_) = false;
+  bool has_lost_ FUSEWIRE_GUARDED_BY(mutex_) = false;  // a line, and has no new one
+  LinePtr line_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::vector<Routed> waiting_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 // shared_ptr: an answer to its question for the data port may come after its server's interest in it.
 using PeerPtr = std::shared_ptr<Peer>;

@@ -23,13 +23,13 @@ int Plan::Find(std::string_view key) const {
 }
 
 PlanPtr PlanBook::Find(const std::string& graph) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   auto found = plans_.find(graph);
   return found == plans_.end() ? nullptr : found->second;
 }
 
 void PlanBook::Learn(const std::string& graph, std::vector<Plan::Receive> more) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   auto found = plans_.find(graph);
   if (found == plans_.end()) {
     if (plans_.size() >= kPlansMax) return;
@@ -44,7 +44,7 @@ void PlanBook::Learn(const std::string& graph, std::vector<Plan::Receive> more) 
 }
 
 void PlanBook::Forget(const std::string& graph) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   plans_.erase(graph);
 }
 

@@ -7,13 +7,13 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include <tensorflow/core/framework/allocator.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 
 namespace fusewire {
@@ -53,8 +53,8 @@ class PlanBook {
   void Forget(const std::string& graph);
 
  private:
-  std::mutex mutex_;
-  std::map<std::string, PlanPtr> plans_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<std::string, PlanPtr> plans_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 // shared_ptr: the rendezvous of a step may outlive its manager.
 using PlanBookPtr = std::shared_ptr<PlanBook>;

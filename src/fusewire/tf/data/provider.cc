@@ -92,7 +92,7 @@ void Provider::Find(size_t index) {
 void Provider::Put(Ready ready) {
   bool post;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     ready_.push_back(std::move(ready));
     post = !posted_;
     posted_ = true;
@@ -105,7 +105,7 @@ void Provider::Deliver() {
   FUSEWIRE_AT_HOME(home_);
   std::vector<Ready> ready;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     ready.swap(ready_);
     posted_ = false;
   }

@@ -7,12 +7,12 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include <tensorflow/core/framework/rendezvous.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/data/keys.h"
@@ -59,9 +59,9 @@ class Provider final : public Mail {
   std::string head_;
   Buffers body_;
   std::vector<bool> sent_;
-  std::mutex mutex_;
-  std::vector<Ready> ready_;  // guarded by mutex_
-  bool posted_ = true;        // guarded by mutex_: somebody will look at ready_
+  Mutex mutex_;
+  std::vector<Ready> ready_ FUSEWIRE_GUARDED_BY(mutex_);
+  bool posted_ FUSEWIRE_GUARDED_BY(mutex_) = true;  // somebody will look at ready_
 };
 
 // Any thread. Waits for the tensor of a key and brings it into host memory; `fetched` is called once, on any thread.

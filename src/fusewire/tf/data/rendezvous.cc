@@ -6,6 +6,7 @@
 #include <absl/strings/str_split.h>
 #include <tensorflow/core/common_runtime/device_mgr.h>
 #include <tensorflow/core/distributed_runtime/worker_session.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/data/counters.h"
 
 namespace fusewire {
@@ -41,7 +42,7 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
   // Called under the base class's lock, while the call is registered: it cannot end meanwhile.
   void StartAbort(const TfStatus& why) override {
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       if (!status_.ok()) return;
       status_ = why;
     }
@@ -49,7 +50,7 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
     rendezvous_->TellAbort(line());
   }
   TfStatus status() const override {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     return status_;
   }
 
@@ -105,8 +106,8 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
   TfStatus result_;
   Tensor tensor_;
   bool is_dead_ = false;
-  mutable std::mutex mutex_;
-  TfStatus status_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  TfStatus status_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
 absl::string_view Rendezvous::TaskOf(absl::string_view device) {
@@ -184,7 +185,7 @@ void Rendezvous::Remember(const ParsedKey& parsed, const Args& args) {
   receive.task = std::string(TaskOf(parsed.src_device));
   receive.device = std::string(parsed.dst_device);
   receive.attributes = args.alloc_attrs;
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   unplanned_.push_back(std::move(receive));
 }
 
@@ -225,7 +226,7 @@ TfStatus FindWays(const GrpcCachePtr& cache, const std::string& task, Ways* ways
 TfStatus Rendezvous::FindSource(absl::string_view task, Source* out) {
   // An eager context keeps its rendezvous while its cluster changes: the same name may be another task by now.
   GrpcCachePtr cache = session()->GetSharedWorkerCache();
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (cache != cache_) {
     sources_.clear();
     cache_ = cache;
@@ -257,7 +258,7 @@ void Rendezvous::Leave(const std::vector<std::string>& tasks, int64_t values) {
     Source source;
     // Without a way to it, it can be given nothing to keep.
     if (!FindSource(task, &source).ok() || source.line == nullptr) continue;
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     holders_.push_back(std::move(source.line));
   }
 }
@@ -322,7 +323,7 @@ void Rendezvous::StartOnWire(const ParsedKey& parsed, const Args& args, DoneCall
 void Rendezvous::TellAbort(const LinePtr& line) {
   if (IsRemoteEagerContextDefault()) return;  // it goes on for other operations
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     for (Source& source : sources_) {
       if (source.line != line) continue;
       if (source.abort_told) return;

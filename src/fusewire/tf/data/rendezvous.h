@@ -9,13 +9,13 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <tensorflow/core/distributed_runtime/base_rendezvous_mgr.h>
 #include <tensorflow/core/distributed_runtime/worker_cache_logger.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/data/fused.h"
 #include "fusewire/tf/data/peer.h"
@@ -114,12 +114,11 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   std::vector<std::atomic<WireRecv*>> ahead_;  // by the plan's index; null where nothing was asked, or once taken
 
   std::atomic<int64_t> left_there_{0};
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  std::vector<LinePtr> holders_;  // of what is left there
-  std::vector<Plan::Receive> unplanned_;
-  std::vector<Source> sources_;  // of cache_; a step has few
-  GrpcCachePtr cache_;           // shared_ptr: as TensorFlow holds it
+  Mutex mutex_;
+  std::vector<LinePtr> holders_ FUSEWIRE_GUARDED_BY(mutex_);  // of what is left there
+  std::vector<Plan::Receive> unplanned_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::vector<Source> sources_ FUSEWIRE_GUARDED_BY(mutex_);  // of cache_; a step has few
+  GrpcCachePtr cache_ FUSEWIRE_GUARDED_BY(mutex_);           // shared_ptr: as TensorFlow holds it
 };
 
 class RendezvousMgr final : public tensorflow::BaseRendezvousMgr {

@@ -8,6 +8,7 @@
 #include <tensorflow/core/distributed_runtime/request_id.h>
 #include <tensorflow/core/distributed_runtime/tensor_coding.h>
 #include <tensorflow/core/distributed_runtime/worker_session.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/data/rendezvous.h"
 
@@ -46,7 +47,7 @@ class Rendezvous::GrpcCall : public tensorflow::BaseRecvTensorCall {
     options_.StartCancel();
   }
   TfStatus status() const override {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     return status_;
   }
 
@@ -62,7 +63,7 @@ class Rendezvous::GrpcCall : public tensorflow::BaseRecvTensorCall {
 
  private:
   void Fail(const TfStatus& why) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (status_.ok()) status_ = why;
   }
   void Leave() {
@@ -74,8 +75,8 @@ class Rendezvous::GrpcCall : public tensorflow::BaseRecvTensorCall {
 
   tensorflow::CallOptions options_;
   std::atomic<int> ends_{2};
-  mutable std::mutex mutex_;
-  TfStatus status_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  TfStatus status_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
 class Rendezvous::GrpcRecv final : public GrpcCall {

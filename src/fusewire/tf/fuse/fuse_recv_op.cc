@@ -1,12 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The operation that N receives became: N keys, N outputs, one question.
-#include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/data/rendezvous.h"
@@ -39,8 +38,8 @@ class FuseRecvOp final : public tensorflow::AsyncOpKernel {
     OP_REQUIRES_ASYNC(context, context->rendezvous() != nullptr,
                       absl::InternalError("a fused receive needs the rendezvous of a step"), done);
     GlobalCounters().Add(&Counters::fused_recvs);
-    auto wait = std::make_shared<Wait>();  // shared_ptr: one of many answers is the last, nobody knows which
-    wait->left.store(static_cast<int>(keys_.size()), std::memory_order_relaxed);
+    auto wait =
+        std::make_shared<Wait>(keys_.size());  // shared_ptr: one of many answers is the last, nobody knows which
     Rendezvous::Together receives;
     receives.keys = &keys_;
     for (size_t i = 0; i < keys_.size(); ++i) {
@@ -52,17 +51,19 @@ class FuseRecvOp final : public tensorflow::AsyncOpKernel {
     }
     receives.done = [context, wait, done = std::move(done)](size_t i, const TfStatus& status, const Tensor& tensor,
                                                             bool is_dead) {
+      TfStatus end;
       {
-        std::lock_guard<std::mutex> lock(wait->mutex);
+        MutexLock lock(wait->mutex);
         if (status.ok() && !is_dead) {
           context->set_output(static_cast<int>(i), tensor);
         } else if (wait->status.ok()) {
           // What may be dead is not fused: this says that the marks were wrong.
           wait->status = status.ok() ? absl::InternalError("a fused receive met a dead tensor") : status;
         }
+        if (--wait->left > 0) return;
+        end = wait->status;
       }
-      if (wait->left.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
-      if (!wait->status.ok()) context->SetStatus(wait->status);
+      if (!end.ok()) context->SetStatus(end);
       done();
     };
     Rendezvous::RecvTogether(context->rendezvous(), std::move(receives));
@@ -70,9 +71,10 @@ class FuseRecvOp final : public tensorflow::AsyncOpKernel {
 
  private:
   struct Wait {
-    std::atomic<int> left{0};
-    std::mutex mutex;
-    TfStatus status;  // guarded by mutex until the last has come
+    explicit Wait(size_t count) : left(count) {}
+    Mutex mutex;
+    size_t left FUSEWIRE_GUARDED_BY(mutex);
+    TfStatus status FUSEWIRE_GUARDED_BY(mutex);
   };
   ParsedKeys keys_;
 };

@@ -1,15 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/server.h"
 
-#include <chrono>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/lib/core/threadpool.h>
 #include "fusewire/base/log.h"
+#include "fusewire/base/mutex.h"
 #include "fusewire/base/random.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/collective/executor.h"
@@ -23,16 +21,19 @@ namespace {
 
 // TensorFlow's gRPC service serves sessions and what gRPC peers ask: two threads are enough.
 constexpr int kGrpcServingThreads = 2;
-constexpr std::chrono::seconds kReachPatience{5};
+constexpr int64_t kReachNs = 5 * kSecondNs;
 
 // Servers of one process share their reactors where their settings are the same: four hundred workers in one process do
 // not need four hundred threads.
 Result<reactor::Pool*> SharedPool(const reactor::PoolOptions& options) {
-  static auto* mutex = new std::mutex;
-  static auto* pools = new std::map<std::string, reactor::Pool*>;
-  std::lock_guard<std::mutex> lock(*mutex);
+  struct Pools {
+    Mutex mutex;
+    std::map<std::string, reactor::Pool*> all FUSEWIRE_GUARDED_BY(mutex);
+  };
+  static auto* pools = new Pools;
+  MutexLock lock(pools->mutex);
   std::string key = absl::StrCat(options.name, " ", options.reactors, " ", options.busy_poll, " ", options.pin);
-  reactor::Pool*& pool = (*pools)[key];
+  reactor::Pool*& pool = pools->all[key];
   if (pool == nullptr) {
     Result<std::unique_ptr<reactor::Pool>> started = reactor::Pool::Start(options);
     if (!started.ok()) return started.status();
@@ -44,10 +45,13 @@ Result<reactor::Pool*> SharedPool(const reactor::PoolOptions& options) {
 // TensorFlow's pool for executors, but its threads sleep when they have nothing to do. Those of TensorFlow's own look
 // for work for a while first, and take the processor from the threads that would bring it.
 tensorflow::thread::ThreadPool* QuietPool(int threads) {
-  static auto* mutex = new std::mutex;
-  static auto* pools = new std::map<int, tensorflow::thread::ThreadPool*>;
-  std::lock_guard<std::mutex> lock(*mutex);
-  tensorflow::thread::ThreadPool*& pool = (*pools)[threads];
+  struct Pools {
+    Mutex mutex;
+    std::map<int, tensorflow::thread::ThreadPool*> all FUSEWIRE_GUARDED_BY(mutex);
+  };
+  static auto* pools = new Pools;
+  MutexLock lock(pools->mutex);
+  tensorflow::thread::ThreadPool*& pool = pools->all[threads];
   if (pool == nullptr) {  // until the process ends, as TensorFlow's
     pool = new tensorflow::thread::ThreadPool(tensorflow::Env::Default(), tensorflow::ThreadOptions(),
                                               "fusewire_compute", threads, /*low_latency_hint=*/false);
@@ -184,7 +188,7 @@ Status Server::AtAPort(uint16_t fixed, const std::function<Status(const transpor
 }
 
 void Server::KeepCluster() {
-  std::lock_guard<std::mutex> lock(cluster_mutex_);
+  MutexLock lock(cluster_mutex_);
   cluster_ = static_cast<WorkerCache*>(master_env()->worker_cache)->cluster();
 }
 
@@ -192,7 +196,7 @@ void Server::KeepCluster() {
 TfStatus Server::FindTaskNow(const std::string& task, Ways* ways, std::string* address) {
   ClusterPtr cluster;
   {
-    std::lock_guard<std::mutex> lock(cluster_mutex_);
+    MutexLock lock(cluster_mutex_);
     cluster = cluster_;
   }
   TfStatus found = FindTask(cluster, *directory_, task, ways);
@@ -244,20 +248,22 @@ bool Server::Reaches(const std::string& task) {
   if (!FindTaskNow(task, &ways, &address).ok()) return false;
   // shared_ptr: the answer may come after the wait for it.
   struct Answer {
-    std::mutex mutex;
-    std::condition_variable come;
-    bool has_come = false;
-    bool is_grpc_only = false;
+    Mutex mutex;
+    CondVar come;
+    bool has_come FUSEWIRE_GUARDED_BY(mutex) = false;
+    bool is_grpc_only FUSEWIRE_GUARDED_BY(mutex) = false;
   };
   auto answer = std::make_shared<Answer>();
   ways.peer->Route(ways.side, [answer](const TfStatus& status, const LinePtr& line) {
-    std::lock_guard<std::mutex> lock(answer->mutex);
+    MutexLock lock(answer->mutex);
     answer->has_come = true;
     answer->is_grpc_only = status.ok() && line == nullptr;
-    answer->come.notify_all();
+    answer->come.NotifyAll();
   });
-  std::unique_lock<std::mutex> lock(answer->mutex);
-  answer->come.wait_for(lock, kReachPatience, [&] { return answer->has_come; });
+  MutexLock lock(answer->mutex);
+  const int64_t deadline_ns = AddNs(Clock::Real()->NowNs(), kReachNs);
+  while (!answer->has_come && answer->come.WaitUntil(answer->mutex, deadline_ns)) {
+  }
   return !answer->is_grpc_only;
 }
 

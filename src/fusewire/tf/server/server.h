@@ -9,11 +9,11 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include <tensorflow/core/distributed_runtime/rpc/grpc_server_lib.h>
 #include <tensorflow/core/distributed_runtime/server_lib.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/collective/groups.h"
@@ -64,8 +64,8 @@ class Server final : public tensorflow::GrpcServer {
   std::unique_ptr<rpc::Node> node_;
   std::unique_ptr<CollectiveHome> groups_;
   std::unique_ptr<Directory> directory_;
-  std::mutex cluster_mutex_;
-  ClusterPtr cluster_;        // guarded by cluster_mutex_
+  Mutex cluster_mutex_;
+  ClusterPtr cluster_ FUSEWIRE_GUARDED_BY(cluster_mutex_);
   Worker* worker_ = nullptr;  // the base class owns it
   std::unique_ptr<Service> service_;
 };

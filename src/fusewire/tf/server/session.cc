@@ -12,6 +12,7 @@
 #include <tensorflow/core/distributed_runtime/message_wrappers.h>
 #include <tensorflow/core/protobuf/debug.pb.h>
 #include <tensorflow/core/protobuf/rewriter_config.pb.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/fuse/passes.h"
 
 namespace fusewire {
@@ -29,10 +30,9 @@ constexpr const char* kOptimizer = "fusewire";
 constexpr const char* kNumber = "session";
 
 struct Offers {
-  std::mutex mutex;
-  // Guarded by mutex.
-  std::set<std::string> targets;
-  std::map<int64_t, TfRef<MasterSession>> made;  // that nobody has come for yet
+  Mutex mutex;
+  std::set<std::string> targets FUSEWIRE_GUARDED_BY(mutex);
+  std::map<int64_t, TfRef<MasterSession>> made FUSEWIRE_GUARDED_BY(mutex);  // that nobody has come for yet
 };
 
 Offers& All() {
@@ -50,7 +50,7 @@ int64_t NumberOf(const tensorflow::ConfigProto& config) {
 
 TfRef<MasterSession> Collect(int64_t number) {
   Offers& offers = All();
-  std::lock_guard<std::mutex> lock(offers.mutex);
+  MutexLock lock(offers.mutex);
   auto made = offers.made.find(number);
   if (made == offers.made.end()) return nullptr;
   TfRef<MasterSession> session = std::move(made->second);
@@ -86,18 +86,18 @@ void OfferSessions(const std::string& target, tensorflow::MasterEnv* env) {
         make(std::move(options), of, std::move(devices), std::move(cache), std::move(set), std::move(workers));
     if (number == 0) return made;
     Offers& offers = All();
-    std::lock_guard<std::mutex> lock(offers.mutex);
+    MutexLock lock(offers.mutex);
     offers.made[number] = Share(made);
     return made;
   };
   Offers& offers = All();
-  std::lock_guard<std::mutex> lock(offers.mutex);
+  MutexLock lock(offers.mutex);
   offers.targets.insert(target);
 }
 
 bool HasSessionsFor(const std::string& target) {
   Offers& offers = All();
-  std::lock_guard<std::mutex> lock(offers.mutex);
+  MutexLock lock(offers.mutex);
   return offers.targets.count(target) > 0;
 }
 
@@ -122,19 +122,19 @@ Session::~Session() { LetGo(); }
 TfStatus Session::Created(const TfStatus& status) {
   MasterPtr master = Collect(number_);
   if (!status.ok() || master == nullptr) return status;
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   master_ = std::move(master);
   return status;
 }
 
 Session::MasterPtr Session::Master() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return master_ == nullptr ? nullptr : Share(master_.get());
 }
 
 void Session::LetGo() {
   MasterPtr gone = Collect(number_);  // its end may take long: without the lock
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   gone = std::move(master_);
 }
 

@@ -6,7 +6,6 @@
 #define FUSEWIRE_TF_SERVER_SESSION_H_
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +14,7 @@
 #include <tensorflow/core/distributed_runtime/master_session.h>
 #include <tensorflow/core/public/session.h>
 #include <tensorflow/core/public/session_options.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 
 namespace fusewire {
@@ -79,8 +79,8 @@ class Session final : public tensorflow::Session {
   const std::unique_ptr<tensorflow::Session> inner_;
   const int64_t number_;
   const bool has_limit_;  // each step is to end in time, which takes a second thread
-  std::mutex mutex_;
-  MasterPtr master_;  // guarded by mutex_
+  Mutex mutex_;
+  MasterPtr master_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace tf

@@ -21,7 +21,7 @@ Worker::Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config
               [this](int64_t step) { AbortStep(step); }} {}
 
 void Worker::Announce(const PortWords& words) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   words_ = words;
 }
 
@@ -105,7 +105,7 @@ void Worker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow:
     return;
   }
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     words_.Answer(response);
   }
   done(TfStatus());

@@ -7,10 +7,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <string>
 
 #include <tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/data/peer.h"
 #include "fusewire/tf/data/provider.h"
@@ -61,9 +61,9 @@ class Worker final : public tensorflow::GrpcWorker {
  private:
   const bool is_grpc_only_;
   const Provider::Source source_;
-  std::mutex mutex_;
-  PortWords words_;                          // guarded by mutex_; without a port until it is announced
-  std::atomic<StarService*> star_{nullptr};  // of the service, as long as that
+  Mutex mutex_;
+  PortWords words_ FUSEWIRE_GUARDED_BY(mutex_);  // without a port until it is announced
+  std::atomic<StarService*> star_{nullptr};      // of the service, as long as that
 };
 
 }  // namespace tf

@@ -12,7 +12,7 @@ Directory::Directory(rpc::Node* node, int64_t patience_ns, std::map<std::string,
     : node_(node), patience_ns_(patience_ns), endpoints_(std::move(endpoints)) {}
 
 PeerPtr Directory::Find(const std::string& target, const std::string& address) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   PeerPtr& peer = peers_[absl::StrCat(target, " ", address)];
   if (peer == nullptr) {
     Peer::Options options;
@@ -55,7 +55,7 @@ WorkerCache::WorkerCache(ClusterPtr cluster, Directory& directory)
       directory_(directory) {}
 
 RemoteWorker* WorkerCache::FindOurs(const std::string& target) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   auto found = workers_.find(target);
   if (found != workers_.end()) return found->second.get();
   Ways ways;

@@ -7,11 +7,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include <tensorflow/core/distributed_runtime/worker_cache_wrapper.h>
 #include <tensorflow/core/protobuf/cluster.pb.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/data/peer.h"
 #include "fusewire/tf/server/remote_worker.h"
@@ -30,8 +30,9 @@ class Directory {
   rpc::Node* const node_;
   const int64_t patience_ns_;
   const std::map<std::string, std::string> endpoints_;
-  std::mutex mutex_;
-  std::map<std::string, PeerPtr> peers_;  // by target and address; shared_ptr: calls hold them too
+  Mutex mutex_;
+  std::map<std::string, PeerPtr> peers_
+      FUSEWIRE_GUARDED_BY(mutex_);  // by target and address; shared_ptr: calls hold them too
 };
 
 // "/job:ps/replica:0/task:1" -> "host:port"
@@ -68,8 +69,8 @@ class WorkerCache final : public tensorflow::WorkerCacheWrapper {
   const ClusterPtr cluster_;
   const TransferLogPtr log_;
   Directory& directory_;
-  std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<RemoteWorker>> workers_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<std::string, std::unique_ptr<RemoteWorker>> workers_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace tf

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <tensorflow/core/common_runtime/graph_constructor.h>
 #include <tensorflow/core/framework/node_def_util.h>
+#include <tensorflow/core/protobuf/worker.pb.h>
 #include "fusewire/tf/star/sketch.h"
 #include "fusewire/tf/star/straighten.h"
 

@@ -3,16 +3,17 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
+
+#include "fusewire/base/mutex.h"
 
 namespace fusewire {
 namespace tf {
 namespace {
 
 struct Homes {
-  std::mutex mutex;
-  std::map<uint64_t, std::unique_ptr<const StarHome>> by_incarnation;
+  Mutex mutex;
+  std::map<uint64_t, std::unique_ptr<const StarHome>> by_incarnation FUSEWIRE_GUARDED_BY(mutex);
 };
 
 Homes& All() {
@@ -24,13 +25,13 @@ Homes& All() {
 
 void RegisterHome(uint64_t device_incarnation, StarHome home) {
   Homes& homes = All();
-  std::lock_guard<std::mutex> lock(homes.mutex);
+  MutexLock lock(homes.mutex);
   homes.by_incarnation.emplace(device_incarnation, std::make_unique<const StarHome>(std::move(home)));
 }
 
 const StarHome* FindHome(uint64_t device_incarnation) {
   Homes& homes = All();
-  std::lock_guard<std::mutex> lock(homes.mutex);
+  MutexLock lock(homes.mutex);
   auto found = homes.by_incarnation.find(device_incarnation);
   return found == homes.by_incarnation.end() ? nullptr : found->second.get();
 }

@@ -143,7 +143,7 @@ bool Program::Evaluate(OpKernel* kernel, Tensor* tensor) {
 
 std::unique_ptr<Program::Frame> Program::TakeFrame() {
   {
-    std::lock_guard<std::mutex> lock(frames_mutex_);
+    MutexLock lock(frames_mutex_);
     if (!frames_.empty()) {
       std::unique_ptr<Frame> frame = std::move(frames_.back());
       frames_.pop_back();
@@ -163,7 +163,7 @@ std::unique_ptr<Program::Frame> Program::TakeFrame() {
 }
 
 void Program::GiveBack(std::unique_ptr<Frame> frame) {
-  std::lock_guard<std::mutex> lock(frames_mutex_);
+  MutexLock lock(frames_mutex_);
   if (frames_.size() < kFramesMax) frames_.push_back(std::move(frame));
 }
 

@@ -9,7 +9,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include <tensorflow/core/framework/cancellation.h>
 #include <tensorflow/core/framework/op_kernel.h>
 #include <tensorflow/core/graph/graph.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 
 namespace fusewire {
@@ -99,8 +99,8 @@ class Program {
   bool has_branches_ = false;
   size_t slots_ = 0;
   std::vector<tensorflow::AllocatorAttributes> attributes_;  // of as many inputs or outputs as any kernel has
-  std::mutex frames_mutex_;
-  std::vector<std::unique_ptr<Frame>> frames_;  // guarded by frames_mutex_; as many as ran at once
+  Mutex frames_mutex_;
+  std::vector<std::unique_ptr<Frame>> frames_ FUSEWIRE_GUARDED_BY(frames_mutex_);  // as many as ran at once
 };
 
 }  // namespace tf

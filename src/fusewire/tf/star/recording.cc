@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 
 #include "fusewire/base/log.h"
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/varint.h"
 #include "fusewire/tf/data/methods.h"
 
@@ -17,18 +17,16 @@ std::atomic<bool> is_recording{false};
 
 namespace {
 
-std::mutex mutex;
-// Guarded by mutex.
-std::FILE* file = nullptr;
-uint64_t recorded_bytes = 0;
+Mutex mutex;
+std::FILE* file FUSEWIRE_GUARDED_BY(mutex) = nullptr;
+uint64_t recorded_bytes FUSEWIRE_GUARDED_BY(mutex) = 0;
 
-std::string& Path() {
+std::string& Path() FUSEWIRE_REQUIRES(mutex) {
   static auto* path = new std::string;  // never freed: threads may outlive main
   return *path;
 }
 
-// With the lock held.
-void Stop(const char* why) {
+void Stop(const char* why) FUSEWIRE_REQUIRES(mutex) {
   is_recording.store(false, std::memory_order_relaxed);
   FUSEWIRE_LOG(kWarn, "the record %s ends: %s", Path().c_str(), why);
   if (file != nullptr) std::fclose(file);
@@ -37,7 +35,7 @@ void Stop(const char* why) {
 
 // Whoever reads the file while it grows finds whole records: each goes out at once.
 void Write(const std::string& record) {
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   if (file == nullptr) return;
   recorded_bytes += record.size();
   if (recorded_bytes > kRecordBytesMax) {
@@ -57,7 +55,7 @@ std::string Begin(MethodNumber kind, const transport::Address& address, uint64_t
 }  // namespace
 
 void RecordTo(const std::string& path) {
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   if (path.empty() || path == Path()) return;
   if (file != nullptr) std::fclose(file);
   Path() = path;

@@ -4,11 +4,11 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 
 #include <absl/strings/str_cat.h>
@@ -41,10 +41,9 @@ struct Placement {
   std::vector<std::string> holders;
   int64_t kept = 0, taken = 0;
   bool is_alone = false;  // no other part is called in its round
-  std::mutex mutex;
-  // Guarded by mutex.
-  LinePtr line;  // shared_ptr: as the peer holds it
-  uint64_t id = 0;
+  Mutex mutex;
+  LinePtr line FUSEWIRE_GUARDED_BY(mutex);  // shared_ptr: as the peer holds it
+  uint64_t id FUSEWIRE_GUARDED_BY(mutex) = 0;
 };
 // shared_ptr: a call may outlive the kernel's session.
 using PlacementPtr = std::shared_ptr<Placement>;
@@ -153,7 +152,7 @@ class Running final : public rpc::Call {
   void FindPart() {
     uint64_t id = 0;
     {
-      std::lock_guard<std::mutex> lock(placement_->mutex);
+      MutexLock lock(placement_->mutex);
       if (placement_->line == line_) id = placement_->id;
     }
     if (id != 0) {
@@ -170,7 +169,7 @@ class Running final : public rpc::Call {
         return;
       }
       {
-        std::lock_guard<std::mutex> lock(placement_->mutex);
+        MutexLock lock(placement_->mutex);
         placement_->line = line_;
         placement_->id = placed;
       }
@@ -253,7 +252,7 @@ class Running final : public rpc::Call {
     line_->Note(status);
     if (status.code() == Code::kApplication && status.app_code() == kUnknownPart) {
       {
-        std::lock_guard<std::mutex> lock(placement_->mutex);
+        MutexLock lock(placement_->mutex);
         if (placement_->line == line_) placement_->line = nullptr;
       }
       FindPart();

@@ -20,7 +20,6 @@ std::string KeyOf(const std::string& session, const std::string& fingerprint) {
 
 }  // namespace
 
-// With the lock held.
 uint64_t Shelf::Join(const std::string& session, const std::string& key) {
   auto found = parts_.find(key);
   if (found == parts_.end()) return kNotHere;
@@ -40,7 +39,7 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   if (!status.ok()) return status;
   bool is_isolated = owner.session->device_mgr() != env_->device_mgr;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     *id = Join(session, KeyOf(session, fingerprint));
     if (*id == kNotHere && !is_isolated) *id = Join(session, KeyOf("", fingerprint));
     if (*id != kNotHere || request == nullptr) return TfStatus();
@@ -53,7 +52,7 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   status = Part::Make(*request, std::move(owner), &part);
   if (!status.ok()) return status;
   std::string key = KeyOf(is_private ? session : "", fingerprint);
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (parts_.emplace(key, Placed{std::move(part), {}}).second) GlobalCounters().Add(&Counters::star_parts);
   *id = Join(session, key);
   return TfStatus();
@@ -78,7 +77,7 @@ Shelf::LeasePtr Shelf::Find(uint64_t id) {
   }
   auto known = reading.leases.find(id);
   if (known != reading.leases.end()) return known->second;
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   auto found = leases_.find(id);
   if (found == leases_.end()) return nullptr;
   return reading.leases[id] = std::make_shared<const Lease>(found->second);
@@ -100,7 +99,7 @@ Shelf::~Shelf() {
 void Shelf::Release(const std::string& session) {
   std::vector<PartPtr> unused;  // they go when the lock has been given back
   bool has_ended = false;
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   for (auto placed = parts_.begin(); placed != parts_.end();) {
     auto lease = placed->second.leases.find(session);
     if (lease == placed->second.leases.end()) {
@@ -118,7 +117,7 @@ void Shelf::Release(const std::string& session) {
     placed = parts_.erase(placed);
     GlobalCounters().star_parts.fetch_sub(1, std::memory_order_relaxed);
   }
-  lock.unlock();
+  lock.Unlock();
   if (!has_ended) return;
   endings_.fetch_add(1, std::memory_order_release);
   ForgetReadings();
@@ -127,7 +126,7 @@ void Shelf::Release(const std::string& session) {
 std::vector<std::string> Shelf::ReleaseEnded() {
   std::set<std::string> sessions;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     for (const auto& lease : leases_) sessions.insert(lease.second.session);
   }
   std::vector<std::string> ended;

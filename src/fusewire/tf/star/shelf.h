@@ -11,11 +11,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "fusewire/base/mutex.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/tf/star/part.h"
 
@@ -60,18 +60,17 @@ class Shelf {
     uint64_t endings = 0;
     std::unordered_map<uint64_t, LeasePtr> leases;
   };
-  uint64_t Join(const std::string& session, const std::string& key);
+  uint64_t Join(const std::string& session, const std::string& key) FUSEWIRE_REQUIRES(mutex_);
   void ForgetReadings();
 
   tensorflow::WorkerEnv* const env_;
   // shared_ptr: the mail that empties one may come after the shelf's end.
   std::vector<std::shared_ptr<Reading>> readings_;
   std::atomic<uint64_t> endings_{0};  // of leases: a reading from before is void
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  uint64_t last_id_ = 0;
-  std::unordered_map<uint64_t, Lease> leases_;
-  std::map<std::string, Placed> parts_;  // by session, or nothing, and fingerprint
+  Mutex mutex_;
+  uint64_t last_id_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+  std::unordered_map<uint64_t, Lease> leases_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::map<std::string, Placed> parts_ FUSEWIRE_GUARDED_BY(mutex_);  // by session, or nothing, and fingerprint
 };
 
 }  // namespace tf

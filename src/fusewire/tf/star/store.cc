@@ -8,7 +8,7 @@ namespace tf {
 
 void StepStore::Keep(int64_t step, const std::string& session, std::vector<KeptValue> values) {
   Drawer& drawer = DrawerOf(step);
-  std::lock_guard<std::mutex> lock(drawer.mutex);
+  MutexLock lock(drawer.mutex);
   Step& at = drawer.steps[step];
   at.session = session;
   for (KeptValue& value : values) {
@@ -21,7 +21,7 @@ void StepStore::Keep(int64_t step, const std::string& session, std::vector<KeptV
 TfStatus StepStore::Take(int64_t step, const std::vector<uint32_t>& numbers, size_t first,
                          std::vector<tensorflow::Tensor>* args) {
   Drawer& drawer = DrawerOf(step);
-  std::lock_guard<std::mutex> lock(drawer.mutex);
+  MutexLock lock(drawer.mutex);
   auto found = drawer.steps.find(step);
   for (uint32_t number : numbers) {
     std::unordered_map<uint32_t, KeptValue>::iterator kept;
@@ -48,14 +48,14 @@ TfStatus StepStore::Take(int64_t step, const std::vector<uint32_t>& numbers, siz
 void StepStore::Drop(int64_t step) {
   std::unordered_map<int64_t, Step>::node_type gone;  // ends when the lock has been given back
   Drawer& drawer = DrawerOf(step);
-  std::lock_guard<std::mutex> lock(drawer.mutex);
+  MutexLock lock(drawer.mutex);
   gone = drawer.steps.extract(step);
 }
 
 void StepStore::DropSession(const std::string& session) {
   std::vector<Step> gone;  // as above
   for (Drawer& drawer : drawers_) {
-    std::lock_guard<std::mutex> lock(drawer.mutex);
+    MutexLock lock(drawer.mutex);
     for (auto step = drawer.steps.begin(); step != drawer.steps.end();) {
       if (step->second.session != session) {
         ++step;
@@ -70,7 +70,7 @@ void StepStore::DropSession(const std::string& session) {
 size_t StepStore::steps() {
   size_t count = 0;
   for (Drawer& drawer : drawers_) {
-    std::lock_guard<std::mutex> lock(drawer.mutex);
+    MutexLock lock(drawer.mutex);
     count += drawer.steps.size();
   }
   return count;

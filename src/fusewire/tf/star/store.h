@@ -8,12 +8,12 @@
 
 #include <array>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include <tensorflow/core/framework/tensor.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 
 namespace fusewire {
@@ -46,8 +46,8 @@ class StepStore {
 
   // Steps are numbered at random: two homes seldom want the same drawer at once.
   struct alignas(64) Drawer {
-    std::mutex mutex;
-    std::unordered_map<int64_t, Step> steps;  // guarded by mutex
+    Mutex mutex;
+    std::unordered_map<int64_t, Step> steps FUSEWIRE_GUARDED_BY(mutex);
   };
   Drawer& DrawerOf(int64_t step) { return drawers_[static_cast<uint64_t>(step) % drawers_.size()]; }
 

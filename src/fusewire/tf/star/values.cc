@@ -3,12 +3,12 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/data/methods.h"
@@ -61,18 +61,20 @@ class Ends {
  public:
   Ends(size_t count, std::function<void(const TfStatus&)> done) : left_(count), done_(std::move(done)) {}
   void One(const TfStatus& status) {
+    TfStatus end;
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       if (status_.ok()) status_ = status;
       if (--left_ > 0) return;
+      end = status_;
     }
-    done_(status_);
+    done_(end);
   }
 
  private:
-  std::mutex mutex_;
-  size_t left_;      // guarded by mutex_
-  TfStatus status_;  // guarded by mutex_ until the last has come
+  Mutex mutex_;
+  size_t left_ FUSEWIRE_GUARDED_BY(mutex_);
+  TfStatus status_ FUSEWIRE_GUARDED_BY(mutex_);
   std::function<void(const TfStatus&)> done_;
 };
 

@@ -1,0 +1,87 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A lock that the compiler checks: clang knows what each Mutex guards (FUSEWIRE_GUARDED_BY), which functions want it
+// held (FUSEWIRE_REQUIRES) or not held (FUSEWIRE_EXCLUDES), and refuses what does otherwise. gcc reads over the words.
+// Home: any thread. Owns: the lock. Fails: never.
+#ifndef FUSEWIRE_BASE_MUTEX_H_
+#define FUSEWIRE_BASE_MUTEX_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#ifdef __clang__
+#define FUSEWIRE_THREAD_SAFETY(attribute) __attribute__((attribute))
+#else
+#define FUSEWIRE_THREAD_SAFETY(attribute)
+#endif
+
+// Behind a member: it is read and written with this lock held.
+#define FUSEWIRE_GUARDED_BY(mutex) FUSEWIRE_THREAD_SAFETY(guarded_by(mutex))
+// Behind a function: whoever calls it holds this lock; or holds it not, as the function takes it.
+#define FUSEWIRE_REQUIRES(...) FUSEWIRE_THREAD_SAFETY(requires_capability(__VA_ARGS__))
+#define FUSEWIRE_EXCLUDES(...) FUSEWIRE_THREAD_SAFETY(locks_excluded(__VA_ARGS__))
+// Behind functions of locks.
+#define FUSEWIRE_ACQUIRE(...) FUSEWIRE_THREAD_SAFETY(acquire_capability(__VA_ARGS__))
+#define FUSEWIRE_RELEASE(...) FUSEWIRE_THREAD_SAFETY(release_capability(__VA_ARGS__))
+
+namespace fusewire {
+
+class FUSEWIRE_THREAD_SAFETY(capability("mutex")) Mutex {
+ public:
+  Mutex() = default;
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+
+  void Lock() FUSEWIRE_ACQUIRE() { mutex_.lock(); }
+  void Unlock() FUSEWIRE_RELEASE() { mutex_.unlock(); }
+
+ private:
+  friend class CondVar;
+  std::mutex mutex_;
+};
+
+// Holds a lock until its scope ends. It may be let go of in between, and taken again.
+class FUSEWIRE_THREAD_SAFETY(scoped_lockable) MutexLock {
+ public:
+  explicit MutexLock(Mutex& mutex) FUSEWIRE_ACQUIRE(mutex) : mutex_(mutex) { mutex_.Lock(); }
+  ~MutexLock() FUSEWIRE_RELEASE() {
+    if (holds_) mutex_.Unlock();
+  }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+  void Unlock() FUSEWIRE_RELEASE() {
+    holds_ = false;
+    mutex_.Unlock();
+  }
+  void Lock() FUSEWIRE_ACQUIRE() {
+    mutex_.Lock();
+    holds_ = true;
+  }
+
+ private:
+  Mutex& mutex_;
+  bool holds_ = true;
+};
+
+// Where threads wait until what a Mutex guards has changed. They wake up without a reason too: whoever waits looks
+// again, in a loop of his own, as the compiler cannot see who holds what in a lambda.
+class CondVar {
+ public:
+  CondVar() = default;
+  CondVar(const CondVar&) = delete;
+  CondVar& operator=(const CondVar&) = delete;
+
+  void Wait(Mutex& mutex) FUSEWIRE_REQUIRES(mutex);
+  // False: this time of Clock::Real() has come.
+  bool WaitUntil(Mutex& mutex, int64_t deadline_ns) FUSEWIRE_REQUIRES(mutex);
+  void NotifyOne() { changed_.notify_one(); }
+  void NotifyAll() { changed_.notify_all(); }
+
+ private:
+  std::condition_variable changed_;
+};
+
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_BASE_MUTEX_H_
