@@ -25,6 +25,7 @@ constexpr int kAskAgainMax = 3;
 // A question waits until no receive has come for this long, and at most so long after the first.
 constexpr int64_t kQuietNs = 5 * kMicrosecondNs;
 constexpr int64_t kGatherNsMax = 100 * kMicrosecondNs;
+constexpr int kLooksMax = 100'000;  // a test's clock stands still meanwhile
 
 // One-way words: nobody waits for the answer.
 class Note final : public rpc::Call {
@@ -306,10 +307,11 @@ void Line::Gather() {
   LinePtr self = shared_from_this();                 // what enters holds it, and may end in here
   Clock* clock = home_.clock();
   int64_t now_ns = clock->NowNs(), last_ns = now_ns, end_ns = now_ns + kGatherNsMax;
+  int looks = 0;
   do {
     if (entrance_.DeliverAll() > 0) last_ns = now_ns;
     now_ns = clock->NowNs();
-  } while (now_ns - last_ns < quiet_ns && now_ns < end_ns);
+  } while (now_ns - last_ns < quiet_ns && now_ns < end_ns && ++looks < kLooksMax);
   is_called_.store(false);
   if (!entrance_.empty() && !is_called_.exchange(true)) home_.Post(static_cast<Mail*>(&doorman_));
 }
