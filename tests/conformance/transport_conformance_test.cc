@@ -28,6 +28,37 @@ using transport::Talker;
 
 using Dialled = Result<std::unique_ptr<Connection>>;
 
+// Reads some of what comes in, and hands the rest over, from inside OnBytes.
+class Porter final : public transport::ConnectionHandler {
+ public:
+  void Meet(std::unique_ptr<Connection> connection) {
+    connection_ = std::move(connection);
+    connection_->Start(this);
+  }
+  void Drop() { connection_.reset(); }
+  size_t Landing(Bytes*, size_t) override { return 0; }
+  void OnLanded(size_t) override {}
+  size_t LookAhead() override { return 7; }
+  void OnBytes(ConstBytes bytes) override {
+    EXPECT_FALSE(handed) << "told of bytes of another home";
+    for (size_t i = 0; i < bytes.size; ++i) EXPECT_EQ(bytes.data[i], transport::PatternAt(heard + i));
+    heard += bytes.size;
+    if (heard < kEnough) return;
+    incoming = connection_->HandOver();
+    handed = true;
+  }
+  void OnWritten(size_t) override {}
+  void OnClosed(Status why) override { ADD_FAILURE() << why.ToString(); }
+
+  std::unique_ptr<Incoming> incoming;
+  uint64_t heard = 0;
+  std::atomic<bool> handed{false};
+
+ private:
+  static constexpr uint64_t kEnough = 50;
+  std::unique_ptr<Connection> connection_;
+};
+
 class TransportContract : public conformance::Suite {
  protected:
   void TearDown() override {
@@ -458,6 +489,76 @@ TEST_P(TransportContract, SpeaksWhileTheOtherEndHasNoHomeYet) {
     EXPECT_EQ(heard_by.text(), "first words");
     incoming.reset();
   });
+}
+
+// Its home reads the first bytes, and somebody else the rest; the dialler speaks on and on, and hears the answer.
+TEST_P(TransportContract, ChangesItsHomeBeforeItIsAnswered) {
+  if (!env().transport_b().HandsOver()) GTEST_SKIP() << "it keeps its home";
+  const uint64_t size = env().simulated() ? 20 * 1000 : 1 << 20;
+  for (int round = 0; round < 4; ++round) {
+    SCOPED_TRACE(round);
+    ASSERT_TRUE(Connect());
+    Talker::Manner manner;
+    manner.block_bytes_max = round % 2 == 0 ? 1000 : 256 * 1024;
+    StartA(21, manner);
+    AtA([&] { a().SayPattern(round == 0 ? 60 : size); });
+    Porter porter;
+    AtB([&] {
+      porter.Meet(incoming_.back()->Adopt(env().b()).value());
+      incoming_.pop_back();
+    });
+    ASSERT_TRUE(env().RunUntil([&] { return porter.handed.load(); }));
+    reactor::Reactor& home = env().pool_b().at(env().pool_b().size() - 1);
+    auto talker = std::make_unique<Talker>(22);
+    Talker& heir = *talker;
+    std::unique_ptr<Incoming> incoming;
+    AtB([&] {
+      incoming = std::move(porter.incoming);
+      heir.heard = porter.heard;
+      porter.Drop();
+    });
+    ASSERT_NE(incoming, nullptr);
+    env().RunAtHome(home, [&] { heir.Meet(incoming->Adopt(home).value()); });
+    if (round == 0) AtA([&] { a().SayPattern(size - 60); });
+    EXPECT_TRUE(env().RunUntil([&] { return heir.heard == size; }));
+    env().RunAtHome(home, [&] { heir.SayPattern(size); });
+    EXPECT_TRUE(env().RunUntil([&] { return a().heard == size; }));
+    EXPECT_TRUE(heir.as_pattern && a().as_pattern);
+    AtA([&] { a().Close(); });
+    EXPECT_TRUE(env().RunUntil([&] { return heir.closed > 0 && a().closed > 0; }));
+    env().RunAtHome(home, [&] {
+      EXPECT_EQ(heir.fault(), "");
+      talker.reset();
+    });
+    ExpectNoFault();
+  }
+}
+
+// One that has gone while it had no home is closed at the next; nothing that it had said is lost.
+TEST_P(TransportContract, FindsTheEndOfAPeerThatWentBetweenTwoHomes) {
+  if (!env().transport_b().HandsOver()) GTEST_SKIP() << "it keeps its home";
+  ASSERT_TRUE(Connect());
+  StartA(23, Talker::Manner());
+  AtA([&] { a().SayPattern(1000); });
+  Porter porter;
+  AtB([&] {
+    porter.Meet(incoming_.back()->Adopt(env().b()).value());
+    incoming_.pop_back();
+  });
+  ASSERT_TRUE(env().RunUntil([&] { return porter.handed && a().said == 1000; }));
+  AtA([&] { a().Close(); });
+  ASSERT_TRUE(env().RunUntil([&] { return a().closed > 0; }));
+  AtB([&] {
+    at_b_.push_back(std::make_unique<Talker>(24));
+    b().heard = porter.heard;
+    b().Meet(porter.incoming->Adopt(env().b()).value());
+    porter.Drop();
+    porter.incoming.reset();
+  });
+  EXPECT_TRUE(env().RunUntil([&] { return b().closed > 0; }));
+  EXPECT_EQ(b().heard, 1000u);
+  EXPECT_TRUE(b().as_pattern);
+  ExpectNoFault();
 }
 
 // ---- listening ----

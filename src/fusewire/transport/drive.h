@@ -5,16 +5,40 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "fusewire/transport/socket_address.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace transport {
 
-class Fd;
+// At home. The way that there always is: epoll.
+using DriveByEpoll = std::unique_ptr<Connection> (*)(reactor::Reactor& home, Fd fd, std::string peer_address);
+// At home. Null, and *fd is untouched, if it cannot: then `otherwise` does it. A connection that is handed over to
+// another home finds it out there anew.
+using DriveSocket = std::unique_ptr<Connection> (*)(reactor::Reactor& home, Fd* fd, const std::string& peer_address,
+                                                    DriveByEpoll otherwise);
 
-// At home. Null, and *fd is untouched, if it cannot: then the next way is taken.
-using DriveSocket = std::unique_ptr<Connection> (*)(reactor::Reactor& home, Fd* fd, const std::string& peer_address);
+// A connected and tuned socket without a home.
+class HandedSocket final : public Incoming {
+ public:
+  HandedSocket(Fd fd, std::string peer_address, DriveSocket drive, DriveByEpoll otherwise)
+      : fd_(std::move(fd)), peer_address_(std::move(peer_address)), drive_(drive), otherwise_(otherwise) {}
+  Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) override {
+    std::unique_ptr<Connection> driven;
+    if (drive_ != nullptr) driven = drive_(home, &fd_, peer_address_, otherwise_);
+    if (driven == nullptr) driven = otherwise_(home, std::move(fd_), peer_address_);
+    return driven;
+  }
+  const std::string& peer_address() const override { return peer_address_; }
+
+ private:
+  Fd fd_;
+  const std::string peer_address_;
+  const DriveSocket drive_;
+  const DriveByEpoll otherwise_;
+};
 
 }  // namespace transport
 }  // namespace fusewire

@@ -59,6 +59,17 @@ class ConnectionHandler {
   ~ConnectionHandler() = default;
 };
 
+class Connection;
+
+// A connection that somebody dialled and that has no home yet. Dropping it turns the dialler away.
+class Incoming {
+ public:
+  virtual ~Incoming() = default;
+  // At home of `home`, once.
+  virtual Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) = 0;
+  virtual const std::string& peer_address() const = 0;
+};
+
 class Connection {
  public:
   virtual ~Connection() = default;  // at home; silent: no OnClosed
@@ -83,19 +94,14 @@ class Connection {
   // At home. When it returns, nothing touches the memory that Landing() named last: for a handler that needs it back
   // before the next call. What had come there by then is told by OnLanded, now or later, all the same.
   virtual void TakeBackLanding() {}
+  // At home, inside OnBytes, of one that was adopted and that nothing was written to yet: lets go of its home, for
+  // another. What has not been read goes with it, and whoever dialled need not know. The handler is told nothing more.
+  // Null: it cannot, and nothing has changed.
+  virtual std::unique_ptr<Incoming> HandOver() { return nullptr; }
   // "10.0.0.7:5555", for words and logs.
   virtual const std::string& peer_address() const = 0;
   // What it runs over: "tcp", "uring" (which is TCP), "shm", "loopback".
   virtual const char* wire() const = 0;
-};
-
-// A connection that somebody dialled and that has no home yet. Dropping it turns the dialler away.
-class Incoming {
- public:
-  virtual ~Incoming() = default;
-  // At home of `home`, once.
-  virtual Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) = 0;
-  virtual const std::string& peer_address() const = 0;
 };
 
 // At home of the listener.
@@ -125,6 +131,8 @@ class Transport {
   // At home of `home`. Resolves names anew each time; tries every address of a name until the time is up.
   virtual std::unique_ptr<Dialing> Dial(reactor::Reactor& home, const Address& address, int64_t timeout_ns,
                                         OnDialed on_dialed) = 0;
+  // Any thread. Whether each connection that comes in can be handed over, see Connection.
+  virtual bool HandsOver() const { return false; }
 };
 
 }  // namespace transport

@@ -46,6 +46,22 @@ void LoopbackConnection::Start(ConnectionHandler* handler) {
   PostRead();
 }
 
+Result<std::unique_ptr<Connection>> LoopbackIncoming::Adopt(reactor::Reactor& home) {
+  FUSEWIRE_AT_HOME(home);
+  return std::unique_ptr<Connection>(
+      std::make_unique<LoopbackConnection>(network_, home, std::move(end_), peer_address_));
+}
+
+std::unique_ptr<Incoming> LoopbackConnection::HandOver() {
+  FUSEWIRE_AT_HOME(home_);
+  if (closed_) return nullptr;
+  closed_ = true;
+  *alive_ = false;
+  end_.in().set_on_readable(nullptr);
+  end_.out().set_on_room(nullptr);
+  return std::make_unique<LoopbackIncoming>(network_, std::move(end_), peer_address_);
+}
+
 // ---- reading ----
 
 void LoopbackConnection::PostRead() {

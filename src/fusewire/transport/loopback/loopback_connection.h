@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fusewire/transport/loopback/network.h"
@@ -31,6 +32,20 @@ class LoopbackEnd {
   std::shared_ptr<Stream> in_, out_;
 };
 
+// An end between two homes.
+class LoopbackIncoming final : public Incoming {
+ public:
+  LoopbackIncoming(Network* network, LoopbackEnd end, std::string peer_address)
+      : network_(network), end_(std::move(end)), peer_address_(std::move(peer_address)) {}
+  Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) override;
+  const std::string& peer_address() const override { return peer_address_; }
+
+ private:
+  Network* const network_;
+  LoopbackEnd end_;
+  const std::string peer_address_;
+};
+
 class LoopbackConnection final : public Connection {
  public:
   LoopbackConnection(Network* network, reactor::Reactor& home, LoopbackEnd end, std::string peer_address);
@@ -39,6 +54,7 @@ class LoopbackConnection final : public Connection {
   void Start(ConnectionHandler* handler) override;
   void Write(const ConstBytes* parts, size_t count) override;
   void Close(Status why) override;
+  std::unique_ptr<Incoming> HandOver() override;
   const std::string& peer_address() const override { return peer_address_; }
   const char* wire() const override { return "loopback"; }
 

@@ -13,23 +13,6 @@ namespace {
 // A packet that is held up is sent again after this long.
 constexpr int64_t kRepeatNs = 5 * kMillisecondNs;
 
-class LoopbackIncoming final : public Incoming {
- public:
-  LoopbackIncoming(Network* network, LoopbackEnd end, std::string peer_address)
-      : network_(network), end_(std::move(end)), peer_address_(std::move(peer_address)) {}
-  Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) override {
-    FUSEWIRE_AT_HOME(home);
-    return std::unique_ptr<Connection>(
-        std::make_unique<LoopbackConnection>(network_, home, std::move(end_), peer_address_));
-  }
-  const std::string& peer_address() const override { return peer_address_; }
-
- private:
-  Network* const network_;
-  LoopbackEnd end_;
-  const std::string peer_address_;
-};
-
 bool NamesOwnHost(const std::string& host) { return host.empty() || host == "*" || host == "localhost"; }
 
 // The next port that is free on this host.

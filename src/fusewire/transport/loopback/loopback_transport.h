@@ -64,6 +64,7 @@ class LoopbackTransport final : public Transport {
                                            OnIncoming on_incoming) override;
   std::unique_ptr<Dialing> Dial(reactor::Reactor& home, const Address& address, int64_t timeout_ns,
                                 OnDialed on_dialed) override;
+  bool HandsOver() const override { return true; }
 
  private:
   Network* const network_;

@@ -110,6 +110,7 @@ class NearestTransport final : public Transport {
     dialing->Start(timeout_ns);
     return dialing;
   }
+  bool HandsOver() const override { return both_.near->HandsOver() && both_.far->HandsOver(); }
 
  private:
   Both both_;

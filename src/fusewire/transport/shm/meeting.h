@@ -2,7 +2,8 @@
 // How two processes meet: over a unix socket of packets, with an abstract name, in one network namespace.
 //   dialler   hello    the segment, its doorbell (rung, asleep, eventfd), its bit; a word to try process_vm_readv with
 //   listener  welcome  a word to try it with; both sides then say in the segment whether they can
-//   listener  bell     its doorbell and bit, once the connection has a home: until then the dialler writes unheard
+//   listener  bell     its doorbell and bit, once the connection has a home: until then the dialler writes unheard; and
+//                      once more if the connection goes to another home, before anything is answered
 // The socket stays open: its end is the end of the process, or of the connection.
 // A name proves nothing, so both sides ask the kernel who is at the other end, and turn other users away.
 // Home: none. Owns: nothing but the descriptors that it hands over. Fails: with a Status each.
@@ -29,7 +30,7 @@ enum class NoteKind : uint16_t { kHello = 1, kWelcome = 2, kBell = 3 };
 // One packet.
 struct Note {
   uint32_t magic = 0x6d736677;  // "wfsm"
-  uint16_t version = 3;
+  uint16_t version = 4;
   NoteKind kind = NoteKind::kHello;
   uint32_t ring_bytes = 0;
   uint32_t bit = 0;

@@ -30,6 +30,7 @@ class ShmTransport final : public Transport {
     dialing->Start(&resolver_, timeout_ns);
     return dialing;
   }
+  bool HandsOver() const override { return true; }
 
  private:
   Resolver resolver_;

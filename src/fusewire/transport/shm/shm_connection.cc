@@ -26,7 +26,7 @@ std::atomic<uint64_t> shared_bytes_written{0};
 uint64_t SharedBytesWritten() { return shared_bytes_written.load(std::memory_order_relaxed); }
 
 ShmConnection::ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, std::unique_ptr<Segment> segment,
-                             const ShmOptions& options, std::string peer_address)
+                             const ShmOptions& options, std::string peer_address, const RingReader* reader)
     : home_(home),
       bell_(bell),
       segment_(std::move(segment)),
@@ -35,7 +35,7 @@ ShmConnection::ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, st
       peer_address_(std::move(peer_address)),
       bit_(bell->Hang(this)),
       writer_(segment_.get()),
-      reader_(segment_.get()),
+      reader_(reader == nullptr ? RingReader(segment_.get()) : *reader),
       later_([this] { DoLater(); }) {}
 
 ShmConnection::~ShmConnection() { Stop(); }
@@ -56,6 +56,44 @@ void ShmConnection::Start(ConnectionHandler* handler) {
     return;
   }
   home_.Arm(&later_, 0);  // the peer may have written already, and nobody rang
+}
+
+// ---- homes ----
+
+ShmIncoming::ShmIncoming(Fd socket, std::unique_ptr<Segment> segment, std::unique_ptr<ShmOrigin> origin, pid_t peer_pid)
+    : socket_(std::move(socket)),
+      segment_(std::move(segment)),
+      origin_(std::move(origin)),
+      peer_pid_(peer_pid),
+      peer_address_("local:" + std::to_string(peer_pid)) {}
+
+Result<std::unique_ptr<Connection>> ShmIncoming::Adopt(reactor::Reactor& home) {
+  Result<reactor::Doorbell*> bell = home.OpenDoorbell();
+  if (!bell.ok()) return bell.status();
+  auto connection = std::make_unique<ShmConnection>(home, bell.value(), std::move(segment_), origin_->options,
+                                                    peer_address_, reader_.has_value() ? &*reader_ : nullptr);
+  if (origin_->can_read) connection->SetLender(peer_pid_);
+  // A dialler that has gone already may have left words all the same: reading finds its end.
+  (void)SendBell(socket_.get(), *bell.value(), connection->bit());
+  connection->SetSocket(std::move(socket_), peer_pid_);
+  FUSEWIRE_TRY(connection->Tie(&origin_->hello.files[1], origin_->hello.note.bit));
+  connection->SetOrigin(std::move(origin_));
+  return std::unique_ptr<Connection>(std::move(connection));
+}
+
+// Until the dialler has the next home's doorbell it rings here, for nobody: it rings once more when it has.
+std::unique_ptr<Incoming> ShmConnection::HandOver() {
+  FUSEWIRE_AT_HOME(home_);
+  if (closed_ || origin_ == nullptr) return nullptr;
+  closed_ = true;
+  bell_->Unhang(bit_, this);
+  if (watched_) home_.Unwatch(socket_.get(), this);
+  watched_ = false;
+  reactor::Reactor::Disarm(&later_);
+  rope_.reset();
+  auto incoming = std::make_unique<ShmIncoming>(std::move(socket_), std::move(segment_), std::move(origin_), peer_pid_);
+  incoming->SetReader(reader_);
+  return incoming;
 }
 
 // ---- reading ----
@@ -123,6 +161,7 @@ void ShmConnection::Write(const ConstBytes* parts, size_t count) {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_CHECK(!room_due_ && (unread_count_ == 0 || closed_ || TakesMore()));
   if (closed_) return;  // OnClosed is on its way
+  if (origin_ != nullptr) origin_.reset();
   if (full_) {
     WaitForRoom();
     return;
@@ -222,8 +261,8 @@ void ShmConnection::OnBell(Result<Packet> packet) {
     Fail(packet.status());
     return;
   }
-  if (rope_ != nullptr) {
-    Fail(Status::Corrupt("the peer sent a second doorbell"));
+  if (bells_left_-- == 0) {
+    Fail(Status::Corrupt("the peer sent a doorbell too many"));
     return;
   }
   Status tied = Tie(packet.value().files.data(), packet.value().note.bit);
@@ -231,7 +270,7 @@ void ShmConnection::OnBell(Result<Packet> packet) {
     Fail(tied);
     return;
   }
-  RingPeer();  // for what we wrote before we could
+  RingPeer();  // for what we wrote before we could, or rang for at the peer's last home
 }
 
 Status ShmConnection::Tie(const Fd* files, uint32_t bit) {

@@ -4,7 +4,9 @@
 #define FUSEWIRE_TRANSPORT_SHM_SHM_CONNECTION_H_
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "fusewire/reactor/doorbell.h"
 #include "fusewire/transport/shm/meeting.h"
@@ -15,10 +17,36 @@
 namespace fusewire {
 namespace transport {
 
+// What a dialler said when it came: kept for as long as its connection may be handed over.
+struct ShmOrigin {
+  Packet hello;  // with the dialler's doorbell
+  bool can_read = false;
+  const ShmOptions& options;
+};
+
+// A connection between two homes, or before its first.
+class ShmIncoming final : public Incoming {
+ public:
+  ShmIncoming(Fd socket, std::unique_ptr<Segment> segment, std::unique_ptr<ShmOrigin> origin, pid_t peer_pid);
+  Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) override;
+  const std::string& peer_address() const override { return peer_address_; }
+  // How far the last home has read.
+  void SetReader(const RingReader& reader) { reader_.emplace(reader); }
+
+ private:
+  Fd socket_;
+  std::unique_ptr<Segment> segment_;
+  std::unique_ptr<ShmOrigin> origin_;
+  std::optional<RingReader> reader_;
+  const pid_t peer_pid_;
+  const std::string peer_address_;
+};
+
 class ShmConnection final : public Connection, private reactor::FdHandler, private reactor::DoorbellHandler {
  public:
+  // `reader`: how far another home has read; null: nobody has.
   ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, std::unique_ptr<Segment> segment,
-                const ShmOptions& options, std::string peer_address);
+                const ShmOptions& options, std::string peer_address, const RingReader* reader = nullptr);
   ~ShmConnection() override;
 
   // Before Start.
@@ -29,6 +57,11 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
   }
   // Takes the peer's doorbell: from now on it hears of what we write.
   Status Tie(const Fd* files, uint32_t bit);
+  // The listener's end: may be handed over, until it writes.
+  void SetOrigin(std::unique_ptr<ShmOrigin> origin) {
+    origin_ = std::move(origin);
+    bells_left_ = 0;
+  }
   // The peer's memory can be read: it may lend.
   void SetLender(pid_t pid);
 
@@ -39,6 +72,7 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
   bool TakesMore() const override { return unread_count_ > 0 && unread_count_ < kUnreadMax && !full_; }
   size_t BulkBytes() const override { return 1 << 20; }
   void Look() override { ReadSome(); }
+  std::unique_ptr<Incoming> HandOver() override;
   const std::string& peer_address() const override { return peer_address_; }
   const char* wire() const override { return "shm"; }
 
@@ -63,7 +97,7 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
 
   reactor::Reactor& home_;
   reactor::Doorbell* const bell_;
-  const std::unique_ptr<Segment> segment_;
+  std::unique_ptr<Segment> segment_;  // handed over: null
   const bool lend_;
   const uint32_t lend_bytes_min_;
   const std::string peer_address_;
@@ -73,6 +107,8 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
   Fd socket_;
   pid_t peer_pid_ = 0;
   std::unique_ptr<reactor::DoorbellRope> rope_;  // null: the peer has no home yet
+  std::unique_ptr<ShmOrigin> origin_;
+  int bells_left_ = 2;  // a listener's end has a home, and perhaps one other before it writes
   ConnectionHandler* handler_ = nullptr;
   bool watched_ = false;
   bool peer_reads_ = false;  // it has said that it can read our memory

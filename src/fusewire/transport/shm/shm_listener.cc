@@ -22,42 +22,6 @@ constexpr size_t kGuestsMax = 4096;
 constexpr uint16_t kPortMin = 49152, kPortMax = 65535;
 constexpr int kPortTries = 100;
 
-class ShmIncoming final : public Incoming {
- public:
-  ShmIncoming(Fd socket, std::unique_ptr<Segment> segment, Packet hello, pid_t peer_pid, bool can_read,
-              const ShmOptions& options)
-      : socket_(std::move(socket)),
-        segment_(std::move(segment)),
-        hello_(std::move(hello)),
-        peer_pid_(peer_pid),
-        can_read_(can_read),
-        options_(options),
-        peer_address_("local:" + std::to_string(peer_pid)) {}
-
-  Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) override {
-    Result<reactor::Doorbell*> bell = home.OpenDoorbell();
-    if (!bell.ok()) return bell.status();
-    auto connection = std::make_unique<ShmConnection>(home, bell.value(), std::move(segment_), options_, peer_address_);
-    if (can_read_) connection->SetLender(peer_pid_);
-    // A dialler that has gone already may have left words all the same: reading finds its end.
-    (void)SendBell(socket_.get(), *bell.value(), connection->bit());
-    connection->SetSocket(std::move(socket_), peer_pid_);
-    FUSEWIRE_TRY(connection->Tie(&hello_.files[1], hello_.note.bit));
-    hello_ = Packet();
-    return std::unique_ptr<Connection>(std::move(connection));
-  }
-  const std::string& peer_address() const override { return peer_address_; }
-
- private:
-  Fd socket_;
-  std::unique_ptr<Segment> segment_;
-  Packet hello_;  // with the dialler's doorbell
-  const pid_t peer_pid_;
-  const bool can_read_;
-  const ShmOptions& options_;
-  const std::string peer_address_;
-};
-
 Result<Fd> BindAndListen(const std::string& number, uint16_t port, const ShmOptions& options) {
   Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) {
@@ -197,8 +161,9 @@ void ShmListener::OnHello(Guest* guest) {
     TurnAway(guest, sent);
     return;
   }
-  auto incoming = std::make_unique<ShmIncoming>(guest->TakeSocket(), std::move(segment).value(), std::move(hello),
-                                                process.pid, can_read, options_);
+  auto origin = std::unique_ptr<ShmOrigin>(new ShmOrigin{std::move(hello), can_read, options_});
+  auto incoming =
+      std::make_unique<ShmIncoming>(guest->TakeSocket(), std::move(segment).value(), std::move(origin), process.pid);
   End(guest);
   on_incoming_(std::move(incoming));
 }

@@ -26,6 +26,7 @@ class TcpTransport final : public Transport {
     dialing->Start(&resolver_, timeout_ns);
     return dialing;
   }
+  bool HandsOver() const override { return true; }
 
  private:
   Resolver resolver_;

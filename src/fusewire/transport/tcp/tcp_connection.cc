@@ -21,6 +21,10 @@ constexpr size_t kPartsMax = IOV_MAX;
 // to a sender that stands still meanwhile.
 constexpr int kLowWaterBytes = 64 * 1024;
 
+std::unique_ptr<Connection> OnEpoll(reactor::Reactor& home, Fd fd, std::string peer_address) {
+  return std::make_unique<TcpConnection>(home, std::move(fd), std::move(peer_address));
+}
+
 }  // namespace
 
 TcpConnection::TcpConnection(reactor::Reactor& home, Fd fd, std::string peer_address)
@@ -174,11 +178,19 @@ void TcpConnection::Stop() {
   fd_.Close();
 }
 
-std::unique_ptr<Connection> MakeConnection(reactor::Reactor& home, Fd fd, std::string peer_address,
-                                           const TcpOptions& options) {
-  std::unique_ptr<Connection> driven = options.drive == nullptr ? nullptr : options.drive(home, &fd, peer_address);
-  if (driven != nullptr) return driven;
-  return std::make_unique<TcpConnection>(home, std::move(fd), std::move(peer_address));
+std::unique_ptr<Incoming> TcpConnection::HandOver() {
+  FUSEWIRE_AT_HOME(home_);
+  if (closed_) return nullptr;
+  closed_ = true;
+  Fd fd = std::move(fd_);
+  if (watched_) home_.Unwatch(fd.get(), this);
+  watched_ = false;
+  reactor::Reactor::Disarm(&later_);
+  return std::make_unique<HandedSocket>(std::move(fd), peer_address_, nullptr, &OnEpoll);
+}
+
+std::unique_ptr<Connection> MakeConnection(reactor::Reactor& home, Fd fd, std::string peer_address, DriveSocket drive) {
+  return HandedSocket(std::move(fd), std::move(peer_address), drive, &OnEpoll).Adopt(home).value();
 }
 
 }  // namespace transport

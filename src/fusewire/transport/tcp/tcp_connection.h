@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "fusewire/transport/drive.h"
 #include "fusewire/transport/tcp/socket.h"
 #include "fusewire/transport/transport.h"
 
@@ -23,6 +24,7 @@ class TcpConnection final : public Connection, private reactor::FdHandler {
   bool Delivered() const override { return AllAcknowledged(fd_.get()); }
   void Close(Status why) override;
   void Look() override { ReadSome(); }
+  std::unique_ptr<Incoming> HandOver() override;
   const std::string& peer_address() const override { return peer_address_; }
   const char* wire() const override { return "tcp"; }
 
@@ -51,9 +53,8 @@ class TcpConnection final : public Connection, private reactor::FdHandler {
   reactor::Timer later_;  // what must not happen inside of somebody's call
 };
 
-// On epoll, or as options.drive does it.
-std::unique_ptr<Connection> MakeConnection(reactor::Reactor& home, Fd fd, std::string peer_address,
-                                           const TcpOptions& options);
+// On epoll, or as `drive` does it.
+std::unique_ptr<Connection> MakeConnection(reactor::Reactor& home, Fd fd, std::string peer_address, DriveSocket drive);
 
 }  // namespace transport
 }  // namespace fusewire

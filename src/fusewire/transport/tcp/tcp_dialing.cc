@@ -127,7 +127,7 @@ void TcpDialing::Succeed() {
   TuneConnected(fd_.get(), options_);
   OnDialed on_dialed = std::move(on_dialed_);
   // The callback may destroy us.
-  on_dialed(MakeConnection(home_, std::move(fd_), ToText(current_), options_));
+  on_dialed(MakeConnection(home_, std::move(fd_), ToText(current_), options_.drive));
 }
 
 void TcpDialing::Finish(Status why) {

@@ -20,7 +20,7 @@ class TcpIncoming final : public Incoming {
       : fd_(std::move(fd)), peer_address_(std::move(peer_address)), options_(options) {}
   Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) override {
     TuneConnected(fd_.get(), options_);
-    return MakeConnection(home, std::move(fd_), peer_address_, options_);
+    return MakeConnection(home, std::move(fd_), peer_address_, options_.drive);
   }
   const std::string& peer_address() const override { return peer_address_; }
 

@@ -30,9 +30,12 @@ Result<uring::Ring*> RingOf(reactor::Reactor& home) {
   return static_cast<uring::Ring*>(home.resident(&kUringKey));
 }
 
-std::unique_ptr<Connection> Drive(reactor::Reactor& home, Fd* fd, const std::string& peer_address) {
+std::unique_ptr<Connection> Drive(reactor::Reactor& home, Fd* fd, const std::string& peer_address,
+                                  DriveByEpoll otherwise) {
   Result<uring::Ring*> ring = RingOf(home);
-  if (ring.ok()) return std::make_unique<uring::UringConnection>(home, *ring.value(), std::move(*fd), peer_address);
+  if (ring.ok()) {
+    return std::make_unique<uring::UringConnection>(home, *ring.value(), std::move(*fd), peer_address, otherwise);
+  }
   static LogLimiter limiter(10 * kSecondNs);
   uint64_t suppressed = 0;
   if (limiter.Allow(home.now_ns(), &suppressed)) TellThatEpollServes(ring.status());

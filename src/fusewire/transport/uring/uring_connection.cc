@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/transport/uring/uring.h"
 
 namespace fusewire {
 namespace transport {
@@ -26,11 +27,13 @@ constexpr int64_t kBrokenNsMax = kSecondNs;
 
 }  // namespace
 
-UringConnection::UringConnection(reactor::Reactor& home, Ring& ring, Fd fd, std::string peer_address)
+UringConnection::UringConnection(reactor::Reactor& home, Ring& ring, Fd fd, std::string peer_address,
+                                 DriveByEpoll otherwise)
     : home_(home),
       ring_(ring),
       fd_(std::move(fd)),
       peer_address_(std::move(peer_address)),
+      otherwise_(otherwise),
       without_copy_(ring.sends_without_copy()),
       later_([this] { DoLater(); }) {}
 
@@ -142,6 +145,16 @@ void UringConnection::Look() {
 void UringConnection::TakeBackLanding() {
   FUSEWIRE_AT_HOME(home_);
   if (reading_ != Ring::kNone && landing_bytes_ > 0) ring_.Withdraw(reading_);
+}
+
+// While its bytes are told, no read is with the kernel.
+std::unique_ptr<Incoming> UringConnection::HandOver() {
+  FUSEWIRE_AT_HOME(home_);
+  if (closed_ || reading_ != Ring::kNone || writing_ != Ring::kNone) return nullptr;
+  closed_ = true;
+  Unlink();
+  reactor::Reactor::Disarm(&later_);
+  return std::make_unique<HandedSocket>(std::move(fd_), peer_address_, DriveByUring(), otherwise_);
 }
 
 // ---- writing ----

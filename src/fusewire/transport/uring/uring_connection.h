@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "fusewire/transport/drive.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/transport/uring/ring.h"
 
@@ -18,7 +19,7 @@ namespace uring {
 class UringConnection final : public Connection, private RingUser {
  public:
   // `fd` is connected and tuned; `ring` is the home's.
-  UringConnection(reactor::Reactor& home, Ring& ring, Fd fd, std::string peer_address);
+  UringConnection(reactor::Reactor& home, Ring& ring, Fd fd, std::string peer_address, DriveByEpoll otherwise);
   ~UringConnection() override;
 
   void Start(ConnectionHandler* handler) override;
@@ -27,6 +28,7 @@ class UringConnection final : public Connection, private RingUser {
   void Close(Status why) override;
   void Look() override;
   void TakeBackLanding() override;
+  std::unique_ptr<Incoming> HandOver() override;
   const std::string& peer_address() const override { return peer_address_; }
   const char* wire() const override { return "uring"; }
 
@@ -46,6 +48,7 @@ class UringConnection final : public Connection, private RingUser {
   Ring& ring_;
   Fd fd_;
   const std::string peer_address_;
+  const DriveByEpoll otherwise_;
   ConnectionHandler* handler_ = nullptr;
   uint32_t reading_ = Ring::kNone, writing_ = Ring::kNone;  // orders that are with the kernel
   msghdr read_message_ = {}, write_message_ = {};

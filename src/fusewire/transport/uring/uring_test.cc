@@ -78,7 +78,7 @@ class Uring : public testing::Test {
     return {std::move(one), std::move(other)};
   }
   std::unique_ptr<Connection> Drive(Fd fd) {
-    return std::make_unique<UringConnection>(*home_, *ring_, std::move(fd), "peer");
+    return std::make_unique<UringConnection>(*home_, *ring_, std::move(fd), "peer", nullptr);
   }
   // At home.
   Talker* Meet(Fd fd, Talker::Manner manner = Talker::Manner()) {
