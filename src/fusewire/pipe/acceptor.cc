@@ -2,56 +2,54 @@
 #include "fusewire/pipe/acceptor.h"
 
 #include <algorithm>
-#include <atomic>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "fusewire/base/log.h"
-#include "fusewire/pipe/porch.h"
-#include "fusewire/pipe/roster.h"
+#include "fusewire/pipe/offering.h"
 
 namespace fusewire {
 namespace pipe {
 
-struct Acceptor::Impl final : PorchOwner {
-  Impl(Shared& shared_in, reactor::Pool& pool_in, NewReceiver new_receiver_in)
-      : shared(shared_in),
-        pool(pool_in),
-        new_receiver(std::move(new_receiver_in)),
-        roster(static_cast<size_t>(shared_in.options().connections_max), shared_in.options().silent_ns_max) {}
+struct Acceptor::Impl final : OtherHomes {
+  Impl(Shared& shared_in, reactor::Pool& pool_in, transport::Transport& transport_in)
+      : shared(shared_in), pool(pool_in), hands_over(transport_in.HandsOver()) {}
 
   void OnIncoming(std::unique_ptr<transport::Incoming> incoming);
-  std::unique_ptr<Receiver> NewReceiverFor(Pipe& pipe) override { return new_receiver(pipe); }
-  void OnGreeted(size_t porch, uint64_t id, const PeerInfo& peer) override;
-  void OnGone(size_t porch, uint64_t id, const PeerInfo& peer) override;
-  void OnTurnedAway(const PeerInfo& peer, const Status& why, int64_t now_ns) override;
-  void TellTurnedAway(const std::string& peer_address, const Status& why, int64_t now_ns);
-  void ClosePipe(Seat seat, const Status& why);
+  void OnHandedOver(HandedOver handed) override;
+  void Place(HandedOver handed);
+  // For each porch of an offering.
+  size_t GreetingsMax(const Shared& of) const {
+    return static_cast<size_t>(std::max(1, of.options().greetings_max / pool.size()));
+  }
+
+  // A service that shares the listener.
+  struct Other {
+    uint16_t service;
+    std::unique_ptr<Offering> offering;  // null: it was withdrawn
+    bool serves;
+  };
+  Other* Find(uint16_t service);
 
   Shared& shared;
   reactor::Pool& pool;
-  NewReceiver new_receiver;
-  transport::Address address;
-  std::unique_ptr<transport::Listener> listener;  // at home of the pool's first reactor, as is the roster
-  Roster roster;
-  std::vector<std::unique_ptr<Porch>> porches;  // one per reactor of the pool
-  size_t next_porch = 0;
-  bool leaving = false;             // at home of the pool's first reactor
-  std::atomic<int> connections{0};  // seated, greeted or not
-  std::atomic<uint64_t> accepted{0}, greeted{0}, turned_away{0}, superseded{0}, open{0};
-  SourceLog turned_away_log;
+  const bool hands_over;
+  AcceptorCounts counts;
+  std::unique_ptr<Offering> own;
+  // At home of the pool's first reactor.
+  std::unique_ptr<transport::Listener> listener;
+  std::vector<Other> others;
+  bool leaving = false;
 };
 
 Result<std::unique_ptr<Acceptor>> Acceptor::Open(Shared& shared, reactor::Pool& pool, transport::Transport& transport,
                                                  const transport::Address& address, uint16_t service,
                                                  NewReceiver new_receiver) {
-  auto impl = std::make_unique<Impl>(shared, pool, std::move(new_receiver));
-  size_t greetings_max = static_cast<size_t>(std::max(1, shared.options().greetings_max / pool.size()));
-  for (int i = 0; i < pool.size(); ++i) {
-    impl->porches.push_back(
-        std::make_unique<Porch>(impl.get(), static_cast<size_t>(i), shared, pool.at(i), service, greetings_max));
-  }
+  auto impl = std::make_unique<Impl>(shared, pool, transport);
+  std::vector<reactor::Reactor*> homes;
+  for (int i = 0; i < pool.size(); ++i) homes.push_back(&pool.at(i));
+  impl->own = std::make_unique<Offering>(impl->counts, service, shared, std::move(homes), pool.at(0),
+                                         impl->GreetingsMax(shared), std::move(new_receiver),
+                                         impl->hands_over ? impl.get() : nullptr);
   Status failed;
   pool.at(0).Run([&] {
     Impl* self = impl.get();
@@ -63,7 +61,7 @@ Result<std::unique_ptr<Acceptor>> Acceptor::Open(Shared& shared, reactor::Pool& 
       return;
     }
     self->listener = std::move(listener).value();
-    self->address = self->listener->address();
+    self->counts.address = self->listener->address();
   });
   if (!failed.ok()) return failed;
   return std::unique_ptr<Acceptor>(new Acceptor(std::move(impl)));
@@ -75,15 +73,13 @@ Acceptor::~Acceptor() {
   Impl* impl = impl_.get();
   impl->pool.at(0).Run([impl] {
     impl->listener.reset();
-    impl->leaving = true;  // from now on nothing is posted to the porches
+    impl->leaving = true;  // from now on nobody gets a place
   });
-  for (size_t i = impl->porches.size(); i-- > 0;) {
-    impl->porches[i]->home().Run([impl, i] { impl->porches[i].reset(); });
-  }
-  impl->pool.at(0).Run([] {});  // what they posted has been delivered when this has
+  impl->own.reset();
+  impl->others.clear();
 }
 
-const transport::Address& Acceptor::address() const { return impl_->address; }
+const transport::Address& Acceptor::address() const { return impl_->counts.address; }
 
 void Acceptor::StopListening() {
   Impl* impl = impl_.get();
@@ -91,87 +87,114 @@ void Acceptor::StopListening() {
 }
 
 void Acceptor::Close(Status why) {
-  Impl* impl = impl_.get();
   StopListening();
-  for (auto& porch : impl->porches) {
-    Porch* one = porch.get();
-    one->home().Run([one, &why] { one->CloseAll(why); });
-  }
-}
-
-AcceptorStats Acceptor::Snapshot() const {
-  AcceptorStats stats;
-  stats.accepted = impl_->accepted.load(std::memory_order_relaxed);
-  stats.greeted = impl_->greeted.load(std::memory_order_relaxed);
-  stats.turned_away = impl_->turned_away.load(std::memory_order_relaxed);
-  stats.superseded = impl_->superseded.load(std::memory_order_relaxed);
-  stats.open = impl_->open.load(std::memory_order_relaxed);
-  return stats;
-}
-
-void Acceptor::Impl::OnIncoming(std::unique_ptr<transport::Incoming> incoming) {
-  accepted.fetch_add(1, std::memory_order_relaxed);
-  if (connections.load(std::memory_order_relaxed) >= shared.options().connections_max) {
-    TellTurnedAway(incoming->peer_address(),
-                   Status::Overloaded("connections_max is reached").Next("raise connections_max"), pool.at(0).now_ns());
-    return;
-  }
-  connections.fetch_add(1, std::memory_order_relaxed);
-  Porch* porch = porches[next_porch++ % porches.size()].get();
-  auto seat = [porch, incoming = std::move(incoming), this]() mutable {
-    Result<std::unique_ptr<transport::Connection>> connection = incoming->Adopt(porch->home());
-    if (connection.ok()) {
-      porch->Take(std::move(connection).value());
-      return;
+  Impl* impl = impl_.get();
+  std::vector<reactor::Reactor*> homes;
+  impl->pool.at(0).Run([&] {
+    impl->own->CloseAll(why, &homes);
+    for (Impl::Other& other : impl->others) {
+      if (other.offering != nullptr) other.offering->CloseAll(why, &homes);
     }
-    connections.fetch_sub(1, std::memory_order_relaxed);
-    TellTurnedAway(incoming->peer_address(), connection.status(), porch->home().now_ns());
-  };
-  if (porch->home().AtHome()) {
-    seat();
-  } else {
-    porch->home().Post(std::move(seat));
-  }
+  });
+  for (reactor::Reactor* home : homes) home->Run([] {});
 }
 
-void Acceptor::Impl::OnGreeted(size_t porch, uint64_t id, const PeerInfo& peer) {
-  greeted.fetch_add(1, std::memory_order_relaxed);
-  open.fetch_add(1, std::memory_order_relaxed);
-  if (peer.name.empty()) return;
-  pool.at(0).Post([this, seat = Seat{porch, id}, name = peer.name, incarnation = peer.incarnation] {
-    if (leaving) return;
-    for (const Seat& old : roster.OnGreeted(name, incarnation, seat, pool.at(0).now_ns())) {
-      superseded.fetch_add(1, std::memory_order_relaxed);
-      ClosePipe(old, Status::Unavailable("another incarnation of " + name + " has taken its place")
-                         .Phase("greeting")
-                         .Next("nothing, if the task was restarted; else two tasks have the same name"));
-    }
+// ---- services that share the listener ----
+
+Status Acceptor::Serve(uint16_t service, Shared& shared, reactor::Reactor& home, NewReceiver new_receiver) {
+  if (!impl_->hands_over) {
+    return Status::Unavailable("over this transport a listener has one service")
+        .Peer(address().ToString())
+        .Phase("listen")
+        .Next("give the other one a listener of its own");
+  }
+  Impl* impl = impl_.get();
+  auto offering =
+      std::make_unique<Offering>(impl->counts, service, shared, std::vector<reactor::Reactor*>{&home}, impl->pool.at(0),
+                                 impl->GreetingsMax(shared), std::move(new_receiver), nullptr);
+  impl->pool.at(0).Run([&] {
+    Impl::Other* other = impl->Find(service);
+    if (service == impl->own->service() || (other != nullptr && other->offering != nullptr)) return;
+    if (other == nullptr) other = &impl->others.emplace_back(Impl::Other{service, nullptr, false});
+    other->offering = std::move(offering);
+    other->serves = true;
+  });
+  if (offering == nullptr) return Status::Ok();
+  return Status::Invalid("service " + wire::ServiceWords(service) + " is served here already")
+      .Peer(address().ToString())
+      .Phase("listen");
+}
+
+void Acceptor::StopServing(uint16_t service) {
+  Impl* impl = impl_.get();
+  impl->pool.at(0).Run([impl, service] {
+    Impl::Other* other = impl->Find(service);
+    if (other != nullptr) other->serves = false;
   });
 }
 
-void Acceptor::Impl::OnGone(size_t porch, uint64_t id, const PeerInfo& peer) {
-  connections.fetch_sub(1, std::memory_order_relaxed);
-  open.fetch_sub(1, std::memory_order_relaxed);
-  if (peer.name.empty()) return;
-  pool.at(0).Post([this, seat = Seat{porch, id}, name = peer.name] { roster.OnGone(name, seat, pool.at(0).now_ns()); });
+void Acceptor::Withdraw(uint16_t service) {
+  Impl* impl = impl_.get();
+  std::unique_ptr<Offering> gone;  // goes at its homes, not from this one
+  impl->pool.at(0).Run([impl, service, &gone] {
+    Impl::Other* other = impl->Find(service);
+    if (other == nullptr) return;
+    other->serves = false;
+    gone = std::move(other->offering);
+  });
 }
 
-void Acceptor::Impl::OnTurnedAway(const PeerInfo& peer, const Status& why, int64_t now_ns) {
-  connections.fetch_sub(1, std::memory_order_relaxed);
-  TellTurnedAway(peer.ToString(), why, now_ns);
+Acceptor::Impl::Other* Acceptor::Impl::Find(uint16_t service) {
+  for (Other& other : others) {
+    if (other.service == service) return &other;
+  }
+  return nullptr;
 }
 
-void Acceptor::Impl::TellTurnedAway(const std::string& peer_address, const Status& why, int64_t now_ns) {
-  turned_away.fetch_add(1, std::memory_order_relaxed);
-  uint64_t held_back = 0;
-  if (!turned_away_log.Allow(peer_address, now_ns, &held_back)) return;
-  FUSEWIRE_LOG(kWarn, "listener %s turned %s away (%llu more in between): %s", address.ToString().c_str(),
-               peer_address.c_str(), static_cast<unsigned long long>(held_back), why.ToString().c_str());
+// ---- what comes in ----
+
+void Acceptor::Impl::OnIncoming(std::unique_ptr<transport::Incoming> incoming) {
+  counts.accepted.fetch_add(1, std::memory_order_relaxed);
+  if (counts.connections.load(std::memory_order_relaxed) >= shared.options().connections_max) {
+    counts.TellTurnedAway(incoming->peer_address(),
+                          Status::Overloaded("connections_max is reached").Next("raise connections_max"),
+                          pool.at(0).now_ns());
+    return;
+  }
+  counts.connections.fetch_add(1, std::memory_order_relaxed);
+  own->Take(std::move(incoming));
 }
 
-void Acceptor::Impl::ClosePipe(Seat seat, const Status& why) {
-  Porch* porch = porches[seat.porch].get();
-  porch->home().Post([porch, id = seat.id, why] { porch->ClosePipe(id, why); });
+void Acceptor::Impl::OnHandedOver(HandedOver handed) {
+  pool.at(0).Post([this, handed = std::move(handed)]() mutable {
+    if (!leaving) Place(std::move(handed));
+  });
+}
+
+// Whoever waits for a service that was here may go on waiting.
+void Acceptor::Impl::Place(HandedOver handed) {
+  Other* other = Find(handed.service);
+  if (other != nullptr && other->serves) {
+    other->offering->Take(std::move(handed));
+    return;
+  }
+  handed.refusal = NotOffered(handed.service);
+  if (other != nullptr) {
+    handed.refusal = Status::Unavailable("service " + wire::ServiceWords(handed.service) + " is not offered any more")
+                         .Next("try again, or look at the peer: it may be about to end");
+  }
+  own->Take(std::move(handed));
+}
+
+AcceptorStats Acceptor::Snapshot() const {
+  const AcceptorCounts& counts = impl_->counts;
+  AcceptorStats stats;
+  stats.accepted = counts.accepted.load(std::memory_order_relaxed);
+  stats.greeted = counts.greeted.load(std::memory_order_relaxed);
+  stats.turned_away = counts.turned_away.load(std::memory_order_relaxed);
+  stats.superseded = counts.superseded.load(std::memory_order_relaxed);
+  stats.open = counts.open.load(std::memory_order_relaxed);
+  return stats;
 }
 
 }  // namespace pipe

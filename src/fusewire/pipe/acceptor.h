@@ -1,5 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// An Acceptor listens at one address, greets whoever comes, and gives each peer a home among the pool's reactors.
+// An Acceptor listens at one address, greets whoever comes, and gives each peer a home among the pool's reactors. It
+// has one service; others may share its listener: whoever says hello to one of those is handed over to its home.
 // Home: made and destroyed from any thread that is not a home. Owns: its listener and all pipes that came through it.
 // Fails: Open says why; afterwards each pipe on its own.
 #ifndef FUSEWIRE_PIPE_ACCEPTOR_H_
@@ -39,10 +40,21 @@ class Acceptor {
 
   // Any thread. With the port that was really taken.
   const transport::Address& address() const;
-  // Any thread. Pipes that are open stay so.
+
+  // ---- any thread but a home ----
+  // Pipes that are open stay so.
   void StopListening();
-  // Any thread. Stops listening and says goodbye to all.
+  // Stops listening and says goodbye to all, of every service.
   void Close(Status why);
+  // Serves one more service, whose pipes are greeted as `shared` says and live at `home`; both outlive it here.
+  // kUnavailable: what comes in over this transport keeps its home.
+  Status Serve(uint16_t service, Shared& shared, reactor::Reactor& home, NewReceiver new_receiver);
+  // Who comes for it from now on is told that it is not available; pipes that are open stay so.
+  void StopServing(uint16_t service);
+  // When it returns, none of its pipes is left, and its receivers are destroyed.
+  void Withdraw(uint16_t service);
+
+  // Any thread. Of all services.
   AcceptorStats Snapshot() const;
 
  private:

@@ -4,16 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fusewire/base/random.h"
+#include "fusewire/pipe/acceptor_test.h"
 #include "fusewire/pipe/script_test.h"
-#include "fusewire/pipe/world_test.h"
 
 namespace fusewire {
 namespace pipe {
@@ -23,106 +21,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using transport::LoopbackFaults;
 using wire::FrameKind;
-
-// Somebody on a host of the world who dials the acceptor: a pipe, or a stranger that says what it is told.
-struct Guest {
-  Guest(Task* task_in, Shared* shared, bool is_pipe) : task(task_in) {
-    task->AtHome([this, shared, is_pipe] {
-      dialing = task->transport->Dial(*task->home, {"server", 5555}, 5 * kSecondNs,
-                                      [this, shared, is_pipe](Result<std::unique_ptr<transport::Connection>> made) {
-                                        if (!made.ok()) {
-                                          refused = made.status();
-                                        } else if (is_pipe) {
-                                          pipe = std::make_unique<Pipe>(*shared, *task->home, std::move(made).value(),
-                                                                        Role::kDialer, kTestService, &ear);
-                                          ear.pipe = pipe.get();
-                                          pipe->Start();
-                                        } else {
-                                          raw.Meet(std::move(made).value());
-                                        }
-                                      });
-    });
-  }
-  ~Guest() {
-    task->AtHome([this] {
-      dialing.reset();
-      pipe.reset();
-      raw.Drop();
-    });
-  }
-  void Say(const std::string& bytes) {
-    task->AtHome([&] { raw.Say(bytes); });
-  }
-  bool in() const { return ear.opened > 0 && ear.closed == 0; }
-  bool gone() const { return !refused.ok() || ear.closed > 0 || raw.closed > 0; }
-
-  Task* const task;
-  std::unique_ptr<transport::Dialing> dialing;
-  Ear ear;
-  std::unique_ptr<Pipe> pipe;
-  RawPeer raw;
-  Status refused;
-};
-
-class AcceptorTest : public testing::Test {
- protected:
-  AcceptorTest() : world_(1, LoopbackFaults()), server_(world_, "server", Options()) { Open(Options()); }
-  ~AcceptorTest() override {
-    guests_.clear();
-    acceptor_.reset();
-  }
-
-  void Open(Options options) {
-    acceptor_.reset();
-    ears_.clear();
-    pool_ = reactor::Pool::Around(server_.home);
-    options.name = "ps:0";
-    shared_ = std::make_unique<Shared>(options);
-    auto opened = Acceptor::Open(*shared_, *pool_, *server_.transport, {"", 5555}, kTestService, [this](Pipe& pipe) {
-      auto ear = std::make_unique<Ear>();
-      ear->pipe = &pipe;
-      ears_.push_back(ear.get());
-      ear->on_closed = [this, gone = ear.get()] { ears_.erase(std::find(ears_.begin(), ears_.end(), gone)); };
-      return ear;
-    });
-    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
-    acceptor_ = std::move(opened).value();
-  }
-
-  Task* Host(const std::string& name) {
-    auto& task = hosts_[name];
-    if (task == nullptr) task = std::make_unique<Task>(world_, name, Options());
-    return task.get();
-  }
-  // A task of that name and incarnation; each call is one more pipe of it.
-  Guest* Friend(const std::string& name, uint64_t incarnation) {
-    auto& shared = tasks_[name + "/" + std::to_string(incarnation)];
-    if (shared == nullptr) {
-      Options options;
-      options.name = name;
-      options.incarnation = incarnation;
-      shared = std::make_unique<Shared>(options);
-    }
-    guests_.push_back(std::make_unique<Guest>(Host("client"), shared.get(), true));
-    return guests_.back().get();
-  }
-  Guest* Stranger(const std::string& host, const std::string& words = std::string()) {
-    guests_.push_back(std::make_unique<Guest>(Host(host), nullptr, false));
-    if (!words.empty()) guests_.back()->Say(words);
-    return guests_.back().get();
-  }
-  bool Until(UniqueFunction<bool()> done) { return world_.RunUntil(std::move(done), 60 * kSecondNs); }
-
-  transport::LoopbackWorld world_;
-  Task server_;
-  std::map<std::string, std::unique_ptr<Task>> hosts_;
-  std::map<std::string, std::unique_ptr<Shared>> tasks_;
-  std::unique_ptr<reactor::Pool> pool_;
-  std::unique_ptr<Shared> shared_;
-  std::vector<Ear*> ears_;  // of pipes that are open; the acceptor owns them
-  std::unique_ptr<Acceptor> acceptor_;
-  std::vector<std::unique_ptr<Guest>> guests_;
-};
 
 TEST_F(AcceptorTest, GivesEachPeerAReceiver) {
   Guest *one = Friend("worker:0", 1), *other = Friend("worker:1", 1);

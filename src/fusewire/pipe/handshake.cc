@@ -15,6 +15,11 @@ Status NoWindow() {
       .Next("close connections, or raise window_budget_bytes");
 }
 
+Status NotOffered(uint16_t service) {
+  return Status::Refused("service " + wire::ServiceWords(service) + " is not offered here")
+      .Next("check the address: another part of the cluster listens there");
+}
+
 Handshake::Handshake(Role role, const Options& options, uint16_t service, std::optional<uint64_t> window_bytes,
                      TakeWindow take_window)
     : role_(role),
@@ -38,6 +43,7 @@ const char* Handshake::phase() const {
     case State::kWantWelcome: return "waiting for the peer's welcome";
     case State::kWantProof: return "waiting for the peer's proof";
     case State::kDone: return "greeted";
+    case State::kOther: return "handed over";
     case State::kFailed: break;
   }
   return "greeting";
@@ -51,7 +57,7 @@ std::string Handshake::Begin() {
 
 Status Handshake::Feed(ConstBytes* in, std::string* out) {
   if (state_ == State::kFailed) return Status::Corrupt("more words behind a greeting that has failed");
-  while (!done() && !in->empty()) {
+  while (!done() && !is_for_other() && !in->empty()) {
     // A greeting is small: gather it whole, first the prefix, then as much as the prefix says.
     size_t want = wire::kGreetingPrefixBytes;
     wire::GreetingPrefix prefix;
@@ -78,12 +84,13 @@ Status Handshake::Feed(ConstBytes* in, std::string* out) {
     std::string greeting;
     greeting.swap(heard_);
     Status status = OnGreeting(prefix, ConstBytes(greeting).From(wire::kGreetingPrefixBytes), out);
-    if (status.ok() && state_ == State::kWantProof) hello_bytes_ = greeting;
+    if (status.ok() && (state_ == State::kWantProof || is_for_other())) hello_bytes_ = greeting;
     if (status.ok()) continue;
     const char* during = phase();
     state_ = State::kFailed;
     // A liar learns nothing; an honest peer with other settings is told what differs.
-    bool is_honest = status.code() == Code::kRefused || status.code() == Code::kOverloaded;
+    bool is_honest =
+        status.code() == Code::kRefused || status.code() == Code::kOverloaded || status.code() == Code::kUnavailable;
     if (is_honest && prefix.kind != wire::GreetingKind::kRefusal)
       *out += wire::EncodeRefusal({status.code(), told_.empty() ? status.cause() : told_});
     return status.Phase(during);
@@ -117,7 +124,9 @@ Status Handshake::CheckPeer(const wire::Hello& peer) {
         .Next("give both tasks the same cluster name, or check the address");
   }
   if (peer.service != own_.service) {
-    return Status::Refused("service " + std::to_string(peer.service) + " meets service " + std::to_string(own_.service))
+    if (role_ == Role::kAcceptor) return refusal_.ok() ? NotOffered(peer.service) : refusal_;
+    return Status::Refused("service " + wire::ServiceWords(peer.service) + " answers where service " +
+                           wire::ServiceWords(own_.service) + " is wanted")
         .Next("check the address: another part of the cluster listens there");
   }
   if (peer.has_secret != own_.has_secret) {
@@ -132,6 +141,11 @@ Status Handshake::CheckPeer(const wire::Hello& peer) {
 Status Handshake::OnHello(ConstBytes body, std::string* out) {
   Result<wire::Hello> hello = wire::DecodeHello(body);
   if (!hello.ok()) return hello.status();
+  if (leaves_others_ && hello.value().service != own_.service) {
+    peer_ = std::move(hello).value();
+    state_ = State::kOther;
+    return Status::Ok();
+  }
   FUSEWIRE_TRY(CheckPeer(hello.value()));
   if (take_window_) {
     const std::optional<uint64_t> window_bytes = take_window_();

@@ -5,12 +5,14 @@
 //
 //   dialer     says hello, hears welcome (checks it), says proof if there is a secret        -> done
 //   acceptor   hears hello (checks it), says welcome, hears proof if there is a secret       -> done
+//              hears hello for another service of its                                        -> for other
 #ifndef FUSEWIRE_PIPE_HANDSHAKE_H_
 #define FUSEWIRE_PIPE_HANDSHAKE_H_
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
@@ -23,8 +25,9 @@ namespace pipe {
 
 enum class Role { kDialer, kAcceptor };
 
-// Why a pipe cannot be: there is no window for it.
+// Why a pipe cannot be: there is no window for it; nobody serves what it asks for.
 Status NoWindow();
+Status NotOffered(uint16_t service);
 
 class Handshake {
  public:
@@ -40,17 +43,25 @@ class Handshake {
   // After an error, `out` may still hold a refusal to be said before closing.
   Status Feed(ConstBytes* in, std::string* out);
   bool done() const { return state_ == State::kDone; }
+  // Before the first Feed, of an acceptor. A hello for another service ends the handshake without an answer: it is
+  // somebody else's to judge.
+  void LeaveOthers() { leaves_others_ = true; }
+  // Likewise: what a peer is told that wants another service.
+  void RefuseOthers(Status why) { refusal_ = std::move(why); }
+  bool is_for_other() const { return state_ == State::kOther; }
+  // That hello, as it came; its service is peer().service.
+  const std::string& hello_bytes() const { return hello_bytes_; }
   Role role() const { return role_; }
   // Nothing more comes, because of `why`: with what was awaited, or if the peer's unfinished words are not ours, what
   // they look like.
   Status CutOff(const Status& why) const;
   // What is awaited, for words.
   const char* phase() const;
-  // The peer's hello, once done.
+  // The peer's hello, once done, or for another.
   const wire::Hello& peer() const { return peer_; }
 
  private:
-  enum class State { kWantHello, kWantWelcome, kWantProof, kDone, kFailed };
+  enum class State { kWantHello, kWantWelcome, kWantProof, kDone, kOther, kFailed };
 
   Status OnGreeting(const wire::GreetingPrefix& prefix, ConstBytes body, std::string* out);
   Status OnHello(ConstBytes body, std::string* out);
@@ -62,6 +73,8 @@ class Handshake {
   const Options& options_;
   bool has_window_;
   TakeWindow take_window_;
+  bool leaves_others_ = false;
+  Status refusal_;
   State state_;
   wire::Hello own_;
   wire::Hello peer_;

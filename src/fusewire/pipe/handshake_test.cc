@@ -137,7 +137,7 @@ std::vector<Difference> Differences() {
       {"cluster", OptionsOf("worker:3", "", "test"), OptionsOf("ps:0"), kService,
        "cluster \"test\" meets cluster \"prod\""},
       {"cluster, with a secret", OptionsOf("worker:3", "s", "test"), OptionsOf("ps:0", "s"), kService, "cluster"},
-      {"service", OptionsOf("worker:3"), OptionsOf("ps:0"), 2, "service 2 meets service 1"},
+      {"service", OptionsOf("worker:3"), OptionsOf("ps:0"), 2, "service 2 (endpoints) is not offered here"},
       {"secret of the dialer", OptionsOf("worker:3", "s"), OptionsOf("ps:0"), kService,
        "the peer has a shared secret and we"},
       {"secret of the acceptor", OptionsOf("worker:3"), OptionsOf("ps:0", "s"), kService,

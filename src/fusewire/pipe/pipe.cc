@@ -57,8 +57,10 @@ std::optional<uint64_t> Pipe::Admit() {
   return window_bytes_;
 }
 
-void Pipe::Start() {
+void Pipe::Start(OtherHomes* others) {
   FUSEWIRE_AT_HOME(home_);
+  others_ = others;
+  if (others != nullptr) handshake_->LeaveOthers();
   bool mute = handshake_->role() == Role::kDialer && !window_bytes_.has_value();
   std::string first = mute ? std::string() : handshake_->Begin();
   if (!first.empty()) {
@@ -66,9 +68,34 @@ void Pipe::Start() {
     CopyBytes(room, first);
     home_.FlushLater(this);
   }
+  greeted_by_ns_ = AddNs(home_.now_ns(), shared_.options().hello_ns_max);
   home_.Arm(&tick_, shared_.options().hello_ns_max);
   connection_->Start(this);
   if (mute) Close(NoWindow());
+}
+
+void Pipe::GoOn(const HandedOver& handed) {
+  handshake_->RefuseOthers(handed.refusal);
+  Start();
+  home_.Arm(&tick_, std::max<int64_t>(handed.greeted_by_ns - home_.now_ns(), 0));
+  OnBytes(handed.heard);
+}
+
+// The greeting goes on at another home.
+void Pipe::HandOver(ConstBytes rest) {
+  HandedOver handed;
+  handed.service = handshake_->peer().service;
+  handed.incoming = connection_->HandOver();
+  if (handed.incoming == nullptr) {
+    Close(Status::Refused("service " + wire::ServiceWords(handed.service) + " cannot be reached this way")
+              .Phase("greeting"));
+    return;
+  }
+  handed.heard = handshake_->hello_bytes() + rest.ToString();
+  handed.greeted_by_ns = greeted_by_ns_;
+  why_closing_ = Status::Cancelled("handed over");
+  EndAll(why_closing_);
+  others_->OnHandedOver(std::move(handed));
 }
 
 Status Pipe::Describe(const Status& why) const { return why.Peer(peer_.ToString()); }
@@ -110,6 +137,10 @@ void Pipe::OnGreetingBytes(ConstBytes* bytes) {
     Bytes room = out_.Append(answer.size());
     CopyBytes(room, answer);
     Write();  // at once: it may be the last that we say
+  }
+  if (status.ok() && handshake_->is_for_other()) {
+    HandOver(std::exchange(*bytes, ConstBytes()));
+    return;
   }
   if (status.ok() && handshake_->done()) status = OpenWith(handshake_->peer());
   if (!status.ok()) Close(status.Next("check that both tasks run the same version of Fusewire"));

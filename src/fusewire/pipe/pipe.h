@@ -38,6 +38,26 @@ struct Message {
   bool express = false;
 };
 
+// A connection whose peer has asked for another service than the pipe's.
+struct HandedOver {
+  uint16_t service = 0;
+  std::unique_ptr<transport::Incoming> incoming;
+  Status refusal;             // not ok: nobody serves it, and this is what its peer is told
+  std::string heard;          // its hello, and what came with it
+  int64_t greeted_by_ns = 0;  // it has so long to say the rest
+};
+
+// Who takes what comes in for another service.
+class OtherHomes {
+ public:
+  // At the pipe's home, once, instead of all that a pipe tells its receiver. The pipe is of no use any more, and not to
+  // be destroyed yet.
+  virtual void OnHandedOver(HandedOver handed) = 0;
+
+ protected:
+  ~OtherHomes() = default;
+};
+
 // Who the peer says it is.
 struct PeerInfo {
   std::string name;
@@ -81,8 +101,10 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
        uint16_t service, Receiver* receiver);
   ~Pipe();
 
-  // At home, once: begins the greeting.
-  void Start();
+  // At home, once: begins the greeting. `others` (if any), of an acceptor, outlives the pipe.
+  void Start(OtherHomes* others = nullptr);
+  // Instead, of one that was handed over: goes on with it.
+  void GoOn(const HandedOver& handed);
   // At home. Waits for the greeting, for credit and for its turn. `done` (if any) is called once the network is done
   // with the message, or the pipe has closed.
   void Send(Message message, Done done = nullptr);
@@ -150,6 +172,7 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
 
   void OnGreetingBytes(ConstBytes* bytes);
   std::optional<uint64_t> Admit();
+  void HandOver(ConstBytes rest);
   Status OpenWith(const wire::Hello& hello);
   void Check(const Status& status);
   void Heard();
@@ -200,6 +223,8 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
   static constexpr size_t kPartsPerWrite = 64;
   ConstBytes parts_[kPartsPerWrite];
 
+  OtherHomes* others_ = nullptr;
+  int64_t greeted_by_ns_ = 0;
   int64_t heard_ns_;               // when the peer last said anything
   int64_t said_ns_;                // when we last did
   uint64_t meta_at_tick_ = 0;      // which frame's meta was coming in when we last looked, counted from 1; or 0

@@ -9,14 +9,15 @@ namespace fusewire {
 namespace pipe {
 
 // One pipe that came in, and the receiver that serves it once it is greeted.
-class Porch::Served final : public Receiver {
+class Porch::Served final : public Receiver, private OtherHomes {
  public:
-  enum class Stage { kGreeting, kTurnedAway, kOpen };
+  enum class Stage { kGreeting, kTurnedAway, kHandedOver, kOpen };
 
   Served(Porch* porch, uint64_t id, std::unique_ptr<transport::Connection> connection)
       : porch_(porch),
         id_(id),
-        pipe_(porch->shared_, porch->home_, std::move(connection), Role::kAcceptor, porch->service_, this) {}
+        pipe_(porch->shared_, porch->home_, std::move(connection), Role::kAcceptor, porch->service_, this),
+        gone_([this] { porch_->served_.erase(this->id()); }) {}
   // A Done may need the receiver, and the receiver the pipe.
   ~Served() override { pipe_.Abort(Status::Cancelled("the acceptor has gone")); }
 
@@ -38,32 +39,53 @@ class Porch::Served final : public Receiver {
     porch_->OnClosed(this, why);  // destroys us
   }
 
+  void Start(const HandedOver* handed) {
+    if (handed != nullptr) {
+      pipe_.GoOn(*handed);
+    } else {
+      pipe_.Start(porch_->others_ == nullptr ? nullptr : this);
+    }
+  }
+
   Pipe& pipe() { return pipe_; }
   uint64_t id() const { return id_; }
   Stage stage = Stage::kGreeting;
 
  private:
+  void OnHandedOver(HandedOver handed) override {
+    porch_->OnHandedOver(this);
+    porch_->others_->OnHandedOver(std::move(handed));
+    porch_->home_.Arm(&gone_, 0);  // the pipe is still at work
+  }
+
   Porch* const porch_;
   const uint64_t id_;
   Pipe pipe_;
+  reactor::Timer gone_;
   std::unique_ptr<Receiver> receiver_;  // behind the pipe: it goes first
 };
 
 Porch::Porch(PorchOwner* owner, size_t index, Shared& shared, reactor::Reactor& home, uint16_t service,
-             size_t greetings_max)
-    : owner_(owner), index_(index), shared_(shared), home_(home), service_(service), greetings_max_(greetings_max) {}
+             size_t greetings_max, OtherHomes* others)
+    : owner_(owner),
+      index_(index),
+      shared_(shared),
+      home_(home),
+      service_(service),
+      greetings_max_(greetings_max),
+      others_(others) {}
 
 Porch::~Porch() = default;
 
-void Porch::Take(std::unique_ptr<transport::Connection> connection) {
+void Porch::Take(std::unique_ptr<transport::Connection> connection, const HandedOver* handed) {
   FUSEWIRE_AT_HOME(home_);
   if (greetings_ >= greetings_max_) MakeRoom();
   uint64_t id = next_id_++;
   auto served = std::make_unique<Served>(this, id, std::move(connection));
-  Pipe& pipe = served->pipe();
+  Served& taken = *served;
   served_[id] = std::move(served);
   ++greetings_;
-  pipe.Start();
+  taken.Start(handed);
 }
 
 // The one that has been silent for longest goes: a flood of strangers does not keep friends out.
@@ -93,9 +115,23 @@ void Porch::OnClosed(Served* served, const Status& why) {
   served_.erase(served->id());
 }
 
+void Porch::OnHandedOver(Served* served) {
+  served->stage = Served::Stage::kHandedOver;
+  --greetings_;
+}
+
 void Porch::ClosePipe(uint64_t id, const Status& why) {
   auto found = served_.find(id);
   if (found != served_.end()) found->second->pipe().Close(why);
+}
+
+std::pair<size_t, size_t> Porch::Count() const {
+  size_t seated = 0, open = 0;
+  for (const auto& [id, served] : served_) {
+    if (served->stage != Served::Stage::kHandedOver) ++seated;
+    if (served->stage == Served::Stage::kOpen) ++open;
+  }
+  return {seated, open};
 }
 
 void Porch::CloseAll(const Status& why) {

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What one reactor holds of an acceptor: the pipes that came in and live here, greeted or not yet.
+// What one reactor holds of one of an acceptor's services: the pipes that came in and live here, greeted or not yet.
 // Home: its reactor. Owns: those pipes and their receivers. Fails: each pipe on its own.
 #ifndef FUSEWIRE_PIPE_PORCH_H_
 #define FUSEWIRE_PIPE_PORCH_H_
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/pipe.h"
@@ -14,7 +15,7 @@
 namespace fusewire {
 namespace pipe {
 
-// What a porch tells its acceptor. Called at the porch's home, which may be any reactor.
+// What a porch tells its owner. Called at the porch's home, which may be any reactor.
 class PorchOwner {
  public:
   virtual std::unique_ptr<Receiver> NewReceiverFor(Pipe& pipe) = 0;
@@ -28,14 +29,18 @@ class PorchOwner {
 
 class Porch {
  public:
-  Porch(PorchOwner* owner, size_t index, Shared& shared, reactor::Reactor& home, uint16_t service,
-        size_t greetings_max);
+  // `others` (if any): who takes those that want another service. All outlive the porch.
+  Porch(PorchOwner* owner, size_t index, Shared& shared, reactor::Reactor& home, uint16_t service, size_t greetings_max,
+        OtherHomes* others);
   ~Porch();
 
-  void Take(std::unique_ptr<transport::Connection> connection);
+  // `handed`: null, or what it has been handed over with.
+  void Take(std::unique_ptr<transport::Connection> connection, const HandedOver* handed);
   // No harm if it has gone already.
   void ClosePipe(uint64_t id, const Status& why);
   void CloseAll(const Status& why);
+  // How many there are, greeted or not, and how many are open.
+  std::pair<size_t, size_t> Count() const;
   reactor::Reactor& home() { return home_; }
 
  private:
@@ -43,6 +48,7 @@ class Porch {
 
   void OnOpen(Served* served);
   void OnClosed(Served* served, const Status& why);
+  void OnHandedOver(Served* served);
   void MakeRoom();
 
   PorchOwner* const owner_;
@@ -51,6 +57,7 @@ class Porch {
   reactor::Reactor& home_;
   const uint16_t service_;
   const size_t greetings_max_;
+  OtherHomes* const others_;
   uint64_t next_id_ = 1;
   size_t greetings_ = 0;
   std::map<uint64_t, std::unique_ptr<Served>> served_;  // by id, so oldest first

@@ -164,6 +164,11 @@ std::string Versions(uint16_t oldest, uint16_t newest) {
 
 }  // namespace
 
+std::string ServiceWords(uint16_t service) {
+  const char* name = service == 1 ? " (rpc)" : service == 2 ? " (endpoints)" : "";
+  return std::to_string(service) + name;
+}
+
 Status CheckHello(const Hello& hello) {
   for (const std::string* text : {&hello.cluster, &hello.name}) {
     const std::string field = text == &hello.cluster ? "cluster" : "name";

@@ -51,7 +51,7 @@ struct Hello {
   Nonce nonce{};
   uint32_t chunk_bytes = 0;   // the largest chunk the sender wants to receive; the smaller of both counts
   uint64_t window_bytes = 0;  // credit that the peer starts with
-  uint16_t service = 0;       // whom the pipe serves: 1 rpc, 2 collective, ... of the layer above
+  uint16_t service = 0;       // whom the pipe serves: 1 rpc, 2 endpoints, ... of the layer above
   bool has_secret = false;
   std::string cluster;  // both must say the same
   std::string name;     // the sender's task, for logs and errors: "worker:3"
@@ -61,6 +61,9 @@ struct Refusal {
   Code code = Code::kRefused;
   std::string why;
 };
+
+// "1 (rpc)", "2 (endpoints)", "7": for words.
+std::string ServiceWords(uint16_t service);
 
 // kInvalid if a name is too long or holds control characters, or a number makes no sense: for what a user has set.
 Status CheckHello(const Hello& hello);

@@ -1,0 +1,117 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/pipe/offering.h"
+
+#include <utility>
+
+#include "fusewire/base/log.h"
+
+namespace fusewire {
+namespace pipe {
+
+void AcceptorCounts::TurnAway(const std::string& peer_address, const Status& why, int64_t now_ns) {
+  connections.fetch_sub(1, std::memory_order_relaxed);
+  TellTurnedAway(peer_address, why, now_ns);
+}
+
+void AcceptorCounts::TellTurnedAway(const std::string& peer_address, const Status& why, int64_t now_ns) {
+  turned_away.fetch_add(1, std::memory_order_relaxed);
+  uint64_t held_back = 0;
+  if (!turned_away_log.Allow(peer_address, now_ns, &held_back)) return;
+  FUSEWIRE_LOG(kWarn, "listener %s turned %s away (%llu more in between): %s", address.ToString().c_str(),
+               peer_address.c_str(), static_cast<unsigned long long>(held_back), why.ToString().c_str());
+}
+
+Offering::Offering(AcceptorCounts& counts, uint16_t service, Shared& shared, std::vector<reactor::Reactor*> homes,
+                   reactor::Reactor& first_home, size_t greetings_max, NewReceiver new_receiver, OtherHomes* others)
+    : counts_(counts),
+      service_(service),
+      shared_(shared),
+      first_home_(first_home),
+      new_receiver_(std::move(new_receiver)),
+      roster_(static_cast<size_t>(shared.options().connections_max), shared.options().silent_ns_max) {
+  PorchOwner* const owner = this;
+  for (reactor::Reactor* home : homes) {
+    porches_.push_back(std::make_unique<Porch>(owner, porches_.size(), shared, *home, service, greetings_max, others));
+  }
+}
+
+Offering::~Offering() {
+  first_home_.Run([this] { leaving_ = true; });
+  for (size_t i = porches_.size(); i-- > 0;) {
+    porches_[i]->home().Run([this, i] {
+      const auto [seated, open] = porches_[i]->Count();
+      porches_[i].reset();
+      counts_.connections.fetch_sub(static_cast<int>(seated), std::memory_order_relaxed);
+      counts_.open.fetch_sub(open, std::memory_order_relaxed);
+    });
+  }
+  first_home_.Run([] {});  // what they posted has been delivered when this has
+}
+
+void Offering::Take(std::unique_ptr<transport::Incoming> incoming) {
+  Porch* porch = NextPorch();
+  auto seat = [this, porch, incoming = std::move(incoming)] { SeatAt(porch, incoming.get(), nullptr); };
+  if (porch->home().AtHome()) {
+    seat();
+  } else {
+    porch->home().Post(std::move(seat));
+  }
+}
+
+// Posted also at home: the connection that it was is still in the middle of a read.
+void Offering::Take(HandedOver handed) {
+  Porch* porch = NextPorch();
+  porch->home().Post([this, porch, handed = std::move(handed)] { SeatAt(porch, handed.incoming.get(), &handed); });
+}
+
+void Offering::SeatAt(Porch* porch, transport::Incoming* incoming, const HandedOver* handed) {
+  Result<std::unique_ptr<transport::Connection>> connection = incoming->Adopt(porch->home());
+  if (connection.ok()) {
+    porch->Take(std::move(connection).value(), handed);
+  } else {
+    counts_.TurnAway(incoming->peer_address(), connection.status(), porch->home().now_ns());
+  }
+}
+
+void Offering::CloseAll(const Status& why, std::vector<reactor::Reactor*>* homes) {
+  for (auto& porch : porches_) {
+    Porch* one = porch.get();
+    one->home().Post([one, why] { one->CloseAll(why); });
+    homes->push_back(&one->home());
+  }
+}
+
+void Offering::OnGreeted(size_t porch, uint64_t id, const PeerInfo& peer) {
+  counts_.greeted.fetch_add(1, std::memory_order_relaxed);
+  counts_.open.fetch_add(1, std::memory_order_relaxed);
+  if (peer.name.empty()) return;
+  first_home_.Post([this, seat = Seat{porch, id}, name = peer.name, incarnation = peer.incarnation] {
+    if (leaving_) return;
+    for (const Seat& old : roster_.OnGreeted(name, incarnation, seat, first_home_.now_ns())) {
+      counts_.superseded.fetch_add(1, std::memory_order_relaxed);
+      ClosePipe(old, Status::Unavailable("another incarnation of " + name + " has taken its place")
+                         .Phase("greeting")
+                         .Next("nothing, if the task was restarted; else two tasks have the same name"));
+    }
+  });
+}
+
+void Offering::OnGone(size_t porch, uint64_t id, const PeerInfo& peer) {
+  counts_.connections.fetch_sub(1, std::memory_order_relaxed);
+  counts_.open.fetch_sub(1, std::memory_order_relaxed);
+  if (peer.name.empty()) return;
+  first_home_.Post(
+      [this, seat = Seat{porch, id}, name = peer.name] { roster_.OnGone(name, seat, first_home_.now_ns()); });
+}
+
+void Offering::OnTurnedAway(const PeerInfo& peer, const Status& why, int64_t now_ns) {
+  counts_.TurnAway(peer.ToString(), why, now_ns);
+}
+
+void Offering::ClosePipe(Seat seat, const Status& why) {
+  Porch* porch = porches_[seat.porch].get();
+  porch->home().Post([porch, id = seat.id, why] { porch->ClosePipe(id, why); });
+}
+
+}  // namespace pipe
+}  // namespace fusewire

@@ -1,0 +1,72 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// One service of an acceptor: its pipes, and which incarnation of each peer is the present one.
+// Home: made and destroyed from any thread that is not a home. Owns: its porches. Fails: each pipe on its own.
+#ifndef FUSEWIRE_PIPE_OFFERING_H_
+#define FUSEWIRE_PIPE_OFFERING_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fusewire/pipe/acceptor.h"
+#include "fusewire/pipe/porch.h"
+#include "fusewire/pipe/roster.h"
+#include "fusewire/pipe/source_log.h"
+
+namespace fusewire {
+namespace pipe {
+
+// What all services of an acceptor count together. Home: any thread.
+struct AcceptorCounts {
+  // One that was seated is not any more, and why.
+  void TurnAway(const std::string& peer_address, const Status& why, int64_t now_ns);
+  void TellTurnedAway(const std::string& peer_address, const Status& why, int64_t now_ns);
+
+  transport::Address address;       // for words; constant once something comes in
+  std::atomic<int> connections{0};  // seated, greeted or not
+  std::atomic<uint64_t> accepted{0}, greeted{0}, turned_away{0}, superseded{0}, open{0};
+  SourceLog turned_away_log;
+};
+
+class Offering final : private PorchOwner {
+ public:
+  // Pipes get the homes in turn. `first_home`: where the roster lives. `others`: see Porch. All outlive the offering.
+  Offering(AcceptorCounts& counts, uint16_t service, Shared& shared, std::vector<reactor::Reactor*> homes,
+           reactor::Reactor& first_home, size_t greetings_max, NewReceiver new_receiver, OtherHomes* others);
+  // Its pipes end without a goodbye.
+  ~Offering();
+
+  uint16_t service() const { return service_; }
+  Shared& shared() { return shared_; }
+  // At the first home. What comes has been counted.
+  void Take(std::unique_ptr<transport::Incoming> incoming);
+  void Take(HandedOver handed);
+  // At the first home. Says goodbye to all, once it has been delivered at the homes that are added to *homes.
+  void CloseAll(const Status& why, std::vector<reactor::Reactor*>* homes);
+
+ private:
+  std::unique_ptr<Receiver> NewReceiverFor(Pipe& pipe) override { return new_receiver_(pipe); }
+  void OnGreeted(size_t porch, uint64_t id, const PeerInfo& peer) override;
+  void OnGone(size_t porch, uint64_t id, const PeerInfo& peer) override;
+  void OnTurnedAway(const PeerInfo& peer, const Status& why, int64_t now_ns) override;
+  Porch* NextPorch() { return porches_[next_porch_++ % porches_.size()].get(); }
+  void SeatAt(Porch* porch, transport::Incoming* incoming, const HandedOver* handed);
+  void ClosePipe(Seat seat, const Status& why);
+
+  AcceptorCounts& counts_;
+  const uint16_t service_;
+  Shared& shared_;
+  reactor::Reactor& first_home_;
+  NewReceiver new_receiver_;
+  Roster roster_;         // at first_home_
+  bool leaving_ = false;  // likewise: nothing is posted to the porches any more
+  std::vector<std::unique_ptr<Porch>> porches_;
+  size_t next_porch_ = 0;
+};
+
+}  // namespace pipe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_PIPE_OFFERING_H_
