@@ -14,6 +14,10 @@ namespace {
 // Who leaves looks so often whether the others have heard of it, each time a turn of the loop, before it sleeps.
 constexpr int kLooksAtOnce = 4;
 
+std::unique_ptr<pipe::Receiver> NewLane(Core& core, pipe::Pipe& pipe) {
+  return std::make_unique<AcceptedLane>(core, pipe);
+}
+
 }  // namespace
 
 struct Endpoint::Impl {
@@ -24,6 +28,7 @@ struct Endpoint::Impl {
         core(std::make_unique<Core>(shared, pool->at(0), *transport, options.limits, std::move(options.on_peer))) {}
   // Taken down in this order: nobody comes any more; then the peers, at home; then what they stood on.
   ~Impl() {
+    if (shared_acceptor != nullptr) shared_acceptor->Withdraw(wire::kP2pService);
     acceptor.reset();
     pool->at(0).Run([this] { core.reset(); });
     transport.reset();
@@ -34,7 +39,9 @@ struct Endpoint::Impl {
   std::unique_ptr<reactor::Pool> pool;
   std::unique_ptr<transport::Transport> transport;
   std::unique_ptr<Core> core;
-  std::unique_ptr<pipe::Acceptor> acceptor;
+  std::unique_ptr<pipe::Acceptor> acceptor;   // our own; or null
+  pipe::Acceptor* shared_acceptor = nullptr;  // instead
+  const transport::Address nowhere;
   bool may_share = false;
 };
 
@@ -53,20 +60,38 @@ Result<std::unique_ptr<Endpoint>> Endpoint::Start(EndpointOptions options, const
 Result<std::unique_ptr<Endpoint>> Endpoint::Make(EndpointOptions options, const transport::Address& address,
                                                  std::unique_ptr<reactor::Pool> pool,
                                                  std::unique_ptr<transport::Transport> transport) {
+  Result<std::unique_ptr<Endpoint>> endpoint = Make(std::move(options), std::move(pool), std::move(transport));
+  if (!endpoint.ok()) return endpoint;
+  FUSEWIRE_TRY(endpoint.value()->Listen(address));
+  return endpoint;
+}
+
+Result<std::unique_ptr<Endpoint>> Endpoint::Make(EndpointOptions options, std::unique_ptr<reactor::Pool> pool,
+                                                 std::unique_ptr<transport::Transport> transport) {
   FUSEWIRE_TRY(pipe::CheckOptions(options.pipe));
   if (options.pipe.name.empty()) {
     return Status::Invalid("an endpoint without a name").Phase("start").Next("set EndpointOptions::pipe.name");
   }
   FUSEWIRE_CHECK(pool->size() == 1);  // what waits drives all that can end its wait
   auto impl = std::make_unique<Impl>(std::move(options), std::move(pool), std::move(transport));
-  Core* core = impl->core.get();
-  auto acceptor = pipe::Acceptor::Open(
-      impl->shared, *impl->pool, *impl->transport, address, wire::kP2pService, [core](pipe::Pipe& pipe) {
-        return std::unique_ptr<pipe::Receiver>(std::make_unique<AcceptedLane>(*core, pipe));
-      });
-  if (!acceptor.ok()) return acceptor.status();
-  impl->acceptor = std::move(acceptor).value();
   return std::unique_ptr<Endpoint>(new Endpoint(std::move(impl)));
+}
+
+Status Endpoint::Listen(const transport::Address& address) {
+  FUSEWIRE_CHECK(this->address().port == 0);
+  auto acceptor = pipe::Acceptor::Open(shared(), *impl_->pool, *impl_->transport, address, wire::kP2pService,
+                                       [core = core()](pipe::Pipe& pipe) { return NewLane(*core, pipe); });
+  if (!acceptor.ok()) return acceptor.status();
+  impl_->acceptor = std::move(acceptor).value();
+  return Status::Ok();
+}
+
+Status Endpoint::ListenWith(pipe::Acceptor& acceptor) {
+  FUSEWIRE_CHECK(this->address().port == 0);
+  FUSEWIRE_TRY(acceptor.Serve(wire::kP2pService, shared(), home(),
+                              [core = core()](pipe::Pipe& pipe) { return NewLane(*core, pipe); }));
+  impl_->shared_acceptor = &acceptor;
+  return Status::Ok();
 }
 
 Endpoint::Endpoint(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -76,7 +101,8 @@ Endpoint::~Endpoint() { Close(); }
 void Endpoint::Close() {
   Core* core = impl_->core.get();
   FUSEWIRE_CHECK(!home().AtHome());
-  impl_->acceptor->StopListening();
+  if (impl_->acceptor != nullptr) impl_->acceptor->StopListening();
+  if (impl_->shared_acceptor != nullptr) impl_->shared_acceptor->StopServing(wire::kP2pService);
   home().Run([core] { core->Close(); });
   // Until the network has all that peers were told, or they have had their time to take it: as long for what they give
   // no credit for, and then for what a pipe has begun to send, and its goodbye.
@@ -96,7 +122,10 @@ void Endpoint::Close() {
 }
 
 const std::string& Endpoint::name() const { return impl_->core->name(); }
-const transport::Address& Endpoint::address() const { return impl_->acceptor->address(); }
+const transport::Address& Endpoint::address() const {
+  if (impl_->shared_acceptor != nullptr) return impl_->shared_acceptor->address();
+  return impl_->acceptor != nullptr ? impl_->acceptor->address() : impl_->nowhere;
+}
 uint64_t Endpoint::incarnation() const { return impl_->core->incarnation(); }
 bool Endpoint::may_share() const { return impl_->may_share; }
 reactor::Reactor& Endpoint::home() { return impl_->core->home(); }

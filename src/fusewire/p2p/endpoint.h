@@ -22,6 +22,9 @@
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
+namespace pipe {
+class Acceptor;
+}  // namespace pipe
 namespace p2p {
 
 struct Limits {
@@ -78,13 +81,21 @@ class Endpoint {
   static Result<std::unique_ptr<Endpoint>> Make(EndpointOptions options, const transport::Address& address,
                                                 std::unique_ptr<reactor::Pool> pool,
                                                 std::unique_ptr<transport::Transport> transport);
+  // The same, and it listens nowhere yet: it can dial, and nobody can dial it.
+  static Result<std::unique_ptr<Endpoint>> Make(EndpointOptions options, std::unique_ptr<reactor::Pool> pool,
+                                                std::unique_ptr<transport::Transport> transport);
   // Closes.
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
+  // Not from a home; one of them, once, for an endpoint that listens nowhere. With a listener of its own; or with one
+  // that others serve too, which stays until the endpoint has gone: kUnavailable if it takes nobody else.
+  Status Listen(const transport::Address& address);
+  Status ListenWith(pipe::Acceptor& acceptor);
+
   const std::string& name() const;
-  // With the port that was really taken.
+  // With the port that was really taken; 0: it listens nowhere.
   const transport::Address& address() const;
   uint64_t incarnation() const;
   // Whether its wire may be memory that tasks of this host share.

@@ -62,6 +62,7 @@ Server::~Server() {
 }
 
 const transport::Address& Server::address() const { return impl_->acceptor->address(); }
+pipe::Acceptor& Server::acceptor() { return *impl_->acceptor; }
 
 uint64_t Server::calls_in_flight() const {
   uint64_t sum = 0;

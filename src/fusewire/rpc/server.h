@@ -96,6 +96,8 @@ class Server {
 
   // Any thread. With the port that was really taken.
   const transport::Address& address() const;
+  // What it listens with, for services that share its listener. They withdraw before the server goes.
+  pipe::Acceptor& acceptor();
   // Any thread but a home. New calls are refused with kUnavailable; returns when those in flight have been answered, or
   // after `grace_ns`; then says goodbye to all.
   void Close(int64_t grace_ns = kSecondNs);
