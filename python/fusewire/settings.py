@@ -108,14 +108,14 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_BIND",
         "where the cluster says",
-        "the address or name on which a server's data ports listen, `*` for every interface; the default is loopback "
+        "the address or name on which a server's data port listens, `*` for every interface; the default is loopback "
         "in a cluster whose tasks are all there, else the task's own address, else, with a warning, every interface",
         SERVER,
     ),
     Setting(
         "FUSEWIRE_PORTS",
         "any free ones",
-        "the ports that data ports may take, `40000-40100`, for firewalls; a server takes two that are free",
+        "the ports that data ports may take, `40000-40100`, for firewalls; a server takes a free one, over UCX two",
         SERVER,
     ),
     Setting(

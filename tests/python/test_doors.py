@@ -7,10 +7,13 @@ import socket
 import pytest
 from cluster import FREE_PORTS
 
-# Two servers in one process, a session over their data ports, and what of this process listens.
+# Of each protocol, two servers in one process, a session over their data ports, and what of this process listens.
 PROGRAM = (
     FREE_PORTS
+    + "first = ports\n"
+    + FREE_PORTS
     + """
+ports += first
 import json, os, sys
 import fusewire
 import tensorflow as tf
@@ -21,7 +24,7 @@ tf1.disable_eager_execution()
 def listening():
     paths = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
     held = {os.readlink(path) for path in paths if os.path.islink(path)}
-    found = set()
+    found = []
     for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
         if not os.path.exists(f"/proc/net/{table}"):
             continue
@@ -31,32 +34,44 @@ def listening():
                 continue
             raw, port = words[1].split(":")
             words32 = [bytes.fromhex(raw[at : at + 8])[::-1] for at in range(0, len(raw), 8)]
-            found.add((socket.inet_ntop(family, b"".join(words32)), int(port, 16)))
+            found.append((socket.inet_ntop(family, b"".join(words32)), int(port, 16)))
     return found
 
 host = os.environ["TEST_HOST"]
-before = listening()
-cluster = {"ps": [f"{host}:{ports[0]}"], "worker": [f"{host}:{ports[1]}"]}
-servers = [tf1.train.Server(cluster, job_name=job, task_index=0, protocol="grpc++") for job in cluster]
-with tf.device("/job:ps/task:0"):
-    value = tf1.placeholder(tf.float32, [1000])
-    there = value + 1.0
-with tf.device("/job:worker/task:0"):
-    total = tf.reduce_sum(there)
-with tf1.Session(servers[1].target) as session:
-    assert session.run(total, {value: [1.0] * 1000}) == 2000.0
-data = [each for each in listening() - before if each[1] not in ports[:2]]
-print(json.dumps({"data": data, "calls": fusewire.stats().get("calls_out", 0)}), flush=True)
+servers = []
+
+def data_ports_of(protocol):
+    before, calls = listening(), fusewire.stats().get("calls_out", 0)
+    own = [ports.pop(), ports.pop()]
+    cluster = {"ps": [f"{host}:{own[0]}"], "worker": [f"{host}:{own[1]}"]}
+    servers.extend(tf1.train.Server(cluster, job_name=job, task_index=0, protocol=protocol) for job in cluster)
+    with tf1.Graph().as_default():
+        with tf.device("/job:ps/task:0"):
+            value = tf1.placeholder(tf.float32, [1000])
+            there = value + 1.0
+        with tf.device("/job:worker/task:0"):
+            total = tf.reduce_sum(there)
+        with tf1.Session(servers[-1].target) as session:
+            assert session.run(total, {value: [1.0] * 1000}) == 2000.0
+    assert fusewire.stats().get("calls_out", 0) > calls, "the step did not go over the data ports"
+    added = [each for each in listening() if each not in before]
+    assert {port for _, port in added} >= set(own), "gRPC does not listen where it should"
+    return [each for each in added if each[1] not in own]
+
+print(json.dumps([data_ports_of(protocol) for protocol in os.environ["TEST_PROTOCOLS"].split()]), flush=True)
 os._exit(0)
 """
 )
 
 
-def data_ports(run_python, host: str, **environment: str) -> list[tuple[str, int]]:
-    done = run_python(PROGRAM, TEST_HOST=host, **environment)
-    said = json.loads(done.ok().splitlines()[-1])
-    assert said["calls"] > 0, "the step did not go over the data ports"
-    return [tuple(each) for each in said["data"]]
+def data_ports(run_python, host: str, protocols: str = "grpc++", **environment: str) -> list[tuple[str, int]]:
+    """Of two servers of each protocol: each has one."""
+    done = run_python(PROGRAM, TEST_HOST=host, TEST_PROTOCOLS=protocols, **environment)
+    found = json.loads(done.ok().splitlines()[-1])
+    assert len(found) == len(protocols.split())
+    for data in found:
+        assert len(data) == 2, f"two servers listen beside gRPC at {data}"
+    return [tuple(each) for data in found for each in data]
 
 
 def own_address() -> str:
@@ -69,10 +84,10 @@ def own_address() -> str:
         return trial.getsockname()[0]
 
 
-def test_a_loopback_cluster_listens_on_loopback_only(run_python):
-    data = data_ports(run_python, "localhost")
+def test_a_server_of_each_protocol_has_one_data_port_on_loopback_in_a_loopback_cluster(run_python):
+    reactors = {"FUSEWIRE_PS_REACTORS": "2", "FUSEWIRE_WORKER_REACTORS": "4"}
+    data = data_ports(run_python, "localhost", "grpc++ star_server star_server_lite", **reactors)
     assert {host for host, _ in data} <= {"127.0.0.1", "::1"}
-    assert len(data) == 2 * 2  # of two servers: one for steps, one for collectives
 
 
 def test_a_cluster_listens_at_its_own_address(run_python):
@@ -92,12 +107,11 @@ def test_a_cluster_of_ipv6_listens_there(run_python):
 def test_the_settings_choose_the_interface_and_the_ports(run_python):
     data = data_ports(run_python, "127.0.0.1", FUSEWIRE_BIND="*", FUSEWIRE_PORTS="33000-33999")
     assert {host for host, _ in data} <= {"::", "0.0.0.0"}
-    assert len(data) == 2 * 2
     assert all(33000 <= port <= 33999 for _, port in data)
 
 
 def test_an_address_that_cannot_be_had_is_an_error_and_not_another_address(run_python):
-    done = run_python(PROGRAM, TEST_HOST="127.0.0.1", FUSEWIRE_BIND="192.0.2.1")
+    done = run_python(PROGRAM, TEST_HOST="127.0.0.1", TEST_PROTOCOLS="grpc++", FUSEWIRE_BIND="192.0.2.1")
     assert done.status != 0
     assert "the data port cannot be opened" in done.error
     assert "192.0.2.1" in done.error

@@ -124,7 +124,7 @@ Result<std::unique_ptr<CollectiveHome>> CollectiveHome::Open(Options options, re
   endpoint.limits.patience_ns = kForeverNs;
   // An endpoint lives on one reactor; servers of one process take them in turn.
   Result<std::unique_ptr<p2p::Endpoint>> made =
-      p2p::Endpoint::Make(std::move(endpoint), options.listen, reactor::Pool::Around(&pool.Next()),
+      p2p::Endpoint::Make(std::move(endpoint), reactor::Pool::Around(&pool.Next()),
                           pipe::MakeTransport(options.wire, transport::TcpOptions()));
   if (!made.ok()) return made.status();
   return std::unique_ptr<CollectiveHome>(new CollectiveHome(std::move(options), std::move(made).value()));

@@ -44,13 +44,12 @@ class CollectiveHome {
   struct Options {
     pipe::Options pipe;
     pipe::Wire wire = pipe::Wire::kAuto;
-    transport::Address listen;
     std::string own_task;  // "/job:worker/replica:0/task:0"
     uint64_t host = 0;     // of this task, as all others are told; see PortWords
     // The address that the cluster gives a task, and the gRPC way to it.
     std::function<TfStatus(const std::string& task, std::string* address, SidePtr* side)> find;
   };
-  // `pool` outlives it.
+  // `pool` outlives it. Nobody reaches its endpoint before that listens.
   static Result<std::unique_ptr<CollectiveHome>> Open(Options options, reactor::Pool& pool);
   // What is left of its groups can do nothing more.
   ~CollectiveHome();

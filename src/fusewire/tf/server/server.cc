@@ -93,7 +93,11 @@ TfStatus Server::Make(const tensorflow::ServerDef& def, const tensorflow::Server
                       std::unique_ptr<tensorflow::ServerInterface>* out) {
   std::unique_ptr<Server> server(new Server(def));
   TfStatus prepared = server->Prepare(options);
-  if (!prepared.ok()) return prepared;
+  if (!prepared.ok()) {
+    // gRPC ends the process when a server goes that was set up and never started.
+    if (server->service_ != nullptr) (void)server.release();
+    return prepared;
+  }
   *out = std::move(server);
   return TfStatus();
 }
@@ -155,16 +159,13 @@ TfStatus Server::OpenGroups() {
   options.find = [this](const std::string& task, std::string* address, SidePtr* side) {
     return FindGrpc(task, address, side);
   };
-  Status opened = AtAPort(0, [&](const transport::Address& address) {
-    options.listen = address;
-    Result<std::unique_ptr<CollectiveHome>> groups = CollectiveHome::Open(options, node_->pool());
-    if (groups.ok()) groups_ = std::move(groups).value();
-    return groups.status();
-  });
-  return opened.ok() ? TfStatus() : Failed(opened);
+  Result<std::unique_ptr<CollectiveHome>> groups = CollectiveHome::Open(options, node_->pool());
+  if (!groups.ok()) return Failed(groups.status());
+  groups_ = std::move(groups).value();
+  return TfStatus();
 }
 
-// Peers reach the data ports by the host that the cluster gives this task, or .endpoint_map does.
+// Peers reach the data port by the host that the cluster gives this task, or .endpoint_map does.
 void Server::FindHost() {
   std::map<std::string, std::string> tasks = AddressesOf(server_def().cluster());
   auto mapped = settings_.endpoints.find(tasks[own_task()]);
@@ -172,7 +173,7 @@ void Server::FindHost() {
   transport::ListeningPlace place = WhereDataPortsAre(settings_.bind, own, tasks);
   listen_host_ = place.host;
   if (place.why.empty()) return;
-  FUSEWIRE_LOG(kWarn, "%s: its data ports listen on every interface: %s; FUSEWIRE_BIND=ADDRESS says where instead",
+  FUSEWIRE_LOG(kWarn, "%s: its data port listens on every interface: %s; FUSEWIRE_BIND=ADDRESS says where instead",
                settings_.pipe.name.c_str(), place.why.c_str());
 }
 
@@ -220,7 +221,7 @@ TfStatus Server::UpdateServerDef(const tensorflow::ServerDef& def) {
     auto own = tasks.find(own_task());
     if (own != tasks.end() && !WhereDataPortsAre("", own->second, tasks).why.empty()) {
       FUSEWIRE_LOG(kWarn,
-                   "%s: its data ports listen on loopback, as its first cluster said, and the new one has tasks "
+                   "%s: its data port listens on loopback, as its first cluster said, and the new one has tasks "
                    "elsewhere; FUSEWIRE_BIND=* lets them come",
                    settings_.pipe.name.c_str());
     }
@@ -277,12 +278,21 @@ TfStatus Server::OpenDataPort() {
   }
   service_ = std::make_unique<Service>(worker_env(), worker_);
   Status opened = AtAPort(fixed, [&](const transport::Address& address) { return service_->Open(*node_, address); });
+  if (opened.ok()) opened = OpenGroupPort();
   if (!opened.ok()) return Failed(opened);
   worker_->SetStar(&service_->star());
   AnnouncePort();
   GlobalCounters().Add(&Counters::servers);
   FUSEWIRE_LOG(kInfo, "%s: data port %u", settings_.pipe.name.c_str(), service_->port());
   return TfStatus();
+}
+
+// Steps and collectives come in at one port. Where that cannot be, collectives have one of their own: UCX chooses a
+// connection's home before its greeting.
+Status Server::OpenGroupPort() {
+  p2p::Endpoint& endpoint = groups_->endpoint();
+  if (node_->transport().HandsOver()) return endpoint.ListenWith(service_->acceptor());
+  return AtAPort(0, [&](const transport::Address& address) { return endpoint.Listen(address); });
 }
 
 void Server::AnnouncePort() {

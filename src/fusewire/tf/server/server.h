@@ -45,6 +45,7 @@ class Server final : public tensorflow::GrpcServer {
   TfStatus Prepare(const tensorflow::ServerFactory::Options& options);
   TfStatus OpenDataPort();
   TfStatus OpenGroups();
+  Status OpenGroupPort();
   void FindHost();
   Status AtAPort(uint16_t fixed, const std::function<Status(const transport::Address&)>& open) const;
   TfStatus FindGrpc(const std::string& task, std::string* address, SidePtr* side);
@@ -60,14 +61,14 @@ class Server final : public tensorflow::GrpcServer {
   const int task_;
   const std::string protocol_;
   ServerSettings settings_;
-  std::string listen_host_;  // of the data ports; empty: every interface
+  std::string listen_host_;  // of the data port; empty: every interface
   std::unique_ptr<rpc::Node> node_;
-  std::unique_ptr<CollectiveHome> groups_;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<CollectiveHome> groups_;  // goes before what it listens with
   std::unique_ptr<Directory> directory_;
   Mutex cluster_mutex_;
   ClusterPtr cluster_ FUSEWIRE_GUARDED_BY(cluster_mutex_);
   Worker* worker_ = nullptr;  // the base class owns it
-  std::unique_ptr<Service> service_;
 };
 
 }  // namespace tf

@@ -24,6 +24,8 @@ class Service {
   Service(tensorflow::WorkerEnv* env, Worker* worker);
   Status Open(rpc::Node& node, const transport::Address& address);
   uint16_t port() const { return server_->address().port; }
+  // For whoever shares the data port.
+  pipe::Acceptor& acceptor() { return server_->acceptor(); }
   StarService& star() { return star_; }
 
  private:
