@@ -125,7 +125,8 @@ class World {
     options.limits.body_bytes_max = 1 << 20;
     options.receive_budget_bytes = 4 << 20;
     options.window_bytes = 2 << 20;  // what is long begins at once
-    return Node::Make(std::move(options), reactor::Pool::Around(world_.AddHost(host)), world_.MakeTransport(host));
+    std::unique_ptr<reactor::Pool> pool = reactor::Pool::Around(world_.AddHost(host));
+    return Node::Make(std::move(options), std::move(pool), world_.MakeTransport(host));
   }
   static reactor::Reactor& HomeOf(Node& node) { return node.pool().at(0); }
   virtual void Step() = 0;

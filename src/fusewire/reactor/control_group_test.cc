@@ -2,6 +2,7 @@
 #include "fusewire/reactor/control_group.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -15,8 +16,7 @@ namespace {
 // A tree of files as /proc and /sys/fs/cgroup show them.
 class ControlGroup : public testing::Test {
  protected:
-  ControlGroup() : folder_(testing::TempDir() + "control_group_test") {
-    std::filesystem::remove_all(folder_);
+  ControlGroup() : folder_(testing::TempDir() + "control_group_test." + std::to_string(getpid())) {
     std::filesystem::create_directories(folder_);
     files_ = {folder_ + "/own", folder_ + "/groups"};
   }
