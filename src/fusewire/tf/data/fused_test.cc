@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <tensorflow/core/common_runtime/device_factory.h>
 #include <tensorflow/core/framework/variant.h>
+#include <tensorflow/core/framework/variant_encode_decode.h>
 #include <tensorflow/core/public/session_options.h>
 
 namespace fusewire {

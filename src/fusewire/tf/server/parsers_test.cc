@@ -21,6 +21,7 @@
 #include <tensorflow/core/common_runtime/device_factory.h>
 #include <tensorflow/core/framework/control_flow.h>
 #include <tensorflow/core/framework/variant.h>
+#include <tensorflow/core/framework/variant_encode_decode.h>
 #include <tensorflow/core/public/session_options.h>
 
 namespace fusewire {
