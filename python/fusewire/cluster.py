@@ -41,16 +41,22 @@ def free_ports(count: int) -> Iterator[list[int]]:
     """Ports that nobody else gets while this lasts, yet a server of ours may listen at.
 
     A socket that is bound and does not listen keeps the kernel from giving the port to somebody who asks for any port;
-    with SO_REUSEADDR on both, as gRPC sets it, it does not keep a server from binding the same one.
+    with SO_REUSEADDR on both, as gRPC sets it, it does not keep a server from binding the same one. Bound to every
+    address, as gRPC's servers are: a port that is free on loopback may be somebody's elsewhere.
     """
     with contextlib.ExitStack() as stack:
-        host = machine.loopback()
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        holders = [stack.enter_context(socket.socket(family, socket.SOCK_STREAM)) for _ in range(count)]
-        for holder in holders:
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            holder.bind((host, 0))
+        holders = [stack.enter_context(_holder()) for _ in range(count)]
         yield [holder.getsockname()[1] for holder in holders]
+
+
+def _holder() -> socket.socket:
+    everywhere = "::" if machine.may_bind("::") else "0.0.0.0"
+    holder = socket.socket(socket.AF_INET6 if ":" in everywhere else socket.AF_INET, socket.SOCK_STREAM)
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if holder.family == socket.AF_INET6:
+        holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    holder.bind((everywhere, 0))
+    return holder
 
 
 def addresses(shape: Shape, ports: list[int]) -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -316,3 +317,26 @@ def test_ports_are_held_and_can_be_served_at():
 def test_shape_in_words():
     assert str(Shape(2, 1, True, True)) == "2 ps, a chief, 1 worker, an evaluator"
     assert str(Shape(0, 2)) == "2 workers"
+
+
+# In a network of two ports, one of which somebody has at another address: gRPC's servers listen at every address.
+TWO_PORTS = """
+import pathlib, socket
+pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("40000 40001")
+from fusewire.cluster import free_ports
+with socket.socket() as other:
+    other.bind(("127.0.0.2", 40001))
+    for _ in range(20):
+        with free_ports(1) as ports, socket.socket() as server:
+            assert ports == [40000], ports
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.bind(("", ports[0]))
+"""
+
+
+def test_ports_are_free_at_every_address(tmp_path):
+    command = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    if run_to_end([*command, "true"], tmp_path).status != 0:
+        pytest.skip("only root may make a network namespace")
+    # As the command, which loads nothing.
+    run_to_end([*command, sys.executable, "-c", f"import sys; sys.argv = ['fusewire']\n{TWO_PORTS}"], tmp_path).ok()
