@@ -72,7 +72,7 @@ class Neighbours {
     uint32_t size = static_cast<uint32_t>(in_.OneOf(kSizes));
     if (kind == 3 && (what & 64) == 0) size = static_cast<uint32_t>(kRingBytes - at - 8);
     if (kind == 2 && (what & 64) == 0) size = 16;
-    const uint64_t word = uint64_t{kind} << 32 | size;
+    const uint64_t word = kind * (uint64_t{1} << 32) | size;
     std::memcpy(Ring() + at, &word, sizeof(word));
     if (kind == 2 && at + 24 <= kRingBytes) {
       const uint64_t address = (what & 128) == 0 ? reinterpret_cast<uint64_t>(lent_.data()) : in_.Word();
