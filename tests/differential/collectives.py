@@ -9,7 +9,6 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
-import datetime
 import os
 import random
 import sys
@@ -18,6 +17,7 @@ import time
 import numpy as np
 from operations import OPS, Operation, same
 from rounds import Round, make
+from seeds import seeds_of
 
 import fusewire.collective as fw
 from fusewire import p2p
@@ -182,15 +182,6 @@ def shrink(round: Round, planted: str) -> Round:
     return round
 
 
-def seeds_of(options: argparse.Namespace):
-    if options.seed is not None:
-        return [options.seed]
-    if options.seeds:
-        return range(*map(int, options.seeds.split(":")))
-    day = datetime.datetime.now(datetime.UTC).toordinal()
-    return range(day * 10_000, day * 10_000 + 10_000)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, help="this one only")
@@ -200,7 +191,7 @@ def main() -> int:
     planted = os.environ.get("TEST_PLANT", "")  # a kind that is said to differ, for the tester's own test
     ends = time.monotonic() + options.seconds
     counts: collections.Counter = collections.Counter()
-    for seed in seeds_of(options):
+    for seed in seeds_of(options, 10_000):
         if time.monotonic() > ends:
             break
         round = make(seed)

@@ -7,7 +7,6 @@ python judging.py --seeds 0:200 [--log FILE] | --seconds 60 | --seed 17 | --cens
 import argparse
 import collections
 import dataclasses
-import datetime
 import json
 import os
 import pathlib
@@ -19,6 +18,7 @@ import time
 from census import census
 from making import make
 from program import Program
+from seeds import seeds_of
 from shrinking import shrink
 
 HERE = pathlib.Path(__file__).parent
@@ -148,15 +148,6 @@ class Run:
         print(f"again: python {HERE.name}/judging.py --seed {seed} --reactors {reactors}", flush=True)
 
 
-def seeds_of(options: argparse.Namespace):
-    if options.seed is not None:
-        return [options.seed]
-    if options.seeds:
-        return range(*map(int, options.seeds.split(":")))
-    day = datetime.datetime.now(datetime.UTC).toordinal()
-    return range(day * 1000, day * 1000 + 1000)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, help="this one only, with its program")
@@ -174,7 +165,7 @@ def main() -> int:
     ends = time.monotonic() + options.seconds
     log = Log(options.log)
     run = Run(log, options.seed is not None, options.limit)
-    todo = [seed for seed in seeds_of(options) if seed not in log.said]
+    todo = [seed for seed in seeds_of(options, 1000) if seed not in log.said]
     for seed in todo:
         if time.monotonic() > ends:
             break
