@@ -18,7 +18,9 @@ parsers=(
   "endpoint: p2p_message p2p_session: wire/p2p.cc p2p/core_wire.cc p2p/core_message.cc p2p/core_memory.cc p2p/lane.cc"
   "ring: shm_ring: transport/shm/ring.cc"
   "arena: arena: collective/arena.cc collective/arena_collectives.cc"
-  "notes: group_note: collective/group_notes.cc collective/fingerprint.cc"
+  "notes: group_note group_session: collective/group_notes.cc collective/fingerprint.cc"
+  "group: group_session: collective/group_core.cc collective/group_members.cc collective/group_running.cc \
+    collective/group_shrink.cc collective/machine.cc"
   "texts: texts: transport/address.cc collective/choice.cc"
 )
 targets=$(printf '%s\n' "${parsers[@]}" | cut -d : -f 2 | tr ' ' '\n' | sort -u | xargs)
@@ -33,7 +35,7 @@ cmake --build "$build" "${wanted[@]}" >>build/logs/coverage-build.log
 version=$(clang --version | sed -n 's/.*version \([0-9]*\).*/\1/p')
 for target in $targets; do
   case $target in
-    rpc_session | p2p_session | pipe_session | arena) executions=$((runs / 10)) ;;
+    rpc_session | p2p_session | pipe_session | arena | group_session) executions=$((runs / 10)) ;;
     *) executions=$runs ;;
   esac
   mkdir -p "$build/$target-learnt"

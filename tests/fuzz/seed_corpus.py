@@ -260,6 +260,66 @@ def arenas():
     yield "alone_with_a_liar", bytes([0, 0, 3 + 4 * 7, 1]) + bytes([4, 3, 0, 0, 3, 0, 0, 0, 0]) * 4
 
 
+def members():
+    """Ops for group_session: each kind of operation as a third rank plays along, or lies in one field of a message."""
+    honest, plays = 0, 0
+
+    def start(kind, count, how=0, lie=honest):
+        return bytes(
+            [16 * how, kind, *([how] if how % 4 == 3 else []), count, *([lie] if how // 4 % 2 == plays else [])]
+        )
+
+    def wait(how=4):
+        return bytes([15 + 16 * how])
+
+    def message(which=0, field=None, number=1, how=0, more=0):
+        spoilt = bytes([23]) if field is None else bytes([field, number])
+        return bytes([3, 3, which]) + spoilt + bytes([how, more])
+
+    def note(verb, which=0, field=None, number=1, how=16, seats=0, to=0, more=0):
+        spoilt = bytes([23]) if field is None else bytes([field, number])
+        said = bytes([4]) + b"gone" if how // 16 % 4 else b""
+        what = 5 * to + verb - 1 + (128 if more else 0)
+        return bytes([6, what, which]) + spoilt + bytes([how]) + said + bytes([seats, more])
+
+    for kind in range(9):
+        for count in (2, 7):
+            yield f"plays_{kind}_{count}", start(kind, count) * 2 + wait() + start(kind, count, how=3) + wait() * 3
+        alone = start(kind, 3, how=4) + wait()
+        yield f"silent_{kind}", alone * 2
+        yield f"listens_{kind}", alone + (bytes([10, 0, 23, 0]) + bytes([10, 0, 23, 1])) * 3 + wait()
+        yield f"answers_{kind}", alone + (message() + message(how=64)) * 3 + wait()
+        for lie in range(1, 5):
+            yield f"wants_other_{kind}_{lie}", start(kind, 3, lie=lie + 8) + wait() * 2
+    alone = start(1, 3, how=4) + wait()
+    for field in range(12):
+        for number in (1, 206):
+            yield f"field_{field}_{number}", alone + message(field=field, number=number) + wait() + alone
+    for how in (1, 2, 3, 8, 16, 24, 80, 144, 208):
+        yield f"message_{how}", alone + message(how=how, more=90) + wait() * 2
+    for verb in range(1, 6):
+        for how in (0, 16, 32, 35, 64 + 16, 12 + 16, 192 + 16):
+            yield f"note_{verb}_{how}", alone + note(verb, how=how, seats=verb) + wait() + alone + wait()
+        yield f"notes_{verb}", note(verb, more=250) * 3 + wait() + alone + note(verb, field=9, to=1, more=99) + wait()
+    for seats in range(8):
+        shrink = bytes([12 + 16 * 8, 0])
+        votes = b"".join(note(4, how=how, seats=seats, to=to) for how in (0, 4, 8) for to in (0, 1))
+        yield f"votes_{seats}", votes + shrink + wait() + votes + alone + wait()
+        decided = note(5, how=0, seats=seats) + note(5, how=0, seats=seats, to=1)
+        yield f"decided_{seats}", decided + shrink + decided + wait() + votes + alone + wait()
+        yield f"shrinks_{seats}", bytes([12 + 16 * 9, 0]) + wait() + note(4, how=3, seats=seats) + alone + wait()
+    for how in (0, 4, 10, 13):
+        again = bytes([13 + 16 * how]) + (bytes([3, 0, 23]) if how >= 10 else b"")
+        yield f"comes_{how}", start(1, 3) + wait() + again + start(1, 3) + wait() + again + alone + wait(15) * 4
+        yield f"goes_in_the_middle_{how}", start(1, 7) + wait(0) + again + wait()
+    for how in range(6):
+        yield f"interferes_{how}", start(1, 3, how=4) + bytes([12 + 16 * how, 1]) + wait() + start(1, 3) + wait()
+    yield "refuses", bytes([11, 0]) + alone * 3 + bytes([11, 1]) + alone
+    for way in (0, 1):
+        yield f"reaches_{way}", b"".join(bytes([14, 3, number, number, 1, 0, way, number]) for number in (0, 1, 206))
+    yield "noise", bytes([9, 0, 40]) + bytes(range(40)) + bytes([0]) + wait() + alone
+
+
 def words():
     """Notes of groups, and what people write."""
     print_ = bytes([3, 1, 0, 10, 1, 0]) + bytes(42)
@@ -315,6 +375,7 @@ def lies():
         ("rpc_session", lying_calls()),
         ("shm_ring", rings()),
         ("arena", arenas()),
+        ("group_session", members()),
     ):
         for name, data in drawn:
             yield f"{target}/{name}", data

@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 # Not root: root has no limit of threads. All tasks are one user, so that they may share memory.
 USER = 65500
 ENTERED = "SOAK_ENTERED"
-LIMITS = {"nofile": "Max open files", "nproc": "Max processes"}  # in /proc/PID/limits
+LIMITS = {"nofile": "Max open files", "nproc": "Max processes", "as": "Max address space"}  # in /proc/PID/limits
 
 
 def enter() -> bool:
@@ -107,7 +107,7 @@ class Task:
             self.process.wait(30)
 
     def limit(self, kind: str, most: int | None) -> None:
-        """Its own limit, `nofile` or `nproc`, while it lives; None gives back what it had."""
+        """Its own limit, one of LIMITS, while it lives; None gives back what it had."""
         if not self.alive():
             return
         limits = pathlib.Path(f"/proc/{self.pid}/limits").read_text()
@@ -118,6 +118,10 @@ class Task:
 
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def address_space(self) -> int:
+        text = pathlib.Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(r"VmSize:\s+(\d+)", text)[1]) * 1024
 
     def sample(self) -> dict[str, int] | None:
         with contextlib.suppress(OSError, ValueError, TypeError):

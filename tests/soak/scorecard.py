@@ -277,8 +277,61 @@ def deaf_listener(cluster: Cluster) -> dict[str, str]:
     return {**found, "the next one": healed(cluster, time.monotonic())}
 
 
-def _name(host: str) -> None:
-    pathlib.Path("/etc/hosts").write_text(f"127.0.0.1 localhost\n{host} server-of-names\n")
+def without_memory(cluster: Cluster) -> dict[str, str]:
+    """A worker sends 128 MiB with each step to a new server, which may have 96 MiB more than it begins with."""
+    server, worker = cluster.server, cluster.worker
+    worker.kill()
+    _listens(cluster, server)
+    time.sleep(2)
+    server.limit("as", server.address_space() + (96 << 20))
+    began = _listens(cluster, worker)
+    event = cluster.wait("STEP ERROR", began, BEYOND_S)
+    found = {"first": "nothing" if event is None else f"{event.word} after {event.when - began:.1f} s"}
+    if event is not None and event.word == "ERROR":
+        found["said"] = " ".join(event.more)[:200]
+    time.sleep(10)
+    found |= {"errors": str(len(cluster.errors(began))), "server alive": "yes" if server.alive() else "no"}
+    server.limit("as", None)
+    again = time.monotonic()
+    if not server.alive():
+        server.start()
+    return {**found, "steps again after": healed(cluster, again)}
+
+
+def _listens(cluster: Cluster, task: machines.Task) -> float:
+    """Starts it anew; returns when it listens."""
+    task.kill()
+    task.start()
+    while not cluster.ports(task):
+        if time.monotonic() > task.started + BEGIN_S:
+            raise RuntimeError(f"{task.name} does not listen within {BEGIN_S:.0f} s")
+        time.sleep(0.05)
+    return time.monotonic()
+
+
+def names(cluster: Cluster) -> dict[str, str]:
+    """The server comes back while nobody knows its name; a worker comes while the name is first an IPv6 address that
+    nobody has; another one while nobody knows it. Each time the name is right 10 s after the task listens."""
+    server, worker, host = cluster.server, cluster.worker, cluster.server.host
+    found = {"usually a worker's first step": healed(cluster, _listens(cluster, worker))}
+    _name()
+    _listens(cluster, server)
+    time.sleep(10)
+    _name(host)
+    found["unknown, a server's return"] = healed(cluster, time.monotonic())
+    _name("fd77::9", host)
+    found["behind IPv6, a worker's first step"] = healed(cluster, _listens(cluster, worker))
+    _name()
+    _listens(cluster, worker)
+    time.sleep(10)
+    _name(host)
+    found["unknown, a worker's first step"] = healed(cluster, time.monotonic())
+    return found | {"alive": "yes" if server.alive() and worker.alive() else "no"}
+
+
+def _name(*hosts: str) -> None:
+    lines = ["127.0.0.1 localhost", *(f"{host} server-of-names" for host in hosts)]
+    pathlib.Path("/etc/hosts").write_text("\n".join(lines) + "\n")
 
 
 @contextlib.contextmanager
@@ -303,14 +356,18 @@ ROWS: dict[str, Callable[[Cluster], dict[str, str]]] = {
     "F21": foreign,
     "F22": noise,
     "F26": deaf_listener,
+    "F27": without_memory,
+    "F30": names,
     "F32": starved,
 }
 
 
+VARIABLES = {"F21": {"FUSEWIRE_CLUSTER": "ours"}, "F27": {"SOAK_PUSHED": str(32 << 20), "MALLOC_ARENA_MAX": "1"}}
+
+
 def measure(row: str, protocol: str, folder: pathlib.Path) -> dict[str, str]:
-    variables = {"FUSEWIRE_CLUSTER": "ours"} if row == "F21" else {}
-    cluster = Cluster(folder, protocol, **variables)
-    if row == "F6":
+    cluster = Cluster(folder, protocol, **VARIABLES.get(row, {}))
+    if row in ("F6", "F30"):
         _name(cluster.server.host)
         cluster.machine.cluster["ps"] = ["server-of-names:2222"]
     try:

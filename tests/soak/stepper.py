@@ -47,6 +47,10 @@ def work(target: str) -> None:
                     added.append(tf1.assign_add(held, tf.ones([values])))
         with tf.device(f"/job:worker/task:{index}"):
             total = tf.add_n([tf.reduce_sum(each) for each in added])
+            pushed = tf.random.uniform([int(os.environ.get("SOAK_PUSHED", "0"))])
+        if pushed.shape[0]:
+            with tf.device("/job:ps/task:0"):
+                total = [total, tf.reduce_sum(pushed)]
         filters = ["/job:ps", f"/job:worker/task:{index}"]
         session = tf1.Session(target, config=tf1.ConfigProto(device_filters=filters))
         try:

@@ -97,6 +97,7 @@ void GroupCore::Begin(std::unique_ptr<GroupOperation> operation) {
   GroupOperation* raw = operation.get();
   const int64_t timeout_ns = raw->wanted.timeout_ns == 0 ? options_.timeout_ns : raw->wanted.timeout_ns;
   raw->doubt = Status::Ok();
+  raw->deadline_ns = timeout_ns == kForeverNs ? kForeverNs : AddNs(raw->began_ns, std::max<int64_t>(timeout_ns, 0));
   if (timeout_ns != kForeverNs) ArmDeadline(raw, std::max<int64_t>(timeout_ns, 0));
   Place(raw);
   if (running_.count(raw->tag) > 0) {
@@ -262,7 +263,7 @@ void GroupCore::FailOperation(GroupOperation* operation, const Status& why, bool
     note.status = operation->status;
     TellAll(note);
   }
-  RememberDead(operation->tag);
+  RememberDead(operation->tag, operation->status);
   Machine* machine = operation->machine.get();
   if (machine == nullptr || !machine->running()) {
     EndOperation(operation, operation->status);
@@ -341,20 +342,34 @@ void GroupCore::ArmDeadline(GroupOperation* operation, int64_t delay_ns) {
   home_.Arm(operation->deadline.get(), delay_ns);
 }
 
+// For whom it waits; empty: for nobody.
+std::string GroupCore::LateWords(const GroupOperation& operation) const {
+  if (operation.machine == nullptr) return "";
+  std::string words;
+  const std::vector<int> ranks = operation.machine->WaitsFor();
+  for (size_t i = 0; i < ranks.size() && i < 8; ++i) words += (i == 0 ? "" : ", ") + RankWords(ranks[i]);
+  return words.empty() ? "" : words + " had not done its part at " + RankWords(rank_);
+}
+
+// Of one that has not begun, behind others of its key.
+std::string GroupCore::LateBefore(const GroupOperation& operation) const {
+  const auto running = running_.find(operation.tag);
+  if (running != running_.end()) return LateWords(*running->second);
+  for (const std::unique_ptr<GroupOperation>& before : ended_) {
+    if (before->tag == operation.tag) return before->status.cause();
+  }
+  return "";
+}
+
 void GroupCore::OnDeadline(GroupOperation* operation) {
   if (!operation->doubt.ok()) {
     FailOperation(operation, operation->doubt, true);
     return;
   }
-  std::string words = "it has not ended in time";
-  if (operation->machine != nullptr) {
-    const std::vector<int> ranks = operation->machine->WaitsFor();
-    for (size_t i = 0; i < ranks.size() && i < 8; ++i) {
-      words += (i == 0 ? ": " : ", ") + RankWords(ranks[i]);
-    }
-    if (!ranks.empty()) words += " had not done its part at " + RankWords(rank_);
-  }
-  const Status why = Status::Timeout(words).Next("look at those ranks, or allow more time");
+  std::string late = LateWords(*operation);
+  if (late.empty()) late = LateBefore(*operation);
+  const Status why = Status::Timeout("it has not ended in time" + (late.empty() ? "" : ": " + late))
+                         .Next("look at those ranks, or allow more time");
   auto behind = behind_.find(operation->tag);
   const auto running = running_.find(operation->tag);
   if (running != running_.end() && running->second.get() == operation) {

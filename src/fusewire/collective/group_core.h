@@ -51,6 +51,7 @@ struct GroupOperation : Mail {
   Status status;
   Status doubt;  // a message of ours has failed at a peer, who is about to say why
   int64_t began_ns = 0;
+  int64_t deadline_ns = kForeverNs;
   std::unique_ptr<Machine> machine;
   std::unique_ptr<reactor::Timer> deadline;
   std::string plan;  // what its machine was made for
@@ -138,6 +139,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   struct SentNote {
     std::unique_ptr<p2p::SendOp> op;
     std::string text;
+    int answers = -1;  // whose vote
     bool ended = false;
   };
   // The first message of an operation that we have not begun.
@@ -176,7 +178,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   };
 
   // ---- group_core.cc, group_running.cc ----
-  static constexpr size_t kFailedMax = 64 * 1024;
+  static constexpr size_t kFailedMax = 4096;
   uint64_t TagBase(uint32_t epoch) const;
   uint64_t TagOf(const Fingerprint& place) const;
   void Place(GroupOperation* operation);
@@ -194,11 +196,13 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   void RunEnded();
   void RunWork();
   void Hurry();
+  std::string LateWords(const GroupOperation& operation) const;
+  std::string LateBefore(const GroupOperation& operation) const;
   void OnDeadline(GroupOperation* operation);
   void ArmDeadline(GroupOperation* operation, int64_t delay_ns);
   Status MismatchOf(const Fingerprint& mine, int rank, const Fingerprint& other) const;
   p2p::OfferAnswer OnOffer(const p2p::Offer& offer, uint32_t epoch);
-  void RememberDead(uint64_t tag);
+  void RememberDead(uint64_t tag, const Status& why);
   void FailByNumber(uint64_t number, const Status& why);
   uint64_t ControlTag() const;
   std::string RankWords(int rank) const;
@@ -210,12 +214,13 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   void Listen(int index);
   void OnHeard(int index);
   void OnNote(int index, const Note& note);
+  Status AsSaid(int index, const Status& said) const;
   void OnFailureNote(int index, const Note& note);
   void OnLost(int index, const Status& why);
   void OpenGate(int index);
   void OnAwaited(int index);
   void TellAll(const Note& note);
-  void Tell(int index, const Note& note);
+  SentNote* Tell(int index, const Note& note);
   void Renumber();
   void RegisterEpoch();
 
@@ -223,7 +228,8 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   void Vote();
   void TryDecide();
   void OnVote(int index, const Note& note);
-  void OnDecided(const Note& note);
+  void AnswerVote(int index, const Note& decision);
+  void OnDecided(int index, const Note& note);
   void EnterEpoch(uint32_t epoch, const Note& decision);
   void EndShrink(const Status& status);
   Note NoteOfDead(NoteVerb verb, const std::vector<bool>& dead) const;
@@ -250,7 +256,7 @@ class GroupCore final : public MachineOwner, public std::enable_shared_from_this
   size_t early_count_ = 0;
   std::unordered_map<uint64_t, Status> failed_;      // by tag: others failed before we have begun
   std::unordered_map<uint64_t, uint64_t> failures_;  // of keys
-  std::unordered_map<uint64_t, uint64_t> dead_tags_;
+  std::unordered_map<uint64_t, Status> dead_tags_;
   std::deque<uint64_t> dead_tags_order_;
   std::unordered_map<std::string, std::vector<std::unique_ptr<Machine>>> idle_machines_;
   size_t idle_nodes_ = 0;

@@ -146,12 +146,21 @@ void GroupCore::OnHeard(int index) {
   if (!seat.peer->up()) OnLost(index, Status::Unavailable("the peer has gone"));
 }
 
+// Who says so, besides whom it says it of.
+Status GroupCore::AsSaid(int index, const Status& said) const {
+  const std::string who = SeatWords(index);
+  if (said.peer().empty() || said.peer() == who) return said.Peer(who);
+  return Status(said.code(), said.cause() + " (" + who + " says so)").Peer(said.peer()).Next(said.next());
+}
+
 void GroupCore::OnNote(int index, const Note& note) {
   Seat& seat = seats_[static_cast<size_t>(index)];
+  // Who was shrunk away may ask what was decided, and has no other say.
+  if (seat.rank < 0 && note.verb != NoteVerb::kVote) return;
   switch (note.verb) {
     case NoteVerb::kFailed: return OnFailureNote(index, note);
     case NoteVerb::kBroken:
-      if (note.epoch == epoch_ && !note.status.ok()) Break(note.status.Peer(SeatWords(index)), true);
+      if (note.epoch == epoch_ && !note.status.ok()) Break(AsSaid(index, note.status), true);
       return;
     case NoteVerb::kLeft:
       seat.left = true;
@@ -162,7 +171,7 @@ void GroupCore::OnNote(int index, const Note& note) {
       if (lane_ != nullptr) lane_->Shut(Status::Unavailable(SeatWords(index) + " has left the group"));
       return;
     case NoteVerb::kVote: return OnVote(index, note);
-    case NoteVerb::kDecided: return OnDecided(note);
+    case NoteVerb::kDecided: return OnDecided(index, note);
   }
 }
 
@@ -170,10 +179,13 @@ void GroupCore::OnNote(int index, const Note& note) {
 void GroupCore::OnFailureNote(int index, const Note& note) {
   if (note.epoch != epoch_ || note.status.ok() || !broken_.ok()) return;
   const uint64_t tag = TagOf(note.print);
-  const Status why = note.status.Peer(SeatWords(index));
+  Status why = AsSaid(index, note.status);
   if (lane_ != nullptr && note.print.keyed == 0 && lane_->OnFailed(note.print.turn, why)) return;
   const auto running = running_.find(tag);
   if (running != running_.end() && running->second->print.SamePlace(note.print)) {
+    // Who was waited for there may have waited here, for somebody else.
+    const std::string late = why.code() == Code::kTimeout ? LateWords(*running->second) : "";
+    if (!late.empty()) why = Status::Timeout(why.cause() + "; " + late).Peer(why.peer()).Next(why.next());
     FailOperation(running->second.get(), why, false);
     return;
   }
@@ -250,11 +262,12 @@ void GroupCore::TellAll(const Note& note) {
   }
 }
 
-void GroupCore::Tell(int index, const Note& note) {
+// Null: it is not told.
+GroupCore::SentNote* GroupCore::Tell(int index, const Note& note) {
   Seat& seat = seats_[static_cast<size_t>(index)];
-  if (!seat.dead.ok() || closed_) return;
+  if (!seat.dead.ok() || closed_) return nullptr;
   // Nobody is dialled only to be told that we go.
-  if (note.verb == NoteVerb::kLeft && !seat.peer->up()) return;
+  if (note.verb == NoteVerb::kLeft && !seat.peer->up()) return nullptr;
   notes_.remove_if([](const SentNote& sent) { return sent.ended; });
   SentNote& sent = notes_.emplace_back();
   sent.text = EncodeNote(note);
@@ -263,6 +276,7 @@ void GroupCore::Tell(int index, const Note& note) {
   // Nobody waits for it: its text is ours, and we live as long as the endpoint.
   sent.op->then = [&sent] { sent.ended = true; };
   sent.op->Post();
+  return &sent;
 }
 
 }  // namespace collective

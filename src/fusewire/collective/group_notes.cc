@@ -56,8 +56,9 @@ Result<Note> DecodeNote(ConstBytes in) {
   const ConstBytes next = reader.Text();
   const auto seats = reader.Number<uint32_t>();
   const ConstBytes bits = reader.Take(seats <= kNoteSeatsMax ? (seats + 7) / 8 : SIZE_MAX);
+  const bool short_enough = std::max({cause.size, peer.size, next.size}) <= kTextBytesMax;
   const bool known = version == kNoteVersion && verb >= 1 && verb <= static_cast<uint8_t>(NoteVerb::kDecided);
-  if (!reader.ok() || !known || code > kCodeMax || !reader.left().empty())
+  if (!reader.ok() || !known || !short_enough || code > kCodeMax || !reader.left().empty())
     return Status::Corrupt("a note of " + std::to_string(in.size) + " bytes that no member of a group would write");
   note.verb = static_cast<NoteVerb>(verb);
   Result<Fingerprint> decoded = DecodeFingerprint(print);

@@ -110,8 +110,10 @@ void GroupCore::OnMessageFailed(Machine* machine, int rank, bool sent, const Sta
   // our own endpoint nobody will.
   const bool ours = why.cause().rfind("the endpoint", 0) == 0;
   if (sent && !gone && !ours && why.code() != Code::kRefused) {
-    if (machine->operation->doubt.ok()) ArmDeadline(machine->operation, kDoubtNs);
-    if (machine->operation->doubt.ok()) machine->operation->doubt = why.Peer(RankWords(rank));
+    GroupOperation* const operation = machine->operation;
+    if (!operation->doubt.ok()) return;
+    operation->doubt = why.Peer(RankWords(rank));
+    ArmDeadline(operation, std::clamp<int64_t>(operation->deadline_ns - home_.now_ns(), 0, kDoubtNs));
     return;
   }
   const Status said = gone ? Status::Unavailable(RankWords(rank) + " has left the group") : why;
@@ -126,8 +128,10 @@ p2p::OfferAnswer GroupCore::OnOffer(const p2p::Offer& offer, uint32_t epoch) {
   if (offer.tag == ControlTag()) return OfferAnswer::Defer();
   const int index = SeatOf(offer.peer);
   if (index < 0) return OfferAnswer::Refuse(Status::Refused("\"" + offer.peer.name() + "\" is no member of the group"));
-  if (epoch != epoch_ || dead_tags_.count(offer.tag) > 0)
-    return OfferAnswer::Refuse(Status::Cancelled("this operation has failed here"));
+  if (epoch != epoch_) return OfferAnswer::Refuse(Status::Cancelled("this operation has failed here"));
+  // With the reason: whoever failed first may have told us alone.
+  if (const auto dead = dead_tags_.find(offer.tag); dead != dead_tags_.end())
+    return OfferAnswer::Refuse(Status::Cancelled("this operation has failed here: " + dead->second.ToString()));
   if (offer.head.empty()) return OfferAnswer::Defer();
   Result<Fingerprint> decoded = DecodeFingerprint(offer.head);
   if (!decoded.ok()) return OfferAnswer::Refuse(decoded.status());
@@ -171,8 +175,8 @@ void GroupCore::FailByNumber(uint64_t number, const Status& why) {
 }
 
 // What comes under this tag from now on is refused, and what has come is thrown away.
-void GroupCore::RememberDead(uint64_t tag) {
-  if (dead_tags_.emplace(tag, 1).second) dead_tags_order_.push_back(tag);
+void GroupCore::RememberDead(uint64_t tag, const Status& why) {
+  if (dead_tags_.emplace(tag, why).second) dead_tags_order_.push_back(tag);
   if (dead_tags_order_.size() > kDeadTagsMax) {
     dead_tags_.erase(dead_tags_order_.front());
     dead_tags_order_.pop_front();

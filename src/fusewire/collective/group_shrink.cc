@@ -14,6 +14,8 @@ namespace {
 
 // Each round but the last finds somebody dead.
 constexpr uint64_t kSpareRounds = 8;
+// To one member, under way: it may vote faster than it takes them.
+constexpr std::ptrdiff_t kAnswersMax = 4;
 
 }  // namespace
 
@@ -72,15 +74,19 @@ void GroupCore::TryDecide() {
       if (!seats_[i].dead.ok() || seats_[i].left) known[i] = true;
     }
     bool same = true;
+    std::string accusers;
     for (size_t i = 0; i < seats_.size(); ++i) {
       if (known[i]) continue;
       const auto vote = votes_.find({static_cast<int>(i), round});
       if (vote == votes_.end()) return;  // it will come, or its sender dies
       same = same && vote->second.seats == known;
       for (size_t j = 0; j < seats_.size(); ++j) shrinking_->dead[j] = shrinking_->dead[j] || vote->second.seats[j];
+      if (vote->second.seats[static_cast<size_t>(seat_)])
+        accusers += (accusers.empty() ? "" : ", ") + SeatWords(static_cast<int>(i));
     }
     if (shrinking_->dead[static_cast<size_t>(seat_)]) {
-      EndShrink(Status::Unavailable("the others take " + RankWords(rank_) + " for dead").Next("start it anew"));
+      const std::string who = accusers.empty() ? "the others take " : accusers + " takes ";
+      EndShrink(Status::Unavailable(who + RankWords(rank_) + " for dead").Next("start it anew"));
       return;
     }
     if (same) {
@@ -97,7 +103,7 @@ void GroupCore::TryDecide() {
 void GroupCore::OnVote(int index, const Note& note) {
   const auto decided = decided_.find(note.epoch);
   if (decided != decided_.end()) {
-    Tell(index, decided->second);
+    AnswerVote(index, decided->second);
     return;
   }
   const bool sane = note.epoch == epoch_ && note.seats.size() == seats_.size() &&
@@ -107,11 +113,19 @@ void GroupCore::OnVote(int index, const Note& note) {
   if (shrinking_ != nullptr) TryDecide();
 }
 
-void GroupCore::OnDecided(const Note& note) {
+void GroupCore::AnswerVote(int index, const Note& decision) {
+  const auto to_it = std::count_if(notes_.begin(), notes_.end(),
+                                   [index](const SentNote& sent) { return !sent.ended && sent.answers == index; });
+  if (to_it >= kAnswersMax) return;
+  if (SentNote* const answer = Tell(index, decision)) answer->answers = index;
+}
+
+void GroupCore::OnDecided(int index, const Note& note) {
   // Who has not voted yet hears it again, as the answer to its vote.
   if (note.epoch != epoch_ || note.seats.size() != seats_.size() || shrinking_ == nullptr) return;
   if (note.seats[static_cast<size_t>(seat_)]) {
-    EndShrink(Status::Unavailable("the others took " + RankWords(rank_) + " for dead").Next("start it anew"));
+    EndShrink(Status::Unavailable("the others took " + RankWords(rank_) + " for dead, says " + SeatWords(index))
+                  .Next("start it anew"));
     return;
   }
   EnterEpoch(epoch_ + 1, note);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fusewire/collective/group.h"
+#include "fusewire/collective/group_notes.h"
 #include "fusewire/p2p/world_test.h"
 
 namespace fusewire {
@@ -112,6 +113,90 @@ TEST(GroupSimulation, ADeadHostIsNamedWhenItsPipeEnds) {
     sim.groups[1].reset();
     sim.world.tasks["w1"].endpoint.reset();
   }
+}
+
+// Who waits for the next one in a chain knows that one only; and that one may be told before its own deadline.
+TEST(GroupSimulation, TheOneInTheMiddleOfAChainSaysForWhomItWaits) {
+  Simulated sim(3, 1);
+  std::vector<std::vector<int64_t>> arrays(2, std::vector<int64_t>(5000));
+  for (const int rank : {1, 0}) {
+    Wanted wanted = Sum(&arrays[static_cast<size_t>(rank)]);
+    wanted.kind = Kind::kBroadcast;
+    wanted.root = 2;  // which never begins
+    wanted.timeout_ns = 2 * kSecondNs;
+    sim.Start(rank, std::move(wanted));
+    sim.world.world.RunFor(kSecondNs / 2);
+  }
+  ASSERT_TRUE(sim.Finish({0, 1}));
+  for (const size_t rank : {0, 1}) EXPECT_EQ(sim.outcomes[rank].code(), Code::kTimeout);
+  EXPECT_NE(sim.outcomes[1].ToString().find("rank 0 (w0) had not done its part"), std::string::npos)
+      << sim.outcomes[1].ToString();
+  EXPECT_NE(sim.outcomes[0].ToString().find("rank 2 (w2) had not done its part"), std::string::npos)
+      << sim.outcomes[0].ToString();
+}
+
+TEST(GroupSimulation, WhoHasNotBegunBehindAnotherOfItsKeySaysForWhomThatWaits) {
+  Simulated sim(2, 1);
+  std::vector<std::vector<int64_t>> arrays(2, std::vector<int64_t>(10));
+  std::vector<Status> ended;
+  for (std::vector<int64_t>& array : arrays) {
+    Wanted wanted = Sum(&array);
+    wanted.key = 5;
+    wanted.timeout_ns = 2 * kSecondNs;
+    sim.groups[0]->Start(std::move(wanted), [&ended](const Status& status) { ended.push_back(status); });
+  }
+  ASSERT_TRUE(sim.world.RunUntil([&ended] { return ended.size() == 2; }));
+  for (const Status& status : ended) {
+    EXPECT_EQ(status.code(), Code::kTimeout);
+    EXPECT_NE(status.ToString().find("rank 1 (w1) had not done its part"), std::string::npos) << status.ToString();
+  }
+}
+
+// Whoever fails tells all; unless it lies.
+TEST(GroupSimulation, AFailureThatOneAloneWasToldOfComesWithItsReasonToTheOthers) {
+  uint64_t control_tag = 0;
+  Simulated sim(3, 1);
+  std::vector<std::vector<int64_t>> arrays(3, std::vector<int64_t>(60000));
+  sim.world.at("w2").HandleOffers(0, UINT64_MAX, [&control_tag](const p2p::Offer& offer) {
+    control_tag = offer.tag | ((uint64_t{1} << 40) - 1);
+    return p2p::OfferAnswer::Defer();
+  });
+  for (const int rank : {0, 1}) sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+  ASSERT_TRUE(sim.world.RunUntil([&control_tag] { return control_tag != 0; }));
+  sim.Start(2, Sum(&arrays[2]));
+  ASSERT_TRUE(sim.Finish({0, 1, 2}));
+  Note note;
+  note.verb = NoteVerb::kFailed;
+  note.print.turn = 1;
+  note.status = Status::Unavailable("not for all ears");
+  const std::string text = EncodeNote(note);
+  p2p::SendOp lie(sim.world.at("w2"), sim.world.Connect("w2", "w1"), control_tag, ConstBytes(text));
+  lie.Post();
+  ASSERT_TRUE(sim.world.Ends(lie));
+  for (const int rank : {1, 0}) {
+    sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+    ASSERT_TRUE(sim.Finish({rank}));
+    const std::string words = sim.outcomes[static_cast<size_t>(rank)].ToString();
+    EXPECT_NE(words.find("not for all ears, peer rank 2 (w2)"), std::string::npos) << words;
+  }
+}
+
+TEST(GroupSimulation, WhoseMessageIsRefusedWaitsForTheReasonUntilItsDeadlineOnly) {
+  Simulated sim(2, 1);
+  sim.world.at("w1").HandleOffers(
+      0, UINT64_MAX, [](const p2p::Offer&) { return p2p::OfferAnswer::Refuse(Status::Overloaded("not now")); });
+  std::vector<int64_t> array(60000, 1);
+  sim.world.world.RunFor(kSecondNs);
+  sim.world.world.PauseHost("w1");
+  const int64_t began_ns = sim.world.world.clock()->NowNs();
+  Wanted wanted = Sum(&array);
+  wanted.timeout_ns = 2 * kSecondNs;
+  sim.Start(0, std::move(wanted));
+  sim.world.world.RunFor(2 * kSecondNs - 100 * kMillisecondNs);
+  sim.world.world.ResumeHost("w1");
+  ASSERT_TRUE(sim.Finish({0}));
+  EXPECT_LE(sim.world.world.clock()->NowNs() - began_ns, 2 * kSecondNs + 50 * kMillisecondNs);
+  EXPECT_NE(sim.outcomes[0].ToString().find("w1"), std::string::npos) << sim.outcomes[0].ToString();
 }
 
 // Nobody is given up because he is late, however late.

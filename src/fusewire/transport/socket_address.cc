@@ -44,6 +44,14 @@ uint16_t PortOf(const SocketAddress& address) {
   return ntohs(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port);
 }
 
+void SetPort(SocketAddress* address, uint16_t port) {
+  if (address->storage.ss_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(&address->storage)->sin6_port = htons(port);
+  } else {
+    reinterpret_cast<sockaddr_in*>(&address->storage)->sin_port = htons(port);
+  }
+}
+
 bool ParseNumeric(const std::string& host, uint16_t port, SocketAddress* out) {
   addrinfo hints = {};
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;

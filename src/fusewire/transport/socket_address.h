@@ -48,6 +48,7 @@ struct SocketAddress {
 // "10.0.0.7:5555", "[::1]:5555".
 std::string ToText(const SocketAddress& address);
 uint16_t PortOf(const SocketAddress& address);
+void SetPort(SocketAddress* address, uint16_t port);
 // Whether two IP addresses are one, whatever their ports.
 bool SameNumber(const sockaddr* one, const sockaddr* other);
 // Of numbers only; false for a name.

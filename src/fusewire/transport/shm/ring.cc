@@ -12,14 +12,8 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
+#include "fusewire/base/happens_before.h"
 #include "fusewire/transport/transport.h"
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#include <sanitizer/tsan_interface.h>
-#define FUSEWIRE_TSAN 1
-#endif
-#endif
 
 namespace fusewire {
 namespace transport {
@@ -58,14 +52,7 @@ uint64_t Rounded(uint64_t bytes) { return (bytes + 7) & ~uint64_t{7}; }
 
 // Two ends in one process map the segment twice. ThreadSanitizer goes by addresses: it does not see that what one end
 // stores is what the other loads, so we say it. Like its model of sockets, one for all.
-#ifdef FUSEWIRE_TSAN
 char seen_by_all;
-void TellTsanOfStore() { __tsan_release(&seen_by_all); }
-void TellTsanOfLoad() { __tsan_acquire(&seen_by_all); }
-#else
-void TellTsanOfStore() {}
-void TellTsanOfLoad() {}
-#endif
 
 }  // namespace
 
@@ -75,7 +62,7 @@ void TellTsanOfLoad() {}
 uint64_t RingWriter::FreshRoom() {
   // Up to the last whole record, or nearly: records begin at multiples of 8.
   const uint64_t taken = segment_.peer().taken.load(std::memory_order_acquire) & ~uint64_t{7};
-  TellTsanOfLoad();
+  TellHappensAfter(&seen_by_all);
   if (taken > taken_ && taken <= filled_) taken_ = taken;
   return segment_.ring_bytes() - (filled_ - taken_);
 }
@@ -139,7 +126,7 @@ bool RingWriter::Lend(ConstBytes bytes) {
 bool RingWriter::Publish() {
   if (published_ == filled_) return false;
   published_ = filled_;
-  TellTsanOfStore();
+  TellHappensBefore(&seen_by_all);
   segment_.own().loans.store(loans_, std::memory_order_relaxed);
   segment_.own().filled.store(filled_, std::memory_order_release);
   return true;
@@ -149,7 +136,7 @@ bool RingWriter::HasRoom() { return FreshRoom() >= segment_.ring_bytes() / 4; }
 
 uint64_t RingWriter::LoansRead() const {
   const uint64_t read = segment_.peer().loans_read.load(std::memory_order_acquire);
-  TellTsanOfLoad();
+  TellHappensAfter(&seen_by_all);
   return read;
 }
 
@@ -158,7 +145,7 @@ uint64_t RingWriter::LoansRead() const {
 bool RingReader::Refresh() {
   if (!frozen_) {
     const uint64_t filled = segment_.peer().filled.load(std::memory_order_acquire);
-    TellTsanOfLoad();
+    TellHappensAfter(&seen_by_all);
     if (filled - taken_ > segment_.ring_bytes()) return false;
     filled_ = filled;
   }
@@ -303,7 +290,7 @@ Result<size_t> RingReader::ReadLoan(Bytes* parts, size_t count) {
 }
 
 bool RingReader::Release() {
-  TellTsanOfStore();
+  TellHappensBefore(&seen_by_all);
   if (loan_ended_) segment_.own().loans_read.store(loans_read_, std::memory_order_release);
   if (released_ == taken_ && !loan_ended_) return false;
   released_ = taken_;

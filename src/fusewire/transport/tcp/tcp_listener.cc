@@ -14,6 +14,8 @@ namespace fusewire {
 namespace transport {
 namespace {
 
+constexpr int kNeighboursTried = 16;
+
 class TcpIncoming final : public Incoming {
  public:
   TcpIncoming(Fd fd, std::string peer_address, const TcpOptions& options)
@@ -50,6 +52,30 @@ Result<Fd> BindAndListen(const SocketAddress& where, const TcpOptions& options, 
   return fd;
 }
 
+uint16_t PortTaken(const Fd& fd) {
+  SocketAddress taken;
+  taken.length = sizeof(taken.storage);
+  FUSEWIRE_CHECK(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&taken.storage), &taken.length) == 0);
+  return PortOf(taken);
+}
+
+// Not one of those that the kernel hands out to whoever asks for a free port, which are odd or even as its range
+// begins: a launcher asks, lets go, and starts a server there seconds later. Its neighbour is for connections, so that
+// the kernel does not propose it. Where those are taken, by connections that ended a moment ago, any port.
+Result<Fd> ListenAtAnyPort(const SocketAddress& where, const TcpOptions& options, bool* no_such_family) {
+  Result<Fd> proposed = BindAndListen(where, options, no_such_family);
+  for (int tries = 0; proposed.ok() && tries < kNeighboursTried; ++tries) {
+    SocketAddress beside = where;
+    SetPort(&beside, PortTaken(proposed.value()) ^ 1U);
+    bool ignored = false;
+    Result<Fd> neighbour = BindAndListen(beside, options, &ignored);
+    if (neighbour.ok()) return neighbour;
+    Result<Fd> another = BindAndListen(where, options, &ignored);
+    if (another.ok()) proposed = std::move(another);
+  }
+  return proposed;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Listener>> TcpListener::Open(reactor::Reactor& home, const Address& address,
@@ -65,15 +91,14 @@ Result<std::unique_ptr<Listener>> TcpListener::Open(reactor::Reactor& home, cons
         .Next("write the address in numbers, or :port for every interface");
   }
   bool no_such_family = false;
-  Result<Fd> fd = BindAndListen(where, options, &no_such_family);
+  auto open = address.port == 0 ? ListenAtAnyPort : BindAndListen;
+  Result<Fd> fd = open(where, options, &no_such_family);
   if (!fd.ok() && everywhere && no_such_family) {
     FUSEWIRE_CHECK(ParseNumeric("0.0.0.0", address.port, &where));
-    fd = BindAndListen(where, options, &no_such_family);
+    fd = open(where, options, &no_such_family);
   }
   if (!fd.ok()) return fd.status().Peer(address.ToString()).Phase("listen");
-  where.length = sizeof(where.storage);
-  FUSEWIRE_CHECK(getsockname(fd.value().get(), reinterpret_cast<sockaddr*>(&where.storage), &where.length) == 0);
-  Address taken{address.host, PortOf(where)};
+  Address taken{address.host, PortTaken(fd.value())};
   auto listener = std::make_unique<TcpListener>(home, std::move(fd).value(), taken, options, std::move(on_incoming));
   Status watched = listener->accepting_.Start();
   if (!watched.ok()) return watched.Peer(address.ToString()).Phase("listen");
