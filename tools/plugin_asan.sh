@@ -24,7 +24,8 @@ mkdir -p "$build/package" "$findings"
 cp -rL "$packages/fusewire" "$build/package/"
 cp "$build/lib/libfusewire_tf.so" "$build/package/fusewire/_lib/tf-$version/"
 
-options=detect_leaks=0:detect_odr_violation=0:allocator_may_return_null=1:alloc_dealloc_mismatch=0
+# What is freed is kept back, to notice its use, but not so much that tests of growing memory fail.
+options=detect_leaks=0:detect_odr_violation=0:allocator_may_return_null=1:alloc_dealloc_mismatch=0:quarantine_size_mb=32
 # Each process writes what it finds into a file of its own.
 status=0
 LD_PRELOAD="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libstdc++.so)" PYTHONPATH=$build/package \

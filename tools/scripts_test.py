@@ -237,6 +237,20 @@ class ReportTest(ScriptTest):
             status, lines = self.report(*cases)
             self.assertEqual((status, lines[-1]), (1, "0 passed, 1 failed"))
 
+    def test_without_results_the_log_says_why(self):
+        early = [f"[ OK ] Line.{number}" for number in range(100)]
+        for log, shown in (
+            ([*early, "Segmentation fault"], "Segmentation fault"),
+            (
+                [*early, "WARNING: ThreadSanitizer: data race (pid=1)", *early],
+                "WARNING: ThreadSanitizer: data race (pid=1)",
+            ),
+        ):
+            (self.folder / "dev.log").write_text("\n".join(log))
+            status, lines = self.report()
+            self.assertEqual((status, lines[-1]), (1, "0 passed, 1 failed"))
+            self.assertIn(shown, lines)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -2,15 +2,19 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Reads the JUnit files of ctest, pytest and GoogleTest: shows what failed, then the totals alone on the last line.
 
-A file that is missing or holds no test counts as one failure: its build broke, or nothing was run.
+A file that is missing or holds no test counts as one failure: its build broke, nothing was run, or a sanitizer has
+something to say. What it was stands in the log beside the file.
 """
 
 import argparse
 import pathlib
+import re
 import sys
 import xml.etree.ElementTree
 
 OUTPUT_LINES_MAX = 60  # of one failed test; the end is where the reason stands
+OUTPUT_COLUMNS_MAX = 200  # of a log's line
+SANITIZER = re.compile("(ERROR|WARNING): [A-Z][A-Za-z]+Sanitizer|runtime error: ")
 
 
 class Totals:
@@ -28,7 +32,7 @@ def read(path, totals):
         cases = list(xml.etree.ElementTree.parse(path).getroot().iter("testcase"))
     except (OSError, xml.etree.ElementTree.ParseError) as error:
         totals.failed += 1
-        return [(path.name, f"no results: {error}; see the logs beside it")]
+        return [(path.name, f"{reason_of(path.with_suffix('.log'))}\nno results: {error}; see the logs beside it")]
     if not cases:
         totals.failed += 1
         return [(path.name, "no test was run")]
@@ -39,6 +43,18 @@ def read(path, totals):
         if outcome == "failed":
             failures.append((name_of(case), output_of(case)))
     return failures
+
+
+def reason_of(log):
+    """What a sanitizer said first, or else how the log ends."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    said = [number for number, line in enumerate(lines) if SANITIZER.search(line)]
+    shown = OUTPUT_LINES_MAX - 1  # one line follows
+    first = said[0] if said else max(0, len(lines) - shown)
+    return "\n".join(line[:OUTPUT_COLUMNS_MAX] for line in lines[first : first + shown])
 
 
 def outcome_of(case):

@@ -20,6 +20,7 @@
 #include <tensorflow/core/framework/device_base.h>
 #include <tensorflow/core/framework/tensor.h>
 #include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/bridge/varint.h"
@@ -38,7 +39,7 @@ TfStatus AppendTensor(const tensorflow::Tensor& tensor, std::string* head, Buffe
 
 // Where a tensor is going to live.
 struct TensorPlace {
-  tensorflow::Device* device = nullptr;
+  tensorflow::Device* device = nullptr;  // null: nobody wants it any more, and it is only read
   tensorflow::AllocatorAttributes attributes;
   tensorflow::DeviceContext* context = nullptr;
 };
@@ -74,6 +75,10 @@ class TensorLanding {
 
 // Host memory that a device copies to and from.
 tensorflow::AllocatorAttributes HostForDevice();
+
+// What a message ends with whose tensor TensorLanding::Begin has refused: its sender's fault, or want of memory here.
+Status NotBegun(const TfStatus& why);
+
 // Whether tensors of this device lie in memory that only the device reaches.
 bool IsAccelerator(const tensorflow::Device* device);
 

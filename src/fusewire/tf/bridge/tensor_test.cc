@@ -1,6 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/bridge/tensor.h"
 
+#include <sys/resource.h>
+
+#include <chrono>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -207,6 +211,30 @@ TEST(TensorThatIsNone, NeverCrashesWhateverItsBytes) {
     TfStatus status = landing.Begin(&reader, OnCpu(), [] { return uint64_t{12345}; });
     if (status.ok() && !landing.has_segment()) landing.Finish(OnCpu(), [](const TfStatus&, const Tensor&) {});
   }
+}
+
+// On a reactor: TensorFlow's own allocator waits ten seconds before it says so.
+TEST(TensorWithoutMemory, IsRefusedAtOnce) {
+  constexpr int64_t kBytes = int64_t{1} << 30;
+  std::string head("\2\4", 2);  // raw, uint8
+  AppendVarint(&head, 1);
+  AppendVarint(&head, kBytes);
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  ASSERT_GT(pages, 0u);
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
+  const rlimit tight{pages * 4096 + kBytes / 4, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &tight), 0);
+  const auto began = std::chrono::steady_clock::now();
+  TensorLanding landing;
+  VarReader reader{ConstBytes(head)};
+  TfStatus begun = landing.Begin(&reader, OnCpu(), [] { return uint64_t{kBytes}; });
+  const auto took = std::chrono::steady_clock::now() - began;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  EXPECT_TRUE(absl::IsResourceExhausted(begun)) << begun;
+  EXPECT_EQ(NotBegun(begun).code(), Code::kOverloaded);
+  EXPECT_LT(took, std::chrono::seconds(5));
 }
 
 TEST(TfStatusTravels, WithItsPayloads) {

@@ -12,7 +12,7 @@ Status TensorLandings::Begin(VarReader* reader, const TensorPlace& place) {
   TfStatus begun = landing.Begin(reader, place, [this] {
     return sizes_ != nullptr && places_.size() < sizes_->count() ? sizes_->at(places_.size()) : UINT64_MAX;
   });
-  if (!begun.ok()) return Status::Corrupt(std::string(begun.message()));
+  if (!begun.ok()) return NotBegun(begun);
   if (landing.has_segment()) places_.push_back(landing.place());
   return Status::Ok();
 }

@@ -11,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include <tensorflow/core/distributed_runtime/call_options.h>
 #include <tensorflow/core/distributed_runtime/coordination/coordination_client.h>
 #include <tensorflow/core/distributed_runtime/eager/eager_client.h>
+#include <tensorflow/core/distributed_runtime/tensor_coding.h>
 #include <tensorflow/core/distributed_runtime/worker_cache.h>
 #include <tensorflow/core/distributed_runtime/worker_interface.h>
 #include "fusewire/tf/data/peer.h"
@@ -20,12 +22,19 @@
 namespace fusewire {
 namespace tf {
 
-class FakeWorker final : public tensorflow::WorkerInterface {
+class FakeWorker : public tensorflow::WorkerInterface {
  public:
   struct Asked {
     const tensorflow::LoggingRequest* request;
     tensorflow::LoggingResponse* response;
     tensorflow::StatusCallback done;
+  };
+  struct Receiving {
+    tensorflow::CallOptions* options;
+    const tensorflow::RecvTensorRequest* request;
+    tensorflow::TensorResponse* response;
+    tensorflow::StatusCallback done;
+    bool is_cancelled = false;
   };
   ~FakeWorker() override = default;
 
@@ -37,8 +46,20 @@ class FakeWorker final : public tensorflow::WorkerInterface {
     first.done(TfStatus());
   }
   void Answer(const TfStatus& status) { Take().done(status); }
+  // A receive, whichever.
+  void Bring(size_t index, const tensorflow::Tensor& tensor) {
+    tensorflow::RecvTensorResponse response;
+    tensor.AsProtoTensorContent(response.mutable_tensor());
+    EXPECT_TRUE(receiving[index].response->InitFrom(&response).ok());
+    End(index, TfStatus());
+  }
+  void End(size_t index, const TfStatus& status) {
+    receiving[index].options->ClearCancelCallback();
+    receiving[index].done(status);
+  }
 
   std::deque<Asked> asked;
+  std::deque<Receiving> receiving;  // all, those that have ended too
 
  private:
   using Done = tensorflow::StatusCallback;
@@ -87,9 +108,10 @@ class FakeWorker final : public tensorflow::WorkerInterface {
   void CleanupAllAsync(const tensorflow::CleanupAllRequest*, tensorflow::CleanupAllResponse*, Done done) override {
     Refuse(done);
   }
-  void RecvTensorAsync(Options*, const tensorflow::RecvTensorRequest*, tensorflow::TensorResponse*,
-                       Done done) override {
-    Refuse(done);
+  void RecvTensorAsync(Options* options, const tensorflow::RecvTensorRequest* request,
+                       tensorflow::TensorResponse* response, Done done) override {
+    receiving.push_back(Receiving{options, request, response, std::move(done)});
+    options->SetCancelCallback([this, index = receiving.size() - 1] { receiving[index].is_cancelled = true; });
   }
   void TracingAsync(const tensorflow::TracingRequest*, tensorflow::TracingResponse*, Done done) override {
     Refuse(done);
@@ -114,10 +136,11 @@ class FakeWorker final : public tensorflow::WorkerInterface {
 // Knows one task.
 class FakeCache final : public tensorflow::WorkerCacheInterface {
  public:
-  explicit FakeCache(std::string target) : target_(std::move(target)) {}
+  explicit FakeCache(std::string target, std::unique_ptr<FakeWorker> worker = std::make_unique<FakeWorker>())
+      : target_(std::move(target)), worker_(std::move(worker)) {}
   ~FakeCache() override { EXPECT_EQ(lent_, 0); }
 
-  FakeWorker& worker() { return worker_; }
+  FakeWorker& worker() { return *worker_; }
   int lent() const { return lent_; }  // and not released
 
  private:
@@ -126,10 +149,10 @@ class FakeCache final : public tensorflow::WorkerCacheInterface {
   tensorflow::WorkerInterface* GetOrCreateWorker(const std::string& target) override {
     if (target != target_) return nullptr;
     ++lent_;
-    return &worker_;
+    return worker_.get();
   }
   void ReleaseWorker(const std::string&, tensorflow::WorkerInterface* worker) override {
-    EXPECT_EQ(worker, &worker_);
+    EXPECT_EQ(worker, worker_.get());
     --lent_;
   }
   bool GetDeviceLocalityNonBlocking(const std::string&, tensorflow::DeviceLocality*) override { return false; }
@@ -145,7 +168,7 @@ class FakeCache final : public tensorflow::WorkerCacheInterface {
   }
 
   const std::string target_;
-  FakeWorker worker_;
+  const std::unique_ptr<FakeWorker> worker_;
   int lent_ = 0;
 };
 

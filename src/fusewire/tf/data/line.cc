@@ -109,12 +109,14 @@ class ReceiveCall final : public rpc::Call {
       if (kind == kValue) {
         answer.recv->OnArrival();
         TensorLanding& landing = answer.recv->landing_;
-        answer.error = landing.Begin(&reader, answer.recv->place_, [sizes, segment] {
+        // Of a receive that was aborted the step has ended, and its session, with the device, may have gone.
+        const TensorPlace place = answer.recv->ended_ ? TensorPlace() : answer.recv->place_;
+        answer.error = landing.Begin(&reader, place, [sizes, segment] {
           return sizes != nullptr && segment < sizes->count() ? sizes->at(segment) : UINT64_MAX;
         });
         if (!answer.error.ok()) {
           // Where the next answer begins is known only to whoever can read this one.
-          return Status::Corrupt(std::string(answer.error.message()));
+          return NotBegun(answer.error);
         }
         if (landing.has_segment()) {
           places_.push_back(landing.place());

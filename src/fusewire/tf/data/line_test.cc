@@ -10,6 +10,8 @@
 #include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tensorflow/core/framework/variant.h>
+#include <tensorflow/core/framework/variant_encode_decode.h>
 
 namespace fusewire {
 namespace tf {
@@ -19,30 +21,6 @@ using tensorflow::Tensor;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
-
-// An answer as a peer writes it.
-class Answer {
- public:
-  Answer& Value(uint64_t index, const Tensor& tensor) {
-    Begin(index, kValue);
-    EXPECT_TRUE(AppendTensor(tensor, &head, &body).ok());
-    return *this;
-  }
-  Answer& Dead(uint64_t index) { return Begin(index, kDead); }
-  Answer& Error(uint64_t index, const TfStatus& status) {
-    Begin(index, kError);
-    AppendTfStatus(status, &head);
-    return *this;
-  }
-  Answer& Begin(uint64_t index, uint8_t kind) {
-    AppendVarint(&head, index);
-    head.push_back(static_cast<char>(kind));
-    return *this;
-  }
-
-  std::string head;
-  Buffers body;
-};
 
 class LineTest : public testing::Test {
  protected:
@@ -292,6 +270,36 @@ TEST_F(LineTest, AnAbortEndsAReceiveOnceAndTheAnswerComesToNobody) {
   ExpectRamp(endings_[1], 2, 5);
   EXPECT_EQ(endings_[0].ends, 1);
   aborted->Unref();
+}
+
+TEST_F(LineTest, AnAnswerThatComesTooLateNeedsNoDevice) {
+  auto device = tensorflow::DeviceFactory::NewDevice("CPU", tensorflow::SessionOptions(), kOwnTask);
+  endings_ = std::vector<Ending>(5);
+  std::vector<ProbeRecv*> recvs;
+  {
+    RecvGroup together;
+    for (size_t i = 0; i < 5; ++i) {
+      recvs.push_back(new ProbeRecv(line_, absl::StrCat("edge_", i), &endings_[i], device.get()));
+      recvs.back()->Ref();
+      recvs.back()->Go();
+    }
+  }
+  ASSERT_TRUE(world_.AwaitAsked(1));
+  for (ProbeRecv* recv : recvs) recv->Abort(absl::CancelledError("the session was closed"));
+  ASSERT_TRUE(AwaitEnds());
+  device.reset();
+  Tensor strings(tensorflow::DT_STRING, tensorflow::TensorShape({2}));
+  Tensor variant(tensorflow::DT_VARIANT, tensorflow::TensorShape({}));
+  variant.scalar<tensorflow::Variant>()() = Ramp(3, 1);
+  Answer late;
+  late.Value(0, Ramp(0, 0)).Value(1, Ramp(3, 1)).Value(2, Ramp(10'000, 1)).Value(3, strings).Value(4, variant);
+  Reply(0, late);
+  world_.world.RunFor(kSecondNs);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(endings_[i].ends, 1);
+    recvs[i]->Unref();
+  }
+  EXPECT_TRUE(line_->alive());
 }
 
 TEST_F(LineTest, WhatIsAbortedBeforeItGoesIsNotAskedFor) {

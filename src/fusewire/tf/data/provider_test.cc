@@ -19,13 +19,13 @@ namespace fusewire {
 namespace tf {
 namespace {
 
-using tensorflow::Rendezvous;
 using tensorflow::Tensor;
 
 // Plays the steps of the task that is asked: a tensor is there, or comes when the test says so.
 class Producers final : public tensorflow::RendezvousMgrInterface {
  public:
-  void RecvLocalAsync(int64_t step, const Rendezvous::ParsedKey& key, Rendezvous::DoneCallback done) override {
+  void RecvLocalAsync(int64_t step, const tensorflow::Rendezvous::ParsedKey& key,
+                      tensorflow::Rendezvous::DoneCallback done) override {
     const std::string edge(key.edge_name);
     EXPECT_EQ(step, kStep);
     auto there = there_.find(edge);
@@ -47,21 +47,21 @@ class Producers final : public tensorflow::RendezvousMgrInterface {
   }
 
   tsl::core::RefCountPtr<tensorflow::RemoteRendezvous> Find(int64_t) override { return nullptr; }
-  TfStatus RecvLocal(int64_t, const Rendezvous::ParsedKey&, Tensor*, bool*) override {
+  TfStatus RecvLocal(int64_t, const tensorflow::Rendezvous::ParsedKey&, Tensor*, bool*) override {
     return absl::UnimplementedError("nobody waits here");
   }
   void Cleanup(int64_t) override {}
   void CleanupAll() override {}
 
  private:
-  using Args = Rendezvous::Args;
-  Rendezvous::DoneCallback Take(const std::string& edge) {
+  using Args = tensorflow::Rendezvous::Args;
+  tensorflow::Rendezvous::DoneCallback Take(const std::string& edge) {
     auto taken = waiting_.extract(edge);
     EXPECT_FALSE(taken.empty()) << edge;
     return std::move(taken.mapped());
   }
   std::map<std::string, Tensor> there_;
-  std::map<std::string, Rendezvous::DoneCallback> waiting_;
+  std::map<std::string, tensorflow::Rendezvous::DoneCallback> waiting_;
 };
 
 class ProviderTest : public testing::Test {
@@ -69,7 +69,7 @@ class ProviderTest : public testing::Test {
   ProviderTest() {
     env_.rendezvous_mgr = &producers_;
     source_.env = &env_;
-    source_.find = [this](const Rendezvous::ParsedKey& key, tensorflow::Device** device) {
+    source_.find = [this](const tensorflow::Rendezvous::ParsedKey& key, tensorflow::Device** device) {
       if (key.edge_name == unknown_) return TfStatus(absl::NotFoundError("no such device"));
       *device = WorkersCpu();
       return TfStatus();
@@ -165,8 +165,8 @@ TEST_F(ProviderTest, MoreThanAMessageHoldsGoesInSeveral) {
   endings_ = std::vector<Ending>(kMany);
   std::vector<Want> wants;
   for (size_t i = 0; i < kMany; ++i) {
-    auto key = std::make_shared<Rendezvous::ParsedKey>();
-    ASSERT_TRUE(Rendezvous::ParseKey(KeyOf(Edge(i)), key.get()).ok());
+    auto key = std::make_shared<tensorflow::Rendezvous::ParsedKey>();
+    ASSERT_TRUE(tensorflow::Rendezvous::ParseKey(KeyOf(Edge(i)), key.get()).ok());
     wants.push_back(Want{kStep, std::move(key)});
   }
   class Counting final : public rpc::Call {
@@ -236,8 +236,8 @@ TEST_F(ProviderTest, AStepThatHasBeenAnsweredIsNotAborted) {
 
 TEST_F(ProviderTest, FetchesOfAnUnknownDeviceEndAtOnce) {
   unknown_ = "edge";
-  Rendezvous::ParsedKey key;
-  ASSERT_TRUE(Rendezvous::ParseKey(KeyOf("edge"), &key).ok());
+  tensorflow::Rendezvous::ParsedKey key;
+  ASSERT_TRUE(tensorflow::Rendezvous::ParseKey(KeyOf("edge"), &key).ok());
   int ends = 0;
   FetchToHost(source_, kStep, key, [&ends](const TfStatus& status, const Tensor&, bool) {
     EXPECT_TRUE(absl::IsNotFound(status));

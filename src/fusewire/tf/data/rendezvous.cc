@@ -110,6 +110,46 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
   TfStatus status_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
+// A receive that does not know the way yet. TensorFlow's base class knows it meanwhile, and aborts it with the step.
+class Rendezvous::WaySearch final : public tensorflow::BaseRecvTensorCall {
+ public:
+  WaySearch(Rendezvous* rendezvous, const Args& args, Routed found)
+      : rendezvous_(rendezvous),
+        args_(args),
+        found_(std::move(found)),
+        search_(
+            std::make_shared<Search>([this](const TfStatus& status, LinePtr line) { End(status, std::move(line)); })) {
+    rendezvous_->Ref();  // until its end
+  }
+
+  void Go(const Ways& ways) {
+    SearchPtr search = search_;  // which outlives this
+    rendezvous_->RegisterCall(this, args_);
+    search->Begin([&ways](Routed routed) { ways.peer->Route(ways.side, std::move(routed)); });
+  }
+
+  // tensorflow::BaseRecvTensorCall
+  void Start(std::function<void()>) override {}
+  void StartAbort(const TfStatus& why) override { search_->GiveUp(why); }
+  TfStatus status() const override { return search_->status(); }
+
+ private:
+  ~WaySearch() override = default;
+
+  void End(const TfStatus& status, LinePtr line) {
+    rendezvous_->DeregisterCall(this, args_);
+    TfRef<Rendezvous> held(rendezvous_);
+    Routed found = std::move(found_);
+    delete this;
+    found(status, std::move(line));
+  }
+
+  Rendezvous* const rendezvous_;  // holds a reference
+  const Args args_;
+  Routed found_;
+  const SearchPtr search_;  // shared_ptr: what it asks holds it too
+};
+
 absl::string_view Rendezvous::TaskOf(absl::string_view device) {
   size_t end = device.find("/device:");
   return end == absl::string_view::npos ? absl::string_view() : device.substr(0, end);
@@ -289,9 +329,8 @@ void Rendezvous::RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, 
     StartOnGrpc(parsed, args, std::move(done), std::move(source.ways.side));
     return;
   }
-  Ref();
-  source.ways.peer->Route(source.ways.side, [this, parsed, args, done = std::move(done), side = source.ways.side,
-                                             log = std::move(log)](const TfStatus& status, LinePtr line) {
+  auto found_way = [this, parsed, args, done = std::move(done), side = source.ways.side, log = std::move(log)](
+                       const TfStatus& status, LinePtr line) {
     if (!status.ok()) {
       done(status, Args(), args, Tensor(), false);
     } else if (line != nullptr) {
@@ -300,8 +339,8 @@ void Rendezvous::RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, 
       GlobalCounters().Add(&Counters::fallback_grpc_calls);
       StartOnGrpc(parsed, args, done, side);
     }
-    Unref();
-  });
+  };
+  (new WaySearch(this, args, std::move(found_way)))->Go(source.ways);
 }
 
 void Rendezvous::StartOnWire(const ParsedKey& parsed, const Args& args, DoneCallback done, LinePtr line,

@@ -20,6 +20,7 @@
 #include "fusewire/tf/data/fused.h"
 #include "fusewire/tf/data/peer.h"
 #include "fusewire/tf/data/plans.h"
+#include "fusewire/tf/data/search.h"
 
 namespace fusewire {
 namespace tf {
@@ -62,7 +63,8 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   const std::string& session_handle() const { return session_handle_; }
   // Of the executors of this task.
   int pool_threads() const { return env_->compute_pool->NumThreads(); }
-  // The way to a task of the step's session; calls `routed` here if it is known, else once it is.
+  // The way to a task of the step's session; calls `routed` here if it is known, else once it is. The rendezvous and
+  // its session live at least until this returns.
   void RouteTo(const std::string& task, Routed routed);
   // Parts of the step leave values at other tasks, so many to be taken, and take some. What is left when the step is
   // over is dropped there.
@@ -77,6 +79,7 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
 
  private:
   class WireRecv;
+  class WaySearch;
   class GrpcCall;
   class GrpcRecv;
   class GrpcFusedRecv;

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -47,9 +48,9 @@ inline std::string KeyOf(const std::string& edge) {
 
 constexpr int64_t kStep = 77;
 
-// How a receive has ended.
+// How a receive has ended: `ends` is written last.
 struct Ending {
-  int ends = 0;
+  std::atomic<int> ends{0};
   TfStatus status;
   tensorflow::Tensor tensor;
   bool is_dead = false;
@@ -57,20 +58,20 @@ struct Ending {
 
 class ProbeRecv final : public Recv {
  public:
-  ProbeRecv(LinePtr line, const std::string& edge, Ending* ending)
-      : Recv(std::move(line), kStep, KeyOf(edge), Place()), ending_(ending) {}
+  ProbeRecv(LinePtr line, const std::string& edge, Ending* ending, tensorflow::Device* device = WorkersCpu())
+      : Recv(std::move(line), kStep, KeyOf(edge), PlaceAt(device)), ending_(ending) {}
 
  private:
-  static TensorPlace Place() {
+  static TensorPlace PlaceAt(tensorflow::Device* device) {
     TensorPlace place;
-    place.device = WorkersCpu();
+    place.device = device;
     return place;
   }
   void OnEnd(const TfStatus& status, const tensorflow::Tensor& tensor, bool is_dead) override {
-    ++ending_->ends;
     ending_->status = status;
     ending_->tensor = tensor;
     ending_->is_dead = is_dead;
+    ++ending_->ends;
   }
   ~ProbeRecv() override = default;
   Ending* const ending_;
@@ -88,6 +89,30 @@ inline void ExpectRamp(const Ending& ending, int64_t count, float first) {
   ASSERT_EQ(ending.tensor.NumElements(), count);
   for (int64_t i = 0; i < count; ++i) ASSERT_EQ(ending.tensor.flat<float>()(i), first + static_cast<float>(i));
 }
+
+// An answer as a peer writes it.
+class Answer {
+ public:
+  Answer& Value(uint64_t index, const tensorflow::Tensor& tensor) {
+    Begin(index, kValue);
+    EXPECT_TRUE(AppendTensor(tensor, &head, &body).ok());
+    return *this;
+  }
+  Answer& Dead(uint64_t index) { return Begin(index, kDead); }
+  Answer& Error(uint64_t index, const TfStatus& status) {
+    Begin(index, kError);
+    AppendTfStatus(status, &head);
+    return *this;
+  }
+  Answer& Begin(uint64_t index, uint8_t kind) {
+    AppendVarint(&head, index);
+    head.push_back(static_cast<char>(kind));
+    return *this;
+  }
+
+  std::string head;
+  Buffers body;
+};
 
 class DataWorld {
  public:

@@ -76,7 +76,7 @@ void ForDraws(std::vector<std::string> texts, const std::function<void(const std
   for (int i = 0; i < kDraws && !testing::Test::HasFailure(); ++i) read(bender.Draw());
 }
 
-tensorflow::Device* Cpu() {
+tensorflow::Device* HostCpu() {
   static tensorflow::Device* cpu =
       tensorflow::DeviceFactory::NewDevice("CPU", tensorflow::SessionOptions(), "/job:a/replica:0/task:0").release();
   return cpu;
@@ -111,7 +111,7 @@ TEST(Parsers, RowsOfTensors) {
   ASSERT_TRUE(AppendTensor(numbers, &large, &body).ok());
   texts.push_back(large + all);
   TensorPlace place;
-  place.device = Cpu();
+  place.device = HostCpu();
   int taken = 0;
   ForDraws(texts, [&](const std::string& text) {
     wire::FrameHeader header;
@@ -138,7 +138,7 @@ TEST(Parsers, RowsOfTensors) {
   EXPECT_GT(taken, kDraws / 50);
 }
 
-std::string Key(const std::string& edge) {
+std::string EdgeKey(const std::string& edge) {
   return tensorflow::Rendezvous::CreateKey("/job:ps/replica:0/task:0/device:CPU:0", 7,
                                            "/job:worker/replica:0/task:0/device:CPU:0", edge,
                                            tensorflow::FrameAndIter(0, 0));
@@ -150,7 +150,7 @@ TEST(Parsers, QuestionsOfKeys) {
   for (int question = 0; question < 4; ++question) {
     std::string head;
     names.Begin(3, &head);
-    for (int i = 0; i < 3; ++i) names.Append(Key("edge_" + std::to_string(question + i)), question, &head);
+    for (int i = 0; i < 3; ++i) names.Append(EdgeKey("edge_" + std::to_string(question + i)), question, &head);
     if (question == 1) names.Known(names.said());
     texts.push_back(head);
   }
@@ -168,7 +168,7 @@ TEST(Parsers, QuestionsOfKeys) {
 TEST(Parsers, FusedQuestions) {
   ParsedKeys keys(3);
   for (size_t i = 0; i < keys.size(); ++i)
-    ASSERT_TRUE(tensorflow::Rendezvous::ParseKey(Key("edge_" + std::to_string(i)), &keys[i]).ok());
+    ASSERT_TRUE(tensorflow::Rendezvous::ParseKey(EdgeKey("edge_" + std::to_string(i)), &keys[i]).ok());
   tensorflow::RecvTensorRequest asked;
   AskFused(keys, &asked);
   ForDraws({std::string(asked.transport_options().value())}, [&asked](const std::string& text) {

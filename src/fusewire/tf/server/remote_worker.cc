@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include <tensorflow/core/platform/logging.h>
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/data/methods.h"
@@ -73,7 +74,7 @@ class ReceiveBufferCall final : public rpc::Call {
   bool landed_ = false;
 };
 
-// A call over gRPC whose answer nobody waits for: it lives until it has one. shared_ptr: std::function wants copies.
+// A call whose answer nobody waits for: it lives until it has one. shared_ptr: std::function wants copies.
 template <class Request, class Response>
 struct Posted {
   SidePtr side;
@@ -90,11 +91,19 @@ auto Post(const SidePtr& side, const Request& request, const Response*) {
   return posted;
 }
 
+// Over gRPC, and nobody waits for the answer.
+template <class Request, class Response>
+void Tell(const SidePtr& side, void (tensorflow::WorkerInterface::*method)(const Request*, Response*, StatusCallback),
+          const Request& request, const Response* response) {
+  auto posted = Post(side, request, response);
+  (side->worker()->*method)(&posted->request, &posted->response, [posted](const TfStatus&) {});
+}
+
 }  // namespace
 
 RemoteWorker::RemoteWorker(Ways ways) : ways_(std::move(ways)) {}
 
-void RemoteWorker::Route(StatusCallback done, std::function<void(StatusCallback)> over_grpc,
+void RemoteWorker::Route(CallOptions* opts, StatusCallback done, std::function<void(StatusCallback)> over_grpc,
                          std::function<void(LinePtr, StatusCallback)> over_wire) {
   if (ways_.peer->is_grpc_only()) {
     over_grpc(std::move(done));
@@ -105,8 +114,9 @@ void RemoteWorker::Route(StatusCallback done, std::function<void(StatusCallback)
     over_wire(std::move(line), std::move(done));
     return;
   }
-  ways_.peer->Route(ways_.side, [done = std::move(done), over_grpc = std::move(over_grpc),
-                                 over_wire = std::move(over_wire)](const TfStatus& status, LinePtr found) {
+  auto search = std::make_shared<Search>([opts, done = std::move(done), over_grpc = std::move(over_grpc),
+                                          over_wire = std::move(over_wire)](const TfStatus& status, LinePtr found) {
+    if (opts != nullptr) opts->ClearCancelCallback();
     if (!status.ok()) {
       done(status);
     } else if (found != nullptr) {
@@ -116,6 +126,9 @@ void RemoteWorker::Route(StatusCallback done, std::function<void(StatusCallback)
       over_grpc(done);
     }
   });
+  if (opts != nullptr)
+    opts->SetCancelCallback([search] { search->GiveUp(absl::CancelledError("the call was cancelled")); });
+  search->Begin([ways = ways_](Routed routed) { ways.peer->Route(ways.side, std::move(routed)); });
 }
 
 // ---- over gRPC: the control plane ----
@@ -150,9 +163,16 @@ void RemoteWorker::RecvTensorAsync(CallOptions* opts, const tensorflow::RecvTens
   ways_.side->worker()->RecvTensorAsync(opts, request, response, std::move(done));
 }
 
+// Switched on and off without waiting: at the answer TensorFlow lets go of the step's graph, which gives the worker
+// back to the session's cache; a session that ended meanwhile has deleted that. Steps that are asked for are answered.
 void RemoteWorker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow::LoggingResponse* response,
                                 StatusCallback done) {
-  ways_.side->worker()->LoggingAsync(request, response, std::move(done));
+  if (request->fetch_step_id_size() > 0) {
+    ways_.side->worker()->LoggingAsync(request, response, std::move(done));
+    return;
+  }
+  Tell(ways_.side, &WorkerInterface::LoggingAsync, *request, response);
+  done(TfStatus());
 }
 
 void RemoteWorker::TracingAsync(const tensorflow::TracingRequest* request, tensorflow::TracingResponse* response,
@@ -167,7 +187,7 @@ void RemoteWorker::Unary(MethodNumber number, const char* name,
                          void (tensorflow::WorkerInterface::*method)(const Request*, Response*, StatusCallback),
                          const Request* request, Response* response, StatusCallback done) {
   Route(
-      std::move(done),
+      nullptr, std::move(done),
       [side = ways_.side, method, request, response](StatusCallback end) {
         (side->worker()->*method)(request, response, std::move(end));
       },
@@ -183,15 +203,22 @@ void RemoteWorker::RegisterGraphAsync(const tensorflow::RegisterGraphRequest* re
 
 void RemoteWorker::DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
                                         tensorflow::DeregisterGraphResponse* response, StatusCallback done) {
-  Unary(kDeregisterGraph, "DeregisterGraph", &WorkerInterface::DeregisterGraphAsync, request, response,
-        std::move(done));
+  auto posted = Post(ways_.side, *request, response);
+  Unary(kDeregisterGraph, "DeregisterGraph", &WorkerInterface::DeregisterGraphAsync, &posted->request,
+        &posted->response, [posted](const TfStatus& status) {
+          if (!status.ok())
+            VLOG(1) << "fusewire: a graph stays with " << posted->side->target() << ": " << status.message();
+        });
+  // Not at its end: TensorFlow then gives the worker back to the session's cache, and has deleted that with a session
+  // that ended meanwhile. Over gRPC alone the session's end, which it waits for, comes behind on one connection.
+  done(TfStatus());
 }
 
 void RemoteWorker::RunGraphAsync(CallOptions* opts, tensorflow::RunGraphRequestWrapper* request,
                                  tensorflow::MutableRunGraphResponseWrapper* response, StatusCallback done) {
   tensorflow::RunGraphResponse* proto = get_proto_from_wrapper(response);
   Route(
-      std::move(done),
+      opts, std::move(done),
       [side = ways_.side, opts, request, response](StatusCallback end) {
         side->worker()->RunGraphAsync(opts, request, response, std::move(end));
       },
@@ -208,13 +235,12 @@ void RemoteWorker::RunGraphAsync(CallOptions* opts, tensorflow::RunGraphRequestW
 void RemoteWorker::CleanupGraphAsync(const tensorflow::CleanupGraphRequest* request,
                                      tensorflow::CleanupGraphResponse* response, StatusCallback done) {
   if (ways_.peer->is_lost()) {
-    auto posted = Post(ways_.side, *request, response);
-    posted->side->worker()->CleanupGraphAsync(&posted->request, &posted->response, [posted](const TfStatus&) {});
+    Tell(ways_.side, &WorkerInterface::CleanupGraphAsync, *request, response);
     done(TfStatus());
     return;
   }
   Route(
-      std::move(done),
+      nullptr, std::move(done),
       [side = ways_.side, request, response](StatusCallback end) {
         side->worker()->CleanupGraphAsync(request, response, std::move(end));
       },
@@ -236,7 +262,7 @@ void RemoteWorker::RecvBufAsync(CallOptions* opts, const tensorflow::RecvBufRequ
     return;
   }
   Route(
-      std::move(done),
+      opts, std::move(done),
       [side = ways_.side, opts, request, response](StatusCallback end) {
         side->worker()->RecvBufAsync(opts, request, response, std::move(end));
       },
@@ -254,7 +280,7 @@ void RemoteWorker::CompleteGroupAsync(CallOptions* opts, const tensorflow::Compl
 void RemoteWorker::CompleteInstanceAsync(CallOptions* opts, const tensorflow::CompleteInstanceRequest* request,
                                          tensorflow::CompleteInstanceResponse* response, StatusCallback done) {
   Route(
-      std::move(done),
+      opts, std::move(done),
       [side = ways_.side, opts, request, response](StatusCallback end) {
         side->worker()->CompleteInstanceAsync(opts, request, response, std::move(end));
       },

@@ -59,8 +59,10 @@ class RemoteWorker final : public tensorflow::WorkerInterface, public HasWays {
                             tensorflow::GetStepSequenceResponse* response, tensorflow::StatusCallback done) override;
 
  private:
-  // `over_grpc` is called if the task has no data port; `over_wire` if it has.
-  void Route(tensorflow::StatusCallback done, std::function<void(tensorflow::StatusCallback)> over_grpc,
+  // `over_grpc` is called if the task has no data port; `over_wire` if it has. Until then `opts`, unless null, may
+  // cancel the search for the way.
+  void Route(tensorflow::CallOptions* opts, tensorflow::StatusCallback done,
+             std::function<void(tensorflow::StatusCallback)> over_grpc,
              std::function<void(LinePtr, tensorflow::StatusCallback)> over_wire);
 
   // A call without options: over our wire if the task has it, else over gRPC.

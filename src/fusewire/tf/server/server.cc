@@ -22,6 +22,7 @@ namespace {
 // TensorFlow's gRPC service serves sessions and what gRPC peers ask: two threads are enough.
 constexpr int kGrpcServingThreads = 2;
 constexpr int64_t kReachNs = 5 * kSecondNs;
+constexpr int64_t kUsedOnceMoreNs = 60 * kSecondNs;
 
 // Servers of one process share their reactors where their settings are the same: four hundred workers in one process do
 // not need four hundred threads.
@@ -74,6 +75,11 @@ std::string NameOf(const tensorflow::ServerDef& def, const std::string& own_task
   if (def.port() != 0) absl::StrAppend(&name, " ", def.port());
   if (!is_named) absl::StrAppend(&name, " ", absl::Hex(incarnation));
   return name;
+}
+
+// All caches of a server are ours.
+const ClusterPtr& ClusterOf(tensorflow::WorkerCacheInterface* cache) {
+  return static_cast<WorkerCache*>(cache)->cluster();
 }
 
 }  // namespace
@@ -131,7 +137,7 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   if (!opened.ok()) return opened;
   grpc.collective_mgr_func = [this](const tensorflow::ConfigProto& config, const tensorflow::WorkerEnv* env,
                                     tensorflow::WorkerCacheInterface* cache) {
-    return MakeCollectiveExecutorMgr(config, env->device_mgr, cache, own_task(), groups_->Renew()).release();
+    return MakeCollectives(config, *env, ClusterOf(cache)).release();
   };
   {
     FewGrpcThreads few;
@@ -190,7 +196,7 @@ Status Server::AtAPort(uint16_t fixed, const std::function<Status(const transpor
 
 void Server::KeepCluster() {
   MutexLock lock(cluster_mutex_);
-  cluster_ = static_cast<WorkerCache*>(master_env()->worker_cache)->cluster();
+  cluster_ = ClusterOf(master_env()->worker_cache);
 }
 
 // Not by way of TensorFlow's session without a name: that one keeps the cache that it began with, also when it is gone.
@@ -226,11 +232,22 @@ TfStatus Server::UpdateServerDef(const tensorflow::ServerDef& def) {
                    settings_.pipe.name.c_str());
     }
   }
-  worker_env()->collective_executor_mgr = MakeCollectiveExecutorMgr(
-      def.default_session_config(), worker_env()->device_mgr, master_env()->worker_cache, own_task(), groups_->Renew());
+  worker_env()->collective_executor_mgr =
+      MakeCollectives(def.default_session_config(), *worker_env(), ClusterOf(master_env()->worker_cache));
   master_env()->collective_executor_mgr = worker_env()->collective_executor_mgr.get();
   AnnouncePort();
   return TfStatus();
+}
+
+std::unique_ptr<tensorflow::CollectiveExecutorMgrInterface> Server::MakeCollectives(
+    const tensorflow::ConfigProto& config, const tensorflow::WorkerEnv& env, ClusterPtr cluster) {
+  const int64_t now_ns = Clock::Real()->NowNs();
+  // One is in use until the next has come, and for a moment longer.
+  while (collective_caches_.size() > 1 && now_ns - collective_caches_[1].first > kUsedOnceMoreNs)
+    collective_caches_.erase(collective_caches_.begin());
+  collective_caches_.emplace_back(now_ns, std::make_unique<WorkerCache>(std::move(cluster), *directory_));
+  return MakeCollectiveExecutorMgr(config, env.device_mgr, collective_caches_.back().second.get(), own_task(),
+                                   groups_->Renew());
 }
 
 // Sessions whose master is this task have their graphs cut.

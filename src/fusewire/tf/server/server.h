@@ -10,6 +10,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <tensorflow/core/distributed_runtime/rpc/grpc_server_lib.h>
 #include <tensorflow/core/distributed_runtime/server_lib.h>
@@ -52,6 +54,10 @@ class Server final : public tensorflow::GrpcServer {
   TfStatus FindTaskNow(const std::string& task, Ways* ways, std::string* address);
   // TensorFlow has made the cache for another cluster.
   void KeepCluster();
+  // Makes what runs collectives of `cluster`.
+  std::unique_ptr<tensorflow::CollectiveExecutorMgrInterface> MakeCollectives(const tensorflow::ConfigProto& config,
+                                                                              const tensorflow::WorkerEnv& env,
+                                                                              ClusterPtr cluster);
   void AnnouncePort();
   void CutGraphs();
   std::string own_task() const;
@@ -66,6 +72,9 @@ class Server final : public tensorflow::GrpcServer {
   std::unique_ptr<Service> service_;
   std::unique_ptr<CollectiveHome> groups_;  // goes before what it listens with
   std::unique_ptr<Directory> directory_;
+  // Through which collectives call other tasks, with the time when each came. Not the session's cache, which goes with
+  // its cluster: TensorFlow's resolver says that a call has been aborted, and uses the cache once more.
+  std::vector<std::pair<int64_t, std::unique_ptr<WorkerCache>>> collective_caches_;
   Mutex cluster_mutex_;
   ClusterPtr cluster_ FUSEWIRE_GUARDED_BY(cluster_mutex_);
   Worker* worker_ = nullptr;  // the base class owns it

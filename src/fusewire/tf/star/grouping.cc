@@ -24,7 +24,8 @@ using tensorflow::Node;
 
 namespace {
 
-constexpr int kNowhere = -1;  // of no place: the worker's, or left to send and receive
+constexpr int kNowhere = -1;   // of no place: the worker's, or left to send and receive
+constexpr int kNoChoice = -1;  // of a condition that is a bool
 
 class Grouper {
  public:
@@ -123,7 +124,7 @@ class Grouper {
       may_block_[Id(node)] = functions.may_block || MayBlock(node->type_string());
       if (in_loop_[Id(node)]) {
         Leave(node, "in a loop");
-      } else if (node->IsControlFlow() && !node->IsMerge() && (!node->IsSwitch() || node->num_outputs() != 2)) {
+      } else if (node->IsControlFlow() && !node->IsMerge() && !IsSwitchOfTwo(*node)) {
         Leave(node, "control flow");
       } else if (BelongsElsewhere(node->type_string())) {
         Leave(node, "of the session");
@@ -220,9 +221,12 @@ class Grouper {
   Facts FactOf(const Edge* edge) {
     const Edge* condition = nullptr;
     if (edge->IsControlEdge()) return 0;  // the Switch itself is not under its condition
-    if (edge->src_output() > 1 || !edge->src()->input_edge(1, &condition).ok()) return Opaque(edge->src());
+    if (!edge->src()->input_edge(1, &condition).ok()) return Opaque(edge->src());
     const Edge* origin = OriginOf(condition);
-    return sets_.Number({Fact(origin->src(), origin->src_output(), edge->src_output())});
+    if (IsSwitchOfTwo(*edge->src()))
+      return sets_.Number({Fact(origin->src(), origin->src_output(), edge->src_output())});
+    // Of tf.switch_case: each branch is a condition of its own.
+    return sets_.Number({Fact(origin->src(), origin->src_output(), 0, edge->src_output())});
   }
 
   // Two branches of one condition meet: what they have in common is left.
@@ -271,8 +275,9 @@ class Grouper {
   }
 
   // The two branches of a condition are neighbours: 2n and 2n + 1.
-  int Fact(Node* node, int output, int branch) {
-    auto added = condition_number_.emplace(std::make_pair(node, output), static_cast<int>(conditions_.size()));
+  // `choice`: of a condition that is a number, the one that it has to be.
+  int Fact(Node* node, int output, int branch, int choice = kNoChoice) {
+    auto added = condition_number_.emplace(std::make_tuple(node, output, choice), static_cast<int>(conditions_.size()));
     if (added.second) conditions_.push_back({node, output});
     return 2 * added.first->second + branch;
   }
@@ -443,7 +448,7 @@ class Grouper {
   std::map<int, std::string> why_;  // by node id
   Sets sets_;
   std::vector<std::pair<Node*, int>> conditions_;
-  std::map<std::pair<Node*, int>, int> condition_number_;
+  std::map<std::tuple<Node*, int, int>, int> condition_number_;
   std::vector<Under> under_;
   std::set<int> crossing_;  // edges, by id
   std::vector<Node*> to_home_;

@@ -151,6 +151,26 @@ TEST(StarGrouping, BranchesOfTheWorkerAreKeptApart) {
   EXPECT_THAT(WordsOfGroups(sketch.Group()), UnorderedElementsAre("0:1:if_not", "0:1:if_so", "0:1:always"));
 }
 
+// tf.switch_case chooses by a number, even of two branches.
+TEST(StarGrouping, BranchesWithNumbersAreKeptApart) {
+  for (int branches : {2, 4}) {
+    Sketch sketch;
+    Node* value = sketch.Fed("value", Sketch::kWorker);
+    Node* number = sketch.Fed("number", Sketch::kWorker, tensorflow::DT_INT32);
+    auto chosen = [&](const std::string& name, const std::string& device) {
+      return sketch.Add(NodeBuilder(name, "_SwitchN").Input(value).Input(number).Attr("num_outs", branches), device);
+    };
+    Node* here = chosen("here", Sketch::kPs);
+    Node* there = chosen("there", Sketch::kWorker);
+    sketch.Op("first", "Neg", Sketch::kPs, {{there, branches - 2}});
+    sketch.Op("second", "Neg", Sketch::kPs, {{there, branches - 1}});
+    sketch.Op("third", "Neg", Sketch::kPs, {{here, branches - 1}});
+    Grouping grouping = sketch.Group();
+    EXPECT_THAT(WordsOfGroups(grouping), UnorderedElementsAre("0:1:first", "0:1:second,third"));
+    EXPECT_THAT(grouping.left, ElementsAre(Pair("control flow", 1)));
+  }
+}
+
 TEST(StarGrouping, MergeOfTheWorkersBranchesGoesHome) {
   Sketch sketch;
   Node* value = sketch.Fed("value", Sketch::kWorker);

@@ -2,6 +2,7 @@
 #include "fusewire/tf/star/kinds.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include <absl/strings/match.h>
 #include "fusewire/tf/bridge/compat.h"
@@ -13,12 +14,25 @@ using tensorflow::DataType;
 using tensorflow::Edge;
 using tensorflow::Node;
 
+namespace {
+
+bool HasAnyOf(const std::string& op, std::initializer_list<const char*> words) {
+  return std::any_of(words.begin(), words.end(), [&op](const char* word) { return absl::StrContains(op, word); });
+}
+
+}  // namespace
+
 bool MayBlock(const std::string& op) {
-  for (const char* word : {"Dequeue", "Enqueue", "ReaderRead", "BarrierTake", "BarrierInsert", "Stage", "Unstage",
-                           "TakeGradient", "IteratorGetNext", "MutexLock"}) {
-    if (absl::StrContains(op, word)) return true;
-  }
-  return false;
+  if (op == "Batch" || op == "BatchFunction" || absl::StartsWith(op, "Unbatch") || absl::StartsWith(op, "Rpc"))
+    return true;
+  return HasAnyOf(op, {"Dequeue", "Enqueue", "ReaderRead", "BarrierTake", "BarrierInsert", "Stage", "Unstage", "Peek",
+                       "TakeGradient", "GetNext", "MutexLock", "PyFunc"});
+}
+
+bool MayTakeLong(const std::string& op) {
+  if (op == "ReduceDataset" || op == "DatasetToSingleElement" || op == "RecordInput") return true;
+  return MayBlock(op) || HasAnyOf(op, {"Save", "Restore", "Checkpoint", "ReadFile", "WriteFile", "MatchingFiles",
+                                       "FromTextFile", "MakeIterator"});
 }
 
 bool BelongsElsewhere(const std::string& op) {
@@ -36,6 +50,8 @@ bool HasInputs(const Node& node) {
   return std::any_of(node.in_edges().begin(), node.in_edges().end(),
                      [](const Edge* edge) { return edge->src()->IsOp(); });
 }
+
+bool IsSwitchOfTwo(const Node& node) { return node.IsSwitch() && node.type_string() != "_SwitchN"; }
 
 bool IsNamed(const Node& node) {
   if (HasInputs(node)) return false;

@@ -15,7 +15,9 @@
 #include <tensorflow/core/framework/op.h>
 #include <tensorflow/core/framework/op_segment.h>
 #include "fusewire/base/clock.h"
+#include "fusewire/base/happens_before.h"
 #include "fusewire/tf/star/cut.h"
+#include "fusewire/tf/star/kinds.h"
 #include "fusewire/tf/star/store.h"
 
 namespace fusewire {
@@ -36,6 +38,12 @@ bool IsOfNoSession(const std::string& op) {
   return op == "VarHandleOp" || op == "VariableV2" || op == "Variable" || op == "_Arg" || op == "_Retval";
 }
 
+// Kernels with state are found by name, and run with what the graph's node has: that must be what they take and give.
+bool IsKernelOf(const OpKernel& kernel, const tensorflow::NodeProperties& properties) {
+  return kernel.type_string() == properties.node_def.op() && kernel.input_types() == properties.input_types &&
+         kernel.output_types() == properties.output_types;
+}
+
 // What the executor's _Arg and _Retval kernels see.
 class Ends final : public tensorflow::CallFrameInterface {
  public:
@@ -44,11 +52,13 @@ class Ends final : public tensorflow::CallFrameInterface {
   size_t num_retvals() const override { return run_->rets.size(); }
   TfStatus GetArg(int index, const Tensor** value) override {
     *value = &run_->args[static_cast<size_t>(index)];
+    TellHappensBefore(run_);  // see RunInExecutor
     return TfStatus();
   }
   bool CanConsumeArg(int) const override { return false; }
   TfStatus SetRetval(int index, const Tensor& value) override {
     run_->rets[static_cast<size_t>(index)] = value;
+    TellHappensBefore(run_);
     return TfStatus();
   }
 
@@ -68,7 +78,14 @@ Part::~Part() {
 }
 
 TfStatus Part::Make(const tensorflow::RegisterGraphRequest& request, Owner owner, PartPtr* out) {
-  PartPtr part(new Part(std::move(owner)));
+  EndThread* ends = owner.ends;
+  PartPtr part(new Part(std::move(owner)), [ends](Part* ended) {
+    if (ends == nullptr) {
+      delete ended;
+    } else {
+      ends->Leave([ended] { delete ended; });
+    }
+  });
   TfStatus built = part->Build(request);
   if (built.ok()) *out = std::move(part);
   return built;
@@ -151,6 +168,7 @@ TfStatus Part::MakeProgram() {
   std::vector<OpKernel*> by_node(static_cast<size_t>(graph_->num_node_ids()), nullptr);
   for (Node* node : graph_->op_nodes()) {
     if (node->IsArg() || node->IsRetval()) continue;
+    may_take_long_ = may_take_long_ || MayTakeLong(node->type_string());
     TfStatus status = MakeKernel(node->properties(), &by_node[static_cast<size_t>(node->id())]);
     if (!status.ok()) return tensorflow::AttachDef(status, node->def());
     kernels_.push_back(by_node[static_cast<size_t>(node->id())]);
@@ -225,9 +243,13 @@ TfStatus Part::ReadEnds(int nodes) {
 TfStatus Part::MakeKernel(const PropertiesPtr& properties, OpKernel** kernel) {
   const tensorflow::NodeDef& def = properties->node_def;
   if (!IsShared(def.op())) return library_->CreateKernel(properties, kernel);
-  return device_->op_segment()->FindOrCreate(owner_.handle, def.name(), kernel, [this, &properties](OpKernel** made) {
-    return library_->CreateKernel(properties, made);
-  });
+  TfStatus found = device_->op_segment()->FindOrCreate(
+      owner_.handle, def.name(), kernel,
+      [this, &properties](OpKernel** made) { return library_->CreateKernel(properties, made); });
+  if (!found.ok() || IsKernelOf(**kernel, *properties)) return found;
+  *kernel = nullptr;
+  return absl::InvalidArgumentError(
+      absl::StrCat("this session has another operation that keeps state under the name \"", def.name(), "\""));
 }
 
 void Part::DropKernel(OpKernel* kernel) {
@@ -239,7 +261,9 @@ bool Part::IsShared(const std::string& op) const {
   return op != "_Arg" && op != "_Retval" && tensorflow::OpSegment::ShouldOwnKernel(library_, op);
 }
 
-bool Part::is_quick() const { return program_ != nullptr && usual_ns_.load(std::memory_order_relaxed) < kQuickNs; }
+bool Part::is_quick() const {
+  return program_ != nullptr && !may_take_long_ && usual_ns_.load(std::memory_order_relaxed) < kQuickNs;
+}
 
 void Part::Measured(int64_t ns) {
   int64_t usual = usual_ns_.load(std::memory_order_relaxed);
@@ -277,11 +301,11 @@ void Part::RunInExecutor(PartRun* run, std::function<void(const TfStatus&)> done
   args.stats_collector = run->collector.get();
   args.runner = [pool = owner_.env->compute_pool](std::function<void()> work) { pool->Schedule(std::move(work)); };
   executor_->RunAsync(args, [this, run, state, done = std::move(done)](const TfStatus& status) {
+    TellHappensAfter(run);  // its count of what has still to run is TensorFlow's own
     delete state;
     for (size_t i = 0; i < rets_.size(); ++i) {
-      // A dead one; nobody looks at it.
-      if (!run->rets[i].IsInitialized() && run->rets[i].dtype() != rets_[i])
-        run->rets[i] = Tensor(rets_[i], tensorflow::TensorShape({0}));
+      // A dead one; nobody looks at it, but its type is looked at.
+      if (run->rets[i].dtype() != rets_[i]) run->rets[i] = Tensor(rets_[i], tensorflow::TensorShape({0}));
     }
     done(status);
   });

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A part of a graph that a parameter server runs for workers: its kernels, and the way to run them: a Program where
 // that suffices, else TensorFlow's executor. Home: any thread; many runs at once. Owns: the graph's functions and
-// kernels; shares the session that it belongs to. Fails: Make says why; a run with the status that the graph's own step
-// would have.
+// kernels; shares the session that it belongs to. Its end may wait for the task's pool, so none of the pool's threads
+// ends it: `ends` does. Fails: Make says why; a run with the status that the graph's own step would have.
 #ifndef FUSEWIRE_TF_STAR_PART_H_
 #define FUSEWIRE_TF_STAR_PART_H_
 
@@ -19,6 +19,7 @@
 #include <tensorflow/core/distributed_runtime/worker_session.h>
 #include <tensorflow/core/protobuf/worker.pb.h>
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/star/end_thread.h"
 #include "fusewire/tf/star/program.h"
 
 namespace fusewire {
@@ -38,6 +39,8 @@ class Part {
     tensorflow::WorkerEnv* env = nullptr;
     SessionPtr session;  // null: the part belongs to the task, and serves all sessions
     std::string handle;  // kernels with state of their own are kept by this name
+    // Parts are deleted there; it outlives them. Null: they are deleted by who lets go of them last.
+    EndThread* ends = nullptr;
   };
   static TfStatus Make(const tensorflow::RegisterGraphRequest& request, Owner owner, PartPtr* out);
   ~Part();
@@ -91,6 +94,7 @@ class Part {
   std::vector<tensorflow::OpKernel*> kernels_;  // of the program
   std::unique_ptr<Program> program_;            // null: executor_ runs it
   std::unique_ptr<tensorflow::Executor> executor_;
+  bool may_take_long_ = false;  // some kernel may, however long it took until now
   std::atomic<int64_t> usual_ns_{INT64_MAX};
 };
 

@@ -10,6 +10,7 @@
 #include <tensorflow/core/graph/algorithm.h>
 #include <tensorflow/core/platform/denormal.h>
 #include <tensorflow/core/util/tensor_slice_reader_cache.h>
+#include "fusewire/tf/star/kinds.h"
 
 namespace fusewire {
 namespace tf {
@@ -27,18 +28,30 @@ namespace {
 // Frames that are kept for later runs; more runs than this at once make theirs anew.
 constexpr size_t kFramesMax = 64;
 
-// Its output is the same in every step, and nobody may write into it.
+// Its output is the same in every step, and nobody may write into it. One that waits may be in a branch, and be dead.
 bool IsConstant(const Node& node) {
-  return node.in_edges().size() <= 1 && (node.IsConstant() || node.type_string() == "VarHandleOp");
+  return !HasInputs(node) && (node.IsConstant() || node.type_string() == "VarHandleOp");
+}
+
+// With the executor's words.
+TfStatus Uninitialized(const std::string& name) {
+  return absl::FailedPreconditionError(absl::StrCat("Attempting to use uninitialized value ", name));
 }
 
 }  // namespace
 
-void Program::Slot::Dereference() {
-  if (reference == nullptr) return;
-  tensorflow::mutex_lock lock(*mutex);
+bool Program::Slot::IsInitialized() const {
+  if (reference == nullptr) return true;
+  tensorflow::tf_shared_lock lock(*mutex);
+  return reference->IsInitialized();
+}
+
+bool Program::Slot::Dereference() {
+  if (reference == nullptr) return true;
+  tensorflow::tf_shared_lock lock(*mutex);
   tensor = *reference;
   reference = nullptr;
+  return tensor.IsInitialized();
 }
 
 struct Program::Frame {
@@ -92,9 +105,9 @@ std::unique_ptr<Program> Program::Make(const Graph& graph, const Place& place, c
         program->args_[at] = slots[0];
       } else {
         program->rets_.resize(std::max(program->rets_.size(), at + 1));
-        program->ret_types_.resize(program->rets_.size());
-        program->rets_[at] = first_slot[node];
-        program->ret_types_[at] = node->input_type(0);
+        const Edge* from = nullptr;
+        if (!node->input_edge(0, &from).ok()) return nullptr;
+        program->rets_[at] = Result{first_slot[node], node->input_type(0), from->src()->name()};
       }
       continue;
     }
@@ -110,6 +123,7 @@ std::unique_ptr<Program> Program::Make(const Graph& graph, const Place& place, c
                         static_cast<size_t>(node->num_inputs()),
                         node->IsSwitch(),
                         node->IsMerge(),
+                        node->op_def().allows_uninitialized_input(),
                         {},
                         {}};
     for (const Edge* edge : node->in_edges()) {
@@ -214,12 +228,16 @@ TfStatus Program::Execute(PartRun* run, Frame* frame) {
     TfStatus status = Compute(operation, frame);
     if (!status.ok()) return tensorflow::AttachDef(status, *operation.def);
   }
+  return Return(run, frame);
+}
+
+TfStatus Program::Return(PartRun* run, Frame* frame) {
   run->rets.resize(rets_.size());
   for (size_t i = 0; i < rets_.size(); ++i) {
-    Slot& slot = frame->slots[rets_[i]];
-    slot.Dereference();
+    Slot& slot = frame->slots[rets_[i].slot];
+    if (!slot.Dereference()) return Uninitialized(rets_[i].name);
     // Nobody looks at a dead one: at home it goes through a Switch.
-    run->rets[i] = slot.is_dead ? Tensor(ret_types_[i], tensorflow::TensorShape({0})) : std::move(slot.tensor);
+    run->rets[i] = slot.is_dead ? Tensor(rets_[i].type, tensorflow::TensorShape({0})) : std::move(slot.tensor);
   }
   return TfStatus();
 }
@@ -233,18 +251,27 @@ bool Program::IsDead(const Operation& operation, const Frame& frame) const {
                                  [&frame](size_t before) { return frame.is_dead[before]; });
 }
 
-TfStatus Program::Compute(const Operation& operation, Frame* frame) {
+TfStatus Program::FillInputs(const Operation& operation, Frame* frame) {
   frame->inputs.clear();
   for (size_t i = 0; i < operation.slots; ++i) {
     Slot& slot = frame->slots[operation.first_slot + i];
-    bool wants_reference = tensorflow::IsRefType(operation.kernel->input_type(static_cast<int>(i)));
-    if (slot.reference != nullptr && wants_reference) {
+    int input = static_cast<int>(i);
+    bool wants_reference = tensorflow::IsRefType(operation.kernel->input_type(input));
+    bool stays = slot.reference != nullptr && wants_reference;
+    bool is_there = stays ? slot.IsInitialized() : slot.Dereference();
+    if (!is_there && !operation.may_be_uninitialized) return Uninitialized(operation.kernel->requested_input(input));
+    if (stays) {
       frame->inputs.emplace_back(slot.mutex, slot.reference);
-      continue;
+    } else {
+      frame->inputs.emplace_back(slot.is_dead ? nullptr : &slot.tensor);
     }
-    slot.Dereference();
-    frame->inputs.emplace_back(slot.is_dead ? nullptr : &slot.tensor);
   }
+  return TfStatus();
+}
+
+TfStatus Program::Compute(const Operation& operation, Frame* frame) {
+  TfStatus filled = FillInputs(operation, frame);
+  if (!filled.ok()) return filled;
   OpKernelContext::Params& params = frame->params;
   params.op_kernel = operation.kernel;
   params.inputs = absl::Span<const TensorValue>(frame->inputs.data(), frame->inputs.size());

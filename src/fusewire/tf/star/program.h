@@ -60,7 +60,9 @@ class Program {
       is_dead = false;
       tensor = tensorflow::Tensor();
     }
-    void Dereference();
+    // Of a variable: it is read now. False: it has no value yet.
+    bool Dereference();
+    bool IsInitialized() const;
   };
   struct Output {
     int number;
@@ -71,6 +73,7 @@ class Program {
     const tensorflow::NodeDef* def;
     size_t first_slot, slots;
     bool is_switch, is_merge;
+    bool may_be_uninitialized;  // it gives its variable a value, or asks whether that has one
     std::vector<Output> outputs;
     std::vector<size_t> before;  // operations that it is dead with; only where there are branches
   };
@@ -85,6 +88,8 @@ class Program {
   TfStatus Execute(PartRun* run, Frame* frame);
   bool IsDead(const Operation& operation, const Frame& frame) const;
   TfStatus Compute(const Operation& operation, Frame* frame);
+  TfStatus FillInputs(const Operation& operation, Frame* frame);
+  TfStatus Return(PartRun* run, Frame* frame);
   void Pass(const Operation& operation, tensorflow::OpKernelContext* context, Frame* frame);
   bool Evaluate(tensorflow::OpKernel* kernel, tensorflow::Tensor* tensor);
   std::unique_ptr<Frame> TakeFrame();
@@ -94,8 +99,12 @@ class Program {
   std::vector<Operation> operations_;
   std::vector<Constant> constants_;
   std::vector<std::vector<size_t>> args_;  // slots of each argument
-  std::vector<size_t> rets_;               // slot of each result
-  std::vector<tensorflow::DataType> ret_types_;
+  struct Result {
+    size_t slot = 0;
+    tensorflow::DataType type = tensorflow::DT_INVALID;
+    std::string name;  // of what is returned
+  };
+  std::vector<Result> rets_;
   bool has_branches_ = false;
   size_t slots_ = 0;
   std::vector<tensorflow::AllocatorAttributes> attributes_;  // of as many inputs or outputs as any kernel has

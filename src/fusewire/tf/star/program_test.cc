@@ -23,6 +23,7 @@ using tensorflow::Node;
 using tensorflow::NodeBuilder;
 using tensorflow::OpKernel;
 using tensorflow::Tensor;
+using testing::ElementsAre;
 
 // A graph with kernels on a processor of its own.
 class Bench : public Sketch {
@@ -40,6 +41,14 @@ class Bench : public Sketch {
 
   Node* Arg(int index, tensorflow::DataType type = DT_FLOAT) {
     return Add(NodeBuilder("arg" + std::to_string(index), "_Arg").Attr("T", type).Attr("index", index), kPs);
+  }
+  // A variable of version 1.
+  Node* Reference(const std::string& shared_name) {
+    return Add(NodeBuilder("variable", "VariableV2")
+                   .Attr("dtype", DT_FLOAT)
+                   .Attr("shape", tensorflow::TensorShape())
+                   .Attr("shared_name", shared_name),
+               kPs);
   }
   void Ret(int index, const Out& value) {
     Add(NodeBuilder("ret" + std::to_string(index), "_Retval").Input(value).Attr("index", index), kPs);
@@ -137,6 +146,23 @@ TEST(StarProgram, TakesTheBranchThatIsChosen) {
   }
 }
 
+// It has a constant's inputs, none, but for what it waits for.
+TEST(StarProgram, ConstantOfABranchIsDeadInTheOther) {
+  Bench bench;
+  Node* either = bench.Op("either", "Switch", Bench::kPs, {bench.Arg(0, DT_BOOL), bench.Arg(1, DT_BOOL)});
+  std::vector<Bench::Out> values;
+  for (int branch : {0, 1}) {
+    std::string name = std::to_string(branch);
+    Node* pivot = bench.Op("pivot" + name, "Identity", Bench::kPs, {{either, branch}});
+    Node* constant = bench.Constant("constant" + name, Bench::kPs, 10.0F + static_cast<float>(branch));
+    bench.graph.AddControlEdge(pivot, constant);
+    values.emplace_back(constant);
+  }
+  bench.Ret(0, bench.Merge("merged", Bench::kPs, values));
+  for (bool choice : {false, true, false})
+    EXPECT_THAT(bench.Values({Tensor(choice), Tensor(choice)}), ElementsAre(choice ? 11 : 10));
+}
+
 TEST(StarProgram, NestedBranchesDieTogether) {
   Bench bench;
   Node *outer = bench.Arg(1, DT_BOOL), *inner = bench.Arg(2, DT_BOOL);
@@ -153,17 +179,35 @@ TEST(StarProgram, NestedBranchesDieTogether) {
 
 TEST(StarProgram, ReferencesAreThoseOfTheVariable) {
   Bench bench;
-  Node* variable = bench.Add(NodeBuilder("variable", "VariableV2")
-                                 .Attr("dtype", DT_FLOAT)
-                                 .Attr("shape", tensorflow::TensorShape())
-                                 .Attr("shared_name", "variable"),
-                             Sketch::kPs);
+  Node* variable = bench.Reference("variable");
   Node* set = bench.Op("set", "Assign", Sketch::kPs, {variable, bench.Arg(0)});
   Node* more = bench.Op("more", "AssignAdd", Sketch::kPs, {set, bench.Arg(1)});
   bench.Ret(0, bench.Op("read", "Identity", Sketch::kPs, {variable}, {more}));
   bench.Ret(1, more);
   EXPECT_EQ(bench.Values({Tensor(3.0F), Tensor(2.0F)}), (Floats{5, 5}));
   EXPECT_EQ(bench.Values({Tensor(4.0F), Tensor(2.0F)}), (Floats{6, 6}));
+}
+
+// As TensorFlow's executor says it: programs catch it to initialize their variables.
+TEST(StarProgram, VariableWithoutAValueIsRefusedByName) {
+  for (bool is_returned_itself : {false, true}) {
+    Bench bench;
+    Node* variable = bench.Reference("unset");
+    bench.Ret(0, is_returned_itself ? variable : bench.Op("read", "Identity", Sketch::kPs, {variable}));
+    TfStatus status;
+    bench.Values({}, &status);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("Attempting to use uninitialized value variable"));
+  }
+}
+
+TEST(StarProgram, VariableIsAskedWhetherItHasAValue) {
+  Bench bench;
+  Node* variable = bench.Reference("unset");
+  Node* is_set = bench.Op("is_set", "IsVariableInitialized", Sketch::kPs, {variable});
+  bench.Ret(0, bench.Add(NodeBuilder("number", "Cast").Input(is_set).Attr("SrcT", DT_BOOL).Attr("DstT", DT_FLOAT),
+                         Sketch::kPs));
+  EXPECT_EQ(bench.Values({}), (Floats{0}));
 }
 
 TEST(StarProgram, WhatWasReadStaysWhenTheVariableChanges) {

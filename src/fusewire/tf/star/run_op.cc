@@ -21,6 +21,7 @@
 #include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/data/methods.h"
 #include "fusewire/tf/data/rendezvous.h"
+#include "fusewire/tf/data/search.h"
 #include "fusewire/tf/star/recording.h"
 #include "fusewire/tf/star/words.h"
 
@@ -86,15 +87,14 @@ class PlaceCall final : public rpc::Call {
     if (end.ok() && id == 0) end = absl::InternalError("a parameter server does not take a part of a graph");
     end = WithTarget(end, line_->target(), "PlacePart");
     if (end.ok() && IsRecording()) RecordPlaced(line_->address(), id, session_, placement_->fingerprint);
-    Placed placed = std::move(placed_);
+    placed_(end, id);
     delete this;
-    placed(end, id);
   }
 
   const LinePtr line_;
   const PlacementPtr placement_;
   const std::string session_;
-  Placed placed_;
+  const Placed placed_;
   std::string text_;
   bool is_sent_ = false;
 };
@@ -108,45 +108,52 @@ class Running final : public rpc::Call {
         placement_(std::move(placement)),
         context_(context),
         rendezvous_(rendezvous),
-        done_(std::move(done)) {
+        done_(std::move(done)),
+        search_(std::make_shared<Search>(
+            [this](const TfStatus& status, LinePtr line) { OnWay(status, std::move(line)); })) {
     place_.device = static_cast<tensorflow::Device*>(context->device());
   }
 
   void Begin() {
-    tensorflow::CancellationManager* cancellation = context_->cancellation_manager();
-    if (cancellation != nullptr) {
-      token_ = cancellation->get_cancellation_token();
-      if (!cancellation->RegisterCallback(token_, [this] { OnCancel(); })) {
+    SearchPtr search = search_;  // which outlives this, as the task's name does
+    PlacementPtr placement = placement_;
+    Rendezvous* rendezvous = rendezvous_;
+    cancellation_ = context_->cancellation_manager();
+    if (cancellation_ != nullptr) {
+      token_ = cancellation_->get_cancellation_token();
+      if (!cancellation_->RegisterCallback(token_, [this] { OnCancel(); })) {
         cancellation_ = nullptr;
         End(absl::CancelledError("the step was cancelled"));
         return;
       }
-      cancellation_ = cancellation;
     }
-    FindWay();
+    search->Begin([&](Routed routed) { rendezvous->RouteTo(placement->task, std::move(routed)); });
   }
 
  private:
   // Any thread.
   void OnCancel() {
     is_cancelled_.store(true, std::memory_order_release);
+    search_->GiveUp(absl::CancelledError("the step was cancelled"));
+    {
+      MutexLock lock(mutex_);
+      if (placing_ != nullptr) placing_->Cancel();
+    }
     Cancel();
   }
 
-  void FindWay() {
-    rendezvous_->RouteTo(placement_->task, [this](const TfStatus& status, LinePtr line) {
-      if (status.ok() && line == nullptr) {
-        End(absl::UnavailableError(absl::StrCat("fusewire: ", placement_->task,
-                                                " has no data port any more, and a part of this session's graph was to "
-                                                "run there. It answers over gRPC only: was it restarted without import "
-                                                "fusewire? A new session goes without.")));
-      } else if (!status.ok()) {
-        End(status);
-      } else {
-        line_ = std::move(line);
-        FindPart();
-      }
-    });
+  void OnWay(const TfStatus& status, LinePtr line) {
+    if (status.ok() && line == nullptr) {
+      End(absl::UnavailableError(absl::StrCat("fusewire: ", placement_->task,
+                                              " has no data port any more, and a part of this session's graph was to "
+                                              "run there. It answers over gRPC only: was it restarted without import "
+                                              "fusewire? A new session goes without.")));
+    } else if (!status.ok()) {
+      End(status);
+    } else {
+      line_ = std::move(line);
+      FindPart();
+    }
   }
 
   void FindPart() {
@@ -163,18 +170,35 @@ class Running final : public rpc::Call {
       End(absl::AbortedError("a parameter server forgets a part of a graph as soon as it is placed"));
       return;
     }
-    (new PlaceCall(line_, placement_, rendezvous_->session_handle(), [this](const TfStatus& status, uint64_t placed) {
-      if (!status.ok()) {
-        End(status);
-        return;
-      }
-      {
-        MutexLock lock(placement_->mutex);
-        placement_->line = line_;
-        placement_->id = placed;
-      }
-      Go(placed);
-    }))->Go();
+    PlacePart();
+  }
+
+  void PlacePart() {
+    auto* call = new PlaceCall(line_, placement_, rendezvous_->session_handle(),
+                               [this](const TfStatus& status, uint64_t id) { OnPlaced(status, id); });
+    {
+      MutexLock lock(mutex_);
+      placing_ = call;
+      if (is_cancelled_.load(std::memory_order_acquire)) call->Cancel();
+    }
+    call->Go();
+  }
+
+  void OnPlaced(const TfStatus& status, uint64_t id) {
+    {
+      MutexLock lock(mutex_);
+      placing_ = nullptr;
+    }
+    if (!status.ok()) {
+      End(status);
+      return;
+    }
+    {
+      MutexLock lock(placement_->mutex);
+      placement_->line = line_;
+      placement_->id = id;
+    }
+    Go(id);
   }
 
   void Go(uint64_t id) {
@@ -307,6 +331,9 @@ class Running final : public rpc::Call {
   tensorflow::CancellationManager* cancellation_ = nullptr;
   tensorflow::CancellationToken token_ = 0;
   std::atomic<bool> is_cancelled_{false};
+  const SearchPtr search_;  // shared_ptr: what it asks holds it too
+  Mutex mutex_;
+  PlaceCall* placing_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;
   LinePtr line_;
   int placed_ = 0;
   std::string text_;

@@ -48,6 +48,7 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   bool is_private = is_isolated || Part::NeedsSession(request->graph_def());
   owner.handle = is_private ? session : absl::StrCat("fusewire ", fingerprint);
   if (!is_private) owner.session = nullptr;
+  owner.ends = &ends_;
   PartPtr part;
   status = Part::Make(*request, std::move(owner), &part);
   if (!status.ok()) return status;

@@ -64,6 +64,7 @@ class Shelf {
   void ForgetReadings();
 
   tensorflow::WorkerEnv* const env_;
+  EndThread ends_;  // a part's functions may have left work in the task's pool, and their end waits for it
   // shared_ptr: the mail that empties one may come after the shelf's end.
   std::vector<std::shared_ptr<Reading>> readings_;
   std::atomic<uint64_t> endings_{0};  // of leases: a reading from before is void

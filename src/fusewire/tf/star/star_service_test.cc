@@ -54,7 +54,10 @@ class StarServiceTest : public testing::Test {
   void Ask(Asking* asking) {
     asking->head = asking->text;
     line_->client().Start(asking);
-    ASSERT_TRUE(world_.RunUntilWithThreads([asking] { return asking->has_ended; }));
+    ASSERT_TRUE(world_.RunUntilWithThreads([this, asking] {
+      task_.RunHere();
+      return asking->has_ended;
+    }));
   }
   // The part's number; 0 if it is not known there. `error` is the service's own.
   uint64_t Place(const std::string& fingerprint, const std::string& piece = "", TfStatus* error = nullptr,
@@ -118,7 +121,7 @@ class StarServiceTest : public testing::Test {
   }
   static std::string TextOf(const Piece& piece) { return piece.request.SerializeAsString(); }
 
-  Task task_;
+  Task task_{/*threads=*/0};
   std::unique_ptr<StarService> service_ = std::make_unique<StarService>(&task_.env);
   DataWorld world_{true, [this](reactor::Pool& homes) { return service_->Methods(homes); }};
   LinePtr line_ = world_.MakeLine();
@@ -174,6 +177,47 @@ TEST_F(StarServiceTest, RequestsThatMakeNoSenseAreRefused) {
   }
   Outcome outcome = Run(part, {Ramp(2, 1)});  // and the server is as before
   EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+}
+
+TEST_F(StarServiceTest, AHandleThatNobodyWasGivenIsUnknown) {
+  const uint64_t part = Place("neg", TextOf(Piece("Neg", 1)));
+  for (const uint64_t guessed : {uint64_t{0}, part + 1, UINT64_MAX}) {
+    Outcome outcome = Run(guessed, {Ramp(2, 1)});
+    EXPECT_EQ(outcome.wire.app_code(), kUnknownPart) << guessed;
+  }
+  // One that is over stays so, though the same part is placed again.
+  service_->Release(kSession);
+  const uint64_t again = Place("neg", TextOf(Piece("Neg", 1)));
+  EXPECT_NE(again, part);
+  EXPECT_EQ(Run(part, {Ramp(2, 1)}).wire.app_code(), kUnknownPart);
+  EXPECT_TRUE(Run(again, {Ramp(2, 1)}).status.ok());
+}
+
+TEST_F(StarServiceTest, FeedsAreAsManyAsThePartTakes) {
+  const uint64_t part = Place("add", TextOf(Piece("AddV2", 2)));
+  for (size_t count : {0, 1, 3, 40}) {
+    for (int64_t size : {2, 100'000}) {
+      Outcome outcome = Run(part, std::vector<Tensor>(count, Ramp(size, 1)));
+      EXPECT_FALSE(outcome.wire.ok()) << count << " of " << size;
+    }
+  }
+  // Twice the same step is no harm: it is the worker's, and each run is one of its own.
+  for (int turn = 0; turn < 2; ++turn) EXPECT_TRUE(Run(part, {Ramp(2, 1), Ramp(2, 1)}).status.ok());
+}
+
+TEST_F(StarServiceTest, KeptValuesThatMakeNoSenseAreRefusedOrTheRunsError) {
+  EXPECT_EQ(Keep(kKeptNumbersMax, 1, Ramp(2, 1)).code(), Code::kInvalid);
+  Piece add("AddV2", 2);
+  const uint64_t part = Place("add", TextOf(add.Take(1, 5)));
+  ASSERT_TRUE(Keep(5, 1, Tensor(int64_t{3})).ok());
+  Outcome other_type = Run(part, {Ramp(2, 1)});
+  EXPECT_TRUE(absl::IsInvalidArgument(other_type.status)) << other_type.status;
+  ASSERT_TRUE(Keep(5, 1, Ramp(3, 1)).ok());
+  Outcome other_shape = Run(part, {Ramp(2, 1)});
+  EXPECT_TRUE(absl::IsInvalidArgument(other_shape.status)) << other_shape.status;
+  // For nobody: it is not kept.
+  ASSERT_TRUE(Keep(5, 0, Ramp(2, 1)).ok());
+  EXPECT_TRUE(absl::IsAborted(Run(part, {Ramp(2, 1)}).status));
 }
 
 TEST_F(StarServiceTest, ATensorOfAnotherTypeIsTheRunsError) {

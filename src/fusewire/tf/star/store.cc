@@ -7,6 +7,7 @@ namespace fusewire {
 namespace tf {
 
 void StepStore::Keep(int64_t step, const std::string& session, std::vector<KeptValue> values) {
+  std::unordered_map<int64_t, Step>::node_type gone;  // ends when the lock has been given back
   Drawer& drawer = DrawerOf(step);
   MutexLock lock(drawer.mutex);
   Step& at = drawer.steps[step];
@@ -14,8 +15,11 @@ void StepStore::Keep(int64_t step, const std::string& session, std::vector<KeptV
   for (KeptValue& value : values) {
     KeptValue& kept = at.values[value.number];
     if (kept.takers == 0 && value.takers > 0) ++at.left;
+    if (kept.takers > 0 && value.takers == 0) --at.left;
     kept = std::move(value);
   }
+  // What nobody takes is no reason to stay.
+  if (at.left == 0) gone = drawer.steps.extract(step);
 }
 
 TfStatus StepStore::Take(int64_t step, const std::vector<uint32_t>& numbers, size_t first,
@@ -46,7 +50,7 @@ TfStatus StepStore::Take(int64_t step, const std::vector<uint32_t>& numbers, siz
 }
 
 void StepStore::Drop(int64_t step) {
-  std::unordered_map<int64_t, Step>::node_type gone;  // ends when the lock has been given back
+  std::unordered_map<int64_t, Step>::node_type gone;  // as above
   Drawer& drawer = DrawerOf(step);
   MutexLock lock(drawer.mutex);
   gone = drawer.steps.extract(step);

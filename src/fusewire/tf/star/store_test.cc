@@ -97,6 +97,15 @@ TEST(StepStore, AValueThatIsKeptTwiceIsCountedOnce) {
   EXPECT_EQ(store.steps(), 0u);
 }
 
+TEST(StepStore, WhatNobodyWillTakeAnyMoreLeavesNothing) {
+  StepStore store;
+  Keep(&store, kStepOfAll, Kept(1, 0, 1));
+  EXPECT_EQ(store.steps(), 0u);
+  Keep(&store, kStepOfAll, Kept(1, 3, 1));
+  Keep(&store, kStepOfAll, Kept(1, 0, 1));
+  EXPECT_EQ(store.steps(), 0u);
+}
+
 TEST(StepStore, ADroppedStepIsGoneAndOthersStay) {
   StepStore store;
   // Of one drawer: steps are spread over 32 of them.

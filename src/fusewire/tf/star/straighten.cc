@@ -10,6 +10,7 @@
 #include <absl/strings/str_replace.h>
 #include <tensorflow/core/framework/node_def_util.h>
 #include <tensorflow/core/graph/algorithm.h>
+#include <tensorflow/core/graph/control_flow.h>
 #include "fusewire/tf/fuse/levels.h"
 #include "fusewire/tf/star/kinds.h"
 
@@ -55,9 +56,10 @@ class Straightener {
       : is_served_(is_served), graph_(graph) {}
 
   void Run() {
+    if (!tensorflow::BuildControlFlowInfo(graph_, &control_flow_).ok()) return;
     std::vector<const Edge*> data, controls;
     for (const Edge* edge : graph_->edges()) {
-      if (!edge->src()->IsOp() || !edge->dst()->IsOp() || !is_served_(edge->dst()->assigned_device_name())) continue;
+      if (!edge->src()->IsOp() || !edge->dst()->IsOp() || !IsStraightened(*edge->dst())) continue;
       if (edge->src()->assigned_device_name() == edge->dst()->assigned_device_name()) continue;
       (edge->IsControlEdge() ? controls : data).push_back(edge);
     }
@@ -70,14 +72,23 @@ class Straightener {
     }
     for (const Edge* edge : controls) HandDown(edge);
     for (Node* node : graph_->op_nodes()) {
-      if (is_served_(node->assigned_device_name())) WaitForItself(node);
+      if (IsStraightened(*node)) WaitForItself(node);
     }
   }
 
  private:
-  // A constant of the worker is a constant everywhere. What it waited for, its consumer waits for.
+  // Not in a loop: that stays with send and receive, and its constants are in it by what they wait for.
+  bool IsStraightened(const Node& node) const {
+    const auto id = static_cast<size_t>(node.id());
+    const bool is_in_loop = id < control_flow_.size() && !control_flow_[id].frame_name.empty();
+    return !is_in_loop && is_served_(node.assigned_device_name());
+  }
+
+  // A constant of the worker is a constant everywhere. What it waited for, its consumer waits for, and is dead with;
+  // but not a Merge, which would have two values.
   void HaveConstant(const Edge* edge) {
     Node *constant = edge->src(), *to = edge->dst();
+    if (to->IsMerge() && HasInputs(*constant)) return;
     const std::string& device = to->assigned_device_name();
     Node*& known = constants_[{device, constant->name()}];
     if (known == nullptr) {
@@ -173,6 +184,7 @@ class Straightener {
 
   const std::function<bool(const std::string&)>& is_served_;
   Graph* const graph_;
+  std::vector<tensorflow::ControlFlowInfo> control_flow_;  // by node id, of the nodes that were there before
   std::map<std::pair<std::string, std::string>, Node*> pivots_, constants_;  // by device and name
 };
 

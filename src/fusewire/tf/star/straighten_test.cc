@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tensorflow/core/graph/algorithm.h>
 #include <tensorflow/core/graph/control_flow.h>
 #include "fusewire/tf/star/sketch.h"
 
@@ -21,7 +22,10 @@ using tensorflow::NodeBuilder;
 using tensorflow::Tensor;
 using testing::ElementsAre;
 
-void RunStraighten(Sketch* sketch) { Straighten(Sketch::IsServed, &sketch->graph); }
+void RunStraighten(Sketch* sketch) {
+  tensorflow::FixupSourceAndSinkEdges(&sketch->graph);
+  Straighten(Sketch::IsServed, &sketch->graph);
+}
 
 Node* InputOf(Node* node, int input) {
   Node* from = nullptr;
@@ -95,11 +99,39 @@ TEST(Straighten, LoopThatBeginsWithAConstantOfTheWorkerIsStillALoop) {
   Node* inside =
       sketch.Add(NodeBuilder("inside", "Const").Attr("dtype", DT_BOOL).Attr("value", Tensor(true)).ControlInput(enter),
                  Sketch::kPs);
-  tensorflow::FixupSourceAndSinkEdges(&sketch.graph);
   RunStraighten(&sketch);
   std::vector<tensorflow::ControlFlowInfo> info;
   ASSERT_TRUE(tensorflow::BuildControlFlowInfo(&sketch.graph, &info).ok());
   EXPECT_EQ(info[static_cast<size_t>(inside->id())].frame_name, "loop");
+}
+
+// It is dead in the other branch by what it waits for, and a Merge asks each of its inputs.
+TEST(Straighten, ConstantOfABranchComesToAMergeFromItsBranch) {
+  Sketch sketch;
+  Node* choice = sketch.Fed("choice", Sketch::kWorker, DT_BOOL);
+  Node* either = sketch.Op("either", "Switch", Sketch::kWorker, {choice, choice});
+  Node* pivot = sketch.Op("pivot", "Identity", Sketch::kWorker, {{either, 1}});
+  Node* one = sketch.Constant("one", Sketch::kWorker, 1.0F);
+  sketch.graph.AddControlEdge(pivot, one);
+  Node* always = sketch.Constant("always", Sketch::kWorker, 2.0F);
+  Node* merged = sketch.Merge("merged", Sketch::kPs, {one, always});
+  RunStraighten(&sketch);
+  EXPECT_EQ(InputOf(merged, 0), one);
+  EXPECT_NE(InputOf(merged, 1), always);
+}
+
+// A constant is in a loop because it waits for something there: a copy that waits for nothing is in no loop.
+TEST(Straighten, ConstantInALoopStaysInTheLoop) {
+  Sketch sketch;
+  Node* begin = sketch.Fed("begin", Sketch::kWorker);
+  Node* enter = sketch.Add(NodeBuilder("enter", "Enter").Input(begin).Attr("frame_name", "loop"), Sketch::kPs);
+  Node* one = sketch.Constant("one", Sketch::kWorker, 1.0F);
+  sketch.graph.AddControlEdge(enter, one);
+  Node* sum = sketch.Sum("sum", Sketch::kPs, enter, one);
+  RunStraighten(&sketch);
+  EXPECT_EQ(InputOf(sum, 1), one);
+  std::vector<tensorflow::ControlFlowInfo> info;
+  EXPECT_TRUE(tensorflow::BuildControlFlowInfo(&sketch.graph, &info).ok());
 }
 
 TEST(Straighten, PivotIsMadeWhereItIsNeeded) {

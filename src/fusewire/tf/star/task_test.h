@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <tensorflow/core/common_runtime/device_factory.h>
 #include <tensorflow/core/common_runtime/device_mgr.h>
@@ -14,10 +15,12 @@
 #include <tensorflow/core/distributed_runtime/worker_cache.h>
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include <tensorflow/core/framework/collective.h>
+#include <tensorflow/core/framework/function.pb.h>
 #include <tensorflow/core/lib/core/threadpool.h>
 #include <tensorflow/core/protobuf/tensorflow_server.pb.h>
 #include <tensorflow/core/protobuf/worker.pb.h>
 #include <tensorflow/core/public/session_options.h>
+#include "fusewire/tf/bridge/threads_test.h"
 #include "fusewire/tf/star/cut.h"
 
 namespace fusewire {
@@ -25,9 +28,12 @@ namespace tf {
 
 class Task {
  public:
-  Task()
+  // Without threads its work is done where RunHere is called: a loopback world is turned by one thread alone, and an
+  // answer from another one would turn it too.
+  explicit Task(int threads = 2)
       : devices_(tensorflow::DeviceFactory::NewDevice("CPU", tensorflow::SessionOptions(), "/job:ps/replica:0/task:0")),
-        pool_(tensorflow::Env::Default(), "task", 2) {
+        threads_(threads),
+        pool_(&threads_) {
     env.env = tensorflow::Env::Default();
     env.device_mgr = &devices_;
     env.compute_pool = &pool_;
@@ -49,13 +55,40 @@ class Task {
     ASSERT_TRUE(ended.ok()) << ended;
   }
 
+  // Its threads have done all that they were given.
+  bool AwaitIdle() { return threads_.AwaitIdle(); }
+
+  int RunHere() { return threads_.RunHere(); }
+
   tensorflow::WorkerEnv env;
 
  private:
   tensorflow::StaticDeviceMgr devices_;
+  TestThreads threads_;
   tensorflow::thread::ThreadPool pool_;
   std::unique_ptr<tensorflow::SessionMgr> sessions_;
 };
+
+// name(x: float) -> y: what `op` makes of it.
+inline tensorflow::FunctionDef* AddFunction(tensorflow::GraphDef* graph, const std::string& name,
+                                            const std::string& op) {
+  tensorflow::FunctionDef* function = graph->mutable_library()->add_function();
+  auto* signature = function->mutable_signature();
+  signature->set_name(name);
+  auto* in = signature->add_input_arg();
+  in->set_name("x");
+  in->set_type(tensorflow::DT_FLOAT);
+  auto* out = signature->add_output_arg();
+  out->set_name("y");
+  out->set_type(tensorflow::DT_FLOAT);
+  tensorflow::NodeDef* node = function->add_node_def();
+  node->set_name("inner");
+  node->set_op(op);
+  node->add_input("x");
+  if (op == "Neg") (*node->mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
+  (*function->mutable_ret())["y"] = "inner:y:0";
+  return function;
+}
 
 // A part as it is cut: arguments, an operation, its result.
 class Piece {
@@ -84,6 +117,49 @@ class Piece {
     tensorflow::NodeDef* queue = Add("queue", "FIFOQueueV2");
     queue->mutable_attr()->erase("T");
     (*queue->mutable_attr())["component_types"].mutable_list()->add_type(tensorflow::DT_FLOAT);
+    return *this;
+  }
+  // The operation gets one more argument: what a function makes of this node's result.
+  Piece& Call(const std::string& of) {
+    AddFunction(request.mutable_graph_def(), "negative", "Neg");
+    tensorflow::NodeDef* call = Add("call", "PartitionedCall");
+    call->mutable_attr()->erase("T");
+    for (const char* types : {"Tin", "Tout"})
+      (*call->mutable_attr())[types].mutable_list()->add_type(tensorflow::DT_FLOAT);
+    (*call->mutable_attr())["f"].mutable_func()->set_name("negative");
+    call->add_input(of);
+    for (tensorflow::NodeDef& node : *request.mutable_graph_def()->mutable_node()) {
+      if (node.name() == "result") node.add_input("call");
+    }
+    return *this;
+  }
+  Piece& CallOnConstant() {
+    tensorflow::NodeDef* constant = Add("constant", "Const");
+    constant->mutable_attr()->erase("T");
+    (*constant->mutable_attr())["dtype"].set_type(tensorflow::DT_FLOAT);
+    tensorflow::Tensor(1.0F).AsProtoTensorContent((*constant->mutable_attr())["value"].mutable_tensor());
+    return Call("constant");
+  }
+  // Two more results: this argument, of bool, where it is false, and where it is true.
+  Piece& Choose(int arg) {
+    const std::string name = "arg" + std::to_string(arg);
+    std::vector<tensorflow::NodeDef*> nodes = {Add(name, "_Arg"), Add("choice", "Switch"), Add("no", "_Retval"),
+                                               Add("yes", "_Retval")};
+    for (tensorflow::NodeDef* node : nodes) (*node->mutable_attr())["T"].set_type(tensorflow::DT_BOOL);
+    (*nodes[0]->mutable_attr())["index"].set_i(arg);
+    for (int i = 0; i < 2; ++i) {
+      nodes[1]->add_input(name);
+      nodes[2 + static_cast<size_t>(i)]->add_input("choice:" + std::to_string(i));
+      (*nodes[2 + static_cast<size_t>(i)]->mutable_attr())["index"].set_i(1 + i);
+    }
+    return *this;
+  }
+  // Puts its first argument into a staging area.
+  Piece& WithStaging() {
+    tensorflow::NodeDef* stage = Add("stage", "Stage");
+    stage->mutable_attr()->erase("T");
+    (*stage->mutable_attr())["dtypes"].mutable_list()->add_type(tensorflow::DT_FLOAT);
+    stage->add_input("arg0");
     return *this;
   }
 
