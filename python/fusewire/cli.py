@@ -20,14 +20,14 @@ from fusewire.version import VERSION
 USAGE_ERROR = 2
 
 RUN_EPILOG = """
-Each task gets TF_CONFIG, and runs in a process group of its own. The job is done when every task has ended that works:
-parameter servers, and workers that have called Server.join(), are ended then. When one fails, all are ended; its last
-lines come last, and its exit code is the command's (128 + signal if one ended it; 124 after --timeout). Ctrl-C and
-SIGTERM end all tasks; a second one kills them.
+Each task gets TF_CONFIG, and runs in a process group of its own. The job is done when all working tasks have ended:
+parameter servers, and workers that have called Server.join(), are then ended. If a task fails, all are ended; its last
+lines are printed last, and the command returns its exit code (128 + signal if a signal ended it; 124 after --timeout).
+Ctrl-C and SIGTERM end all tasks; a second one kills them.
 
---protocol P reaches a Python program three ways: FUSEWIRE_PROTOCOL=P, which applies to every server whose program names
-no protocol or names grpc; TF_CONFIG["rpc_layer"]; and `import fusewire` done before its first line. Another program
-gets the variables, no more.
+--protocol P reaches a Python program in three ways: FUSEWIRE_PROTOCOL=P, which applies to every server for which the
+program names no protocol or grpc; TF_CONFIG["rpc_layer"]; and `import fusewire` before the program's first line. Other
+programs get only the variables.
 
 examples:
   fusewire run --ps 2 --workers 2 --protocol grpc++ train.py --steps 1000
@@ -38,8 +38,8 @@ examples:
 
 
 TUNE_EPILOG = """
-Among several machines, start `python -m fusewire.collective.tune --out FILE` as every rank, in the way your ranks are
-started, with FUSEWIRE_RANK and FUSEWIRE_RANK_ADDRESSES; rank 0 writes the file.
+On several machines, start `python -m fusewire.collective.tune --out FILE` as every rank, in the way you start your
+ranks, with FUSEWIRE_RANK and FUSEWIRE_RANK_ADDRESSES; rank 0 writes the file.
 """
 
 
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = int(options.call(options))
         sys.stdout.flush()
     except BrokenPipeError:
-        # Who read has had enough, as `head` does. Python flushes once more when it ends: into nothing.
+        # The reader has closed the pipe, as `head` does. Python flushes once more at its end: into nothing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     return code
@@ -67,7 +67,7 @@ def add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> Non
     run = verbs.add_parser(
         "run",
         help="run a program as a cluster on this machine",
-        description="Runs a program as a cluster on this machine, a process for each task.",
+        description="Runs a program as a cluster on this machine, with one process for each task.",
         epilog=RUN_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="fusewire run [option...] [--] PROGRAM [argument...]",
@@ -75,19 +75,23 @@ def add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> Non
     run.add_argument("--ps", type=_count, default=1, metavar="N", help="parameter servers; 1 by default")
     run.add_argument("--workers", type=_count, default=1, metavar="N", help="workers; 1 by default")
     run.add_argument(
-        "--ranks", type=_count, metavar="N", help="N ranks of fusewire.collective instead of a cluster of TensorFlow"
+        "--ranks", type=_count, metavar="N", help="start N ranks of fusewire.collective instead of a TensorFlow cluster"
     )
-    run.add_argument("--chief", action="store_true", help="a chief beside the workers, as Estimator wants it")
-    run.add_argument("--evaluator", action="store_true", help="an evaluator, outside of the cluster")
+    run.add_argument("--chief", action="store_true", help="add a chief beside the workers, as Estimator requires")
+    run.add_argument("--evaluator", action="store_true", help="add an evaluator, outside of the cluster")
     run.add_argument(
         "--protocol",
         choices=(protocol.STOCK, *protocol.OURS),
         default=os.environ.get(protocol.VARIABLE) or None,
-        help="what servers speak whose program names none or grpc; by default what the program says",
+        help="protocol of servers for which the program names none or grpc; by default as the program says",
     )
-    run.add_argument("--timeout", type=_seconds, metavar="S", help="end all tasks after so many seconds")
+    run.add_argument("--timeout", type=_seconds, metavar="S", help="end all tasks after S seconds")
     run.add_argument(
-        "--grace", type=_seconds, default=GRACE_S, metavar="S", help=f"from asking to killing; {GRACE_S:g} by default"
+        "--grace",
+        type=_seconds,
+        default=GRACE_S,
+        metavar="S",
+        help=f"seconds from asking to killing; {GRACE_S:g} by default",
     )
     run.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module, as in python -m")
     run.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM", help="a Python file, or any command")
@@ -95,24 +99,28 @@ def add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> Non
 
 
 def add_doctor(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    doctor = verbs.add_parser("doctor", help="say what is installed, what fits, and what to do about the rest")
-    doctor.add_argument("--json", action="store_true", help="for programs")
+    doctor = verbs.add_parser("doctor", help="show what is installed, what fits, and how to fix the rest")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(call=call_doctor)
 
 
 def add_tune(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     tune = verbs.add_parser(
         "tune",
-        help="measure which algorithm of a collective is the fastest, for each size",
+        help="measure the fastest algorithm of each collective, for each size",
         description="Measures every algorithm of every collective among ranks on this machine, and writes the table "
         "that FUSEWIRE_COLLECTIVE_TABLE names.",
         epilog=TUNE_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    tune.add_argument("--ranks", type=_counts, default=[2], metavar="N,...", help="numbers of ranks; 2 by default")
+    tune.add_argument(
+        "--ranks", type=_counts, default=[2], metavar="N,...", help="numbers of ranks to measure; 2 by default"
+    )
     tune.add_argument("--out", metavar="FILE", default="fusewire-table.txt", help="fusewire-table.txt by default")
-    tune.add_argument("--bytes", type=_counts, metavar="N,...", help="sizes; 64 B to 16 MiB by default")
-    tune.add_argument("--seconds", type=_seconds, metavar="S", help="for each algorithm and size; 0.1 by default")
+    tune.add_argument("--bytes", type=_counts, metavar="N,...", help="sizes to measure; 64 B to 16 MiB by default")
+    tune.add_argument(
+        "--seconds", type=_seconds, metavar="S", help="seconds for each algorithm and size; 0.1 by default"
+    )
     tune.set_defaults(call=call_tune)
 
 
@@ -121,7 +129,7 @@ def call_tune(options: argparse.Namespace) -> int:
     parts = []
     for ranks in options.ranks:
         if ranks < 2:
-            screen.say("a single rank has nothing to choose. Fix: --ranks 2,4")
+            screen.say("a single rank has nothing to measure. Fix: --ranks 2,4")
             return USAGE_ERROR
         with tempfile.TemporaryDirectory() as folder:
             part = pathlib.Path(folder, "table")

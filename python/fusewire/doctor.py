@@ -42,7 +42,7 @@ ENDPOINT = re.compile(r"[^=\s]+:\d+=[^=\s]+:\d+")  # a line of .endpoint_map
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One line of the report; what is wrong has a fix."""
+    """One line of the report; a problem has a fix."""
 
     name: str
     status: str
@@ -67,7 +67,7 @@ def run(as_json: bool) -> int:
         if check.fix:
             print(f"{' ' * (width + 8)}Fix: {check.fix}")
     failed, warned = (sum(check.status == status for check in checks) for status in (FAIL, WARN))
-    print(f"\n{failed} to mend, {warned} to look at." if failed or warned else "\nAll is well.")
+    print(f"\n{failed} to fix, {warned} to check." if failed or warned else "\nNo problems found.")
     return 0 if healthy else 1
 
 
@@ -127,7 +127,7 @@ def check_tensorflow(report: Report) -> Check:
         command = f"{plugin.pip()} install tensorflow-cpu=={plugin.SUPPORTED[-1]} && {plugin.reinstall_command()}"
         return Check("tensorflow", FAIL, f"not installed for {sys.executable}", command)
     packages = distributions("tensorflow")
-    named = " and ".join(packages) or "a folder that no package manager knows"
+    named = " and ".join(packages) or "a folder without a package"
     if "tensorflow" not in report.facts:
         reason = f"{named}, but it can't be imported: the process {report.end or 'said nothing'}\n{report.tail}"
         if check_temporary().status == FAIL:
@@ -139,7 +139,7 @@ def check_tensorflow(report: Report) -> Check:
     facts = report.facts
     value = f"{facts['tensorflow']} (git {facts['git_version']}, C++11 ABI {facts['cxx11_abi']}), from {named}"
     if len(packages) > 1:
-        command = f"{plugin.pip()} uninstall all of them, then install one: they overwrite each other's files"
+        command = f"{plugin.pip()} uninstall all of them, then install one of them: they overwrite each other's files"
         return Check("tensorflow", WARN, value, command)
     if facts["tensorflow"] not in plugin.SUPPORTED:
         supported = ", ".join(plugin.SUPPORTED)
@@ -171,28 +171,28 @@ def check_plugin(report: Report) -> Iterator[Check]:
     elif "loaded" in report.facts:
         yield Check("plug-in", OK, f"for {listed}")
     else:
-        yield Check("plug-in", NOTE, f"for {listed}; whether one fits can't be said without TensorFlow")
+        yield Check("plug-in", NOTE, f"for {listed}; without TensorFlow it is unknown whether one fits")
 
 
 def check_self_test(report: Report) -> Check:
     facts = report.facts
     if plugin.is_off():
-        return Check("self-test", NOTE, "not made: FUSEWIRE_DISABLE is set")
+        return Check("self-test", NOTE, "skipped: FUSEWIRE_DISABLE is set")
     if "misfit" in facts or "tensorflow" not in facts:
-        return Check("self-test", NOTE, "not made: see above")
+        return Check("self-test", NOTE, "skipped: see above")
     if "loaded" not in facts:
-        fix = f"{plugin.reinstall_command()}; if it stays, FUSEWIRE_DISABLE=1 and report these lines"
+        fix = f"{plugin.reinstall_command()}; if that does not help, set FUSEWIRE_DISABLE=1 and report these lines"
         return Check("self-test", FAIL, f"loading the plug-in: the process {report.end}\n{report.tail}", fix)
     if "arrived" not in facts:
-        fix = "see the last lines; `fusewire run --ps 1 --workers 1 PROGRAM` shows them all"
+        fix = "see these last lines; `fusewire run --ps 1 --workers 1 PROGRAM` shows all of them"
         return Check("self-test", FAIL, f"a server pair over grpc++: the process {report.end}\n{report.tail}", fix)
     if not facts["arrived"]:
         return Check(
-            "self-test", FAIL, "a tensor arrived, but with another content", "FUSEWIRE_DISABLE=1, and report this"
+            "self-test", FAIL, "a tensor arrived with the wrong content", "set FUSEWIRE_DISABLE=1, and report this"
         )
     value = f"a tensor of 1 MiB from a ps to a worker over loopback in {facts['best_ms']} ms"
     if not facts["counts"].get("calls_in"):
-        return Check("self-test", WARN, f"{value}, but over gRPC", "FUSEWIRE_LOG=debug fusewire run ... tells why")
+        return Check("self-test", WARN, f"{value}, but over gRPC", "FUSEWIRE_LOG=debug fusewire run ... shows why")
     return Check("self-test", OK, f"{value}, {'through shared memory' if is_shared(facts) else 'over TCP'}")
 
 
@@ -226,20 +226,22 @@ def check_wires(environment: Mapping[str, str]) -> Check:
         )
         tried = {wire: (works, says) for wire, works, says in map(json.loads, done.stdout.splitlines())}
     except (subprocess.TimeoutExpired, ValueError) as error:
-        return Check("wires", WARN, f"could not be tried: {error}", plugin.reinstall_command())
+        return Check("wires", WARN, f"could not be tested: {error}", plugin.reinstall_command())
     if len(tried) < 4:
         tail = "\n".join(done.stderr.strip().splitlines()[-3:])
-        return Check("wires", WARN, f"could not be tried:\n{tail}", plugin.reinstall_command())
+        return Check("wires", WARN, f"could not be tested:\n{tail}", plugin.reinstall_command())
     setting = next(setting for setting in settings.SETTINGS if setting.name == "FUSEWIRE_TRANSPORT")
     wanted = setting.value(environment)[0].replace("rdma", "ucx")
     rdma = tried["ucx"][0] and "no RDMA" not in tried["ucx"][1]
     used = f"{wanted}, as FUSEWIRE_TRANSPORT says"
     if wanted == "auto":
-        used = "auto: shared memory with tasks of this machine and user, " + ("RDMA, else TCP" if rdma else "else TCP")
-    lines = [f"{wire}: {'' if works else 'not here: '}{says}" for wire, (works, says) in tried.items()]
+        used = "auto: shared memory with tasks of this machine and user, " + (
+            "RDMA, otherwise TCP" if rdma else "otherwise TCP"
+        )
+    lines = [f"{wire}: {'' if works else 'not available: '}{says}" for wire, (works, says) in tried.items()]
     value = "\n".join([used, *lines])
     if wanted in tried and not tried[wanted][0]:
-        return Check("wires", WARN, value, "unset FUSEWIRE_TRANSPORT, or mend what stands beside it")
+        return Check("wires", WARN, value, "unset FUSEWIRE_TRANSPORT, or fix the reason shown beside it")
     return Check("wires", OK, value)
 
 
@@ -251,7 +253,7 @@ def check_switch() -> Check:
         protocol.effective(protocol.STOCK)
     except ValueError as error:
         return Check("switch", FAIL, str(error).splitlines()[0], f"{protocol.VARIABLE}=grpc++, or unset it")
-    return Check("switch", OK, f"on; servers speak {wanted if wanted else 'what the program says'}")
+    return Check("switch", OK, f"on; servers use {wanted if wanted else 'the protocol that the program names'}")
 
 
 def check_settings(environment: Mapping[str, str]) -> Iterator[Check]:
@@ -263,7 +265,7 @@ def check_settings(environment: Mapping[str, str]) -> Iterator[Check]:
     yield Check("settings", OK, "\n".join(in_force) or "all at their defaults, see docs/settings.md")
     for name, near in settings.unknown(environment):
         fix = f"did you mean {near}? export {near}=..., and unset {name}" if near else f"unset {name}"
-        yield Check("settings", WARN, f"{name} is set, and means nothing to Fusewire", fix)
+        yield Check("settings", WARN, f"{name} is set, but Fusewire has no such setting", fix)
 
 
 def check_cores(environment: Mapping[str, str]) -> Iterator[Check]:
@@ -280,10 +282,10 @@ def check_cores(environment: Mapping[str, str]) -> Iterator[Check]:
         if origin == "default":
             continue
         if not wanted.isdigit():
-            yield Check("cores", FAIL, f"{origin}={wanted} is no number", f"export {origin}=2, or unset it")
+            yield Check("cores", FAIL, f"{origin}={wanted} is not a number", f"export {origin}=2, or unset it")
         elif int(wanted) > cores:
             fix = f"export {origin}={max(1, int(cores))}, or unset it"
-            yield Check("cores", WARN, f"{origin}={wanted}, more than there are cores", fix)
+            yield Check("cores", WARN, f"{origin}={wanted}, but there are fewer cores", fix)
     for name in ("PS_ENABLE_POLLING", "WORKER_ENABLE_POLLING"):
         if settings.is_on(name, environment) and cores < POLLING_CORES:
             yield Check("cores", WARN, f"{name}: threads that never sleep, on {cores:g} cores", f"unset {name}")
@@ -296,7 +298,7 @@ def check_memory() -> Check:
     if limit is not None and limit < total:
         value += f", of which the container may use {limit / 2**30:.1f}"
         total = limit
-    return Check("memory", OK, f"{value}; a process holds {total / 2**32:.1f} GiB of what it receives, at the most")
+    return Check("memory", OK, f"{value}; a process holds at most {total / 2**32:.1f} GiB of received messages")
 
 
 def check_files() -> Check:
@@ -320,9 +322,7 @@ def check_backlog(file: str = "/proc/sys/net/core/somaxconn") -> Check:
     if backlog >= BACKLOG_WANTED:
         return Check("somaxconn", OK, str(backlog))
     fix = f"as root: sysctl -w net.core.somaxconn={BACKLOG_WANTED * 4}"
-    return Check(
-        "somaxconn", WARN, f"{backlog}: when a large cluster starts, connections are dropped and tried again", fix
-    )
+    return Check("somaxconn", WARN, f"{backlog}: when a large cluster starts, connections are dropped and retried", fix)
 
 
 def check_glibc() -> Check:
@@ -339,7 +339,7 @@ def check_temporary() -> Check:
     try:
         return Check("temporary folder", OK, tempfile.gettempdir())
     except OSError as error:
-        fix = "docker run --tmpfs /tmp, or TMPDIR=A_FOLDER that can be written to"
+        fix = "docker run --tmpfs /tmp, or TMPDIR=FOLDER with a writable folder"
         return Check("temporary folder", FAIL, str(error), fix)
 
 
@@ -349,11 +349,13 @@ def check_localhost() -> Check:
     except OSError as error:
         return Check("localhost", FAIL, f"does not resolve: {error}", f"add the line `{LOCAL_LINE}` to /etc/hosts")
     if strange := [address for address in found if not is_loopback(address)]:
-        return Check("localhost", FAIL, f"is {strange[0]}", f"the line of localhost in /etc/hosts is {LOCAL_LINE}")
+        return Check(
+            "localhost", FAIL, f"is {strange[0]}", f"change the line of localhost in /etc/hosts to `{LOCAL_LINE}`"
+        )
     listed = ", ".join(found)
     if not any(map(machine.may_bind, found)):
         fix = f"add the line `{machine.loopback()} localhost` to /etc/hosts"
-        return Check("localhost", FAIL, f"is {listed}, where nobody can listen here", fix)
+        return Check("localhost", FAIL, f"is {listed}, where no process can listen here", fix)
     return Check("localhost", OK, listed)
 
 
@@ -366,7 +368,7 @@ def check_host_name() -> Check:
         return Check("host name", NOTE, f"{name} does not resolve here: {error}")
     listed = f"{name} is {', '.join(found)}"
     if all(map(is_loopback, found)):
-        told = "to this machine: a server of a cluster that names it listens on every interface"
+        told = "on this machine: a server of a cluster that names it listens on every interface"
         return Check("host name", NOTE, f"{listed} {told}, or where FUSEWIRE_BIND says")
     return Check("host name", OK, listed)
 
@@ -389,9 +391,9 @@ def check_tf_config(environment: Mapping[str, str]) -> Iterator[Check]:
         cluster, task = config.get("cluster", {}), config.get("task", {})
         kind, index = str(task.get("type", "")), int(task.get("index", 0))
         counts = {job: _count_tasks(tasks) for job, tasks in cluster.items()}
-    # Whatever stands there: nested too deep, a number beyond all measure.
+    # Any text may be there: nested too deep, a number that is far too large.
     except (ValueError, AttributeError, TypeError, RecursionError, OverflowError) as error:
-        why = f"is not what TensorFlow reads: {_shown(error)}"
+        why = f"is not valid for TensorFlow: {_shown(error)}"
         yield Check("TF_CONFIG", FAIL, why, f"export TF_CONFIG='{shape}'")
         return
     more = ", ..." if len(counts) > JOBS_SHOWN else ""
@@ -411,7 +413,7 @@ def _count_tasks(tasks: object) -> int:
 
 
 def _shown(words: object) -> str:
-    """On one line of a terminal, whatever somebody wrote."""
+    """The words on one line of a terminal, whatever they contain."""
     text = "".join(letter if letter.isprintable() else "?" for letter in str(words))
     return text if len(text) <= WORDS_SHOWN else text[:WORDS_SHOWN] + "..."
 
@@ -433,4 +435,4 @@ def check_endpoint_map(environment: Mapping[str, str]) -> Iterator[Check]:
             "each line is host:port=host:data_port; or remove the file",
         )
     else:
-        yield Check("endpoint map", NOTE, f"{path} is honoured; it is not needed: data ports are found without it")
+        yield Check("endpoint map", NOTE, f"{path} is used; it is optional: data ports are found without it")

@@ -42,21 +42,21 @@ class Setting:
 SETTINGS = (
     Setting(
         "FUSEWIRE_PROTOCOL",
-        "what the program says",
-        "protocol of every server and eager context whose program names none, or names `grpc`: `grpc++`, "
+        "as the program says",
+        "protocol of every server and eager context for which the program names none, or names `grpc`: `grpc++`, "
         "`star_server`, `star_server_lite` or `grpc`; also the default of `fusewire run --protocol`",
         IMPORT,
     ),
     Setting(
         "FUSEWIRE_DISABLE",
         "0",
-        "1: the plug-in is not loaded; `grpc++` and its like, wherever a program says them, mean plain gRPC",
+        "1: the plug-in is not loaded; `grpc++` and the other protocols mean plain gRPC wherever a program names them",
         f"{IMPORT}, {SERVER}",
     ),
     Setting(
         "FUSEWIRE_TENSOR_FUSE",
         "0",
-        "1: receives that can go together become one; `ConfigProto(tensor_fuse=...)` decides where it is given",
+        "1: receives that can be combined become one; `ConfigProto(tensor_fuse=...)` overrides it",
         SERVER,
     ),
     Setting(
@@ -68,7 +68,7 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_PS_REACTORS",
         "half of the usable cores, 1 to 4",
-        "threads that move data in a task of job `ps`, and of every job that is none of the next line's",
+        "threads that move data in a task of job `ps`, and of every job that the next line does not name",
         SERVER,
         "NETWORK_PS_CORE_NUMBER",
     ),
@@ -79,30 +79,30 @@ SETTINGS = (
         SERVER,
         "NETWORK_WORKER_CORE_NUMBER",
     ),
-    Setting("PS_ENABLE_POLLING", "0", "1: these threads of a `ps` never sleep; costs a core each", SERVER),
+    Setting("PS_ENABLE_POLLING", "0", "1: these threads of a `ps` never sleep; each costs a core", SERVER),
     Setting("WORKER_ENABLE_POLLING", "0", "the same for `worker`, `chief` and `master`", SERVER),
     Setting("PS_DISABLE_PIN_CORES", "1", "0: each of these threads of a `ps` stays on a core of its own", SERVER),
     Setting("WORKER_DISABLE_PIN_CORES", "1", "the same for `worker`, `chief` and `master`", SERVER),
     Setting(
         "FUSEWIRE_TRANSPORT",
         "auto",
-        "what data travels over: `auto`, `tcp`, `uring`, `shm` or `ucx` (also `rdma`); `auto` shares memory with tasks "
-        "of the same machine and user where that works, takes RDMA where both tasks have a device, and speaks TCP with "
-        "all others; `uring` is TCP by io_uring, or by epoll where there is none; `ucx` takes UCX with all tasks that "
-        "are set to it, see UCX_TLS",
+        "transport of the data: `auto`, `tcp`, `uring`, `shm` or `ucx` (also `rdma`); `auto` shares memory with tasks "
+        "of the same machine and user where that works, uses RDMA where both tasks have a device, and TCP with all "
+        "others; `uring` is TCP by io_uring, or by epoll where there is none; `ucx` uses UCX with all tasks that have "
+        "the same setting, see UCX_TLS",
         SERVER,
     ),
     Setting(
         "NETWORK_MAX_CONNECTION_TIMEOUT",
         "0",
-        "milliseconds for which a call that can't be sent waits for its peer to appear; 0: it fails with the first "
+        "milliseconds that a call which can't be sent waits for its peer to appear; 0: it fails with the first "
         "failed attempt, as over gRPC",
         SERVER,
     ),
     Setting(
         "TF_SEASTAR_ENDPOINT_MAP_PATH",
         "the working directory",
-        "folder of `.endpoint_map`, a file that gives data ports by hand; honoured where it stands, never needed",
+        "folder of `.endpoint_map`, an optional file that gives data ports by hand",
         SERVER,
     ),
     Setting(
@@ -114,8 +114,8 @@ SETTINGS = (
     ),
     Setting(
         "FUSEWIRE_PORTS",
-        "any free ones",
-        "the ports that data ports may take, `40000-40100`, for firewalls; a server takes a free one, over UCX two",
+        "any free ports",
+        "range from which data ports are taken, `40000-40100`, for firewalls; a server takes a free one, over UCX two",
         SERVER,
     ),
     Setting(
@@ -127,51 +127,56 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_SECRET",
         "none",
-        "what every task of a cluster must prove to know before it is heard",
+        "secret that every task of a cluster must prove to know before it is heard",
         SERVER,
         "",
         True,
     ),
     Setting("FUSEWIRE_CLUSTER", "none", "name of the cluster: tasks of another name are refused", SERVER),
-    Setting("FUSEWIRE_LOG", "warn", "what is logged: `off`, `error`, `warn`, `info` or `debug`", SERVER),
+    Setting("FUSEWIRE_LOG", "warn", "level of the log: `off`, `error`, `warn`, `info` or `debug`", SERVER),
     Setting(
         "FUSEWIRE_STAR_RECORD",
         "none",
-        "for debugging: a file, written anew, with what the steps of `star_server` say to parameter servers, values "
-        "included; 1 GiB at the most",
+        "for debugging: a file, overwritten at the start, that records the messages of `star_server`'s steps to "
+        "parameter servers, values included; at most 1 GiB",
         SERVER,
     ),
-    Setting("FUSEWIRE_RANK", "0", "which of the ranks this process is", COLLECTIVE),
-    Setting("FUSEWIRE_RANK_ADDRESSES", "none", "host:port of each rank, with commas between them", COLLECTIVE),
+    Setting("FUSEWIRE_RANK", "0", "rank of this process", COLLECTIVE),
+    Setting("FUSEWIRE_RANK_ADDRESSES", "none", "host:port of each rank, separated by commas", COLLECTIVE),
     Setting(
         "FUSEWIRE_COLLECTIVE_TABLE",
         "none",
-        "a file of `fusewire-tune`: which algorithm for which size; the same at all ranks",
+        "a file of `fusewire-tune` that names the algorithm for each size; the same at all ranks",
         COLLECTIVE,
     ),
     Setting(
         "FUSEWIRE_TENSORFLOW",
         "the TensorFlow that Python imports",
-        "folder of the TensorFlow to build for, where it is in another environment",
+        "folder of the TensorFlow to build for, if it is in another environment",
         BUILD,
     ),
     Setting("FUSEWIRE_FUZZ_RUNS", "1000000", "executions of each fuzz target of `make test` and `make fuzz`", TOOLS),
     Setting(
         "FUSEWIRE_DCHECKS",
         "",
-        "`ON`, `OFF`: with or without the checks that are for tests; `tools/plugin.sh` builds with, `make demo` and "
-        "`make bench` without",
+        "`ON`, `OFF`: build with or without the checks that are for tests; `tools/plugin.sh` builds with them, "
+        "`make demo` and `make bench` without",
         TOOLS,
     ),
-    Setting("FUSEWIRE_LTO", "", "`OFF`: release builds are not optimised across files: sooner, and slower", TOOLS),
-    Setting("FUSEWIRE_UNITY", "", "`ON`: the files of a room are compiled together, for builds made once", TOOLS),
-    Setting("FUSEWIRE_DEPS", "", "`skip`: install no Debian packages, trust what is there", TOOLS),
+    Setting(
+        "FUSEWIRE_LTO",
+        "",
+        "`OFF`: release builds are not optimised across files: they build faster and run slower",
+        TOOLS,
+    ),
+    Setting("FUSEWIRE_UNITY", "", "`ON`: the files of a room are compiled together, for one-off builds", TOOLS),
+    Setting("FUSEWIRE_DEPS", "", "`skip`: install no Debian packages, use the installed ones", TOOLS),
 )
 NAMES = {name for setting in SETTINGS for name in setting.names}
 
 
 def is_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:
-    """What the plug-in takes for yes in a switch; everything else, in a switch that is off by default, is no."""
+    """Whether the plug-in reads the switch as yes; in a switch that is off by default, everything else is no."""
     return environment.get(name, "").lower() in ("1", "true", "yes", "on")
 
 

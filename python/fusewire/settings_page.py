@@ -10,15 +10,17 @@ def page() -> str:
         "# Settings",
         "Written by `python -m fusewire.settings_page` from `python/fusewire/settings.py`; change it there.",
         "",
-        "## Who wins",
-        "1. What the program says: `protocol=`, `ConfigProto(tensor_fuse=...)`, `RunConfig(...)`. One exception,",
-        '   because it is what the setting is for: `protocol="grpc"` gives way to `FUSEWIRE_PROTOCOL`.',
+        "## Precedence",
+        "From the highest to the lowest:",
+        "1. The program: `protocol=`, `ConfigProto(tensor_fuse=...)`, `RunConfig(...)`. There is one exception:",
+        '   `FUSEWIRE_PROTOCOL` overrides `protocol="grpc"`, because that is its purpose.',
         "2. The variable named `FUSEWIRE_...`.",
-        "3. The variable of the same meaning that DeepRec's users know, where there is one.",
+        "3. The variable of the same meaning from DeepRec, where there is one.",
         "4. The default.",
         "",
-        "`FUSEWIRE_DISABLE=1` is above them all. An empty variable counts as not set. `fusewire doctor` shows what is",
-        "in force and where it comes from, and names variables that begin with `FUSEWIRE_` and mean nothing.",
+        "`FUSEWIRE_DISABLE=1` overrides them all. An empty variable counts as not set. `fusewire doctor` shows the",
+        "settings in force and where they come from, and names variables that begin with `FUSEWIRE_` but have no",
+        "meaning.",
         "",
         "## The table",
         "| setting | also read as | default | meaning | read |",
@@ -28,7 +30,7 @@ def page() -> str:
         also = f"`{setting.predecessor}`" if setting.predecessor else ""
         default = setting.default or "none"
         lines.append(f"| `{setting.name}` | {also} | {default} | {setting.meaning} | {setting.where} |")
-    lines += ["", "Read where it says:"]
+    lines += ["", "When each is read:"]
     lines += [f"- **{where}**: {meaning}." for where, meaning in settings.WHERE.items()]
     return "\n".join(lines) + "\n"
 

@@ -28,7 +28,9 @@ FEATURES = {
     "cond, version 2": r"enable_control_flow_v2\(\)\n.*(tf1\.cond|switch_case)",
     "while, version 1": r"disable_control_flow_v2\(\)\n.*(while_loop|map_fn|scan)",
     "while, version 2": r"enable_control_flow_v2\(\)\n.*(while_loop|map_fn|scan)",
-    "nested flow": r"(NAME|\w+)_x = (tf1\.cond|tf\.reshape\(tf1\.while)|return tf1\.cond",
+    "flow strewn over all tasks": r"^strewn",
+    "branch that is a constant": r"_no\(\):\n.*\n?.*return tf\.constant",
+    "nested flow": r"(NAME|\w+)_x = tf\.reshape\(tf1\.(cond|while)|return tf1\.cond",
     "tf.function": r"@tf\.function",
     "Defun": r"@function\.Defun",
     "function in a function": r"def \w+_in\(",
@@ -56,7 +58,7 @@ FEATURES = {
 def features(program: Program) -> set[str]:
     found = set()
     for name, pattern in FEATURES.items():
-        if pattern and any(re.search(pattern, each.code) for each in program.statements):
+        if pattern and any(re.search(pattern, f"{each.device}\n{each.code}") for each in program.statements):
             found.add(name)
     if any(each.kind in ("wrong", "blocked") for each in program.statements):
         found.add("what fails")

@@ -17,7 +17,7 @@ import time
 
 from census import census
 from making import make
-from program import Program
+from program import STOCK, Program
 from seeds import seeds_of
 from shrinking import shrink
 
@@ -44,19 +44,24 @@ class Child:
             stderr=subprocess.DEVNULL,
         )
         self._text = b""
+        self._at = ""
         if words := self._read("READY"):
             raise RuntimeError(f"the clusters could not be started: {words[1:]}")
 
     def run(self, program: Program, runs: tuple[str, ...] = ()) -> dict:
         """`runs`: over which protocols; without any, over all."""
         words = {"program": dataclasses.asdict(program), "runs": runs}
+        self._at = ""  # of this program
         try:
             self._process.stdin.write(json.dumps(words).encode() + b"\n")
             self._process.stdin.flush()
             said = self._read("RESULT")
         except BrokenPipeError:
             said = f"!the process ended with {self._process.wait()}"
-        return {"differs": {"all": said[1:]}} if said.startswith("!") else json.loads(said)
+        if not said.startswith("!"):
+            return json.loads(said)
+        words = f"{said[1:]} over {self._at or 'none'}"
+        return {"discarded": words} if self._at == STOCK else {"differs": {"all": words}}
 
     def _read(self, word: str) -> str:
         ends = time.monotonic() + self._limit_s
@@ -65,6 +70,8 @@ class Child:
             while time.monotonic() < ends:
                 while b"\n" in self._text:
                     line, self._text = self._text.split(b"\n", 1)
+                    if line.startswith(b"OVER "):
+                        self._at = line.decode()[len("OVER ") :]
                     if line.startswith(word.encode()):
                         return line.decode()[len(word) + 1 :]
                 if not selector.select(1.0):

@@ -3,8 +3,16 @@
 
 from maker import DEVICES, Maker, indented
 from making_variables import any_variable, is_resource, is_whole
+from program import STREWN
 
 BODIES = ("tf.nn.softmax(x) * 2.0", "tf.tanh(x) - x", "tf.nn.relu(x) + tf.reduce_mean(x)")
+
+
+def somewhere(maker: Maker) -> str:
+    """For code that may stand in pieces."""
+    if maker.random.random() < 0.35:
+        return f"{STREWN}({maker.random.randrange(1000)})"
+    return maker.random.choice(DEVICES)
 
 
 def of_version(maker: Maker, code: str) -> str:
@@ -29,16 +37,20 @@ def captured(maker: Maker, shape: tuple[int, ...]) -> tuple[str, list[str], list
 def choice(maker: Maker) -> None:
     one = maker.value((4, 6))
     extra, uses, after, variable = captured(maker, (4, 6))
-    near, far = maker.random.choice(DEVICES), maker.random.choice(DEVICES)
+    device = somewhere(maker)
+    near = far = ""
+    if not device.startswith(STREWN):
+        near, far = maker.random.choice(DEVICES), maker.random.choice(DEVICES)
+    other = maker.random.choice((f"{one} * 0.5", f"{one} * 0.5", one, "tf.constant(0.25, shape=[4, 6])"))
     inner = f"tf.tanh({one}) + {extra}"
     if maker.random.random() < 0.3:
         inner = f"tf1.cond(tf.reduce_max({one}) > 1.0, lambda: {inner}, lambda: {one} - 1.0)"
     code = (
         f"def NAME_yes():\n    with tf.device({near!r}):\n        return {inner}\n"
-        f"def NAME_no():\n    with tf.device({far!r}):\n        return {one} * 0.5\n"
+        f"def NAME_no():\n    with tf.device({far!r}):\n        return {other}\n"
         + of_version(maker, f"NAME = tf.reshape(tf1.cond(tf.reduce_sum({one}) > 0.0, NAME_yes, NAME_no), [4, 6])")
     )
-    name = maker.add("choice", code, uses=[one, *uses], after=after, shape=(4, 6))
+    name = maker.add("choice", code, device, uses=[one, *uses], after=after, shape=(4, 6))
     if variable:
         maker.behind[variable].append(name)
 
@@ -46,13 +58,14 @@ def choice(maker: Maker) -> None:
 def cases(maker: Maker) -> None:
     """A branch by number, with results of two types."""
     one = maker.value((6,))
-    branches = ", ".join(f"lambda: ({one} * {by}.0, tf.constant('{by}'))" for by in range(3))
+    count = maker.random.randrange(2, 5)
+    branches = ", ".join(f"lambda: ({one} * {by}.0, tf.constant('{by}'))" for by in range(count))
     code = of_version(
         maker,
-        f"NAME_both = tf.switch_case(tf.cast(tf.argmax({one}[:3]), tf.int32), [{branches}])",
+        f"NAME_both = tf.switch_case(tf.cast(tf.argmax({one}[:{count}]), tf.int32), [{branches}])",
     )
     code += "\nNAME = tf.reshape(NAME_both[0] + tf.cast(tf.strings.length(NAME_both[1]), tf.float32), [6])"
-    maker.add("cases", code, uses=[one], shape=(6,))
+    maker.add("cases", code, somewhere(maker), uses=[one], shape=(6,))
 
 
 def loop(maker: Maker) -> None:
@@ -62,7 +75,7 @@ def loop(maker: Maker) -> None:
     kind = maker.random.choice(("plain", "plain", "branch", "nested", "far", "summed"))
     lines = [f"NAME_x = {body}"]
     if kind == "branch":
-        lines = [f"NAME_x = tf1.cond(tf.reduce_sum(x) > 0.0, lambda: {body}, lambda: x * 0.25)"]
+        lines = [f"NAME_x = tf.reshape(tf1.cond(tf.reduce_sum(x) > 0.0, lambda: {body}, lambda: x * 0.25), [6])"]
     elif kind == "nested":
         inner = "tf1.while_loop(lambda j, _: j < 2, lambda j, y: (j + 1, y * 0.5 + x), [tf.constant(0), x])[1]"
         lines = [f"NAME_x = tf.reshape({inner}, [6]) + {extra}"]
@@ -73,9 +86,10 @@ def loop(maker: Maker) -> None:
     else:
         cond = f"lambda i, _: i < {maker.random.randrange(1, 4)}"
     parallel = maker.random.choice(("", ", parallel_iterations=1", ", swap_memory=True"))
-    code = "def NAME_body(i, x):\n" + indented("\n".join([*lines, "return i + 1, NAME_x"])) + "\n"
+    lines += ["NAME_x.set_shape(x.shape)", "return i + 1, NAME_x"]
+    code = "def NAME_body(i, x):\n" + indented("\n".join(lines)) + "\n"
     code += of_version(maker, f"NAME = tf1.while_loop({cond}, NAME_body, [tf.constant(0), {one}]{parallel})[1]")
-    name = maker.add("loop", code, uses=[one, *uses], after=after, shape=(6,))
+    name = maker.add("loop", code, somewhere(maker), uses=[one, *uses], after=after, shape=(6,))
     if variable:
         maker.behind[variable].append(name)
 

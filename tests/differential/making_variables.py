@@ -135,6 +135,8 @@ def lookup(maker: Maker, of: str) -> tuple[str, tuple[int, ...], list[str]]:
     if how == "repeated":
         code = f'tf1.nn.embedding_lookup({of}, tf.tile({ids}, [2])[2:6], partition_strategy="{strategy}")'
         return code, (4, width), uses
+    if not uses:  # constants are folded, all the way to the variable, and what is to come before is forgotten
+        ids = f"tf1.placeholder_with_default({ids}, [4])"
     sparse = f"tf.SparseTensor([[0, 0], [0, 1], [2, 0], [2, 2]], tf.cast({ids}, tf.int64), [3, 3])"
     name = "embedding_lookup_sparse" if how == "sparse" else "safe_embedding_lookup_sparse"
     combiner = maker.random.choice(("sum", "mean", "sqrtn"))

@@ -3,19 +3,37 @@
 
 import dataclasses
 
+STOCK = "grpc"  # the protocol that all others are compared with
 PROLOGUE = """\
+import zlib
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import rewriter_config_pb2
 from tensorflow.python.framework import function
 from tensorflow.python.ops import data_flow_ops
 tf1 = tf.compat.v1
+TASKS = ("/job:ps/task:0", "/job:ps/task:1", "/job:worker/task:0", "/job:worker/task:1")
+
+
+def strewn(seed):
+    def place(operation):
+        if any(x.dtype == tf.resource or x.dtype._is_ref_dtype for x in operation.inputs):
+            return ""  # beside what it works on
+        return TASKS[zlib.crc32(f"{seed} {operation.name}".encode()) % len(TASKS)]
+
+    return place
+
+
 """
+# Grappler turns such a lookup into one that reads the variable at any time, whatever was to come before.
+READS_EARLY = "embedding_lookup_sparse"
+KEEPS_ORDER = "config.graph_options.rewrite_options.arithmetic_optimization = rewriter_config_pb2.RewriterConfig.OFF"
+STREWN = "strewn"  # and a number, for a device: each operation by itself
 
 
 @dataclasses.dataclass(frozen=True)
 class Statement:
-    """Assigns `name`, on a device; it needs `uses`, and comes behind what is left of `after`."""
+    """Assigns `name`, on a device, or on several; it needs `uses`, and comes behind what is left of `after`."""
 
     name: str
     kind: str
@@ -27,7 +45,10 @@ class Statement:
     def text(self, present: set[str]) -> str:
         after = [name for name in self.after if name in present]
         heads = [f"tf1.control_dependencies([{', '.join(after)}])"] if after else []
-        heads += [f'tf.device("{self.device}")'] if self.device else []
+        if self.device.startswith(STREWN):
+            heads.append(f"tf1.device({self.device})")
+        elif self.device:
+            heads.append(f'tf.device("{self.device}")')
         if not heads:
             return self.code
         return f"with {', '.join(heads)}:\n" + "\n".join(f"    {line}" for line in self.code.splitlines())
@@ -60,6 +81,8 @@ class Program:
         """Builds the graph; the steps stand behind it as comments."""
         present = self.names()
         lines = [PROLOGUE, f"config = tf1.ConfigProto({self.config})", f"tf1.set_random_seed({self.seed})"]
+        if any(READS_EARLY in each.code for each in self.statements):
+            lines.append(KEEPS_ORDER)
         lines += [each.text(present) for each in self.statements]
         return "\n".join(lines + [each.text() for each in self.steps]) + "\n"
 

@@ -23,18 +23,18 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 import numpy as np
 import tensorflow as tf
 from cluster import free_addresses
-from program import Program, Step, told
+from program import STOCK, Program, Step, told
 from tensorflow.core.protobuf import config_pb2
 
 import fusewire
 
 tf1 = tf.compat.v1
-STOCK = "grpc"
 RUNS = ("grpc++", "grpc++ fused", "star_server", "star_server_lite")
 STOCK_AGAIN = 4  # runs over stock, where something differs: does it differ from itself?
 OURS_AGAIN = 2
 LIMIT_MS = 60_000
-SHORT_MS = 500  # for a step that waits for what never comes
+# For a step that waits for what never comes. TensorFlow forgets a cancel that comes before the graph is registered.
+SHORT_MS = 2000
 SHOWN_BYTES = 1024  # of a value; of more only what tells it from others
 
 
@@ -184,6 +184,7 @@ class Judge:
             planted = self.plant and any(each.kind == self.plant for each in program.statements)
 
             def run(protocol: str) -> list:
+                print("OVER", protocol, flush=True)  # so that who hangs or dies is known
                 config = tf1.ConfigProto()
                 config.CopyFrom(names["config"])
                 if protocol.endswith(" fused"):

@@ -5,11 +5,13 @@ Clusters of two parameter servers and a worker, one for each protocol. A case bu
 it has seen; each case is one line of JSON, with what was seen over each protocol and how many parts a server ran.
 """
 
+import functools
 import json
 import os
 import sys
 import tempfile
 import traceback
+import zlib
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
@@ -153,6 +155,57 @@ def loops_of_version_2(start):
 
 
 # ---- sessions ----
+
+
+def strewn(seed):
+    """Places each operation by itself, but for what is fed."""
+
+    def place(operation):
+        turn = zlib.crc32(f"{seed} {operation.name}".encode())
+        return WORKER if operation.type == "Placeholder" else (PS, OTHER_PS, WORKER)[turn % 3]
+
+    return place
+
+
+def strewn_flow():
+    choice = tf1.placeholder(tf.bool, [], name="choice")
+    number = tf1.placeholder(tf.int32, [], name="number")
+    x, y = tf.constant(1.5), tf.constant(2.5)
+    chosen = tf1.cond(choice, lambda: x * 3.0, lambda: y * 5.0)
+    constant = tf1.cond(choice, lambda: tf.constant(7.0), lambda: tf.constant(8.0))
+    # The gradient of the branch that is not taken is a constant: zeros.
+    gradients = [tf.identity(gradient) for gradient in tf.gradients(chosen, [x, y])]
+    two = tf.switch_case(number % 2, [lambda: x + 1.0, lambda: tf.constant(9.0)])
+    three = tf.switch_case(number % 3, [lambda: x, lambda: y * 2.0, lambda: tf.constant(11.0)])
+    loop = tf1.while_loop(lambda i, _: i < 5, lambda i, v: (i + 1, v * 2.0 + 1.0), [tf.constant(0), x])[1]
+    return choice, number, [chosen, constant, *gradients, two, three, loop]
+
+
+@case
+def flow_strewn_over_all_tasks(start):
+    seen = []
+    for version in (1, 2):
+        (tf1.enable_control_flow_v2 if version == 2 else tf1.disable_control_flow_v2)()
+        for seed in range(4):
+            with tf.Graph().as_default(), tf1.device(strewn(seed)):
+                choice, number, fetches = strewn_flow()
+                session = start(tf1.ConfigProto(allow_soft_placement=True))
+                for turn in range(3):
+                    seen.append(bits(session.run(fetches, {choice: turn % 2 == 0, number: turn})))
+                session.close()
+    return seen
+
+
+@case
+def variables_without_a_value(start):
+    seen = []
+    for use_resource in (False, True):
+        kept = variable(f"kept_{use_resource}", PS, 1.0, use_resource=use_resource)
+        session = start()
+        for of in (kept, kept * 2.0, tf1.assign_add(kept, 1.0)):
+            seen.append(error_of(functools.partial(session.run, of), "ninitialized"))
+        session.close()
+    return seen
 
 
 @case

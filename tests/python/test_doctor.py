@@ -69,7 +69,7 @@ def test_misfit_and_settings_in_words(tmp_path):
     assert lines[place + 1].strip().startswith("Fix: ")
     assert "did you mean FUSEWIRE_PEER_TIMEOUT?" in done.out
     assert "hush" not in done.out
-    assert lines[-1] == "1 to mend, 1 to look at."
+    assert lines[-1] == "1 to fix, 1 to check."
 
 
 def test_library_that_kills_the_process(tmp_path):
@@ -119,9 +119,9 @@ def test_few_descriptors(tmp_path):
 @pytest.mark.parametrize(
     ("environment", "status", "told"),
     [
-        ({"FUSEWIRE_PS_REACTORS": "1000"}, "warn", "FUSEWIRE_PS_REACTORS=1000, more than there are cores"),
+        ({"FUSEWIRE_PS_REACTORS": "1000"}, "warn", "FUSEWIRE_PS_REACTORS=1000, but there are fewer cores"),
         ({"NETWORK_PS_CORE_NUMBER": "1000"}, "warn", "NETWORK_PS_CORE_NUMBER=1000"),
-        ({"FUSEWIRE_WORKER_REACTORS": "two"}, "FAIL", "FUSEWIRE_WORKER_REACTORS=two is no number"),
+        ({"FUSEWIRE_WORKER_REACTORS": "two"}, "FAIL", "FUSEWIRE_WORKER_REACTORS=two is not a number"),
         ({"FUSEWIRE_PS_REACTORS": "1"}, "ok", "usable"),
     ],
 )
@@ -146,10 +146,10 @@ def test_backlog(tmp_path, content, status):
         ('{"cluster": {"ps": ["a:1"]}, "task": {"type": "evaluator", "index": 0}}', "ok", "evaluator:0"),
         ('{"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 1}}', "FAIL", "this task is ps:1"),
         ('{"cluster": {"ps": ["a:1"]}, "task": {"type": "worker", "index": 0}}', "FAIL", "the cluster has 1 ps"),
-        ("{cluster}", "FAIL", "is not what TensorFlow reads"),
-        ("[1]", "FAIL", "is not what TensorFlow reads"),
-        ("[" * 200000, "FAIL", "is not what TensorFlow reads"),
-        ('{"cluster": {}, "task": {"type": "ps", "index": 1e999}}', "FAIL", "is not what TensorFlow reads"),
+        ("{cluster}", "FAIL", "is not valid for TensorFlow"),
+        ("[1]", "FAIL", "is not valid for TensorFlow"),
+        ("[" * 200000, "FAIL", "is not valid for TensorFlow"),
+        ('{"cluster": {}, "task": {"type": "ps", "index": 1e999}}', "FAIL", "is not valid for TensorFlow"),
         ('{"cluster": {"ps": "a:1"}, "task": {}}', "FAIL", "a list, not str"),
         ('{"cluster": {"\\u001b[2J\\n\\ud800": []}, "task": {}}', "ok", "0 ?[2J??"),
         (json.dumps({"cluster": {"j" * 9 + str(job): [] for job in range(99999)}, "task": {}}), "ok", "..."),

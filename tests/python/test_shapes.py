@@ -124,15 +124,15 @@ def test_servers_on_ipv6_only_of_every_size(run_in):
 def test_doctor_in_a_container_of_little(run_in):
     checks = checks_of(run_in(LITTLE, [FUSEWIRE, "doctor", "--json"]))
     assert checks["cores"]["value"] == "192 of 192 usable, quota 1.5; a server has 1 reactor by default"
-    assert "of which the container may use 1.0; a process holds 0.2 GiB" in checks["memory"]["value"]
-    assert "uring: not here: " in checks["wires"]["value"]
+    assert "of which the container may use 1.0; a process holds at most 0.2 GiB" in checks["memory"]["value"]
+    assert "uring: not available: " in checks["wires"]["value"]
     assert "io_uring_setup: Function not implemented" in checks["wires"]["value"]
     assert "shm: a large tensor is copied twice" in checks["wires"]["value"]
     assert checks["self-test"]["status"] == "ok"
     assert checks["localhost"]["value"] == "127.0.0.1"
     assert checks["temporary folder"]["status"] == "ok"
     assert checks["host name"]["status"] == "note"
-    assert "shapehost is 127.0.1.1 to this machine" in checks["host name"]["value"]
+    assert "shapehost is 127.0.1.1 on this machine" in checks["host name"]["value"]
 
 
 def test_doctor_on_ipv6_only(run_in):
