@@ -81,6 +81,7 @@ CALLS = [
             "src/fusewire/reactor/": "the room that owns the threads",
             "src/fusewire/transport/resolver.cc": "the system's resolver blocks; it does so on a thread of its own",
             "src/fusewire/collective/arena_lane.": "meetings in an arena block; those that nobody waits for do so here",
+            "src/fusewire/tf/server/step_limit.cc": "a cancel runs TensorFlow's callbacks, which no reactor waits for",
             "src/fusewire/tf/star/end_thread.": "the end of a part may wait for TensorFlow's pool",
         },
     ),

@@ -198,6 +198,29 @@ with tf1.Session(server.target) as session:
 done()
 """
 
+# Over stock gRPC the first such step hangs: it is cancelled once, while nobody listens.
+SHORT_LIMITS = """
+import time
+
+with tf1.device(place):
+    queue = tf1.FIFOQueue(10, [tf.float32], [[]], shared_name="never")
+with tf1.Session(server.target) as session:
+    for limit in (1, 2, 5, 10, 20, 40, 80):
+        result = queue.dequeue() * float(limit)  # what is new is prepared
+        began = time.monotonic()
+        try:
+            session.run(result, options=tf1.RunOptions(timeout_in_ms=limit))
+        except tf.errors.OpError as error:
+            say(type(error).__name__, time.monotonic() - began < 8.0)
+    say(session.run(tf.constant(1.0) + 1.0))
+done()
+"""
+
+
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server", "star_server_lite"])
+def test_a_limit_may_pass_while_a_step_is_being_prepared(run_cluster, protocol):
+    assert run_cluster(SHORT_LIMITS, protocol).said == ["DeadlineExceededError True"] * 7 + ["2.0"]
+
 
 @pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
 def test_limits_and_cancels_reach_the_peer(run_cluster, protocol):

@@ -14,6 +14,7 @@
 #include <tensorflow/core/protobuf/rewriter_config.pb.h>
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/fuse/passes.h"
+#include "fusewire/tf/server/step_limit.h"
 
 namespace fusewire {
 namespace tf {
@@ -104,18 +105,18 @@ bool HasSessionsFor(const std::string& target) {
 TfStatus Session::Make(tensorflow::SessionOptions options, tensorflow::Session** out) {
   static std::atomic<int64_t> last_number{0};
   int64_t number = ++last_number;
-  bool has_limit = options.config.operation_timeout_in_ms() > 0;
+  const int64_t limit_ms = options.config.operation_timeout_in_ms();
   auto* mark = options.config.mutable_graph_options()->mutable_rewrite_options()->add_custom_optimizers();
   mark->set_name(kOptimizer);
   (*mark->mutable_parameter_map())[kNumber].set_i(number);
   tensorflow::Session* inner = nullptr;
   TfStatus made = tensorflow::NewSession(options, &inner);
-  if (made.ok()) *out = new Session(std::unique_ptr<tensorflow::Session>(inner), number, has_limit);
+  if (made.ok()) *out = new Session(std::unique_ptr<tensorflow::Session>(inner), number, limit_ms);
   return made;
 }
 
-Session::Session(std::unique_ptr<tensorflow::Session> inner, int64_t number, bool has_limit)
-    : inner_(std::move(inner)), number_(number), has_limit_(has_limit) {}
+Session::Session(std::unique_ptr<tensorflow::Session> inner, int64_t number, int64_t limit_ms)
+    : inner_(std::move(inner)), number_(number), limit_ms_(limit_ms) {}
 
 Session::~Session() { LetGo(); }
 
@@ -145,12 +146,12 @@ TfStatus Session::Run(const RunOptions& options, const std::vector<std::pair<std
   std::optional<GraphsHeld> held;
   if (options.debug_options().debug_tensor_watch_opts_size() > 0) held.emplace();
   MasterPtr master = Master();
-  if (master == nullptr || has_limit_ || options.timeout_in_ms() > 0)
-    return inner_->Run(options, inputs, fetches, targets, outputs, metadata);
+  if (master == nullptr) return inner_->Run(options, inputs, fetches, targets, outputs, metadata);
 
   tensorflow::InMemoryRunStepRequest request;
   request.set_session_handle(master->handle());
   *request.mutable_options() = options;
+  if (options.timeout_in_ms() == 0) request.mutable_options()->set_timeout_in_ms(limit_ms_);
   for (const auto& input : inputs) request.add_feed(input.first, input.second);
   // A fetch that is named twice is fetched once.
   std::unordered_map<std::string, size_t> first_index;
@@ -160,7 +161,12 @@ TfStatus Session::Run(const RunOptions& options, const std::vector<std::pair<std
   for (const std::string& target : targets) request.add_target(target);
   tensorflow::InMemoryRunStepResponse response;
   tensorflow::CallOptions call;
-  TfStatus status = master->Run(&call, request, &response);
+  TfStatus status;
+  {
+    StepLimit limit(&call, request.options().timeout_in_ms());
+    status = master->Run(&call, request, &response);
+    if (limit.HasPassed()) return absl::DeadlineExceededError("Operation timed out.");
+  }
   if (IsClosed(status)) {
     // By its master, as when the target was reset: TensorFlow's session knows what to say of that.
     LetGo();

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A session whose master is in its own process runs its steps on the thread that asks for them. TensorFlow's makes a
-// thread for each step, and two threads wait for each other. Everything else is TensorFlow's session.
+// thread for each step, and two threads wait for each other. A step with a limit ends by it, also while it is being
+// prepared (step_limit.h). Everything else is TensorFlow's session.
 // Home: any thread. Owns: TensorFlow's session; shares the master's. Fails: as TensorFlow's.
 #ifndef FUSEWIRE_TF_SERVER_SESSION_H_
 #define FUSEWIRE_TF_SERVER_SESSION_H_
@@ -70,7 +71,7 @@ class Session final : public tensorflow::Session {
  private:
   using MasterPtr = TfRef<tensorflow::MasterSession>;
 
-  Session(std::unique_ptr<tensorflow::Session> inner, int64_t number, bool has_limit);
+  Session(std::unique_ptr<tensorflow::Session> inner, int64_t number, int64_t limit_ms);
   TfStatus Created(const TfStatus& status);
   // Null: before it is created, and after it was closed.
   MasterPtr Master();
@@ -78,7 +79,7 @@ class Session final : public tensorflow::Session {
 
   const std::unique_ptr<tensorflow::Session> inner_;
   const int64_t number_;
-  const bool has_limit_;  // each step is to end in time, which takes a second thread
+  const int64_t limit_ms_;  // of each step that has none of its own; 0: none
   Mutex mutex_;
   MasterPtr master_ FUSEWIRE_GUARDED_BY(mutex_);
 };
