@@ -24,18 +24,20 @@ from shrinking import shrink
 HERE = pathlib.Path(__file__).parent
 LIMIT_S = 150  # for one program over all protocols, and for a process that starts
 REACTORS = (1, 2, 4)
+ENDS = {"ok": "same", "error": "same, to an error", "cut": "ended"}
 BATCH = 20  # seeds that one process runs, with as many reactors
 
 
 class Child:
     """A process that runs programs; a new one comes when it has died, or was ended because it hung."""
 
-    def __init__(self, reactors: int, limit_s: float) -> None:
+    def __init__(self, reactors: int, limit_s: float, is_cut: bool) -> None:
         count = str(reactors)
         environment = {**os.environ, "FUSEWIRE_PS_REACTORS": count, "FUSEWIRE_WORKER_REACTORS": count}
         path = [str(HERE), str(HERE.parent / "python"), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
         self._limit_s = limit_s
+        self._is_cut = is_cut
         self._process = subprocess.Popen(
             [sys.executable, HERE / "running.py"],
             env=environment,
@@ -50,7 +52,7 @@ class Child:
 
     def run(self, program: Program, runs: tuple[str, ...] = ()) -> dict:
         """`runs`: over which protocols; without any, over all."""
-        words = {"program": dataclasses.asdict(program), "runs": runs}
+        words = {"program": dataclasses.asdict(program), "runs": runs, "is_cut": self._is_cut}
         self._at = ""  # of this program
         try:
             self._process.stdin.write(json.dumps(words).encode() + b"\n")
@@ -107,8 +109,9 @@ class Log:
 
 
 class Run:
-    def __init__(self, log: Log, shows: bool, limit_s: float) -> None:
-        self._log, self._shows, self._limit_s = log, shows, limit_s
+    def __init__(self, log: Log, options: argparse.Namespace) -> None:
+        self._log, self._shows = log, options.seed is not None
+        self._limit_s, self._is_cut = options.limit, options.cut
         self._child: Child | None = None
         self._batch = -1
         self.took: collections.Counter = collections.Counter()  # seconds
@@ -118,7 +121,7 @@ class Run:
         if old is None or not old.alive():
             self.end()
             begun = time.monotonic()
-            self._child = Child(reactors, self._limit_s)
+            self._child = Child(reactors, self._limit_s, self._is_cut)
             self.took["starting"] += time.monotonic() - begun
         return self._child
 
@@ -141,7 +144,7 @@ class Run:
         elif result.get("discarded"):
             self._log.add(seed, "discarded", reactors=reactors, why=result["discarded"])
         elif not result["differs"]:
-            self._log.add(seed, "same, to an error" if result["ends"] == "error" else "same", reactors=reactors)
+            self._log.add(seed, ENDS[result["ends"]], reactors=reactors)
         else:
             self._log.add(seed, "differ", reactors=reactors, differs=result["differs"])
             self.report(program, reactors, result["differs"])
@@ -152,7 +155,8 @@ class Run:
         runs = () if "all" in differs else tuple(differs)
         smallest = shrink(program, lambda each: bool(self.child(reactors).run(each, runs).get("differs")))
         print(f"its smallest form:\n{smallest.text()}", flush=True)
-        print(f"again: python {HERE.name}/judging.py --seed {seed} --reactors {reactors}", flush=True)
+        cut = " --cut" if self._is_cut else ""
+        print(f"again: python {HERE.name}/judging.py --seed {seed} --reactors {reactors}{cut}", flush=True)
 
 
 def main() -> int:
@@ -162,6 +166,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--batch", type=int, default=BATCH, help="seeds that one process runs")
     parser.add_argument("--reactors", type=int, help="of every task; without it 1, 2 and 4 in turn")
+    parser.add_argument("--cut", action="store_true", help="with limits that pass at any point of a step: does it end?")
     parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds for one program: on a busy machine more")
     parser.add_argument("--log", type=pathlib.Path, help="outcomes are added here; seeds that are there are left out")
     parser.add_argument("--census", metavar="FIRST:LAST", help="only count what is drawn by these seeds")
@@ -171,7 +176,7 @@ def main() -> int:
         return 0
     ends = time.monotonic() + options.seconds
     log = Log(options.log)
-    run = Run(log, options.seed is not None, options.limit)
+    run = Run(log, options)
     todo = [seed for seed in seeds_of(options, 1000) if seed not in log.said]
     for seed in todo:
         if time.monotonic() > ends:

@@ -20,7 +20,7 @@ UNARY = (
     "tf.cast(tf.cast({0}, tf.bfloat16) * tf.constant(1.5, tf.bfloat16), tf.float32)",
     "tf.cast(tf.cast({0}, tf.float64) / 3.0, tf.float32)",
     "tf.math.divide_no_nan({0}, tf.floor({0}))",
-    "tf1.placeholder_with_default({0}, None) + tf.zeros_like({0})",
+    "tf.ensure_shape(tf1.placeholder_with_default({0}, None) + tf.zeros_like({0}), {0}.shape)",
 )
 BINARY = (
     "{0} + {1}",

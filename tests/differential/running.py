@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import json
 import os
+import random
 import sys
 import time
 import traceback
@@ -35,6 +36,7 @@ OURS_AGAIN = 2
 LIMIT_MS = 60_000
 # For a step that waits for what never comes. TensorFlow forgets a cancel that comes before the graph is registered.
 SHORT_MS = 2000
+CUTS = 3  # of each step, where limits are drawn
 SHOWN_BYTES = 1024  # of a value; of more only what tells it from others
 
 
@@ -101,8 +103,7 @@ class Runner:
     def run(self, program: Program) -> list:
         seen: list = []
         try:
-            for session in self.sessions if self.isolated else self.sessions[:1]:
-                session.run(self.names["initial"])
+            self.initialize()
             for _, group in itertools.groupby(enumerate(program.steps), self.at_once):
                 steps = [step for _, step in group]
                 with concurrent.futures.ThreadPoolExecutor(len(steps)) as pool:
@@ -112,16 +113,44 @@ class Runner:
             # What else this step did is anybody's guess: the program ends here.
             seen.append(["error", type(error).__name__])
         finally:
-            for session in self.sessions:
-                with contextlib.suppress(tf.errors.OpError):
-                    session.close()
-            tf1.Session.reset(self.cluster.target(0))
+            self.close()
         return seen
 
     @staticmethod
     def at_once(numbered: tuple[int, Step]):
         number, step = numbered
         return "together" if step.how == "together" else number
+
+    def run_cut(self, program: Program) -> None:
+        """Each step several times, each time with a limit that may pass at any point of it. Whatever ends will do."""
+        limits = random.Random(program.seed)
+        try:
+            if limits.random() < 0.7:  # otherwise steps fail, too
+                with contextlib.suppress(tf.errors.OpError):
+                    self.initialize()
+            for step in program.steps:
+                for _ in range(CUTS):
+                    limit = max(1, round(2 ** limits.uniform(0, 7)))
+                    with contextlib.suppress(tf.errors.OpError):
+                        self.run_step(step, tf1.RunOptions(timeout_in_ms=limit))
+            with contextlib.suppress(tf.errors.OpError):
+                self.initialize()
+        finally:
+            self.close()
+
+    def initialize(self) -> None:
+        for session in self.sessions if self.isolated else self.sessions[:1]:
+            session.run(self.names["initial"])
+
+    def run_step(self, step: Step, options) -> None:
+        fetches = [self.names[name] for name in step.fetches]
+        self.sessions[step.worker].run(fetches, fed(self.feeds, step.feed), options=options)
+
+    def close(self) -> None:
+        for session in self.sessions:
+            with contextlib.suppress(tf.errors.OpError):
+                session.close()
+        tf1.Session.reset(self.cluster.target(0))
 
     def take(self, step: Step) -> list:
         session = self.sessions[step.worker]
@@ -174,7 +203,7 @@ class Judge:
         yield
         self.took[what] += time.monotonic() - begun
 
-    def judge(self, program: Program, runs: tuple[str, ...]) -> dict:
+    def judge(self, program: Program, runs: tuple[str, ...], is_cut: bool) -> dict:
         names: dict = {}
         with tf.Graph().as_default():
             with self.clock("building"):
@@ -183,17 +212,26 @@ class Judge:
                 feeds = {each.name: names[each.name] for each in program.statements if each.kind == "feed"}
             planted = self.plant and any(each.kind == self.plant for each in program.statements)
 
-            def run(protocol: str) -> list:
+            def runner(protocol: str) -> Runner:
                 print("OVER", protocol, flush=True)  # so that who hangs or dies is known
                 config = tf1.ConfigProto()
                 config.CopyFrom(names["config"])
                 if protocol.endswith(" fused"):
                     fusewire.set_options(config, tensor_fuse=True)
+                return Runner(names, feeds, self.clusters[protocol.split()[0]], config)
+
+            def run(protocol: str) -> list:
                 with self.clock(protocol):
-                    got = Runner(names, feeds, self.clusters[protocol.split()[0]], config).run(program)
+                    got = runner(protocol).run(program)
                 return [*got, ["planted"]] if planted and protocol == "star_server" else got
 
-            return self.compare(run, runs)
+            if not is_cut:
+                return self.compare(run, runs)
+            # Stock has nothing to say here: a limit that passes while a step is being prepared makes it hang.
+            for protocol in runs:
+                with self.clock(protocol):
+                    runner(protocol).run_cut(program)
+            return {"differs": {}, "ends": "cut"}
 
     def compare(self, run, runs: tuple[str, ...]) -> dict:
         expected = run(STOCK)
@@ -221,7 +259,7 @@ def main() -> None:
     for line in sys.stdin:
         words = json.loads(line)
         try:
-            result = judge.judge(told(words["program"]), tuple(words["runs"] or RUNS))
+            result = judge.judge(told(words["program"]), tuple(words["runs"] or RUNS), words["is_cut"])
         except Exception:
             result = {"broken": traceback.format_exc()[-2000:]}
         print("RESULT", json.dumps({**result, "took": judge.took}), flush=True)

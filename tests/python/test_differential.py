@@ -19,6 +19,14 @@ def test_random_programs_are_what_grpc_makes_of_them(tmp_path):
     assert " same" in done.out
 
 
+@pytest.mark.timeout(300)
+def test_random_programs_end_whenever_their_limits_pass(tmp_path):
+    command = [sys.executable, JUDGING, "--cut", "--seconds", "15"]
+    done = run_to_end(command, tmp_path, clean_environment(CUDA_VISIBLE_DEVICES=""), 280)
+    assert done.status == 0, done.out + done.error
+    assert " ended" in done.out
+
+
 @pytest.mark.once
 @pytest.mark.timeout(400)
 def test_a_difference_is_found_and_shrunk(tmp_path, monkeypatch):

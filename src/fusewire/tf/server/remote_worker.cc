@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/remote_worker.h"
 
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/data/methods.h"
+#include "fusewire/tf/server/step_calls.h"
 #include "fusewire/tf/server/wire_call.h"
 
 namespace fusewire {
@@ -99,35 +101,55 @@ void Tell(const SidePtr& side, void (tensorflow::WorkerInterface::*method)(const
   (side->worker()->*method)(&posted->request, &posted->response, [posted](const TfStatus&) {});
 }
 
+// A caller's options do not remember a cancel. These do while the call is on its way from the search to the wire.
+struct Cancellable {
+  explicit Cancellable(CallOptions* from) { options.SetTimeout(from->GetTimeout()); }
+
+  CallOptions options;
+  std::atomic<bool> is_cancelled{false};
+};
+
 }  // namespace
 
 RemoteWorker::RemoteWorker(Ways ways) : ways_(std::move(ways)) {}
 
-void RemoteWorker::Route(CallOptions* opts, StatusCallback done, std::function<void(StatusCallback)> over_grpc,
-                         std::function<void(LinePtr, StatusCallback)> over_wire) {
+void RemoteWorker::Route(CallOptions* opts, StatusCallback done, OverGrpc over_grpc, OverWire over_wire) {
   if (ways_.peer->is_grpc_only()) {
-    over_grpc(std::move(done));
+    over_grpc(opts, std::move(done));
     return;
   }
   LinePtr line = ways_.peer->line();
   if (line != nullptr) {
-    over_wire(std::move(line), std::move(done));
+    over_wire(std::move(line), opts, std::move(done));
     return;
   }
-  auto search = std::make_shared<Search>([opts, done = std::move(done), over_grpc = std::move(over_grpc),
+  auto call = opts == nullptr ? nullptr : std::make_shared<Cancellable>(opts);
+  if (call != nullptr) {
+    done = [opts, call, done = std::move(done)](const TfStatus& status) {
+      opts->ClearCancelCallback();
+      done(status);
+    };
+  }
+  auto search = std::make_shared<Search>([call, done = std::move(done), over_grpc = std::move(over_grpc),
                                           over_wire = std::move(over_wire)](const TfStatus& status, LinePtr found) {
-    if (opts != nullptr) opts->ClearCancelCallback();
+    CallOptions* options = call == nullptr ? nullptr : &call->options;
     if (!status.ok()) {
       done(status);
     } else if (found != nullptr) {
-      over_wire(std::move(found), done);
+      over_wire(std::move(found), options, done);
     } else {
       GlobalCounters().Add(&Counters::fallback_grpc_calls);
-      over_grpc(done);
+      over_grpc(options, done);
     }
+    if (call != nullptr && call->is_cancelled) options->StartCancel();
   });
-  if (opts != nullptr)
-    opts->SetCancelCallback([search] { search->GiveUp(absl::CancelledError("the call was cancelled")); });
+  if (opts != nullptr) {
+    opts->SetCancelCallback([search, call] {
+      call->is_cancelled = true;
+      search->GiveUp(absl::CancelledError("the call was cancelled"));
+      call->options.StartCancel();
+    });
+  }
   search->Begin([ways = ways_](Routed routed) { ways.peer->Route(ways.side, std::move(routed)); });
 }
 
@@ -188,10 +210,10 @@ void RemoteWorker::Unary(MethodNumber number, const char* name,
                          const Request* request, Response* response, StatusCallback done) {
   Route(
       nullptr, std::move(done),
-      [side = ways_.side, method, request, response](StatusCallback end) {
+      [side = ways_.side, method, request, response](CallOptions*, StatusCallback end) {
         (side->worker()->*method)(request, response, std::move(end));
       },
-      [number, name, request, response](LinePtr line, StatusCallback end) {
+      [number, name, request, response](LinePtr line, CallOptions*, StatusCallback end) {
         (new WireCall(std::move(line), number, name, nullptr, response, std::move(end)))->Start(*request);
       });
 }
@@ -216,18 +238,24 @@ void RemoteWorker::DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest
 
 void RemoteWorker::RunGraphAsync(CallOptions* opts, tensorflow::RunGraphRequestWrapper* request,
                                  tensorflow::MutableRunGraphResponseWrapper* response, StatusCallback done) {
-  tensorflow::RunGraphResponse* proto = get_proto_from_wrapper(response);
-  Route(
-      opts, std::move(done),
-      [side = ways_.side, opts, request, response](StatusCallback end) {
-        side->worker()->RunGraphAsync(opts, request, response, std::move(end));
-      },
-      [opts, request, proto](LinePtr line, StatusCallback end) {
-        auto* call = new WireCall(line, kRunGraph, "RunGraph", opts, proto, std::move(end));
-        line->TakeCleanups(call->text());
-        GlobalCounters().Add(&Counters::run_graphs);
-        call->Start(request->ToProto());
-      });
+  auto run = [this, opts, request, response](StatusCallback end) {
+    Route(
+        opts, std::move(end),
+        [side = ways_.side, request, response](CallOptions* options, StatusCallback ended) {
+          side->worker()->RunGraphAsync(options, request, response, std::move(ended));
+        },
+        [request, proto = get_proto_from_wrapper(response)](LinePtr line, CallOptions* options, StatusCallback ended) {
+          auto* call = new WireCall(line, kRunGraph, "RunGraph", options, proto, std::move(ended));
+          line->TakeCleanups(call->text());
+          GlobalCounters().Add(&Counters::run_graphs);
+          call->Start(request->ToProto());
+        });
+  };
+  if (request->is_partial()) {
+    run(std::move(done));  // one of several with the same number
+  } else {
+    StepCalls::Start(request->step_id(), opts, std::move(done), run);
+  }
 }
 
 // The answer says nothing, and nobody acts on it: what is to be cleaned up travels with the next step. A session cannot
@@ -241,10 +269,10 @@ void RemoteWorker::CleanupGraphAsync(const tensorflow::CleanupGraphRequest* requ
   }
   Route(
       nullptr, std::move(done),
-      [side = ways_.side, request, response](StatusCallback end) {
+      [side = ways_.side, request, response](CallOptions*, StatusCallback end) {
         side->worker()->CleanupGraphAsync(request, response, std::move(end));
       },
-      [step = request->step_id()](LinePtr line, StatusCallback end) {
+      [step = request->step_id()](LinePtr line, CallOptions*, StatusCallback end) {
         line->CleanUp(step);
         end(TfStatus());
       });
@@ -263,11 +291,11 @@ void RemoteWorker::RecvBufAsync(CallOptions* opts, const tensorflow::RecvBufRequ
   }
   Route(
       opts, std::move(done),
-      [side = ways_.side, opts, request, response](StatusCallback end) {
-        side->worker()->RecvBufAsync(opts, request, response, std::move(end));
+      [side = ways_.side, request, response](CallOptions* options, StatusCallback end) {
+        side->worker()->RecvBufAsync(options, request, response, std::move(end));
       },
-      [opts, request](LinePtr line, StatusCallback end) {
-        (new ReceiveBufferCall(std::move(line), opts, *request, std::move(end)))->Go();
+      [request](LinePtr line, CallOptions* options, StatusCallback end) {
+        (new ReceiveBufferCall(std::move(line), options, *request, std::move(end)))->Go();
       });
 }
 
@@ -281,11 +309,11 @@ void RemoteWorker::CompleteInstanceAsync(CallOptions* opts, const tensorflow::Co
                                          tensorflow::CompleteInstanceResponse* response, StatusCallback done) {
   Route(
       opts, std::move(done),
-      [side = ways_.side, opts, request, response](StatusCallback end) {
-        side->worker()->CompleteInstanceAsync(opts, request, response, std::move(end));
+      [side = ways_.side, request, response](CallOptions* options, StatusCallback end) {
+        side->worker()->CompleteInstanceAsync(options, request, response, std::move(end));
       },
-      [opts, request, response](LinePtr line, StatusCallback end) {
-        (new WireCall(std::move(line), kCompleteInstance, "CompleteInstance", opts, response, std::move(end)))
+      [request, response](LinePtr line, CallOptions* options, StatusCallback end) {
+        (new WireCall(std::move(line), kCompleteInstance, "CompleteInstance", options, response, std::move(end)))
             ->Start(*request);
       });
 }

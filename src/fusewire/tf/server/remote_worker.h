@@ -59,11 +59,13 @@ class RemoteWorker final : public tensorflow::WorkerInterface, public HasWays {
                             tensorflow::GetStepSequenceResponse* response, tensorflow::StatusCallback done) override;
 
  private:
+  // Both are given what may cancel them, unless `opts` is null.
+  using OverGrpc = std::function<void(tensorflow::CallOptions*, tensorflow::StatusCallback)>;
+  using OverWire = std::function<void(LinePtr, tensorflow::CallOptions*, tensorflow::StatusCallback)>;
+
   // `over_grpc` is called if the task has no data port; `over_wire` if it has. Until then `opts`, unless null, may
   // cancel the search for the way.
-  void Route(tensorflow::CallOptions* opts, tensorflow::StatusCallback done,
-             std::function<void(tensorflow::StatusCallback)> over_grpc,
-             std::function<void(LinePtr, tensorflow::StatusCallback)> over_wire);
+  void Route(tensorflow::CallOptions* opts, tensorflow::StatusCallback done, OverGrpc over_grpc, OverWire over_wire);
 
   // A call without options: over our wire if the task has it, else over gRPC.
   template <class Request, class Response>

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/service.h"
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -33,6 +34,16 @@ struct Asked {
   rpc::Reply reply;
   std::string head;
   Buffers body;
+  std::atomic<bool> is_unwanted{false};
+
+  // `options` do not remember a cancel: whoever has given them to TensorFlow passes on what came before.
+  void Cancel() {
+    is_unwanted = true;
+    options.StartCancel();
+  }
+  void CancelIfUnwanted() {
+    if (is_unwanted) options.StartCancel();
+  }
 };
 
 namespace {
@@ -60,7 +71,7 @@ std::shared_ptr<A> Take(rpc::Request* request, rpc::Reply reply) {
   asked->body = std::move(request->body);
   asked->reply = std::move(reply);
   asked->reply.OnUnwanted([weak = std::weak_ptr<A>(asked)] {
-    if (auto there = weak.lock()) there->options.StartCancel();
+    if (auto there = weak.lock()) there->Cancel();
   });
   return asked;
 }
@@ -130,6 +141,7 @@ rpc::Method Service::RunGraph() {
                              [asked, wrapped, response](const TfStatus& status) {
                                Answer(std::move(asked->reply), status, &asked->response);
                              });
+      asked->CancelIfUnwanted();
     });
   });
 }
@@ -165,6 +177,7 @@ rpc::Method Service::CompleteInstance() {
       worker_->CompleteInstanceAsync(
           &asked->options, &asked->request, &asked->response,
           [asked](const TfStatus& status) { Answer(std::move(asked->reply), status, &asked->response); });
+      asked->CancelIfUnwanted();
     });
   });
 }

@@ -7,6 +7,7 @@
 #include "fusewire/tf/data/fused.h"
 #include "fusewire/tf/data/fused_provider.h"
 #include "fusewire/tf/data/rendezvous.h"
+#include "fusewire/tf/server/step_calls.h"
 
 namespace fusewire {
 namespace tf {
@@ -54,7 +55,7 @@ void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGrap
     GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
     return;
   }
-  // What gRPC delivers cannot be changed, and is looked at.
+  // What gRPC delivers cannot be changed, and is looked at; what can be is the own master's.
   auto* own = dynamic_cast<tensorflow::MutableRunGraphRequestWrapper*>(request);
   if (own != nullptr) own->set_request_id(kNoRequestId);
   // The parts of a partial run receive what their feeds allow.
@@ -62,15 +63,22 @@ void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGrap
     GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
     return;
   }
-  auto& rendezvous = static_cast<RendezvousMgr&>(*env()->rendezvous_mgr);
-  tensorflow::RemoteRendezvous* step = rendezvous
-                                           .Expect(request->step_id(), request->session_handle(),
-                                                   request->graph_handle(), request->exec_opts().record_timeline())
-                                           .release();
-  GrpcWorker::RunGraphAsync(options, request, response, [step, done = std::move(done)](const TfStatus& status) {
-    step->Unref();
-    done(status);
-  });
+  auto run = [this, options, request, response](tensorflow::StatusCallback end) {
+    auto& rendezvous = static_cast<RendezvousMgr&>(*env()->rendezvous_mgr);
+    tensorflow::RemoteRendezvous* step = rendezvous
+                                             .Expect(request->step_id(), request->session_handle(),
+                                                     request->graph_handle(), request->exec_opts().record_timeline())
+                                             .release();
+    GrpcWorker::RunGraphAsync(options, request, response, [step, end = std::move(end)](const TfStatus& status) {
+      step->Unref();
+      end(status);
+    });
+  };
+  if (own != nullptr) {
+    StepCalls::Start(request->step_id(), options, std::move(done), run);
+  } else {
+    run(std::move(done));
+  }
 }
 
 void Worker::CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessionRequest* request,

@@ -1,0 +1,50 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The RunGraph calls of one step, which a master starts one after the other on one thread. When one fails, TensorFlow
+// cancels them all, once: what it has not started yet does not hear of it, and may wait for ever for what comes from
+// the one that failed. Here such a call is cancelled as soon as it is started. Home: any thread. Owns: whether one of a
+// step has failed. Fails: never.
+#ifndef FUSEWIRE_TF_SERVER_STEP_CALLS_H_
+#define FUSEWIRE_TF_SERVER_STEP_CALLS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include <tensorflow/core/distributed_runtime/call_options.h>
+#include <tensorflow/core/distributed_runtime/worker_interface.h>
+#include "fusewire/tf/bridge/compat.h"
+
+namespace fusewire {
+namespace tf {
+
+class StepCalls {
+ public:
+  // On the master's thread, which keeps `options` until all calls of the step are done. `start(done)` starts the call,
+  // and sees to it that `options` cancel it from then on.
+  template <class F>
+  static void Start(int64_t step, tensorflow::CallOptions* options, tensorflow::StatusCallback done, F start) {
+    thread_local StepCalls last;
+    if (last.step_ != step) last = StepCalls(step);
+    const Flag has_failed = last.has_failed_;
+    start([has_failed, done = std::move(done)](const TfStatus& status) {
+      if (!status.ok()) has_failed->store(true, std::memory_order_release);
+      done(status);
+    });
+    if (has_failed->load(std::memory_order_acquire)) options->StartCancel();
+  }
+
+ private:
+  using Flag = std::shared_ptr<std::atomic<bool>>;  // the thread's, and each call's: none of them is the last for sure
+
+  StepCalls() = default;
+  explicit StepCalls(int64_t step) : step_(step), has_failed_(std::make_shared<std::atomic<bool>>(false)) {}
+
+  int64_t step_ = 0;
+  Flag has_failed_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_SERVER_STEP_CALLS_H_

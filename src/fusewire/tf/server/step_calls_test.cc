@@ -1,0 +1,86 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/server/step_calls.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+using testing::ElementsAre;
+
+// A master's run of a step, as TensorFlow has it: when a call fails, the others are cancelled, once.
+class RunOfAStep {
+ public:
+  explicit RunOfAStep(int64_t step) : step_(step) {}
+  ~RunOfAStep() {
+    for (const auto& call : calls_) call->options.ClearCancelCallback();
+  }
+
+  void Start() {
+    Call* call = calls_.emplace_back(std::make_unique<Call>()).get();
+    StepCalls::Start(
+        step_, &call->options,
+        [this](const TfStatus& status) {
+          if (status.ok() || std::exchange(has_failed_, true)) return;
+          for (const auto& other : calls_) other->options.StartCancel();
+        },
+        [call](tensorflow::StatusCallback done) {
+          call->done = std::move(done);
+          call->options.SetCancelCallback([call] { ++call->cancels; });
+        });
+  }
+  void End(size_t index, const TfStatus& status) { calls_[index]->done(status); }
+  std::vector<int> cancels() const {
+    std::vector<int> counts;
+    for (const auto& call : calls_) counts.push_back(call->cancels);
+    return counts;
+  }
+
+ private:
+  struct Call {
+    tensorflow::CallOptions options;
+    tensorflow::StatusCallback done;
+    int cancels = 0;
+  };
+
+  const int64_t step_;
+  std::vector<std::unique_ptr<Call>> calls_;
+  bool has_failed_ = false;
+};
+
+TEST(StepCallsTest, WhatIsStartedAfterAFailureIsCancelled) {
+  RunOfAStep run(71);
+  run.Start();
+  run.Start();
+  run.End(0, absl::FailedPreconditionError("uninitialized"));
+  run.Start();
+  EXPECT_THAT(run.cancels(), ElementsAre(1, 1, 1));
+}
+
+TEST(StepCallsTest, NothingIsCancelledWithoutAFailure) {
+  RunOfAStep run(72);
+  run.Start();
+  run.End(0, TfStatus());
+  run.Start();
+  EXPECT_THAT(run.cancels(), ElementsAre(0, 0));
+}
+
+TEST(StepCallsTest, AStepKnowsNothingOfTheLastOne) {
+  RunOfAStep failed(73), next(74);
+  failed.Start();
+  failed.End(0, absl::AbortedError("gone"));
+  next.Start();
+  EXPECT_THAT(next.cancels(), ElementsAre(0));
+}
+
+}  // namespace
+}  // namespace tf
+}  // namespace fusewire
