@@ -35,7 +35,8 @@ class StepCalls {
   }
 
  private:
-  using Flag = std::shared_ptr<std::atomic<bool>>;  // the thread's, and each call's: none of them is the last for sure
+  // The thread's and each call's: nobody is the last for sure.
+  using Flag = std::shared_ptr<std::atomic<bool>>;
 
   StepCalls() = default;
   explicit StepCalls(int64_t step) : step_(step), has_failed_(std::make_shared<std::atomic<bool>>(false)) {}
