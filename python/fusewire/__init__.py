@@ -14,7 +14,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from fusewire.plugin import MisfitError, is_loaded, is_only_p2p, load, stats
+from fusewire.tf.plugin import MisfitError, is_loaded, is_only_p2p, load, stats
 from fusewire.version import VERSION
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ __version__ = VERSION
 
 def set_options(config: "ConfigProto", *, tensor_fuse: bool | None = None) -> "ConfigProto":
     """Sets our options in a ConfigProto that stands already; an option that is None stays as it is. Returns config."""
-    from fusewire import config as options
+    from fusewire.tf import config as options
 
     if tensor_fuse is not None:
         options.write(config, tensor_fuse)

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fusewire import machine
-from fusewire.plugin import P2P_LIBRARY
+from fusewire.tf.plugin import P2P_LIBRARY
 
 __all__ = ["Endpoint", "Error", "Operation", "Peer", "Region", "Signal", "try_wire"]
 

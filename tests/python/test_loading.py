@@ -13,7 +13,7 @@ import tensorflow as tf
 from conftest import run_to_end
 
 import fusewire
-from fusewire import plugin
+from fusewire.tf import plugin
 
 # Tries to import each spoilt copy, and says what came of it, and whether a library of ours was mapped into the process.
 TRY = """
@@ -108,7 +108,7 @@ def test_version_is_that_of_the_project():
 
 
 def test_command_loads_no_tensorflow():
-    code = "import sys; sys.argv = ['fusewire']; import fusewire.cli; print('tensorflow' in sys.modules)"
+    code = "import sys; sys.argv = ['fusewire']; import fusewire.cli.main; print('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from conftest import ROOT, clean_environment, run_to_end
 
 import fusewire
-from fusewire import plugin
+from fusewire.tf import plugin
 
 WHEELHOUSE = ROOT / ".cache/wheelhouse"  # tools/deps.sh fills it
 BUILD_S = 600
@@ -90,10 +90,14 @@ def test_wheel_is_for_any_python_and_holds_one_plugin(installed):
     [library] = packages.rglob(plugin.LIBRARY)
     assert library.parent.name == f"tf-{tf.version.VERSION}"
     assert (library.parents[1] / plugin.P2P_LIBRARY).is_file()
-    sources = {
-        path.name for path in (ROOT / "python/fusewire").glob("*") if path.suffix == ".py" or path.name == "py.typed"
-    }
-    assert {path.name for path in (packages / "fusewire").glob("*") if path.is_file()} == sources
+    wanted = python_files(ROOT / "python/fusewire")
+    assert {"py.typed", "cli/main.py", "collective/group.py", "tf/plugin.py"} <= wanted
+    assert python_files(packages / "fusewire") == wanted
+
+
+def python_files(package: pathlib.Path) -> set[str]:
+    found = [path for path in package.rglob("*") if path.suffix == ".py" or path.name == "py.typed"]
+    return {str(path.relative_to(package)) for path in found}
 
 
 def test_misfit_names_the_command_that_mends_it(installed, sdist, tmp_path):

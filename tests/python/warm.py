@@ -292,15 +292,15 @@ def carry_out(words: list[str]) -> None:
         del sys.modules[name]
     if words[0] == FUSEWIRE_RUN:
         sys.argv = words
-        from fusewire import cli, job
+        from fusewire.cli import job, main
 
         job.subprocess = types.SimpleNamespace(Popen=Forked, DEVNULL=subprocess.DEVNULL, PIPE=subprocess.PIPE)
-        sys.exit(cli.main(words[1:]))
-    if words[:2] == ["-m", "fusewire._main"]:
+        sys.exit(main.main(words[1:]))
+    if words[:2] == ["-m", "fusewire.cli.program"]:
         sys.argv = [FUSEWIRE_RUN, *words[2:]]  # the package looks at it
-        from fusewire import _main
+        from fusewire.cli import program
 
-        _main.main()
+        program.main()
         return
     sys.argv = words
     sys.path[0] = os.path.dirname(os.path.realpath(words[0]))
@@ -315,7 +315,7 @@ class Forked:
     """What `fusewire run` takes for subprocess.Popen: its tasks are forks too."""
 
     def __new__(cls, words, **options):
-        is_python = words[0] == sys.executable and (words[1:3] == ["-m", "fusewire._main"] or words[1][:1] != "-")
+        is_python = words[0] == sys.executable and (words[1:3] == ["-m", "fusewire.cli.program"] or words[1][:1] != "-")
         return super().__new__(cls) if is_python else subprocess.Popen(words, **options)
 
     def __init__(self, words, *, env, pass_fds, preexec_fn, **_) -> None:

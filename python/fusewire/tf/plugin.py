@@ -26,7 +26,7 @@ SUPPORTED = ("2.15.1", "2.21.0")  # the versions of TensorFlow that each release
 LIBRARY = "libfusewire_tf.so"
 P2P_LIBRARY = "libfusewire.so"  # of fusewire.p2p
 STATS_BYTES = 4096  # a first guess; the library says how many it needs
-_FOLDER = pathlib.Path(__file__).absolute().parent  # not resolved: only this file may be a link
+_FOLDER = pathlib.Path(__file__).absolute().parents[1]  # not resolved: only this file may be a link
 
 
 class MisfitError(ImportError):
@@ -174,7 +174,7 @@ def installed_from() -> str | None:
 def load() -> None:
     """Loads the plug-in, once, and teaches TensorFlow's Python side our names. MisfitError when there is none."""
     global _library
-    from fusewire import config, estimator, protocol
+    from fusewire.tf import config, estimator, protocol
 
     build = installed_build()
     if _library is None and not is_off():

@@ -12,8 +12,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fusewire import config as options
-from fusewire import plugin
+from fusewire.tf import config as options
+from fusewire.tf import plugin
 
 STOCK = "grpc"
 OURS = ("grpc++", "star_server", "star_server_lite")  # those that the plug-in registers

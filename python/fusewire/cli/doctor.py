@@ -4,6 +4,7 @@
 Nothing here imports TensorFlow: a process of its own does, and may die of it.
 """
 
+import argparse
 import dataclasses
 import importlib.metadata
 import importlib.util
@@ -22,8 +23,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fusewire import machine, plugin, protocol, settings
-from fusewire.output import FAILURE, paint
+from fusewire import machine, settings
+from fusewire.cli.output import FAILURE, paint
+from fusewire.tf import plugin, protocol
 from fusewire.version import VERSION
 
 OK, NOTE, WARN, FAIL = "ok", "note", "warn", "FAIL"
@@ -50,6 +52,12 @@ class Check:
     fix: str = ""
 
 
+def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    doctor = verbs.add_parser("doctor", help="show what is installed, what fits, and how to fix the rest")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.set_defaults(call=lambda options: run(options.json))
+
+
 def run(as_json: bool) -> int:
     """Prints the report; 0 where nothing fails."""
     checks = examine()
@@ -74,7 +82,7 @@ def run(as_json: bool) -> int:
 def examine() -> list[Check]:
     report = self_test()
     checks = [
-        Check("fusewire", OK, f"{VERSION}, in {pathlib.Path(__file__).absolute().parent}"),
+        Check("fusewire", OK, f"{VERSION}, in {pathlib.Path(__file__).absolute().parents[1]}"),
         check_python(),
         check_tensorflow(report),
     ]
@@ -98,7 +106,7 @@ class Report:
 def self_test() -> Report:
     if importlib.util.find_spec("tensorflow") is None:
         return Report({})
-    command = [sys.executable, "-m", "fusewire.selftest"]
+    command = [sys.executable, "-m", "fusewire.cli.selftest"]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "1"}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SELFTEST_S, check=False)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, cast
 
-from fusewire import protocol
+from fusewire.tf import protocol
 
 
 def install() -> None:
