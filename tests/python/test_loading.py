@@ -13,6 +13,7 @@ import tensorflow as tf
 from conftest import run_to_end
 
 import fusewire
+from fusewire import _native
 from fusewire.tf import plugin
 
 # Tries to import each spoilt copy, and says what came of it, and whether a library of ours was mapped into the process.
@@ -183,7 +184,7 @@ def test_without_tensorflow_there_is_p2p_and_all_else_says_so(tmp_path):
 
 
 def test_without_tensorflow_and_without_p2p(tmp_path):
-    (copy_package(tmp_path).parent / plugin.P2P_LIBRARY).unlink()
+    (copy_package(tmp_path).parent / _native.LIBRARY).unlink()
     python = pathlib.Path(sys.base_prefix, "bin/python3")
     said = json.loads(run_to_end([python, "-c", TRY, tmp_path], tmp_path).ok())["said"]
     assert said.startswith(f"MisfitError: Fusewire is a plug-in of TensorFlow, and {python}")

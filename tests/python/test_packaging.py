@@ -11,6 +11,7 @@ import tensorflow as tf
 from conftest import ROOT, clean_environment, run_to_end
 
 import fusewire
+from fusewire import _native
 from fusewire.tf import plugin
 
 WHEELHOUSE = ROOT / ".cache/wheelhouse"  # tools/deps.sh fills it
@@ -89,7 +90,7 @@ def test_wheel_is_for_any_python_and_holds_one_plugin(installed):
     assert "Tag: py3-none-linux_x86_64\n" in wheel.read_text()
     [library] = packages.rglob(plugin.LIBRARY)
     assert library.parent.name == f"tf-{tf.version.VERSION}"
-    assert (library.parents[1] / plugin.P2P_LIBRARY).is_file()
+    assert (library.parents[1] / _native.LIBRARY).is_file()
     wanted = python_files(ROOT / "python/fusewire")
     assert {"py.typed", "cli/main.py", "collective/group.py", "tf/plugin.py"} <= wanted
     assert python_files(packages / "fusewire") == wanted
