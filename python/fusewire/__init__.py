@@ -14,7 +14,10 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from fusewire.tf.plugin import MisfitError, is_loaded, is_only_p2p, load, stats
+from fusewire.tf import config as options
+from fusewire.tf.library import is_loaded, stats
+from fusewire.tf.loading import load
+from fusewire.tf.plugin import MisfitError, is_only_p2p
 from fusewire.version import VERSION
 
 if TYPE_CHECKING:
@@ -27,8 +30,6 @@ __version__ = VERSION
 
 def set_options(config: "ConfigProto", *, tensor_fuse: bool | None = None) -> "ConfigProto":
     """Sets our options in a ConfigProto that stands already; an option that is None stays as it is. Returns config."""
-    from fusewire.tf import config as options
-
     if tensor_fuse is not None:
         options.write(config, tensor_fuse)
     return config

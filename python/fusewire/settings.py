@@ -180,6 +180,11 @@ def is_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:
     return environment.get(name, "").lower() in ("1", "true", "yes", "on")
 
 
+def is_disabled() -> bool:
+    """FUSEWIRE_DISABLE is set: no plug-in is loaded, and our protocols are names for grpc."""
+    return is_on("FUSEWIRE_DISABLE")
+
+
 def unknown(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """(name, nearest known name or "") of each variable that begins like ours and is none."""
     for name in sorted(environment):

@@ -184,7 +184,7 @@ def check_plugin(report: Report) -> Iterator[Check]:
 
 def check_self_test(report: Report) -> Check:
     facts = report.facts
-    if plugin.is_off():
+    if settings.is_disabled():
         return Check("self-test", NOTE, "skipped: FUSEWIRE_DISABLE is set")
     if "misfit" in facts or "tensorflow" not in facts:
         return Check("self-test", NOTE, "skipped: see above")
@@ -254,7 +254,7 @@ def check_wires(environment: Mapping[str, str]) -> Check:
 
 
 def check_switch() -> Check:
-    if plugin.is_off():
+    if settings.is_disabled():
         return Check("switch", WARN, "FUSEWIRE_DISABLE is set: grpc++ means plain gRPC", "unset FUSEWIRE_DISABLE")
     wanted = os.environ.get(protocol.VARIABLE, "")
     try:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import fusewire
-from fusewire.tf import protocol
+from fusewire.tf import patching, protocol
 
 SERVING = b"s"
 
@@ -45,7 +45,7 @@ def prepare(pipe: int) -> None:
             os.write(pipe, SERVING)
         return original(self)
 
-    protocol.replace(server_lib.Server, "join", join)
+    patching.replace(server_lib.Server, "join", join)
 
 
 def run(command: list[str]) -> None:

@@ -11,14 +11,14 @@ from typing import Any
 
 import fusewire
 from fusewire.cli.cluster import Shape, addresses, free_ports
-from fusewire.tf import plugin
+from fusewire.tf import loading
 
 ELEMENTS = 1 << 18  # of float32: 1 MiB
 ROUNDS = 5
 
 
 def main() -> None:
-    build = plugin.installed_build()
+    build = loading.installed_build()
     report(tensorflow=build.version, git_version=build.git_version, cxx11_abi=build.cxx11_abi)
     try:
         fusewire.load()
