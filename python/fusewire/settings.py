@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 SERVER, IMPORT, COLLECTIVE, BUILD, TOOLS = "server", "import", "collective", "build", "tools"
 WHERE = {
     SERVER: "by the plug-in, when a server is made",
-    IMPORT: "by `import fusewire`",
+    IMPORT: "when `fusewire` and `tensorflow` are both imported",
     COLLECTIVE: "by `fusewire.collective.init()`; `fusewire run --ranks` sets them",
     BUILD: "by `pip install`, when the plug-in is built",
     TOOLS: "by the scripts of a clone, `make ...`",

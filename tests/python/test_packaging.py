@@ -106,7 +106,7 @@ def test_misfit_names_the_command_that_mends_it(installed, sdist, tmp_path):
     content = facts.read_text()
     facts.write_text(content.replace(tf.version.GIT_VERSION, "v0-another"))
     try:
-        done = run_to_end([installed, "-c", "import fusewire"], tmp_path)
+        done = run_to_end([installed, "-c", "import fusewire, tensorflow"], tmp_path)
     finally:
         facts.write_text(content)
     assert done.status == 1

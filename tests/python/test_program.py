@@ -12,12 +12,7 @@ from fusewire.cli.job import PIPE
 from fusewire.cli.run import command_of, interpreter_flags
 
 # Only what follows the loading of the plug-in; the rest is in test_training.py.
-DRIVER = """
-import sys
-arguments, sys.argv = sys.argv[1:], ["fusewire"]
-from fusewire.cli import program
-program.run(arguments)
-"""
+DRIVER = "import sys; from fusewire.cli import program; program.run(sys.argv[1:])"
 LOOK = """
 import json, sys
 is_main = sys.modules["__main__"].__dict__ is globals()

@@ -28,7 +28,7 @@ import tempfile
 import time
 import traceback
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 COMMAND = pathlib.Path(sys.executable).with_name("fusewire")
@@ -292,13 +292,15 @@ def carry_out(words: list[str]) -> None:
         del sys.modules[name]
     if words[0] == FUSEWIRE_RUN:
         sys.argv = words
-        from fusewire.cli import job, main
+        with hidden("tensorflow"):
+            from fusewire.cli import job, main
 
         job.subprocess = types.SimpleNamespace(Popen=Forked, DEVNULL=subprocess.DEVNULL, PIPE=subprocess.PIPE)
         sys.exit(main.main(words[1:]))
     if words[:2] == ["-m", "fusewire.cli.program"]:
-        sys.argv = [FUSEWIRE_RUN, *words[2:]]  # the package looks at it
-        from fusewire.cli import program
+        sys.argv = words[1:]
+        with hidden("tensorflow"):
+            from fusewire.cli import program
 
         program.main()
         return
@@ -309,6 +311,16 @@ def carry_out(words: list[str]) -> None:
     sys.modules["__main__"] = module
     code = compile(pathlib.Path(words[0]).read_bytes(), words[0], "exec")
     exec(code, module.__dict__)
+
+
+@contextlib.contextmanager
+def hidden(name: str) -> Iterator[None]:
+    """What is imported inside begins as in a process that has not imported this module."""
+    module = sys.modules.pop(name)
+    try:
+        yield
+    finally:
+        sys.modules[name] = module
 
 
 class Forked:

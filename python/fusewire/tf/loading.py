@@ -1,13 +1,22 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Loads the plug-in into TensorFlow, and teaches TensorFlow's Python side our names."""
+"""Loads the plug-in into TensorFlow, and teaches TensorFlow's Python side our names: when a program has imported both.
+
+A hook waits for the import of TensorFlow, as nothing tells `import fusewire` from the beginning of
+`import fusewire.collective`, which must not pay for TensorFlow.
+"""
 
 import importlib.util
 import multiprocessing.util
 import sys
 
 from fusewire import settings
-from fusewire.tf import config, estimator, library, plugin, protocol
+from fusewire.tf import config, estimator, library, patching, plugin, protocol
 from fusewire.tf.plugin import SUPPORTED, Build, MisfitError
+
+
+def load_with_tensorflow() -> None:
+    """Loads the plug-in as soon as the program imports TensorFlow; at once if it has."""
+    patching.when_imported("tensorflow", lambda _: load())
 
 
 def load() -> None:
@@ -24,7 +33,8 @@ def load() -> None:
 
 
 def installed_build() -> Build:
-    """The TensorFlow that runs here; imports it."""
+    """The TensorFlow that runs here; imports it, and nothing of ours: whoever asks for it loads the plug-in himself."""
+    patching.forget("tensorflow")
     if importlib.util.find_spec("tensorflow") is None:
         raise MisfitError(
             f"Fusewire is a plug-in of TensorFlow, and {sys.executable} has none.\n"

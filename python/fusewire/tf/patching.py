@@ -33,6 +33,11 @@ def when_imported(name: str, change: Callable[[ModuleType], None]) -> None:
         sys.meta_path.insert(0, _finder)
 
 
+def forget(name: str) -> None:
+    """Whoever was to be called when that module is imported, is not."""
+    _changes.pop(name, None)
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds what everybody else finds, and wraps the loader of the modules that are to be changed."""
 
@@ -58,10 +63,15 @@ class _Loader(importlib.abc.Loader):
         return cast(ModuleType | None, self._loader.create_module(spec))
 
     def exec_module(self, module: ModuleType) -> None:
+        # What is asked about the module from now on is answered as if we had never been here.
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
         self._loader.exec_module(module)
-        _changes[module.__name__](module)
+        if change := _changes.get(module.__name__):
+            change(module)
 
-    def __getattr__(self, name: str) -> Any:  # is_package, get_source and others that inspect asks for
+    def __getattr__(self, name: str) -> Any:  # is_package, get_source and others that others ask of a spec
         return getattr(self._loader, name)
 
 

@@ -18,7 +18,6 @@ from fusewire.version import VERSION
 
 SUPPORTED = ("2.15.1", "2.21.0")  # the versions of TensorFlow that each release is built and tested with
 LIBRARY = "libfusewire_tf.so"
-P2P_LIBRARY = "libfusewire.so"  # of fusewire.p2p
 _FOLDER = pathlib.Path(__file__).absolute().parents[1]  # not resolved: only this file may be a link
 
 
@@ -48,11 +47,6 @@ class Plugin:
 
     def __str__(self) -> str:
         return f"{self.build}, Fusewire {self.fusewire}"
-
-
-def is_only_p2p() -> bool:
-    """There is no TensorFlow, but the library of fusewire.p2p, which needs none."""
-    return importlib.util.find_spec("tensorflow") is None and (_FOLDER / "_lib" / P2P_LIBRARY).is_file()
 
 
 def plugins(folder: pathlib.Path | None = None) -> list[Plugin]:
