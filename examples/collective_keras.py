@@ -1,9 +1,10 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Ranks train one Keras model, each on data of its own: fusewire run --ranks 2 examples/collective_keras.py"""
 
-import fusewire.collective.keras as fw
 import numpy as np
 import tensorflow as tf
+
+import fusewire.collective.keras as fw
 
 fw.init()
 tf.keras.utils.set_random_seed(fw.rank())

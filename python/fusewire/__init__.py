@@ -4,17 +4,18 @@
     import fusewire
     server = tf.distribute.Server(cluster, job_name="worker", task_index=0, protocol="grpc++")
 
-The import loads the plug-in that was built for the TensorFlow which is installed, and raises MisfitError, an
-ImportError, when there is none. The `fusewire` command, and `python -m fusewire`, load nothing: they work where
-TensorFlow does not. So does fusewire.p2p: where there is no TensorFlow at all, the import succeeds, and what needs
-TensorFlow raises MisfitError.
+The plug-in that was built for the TensorFlow which is installed is loaded as soon as a process has imported both, in
+either order; MisfitError, an ImportError, comes from the later of the two imports where there is none. Nothing here
+imports TensorFlow by itself, but load() and ConfigProto: so the command, fusewire.p2p and fusewire.collective begin
+without it, and work where there is none.
 """
 
-import os
-import sys
 from typing import TYPE_CHECKING, Any
 
-from fusewire.plugin import MisfitError, is_loaded, is_only_p2p, load, stats
+from fusewire.tf import config as options
+from fusewire.tf.library import is_loaded, stats
+from fusewire.tf.loading import load, load_with_tensorflow
+from fusewire.tf.plugin import MisfitError
 from fusewire.version import VERSION
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ __version__ = VERSION
 
 def set_options(config: "ConfigProto", *, tensor_fuse: bool | None = None) -> "ConfigProto":
     """Sets our options in a ConfigProto that stands already; an option that is None stays as it is. Returns config."""
-    from fusewire import config as options
-
     if tensor_fuse is not None:
         options.write(config, tensor_fuse)
     return config
@@ -36,21 +35,11 @@ def set_options(config: "ConfigProto", *, tensor_fuse: bool | None = None) -> "C
 
 def __getattr__(name: str) -> Any:
     if name == "ConfigProto":
-        from tensorflow.core.protobuf import config_pb2
-
         load()
+        from tensorflow.core.protobuf import config_pb2  # here, as this is how a program asks for TensorFlow
+
         return config_pb2.ConfigProto
     raise AttributeError(f"module 'fusewire' has no attribute {name!r}")
 
 
-def _is_command() -> bool:
-    """True where this package is imported on behalf of `fusewire ...` or `python -m fusewire...`."""
-    program = sys.argv[0] if sys.argv else ""
-    if program == "-m":  # as it stands while Python looks for the module to run, and imports the packages around it
-        module = sys.orig_argv[len(sys.orig_argv) - len(sys.argv)].removeprefix("-m")
-        return module.split(".")[0] == "fusewire"
-    return os.path.basename(program) == "fusewire"
-
-
-if not _is_command() and not is_only_p2p():
-    load()
+load_with_tensorflow()

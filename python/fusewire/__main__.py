@@ -3,6 +3,6 @@
 
 import sys
 
-from fusewire.cli import main
+from fusewire.cli.main import main
 
 sys.exit(main())

@@ -13,207 +13,22 @@ docs/errors.md. Seconds everywhere; None is the endpoint's own timeout. docs/p2p
 """
 
 import ctypes
-import os
-import pathlib
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from fusewire import machine
-from fusewire.plugin import P2P_LIBRARY
+from fusewire._arrays import Memory
+from fusewire._native import SLICE_NS, Error, check, finalize, finalize_among, forks, library, nanoseconds
 
 __all__ = ["Endpoint", "Error", "Operation", "Peer", "Region", "Signal", "try_wire"]
-
-_CODES = (
-    "ok",
-    "invalid",
-    "unavailable",
-    "overloaded",
-    "timeout",
-    "cancelled",
-    "corrupt",
-    "refused",
-    "application",
-    "internal",
-)
-_SLICE_NS = 200_000_000  # how long a wait lasts before the interpreter may look for signals
-_LIBRARY = pathlib.Path(__file__).absolute().parent / "_lib" / P2P_LIBRARY
-_forks = 0  # how often this process was forked from one that had imported us
-
-
-def _count_fork() -> None:
-    global _forks
-    _forks += 1
-
-
-os.register_at_fork(after_in_child=_count_fork)
-
-
-def _finalize(owner: Any, end: Callable[..., None], *arguments: Any) -> "weakref.finalize[..., Any]":
-    """`end` is called once, when the owner goes; but not in a child that was forked. There our threads are not, and its
-    goodbyes would be the parent's, on the parent's connections."""
-    forks = _forks
-    return weakref.finalize(owner, lambda: end(*arguments) if forks == _forks else None)
-
-
-class Error(Exception):
-    """An operation failed; `code` says what to do next."""
-
-    def __init__(self, code: int, words: str) -> None:
-        super().__init__(words)
-        self.code = _CODES[code] if code < len(_CODES) else str(code)
-
-
-def _load() -> ctypes.CDLL:
-    try:
-        library = ctypes.CDLL(str(_LIBRARY))
-    except OSError as error:
-        raise ImportError(
-            f"fusewire.p2p needs {_LIBRARY}: {error}\n  Fix: install Fusewire again; its build brings the library"
-        ) from error
-    handle, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64
-    flag, text, time, out = ctypes.c_int, ctypes.c_char_p, ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p)
-    signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
-        "fusewire_error": (text, ()),
-        "fusewire_wire_try": (flag, (text, text, size)),
-        "fusewire_endpoint_start": (flag, (text, text, text, text, text, out)),
-        "fusewire_endpoint_close": (None, (handle,)),
-        "fusewire_endpoint_free": (None, (handle,)),
-        "fusewire_endpoint_address": (text, (handle,)),
-        "fusewire_connect": (flag, (handle, text, text, out)),
-        "fusewire_peer_up": (flag, (handle,)),
-        "fusewire_peer_incarnation": (number, (handle,)),
-        "fusewire_peer_name": (text, (handle,)),
-        "fusewire_region_open": (flag, (handle, handle, size, flag, handle, handle, out, ctypes.POINTER(number))),
-        "fusewire_region_close": (None, (handle,)),
-        "fusewire_signal_open": (flag, (handle, out, ctypes.POINTER(number))),
-        "fusewire_signal_value": (number, (handle,)),
-        "fusewire_signal_add": (None, (handle, number)),
-        "fusewire_signal_close": (None, (handle,)),
-        "fusewire_send_op": (handle, (handle, handle, number, handle, size, flag)),
-        "fusewire_receive_op": (handle, (handle, handle, number, handle, size)),
-        "fusewire_put_op": (handle, (handle, handle, number, number, number, handle, size, number, number, flag)),
-        "fusewire_get_op": (handle, (handle, handle, number, number, number, handle, size)),
-        "fusewire_await_op": (handle, (handle, handle, number)),
-        "fusewire_await_peer_op": (handle, (handle, handle)),
-        "fusewire_op_post": (None, (handle, time)),
-        "fusewire_op_wait": (flag, (handle, time)),
-        "fusewire_op_result": (flag, (handle,)),
-        "fusewire_op_cancel": (None, (handle,)),
-        "fusewire_op_received": (number, (handle,)),
-        "fusewire_op_source": (handle, (handle,)),
-        "fusewire_op_free": (None, (handle,)),
-    }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
-    return library
-
-
-_c = _load()
-
-
-def _check(code: int) -> None:
-    if code != 0:
-        raise Error(code, (_c.fusewire_error() or b"").decode(errors="replace"))
 
 
 def try_wire(wire: str) -> str:
     """Tries one of "tcp", "uring", "shm" and "ucx" on this machine: what it would be, in a few words, or an Error."""
     says = ctypes.create_string_buffer(256)
-    _check(_c.fusewire_wire_try(wire.encode(), says, len(says)))
+    check(library.fusewire_wire_try(wire.encode(), says, len(says)))
     return says.value.decode(errors="replace")
-
-
-def _ns(seconds: float | None) -> int:
-    if seconds is None:
-        return 0
-    return max(1, int(seconds * 1e9)) if seconds < 9e9 else (1 << 63) - 1
-
-
-# ---- memory ----
-
-
-class _PyBuffer(ctypes.Structure):
-    _fields_ = (
-        ("buf", ctypes.c_void_p),
-        ("obj", ctypes.py_object),
-        ("len", ctypes.c_ssize_t),
-        ("itemsize", ctypes.c_ssize_t),
-        ("readonly", ctypes.c_int),
-        ("ndim", ctypes.c_int),
-        ("format", ctypes.c_char_p),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("suboffsets", ctypes.c_void_p),
-        ("internal", ctypes.c_void_p),
-    )
-
-
-class _DlTensor(ctypes.Structure):  # the beginning of a DLManagedTensor
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-_python = ctypes.pythonapi
-_python.PyObject_GetBuffer.argtypes = (ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int)
-_python.PyBuffer_Release.argtypes = (ctypes.POINTER(_PyBuffer),)
-_python.PyBuffer_Release.restype = None
-_python.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
-_python.PyCapsule_GetPointer.restype = ctypes.c_void_p
-_WRITABLE = 1  # PyBUF_WRITABLE; PyBUF_SIMPLE is 0: bytes in one piece
-_IN_OUR_MEMORY = (1, 3)  # kDLCPU, kDLCUDAHost
-
-
-class _Memory:
-    """Where an array's bytes lie; they stay there for as long as this lives."""
-
-    def __init__(self, array: Any, writable: bool) -> None:
-        self._view: _PyBuffer | None = None
-        if not isinstance(array, bytes) and hasattr(array, "__dlpack__") and not _has_buffer(array):
-            self._from_dlpack(array)
-            return
-        view = _PyBuffer()
-        _python.PyObject_GetBuffer(array, ctypes.byref(view), _WRITABLE if writable else 0)
-        self._view = view
-        self.address, self.bytes = view.buf or 0, view.len
-
-    def _from_dlpack(self, array: Any) -> None:
-        device, _ = array.__dlpack_device__()
-        if device not in _IN_OUR_MEMORY:
-            raise ValueError("the array is not in the processor's memory: copy it there first, as with tensor.cpu()")
-        self._capsule = array.__dlpack__()  # its owner gives the memory back when the capsule goes
-        tensor = _DlTensor.from_address(_python.PyCapsule_GetPointer(self._capsule, b"dltensor"))
-        elements, stride = 1, 1
-        for axis in range(tensor.ndim - 1, -1, -1):
-            length = tensor.shape[axis]
-            if tensor.strides and length > 1 and tensor.strides[axis] != stride:
-                raise ValueError("the array has gaps: make it contiguous first")
-            elements, stride = elements * length, stride * length
-        self.address = (tensor.data or 0) + tensor.byte_offset
-        self.bytes = elements * ((tensor.bits * tensor.lanes + 7) // 8)
-
-    def __del__(self) -> None:
-        if self._view is not None:
-            _python.PyBuffer_Release(ctypes.byref(self._view))
-
-
-def _has_buffer(array: Any) -> bool:
-    try:
-        memoryview(array).release()
-    except TypeError:
-        return False
-    return True
 
 
 # ---- peers, regions, signals ----
@@ -224,16 +39,16 @@ class Peer:
 
     def __init__(self, endpoint: "Endpoint", handle: int) -> None:
         self._endpoint, self._handle = endpoint, handle
-        self.name = _c.fusewire_peer_name(handle).decode()
+        self.name = library.fusewire_peer_name(handle).decode()
 
     @property
     def up(self) -> bool:
-        return bool(_c.fusewire_peer_up(self._endpoint._live(self._handle)))
+        return bool(library.fusewire_peer_up(self._endpoint._live(self._handle)))
 
     @property
     def incarnation(self) -> int:
         """Which process it is, or was last; 0 before the first."""
-        return int(_c.fusewire_peer_incarnation(self._endpoint._live(self._handle)))
+        return int(library.fusewire_peer_incarnation(self._endpoint._live(self._handle)))
 
     def __repr__(self) -> str:
         return f"Peer({self.name!r})"
@@ -243,10 +58,10 @@ class Region:
     """An array that peers may write and read. `ref` is what they need to know: send it to them."""
 
     def __init__(self, endpoint: "Endpoint", array: Any, access: int) -> None:
-        self._memory = _Memory(array, writable=bool(access & 2))
+        self._memory = Memory(array, writable=bool(access & 2))
         handle, name = ctypes.c_void_p(), ctypes.c_uint64()
-        _check(
-            _c.fusewire_region_open(
+        check(
+            library.fusewire_region_open(
                 endpoint._live(endpoint._handle),
                 self._memory.address,
                 self._memory.bytes,
@@ -259,7 +74,7 @@ class Region:
         )
         self.ref = (name.value, self._memory.bytes)
         endpoint._held.append(self._memory)  # an answer may still be on its way out when the region goes
-        self._end = endpoint._owns(self, _c.fusewire_region_close, handle.value)
+        self._end = endpoint._owns(self, library.fusewire_region_close, handle.value)
 
     def close(self) -> None:
         self._end()
@@ -270,16 +85,16 @@ class Signal:
 
     def __init__(self, endpoint: "Endpoint") -> None:
         handle, name = ctypes.c_void_p(), ctypes.c_uint64()
-        _check(_c.fusewire_signal_open(endpoint._live(endpoint._handle), ctypes.byref(handle), ctypes.byref(name)))
+        check(library.fusewire_signal_open(endpoint._live(endpoint._handle), ctypes.byref(handle), ctypes.byref(name)))
         self._endpoint, self._handle, self.ref = endpoint, handle.value, name.value
-        self._end = endpoint._owns(self, _c.fusewire_signal_close, handle.value)
+        self._end = endpoint._owns(self, library.fusewire_signal_close, handle.value)
 
     @property
     def value(self) -> int:
-        return int(_c.fusewire_signal_value(self._endpoint._live(self._handle)))
+        return int(library.fusewire_signal_value(self._endpoint._live(self._handle)))
 
     def add(self, amount: int = 1) -> None:
-        _c.fusewire_signal_add(self._endpoint._live(self._handle), amount)
+        library.fusewire_signal_add(self._endpoint._live(self._handle), amount)
 
     def close(self) -> None:
         self._end()
@@ -300,36 +115,36 @@ class Operation:
         if self._under_way and not self.test():
             raise RuntimeError("the operation is under way: wait for its end before you post it again")
         self._under_way = True
-        _c.fusewire_op_post(self._endpoint._live(self._handle), _ns(timeout))
+        library.fusewire_op_post(self._endpoint._live(self._handle), nanoseconds(timeout))
         return self
 
     def test(self) -> bool:
         """True: it has ended."""
-        return bool(_c.fusewire_op_wait(self._endpoint._live(self._handle), 0))
+        return bool(library.fusewire_op_wait(self._endpoint._live(self._handle), 0))
 
     def wait(self) -> int:
         """Until its end, which its timeout bounds. Of a receive: how many bytes came. Raises Error."""
         handle = self._endpoint._live(self._handle)
         if not self._under_way:
             raise RuntimeError("the operation was not posted")
-        while not _c.fusewire_op_wait(handle, _SLICE_NS):
+        while not library.fusewire_op_wait(handle, SLICE_NS):
             pass  # a signal's handler may run here, and raise
         self._under_way = False
-        _check(_c.fusewire_op_result(handle))
-        return int(_c.fusewire_op_received(handle))
+        check(library.fusewire_op_result(handle))
+        return int(library.fusewire_op_received(handle))
 
     def cancel(self) -> None:
-        _c.fusewire_op_cancel(self._endpoint._live(self._handle))
+        library.fusewire_op_cancel(self._endpoint._live(self._handle))
 
     @property
     def source(self) -> str:
         """Of a receive that has ended well: the peer's name."""
-        peer = _c.fusewire_op_source(self._endpoint._live(self._handle))
-        return _c.fusewire_peer_name(peer).decode() if peer else ""
+        peer = library.fusewire_op_source(self._endpoint._live(self._handle))
+        return library.fusewire_peer_name(peer).decode() if peer else ""
 
 
 def _free_op(handle: int, holds: tuple[Any, ...]) -> None:
-    _c.fusewire_op_free(handle)
+    library.fusewire_op_free(handle)
     del holds  # only now may the arrays go
 
 
@@ -348,8 +163,8 @@ class Endpoint:
         wire: str = "auto",
     ) -> None:
         handle = ctypes.c_void_p()
-        _check(
-            _c.fusewire_endpoint_start(
+        check(
+            library.fusewire_endpoint_start(
                 name.encode(),
                 (address or machine.at_port(machine.loopback(), 0)).encode(),
                 None if cluster is None else cluster.encode(),
@@ -361,14 +176,14 @@ class Endpoint:
         self.name = name
         self._handle: int = handle.value or 0
         self._closed = False
-        self._held: list[_Memory] = []
+        self._held: list[Memory] = []
         self._ends: list[weakref.finalize[..., Any]] = []
-        self.address: str = _c.fusewire_endpoint_address(self._handle).decode()
-        self._forks = _forks
-        self._end = _finalize(self, _free_endpoint, self._handle, self._ends, self._held)
+        self.address: str = library.fusewire_endpoint_address(self._handle).decode()
+        self._forks = forks()
+        self._end = finalize(self, _free_endpoint, self._handle, self._ends, self._held)
 
     def _here(self, handle: Any) -> Any:
-        if self._forks != _forks:
+        if self._forks != forks():
             words = f"cancelled: endpoint {self.name} belongs to the process that this one was forked from"
             raise Error(5, words + "; make one here, or start processes in another way than fork")
         return handle
@@ -381,11 +196,7 @@ class Endpoint:
 
     def _owns(self, owner: Any, end: Callable[..., None], *arguments: Any) -> "weakref.finalize[..., Any]":
         """`end` is called once: when the owner goes, when it is closed, or before the endpoint is freed."""
-        if len(self._ends) > 64:
-            self._ends[:] = [one for one in self._ends if one.alive]
-        finalize = _finalize(owner, end, *arguments)
-        self._ends.append(finalize)
-        return finalize
+        return finalize_among(self._ends, owner, end, *arguments)
 
     def close(self) -> None:
         """Ends every operation, says goodbye to all peers."""
@@ -412,28 +223,28 @@ class Endpoint:
         """The same without waiting: it is dialled when there is something to do with it."""
         handle = ctypes.c_void_p()
         where = None if address is None else address.encode()
-        _check(_c.fusewire_connect(self._live(self._handle), name.encode(), where, ctypes.byref(handle)))
+        check(library.fusewire_connect(self._live(self._handle), name.encode(), where, ctypes.byref(handle)))
         return Peer(self, handle.value or 0)
 
     def _peer(self, name: str, address: bytes | None, timeout: float | None) -> Peer:
         peer = self.peer(name, None if address is None else address.decode())
-        Operation(self, _c.fusewire_await_peer_op(self._handle, peer._handle)).post(timeout).wait()
+        Operation(self, library.fusewire_await_peer_op(self._handle, peer._handle)).post(timeout).wait()
         return peer
 
     # ---- operations that are made now and posted later ----
 
     def prepare_send(self, peer: Peer, tag: int, array: Any, *, confirm: bool = False) -> Operation:
-        memory = _Memory(array, writable=False)
+        memory = Memory(array, writable=False)
         handle = self._live(self._handle)
         return Operation(
-            self, _c.fusewire_send_op(handle, peer._handle, tag, memory.address, memory.bytes, confirm), memory
+            self, library.fusewire_send_op(handle, peer._handle, tag, memory.address, memory.bytes, confirm), memory
         )
 
     def prepare_receive(self, peer: Peer | None, tag: int, into: Any) -> Operation:
-        memory = _Memory(into, writable=True)
+        memory = Memory(into, writable=True)
         source = None if peer is None else peer._handle
         handle = self._live(self._handle)
-        return Operation(self, _c.fusewire_receive_op(handle, source, tag, memory.address, memory.bytes), memory)
+        return Operation(self, library.fusewire_receive_op(handle, source, tag, memory.address, memory.bytes), memory)
 
     def prepare_put(
         self,
@@ -447,19 +258,21 @@ class Endpoint:
         confirm: bool = True,
     ) -> Operation:
         """`ref` and `signal` are the peer's Region.ref and Signal.ref; `offset` counts bytes."""
-        memory = _Memory(array, writable=False)
-        handle = _c.fusewire_put_op(
+        memory = Memory(array, writable=False)
+        handle = library.fusewire_put_op(
             self._live(self._handle), peer._handle, *ref, offset, memory.address, memory.bytes, signal, add, confirm
         )
         return Operation(self, handle, memory)
 
     def prepare_get(self, peer: Peer, ref: tuple[int, int], into: Any, *, offset: int = 0) -> Operation:
-        memory = _Memory(into, writable=True)
-        handle = _c.fusewire_get_op(self._live(self._handle), peer._handle, *ref, offset, memory.address, memory.bytes)
+        memory = Memory(into, writable=True)
+        handle = library.fusewire_get_op(
+            self._live(self._handle), peer._handle, *ref, offset, memory.address, memory.bytes
+        )
         return Operation(self, handle, memory)
 
     def prepare_wait(self, signal: Signal, at_least: int) -> Operation:
-        return Operation(self, _c.fusewire_await_op(self._live(self._handle), signal._handle, at_least), signal)
+        return Operation(self, library.fusewire_await_op(self._live(self._handle), signal._handle, at_least), signal)
 
     # ---- operations that are made, posted and waited for ----
 
@@ -491,9 +304,9 @@ class Endpoint:
         return Signal(self)
 
 
-def _free_endpoint(handle: int, ends: "list[weakref.finalize[..., Any]]", held: list[_Memory]) -> None:
-    _c.fusewire_endpoint_close(handle)
+def _free_endpoint(handle: int, ends: "list[weakref.finalize[..., Any]]", held: list[Memory]) -> None:
+    library.fusewire_endpoint_close(handle)
     for end in ends:
         end()
-    _c.fusewire_endpoint_free(handle)
+    library.fusewire_endpoint_free(handle)
     held.clear()  # nothing of the network's looks at it any more

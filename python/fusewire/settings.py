@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 SERVER, IMPORT, COLLECTIVE, BUILD, TOOLS = "server", "import", "collective", "build", "tools"
 WHERE = {
     SERVER: "by the plug-in, when a server is made",
-    IMPORT: "by `import fusewire`",
+    IMPORT: "when `fusewire` and `tensorflow` are both imported",
     COLLECTIVE: "by `fusewire.collective.init()`; `fusewire run --ranks` sets them",
     BUILD: "by `pip install`, when the plug-in is built",
     TOOLS: "by the scripts of a clone, `make ...`",
@@ -178,6 +178,11 @@ NAMES = {name for setting in SETTINGS for name in setting.names}
 def is_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:
     """Whether the plug-in reads the switch as yes; in a switch that is off by default, everything else is no."""
     return environment.get(name, "").lower() in ("1", "true", "yes", "on")
+
+
+def is_disabled() -> bool:
+    """FUSEWIRE_DISABLE is set: no plug-in is loaded, and our protocols are names for grpc."""
+    return is_on("FUSEWIRE_DISABLE")
 
 
 def unknown(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from google.protobuf.internal import api_implementation
 from tensorflow.core.protobuf import config_pb2, tensorflow_server_pb2
 
 import fusewire
-from fusewire import config
+from fusewire.tf import config
 
 ConfigProto = tf.compat.v1.ConfigProto
 IMPLEMENTATION = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"

@@ -13,7 +13,7 @@ import tensorflow as tf
 from conftest import FUSEWIRE, clean_environment, run_to_end
 
 import fusewire
-from fusewire import doctor
+from fusewire.cli import doctor
 
 
 def report_of(done) -> dict[str, dict[str, str]]:

@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 
 import pytest
@@ -13,11 +14,14 @@ import tensorflow as tf
 from conftest import run_to_end
 
 import fusewire
-from fusewire import plugin
+from fusewire import _native
+from fusewire.tf import plugin
 
 # Tries to import each spoilt copy, and says what came of it, and whether a library of ours was mapped into the process.
 TRY = """
-import json, sys
+import importlib.util, json, sys
+if importlib.util.find_spec("tensorflow"):
+    import tensorflow
 for folder in sys.argv[1:]:
     sys.path.insert(0, folder)
     try:
@@ -107,9 +111,44 @@ def test_version_is_that_of_the_project():
     assert f"VERSION {fusewire.__version__} " in (root / "CMakeLists.txt").read_text()
 
 
-def test_command_loads_no_tensorflow():
-    code = "import sys; sys.argv = ['fusewire']; import fusewire.cli; print('tensorflow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import fusewire",
+        "import fusewire.cli.main, fusewire.cli.program, fusewire.cli.selftest",
+        "import fusewire.p2p",
+        "from fusewire import p2p",
+        "import fusewire.collective",
+        "import fusewire.collective.tune",
+    ],
+)
+def test_what_needs_no_tensorflow_loads_none(program):
+    look = "print('tensorflow' in sys.modules, 'libfusewire_tf' in open('/proc/self/maps').read())"
+    command = [sys.executable, "-c", f"import sys; {program}; {look}"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False False\n"
+
+
+def test_all_that_a_program_may_ask_for_loads_it(run_python):
+    done = run_python("""
+        import fusewire
+        print(fusewire.is_loaded(), fusewire.stats())
+        config = fusewire.ConfigProto(tensor_fuse=True)
+        print(fusewire.is_loaded(), config.tensor_fuse, fusewire.stats()["servers"])
+    """)
+    assert done.ok().splitlines() == ["False {}", "True True 0"]
+
+
+def test_tensorflow_is_what_it_would_be(run_python):
+    done = run_python("""
+        import importlib.util, inspect, importlib.resources
+        import fusewire
+        import tensorflow
+        print(type(tensorflow.__loader__).__name__, tensorflow.__loader__ is tensorflow.__spec__.loader)
+        print(tensorflow.__spec__.name, importlib.util.find_spec("tensorflow") is tensorflow.__spec__)
+        print("Top-level module" in inspect.getsource(tensorflow))
+        print(importlib.resources.files("tensorflow").joinpath("__init__.py").is_file())
+    """)
+    assert done.ok().splitlines() == ["SourceFileLoader True", "tensorflow True", "True", "True"]
 
 
 def test_disabled_means_grpc_whatever_a_program_says(run_python):
@@ -152,6 +191,26 @@ def test_misfit_is_not_loaded_and_says_what_is_needed(misfits, kind, told):
     assert "Fix: " in said
 
 
+def test_misfit_is_said_by_the_later_import_and_once(tmp_path):
+    change_facts(git_version="v0.0-another")(copy_package(tmp_path))
+    code = """
+        import fusewire
+        try:
+            import tensorflow as tf
+        except fusewire.MisfitError as error:
+            print(str(error).splitlines()[0])
+        import tensorflow as tf
+        print(fusewire.is_loaded(), int(tf.constant(3)))
+    """
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(code))
+    out = run_to_end([sys.executable, program], tmp_path).ok()
+    assert out.splitlines() == [
+        "Fusewire has no plug-in for the TensorFlow that is installed; none was loaded.",
+        "False 3",
+    ]
+
+
 @pytest.mark.parametrize(
     ("kind", "told"), [("unreadable", "build.json can't be read"), ("refused", "could not be loaded")]
 )
@@ -183,12 +242,18 @@ def test_without_tensorflow_there_is_p2p_and_all_else_says_so(tmp_path):
 
 
 def test_without_tensorflow_and_without_p2p(tmp_path):
-    (copy_package(tmp_path).parent / plugin.P2P_LIBRARY).unlink()
+    (copy_package(tmp_path).parent / _native.LIBRARY).unlink()
     python = pathlib.Path(sys.base_prefix, "bin/python3")
-    said = json.loads(run_to_end([python, "-c", TRY, tmp_path], tmp_path).ok())["said"]
-    assert said.startswith(f"MisfitError: Fusewire is a plug-in of TensorFlow, and {python}")
-    assert "Fix: " in said
+    code = (
+        "import fusewire\n"
+        "try: fusewire.load()\nexcept fusewire.MisfitError as error: print(error)\n"
+        "try: from fusewire import p2p\nexcept ImportError as error: print(error)"
+    )
+    said = run_to_end([python, "-c", code], tmp_path).ok()
+    assert said.startswith(f"Fusewire is a plug-in of TensorFlow, and {python}")
     assert "pip install tensorflow" in said
+    assert f"fusewire.p2p needs {tmp_path}/fusewire/_lib/{_native.LIBRARY}" in said
+    assert said.count("Fix: ") == 2
 
 
 @pytest.mark.parametrize(

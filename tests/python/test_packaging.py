@@ -11,7 +11,8 @@ import tensorflow as tf
 from conftest import ROOT, clean_environment, run_to_end
 
 import fusewire
-from fusewire import plugin
+from fusewire import _native
+from fusewire.tf import plugin
 
 WHEELHOUSE = ROOT / ".cache/wheelhouse"  # tools/deps.sh fills it
 BUILD_S = 600
@@ -89,11 +90,15 @@ def test_wheel_is_for_any_python_and_holds_one_plugin(installed):
     assert "Tag: py3-none-linux_x86_64\n" in wheel.read_text()
     [library] = packages.rglob(plugin.LIBRARY)
     assert library.parent.name == f"tf-{tf.version.VERSION}"
-    assert (library.parents[1] / plugin.P2P_LIBRARY).is_file()
-    sources = {
-        path.name for path in (ROOT / "python/fusewire").glob("*") if path.suffix == ".py" or path.name == "py.typed"
-    }
-    assert {path.name for path in (packages / "fusewire").glob("*") if path.is_file()} == sources
+    assert (library.parents[1] / _native.LIBRARY).is_file()
+    wanted = python_files(ROOT / "python/fusewire")
+    assert {"py.typed", "cli/main.py", "collective/group.py", "tf/plugin.py"} <= wanted
+    assert python_files(packages / "fusewire") == wanted
+
+
+def python_files(package: pathlib.Path) -> set[str]:
+    found = [path for path in package.rglob("*") if path.suffix == ".py" or path.name == "py.typed"]
+    return {str(path.relative_to(package)) for path in found}
 
 
 def test_misfit_names_the_command_that_mends_it(installed, sdist, tmp_path):
@@ -101,7 +106,7 @@ def test_misfit_names_the_command_that_mends_it(installed, sdist, tmp_path):
     content = facts.read_text()
     facts.write_text(content.replace(tf.version.GIT_VERSION, "v0-another"))
     try:
-        done = run_to_end([installed, "-c", "import fusewire"], tmp_path)
+        done = run_to_end([installed, "-c", "import fusewire, tensorflow"], tmp_path)
     finally:
         facts.write_text(content)
     assert done.status == 1

@@ -7,13 +7,12 @@ import sys
 
 import pytest
 from conftest import clean_environment, run_to_end
-from fusewire.cli import command_of, interpreter_flags
-from fusewire.job import PIPE
+
+from fusewire.cli.job import PIPE
+from fusewire.cli.run import command_of, interpreter_flags
 
 # Only what follows the loading of the plug-in; the rest is in test_training.py.
-DRIVER = (
-    "import sys; arguments, sys.argv = sys.argv[1:], ['fusewire']; from fusewire import _main; _main.run(arguments)"
-)
+DRIVER = "import sys; from fusewire.cli import program; program.run(sys.argv[1:])"
 LOOK = """
 import json, sys
 is_main = sys.modules["__main__"].__dict__ is globals()
@@ -94,11 +93,11 @@ def test_which_interpreter(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pathlib.Path("train.py").write_text("")
     pathlib.Path("script").write_text("#!/usr/bin/env python3\n")
-    ours = (sys.executable, "-m", "fusewire._main", PIPE)
+    ours = (sys.executable, "-m", "fusewire.cli.program", PIPE)
     assert command_of(["train.py", "-x"]).words == (*ours, "train.py", "-x")
     assert command_of(["./script"]).words == (*ours, "./script")
     assert command_of(["-m", "package"]).words == (*ours, "-m", "package")
     started = command_of([sys.executable, "-u", "-X", "dev", "train.py", "-u"]).words
-    assert started == (sys.executable, "-u", "-X", "dev", "-m", "fusewire._main", PIPE, "train.py", "-u")
+    assert started == (sys.executable, "-u", "-X", "dev", "-m", "fusewire.cli.program", PIPE, "train.py", "-u")
     assert command_of(["sh", "-c", "true"]).words == ("sh", "-c", "true")
     assert interpreter_flags(["-c", "code"]) == ([], ["-c", "code"])

@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import tensorflow_server_pb2
 
 import fusewire
-from fusewire import protocol
+from fusewire.tf import protocol
 
 CLUSTER = {"ps": ["127.0.0.1:0"]}
 

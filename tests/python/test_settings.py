@@ -5,7 +5,8 @@ import re
 
 from conftest import ROOT
 
-from fusewire import settings, settings_page
+from fusewire import settings
+from fusewire.cli import settings_page
 
 # What a source calls with the name of a variable.
 READERS = re.compile(r"\b(?:getenv|Read[A-Z]\w*|FirstOf)\(\{?((?:\s*\"[A-Z_]+\",?)+)")
@@ -22,7 +23,7 @@ def names_in(sources):
 
 def test_page_is_printed_from_the_table():
     page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
-    assert page == settings_page.page(), "python -m fusewire.settings_page > docs/settings.md"
+    assert page == settings_page.page(), "python -m fusewire.cli.settings_page > docs/settings.md"
 
 
 def test_what_the_plugin_reads_is_in_the_table_and_nothing_else():

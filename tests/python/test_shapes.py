@@ -144,9 +144,8 @@ def test_doctor_on_ipv6_only(run_in):
 
 def test_doctor_where_nothing_can_be_written(run_in):
     """TensorFlow can't be imported there; that is no reason to install it again."""
-    code = "from fusewire import doctor as d; print(d.check_temporary(), d.check_tensorflow(d.Report({}, 'ended')))"
-    command = [sys.executable, "-c", f"import sys; sys.argv = ['fusewire']; {code}"]
-    said = run_in(["--read-only"], command, TMPDIR="/nowhere").ok()
+    code = "from fusewire.cli import doctor as d; print(d.check_temporary(), d.check_tensorflow(d.Report({}, 'ended')))"
+    said = run_in(["--read-only"], [sys.executable, "-c", code], TMPDIR="/nowhere").ok()
     assert "name='temporary folder', status='FAIL', value=" in said
     assert "No usable temporary directory" in said
     assert "docker run --tmpfs /tmp" in said

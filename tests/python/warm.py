@@ -28,7 +28,7 @@ import tempfile
 import time
 import traceback
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 COMMAND = pathlib.Path(sys.executable).with_name("fusewire")
@@ -292,15 +292,17 @@ def carry_out(words: list[str]) -> None:
         del sys.modules[name]
     if words[0] == FUSEWIRE_RUN:
         sys.argv = words
-        from fusewire import cli, job
+        with hidden("tensorflow"):
+            from fusewire.cli import job, main
 
         job.subprocess = types.SimpleNamespace(Popen=Forked, DEVNULL=subprocess.DEVNULL, PIPE=subprocess.PIPE)
-        sys.exit(cli.main(words[1:]))
-    if words[:2] == ["-m", "fusewire._main"]:
-        sys.argv = [FUSEWIRE_RUN, *words[2:]]  # the package looks at it
-        from fusewire import _main
+        sys.exit(main.main(words[1:]))
+    if words[:2] == ["-m", "fusewire.cli.program"]:
+        sys.argv = words[1:]
+        with hidden("tensorflow"):
+            from fusewire.cli import program
 
-        _main.main()
+        program.main()
         return
     sys.argv = words
     sys.path[0] = os.path.dirname(os.path.realpath(words[0]))
@@ -311,11 +313,21 @@ def carry_out(words: list[str]) -> None:
     exec(code, module.__dict__)
 
 
+@contextlib.contextmanager
+def hidden(name: str) -> Iterator[None]:
+    """What is imported inside begins as in a process that has not imported this module."""
+    module = sys.modules.pop(name)
+    try:
+        yield
+    finally:
+        sys.modules[name] = module
+
+
 class Forked:
     """What `fusewire run` takes for subprocess.Popen: its tasks are forks too."""
 
     def __new__(cls, words, **options):
-        is_python = words[0] == sys.executable and (words[1:3] == ["-m", "fusewire._main"] or words[1][:1] != "-")
+        is_python = words[0] == sys.executable and (words[1:3] == ["-m", "fusewire.cli.program"] or words[1][:1] != "-")
         return super().__new__(cls) if is_python else subprocess.Popen(words, **options)
 
     def __init__(self, words, *, env, pass_fds, preexec_fn, **_) -> None:

@@ -18,7 +18,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from fusewire import machine
-from fusewire.collective.group import And, Average, Group, Max, Min, Or, Product, Sum, Ticket, Xor
+from fusewire.collective.group import And, Average, Group, Max, Min, Or, Product, Sum, Xor
+from fusewire.collective.ticket import Ticket
 from fusewire.p2p import Endpoint, Error
 
 __all__ = [

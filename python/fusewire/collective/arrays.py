@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fusewire.collective import _library
-from fusewire.collective._library import Piece
-from fusewire.p2p import _Memory
+from fusewire._arrays import Memory
+from fusewire._native import TYPES, Piece
 
 
 class Array:
@@ -21,8 +20,8 @@ class Array:
         if not name or not hasattr(array, "shape"):
             array = np.asarray(array)
             name = str(array.dtype)
-        if name not in _library.TYPES:
-            raise TypeError(f"no collective of {name}: convert the array to one of {', '.join(_library.TYPES)}")
+        if name not in TYPES:
+            raise TypeError(f"no collective of {name}: convert the array to one of {', '.join(TYPES)}")
         if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
             if writable:
                 raise ValueError("the array that takes the result has gaps: make it contiguous first")
@@ -32,7 +31,7 @@ class Array:
         plain = array.view(np.uint8) if isinstance(array, np.ndarray) and array.ndim and array.size else array
         if isinstance(array, np.ndarray) and not array.ndim:
             plain = array.reshape(1).view(np.uint8)
-        self.memory = _Memory(plain, writable) if self.size else None
+        self.memory = Memory(plain, writable) if self.size else None
 
     @property
     def size(self) -> int:

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""A group of ranks, and its tickets."""
+"""A group of ranks: its collectives, and the arguments of each for the C API."""
 
 import ctypes
 import hashlib
@@ -11,61 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from fusewire.collective import _library
-from fusewire.collective._library import Piece, Wanted, library
+from fusewire import _native
+from fusewire._native import Piece, Wanted, check, finalize_among, library, nanoseconds
 from fusewire.collective.arrays import Array, merge, shares
-from fusewire.p2p import _SLICE_NS, Endpoint, _check, _finalize, _ns
+from fusewire.collective.ticket import EndedTicket, Ticket
+from fusewire.p2p import Endpoint
 
-Sum, Product, Min, Max, Average, And, Or, Xor = range(8)
-
-
-class Ticket:
-    """One operation under way. wait() gives its result, or raises fusewire.p2p.Error."""
-
-    def __init__(self, group: "Group", handle: int, holds: Any, result: Callable[[], Any]) -> None:
-        self._handle, self._result, self._endpoint = handle, result, group._endpoint
-        self._end = group._owns(self, _free_ticket, handle, holds)
-
-    def test(self) -> bool:
-        """True: it has ended."""
-        return not self._end.alive or bool(library.fusewire_ticket_wait(self._endpoint._here(self._handle), 0))
-
-    def wait(self) -> Any:
-        if not self._end.alive:
-            raise RuntimeError("the ticket was waited for, or its group is closed")
-        while not library.fusewire_ticket_wait(self._endpoint._here(self._handle), _SLICE_NS):
-            pass  # a signal's handler may run here, and raise
-        try:
-            _check(library.fusewire_ticket_result(self._handle))
-            return self._result()
-        finally:
-            self._end()
-
-    def cancel(self) -> None:
-        """Here and at the other ranks."""
-        if self._end.alive:
-            library.fusewire_ticket_cancel(self._endpoint._here(self._handle))
-
-
-class _Ended(Ticket):
-    """Of an operation that was waited for as it was made."""
-
-    def __init__(self, result: Callable[[], Any]) -> None:
-        self._result = result
-
-    def test(self) -> bool:
-        return True
-
-    def wait(self) -> Any:
-        return self._result()
-
-    def cancel(self) -> None:
-        pass
-
-
-def _free_ticket(handle: int, holds: Any) -> None:
-    library.fusewire_ticket_free(handle)
-    del holds  # only now may the arrays go
+Sum, Product, Min, Max, Average, And, Or, Xor = range(len(_native.OPERATORS))
 
 
 def _free_group(handle: int, ends: list[Any]) -> None:
@@ -108,7 +60,7 @@ class Group:
         handle, count = ctypes.c_void_p(), len(members)
         if hosts is not None and len(hosts) != count:
             raise ValueError(f"{len(hosts)} hosts for {count} members: name the host of each")
-        options = _library.Options(
+        options = _native.GroupOptions(
             name=name.encode(),
             ranks=count,
             rank=rank,
@@ -120,7 +72,7 @@ class Group:
             without_arena=not arena,
         )
         live = endpoint._live(endpoint._handle)
-        _check(library.fusewire_group_make(live, ctypes.byref(options), ctypes.byref(handle)))
+        check(library.fusewire_group_make(live, ctypes.byref(options), ctypes.byref(handle)))
         return cls(handle.value or 0, endpoint)
 
     def _live(self) -> int:
@@ -130,11 +82,7 @@ class Group:
         return self._handle
 
     def _owns(self, owner: Any, end: Callable[..., None], *arguments: Any) -> "weakref.finalize[..., Any]":
-        if len(self._ends) > 64:
-            self._ends[:] = [one for one in self._ends if one.alive]
-        finalize = _finalize(owner, end, *arguments)
-        self._ends.append(finalize)
-        return finalize
+        return finalize_among(self._ends, owner, end, *arguments)
 
     def close(self) -> None:
         """Tells the others that this rank leaves."""
@@ -164,7 +112,7 @@ class Group:
         """Of some of these ranks, which all call it."""
         handle = ctypes.c_void_p()
         numbers = (ctypes.c_int * len(ranks))(*ranks)
-        _check(library.fusewire_group_subgroup(self._live(), name.encode(), numbers, len(ranks), ctypes.byref(handle)))
+        check(library.fusewire_group_subgroup(self._live(), name.encode(), numbers, len(ranks), ctypes.byref(handle)))
         return Group(handle.value or 0, self._endpoint)
 
     def abort(self, why: str) -> None:
@@ -172,7 +120,7 @@ class Group:
 
     def shrink(self, timeout: float | None = None) -> None:
         """All survivors call it after a death; they go on with new ranks."""
-        _check(library.fusewire_group_shrink(self._live(), _ns(timeout)))
+        check(library.fusewire_group_shrink(self._live(), nanoseconds(timeout)))
 
     # ---- one operation ----
 
@@ -199,29 +147,29 @@ class Group:
         from_pieces = (Piece * len(inputs))(*(array.piece() for array in inputs))
         to_pieces = (Piece * len(outputs))(*(array.piece() for array in outputs))
         wanted = Wanted(
-            kind=_library.KINDS.index(kind),
+            kind=_native.KINDS.index(kind),
             op=op,
-            type=_library.TYPES.index(types.pop()) if types else 0,
+            type=_native.TYPES.index(types.pop()) if types else 0,
             root=root,
             counts=(ctypes.c_uint64 * len(counts))(*counts),
             counts_size=len(counts),
             receives=(ctypes.c_uint64 * len(receives))(*receives),
             receives_size=len(receives),
-            inputs=from_pieces,
-            inputs_size=len(inputs),
-            outputs=to_pieces,
-            outputs_size=len(outputs),
+            from_=from_pieces,
+            from_size=len(inputs),
+            to=to_pieces,
+            to_size=len(outputs),
             key=_key(kind, name),
             priority=priority,
-            timeout_ns=_ns(timeout),
+            timeout_ns=nanoseconds(timeout),
         )
         if waits:
             # A signal's handler may run in it, and raise.
-            _check(_library.group_run(self._live(), ctypes.byref(wanted), ctypes.byref(_library.WAITING)))
-            return _Ended(result)
+            check(_native.group_run(self._live(), ctypes.byref(wanted), ctypes.byref(_native.WAITING)))
+            return EndedTicket(result)
         handle = ctypes.c_void_p()
-        _check(library.fusewire_group_start(self._live(), ctypes.byref(wanted), ctypes.byref(handle)))
-        return Ticket(self, handle.value or 0, arrays, result)
+        check(library.fusewire_group_start(self._live(), ctypes.byref(wanted), ctypes.byref(handle)))
+        return Ticket(self._endpoint, self._owns, handle.value or 0, arrays, result)
 
     def allreduce_async(
         self, tensor: Any, op: int = Average, name: str | None = None, *, out: Any = None, **how: Any

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import fusewire.collective as fw
-from fusewire.collective._library import KINDS, library
+from fusewire._native import KINDS, library
 
 SIZES = tuple(64 << 2 * step for step in range(10))  # 64 B to 16 MiB
 TUNED = ("allreduce", "reduce_scatter", "allgather", "broadcast", "reduce")  # others have one, or know no size

@@ -19,6 +19,7 @@ VARIABLE = "FUSEWIRE_TENSOR_FUSE"
 
 def install() -> None:
     """Teaches ConfigProto our keyword and property; a second time changes nothing."""
+    # Here, so that the package can be imported without TensorFlow.
     from tensorflow.core.protobuf import config_pb2
 
     config_type = config_pb2.ConfigProto

@@ -1,32 +1,24 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The plug-in: a shared library that TensorFlow loads. It fits one build of TensorFlow, and would crash another.
+"""Which plug-ins this package brings. One fits one build of TensorFlow, and would crash another.
 
 So what it was built for stands in build.json beside it, and is compared with what is installed before anything is
 loaded.
 """
 
-import contextlib
-import ctypes
 import dataclasses
 import importlib.metadata
 import importlib.util
 import json
-import multiprocessing.util
 import pathlib
 import shlex
 import sys
 import urllib.parse
-from collections.abc import Iterator
-from typing import Any
 
-from fusewire import settings
 from fusewire.version import VERSION
 
 SUPPORTED = ("2.15.1", "2.21.0")  # the versions of TensorFlow that each release is built and tested with
 LIBRARY = "libfusewire_tf.so"
-P2P_LIBRARY = "libfusewire.so"  # of fusewire.p2p
-STATS_BYTES = 4096  # a first guess; the library says how many it needs
-_FOLDER = pathlib.Path(__file__).absolute().parent  # not resolved: only this file may be a link
+_FOLDER = pathlib.Path(__file__).absolute().parents[1]  # not resolved: only this file may be a link
 
 
 class MisfitError(ImportError):
@@ -57,23 +49,6 @@ class Plugin:
         return f"{self.build}, Fusewire {self.fusewire}"
 
 
-_library: ctypes.CDLL | None = None  # once it is loaded
-
-
-def is_off() -> bool:
-    """FUSEWIRE_DISABLE is set: nothing of ours is loaded, and our protocols are names for grpc."""
-    return settings.is_on("FUSEWIRE_DISABLE")
-
-
-def is_loaded() -> bool:
-    return _library is not None
-
-
-def is_only_p2p() -> bool:
-    """There is no TensorFlow, but the library of fusewire.p2p, which needs none."""
-    return importlib.util.find_spec("tensorflow") is None and (_FOLDER / "_lib" / P2P_LIBRARY).is_file()
-
-
 def plugins(folder: pathlib.Path | None = None) -> list[Plugin]:
     """Those that this package brings: _lib/tf-VERSION/, each with a build.json."""
     found = []
@@ -87,18 +62,6 @@ def plugins(folder: pathlib.Path | None = None) -> list[Plugin]:
                 f"Fusewire's {path} can't be read: {error!r}.\n  Fix: {reinstall_command()}   puts it right"
             ) from error
     return found
-
-
-def installed_build() -> Build:
-    """The TensorFlow that runs here; imports it."""
-    if importlib.util.find_spec("tensorflow") is None:
-        raise MisfitError(
-            f"Fusewire is a plug-in of TensorFlow, and {sys.executable} has none.\n"
-            f"  Fix: {pip()} install tensorflow-cpu=={SUPPORTED[-1]} && {reinstall_command()}"
-        )
-    import tensorflow as tf
-
-    return Build(tf.version.VERSION, tf.version.GIT_VERSION, int(tf.sysconfig.CXX11_ABI_FLAG))
 
 
 def fitting(build: Build) -> Plugin:
@@ -169,71 +132,3 @@ def installed_from() -> str | None:
     if url.endswith(".whl"):
         return f"SOURCES   (the folder of the sources of Fusewire {VERSION}: the wheel was built elsewhere)"
     return shlex.quote(urllib.parse.unquote(url.removeprefix("file://"))) if url else f"fusewire=={VERSION}"
-
-
-def load() -> None:
-    """Loads the plug-in, once, and teaches TensorFlow's Python side our names. MisfitError when there is none."""
-    global _library
-    from fusewire import config, estimator, protocol
-
-    build = installed_build()
-    if _library is None and not is_off():
-        _library = open_library(fitting(build))
-        # TensorFlow tells no server that the process ends. Unlike atexit, this counts in children of multiprocessing
-        # that import us too, and not in one that was forked from here.
-        multiprocessing.util.Finalize(None, _library.fusewire_leave, exitpriority=0)
-    config.install()
-    protocol.install()
-    estimator.install()
-
-
-def open_library(plugin: Plugin) -> ctypes.CDLL:
-    import tensorflow as tf
-
-    try:
-        tf.load_library(str(plugin.library))
-    except (tf.errors.OpError, OSError) as error:
-        raise MisfitError(
-            f"Fusewire's plug-in was built for the TensorFlow that is installed, yet could not be loaded: {error}\n"
-            f"  file: {plugin.library}\n"
-            f"  Fix: {reinstall_command()}   builds it on this machine"
-        ) from error
-    library = ctypes.CDLL(str(plugin.library))
-    library.fusewire_stats.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
-    library.fusewire_stats.restype = ctypes.c_size_t
-    library.fusewire_is_local.argtypes = (ctypes.c_char_p,)
-    return library
-
-
-def is_local(target: bytes) -> bool:
-    """Whether a server of ours in this process has this target."""
-    return _library is not None and bool(_library.fusewire_is_local(target))
-
-
-@contextlib.contextmanager
-def fusion_held() -> Iterator[None]:
-    """No graph that is made meanwhile is fused."""
-    library = _library
-    if library is not None:
-        library.fusewire_hold_fusion(1)
-    try:
-        yield
-    finally:
-        if library is not None:
-            library.fusewire_hold_fusion(-1)
-
-
-def stats() -> dict[str, Any]:
-    """Counts of this process since its start, over all its servers: calls, receives, bytes of tensors, fused receives.
-
-    Empty where the plug-in is not loaded, which is so under FUSEWIRE_DISABLE=1.
-    """
-    if _library is None:
-        return {}
-    size = STATS_BYTES
-    while True:
-        text = ctypes.create_string_buffer(size)
-        needed = _library.fusewire_stats(text, size)
-        if needed < size:
-            return dict(json.loads(text.value))
-        size = needed + 1

@@ -17,7 +17,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from fusewire.output import COLOURS, FAILURE, LastLines, Lines, Screen
+from fusewire.cli.output import COLOURS, FAILURE, LastLines, Lines, Screen
 
 PIPE = "{pipe}"  # the word of a command that becomes the number of the pipe on which it reports
 GRACE_S = 5.0  # from SIGTERM to SIGKILL

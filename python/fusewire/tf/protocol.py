@@ -7,13 +7,14 @@ learns a protocol from a ServerDef, and from the scheme of a session's target: b
 """
 
 import contextlib
-import functools
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fusewire import config as options
-from fusewire import plugin
+from fusewire import settings
+from fusewire.tf import config as options
+from fusewire.tf import library
+from fusewire.tf.patching import replace
 
 STOCK = "grpc"
 OURS = ("grpc++", "star_server", "star_server_lite")  # those that the plug-in registers
@@ -23,6 +24,7 @@ LOCAL_MARK = b"fusewire+"  # before a target whose server stands in this process
 
 def install() -> None:
     """Puts effective() before everything that reads a ServerDef or a target; a second time changes nothing."""
+    # Here, so that the command, which knows our protocols, works without TensorFlow.
     from tensorflow.python.client import session
     from tensorflow.python.eager import context
     from tensorflow.python.training import server_lib
@@ -40,7 +42,7 @@ def effective(protocol: str) -> str:
     """What a server speaks whose program says protocol."""
     if protocol in ("", STOCK) and _Scope.protocol:
         protocol = _Scope.protocol
-    if plugin.is_off():
+    if settings.is_disabled():
         return STOCK if protocol in OURS else protocol
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", STOCK, *OURS):
@@ -64,20 +66,6 @@ def servers_of(config: Any, protocol: str | None) -> Iterator[None]:
         yield
     finally:
         _Scope.config, _Scope.protocol = before
-
-
-def replace(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
-    """Calls wrapper(original, ...) instead of owner.name(...), once."""
-    original = getattr(owner, name)
-    if hasattr(original, "__fusewire__"):
-        return
-
-    @functools.wraps(original)
-    def replaced(*arguments: Any, **keywords: Any) -> Any:
-        return wrapper(original, *arguments, **keywords)
-
-    replaced.__fusewire__ = True  # type: ignore[attr-defined]
-    setattr(owner, name, replaced)
 
 
 def _made_server_def(original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
@@ -106,12 +94,12 @@ def _session_init(original: Callable[..., Any], self: Any, target: Any = "", *re
 
 def _new_session_options(original: Callable[..., Any], target: Any = None, config: Any = None) -> Any:
     """The program goes on seeing its own target."""
-    if isinstance(target, bytes) and plugin.is_local(target):
+    if isinstance(target, bytes) and library.is_local(target):
         target = LOCAL_MARK + target
     return original(target=target, config=config)
 
 
 def _partial_run_setup(original: Callable[..., Any], self: Any, *arguments: Any, **keywords: Any) -> Any:
     """Its graph is made here, and must not be fused: a part of it waits for feeds that come later."""
-    with plugin.fusion_held():
+    with library.fusion_held():
         return original(self, *arguments, **keywords)

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Prints docs/settings.md: python -m fusewire.settings_page > docs/settings.md."""
+"""Prints docs/settings.md: python -m fusewire.cli.settings_page > docs/settings.md."""
 
 from fusewire import settings
 
@@ -8,7 +8,7 @@ def page() -> str:
     """docs/settings.md."""
     lines = [
         "# Settings",
-        "Written by `python -m fusewire.settings_page` from `python/fusewire/settings.py`; change it there.",
+        "Written by `python -m fusewire.cli.settings_page` from `python/fusewire/settings.py`; change it there.",
         "",
         "## Precedence",
         "From the highest to the lowest:",

@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """How `fusewire run` starts a Python program: with our plug-in loaded, and otherwise as Python itself would.
 
-    python -m fusewire._main PIPE program.py argument...     also: -m module argument..., -c code argument...
+    python -m fusewire.cli.program PIPE program.py argument...     also: -m module argument..., -c code argument...
 
 On PIPE, an open descriptor, the launcher hears when this task has nothing left to do but serve.
 """
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import fusewire
-from fusewire import protocol
+from fusewire.tf import patching, protocol
 
 SERVING = b"s"
 
@@ -45,7 +45,7 @@ def prepare(pipe: int) -> None:
             os.write(pipe, SERVING)
         return original(self)
 
-    protocol.replace(server_lib.Server, "join", join)
+    patching.replace(server_lib.Server, "join", join)
 
 
 def run(command: list[str]) -> None:

@@ -4,6 +4,7 @@
 Nothing here imports TensorFlow: a process of its own does, and may die of it.
 """
 
+import argparse
 import dataclasses
 import importlib.metadata
 import importlib.util
@@ -22,8 +23,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fusewire import machine, plugin, protocol, settings
-from fusewire.output import FAILURE, paint
+from fusewire import machine, settings
+from fusewire.cli.output import FAILURE, paint
+from fusewire.tf import plugin, protocol
 from fusewire.version import VERSION
 
 OK, NOTE, WARN, FAIL = "ok", "note", "warn", "FAIL"
@@ -50,6 +52,12 @@ class Check:
     fix: str = ""
 
 
+def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    doctor = verbs.add_parser("doctor", help="show what is installed, what fits, and how to fix the rest")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.set_defaults(call=lambda options: run(options.json))
+
+
 def run(as_json: bool) -> int:
     """Prints the report; 0 where nothing fails."""
     checks = examine()
@@ -74,7 +82,7 @@ def run(as_json: bool) -> int:
 def examine() -> list[Check]:
     report = self_test()
     checks = [
-        Check("fusewire", OK, f"{VERSION}, in {pathlib.Path(__file__).absolute().parent}"),
+        Check("fusewire", OK, f"{VERSION}, in {pathlib.Path(__file__).absolute().parents[1]}"),
         check_python(),
         check_tensorflow(report),
     ]
@@ -98,7 +106,7 @@ class Report:
 def self_test() -> Report:
     if importlib.util.find_spec("tensorflow") is None:
         return Report({})
-    command = [sys.executable, "-m", "fusewire.selftest"]
+    command = [sys.executable, "-m", "fusewire.cli.selftest"]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "1"}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SELFTEST_S, check=False)
@@ -176,7 +184,7 @@ def check_plugin(report: Report) -> Iterator[Check]:
 
 def check_self_test(report: Report) -> Check:
     facts = report.facts
-    if plugin.is_off():
+    if settings.is_disabled():
         return Check("self-test", NOTE, "skipped: FUSEWIRE_DISABLE is set")
     if "misfit" in facts or "tensorflow" not in facts:
         return Check("self-test", NOTE, "skipped: see above")
@@ -214,11 +222,10 @@ for wire in ("tcp", "uring", "shm", "ucx"):
 
 def check_wires(environment: Mapping[str, str]) -> Check:
     """Each wire is tried, in a process of its own: libraries of others are loaded for it."""
-    apart = {**environment, "FUSEWIRE_DISABLE": "1"}  # wires need no plug-in, so a misfit is not their fault
     try:
         done = subprocess.run(
             [sys.executable, "-c", TRY_WIRES],
-            env=apart,
+            env=environment,
             capture_output=True,
             text=True,
             timeout=SELFTEST_S,
@@ -246,7 +253,7 @@ def check_wires(environment: Mapping[str, str]) -> Check:
 
 
 def check_switch() -> Check:
-    if plugin.is_off():
+    if settings.is_disabled():
         return Check("switch", WARN, "FUSEWIRE_DISABLE is set: grpc++ means plain gRPC", "unset FUSEWIRE_DISABLE")
     wanted = os.environ.get(protocol.VARIABLE, "")
     try:

@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """A parameter server and a worker in this process; a tensor goes from one to the other over grpc++.
 
-`fusewire doctor` runs it as python -m fusewire.selftest, in a process of its own, so that whatever goes wrong with
+`fusewire doctor` runs it as python -m fusewire.cli.selftest, in a process of its own, so that whatever goes wrong with
 TensorFlow or the plug-in, the doctor can still say so. It prints a JSON object for each step that it has reached.
 """
 
@@ -10,15 +10,15 @@ import time
 from typing import Any
 
 import fusewire
-from fusewire import plugin
-from fusewire.cluster import Shape, addresses, free_ports
+from fusewire.cli.cluster import Shape, addresses, free_ports
+from fusewire.tf import loading
 
 ELEMENTS = 1 << 18  # of float32: 1 MiB
 ROUNDS = 5
 
 
 def main() -> None:
-    build = plugin.installed_build()
+    build = loading.installed_build()
     report(tensorflow=build.version, git_version=build.git_version, cxx11_abi=build.cxx11_abi)
     try:
         fusewire.load()

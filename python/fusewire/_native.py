@@ -1,0 +1,248 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""libfusewire.so, as C shows it: the one mirror of p2p/c_api.h and collective/group_c_api.h.
+
+tests/python/test_native.py compares it with the headers. What an object of the library needs beyond a signature stands
+here too: its errors, its times, and who frees it.
+"""
+
+import ctypes
+import os
+import pathlib
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+LIBRARY = "libfusewire.so"
+SLICE_NS = 200_000_000  # how long a wait lasts before the interpreter may look for signals
+
+# In the order of their numbers: Code of base/status.h; Kind, Type and Op of collective/types.h.
+CODES = (
+    "ok",
+    "invalid",
+    "unavailable",
+    "overloaded",
+    "timeout",
+    "cancelled",
+    "corrupt",
+    "refused",
+    "application",
+    "internal",
+)
+KINDS = (
+    "barrier",
+    "allreduce",
+    "reduce_scatter",
+    "allgather",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "alltoall",
+)
+TYPES = (
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "bool",
+)
+OPERATORS = ("sum", "product", "min", "max", "average", "and", "or", "xor")
+
+# ---- structures, with the fields of the headers; one that is a word of Python ends in _ ----
+
+
+class Piece(ctypes.Structure):
+    _fields_ = (("data", ctypes.c_void_p), ("bytes", ctypes.c_size_t))
+
+
+class Wanted(ctypes.Structure):
+    _fields_ = (
+        ("kind", ctypes.c_int),
+        ("op", ctypes.c_int),
+        ("type", ctypes.c_int),
+        ("root", ctypes.c_int),
+        ("counts", ctypes.POINTER(ctypes.c_uint64)),
+        ("counts_size", ctypes.c_size_t),
+        ("receives", ctypes.POINTER(ctypes.c_uint64)),
+        ("receives_size", ctypes.c_size_t),
+        ("from_", ctypes.POINTER(Piece)),
+        ("from_size", ctypes.c_size_t),
+        ("to", ctypes.POINTER(Piece)),
+        ("to_size", ctypes.c_size_t),
+        ("key", ctypes.c_uint64),
+        ("priority", ctypes.c_int),
+        ("timeout_ns", ctypes.c_int64),
+    )
+
+
+class GroupOptions(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("ranks", ctypes.c_int),
+        ("rank", ctypes.c_int),
+        ("names", ctypes.POINTER(ctypes.c_char_p)),
+        ("addresses", ctypes.POINTER(ctypes.c_char_p)),
+        ("hosts", ctypes.POINTER(ctypes.c_int)),
+        ("table", ctypes.c_char_p),
+        ("reproducible", ctypes.c_int),
+        ("without_arena", ctypes.c_int),
+    )
+
+
+class Waiting(ctypes.Structure):
+    """Plain addresses: they lead into the interpreter, and none of them may be called through Python."""
+
+    _fields_ = (("begin", ctypes.c_void_p), ("end", ctypes.c_void_p), ("called_off", ctypes.c_void_p))
+
+
+# ---- functions: {name: (result, arguments)} ----
+
+_handle, _data, _function = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+_flag, _text, _size, _time = ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int64
+_u32, _u64 = ctypes.c_uint32, ctypes.c_uint64
+_out, _out_u64, _flags = ctypes.POINTER(_handle), ctypes.POINTER(_u64), ctypes.POINTER(_flag)
+
+FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    # p2p/c_api.h
+    "fusewire_error": (_text, ()),
+    "fusewire_wire_try": (_flag, (_text, _text, _size)),
+    "fusewire_endpoint_start": (_flag, (_text, _text, _text, _text, _text, _out)),
+    "fusewire_endpoint_close": (None, (_handle,)),
+    "fusewire_endpoint_free": (None, (_handle,)),
+    "fusewire_endpoint_address": (_text, (_handle,)),
+    "fusewire_connect": (_flag, (_handle, _text, _text, _out)),
+    "fusewire_peer_up": (_flag, (_handle,)),
+    "fusewire_peer_incarnation": (_u64, (_handle,)),
+    "fusewire_peer_name": (_text, (_handle,)),
+    "fusewire_region_open": (_flag, (_handle, _data, _size, _flag, _function, _data, _out, _out_u64)),
+    "fusewire_region_close": (None, (_handle,)),
+    "fusewire_signal_open": (_flag, (_handle, _out, _out_u64)),
+    "fusewire_signal_value": (_u64, (_handle,)),
+    "fusewire_signal_add": (None, (_handle, _u64)),
+    "fusewire_signal_close": (None, (_handle,)),
+    "fusewire_send_op": (_handle, (_handle, _handle, _u64, _data, _size, _flag)),
+    "fusewire_receive_op": (_handle, (_handle, _handle, _u64, _data, _size)),
+    "fusewire_put_op": (_handle, (_handle, _handle, _u64, _u64, _u64, _data, _size, _u64, _u64, _flag)),
+    "fusewire_get_op": (_handle, (_handle, _handle, _u64, _u64, _u64, _data, _size)),
+    "fusewire_await_op": (_handle, (_handle, _handle, _u64)),
+    "fusewire_await_peer_op": (_handle, (_handle, _handle)),
+    "fusewire_op_post": (None, (_handle, _time)),
+    "fusewire_op_wait": (_flag, (_handle, _time)),
+    "fusewire_op_result": (_flag, (_handle,)),
+    "fusewire_op_cancel": (None, (_handle,)),
+    "fusewire_op_received": (_u64, (_handle,)),
+    "fusewire_op_source": (_handle, (_handle,)),
+    "fusewire_op_free": (None, (_handle,)),
+    # collective/group_c_api.h
+    "fusewire_group_make": (_flag, (_handle, ctypes.POINTER(GroupOptions), _out)),
+    "fusewire_group_subgroup": (_flag, (_handle, _text, _flags, _flag, _out)),
+    "fusewire_group_free": (None, (_handle,)),
+    "fusewire_group_rank": (_flag, (_handle,)),
+    "fusewire_group_ranks": (_flag, (_handle,)),
+    "fusewire_group_epoch": (_u32, (_handle,)),
+    "fusewire_group_in_arena": (_flag, (_handle,)),
+    "fusewire_group_abort": (None, (_handle, _text)),
+    "fusewire_group_shrink": (_flag, (_handle, _time)),
+    "fusewire_collective_kind": (_text, (_flag,)),
+    "fusewire_collective_algorithms": (_text, (_flag,)),
+    "fusewire_group_run": (_flag, (_handle, ctypes.POINTER(Wanted), ctypes.POINTER(Waiting))),
+    "fusewire_group_start": (_flag, (_handle, ctypes.POINTER(Wanted), _out)),
+    "fusewire_ticket_wait": (_flag, (_handle, _time)),
+    "fusewire_ticket_result": (_flag, (_handle,)),
+    "fusewire_ticket_cancel": (None, (_handle,)),
+    "fusewire_ticket_free": (None, (_handle,)),
+}
+
+
+def _load() -> ctypes.CDLL:
+    path = pathlib.Path(__file__).absolute().parent / "_lib" / LIBRARY
+    try:
+        loaded = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ImportError(
+            f"fusewire.p2p needs {path}: {error}\n  Fix: install Fusewire again; its build brings the library"
+        ) from error
+    for name, (result, arguments) in FUNCTIONS.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    return loaded
+
+
+library = _load()
+
+# The interpreter's lock is held in it only where a signal's handler runs; what that raises, the call raises.
+_result, _arguments = FUNCTIONS["fusewire_group_run"]
+group_run = ctypes.PYFUNCTYPE(_result, *_arguments)(("fusewire_group_run", library))
+WAITING = Waiting(
+    begin=ctypes.cast(ctypes.pythonapi.PyEval_SaveThread, ctypes.c_void_p),
+    end=ctypes.cast(ctypes.pythonapi.PyEval_RestoreThread, ctypes.c_void_p),
+    called_off=ctypes.cast(ctypes.pythonapi.PyErr_CheckSignals, ctypes.c_void_p),
+)
+
+# ---- errors and times ----
+
+
+class Error(Exception):
+    """An operation failed; `code` says what to do next."""
+
+    __module__ = "fusewire.p2p"  # where it is public
+
+    def __init__(self, code: int, words: str) -> None:
+        super().__init__(words)
+        self.code = CODES[code] if code < len(CODES) else str(code)
+
+
+def check(code: int) -> None:
+    if code != 0:
+        raise Error(code, (library.fusewire_error() or b"").decode(errors="replace"))
+
+
+def nanoseconds(seconds: float | None) -> int:
+    if seconds is None:
+        return 0
+    return max(1, int(seconds * 1e9)) if seconds < 9e9 else (1 << 63) - 1
+
+
+# ---- who frees what ----
+
+_ENDS_KEPT = 64
+_forks = 0  # how often this process was forked from one that had imported us
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
+def forks() -> int:
+    """Another number than before: this process is a fork of the one that asked then, and has none of its threads."""
+    return _forks
+
+
+def finalize(owner: Any, end: Callable[..., None], *arguments: Any) -> "weakref.finalize[..., Any]":
+    """`end` is called once, when the owner goes; but not in a child that was forked. There our threads are not, and its
+    goodbyes would be the parent's, on the parent's connections."""
+    here = _forks
+    return weakref.finalize(owner, lambda: end(*arguments) if here == _forks else None)
+
+
+def finalize_among(
+    ends: "list[weakref.finalize[..., Any]]", owner: Any, end: Callable[..., None], *arguments: Any
+) -> "weakref.finalize[..., Any]":
+    """The same, into a list of ends that all come before another one. Forgets those that have been called."""
+    if len(ends) > _ENDS_KEPT:
+        ends[:] = [one for one in ends if one.alive]
+    added = finalize(owner, end, *arguments)
+    ends.append(added)
+    return added

@@ -1,0 +1,75 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""The plug-in once it is loaded: a shared library inside TensorFlow, and the few functions that Python calls in it."""
+
+import contextlib
+import ctypes
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from fusewire.tf.plugin import MisfitError, Plugin, reinstall_command
+
+STATS_BYTES = 4096  # a first guess; the library says how many it needs
+
+_library: ctypes.CDLL | None = None  # once it is loaded
+
+
+def is_loaded() -> bool:
+    return _library is not None
+
+
+def open_library(plugin: Plugin) -> ctypes.CDLL:
+    """Loads it. There is one in a process."""
+    global _library
+    import tensorflow as tf  # here, so that the command, which asks whether it is loaded, works without one
+
+    try:
+        tf.load_library(str(plugin.library))
+    except (tf.errors.OpError, OSError) as error:
+        raise MisfitError(
+            f"Fusewire's plug-in was built for the TensorFlow that is installed, yet could not be loaded: {error}\n"
+            f"  file: {plugin.library}\n"
+            f"  Fix: {reinstall_command()}   builds it on this machine"
+        ) from error
+    library = ctypes.CDLL(str(plugin.library))
+    library.fusewire_stats.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
+    library.fusewire_stats.restype = ctypes.c_size_t
+    library.fusewire_is_local.argtypes = (ctypes.c_char_p,)
+    library.fusewire_hold_fusion.argtypes = (ctypes.c_int,)
+    library.fusewire_hold_fusion.restype = library.fusewire_leave.restype = None
+    _library = library
+    return library
+
+
+def is_local(target: bytes) -> bool:
+    """Whether a server of ours in this process has this target."""
+    return _library is not None and bool(_library.fusewire_is_local(target))
+
+
+@contextlib.contextmanager
+def fusion_held() -> Iterator[None]:
+    """No graph that is made meanwhile is fused."""
+    library = _library
+    if library is not None:
+        library.fusewire_hold_fusion(1)
+    try:
+        yield
+    finally:
+        if library is not None:
+            library.fusewire_hold_fusion(-1)
+
+
+def stats() -> dict[str, Any]:
+    """Counts of this process since its start, over all its servers: calls, receives, bytes of tensors, fused receives.
+
+    Empty where the plug-in is not loaded, which is so under FUSEWIRE_DISABLE=1.
+    """
+    if _library is None:
+        return {}
+    size = STATS_BYTES
+    while True:
+        text = ctypes.create_string_buffer(size)
+        needed = _library.fusewire_stats(text, size)
+        if needed < size:
+            return dict(json.loads(text.value))
+        size = needed + 1

@@ -1,0 +1,99 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Which modules of the Python package import which: python/fusewire/README.md."""
+
+import ast
+import graphlib
+
+import pytest
+from conftest import ROOT
+
+pytestmark = pytest.mark.once
+
+PACKAGE = ROOT / "python/fusewire"
+# What a folder may import of the others, besides the modules on the ground floor and itself.
+GROUND = {"version", "settings", "machine"}
+ARROWS = {
+    "_native": set(),
+    "_arrays": {"_native"},
+    "p2p": {"_native", "_arrays"},
+    "collective": {"_native", "_arrays", "p2p"},
+    "tf": set(),
+    "cli": {"tf"},
+    "__init__": {"tf"},
+    "__main__": {"cli"},
+}
+# Those that begin a process of their own do so as any program would.
+PROGRAMS = {"fusewire.cli.program", "fusewire.cli.selftest", "fusewire.collective.tune"}
+USES_TENSORFLOW = {"fusewire.collective.tensorflow", "fusewire.collective.keras"}
+
+
+def modules():
+    """{name: its syntax}"""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
+
+
+MODULES = modules()
+
+
+def imports(tree, name):
+    """(what is imported, True where it is inside of a function)"""
+    inner = {
+        id(node) for function in ast.walk(tree) if isinstance(function, ast.FunctionDef) for node in ast.walk(function)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            wanted = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name} imports by a relative name"
+            whole = [f"{node.module}.{alias.name}" for alias in node.names]
+            wanted = [one if one in MODULES else node.module for one in whole]
+        else:
+            continue
+        for one in wanted:
+            yield one, id(node) in inner
+
+
+def room_of(name):
+    return name.split(".")[1] if "." in name else "__init__"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_arrows(name):
+    for wanted, is_inner in imports(MODULES[name], name):
+        if wanted.split(".")[0] != "fusewire":
+            continue
+        assert not is_inner, f"{name} imports {wanted} in a function"
+        room, other = room_of(name), room_of(wanted)
+        if room in GROUND:
+            assert other in GROUND
+        elif other != room and name not in PROGRAMS:
+            assert other in GROUND | ARROWS[room], f"{name} imports {wanted}"
+
+
+def test_no_circles():
+    graph = {
+        name: {wanted for wanted, _ in imports(tree, name)} & set(MODULES) - {name} for name, tree in MODULES.items()
+    }
+    order = list(graphlib.TopologicalSorter(graph).static_order())  # CycleError names one
+    assert set(order) == set(MODULES)
+
+
+def test_tensorflow_is_imported_by_what_needs_it_and_by_functions():
+    eager = {
+        name
+        for name, tree in MODULES.items()
+        for wanted, is_inner in imports(tree, name)
+        if wanted.split(".")[0] in ("tensorflow", "tensorflow_estimator", "keras") and not is_inner
+    }
+    assert eager - {"fusewire"} == USES_TENSORFLOW  # the package itself names a type for those who check types
+
+
+def test_numpy_is_for_collectives_alone():
+    users = {name for name, tree in MODULES.items() for wanted, _ in imports(tree, name) if wanted == "numpy"}
+    assert {room_of(name) for name in users} == {"collective", "cli"}
+    assert {name for name in users if room_of(name) == "cli"} == {"fusewire.cli.selftest"}

@@ -1,0 +1,130 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""fusewire/_native.py says of the C API what its headers say: functions, structures, and the numbers of its words."""
+
+import ctypes
+import re
+
+import pytest
+from conftest import ROOT
+
+from fusewire import _native
+
+pytestmark = pytest.mark.once
+
+PLAIN = {
+    "int": ctypes.c_int,
+    "size_t": ctypes.c_size_t,
+    "int64_t": ctypes.c_int64,
+    "uint32_t": ctypes.c_uint32,
+    "uint64_t": ctypes.c_uint64,
+}
+
+
+def read(path: str) -> str:
+    """The header without comments and directives."""
+    text = (ROOT / "src/fusewire" / path).read_text(encoding="utf-8")
+    return re.sub(r"//[^\n]*|^\s*#[^\n]*(?:\\\n[^\n]*)*", "", text, flags=re.MULTILINE)
+
+
+HEADERS = [read("p2p/c_api.h"), read("collective/group_c_api.h")]
+STRUCTURES = {
+    name: re.findall(r"\s*([^;]+);", fields)
+    for header in HEADERS
+    for fields, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", header, re.DOTALL)
+}
+FUNCTIONS = {
+    name: (result, arguments)
+    for header in HEADERS
+    for result, name, arguments in re.findall(r"FUSEWIRE_C_API\s+([\w\s*]+?)(\w+)\(((?:[^()]|\([^()]*\))*)\);", header)
+}
+
+
+def mirror_of(structure: str) -> type[ctypes.Structure]:
+    """fusewire_group_options is GroupOptions."""
+    return getattr(_native, "".join(word.capitalize() for word in structure.split("_")[1:]))
+
+
+def declared(text: str) -> tuple[object, str]:
+    """What ctypes calls the type of "const uint64_t* counts", and the name."""
+    if "(*" in text:
+        return ctypes.c_void_p, re.search(r"\(\*(\w+)\)", text)[1]
+    words = re.sub(r"\bconst\b", "", text).replace("*", " * ").split()
+    name = words.pop() if words[-1] != "*" and len(words) > 1 else ""
+    base, stars = words[0], words.count("*")
+    if base in PLAIN:
+        kind = PLAIN[base]
+    elif base == "char":
+        kind, stars = ctypes.c_char_p, stars - 1
+    elif base in STRUCTURES:
+        kind = mirror_of(base)
+    elif base == "void" and not stars:
+        return None, name
+    else:  # memory, and what only the library looks into
+        assert base == "void" or f"typedef struct {base} {base};" in "".join(HEADERS), text
+        kind, stars = ctypes.c_void_p, stars - 1
+    for _ in range(stars):
+        kind = ctypes.POINTER(kind)
+    return kind, name
+
+
+def arguments_of(text: str) -> list[str]:
+    """Those of a function; a comma between them is not one of an argument's own arguments."""
+    return [one.strip() for one in re.split(r",(?![^()]*\))", text) if one.strip() != "void"]
+
+
+def test_every_function_is_there_and_no_other():
+    assert len(FUNCTIONS) > 40
+    assert set(FUNCTIONS) == set(_native.FUNCTIONS)
+    assert sum(header.count("FUSEWIRE_C_API ") for header in HEADERS) == len(FUNCTIONS)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function(name):
+    result, arguments = FUNCTIONS[name]
+    wanted = declared(result)[0], tuple(declared(one)[0] for one in arguments_of(arguments))
+    assert _native.FUNCTIONS[name] == wanted
+    loaded = getattr(_native.library, name)
+    assert (loaded.restype, tuple(loaded.argtypes)) == wanted
+
+
+def test_every_structure_is_there_and_no_other():
+    ours = {kind for kind in vars(_native).values() if isinstance(kind, type) and issubclass(kind, ctypes.Structure)}
+    assert len(STRUCTURES) == 4
+    assert {mirror_of(name) for name in STRUCTURES} == ours
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_structure(name):
+    ours = [(kind, field.rstrip("_")) for field, kind in mirror_of(name)._fields_]
+    assert ours == [declared(field) for field in STRUCTURES[name]]
+
+
+@pytest.mark.parametrize(
+    ("header", "enumeration", "ours"),
+    [
+        ("base/status.h", "Code", _native.CODES),
+        ("collective/types.h", "Kind", _native.KINDS),
+        ("collective/types.h", "Type", _native.TYPES),
+        ("collective/types.h", "Op", (*_native.OPERATORS, "user")),
+    ],
+)
+def test_numbers(header, enumeration, ours):
+    [body] = re.findall(rf"enum class {enumeration} : uint8_t \{{(.*?)\}};", read(header), re.DOTALL)
+    numbers = {name: int(number) for name, number in re.findall(r"k(\w+) = (\d+)", body)}
+    assert numbers == {theirs_of(enumeration, name): number for number, name in enumerate(ours)}
+
+
+def theirs_of(enumeration: str, name: str) -> str:
+    """reduce_scatter is kReduceScatter, allreduce kAllReduce, uint8 kU8, bfloat16 kBf16."""
+    if enumeration == "Type":
+        name = re.sub(r"^(b?[a-z])[a-z]*(\d+)$", lambda found: found[1] + found[2], name)
+    if enumeration == "Kind":
+        name = re.sub(r"^all(to)?", lambda found: "all_to_" if found[1] else "all_", name)
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def test_names_of_a_table_of_algorithms():
+    for number, name in enumerate(_native.KINDS):
+        theirs = _native.library.fusewire_collective_kind(number).decode()
+        assert theirs.replace("-", "").replace("_", "") == name.replace("_", "")
+    assert _native.library.fusewire_collective_kind(len(_native.KINDS)) is None
