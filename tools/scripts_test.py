@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """What tools/deps.sh does on machines that lack something; which tests test.sh, quick.sh and .ci/run choose; what
-test_report.py and thread_safety.py make of files."""
+house.py, test_report.py and thread_safety.py make of files."""
 
 import json
 import os
@@ -288,6 +288,29 @@ class LocksTest(ScriptTest):
         status, output = self.analysis("++count;", flags="")
         self.assertEqual(status, 1)
         self.assertIn("without the analysis", output)
+
+
+CODE_BASE = {
+    "include/line.h": '#include "pole.h"\n// A line.\nclass Line {\n  void A();\n  void B();\n};\n',
+    "include/pole.h": '#include "line.h"\n',
+    "src/line.cc": '#include "../include/line.h"\n\nvoid Line::A() {\n  assert(this);\n  static_assert(true);\n}\n',
+    "src/line_test.cc": "class Tests { void A(); void B(); void C(); };\n",
+    "third_party/zip.h": "class Zip { void A(); void B(); void C(); };\n",
+}
+
+
+class HouseTest(ScriptTest):
+    def test_another_code_base_is_measured_beside_ours(self):
+        for name, text in CODE_BASE.items():
+            (self.folder / name).parent.mkdir(exist_ok=True)
+            (self.folder / name).write_text(text)
+        words = ["/usr/bin/python3", TOOLS / "house.py", self.folder]
+        lines = subprocess.run(words, capture_output=True, text=True, timeout=50, check=True).stdout.splitlines()
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+        self.assertEqual(rows[0], ["", "ours", self.folder.name])
+        self.assertEqual([row[2] for row in rows[2:]], ["6 / 6 / 6", "Line 2", "1, of 2", "2", "181.8", "8 %"])
+        self.assertRegex(rows[2][1], r"^\d+ / \d+ / \d+$")
+        self.assertRegex(rows[5][1], r"^\d+ \(\d+ used by no other room\)$")
 
 
 class TensorflowVersionTest(ScriptTest):
