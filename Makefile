@@ -1,10 +1,11 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Names for people; the work stands in tools/*.sh. Each target first installs what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help deps demo demo-wire test asan tsan fuzz bench soak lint format clean
+.PHONY: help deps demo demo-wire quick test test-all asan tsan fuzz bench soak lint format clean
 
 SUITE ?= core
 PHASES ?=
+ROOM ?=
 MINUTES ?= 10
 
 help:  ## this list
@@ -19,8 +20,14 @@ demo:  ## trains a model on parameter servers: over stock grpc, grpc++, tensor_f
 demo-wire:  ## two processes exchange messages and tensors, beside raw sockets
 	@tools/demo.sh wire
 
-test:  ## all tests, under all builds; PHASES="dev asan" chooses
-	@tools/test.sh $(PHASES)
+quick:  ## after an edit: build, and test one room, ROOM=p2p, or all of them
+	@tools/quick.sh $(ROOM)
+
+test:  ## what finds most mistakes: C++, and TensorFlow in short; PHASES="dev smoke asan" chooses
+	@tools/test.sh $(or $(PHASES),test)
+
+test-all:  ## all tests, under all builds; PHASES=rest leaves out what make test runs
+	@tools/test.sh $(or $(PHASES),all)
 
 asan:  ## tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/test.sh asan

@@ -29,7 +29,7 @@ function(fusewire_room name)
   if(NOT BUILD_TESTING)
     return()
   endif()
-  if(NOT FUSEWIRE_SANITIZE)  # Once is enough; a sanitizer adds nothing here.
+  if(FUSEWIRE_HEADERS_ALONE AND NOT FUSEWIRE_SANITIZE)  # Once is enough; a sanitizer adds nothing here.
     _fusewire_headers_alone(${name} 17 ${ARG_DOORS})
     file(GLOB_RECURSE headers RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.h)
     list(REMOVE_ITEM headers ${ARG_DOORS})
@@ -44,7 +44,7 @@ endfunction()
 
 # fusewire_test(NAME SOURCES x.cc... USES room... [LIBRARIES lib...] [LABEL label] [TIMEOUT_S seconds])
 #   A GoogleTest program; each of its tests is a ctest of its own, ended after TIMEOUT_S (60 by default).
-#   Label slow: left out of the thread sanitizer's run.
+#   Label slow: left to make test-all, and out of the thread sanitizer's run. Label thorough: left to make test-all.
 function(fusewire_test name)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT_S" "SOURCES;USES;LIBRARIES" ${ARGN})
   _fusewire_refuse_unknown(${name})
@@ -89,7 +89,7 @@ endfunction()
 
 # fusewire_fuzzer(NAME SOURCES x.cc... CORPUS folder USES room...)
 #   SOURCES define LLVMFuzzerTestOneInput. In the fuzz preset ctest runs it FUSEWIRE_FUZZ_RUNS times from the corpus;
-#   in every other build ctest replays the corpus (seeds and past findings) through the same code.
+#   in every other build ctest replays the corpus (seeds and past findings) through the same code. Labels: fuzz, room.
 #   COST: what takes long begins first. RUNS: no more than these, where one execution is a whole world. PART: one of so
 #   many of FUSEWIRE_FUZZ_RUNS, where one takes long.
 function(fusewire_fuzzer name)
@@ -126,7 +126,7 @@ function(fusewire_fuzzer name)
     set(test fuzz_replay.${name})
     add_test(NAME ${test} COMMAND fuzz_${name} ${corpus})
   endif()
-  set_tests_properties(${test} PROPERTIES LABELS fuzz TIMEOUT ${limit_s})
+  set_tests_properties(${test} PROPERTIES LABELS "fuzz;${ARG_USES}" TIMEOUT ${limit_s})
 endfunction()
 
 # Below: helpers of the words above.

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What tools/deps.sh does on machines that lack something; what test_report.py and thread_safety.py make of files."""
+"""What tools/deps.sh does on machines that lack something; which tests test.sh, quick.sh and .ci/run choose; what
+house.py, test_report.py and thread_safety.py make of files."""
 
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -106,6 +108,139 @@ class DepsTest(ScriptTest):
         self.assertEqual(self.deps("build", user=1000, absent="cmake", FUSEWIRE_DEPS="skip"), (0, "", ""))
 
 
+# What test.sh calls: each says how it was called, and those that test leave one test that passed.
+FAKE_TOOL = """#!/bin/bash
+echo "$(basename "$0") $*" >>"$CALLS"
+"""
+FAKE_TESTER = """#!/bin/bash
+words="$*"
+while [ $# -gt 0 ]; do
+  case $1 in
+    --output-junit | --junit-xml) xml=$2; shift ;;
+    --gtest_output=xml:*) xml=${1#*xml:} ;;
+  esac
+  shift
+done
+words=${words/--output-junit $xml/}
+echo "NAME ${words/--junit-xml $xml/}" | tr -s ' ' >>"$CALLS"
+[ -n "$xml" ] || exit 0
+[[ " $BROKEN " == *" $(basename "$xml" -test.xml) "* ]] && exit 1
+echo '<testsuite><testcase name="a.b" status="run"/></testsuite>' >"$xml"
+"""
+TENSORFLOWS = ("1.2.3", "4.5.6")
+
+
+class SuitesTest(ScriptTest):
+    """A copy of the scripts that start tests; all that they start is faked."""
+
+    def setUp(self):
+        super().setUp()
+        for name in ("Makefile", ".ci/run", "tools/test.sh", "tools/quick.sh", "tools/test_report.py"):
+            (self.folder / name).parent.mkdir(exist_ok=True)
+            shutil.copy(TOOLS.parent / name, self.folder / name)
+        for name in ("deps", "build", "plugin", "lint"):
+            self.fake(f"tools/{name}.sh", FAKE_TOOL)
+        for name in ("bin/ctest", "build/tf-asan/bin/fusewire_tf_tests", "build/tf-tsan/bin/fusewire_tf_tests"):
+            self.fake(name, FAKE_TESTER.replace("NAME", pathlib.Path(name).name))
+        for version in TENSORFLOWS:
+            self.fake(f".venv-tf-{version}/bin/python", FAKE_TESTER.replace("NAME", version))
+            (self.folder / f"tools/tensorflow-{version}.lock").write_text("")
+
+    def fake(self, name, script):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(script)
+        path.chmod(0o755)
+
+    def start(self, *words, broken=""):
+        """Exit status, lines of output, and the calls, each of which is a line."""
+        calls = self.folder / "calls"
+        calls.unlink(missing_ok=True)
+        environment = os.environ | {"CALLS": str(calls), "BROKEN": broken}
+        environment["PATH"] = f"{self.folder}/bin:{os.environ['PATH']}"
+        result = subprocess.run(
+            words, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        return result.returncode, result.stdout.splitlines(), calls.read_text().splitlines()
+
+    def calls_of(self, *words):
+        """What is tested: the calls of ctest, pytest and the plug-in's unit tests."""
+        status, _, calls = self.start(*words)
+        self.assertEqual(status, 0)
+        return [call.strip() for call in calls if call.startswith(("ctest", *TENSORFLOWS, "fusewire_tf_tests"))]
+
+    QUICK = ("ctest --preset dev -LE ^(slow|thorough)$",)
+    SLOW = ("ctest --preset dev -L ^(slow|thorough)$",)
+    REST = (
+        "ctest --preset asan",
+        "ctest --preset tsan",
+        "ctest --preset fuzz",
+        "ctest --preset release -L ^bench-smoke$",
+    )
+
+    def pytest(self, wanted):
+        """The calls for both versions, the newer of which leaves out what one is enough for."""
+        return [
+            f"{version} -m pytest -m {wanted}{more} -o cache_dir=.cache/pytest-{version}"
+            for version, more in zip(TENSORFLOWS, ("", " and not once"), strict=True)
+        ]
+
+    def test_make_test_is_the_quick_tests_and_the_smoke(self):
+        self.assertEqual(
+            sorted(self.calls_of("make", "test")), sorted([*self.QUICK, *self.pytest("smoke and not slow")])
+        )
+
+    def test_make_test_all_runs_each_test_once(self):
+        smoke, rest = self.pytest("smoke and not slow"), self.pytest("not smoke and not slow")
+        tests = self.calls_of("make", "test-all")
+        plugin = [test for test in tests if test.startswith("fusewire_tf_tests")]
+        self.assertEqual(len(plugin), 2)
+        self.assertEqual(sorted(set(tests) - set(plugin)), sorted([*self.QUICK, *smoke, *self.SLOW, *self.REST, *rest]))
+
+    def test_ci_runs_what_make_test_all_does(self):
+        status, output, calls = self.start(".ci/run")
+        self.assertEqual((status, output[-1]), (0, "12 passed, 0 failed"))
+        self.assertEqual(calls[0].strip(), "lint.sh")
+        testers = ("ctest", *TENSORFLOWS, "fusewire_tf_tests")
+        self.assertEqual(
+            sorted(call.strip() for call in calls if call.startswith(testers)),
+            sorted(self.calls_of("make", "test-all")),
+        )
+
+    def test_ci_counts_what_failed_in_each_part(self):
+        for broken in ("dev", "asan", "smoke-1.2.3", "tf-4.5.6"):
+            status, output, _ = self.start(".ci/run", broken=broken)
+            self.assertEqual((status, output[-1]), (1, "11 passed, 1 failed"), broken)
+        self.fake("tools/deps.sh", "#!/bin/bash\necho deps >>$CALLS\nexit 1\n")
+        status, output, _ = self.start(".ci/run")
+        self.assertEqual((status, output[-1]), (1, "0 passed, 2 failed"))
+
+    def test_a_phase_alone_is_whole(self):
+        self.assertEqual(sorted(self.calls_of("make", "test", "PHASES=tf")), sorted(self.pytest("not slow")))
+        self.assertEqual(self.calls_of("make", "test", "PHASES=slow"), list(self.SLOW))
+        self.assertEqual(self.calls_of("make", "test", "PHASES=dev tsan"), [*self.QUICK, "ctest --preset tsan"])
+        self.assertEqual(self.calls_of("make", "asan"), ["ctest --preset asan"])
+
+    def test_unknown_phase(self):
+        self.fake("tools/deps.sh", FAKE_TOOL + "exit 1\n")
+        result = subprocess.run(
+            ["tools/test.sh", "dev", "nonsense"],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("no phase named nonsense; there are: dev smoke slow asan", result.stderr)
+
+    def test_quick_builds_and_tests_one_room(self):
+        (test,) = self.calls_of("make", "quick", "ROOM=p2p")
+        self.assertRegex(test, r"^ctest --preset quick -j \d+ -L \^p2p\$$")
+        (test,) = self.calls_of("make", "quick")
+        self.assertRegex(test, r"^ctest --preset quick -j \d+$")
+
+
 class LocksTest(ScriptTest):
     """Whether clang's analysis sees what base/mutex.h says, and tools/thread_safety.py hears of it."""
 
@@ -153,6 +288,29 @@ class LocksTest(ScriptTest):
         status, output = self.analysis("++count;", flags="")
         self.assertEqual(status, 1)
         self.assertIn("without the analysis", output)
+
+
+CODE_BASE = {
+    "include/line.h": '#include "pole.h"\n// A line.\nclass Line {\n  void A();\n  void B();\n};\n',
+    "include/pole.h": '#include "line.h"\n',
+    "src/line.cc": '#include "../include/line.h"\n\nvoid Line::A() {\n  assert(this);\n  static_assert(true);\n}\n',
+    "src/line_test.cc": "class Tests { void A(); void B(); void C(); };\n",
+    "third_party/zip.h": "class Zip { void A(); void B(); void C(); };\n",
+}
+
+
+class HouseTest(ScriptTest):
+    def test_another_code_base_is_measured_beside_ours(self):
+        for name, text in CODE_BASE.items():
+            (self.folder / name).parent.mkdir(exist_ok=True)
+            (self.folder / name).write_text(text)
+        words = ["/usr/bin/python3", TOOLS / "house.py", self.folder]
+        lines = subprocess.run(words, capture_output=True, text=True, timeout=50, check=True).stdout.splitlines()
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+        self.assertEqual(rows[0], ["", "ours", self.folder.name])
+        self.assertEqual([row[2] for row in rows[2:]], ["6 / 6 / 6", "Line 2", "1, of 2", "2", "181.8", "8 %"])
+        self.assertRegex(rows[2][1], r"^\d+ / \d+ / \d+$")
+        self.assertRegex(rows[5][1], r"^\d+ \(\d+ used by no other room\)$")
 
 
 class TensorflowVersionTest(ScriptTest):
@@ -231,6 +389,19 @@ class ReportTest(ScriptTest):
         self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed, 2 skipped"))
         self.assertIn("--- failed: Line.B (dev.xml)", lines)
         self.assertIn("expected 1", lines)
+
+    def test_sum_of_runs_before(self):
+        (self.folder / "a.txt").write_text("10 passed, 2 failed, 1 skipped\n")
+        (self.folder / "b.txt").write_text("5 passed, 0 failed\n")
+        for files, total in (("a b", "15 passed, 2 failed, 1 skipped"), ("b", "5 passed, 0 failed")):
+            words = ["--sum", "--folder", self.folder, *(f"{file}.txt" for file in files.split())]
+            self.assertEqual(self.sum_of(words), (" 2 failed" in total, total))
+        self.assertEqual(self.sum_of(["--sum", self.folder / "b.txt", "gone.txt"]), (1, "5 passed, 1 failed"))
+
+    def sum_of(self, words):
+        words = ["/usr/bin/python3", TOOLS / "test_report.py", *words]
+        result = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
+        return result.returncode, result.stdout.strip()
 
     def test_no_results_and_no_tests_are_failures(self):
         for cases in ((), (" ",)):

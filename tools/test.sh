@@ -1,30 +1,56 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-# Builds and runs the tests: tools/test.sh [PHASE...]; without a phase, all of them. Prints the totals last.
-#   dev    gcc, optimised, all checks on: unit, conformance, simulation, fault tests, the room rules
-#   asan   the same tests under AddressSanitizer with leak detection, and UndefinedBehaviorSanitizer. Without
+# Builds and runs the tests: tools/test.sh [PHASE...]; prints the totals last. A PHASE is one of these, or a word for
+# several: test (those of make test, also without a PHASE), rest (what make test leaves out), all (both).
+#  of make test:
+#   dev    gcc, optimised, all checks on: unit, conformance, simulation and fault tests, the room rules; less what is
+#          labelled slow or thorough
+#   smoke  a step over each protocol under each TensorFlow of tools/tensorflow-*.lock, some random programs: the tests
+#          of tests/python that are marked smoke
+#  of the rest:
+#   slow   what dev left out
+#   asan   the tests of dev and slow under AddressSanitizer with leak detection, and UndefinedBehaviorSanitizer. Without
 #          intercept_tls_get_addr: clang 14 takes random bytes for the size of what UCX keeps for each thread
 #   tsan   the same tests, less those labelled slow, under clang's ThreadSanitizer
 #   fuzz   a million executions of each fuzz target, or FUSEWIRE_FUZZ_RUNS, from its corpus
 #   bench  the benchmarks in short form, release build: do they run and check their own results?
-#   tf     the plug-in and the Python package, in turn under each TensorFlow of tools/tensorflow-*.lock
+#   tf     the plug-in and the Python package under each TensorFlow, with the soak's short form; less the tests of smoke
+#          where that is chosen too
 #   tf-asan  the plug-in's unit tests under gcc's AddressSanitizer with leak detection, with the oldest of these
 #   tf-tsan  the same tests under clang's ThreadSanitizer; its rooms are compiled as for tsan
 # Each phase leaves its whole output in build/logs/PHASE-test.log.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-phases=("$@")
-[ ${#phases[@]} -gt 0 ] || phases=(dev asan tsan fuzz bench tf tf-asan tf-tsan)
+test_phases=(dev smoke)
+rest_phases=(slow asan tsan fuzz bench tf tf-asan tf-tsan)
+smoked=no
+phases=()
+[ $# -gt 0 ] || set -- test
+for word in "$@"; do
+  case $word in
+    test) phases+=("${test_phases[@]}") ;;
+    rest) phases+=("${rest_phases[@]}") ;;
+    all) phases+=("${test_phases[@]}" "${rest_phases[@]}") ;;
+    *) phases+=("$word") ;;
+  esac
+  [[ $word != rest && " ${phases[*]} " != *" smoke "* ]] || smoked=yes
+done
 groups=(build test)
 for phase in "${phases[@]}"; do
   case $phase in
-    dev | asan | tsan | fuzz) ;;
+    dev | slow | asan | tsan | fuzz) ;;
     bench) groups+=(bench) ;;
     tf) groups+=(tensorflow) ;;
+    smoke)
+      for lock in tools/tensorflow-*.lock; do
+        lock=${lock#tools/}
+        groups+=("${lock%.lock}")
+      done
+      ;;
     tf-asan | tf-tsan) groups+=(tensorflow-2.15.1) ;;  # as the preset says
     *)
-      echo "test: no phase named $phase; there are: dev asan tsan fuzz bench tf tf-asan tf-tsan" >&2
+      echo "test: no phase named $phase; there are: ${test_phases[*]} ${rest_phases[*]}, and test, rest, all" >&2
       exit 2
       ;;
   esac
@@ -33,35 +59,51 @@ tools/deps.sh "${groups[@]}"
 tools/deps.sh rdma || echo "test: without what RDMA is tested with" >&2
 mkdir -p build/logs
 
+export FUSEWIRE_UNITY=${FUSEWIRE_UNITY:-ON}  # built once; each file by itself is what lint and quick compile
+export FUSEWIRE_LTO=${FUSEWIRE_LTO:-OFF}  # no speed is judged; what pip installs is tested as users get it
+# A preset can't name the number of processors.
+CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(nproc)}
+export CTEST_PARALLEL_LEVEL
+
 # Each phase prints one line of result, and names its file for the report; one that is missing counts as a failure.
 results=()
 say_result() {
-  printf '%-9s %s, %d s\n' "$1" "$(/usr/bin/python3 tools/test_report.py --totals "$2")" $((SECONDS - $3))
+  printf '%-12s %s, %d s\n' "$1" "$(/usr/bin/python3 tools/test_report.py --totals "$2")" $((SECONDS - $3))
 }
 
 # The suites of all versions run at the same time: much of each is processes that wait for one another.
 run_tensorflow() {
-  local version versions=() start
+  local phase=$1 version versions=() start name targets=() wanted="not slow"
   local -x FUSEWIRE_DCHECKS=ON  # in what plugin.sh builds, and in what is built beside it
+  case $phase in
+    smoke) wanted="smoke and not slow" ;;
+    tf)
+      targets=(--target fusewire_tf_tests --target bench_replay)
+      [ $smoked = no ] || wanted="not smoke and not slow"
+      ;;
+  esac
   for version in tools/tensorflow-*.lock; do
     version=${version#tools/tensorflow-}
     version=${version%.lock}
-    results+=("tf-$version-test.xml")
-    rm -f "build/logs/tf-$version-test.xml"
-    { tools/plugin.sh "$version" &&
-      tools/build.sh "tf-$version" --target fusewire_tf_tests --target bench_replay; } || continue
+    name=$phase-$version-test
+    results+=("$name.xml")
+    rm -f "build/logs/$name.xml"
+    tools/plugin.sh "$version" || continue
+    [ ${#targets[@]} -eq 0 ] || tools/build.sh "tf-$version" "${targets[@]}" || continue
     versions+=("$version")
   done
   start=$SECONDS
-  local wanted="not slow"  # of the oldest, which comes first
   for version in "${versions[@]}"; do
+    name=$phase-$version-test
     # Each test has a time limit of its own, see pyproject.toml; this one is for pytest itself.
-    timeout -k 10 2400 ".venv-tf-$version/bin/python" -m pytest --junit-xml "build/logs/tf-$version-test.xml" \
-      -m "$wanted" -o "cache_dir=.cache/pytest-$version" >"build/logs/tf-$version-test.log" 2>&1 &
-    wanted="not slow and not once"
+    timeout -k 10 2400 ".venv-tf-$version/bin/python" -m pytest --junit-xml "build/logs/$name.xml" \
+      -m "$wanted" -o "cache_dir=.cache/pytest-$version" >"build/logs/$name.log" 2>&1 &
+    wanted+=" and not once"  # the oldest comes first
   done
   wait
-  for version in "${versions[@]}"; do say_result "tf-$version" "build/logs/tf-$version-test.xml" "$start"; done
+  for version in "${versions[@]}"; do
+    say_result "$phase-$version" "build/logs/$phase-$version-test.xml" "$start"
+  done
 }
 
 # A kernel that spreads addresses widely leaves ThreadSanitizer no room for its shadow; ask it not to.
@@ -96,6 +138,11 @@ run_phase() {
   results+=("$phase-test.xml")
   rm -f "$xml"
   case $phase in
+    dev) test_arguments=(-LE '^(slow|thorough)$') ;;
+    slow)
+      preset=dev
+      test_arguments=(-L '^(slow|thorough)$')
+      ;;
     tsan) wrapper=(unspread) ;;
     fuzz) build_arguments=(-- "-DFUSEWIRE_FUZZ_RUNS=${FUSEWIRE_FUZZ_RUNS:-1000000}") ;;
     bench)
@@ -112,7 +159,7 @@ run_phase() {
 
 for phase in "${phases[@]}"; do
   case $phase in
-    tf) run_tensorflow ;;
+    smoke | tf) run_tensorflow "$phase" ;;
     tf-asan | tf-tsan) run_plugin_sanitized "$phase" ;;
     *) run_phase "$phase" ;;
   esac

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The rules of the house that no compiler knows: arrows between rooms, where a call may stand, dead files, links.
+"""The rules of the house that no compiler knows: arrows and circles, where a call may stand, dead files, links.
 
 Run as ctest "tidy" and by `make lint`. Prints path:line: what is wrong, and what to do instead. An exception is a line
 in a table below, with its reason; one that nothing uses any more is a finding too. tools/tidy_test.py breaks each rule.
@@ -11,6 +11,7 @@ import re
 import sys
 
 from tidy_tree import INCLUDE, ROOMS_FOLDER, Tree, code_of, is_test, room_of, words_after
+from tidy_units import CIRCLES_LARGER, CLASSES_LARGER, check_circles, check_classes
 from tidy_waits import check_waits
 
 # Which rooms a room may include. Siblings (buffer, wire, reactor) never meet.
@@ -456,6 +457,8 @@ CHECKS = (
     check_changes,
     check_private,
     check_waits,
+    check_circles,
+    check_classes,
 )
 
 
@@ -465,9 +468,10 @@ def check_exceptions(tree, findings):
         for place in places:
             if (rule, place) not in findings.used:
                 findings.add("tools/tidy.py", 1, f"nothing uses the exception of {rule} for {place}: remove it")
-    for path in FILES_LONGER:
-        if ("long", path) not in findings.used:
-            findings.add("tools/tidy.py", 1, f"{path} is no longer too long: remove its exception")
+    for rule, table in (("long", FILES_LONGER), ("circle", CIRCLES_LARGER), ("functions", CLASSES_LARGER)):
+        for place in table:
+            if (rule, place) not in findings.used:
+                findings.add("tools/tidy.py", 1, f"{place} needs no exception of {rule} any more: remove it")
 
 
 def main():

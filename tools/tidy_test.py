@@ -3,8 +3,10 @@
 """Breaks each rule of tools/tidy.py once, in a small repository that is otherwise clean."""
 
 import unittest
+from unittest import mock
 
 import tidy
+import tidy_units
 from tidy_tree import Tree, code_of, words_after
 
 COPYRIGHT = "Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0"
@@ -230,7 +232,9 @@ class CallsTest(TidyTest):
     def test_unused_exception_is_a_finding(self):
         findings = tidy.Findings()
         tidy.check_exceptions(Tree(clean_files()), findings)
-        self.assertEqual(len(findings.lines), sum(len(places) for *_, places in tidy.CALLS) + len(tidy.FILES_LONGER))
+        tables = (tidy.FILES_LONGER, tidy_units.CIRCLES_LARGER, tidy_units.CLASSES_LARGER)
+        tables += tuple(places for *_, places in tidy.CALLS)
+        self.assertEqual(len(findings.lines), sum(map(len, tables)))
 
     def test_shared_ptr_needs_a_sentence(self):
         self.expect("std::shared_ptr: say", self.in_wire("std::shared_ptr<int> x;"))
@@ -301,6 +305,99 @@ class WaitsTest(TidyTest):
 
     def test_wait_that_is_gone(self):
         self.expect("where none are", self.listed(1))
+
+
+class CirclesTest(TidyTest):
+    """Units of room wire, each of which includes another one."""
+
+    def ring(self, *names):
+        files = {}
+        for name, other in zip(names, (*names[1:], names[0]), strict=True):
+            include = f'#include "fusewire/wire/{other}.h"'
+            files[f"src/fusewire/wire/{name}.h"] = header(f"WIRE_{name.upper()}_H")
+            files[f"src/fusewire/wire/{name}.cc"] = source(f'#include "fusewire/wire/{name}.h"\n\n{include}')
+        sources = " ".join(f"{name}.cc" for name in ("wire", *names))
+        files["src/fusewire/wire/CMakeLists.txt"] = f"fusewire_room(wire USES base DOORS wire.h SOURCES {sources})\n"
+        return files
+
+    def test_two_units_may_know_each_other(self):
+        self.assertEqual(self.findings(self.ring("a", "b")), [])
+
+    def test_three_may_not(self):
+        self.expect("a circle of 3 units, 2 at most: fusewire/wire/a, fusewire/wire/b,", self.ring("a", "b", "c"))
+
+    def test_a_bound_of_its_own_is_never_exceeded(self):
+        with mock.patch.dict(tidy_units.CIRCLES_LARGER, {"fusewire/wire/b": 3}):
+            self.assertEqual(self.findings(self.ring("a", "b", "c")), [])
+            self.expect("a circle of 4 units, 3 at most", self.ring("a", "b", "c", "d"))
+
+    def test_tests_close_no_circle(self):
+        files = self.ring("a", "b", "c")
+        files["src/fusewire/wire/c.cc"] = source('#include "fusewire/wire/c.h"')
+        files["src/fusewire/wire/c_test.cc"] = source('#include "fusewire/wire/a.h"')
+        files["src/fusewire/wire/CMakeLists.txt"] += "# c_test.cc\nfusewire_test(x SOURCES c_test.cc)\n"
+        self.assertEqual(self.findings(files), [])
+
+
+class ClassesTest(TidyTest):
+    BODY = """
+    class Line final : public Base {
+     public:
+      explicit Line(int count = Two(1)) : count_(count), more_{Two(2)} {}  // 1, with() a comment
+      ~Line() override;                                                    // 2
+      Line(const Line&) = delete;
+      FUSEWIRE_NODISCARD std::vector<int> All() const { return {1, Two(1)}; }  // 3
+      bool operator==(const Line& other) const = default;                  // 4
+      std::pair<int, int> operator()(int x) { if (x) { Two(x); } return {}; }  // 5
+      template <class T, class = std::enable_if_t<(sizeof(T) > 1)>>
+      void Take(std::function<void(T)> then) FUSEWIRE_REQUIRES(mutex_);    // 6
+      static constexpr int kMax = Two(3);
+      using Done = std::function<void(int)>;
+      friend void Other(Line&);
+      struct Inner {
+        int Three() { return 3; }
+      };
+
+     private:
+      std::function<void(int)> done_;
+      int count_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+      int cells_[Two(2)] = {Two(1), 2};
+      enum class Kind { kOne };
+      virtual int Last(Kind kind) = 0;                                     // 7
+    };
+    """
+
+    def counts(self, body):
+        tree = Tree({"src/fusewire/wire/line.cc": body})
+        return {each.name: each.functions for each in tidy_units.classes(tree)}
+
+    def test_functions_are_counted(self):
+        self.assertEqual(self.counts(self.BODY), {"Line": 7, "Inner": 1})
+
+    def many(self, count):
+        functions = "\n".join(f"  void F{number}();" for number in range(count))
+        return self.in_wire(f"class Line {{\n{functions}\n}};")
+
+    def test_a_class_of_thirty(self):
+        self.assertEqual(self.findings(self.many(30)), [])
+
+    def test_one_function_more(self):
+        self.expect("Line has 31 functions, 30 at most", self.many(31))
+
+    def test_a_bound_of_its_own_is_never_exceeded(self):
+        with mock.patch.dict(tidy_units.CLASSES_LARGER, {"src/fusewire/wire/wire.cc Line": 33}):
+            self.assertEqual(self.findings(self.many(33)), [])
+            self.expect("Line has 34 functions, 33 at most", self.many(34))
+
+    def test_an_entry_that_is_not_needed(self):
+        with mock.patch.dict(tidy_units.CLASSES_LARGER, {"src/fusewire/wire/wire.cc Line": 33}, clear=True):
+            findings = tidy.Findings()
+            tree = Tree(clean_files() | self.many(30))
+            tidy_units.check_classes(tree, findings)
+            tidy.check_exceptions(tree, findings)
+        said = [line for line in findings.lines if "of functions" in line]
+        self.assertEqual(len(said), 1)
+        self.assertIn("src/fusewire/wire/wire.cc Line needs no exception of functions any more", said[0])
 
 
 class PrivateTest(TidyTest):

@@ -1,6 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """What tools/tidy.py looks at: the files of the repository, C++ without its comments, and rooms as CMake names them."""
 
+import functools
 import pathlib
 import re
 import subprocess
@@ -17,6 +18,7 @@ _NOT_CODE = re.compile(
 )
 
 
+@functools.cache
 def code_of(text):
     """C++ with comments and the insides of strings blanked out; lines keep their numbers and columns."""
 

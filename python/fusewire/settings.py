@@ -155,7 +155,9 @@ SETTINGS = (
         "folder of the TensorFlow to build for, if it is in another environment",
         BUILD,
     ),
-    Setting("FUSEWIRE_FUZZ_RUNS", "1000000", "executions of each fuzz target of `make test` and `make fuzz`", TOOLS),
+    Setting(
+        "FUSEWIRE_FUZZ_RUNS", "1000000", "executions of each fuzz target of `make test-all` and `make fuzz`", TOOLS
+    ),
     Setting(
         "FUSEWIRE_DCHECKS",
         "",

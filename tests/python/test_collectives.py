@@ -94,7 +94,10 @@ done()
 """
 
 
-@pytest.mark.parametrize(("protocol", "workers"), [("grpc", 2), ("grpc++", 2), ("grpc++", 3), ("star_server", 2)])
+@pytest.mark.parametrize(
+    ("protocol", "workers"),
+    [("grpc", 2), pytest.param("grpc++", 2, marks=pytest.mark.smoke), ("grpc++", 3), ("star_server", 2)],
+)
 def test_every_kind_gives_what_it_should(run_cluster, protocol, workers):
     output = run_cluster(KINDS, protocol, ps=0, workers=workers, prologue=PROLOGUE)
     assert output.said == ["checked"] * workers

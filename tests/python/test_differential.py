@@ -11,9 +11,11 @@ JUDGING = ROOT / "tests/differential/judging.py"
 COLLECTIVES = JUDGING.with_name("collectives.py")
 
 
+# The first of these are always the same; the others are the day's.
+@pytest.mark.parametrize("which", [pytest.param("--seeds=0:10", marks=pytest.mark.smoke), "--seconds=40"])
 @pytest.mark.timeout(400)
-def test_random_programs_are_what_grpc_makes_of_them(tmp_path):
-    command = [sys.executable, JUDGING, "--seconds", "40"]
+def test_random_programs_are_what_grpc_makes_of_them(tmp_path, which):
+    command = [sys.executable, JUDGING, which]
     done = run_to_end(command, tmp_path, clean_environment(CUDA_VISIBLE_DEVICES=""), 380)
     assert done.status == 0, done.out + done.error
     assert " same" in done.out
@@ -55,6 +57,7 @@ def test_every_kind_of_program_is_drawn(tmp_path):
 
 
 @pytest.mark.once
+@pytest.mark.smoke
 @pytest.mark.timeout(200)
 def test_random_collectives_are_what_numpy_makes_of_them(tmp_path):
     done = run_to_end([sys.executable, COLLECTIVES, "--seconds", "10"], tmp_path, deadline_s=180)

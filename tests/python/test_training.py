@@ -115,7 +115,8 @@ def run(fusewire_command, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+@pytest.mark.smoke
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server", "star_server_lite"])
 def test_an_unchanged_program(run, protocol):
     out = run(REPLICAS, "--ps", "2", "--protocol", protocol)
     assert out == f"worker:0 | learned {protocol} over Fusewire\n"

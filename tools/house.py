@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Measures how the sources are built: tools/house.py [FOLDER...]; FOLDERs are other code bases, to compare with.
+
+Tests, benchmarks, CUDA and third-party code are left out. Prints a Markdown table with a column for each code base:
+  lines of a file    the median, what nine in ten are below, and the longest
+  most functions     the class that declares the most, see tools/tidy_units.py
+  circles            groups of units (x.h with x.cc) that include each other, and how many units the largest has
+  installed headers  our doors, or what lies below include/; of ours, how many no other room includes
+  asserts            in 1,000 lines of code; FUSEWIRE_CHECK, FUSEWIRE_AT_HOME, static_assert and the like
+  comments           lines that are only comment, of all lines that are not empty
+"""
+
+import argparse
+import pathlib
+import re
+import statistics
+
+from tidy_tree import INCLUDE, ROOMS_FOLDER, Tree, code_of, is_test, room_of
+from tidy_units import HEADERS, SOURCES, circles, classes
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+_LEFT_OUT = re.compile(
+    r"(^|/)(tests?|testing|third_party|benchmarks?|bench|[\w-]*cuda[\w-]*)(/|$|\.)|(^|/)test_|_test\.|_cuda\."
+)
+_ASSERT = re.compile(r"\b(?:\w*(?:ASSERT|CHECK)\w*|\w*_AT_HOME|(?:\w+_)?assert)\s*\(")
+
+
+def sources_of(folder, under=""):
+    """The sources of a code base, without what is not measured."""
+    tree = Tree.of_repository(folder)
+    kept = {
+        path: text
+        for path, text in tree.texts(*HEADERS, *SOURCES, "CMakeLists.txt", under=under)
+        if not _LEFT_OUT.search(path) and not is_test(path)
+    }
+    return Tree(kept)
+
+
+def lines_of_files(tree):
+    lines = sorted(text.count("\n") for _, text in tree.texts(*HEADERS, *SOURCES))
+    return f"{statistics.median(lines):.0f} / {lines[len(lines) * 9 // 10]} / {lines[-1]}"
+
+
+def largest_class(tree):
+    largest = max(classes(tree, under=""), key=lambda each: each.functions, default=None)
+    return f"{largest.name} {largest.functions}" if largest else "none"
+
+
+def circles_of(tree):
+    found = circles(tree, under="")
+    return f"{len(found)}, of {len(found[0])}" if found else "none"
+
+
+def installed_headers(tree):
+    rooms = tree.rooms()
+    if not rooms:
+        return str(sum(path.startswith("include/") for path, _ in tree.texts(*HEADERS)) or "-")
+    doors = {door: room for room in rooms for door in tree.doors(room)}
+    used = set()
+    for path, text in tree.texts(*HEADERS, *SOURCES):
+        used |= {target for target in INCLUDE.findall(text) if doors.get(target) not in (None, room_of(path))}
+    return f"{len(doors)} ({len(doors.keys() - used)} used by no other room)"
+
+
+def asserts_and_comments(tree):
+    asserts = code_lines = comment_lines = 0
+    for _, text in tree.texts(*HEADERS, *SOURCES):
+        for line, code in zip(text.split("\n"), code_of(text).split("\n"), strict=True):
+            code_lines += bool(code.strip())
+            comment_lines += bool(line.strip()) and not code.strip()
+            if not code.lstrip().startswith("#"):
+                asserts += len(_ASSERT.findall(code))
+    return f"{1000 * asserts / code_lines:.1f}", f"{100 * comment_lines / (code_lines + comment_lines):.0f} %"
+
+
+def measure(tree):
+    asserts, comments = asserts_and_comments(tree)
+    return {
+        "lines of a file: median / p90 / max": lines_of_files(tree),
+        "the class with the most functions": largest_class(tree),
+        "circles of units, the largest": circles_of(tree),
+        "installed headers": installed_headers(tree),
+        "asserts in 1,000 lines": asserts,
+        "comments": comments,
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", type=pathlib.Path, metavar="FOLDER")
+    columns = {"ours": measure(sources_of(ROOT, under=ROOMS_FOLDER))}
+    for folder in parser.parse_args().folders:
+        columns[folder.resolve().name] = measure(sources_of(folder))
+    print(f"| | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
+    for row in columns["ours"]:
+        print(f"| {row} | {' | '.join(column[row] for column in columns.values())} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+# The loop of a minute: builds the preset quick, and tests one room: tools/quick.sh [ROOM [argument of ctest...]]
+# Without a ROOM, all of them. A ROOM is a label: base ... collective, or conformance, faults, simulation, fuzz.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tools/deps.sh build test
+export FUSEWIRE_UNITY=OFF  # an edit compiles one file
+tools/build.sh quick
+arguments=(-j "${CTEST_PARALLEL_LEVEL:-$(nproc)}")
+if [ $# -gt 0 ]; then
+  arguments+=(-L "^$1\$")
+  shift
+fi
+exec ctest --preset quick "${arguments[@]}" "$@"
