@@ -15,11 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "fusewire/base/slots.h"
 #include "fusewire/p2p/endpoint.h"
 #include "fusewire/p2p/lane.h"
 #include "fusewire/p2p/matcher.h"
 #include "fusewire/p2p/peer_link.h"
-#include "fusewire/p2p/slots.h"
 
 namespace fusewire {
 namespace p2p {
@@ -171,9 +171,9 @@ class Core {
   const Limits limits_;
   const uint64_t eager_bytes_max_;
   OnPeer on_peer_;
-  Slots<Op> ops_;
-  Slots<RegionState> regions_;
-  Slots<SignalState> signals_;
+  Slots<Op, 31> ops_;  // bit 63 says whose table a name is from
+  Slots<RegionState, 31> regions_;
+  Slots<SignalState, 31> signals_;
   Matcher matcher_;
   std::map<std::string, std::unique_ptr<PeerLink>> peers_;
   std::vector<std::unique_ptr<OfferRange>> offer_ranges_;
