@@ -58,6 +58,14 @@ class Flow {
     credit -= cost;
   }
   bool TakesOffer() const { return offers_out < offers_max; }
+  void OfferSent() {
+    FUSEWIRE_DCHECK(TakesOffer());
+    ++offers_out;
+  }
+  void OfferEnded() {
+    FUSEWIRE_CHECK(offers_out > 0);
+    --offers_out;
+  }
   // False: more than it had left.
   bool SpendPromised(uint64_t cost) {
     if (cost > promised) return false;

@@ -22,10 +22,12 @@ TEST(Flow, TakesSmallMessagesWithinCreditAndOffersWithinTheirNumber) {
   EXPECT_EQ(flow.credit, 500 - 2 * CostOf(0, 100));
   EXPECT_TRUE(flow.TakesEager(100, CostOf(0, 100)));
   EXPECT_FALSE(flow.TakesEager(100, CostOf(100, 100)));  // a head costs too
-  flow.offers_out = 1;
+  flow.OfferSent();
   EXPECT_TRUE(flow.TakesOffer());
-  flow.offers_out = 2;
+  flow.OfferSent();
   EXPECT_FALSE(flow.TakesOffer());
+  flow.OfferEnded();
+  EXPECT_TRUE(flow.TakesOffer());
 }
 
 TEST(Flow, APeerSpendsNoMoreThanItWasPromised) {

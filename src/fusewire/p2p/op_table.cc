@@ -29,6 +29,19 @@ Status Words(const Op& op, const Status& status, int64_t now_ns) {
   return op.run.with == nullptr ? said : said.Peer(op.run.with->Words());
 }
 
+// The peer still takes bytes: this message's turn will come. If it does not, its pipe is of no use to anybody.
+void LookForRelease(Op* op, reactor::Reactor& home) {
+  FUSEWIRE_DCHECK(op->run.in_pipe > 0);
+  pipe::Pipe* pipe = op->run.lane->pipe();
+  uint64_t bytes = pipe == nullptr ? 0 : pipe->stats().bytes_out.Read();
+  if (pipe != nullptr && bytes - op->run.lane_bytes < kReleaseProgressBytes) {
+    pipe->Close(Status::Unavailable("the peer does not take the rest of a message that was given up")
+                    .Next("look at the peer: it may be stopped or overloaded"));
+  }
+  op->run.lane_bytes = bytes;
+  home.Arm(&op->run.deadline, kReleaseLookNs);
+}
+
 constexpr unsigned Bit(OpRun::State state) { return 1u << static_cast<int>(state); }
 
 // The states that an operation may come from.
@@ -125,8 +138,7 @@ void OpTable::LeaveQueue(uint64_t name) {
 
 void OpTable::Offered(SendOp* op) {
   FUSEWIRE_DCHECK(!op->run.offered);
-  FUSEWIRE_DCHECK(op->peer()->flow.TakesOffer());
-  ++op->peer()->flow.offers_out;
+  op->peer()->flow.OfferSent();
   op->run.offered = true;
   Move(op, State::kOffered);
 }
@@ -220,6 +232,7 @@ void OpTable::EndOnceReleased(Op* op, const Status& status) {
     return;
   }
   Move(op, State::kEnding);
+  FreeOffer(op);  // now: when the pipe lets go, the peer may have another, whose offers are counted anew
   op->run.status = status;
   op->run.lane_bytes = 0;
   if (pipe::Pipe* pipe = op->run.lane->pipe()) op->run.lane_bytes = pipe->stats().bytes_out.Read();
@@ -237,20 +250,24 @@ void OpTable::End(Op* op, const Status& status) {
   if (name != 0) ops_.Release(name);
   run.id.store(0, std::memory_order_seq_cst);
   run.status = Words(*op, status, home_.now_ns());
-  PeerLink* freed = std::exchange(run.offered, false) ? run.with : nullptr;
-  if (freed != nullptr) --freed->flow.offers_out;
+  FreeOffer(op);
   if (run.pushed > 0) run.with->flow.pushes.Ended(std::exchange(run.pushed, 0));
   Move(op, State::kEndMailed);
   ends_.Report(op);
-  if (freed != nullptr && !freed->waiting.empty() && !closed_) {
-    home_.Post([this, freed] { on_room_(freed); });
-  }
+}
+
+// The peer will not answer it, or has: another may be offered.
+void OpTable::FreeOffer(Op* op) {
+  if (!std::exchange(op->run.offered, false)) return;
+  PeerLink* peer = op->run.with;
+  peer->flow.OfferEnded();
+  if (!peer->waiting.empty() && !closed_) home_.Post([this, peer] { on_room_(peer); });
 }
 
 void OpTable::OnDeadline(Op* op) {
   OpRun& run = op->run;
   if (run.state == State::kEnding) {
-    LookForRelease(op);
+    LookForRelease(op, home_);
     return;
   }
   PeerLink* peer = op->peer();
@@ -272,19 +289,6 @@ void OpTable::OnDeadline(Op* op) {
                      : op->kind() == Op::Kind::kAwait   ? "no signal in time"
                                                         : "no answer in time";
   GiveUp(op, Status::Timeout(what + last).Next("look at the peer, or allow more time"));
-}
-
-// The peer still takes bytes: this message's turn will come. If it does not, its pipe is of no use to anybody.
-void OpTable::LookForRelease(Op* op) {
-  FUSEWIRE_DCHECK(op->run.in_pipe > 0);
-  pipe::Pipe* pipe = op->run.lane->pipe();
-  uint64_t bytes = pipe == nullptr ? 0 : pipe->stats().bytes_out.Read();
-  if (pipe != nullptr && bytes - op->run.lane_bytes < kReleaseProgressBytes) {
-    pipe->Close(Status::Unavailable("the peer does not take the rest of a message that was given up")
-                    .Next("look at the peer: it may be stopped or overloaded"));
-  }
-  op->run.lane_bytes = bytes;
-  home_.Arm(&op->run.deadline, kReleaseLookNs);
 }
 
 // We end it, not the peer: the peer is told what it needs to know.

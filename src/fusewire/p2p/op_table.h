@@ -81,7 +81,7 @@ class OpTable {
   static void Move(Op* op, State to);
   void OnPiped(uint64_t name, const Status& status);
   void GiveUp(Op* op, const Status& why);
-  void LookForRelease(Op* op);
+  void FreeOffer(Op* op);
 
   reactor::Reactor& home_;
   const Limits& limits_;
