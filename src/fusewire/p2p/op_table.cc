@@ -50,7 +50,7 @@ unsigned Before(OpRun::State to) {
   constexpr unsigned kBegun = Bit(State::kWaiting);
   switch (to) {
     case State::kPosted: return kBegun | Bit(State::kPulling);  // its sender gave it up
-    case State::kPulling: return kBegun | Bit(State::kPosted) | Bit(State::kPulling);
+    case State::kPulling:
     case State::kLanding: return kBegun | Bit(State::kPosted) | Bit(State::kPulling);
     case State::kOffered: return kBegun;
     case State::kSending:
