@@ -15,7 +15,8 @@ parsers=(
   "meta: status_meta tensor_meta rpc_session: wire/meta.cc"
   "pipe: pipe_session pipe_liar: pipe/pipe.cc pipe/pipe_send.cc pipe/out_queue.cc pipe/window.cc"
   "calls: rpc_session: rpc/session.cc rpc/client_core.cc rpc/call.cc"
-  "endpoint: p2p_message p2p_session: wire/p2p.cc p2p/core_wire.cc p2p/core_message.cc p2p/core_memory.cc p2p/lane.cc"
+  "endpoint: p2p_message p2p_session: wire/p2p.cc p2p/core.cc p2p/receives.cc p2p/unexpected.cc p2p/sends.cc \
+    p2p/regions.cc p2p/lane.cc"
   "ring: shm_ring: transport/shm/ring.cc"
   "arena: arena: collective/arena.cc collective/arena_collectives.cc"
   "notes: group_note group_session: collective/group_notes.cc collective/fingerprint.cc"

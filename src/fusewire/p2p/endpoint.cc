@@ -5,6 +5,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/p2p/core.h"
+#include "fusewire/p2p/lanes.h"
 #include "fusewire/pipe/acceptor.h"
 
 namespace fusewire {
@@ -25,7 +26,10 @@ struct Endpoint::Impl {
       : shared(std::move(options.pipe)),
         pool(std::move(pool_in)),
         transport(std::move(way)),
-        core(std::make_unique<Core>(shared, pool->at(0), *transport, options.limits, std::move(options.on_peer))) {}
+        core(std::make_unique<Core>(shared.options(), pool->at(0), options.limits, std::move(options.on_peer),
+                                    [this](Core& dialling, PeerLink& peer, const transport::Address& address) {
+                                      return std::make_unique<DialedLane>(dialling, peer, shared, *transport, address);
+                                    })) {}
   // Taken down in this order: nobody comes any more; then the peers, at home; then what they stood on.
   ~Impl() {
     if (shared_acceptor != nullptr) shared_acceptor->Withdraw(wire::kP2pService);
@@ -80,7 +84,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::Make(EndpointOptions options, std::u
 Status Endpoint::Listen(const transport::Address& address) {
   FUSEWIRE_CHECK(this->address().port == 0);
   auto acceptor = pipe::Acceptor::Open(shared(), *impl_->pool, *impl_->transport, address, wire::kP2pService,
-                                       [core = core()](pipe::Pipe& pipe) { return NewLane(*core, pipe); });
+                                       [&core = core()](pipe::Pipe& pipe) { return NewLane(core, pipe); });
   if (!acceptor.ok()) return acceptor.status();
   impl_->acceptor = std::move(acceptor).value();
   return Status::Ok();
@@ -89,7 +93,7 @@ Status Endpoint::Listen(const transport::Address& address) {
 Status Endpoint::ListenWith(pipe::Acceptor& acceptor) {
   FUSEWIRE_CHECK(this->address().port == 0);
   FUSEWIRE_TRY(acceptor.Serve(wire::kP2pService, shared(), home(),
-                              [core = core()](pipe::Pipe& pipe) { return NewLane(*core, pipe); }));
+                              [&core = core()](pipe::Pipe& pipe) { return NewLane(core, pipe); }));
   impl_->shared_acceptor = &acceptor;
   return Status::Ok();
 }
@@ -121,17 +125,16 @@ void Endpoint::Close() {
   home().Run([core] { core->Leave(true); });
 }
 
-const std::string& Endpoint::name() const { return impl_->core->name(); }
+const std::string& Endpoint::name() const { return impl_->core->self().name; }
 const transport::Address& Endpoint::address() const {
   if (impl_->shared_acceptor != nullptr) return impl_->shared_acceptor->address();
   return impl_->acceptor != nullptr ? impl_->acceptor->address() : impl_->nowhere;
 }
-uint64_t Endpoint::incarnation() const { return impl_->core->incarnation(); }
+uint64_t Endpoint::incarnation() const { return impl_->core->self().incarnation; }
 bool Endpoint::may_share() const { return impl_->may_share; }
 reactor::Reactor& Endpoint::home() { return impl_->core->home(); }
 pipe::Shared& Endpoint::shared() { return impl_->shared; }
-Core* Endpoint::core() { return impl_->core.get(); }
-Core* Op::CoreOf(Endpoint& endpoint) { return endpoint.core(); }
+Core& Endpoint::core() { return *impl_->core; }
 
 Result<Peer*> Endpoint::Connect(const std::string& name, const transport::Address& address) {
   Result<Peer*> found = nullptr;

@@ -10,12 +10,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "fusewire/base/status.h"
+#include "fusewire/p2p/limits.h"
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/peer.h"
-#include "fusewire/p2p/region.h"
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/wires.h"
 #include "fusewire/reactor/pool.h"
@@ -27,22 +26,6 @@ class Acceptor;
 }  // namespace pipe
 namespace p2p {
 
-struct Limits {
-  // A message up to this travels at once, whether a receive waits for it or not; a larger one is offered first.
-  uint32_t eager_bytes_max = 8 * 1024;
-  // What may be kept of one peer's small messages that nobody has asked for yet; beyond it they are offered too.
-  uint64_t kept_bytes_max = 256 * 1024;
-  // Large messages of one peer that may wait for their receives; the others wait behind them, in order.
-  uint32_t offers_max = 1024;
-  uint32_t peers_max = 65536;
-  uint32_t ops_max = 1u << 20;
-  uint32_t regions_max = 65536;
-  // Of an operation that says nothing else. kForeverNs: none.
-  int64_t timeout_ns = 60 * kSecondNs;
-  // How long an operation waits for a peer that is not there.
-  int64_t patience_ns = 10 * kSecondNs;
-};
-
 struct EndpointOptions {
   pipe::Options pipe;  // pipe.name is the endpoint's
   reactor::PoolOptions pool;
@@ -51,27 +34,6 @@ struct EndpointOptions {
   Limits limits;
   OnPeer on_peer;
 };
-
-// A message that nobody has posted a receive for.
-struct Offer {
-  Peer& peer;
-  uint64_t tag;
-  uint64_t bytes;
-  ConstBytes head;  // valid during the call
-};
-// What to do with it.
-struct OfferAnswer {
-  // Land it there: an operation that is not under way, with room for it.
-  static OfferAnswer Take(ReceiveOp* into) { return OfferAnswer{into, Status::Ok()}; }
-  // Keep it, or let it wait at its sender, until a receive is posted.
-  static OfferAnswer Defer() { return OfferAnswer{nullptr, Status::Ok()}; }
-  // The sender gets this error.
-  static OfferAnswer Refuse(Status why) { return OfferAnswer{nullptr, std::move(why)}; }
-  ReceiveOp* into;
-  Status why;
-};
-// At home; quick.
-using OnOffer = UniqueFunction<OfferAnswer(const Offer& offer)>;
 
 class Endpoint {
  public:
@@ -124,11 +86,10 @@ class Endpoint {
   // had to send goes first, if its peers take it within goodbye_ns_max. May be repeated.
   void Close();
 
+  // For operations, regions and signals.
+  Core& core();
+
  private:
-  friend class Op;
-  friend class Region;
-  friend class Signal;
-  Core* core();
   struct Impl;
   explicit Endpoint(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

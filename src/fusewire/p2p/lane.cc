@@ -4,13 +4,12 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/p2p/core.h"
-#include "fusewire/p2p/peer_link.h"
 
 namespace fusewire {
 namespace p2p {
 
-Arriving* Lane::Take(uint64_t call) {
+Result<Arriving*> Lane::Take(uint64_t call) {
+  FUSEWIRE_DCHECK(Find(call) == nullptr);
   for (Arriving& one : arriving) {
     if (one.used) continue;
     one = Arriving();
@@ -18,7 +17,7 @@ Arriving* Lane::Take(uint64_t call) {
     one.call = call;
     return &one;
   }
-  return nullptr;
+  return Status::Corrupt("a third body inside two others");
 }
 
 Arriving* Lane::Find(uint64_t call) {
@@ -26,6 +25,21 @@ Arriving* Lane::Find(uint64_t call) {
     if (one.used && one.call == call) return &one;
   }
   return nullptr;
+}
+
+Arriving Lane::Landed(uint64_t call) {
+  Arriving* found = Find(call);
+  FUSEWIRE_CHECK(found != nullptr);  // its header was answered here
+  Arriving landed = std::move(*found);
+  found->used = false;
+  return landed;
+}
+
+Result<pipe::Landing> Lane::LandNowhere(uint64_t call, Status why) {
+  Result<Arriving*> taken = Take(call);
+  if (!taken.ok()) return taken.status();
+  taken.value()->refusal = std::move(why);
+  return pipe::Landing::Discard();
 }
 
 void Lane::AbandonOp(uint64_t op) {
@@ -43,71 +57,6 @@ void Lane::AbandonRegion(uint64_t region, const Status& why) {
     one.refusal = why;
     Abandon(one.call);
   }
-}
-
-// ---- dialled ----
-
-DialedLane::DialedLane(Core& core, PeerLink& peer, const transport::Address& address)
-    : core_(core), peer_(peer), link_(core.shared(), core.home(), core.transport(), address, wire::kP2pService, this) {}
-
-DialedLane::~DialedLane() = default;
-
-void DialedLane::OnUp(const pipe::PeerInfo& peer, bool) {
-  info = peer;
-  said_open = heard_open = false;
-  if (peer.name != peer_.name()) {
-    Close(Status::Refused("\"" + peer.name + "\" answers there, not \"" + peer_.name() + "\"")
-              .Phase("greeting")
-              .Next("give the address of the endpoint that is meant, or its right name"));
-    return;
-  }
-  peer_.OnLaneOpen(this);
-}
-
-void DialedLane::OnDown(Status why, bool was_up) {
-  if (was_up) peer_.OnLaneClosed(this, why);
-  for (Arriving& one : arriving) one.used = false;
-  if (!was_up || !said_open) peer_.OnDialFailed(why);
-  said_open = heard_open = false;
-}
-
-Result<pipe::Landing> DialedLane::OnHeader(const wire::FrameHeader& header, ConstBytes meta) {
-  return core_.OnHeader(*this, peer_, header, meta);
-}
-
-Status DialedLane::OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes) {
-  return core_.OnMessage(*this, peer_, header, meta);
-}
-
-// ---- accepted ----
-
-AcceptedLane::~AcceptedLane() {
-  if (peer_ != nullptr) peer_->OnLaneClosed(this, Status::Cancelled("the endpoint was closed"));
-}
-
-void AcceptedLane::OnOpen(const pipe::PeerInfo& peer) {
-  info = peer;
-  Result<PeerLink*> found = core_.PeerNamed(peer.name);
-  if (!found.ok()) {
-    pipe_.Close(found.status());
-    return;
-  }
-  peer_ = found.value();
-  peer_->OnLaneOpen(this);
-}
-
-Result<pipe::Landing> AcceptedLane::OnHeader(const wire::FrameHeader& header, ConstBytes meta) {
-  if (peer_ == nullptr) return pipe::Landing::Discard();
-  return core_.OnHeader(*this, *peer_, header, meta);
-}
-
-Status AcceptedLane::OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes) {
-  if (peer_ == nullptr) return Status::Ok();
-  return core_.OnMessage(*this, *peer_, header, meta);
-}
-
-void AcceptedLane::OnClosed(Status why) {
-  if (peer_ != nullptr) std::exchange(peer_, nullptr)->OnLaneClosed(this, why);
 }
 
 }  // namespace p2p

@@ -1,24 +1,23 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A Lane is one pipe to a peer, dialled or accepted, whether it is the one in use or not.
-// Home: the endpoint's. Owns: a dialled one its Link; an accepted one nothing. Fails: tells its peer, once per pipe.
+// A Lane is one pipe to a peer, dialled or accepted, whether it is the one in use or not; and what is coming in on it.
+// lanes.h has the two that there are.
+// Home: the endpoint's. Owns: nothing. Fails: a third body inside two others, which no honest peer sends.
 #ifndef FUSEWIRE_P2P_LANE_H_
 #define FUSEWIRE_P2P_LANE_H_
 
 #include <cstdint>
-#include <string>
 
-#include "fusewire/p2p/matcher.h"
-#include "fusewire/pipe/link.h"
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/wire/p2p.h"
 
 namespace fusewire {
 namespace p2p {
 
-class Core;
-class PeerLink;
+struct Kept;
 
-// A body that is coming in.
+// A body that is coming in. It lands in one of: an operation, a kept message, a region; or nowhere.
 struct Arriving {
   bool used = false;
   uint64_t call = 0;     // of its header
@@ -36,13 +35,19 @@ class Lane {
   virtual ~Lane() = default;
   // The open pipe, or null.
   virtual pipe::Pipe* pipe() = 0;
+  // Of a dialled one: there is something to send.
+  virtual void Want() {}
   // As Pipe's, in whatever state the pipe is.
   virtual void Abandon(uint64_t call) = 0;
   virtual void Close(Status why) = 0;
 
   // A pipe has at most two unfinished bodies: a long one, and a short one between its chunks.
-  Arriving* Take(uint64_t call);
+  Result<Arriving*> Take(uint64_t call);
   Arriving* Find(uint64_t call);
+  // It has all come.
+  Arriving Landed(uint64_t call);
+  // This body goes nowhere.
+  Result<pipe::Landing> LandNowhere(uint64_t call, Status why);
   // What is landing for this operation goes nowhere from now on.
   void AbandonOp(uint64_t op);
   void AbandonRegion(uint64_t region, const Status& why);
@@ -56,49 +61,6 @@ class Lane {
 
  protected:
   Lane() = default;
-};
-
-class DialedLane final : public Lane, private pipe::LinkHandler {
- public:
-  DialedLane(Core& core, PeerLink& peer, const transport::Address& address);
-  ~DialedLane() override;
-
-  void Want() { link_.Want(); }
-  const transport::Address& address() const { return link_.address(); }
-  pipe::Pipe* pipe() override { return link_.pipe(); }
-  void Abandon(uint64_t call) override { link_.Abandon(wire::FrameKind::kMessage, call); }
-  void Close(Status why) override { link_.Close(std::move(why)); }
-
- private:
-  void OnUp(const pipe::PeerInfo& peer, bool restarted) override;
-  void OnDown(Status why, bool was_up) override;
-  Result<pipe::Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) override;
-  Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) override;
-
-  Core& core_;
-  PeerLink& peer_;
-  pipe::Link link_;
-};
-
-class AcceptedLane final : public Lane, public pipe::Receiver {
- public:
-  AcceptedLane(Core& core, pipe::Pipe& pipe) : core_(core), pipe_(pipe) {}
-  ~AcceptedLane() override;
-
-  pipe::Pipe* pipe() override { return pipe_.open() ? &pipe_ : nullptr; }
-  void Abandon(uint64_t call) override { pipe_.Abandon(wire::FrameKind::kMessage, call); }
-  void Close(Status why) override { pipe_.Close(std::move(why)); }
-
- private:
-  void OnOpen(const pipe::PeerInfo& peer) override;
-  Result<pipe::Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) override;
-  Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) override;
-  void OnCancel(uint64_t) override {}  // nobody calls here
-  void OnClosed(Status why) override;
-
-  Core& core_;
-  pipe::Pipe& pipe_;
-  PeerLink* peer_ = nullptr;  // null: turned away
 };
 
 }  // namespace p2p

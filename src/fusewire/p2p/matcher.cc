@@ -7,25 +7,24 @@ namespace p2p {
 uint64_t Matcher::TagOf(const Op* op) { return static_cast<const ReceiveOp*>(op)->tag; }
 
 void Matcher::Post(ReceiveOp* op) {
-  Op* base = op;
   List<Op>& posted = BucketOf(op->tag).posted;
-  if (base->order_ == 0) {
-    base->order_ = ++last_order_;
-    posted.PushBack(base);
+  if (op->run.order == 0) {
+    op->run.order = ++last_order_;
+    posted.PushBack(op);
     return;
   }
-  uint64_t order = base->order_;
-  posted.InsertBefore(posted.Find([order](const Op* other) { return other->order_ > order; }), base);
+  uint64_t order = op->run.order;
+  posted.InsertBefore(posted.Find([order](const Op* other) { return other->run.order > order; }), op);
 }
 
 ReceiveOp* Matcher::FindReceive(const PeerLink* peer, uint64_t tag) {
   return static_cast<ReceiveOp*>(BucketOf(tag).posted.Find(
-      [peer, tag](const Op* op) { return TagOf(op) == tag && (op->peer_ == nullptr || op->peer_ == peer); }));
+      [peer, tag](const Op* op) { return TagOf(op) == tag && (op->peer() == nullptr || op->peer() == peer); }));
 }
 
 bool Matcher::AnyWaits(uint64_t tag, uint64_t before) {
   return BucketOf(tag).posted.Find([tag, before](const Op* op) {
-    return TagOf(op) == tag && op->peer_ == nullptr && op->order_ < before;
+    return TagOf(op) == tag && op->peer() == nullptr && op->run.order < before;
   }) != nullptr;
 }
 

@@ -8,31 +8,14 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "fusewire/base/list.h"
-#include "fusewire/buffer/buffer.h"
+#include "fusewire/p2p/kept.h"
 #include "fusewire/p2p/op.h"
 
 namespace fusewire {
 namespace p2p {
-
-// A message that nobody has asked for yet.
-struct Kept final : ListNode {
-  PeerLink* peer = nullptr;
-  uint64_t tag = 0;
-  uint64_t send = 0;  // the sender's name for it
-  uint64_t bytes = 0;
-  uint64_t cost = 0;      // of the sender's credit; an offer costs none
-  bool offer = false;     // it waits at its sender
-  bool confirm = false;   // its sender wants to know
-  bool arriving = false;  // `data` is being filled; the receive that has it then, or null
-  bool matched = false;   // it is in no list any more
-  ReceiveOp* op = nullptr;
-  Buffer data;
-  std::string head;
-};
 
 class Matcher {
  public:

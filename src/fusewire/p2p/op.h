@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // An Op is one operation with a peer, and the place for its outcome. Made once, it may be posted again and again: what
-// does not change is not said twice.
+// does not change is not said twice. An Op is data: what it says and what is noted of it. Its verbs (Post, Wait,
+// Cancel) are the endpoint's: endpoint_ops.cc.
 // Home: its endpoint's, from Post until its end; its maker's before and after.
 // Owns: nothing. The memory that it names stays valid until its end, and is not touched after.
 // Fails: through its end, which comes exactly once per Post, whatever happens: `then`, or Test and Wait. See
@@ -11,65 +12,42 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fusewire/base/bytes.h"
+#include "fusewire/base/check.h"
+#include "fusewire/base/clock.h"
 #include "fusewire/base/list.h"
 #include "fusewire/base/mailbox.h"
 #include "fusewire/base/status.h"
 #include "fusewire/base/unique_function.h"
 #include "fusewire/p2p/peer.h"
-#include "fusewire/p2p/region.h"
 #include "fusewire/reactor/reactor.h"
 
 namespace fusewire {
 namespace p2p {
 
+class Core;
 class Endpoint;
 class Lane;
 class PeerLink;
+class Signal;
 struct Kept;
+struct SignalState;
 
-class Op : public Mail, public ListNode {
- public:
-  Op(const Op&) = delete;
-  Op& operator=(const Op&) = delete;
-  ~Op() override;
+// What a peer needs to know of a region: send it in a message.
+struct RegionRef {
+  uint64_t id = 0;  // slot and generation
+  uint64_t bytes = 0;
+};
+// Of a signal; 0 is none.
+using SignalRef = uint64_t;
+// What peers may do with a region.
+enum class Access { kRead = 1, kWrite = 2, kReadWrite = 3 };
 
-  // ---- set before Post ----
-  int64_t timeout_ns = 0;  // counted from Post; 0: the endpoint's
-  // At home, at the end, never from inside Post: it may post this and other operations, and must not destroy this one.
-  // An operation that has it is not tested or waited for.
-  UniqueFunction<void()> then;
-
-  // Any thread. Not while it is under way.
-  void Post();
-  // Any thread. True: it has ended, and status() says how.
-  bool Test() const { return word_.load(std::memory_order_acquire) == kEnded; }
-  // Any thread but a home, one at a time. Runs the idle reactor meanwhile. False: it has not ended within limit_ns;
-  // it goes on.
-  bool Wait(int64_t limit_ns = kForeverNs);
-  // Any thread but a home. Post and Wait in one go, and then status().
-  const Status& PostAndWait();
-  // Any thread. The end follows soon, with kCancelled, unless it was faster.
-  void Cancel();
-
-  // After the end.
-  const Status& status() const { return status_; }
-
- protected:
-  enum class Kind { kSend, kReceive, kPut, kGet, kAwait, kAwaitPeer };
-  Op(Core* core, Peer* peer, Kind kind);
-  static Core* CoreOf(Endpoint& endpoint);
-
-  Core* const core_;
-  PeerLink* const peer_;  // null: any, or none
-  const Kind kind_;
-
- private:
-  friend class Core;
-  friend class Matcher;
-  friend class PeerLink;
+// What an endpoint notes of an operation from Post to its end. Its maker leaves it alone.
+struct OpRun {
   enum class State {
     kIdle,
     kWaiting,   // for the peer, or for those before it
@@ -84,29 +62,80 @@ class Op : public Mail, public ListNode {
   };
   static constexpr uintptr_t kPending = 0, kEnded = 1;  // else a reactor::Waiter*
 
-  void Deliver() override;
-  void Prepare(uintptr_t word);
+  explicit OpRun(UniqueFunction<void()> on_deadline) : deadline(std::move(on_deadline)) {}
 
-  std::atomic<uintptr_t> word_{kPending};
-  std::atomic<uint64_t> id_{0};
-  std::atomic<bool> cancel_wanted_{false};
-  State state_ = State::kIdle;
-  Status status_;
-  int64_t posted_ns_ = 0;
-  int64_t deadline_ns_ = kForeverNs;
-  reactor::Timer deadline_;
-  uint64_t order_ = 0;        // of posted receives
-  uint64_t remote_id_ = 0;    // the other side's name for it
-  PeerLink* with_ = nullptr;  // the peer that it has to do with now
-  uint32_t in_pipe_ = 0;      // messages whose memory the pipe holds
-  Lane* lane_ = nullptr;      // that pipe
-  uint64_t lane_bytes_ = 0;   // what it had written when we last looked
-  bool offered_ = false;      // counts among those that the peer has not answered
-  uint64_t pushed_ = 0;       // bytes that went with its offer
-  bool wants_word_ = false;   // of the peer, before it ends
-  bool taken_ = false;        // it has come
-  Kept* arriving_ = nullptr;  // of a receive: what has begun to come
-  std::vector<Bytes> landing_;
+  // ---- between its maker's thread and its home ----
+  std::atomic<uintptr_t> word{kPending};
+  std::atomic<uint64_t> id{0};  // its name in the op table, while it is there
+  std::atomic<bool> cancel_wanted{false};
+
+  // ---- at home: the op table's, op_table.h ----
+  State state = State::kIdle;
+  Status status;
+  int64_t posted_ns = 0;
+  int64_t deadline_ns = kForeverNs;
+  reactor::Timer deadline;
+  PeerLink* with = nullptr;  // the peer that it has to do with now
+  uint32_t in_pipe = 0;      // messages whose memory the pipe holds
+  Lane* lane = nullptr;      // that pipe
+  uint64_t lane_bytes = 0;   // what it had written when we last looked
+  bool offered = false;      // counts among those that the peer has not answered
+  uint64_t pushed = 0;       // bytes that went with its offer
+  bool wants_word = false;   // of the peer, before it ends
+  bool taken = false;        // it has come
+
+  // ---- at home: where a message meets its receive ----
+  uint64_t order = 0;        // of posted receives: the matcher's
+  uint64_t remote_id = 0;    // the sender's name for its message
+  uint64_t room = 0;         // of the landing
+  Kept* arriving = nullptr;  // what has begun to come
+  std::vector<Bytes> landing;
+};
+
+class Op : public Mail, public ListNode {
+ public:
+  enum class Kind { kSend, kReceive, kPut, kGet, kAwait, kAwaitPeer };
+
+  Op(const Op&) = delete;
+  Op& operator=(const Op&) = delete;
+  ~Op() override { FUSEWIRE_CHECK(run.state == OpRun::State::kIdle); }
+
+  // ---- set before Post ----
+  int64_t timeout_ns = 0;  // counted from Post; 0: the endpoint's
+  // At home, at the end, never from inside Post: it may post this and other operations, and must not destroy this one.
+  // An operation that has it is not tested or waited for.
+  UniqueFunction<void()> then;
+
+  // Any thread. Not while it is under way.
+  void Post();
+  // Any thread. True: it has ended, and status() says how.
+  bool Test() const { return run.word.load(std::memory_order_acquire) == OpRun::kEnded; }
+  // Any thread but a home, one at a time. Runs the idle reactor meanwhile. False: it has not ended within limit_ns;
+  // it goes on.
+  bool Wait(int64_t limit_ns = kForeverNs);
+  // Any thread but a home. Post and Wait in one go, and then status().
+  const Status& PostAndWait();
+  // Any thread. The end follows soon, with kCancelled, unless it was faster.
+  void Cancel();
+
+  // After the end.
+  const Status& status() const { return run.status; }
+
+  // ---- for its endpoint ----
+  Kind kind() const { return kind_; }
+  PeerLink* peer() const { return peer_; }  // null: any, or none
+  uint64_t id() const { return run.id.load(std::memory_order_relaxed); }
+  OpRun run;
+
+ protected:
+  Op(Endpoint& endpoint, Peer* peer, Kind kind);
+
+ private:
+  void Deliver() override;
+
+  Core* const core_;
+  PeerLink* const peer_;
+  const Kind kind_;
 };
 
 // A message to the receive of that tag that the peer posted, or will post. Ends when the memory is free: a small one
@@ -133,10 +162,6 @@ class ReceiveOp final : public Op {
   Peer* source = nullptr;
   uint64_t bytes = 0;
   std::string head;
-
- private:
-  friend class Core;
-  uint64_t room_ = 0;
 };
 
 // Writes into a peer's region, then adds to one of its signals.
@@ -166,13 +191,10 @@ class GetOp final : public Op {
 // Until a signal has reached a value.
 class AwaitOp final : public Op {
  public:
-  AwaitOp(Endpoint& endpoint, Signal& signal, uint64_t at_least_in);
+  AwaitOp(Endpoint& endpoint, Signal& signal_in, uint64_t at_least_in);
 
   uint64_t at_least;
-
- private:
-  friend class Core;
-  SignalState* const state_;
+  SignalState* const signal;
 };
 
 // Until a peer is up.
@@ -180,6 +202,27 @@ class AwaitPeerOp final : public Op {
  public:
   AwaitPeerOp(Endpoint& endpoint, Peer& peer);
 };
+
+// A message that nobody has posted a receive for.
+struct Offer {
+  Peer& peer;
+  uint64_t tag;
+  uint64_t bytes;
+  ConstBytes head;  // valid during the call
+};
+// What to do with it.
+struct OfferAnswer {
+  // Land it there: an operation that is not under way, with room for it.
+  static OfferAnswer Take(ReceiveOp* into) { return OfferAnswer{into, Status::Ok()}; }
+  // Keep it, or let it wait at its sender, until a receive is posted.
+  static OfferAnswer Defer() { return OfferAnswer{nullptr, Status::Ok()}; }
+  // The sender gets this error.
+  static OfferAnswer Refuse(Status why) { return OfferAnswer{nullptr, std::move(why)}; }
+  ReceiveOp* into;
+  Status why;
+};
+// At home; quick.
+using OnOffer = UniqueFunction<OfferAnswer(const Offer& offer)>;
 
 }  // namespace p2p
 }  // namespace fusewire

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/p2p/core.h"
 
 namespace fusewire {
 namespace p2p {
 
-PeerLink::PeerLink(Core& core, std::string name) : Peer(std::move(name)), core_(core), words_(name_) {}
+PeerLink::PeerLink(const Self& self, Verbs& verbs, PeerHandler& handler, std::string name)
+    : Peer(std::move(name)), self_(self), verbs_(verbs), handler_(handler), words_(name_) {}
 
 PeerLink::~PeerLink() {
   // First: operations end while they go, and say whom they were with.
@@ -19,24 +19,19 @@ PeerLink::~PeerLink() {
 }
 
 void PeerLink::SetAddress(const transport::Address& address) {
-  if (dialed_ != nullptr && dialed_->address().ToString() == address.ToString()) return;
+  if (dialed_ != nullptr && dialed_address_ == address.ToString()) return;
   if (dialed_ != nullptr) {
     // It may be the pipe in use, or be asking for one: it goes when the endpoint does.
     if (dialed_.get() != active_) dialed_->Close(Status::Cancelled("the peer has another address now"));
     retired_.push_back(std::move(dialed_));
   }
-  dialed_ = std::make_unique<DialedLane>(core_, *this, address);
+  dialed_ = handler_.Dial(*this, address);
+  dialed_address_ = address.ToString();
 }
 
 void PeerLink::Want() {
   if (active_ == nullptr && dialed_ != nullptr) dialed_->Want();
 }
-
-std::vector<Lane*> PeerLink::Lanes() { return open_; }
-
-std::string PeerLink::Words() const { return words_; }
-
-bool PeerLink::Decides() const { return core_.name() < name_; }
 
 bool PeerLink::Leave(bool at_once, const Status& why) {
   const auto holds_back = [at_once](Lane* lane) {
@@ -50,9 +45,15 @@ bool PeerLink::Leave(bool at_once, const Status& why) {
   return open_.empty();
 }
 
+void PeerLink::AbandonRegion(uint64_t region, const Status& why) {
+  std::vector<Lane*> open = open_;
+  for (Lane* lane : open) lane->AbandonRegion(region, why);
+}
+
 // ---- which pipe ----
 
 void PeerLink::OnLaneOpen(Lane* lane) {
+  FUSEWIRE_DCHECK(std::find(open_.begin(), open_.end(), lane) == open_.end());
   open_.push_back(lane);
   if (met_ != lane->info.incarnation) {
     met_ = lane->info.incarnation;
@@ -63,12 +64,12 @@ void PeerLink::OnLaneOpen(Lane* lane) {
 
 void PeerLink::SayOpen(Lane* lane) {
   lane->said_open = true;
-  const Limits& limits = core_.limits();
+  const Limits& limits = self_.limits;
   // What is still kept of it counts against what it may send now.
-  uint64_t room = limits.kept_bytes_max - std::min(limits.kept_bytes_max, kept_bytes);
+  uint64_t room = limits.kept_bytes_max - std::min(limits.kept_bytes_max, flow.kept_bytes);
   lane->promised = room;
-  core_.Say(lane, wire::P2pVerb::kOpen, 0, wire::kP2pVersion,
-            {core_.incarnation(), lost_, core_.eager_bytes_max(), room, limits.offers_max});
+  verbs_.Say(lane, wire::P2pVerb::kOpen, 0, wire::kP2pVersion,
+             {self_.incarnation, lost_, self_.eager_bytes_max, room, limits.offers_max});
 }
 
 Status PeerLink::OnOpenSaid(Lane* lane, const wire::P2pMessage& message) {
@@ -87,7 +88,7 @@ Status PeerLink::OnOpenSaid(Lane* lane, const wire::P2pMessage& message) {
     lane->Close(Status::Cancelled("the two are connected already").Phase("greeting"));
     return Status::Ok();
   }
-  core_.Say(lane, wire::P2pVerb::kUse, ++used_, 0, {});
+  verbs_.Say(lane, wire::P2pVerb::kUse, ++used_, 0, {});
   Use(lane, used_);
   return Status::Ok();
 }
@@ -102,6 +103,7 @@ Status PeerLink::OnUseSaid(Lane* lane, uint64_t count) {
 }
 
 void PeerLink::Use(Lane* lane, uint64_t count) {
+  FUSEWIRE_DCHECK(lane->said_open && lane->heard_open);
   used_ = count;
   if (active_ != nullptr) {
     Lane* old = active_;
@@ -112,44 +114,41 @@ void PeerLink::Use(Lane* lane, uint64_t count) {
   active_ = lane;
   words_ = lane->info.ToString();
   last_failure_ = Status::Ok();
-  eager_bytes_max = std::min<uint64_t>(lane->open.numbers[2], core_.eager_bytes_max());
-  credit = lane->open.numbers[3];
-  offers_max = std::clamp<uint64_t>(lane->open.numbers[4], 1, core_.limits().offers_max);
-  promised = lane->promised;
-  owed = core_.limits().kept_bytes_max - promised - std::min(kept_bytes, core_.limits().kept_bytes_max - promised);
-  offers_out = unaddressed_in = 0;
-  aheads.Clear();
+  flow.Begin(Flow::Terms{std::min<uint64_t>(lane->open.numbers[2], self_.eager_bytes_max), lane->open.numbers[3],
+                         std::clamp<uint64_t>(lane->open.numbers[4], 1, self_.limits.offers_max)},
+             lane->promised, self_.limits.kept_bytes_max);
   uint64_t before = incarnation_.exchange(lane->info.incarnation);
   wire_.store(lane->info.wire, std::memory_order_release);
   up_.store(true, std::memory_order_release);
-  core_.OnPeerUp(this, before != 0 && before != lane->info.incarnation);
+  handler_.OnPeerUp(this, before != 0 && before != lane->info.incarnation);
 }
 
 void PeerLink::OnLaneClosed(Lane* lane, const Status& why) {
   open_.erase(std::remove(open_.begin(), open_.end(), lane), open_.end());
   for (Arriving& one : lane->arriving) {
-    if (one.used && one.kept != nullptr) core_.OnKeptLost(one.kept);
+    if (one.used && one.kept != nullptr) handler_.OnKeptLost(one.kept);
     one.used = false;
   }
   if (active_ == lane) {
     lost_ = used_;
     Down(why);
   }
-  if (core_.HasOpsOf(this)) Want();
+  if (handler_.Needs(*this)) Want();
 }
 
 void PeerLink::Down(const Status& why) {
+  FUSEWIRE_DCHECK(active_ != nullptr);
   active_ = nullptr;
   last_failure_ = why;
   up_.store(false, std::memory_order_release);
-  core_.OnPeerDown(this, why);
+  handler_.OnPeerDown(this, why);
 }
 
 void PeerLink::OnDialFailed(const Status& why) {
   if (active_ != nullptr) return;
   last_failure_ = why;
-  core_.OnDialFailed(this, why);
-  if (core_.HasOpsOf(this)) Want();
+  handler_.OnDialFailed(this, why);
+  if (handler_.Needs(*this)) Want();
 }
 
 }  // namespace p2p

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What an endpoint knows of one peer: its pipes, which of them is in use, what it may be sent.
-// Home: the endpoint's. Owns: the dialled lanes. Fails: OnDown of the core, with why.
+// What an endpoint knows of one peer: its pipes, which of them is in use, how much may be sent over it.
+// Home: the endpoint's. Owns: the dialled lanes. Fails: tells its handler, with why.
 //
 // Two that dial each other have two pipes. The one whose name comes first decides: it says "use" on one, and closes
 // the others. Nothing but "open" is said on a pipe before that.
@@ -13,19 +13,47 @@
 #include <vector>
 
 #include "fusewire/base/list.h"
-#include "fusewire/p2p/aheads.h"
+#include "fusewire/p2p/flow.h"
 #include "fusewire/p2p/lane.h"
+#include "fusewire/p2p/limits.h"
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/peer.h"
-#include "fusewire/p2p/pushes.h"
+#include "fusewire/p2p/verbs.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace p2p {
 
+class PeerLink;
+
+// What an endpoint is, and says of itself to each peer.
+struct Self {
+  const std::string name;
+  const uint64_t incarnation;
+  const Limits limits;
+  const uint64_t eager_bytes_max;
+};
+
+// Who hears of peers. At home; none of it is about a single message.
+class PeerHandler {
+ public:
+  virtual std::unique_ptr<Lane> Dial(PeerLink& peer, const transport::Address& address) = 0;
+  // A pipe is in use. `restarted`: to another incarnation than the last one.
+  virtual void OnPeerUp(PeerLink* peer, bool restarted) = 0;
+  virtual void OnPeerDown(PeerLink* peer, const Status& why) = 0;
+  virtual void OnDialFailed(PeerLink* peer, const Status& why) = 0;
+  // The rest of its body will not come.
+  virtual void OnKeptLost(Kept* kept) = 0;
+  // Whether anything waits for it.
+  virtual bool Needs(const PeerLink& peer) = 0;
+
+ protected:
+  ~PeerHandler() = default;
+};
+
 class PeerLink final : public Peer {
  public:
-  PeerLink(Core& core, std::string name);
+  PeerLink(const Self& self, Verbs& verbs, PeerHandler& handler, std::string name);
   ~PeerLink();
 
   // At home. From now on it is dialled there when it is wanted.
@@ -33,16 +61,15 @@ class PeerLink final : public Peer {
   // At home. There is something to do with it.
   void Want();
   bool CanDial() const { return dialed_ != nullptr; }
-  // At home. The pipe in use, if it is open.
+  // At home. The lane in use; its pipe, if that is open.
   Lane* lane() { return active_; }
   pipe::Pipe* pipe() { return active_ != nullptr ? active_->pipe() : nullptr; }
   // Closes its pipes, those that hold small messages back only if `at_once`. True: no pipe is left.
   bool Leave(bool at_once, const Status& why);
+  void AbandonRegion(uint64_t region, const Status& why);
   // For words: "b (10.0.0.7:5555)".
-  std::string Words() const;
+  std::string Words() const { return words_; }
   const Status& last_failure() const { return last_failure_; }
-  // Every lane that there is.
-  std::vector<Lane*> Lanes();
 
   // From lanes.
   void OnLaneOpen(Lane* lane);
@@ -51,29 +78,21 @@ class PeerLink final : public Peer {
   Status OnOpenSaid(Lane* lane, const wire::P2pMessage& message);
   Status OnUseSaid(Lane* lane, uint64_t count);
 
-  // ---- kept by the core, of the pipe in use ----
-  List<Op> waiting;              // for the peer, or for those before them
-  uint64_t eager_bytes_max = 0;  // what it takes at once
-  uint64_t credit = 0;           // of its memory for small messages
-  uint64_t offers_max = 0;
-  uint64_t offers_out = 0;  // that it has not answered yet
-  uint64_t promised = 0;    // what it may still send of ours
-  uint64_t owed = 0;        // what it gets back with the next credit
-  uint64_t offers_held = 0;
-  uint64_t kept_bytes = 0;      // of it, across pipes
-  uint64_t unaddressed_in = 0;  // messages that named no receive
-  Aheads aheads;
-  Pushes pushes;
+  Flow flow;
+  List<Op> waiting;  // for the peer, or for those before them: the op table's
 
  private:
-  bool Decides() const;
+  bool Decides() const { return self_.name < name_; }
   void SayOpen(Lane* lane);
   void Use(Lane* lane, uint64_t count);
   void Down(const Status& why);
 
-  Core& core_;
-  std::unique_ptr<DialedLane> dialed_;
-  std::vector<std::unique_ptr<DialedLane>> retired_;  // of older addresses
+  const Self& self_;
+  Verbs& verbs_;
+  PeerHandler& handler_;
+  std::unique_ptr<Lane> dialed_;
+  std::string dialed_address_;
+  std::vector<std::unique_ptr<Lane>> retired_;  // of older addresses
   std::vector<Lane*> open_;
   Lane* active_ = nullptr;
   uint64_t met_ = 0;   // the incarnation that the next two count for

@@ -182,6 +182,41 @@ TEST(Peers, CutsAreMendedByWhoeverNeedsIt) {
   }
 }
 
+// It ends when that pipe lets go of it, which is after the next one has begun to count.
+TEST(Peers, WhatTheOldPipeStillHoldsIsNoOfferOfTheNext) {
+  P2pWorld world;
+  pipe::Options hears_at_once;
+  hears_at_once.silent_ns_max = 2 * kSecondNs;
+  Endpoint& a = world.Add("a");
+  world.Add("b", Limits(), hears_at_once);
+  Peer& to_b = world.Connect("a", "b");
+  Peer& to_a = world.Connect("b", "a");
+  ASSERT_TRUE(Talk(world, "a", to_b, "b", to_a));
+  std::string text = Pattern(8 << 20, 1), got(text.size(), '#');
+  SendOp send(a, to_b, 7, text);
+  ReceiveOp receive(world.at("b"), &to_a, 7, BytesOf(got));
+  transport::LoopbackFaults slow, lost;
+  slow.bytes_per_second = 1 << 20;
+  lost.lost = true;
+  world.world.SetFaultsBetween("a", "b", slow);
+  receive.Post();
+  send.Post();
+  world.world.RunFor(kSecondNs);
+  world.world.SetFaultsBetween("a", "b", lost);
+  world.world.SetFaultsBetween("b", "a", lost);
+  ASSERT_TRUE(world.RunUntil([&] { return !to_a.up(); }));
+  EXPECT_TRUE(to_b.up());
+  world.world.ClearFaultsBetween("a", "b");
+  world.world.ClearFaultsBetween("b", "a");
+  AwaitPeerOp again(world.at("b"), to_a);
+  again.Post();
+  ASSERT_TRUE(world.Ends(again));
+  EXPECT_FALSE(send.Test());
+  ASSERT_TRUE(world.Finish({&send, &receive}));
+  EXPECT_EQ(send.status().code(), Code::kUnavailable) << send.status().ToString();
+  ASSERT_TRUE(Talk(world, "a", to_b, "b", to_a));
+}
+
 TEST(Peers, OneThatIsNotThereIsAnErrorInTime) {
   P2pWorld world;
   Limits limits;

@@ -4,30 +4,32 @@
 #include <utility>
 
 #include "fusewire/p2p/core.h"
+#include "fusewire/p2p/endpoint.h"
+#include "fusewire/p2p/regions.h"
 
 namespace fusewire {
 namespace p2p {
 
 Result<std::unique_ptr<Region>> Region::Open(Endpoint& endpoint, Buffer memory, Access access) {
-  Core* core = endpoint.core();
+  Core* core = &endpoint.core();
   Bytes bytes = memory.bytes();
   Result<RegionRef> ref = RegionRef();
-  core->home().Run([&] { ref = core->AddRegion(std::move(memory), access); });
+  core->home().Run([&] { ref = core->regions().Open(std::move(memory), access); });
   if (!ref.ok()) return ref.status();
   return std::unique_ptr<Region>(new Region(core, ref.value(), bytes));
 }
 
 Region::~Region() {
-  core_->home().Run([this] { core_->RemoveRegion(ref_); });
+  core_->home().Run([this] { core_->regions().Close(ref_); });
 }
 
 Result<std::unique_ptr<Signal>> Signal::Open(Endpoint& endpoint) {
-  Core* core = endpoint.core();
+  Core* core = &endpoint.core();
   auto state = std::make_unique<SignalState>();
-  core->home().Run([&] { state->name = core->AddSignal(state.get()); });
+  core->home().Run([&] { state->name = core->regions().OpenSignal(state.get()); });
   uint64_t name = state->name;
   if (name == 0) {
-    return Status::Overloaded("regions_max (" + std::to_string(core->limits().regions_max) + ") signals are open")
+    return Status::Overloaded("regions_max (" + std::to_string(core->self().limits.regions_max) + ") signals are open")
         .Phase("open a signal")
         .Next("destroy signals that are not used");
   }
@@ -38,7 +40,7 @@ Signal::Signal(Core* core, std::unique_ptr<SignalState> state, SignalRef ref)
     : core_(core), state_(std::move(state)), ref_(ref) {}
 
 Signal::~Signal() {
-  core_->home().Run([this] { core_->RemoveSignal(state_.get()); });
+  core_->home().Run([this] { core_->regions().CloseSignal(state_.get()); });
 }
 
 uint64_t Signal::value() const { return state_->value.load(std::memory_order_acquire); }
@@ -46,7 +48,7 @@ uint64_t Signal::value() const { return state_->value.load(std::memory_order_acq
 void Signal::Add(uint64_t amount) {
   Core* core = core_;
   SignalRef name = ref_;
-  core->home().Post([core, name, amount] { core->AddToSignal(name, amount); });
+  core->home().Post([core, name, amount] { core->regions().AddToSignal(name, amount); });
 }
 
 }  // namespace p2p

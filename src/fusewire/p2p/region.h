@@ -13,24 +13,13 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
+#include "fusewire/p2p/op.h"
 
 namespace fusewire {
 namespace p2p {
 
 class Core;
 class Endpoint;
-struct RegionState;
-struct SignalState;
-
-// What a peer needs to know of a region: send it in a message.
-struct RegionRef {
-  uint64_t id = 0;  // slot and generation
-  uint64_t bytes = 0;
-};
-// Of a signal; 0 is none.
-using SignalRef = uint64_t;
-
-enum class Access { kRead = 1, kWrite = 2, kReadWrite = 3 };
 
 class Region {
  public:
@@ -65,8 +54,10 @@ class Signal {
   // Any thread. As a peer does.
   void Add(uint64_t amount);
 
+  // For its operations.
+  SignalState* state() { return state_.get(); }
+
  private:
-  friend class AwaitOp;
   Signal(Core* core, std::unique_ptr<SignalState> state, SignalRef ref);
   Core* const core_;
   const std::unique_ptr<SignalState> state_;

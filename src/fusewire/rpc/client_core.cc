@@ -15,12 +15,12 @@ ClientCore::ClientCore(Node& node, reactor::Reactor& home, const transport::Addr
     : home_(home),
       options_(options),
       link_(node.shared(), home, node.transport(), address, kRpcService, this),
-      slab_(options.calls_in_flight_max),
+      calls_(options.calls_in_flight_max),
       patience_([this] { GiveUpWaiting(); }),
       peer_address_(address.ToString()),
       peer_(peer_address_) {}
 
-ClientCore::~ClientCore() { FUSEWIRE_CHECK(slab_.in_use() == 0); }
+ClientCore::~ClientCore() { FUSEWIRE_CHECK(calls_.in_use() == 0); }
 
 // ---- the life of a call ----
 
@@ -37,8 +37,8 @@ void ClientCore::Begin(Call* call) {
   call->landing_ = false;
   call->reply_head.clear();
   call->reply_body.clear();
-  wire::CallId id;
-  if (!slab_.Take(call, &id)) {
+  uint64_t id = calls_.Take(call);
+  if (id == 0) {
     // Without a slot it has no id; nothing can reach it but this.
     home_.Post([this, call] {
       methods_.At(call->method).calls.Add();
@@ -50,7 +50,7 @@ void ClientCore::Begin(Call* call) {
     });
     return;
   }
-  call->id_.store(wire::PackCallId(id), std::memory_order_seq_cst);
+  call->id_.store(id, std::memory_order_seq_cst);
   if (closed_) {
     EndSoon(call, Status::Cancelled("the client is closed"));
   } else if (call->cancel_wanted_.load(std::memory_order_seq_cst)) {
@@ -120,7 +120,7 @@ void ClientCore::End(Call* call, Status status) {
   if (!status.ok()) call->reply_body.clear();  // half a body is no body
   reactor::Reactor::Disarm(&call->deadline_);
   call->Unlink();
-  slab_.Release(wire::UnpackCallId(id));
+  calls_.Release(id);
   MethodStats& stats = methods_.At(call->method);
   stats.calls.Add();
   if (!status.ok()) stats.errors.Add();
@@ -149,8 +149,8 @@ void ClientCore::Refuse(Call* call, const Status& why) {
 void ClientCore::EndSoon(Call* call, Status status) {
   uint64_t id = call->id_.load(std::memory_order_relaxed);
   home_.Post([this, id, status = std::move(status)] {
-    Call* found = nullptr;
-    if (slab_.Find(wire::UnpackCallId(id), &found) == CallSlab<Call>::Found::kHere) End(found, status);
+    Call* found = calls_.Find(id);
+    if (found != nullptr) End(found, status);
   });
 }
 
@@ -164,8 +164,8 @@ void ClientCore::OnDeadline(Call* call) {
 }
 
 void ClientCore::OnCancelWanted(uint64_t id) {
-  Call* call = nullptr;
-  if (slab_.Find(wire::UnpackCallId(id), &call) != CallSlab<Call>::Found::kHere) return;  // the answer was faster
+  Call* call = calls_.Find(id);
+  if (call == nullptr) return;  // the answer was faster
   if (call->state_ == Call::State::kSent && link_.pipe() != nullptr) link_.pipe()->Cancel(id);
   End(call, Status::Cancelled("the caller cancelled it"));
 }
@@ -195,12 +195,12 @@ void ClientCore::OnDown(Status why, bool was_up) {
   // Waiting for the peer does not help if it does not want us, or if it is we who have no descriptor left.
   bool is_ours = !was_up && why.code() == Code::kOverloaded;
   bool hopeless = why.code() == Code::kRefused || is_ours || (!was_up && options_.patience_ns <= 0);
-  for (Call* call : slab_.All()) {
-    if (call->state_ == Call::State::kSent || hopeless) ended.push_back(call->id_.load(std::memory_order_relaxed));
+  for (uint64_t id : calls_.Names()) {
+    if (calls_.Find(id)->state_ == Call::State::kSent || hopeless) ended.push_back(id);
   }
   for (uint64_t id : ended) {
-    Call* call = nullptr;
-    if (slab_.Find(wire::UnpackCallId(id), &call) == CallSlab<Call>::Found::kHere) End(call, why);
+    Call* call = calls_.Find(id);
+    if (call != nullptr) End(call, why);
   }
   if (!waiting_.empty()) link_.Want();
 }
@@ -228,8 +228,9 @@ void ClientCore::GiveUpWaiting() {
 void ClientCore::Close() {
   FUSEWIRE_AT_HOME(home_);
   closed_ = true;
-  for (Call* call : slab_.All()) {
-    uint64_t id = call->id_.load(std::memory_order_relaxed);
+  for (uint64_t id : calls_.Names()) {
+    Call* call = calls_.Find(id);
+    if (call == nullptr) continue;
     if (call->state_ == Call::State::kSent && link_.pipe() != nullptr) link_.pipe()->Cancel(id);
     EndSoon(call, Status::Cancelled("the client was closed"));
   }
@@ -241,13 +242,11 @@ void ClientCore::Close() {
 Result<pipe::Landing> ClientCore::OnHeader(const wire::FrameHeader& header, ConstBytes meta) {
   bool is_answer = header.kind == wire::FrameKind::kReply || header.kind == wire::FrameKind::kReplyPart;
   if (!is_answer) return Status::Corrupt(std::string("a client was sent a ") + wire::KindName(header.kind));
-  Call* call = nullptr;
-  CallSlab<Call>::Found found = slab_.Find(wire::UnpackCallId(header.call), &call);
-  if (found == CallSlab<Call>::Found::kNever ||
-      (found == CallSlab<Call>::Found::kHere && call->state_ != Call::State::kSent)) {
+  Call* call = calls_.Find(header.call);
+  if (call == nullptr && calls_.HasPassed(header.call)) return pipe::Landing::Discard();
+  if (call == nullptr || call->state_ != Call::State::kSent) {
     return Status::Corrupt("an answer to a call that was never made");
   }
-  if (found == CallSlab<Call>::Found::kLate) return pipe::Landing::Discard();
   // The memory that it lands in is freed when the call ends.
   if (call->landing_) return Status::Corrupt("an answer begins inside another of the same call");
   if (header.aux > kCodeMax) return Status::Corrupt("an answer with the unknown code " + std::to_string(header.aux));
@@ -274,8 +273,8 @@ Result<pipe::Landing> ClientCore::OnHeader(const wire::FrameHeader& header, Cons
 
 Status ClientCore::OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes) {
   link_.pipe()->Consume(header);
-  Call* call = nullptr;
-  if (slab_.Find(wire::UnpackCallId(header.call), &call) != CallSlab<Call>::Found::kHere) {
+  Call* call = calls_.Find(header.call);
+  if (call == nullptr) {
     ++late_replies_;
     return Status::Ok();
   }
@@ -304,7 +303,7 @@ PeerSnapshot ClientCore::Snapshot() {
   peer.peer = peer_;
   peer.up = link_.pipe() != nullptr;
   peer.connects = link_.connects();
-  peer.calls_in_flight = slab_.in_use();
+  peer.calls_in_flight = calls_.in_use();
   peer.late_replies = late_replies_;
   if (link_.pipe() != nullptr) {
     peer.wire = link_.pipe()->peer().wire;

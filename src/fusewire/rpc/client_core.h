@@ -6,9 +6,9 @@
 #include <string>
 
 #include "fusewire/base/list.h"
+#include "fusewire/base/slots.h"
 #include "fusewire/pipe/link.h"
 #include "fusewire/rpc/call.h"
-#include "fusewire/rpc/call_slab.h"
 #include "fusewire/rpc/client.h"
 #include "fusewire/rpc/node.h"
 #include "fusewire/rpc/stats.h"
@@ -34,7 +34,7 @@ class ClientCore final : private pipe::LinkHandler {
     if (!closed_) link_.Want();
   }
   void Close();
-  uint32_t calls_in_flight() const { return slab_.in_use(); }
+  uint32_t calls_in_flight() const { return calls_.in_use(); }
   PeerSnapshot Snapshot();
 
  private:
@@ -56,7 +56,7 @@ class ClientCore final : private pipe::LinkHandler {
   reactor::Reactor& home_;
   const ClientOptions options_;
   pipe::Link link_;
-  CallSlab<Call> slab_;
+  Slots<Call> calls_;   // their names are the ids of docs/wire.md
   List<Call> waiting_;  // for the link, oldest first
   Status last_failure_;
   bool closed_ = false;

@@ -1,0 +1,53 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/p2p/ends.h"
+
+#include "fusewire/base/check.h"
+
+namespace fusewire {
+namespace p2p {
+
+void Ends::Report(Op* op) {
+  FUSEWIRE_DCHECK(op->run.state == OpRun::State::kEndMailed);
+  FUSEWIRE_DCHECK(op->id() == 0);
+  if (!posting_ || !op->then) {
+    Tell(op);
+    return;
+  }
+  ++waiting_;
+  later_.PushBack(op);
+  home_.FlushLater(this);
+}
+
+// A caller who only hands something in may hold his locks: then it is for the next who turns the loop.
+void Ends::Flush() {
+  List<Op> now;
+  now.TakeAll(&later_);
+  while (Op* op = now.PopFront()) {
+    if (home_.handing_in()) {
+      home_.Post(static_cast<Mail*>(op));
+    } else {
+      OnMail(op);
+    }
+  }
+}
+
+void Ends::OnMail(Op* op) {
+  FUSEWIRE_CHECK(waiting_ > 0);
+  --waiting_;
+  Tell(op);
+}
+
+// Nothing of ours touches it after this.
+void Ends::Tell(Op* op) {
+  op->run.state = OpRun::State::kIdle;
+  if (op->then) {
+    op->run.word.store(OpRun::kEnded, std::memory_order_release);
+    op->then();
+    return;
+  }
+  uintptr_t waiter = op->run.word.exchange(OpRun::kEnded, std::memory_order_acq_rel);
+  if (waiter != OpRun::kPending) reinterpret_cast<reactor::Waiter*>(waiter)->Signal();
+}
+
+}  // namespace p2p
+}  // namespace fusewire

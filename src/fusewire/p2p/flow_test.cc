@@ -1,0 +1,74 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/p2p/flow.h"
+
+#include <gtest/gtest.h>
+
+namespace fusewire {
+namespace p2p {
+namespace {
+
+constexpr uint64_t kKeptMax = 1000;
+constexpr Flow::Terms kTerms{100, 500, 2};
+
+TEST(Flow, TakesSmallMessagesWithinCreditAndOffersWithinTheirNumber) {
+  Flow flow;
+  EXPECT_FALSE(flow.TakesEager(0, CostOf(0, 0)));  // no pipe yet
+  EXPECT_FALSE(flow.TakesOffer());
+  flow.Begin(kTerms, kKeptMax, kKeptMax);
+  EXPECT_TRUE(flow.TakesEager(100, CostOf(0, 100)));
+  EXPECT_FALSE(flow.TakesEager(101, CostOf(0, 101)));
+  flow.SpendCredit(CostOf(0, 100));
+  flow.SpendCredit(CostOf(0, 100));
+  EXPECT_EQ(flow.credit, 500 - 2 * CostOf(0, 100));
+  EXPECT_TRUE(flow.TakesEager(100, CostOf(0, 100)));
+  EXPECT_FALSE(flow.TakesEager(100, CostOf(100, 100)));  // a head costs too
+  flow.OfferSent();
+  EXPECT_TRUE(flow.TakesOffer());
+  flow.OfferSent();
+  EXPECT_FALSE(flow.TakesOffer());
+  flow.OfferEnded();
+  EXPECT_TRUE(flow.TakesOffer());
+}
+
+TEST(Flow, APeerSpendsNoMoreThanItWasPromised) {
+  Flow flow;
+  flow.Begin(kTerms, 300, kKeptMax);
+  EXPECT_TRUE(flow.SpendPromised(200));
+  EXPECT_FALSE(flow.SpendPromised(101));
+  EXPECT_TRUE(flow.SpendPromised(100));
+  EXPECT_FALSE(flow.SpendPromised(1));
+}
+
+TEST(Flow, WhatIsKeptOutlivesItsPipeAndCountsOnTheNext) {
+  Flow flow;
+  flow.Begin(kTerms, kKeptMax, kKeptMax);
+  ASSERT_TRUE(flow.SpendPromised(400));
+  flow.Held(false, 400);
+  flow.Held(true, 0);
+  EXPECT_EQ(flow.offers_held, 1u);
+  flow.Freed(true, 0);
+  // The next pipe promised what was left, and 100 have been received since.
+  flow.Freed(false, 100);
+  flow.Begin(kTerms, 600, kKeptMax);
+  EXPECT_EQ(flow.promised, 600u);
+  EXPECT_EQ(flow.owed, 100u);
+  EXPECT_EQ(flow.promised + flow.owed + flow.kept_bytes, kKeptMax);
+}
+
+TEST(Flow, BeginsAnewWithEachPipe) {
+  Flow flow;
+  flow.Begin(kTerms, kKeptMax, kKeptMax);
+  flow.SpendCredit(500);
+  flow.offers_out = 2;
+  flow.unaddressed_in = 7;
+  ASSERT_TRUE(flow.aheads.OnAhead({1, 2, 3}, 0));
+  flow.Begin(kTerms, kKeptMax, kKeptMax);
+  EXPECT_EQ(flow.credit, 500u);
+  EXPECT_EQ(flow.offers_out, 0u);
+  EXPECT_EQ(flow.unaddressed_in, 0u);
+  EXPECT_EQ(flow.aheads.size(), 0u);
+}
+
+}  // namespace
+}  // namespace p2p
+}  // namespace fusewire

@@ -1,0 +1,38 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A message that came before its receive (MPI's unexpected message): with its bytes, or an offer that waits at its
+// sender.
+// Home: the endpoint's. Owns: its bytes. Fails: never.
+#ifndef FUSEWIRE_P2P_KEPT_H_
+#define FUSEWIRE_P2P_KEPT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "fusewire/base/list.h"
+#include "fusewire/buffer/buffer.h"
+
+namespace fusewire {
+namespace p2p {
+
+class PeerLink;
+class ReceiveOp;
+
+struct Kept final : ListNode {
+  PeerLink* peer = nullptr;
+  uint64_t tag = 0;
+  uint64_t send = 0;  // the sender's name for it
+  uint64_t bytes = 0;
+  uint64_t cost = 0;      // of the sender's credit; an offer costs none
+  bool offer = false;     // it waits at its sender
+  bool confirm = false;   // its sender wants to know
+  bool arriving = false;  // `data` is being filled; the receive that has it then, or null
+  bool matched = false;   // it is in no list any more
+  ReceiveOp* op = nullptr;
+  Buffer data;
+  std::string head;
+};
+
+}  // namespace p2p
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_P2P_KEPT_H_

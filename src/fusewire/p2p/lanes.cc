@@ -1,0 +1,74 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/p2p/lanes.h"
+
+#include <utility>
+
+namespace fusewire {
+namespace p2p {
+
+// ---- dialled ----
+
+DialedLane::DialedLane(Core& core, PeerLink& peer, pipe::Shared& shared, transport::Transport& transport,
+                       const transport::Address& address)
+    : core_(core), peer_(peer), link_(shared, core.home(), transport, address, wire::kP2pService, this) {}
+
+void DialedLane::OnUp(const pipe::PeerInfo& peer, bool) {
+  info = peer;
+  said_open = heard_open = false;
+  if (peer.name != peer_.name()) {
+    Close(Status::Refused("\"" + peer.name + "\" answers there, not \"" + peer_.name() + "\"")
+              .Phase("greeting")
+              .Next("give the address of the endpoint that is meant, or its right name"));
+    return;
+  }
+  peer_.OnLaneOpen(this);
+}
+
+void DialedLane::OnDown(Status why, bool was_up) {
+  if (was_up) peer_.OnLaneClosed(this, why);
+  for (Arriving& one : arriving) one.used = false;
+  if (!was_up || !said_open) peer_.OnDialFailed(why);
+  said_open = heard_open = false;
+}
+
+Result<pipe::Landing> DialedLane::OnHeader(const wire::FrameHeader& header, ConstBytes meta) {
+  return core_.OnHeader(*this, peer_, header, meta);
+}
+
+Status DialedLane::OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes) {
+  return core_.OnMessage(*this, peer_, header, meta);
+}
+
+// ---- accepted ----
+
+AcceptedLane::~AcceptedLane() {
+  if (peer_ != nullptr) peer_->OnLaneClosed(this, Status::Cancelled("the endpoint was closed"));
+}
+
+void AcceptedLane::OnOpen(const pipe::PeerInfo& peer) {
+  info = peer;
+  Result<PeerLink*> found = core_.PeerNamed(peer.name);
+  if (!found.ok()) {
+    pipe_.Close(found.status());
+    return;
+  }
+  peer_ = found.value();
+  peer_->OnLaneOpen(this);
+}
+
+Result<pipe::Landing> AcceptedLane::OnHeader(const wire::FrameHeader& header, ConstBytes meta) {
+  if (peer_ == nullptr) return pipe::Landing::Discard();
+  return core_.OnHeader(*this, *peer_, header, meta);
+}
+
+Status AcceptedLane::OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes) {
+  if (peer_ == nullptr) return Status::Ok();
+  return core_.OnMessage(*this, *peer_, header, meta);
+}
+
+void AcceptedLane::OnClosed(Status why) {
+  if (peer_ != nullptr) std::exchange(peer_, nullptr)->OnLaneClosed(this, why);
+}
+
+}  // namespace p2p
+}  // namespace fusewire

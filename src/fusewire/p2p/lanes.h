@@ -1,0 +1,64 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The two kinds of lanes: one that we dialled, one that came in. They hand what they hear to the core.
+// Home: the endpoint's. Owns: a dialled one its Link; an accepted one nothing. Fails: tells its peer, once per pipe.
+#ifndef FUSEWIRE_P2P_LANES_H_
+#define FUSEWIRE_P2P_LANES_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "fusewire/p2p/core.h"
+#include "fusewire/p2p/lane.h"
+#include "fusewire/p2p/peer_link.h"
+#include "fusewire/pipe/link.h"
+#include "fusewire/pipe/pipe.h"
+
+namespace fusewire {
+namespace p2p {
+
+class DialedLane final : public Lane, private pipe::LinkHandler {
+ public:
+  DialedLane(Core& core, PeerLink& peer, pipe::Shared& shared, transport::Transport& transport,
+             const transport::Address& address);
+
+  pipe::Pipe* pipe() override { return link_.pipe(); }
+  void Want() override { link_.Want(); }
+  void Abandon(uint64_t call) override { link_.Abandon(wire::FrameKind::kMessage, call); }
+  void Close(Status why) override { link_.Close(std::move(why)); }
+
+ private:
+  void OnUp(const pipe::PeerInfo& peer, bool restarted) override;
+  void OnDown(Status why, bool was_up) override;
+  Result<pipe::Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) override;
+  Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) override;
+
+  Core& core_;
+  PeerLink& peer_;
+  pipe::Link link_;
+};
+
+class AcceptedLane final : public Lane, public pipe::Receiver {
+ public:
+  AcceptedLane(Core& core, pipe::Pipe& pipe) : core_(core), pipe_(pipe) {}
+  ~AcceptedLane() override;
+
+  pipe::Pipe* pipe() override { return pipe_.open() ? &pipe_ : nullptr; }
+  void Abandon(uint64_t call) override { pipe_.Abandon(wire::FrameKind::kMessage, call); }
+  void Close(Status why) override { pipe_.Close(std::move(why)); }
+
+ private:
+  void OnOpen(const pipe::PeerInfo& peer) override;
+  Result<pipe::Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) override;
+  Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) override;
+  void OnCancel(uint64_t) override {}  // nobody calls here
+  void OnClosed(Status why) override;
+
+  Core& core_;
+  pipe::Pipe& pipe_;
+  PeerLink* peer_ = nullptr;  // null: turned away
+};
+
+}  // namespace p2p
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_P2P_LANES_H_

@@ -1,0 +1,44 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/p2p/peers.h"
+
+namespace fusewire {
+namespace p2p {
+namespace {
+
+Status WasClosed() {
+  return Status::Unavailable("the endpoint was closed").Next("nothing, if the task has ended as it should");
+}
+
+}  // namespace
+
+Result<PeerLink*> Peers::Named(const std::string& name) {
+  // A peer may still have been greeting when we closed: it must not take its pipe for a new beginning.
+  if (closed_) return WasClosed();
+  auto found = peers_.find(name);
+  if (found != peers_.end()) return found->second.get();
+  if (name.empty() || name == self_.name) {
+    return Status::Refused(name.empty() ? "a peer without a name" : "a peer with our own name, \"" + name + "\"")
+        .Phase("greeting")
+        .Next("give every endpoint a name of its own");
+  }
+  if (peers_.size() >= self_.limits.peers_max) {
+    return Status::Overloaded("peers_max (" + std::to_string(self_.limits.peers_max) + ") is reached")
+        .Phase("greeting");
+  }
+  return (peers_[name] = std::make_unique<PeerLink>(self_, verbs_, handler_, name)).get();
+}
+
+bool Peers::Leave(bool at_once) {
+  bool left = true;
+  for (auto& [name, peer] : peers_) {
+    if (!peer->Leave(at_once, WasClosed())) left = false;
+  }
+  return left;
+}
+
+void Peers::AbandonRegion(uint64_t region, const Status& why) {
+  for (auto& [name, peer] : peers_) peer->AbandonRegion(region, why);
+}
+
+}  // namespace p2p
+}  // namespace fusewire

@@ -1,0 +1,87 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Messages that come in: each finds the receive that it lands in, or is kept until there is one. docs/p2p.md draws the
+// exchanges.
+// Home: the endpoint's. Owns: the matcher and what it keeps; the handlers of offers. Fails: each receive on its own; a
+// peer that breaks the rules is told kCorrupt.
+#ifndef FUSEWIRE_P2P_RECEIVES_H_
+#define FUSEWIRE_P2P_RECEIVES_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
+#include "fusewire/p2p/lane.h"
+#include "fusewire/p2p/matcher.h"
+#include "fusewire/p2p/op.h"
+#include "fusewire/p2p/op_table.h"
+#include "fusewire/p2p/peer_link.h"
+#include "fusewire/p2p/unexpected.h"
+#include "fusewire/p2p/verbs.h"
+#include "fusewire/pipe/pipe.h"
+#include "fusewire/wire/p2p.h"
+
+namespace fusewire {
+namespace p2p {
+
+class Receives {
+ public:
+  Receives(const Self& self, const wire::Limits& wire_limits, OpTable& table, Verbs& verbs)
+      : self_(self), wire_limits_(wire_limits), table_(table), verbs_(verbs), unexpected_(self, matcher_, verbs) {}
+
+  void Begin(ReceiveOp* op);
+  void HandleOffers(uint64_t tag_min, uint64_t tag_max, OnOffer on_offer);
+  // A pipe to the peer is in use: the receives that wait for it say so.
+  void SayAheads(PeerLink* peer);
+  Unexpected& unexpected() { return unexpected_; }
+
+  // What senders say. The headers are of messages with a body, which has landed when the message comes.
+  Result<pipe::Landing> OnEagerHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
+                                      const wire::P2pMessage& message);
+  Result<pipe::Landing> OnPushedHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
+                                       const wire::P2pMessage& message);
+  Result<pipe::Landing> OnDataHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
+                                     const wire::P2pMessage& message);
+  Status OnEager(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, const wire::P2pMessage& message);
+  Status OnOffered(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, const wire::P2pMessage& message);
+  Status OnData(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, const wire::P2pMessage& message);
+  Status OnWithdraw(PeerLink& peer, const wire::P2pMessage& message);
+
+ private:
+  struct OfferRange {
+    uint64_t tag_min, tag_max;
+    OnOffer on_offer;
+  };
+
+  // ---- our side ----
+  void MatchOrPost(ReceiveOp* op);
+  void Post(ReceiveOp* op);
+  void SayAhead(ReceiveOp* op);
+  static bool Claim(ReceiveOp* op, PeerLink* peer, uint64_t bytes, ConstBytes head);
+  void TakeKept(ReceiveOp* op, Kept* kept);
+  void Pull(ReceiveOp* op, PeerLink* peer, uint64_t send, uint32_t aux);
+  void End(ReceiveOp* op, PeerLink* peer, uint64_t send, bool confirm, const Status& status);
+  // ---- what comes ----
+  ReceiveOp* AskHandlers(const Offer& offer, Status* refusal);
+  ReceiveOp* FindReceiveFor(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, Status* refusal);
+  Status MeetOffer(PeerLink& peer, const wire::P2pMessage& message, ReceiveOp** receive, Status* refusal);
+  Status OnEagerLanded(const Arriving& landed, PeerLink& peer, const wire::P2pMessage& message, uint64_t cost);
+  Status OnUnpushed(PeerLink& peer, const wire::P2pMessage& message);
+  Status OnLanded(Lane& lane, PeerLink& peer, uint64_t call, uint64_t send);
+  ReceiveOp* FindPulling(const PeerLink& peer, uint64_t receive, uint64_t send);
+  void LoseSender(ReceiveOp* op);
+
+  const Self& self_;
+  const wire::Limits& wire_limits_;
+  OpTable& table_;
+  Verbs& verbs_;
+  Matcher matcher_;
+  Unexpected unexpected_;
+  std::vector<std::unique_ptr<OfferRange>> offer_ranges_;
+};
+
+}  // namespace p2p
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_P2P_RECEIVES_H_

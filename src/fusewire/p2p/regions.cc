@@ -1,0 +1,264 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/p2p/regions.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/random.h"
+#include "fusewire/p2p/parts.h"
+#include "fusewire/wire/meta.h"
+
+namespace fusewire {
+namespace p2p {
+namespace {
+
+Status Outside(uint64_t offset, uint64_t bytes, uint64_t room) {
+  return Status::Invalid(std::to_string(bytes) + " bytes at offset " + std::to_string(offset) + " of a region of " +
+                         std::to_string(room))
+      .Next("stay inside the region");
+}
+
+bool Fits(uint64_t offset, uint64_t bytes, uint64_t room) { return offset <= room && bytes <= room - offset; }
+
+// The region is gone once nobody uses it any more.
+void Drop(RegionState* state) {
+  FUSEWIRE_CHECK(state->uses > 0);
+  if (--state->uses > 0) return;
+  std::unique_ptr<RegionState> last(state);
+}
+
+}  // namespace
+
+Regions::Regions(const Self& self, const wire::Limits& wire_limits, Peers& peers, OpTable& table, Verbs& verbs)
+    : self_(self),
+      wire_limits_(wire_limits),
+      peers_(peers),
+      table_(table),
+      verbs_(verbs),
+      // Names of memory are hard to guess, and those of an earlier incarnation mean nothing.
+      regions_(self.limits.regions_max, static_cast<uint32_t>(Random(self.incarnation).Next())),
+      signals_(self.limits.regions_max, static_cast<uint32_t>(Random(~self.incarnation).Next())) {}
+
+// The endpoint outlives them.
+Regions::~Regions() {
+  FUSEWIRE_DCHECK(regions_.in_use() == 0);
+  FUSEWIRE_DCHECK(signals_.in_use() == 0);
+}
+
+// ---- ours ----
+
+Result<RegionRef> Regions::Open(Buffer memory, Access access) {
+  auto state = std::make_unique<RegionState>();
+  state->memory = std::move(memory);
+  state->access = access;
+  RegionRef ref{regions_.Take(state.get()), state->memory.size()};
+  if (ref.id == 0) {
+    return Status::Overloaded("regions_max (" + std::to_string(self_.limits.regions_max) + ") is reached")
+        .Phase("open a region")
+        .Next("destroy regions that are not used, or put several things into one");
+  }
+  static_cast<void>(state.release());  // its region's, and those who still read it: the last one drops it
+  return ref;
+}
+
+void Regions::Close(RegionRef ref) {
+  RegionState* state = regions_.Find(ref.id);
+  regions_.Release(ref.id);
+  peers_.AbandonRegion(ref.id, Status::Invalid("the region is gone").Next("ask the peer for its present one"));
+  Drop(state);
+}
+
+void Regions::CloseSignal(SignalState* state) {
+  signals_.Release(state->name);
+  while (Op* op = state->waiting.front()) table_.End(op, Status::Cancelled("the signal was destroyed"));
+}
+
+void Regions::AddToSignal(uint64_t name, uint64_t amount) {
+  SignalState* state = signals_.Find(name);
+  if (state == nullptr) return;
+  uint64_t value = state->value.load(std::memory_order_relaxed) + amount;
+  state->value.store(value, std::memory_order_release);
+  auto reached = [value](const Op* op) { return static_cast<const AwaitOp*>(op)->at_least <= value; };
+  while (Op* op = state->waiting.Find(reached)) {
+    table_.End(op, Status::Ok());
+    // Its end may have destroyed the signal.
+    if (signals_.Find(name) != state) return;
+  }
+}
+
+// What the peer names, or why it may not have it. Nothing is believed: not the name, not the bounds.
+Result<Bytes> Regions::PartOf(uint64_t region, uint64_t offset, uint64_t bytes, Access access) {
+  RegionState* state = regions_.Find(region);
+  if (state == nullptr) {
+    return Status::Invalid("there is no such region")
+        .Next("it is gone, or was another incarnation's: ask for a new one");
+  }
+  if ((static_cast<int>(state->access) & static_cast<int>(access)) == 0) {
+    return Status::Refused(access == Access::kWrite ? "the region may not be written" : "the region may not be read")
+        .Next("open it with that access");
+  }
+  if (!Fits(offset, bytes, state->memory.size())) return Outside(offset, bytes, state->memory.size());
+  return state->memory.bytes().Sub(static_cast<size_t>(offset), static_cast<size_t>(bytes));
+}
+
+Result<Bytes> Regions::PartOfPut(const wire::P2pMessage& message, uint64_t bytes) {
+  uint64_t signal = message.numbers[2];
+  if (signal != 0 && signals_.Find(signal) == nullptr) {
+    return Status::Invalid("there is no such signal")
+        .Next("it is gone, or was another incarnation's: ask for a new one");
+  }
+  if (bytes == 0 && message.numbers[0] == 0) return Bytes();
+  return PartOf(message.numbers[0], message.numbers[1], bytes, Access::kWrite);
+}
+
+// ---- await ----
+
+void Regions::Begin(AwaitOp* op) {
+  SignalState* signal = op->signal;
+  if (signal->value.load(std::memory_order_relaxed) >= op->at_least) {
+    table_.End(op, Status::Ok());
+    return;
+  }
+  table_.Posted(op);
+  signal->waiting.PushBack(op);
+}
+
+// ---- put ----
+
+bool Regions::Dispatch(PutOp* op) {
+  PeerLink* peer = op->peer();
+  uint64_t bytes = TotalOf(op->parts);
+  bool signals_only = bytes == 0 && op->region.id == 0;
+  if (!signals_only && !Fits(op->offset, bytes, op->region.bytes)) {
+    table_.End(op, Outside(op->offset, bytes, op->region.bytes));
+    return true;
+  }
+  op->run.wants_word = op->confirm;
+  if (!table_.Send(
+          op, peer->lane(),
+          verbs_.Payload(wire::P2pVerb::kPut, op->id() | wire::kP2pMine, op->confirm ? wire::kP2pConfirmPut : 0,
+                         {op->region.id, op->offset, op->signal, op->add}, ConstBytes(), op->parts,
+                         bytes <= peer->flow.eager_bytes_max))) {
+    return true;
+  }
+  if (op->run.in_pipe > 0) return true;
+  table_.Sent(op);
+  if (!op->confirm) table_.End(op, Status::Ok());
+  return true;
+}
+
+Result<pipe::Landing> Regions::OnPutHeader(Lane& lane, const wire::FrameHeader& header,
+                                           const wire::P2pMessage& message) {
+  Result<Bytes> part = PartOfPut(message, header.body_bytes);
+  if (!part.ok()) return lane.LandNowhere(header.call, part.status());
+  Result<Arriving*> taken = lane.Take(header.call);
+  if (!taken.ok()) return taken.status();
+  Arriving* arriving = taken.value();
+  arriving->region = message.numbers[0];
+  arriving->part = part.value();
+  return pipe::Landing::Into(&arriving->part, 1);
+}
+
+Status Regions::OnPut(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, const wire::P2pMessage& message) {
+  Status status;
+  if (header.body_bytes > 0) {
+    status = lane.Landed(header.call).refusal;
+  } else {
+    Result<Bytes> part = PartOfPut(message, message.payload.size);
+    status = part.status();
+    if (part.ok()) CopyBytes(part.value(), message.payload);
+  }
+  if ((message.aux & wire::kP2pConfirmPut) != 0 || !status.ok()) verbs_.SayTaken(peer.lane(), message.id, status);
+  if (status.ok() && message.numbers[2] != 0) AddToSignal(message.numbers[2], message.numbers[3]);
+  return Status::Ok();
+}
+
+// ---- get ----
+
+bool Regions::Dispatch(GetOp* op) {
+  uint64_t bytes = TotalOf(op->parts);
+  if (!Fits(op->offset, bytes, op->region.bytes) || bytes > wire_limits_.body_bytes_max) {
+    table_.End(op, Outside(op->offset, bytes, op->region.bytes));
+    return true;
+  }
+  TakeFront(op->parts, bytes, &op->run.landing);
+  table_.Pulling(op);
+  verbs_.Say(op->peer()->lane(), wire::P2pVerb::kGet, op->id() | wire::kP2pMine, 0, {op->region.id, op->offset, bytes});
+  return true;
+}
+
+Status Regions::OnGet(Lane& lane, PeerLink& peer, const wire::P2pMessage& message) {
+  Result<Bytes> part = PartOf(message.numbers[0], message.numbers[1], message.numbers[2], Access::kRead);
+  if (!part.ok()) {
+    verbs_.SayStatus(&lane, wire::P2pVerb::kGot, message.id, part.status());
+  } else if (part.value().size <= kInlineBytes) {
+    verbs_.Say(&lane, wire::P2pVerb::kGot, message.id, 0, {}, part.value());
+  } else {
+    Answer(lane, peer, message, part.value());
+  }
+  return Status::Ok();
+}
+
+// From the region's own memory, which stays until the network is done with it.
+void Regions::Answer(Lane& lane, PeerLink& peer, const wire::P2pMessage& message, ConstBytes bytes) {
+  pipe::Pipe* pipe = lane.pipe();
+  if (pipe == nullptr) return;
+  if (!pipe->HasRoom(0)) {
+    pipe->Close(Status::Overloaded("the peer asks faster than it takes answers").Next("ask less at a time"));
+    return;
+  }
+  RegionState* state = regions_.Find(message.numbers[0]);
+  FUSEWIRE_CHECK(state != nullptr);
+  ++state->uses;
+  pipe::Message answer;
+  answer.method = static_cast<uint16_t>(wire::P2pVerb::kGot);
+  answer.call = message.id;
+  answer.express = bytes.size <= peer.flow.eager_bytes_max;
+  answer.body.push_back(
+      Buffer::WrapReadOnly(bytes, state, [](void* owner, Bytes) { Drop(static_cast<RegionState*>(owner)); }));
+  pipe->Send(std::move(answer));
+}
+
+// Null: it has ended, or its answer has begun to come.
+GetOp* Regions::FindAsked(const PeerLink& peer, const wire::P2pMessage& message) {
+  Op* op = table_.FindOf(message.id, Op::Kind::kGet, peer);
+  return op != nullptr && op->run.state == OpRun::State::kPulling ? static_cast<GetOp*>(op) : nullptr;
+}
+
+Result<pipe::Landing> Regions::OnGotHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
+                                           const wire::P2pMessage& message) {
+  GetOp* op = FindAsked(peer, message);
+  if (op == nullptr) return lane.LandNowhere(header.call, Status::Ok());
+  if (header.body_bytes != TotalOf(op->parts)) {
+    return Status::Corrupt("got: " + std::to_string(header.body_bytes) + " bytes where " +
+                           std::to_string(TotalOf(op->parts)) + " were asked for");
+  }
+  return table_.LandInto(lane, header, op);
+}
+
+Status Regions::OnGot(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, const wire::P2pMessage& message) {
+  if (header.body_bytes > 0) {
+    const uint64_t name = lane.Landed(header.call).op;
+    Op* landed = name == 0 ? nullptr : table_.Find(name);
+    if (landed != nullptr) table_.End(landed, Status::Ok());
+    return Status::Ok();
+  }
+  Status status;
+  if (message.aux != 0) FUSEWIRE_TRY(wire::DecodeStatus(static_cast<Code>(message.aux), message.payload, &status));
+  GetOp* op = FindAsked(peer, message);
+  if (op == nullptr) return Status::Ok();
+  if (status.ok()) {
+    if (message.payload.size != TotalOf(op->parts)) {
+      return Status::Corrupt("got: " + std::to_string(message.payload.size) + " bytes where " +
+                             std::to_string(TotalOf(op->parts)) + " were asked for");
+    }
+    Scatter(message.payload, op->parts);
+  }
+  table_.End(op, status);
+  return Status::Ok();
+}
+
+}  // namespace p2p
+}  // namespace fusewire

@@ -1,0 +1,86 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Memory that peers write and read, and the signals that their writes add to: ours, which peers name, and theirs, which
+// our operations name.
+// Home: the endpoint's. Owns: our regions' memory while it is in use. Fails: each operation on its own; a peer that
+// names what is not there is told so, and nothing is touched.
+#ifndef FUSEWIRE_P2P_REGIONS_H_
+#define FUSEWIRE_P2P_REGIONS_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/list.h"
+#include "fusewire/base/slots.h"
+#include "fusewire/base/status.h"
+#include "fusewire/buffer/buffer.h"
+#include "fusewire/p2p/lane.h"
+#include "fusewire/p2p/op.h"
+#include "fusewire/p2p/op_table.h"
+#include "fusewire/p2p/peers.h"
+#include "fusewire/p2p/verbs.h"
+#include "fusewire/pipe/pipe.h"
+#include "fusewire/wire/p2p.h"
+
+namespace fusewire {
+namespace p2p {
+
+struct RegionState {
+  Buffer memory;
+  Access access = Access::kReadWrite;
+  uint64_t uses = 1;  // the Region, and each answer that the network still holds
+};
+
+struct SignalState {
+  uint64_t name = 0;
+  std::atomic<uint64_t> value{0};
+  List<Op> waiting;
+};
+
+class Regions {
+ public:
+  Regions(const Self& self, const wire::Limits& wire_limits, Peers& peers, OpTable& table, Verbs& verbs);
+  ~Regions();
+
+  // ---- ours ----
+  Result<RegionRef> Open(Buffer memory, Access access);
+  // From its return on, nothing is written any more.
+  void Close(RegionRef ref);
+  // 0: regions_max are open.
+  uint64_t OpenSignal(SignalState* state) { return signals_.Take(state); }
+  void CloseSignal(SignalState* state);
+  void AddToSignal(uint64_t name, uint64_t amount);
+
+  // ---- our operations ----
+  void Begin(AwaitOp* op);
+  // The peer's pipe is open. False: not now. It may have ended when this returns.
+  bool Dispatch(PutOp* op);
+  bool Dispatch(GetOp* op);
+
+  // ---- what peers say ----
+  Result<pipe::Landing> OnPutHeader(Lane& lane, const wire::FrameHeader& header, const wire::P2pMessage& message);
+  Result<pipe::Landing> OnGotHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
+                                    const wire::P2pMessage& message);
+  Status OnPut(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, const wire::P2pMessage& message);
+  Status OnGet(Lane& lane, PeerLink& peer, const wire::P2pMessage& message);
+  Status OnGot(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, const wire::P2pMessage& message);
+
+ private:
+  Result<Bytes> PartOf(uint64_t region, uint64_t offset, uint64_t bytes, Access access);
+  Result<Bytes> PartOfPut(const wire::P2pMessage& message, uint64_t bytes);
+  void Answer(Lane& lane, PeerLink& peer, const wire::P2pMessage& message, ConstBytes bytes);
+  GetOp* FindAsked(const PeerLink& peer, const wire::P2pMessage& message);
+
+  const Self& self_;
+  const wire::Limits& wire_limits_;
+  Peers& peers_;
+  OpTable& table_;
+  Verbs& verbs_;
+  Slots<RegionState, 31> regions_;
+  Slots<SignalState, 31> signals_;
+};
+
+}  // namespace p2p
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_P2P_REGIONS_H_

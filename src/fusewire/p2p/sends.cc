@@ -1,0 +1,119 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/p2p/sends.h"
+
+#include <string>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/p2p/flow.h"
+#include "fusewire/p2p/parts.h"
+
+namespace fusewire {
+namespace p2p {
+namespace {
+
+// Twice: once to a receive that had gone, once to the next.
+constexpr uint32_t kInPipeMax = 2;
+
+// The body of an offer goes with it up to this, and as long as it is express: so offers keep their order.
+constexpr uint64_t kPushBytesMax = 128 * 1024;
+bool MayPush(const SendOp& op, uint64_t bytes, const pipe::Pipe& pipe) {
+  const uint64_t around =
+      wire::kHeaderBytes + (wire::kP2pNumbersMax + op.parts.size()) * sizeof(uint64_t) + op.head.size;
+  return bytes > kInlineBytes && bytes <= kPushBytesMax && pipe.GoesAtOnce(around + bytes);
+}
+
+}  // namespace
+
+bool Sends::Dispatch(SendOp* op) {
+  uint64_t bytes = TotalOf(op->parts);
+  if (op->head.size > wire::kP2pHeadBytesMax || bytes > wire_limits_.body_bytes_max ||
+      op->parts.size() > wire_limits_.segments_max) {
+    table_.End(
+        op, Status::Invalid("a message of " + std::to_string(bytes) + " bytes in " + std::to_string(op->parts.size()) +
+                            " parts with a head of " + std::to_string(op->head.size) + " is over the limits")
+                .Next("send it in several messages"));
+    return true;
+  }
+  Flow& flow = op->peer()->flow;
+  uint64_t cost = CostOf(op->head.size, bytes);
+  bool eager = flow.TakesEager(bytes, cost);
+  if (!eager && !flow.TakesOffer()) return false;
+  Aheads::Ahead ahead = flow.aheads.Take(op->tag);
+  if (ahead.receive == 0) flow.aheads.OnUnaddressed(op->tag);
+  op->run.wants_word = op->confirm || !eager;
+  if (eager) {
+    SendEager(op, ahead, cost);
+  } else {
+    SendOffer(op, ahead, bytes);
+  }
+  return true;
+}
+
+void Sends::SendEager(SendOp* op, const Aheads::Ahead& ahead, uint64_t cost) {
+  PeerLink* peer = op->peer();
+  peer->flow.SpendCredit(cost);
+  uint32_t aux = static_cast<uint32_t>(op->head.size) | (op->confirm ? wire::kP2pConfirmEager : 0);
+  if (!table_.Send(op, peer->lane(),
+                   verbs_.Payload(wire::P2pVerb::kEager, op->id() | wire::kP2pMine, aux, {op->tag, ahead.receive},
+                                  op->head, op->parts, true))) {
+    return;
+  }
+  if (op->run.in_pipe > 0) return;
+  table_.Sent(op);
+  if (!op->confirm) table_.End(op, Status::Ok());
+}
+
+void Sends::SendOffer(SendOp* op, const Aheads::Ahead& ahead, uint64_t bytes) {
+  PeerLink* peer = op->peer();
+  uint64_t call = op->id() | wire::kP2pMine;
+  auto head_bytes = static_cast<uint32_t>(op->head.size);
+  table_.Offered(op);
+  const bool awaited = ahead.receive != 0 && bytes <= ahead.bytes;
+  if (MayPush(*op, bytes, *peer->pipe()) && (awaited || peer->flow.pushes.Worth(bytes))) {
+    if (!table_.Send(op, peer->lane(),
+                     verbs_.Payload(wire::P2pVerb::kOffer, call, head_bytes, {op->tag, ahead.receive, bytes}, op->head,
+                                    op->parts, true))) {
+      return;
+    }
+    op->run.pushed = bytes;
+    peer->flow.pushes.Pushed(bytes);
+    return;
+  }
+  verbs_.Say(peer->lane(), wire::P2pVerb::kOffer, call, head_bytes, {op->tag, ahead.receive, bytes}, op->head);
+  if (awaited) SendData(op, ahead.receive);
+}
+
+void Sends::SendData(SendOp* op, uint64_t receive) {
+  Lane* lane = op->peer()->lane();
+  if (lane->pipe() == nullptr) return;  // it is about to be down
+  if (!table_.Send(op, lane,
+                   verbs_.Payload(wire::P2pVerb::kData, receive, 0, {op->id()}, ConstBytes(), op->parts, false))) {
+    return;
+  }
+  if (op->run.in_pipe == 0) table_.Sent(op);
+}
+
+Status Sends::OnPull(PeerLink& peer, const wire::P2pMessage& message) {
+  auto* op = static_cast<SendOp*>(table_.FindOf(message.id, Op::Kind::kSend, peer));
+  if (op == nullptr || !op->run.offered) return Status::Ok();  // it was given up, and the peer will hear of it
+  if (op->run.in_pipe >= kInPipeMax) return Status::Corrupt("pull: again and again");
+  const bool pushed = op->run.pushed > 0;
+  if (pushed) peer.flow.pushes.Ended(std::exchange(op->run.pushed, 0));
+  if (pushed || (message.aux & wire::kP2pWaited) == 0) {
+    peer.flow.pushes.Late(pushed);
+  } else {
+    peer.flow.pushes.Waited(false);
+  }
+  SendData(op, message.numbers[0]);
+  return Status::Ok();
+}
+
+Status Sends::OnAhead(PeerLink& peer, const wire::P2pMessage& message) {
+  Aheads::Ahead ahead{message.numbers[0], message.id, message.numbers[1]};
+  if (peer.flow.aheads.OnAhead(ahead, message.numbers[2])) return Status::Ok();
+  return Status::Corrupt("ahead: seen " + std::to_string(message.numbers[2]) + " messages, more than were sent");
+}
+
+}  // namespace p2p
+}  // namespace fusewire

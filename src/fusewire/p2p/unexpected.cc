@@ -1,0 +1,72 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/p2p/unexpected.h"
+
+#include <string>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/p2p/flow.h"
+
+namespace fusewire {
+namespace p2p {
+
+Status Unexpected::Spend(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, uint64_t* cost) {
+  *cost = CostOf(message.head_bytes, bytes);
+  if (bytes > self_.eager_bytes_max) {
+    return Status::Corrupt("eager: " + std::to_string(bytes) + " bytes, limit " +
+                           std::to_string(self_.eager_bytes_max));
+  }
+  if (!peer.flow.SpendPromised(*cost)) {
+    return Status::Corrupt("eager: cost " + std::to_string(*cost) + ", credit " + std::to_string(peer.flow.promised));
+  }
+  if (message.numbers[1] == 0) ++peer.flow.unaddressed_in;
+  return Status::Ok();
+}
+
+void Unexpected::Owe(PeerLink* peer, uint64_t cost) {
+  if (peer->pipe() == nullptr) return;  // the next pipe begins with all that there is
+  Flow& flow = peer->flow;
+  flow.owed += cost;
+  if (flow.owed < self_.limits.kept_bytes_max / 2) return;
+  uint64_t owed = std::exchange(flow.owed, 0);
+  flow.promised += owed;
+  verbs_.Say(peer->lane(), wire::P2pVerb::kCredit, owed, 0, {});
+}
+
+Kept* Unexpected::Keep(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, uint64_t cost) {
+  Kept* kept = matcher_.New();
+  kept->peer = &peer;
+  kept->tag = message.numbers[0];
+  kept->send = message.id;
+  kept->bytes = bytes;
+  kept->cost = cost;
+  kept->offer = message.verb == wire::P2pVerb::kOffer;
+  kept->confirm = kept->offer || (message.aux & wire::kP2pConfirmEager) != 0;
+  kept->head.assign(reinterpret_cast<const char*>(message.head.data), message.head.size);
+  FUSEWIRE_DCHECK(kept->offer == (cost == 0));  // small messages are paid for, offers are counted
+  peer.flow.Held(kept->offer, cost);
+  matcher_.Keep(kept);
+  return kept;
+}
+
+void Unexpected::Forget(Kept* kept) {
+  PeerLink* peer = kept->peer;
+  if (kept->op != nullptr) std::exchange(kept->op, nullptr)->run.arriving = nullptr;
+  uint64_t cost = kept->cost;
+  peer->flow.Freed(kept->offer, cost);
+  matcher_.Free(kept);
+  if (cost > 0) Owe(peer, cost);
+}
+
+void Unexpected::ForgetOffersOf(const PeerLink* peer) {
+  for (Kept* kept : matcher_.AllOf(peer)) {
+    if (kept->offer) Forget(kept);
+  }
+}
+
+void Unexpected::ForgetAllOf(const PeerLink* peer) {
+  for (Kept* kept : matcher_.AllOf(peer)) Forget(kept);
+}
+
+}  // namespace p2p
+}  // namespace fusewire

@@ -1,0 +1,51 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What endpoints say to each other: encoded, and sent. wire/p2p.h lists the verbs.
+// Home: the endpoint's. Owns: the memory in which a head is put together. Fails: a pipe whose peer takes no more small
+// messages is closed.
+#ifndef FUSEWIRE_P2P_VERBS_H_
+#define FUSEWIRE_P2P_VERBS_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
+#include "fusewire/p2p/lane.h"
+#include "fusewire/pipe/pipe.h"
+#include "fusewire/wire/p2p.h"
+
+namespace fusewire {
+namespace p2p {
+
+// Up to this a payload travels in the head: one copy, no parts.
+constexpr uint64_t kInlineBytes = 2048;
+
+class Verbs {
+ public:
+  // At once; nothing if the pipe is not open.
+  void Say(Lane* lane, wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,
+           ConstBytes behind = ConstBytes());
+  // The verb's code, and its words if it is an error. `lane` may be null.
+  void SayStatus(Lane* lane, wire::P2pVerb verb, uint64_t call, const Status& status);
+  void SayTaken(Lane* lane, uint64_t send, const Status& status) {
+    SayStatus(lane, wire::P2pVerb::kTaken, send, status);
+  }
+  // A message with a payload: a small one in its head, so that it is copied; else as its body, which the pipe holds.
+  // To be sent before anything else is said.
+  pipe::Message Payload(wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,
+                        ConstBytes head, const std::vector<ConstBytes>& parts, bool express);
+  // Whether it can be sent now, or why not.
+  static Status Fits(const pipe::Pipe& pipe, const pipe::Message& message);
+
+ private:
+  ConstBytes Encode(wire::P2pVerb verb, std::initializer_list<uint64_t> numbers, ConstBytes one,
+                    const std::vector<ConstBytes>& parts);
+
+  std::vector<uint8_t> scratch_;
+};
+
+}  // namespace p2p
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_P2P_VERBS_H_
