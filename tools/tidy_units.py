@@ -19,7 +19,6 @@ CLASS_FUNCTIONS_MAX = 30
 CIRCLES_LARGER = {
     "fusewire/collective/arithmetic": 3,
     "fusewire/collective/group_core": 3,
-    "fusewire/p2p/core": 7,
     "fusewire/pipe/acceptor": 3,
     "fusewire/reactor/reactor": 3,
     "fusewire/rpc/client_core": 3,
@@ -32,7 +31,6 @@ CLASSES_LARGER = {
     "src/fusewire/collective/arena.h Arena": 54,
     "src/fusewire/collective/group_core.h GroupCore": 77,
     "src/fusewire/collective/machine.h Machine": 37,
-    "src/fusewire/p2p/core.h Core": 92,
     "src/fusewire/pipe/pipe.h Pipe": 54,
     "src/fusewire/reactor/reactor.h Reactor": 62,
     "src/fusewire/transport/shm/shm_connection.h ShmConnection": 33,
