@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/remote_worker.h"
 
-#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/data/methods.h"
+#include "fusewire/tf/server/kept_cancel.h"
 #include "fusewire/tf/server/step_calls.h"
 #include "fusewire/tf/server/wire_call.h"
 
@@ -101,14 +101,6 @@ void Tell(const SidePtr& side, void (tensorflow::WorkerInterface::*method)(const
   (side->worker()->*method)(&posted->request, &posted->response, [posted](const TfStatus&) {});
 }
 
-// A caller's options do not remember a cancel. These do while the call is on its way from the search to the wire.
-struct Cancellable {
-  explicit Cancellable(CallOptions* from) { options.SetTimeout(from->GetTimeout()); }
-
-  CallOptions options;
-  std::atomic<bool> is_cancelled{false};
-};
-
 }  // namespace
 
 RemoteWorker::RemoteWorker(Ways ways) : ways_(std::move(ways)) {}
@@ -123,8 +115,11 @@ void RemoteWorker::Route(CallOptions* opts, StatusCallback done, OverGrpc over_g
     over_wire(std::move(line), opts, std::move(done));
     return;
   }
-  auto call = opts == nullptr ? nullptr : std::make_shared<Cancellable>(opts);
-  if (call != nullptr) {
+  // shared_ptr: a cancel may come from the caller while the search ends.
+  std::shared_ptr<KeptCancel> call;
+  if (opts != nullptr) {
+    call = std::make_shared<KeptCancel>();
+    call->options()->SetTimeout(opts->GetTimeout());
     done = [opts, call, done = std::move(done)](const TfStatus& status) {
       opts->ClearCancelCallback();
       done(status);
@@ -132,7 +127,7 @@ void RemoteWorker::Route(CallOptions* opts, StatusCallback done, OverGrpc over_g
   }
   auto search = std::make_shared<Search>([call, done = std::move(done), over_grpc = std::move(over_grpc),
                                           over_wire = std::move(over_wire)](const TfStatus& status, LinePtr found) {
-    CallOptions* options = call == nullptr ? nullptr : &call->options;
+    CallOptions* options = call == nullptr ? nullptr : call->options();
     if (!status.ok()) {
       done(status);
     } else if (found != nullptr) {
@@ -141,13 +136,12 @@ void RemoteWorker::Route(CallOptions* opts, StatusCallback done, OverGrpc over_g
       GlobalCounters().Add(&Counters::fallback_grpc_calls);
       over_grpc(options, done);
     }
-    if (call != nullptr && call->is_cancelled) options->StartCancel();
+    if (call != nullptr) call->PassOn();
   });
   if (opts != nullptr) {
     opts->SetCancelCallback([search, call] {
-      call->is_cancelled = true;
       search->GiveUp(absl::CancelledError("the call was cancelled"));
-      call->options.StartCancel();
+      call->Cancel();
     });
   }
   search->Begin([ways = ways_](Routed routed) { ways.peer->Route(ways.side, std::move(routed)); });

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/service.h"
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,33 +16,23 @@
 #include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/data/methods.h"
 #include "fusewire/tf/data/provider.h"
+#include "fusewire/tf/server/kept_cancel.h"
 #include "fusewire/tf/server/wire_call.h"
 
 namespace fusewire {
 namespace tf {
 
-using tensorflow::CallOptions;
 using tensorflow::Tensor;
 
-// A request on its way through TensorFlow. The caller's cancel reaches its CallOptions.
+// A request on its way through TensorFlow. The caller's cancel reaches TensorFlow.
 template <class Request, class Response>
 struct Asked {
   Request request;
   Response response;
-  CallOptions options;
+  KeptCancel cancel;
   rpc::Reply reply;
   std::string head;
   Buffers body;
-  std::atomic<bool> is_unwanted{false};
-
-  // `options` do not remember a cancel: whoever has given them to TensorFlow passes on what came before.
-  void Cancel() {
-    is_unwanted = true;
-    options.StartCancel();
-  }
-  void CancelIfUnwanted() {
-    if (is_unwanted) options.StartCancel();
-  }
 };
 
 namespace {
@@ -71,7 +60,7 @@ std::shared_ptr<A> Take(rpc::Request* request, rpc::Reply reply) {
   asked->body = std::move(request->body);
   asked->reply = std::move(reply);
   asked->reply.OnUnwanted([weak = std::weak_ptr<A>(asked)] {
-    if (auto there = weak.lock()) there->Cancel();
+    if (auto there = weak.lock()) there->cancel.Cancel();
   });
   return asked;
 }
@@ -137,11 +126,11 @@ rpc::Method Service::RunGraph() {
       asked->request.set_request_id(kNoRequestId);  // a call never comes twice over our wire
       auto wrapped = std::make_shared<tensorflow::ProtoRunGraphRequest>(&asked->request);
       auto response = std::make_shared<tensorflow::NonOwnedProtoRunGraphResponse>(&asked->response);
-      worker_->RunGraphAsync(&asked->options, wrapped.get(), response.get(),
+      worker_->RunGraphAsync(asked->cancel.options(), wrapped.get(), response.get(),
                              [asked, wrapped, response](const TfStatus& status) {
                                Answer(std::move(asked->reply), status, &asked->response);
                              });
-      asked->CancelIfUnwanted();
+      asked->cancel.PassOn();
     });
   });
 }
@@ -175,9 +164,9 @@ rpc::Method Service::CompleteInstance() {
         return;
       }
       worker_->CompleteInstanceAsync(
-          &asked->options, &asked->request, &asked->response,
+          asked->cancel.options(), &asked->request, &asked->response,
           [asked](const TfStatus& status) { Answer(std::move(asked->reply), status, &asked->response); });
-      asked->CancelIfUnwanted();
+      asked->cancel.PassOn();
     });
   });
 }

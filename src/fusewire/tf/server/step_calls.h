@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The RunGraph calls of one step, which a master starts one after the other on one thread. When one fails, TensorFlow
 // cancels them all, once: what it has not started yet does not hear of it, and may wait for ever for what comes from
-// the one that failed. Here such a call is cancelled as soon as it is started. Home: any thread. Owns: whether one of a
-// step has failed. Fails: never.
+// the one that failed. Here such a call is cancelled as soon as it is started.
+// Home: any thread. Owns: whether one of a step has failed. Fails: never.
 #ifndef FUSEWIRE_TF_SERVER_STEP_CALLS_H_
 #define FUSEWIRE_TF_SERVER_STEP_CALLS_H_
 
@@ -24,7 +24,7 @@ class StepCalls {
   // and sees to it that `options` cancel it from then on.
   template <class F>
   static void Start(int64_t step, tensorflow::CallOptions* options, tensorflow::StatusCallback done, F start) {
-    thread_local StepCalls last;
+    thread_local StepCalls last(step);
     if (last.step_ != step) last = StepCalls(step);
     const Flag has_failed = last.has_failed_;
     start([has_failed, done = std::move(done)](const TfStatus& status) {
@@ -38,10 +38,9 @@ class StepCalls {
   // The thread's and each call's: nobody is the last for sure.
   using Flag = std::shared_ptr<std::atomic<bool>>;
 
-  StepCalls() = default;
-  explicit StepCalls(int64_t step) : step_(step), has_failed_(std::make_shared<std::atomic<bool>>(false)) {}
+  explicit StepCalls(int64_t step) : step_(step) {}
 
-  int64_t step_ = 0;
+  int64_t step_;
   Flag has_failed_ = std::make_shared<std::atomic<bool>>(false);
 };
 

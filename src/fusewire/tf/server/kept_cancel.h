@@ -1,0 +1,35 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The options of a call, and whether it has been cancelled. TensorFlow's CallOptions don't remember that: a cancel that
+// comes before there is anything to cancel is lost.
+// Home: any thread. Owns: the options. Fails: never.
+#ifndef FUSEWIRE_TF_SERVER_KEPT_CANCEL_H_
+#define FUSEWIRE_TF_SERVER_KEPT_CANCEL_H_
+
+#include <atomic>
+
+#include <tensorflow/core/distributed_runtime/call_options.h>
+
+namespace fusewire {
+namespace tf {
+
+class KeptCancel {
+ public:
+  tensorflow::CallOptions* options() { return &options_; }
+  void Cancel() {
+    is_cancelled_ = true;
+    options_.StartCancel();
+  }
+  // By whoever has given the options to what may be cancelled from now on: it is told what came before.
+  void PassOn() {
+    if (is_cancelled_) options_.StartCancel();
+  }
+
+ private:
+  tensorflow::CallOptions options_;
+  std::atomic<bool> is_cancelled_{false};
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_SERVER_KEPT_CANCEL_H_
