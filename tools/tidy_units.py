@@ -22,10 +22,6 @@ CIRCLES_LARGER = {
     "fusewire/pipe/acceptor": 3,
     "fusewire/reactor/reactor": 3,
     "fusewire/rpc/client_core": 3,
-    "fusewire/transport/loopback/loopback": 5,
-    "fusewire/transport/shm/shm": 4,
-    "fusewire/transport/tcp/tcp": 5,
-    "fusewire/transport/ucx/ucx": 3,
 }
 CLASSES_LARGER = {
     "src/fusewire/collective/arena.h Arena": 54,

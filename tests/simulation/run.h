@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "fusewire/rpc/rpc.h"
+#include "fusewire/transport/loopback/event_queue.h"
 #include "fusewire/transport/loopback/loopback.h"
-#include "fusewire/transport/loopback/schedule.h"
 #include "journal.h"
 #include "meddle.h"
 #include "memory.h"
@@ -70,7 +70,7 @@ class Run {
   Meddler meddler;
   Ledger ledger;
   transport::LoopbackWorld world;
-  transport::Schedule schedule;
+  transport::EventQueue schedule;
   std::vector<Record> records;
   std::vector<std::unique_ptr<Member>> members;
   uint64_t bytes_max = 0;  // of the largest message of this run, as its receiver counts them

@@ -7,7 +7,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/transport/loopback/loopback_transport.h"
 #include "fusewire/transport/loopback/network.h"
-#include "fusewire/transport/loopback/stream.h"
+#include "fusewire/transport/loopback/streams.h"
 
 namespace fusewire {
 namespace transport {
@@ -23,7 +23,7 @@ Host* FindUp(Network* network, const std::string& name) {
 }  // namespace
 
 LoopbackWorld::LoopbackWorld(uint64_t seed, const LoopbackFaults& faults)
-    : network_(std::make_unique<Network>(seed, faults)) {}
+    : network_(std::make_unique<Network>(seed, faults)), streams_(std::make_unique<Streams>(network_.get())) {}
 
 LoopbackWorld::~LoopbackWorld() = default;
 
@@ -37,7 +37,7 @@ reactor::Reactor* LoopbackWorld::AddHost(const std::string& name) {
 }
 
 std::unique_ptr<Transport> LoopbackWorld::MakeTransport(const std::string& host) {
-  return std::make_unique<LoopbackTransport>(network_.get(), FindUp(network_.get(), host));
+  return std::make_unique<LoopbackTransport>(network_.get(), streams_.get(), FindUp(network_.get(), host));
 }
 
 // ---- time ----
@@ -74,10 +74,14 @@ void LoopbackWorld::RunFor(int64_t duration_ns) {
 
 // ---- faults ----
 
-void LoopbackWorld::SetFaults(const LoopbackFaults& faults) { network_->SetFaults(faults); }
+void LoopbackWorld::SetFaults(const LoopbackFaults& faults) {
+  network_->SetFaults(faults);
+  streams_->PumpAll();
+}
 
 void LoopbackWorld::SetFaultsBetween(const std::string& from, const std::string& to, const LoopbackFaults& faults) {
   network_->SetFaultsBetween(from, to, &faults);
+  streams_->PumpAll();
 }
 
 LoopbackFaults LoopbackWorld::FaultsBetween(const std::string& from, const std::string& to) const {
@@ -86,17 +90,18 @@ LoopbackFaults LoopbackWorld::FaultsBetween(const std::string& from, const std::
 
 void LoopbackWorld::ClearFaultsBetween(const std::string& from, const std::string& to) {
   network_->SetFaultsBetween(from, to, nullptr);
+  streams_->PumpAll();
 }
 
 void LoopbackWorld::Cut(const std::string& one, const std::string& other) {
-  for (const auto& stream : network_->Streams()) {
+  for (const auto& stream : streams_->InUse()) {
     const std::string &from = stream->from()->name, &to = stream->to()->name;
     if ((from == one && to == other) || (from == other && to == one)) stream->Reset(true);
   }
 }
 
 void LoopbackWorld::HalfClose(const std::string& from, const std::string& to) {
-  for (const auto& stream : network_->Streams()) {
+  for (const auto& stream : streams_->InUse()) {
     if (stream->from()->name == from && stream->to()->name == to) stream->Finish();
   }
 }
@@ -105,7 +110,7 @@ void LoopbackWorld::KillHost(const std::string& name, LoopbackDeath death) {
   Host* host = FindUp(network_.get(), name);
   bool answers = death == LoopbackDeath::kReset;
   host->fate = answers ? Host::Fate::kAnswersForTheDead : Host::Fate::kSilent;
-  for (const auto& stream : network_->Streams()) {
+  for (const auto& stream : streams_->InUse()) {
     if (stream->from() != host) continue;
     if (answers) stream->Reset(true);
     stream->FallSilent();
@@ -118,7 +123,7 @@ reactor::Reactor* LoopbackWorld::RestartHost(const std::string& name) {
   FUSEWIRE_CHECK(dead->fate != Host::Fate::kUp);
   dead->fate = Host::Fate::kAnswersForTheDead;
   Host* host = network_->AddHost(name);
-  for (const auto& stream : network_->Streams()) {
+  for (const auto& stream : streams_->InUse()) {
     if (stream->to() == dead) stream->AnswerForTheDead();
   }
   return host->reactor.get();

@@ -13,35 +13,11 @@
 
 #include "fusewire/base/clock.h"
 #include "fusewire/base/unique_function.h"
+#include "fusewire/transport/loopback/loopback_faults.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace transport {
-
-// How bytes travel from one host to another. A healthy network has all of the first two groups.
-struct LoopbackFaults {
-  // Each piece takes as long as this, and never overtakes the one before it.
-  int64_t latency_ns_min = 20 * kMicrosecondNs;
-  int64_t latency_ns_max = 60 * kMicrosecondNs;
-  uint64_t bytes_per_second = 0;  // 0: no limit
-  size_t send_buffer_bytes = 256 * 1024;
-  size_t receive_buffer_bytes = 512 * 1024;
-  int64_t dial_delay_ns_max = 0;
-  // A sender that hears nothing for this long gives its connection up.
-  int64_t user_timeout_ns = 20 * kSecondNs;
-
-  bool split = false;             // writes, pieces and reads are cut at random, down to one byte
-  double late_answer_chance = 0;  // a Write is answered later, and its memory is read only then
-
-  bool clogged = false;  // nothing arrives until it is false again; then everything does
-  bool lost = false;     // what should arrive now vanishes, silently and for good: its connection never recovers
-  double refuse_chance = 0;
-  // Of each piece: the connection is reset; a bit is turned; the piece is left out, or comes twice.
-  double cut_chance = 0;
-  double corrupt_chance = 0;
-  double drop_chance = 0;
-  double duplicate_chance = 0;
-};
 
 // How a host ends.
 enum class LoopbackDeath {
@@ -50,6 +26,7 @@ enum class LoopbackDeath {
 };
 
 class Network;
+class Streams;
 
 class LoopbackWorld {
  public:
@@ -98,6 +75,7 @@ class LoopbackWorld {
 
  private:
   std::unique_ptr<Network> network_;
+  std::unique_ptr<Streams> streams_;
 };
 
 }  // namespace transport

@@ -98,7 +98,7 @@ bool LoopbackConnection::ReadOnce() {
   size_t asked = landing_bytes + std::min(handler_->LookAhead(), kLookAheadMax);
   FUSEWIRE_CHECK(asked > 0);
   if (closed_) return false;
-  size_t bytes = network_->Part(std::min(asked, end_.in().readable()), end_.in().faults());
+  size_t bytes = network_->RandomLength(std::min(asked, end_.in().readable()), end_.in().faults());
   size_t landed = std::min(bytes, landing_bytes);
   for (size_t i = 0, left = landed; left > 0; ++i) {
     size_t part = std::min(left, landing[i].size);
@@ -136,7 +136,7 @@ size_t LoopbackConnection::Take(const ConstBytes* parts, size_t count) {
   count = std::min(count, kPartsMax);
   for (size_t i = 0; i < count; ++i) offered += parts[i].size;
   FUSEWIRE_CHECK(offered > 0);
-  size_t taken = network_->Part(std::min(offered, end_.out().Room()), end_.out().faults());
+  size_t taken = network_->RandomLength(std::min(offered, end_.out().Room()), end_.out().faults());
   std::vector<uint8_t> bytes;
   bytes.reserve(taken);
   for (size_t i = 0; bytes.size() < taken; ++i) {

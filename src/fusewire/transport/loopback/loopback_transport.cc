@@ -73,14 +73,15 @@ void LoopbackListener::Offer(LoopbackEnd end, std::string peer_address) {
 
 std::unique_ptr<Dialing> LoopbackTransport::Dial(reactor::Reactor& home, const Address& address, int64_t timeout_ns,
                                                  OnDialed on_dialed) {
-  auto dialing = std::make_unique<LoopbackDialing>(network_, host_, home, address, std::move(on_dialed));
+  auto dialing = std::make_unique<LoopbackDialing>(network_, streams_, host_, home, address, std::move(on_dialed));
   dialing->Start(timeout_ns);
   return dialing;
 }
 
-LoopbackDialing::LoopbackDialing(Network* network, Host* host, reactor::Reactor& home, Address address,
-                                 OnDialed on_dialed)
+LoopbackDialing::LoopbackDialing(Network* network, Streams* streams, Host* host, reactor::Reactor& home,
+                                 Address address, OnDialed on_dialed)
     : network_(network),
+      streams_(streams),
       host_(host),
       home_(home),
       address_(std::move(address)),
@@ -134,7 +135,7 @@ void LoopbackDialing::Knock() {
 }
 
 void LoopbackDialing::Connect(Host* target, LoopbackListener* listener) {
-  auto [there, back] = network_->Connect(host_, target);
+  auto [there, back] = streams_->Connect(host_, target);
   std::string own_address = host_->name + ":" + std::to_string(FreePort(host_));
   listener->Offer(LoopbackEnd(there, back), std::move(own_address));
   connection_ = std::make_unique<LoopbackConnection>(network_, home_, LoopbackEnd(back, there), address_.ToString());

@@ -8,6 +8,7 @@
 
 #include "fusewire/transport/loopback/loopback_connection.h"
 #include "fusewire/transport/loopback/network.h"
+#include "fusewire/transport/loopback/streams.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
@@ -33,7 +34,8 @@ class LoopbackListener final : public Listener {
 
 class LoopbackDialing final : public Dialing {
  public:
-  LoopbackDialing(Network* network, Host* host, reactor::Reactor& home, Address address, OnDialed on_dialed);
+  LoopbackDialing(Network* network, Streams* streams, Host* host, reactor::Reactor& home, Address address,
+                  OnDialed on_dialed);
   ~LoopbackDialing() override { *alive_ = false; }
   void Start(int64_t timeout_ns);
 
@@ -45,6 +47,7 @@ class LoopbackDialing final : public Dialing {
   void Finish();
 
   Network* const network_;
+  Streams* const streams_;
   Host* const host_;
   reactor::Reactor& home_;
   const Address address_;
@@ -59,7 +62,8 @@ class LoopbackDialing final : public Dialing {
 
 class LoopbackTransport final : public Transport {
  public:
-  LoopbackTransport(Network* network, Host* host) : network_(network), host_(host) {}
+  LoopbackTransport(Network* network, Streams* streams, Host* host)
+      : network_(network), streams_(streams), host_(host) {}
   Result<std::unique_ptr<Listener>> Listen(reactor::Reactor& home, const Address& address,
                                            OnIncoming on_incoming) override;
   std::unique_ptr<Dialing> Dial(reactor::Reactor& home, const Address& address, int64_t timeout_ns,
@@ -68,6 +72,7 @@ class LoopbackTransport final : public Transport {
 
  private:
   Network* const network_;
+  Streams* const streams_;
   Host* const host_;
 };
 

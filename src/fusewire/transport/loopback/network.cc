@@ -4,17 +4,16 @@
 #include <algorithm>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/loopback/stream.h"
 
 namespace fusewire {
 namespace transport {
 
 Network::~Network() {
   hosts_.clear();  // the last mail of a reactor may still look at us
-  schedule_.Clear();
+  events_.Clear();
 }
 
-size_t Network::Part(size_t size, const LoopbackFaults& faults) {
+size_t Network::RandomLength(size_t size, const LoopbackFaults& faults) {
   if (!faults.split || size <= 1) return size;
   // Every order of magnitude is as likely as the next: single bytes are common, and yet large things come to an end.
   int bits = 64 - __builtin_clzll(size);
@@ -37,7 +36,7 @@ bool Network::TurnHosts() {
 }
 
 int64_t Network::NextNs() const {
-  int64_t next_ns = schedule_.NextNs();
+  int64_t next_ns = events_.NextNs();
   for (const auto& host : hosts_) {
     if (host->runs()) next_ns = std::min(next_ns, host->reactor->NextTimerNs());
   }
@@ -65,10 +64,7 @@ const LoopbackFaults& Network::FaultsBetween(const std::string& from, const std:
   return found == faults_between_.end() ? faults_ : found->second;
 }
 
-void Network::SetFaults(const LoopbackFaults& faults) {
-  faults_ = faults;
-  PumpAll();
-}
+void Network::SetFaults(const LoopbackFaults& faults) { faults_ = faults; }
 
 void Network::SetFaultsBetween(const std::string& from, const std::string& to, const LoopbackFaults* faults) {
   FUSEWIRE_CHECK(Find(from) != nullptr);
@@ -78,41 +74,9 @@ void Network::SetFaultsBetween(const std::string& from, const std::string& to, c
   } else {
     faults_between_[{from, to}] = *faults;
   }
-  PumpAll();
 }
 
-// What was held up may be free to go now.
-void Network::PumpAll() {
-  for (const auto& stream : Streams()) stream->Pump();
-}
-
-Network::Link Network::Connect(Host* one, Host* other) {
-  // shared_ptr: each end, the other direction and the events on their way hold a stream, and any of them may be last.
-  auto there = std::make_shared<Stream>(this, one, other);
-  // shared_ptr: as above.
-  auto back = std::make_shared<Stream>(this, other, one);
-  there->set_reverse(back);
-  back->set_reverse(there);
-  streams_.push_back(there);
-  streams_.push_back(back);
-  return {std::move(there), std::move(back)};
-}
-
-std::vector<std::shared_ptr<Stream>> Network::Streams() {
-  // shared_ptr: whoever asks may do things that let the last other holder go.
-  std::vector<std::shared_ptr<Stream>> alive;
-  std::vector<std::weak_ptr<Stream>> still;
-  for (const auto& stream : streams_) {
-    if (auto held = stream.lock()) {
-      alive.push_back(std::move(held));
-      still.push_back(stream);
-    }
-  }
-  streams_ = std::move(still);
-  return alive;
-}
-
-void Network::Note(uint64_t fact) {
+void Network::AddToFingerprint(uint64_t fact) {
   fingerprint_ = Random(fingerprint_ ^ fact ^ static_cast<uint64_t>(now_ns()) << 20).Next();
 }
 

@@ -1,5 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What the hosts of a LoopbackWorld share: time, chance, names, faults, and the streams between them.
+// What the hosts of a LoopbackWorld share: time, chance, names and faults. It knows nothing of the bytes between them.
+// Home: the world's thread. Owns: the clock, the events, the hosts with their reactors. Fails: never.
 #ifndef FUSEWIRE_TRANSPORT_LOOPBACK_NETWORK_H_
 #define FUSEWIRE_TRANSPORT_LOOPBACK_NETWORK_H_
 
@@ -9,15 +10,16 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/clock.h"
 #include "fusewire/base/random.h"
-#include "fusewire/transport/loopback/loopback.h"
-#include "fusewire/transport/loopback/schedule.h"
+#include "fusewire/reactor/reactor.h"
+#include "fusewire/transport/loopback/event_queue.h"
+#include "fusewire/transport/loopback/loopback_faults.h"
 
 namespace fusewire {
 namespace transport {
 
 class LoopbackListener;
-class Stream;
 
 // One incarnation of a host.
 struct Host {
@@ -41,44 +43,36 @@ class Network {
   ManualClock* clock() { return &clock_; }
   int64_t now_ns() { return clock_.NowNs(); }
   Random& random() { return random_; }
-  // With the faults' `split`: a random part of `size`, mostly far from all of it; never 0.
-  size_t Part(size_t size, const LoopbackFaults& faults);
+  // With the faults' `split`: a random length up to `size`, mostly far from all of it; 0 for nothing alone.
+  size_t RandomLength(size_t size, const LoopbackFaults& faults);
 
   // Events run outside of every home: what belongs to a host is posted to it.
-  void At(int64_t due_ns, Schedule::Event event) { schedule_.At(due_ns, std::move(event)); }
+  void At(int64_t due_ns, EventQueue::Event event) { events_.At(due_ns, std::move(event)); }
   bool TurnHosts();
   int64_t NextNs() const;
-  void RunDue() { schedule_.RunDue(now_ns()); }
+  void RunDue() { events_.RunDue(now_ns()); }
 
   Host* AddHost(const std::string& name);
   // The incarnation that is up, or the last one; null for a name that nobody bears.
   Host* Find(const std::string& name_or_alias) const;
   void PointName(const std::string& name, const std::string& host) { aliases_[name] = host; }
 
+  // Who changes them pumps the streams afterwards: what was held up may be free to go.
   const LoopbackFaults& FaultsBetween(const std::string& from, const std::string& to) const;
   void SetFaults(const LoopbackFaults& faults);
   void SetFaultsBetween(const std::string& from, const std::string& to, const LoopbackFaults* faults);
 
-  // Two streams that belong together: from `one` to `other`, and back.
-  using Link = std::pair<std::shared_ptr<Stream>, std::shared_ptr<Stream>>;
-  Link Connect(Host* one, Host* other);
-  // The streams that are still in use.
-  std::vector<std::shared_ptr<Stream>> Streams();
-
-  void Note(uint64_t fact);
+  void AddToFingerprint(uint64_t fact);
   uint64_t fingerprint() const { return fingerprint_; }
 
  private:
-  void PumpAll();
-
   ManualClock clock_;
   Random random_;
   LoopbackFaults faults_;
   std::map<std::pair<std::string, std::string>, LoopbackFaults> faults_between_;
   std::map<std::string, std::string> aliases_;
-  Schedule schedule_;
+  EventQueue events_;
   std::vector<std::unique_ptr<Host>> hosts_;  // all incarnations, in the order in which they came up
-  std::vector<std::weak_ptr<Stream>> streams_;
   uint64_t fingerprint_ = 0;
 };
 

@@ -19,18 +19,18 @@ size_t Stream::Room() const {
 void Stream::Send(std::vector<uint8_t> bytes) {
   FUSEWIRE_CHECK(!ended_by_sender_);
   if (!faults().split) {
-    PutWithLies(std::move(bytes));
+    PutWithFaults(std::move(bytes));
     return;
   }
   for (size_t at = 0; at < bytes.size() && !ended_by_sender_;) {
-    size_t part = network_->Part(bytes.size() - at, faults());
+    size_t part = network_->RandomLength(bytes.size() - at, faults());
     auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(at);
-    PutWithLies(std::vector<uint8_t>(begin, begin + static_cast<std::ptrdiff_t>(part)));
+    PutWithFaults(std::vector<uint8_t>(begin, begin + static_cast<std::ptrdiff_t>(part)));
     at += part;
   }
 }
 
-void Stream::PutWithLies(std::vector<uint8_t> bytes) {
+void Stream::PutWithFaults(std::vector<uint8_t> bytes) {
   const LoopbackFaults& how = faults();
   Random& random = network_->random();
   if (random.Chance(how.cut_chance)) {
@@ -47,21 +47,21 @@ void Stream::PutWithLies(std::vector<uint8_t> bytes) {
   Put({0, std::move(bytes), Ending::kNone});
 }
 
-void Stream::Put(Piece piece) {
+void Stream::Put(Chunk chunk) {
   const LoopbackFaults& how = faults();
   int64_t leaves_ns = std::max(network_->now_ns(), line_free_ns_);
   if (how.bytes_per_second > 0) {
-    leaves_ns += static_cast<int64_t>(static_cast<double>(piece.bytes.size()) /
+    leaves_ns += static_cast<int64_t>(static_cast<double>(chunk.bytes.size()) /
                                       static_cast<double>(how.bytes_per_second) * static_cast<double>(kSecondNs));
   }
   line_free_ns_ = leaves_ns;
   auto latency_ns = static_cast<int64_t>(
       network_->random().Between(static_cast<uint64_t>(how.latency_ns_min),
                                  static_cast<uint64_t>(std::max(how.latency_ns_min, how.latency_ns_max))));
-  piece.due_ns = last_due_ns_ = std::max(last_due_ns_, leaves_ns + latency_ns);
-  bytes_on_the_way_ += piece.bytes.size();
-  network_->At(piece.due_ns, [self = shared_from_this()] { self->Pump(); });
-  on_the_way_.push_back(std::move(piece));
+  chunk.due_ns = last_due_ns_ = std::max(last_due_ns_, leaves_ns + latency_ns);
+  bytes_on_the_way_ += chunk.bytes.size();
+  network_->At(chunk.due_ns, [self = shared_from_this()] { self->Pump(); });
+  on_the_way_.push_back(std::move(chunk));
 }
 
 void Stream::Finish() {
@@ -104,19 +104,19 @@ bool Stream::ArriveOne() {
   }
   bool full = readable_ > 0 && readable_ + on_the_way_.front().bytes.size() > how.receive_buffer_bytes;
   if (full) return false;
-  Piece piece = std::move(on_the_way_.front());
+  Chunk chunk = std::move(on_the_way_.front());
   on_the_way_.pop_front();
-  bytes_on_the_way_ -= piece.bytes.size();
-  network_->Note(piece.bytes.size() ^ (piece.bytes.empty() ? 256U : piece.bytes[0]));
+  bytes_on_the_way_ -= chunk.bytes.size();
+  network_->AddToFingerprint(chunk.bytes.size() ^ (chunk.bytes.empty() ? 256U : chunk.bytes[0]));
   if (deaf_ || to_->fate == Host::Fate::kAnswersForTheDead) {
-    if (!piece.bytes.empty()) AnswerWithReset();
+    if (!chunk.bytes.empty()) AnswerWithReset();
     return true;
   }
-  if (piece.ending != Ending::kNone) {
-    arrived_ending_ = piece.ending;
+  if (chunk.ending != Ending::kNone) {
+    arrived_ending_ = chunk.ending;
   } else {
-    readable_ += piece.bytes.size();
-    received_.push_back(std::move(piece.bytes));
+    readable_ += chunk.bytes.size();
+    received_.push_back(std::move(chunk.bytes));
   }
   return true;
 }
@@ -138,7 +138,7 @@ void Stream::AnswerWithReset() {
 
 void Stream::AnswerForTheDead() {
   if (lost_ && bytes_on_the_way_ > 0) {
-    // The one who repeats himself in vain gets his answer now.
+    // What the sender repeats in vain gets its answer now.
     // shared_ptr: the other direction may have been let go by both ends.
     if (std::shared_ptr<Stream> reverse = reverse_.lock()) reverse->Reset(true);
   }

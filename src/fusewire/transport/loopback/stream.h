@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One direction of a loopback connection: a send buffer, the way, and a receive buffer.
 //
-//   Send -> [ piece | piece | ... ]  -- latency, bandwidth, faults -->  [ received bytes ] -> Read
+//   Send -> [ chunk | chunk | ... ]  -- latency, bandwidth, faults -->  [ received bytes ] -> Read
 //             counted against send_buffer_bytes                          bounded by receive_buffer_bytes
 #ifndef FUSEWIRE_TRANSPORT_LOOPBACK_STREAM_H_
 #define FUSEWIRE_TRANSPORT_LOOPBACK_STREAM_H_
@@ -60,14 +60,14 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void AnswerForTheDead();
 
  private:
-  struct Piece {
+  struct Chunk {
     int64_t due_ns = 0;
     std::vector<uint8_t> bytes;
     Ending ending = Ending::kNone;
   };
 
-  void Put(Piece piece);
-  void PutWithLies(std::vector<uint8_t> bytes);
+  void Put(Chunk chunk);
+  void PutWithFaults(std::vector<uint8_t> bytes);
   bool ArriveOne();
   void Lose();
   void AnswerWithReset();
@@ -76,7 +76,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Host* const from_;
   Host* const to_;
   std::weak_ptr<Stream> reverse_;
-  std::deque<Piece> on_the_way_;
+  std::deque<Chunk> on_the_way_;
   size_t bytes_on_the_way_ = 0;
   int64_t last_due_ns_ = 0;
   int64_t line_free_ns_ = 0;

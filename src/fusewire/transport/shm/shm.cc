@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fusewire/transport/shm/meeting.h"
+#include "fusewire/transport/shm/shm_connection.h"
 #include "fusewire/transport/shm/shm_dialing.h"
 #include "fusewire/transport/shm/shm_listener.h"
 
@@ -40,6 +41,8 @@ class ShmTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> MakeShm(ShmOptions options) { return std::make_unique<ShmTransport>(std::move(options)); }
+
+uint64_t SharedBytesWritten() { return BytesWrittenByAll(); }
 
 // A child is to us what any neighbour is: the kernel, a sandbox or a security module lets it read us or not. That we
 // may read ourselves, or our children, says nothing.

@@ -9,26 +9,11 @@
 #include <cstdint>
 #include <memory>
 
-#include "fusewire/transport/resolver.h"
+#include "fusewire/transport/shm/shm_options.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace transport {
-
-struct ShmOptions {
-  // Each direction's; a power of two. Memory is used as far as it is written: a connection that carries little keeps to
-  // the first pages.
-  uint32_t ring_bytes = 512 * 1024;
-  // Pieces from this size on are not put into the ring: the receiver takes them from our memory.
-  uint32_t lend_bytes_min = 64 * 1024;
-  // Whether pieces are taken that way at all, where the system allows it (process_vm_readv).
-  bool lend = true;
-  // A process that connects has so long to say its greeting.
-  int64_t greeting_ns_max = 5 * kSecondNs;
-  int backlog = 4096;
-  // Null: the system's resolver.
-  ResolveNames resolve;
-};
 
 std::unique_ptr<Transport> MakeShm(ShmOptions options);
 

@@ -10,7 +10,6 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/transport/reading.h"
-#include "fusewire/transport/shm/shm.h"
 
 namespace fusewire {
 namespace transport {
@@ -23,7 +22,7 @@ std::atomic<uint64_t> shared_bytes_written{0};
 
 }  // namespace
 
-uint64_t SharedBytesWritten() { return shared_bytes_written.load(std::memory_order_relaxed); }
+uint64_t BytesWrittenByAll() { return shared_bytes_written.load(std::memory_order_relaxed); }
 
 ShmConnection::ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, std::unique_ptr<Segment> segment,
                              const ShmOptions& options, std::string peer_address, const RingReader* reader)

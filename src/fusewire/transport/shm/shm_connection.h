@@ -11,7 +11,7 @@
 #include "fusewire/reactor/doorbell.h"
 #include "fusewire/transport/shm/meeting.h"
 #include "fusewire/transport/shm/ring.h"
-#include "fusewire/transport/shm/shm.h"
+#include "fusewire/transport/shm/shm_options.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
@@ -126,6 +126,9 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
   Status why_closed_;
   reactor::Timer later_;  // what must not happen inside of somebody's call
 };
+
+// Any thread. What all connections of this process have written so far.
+uint64_t BytesWrittenByAll();
 
 }  // namespace transport
 }  // namespace fusewire

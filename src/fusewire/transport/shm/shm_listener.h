@@ -9,7 +9,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/transport/accepting.h"
 #include "fusewire/transport/shm/meeting.h"
-#include "fusewire/transport/shm/shm.h"
+#include "fusewire/transport/shm/shm_options.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {

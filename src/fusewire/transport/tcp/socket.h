@@ -5,7 +5,7 @@
 
 #include "fusewire/base/status.h"
 #include "fusewire/transport/socket_address.h"
-#include "fusewire/transport/tcp/tcp.h"
+#include "fusewire/transport/tcp/tcp_options.h"
 
 namespace fusewire {
 namespace transport {

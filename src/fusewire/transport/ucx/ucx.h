@@ -8,22 +8,14 @@
 #ifndef FUSEWIRE_TRANSPORT_UCX_UCX_H_
 #define FUSEWIRE_TRANSPORT_UCX_UCX_H_
 
-#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "fusewire/transport/transport.h"
+#include "fusewire/transport/ucx/ucx_options.h"
 
 namespace fusewire {
 namespace transport {
-
-struct UcxOptions {
-  // Whether UCX is taken wherever it works, or only between two tasks that both have an RDMA device that is up: where
-  // there is none when the transport is made, the lower one is all there is.
-  bool always = true;
-  // A name for the loader, or a path.
-  std::string library = "libucp.so.0";
-};
 
 std::unique_ptr<Transport> MakeUcx(std::unique_ptr<Transport> lower, UcxOptions options);
 

@@ -23,7 +23,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/ucx/record.h"
-#include "fusewire/transport/ucx/ucx.h"
+#include "fusewire/transport/ucx/ucx_options.h"
 
 namespace fusewire {
 namespace transport {

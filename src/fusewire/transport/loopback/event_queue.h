@@ -1,7 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What will happen when, in virtual time. Events of one moment run in the order in which they were set.
-#ifndef FUSEWIRE_TRANSPORT_LOOPBACK_SCHEDULE_H_
-#define FUSEWIRE_TRANSPORT_LOOPBACK_SCHEDULE_H_
+// Home: the world's thread. Owns: the events. Fails: never.
+#ifndef FUSEWIRE_TRANSPORT_LOOPBACK_EVENT_QUEUE_H_
+#define FUSEWIRE_TRANSPORT_LOOPBACK_EVENT_QUEUE_H_
 
 #include <cstdint>
 #include <map>
@@ -13,7 +14,7 @@
 namespace fusewire {
 namespace transport {
 
-class Schedule {
+class EventQueue {
  public:
   using Event = UniqueFunction<void()>;
 
@@ -38,4 +39,4 @@ class Schedule {
 }  // namespace transport
 }  // namespace fusewire
 
-#endif  // FUSEWIRE_TRANSPORT_LOOPBACK_SCHEDULE_H_
+#endif  // FUSEWIRE_TRANSPORT_LOOPBACK_EVENT_QUEUE_H_

@@ -1,0 +1,37 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The streams between the hosts of a loopback network, for as long as somebody uses them.
+// Home: the world's thread. Owns: none of them: their ends and the events on their way do. Fails: never.
+#ifndef FUSEWIRE_TRANSPORT_LOOPBACK_STREAMS_H_
+#define FUSEWIRE_TRANSPORT_LOOPBACK_STREAMS_H_
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "fusewire/transport/loopback/network.h"
+#include "fusewire/transport/loopback/stream.h"
+
+namespace fusewire {
+namespace transport {
+
+class Streams {
+ public:
+  explicit Streams(Network* network) : network_(*network) {}
+
+  // Two streams that belong together: from `one` to `other`, and back.
+  using Pair = std::pair<std::shared_ptr<Stream>, std::shared_ptr<Stream>>;
+  Pair Connect(Host* one, Host* other);
+  // In the order in which they were made.
+  std::vector<std::shared_ptr<Stream>> InUse();
+  // What was held up may be free to go now.
+  void PumpAll();
+
+ private:
+  Network& network_;
+  std::vector<std::weak_ptr<Stream>> streams_;
+};
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_LOOPBACK_STREAMS_H_
