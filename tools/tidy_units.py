@@ -20,7 +20,6 @@ CIRCLES_LARGER = {
     "fusewire/collective/arithmetic": 3,
     "fusewire/collective/group_core": 3,
     "fusewire/pipe/acceptor": 3,
-    "fusewire/reactor/reactor": 3,
     "fusewire/rpc/client_core": 3,
 }
 CLASSES_LARGER = {
@@ -28,7 +27,6 @@ CLASSES_LARGER = {
     "src/fusewire/collective/group_core.h GroupCore": 77,
     "src/fusewire/collective/machine.h Machine": 37,
     "src/fusewire/pipe/pipe.h Pipe": 54,
-    "src/fusewire/reactor/reactor.h Reactor": 62,
     "src/fusewire/transport/shm/shm_connection.h ShmConnection": 33,
     "src/fusewire/transport/ucx/ucx_connection.h UcxConnection": 53,
     "src/fusewire/transport/ucx/worker.h UcxWorker": 40,

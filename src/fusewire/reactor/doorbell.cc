@@ -68,9 +68,9 @@ struct Doorbell::Knot {
   std::weak_ptr<DoorbellTarget> target;
 };
 
-Doorbell::Doorbell(Reactor& home) : home_(home) {}
+Doorbell::Doorbell(Home& home) : home_(home) {}
 
-Result<std::unique_ptr<Doorbell>> Doorbell::Make(Reactor& home) {
+Result<std::unique_ptr<Doorbell>> Doorbell::Make(Home& home) {
   std::unique_ptr<Doorbell> bell(new Doorbell(home));
   FUSEWIRE_TRY(bell->Open());
   return bell;

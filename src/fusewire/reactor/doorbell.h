@@ -34,7 +34,7 @@
 
 #include "fusewire/base/list.h"
 #include "fusewire/base/status.h"
-#include "fusewire/reactor/reactor.h"
+#include "fusewire/reactor/home.h"
 
 namespace fusewire {
 namespace reactor {
@@ -74,7 +74,7 @@ class Doorbell final : private FdHandler {
  public:
   static constexpr uint32_t kBits = 64;
 
-  static Result<std::unique_ptr<Doorbell>> Make(Reactor& home);
+  static Result<std::unique_ptr<Doorbell>> Make(Home& home);
   ~Doorbell();
 
   // What a peer needs to ring. The descriptors stay ours.
@@ -113,7 +113,7 @@ class Doorbell final : private FdHandler {
   void Sweep();
 
  private:
-  explicit Doorbell(Reactor& home);
+  explicit Doorbell(Home& home);
   Status Open();
   void OnEvents(uint32_t) override { Answer(); }
   bool PollNow() override { return Answer(); }
@@ -124,7 +124,7 @@ class Doorbell final : private FdHandler {
   void Choose(uint64_t rung);
   void AnswerBit(uint32_t bit);
 
-  Reactor& home_;
+  Home& home_;
   int rung_file_ = -1, asleep_file_ = -1, event_fd_ = -1;
   RungPage* rung_page_ = nullptr;
   AsleepPage* asleep_page_ = nullptr;

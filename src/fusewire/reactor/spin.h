@@ -15,6 +15,7 @@ class SpinLearner {
  public:
   // No spin is longer than max_ns; 0 turns spinning off.
   explicit SpinLearner(int64_t max_ns) : max_ns_(max_ns) {}
+  int64_t max_ns() const { return max_ns_; }
 
   // How long to spin now; 0: park at once. Does what pays, and the other thing now and then to compare.
   int64_t NextSpinNs() {

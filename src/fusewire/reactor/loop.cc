@@ -1,0 +1,162 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/reactor/loop.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <climits>
+#include <thread>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/reactor/cpus.h"
+#include "fusewire/reactor/event_fd.h"
+
+namespace fusewire {
+namespace reactor {
+namespace {
+
+// How often a loop that is busy with mail or with one descriptor asks epoll for the others: once in so many looks.
+constexpr int kLooksPerPoll = 64;
+// A look costs less than asking for the time.
+constexpr int kLooksPerClock = 4;
+// As kLooksPerPoll, where other threads run between two looks.
+constexpr int kLooksPerYield = 2;
+// A thread that lets others run may look for longer than one that does not.
+constexpr int kYieldsPerSpin = 4;
+
+}  // namespace
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+int TimeoutMs(int64_t now_ns, int64_t until_ns) {
+  if (until_ns == kForeverNs) return -1;
+  if (until_ns <= now_ns) return 0;
+  return static_cast<int>(std::min<int64_t>((until_ns - now_ns + kMillisecondNs - 1) / kMillisecondNs, INT_MAX));
+}
+
+// Alone on a processor, spinning delays the peer.
+Loop::Loop(HomeParts& home)
+    : home_(home),
+      spin_(UsableCpuCount() < 2 ? 0 : home.options.spin_ns_max),
+      spin_ns_max_(spin_.max_ns()),
+      yield_ns_max_(kYieldsPerSpin * home.options.spin_ns_max) {}
+
+Loop::Counts Loop::counts() const {
+  return {turns_.Read(), parks_.Read(), spin_hits_.Read(), spin_misses_.Read(), mails_.Read()};
+}
+
+// ---- mail and the doorbell ----
+
+bool Loop::HasMail() const { return !mailbox_.empty() || (doorbell_ != nullptr && doorbell_->rung()); }
+
+void Loop::SetSleeping(bool sleeping) {
+  requests_.SetSleeping(sleeping);
+  if (doorbell_ != nullptr) doorbell_->SetAsleep(sleeping);
+}
+
+Result<Doorbell*> Loop::OpenDoorbell(Home& home) {
+  FUSEWIRE_AT_HOME(home);
+  if (doorbell_ == nullptr) {
+    Result<std::unique_ptr<Doorbell>> made = Doorbell::Make(home);
+    if (!made.ok()) return made.status();
+    doorbell_ = std::move(made).value();
+    doorbell_event_.store(doorbell_->files().event, std::memory_order_seq_cst);
+  }
+  return doorbell_.get();
+}
+
+void Loop::PassOn(const PolledEvents& polled) const {
+  const int doorbell_event = doorbell_event_.load(std::memory_order_seq_cst);
+  if (doorbell_event >= 0 && polled.Contain(doorbell_event)) WriteEvent(doorbell_event);
+}
+
+// ---- a turn ----
+
+bool Loop::Turn() {
+  turns_.Add();
+  int mails = mailbox_.DeliverAll();
+  mails_.Add(static_cast<uint64_t>(mails));
+  int fired = home_.timers.Advance(home_.now_ns);
+  bool flushed = !home_.output.empty();
+  home_.output.Flush();
+  return mails > 0 || fired > 0 || flushed;
+}
+
+bool Loop::MoreToDo() {
+  if (!HasMail() && home_.output.empty()) return false;
+  UpdateNow();
+  AnswerDoorbell();
+  if (home_.poller.is_open() && home_.poller.IsDue(kLooksPerPoll)) home_.poller.Poll();
+  return true;
+}
+
+int64_t Loop::SpinBudgetNs() {
+  if (home_.options.busy_poll) return kForeverNs;
+  switch (idling_) {
+    case Idling::kLearned: return spin_.NextSpinNs();
+    case Idling::kYields: return yield_ns_max_;
+    case Idling::kSpins: break;
+  }
+  return spin_ns_max_;
+}
+
+// One look at everything that may have work, the cheapest first.
+bool Loop::Look(bool yields) {
+  Poller& poller = home_.poller;
+  bool hit = !mailbox_.empty();
+  if (AnswerDoorbell()) hit = true;
+  if (!hit) hit = poller.PollHot();
+  // Also when the hot one has something each time: the others have their turn too.
+  const bool ask_all = poller.IsDue(yields ? kLooksPerYield : kLooksPerPoll) || (!hit && !poller.has_hot());
+  if (ask_all && poller.Poll()) hit = true;
+  return hit;
+}
+
+bool Loop::Spin(int64_t until_ns) {
+  // Here, not when something has come: then a thread waits for what follows from it.
+  UpdateNow();
+  idle_since_ns_ = home_.now_ns;
+  const bool learns = idling_ == Idling::kLearned, yields = idling_ == Idling::kYields;
+  const int64_t budget_ns = SpinBudgetNs();
+  if (budget_ns == 0) return false;
+  const int64_t began_ns = home_.now_ns;
+  if (doorbell_ != nullptr) doorbell_->BeginWatching();
+  const int64_t end_ns = std::min(until_ns, std::min(home_.timers.NextNs(), AddNs(began_ns, budget_ns)));
+  for (int looks = 1;; ++looks) {
+    if (Look(yields)) {
+      spin_hits_.Add();
+      if (learns) spin_.Hit(home_.now_ns - began_ns);
+      return true;
+    }
+    if (requests_.wanted()) return home_.options.busy_poll;
+    if (looks % kLooksPerClock == 0) UpdateNow();
+    if (home_.now_ns >= end_ns) break;
+    if (yields) {
+      sched_yield();
+    } else {
+      Pause();
+    }
+  }
+  const bool in_vain = home_.now_ns - began_ns >= budget_ns;
+  if (!in_vain) return true;  // a timer or the caller's deadline is due
+  spin_misses_.Add();
+  if (learns) spin_.Miss();
+  return false;
+}
+
+// The kernel interrupts a thread whose ring has news, before epoll knows of them: then the hot one is asked.
+void Loop::AfterPark(const PolledEvents& polled) {
+  if (polled.count != 0) LearnFromPark();
+  if (polled.count > 0) home_.poller.Deliver(polled);
+  if (polled.count < 0) home_.poller.PollHot();
+}
+
+}  // namespace reactor
+}  // namespace fusewire

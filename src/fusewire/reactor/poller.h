@@ -1,0 +1,99 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A Poller asks the kernel for input: the descriptors that a home watches, and the handler that input came from last.
+// Home: the reactor's; its functions are called through Home and Loop, which check that. Owns: an epoll and the table
+//   of handlers. Not the descriptors, nor the handlers. Fails: Open with errno; Watch says why.
+// Invariants: a descriptor has one handler at most; each time that one is watched it gets a generation of its own, so
+//   that an event that was fetched before it was unwatched reaches nobody. The hot handler is one that is watched, or
+//   another that its setter forgets before it dies.
+#ifndef FUSEWIRE_REACTOR_POLLER_H_
+#define FUSEWIRE_REACTOR_POLLER_H_
+
+#include <sys/epoll.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "fusewire/base/metrics.h"
+#include "fusewire/base/status.h"
+
+namespace fusewire {
+namespace reactor {
+
+// Something with a file descriptor. Its holder unwatches it before it closes the descriptor or dies.
+class FdHandler {
+ public:
+  virtual void OnEvents(uint32_t epoll_events) = 0;  // at home
+  // At home, while the loop spins: look for input without asking epoll. True if there was some.
+  virtual bool PollNow() { return false; }
+
+ protected:
+  ~FdHandler() = default;
+};
+
+// What one wait in epoll has brought. Less than 0: a signal interrupted it.
+struct PolledEvents {
+  static constexpr int kMax = 64;
+  bool Contain(int fd) const;
+  int count = 0;
+  epoll_event events[kMax];
+};
+
+class Poller {
+ public:
+  Poller() = default;
+  Poller(const Poller&) = delete;
+  Poller& operator=(const Poller&) = delete;
+  ~Poller();
+
+  // Makes the epoll, with an eventfd in it that wakes whoever waits there. False: errno says why. Without it nothing
+  // can be watched.
+  bool Open(int wake_fd);
+  bool is_open() const { return epoll_fd_ >= 0; }
+  // What another epoll may hold, to hear of input here.
+  int fd() const { return epoll_fd_; }
+
+  // ---- for handlers, at home ----
+  Status Watch(int fd, uint32_t events, FdHandler* handler);
+  void Rewatch(int fd, uint32_t events, FdHandler* handler);
+  void Unwatch(int fd, FdHandler* handler);
+  void SetHot(FdHandler* handler) { hot_ = handler; }
+  void ForgetHot(FdHandler* handler) {
+    if (hot_ == handler) hot_ = nullptr;
+  }
+  // Any thread.
+  uint64_t watched() const { return watches_.Read(); }
+
+  // ---- for the loop ----
+  // Any thread: waits for events, and calls nobody. timeout_ms as epoll_wait.
+  void Wait(PolledEvents* polled, int timeout_ms) const;
+  // At home: calls the handlers of these events. True if there were any but the wake-up.
+  bool Deliver(const PolledEvents& polled);
+  // At home: asks for all descriptors, without waiting. True if any had events.
+  bool Poll();
+  // At home: the hot handler alone. True if it had input.
+  bool PollHot() { return hot_ != nullptr && hot_->PollNow(); }
+  bool has_hot() const { return hot_ != nullptr; }
+  // At home. Counts a look at anything but epoll; true once in `looks_max`: then epoll should be asked too.
+  bool IsDue(int looks_max) { return ++looks_ >= looks_max; }
+  void ForgetLooks() { looks_ = 0; }
+
+ private:
+  struct Watched {
+    FdHandler* handler = nullptr;
+    uint32_t generation = 0;
+  };
+  Watched& WatchedAt(int fd, const FdHandler* handler);
+
+  int epoll_fd_ = -1;
+  int wake_fd_ = -1;
+  std::vector<Watched> watched_;  // by descriptor
+  uint32_t generations_ = 0;
+  FdHandler* hot_ = nullptr;
+  int looks_ = 0;  // since epoll was asked
+  Counter watches_;
+};
+
+}  // namespace reactor
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_REACTOR_POLLER_H_
