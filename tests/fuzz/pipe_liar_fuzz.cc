@@ -104,7 +104,10 @@ class Victim final : public Receiver {
     pipe_ = std::make_unique<Pipe>(shared_, Home(), std::move(wire), Role::kAcceptor, 1, this);
     pipe_->Start();
   }
-  void OnOpen(const PeerInfo&) override { FUSEWIRE_CHECK(opened++ == 0); }
+  FrameHandler* OnOpen(const PeerInfo&) override {
+    FUSEWIRE_CHECK(opened++ == 0);
+    return this;
+  }
   Result<Landing> OnHeader(const wire::FrameHeader& header, ConstBytes) override {
     FUSEWIRE_CHECK(closed == 0);
     FUSEWIRE_CHECK(header.body_bytes <= kBodyBytesMax);

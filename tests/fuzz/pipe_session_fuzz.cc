@@ -201,7 +201,10 @@ class Party final : public Receiver {
     FUSEWIRE_CHECK(places_.size() <= 2);
   }
 
-  void OnOpen(const PeerInfo&) override { FUSEWIRE_CHECK(opened_++ == 0); }
+  FrameHandler* OnOpen(const PeerInfo&) override {
+    FUSEWIRE_CHECK(opened_++ == 0);
+    return this;
+  }
   Result<Landing> OnHeader(const wire::FrameHeader& header, ConstBytes) override {
     FUSEWIRE_CHECK(opened_ == 1);
     FUSEWIRE_CHECK(closed_ == 0);

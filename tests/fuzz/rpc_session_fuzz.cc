@@ -94,7 +94,7 @@ class Ear final : public pipe::Receiver, public pipe::LinkHandler {
   explicit Ear(Heard* heard) : heard_(*heard) {}
 
  private:
-  void OnOpen(const pipe::PeerInfo&) override {}
+  pipe::FrameHandler* OnOpen(const pipe::PeerInfo&) override { return static_cast<pipe::Receiver*>(this); }
   void OnUp(const pipe::PeerInfo&, bool) override {}
   void OnClosed(Status) override { heard_.pipe = nullptr; }
   void OnDown(Status, bool) override { heard_.pipe = nullptr; }

@@ -45,15 +45,16 @@ AcceptedLane::~AcceptedLane() {
   if (peer_ != nullptr) peer_->OnLaneClosed(this, Status::Cancelled("the endpoint was closed"));
 }
 
-void AcceptedLane::OnOpen(const pipe::PeerInfo& peer) {
+pipe::FrameHandler* AcceptedLane::OnOpen(const pipe::PeerInfo& peer) {
   info = peer;
   Result<PeerLink*> found = core_.PeerNamed(peer.name);
   if (!found.ok()) {
     pipe_.Close(found.status());
-    return;
+    return this;
   }
   peer_ = found.value();
   peer_->OnLaneOpen(this);
+  return this;
 }
 
 Result<pipe::Landing> AcceptedLane::OnHeader(const wire::FrameHeader& header, ConstBytes meta) {

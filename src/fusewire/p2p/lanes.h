@@ -47,10 +47,9 @@ class AcceptedLane final : public Lane, public pipe::Receiver {
   void Close(Status why) override { pipe_.Close(std::move(why)); }
 
  private:
-  void OnOpen(const pipe::PeerInfo& peer) override;
+  pipe::FrameHandler* OnOpen(const pipe::PeerInfo& peer) override;
   Result<pipe::Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) override;
   Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) override;
-  void OnCancel(uint64_t) override {}  // nobody calls here
   void OnClosed(Status why) override;
 
   Core& core_;

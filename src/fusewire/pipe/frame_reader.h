@@ -11,18 +11,15 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 #include "fusewire/pipe/body.h"
+#include "fusewire/pipe/frame_handler.h"
 #include "fusewire/pipe/landing.h"
 #include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace pipe {
 
-class FrameSink {
+class FrameSink : public FrameHandler {
  public:
-  // A message begins; nothing has been allocated for it yet.
-  virtual Result<Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) = 0;
-  // It is complete. `view` holds the body if it was to be viewed.
-  virtual Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) = 0;
   // A frame of the pipe's own, except chunks.
   virtual Status OnControl(const wire::FrameHeader& header, ConstBytes meta) = 0;
 

@@ -56,12 +56,12 @@ void Link::Dial() {
                                }
                                was_up_ = false;
                                pipe_ = std::make_unique<Pipe>(shared_, home_, std::move(connection).value(),
-                                                              Role::kDialer, service_, this);
+                                                              Role::kDialer, service_, static_cast<PipeHandler*>(this));
                                pipe_->Start();
                              });
 }
 
-void Link::OnOpen(const PeerInfo& peer) {
+FrameHandler* Link::OnOpen(const PeerInfo& peer) {
   was_up_ = true;
   wanted_ = false;
   up_ns_ = home_.now_ns();
@@ -70,6 +70,7 @@ void Link::OnOpen(const PeerInfo& peer) {
   bool restarted = incarnation_ != 0 && incarnation_ != peer.incarnation;
   incarnation_ = peer.incarnation;
   handler_->OnUp(peer, restarted);
+  return handler_;
 }
 
 void Link::OnClosed(Status why) {

@@ -17,26 +17,23 @@ namespace fusewire {
 namespace pipe {
 
 // All calls at home; none may destroy the link.
-class LinkHandler {
+class LinkHandler : public FrameHandler {
  public:
   // The pipe is open. `restarted`: the peer is another incarnation than the last time.
   virtual void OnUp(const PeerInfo& peer, bool restarted) = 0;
   // The pipe broke (was_up), or an attempt to get one failed. The link tries again, after a pause, once it is wanted.
   virtual void OnDown(Status why, bool was_up) = 0;
-  // As in Receiver.
-  virtual Result<Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) = 0;
-  virtual Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) = 0;
 
  protected:
   ~LinkHandler() = default;
 };
 
-class Link final : public Receiver {
+class Link final : private PipeHandler {
  public:
   // All references outlive the link.
   Link(Shared& shared, reactor::Reactor& home, transport::Transport& transport, transport::Address address,
        uint16_t service, LinkHandler* handler);
-  ~Link() override;
+  ~Link();
 
   // At home. There is something to send: connect, if that is not under way.
   void Want();
@@ -57,14 +54,7 @@ class Link final : public Receiver {
   int64_t down_since_ns() const { return down_since_ns_; }
 
  private:
-  void OnOpen(const PeerInfo& peer) override;
-  Result<Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) override {
-    return handler_->OnHeader(header, meta);
-  }
-  Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) override {
-    return handler_->OnMessage(header, meta, view);
-  }
-  void OnCancel(uint64_t) override {}  // we are the side that asks: nobody cancels with us
+  FrameHandler* OnOpen(const PeerInfo& peer) override;
   void OnClosed(Status why) override;
 
   void Dial();

@@ -24,11 +24,11 @@ uint64_t LargestMessage(const wire::Limits& limits) {
 }  // namespace
 
 Pipe::Pipe(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
-           uint16_t service, Receiver* receiver)
+           uint16_t service, PipeHandler* handler)
     : shared_(shared),
       home_(home),
       connection_(std::move(connection)),
-      receiver_(receiver),
+      handler_(handler),
       window_bytes_(role == Role::kDialer ? shared.TakeWindow() : std::nullopt),
       handshake_(
           std::make_unique<Handshake>(role, shared.options(), service, window_bytes_, [this] { return Admit(); })),
@@ -162,7 +162,8 @@ Status Pipe::OpenWith(const wire::Hello& hello) {
   home_.Arm(&tick_, shared_.options().silent_ns_max / 4);
   home_.FlushLater(this);
   peer_.wire = connection_->wire();  // it may have moved while we greeted
-  receiver_->OnOpen(peer_);
+  messages_ = handler_->OnOpen(peer_);
+  FUSEWIRE_CHECK(messages_ != nullptr);
   return Status::Ok();
 }
 
@@ -180,13 +181,13 @@ void Pipe::Check(const Status& status) {
 Result<pipe::Landing> Pipe::OnHeader(const wire::FrameHeader& header, ConstBytes meta) {
   if (!open()) return pipe::Landing::Discard();  // the receiver closed us in the middle of a read
   FUSEWIRE_TRY(receive_window_.OnReceived(WindowCost(header)));
-  return receiver_->OnHeader(header, meta);
+  return messages_->OnHeader(header, meta);
 }
 
 Status Pipe::OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) {
   stats_.messages_in.Add();
   if (!open()) return Status::Ok();
-  return receiver_->OnMessage(header, meta, view);
+  return messages_->OnMessage(header, meta, view);
 }
 
 Status Pipe::OnControl(const wire::FrameHeader& header, ConstBytes meta) {
@@ -221,7 +222,7 @@ Status Pipe::OnControl(const wire::FrameHeader& header, ConstBytes meta) {
         pinged_ns_ = 0;
       }
       return Status::Ok();
-    case wire::FrameKind::kCancel: receiver_->OnCancel(header.call); return Status::Ok();
+    case wire::FrameKind::kCancel: messages_->OnCancel(header.call); return Status::Ok();
     case wire::FrameKind::kGoodbye: {
       auto code = header.aux == 0 || header.aux > kCodeMax ? Code::kUnavailable : static_cast<Code>(header.aux);
       std::string words = meta.ToString();
@@ -342,7 +343,7 @@ void Pipe::OnClosed(Status why) {
     why_closing_ = Describe(state_ == State::kGreeting ? handshake_->CutOff(why) : why.Phase("reading"));
   }
   EndAll(why_closing_);
-  receiver_->OnClosed(why_closing_);
+  handler_->OnClosed(why_closing_);
 }
 
 void Pipe::Abort(const Status& why) {

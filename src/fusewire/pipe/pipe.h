@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A Pipe carries whole messages to one incarnation of one peer: in order, bounded by credit, landed where the receiver
 // wants. Home: the reactor of its Connection. Owns: its Connection, and the Buffers of every message until the network
-// is done with them. Fails: once; every pending Done hears of it, then Receiver::OnClosed. See docs/errors.md.
+// is done with them. Fails: once; every pending Done hears of it, then PipeHandler::OnClosed. See docs/errors.md.
 #ifndef FUSEWIRE_PIPE_PIPE_H_
 #define FUSEWIRE_PIPE_PIPE_H_
 
@@ -13,6 +13,7 @@
 
 #include "fusewire/base/metrics.h"
 #include "fusewire/buffer/buffer.h"
+#include "fusewire/pipe/frame_handler.h"
 #include "fusewire/pipe/frame_reader.h"
 #include "fusewire/pipe/handshake.h"
 #include "fusewire/pipe/landing.h"
@@ -69,21 +70,21 @@ struct PeerInfo {
   std::string ToString() const { return name.empty() ? address : name + " (" + address + ")"; }
 };
 
-// All calls at home. None may destroy the pipe, except that OnClosed may.
-class Receiver {
+// The beginning and the end of a pipe. All calls at home. None may destroy the pipe, except that OnClosed may.
+class PipeHandler {
  public:
-  // The greeting is over; messages may come.
-  virtual void OnOpen(const PeerInfo& peer) = 0;
-  // A message begins: where shall its body land? An error closes the pipe. Every length is within the limits, and the
-  // credit covers it.
-  virtual Result<Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) = 0;
-  // It is complete. `view` is the body if it was to be viewed. The receiver calls Pipe::Consume(header) once, now or
-  // later: until then the message counts against the peer's window. An error closes the pipe.
-  virtual Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) = 0;
-  // The peer no longer wants the answer to this call of its.
-  virtual void OnCancel(uint64_t call) = 0;
+  // The greeting is over. Returns what takes the messages from now on; it stays until OnClosed.
+  virtual FrameHandler* OnOpen(const PeerInfo& peer) = 0;
   // The last call, exactly once, never from inside a call of ours to the pipe.
   virtual void OnClosed(Status why) = 0;
+
+ protected:
+  ~PipeHandler() = default;
+};
+
+// Both in one.
+class Receiver : public PipeHandler, public FrameHandler {
+ public:
   virtual ~Receiver() = default;
 };
 
@@ -96,9 +97,9 @@ struct PipeStats {
 
 class Pipe final : private transport::ConnectionHandler, private reactor::Flushable, private FrameSink {
  public:
-  // `shared`, `home` and `receiver` outlive the pipe.
+  // `shared`, `home` and `handler` outlive the pipe.
   Pipe(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
-       uint16_t service, Receiver* receiver);
+       uint16_t service, PipeHandler* handler);
   ~Pipe();
 
   // At home, once: begins the greeting. `others` (if any), of an acceptor, outlives the pipe.
@@ -199,7 +200,8 @@ class Pipe final : private transport::ConnectionHandler, private reactor::Flusha
   Shared& shared_;
   reactor::Reactor& home_;
   std::unique_ptr<transport::Connection> connection_;
-  Receiver* const receiver_;
+  PipeHandler* const handler_;
+  FrameHandler* messages_ = nullptr;  // from when it opens
   State state_ = State::kGreeting;
   PeerInfo peer_;
   std::optional<uint64_t> window_bytes_;  // our part of the window budget, if there was one

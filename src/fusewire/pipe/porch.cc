@@ -9,7 +9,7 @@ namespace fusewire {
 namespace pipe {
 
 // One pipe that came in, and the receiver that serves it once it is greeted.
-class Porch::Served final : public Receiver, private OtherHomes {
+class Porch::Served final : private PipeHandler, private OtherHomes {
  public:
   enum class Stage { kGreeting, kTurnedAway, kHandedOver, kOpen };
 
@@ -19,25 +19,7 @@ class Porch::Served final : public Receiver, private OtherHomes {
         pipe_(porch->shared_, porch->home_, std::move(connection), Role::kAcceptor, porch->service_, this),
         gone_([this] { porch_->served_.erase(this->id()); }) {}
   // A Done may need the receiver, and the receiver the pipe.
-  ~Served() override { pipe_.Abort(Status::Cancelled("the acceptor has gone")); }
-
-  void OnOpen(const PeerInfo& peer) override {
-    receiver_ = porch_->owner_->NewReceiverFor(pipe_);
-    FUSEWIRE_CHECK(receiver_ != nullptr);
-    porch_->OnOpen(this);
-    receiver_->OnOpen(peer);
-  }
-  Result<Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) override {
-    return receiver_->OnHeader(header, meta);
-  }
-  Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) override {
-    return receiver_->OnMessage(header, meta, view);
-  }
-  void OnCancel(uint64_t call) override { receiver_->OnCancel(call); }
-  void OnClosed(Status why) override {
-    if (receiver_ != nullptr) receiver_->OnClosed(why);
-    porch_->OnClosed(this, why);  // destroys us
-  }
+  ~Served() { pipe_.Abort(Status::Cancelled("the acceptor has gone")); }
 
   void Start(const HandedOver* handed) {
     if (handed != nullptr) {
@@ -52,6 +34,16 @@ class Porch::Served final : public Receiver, private OtherHomes {
   Stage stage = Stage::kGreeting;
 
  private:
+  FrameHandler* OnOpen(const PeerInfo& peer) override {
+    receiver_ = porch_->owner_->NewReceiverFor(pipe_);
+    FUSEWIRE_CHECK(receiver_ != nullptr);
+    porch_->OnOpen(this);
+    return receiver_->OnOpen(peer);
+  }
+  void OnClosed(Status why) override {
+    if (receiver_ != nullptr) receiver_->OnClosed(why);
+    porch_->OnClosed(this, why);  // destroys us
+  }
   void OnHandedOver(HandedOver handed) override {
     porch_->OnHandedOver(this);
     porch_->others_->OnHandedOver(std::move(handed));

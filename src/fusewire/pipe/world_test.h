@@ -96,10 +96,11 @@ class Ear : public Receiver {
   }
   size_t bodies_coming_in() const { return places_.size(); }
 
-  void OnOpen(const PeerInfo& who) override {
+  FrameHandler* OnOpen(const PeerInfo& who) override {
     EXPECT_EQ(opened++, 0);
     peer = who;
     if (on_open) on_open();
+    return this;
   }
   Result<Landing> OnHeader(const wire::FrameHeader& header, ConstBytes) override {
     Watch();

@@ -58,7 +58,7 @@ class LyingServer {
  private:
   struct Ear final : pipe::Receiver {
     Ear(LyingServer* liar_in, pipe::Pipe* pipe_in) : liar(liar_in), own_pipe(pipe_in) { liar->pipe = own_pipe; }
-    void OnOpen(const pipe::PeerInfo&) override {}
+    pipe::FrameHandler* OnOpen(const pipe::PeerInfo&) override { return this; }
     Result<pipe::Landing> OnHeader(const wire::FrameHeader&, ConstBytes) override { return pipe::Landing::Discard(); }
     Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes) override {
       liar->heard.messages.push_back(header);

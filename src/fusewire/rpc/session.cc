@@ -62,7 +62,7 @@ Session::Session(pipe::Pipe& pipe, MethodIndex& methods, ServerHome& home, const
 
 Session::~Session() { LeaveAll(); }
 
-void Session::OnOpen(const pipe::PeerInfo&) {}
+pipe::FrameHandler* Session::OnOpen(const pipe::PeerInfo&) { return this; }
 
 void Session::OnClosed(Status) { LeaveAll(); }
 

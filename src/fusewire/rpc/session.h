@@ -82,7 +82,7 @@ class Session final : public pipe::Receiver, public ListNode {
   ~Session() override;
 
   // pipe::Receiver
-  void OnOpen(const pipe::PeerInfo& peer) override;
+  pipe::FrameHandler* OnOpen(const pipe::PeerInfo& peer) override;
   Result<pipe::Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) override;
   Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) override;
   void OnCancel(uint64_t call) override;
