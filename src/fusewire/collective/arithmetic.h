@@ -10,33 +10,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "fusewire/collective/levels.h"
 #include "fusewire/collective/types.h"
 
 namespace fusewire {
 namespace collective {
 
-enum class Level : uint8_t {
-  kScalar = 0,  // the reference, one element at a time
-  kBase = 1,    // vectors of 16 bytes, on every processor
-  kAvx2 = 2,    // with F16C
-  kAvx512 = 3,  // F, BW, DQ and VL
-};
-constexpr uint8_t kLevels = 4;
-
 // The highest that this processor has, and that we were compiled with.
 Level BestLevel();
-
-// Arrays need no alignment. `to` may be one of the sources, else it overlaps nothing. `sources_count` is at least 1.
-// The result is divided by `divisor` (of Op::kAverage: how many ranks are in it; 1: not at all).
-struct ReduceCall {
-  void* to = nullptr;
-  const void* const* sources = nullptr;
-  size_t sources_count = 0;
-  size_t count = 0;
-  uint64_t divisor = 1;
-};
-
-using ReduceKernel = void (*)(const ReduceCall& call);
 
 // The kernel of a built-in op, or null where CheckReduction says no.
 ReduceKernel FindKernel(Op op, Type type, Level level);

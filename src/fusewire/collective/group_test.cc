@@ -195,6 +195,30 @@ TEST(Group, AllKindsAgreeWithTheReferenceInTwoLevels) {
   }
 }
 
+// The last step of each schedule divides, and no other.
+TEST(Group, EveryAlgorithmOfAnAllReduceAverages) {
+  for (const Algorithm algorithm : AlgorithmsOf(Kind::kAllReduce)) {
+    for (const int ranks : {1, 2, 5, 8}) {
+      SCOPED_TRACE(AlgorithmName(algorithm) + " of " + std::to_string(ranks));
+      GroupOptions options;
+      options.arena = false;
+      for (int rank = 0; rank < ranks; ++rank) options.places.hosts.push_back(rank % 2);
+      options.table = {TableRow{Kind::kAllReduce, ranks, 1 << 30, algorithm, 4096}};
+      Party party(ranks, pipe::Wire::kAuto, options);
+      party.Run([ranks](int rank, Group& group) {
+        const size_t count = 5003;
+        Array array = Brought(rank, count), average = SumOfAll(ranks, count);
+        for (int64_t& sum : average) sum /= ranks;
+        Wanted wanted = Want(Kind::kAllReduce, {count}, Pieces(), Of(array));
+        wanted.reduction.op = Op::kAverage;
+        const Status status = group.Run(std::move(wanted));
+        EXPECT_TRUE(status.ok()) << status.ToString();
+        EXPECT_TRUE(array == average) << "at rank " << rank;
+      });
+    }
+  }
+}
+
 // A guess about hosts that is not the same everywhere is an error, not a hang.
 TEST(Group, RanksThatPlaceEachOtherDifferentlyHearOfIt) {
   GroupOptions options;

@@ -13,8 +13,8 @@
 #include <immintrin.h>
 #endif
 
-#include "fusewire/collective/arithmetic.h"
 #include "fusewire/collective/halves.h"
+#include "fusewire/collective/levels.h"
 
 namespace fusewire {
 namespace collective {

@@ -1,6 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Compiled for AVX2 and F16C; see CMakeLists.txt. On other machines it is empty.
-#include "fusewire/collective/compression_kernels.h"
 #include "fusewire/collective/kernels.h"
 #include "fusewire/collective/levels.h"
 
@@ -9,10 +8,8 @@ namespace collective {
 
 #if defined(__AVX2__) && defined(__F16C__)
 ReduceKernel FindAvx2(Op op, Type type) { return FindHere(op, type); }
-CompressKernels CompressAvx2() { return CompressHere(); }
 #else
 ReduceKernel FindAvx2(Op, Type) { return nullptr; }
-CompressKernels CompressAvx2() { return {}; }
 #endif
 
 }  // namespace collective

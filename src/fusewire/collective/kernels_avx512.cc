@@ -1,6 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Compiled for AVX-512; see CMakeLists.txt. On other machines it is empty.
-#include "fusewire/collective/compression_kernels.h"
 #include "fusewire/collective/kernels.h"
 #include "fusewire/collective/levels.h"
 
@@ -9,10 +8,8 @@ namespace collective {
 
 #if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 ReduceKernel FindAvx512(Op op, Type type) { return FindHere(op, type); }
-CompressKernels CompressAvx512() { return CompressHere(); }
 #else
 ReduceKernel FindAvx512(Op, Type) { return nullptr; }
-CompressKernels CompressAvx512() { return {}; }
 #endif
 
 }  // namespace collective

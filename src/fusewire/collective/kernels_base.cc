@@ -1,5 +1,4 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/collective/compression_kernels.h"
 #include "fusewire/collective/kernels.h"
 #include "fusewire/collective/levels.h"
 
@@ -7,7 +6,6 @@ namespace fusewire {
 namespace collective {
 
 ReduceKernel FindBase(Op op, Type type) { return FindHere(op, type); }
-CompressKernels CompressBase() { return CompressHere(); }
 
 }  // namespace collective
 }  // namespace fusewire
