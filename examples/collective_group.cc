@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/collective/group.h"
+#include "fusewire/collective/group/group.h"
 
 using fusewire::collective::Group;
 

@@ -18,11 +18,12 @@ parsers=(
   "endpoint: p2p_message p2p_session: wire/p2p.cc p2p/core.cc p2p/receives.cc p2p/unexpected.cc p2p/sends.cc \
     p2p/regions.cc p2p/lane.cc"
   "ring: shm_ring: transport/shm/ring.cc"
-  "arena: arena: collective/arena.cc collective/arena_collectives.cc"
-  "notes: group_note group_session: collective/group_notes.cc collective/fingerprint.cc"
-  "group: group_session: collective/group_core.cc collective/group_members.cc collective/group_running.cc \
-    collective/group_shrink.cc collective/machine.cc"
-  "texts: texts: transport/address.cc collective/choice.cc"
+  "arena: arena: collective/arena/arena.cc collective/arena/arena_collectives.cc"
+  "notes: group_note group_session: collective/group/group_notes.cc collective/run/fingerprint.cc"
+  "group: group_session: collective/group/group_core.cc collective/group/group_members.cc \
+    collective/group/group_running.cc \
+    collective/group/group_shrink.cc collective/run/machine.cc"
+  "texts: texts: transport/address.cc collective/schedule/choice.cc"
 )
 targets=$(printf '%s\n' "${parsers[@]}" | cut -d : -f 2 | tr ' ' '\n' | sort -u | xargs)
 

@@ -12,7 +12,7 @@
 #include "bench/collective/ranks.h"
 #include "bench/harness/harness.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/collective/arena.h"
+#include "fusewire/collective/arena/arena.h"
 
 namespace fusewire::bench {
 namespace {

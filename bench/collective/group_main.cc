@@ -9,7 +9,7 @@
 #include "bench/collective/loop.h"
 #include "bench/collective/ranks.h"
 #include "bench/harness/harness.h"
-#include "fusewire/collective/group.h"
+#include "fusewire/collective/group/group.h"
 #include "fusewire/p2p/p2p.h"
 #include "fusewire/pipe/wires.h"
 #include "fusewire/reactor/cpus.h"

@@ -14,8 +14,8 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/collective/arena.h"
-#include "fusewire/collective/arena_liar_test.h"
+#include "fusewire/collective/arena/arena.h"
+#include "fusewire/collective/arena/arena_liar_test.h"
 #include "op_bytes.h"
 
 namespace fusewire {

@@ -8,8 +8,8 @@
 
 #include "allocations.h"
 #include "fusewire/base/check.h"
-#include "fusewire/collective/fingerprint.h"
-#include "fusewire/collective/group_notes.h"
+#include "fusewire/collective/group/group_notes.h"
+#include "fusewire/collective/run/fingerprint.h"
 
 namespace fusewire {
 namespace collective {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fusewire/base/check.h"
-#include "fusewire/collective/choice.h"
+#include "fusewire/collective/schedule/choice.h"
 #include "fusewire/pipe/wires.h"
 #include "fusewire/transport/listening.h"
 #include "fusewire/transport/socket_address.h"

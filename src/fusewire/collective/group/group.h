@@ -1,0 +1,180 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A Group is some endpoints that make collectives together: it runs schedules over their messages, and reduces while
+// messages travel. Members watch each other: when one dies, all hear of it, and the group can shrink and go on.
+// Home: its endpoint's reactor; what is here may be called on any thread, what waits on any but a home.
+// Owns: its operations, until their end; never the arrays. The endpoint outlives it.
+// Fails: each operation on its own, with a Status that names the rank at fault. After a death every operation says so,
+// until all survivors have called Shrink. See docs/collectives.md.
+#ifndef FUSEWIRE_COLLECTIVE_GROUP_GROUP_H_
+#define FUSEWIRE_COLLECTIVE_GROUP_GROUP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fusewire/base/clock.h"
+#include "fusewire/base/status.h"
+#include "fusewire/collective/kernels/pieces.h"
+#include "fusewire/collective/kernels/types.h"
+#include "fusewire/collective/schedule/choice.h"
+#include "fusewire/p2p/endpoint.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace collective {
+
+class GroupCore;
+
+// An endpoint by its name. Without an address it will dial us, or has come already.
+struct GroupMember {
+  std::string name;
+  transport::Address address;
+};
+
+// All but `rank` and addresses is the same at all ranks.
+struct GroupOptions {
+  std::string name;
+  std::vector<GroupMember> members;  // the index is the rank
+  int rank = 0;
+  // Of an operation that says nothing else; kForeverNs: none. Whoever is dead is noticed by its pipe in any case.
+  int64_t timeout_ns = 60 * kSecondNs;
+  // Only algorithms that fold in the order of ranks: the same bits for every size, and in every run.
+  bool reproducible = false;
+  // Where `places.hosts` says that all members stand on one host, and where memory can be shared there, operations
+  // without a key go through an arena.
+  bool arena = true;
+  // What the choice of algorithms goes by. `places.hosts` says which members stand on one host; a guess that is wrong
+  // costs time, never a result.
+  Wire wire;
+  Places places;
+  std::vector<TableRow> table;
+};
+
+// One operation. Counts are in elements of reduction.type, as in Request of schedule.h. A list of pieces and the
+// arrays stay valid until the end. Without `from`, it is made in place: each rank's part stands in `to` already.
+struct Wanted {
+  Kind kind = Kind::kBarrier;
+  Reduction reduction;
+  int root = 0;
+  std::vector<size_t> counts;
+  std::vector<size_t> receives;
+  Pieces from;
+  Pieces to;
+  // Not 0: meets the operations of this key at the other ranks, whatever the order of calls; those of one key meet in
+  // their order. 0: the order of the calls, which is the same at all ranks.
+  uint64_t key = 0;
+  // Among operations that could go on, the higher goes first.
+  int priority = 0;
+  // Over the wires: the operation ends here when the ranks that it sends to have what it sent. Else a small message
+  // ends when it has left, and the root of a broadcast may be done before the others have begun.
+  bool confirm = false;
+  int64_t timeout_ns = 0;  // 0: the group's
+};
+
+// An operation under way, for who asks instead of being told.
+// Home: the thread that holds it. Owns: nothing of the arrays. Fails: as its operation.
+class Ticket {
+ public:
+  // Cancels the operation if it is under way, and waits for its end.
+  ~Ticket();
+  Ticket(const Ticket&) = delete;
+  Ticket& operator=(const Ticket&) = delete;
+
+  bool Test() const;
+  // Not from a home. Drives it meanwhile. False: it has not ended within limit_ns, and goes on.
+  bool Wait(int64_t limit_ns = kForeverNs);
+  void Cancel(Status why);
+  // After the end.
+  const Status& status() const;
+
+ private:
+  friend class Group;
+  struct State;
+  Ticket(std::shared_ptr<GroupCore> core, std::shared_ptr<State> state, uint64_t number);
+  // The group may go before its tickets.
+  const std::shared_ptr<GroupCore> core_;
+  // Shared with the operation's end.
+  const std::shared_ptr<State> state_;
+  const uint64_t number_;
+};
+
+struct PlanState;
+
+// An operation that is prepared once and run again and again on the same arrays: what does not change is neither
+// checked nor compiled twice.
+// Home: one thread at a time. Owns: its messages; not the arrays, which stay where they are as long as it lives.
+// Fails: each run as an operation of the group.
+class Plan {
+ public:
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+  ~Plan() = default;
+
+  // Not while it is under way. As Group::Start and Group::Run.
+  void Start(Done done);
+  Status Run();
+
+ private:
+  friend class Group;
+  Plan(std::shared_ptr<GroupCore> core, std::shared_ptr<PlanState> state);
+  // The group may go before its plans.
+  const std::shared_ptr<GroupCore> core_;
+  // Shared with the operation while it is under way.
+  const std::shared_ptr<PlanState> state_;
+};
+
+class Group {
+ public:
+  // Does not wait: members may come later.
+  static Result<std::unique_ptr<Group>> Make(p2p::Endpoint& endpoint, GroupOptions options);
+  // Leaves, and waits until nothing touches the arrays any more.
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  // Among those who are left; Shrink changes them.
+  int rank() const;
+  int ranks() const;
+  // How often it has shrunk.
+  uint32_t epoch() const;
+  // Whether operations without a key go through an arena just now: after the first of them, in a group on one host.
+  bool in_arena() const;
+  // The name of the member that has this rank now.
+  std::string NameOf(int rank) const;
+
+  // Any thread. `done` comes exactly once, never from inside Start, at home; the arrays are not touched any more then.
+  // Returns the operation's number.
+  uint64_t Start(Wanted wanted, Done done);
+  // Any thread. The same with a ticket.
+  std::unique_ptr<Ticket> StartTicket(Wanted wanted);
+  // Any thread. To be run often; checked at the first run, in its place among all calls of this group.
+  std::unique_ptr<Plan> MakePlan(Wanted wanted);
+  // Any thread. Ends it with `why` unless it has ended, here, and at the other ranks with words that name this one.
+  void Cancel(uint64_t number, Status why);
+  // Waits, and drives the home meanwhile. `called_off`, where it is given, is asked now and then while it waits; true
+  // cancels the operation.
+  Status Run(Wanted wanted, const std::function<bool()>& called_off = nullptr);
+  // Any thread. All that is under way and to come fails with `why`, here and at the other ranks, until Shrink.
+  void Abort(Status why);
+  // Not from a home; does not wait. Ends what is under way, and tells the others that this rank has left: what it has
+  // brought still counts, and only who needs more of it fails. May be repeated.
+  void Leave();
+  // All survivors call it after a death: they agree on who is left, and go on with new ranks. Waits.
+  Status Shrink(int64_t timeout_ns = 0);
+  // A group of some of these ranks, in this order, on the same endpoint. All of them call it, with the same name;
+  // the others do not.
+  Result<std::unique_ptr<Group>> MakeSubgroup(const std::string& name, const std::vector<int>& ranks);
+
+ private:
+  explicit Group(std::shared_ptr<GroupCore> core);
+  // Shared with the endpoint, which asks it about messages of this group for as long as it lives.
+  std::shared_ptr<GroupCore> core_;
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_GROUP_GROUP_H_

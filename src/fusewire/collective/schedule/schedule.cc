@@ -1,0 +1,180 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/schedule/schedule.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "fusewire/collective/schedule/schedule_builder.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+size_t CountsNeeded(Kind kind, int ranks) {
+  switch (kind) {
+    case Kind::kBarrier: return 0;
+    case Kind::kAllReduce:
+    case Kind::kReduce:
+    case Kind::kBroadcast: return 1;
+    default: return static_cast<size_t>(ranks);
+  }
+}
+
+Status Check(const Request& request) {
+  const std::string what = KindName(request.kind) + " by " + AlgorithmName(request.algorithm);
+  if (request.ranks < 1 || request.ranks > kScheduleRanksMax || request.rank < 0 || request.rank >= request.ranks ||
+      request.root < 0 || request.root >= request.ranks) {
+    return Status::Invalid(what + ": rank " + std::to_string(request.rank) + ", root " + std::to_string(request.root) +
+                           " of " + std::to_string(request.ranks))
+        .Next("ranks count from 0 to less than ranks");
+  }
+  const std::vector<Algorithm> algorithms = AlgorithmsOf(request.kind);
+  if (std::find(algorithms.begin(), algorithms.end(), request.algorithm) == algorithms.end()) {
+    return Status::Invalid(what + ": there is no such schedule").Next("choose one that AlgorithmsOf names");
+  }
+  const size_t receives = request.kind == Kind::kAllToAll ? static_cast<size_t>(request.ranks) : 0;
+  if (request.counts.size() != CountsNeeded(request.kind, request.ranks) || request.receives.size() != receives) {
+    return Status::Invalid(what + ": " + std::to_string(request.counts.size()) + " counts and " +
+                           std::to_string(request.receives.size()) + " receives")
+        .Next("see the table at Request in schedule.h");
+  }
+  if (request.in_place && request.kind == Kind::kAllToAll) {
+    return Status::Invalid(what + ": never in place").Next("give it an output of its own");
+  }
+  if (!request.hosts.empty() && request.hosts.size() != static_cast<size_t>(request.ranks)) {
+    return Status::Invalid(what + ": hosts of " + std::to_string(request.hosts.size()) + " ranks")
+        .Next("name the host of each rank, or of none");
+  }
+  const bool knows_between = std::find(algorithms.begin(), algorithms.end(), request.between) != algorithms.end();
+  if (request.algorithm == Algorithm::kTwoLevel && request.kind != Kind::kAllGather &&
+      (!knows_between || request.between == Algorithm::kTwoLevel)) {
+    return Status::Invalid(what + ": no schedule by " + AlgorithmName(request.between) + " between hosts")
+        .Next("choose another one of AlgorithmsOf");
+  }
+  if (request.segment_count == 0) return Status::Invalid(what + ": segments of nothing").Next("set segment_count");
+  return Status::Ok();
+}
+
+void Build(Builder* builder) {
+  switch (builder->request().kind) {
+    case Kind::kBarrier: return BuildBarrier(builder);
+    case Kind::kAllReduce: return BuildAllReduce(builder);
+    case Kind::kReduceScatter: return BuildReduceScatter(builder);
+    case Kind::kAllGather: return BuildAllGather(builder);
+    case Kind::kBroadcast: return BuildBroadcast(builder);
+    case Kind::kReduce: return BuildReduce(builder);
+    case Kind::kGather: return BuildGather(builder);
+    case Kind::kScatter: return BuildScatter(builder);
+    case Kind::kAllToAll: return BuildAllToAll(builder);
+  }
+}
+
+// In place, all parts are named by the larger array: the smaller one is its block of it.
+void NameByTheLarger(const Request& request, Schedule* schedule) {
+  const bool own_block = request.kind == Kind::kReduceScatter || request.kind == Kind::kAllGather ||
+                         request.kind == Kind::kGather || request.kind == Kind::kScatter;
+  const bool rooted = request.kind == Kind::kGather || request.kind == Kind::kScatter || request.kind == Kind::kReduce;
+  if (rooted && request.rank != request.root) return;  // only the root has both
+  const size_t shift = own_block ? Blocks(request.counts).at(static_cast<size_t>(request.rank)) : 0;
+  const bool input_is_larger = request.kind == Kind::kReduceScatter || request.kind == Kind::kScatter;
+  const Memory smaller = input_is_larger ? Memory::kOutput : Memory::kInput;
+  const Memory larger = input_is_larger ? Memory::kInput : Memory::kOutput;
+  auto rename = [smaller, larger, shift](Part* part) {
+    if (part->memory != smaller) return;
+    part->memory = larger;
+    part->at += shift;
+  };
+  for (Stage& stage : schedule->stages) {
+    for (Step& step : stage) {
+      rename(&step.part);
+      for (Part& part : step.from) rename(&part);
+    }
+    stage.erase(std::remove_if(stage.begin(), stage.end(),
+                               [](const Step& step) {
+                                 return step.what == Step::Do::kCopy && step.from[0].memory == step.part.memory &&
+                                        step.from[0].at == step.part.at;
+                               }),
+                stage.end());
+  }
+}
+
+void MeasureScratch(Schedule* schedule) {
+  auto measure = [schedule](const Part& part) {
+    if (part.memory != Memory::kScratch) return;
+    schedule->scratch_count = std::max(schedule->scratch_count, part.at + part.count);
+  };
+  for (const Stage& stage : schedule->stages) {
+    for (const Step& step : stage) {
+      measure(step.part);
+      for (const Part& part : step.from) measure(part);
+    }
+  }
+}
+
+}  // namespace
+
+std::string AlgorithmName(Algorithm algorithm) {
+  static constexpr const char* kNames[kAlgorithms] = {
+      "one-shot", "two-shot", "recursive-doubling", "rabenseifner", "ring",          "binomial", "direct",
+      "bruck",    "chain",    "scatter-gather",     "pairwise",     "dissemination", "two-level"};
+  const auto number = static_cast<uint8_t>(algorithm);
+  return number < kAlgorithms ? kNames[number] : "algorithm " + std::to_string(number);
+}
+
+std::vector<Algorithm> AlgorithmsOf(Kind kind) {
+  switch (kind) {
+    case Kind::kBarrier: return {Algorithm::kDissemination};
+    case Kind::kAllReduce:
+      return {Algorithm::kOneShot, Algorithm::kTwoShot,  Algorithm::kRecursiveDoubling, Algorithm::kRabenseifner,
+              Algorithm::kRing,    Algorithm::kBinomial, Algorithm::kTwoLevel};
+    case Kind::kReduceScatter: return {Algorithm::kDirect, Algorithm::kRing};
+    case Kind::kAllGather: return {Algorithm::kDirect, Algorithm::kRing, Algorithm::kBruck, Algorithm::kTwoLevel};
+    case Kind::kBroadcast:
+      return {Algorithm::kBinomial, Algorithm::kScatterGather, Algorithm::kChain, Algorithm::kTwoLevel};
+    case Kind::kReduce:
+      return {Algorithm::kBinomial, Algorithm::kDirect, Algorithm::kScatterGather, Algorithm::kTwoLevel};
+    case Kind::kGather:
+    case Kind::kScatter: return {Algorithm::kDirect};
+    case Kind::kAllToAll: return {Algorithm::kDirect, Algorithm::kPairwise};
+  }
+  return {};
+}
+
+bool IsReproducible(Kind kind, Algorithm algorithm) {
+  switch (kind) {
+    case Kind::kAllReduce: return algorithm == Algorithm::kOneShot || algorithm == Algorithm::kTwoShot;
+    case Kind::kReduceScatter: return algorithm == Algorithm::kDirect;
+    case Kind::kReduce: return algorithm == Algorithm::kDirect || algorithm == Algorithm::kScatterGather;
+    default: return true;
+  }
+}
+
+Result<Schedule> Compile(const Request& request) {
+  FUSEWIRE_TRY(Check(request));
+  Builder builder(request);
+  Build(&builder);
+  Schedule schedule = builder.Take();
+  if (request.in_place) NameByTheLarger(request, &schedule);
+  auto empty = [](const Stage& stage) { return stage.empty(); };
+  schedule.stages.erase(std::remove_if(schedule.stages.begin(), schedule.stages.end(), empty), schedule.stages.end());
+  MeasureScratch(&schedule);
+  return schedule;
+}
+
+Load LoadOf(const Schedule& schedule) {
+  Load load;
+  load.stages = schedule.stages.size();
+  for (const Stage& stage : schedule.stages) {
+    for (const Step& step : stage) {
+      if (step.what == Step::Do::kReduce) load.reduced += step.part.count * (step.from.size() - 1);
+      if (step.what != Step::Do::kSend) continue;
+      ++load.messages;
+      load.sent += step.part.count;
+    }
+  }
+  return load;
+}
+
+}  // namespace collective
+}  // namespace fusewire
