@@ -19,10 +19,11 @@ parsers=(
     p2p/regions.cc p2p/lane.cc"
   "ring: shm_ring: transport/shm/ring.cc"
   "arena: arena: collective/arena/arena.cc collective/arena/arena_collectives.cc"
-  "notes: group_note group_session: collective/group/group_notes.cc collective/run/fingerprint.cc"
-  "group: group_session: collective/group/group_core.cc collective/group/group_members.cc \
-    collective/group/group_running.cc \
-    collective/group/group_shrink.cc collective/run/machine.cc"
+  "control: group_note group_session: collective/group/control_message.cc collective/run/fingerprint.cc"
+  "group: group_session: collective/group/group_core.cc collective/group/members.cc \
+    collective/group/operations.cc collective/group/operation_table.cc collective/group/call_order.cc \
+    collective/group/failed_tags.cc collective/group/survivors.cc collective/run/schedule_runner.cc \
+    collective/run/step_order.cc"
   "texts: texts: transport/address.cc collective/schedule/choice.cc"
 )
 targets=$(printf '%s\n' "${parsers[@]}" | cut -d : -f 2 | tr ' ' '\n' | sort -u | xargs)

@@ -17,7 +17,6 @@ CLASS_FUNCTIONS_MAX = 30
 # What was over these bounds when the rules came, each with a bound of its own, which is never raised. A circle is
 # named by one of its units. An entry that is no longer needed is a finding.
 CIRCLES_LARGER = {
-    "fusewire/collective/group/group_core": 3,
     "fusewire/pipe/acceptor": 3,
     "fusewire/reactor/reactor": 3,
     "fusewire/rpc/client_core": 3,
@@ -28,8 +27,6 @@ CIRCLES_LARGER = {
 }
 CLASSES_LARGER = {
     "src/fusewire/collective/arena/arena.h Arena": 54,
-    "src/fusewire/collective/group/group_core.h GroupCore": 77,
-    "src/fusewire/collective/run/machine.h Machine": 37,
     "src/fusewire/pipe/pipe.h Pipe": 54,
     "src/fusewire/reactor/reactor.h Reactor": 62,
     "src/fusewire/transport/shm/shm_connection.h ShmConnection": 33,

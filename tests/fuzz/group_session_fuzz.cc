@@ -16,8 +16,8 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/base/random.h"
+#include "fusewire/collective/group/control_message.h"
 #include "fusewire/collective/group/group_core.h"
-#include "fusewire/collective/group/group_notes.h"
 #include "fusewire/collective/run/fingerprint.h"
 #include "fusewire/p2p/p2p.h"
 #include "fusewire/transport/loopback/loopback.h"
@@ -301,9 +301,9 @@ class Session {
     Say(how / 64 % kHonest, tag, head, std::string(bytes, '!'), how < 128 ? 0 : more);
   }
   void LieInANote() {
-    Note note;
+    ControlMessage note;
     const uint8_t what = in_.Next();
-    note.verb = static_cast<NoteVerb>(what % 5 + 1);
+    note.verb = static_cast<ControlVerb>(what % 5 + 1);
     size_t bytes = 0;
     note.print = Print(&bytes);
     const uint8_t how = in_.Next();
@@ -315,7 +315,7 @@ class Session {
     const uint8_t seats = in_.Next();
     for (size_t i = 0; i < note.seats.size(); ++i) note.seats[i] = (seats >> i % 8 & 1) != 0;
     const uint8_t more = in_.Next();
-    Say(what / 5 % kHonest, TagBase(0) | kOpMask, "", EncodeNote(note), what < 128 ? 0 : more);
+    Say(what / 5 % kHonest, TagBase(0) | kOpMask, "", EncodeControl(note), what < 128 ? 0 : more);
   }
   void Say(int to, uint64_t tag, const std::string& head, const std::string& body, int more) {
     if (endpoints_[kLiar] == nullptr) return;
@@ -384,10 +384,10 @@ class Session {
     doubles_.push_back(MakeEndpoint(kNames[as], host.c_str(), home));
     p2p::Endpoint& endpoint = *doubles_.back();
     p2p::Peer& peer = *endpoint.Connect(kNames[0], {kNames[0], 5555}).value();
-    Note note;
-    note.verb = static_cast<NoteVerb>(in_.Next() % 5 + 1);
+    ControlMessage note;
+    note.verb = static_cast<ControlVerb>(in_.Next() % 5 + 1);
     note.status = Status::Unavailable("double");
-    Say(&double_lies_, &endpoint, &peer, TagBase(0) | kOpMask, "", EncodeNote(note));
+    Say(&double_lies_, &endpoint, &peer, TagBase(0) | kOpMask, "", EncodeControl(note));
     size_t bytes = 0;
     const Fingerprint print = Print(&bytes);
     std::string head(kFingerprintBytes, '\0');

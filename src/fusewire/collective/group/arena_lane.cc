@@ -11,6 +11,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/base/log.h"
+#include "fusewire/collective/group/arrays.h"
 #include "fusewire/collective/group/group_core.h"
 
 namespace fusewire {
@@ -78,9 +79,9 @@ ArenaLane::~ArenaLane() = default;
 bool ArenaLane::GiveTurn(GroupOperation* operation) {
   operation->given_epoch = epoch_;
   operation->given_turn = next_turn_++;
-  // Behind those that are here, so that turns come to the wires in their order.
-  if (way_ != Way::kWires || busy_ || !jobs_.empty()) return true;
-  wires_from_ = std::min(wires_from_, *operation->given_turn);
+  // Behind those that are here, so that turns come to messages in their order.
+  if (way_ != Way::kMessages || busy_ || !jobs_.empty()) return true;
+  messages_from_ = std::min(messages_from_, *operation->given_turn);
   return false;
 }
 
@@ -209,7 +210,7 @@ void ArenaLane::ServeJob(Job* job) {
 
 // Stays as long as we are busy.
 Arena* ArenaLane::OpenArena(uint32_t epoch) {
-  if (way_ == Way::kArena && arena_->closed()) way_ = Way::kWires;
+  if (way_ == Way::kArena && arena_->closed()) way_ = Way::kMessages;
   return way_ == Way::kArena && epoch_ == epoch ? arena_.get() : nullptr;
 }
 
@@ -224,12 +225,12 @@ bool ArenaLane::Serve(const Job& job, Arena* arena) {
     if (untried) SetUp(job.deadline_ns);
     MutexLock lock(mutex_);
     arena = OpenArena(job.epoch);
-    if (arena == nullptr && epoch_ == job.epoch) wires_from_ = std::min(wires_from_, job.turn);
+    if (arena == nullptr && epoch_ == job.epoch) messages_from_ = std::min(messages_from_, job.turn);
   }
   if (arena == nullptr && job.declined.ok()) return false;
   if (arena == nullptr) {
     if (operation != nullptr) operation->status = job.declined;
-    TellFailed(job, job.declined);
+    SendFailed(job, job.declined);
     return true;
   }
   Status status = job.declined;
@@ -245,7 +246,7 @@ bool ArenaLane::Serve(const Job& job, Arena* arena) {
     // Closed, or a rank has ended, before all had come: nobody has done anything yet, and the wires know more.
     const bool closed = arena->closed() || status.code() == Code::kUnavailable;
     if (!met && closed && !HasReason()) {
-      GoOverWires(*arena, status, job.turn);
+      GoOverMessages(*arena, status, job.turn);
       return false;
     }
     if (status.code() != Code::kInvalid) {
@@ -258,8 +259,8 @@ bool ArenaLane::Serve(const Job& job, Arena* arena) {
   if (operation != nullptr) operation->status = status;
   // Where all ranks decline, none differs.
   if (!heard.ok() && heard.code() != Code::kInvalid) {
-    GoOverWires(*arena, heard, job.turn + 1);
-    TellFailed(job, status);
+    GoOverMessages(*arena, heard, job.turn + 1);
+    SendFailed(job, status);
   }
   return true;
 }
@@ -269,25 +270,25 @@ bool ArenaLane::HasReason() {
   return reason_.has_value();
 }
 
-void ArenaLane::GoOverWires(const Arena& arena, const Status& why, uint64_t from_turn) {
+void ArenaLane::GoOverMessages(const Arena& arena, const Status& why, uint64_t from_turn) {
   MutexLock lock(mutex_);
-  wires_from_ = std::min(wires_from_, from_turn);
+  messages_from_ = std::min(messages_from_, from_turn);
   if (way_ != Way::kArena || arena_.get() != &arena) return;
   arena_->Close();
-  way_ = Way::kWires;
-  FUSEWIRE_LOG(kInfo, "group %s: goes on over the wires: %s", core_->options().name.c_str(), why.ToString().c_str());
+  way_ = Way::kMessages;
+  FUSEWIRE_LOG(kInfo, "group %s: goes on over messages: %s", core_->options().name.c_str(), why.ToString().c_str());
 }
 
-void ArenaLane::TellFailed(const Job& job, const Status& why) {
+void ArenaLane::SendFailed(const Job& job, const Status& why) {
   core_->home().Post([core = core_->shared_from_this(), epoch = job.epoch, turn = job.turn, why] {
-    core->TellFailed(epoch, turn, why);
+    core->SendFailed(epoch, turn, why);
   });
 }
 
 // Here it has failed, and so it fails at every rank. Whoever closed the arena is about to say why.
 void ArenaLane::FailTurn(const Job& job, const Arena& arena, Status why) {
   const bool by_another = arena.closed() || why.code() == Code::kUnavailable;
-  GoOverWires(arena, why, job.turn + 1);
+  GoOverMessages(arena, why, job.turn + 1);
   {
     MutexLock lock(mutex_);
     const int64_t patience_ns = AddNs(Clock::Real()->NowNs(), kReasonNs);
@@ -296,12 +297,12 @@ void ArenaLane::FailTurn(const Job& job, const Arena& arena, Status why) {
     if (reason_.has_value()) why = *reason_;
   }
   job.operation->status = why;
-  TellFailed(job, why);
+  SendFailed(job, why);
 }
 
-bool ArenaLane::OverWires(uint64_t turn) {
+bool ArenaLane::OverMessages(uint64_t turn) {
   MutexLock lock(mutex_);
-  return turn >= wires_from_;
+  return turn >= messages_from_;
 }
 
 bool ArenaLane::open() {
@@ -335,18 +336,18 @@ bool ArenaLane::Cancel(uint64_t number, const Status& why) {
 bool ArenaLane::OnFailed(uint64_t turn, const Status& why) {
   MutexLock lock(mutex_);
   if (way_ == Way::kUntried && turn < kSetUpTurns) set_up_failed_ = true;
-  if (turn < std::min(served_turns_, wires_from_)) return true;
+  if (turn < std::min(served_turns_, messages_from_)) return true;
   if (!busy_ || turn != busy_turn_ || way_ == Way::kUntried) return false;
   if (!reason_.has_value()) reason_ = why;
   if (arena_ != nullptr) arena_->Close();
   changed_.NotifyAll();
-  // It may be on its way to the wires just now: there it is to fail too.
+  // It may be on its way to messages just now: there it is to fail too.
   return false;
 }
 
 void ArenaLane::Shut(const Status& why) {
   MutexLock lock(mutex_);
-  way_ = Way::kWires;
+  way_ = Way::kMessages;
   if (busy_ && !reason_.has_value()) reason_ = why;
   if (arena_ != nullptr) arena_->Close();
   changed_.NotifyAll();
@@ -361,9 +362,9 @@ void ArenaLane::Reopen(uint32_t epoch) {
   epoch_ = epoch;
   next_turn_ = kSetUpTurns;
   served_turns_ = 0;
-  wires_from_ = kNever;
+  messages_from_ = kNever;
   set_up_failed_ = false;
-  way_ = core_->ranks() > 1 ? Way::kUntried : Way::kWires;
+  way_ = core_->ranks() > 1 ? Way::kUntried : Way::kMessages;
 }
 
 void ArenaLane::Stop() {
@@ -382,7 +383,7 @@ void ArenaLane::Stop() {
 Status ArenaLane::Execute(Arena* arena, GroupOperation* operation, int64_t deadline_ns) {
   const Wanted& wanted = operation->wanted;
   if (operation->checked_epoch != operation->given_epoch) {
-    FUSEWIRE_TRY(core_->CheckArrays(wanted, &operation->run, &operation->in_place));
+    FUSEWIRE_TRY(CheckArrays(wanted, core_->ranks(), core_->rank(), &operation->run, &operation->in_place));
     operation->checked_epoch = operation->given_epoch;
   }
   const Pieces& input = operation->run.input;

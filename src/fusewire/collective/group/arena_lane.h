@@ -34,13 +34,13 @@ class ArenaLane {
   ArenaLane(const ArenaLane&) = delete;
   ArenaLane& operator=(const ArenaLane&) = delete;
 
-  // Any thread but a home. True: it has ended, as operation->status says. False: it is to go over the wires, and knows
+  // Any thread but a home. True: it has ended, as operation->status says. False: it is to go over messages, and knows
   // its turn.
   bool Run(GroupOperation* operation);
-  // Any thread. It ends at home, or begins there, to go over the wires.
+  // Any thread. It ends at home, or begins there, to go over messages.
   void Start(std::unique_ptr<GroupOperation> operation);
-  // Any thread. Whether this turn is for the wires.
-  bool OverWires(uint64_t turn);
+  // Any thread. Whether this turn is for messages.
+  bool OverMessages(uint64_t turn);
   // Any thread. Whether operations go through the arena just now.
   bool open();
   // Any thread. False: it is not here.
@@ -48,21 +48,21 @@ class ArenaLane {
 
   // At home. Another rank says that its operation of this turn has failed. False: that turn is not, or not yet, ours.
   bool OnFailed(uint64_t turn, const Status& why);
-  // At home. Whatever is under way fails, and what comes goes over the wires.
+  // At home. Whatever is under way fails, and what comes goes over messages.
   void Shut(const Status& why);
   // At home. A new epoch: the ranks that are left agree anew.
   void Reopen(uint32_t epoch);
-  // Any thread but a home, after Shut. Waits until those that are here have ended, or gone over the wires.
+  // Any thread but a home, after Shut. Waits until those that are here have ended, or gone over messages.
   void Stop();
 
  private:
-  enum class Way { kUntried, kArena, kWires };
+  enum class Way { kUntried, kArena, kMessages };
   struct Job;
 
   static constexpr uint64_t kNever = ~uint64_t{0};
   // Before the first operation: who can share memory, and where to meet; then whether all have met.
   static constexpr uint64_t kSetUpTurns = 2;
-  // False: over the wires.
+  // False: over messages.
   bool GiveTurn(GroupOperation* operation) FUSEWIRE_REQUIRES(mutex_);
   // For the lane's thread.
   Job* Enqueue(Job job) FUSEWIRE_REQUIRES(mutex_);
@@ -75,13 +75,13 @@ class ArenaLane {
   // As Run.
   bool Serve(const Job& job, Arena* arena) FUSEWIRE_EXCLUDES(mutex_);
   bool HasReason();
-  void GoOverWires(const Arena& arena, const Status& why, uint64_t from_turn) FUSEWIRE_EXCLUDES(mutex_);
+  void GoOverMessages(const Arena& arena, const Status& why, uint64_t from_turn) FUSEWIRE_EXCLUDES(mutex_);
   void FailTurn(const Job& job, const Arena& arena, Status why) FUSEWIRE_EXCLUDES(mutex_);
-  void TellFailed(const Job& job, const Status& why);
+  void SendFailed(const Job& job, const Status& why);
   void SendHome(std::unique_ptr<GroupOperation> operation) FUSEWIRE_EXCLUDES(mutex_);
   void SetUp(int64_t deadline_ns) FUSEWIRE_EXCLUDES(mutex_);
   void Tell(const Status& why) const;
-  Status RunOverWires(uint64_t turn, uint8_t* bytes, size_t count, int64_t deadline_ns) FUSEWIRE_EXCLUDES(mutex_);
+  Status RunOverMessages(uint64_t turn, uint8_t* bytes, size_t count, int64_t deadline_ns) FUSEWIRE_EXCLUDES(mutex_);
   Status Execute(Arena* arena, GroupOperation* operation, int64_t deadline_ns) FUSEWIRE_EXCLUDES(mutex_);
 
   GroupCore* const core_;
@@ -89,10 +89,10 @@ class ArenaLane {
   CondVar changed_;
   Way way_ FUSEWIRE_GUARDED_BY(mutex_) = Way::kUntried;
   uint32_t epoch_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
-  uint64_t next_turn_ FUSEWIRE_GUARDED_BY(mutex_) = 0;        // to be given
-  uint64_t served_turns_ FUSEWIRE_GUARDED_BY(mutex_) = 0;     // all below have ended, unless they went over the wires,
-  uint64_t wires_from_ FUSEWIRE_GUARDED_BY(mutex_) = kNever;  // as all from here on did
-  bool set_up_failed_ FUSEWIRE_GUARDED_BY(mutex_) = false;    // at another rank
+  uint64_t next_turn_ FUSEWIRE_GUARDED_BY(mutex_) = 0;     // to be given
+  uint64_t served_turns_ FUSEWIRE_GUARDED_BY(mutex_) = 0;  // all below have ended, unless they went over messages,
+  uint64_t messages_from_ FUSEWIRE_GUARDED_BY(mutex_) = kNever;  // as all from here on did
+  bool set_up_failed_ FUSEWIRE_GUARDED_BY(mutex_) = false;       // at another rank
   bool busy_ FUSEWIRE_GUARDED_BY(mutex_) = false;
   uint64_t busy_turn_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
   uint64_t busy_number_ FUSEWIRE_GUARDED_BY(mutex_) = 0;

@@ -51,7 +51,7 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
     }
   }
   told[0] = able.ok() ? 0 : 1;
-  const Status heard = RunOverWires(0, told.data(), told.size(), deadline_ns);
+  const Status heard = RunOverMessages(0, told.data(), told.size(), deadline_ns);
   if (able.ok() && !heard.ok()) able = heard;
   if (able.ok() && told[0] != 0) able = Status::Refused("another rank shares no memory");
 
@@ -63,7 +63,7 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
     const int64_t end_ns = std::min(deadline_ns, AddNs(Clock::Real()->NowNs(), kGatherNs));
     const transport::CalledOff called_off = [this] {
       MutexLock lock(mutex_);
-      return way_ == Way::kWires || set_up_failed_;
+      return way_ == Way::kMessages || set_up_failed_;
     };
     Result<transport::Gathered> gathered = rank == 0 ? gathering->Hand(memory.get(), ranks, end_ns, called_off)
                                                      : transport::ComeTo(name, rank, ranks, end_ns, called_off);
@@ -86,10 +86,10 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
   const bool all_try = heard.ok() && told[0] == 0;
   if (all_try && !able.ok()) {
     // Said at once, as the others may wait for this rank.
-    core_->home().Post([core = core_->shared_from_this(), epoch, able] { core->TellFailed(epoch, 1, able); });
+    core_->home().Post([core = core_->shared_from_this(), epoch, able] { core->SendFailed(epoch, 1, able); });
   } else {
     uint8_t nothing = 0;
-    const Status agreed = RunOverWires(1, &nothing, 1, deadline_ns);
+    const Status agreed = RunOverMessages(1, &nothing, 1, deadline_ns);
     if (able.ok() && !agreed.ok()) able = agreed;
   }
   if (!able.ok()) {
@@ -101,7 +101,7 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
     if (arena != nullptr) arena->Close();
     return;
   }
-  way_ = able.ok() ? Way::kArena : Way::kWires;
+  way_ = able.ok() ? Way::kArena : Way::kMessages;
   served_turns_ = kSetUpTurns;
   if (able.ok()) arena_ = std::move(arena);
 }
@@ -111,11 +111,11 @@ void ArenaLane::Tell(const Status& why) const {
   const bool is_chosen = !core_->endpoint().may_share() || why.code() == Code::kCancelled;
   const LogLevel level = is_chosen ? LogLevel::kInfo : LogLevel::kWarn;
   if (level < GetLogLevel()) return;
-  WriteLog(level, "group %s: its ranks share no arena, so collectives go over the wires: %s",
+  WriteLog(level, "group %s: its ranks share no arena, so collectives go over messages: %s",
            core_->options().name.c_str(), why.ToString().c_str());
 }
 
-Status ArenaLane::RunOverWires(uint64_t turn, uint8_t* bytes, size_t count, int64_t deadline_ns) {
+Status ArenaLane::RunOverMessages(uint64_t turn, uint8_t* bytes, size_t count, int64_t deadline_ns) {
   auto operation = std::make_unique<GroupOperation>();
   Wanted& wanted = operation->wanted;
   wanted.kind = Kind::kAllReduce;

@@ -15,15 +15,13 @@ namespace {
 // How long a group that goes waits for what it has ended: a peer that takes nothing of a message loses its pipe before.
 constexpr int64_t kGoodbyeNsMax = 10 * kSecondNs;
 constexpr size_t kNameBytesMax = 64 * 1024;
-// How often who waits is asked whether he still wants to.
-constexpr int64_t kCalledOffLookNs = 100 * kMillisecondNs;
 
 Status Check(const p2p::Endpoint& endpoint, const GroupOptions& options) {
   const auto members = static_cast<int64_t>(options.members.size());
   if (options.name.empty() || options.name.size() > kNameBytesMax)
     return Status::Invalid("a group's name has " + std::to_string(options.name.size()) + " bytes")
         .Next("give it 1 to 65536, the same at all ranks");
-  if (options.rank < 0 || options.rank >= members || members > kNoteSeatsMax)
+  if (options.rank < 0 || options.rank >= members || members > kControlSeatsMax)
     return Status::Invalid("rank " + std::to_string(options.rank) + " of " + std::to_string(members) + " members")
         .Next("ranks count from 0 to less than members");
   const size_t hosts = options.places.hosts.size();
@@ -60,32 +58,6 @@ void Begin(const std::shared_ptr<GroupCore>& core, std::unique_ptr<GroupOperatio
 }
 
 }  // namespace
-
-Status GroupCore::RunAndWait(std::unique_ptr<GroupOperation> operation) {
-  reactor::Waiter waiter;
-  Status outcome;
-  operation->number = NextNumber();
-  operation->core = shared_from_this();
-  operation->done = [&waiter, &outcome](const Status& status) {
-    outcome = status;
-    waiter.Signal();
-  };
-  const uint64_t number = operation->number;
-  const std::function<bool()>* const called_off = operation->called_off;
-  const auto until = [&] {
-    return called_off == nullptr ? kForeverNs : AddNs(home_.clock()->NowNs(), kCalledOffLookNs);
-  };
-  bool ended = home_.PostAndWait(static_cast<Mail*>(operation.release()), &waiter, until(), idling());
-  for (bool cancelled = false; !ended;) {
-    if (!cancelled && (*called_off)()) {
-      cancelled = true;
-      home_.Post(
-          [core = shared_from_this(), number] { core->Cancel(number, Status::Cancelled("the caller gave it up")); });
-    }
-    ended = home_.Wait(&waiter, until(), idling());
-  }
-  return outcome;
-}
 
 Result<std::unique_ptr<Group>> Group::Make(p2p::Endpoint& endpoint, GroupOptions options) {
   const Status fits = Check(endpoint, options);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fusewire/base/random.h"
-#include "fusewire/collective/group/group_notes.h"
+#include "fusewire/collective/group/control_message.h"
 #include "fusewire/collective/group/groups_test.h"
 #include "fusewire/collective/run/fingerprint.h"
 
@@ -76,9 +76,9 @@ class Liar {
     return ticket->status();
   }
   p2p::Peer& ToHonest() { return *endpoints[1]->Connect("honest", endpoints[0]->address()).value(); }
-  void Tell(const Note& note) { Send(ToHonest(), ControlTag(), "", EncodeNote(note)); }
-  static Note Say(NoteVerb verb, std::vector<bool> dead = {}, uint64_t round = 0) {
-    Note note;
+  void Tell(const ControlMessage& note) { Send(ToHonest(), ControlTag(), "", EncodeControl(note)); }
+  static ControlMessage Say(ControlVerb verb, std::vector<bool> dead = {}, uint64_t round = 0) {
+    ControlMessage note;
     note.verb = verb;
     note.seats = std::move(dead);
     note.round = round;
@@ -132,18 +132,19 @@ TEST_P(GroupLiarOver, AFingerprintThatDiffersInAnyFieldNamesTheLiar) {
 TEST_P(GroupLiarOver, NotesOutOfOrderBreakNothingThatIsNotTheirs) {
   Liar world(wire());
   world.Learn();
-  Note late = Liar::Say(NoteVerb::kBroken);
+  ControlMessage late = Liar::Say(ControlVerb::kBroken);
   late.epoch = 7;
   late.status = Status::Unavailable("of an epoch that nobody has seen");
-  Note done = Liar::Say(NoteVerb::kFailed);
+  ControlMessage done = Liar::Say(ControlVerb::kFailed);
   done.status = Status::Unavailable("of a call that has ended");
-  Note key = done;
+  ControlMessage key = done;
   key.print.keyed = 1;
   key.print.key = 12345;
   const Status status = world.RunAgainst([&](p2p::Peer& to) {
     for (int turn = 0; turn < 2; ++turn) {
-      for (const Note& note : {Liar::Say(NoteVerb::kDecided, {false, true}), Liar::Say(NoteVerb::kVote, {}, 99),
-                               Liar::Say(NoteVerb::kVote, {true}, 3), late, done, key})
+      for (const ControlMessage& note :
+           {Liar::Say(ControlVerb::kDecided, {false, true}), Liar::Say(ControlVerb::kVote, {}, 99),
+            Liar::Say(ControlVerb::kVote, {true}, 3), late, done, key})
         world.Tell(note);
     }
     world.Send(to, world.tag, world.head, std::string(100 * sizeof(int64_t), '!'));
@@ -171,7 +172,7 @@ FUSEWIRE_OVER_WIRES(GroupLiarOver);
 
 TEST(GroupLiar, WhoBlamesAnotherIsNamedTo) {
   Liar world;
-  Note note = Liar::Say(NoteVerb::kFailed);
+  ControlMessage note = Liar::Say(ControlVerb::kFailed);
   note.status = Status::Unavailable("it was not me").Peer("rank 0 (honest)");
   const Status status = world.RunAgainst([&](p2p::Peer&) {
     const Result<Fingerprint> print = DecodeFingerprint(world.head);
@@ -185,37 +186,37 @@ TEST(GroupLiar, WhoBlamesAnotherIsNamedTo) {
 TEST(GroupLiar, WhoTakesUsForDeadIsNamed) {
   Liar world;
   world.Learn();
-  world.Tell(Liar::Say(NoteVerb::kVote, {true, false}));
+  world.Tell(Liar::Say(ControlVerb::kVote, {true, false}));
   ExpectNamed(world.group->Shrink(5 * kSecondNs));
 }
 
 TEST(GroupLiar, VotesWithoutEndAreAnsweredByFew) {
   Liar world;
   world.Learn();
-  world.Tell(Liar::Say(NoteVerb::kVote, {false, false}));
+  world.Tell(Liar::Say(ControlVerb::kVote, {false, false}));
   const Status shrunk = world.group->Shrink(5 * kSecondNs);
   ASSERT_TRUE(shrunk.ok()) << shrunk.ToString();
   ASSERT_EQ(world.group->epoch(), 1U);
-  for (int vote = 0; vote < 500; ++vote) world.Tell(Liar::Say(NoteVerb::kVote, {false, false}));
+  for (int vote = 0; vote < 500; ++vote) world.Tell(Liar::Say(ControlVerb::kVote, {false, false}));
   // What it has not asked for fills what is kept of it; then answers wait for it, and those are few.
-  const size_t bytes = EncodeNote(Liar::Say(NoteVerb::kDecided, {false, false})).size();
+  const size_t bytes = EncodeControl(Liar::Say(ControlVerb::kDecided, {false, false})).size();
   EXPECT_LE(world.notes.load(), static_cast<int>(kKeptBytes / bytes) + 20);
 }
 
 TEST(GroupLiar, WhoWasShrunkAwaySaysNothingMore) {
   Liar world;
   world.Learn();
-  for (const uint64_t round : {0, 1}) world.Tell(Liar::Say(NoteVerb::kVote, {false, true}, round));
+  for (const uint64_t round : {0, 1}) world.Tell(Liar::Say(ControlVerb::kVote, {false, true}, round));
   const Status shrunk = world.group->Shrink(5 * kSecondNs);
   ASSERT_TRUE(shrunk.ok()) << shrunk.ToString();
   ASSERT_EQ(world.group->ranks(), 1);
-  Note broken = Liar::Say(NoteVerb::kBroken);
+  ControlMessage broken = Liar::Say(ControlVerb::kBroken);
   broken.epoch = 1;
   broken.status = Status::Unavailable("says who has gone");
   world.Tell(broken);
   // Behind it: what is heard in its place says that it has been heard.
   const int before = world.notes.load();
-  world.Tell(Liar::Say(NoteVerb::kVote, {false, true}));
+  world.Tell(Liar::Say(ControlVerb::kVote, {false, true}));
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (world.notes.load() == before && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   EXPECT_GT(world.notes.load(), before);
@@ -248,9 +249,9 @@ TEST(GroupLiar, NonsenseInPlaceOfAMessageFailsThatOperation) {
 
 TEST(GroupLiar, NonsenseInPlaceOfANoteBreaksTheGroupAndNamesTheLiar) {
   Random random(6);
-  Note huge;
-  huge.verb = NoteVerb::kVote;
-  std::string seats = EncodeNote(huge);
+  ControlMessage huge;
+  huge.verb = ControlVerb::kVote;
+  std::string seats = EncodeControl(huge);
   seats.replace(seats.size() - 4, 4, "\xff\xff\xff\xff");
   for (const std::string& note : {Noise(&random, 100), std::string("\1"), std::string(), seats, Noise(&random, 9000)}) {
     Liar world;
@@ -262,26 +263,26 @@ TEST(GroupLiar, NonsenseInPlaceOfANoteBreaksTheGroupAndNamesTheLiar) {
 
 TEST(GroupLiar, NotesAndFingerprintsSurviveTheWireAndNoiseDoesNotSurviveThem) {
   Random random(7);
-  Note note;
-  note.verb = NoteVerb::kDecided;
+  ControlMessage note;
+  note.verb = ControlVerb::kDecided;
   note.epoch = 3;
   note.round = 9;
   note.print.key = 77;
   note.print.amount = 12;
   note.status = Status::Unavailable("gone").Peer("rank 2").Next("shrink");
   note.seats = {true, false, false, true, false, false, false, false, true};
-  const std::string text = EncodeNote(note);
-  const Result<Note> back = DecodeNote(ConstBytes(text));
+  const std::string text = EncodeControl(note);
+  const Result<ControlMessage> back = DecodeControl(ConstBytes(text));
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(back.value().seats, note.seats);
   EXPECT_TRUE(back.value().print == note.print);
   EXPECT_EQ(back.value().status.ToString(), note.status.ToString());
-  for (size_t size = 0; size < text.size(); ++size) EXPECT_FALSE(DecodeNote(ConstBytes(text.data(), size)).ok());
+  for (size_t size = 0; size < text.size(); ++size) EXPECT_FALSE(DecodeControl(ConstBytes(text.data(), size)).ok());
   int refused = 0;
   for (int i = 0; i < 20000; ++i) {
     std::string bent = text;
     for (uint64_t j = 0; j <= random.Below(4); ++j) bent[random.Below(bent.size())] = static_cast<char>(random.Next());
-    const Result<Note> decoded = DecodeNote(ConstBytes(bent));
+    const Result<ControlMessage> decoded = DecodeControl(ConstBytes(bent));
     refused += decoded.ok() ? 0 : 1;
     const std::string words = decoded.ok() ? decoded.value().print.Describe() : decoded.status().ToString();
     EXPECT_FALSE(words.empty());

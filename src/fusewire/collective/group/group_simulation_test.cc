@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/collective/group/control_message.h"
 #include "fusewire/collective/group/group.h"
-#include "fusewire/collective/group/group_notes.h"
 #include "fusewire/p2p/world_test.h"
 
 namespace fusewire {
@@ -165,11 +165,11 @@ TEST(GroupSimulation, AFailureThatOneAloneWasToldOfComesWithItsReasonToTheOthers
   ASSERT_TRUE(sim.world.RunUntil([&control_tag] { return control_tag != 0; }));
   sim.Start(2, Sum(&arrays[2]));
   ASSERT_TRUE(sim.Finish({0, 1, 2}));
-  Note note;
-  note.verb = NoteVerb::kFailed;
+  ControlMessage note;
+  note.verb = ControlVerb::kFailed;
   note.print.turn = 1;
   note.status = Status::Unavailable("not for all ears");
-  const std::string text = EncodeNote(note);
+  const std::string text = EncodeControl(note);
   p2p::SendOp lie(sim.world.at("w2"), sim.world.Connect("w2", "w1"), control_tag, ConstBytes(text));
   lie.Post();
   ASSERT_TRUE(sim.world.Ends(lie));

@@ -55,17 +55,17 @@ Algorithm FlatOf(Kind kind, Algorithm algorithm) {
 }
 
 Work WorkOfAllReduce(Algorithm algorithm, double n, double segments) {
-  const double part = (n - 1) / n;
+  const double span = (n - 1) / n;
   const double fold = FoldWays(n);
   const double rounds = Log2Up(n) - (fold > 0 ? 1 : 0);
   switch (algorithm) {
     case Algorithm::kOneShot: return Even(n, 1, n - 1, n - 1, n - 1);
-    case Algorithm::kTwoShot: return Even(n, 2, 2 * (n - 1), 2 * part, part);
+    case Algorithm::kTwoShot: return Even(n, 2, 2 * (n - 1), 2 * span, span);
     case Algorithm::kRecursiveDoubling:
       return Even(n, rounds + fold, rounds + fold / 2, rounds + fold / 2, rounds + fold / 2);
     case Algorithm::kRabenseifner:
-      return Even(n, 2 * rounds + fold, 2 * rounds + fold / 2, 2 * part + fold / 2, part + fold / 2);
-    case Algorithm::kRing: return Even(n, 2 * (n - 1) + segments - 1, 2 * (n - 1) * segments, 2 * part, part);
+      return Even(n, 2 * rounds + fold, 2 * rounds + fold / 2, 2 * span + fold / 2, span + fold / 2);
+    case Algorithm::kRing: return Even(n, 2 * (n - 1) + segments - 1, 2 * (n - 1) * segments, 2 * span, span);
     default: {
       const double up = Log2Up(n);
       return {2 * up, 2 * up, 2 * up, up, 2 * (n - 1), 2 * (n - 1), n - 1};
@@ -74,31 +74,31 @@ Work WorkOfAllReduce(Algorithm algorithm, double n, double segments) {
 }
 
 Work WorkOf(Kind kind, Algorithm algorithm, double n, double segments) {
-  const double part = (n - 1) / n;
+  const double span = (n - 1) / n;
   const double up = Log2Up(n);
   switch (kind) {
     case Kind::kBarrier: return Even(n, up, up, 0, 0);
     case Kind::kAllReduce: return WorkOfAllReduce(algorithm, n, segments);
     case Kind::kReduceScatter:
-      if (algorithm == Algorithm::kRing) return Even(n, n - 1, n - 1, part, part);
-      return Even(n, 1, n - 1, part, part);
+      if (algorithm == Algorithm::kRing) return Even(n, n - 1, n - 1, span, span);
+      return Even(n, 1, n - 1, span, span);
     case Kind::kAllGather:
-      if (algorithm == Algorithm::kRing) return Even(n, n - 1, n - 1, part, 0);
-      if (algorithm == Algorithm::kBruck) return Even(n, up, up, part, 0);
-      return Even(n, 1, n - 1, part, 0);
+      if (algorithm == Algorithm::kRing) return Even(n, n - 1, n - 1, span, 0);
+      if (algorithm == Algorithm::kBruck) return Even(n, up, up, span, 0);
+      return Even(n, 1, n - 1, span, 0);
     case Kind::kBroadcast:
       if (algorithm == Algorithm::kBinomial) return {up, up, up, 0, n - 1, n - 1, 0};
       if (algorithm == Algorithm::kChain) return {n - 2 + segments, segments, 1, 0, (n - 1) * segments, n - 1, 0};
-      return {2, 2 * (n - 1), 2 * part, 0, (n - 1) + (n - 1) * (n - 1), n * part, 0};
+      return {2, 2 * (n - 1), 2 * span, 0, (n - 1) + (n - 1) * (n - 1), n * span, 0};
     case Kind::kReduce:
       if (algorithm == Algorithm::kBinomial) return {up, up, up, up, n - 1, n - 1, n - 1};
       if (algorithm == Algorithm::kDirect) return {1, n - 1, n - 1, n - 1, n - 1, n - 1, n - 1};
-      return {2, n - 1, 2 * part, part, n * n - 1, n * part + part, n * part};
+      return {2, n - 1, 2 * span, span, n * n - 1, n * span + span, n * span};
     case Kind::kGather:
-    case Kind::kScatter: return {1, n - 1, part, 0, n - 1, part, 0};
+    case Kind::kScatter: return {1, n - 1, span, 0, n - 1, span, 0};
     case Kind::kAllToAll:
-      if (algorithm == Algorithm::kPairwise) return Even(n, n - 1, n - 1, part, 0);
-      return Even(n, 1, n - 1, part, 0);
+      if (algorithm == Algorithm::kPairwise) return Even(n, n - 1, n - 1, span, 0);
+      return Even(n, 1, n - 1, span, 0);
   }
   return {};
 }
@@ -110,7 +110,7 @@ double ShareOfLarge(Algorithm algorithm, double n, double size, double segment_b
     case Algorithm::kRing: return std::min(size / n, segment_bytes) > kCacheBytes ? 1 : 0;
     case Algorithm::kRabenseifner: {
       double large = 0;
-      for (double part = 0.5; part * n >= 1 && part * size > kCacheBytes; part /= 2) large += part;
+      for (double span = 0.5; span * n >= 1 && span * size > kCacheBytes; span /= 2) large += span;
       return large / (1 - 1 / n);
     }
     default: return size > kCacheBytes ? 1 : 0;

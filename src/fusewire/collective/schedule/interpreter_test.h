@@ -62,7 +62,7 @@ class Interpreter {
  private:
   struct Message {
     size_t rank;
-    Part part;
+    Span span;
   };
 
   bool Advance(size_t rank) {
@@ -81,7 +81,7 @@ class Interpreter {
     return true;
   }
 
-  static bool Overlap(const Part& a, const Part& b) {
+  static bool Overlap(const Span& a, const Span& b) {
     return a.memory == b.memory && a.at < b.at + b.count && b.at < a.at + a.count;
   }
 
@@ -90,39 +90,39 @@ class Interpreter {
       if (stage[i].what == Step::Do::kSend) continue;
       for (size_t k = 0; k < stage.size(); ++k) {
         if (k == i) continue;
-        bool hazard = Overlap(stage[i].part, stage[k].part);
-        for (const Part& part : stage[k].from) hazard |= Overlap(stage[i].part, part);
+        bool hazard = Overlap(stage[i].span, stage[k].span);
+        for (const Span& span : stage[k].from) hazard |= Overlap(stage[i].span, span);
         if (hazard) error_ = "two steps of a stage meet in memory";
       }
     }
   }
 
-  uint64_t* At(size_t rank, const Part& part) {
-    Numbers& memory = players_[rank].memory[static_cast<size_t>(part.memory)];
-    if (part.at + part.count <= memory.size()) return memory.data() + part.at;
+  uint64_t* At(size_t rank, const Span& span) {
+    Numbers& memory = players_[rank].memory[static_cast<size_t>(span.memory)];
+    if (span.at + span.count <= memory.size()) return memory.data() + span.at;
     error_ = "a part beyond its memory";
     return nullptr;
   }
 
   void Begin(size_t rank, const Step& step) {
-    uint64_t* to = At(rank, step.part);
+    uint64_t* to = At(rank, step.span);
     if (!error_.empty()) return;
     if (step.what == Step::Do::kSend || step.what == Step::Do::kReceive) {
       const bool sends = step.what == Step::Do::kSend;
       const auto peer = static_cast<size_t>(step.peer);
       if (peer >= players_.size() || peer == rank) error_ = "a message to nobody";
       auto& queue = sends ? sends_[{rank, peer}] : receives_[{peer, rank}];
-      queue.push_back({rank, step.part});
+      queue.push_back({rank, step.span});
       ++players_[rank].waiting;
       return;
     }
     std::vector<const uint64_t*> from;
-    for (const Part& part : step.from) {
-      from.push_back(At(rank, part));
-      if (part.count != step.part.count) error_ = "sources of another size";
+    for (const Span& span : step.from) {
+      from.push_back(At(rank, span));
+      if (span.count != step.span.count) error_ = "sources of another size";
     }
     if (!error_.empty()) return;
-    for (size_t i = 0; i < step.part.count; ++i) {
+    for (size_t i = 0; i < step.span.count; ++i) {
       uint64_t sum = from[0][i];
       for (size_t s = 1; s < from.size(); ++s) sum = combine_(sum, from[s][i]);
       to[i] = sum;
@@ -138,18 +138,18 @@ class Interpreter {
         const Message landed = waiting.front();
         queue.pop_front();
         waiting.pop_front();
-        if (sent.part.count != landed.part.count) {
-          error_ = "rank " + std::to_string(sent.rank) + " sends " + std::to_string(sent.part.count) + " to rank " +
-                   std::to_string(landed.rank) + ", which expects " + std::to_string(landed.part.count);
+        if (sent.span.count != landed.span.count) {
+          error_ = "rank " + std::to_string(sent.rank) + " sends " + std::to_string(sent.span.count) + " to rank " +
+                   std::to_string(landed.rank) + ", which expects " + std::to_string(landed.span.count);
           return true;
         }
-        const uint64_t* from = At(sent.rank, sent.part);
-        uint64_t* to = At(landed.rank, landed.part);
-        for (size_t i = 0; i < sent.part.count; ++i) to[i] = from[i];
+        const uint64_t* from = At(sent.rank, sent.span);
+        uint64_t* to = At(landed.rank, landed.span);
+        for (size_t i = 0; i < sent.span.count; ++i) to[i] = from[i];
         --players_[sent.rank].waiting;
         --players_[landed.rank].waiting;
         ++messages_;
-        moved_ += sent.part.count;
+        moved_ += sent.span.count;
         matched = true;
       }
     }

@@ -80,34 +80,34 @@ void NameByTheLarger(const Request& request, Schedule* schedule) {
   const bool input_is_larger = request.kind == Kind::kReduceScatter || request.kind == Kind::kScatter;
   const Memory smaller = input_is_larger ? Memory::kOutput : Memory::kInput;
   const Memory larger = input_is_larger ? Memory::kInput : Memory::kOutput;
-  auto rename = [smaller, larger, shift](Part* part) {
-    if (part->memory != smaller) return;
-    part->memory = larger;
-    part->at += shift;
+  auto rename = [smaller, larger, shift](Span* span) {
+    if (span->memory != smaller) return;
+    span->memory = larger;
+    span->at += shift;
   };
   for (Stage& stage : schedule->stages) {
     for (Step& step : stage) {
-      rename(&step.part);
-      for (Part& part : step.from) rename(&part);
+      rename(&step.span);
+      for (Span& span : step.from) rename(&span);
     }
     stage.erase(std::remove_if(stage.begin(), stage.end(),
                                [](const Step& step) {
-                                 return step.what == Step::Do::kCopy && step.from[0].memory == step.part.memory &&
-                                        step.from[0].at == step.part.at;
+                                 return step.what == Step::Do::kCopy && step.from[0].memory == step.span.memory &&
+                                        step.from[0].at == step.span.at;
                                }),
                 stage.end());
   }
 }
 
 void MeasureScratch(Schedule* schedule) {
-  auto measure = [schedule](const Part& part) {
-    if (part.memory != Memory::kScratch) return;
-    schedule->scratch_count = std::max(schedule->scratch_count, part.at + part.count);
+  auto measure = [schedule](const Span& span) {
+    if (span.memory != Memory::kScratch) return;
+    schedule->scratch_count = std::max(schedule->scratch_count, span.at + span.count);
   };
   for (const Stage& stage : schedule->stages) {
     for (const Step& step : stage) {
-      measure(step.part);
-      for (const Part& part : step.from) measure(part);
+      measure(step.span);
+      for (const Span& span : step.from) measure(span);
     }
   }
 }
@@ -167,10 +167,10 @@ Load LoadOf(const Schedule& schedule) {
   load.stages = schedule.stages.size();
   for (const Stage& stage : schedule.stages) {
     for (const Step& step : stage) {
-      if (step.what == Step::Do::kReduce) load.reduced += step.part.count * (step.from.size() - 1);
+      if (step.what == Step::Do::kReduce) load.reduced += step.span.count * (step.from.size() - 1);
       if (step.what != Step::Do::kSend) continue;
       ++load.messages;
-      load.sent += step.part.count;
+      load.sent += step.span.count;
     }
   }
   return load;

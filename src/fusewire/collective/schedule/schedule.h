@@ -21,7 +21,7 @@ namespace collective {
 enum class Memory : uint8_t { kInput = 0, kOutput = 1, kScratch = 2 };
 
 // Elements of an array.
-struct Part {
+struct Span {
   Memory memory = Memory::kInput;
   size_t at = 0;
   size_t count = 0;
@@ -31,8 +31,8 @@ struct Step {
   enum class Do : uint8_t { kSend, kReceive, kReduce, kCopy };
   Do what = Do::kCopy;
   int peer = -1;           // of a send or a receive
-  Part part;               // what is sent, or where the others put their result
-  std::vector<Part> from;  // what is reduced, in this order; or copied
+  Span span;               // what is sent, or where the others put their result
+  std::vector<Span> from;  // what is reduced, in this order; or copied
   bool last = false;       // of a reduction: all ranks are in it, so an average is divided now
 };
 

@@ -14,9 +14,9 @@
 namespace fusewire {
 namespace collective {
 
-inline Part Input(size_t at, size_t count) { return {Memory::kInput, at, count}; }
-inline Part Output(size_t at, size_t count) { return {Memory::kOutput, at, count}; }
-inline Part Scratch(size_t at, size_t count) { return {Memory::kScratch, at, count}; }
+inline Span Input(size_t at, size_t count) { return {Memory::kInput, at, count}; }
+inline Span Output(size_t at, size_t count) { return {Memory::kOutput, at, count}; }
+inline Span Scratch(size_t at, size_t count) { return {Memory::kScratch, at, count}; }
 
 // Blocks that lie one after the other.
 class Blocks {
@@ -63,24 +63,24 @@ class Builder {
   // The number of the stage that begins when all others have ended.
   size_t Next() const { return schedule_.stages.size(); }
 
-  void Send(size_t stage, size_t peer, Part part) { Message(stage, Step::Do::kSend, peer, part); }
-  void Receive(size_t stage, size_t peer, Part part) { Message(stage, Step::Do::kReceive, peer, part); }
+  void Send(size_t stage, size_t peer, Span span) { Message(stage, Step::Do::kSend, peer, span); }
+  void Receive(size_t stage, size_t peer, Span span) { Message(stage, Step::Do::kReceive, peer, span); }
   // Of nothing, but it is sent all the same.
   void Signal(size_t stage, size_t to, size_t from) {
     Put(stage, Step::Do::kSend).peer = static_cast<int>(to);
     Put(stage, Step::Do::kReceive).peer = static_cast<int>(from);
   }
-  void Reduce(size_t stage, Part to, std::vector<Part> from, bool last) {
+  void Reduce(size_t stage, Span to, std::vector<Span> from, bool last) {
     if (to.count == 0) return;
     Step& step = Put(stage, Step::Do::kReduce);
-    step.part = to;
+    step.span = to;
     step.from = std::move(from);
     step.last = last;
   }
-  void Copy(size_t stage, Part to, Part from) {
+  void Copy(size_t stage, Span to, Span from) {
     if (to.count == 0) return;
     Step& step = Put(stage, Step::Do::kCopy);
-    step.part = to;
+    step.span = to;
     step.from = {from};
   }
   // Behind all others.
@@ -94,11 +94,11 @@ class Builder {
     schedule_.stages[stage].back().what = what;
     return schedule_.stages[stage].back();
   }
-  void Message(size_t stage, Step::Do what, size_t peer, Part part) {
-    if (part.count == 0) return;
+  void Message(size_t stage, Step::Do what, size_t peer, Span span) {
+    if (span.count == 0) return;
     Step& step = Put(stage, what);
     step.peer = static_cast<int>(peer);
-    step.part = part;
+    step.span = span;
   }
 
   const Request& request_;

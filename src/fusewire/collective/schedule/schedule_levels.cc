@@ -66,8 +66,8 @@ struct Among {
   bool in_place = false;
   bool last = false;  // its reductions are the last ones
   // Where its arrays lie in ours.
-  Part input;
-  Part output;
+  Span input;
+  Span output;
 };
 
 void Append(Builder* b, const Among& what) {
@@ -86,16 +86,16 @@ void Append(Builder* b, const Among& what) {
   request.segment_count = b->request().segment_count;
   Result<Schedule> flat = Compile(request);
   FUSEWIRE_CHECK(flat.ok());  // what it asks for is written here
-  auto ours = [&what](Part part) {
-    if (part.memory == Memory::kScratch) return part;
-    const Part& array = part.memory == Memory::kInput ? what.input : what.output;
-    return Part{array.memory, array.at + part.at, part.count};
+  auto ours = [&what](Span span) {
+    if (span.memory == Memory::kScratch) return span;
+    const Span& array = span.memory == Memory::kInput ? what.input : what.output;
+    return Span{array.memory, array.at + span.at, span.count};
   };
   Schedule schedule = std::move(flat).value();
   for (Stage& stage : schedule.stages) {
     for (Step& step : stage) {
-      step.part = ours(step.part);
-      for (Part& part : step.from) part = ours(part);
+      step.span = ours(step.span);
+      for (Span& span : step.from) span = ours(span);
       if (step.peer >= 0) step.peer = static_cast<int>(what.ranks[static_cast<size_t>(step.peer)]);
       step.last = step.last && what.last;
     }
@@ -115,7 +115,7 @@ void TwoLevelAllReduce(Builder* b) {
   const Blocks blocks = Blocks::Even(b->count(), lanes);
   std::vector<size_t> counts(mine.size(), 0);
   for (size_t lane = 0; lane < lanes; ++lane) counts[lane] = blocks.count(lane);
-  const Part own = index < lanes ? Output(blocks.at(index), blocks.count(index)) : Output(0, 0);
+  const Span own = index < lanes ? Output(blocks.at(index), blocks.count(index)) : Output(0, 0);
   const bool one_host = hosts.count() == 1;
   Append(b, {Kind::kReduceScatter, Algorithm::kDirect, mine, 0, counts, false, one_host, Input(0, b->count()), own});
   if (index < lanes && !one_host) {
@@ -123,7 +123,7 @@ void TwoLevelAllReduce(Builder* b) {
     for (size_t host = 0; host < hosts.count(); ++host) lane.push_back(hosts.RanksOf(host)[index]);
     Append(b, {Kind::kAllReduce, b->request().between, lane, 0, {own.count}, true, true, own, own});
   }
-  const Part all = Output(0, b->count());
+  const Span all = Output(0, b->count());
   Append(b, {Kind::kAllGather, Algorithm::kDirect, mine, 0, counts, true, false, all, all});
 }
 
@@ -132,7 +132,7 @@ void TwoLevelBroadcast(Builder* b) {
   const Hosts hosts(*b);
   const std::vector<size_t> leaders = hosts.LeadersFor(b->root());
   const size_t host = hosts.HostOf(b->me());
-  const Part all = Output(0, b->count());
+  const Span all = Output(0, b->count());
   if (leaders[host] == b->me()) {
     Append(b, {Kind::kBroadcast,
                b->request().between,
@@ -164,7 +164,7 @@ void TwoLevelReduce(Builder* b) {
   const size_t count = b->count();
   const bool one_host = hosts.count() == 1;
   // Behind where the others' arrays land.
-  const Part sum =
+  const Span sum =
       b->me() == b->root() ? Output(0, count) : Scratch((std::max(mine.size(), leaders.size()) + 1) * count, count);
   Append(b, {Kind::kReduce, Algorithm::kDirect, mine, leaders[host], {count}, false, one_host, Input(0, count), sum});
   if (leaders[host] != b->me() || one_host) return;

@@ -25,8 +25,8 @@ void Bruck(Builder* b, const Blocks& blocks) {
     const size_t stage = b->Next();
     const size_t to = b->Before(b->me(), have);
     const size_t from = b->After(b->me(), have);
-    ForRuns(blocks, b->n(), b->me(), many, [&](Part part) { b->Send(stage, to, part); });
-    ForRuns(blocks, b->n(), from, many, [&](Part part) { b->Receive(stage, from, part); });
+    ForRuns(blocks, b->n(), b->me(), many, [&](Span span) { b->Send(stage, to, span); });
+    ForRuns(blocks, b->n(), from, many, [&](Span span) { b->Receive(stage, from, span); });
   }
 }
 
@@ -57,11 +57,11 @@ void Chain(Builder* b) {
   const Blocks parts = Blocks::Even(b->count(), std::max<size_t>(segments, 1));
   if (number == 0) b->Copy(0, Output(0, b->count()), Input(0, b->count()));
   for (size_t k = 0; k < segments; ++k) {
-    const Part part = Output(parts.at(k), parts.count(k));
-    const Part first = Input(parts.at(k), parts.count(k));
+    const Span span = Output(parts.at(k), parts.count(k));
+    const Span first = Input(parts.at(k), parts.count(k));
     // Segment k reaches rank r of the chain in stage k + r - 1, and leaves it in the next.
-    if (number > 0) b->Receive(k + number - 1, b->Before(b->me(), 1), part);
-    if (number + 1 < b->n()) b->Send(k + number, b->After(b->me(), 1), number == 0 ? first : part);
+    if (number > 0) b->Receive(k + number - 1, b->Before(b->me(), 1), span);
+    if (number + 1 < b->n()) b->Send(k + number, b->After(b->me(), 1), number == 0 ? first : span);
   }
 }
 
@@ -69,7 +69,7 @@ void Chain(Builder* b) {
 
 void AppendBinomialDown(Builder* b) {
   const size_t number = b->Before(b->me(), b->root());
-  const Part all = Output(0, b->count());
+  const Span all = Output(0, b->count());
   size_t top = 1;
   while (top < b->n()) top *= 2;
   for (size_t distance = top / 2; distance > 0; distance /= 2) {

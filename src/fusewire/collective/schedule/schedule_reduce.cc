@@ -12,8 +12,8 @@ namespace collective {
 namespace {
 
 // The sources of a reduction in the order of ranks: one's own is `mine`, of rank r its place in scratch.
-std::vector<Part> InRankOrder(const Builder& b, Part mine, size_t scratch_stride) {
-  std::vector<Part> from;
+std::vector<Span> InRankOrder(const Builder& b, Span mine, size_t scratch_stride) {
+  std::vector<Span> from;
   for (size_t rank = 0; rank < b.n(); ++rank) {
     from.push_back(rank == b.me() ? mine : Scratch(rank * scratch_stride, mine.count));
   }
@@ -31,7 +31,7 @@ void OneShot(Builder* b) {
 }
 
 // Everybody's part of my block comes to me, and I reduce it into `to`; two stages.
-void ReduceMyBlock(Builder* b, const Blocks& blocks, Part to) {
+void ReduceMyBlock(Builder* b, const Blocks& blocks, Span to) {
   const size_t me = b->me();
   const size_t count = blocks.count(me);
   for (size_t i = 1; i < b->n(); ++i) {
@@ -57,12 +57,12 @@ void TwoShot(Builder* b) {
 }
 
 // Exchanges partial results with `peer` and keeps the sum; two stages.
-void ExchangeAndReduce(Builder* b, size_t peer, Part sent, Part kept, bool last) {
+void ExchangeAndReduce(Builder* b, size_t peer, Span sent, Span kept, bool last) {
   const size_t stage = b->Next();
-  const Part landed = Scratch(0, kept.count);
+  const Span landed = Scratch(0, kept.count);
   b->Send(stage, peer, sent);
   b->Receive(stage, peer, landed);
-  std::vector<Part> from = {kept, landed};
+  std::vector<Span> from = {kept, landed};
   if (peer < b->me()) std::swap(from[0], from[1]);
   b->Reduce(stage + 1, kept, std::move(from), last);
 }
@@ -85,7 +85,7 @@ struct Fold {
 };
 
 void FoldIn(Builder* b, const Fold& fold) {
-  const Part all = Output(0, b->count());
+  const Span all = Output(0, b->count());
   b->Copy(0, all, Input(0, b->count()));
   if (b->me() >= 2 * fold.extra) return;
   if (!fold.takes_part) return b->Send(1, b->me() + 1, all);
@@ -95,7 +95,7 @@ void FoldIn(Builder* b, const Fold& fold) {
 
 void FoldOut(Builder* b, const Fold& fold) {
   if (b->me() >= 2 * fold.extra) return;
-  const Part all = Output(0, b->count());
+  const Span all = Output(0, b->count());
   const size_t stage = b->Next();
   if (fold.takes_part) return b->Send(stage, b->me() - 1, all);
   b->Receive(stage, b->me() + 1, all);
@@ -104,7 +104,7 @@ void FoldOut(Builder* b, const Fold& fold) {
 void RecursiveDoubling(Builder* b) {
   const Fold fold(*b);
   FoldIn(b, fold);
-  const Part all = Output(0, b->count());
+  const Span all = Output(0, b->count());
   for (size_t distance = 1; fold.takes_part && distance < fold.pow2; distance *= 2) {
     ExchangeAndReduce(b, fold.RankOf(fold.number ^ distance), all, all, distance * 2 == fold.pow2);
   }
@@ -115,15 +115,15 @@ void Rabenseifner(Builder* b) {
   const Fold fold(*b);
   FoldIn(b, fold);
   const Blocks blocks = Blocks::Even(b->count(), fold.pow2);
-  auto part = [&blocks](size_t from, size_t to) { return Output(blocks.at(from), blocks.CountOf(from, to)); };
+  auto span = [&blocks](size_t from, size_t to) { return Output(blocks.at(from), blocks.CountOf(from, to)); };
   // Halving: of the blocks [from, to) that both still sum, each of two keeps a half.
   size_t from = 0;
   size_t to = fold.pow2;
   for (size_t distance = fold.pow2 / 2; fold.takes_part && distance > 0; distance /= 2) {
     const size_t middle = from + distance;
     const bool upper = (fold.number & distance) != 0;
-    const Part low = part(from, middle);
-    const Part high = part(middle, to);
+    const Span low = span(from, middle);
+    const Span high = span(middle, to);
     ExchangeAndReduce(b, fold.RankOf(fold.number ^ distance), upper ? low : high, upper ? high : low, distance == 1);
     (upper ? from : to) = middle;
   }
@@ -132,12 +132,12 @@ void Rabenseifner(Builder* b) {
     const size_t peer = fold.RankOf(fold.number ^ distance);
     const bool upper = (fold.number & distance) != 0;
     const size_t stage = b->Next();
-    b->Send(stage, peer, part(from, to));
+    b->Send(stage, peer, span(from, to));
     if (upper) {
-      b->Receive(stage, peer, part(from - distance, from));
+      b->Receive(stage, peer, span(from - distance, from));
       from -= distance;
     } else {
-      b->Receive(stage, peer, part(to, to + distance));
+      b->Receive(stage, peer, span(to, to + distance));
       to += distance;
     }
   }
@@ -161,7 +161,7 @@ void Ring(Builder* b) {
     for (size_t step = 0; step + 1 < n; ++step) {
       const size_t sent = b->Before(me, step);
       const size_t landed = b->Before(me, step + 1);
-      const Part place = Scratch(scratch, blocks.count(landed));
+      const Span place = Scratch(scratch, blocks.count(landed));
       b->Send(stage, b->After(me, 1), step == 0 ? input(sent) : output(sent));
       b->Receive(stage, b->Before(me, 1), place);
       b->Reduce(stage + 1, output(landed), {place, input(landed)}, step + 2 == n);
@@ -176,14 +176,14 @@ void Ring(Builder* b) {
 }
 
 // A tree whose root is `root`; ranks are counted from it.
-void BinomialReduce(Builder* b, Part sum) {
+void BinomialReduce(Builder* b, Span sum) {
   const size_t number = b->Before(b->me(), b->root());
   b->Copy(0, sum, Input(0, b->count()));
   for (size_t distance = 1; distance < b->n(); distance *= 2) {
     const size_t stage = b->Next();
     if ((number & distance) != 0) return b->Send(stage, b->Before(b->me(), distance), sum);
     if (number + distance >= b->n()) continue;
-    const Part landed = Scratch(b->count(), b->count());
+    const Span landed = Scratch(b->count(), b->count());
     b->Receive(stage, b->After(b->me(), distance), landed);
     b->Reduce(stage + 1, sum, {sum, landed}, number == 0 && distance * 2 >= b->n());
   }
@@ -221,7 +221,7 @@ void BuildReduce(Builder* b) {
   // Each rank reduces a block, behind where the parts have landed; then the root gathers.
   const Blocks blocks = Blocks::Even(count, b->n());
   const size_t mine = blocks.count(b->me());
-  const Part sum = at_root ? Output(blocks.at(b->me()), mine) : Scratch(b->n() * mine, mine);
+  const Span sum = at_root ? Output(blocks.at(b->me()), mine) : Scratch(b->n() * mine, mine);
   ReduceMyBlock(b, blocks, sum);
   if (!at_root) return b->Send(2, b->root(), sum);
   for (size_t i = 1; i < b->n(); ++i) {
@@ -234,7 +234,7 @@ void BuildReduceScatter(Builder* b) {
   const Blocks blocks(b->request().counts);
   const size_t me = b->me();
   const size_t n = b->n();
-  const Part mine = Output(0, blocks.count(me));
+  const Span mine = Output(0, blocks.count(me));
   if (b->request().algorithm == Algorithm::kDirect) return ReduceMyBlock(b, blocks, mine);
   if (n == 1) return b->Copy(0, mine, Input(0, blocks.count(0)));
   // Round the ring, so that the last block to reach a rank is its own. Sums wait in one half of scratch while the next
@@ -243,8 +243,8 @@ void BuildReduceScatter(Builder* b) {
   for (size_t step = 0; step + 1 < n; ++step) {
     const size_t sent = b->Before(me, step + 1);
     const size_t landed = b->Before(me, step + 2);
-    const Part place = Scratch(step % 2 * half, blocks.count(landed));
-    const Part own = Input(blocks.at(landed), blocks.count(landed));
+    const Span place = Scratch(step % 2 * half, blocks.count(landed));
+    const Span own = Input(blocks.at(landed), blocks.count(landed));
     const bool last = step + 2 == n;
     b->Send(
         2 * step, b->After(me, 1),

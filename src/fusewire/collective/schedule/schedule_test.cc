@@ -283,7 +283,7 @@ TEST(Schedule, TwoLevelsSendNoMoreBetweenHostsThanOneRankOfEachWould) {
       for (const Stage& stage : schedule.value().stages) {
         for (const Step& step : stage) {
           const bool sends = step.what == Step::Do::kSend;
-          if (sends && hosts[static_cast<size_t>(step.peer)] != hosts[rank]) crossed += step.part.count;
+          if (sends && hosts[static_cast<size_t>(step.peer)] != hosts[rank]) crossed += step.span.count;
         }
       }
     }
@@ -329,7 +329,7 @@ TEST(Schedule, AReductionIsMarkedLastOnceForEachElementThatIsReduced) {
         for (size_t rank = 0; rank < n; ++rank) {
           const Result<Schedule> schedule = Compile(c.RequestOf(rank));
           for (const Stage& stage : schedule.value().stages) {
-            for (const Step& step : stage) marked += step.last ? step.part.count : 0;
+            for (const Step& step : stage) marked += step.last ? step.span.count : 0;
           }
         }
         size_t pow2 = 1;
@@ -347,7 +347,7 @@ TEST(Schedule, AReductionIsMarkedLastOnceForEachElementThatIsReduced) {
     for (size_t rank = 0; rank < 9; ++rank) {
       const Result<Schedule> schedule = Compile(c.RequestOf(rank));
       for (const Stage& stage : schedule.value().stages) {
-        for (const Step& step : stage) marked += step.last ? step.part.count : 0;
+        for (const Step& step : stage) marked += step.last ? step.span.count : 0;
       }
     }
     EXPECT_EQ(marked, 144U) << c.ToString();

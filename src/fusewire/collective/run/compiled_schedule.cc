@@ -1,11 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// How a machine is made: what each step of the schedule waits for.
+#include "fusewire/collective/run/compiled_schedule.h"
+
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
 #include <utility>
 
-#include "fusewire/collective/run/machine.h"
+#include "fusewire/base/check.h"
 
 namespace fusewire {
 namespace collective {
@@ -27,21 +29,21 @@ Stage CutMessages(const Stage& stage, size_t element_bytes) {
   const size_t most = std::max<size_t>(kAtOnceBytes / element_bytes, 1);
   for (const Step& step : stage) {
     const bool message = step.what == Step::Do::kSend || step.what == Step::Do::kReceive;
-    const size_t bytes = step.part.count * element_bytes;
+    const size_t bytes = step.span.count * element_bytes;
     if (!message || bytes <= kAtOnceBytes || bytes > kCutBytesMax) {
       cut.push_back(step);
       continue;
     }
-    for (size_t done = 0; done < step.part.count; done += most) {
+    for (size_t done = 0; done < step.span.count; done += most) {
       cut.push_back(step);
-      cut.back().part.at += done;
-      cut.back().part.count = std::min(most, step.part.count - done);
+      cut.back().span.at += done;
+      cut.back().span.count = std::min(most, step.span.count - done);
     }
   }
   return cut;
 }
 
-// Who wrote an array last, and who has read it since, stretch by stretch.
+// The last writer of an array and its readers since, stretch by stretch.
 class Traces {
  public:
   template <class Need>
@@ -85,30 +87,24 @@ class Traces {
 
 }  // namespace
 
-Machine::Machine(const Request& request, size_t element_bytes, MachineOwner* owner)
-    : request_(request),
-      element_bytes_(element_bytes),
-      owner_(owner),
-      hears_from_(static_cast<size_t>(request.ranks), false),
-      met_(static_cast<size_t>(request.ranks), false) {}
+CompiledSchedule::CompiledSchedule(const Request& request, Schedule schedule)
+    : request_(request), schedule_(std::move(schedule)), receives_from_(static_cast<size_t>(request.ranks), false) {}
 
-Result<std::unique_ptr<Machine>> Machine::Make(const Request& request, size_t element_bytes, p2p::Endpoint* endpoint,
-                                               const std::vector<p2p::Peer*>& peers, MachineOwner* owner) {
+Result<CompiledSchedule> CompiledSchedule::Make(const Request& request, size_t element_bytes) {
   Result<Schedule> schedule = Compile(request);
   if (!schedule.ok()) return schedule.status();
-  std::unique_ptr<Machine> machine(new Machine(request, element_bytes, owner));
-  machine->schedule_ = std::move(schedule).value();
+  CompiledSchedule compiled(request, std::move(schedule).value());
   if (request.ranks >= kCutRanksMin) {
-    for (Stage& stage : machine->schedule_.stages) stage = CutMessages(stage, element_bytes);
+    for (Stage& stage : compiled.schedule_.stages) stage = CutMessages(stage, element_bytes);
   }
-  machine->Flatten();
-  machine->FindNeeds();
-  machine->ChainMessages();
-  machine->MakeOps(endpoint, peers);
-  return machine;
+  compiled.Flatten();
+  compiled.FindNeeds();
+  compiled.ChainMessages();
+  compiled.CheckNeeds();
+  return compiled;
 }
 
-void Machine::Flatten() {
+void CompiledSchedule::Flatten() {
   size_t count = 0;
   for (const Stage& stage : schedule_.stages) count += stage.size();
   nodes_.resize(count);
@@ -126,23 +122,22 @@ void Machine::Flatten() {
     }
     stage_nodes_.push_back(static_cast<uint32_t>(schedule_.stages[stage].size()));
   }
-  late_.resize(schedule_.stages.size());
   // What a barrier says is only that others have come so far: its stages wait for each other.
   window_ = request_.kind == Kind::kBarrier ? 0 : kWindowStages;
 }
 
-void Machine::Need(size_t node, size_t before) {
+void CompiledSchedule::Need(size_t node, size_t before) {
   std::vector<uint32_t>& enables = nodes_[before].enables;
   if (node == before || (!enables.empty() && enables.back() == node)) return;
   enables.push_back(static_cast<uint32_t>(node));
   ++nodes_[node].needs;
 }
 
-// A step waits for who writes what it reads, and for who reads or writes what it writes. In one stage nobody waits for
-// anybody, whatever the order: so all of a stage look before any leaves a trace.
-void Machine::FindNeeds() {
+// A step waits for the writers of what it reads, and for the readers and writers of what it writes. Steps of one stage
+// never wait for each other, whatever their order.
+void CompiledSchedule::FindNeeds() {
   std::array<Traces, 3> traces;
-  auto of = [&traces](const Part& part) -> Traces& { return traces[static_cast<size_t>(part.memory)]; };
+  auto of = [&traces](const Span& span) -> Traces& { return traces[static_cast<size_t>(span.memory)]; };
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Step& step = *nodes_[i].step;
     const uint32_t stage = nodes_[i].stage;
@@ -150,19 +145,19 @@ void Machine::FindNeeds() {
       if (nodes_[before].stage < stage) Need(i, before);
     };
     const auto node = static_cast<uint32_t>(i);
-    if (step.what == Step::Do::kSend && step.part.count > 0)
-      of(step.part).Read(node, step.part.at, step.part.count, need);
-    for (const Part& part : step.from) {
-      if (part.count > 0) of(part).Read(node, part.at, part.count, need);
+    if (step.what == Step::Do::kSend && step.span.count > 0)
+      of(step.span).Read(node, step.span.at, step.span.count, need);
+    for (const Span& span : step.from) {
+      if (span.count > 0) of(span).Read(node, span.at, span.count, need);
     }
-    if (step.what != Step::Do::kSend && step.part.count > 0) {
-      of(step.part).Write(node, step.part.at, step.part.count, need);
+    if (step.what != Step::Do::kSend && step.span.count > 0) {
+      of(step.span).Write(node, step.span.at, step.span.count, need);
     }
   }
 }
 
 // The k-th send from a to b meets the k-th receive: so they are posted in their order.
-void Machine::ChainMessages() {
+void CompiledSchedule::ChainMessages() {
   const auto ranks = static_cast<size_t>(request_.ranks);
   std::vector<int64_t> last_send(ranks, -1), last_receive(ranks, -1);
   for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -176,23 +171,20 @@ void Machine::ChainMessages() {
       ++nodes_[i].needs;
     }
     last = static_cast<int64_t>(i);
-    if (step.what == Step::Do::kReceive) hears_from_[peer] = true;
+    if (step.what == Step::Do::kReceive) receives_from_[peer] = true;
   }
 }
 
-void Machine::MakeOps(p2p::Endpoint* endpoint, const std::vector<p2p::Peer*>& peers) {
+void CompiledSchedule::CheckNeeds() const {
+  size_t needs = 0, given = 0;
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    Node& node = nodes_[i];
-    if (node.step->what == Step::Do::kSend) {
-      node.send = std::make_unique<p2p::SendOp>(*endpoint, *peers[static_cast<size_t>(node.step->peer)], 0);
-      node.send->timeout_ns = kForeverNs;  // the operation as a whole has a deadline
-      node.send->then = [this, i] { OnSendEnded(i); };
-    } else if (node.step->what == Step::Do::kReceive) {
-      node.receive = std::make_unique<p2p::ReceiveOp>(*endpoint, peers[static_cast<size_t>(node.step->peer)], 0);
-      node.receive->timeout_ns = kForeverNs;
-      node.receive->then = [this, i] { OnReceiveEnded(i); };
-    }
+    needs += nodes_[i].needs;
+    given += nodes_[i].enables.size() + (nodes_[i].next_posted >= 0 ? 1 : 0);
+    FUSEWIRE_DCHECK(i == 0 || nodes_[i - 1].stage <= nodes_[i].stage);
+    FUSEWIRE_DCHECK(nodes_[i].next_posted < 0 || static_cast<size_t>(nodes_[i].next_posted) > i);
   }
+  // Else a node would begin too early, or never.
+  FUSEWIRE_CHECK(needs == given);
 }
 
 }  // namespace collective

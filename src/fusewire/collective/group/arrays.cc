@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Whether an operation's arrays are what its counts say, and which of them it reads and writes.
+#include "fusewire/collective/group/arrays.h"
+
 #include <cstdint>
 #include <string>
-
-#include "fusewire/collective/group/group_core.h"
 
 namespace fusewire {
 namespace collective {
@@ -50,20 +49,20 @@ Sizes SizesOf(const Request& request) {
 
 }  // namespace
 
-Request GroupCore::RequestOf(const Wanted& wanted) const {
+Request RequestOf(const Wanted& wanted, int ranks, int rank) {
   Request request;
   request.kind = wanted.kind;
-  request.ranks = ranks();
-  request.rank = rank();
+  request.ranks = ranks;
+  request.rank = rank;
   request.root = wanted.root;
   request.counts = wanted.counts;
   request.receives = wanted.receives;
   return request;
 }
 
-Status GroupCore::CheckArrays(const Wanted& wanted, Machine::Run* run, bool* in_place) const {
+Status CheckArrays(const Wanted& wanted, int ranks, int rank, ScheduleRunner::Run* run, bool* in_place) {
   FUSEWIRE_TRY(Reduces(wanted.kind) ? CheckReduction(wanted.reduction) : CheckType(wanted.reduction.type));
-  const Request request = RequestOf(wanted);
+  const Request request = RequestOf(wanted, ranks, rank);
   const bool one = wanted.kind == Kind::kAllReduce || wanted.kind == Kind::kReduce || wanted.kind == Kind::kBroadcast;
   const size_t needed = wanted.kind == Kind::kBarrier ? 0 : one ? 1 : static_cast<size_t>(request.ranks);
   if (wanted.root < 0 || wanted.root >= request.ranks) {

@@ -1,0 +1,81 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/run/step_order.h"
+
+#include <algorithm>
+
+#include "fusewire/base/check.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+constexpr size_t kHurriedWindow = 1;
+
+}  // namespace
+
+void StepOrder::Begin(bool hurried) {
+  hurried_ = hurried;
+  stage_left_ = compiled_.stage_nodes();
+  open_stage_ = 0;
+  for (auto& late : late_) late.clear();
+  ready_.clear();
+  ready_at_ = 0;
+  nodes_left_ = left_.size();
+  for (size_t i = 0; i < left_.size(); ++i) left_[i] = compiled_.nodes()[i].needs;
+  for (size_t i = 0; i < left_.size(); ++i) {
+    if (left_[i] == 0) Release(i);
+  }
+}
+
+size_t StepOrder::window() const {
+  return hurried_ ? std::min(compiled_.window(), kHurriedWindow) : compiled_.window();
+}
+
+std::optional<size_t> StepOrder::TakeNext() {
+  if (ready_at_ < ready_.size()) return ready_[ready_at_++];
+  ready_.clear();
+  ready_at_ = 0;
+  return std::nullopt;
+}
+
+// All that it needs has come; perhaps its stage is still too far ahead.
+void StepOrder::Release(size_t node) {
+  const size_t stage = compiled_.nodes()[node].stage;
+  if (stage > open_stage_ + window()) {
+    late_[stage].push_back(static_cast<uint32_t>(node));
+  } else {
+    ready_.push_back(static_cast<uint32_t>(node));
+  }
+}
+
+void StepOrder::Meet(size_t node) {
+  FUSEWIRE_DCHECK(left_[node] > 0);
+  if (--left_[node] == 0) Release(node);
+}
+
+void StepOrder::OnPosted(size_t node) {
+  const int64_t next = compiled_.nodes()[node].next_posted;
+  if (next >= 0) Meet(static_cast<size_t>(next));
+}
+
+void StepOrder::OnEnded(size_t node) {
+  const CompiledSchedule::Node& ended = compiled_.nodes()[node];
+  FUSEWIRE_DCHECK(left_[node] == 0);
+  FUSEWIRE_DCHECK(nodes_left_ > 0);
+  FUSEWIRE_DCHECK(stage_left_[ended.stage] > 0);
+  --nodes_left_;
+  for (const uint32_t enabled : ended.enables) Meet(enabled);
+  --stage_left_[ended.stage];
+  while (open_stage_ < stage_left_.size() && stage_left_[open_stage_] == 0) {
+    ++open_stage_;
+    const size_t opened = open_stage_ + window();
+    // A wider window may have come meanwhile: all that it opens.
+    for (size_t stage = open_stage_; stage <= opened && stage < late_.size(); ++stage) {
+      ready_.insert(ready_.end(), late_[stage].begin(), late_[stage].end());
+      late_[stage].clear();
+    }
+  }
+}
+
+}  // namespace collective
+}  // namespace fusewire
