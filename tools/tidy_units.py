@@ -26,7 +26,6 @@ CIRCLES_LARGER = {
     "fusewire/transport/ucx/ucx": 3,
 }
 CLASSES_LARGER = {
-    "src/fusewire/collective/arena/arena.h Arena": 54,
     "src/fusewire/pipe/pipe.h Pipe": 54,
     "src/fusewire/reactor/reactor.h Reactor": 62,
     "src/fusewire/transport/shm/shm_connection.h ShmConnection": 33,

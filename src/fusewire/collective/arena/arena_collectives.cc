@@ -8,7 +8,9 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/collective/arena/arena.h"
+#include "fusewire/collective/arena/arena_call.h"
 #include "fusewire/collective/arena/arena_layout.h"
+#include "fusewire/collective/arena/arena_meeting.h"
 
 namespace fusewire {
 namespace collective {
@@ -19,11 +21,11 @@ constexpr int kNoRoot = -1;
 constexpr size_t kStreamBytesMin = 4 << 20;
 // Of an all-reduce's results, those of all ranks together.
 constexpr size_t kStreamBytesOfAllMin = 32 << 20;
-// What is reduced goes to the slot in copies of so much. Stores to lines that others have read fetch them first, even
+// What is reduced goes to the share in copies of so much. Stores to lines that others have read fetch them first, even
 // from another core; a copy of whole lines need not.
 constexpr size_t kMirrorBytes = 64 * 1024;
 
-// Parts of slots begin at cache lines: two ranks never write one line.
+// Parts of shares begin at cache lines: two ranks never write one line.
 size_t LinesDown(size_t bytes) { return bytes / kCacheLineBytes * kCacheLineBytes; }
 size_t LinesUp(size_t bytes) { return (bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes; }
 size_t ChunksOf(size_t bytes, size_t chunk_bytes) { return (bytes + chunk_bytes - 1) / chunk_bytes; }
@@ -83,7 +85,7 @@ void CopyOut(PieceCursor* to, size_t offset, size_t bytes, const uint8_t* from, 
               [copy, from, offset](uint8_t* data, size_t at, size_t run) { copy(data, from + (at - offset), run); });
 }
 
-// From one array to another, past the slots: a rank's own part.
+// From one array to another, past the shares: a rank's own part.
 void CopyAcross(PieceCursor* from, size_t from_offset, PieceCursor* to, size_t to_offset, size_t bytes) {
   to->ForRuns(to_offset, bytes, [&](uint8_t* data, size_t at, size_t run) {
     const size_t begin = from_offset + (at - to_offset);
@@ -96,100 +98,105 @@ void CopyAcross(PieceCursor* from, size_t from_offset, PieceCursor* to, size_t t
 
 }  // namespace
 
+inline const ArenaMemory& Arena::memory() const { return meeting_->memory(); }
+
 template <class In, class Middle, class Out>
-Status Arena::RunThreeSteps(const What& what, size_t chunks, int64_t deadline_ns, In in, Middle middle, Out out) {
-  const uint64_t first = next_stage();
+Status Arena::RunThreeSteps(const ArenaCall& call, size_t chunks, int64_t deadline_ns, In in, Middle middle, Out out) {
+  const uint64_t first = meeting_->next_stage();
   for (size_t turn = 0; turn < chunks + 2; ++turn) {
     if (turn < chunks) in(turn, first + turn);
     if (turn >= 1 && turn - 1 < chunks) middle(turn - 1, first + turn - 1);
     if (turn >= 2) out(turn - 2, first + turn - 2);
-    if (turn < chunks + 1) FUSEWIRE_TRY(Meet(what, deadline_ns));
+    if (turn < chunks + 1) FUSEWIRE_TRY(meeting_->Meet(call, deadline_ns));
   }
   return Status::Ok();
 }
 
 template <class In, class Out>
-Status Arena::RunTwoSteps(const What& what, size_t chunks, int64_t deadline_ns, In in, Out out) {
-  const uint64_t first = next_stage();
+Status Arena::RunTwoSteps(const ArenaCall& call, size_t chunks, int64_t deadline_ns, In in, Out out) {
+  const uint64_t first = meeting_->next_stage();
   for (size_t turn = 0; turn < chunks + 1; ++turn) {
     if (turn < chunks) in(turn, first + turn);
     if (turn >= 1) out(turn - 1, first + turn - 1);
-    if (turn < chunks) FUSEWIRE_TRY(Meet(what, deadline_ns));
+    if (turn < chunks) FUSEWIRE_TRY(meeting_->Meet(call, deadline_ns));
   }
   return Status::Ok();
 }
 
-Status Arena::Barrier(int64_t deadline_ns) { return Meet(WhatOf(Kind::kBarrier, {}, kNoRoot, 0), deadline_ns); }
+Status Arena::Barrier(int64_t deadline_ns) {
+  return meeting_->Meet(ArenaCall::Of(Kind::kBarrier, {}, kNoRoot, 0), deadline_ns);
+}
 
 // --- reductions ---
 
 Status Arena::AllReduce(const Reduction& reduction, const Pieces& from, const Pieces& to, int64_t deadline_ns) {
   FUSEWIRE_TRY(CheckBytes("to", to.bytes(), from.bytes()));
-  const What what = WhatOf(Kind::kAllReduce, reduction, kNoRoot, from.bytes() / SizeOf(reduction.type));
-  return ReduceAll(what, reduction, kNoRoot, from, to, deadline_ns);
+  const ArenaCall call = ArenaCall::Of(Kind::kAllReduce, reduction, kNoRoot, from.bytes() / SizeOf(reduction.type));
+  return ReduceAll(call, reduction, kNoRoot, from, to, deadline_ns);
 }
 
 Status Arena::Reduce(const Reduction& reduction, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns) {
   FUSEWIRE_TRY(CheckRoot(root, ranks()));
   if (rank_ == root) FUSEWIRE_TRY(CheckBytes("to", to.bytes(), from.bytes()));
-  const What what = WhatOf(Kind::kReduce, reduction, root, from.bytes() / SizeOf(reduction.type));
-  return ReduceAll(what, reduction, root, from, rank_ == root ? to : Pieces(), deadline_ns);
+  const ArenaCall call = ArenaCall::Of(Kind::kReduce, reduction, root, from.bytes() / SizeOf(reduction.type));
+  return ReduceAll(call, reduction, root, from, rank_ == root ? to : Pieces(), deadline_ns);
 }
 
-Status Arena::ReduceAll(const What& what, const Reduction& reduction, int root, const Pieces& from, const Pieces& to,
-                        int64_t deadline_ns) {
+Status Arena::ReduceAll(const ArenaCall& call, const Reduction& reduction, int root, const Pieces& from,
+                        const Pieces& to, int64_t deadline_ns) {
   FUSEWIRE_TRY(CheckReduction(reduction));
   const Reducer reducer(reduction);
   FUSEWIRE_TRY(CheckPieces(from, reducer.element_bytes()));
   FUSEWIRE_TRY(CheckPieces(to, reducer.element_bytes()));
   const bool user = reduction.op == Op::kUser;
   if (root == kNoRoot && from.bytes() <= kTinyBytesMax && from.count() == 1 && to.count() == 1 && !user) {
-    return ReduceTiny(what, reducer, from, to, deadline_ns);
+    return ReduceTiny(call, reducer, from, to, deadline_ns);
   }
-  if (from.bytes() <= one_shot_bytes_) return ReduceOneShot(what, reducer, from, to, deadline_ns);
-  return ReduceSlices(what, reducer, root, from, to, deadline_ns);
+  if (from.bytes() <= one_shot_bytes_) return ReduceOneShot(call, reducer, from, to, deadline_ns);
+  return ReduceSlices(call, reducer, root, from, to, deadline_ns);
 }
 
 // A few bytes travel in the line that says that they are there.
-Status Arena::ReduceTiny(const What& what, const Reducer& reducer, const Pieces& from, const Pieces& to,
+Status Arena::ReduceTiny(const ArenaCall& call, const Reducer& reducer, const Pieces& from, const Pieces& to,
                          int64_t deadline_ns) {
   const size_t bytes = from.bytes();
-  CopyPayload(PostOf(rank_, next_stage()).tiny, from.at(0).data, bytes);
-  FUSEWIRE_TRY(Meet(what, deadline_ns));
+  CopyPayload(memory().PostOf(rank_, meeting_->next_stage()).tiny, from.at(0).data, bytes);
+  FUSEWIRE_TRY(meeting_->Meet(call, deadline_ns));
   std::array<const void*, kArenaRanksMax> sources;
-  for (int rank = 0; rank < ranks(); ++rank) sources[static_cast<size_t>(rank)] = PostOf(rank, stage_).tiny;
-  ReduceCall call;
-  call.to = to.at(0).data;
-  call.sources = sources.data();
-  call.sources_count = static_cast<size_t>(ranks());
-  call.count = bytes / reducer.element_bytes();
-  call.divisor = reducer.averages() ? static_cast<uint64_t>(ranks()) : 1;
-  reducer.Reduce(call);
+  for (int rank = 0; rank < ranks(); ++rank)
+    sources[static_cast<size_t>(rank)] = memory().PostOf(rank, meeting_->stage()).tiny;
+  ReduceCall reduce_call;
+  reduce_call.to = to.at(0).data;
+  reduce_call.sources = sources.data();
+  reduce_call.sources_count = static_cast<size_t>(ranks());
+  reduce_call.count = bytes / reducer.element_bytes();
+  reduce_call.divisor = reducer.averages() ? static_cast<uint64_t>(ranks()) : 1;
+  reducer.Reduce(reduce_call);
   return Status::Ok();
 }
 
 // One meeting; every rank reduces everything that it wants by itself.
-Status Arena::ReduceOneShot(const What& what, const Reducer& reducer, const Pieces& from, const Pieces& to,
+Status Arena::ReduceOneShot(const ArenaCall& call, const Reducer& reducer, const Pieces& from, const Pieces& to,
                             int64_t deadline_ns) {
   PieceCursor read(from), write(to);
-  const uint64_t stage = next_stage();
-  CopyIn(&read, 0, from.bytes(), SlotOf(rank_, stage));
-  counts_.copied_in_bytes += from.bytes();
-  FUSEWIRE_TRY(Meet(what, deadline_ns));
+  const uint64_t stage = meeting_->next_stage();
+  CopyIn(&read, 0, from.bytes(), memory().ShareOf(rank_, stage));
+  meeting_->counts().copied_in_bytes += from.bytes();
+  FUSEWIRE_TRY(meeting_->Meet(call, deadline_ns));
   if (to.bytes() > 0) ReduceRuns(reducer, stage, 0, nullptr, &write, 0, 0, to.bytes(), nullptr);
   return Status::Ok();
 }
 
 // Two meetings and one more for each further chunk: copy in all slices but one's own, reduce one's own for all, copy
 // the others' out.
-Status Arena::ReduceSlices(const What& what, const Reducer& reducer, int root, const Pieces& from, const Pieces& to,
-                           int64_t deadline_ns) {
+Status Arena::ReduceSlices(const ArenaCall& call, const Reducer& reducer, int root, const Pieces& from,
+                           const Pieces& to, int64_t deadline_ns) {
   const size_t bytes = from.bytes();
-  const size_t chunk_bytes = options_.slot_bytes;
+  const size_t chunk_bytes = memory().share_bytes();
   const auto n = static_cast<size_t>(ranks());
   const auto me = static_cast<size_t>(rank_);
   const bool wants = root == kNoRoot || root == rank_;
-  // Then one's own slice takes the way of the others', out of the slot.
+  // Then one's own slice takes the way of the others', out of the share.
   const bool stream = to.bytes() >= kStreamBytesMin && to.bytes() * n >= kStreamBytesOfAllMin && n > 1;
   // A user's function combines into its first source, which one's own array may not be.
   const bool user = reducer.reduction().op == Op::kUser;
@@ -200,19 +207,19 @@ Status Arena::ReduceSlices(const What& what, const Reducer& reducer, int root, c
     return std::pair<size_t, Range>(whole.from, slice);
   };
   auto in = [&](size_t chunk, uint64_t stage) {
-    uint8_t* slot = SlotOf(rank_, stage);
+    uint8_t* share = memory().ShareOf(rank_, stage);
     for (size_t rank = 0; rank < n; ++rank) {
       const auto [base, slice] = slice_of(chunk, rank);
       if ((rank == me && !user) || slice.bytes == 0) continue;
-      CopyIn(&read, base + slice.from, slice.bytes, slot + slice.from);
-      counts_.copied_in_bytes += slice.bytes;
+      CopyIn(&read, base + slice.from, slice.bytes, share + slice.from);
+      meeting_->counts().copied_in_bytes += slice.bytes;
     }
   };
   auto middle = [&](size_t chunk, uint64_t stage) {
     const auto [base, slice] = slice_of(chunk, me);
     if (slice.bytes == 0) return;
     const size_t at = base + slice.from;
-    uint8_t* mirror = n > 1 && (root != rank_ || stream) ? SlotOf(rank_, stage) + slice.from : nullptr;
+    uint8_t* mirror = n > 1 && (root != rank_ || stream) ? memory().ShareOf(rank_, stage) + slice.from : nullptr;
     ReduceRuns(reducer, stage, slice.from, user ? nullptr : &read_own, wants && !stream ? &write_own : nullptr, at, at,
                slice.bytes, mirror);
   };
@@ -222,34 +229,35 @@ Status Arena::ReduceSlices(const What& what, const Reducer& reducer, int root, c
       const size_t rank = (me + i) % n;  // not all from the same one first
       const auto [base, slice] = slice_of(chunk, rank);
       if (slice.bytes == 0) continue;
-      CopyOut(&write, base + slice.from, slice.bytes, SlotOf(static_cast<int>(rank), stage) + slice.from, stream);
-      counts_.copied_out_bytes += slice.bytes;
+      CopyOut(&write, base + slice.from, slice.bytes, memory().ShareOf(static_cast<int>(rank), stage) + slice.from,
+              stream);
+      meeting_->counts().copied_out_bytes += slice.bytes;
     }
   };
-  return RunThreeSteps(what, ChunksOf(bytes, chunk_bytes), deadline_ns, in, middle, out);
+  return RunThreeSteps(call, ChunksOf(bytes, chunk_bytes), deadline_ns, in, middle, out);
 }
 
-// Reduces `bytes` that lie at `slot_offset` of every rank's slot. One's own are taken from `from` where that is given;
-// the result goes to `to` and `mirror`, of which one may be null.
-void Arena::ReduceRuns(const Reducer& reducer, uint64_t stage, size_t slot_offset, PieceCursor* from, PieceCursor* to,
+// Reduces `bytes` that lie at `share_offset` of every rank's share. One's own are taken from `from` where that is
+// given; the result goes to `to` and `mirror`, of which one may be null.
+void Arena::ReduceRuns(const Reducer& reducer, uint64_t stage, size_t share_offset, PieceCursor* from, PieceCursor* to,
                        size_t from_offset, size_t to_offset, size_t bytes, uint8_t* mirror) {
   std::array<const void*, kArenaRanksMax> sources;
-  ReduceCall call;
-  call.sources = sources.data();
-  call.sources_count = static_cast<size_t>(ranks());
-  call.divisor = reducer.averages() ? static_cast<uint64_t>(ranks()) : 1;
+  ReduceCall reduce_call;
+  reduce_call.sources = sources.data();
+  reduce_call.sources_count = static_cast<size_t>(ranks());
+  reduce_call.divisor = reducer.averages() ? static_cast<uint64_t>(ranks()) : 1;
   auto reduce = [&](const uint8_t* own, uint8_t* target, size_t done, size_t run) {
     const bool both = target != nullptr && mirror != nullptr;
     size_t piece = run;
     for (size_t at = 0; at < run; at += piece) {
       if (both) piece = std::min(kMirrorBytes, run - at);
       for (int rank = 0; rank < ranks(); ++rank) {
-        const uint8_t* slot = SlotOf(rank, stage) + slot_offset + done;
-        sources[static_cast<size_t>(rank)] = (rank == rank_ && own != nullptr ? own : slot) + at;
+        const uint8_t* share = memory().ShareOf(rank, stage) + share_offset + done;
+        sources[static_cast<size_t>(rank)] = (rank == rank_ && own != nullptr ? own : share) + at;
       }
-      call.to = (target != nullptr ? target : mirror + done) + at;
-      call.count = piece / reducer.element_bytes();
-      reducer.Reduce(call);
+      reduce_call.to = (target != nullptr ? target : mirror + done) + at;
+      reduce_call.count = piece / reducer.element_bytes();
+      reducer.Reduce(reduce_call);
       if (both) CopyPayload(mirror + done + at, target + at, piece);
     }
   };
@@ -260,7 +268,7 @@ void Arena::ReduceRuns(const Reducer& reducer, uint64_t stage, size_t slot_offse
       reduce(own, target == nullptr ? nullptr : target + (at - begin), done + (at - begin), length);
     });
   };
-  counts_.reduced_bytes += bytes * static_cast<size_t>(ranks());
+  meeting_->counts().reduced_bytes += bytes * static_cast<size_t>(ranks());
   if (to == nullptr) return with_target(nullptr, 0, bytes);
   to->ForRuns(to_offset, bytes,
               [&](uint8_t* target, size_t at, size_t run) { with_target(target, at - to_offset, run); });
@@ -281,7 +289,7 @@ Status Arena::ReduceScatter(const Reduction& reduction, const std::vector<size_t
   std::vector<size_t> bytes, starts(n, 0);
   for (const size_t count : counts) bytes.push_back(count * element);
   for (size_t rank = 1; rank < n; ++rank) starts[rank] = starts[rank - 1] + bytes[rank - 1];
-  const size_t part_bytes = LinesDown(options_.slot_bytes / n);
+  const size_t part_bytes = LinesDown(memory().share_bytes() / n);
   const size_t chunks = ChunksOf(*std::max_element(counts.begin(), counts.end()) * element, part_bytes);
   const bool user = reduction.op == Op::kUser;
   PieceCursor read(from), read_own(from), write(to);
@@ -289,8 +297,8 @@ Status Arena::ReduceScatter(const Reduction& reduction, const std::vector<size_t
     for (size_t rank = 0; rank < n; ++rank) {
       const Range range = ChunkOf(counts[rank] * element, chunk, part_bytes);
       if ((rank == me && !user) || range.bytes == 0) continue;
-      CopyIn(&read, starts[rank] + range.from, range.bytes, SlotOf(rank_, stage) + rank * part_bytes);
-      counts_.copied_in_bytes += range.bytes;
+      CopyIn(&read, starts[rank] + range.from, range.bytes, memory().ShareOf(rank_, stage) + rank * part_bytes);
+      meeting_->counts().copied_in_bytes += range.bytes;
     }
   };
   auto out = [&](size_t chunk, uint64_t stage) {
@@ -299,8 +307,8 @@ Status Arena::ReduceScatter(const Reduction& reduction, const std::vector<size_t
     ReduceRuns(reducer, stage, me * part_bytes, user ? nullptr : &read_own, &write, starts[me] + range.from, range.from,
                range.bytes, nullptr);
   };
-  return RunTwoSteps(WhatOf(Kind::kReduceScatter, reduction, kNoRoot, PartsOf(bytes)), std::max<size_t>(chunks, 1),
-                     deadline_ns, in, out);
+  return RunTwoSteps(ArenaCall::Of(Kind::kReduceScatter, reduction, kNoRoot, PartsOf(bytes)),
+                     std::max<size_t>(chunks, 1), deadline_ns, in, out);
 }
 
 // --- moving ---
@@ -309,37 +317,37 @@ Status Arena::Broadcast(int root, const Pieces& array, int64_t deadline_ns, Type
   FUSEWIRE_TRY(CheckRoot(root, ranks()));
   PieceCursor cursor(array);
   const size_t bytes = array.bytes();
-  const size_t chunk_bytes = options_.slot_bytes;
+  const size_t chunk_bytes = memory().share_bytes();
   auto in = [&](size_t chunk, uint64_t stage) {
     if (rank_ != root) return;
     const Range range = ChunkOf(bytes, chunk, chunk_bytes);
-    CopyIn(&cursor, range.from, range.bytes, SlotOf(rank_, stage));
-    counts_.copied_in_bytes += range.bytes;
+    CopyIn(&cursor, range.from, range.bytes, memory().ShareOf(rank_, stage));
+    meeting_->counts().copied_in_bytes += range.bytes;
   };
   auto out = [&](size_t chunk, uint64_t stage) {
     if (rank_ == root) return;
     const Range range = ChunkOf(bytes, chunk, chunk_bytes);
-    CopyOut(&cursor, range.from, range.bytes, SlotOf(root, stage), bytes >= kStreamBytesMin);
-    counts_.copied_out_bytes += range.bytes;
+    CopyOut(&cursor, range.from, range.bytes, memory().ShareOf(root, stage), bytes >= kStreamBytesMin);
+    meeting_->counts().copied_out_bytes += range.bytes;
   };
   const size_t chunks = std::max<size_t>(ChunksOf(bytes, chunk_bytes), 1);
-  return RunTwoSteps(WhatOf(Kind::kBroadcast, Moves(type), root, bytes), chunks, deadline_ns, in, out);
+  return RunTwoSteps(ArenaCall::Of(Kind::kBroadcast, Moves(type), root, bytes), chunks, deadline_ns, in, out);
 }
 
 Status Arena::AllGather(const std::vector<size_t>& bytes, const Pieces& from, const Pieces& to, int64_t deadline_ns,
                         Type type) {
-  const What what = WhatOf(Kind::kAllGather, Moves(type), kNoRoot, PartsOf(bytes));
-  return GatherTo(what, bytes, kNoRoot, from, to, deadline_ns);
+  const ArenaCall call = ArenaCall::Of(Kind::kAllGather, Moves(type), kNoRoot, PartsOf(bytes));
+  return GatherTo(call, bytes, kNoRoot, from, to, deadline_ns);
 }
 
 Status Arena::Gather(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to,
                      int64_t deadline_ns, Type type) {
   FUSEWIRE_TRY(CheckRoot(root, ranks()));
-  const What what = WhatOf(Kind::kGather, Moves(type), root, PartsOf(bytes));
-  return GatherTo(what, bytes, root, from, to, deadline_ns);
+  const ArenaCall call = ArenaCall::Of(Kind::kGather, Moves(type), root, PartsOf(bytes));
+  return GatherTo(call, bytes, root, from, to, deadline_ns);
 }
 
-Status Arena::GatherTo(const What& what, const std::vector<size_t>& bytes, int root, const Pieces& from,
+Status Arena::GatherTo(const ArenaCall& call, const std::vector<size_t>& bytes, int root, const Pieces& from,
                        const Pieces& to, int64_t deadline_ns) {
   const auto n = static_cast<size_t>(ranks());
   const auto me = static_cast<size_t>(rank_);
@@ -350,26 +358,26 @@ Status Arena::GatherTo(const What& what, const std::vector<size_t>& bytes, int r
   std::vector<size_t> starts(n, 0);
   for (size_t rank = 1; rank < n; ++rank) starts[rank] = starts[rank - 1] + bytes[rank - 1];
   PieceCursor read(from), read_own(from), write(to);
-  const size_t chunk_bytes = options_.slot_bytes;
+  const size_t chunk_bytes = memory().share_bytes();
   if (wants) CopyAcross(&read_own, 0, &write, starts[me], bytes[me]);
   auto in = [&](size_t chunk, uint64_t stage) {
     if (rank_ == root) return;
     const Range range = ChunkOf(bytes[me], chunk, chunk_bytes);
-    CopyIn(&read, range.from, range.bytes, SlotOf(rank_, stage));
-    counts_.copied_in_bytes += range.bytes;
+    CopyIn(&read, range.from, range.bytes, memory().ShareOf(rank_, stage));
+    meeting_->counts().copied_in_bytes += range.bytes;
   };
   auto out = [&](size_t chunk, uint64_t stage) {
     if (!wants) return;
     for (size_t i = 1; i < n; ++i) {
       const size_t rank = (me + i) % n;
       const Range range = ChunkOf(bytes[rank], chunk, chunk_bytes);
-      CopyOut(&write, starts[rank] + range.from, range.bytes, SlotOf(static_cast<int>(rank), stage),
+      CopyOut(&write, starts[rank] + range.from, range.bytes, memory().ShareOf(static_cast<int>(rank), stage),
               to.bytes() >= kStreamBytesMin);
-      counts_.copied_out_bytes += range.bytes;
+      meeting_->counts().copied_out_bytes += range.bytes;
     }
   };
   const size_t chunks = ChunksOf(*std::max_element(bytes.begin(), bytes.end()), chunk_bytes);
-  return RunTwoSteps(what, std::max<size_t>(chunks, 1), deadline_ns, in, out);
+  return RunTwoSteps(call, std::max<size_t>(chunks, 1), deadline_ns, in, out);
 }
 
 Status Arena::Scatter(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to,
@@ -382,8 +390,8 @@ Status Arena::Scatter(const std::vector<size_t>& bytes, int root, const Pieces& 
   std::vector<size_t> send(n, 0), receive(n, 0);
   if (rank_ == root) send = bytes;
   receive[static_cast<size_t>(root)] = bytes[me];
-  const What what = WhatOf(Kind::kScatter, Moves(type), root, PartsOf(bytes));
-  return Exchange(what, send, receive, *std::max_element(bytes.begin(), bytes.end()), from, to, deadline_ns);
+  const ArenaCall call = ArenaCall::Of(Kind::kScatter, Moves(type), root, PartsOf(bytes));
+  return Exchange(call, send, receive, *std::max_element(bytes.begin(), bytes.end()), from, to, deadline_ns);
 }
 
 Status Arena::AllToAll(const std::vector<size_t>& send_bytes, const std::vector<size_t>& receive_bytes,
@@ -391,39 +399,40 @@ Status Arena::AllToAll(const std::vector<size_t>& send_bytes, const std::vector<
   const auto n = static_cast<size_t>(ranks());
   if (send_bytes.size() != n || receive_bytes.size() != n) return Status::Invalid("sizes for another number of ranks");
   FUSEWIRE_TRY(CheckBytes("from", from.bytes(), SumOf(send_bytes)));
-  const What what = WhatOf(Kind::kAllToAll, Moves(type), kNoRoot, 0);
-  Table& mine = TableOf(rank_, next_stage());
+  const ArenaCall call = ArenaCall::Of(Kind::kAllToAll, Moves(type), kNoRoot, 0);
+  ArenaTable& mine = memory().TableOf(rank_, meeting_->next_stage());
   for (size_t rank = 0; rank < n; ++rank) {
     mine.send[rank].store(send_bytes[rank], std::memory_order_relaxed);
     mine.receive[rank].store(receive_bytes[rank], std::memory_order_relaxed);
   }
-  FUSEWIRE_TRY(Meet(what, deadline_ns));
-  Result<size_t> largest = CompareTables(what);
+  FUSEWIRE_TRY(meeting_->Meet(call, deadline_ns));
+  Result<size_t> largest = CompareTables(call);
   if (!largest.ok()) return largest.status();
-  return Exchange(what, send_bytes, receive_bytes, largest.value(), from, to, deadline_ns);
+  return Exchange(call, send_bytes, receive_bytes, largest.value(), from, to, deadline_ns);
 }
 
 // Everybody reads everybody's sizes, so that everybody comes to the same end: the largest, or who contradicts whom.
-Result<size_t> Arena::CompareTables(const What& what) const {
+Result<size_t> Arena::CompareTables(const ArenaCall& call) const {
   size_t largest = 0;
   for (int sender = 0; sender < ranks(); ++sender) {
     for (int receiver = 0; receiver < ranks(); ++receiver) {
-      const size_t sent = TableOf(sender, stage_).send[receiver].load(std::memory_order_relaxed);
-      const size_t expected = TableOf(receiver, stage_).receive[sender].load(std::memory_order_relaxed);
-      if (sender != receiver) largest = std::max(largest, sent);  // its own part goes by no slot
+      const size_t sent = memory().TableOf(sender, meeting_->stage()).send[receiver].load(std::memory_order_relaxed);
+      const size_t expected =
+          memory().TableOf(receiver, meeting_->stage()).receive[sender].load(std::memory_order_relaxed);
+      if (sender != receiver) largest = std::max(largest, sent);  // its own part goes by no share
       if (sent == expected) continue;
-      return Status::Invalid(NameOf(sender) + " sends " + std::to_string(sent) + " bytes to " + NameOf(receiver) +
-                             ", which wants " + std::to_string(expected))
-          .Peer(NameOf(sender == rank_ ? receiver : sender))
-          .Phase(Describe(what))
+      return Status::Invalid(meeting_->NameOf(sender) + " sends " + std::to_string(sent) + " bytes to " +
+                             meeting_->NameOf(receiver) + ", which wants " + std::to_string(expected))
+          .Peer(meeting_->NameOf(sender == rank_ ? receiver : sender))
+          .Phase(call.Describe())
           .Next("let both ranks name the same size; nothing was changed, and the group may go on");
     }
   }
   return largest;
 }
 
-// Each rank's slot has a part for every other one. `largest` is known to all: it says how many chunks there are.
-Status Arena::Exchange(const What& what, const std::vector<size_t>& send, const std::vector<size_t>& receive,
+// Each rank's share has a part for every other one. `largest` is known to all: it says how many chunks there are.
+Status Arena::Exchange(const ArenaCall& call, const std::vector<size_t>& send, const std::vector<size_t>& receive,
                        size_t largest, const Pieces& from, const Pieces& to, int64_t deadline_ns) {
   FUSEWIRE_TRY(CheckBytes("to", to.bytes(), SumOf(receive)));
   const auto n = static_cast<size_t>(ranks());
@@ -434,26 +443,26 @@ Status Arena::Exchange(const What& what, const std::vector<size_t>& send, const 
     receive_at[rank] = receive_at[rank - 1] + receive[rank - 1];
   }
   PieceCursor read(from), read_own(from), write(to);
-  const size_t part_bytes = LinesDown(options_.slot_bytes / n);
+  const size_t part_bytes = LinesDown(memory().share_bytes() / n);
   if (send[me] > 0) CopyAcross(&read_own, send_at[me], &write, receive_at[me], send[me]);
   auto in = [&](size_t chunk, uint64_t stage) {
     for (size_t rank = 0; rank < n; ++rank) {
       const Range range = ChunkOf(send[rank], chunk, part_bytes);
       if (rank == me || range.bytes == 0) continue;
-      CopyIn(&read, send_at[rank] + range.from, range.bytes, SlotOf(rank_, stage) + rank * part_bytes);
-      counts_.copied_in_bytes += range.bytes;
+      CopyIn(&read, send_at[rank] + range.from, range.bytes, memory().ShareOf(rank_, stage) + rank * part_bytes);
+      meeting_->counts().copied_in_bytes += range.bytes;
     }
   };
   auto out = [&](size_t chunk, uint64_t stage) {
     for (size_t i = 1; i < n; ++i) {
       const size_t rank = (me + i) % n;
       const Range range = ChunkOf(receive[rank], chunk, part_bytes);
-      const uint8_t* part = SlotOf(static_cast<int>(rank), stage) + me * part_bytes;
+      const uint8_t* part = memory().ShareOf(static_cast<int>(rank), stage) + me * part_bytes;
       CopyOut(&write, receive_at[rank] + range.from, range.bytes, part, to.bytes() >= kStreamBytesMin);
-      counts_.copied_out_bytes += range.bytes;
+      meeting_->counts().copied_out_bytes += range.bytes;
     }
   };
-  return RunTwoSteps(what, std::max<size_t>(ChunksOf(largest, part_bytes), 1), deadline_ns, in, out);
+  return RunTwoSteps(call, std::max<size_t>(ChunksOf(largest, part_bytes), 1), deadline_ns, in, out);
 }
 
 }  // namespace collective

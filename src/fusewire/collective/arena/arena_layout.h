@@ -1,13 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What lies where in the memory that ranks share.
 //
-//   Header | RankPosts of each seat | Vote of each seat | Table of each seat, thrice | slot of each seat, thrice
-//   1 page   256 B each               64 B each           768 B each                   slot_bytes each
+//   ArenaHeader | ArenaPosts of each rank | ArenaTable of each rank, thrice | share of each rank, thrice
+//   1 page        256 B each                768 B each                        share_bytes each
 //
-// A rank writes into its own posts, vote, tables and slots alone, and into the words of the Header. Meetings are
-// numbered; what is shown at meeting m lies in the m % 3 rd post, table and slot: one is being written while another is
-// reduced and the third is still read by whoever is late.
-// Home: shared. Owns: nothing. Fails: never; who reads takes each word once and believes none of it.
+// A rank writes into its own posts, tables and shares alone, and into the words of the header. Meetings are
+// numbered; what is shown at meeting m lies in the m % 3 rd post, table and share: one is being written while another
+// is reduced and the third is still read by whoever is late. Home: shared. Owns: nothing. Fails: never; a reader takes
+// each word once and trusts none of it.
 #ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_LAYOUT_H_
 #define FUSEWIRE_COLLECTIVE_ARENA_ARENA_LAYOUT_H_
 
@@ -15,25 +15,22 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "fusewire/collective/arena/arena.h"
+#include "fusewire/collective/arena/arena_options.h"
 
 namespace fusewire {
 namespace collective {
 
 constexpr size_t kCacheLineBytes = 64;
 constexpr size_t kArenaPageBytes = 4096;
-constexpr uint64_t kArenaMagic = 0x31616e6572416677;  // "wfArena1"
+constexpr uint64_t kArenaMagic = 0x32616e6572416677;  // "wfArena2"
 constexpr uint64_t kTurns = 3;
-// Where ranks all know the sizes of all parts, their amount is the bytes of all, and above them a digest of each.
-constexpr int kPartsBytesBits = 44;
-constexpr uint64_t kPartsBytesMask = (uint64_t{1} << kPartsBytesBits) - 1;
 constexpr size_t kTinyBytesMax = 40;  // what fits beside the words of a post, in one cache line
 
 // Padded on purpose: each word that ranks write has a cache line of its own.
-struct Arena::Header {  // NOLINT(clang-analyzer-optin.performance.Padding): see above
+struct ArenaHeader {  // NOLINT(clang-analyzer-optin.performance.Padding): see above
   uint64_t magic;
   uint64_t ranks;
-  uint64_t slot_bytes;
+  uint64_t share_bytes;
   uint64_t one_shot_bytes;
   // A futex: rises by two when a meeting is complete; bit 0 says that somebody sleeps.
   alignas(kCacheLineBytes) std::atomic<uint32_t> bell;
@@ -43,8 +40,8 @@ struct Arena::Header {  // NOLINT(clang-analyzer-optin.performance.Padding): see
   std::atomic<uint32_t> closed;
 };
 
-// Progress is epoch << 40 | meeting, written last.
-struct alignas(kCacheLineBytes) Arena::Post {
+// Progress is the number of the meeting, written last.
+struct alignas(kCacheLineBytes) ArenaPost {
   std::atomic<uint64_t> progress;
   std::atomic<uint64_t> kind_op_type_root;
   std::atomic<uint64_t> amount;
@@ -52,18 +49,13 @@ struct alignas(kCacheLineBytes) Arena::Post {
 };
 
 // Padded: a processor fetches lines in pairs, and two ranks' must not be one pair.
-struct Arena::RankPosts {
-  Post of[kTurns];
+struct ArenaPosts {
+  ArenaPost of[kTurns];
   uint8_t padding[kCacheLineBytes];
 };
 
-// Epoch << 48 | one bit for each seat that is left.
-struct alignas(kCacheLineBytes) Arena::Vote {
-  std::atomic<uint64_t> word;
-};
-
 // What a rank sends to each rank, then what it expects from each.
-struct alignas(kCacheLineBytes) Arena::Table {
+struct alignas(kCacheLineBytes) ArenaTable {
   std::atomic<uint64_t> send[kArenaRanksMax];
   std::atomic<uint64_t> receive[kArenaRanksMax];
 };

@@ -22,7 +22,7 @@ namespace {
 struct World {
   explicit World(int ranks) {
     ArenaOptions options;
-    options.slot_bytes = 64 * 1024;
+    options.share_bytes = 64 * 1024;
     const int fd = CreateArenaMemory(ranks, options).value();
     liar = std::make_unique<ArenaLiar>(fd, ranks, options);
     ArenaSeat seat;

@@ -34,10 +34,9 @@ class ArenaLiar {
   size_t PostAt(int seat, uint64_t stage) const {
     return 4096 + static_cast<size_t>(seat) * 256 + static_cast<size_t>(stage % kTurns) * 64;
   }
-  size_t VoteAt(int seat) const { return PostAt(ranks_, 0) + static_cast<size_t>(seat) * 64; }
   // What a seat sends to each seat, and behind kSeatsMax of them what it expects.
   size_t TableAt(int seat, uint64_t stage) const {
-    return VoteAt(ranks_) + (static_cast<size_t>(seat) * kTurns + static_cast<size_t>(stage % kTurns)) * 768;
+    return PostAt(ranks_, 0) + (static_cast<size_t>(seat) * kTurns + static_cast<size_t>(stage % kTurns)) * 768;
   }
 
   template <class Word>

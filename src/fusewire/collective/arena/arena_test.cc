@@ -258,17 +258,18 @@ TEST(Arena, AllToAllSizesThatContradictAreNamedOnAllRanks) {
 }
 
 TEST(Arena, WhoDoesNotComeIsNamedAtTheDeadline) {
-  Crew::RunThreads(3, {}, [](Arena& arena) {
-    ASSERT_TRUE(arena.Barrier(Soon()).ok());
+  std::atomic<int> done{0};
+  Crew::RunThreads(3, {}, [&done](Arena& arena) {
+    EXPECT_TRUE(arena.Barrier(Soon()).ok());
     if (arena.rank() != 1) {
       const Status late = arena.Barrier(Clock::Real()->NowNs() + 100 * kMillisecondNs);
       EXPECT_EQ(late.code(), Code::kTimeout);
       EXPECT_EQ(late.peer(), "rank 1");
-      EXPECT_EQ(arena.Barrier(Soon()).code(), Code::kTimeout) << "a broken group says so at once";
+      EXPECT_EQ(arena.Barrier(Soon()).code(), Code::kTimeout) << "a broken arena says so at once";
     }
-    ASSERT_TRUE(arena.Shrink(Soon()).ok()) << "nobody died: all are left";
-    EXPECT_EQ(arena.ranks(), 3);
-    EXPECT_TRUE(arena.Barrier(Soon()).ok());
+    // A rank that went now would be dead, not late.
+    ++done;
+    while (done < 3) std::this_thread::yield();
   });
 }
 

@@ -35,8 +35,8 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
   std::array<uint8_t, 1 + kNameBytes> told = {};
   Status able = core_->endpoint().may_share() ? Status::Ok() : Status::Refused("its wire shares no memory");
   ArenaOptions options;
-  // Fewer meetings, while all slots stay in the caches.
-  if (ranks <= 2) options.slot_bytes = 512 * 1024;
+  // Fewer meetings, while all shares stay in the caches.
+  if (ranks <= 2) options.share_bytes = 512 * 1024;
   std::unique_ptr<transport::Gathering> gathering;
   transport::Fd memory;
   if (able.ok() && rank == 0) {
