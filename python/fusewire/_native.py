@@ -15,7 +15,7 @@ from typing import Any
 LIBRARY = "libfusewire.so"
 SLICE_NS = 200_000_000  # how long a wait lasts before the interpreter may look for signals
 
-# In the order of their numbers: Code of base/status.h; Kind, Type and Op of collective/kernels/types.h.
+# In the order of their numbers: Code of base/status.h; CollectiveKind, Type and Op of collective/kernels/types.h.
 CODES = (
     "ok",
     "invalid",

@@ -152,22 +152,24 @@ class Ranks {
   // Two ranks that agree see the same words: kind, op, type and root in one, elements in the other.
   void CopyWhat(int kind, const Reduction& reduction, int root, size_t count) {
     if (same_ == 0) return;
-    constexpr Kind kKinds[] = {Kind::kBarrier,       Kind::kAllReduce, Kind::kReduce,
-                               Kind::kReduceScatter, Kind::kAllGather, Kind::kGather,
-                               Kind::kScatter,       Kind::kBroadcast, Kind::kAllToAll};
-    const Kind what = kKinds[kind % 9];
-    const bool reduces = Reduces(what), rooted = what == Kind::kReduce || what == Kind::kGather ||
-                                                 what == Kind::kScatter || what == Kind::kBroadcast;
-    const bool typeless = what == Kind::kBarrier;
+    constexpr CollectiveKind kKinds[] = {
+        CollectiveKind::kBarrier,       CollectiveKind::kAllReduce, CollectiveKind::kReduce,
+        CollectiveKind::kReduceScatter, CollectiveKind::kAllGather, CollectiveKind::kGather,
+        CollectiveKind::kScatter,       CollectiveKind::kBroadcast, CollectiveKind::kAllToAll};
+    const CollectiveKind what = kKinds[kind % 9];
+    const bool reduces = Reduces(what), rooted = what == CollectiveKind::kReduce || what == CollectiveKind::kGather ||
+                                                 what == CollectiveKind::kScatter || what == CollectiveKind::kBroadcast;
+    const bool typeless = what == CollectiveKind::kBarrier;
     const auto type = typeless ? Reduction().type : reduces ? reduction.type : Type::kU8;
     const auto op = reduces ? reduction.op : Op::kSum;
     const uint64_t word = static_cast<uint64_t>(what) | static_cast<uint64_t>(op) << 8 |
                           static_cast<uint64_t>(type) << 16 |
                           static_cast<uint64_t>(static_cast<uint32_t>(rooted ? root : -1)) << 32;
     uint64_t amount = 0;
-    if (what == Kind::kAllReduce || what == Kind::kReduce) amount = count;
-    if (what == Kind::kBroadcast) amount = count * sizeof(float);
-    if (what == Kind::kReduceScatter || what == Kind::kAllGather || what == Kind::kGather || what == Kind::kScatter)
+    if (what == CollectiveKind::kAllReduce || what == CollectiveKind::kReduce) amount = count;
+    if (what == CollectiveKind::kBroadcast) amount = count * sizeof(float);
+    if (what == CollectiveKind::kReduceScatter || what == CollectiveKind::kAllGather ||
+        what == CollectiveKind::kGather || what == CollectiveKind::kScatter)
       amount = PartsOf(count * sizeof(float));
     const uint64_t next = arena_->counts().meetings + 1;
     for (uint64_t stage = next; stage < next + kTurns; ++stage) {

@@ -198,7 +198,7 @@ class Session {
     if (posted_.size() >= kOpsMax * kRanks) return;
     Wanted wanted;
     const uint8_t what = in_.Next();
-    wanted.kind = static_cast<Kind>(what % (static_cast<uint8_t>(Kind::kAllToAll) + 1));
+    wanted.kind = static_cast<CollectiveKind>(what % (static_cast<uint8_t>(CollectiveKind::kAllToAll) + 1));
     wanted.reduction.type = Type::kU8;
     wanted.root = how % kRanks;
     wanted.key = how % 4 == 3 ? in_.Next() % 4 : 0;
@@ -210,7 +210,8 @@ class Session {
     if (!plays || endpoints_[kLiar] == nullptr) return;
     const uint8_t lie = in_.Next();
     if (lie % 8 == 1) wanted.root = lie / 8 % kRanks;
-    if (lie % 8 == 2) wanted.kind = static_cast<Kind>(lie / 8 % (static_cast<uint8_t>(Kind::kAllToAll) + 1));
+    if (lie % 8 == 2)
+      wanted.kind = static_cast<CollectiveKind>(lie / 8 % (static_cast<uint8_t>(CollectiveKind::kAllToAll) + 1));
     if (lie % 8 == 3) wanted.reduction.op = Op::kMax;
     StartAt(kLiar, wanted, lie % 8 == 4 ? kCounts[lie / 8 % 8] : count);
   }
@@ -222,15 +223,16 @@ class Session {
     posted.began_ns = world_.clock()->NowNs();
     const auto ranks = static_cast<size_t>(core.ranks());
     wanted.root %= core.ranks();
-    const bool one = wanted.kind == Kind::kAllReduce || wanted.kind == Kind::kReduce || wanted.kind == Kind::kBroadcast;
-    if (wanted.kind != Kind::kBarrier) {
+    const bool one = wanted.kind == CollectiveKind::kAllReduce || wanted.kind == CollectiveKind::kReduce ||
+                     wanted.kind == CollectiveKind::kBroadcast;
+    if (wanted.kind != CollectiveKind::kBarrier) {
       wanted.counts.assign(one ? 1 : ranks, count);
-      const bool has_part =
-          (wanted.kind == Kind::kGather || wanted.kind == Kind::kScatter) && wanted.root != core.rank();
+      const bool has_part = (wanted.kind == CollectiveKind::kGather || wanted.kind == CollectiveKind::kScatter) &&
+                            wanted.root != core.rank();
       const Bytes to = posted.Array(count * (one || has_part ? 1 : ranks));
       wanted.to = Pieces(to.data, to.size);
     }
-    if (wanted.kind == Kind::kAllToAll) {
+    if (wanted.kind == CollectiveKind::kAllToAll) {
       wanted.receives = wanted.counts;
       const Bytes from = posted.Array(count * ranks);
       wanted.from = Pieces(from.data, from.size);

@@ -48,7 +48,7 @@ void TryTable(const std::string& text) {
   FUSEWIRE_CHECK(collective::WriteTable(twice.value()) == again);
   for (const collective::TableRow& row : rows.value()) {
     const collective::Choice choice =
-        collective::Choose(row.kind, row.ranks, row.bytes_max, collective::Wire(), rows.value(), true, {});
+        collective::Choose(row.kind, row.ranks, row.bytes_max, collective::LinkCost(), rows.value(), true, {});
     FUSEWIRE_CHECK(choice.segment_bytes > 0);
   }
 }

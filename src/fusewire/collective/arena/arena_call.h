@@ -19,7 +19,7 @@ constexpr uint64_t kPartsBytesMask = (uint64_t{1} << kPartsBytesBits) - 1;
 struct ArenaCall {
   static constexpr uint64_t kDeclined = ~uint64_t{0};
 
-  static ArenaCall Of(Kind kind, const Reduction& reduction, int root, uint64_t amount);
+  static ArenaCall Of(CollectiveKind kind, const Reduction& reduction, int root, uint64_t amount);
   // It can't be made.
   static ArenaCall Declined() { return {kDeclined, 0}; }
   bool operator==(const ArenaCall& other) const {

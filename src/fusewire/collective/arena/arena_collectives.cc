@@ -46,6 +46,7 @@ struct Range {
   size_t bytes = 0;
 };
 Range ChunkOf(size_t block_bytes, size_t chunk, size_t chunk_bytes) {
+  FUSEWIRE_DCHECK(chunk_bytes > 0);
   const size_t from = std::min(chunk * chunk_bytes, block_bytes);
   return {from, std::min(chunk_bytes, block_bytes - from)};
 }
@@ -124,21 +125,22 @@ Status Arena::RunTwoSteps(const ArenaCall& call, size_t chunks, int64_t deadline
 }
 
 Status Arena::Barrier(int64_t deadline_ns) {
-  return meeting_->Meet(ArenaCall::Of(Kind::kBarrier, {}, kNoRoot, 0), deadline_ns);
+  return meeting_->Meet(ArenaCall::Of(CollectiveKind::kBarrier, {}, kNoRoot, 0), deadline_ns);
 }
 
 // --- reductions ---
 
 Status Arena::AllReduce(const Reduction& reduction, const Pieces& from, const Pieces& to, int64_t deadline_ns) {
   FUSEWIRE_TRY(CheckBytes("to", to.bytes(), from.bytes()));
-  const ArenaCall call = ArenaCall::Of(Kind::kAllReduce, reduction, kNoRoot, from.bytes() / SizeOf(reduction.type));
+  const ArenaCall call =
+      ArenaCall::Of(CollectiveKind::kAllReduce, reduction, kNoRoot, from.bytes() / SizeOf(reduction.type));
   return ReduceAll(call, reduction, kNoRoot, from, to, deadline_ns);
 }
 
 Status Arena::Reduce(const Reduction& reduction, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns) {
   FUSEWIRE_TRY(CheckRoot(root, ranks()));
   if (rank_ == root) FUSEWIRE_TRY(CheckBytes("to", to.bytes(), from.bytes()));
-  const ArenaCall call = ArenaCall::Of(Kind::kReduce, reduction, root, from.bytes() / SizeOf(reduction.type));
+  const ArenaCall call = ArenaCall::Of(CollectiveKind::kReduce, reduction, root, from.bytes() / SizeOf(reduction.type));
   return ReduceAll(call, reduction, root, from, rank_ == root ? to : Pieces(), deadline_ns);
 }
 
@@ -160,6 +162,7 @@ Status Arena::ReduceAll(const ArenaCall& call, const Reduction& reduction, int r
 Status Arena::ReduceTiny(const ArenaCall& call, const Reducer& reducer, const Pieces& from, const Pieces& to,
                          int64_t deadline_ns) {
   const size_t bytes = from.bytes();
+  FUSEWIRE_CHECK(bytes <= kTinyBytesMax);
   CopyPayload(memory().PostOf(rank_, meeting_->next_stage()).tiny, from.at(0).data, bytes);
   FUSEWIRE_TRY(meeting_->Meet(call, deadline_ns));
   std::array<const void*, kArenaRanksMax> sources;
@@ -178,6 +181,7 @@ Status Arena::ReduceTiny(const ArenaCall& call, const Reducer& reducer, const Pi
 // One meeting; every rank reduces everything that it wants by itself.
 Status Arena::ReduceOneShot(const ArenaCall& call, const Reducer& reducer, const Pieces& from, const Pieces& to,
                             int64_t deadline_ns) {
+  FUSEWIRE_CHECK(from.bytes() <= memory().share_bytes());
   PieceCursor read(from), write(to);
   const uint64_t stage = meeting_->next_stage();
   CopyIn(&read, 0, from.bytes(), memory().ShareOf(rank_, stage));
@@ -268,6 +272,7 @@ void Arena::ReduceRuns(const Reducer& reducer, uint64_t stage, size_t share_offs
       reduce(own, target == nullptr ? nullptr : target + (at - begin), done + (at - begin), length);
     });
   };
+  FUSEWIRE_CHECK(share_offset + bytes <= memory().share_bytes());
   meeting_->counts().reduced_bytes += bytes * static_cast<size_t>(ranks());
   if (to == nullptr) return with_target(nullptr, 0, bytes);
   to->ForRuns(to_offset, bytes,
@@ -307,7 +312,7 @@ Status Arena::ReduceScatter(const Reduction& reduction, const std::vector<size_t
     ReduceRuns(reducer, stage, me * part_bytes, user ? nullptr : &read_own, &write, starts[me] + range.from, range.from,
                range.bytes, nullptr);
   };
-  return RunTwoSteps(ArenaCall::Of(Kind::kReduceScatter, reduction, kNoRoot, PartsOf(bytes)),
+  return RunTwoSteps(ArenaCall::Of(CollectiveKind::kReduceScatter, reduction, kNoRoot, PartsOf(bytes)),
                      std::max<size_t>(chunks, 1), deadline_ns, in, out);
 }
 
@@ -331,19 +336,19 @@ Status Arena::Broadcast(int root, const Pieces& array, int64_t deadline_ns, Type
     meeting_->counts().copied_out_bytes += range.bytes;
   };
   const size_t chunks = std::max<size_t>(ChunksOf(bytes, chunk_bytes), 1);
-  return RunTwoSteps(ArenaCall::Of(Kind::kBroadcast, Moves(type), root, bytes), chunks, deadline_ns, in, out);
+  return RunTwoSteps(ArenaCall::Of(CollectiveKind::kBroadcast, Moves(type), root, bytes), chunks, deadline_ns, in, out);
 }
 
 Status Arena::AllGather(const std::vector<size_t>& bytes, const Pieces& from, const Pieces& to, int64_t deadline_ns,
                         Type type) {
-  const ArenaCall call = ArenaCall::Of(Kind::kAllGather, Moves(type), kNoRoot, PartsOf(bytes));
+  const ArenaCall call = ArenaCall::Of(CollectiveKind::kAllGather, Moves(type), kNoRoot, PartsOf(bytes));
   return GatherTo(call, bytes, kNoRoot, from, to, deadline_ns);
 }
 
 Status Arena::Gather(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to,
                      int64_t deadline_ns, Type type) {
   FUSEWIRE_TRY(CheckRoot(root, ranks()));
-  const ArenaCall call = ArenaCall::Of(Kind::kGather, Moves(type), root, PartsOf(bytes));
+  const ArenaCall call = ArenaCall::Of(CollectiveKind::kGather, Moves(type), root, PartsOf(bytes));
   return GatherTo(call, bytes, root, from, to, deadline_ns);
 }
 
@@ -390,7 +395,7 @@ Status Arena::Scatter(const std::vector<size_t>& bytes, int root, const Pieces& 
   std::vector<size_t> send(n, 0), receive(n, 0);
   if (rank_ == root) send = bytes;
   receive[static_cast<size_t>(root)] = bytes[me];
-  const ArenaCall call = ArenaCall::Of(Kind::kScatter, Moves(type), root, PartsOf(bytes));
+  const ArenaCall call = ArenaCall::Of(CollectiveKind::kScatter, Moves(type), root, PartsOf(bytes));
   return Exchange(call, send, receive, *std::max_element(bytes.begin(), bytes.end()), from, to, deadline_ns);
 }
 
@@ -399,7 +404,7 @@ Status Arena::AllToAll(const std::vector<size_t>& send_bytes, const std::vector<
   const auto n = static_cast<size_t>(ranks());
   if (send_bytes.size() != n || receive_bytes.size() != n) return Status::Invalid("sizes for another number of ranks");
   FUSEWIRE_TRY(CheckBytes("from", from.bytes(), SumOf(send_bytes)));
-  const ArenaCall call = ArenaCall::Of(Kind::kAllToAll, Moves(type), kNoRoot, 0);
+  const ArenaCall call = ArenaCall::Of(CollectiveKind::kAllToAll, Moves(type), kNoRoot, 0);
   ArenaTable& mine = memory().TableOf(rank_, meeting_->next_stage());
   for (size_t rank = 0; rank < n; ++rank) {
     mine.send[rank].store(send_bytes[rank], std::memory_order_relaxed);
@@ -411,7 +416,8 @@ Status Arena::AllToAll(const std::vector<size_t>& send_bytes, const std::vector<
   return Exchange(call, send_bytes, receive_bytes, largest.value(), from, to, deadline_ns);
 }
 
-// Everybody reads everybody's sizes, so that everybody comes to the same end: the largest, or who contradicts whom.
+// Everybody reads everybody's sizes, so that everybody comes to the same end: the largest, or the two that contradict
+// each other.
 Result<size_t> Arena::CompareTables(const ArenaCall& call) const {
   size_t largest = 0;
   for (int sender = 0; sender < ranks(); ++sender) {

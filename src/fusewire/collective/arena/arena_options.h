@@ -34,7 +34,7 @@ struct ArenaOptions {
 // Bytes of the memory that `ranks` share.
 size_t ArenaBytes(int ranks, const ArenaOptions& options);
 
-// A memfd for `ranks`, sealed against shrinking and growing; the caller's, who hands it to all ranks.
+// A memfd for `ranks`, sealed against shrinking and growing; the caller's, which hands it to all ranks.
 Result<int> CreateArenaMemory(int ranks, const ArenaOptions& options);
 
 // What a rank brings along. `memory` is borrowed for the call of Join.

@@ -50,7 +50,7 @@ Status CheckNumbers(const fusewire_wanted& wanted) {
 collective::Wanted WantedOf(const fusewire_wanted& wanted, const std::vector<collective::Piece>& from,
                             const std::vector<collective::Piece>& to) {
   collective::Wanted wants;
-  wants.kind = static_cast<collective::Kind>(wanted.kind);
+  wants.kind = static_cast<collective::CollectiveKind>(wanted.kind);
   wants.reduction.op = static_cast<collective::Op>(wanted.op);
   wants.reduction.type = static_cast<collective::Type>(wanted.type);
   wants.root = wanted.root;
@@ -74,8 +74,9 @@ const KindWords* WordsOf(int kind) {
     auto all = std::make_unique<std::vector<KindWords>>();
     for (uint8_t one = 0; one < collective::kKinds; ++one) {
       KindWords words;
-      words.name = collective::KindName(static_cast<collective::Kind>(one));
-      for (const collective::Algorithm algorithm : collective::AlgorithmsOf(static_cast<collective::Kind>(one)))
+      words.name = collective::KindName(static_cast<collective::CollectiveKind>(one));
+      for (const collective::Algorithm algorithm :
+           collective::AlgorithmsOf(static_cast<collective::CollectiveKind>(one)))
         words.algorithms += (words.algorithms.empty() ? "" : " ") + collective::AlgorithmName(algorithm);
       all->push_back(std::move(words));
     }

@@ -52,7 +52,7 @@ typedef struct fusewire_group_options {
   const int* hosts;              // of each rank, any numbers; null: not known
   const char* table;             // rows of choice.h, as text; null: none
   int reproducible;
-  int without_arena;  // not 0: over the wires, also where all ranks stand on one host
+  int without_arena;  // not 0: over messages, also where all ranks stand on one host
 } fusewire_group_options;
 
 // Does not wait.

@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kDeclineNs = 5 * kSecondNs;
 // When an arena is closed under us, why is about to be said.
 constexpr int64_t kReasonNs = 500 * kMillisecondNs;
-// How often who waits for others to end looks whether he still wants to.
+// How often a caller that waits for others to end is asked whether it still wants to.
 constexpr int64_t kAskNs = 50 * kMillisecondNs;
 
 // Of all parts `part`, with `element` bytes for each count.
@@ -56,18 +56,18 @@ void CopyPieces(const Pieces& from, const Pieces& to) {
 
 }  // namespace
 
-// ---- who runs what, and when ----
+// ---- which thread runs what, and when ----
 
-// All but who and when is under the lane's lock.
+// All but `number` to `deadline_ns` is under the lane's lock.
 struct ArenaLane::Job {
-  GroupOperation* operation;              // null: who waited has gone
+  GroupOperation* operation;              // null: its caller has gone
   std::unique_ptr<GroupOperation> owned;  // nobody waits
   uint64_t number;
   uint64_t turn;
   uint32_t epoch;
   int64_t deadline_ns;
   Status declined;       // it must not run any more, but its turn must be served
-  bool is_here = false;  // on the thread of who waits for it
+  bool is_here = false;  // on the thread of its caller, which waits
   bool begun = false;
   bool served = false;
   bool ran = false;
@@ -99,6 +99,7 @@ ArenaLane::Job* ArenaLane::Enqueue(Job job) {
 }
 
 void ArenaLane::Forget(const Job* job) {
+  FUSEWIRE_DCHECK(job->served);
   jobs_.erase(std::find_if(jobs_.begin(), jobs_.end(), [job](const auto& one) { return one.get() == job; }));
 }
 
@@ -163,7 +164,7 @@ void ArenaLane::SendHome(std::unique_ptr<GroupOperation> operation) {
   core_->home().Post(static_cast<Mail*>(operation.release()));  // its own, until it is delivered
 }
 
-// The lane's thread: serves those that nobody serves himself.
+// The lane's thread: serves those whose callers do not serve them.
 void ArenaLane::Work() {
   pthread_setname_np(pthread_self(), "fusewire/arena");
   MutexLock lock(mutex_);
@@ -177,7 +178,7 @@ void ArenaLane::Work() {
     Job* const job = next->get();
     ServeJob(job);
     changed_.NotifyAll();
-    // Who waits for it takes it away himself.
+    // The caller that waits for it takes it away.
     if (job->operation != nullptr && job->owned == nullptr) continue;
     std::unique_ptr<GroupOperation> owned = std::move(job->owned);
     const bool ran = job->ran;
@@ -191,6 +192,8 @@ void ArenaLane::Work() {
 }
 
 void ArenaLane::ServeJob(Job* job) {
+  FUSEWIRE_CHECK(!busy_);  // an arena has one thread at a time
+  FUSEWIRE_DCHECK(!job->begun);
   job->begun = true;
   busy_ = true;
   busy_turn_ = job->turn;
@@ -243,7 +246,7 @@ bool ArenaLane::Serve(const Job& job, Arena* arena) {
       operation->status = status;
       return true;
     }
-    // Closed, or a rank has ended, before all had come: nobody has done anything yet, and the wires know more.
+    // Closed, or a rank has ended, before all had come: nobody has done anything yet, and messages tell more.
     const bool closed = arena->closed() || status.code() == Code::kUnavailable;
     if (!met && closed && !HasReason()) {
       GoOverMessages(*arena, status, job.turn);
@@ -401,25 +404,25 @@ Status ArenaLane::Execute(Arena* arena, GroupOperation* operation, int64_t deadl
     return Pieces(block.data(), block.size());
   };
   switch (wanted.kind) {
-    case Kind::kBarrier: return arena->Barrier(deadline_ns);
-    case Kind::kAllReduce: return arena->AllReduce(reduction, input, output, deadline_ns);
-    case Kind::kReduce: return arena->Reduce(reduction, wanted.root, input, output, deadline_ns);
-    case Kind::kBroadcast: {
+    case CollectiveKind::kBarrier: return arena->Barrier(deadline_ns);
+    case CollectiveKind::kAllReduce: return arena->AllReduce(reduction, input, output, deadline_ns);
+    case CollectiveKind::kReduce: return arena->Reduce(reduction, wanted.root, input, output, deadline_ns);
+    case CollectiveKind::kBroadcast: {
       FUSEWIRE_TRY(arena->Broadcast(wanted.root, root ? input : output, deadline_ns, type));
       if (root && !operation->in_place) CopyPieces(input, output);
       return Status::Ok();
     }
-    case Kind::kReduceScatter:
+    case CollectiveKind::kReduceScatter:
       return arena->ReduceScatter(reduction, wanted.counts, input, mine(input, output), deadline_ns);
-    case Kind::kAllGather:
+    case CollectiveKind::kAllGather:
       return arena->AllGather(BytesOf(wanted.counts, element), mine(output, input), output, deadline_ns, type);
-    case Kind::kGather:
+    case CollectiveKind::kGather:
       return arena->Gather(BytesOf(wanted.counts, element), wanted.root, root ? mine(output, input) : input, output,
                            deadline_ns, type);
-    case Kind::kScatter:
+    case CollectiveKind::kScatter:
       return arena->Scatter(BytesOf(wanted.counts, element), wanted.root, input, root ? mine(input, output) : output,
                             deadline_ns, type);
-    case Kind::kAllToAll:
+    case CollectiveKind::kAllToAll:
       return arena->AllToAll(BytesOf(wanted.counts, element), BytesOf(wanted.receives, element), input, output,
                              deadline_ns, type);
   }

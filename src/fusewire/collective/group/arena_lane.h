@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The short way of a group whose ranks all stand on one host: its operations without a key go through an arena, one
 // after the other, on the thread that waits for them, or on a thread of the lane's own. Ranks agree on it before their
-// first such operation; where one of them cannot share memory, and after whatever breaks the arena, all goes over the
-// wires, in the same turns.
+// first such operation; where one of them cannot share memory, and after whatever breaks the arena, all goes over
+// messages, in the same turns.
 // Home: any thread but a home where it may wait, as each function says. Owns: the arena, and operations that wait for
 // their turn. Fails: each operation on its own; a rank whose operation fails in the arena closes it and tells the
 // others which turn that was, and so they fail that turn too, wherever they run it.
@@ -60,7 +60,7 @@ class ArenaLane {
   struct Job;
 
   static constexpr uint64_t kNever = ~uint64_t{0};
-  // Before the first operation: who can share memory, and where to meet; then whether all have met.
+  // Before the first operation: which ranks can share memory, and where to meet; then whether all have met.
   static constexpr uint64_t kSetUpTurns = 2;
   // False: over messages.
   bool GiveTurn(GroupOperation* operation) FUSEWIRE_REQUIRES(mutex_);

@@ -24,7 +24,7 @@ constexpr int64_t kGatherNs = 5 * kSecondNs;
 }  // namespace
 
 // Turn 0 is an all-reduce of the largest: byte 0 says that somebody cannot, the rest is rank 0's place. Then they meet
-// there, and turn 1 succeeds once all have. Who has not met the others tells them that turn 1 has failed.
+// there, and turn 1 succeeds once all have. A rank that has not met the others tells them that turn 1 has failed.
 void ArenaLane::SetUp(int64_t deadline_ns) {
   uint32_t epoch = 0;
   {
@@ -118,7 +118,7 @@ void ArenaLane::Tell(const Status& why) const {
 Status ArenaLane::RunOverMessages(uint64_t turn, uint8_t* bytes, size_t count, int64_t deadline_ns) {
   auto operation = std::make_unique<GroupOperation>();
   Wanted& wanted = operation->wanted;
-  wanted.kind = Kind::kAllReduce;
+  wanted.kind = CollectiveKind::kAllReduce;
   wanted.reduction.op = Op::kMax;
   wanted.reduction.type = Type::kU8;
   wanted.counts = {count};

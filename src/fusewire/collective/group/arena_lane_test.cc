@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What is the lane's alone; that a group behaves in an arena as it does over the wires is for group_test.cc.
+// What is the lane's alone; that a group behaves in an arena as it does over messages is for group_test.cc.
 #include "fusewire/collective/group/arena_lane.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ GroupOptions OneHost(int ranks) {
 
 Wanted Sum(Array* array, int64_t timeout_ns = 20 * kSecondNs) {
   Wanted wanted;
-  wanted.kind = Kind::kAllReduce;
+  wanted.kind = CollectiveKind::kAllReduce;
   wanted.reduction.type = Type::kI32;
   wanted.counts = {array->size()};
   wanted.to = Pieces(array->data(), array->size() * sizeof(int32_t));
@@ -118,14 +118,15 @@ TEST(ArenaLane, ACallThatCannotBeMadeIsHeardEverywhereAndTheArenaStays) {
 TEST(ArenaLane, TypesAreComparedOfWhatOnlyMovesToo) {
   Party party(2, pipe::Wire::kAuto, OneHost(2));
   party.Run([](int rank, Group& group) {
-    for (const Kind kind : {Kind::kBroadcast, Kind::kAllGather, Kind::kAllToAll}) {
+    for (const CollectiveKind kind :
+         {CollectiveKind::kBroadcast, CollectiveKind::kAllGather, CollectiveKind::kAllToAll}) {
       Array from(10), to(10);
       Wanted wanted = Sum(&to);
       wanted.kind = kind;
       wanted.reduction.type = rank == 0 ? Type::kI32 : Type::kF32;
-      if (kind == Kind::kAllGather) from.resize(5);
-      if (kind != Kind::kBroadcast) wanted.counts = {5, 5};
-      if (kind == Kind::kAllToAll) wanted.receives = {5, 5};
+      if (kind == CollectiveKind::kAllGather) from.resize(5);
+      if (kind != CollectiveKind::kBroadcast) wanted.counts = {5, 5};
+      if (kind == CollectiveKind::kAllToAll) wanted.receives = {5, 5};
       wanted.from = Pieces(from.data(), from.size() * 4);
       const Status status = group.Run(std::move(wanted));
       EXPECT_EQ(status.code(), Code::kInvalid) << status.ToString();
@@ -192,7 +193,7 @@ TEST(ArenaLane, WhoWaitsBehindOthersEndsByItsOwnDeadline) {
   });
 }
 
-// In and out of the arena: what fails in one rank's arena may be another's operation over the wires.
+// In and out of the arena: what fails in one rank's arena may be another's operation over messages.
 TEST(ArenaLane, DeadlinesMissedAtRandomNeverHangAndNeverMixOperations) {
   constexpr int kRanks = 3;
   for (uint64_t seed = 1; seed <= 4; ++seed) {
@@ -241,7 +242,7 @@ TEST(ArenaLane, ANameWithoutAnEndIsANameOfNobody) {
     std::vector<uint8_t> told(64, 0xff);
     told[0] = 0;
     Wanted wanted;
-    wanted.kind = Kind::kAllReduce;
+    wanted.kind = CollectiveKind::kAllReduce;
     wanted.reduction.op = Op::kMax;
     wanted.reduction.type = Type::kU8;
     wanted.counts = {told.size()};

@@ -34,15 +34,15 @@ Sizes SizesOf(const Request& request) {
   auto first = [&request] { return static_cast<int64_t>(request.counts[0]); };
   auto mine = [&request] { return static_cast<int64_t>(request.counts[static_cast<size_t>(request.rank)]); };
   switch (request.kind) {
-    case Kind::kBarrier: return {-1, -1};
-    case Kind::kAllReduce: return {first(), first()};
-    case Kind::kReduce: return {first(), root ? first() : -1};
-    case Kind::kBroadcast: return {root ? first() : -1, first()};
-    case Kind::kReduceScatter: return {sum, mine()};
-    case Kind::kAllGather: return {mine(), sum};
-    case Kind::kGather: return {mine(), root ? sum : -1};
-    case Kind::kScatter: return {root ? sum : -1, mine()};
-    case Kind::kAllToAll: return {sum, static_cast<int64_t>(SumOf(request.receives))};
+    case CollectiveKind::kBarrier: return {-1, -1};
+    case CollectiveKind::kAllReduce: return {first(), first()};
+    case CollectiveKind::kReduce: return {first(), root ? first() : -1};
+    case CollectiveKind::kBroadcast: return {root ? first() : -1, first()};
+    case CollectiveKind::kReduceScatter: return {sum, mine()};
+    case CollectiveKind::kAllGather: return {mine(), sum};
+    case CollectiveKind::kGather: return {mine(), root ? sum : -1};
+    case CollectiveKind::kScatter: return {root ? sum : -1, mine()};
+    case CollectiveKind::kAllToAll: return {sum, static_cast<int64_t>(SumOf(request.receives))};
   }
   return {};
 }
@@ -63,8 +63,9 @@ Request RequestOf(const Wanted& wanted, int ranks, int rank) {
 Status CheckArrays(const Wanted& wanted, int ranks, int rank, ScheduleRunner::Run* run, bool* in_place) {
   FUSEWIRE_TRY(Reduces(wanted.kind) ? CheckReduction(wanted.reduction) : CheckType(wanted.reduction.type));
   const Request request = RequestOf(wanted, ranks, rank);
-  const bool one = wanted.kind == Kind::kAllReduce || wanted.kind == Kind::kReduce || wanted.kind == Kind::kBroadcast;
-  const size_t needed = wanted.kind == Kind::kBarrier ? 0 : one ? 1 : static_cast<size_t>(request.ranks);
+  const bool one = wanted.kind == CollectiveKind::kAllReduce || wanted.kind == CollectiveKind::kReduce ||
+                   wanted.kind == CollectiveKind::kBroadcast;
+  const size_t needed = wanted.kind == CollectiveKind::kBarrier ? 0 : one ? 1 : static_cast<size_t>(request.ranks);
   if (wanted.root < 0 || wanted.root >= request.ranks) {
     return Status::Invalid(KindName(wanted.kind) + ": root " + std::to_string(wanted.root) + " of " +
                            std::to_string(request.ranks) + " ranks")
@@ -81,7 +82,7 @@ Status CheckArrays(const Wanted& wanted, int ranks, int rank, ScheduleRunner::Ru
   run->output = wanted.to;
   // One array for both: the smaller is its block of the larger.
   *in_place = Touch(wanted.from, wanted.to) && sizes.input == sizes.output;
-  if (wanted.from.bytes() == 0 && sizes.input > 0 && wanted.kind != Kind::kAllToAll) {
+  if (wanted.from.bytes() == 0 && sizes.input > 0 && wanted.kind != CollectiveKind::kAllToAll) {
     run->input = wanted.to;
     *in_place = sizes.output >= 0;
   }

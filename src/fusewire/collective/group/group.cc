@@ -45,7 +45,7 @@ Status MustNotWait(const char* for_what) {
       .Next("use Start and go on in `done`, or wait on a thread of your own");
 }
 
-// Through the lane, or over the wires.
+// Through the lane, or over messages.
 void Begin(const std::shared_ptr<GroupCore>& core, std::unique_ptr<GroupOperation> operation) {
   if (core->lane() != nullptr && operation->wanted.key == 0) {
     core->lane()->Start(std::move(operation));

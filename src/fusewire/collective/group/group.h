@@ -25,7 +25,7 @@ namespace collective {
 
 class GroupCore;
 
-// An operation under way, for who asks instead of being told.
+// An operation under way, for a caller that asks instead of being told.
 // Home: the thread that holds it. Owns: nothing of the arrays. Fails: as its operation.
 class Ticket {
  public:
@@ -111,7 +111,7 @@ class Group {
   // Any thread. All that is under way and to come fails with `why`, here and at the other ranks, until Shrink.
   void Abort(Status why);
   // Not from a home; does not wait. Ends what is under way, and tells the others that this rank has left: what it has
-  // brought still counts, and only who needs more of it fails. May be repeated.
+  // brought still counts, and only what needs more of it fails. May be repeated.
   void Leave();
   // All survivors call it after a death: they agree on who is left, and go on with new ranks. Waits.
   Status Shrink(int64_t timeout_ns = 0);

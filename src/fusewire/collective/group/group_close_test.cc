@@ -35,7 +35,7 @@ struct Call {
 
 Wanted SumInTime(Call* call, int64_t timeout_ns) {
   Wanted wanted;
-  wanted.kind = Kind::kAllReduce;
+  wanted.kind = CollectiveKind::kAllReduce;
   wanted.reduction.type = Type::kI64;
   wanted.counts = {call->array.size()};
   wanted.to = Pieces(call->array.data(), call->array.size() * sizeof(int64_t));

@@ -88,7 +88,7 @@ int RunRank(pipe::Wire wire, bool arena, int rank, int victim, size_t count, int
   auto run = [&array, &group] {
     for (size_t i = 0; i < array.size(); ++i) array[i] = static_cast<int64_t>(i % 100);
     Wanted wanted;
-    wanted.kind = Kind::kAllReduce;
+    wanted.kind = CollectiveKind::kAllReduce;
     wanted.reduction.type = Type::kI64;
     wanted.counts = {array.size()};
     wanted.to = Pieces(array.data(), array.size() * sizeof(int64_t));

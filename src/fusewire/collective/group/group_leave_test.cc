@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Ranks that leave a group while others go on: what they have brought counts, and who needs more is told so.
+// Ranks that leave a group while others go on: what they have brought counts, and a rank that needs more is told so.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -22,7 +22,7 @@ TEST_P(GroupLeave, WhoLeavesAfterItsLastCallHurtsNobody) {
     Party party(3, wire(), Options(3));
     party.Run([&party](int rank, Group& group) {
       Array array = Brought(rank, 1000);
-      const Status status = group.Run(Want(Kind::kAllReduce, {1000}, Pieces(), Of(array)));
+      const Status status = group.Run(Want(CollectiveKind::kAllReduce, {1000}, Pieces(), Of(array)));
       EXPECT_TRUE(status.ok()) << status.ToString();
       EXPECT_TRUE(array == SumOfAll(3, 1000));
       party.Leave(rank);
@@ -32,23 +32,24 @@ TEST_P(GroupLeave, WhoLeavesAfterItsLastCallHurtsNobody) {
 
 // The root of a broadcast may be done before the others have begun, and so may those who bring something to a
 // reduction. `early` leaves then; the others begin when it has left, or is seen to wait for them.
-void LeaveEarly(pipe::Wire wire, const GroupOptions& options, Kind kind, size_t count) {
+void LeaveEarly(pipe::Wire wire, const GroupOptions& options, CollectiveKind kind, size_t count) {
   constexpr int kCalls = 8;
   constexpr int64_t kPauseNs = 50 * kMillisecondNs;
   Party party(3, wire, options);
-  std::atomic<int> early{kind == Kind::kBroadcast ? 1 : 2};
+  std::atomic<int> early{kind == CollectiveKind::kBroadcast ? 1 : 2};
   party.Run([&](int rank, Group& group) {
     Array array = Brought(rank, count);
-    ASSERT_TRUE(group.Run(Want(Kind::kAllReduce, {count}, Pieces(), Of(array))).ok());
-    const bool is_early = (rank == 0) == (kind == Kind::kBroadcast);
+    ASSERT_TRUE(group.Run(Want(CollectiveKind::kAllReduce, {count}, Pieces(), Of(array))).ok());
+    const bool is_early = (rank == 0) == (kind == CollectiveKind::kBroadcast);
     const int64_t until_ns = Clock::Real()->NowNs() + kPauseNs;
     while (!is_early && early > 0 && Clock::Real()->NowNs() < until_ns) std::this_thread::yield();
     for (int call = 0; call < kCalls; ++call) {
       array = Brought(rank, count);
       const Status status = group.Run(Want(kind, {count}, Pieces(), Of(array)));
       ASSERT_TRUE(status.ok()) << "rank " << rank << ", call " << call << ": " << status.ToString();
-      const Array expected = kind == Kind::kBroadcast ? Brought(0, count) : SumOfAll(3, count);
-      ASSERT_TRUE(array == expected || (kind == Kind::kReduce && rank != 0)) << "rank " << rank << ", call " << call;
+      const Array expected = kind == CollectiveKind::kBroadcast ? Brought(0, count) : SumOfAll(3, count);
+      ASSERT_TRUE(array == expected || (kind == CollectiveKind::kReduce && rank != 0))
+          << "rank " << rank << ", call " << call;
     }
     party.Leave(rank);
     if (is_early) --early;
@@ -56,7 +57,7 @@ void LeaveEarly(pipe::Wire wire, const GroupOptions& options, Kind kind, size_t 
 }
 
 TEST_P(GroupLeave, WhoLeavesBeforeTheOthersBeginHasBroughtItsPart) {
-  for (const Kind kind : {Kind::kBroadcast, Kind::kReduce}) {
+  for (const CollectiveKind kind : {CollectiveKind::kBroadcast, CollectiveKind::kReduce}) {
     for (const size_t count : {size_t{1}, size_t{1000}, size_t{100000}}) {
       SCOPED_TRACE(KindName(kind) + " of " + std::to_string(count));
       LeaveEarly(wire(), Options(3), kind, count);
@@ -65,13 +66,13 @@ TEST_P(GroupLeave, WhoLeavesBeforeTheOthersBeginHasBroughtItsPart) {
 }
 
 // Rank 0 leaves the group, or goes for good; then the others call, or have called already.
-void NeedOneThatHasLeft(pipe::Wire wire, const GroupOptions& options, Kind kind, bool goes, bool waits) {
+void NeedOneThatHasLeft(pipe::Wire wire, const GroupOptions& options, CollectiveKind kind, bool goes, bool waits) {
   Party party(3, wire, options);
   std::atomic<bool> gone{false};
   std::atomic<int> called{0};
   party.Run([&](int rank, Group& group) {
     Array array = Brought(rank, 10);
-    ASSERT_TRUE(group.Run(Want(Kind::kAllReduce, {10}, Pieces(), Of(array))).ok());
+    ASSERT_TRUE(group.Run(Want(CollectiveKind::kAllReduce, {10}, Pieces(), Of(array))).ok());
     if (rank == 0) {
       while (waits && called < 2) std::this_thread::yield();
       party.groups[0].reset();
@@ -82,8 +83,8 @@ void NeedOneThatHasLeft(pipe::Wire wire, const GroupOptions& options, Kind kind,
     while (!waits && !gone) std::this_thread::yield();
     Array all(30);
     Wanted wanted = Want(kind, {10}, Pieces(), Of(array));
-    if (kind == Kind::kAllGather) wanted = Want(kind, {10, 10, 10}, Of(array), Of(all));
-    if (kind == Kind::kBarrier) wanted = Want(kind, {}, Pieces(), Pieces());
+    if (kind == CollectiveKind::kAllGather) wanted = Want(kind, {10, 10, 10}, Of(array), Of(all));
+    if (kind == CollectiveKind::kBarrier) wanted = Want(kind, {}, Pieces(), Pieces());
     const int64_t since_ns = Clock::Real()->NowNs();
     const std::unique_ptr<Ticket> ticket = group.StartTicket(std::move(wanted));
     ++called;
@@ -95,7 +96,8 @@ void NeedOneThatHasLeft(pipe::Wire wire, const GroupOptions& options, Kind kind,
 }
 
 TEST_P(GroupLeave, WhoNeedsOneThatHasLeftIsToldSoAtOnce) {
-  for (const Kind kind : {Kind::kAllReduce, Kind::kBroadcast, Kind::kAllGather, Kind::kBarrier}) {
+  for (const CollectiveKind kind :
+       {CollectiveKind::kAllReduce, CollectiveKind::kBroadcast, CollectiveKind::kAllGather, CollectiveKind::kBarrier}) {
     for (const bool goes : {true, false}) {
       for (const bool waits : {true, false}) {
         SCOPED_TRACE(KindName(kind) + (goes ? ", it goes for good" : "") + (waits ? ", they wait already" : ""));
@@ -110,8 +112,8 @@ TEST_P(GroupLeave, WhoWantsItConfirmedWaitsForThoseWhoReceive) {
   std::atomic<bool> may_receive{false};
   party.Run([&](int rank, Group& group) {
     Array array = Brought(rank, 10);
-    ASSERT_TRUE(group.Run(Want(Kind::kAllReduce, {10}, Pieces(), Of(array))).ok());
-    Wanted wanted = Want(Kind::kBroadcast, {10}, Pieces(), Of(array));
+    ASSERT_TRUE(group.Run(Want(CollectiveKind::kAllReduce, {10}, Pieces(), Of(array))).ok());
+    Wanted wanted = Want(CollectiveKind::kBroadcast, {10}, Pieces(), Of(array));
     wanted.confirm = true;
     while (rank != 0 && !may_receive) std::this_thread::yield();
     const std::unique_ptr<Ticket> ticket = group.StartTicket(std::move(wanted));
@@ -123,7 +125,7 @@ TEST_P(GroupLeave, WhoWantsItConfirmedWaitsForThoseWhoReceive) {
     EXPECT_TRUE(ticket->status().ok()) << ticket->status().ToString();
     group.Leave();
     group.Leave();
-    const Status status = group.Run(Want(Kind::kBarrier, {}, Pieces(), Pieces()));
+    const Status status = group.Run(Want(CollectiveKind::kBarrier, {}, Pieces(), Pieces()));
     EXPECT_EQ(status.code(), Code::kCancelled) << status.ToString();
   });
 }

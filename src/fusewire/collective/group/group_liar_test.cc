@@ -66,7 +66,7 @@ class Liar {
   Status RunAgainst(const std::function<void(p2p::Peer& honest)>& lie) {
     tag.store(0);
     Array array(100);
-    auto ticket = group->StartTicket(Want(Kind::kAllReduce, {array.size()}, Pieces(), Of(array)));
+    auto ticket = group->StartTicket(Want(CollectiveKind::kAllReduce, {array.size()}, Pieces(), Of(array)));
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (tag.load(std::memory_order_acquire) == 0 && std::chrono::steady_clock::now() < until)
       std::this_thread::yield();
@@ -77,7 +77,7 @@ class Liar {
   }
   p2p::Peer& ToHonest() { return *endpoints[1]->Connect("honest", endpoints[0]->address()).value(); }
   void Tell(const ControlMessage& note) { Send(ToHonest(), ControlTag(), "", EncodeControl(note)); }
-  static ControlMessage Say(ControlVerb verb, std::vector<bool> dead = {}, uint64_t round = 0) {
+  static ControlMessage MessageOf(ControlVerb verb, std::vector<bool> dead = {}, uint64_t round = 0) {
     ControlMessage note;
     note.verb = verb;
     note.seats = std::move(dead);
@@ -129,13 +129,13 @@ TEST_P(GroupLiarOver, AFingerprintThatDiffersInAnyFieldNamesTheLiar) {
   }
 }
 
-TEST_P(GroupLiarOver, NotesOutOfOrderBreakNothingThatIsNotTheirs) {
+TEST_P(GroupLiarOver, ControlMessagesOutOfOrderBreakNothingThatIsNotTheirs) {
   Liar world(wire());
   world.Learn();
-  ControlMessage late = Liar::Say(ControlVerb::kBroken);
+  ControlMessage late = Liar::MessageOf(ControlVerb::kBroken);
   late.epoch = 7;
   late.status = Status::Unavailable("of an epoch that nobody has seen");
-  ControlMessage done = Liar::Say(ControlVerb::kFailed);
+  ControlMessage done = Liar::MessageOf(ControlVerb::kFailed);
   done.status = Status::Unavailable("of a call that has ended");
   ControlMessage key = done;
   key.print.keyed = 1;
@@ -143,8 +143,8 @@ TEST_P(GroupLiarOver, NotesOutOfOrderBreakNothingThatIsNotTheirs) {
   const Status status = world.RunAgainst([&](p2p::Peer& to) {
     for (int turn = 0; turn < 2; ++turn) {
       for (const ControlMessage& note :
-           {Liar::Say(ControlVerb::kDecided, {false, true}), Liar::Say(ControlVerb::kVote, {}, 99),
-            Liar::Say(ControlVerb::kVote, {true}, 3), late, done, key})
+           {Liar::MessageOf(ControlVerb::kDecided, {false, true}), Liar::MessageOf(ControlVerb::kVote, {}, 99),
+            Liar::MessageOf(ControlVerb::kVote, {true}, 3), late, done, key})
         world.Tell(note);
     }
     world.Send(to, world.tag, world.head, std::string(100 * sizeof(int64_t), '!'));
@@ -172,7 +172,7 @@ FUSEWIRE_OVER_WIRES(GroupLiarOver);
 
 TEST(GroupLiar, WhoBlamesAnotherIsNamedTo) {
   Liar world;
-  ControlMessage note = Liar::Say(ControlVerb::kFailed);
+  ControlMessage note = Liar::MessageOf(ControlVerb::kFailed);
   note.status = Status::Unavailable("it was not me").Peer("rank 0 (honest)");
   const Status status = world.RunAgainst([&](p2p::Peer&) {
     const Result<Fingerprint> print = DecodeFingerprint(world.head);
@@ -186,42 +186,42 @@ TEST(GroupLiar, WhoBlamesAnotherIsNamedTo) {
 TEST(GroupLiar, WhoTakesUsForDeadIsNamed) {
   Liar world;
   world.Learn();
-  world.Tell(Liar::Say(ControlVerb::kVote, {true, false}));
+  world.Tell(Liar::MessageOf(ControlVerb::kVote, {true, false}));
   ExpectNamed(world.group->Shrink(5 * kSecondNs));
 }
 
 TEST(GroupLiar, VotesWithoutEndAreAnsweredByFew) {
   Liar world;
   world.Learn();
-  world.Tell(Liar::Say(ControlVerb::kVote, {false, false}));
+  world.Tell(Liar::MessageOf(ControlVerb::kVote, {false, false}));
   const Status shrunk = world.group->Shrink(5 * kSecondNs);
   ASSERT_TRUE(shrunk.ok()) << shrunk.ToString();
   ASSERT_EQ(world.group->epoch(), 1U);
-  for (int vote = 0; vote < 500; ++vote) world.Tell(Liar::Say(ControlVerb::kVote, {false, false}));
+  for (int vote = 0; vote < 500; ++vote) world.Tell(Liar::MessageOf(ControlVerb::kVote, {false, false}));
   // What it has not asked for fills what is kept of it; then answers wait for it, and those are few.
-  const size_t bytes = EncodeControl(Liar::Say(ControlVerb::kDecided, {false, false})).size();
+  const size_t bytes = EncodeControl(Liar::MessageOf(ControlVerb::kDecided, {false, false})).size();
   EXPECT_LE(world.notes.load(), static_cast<int>(kKeptBytes / bytes) + 20);
 }
 
 TEST(GroupLiar, WhoWasShrunkAwaySaysNothingMore) {
   Liar world;
   world.Learn();
-  for (const uint64_t round : {0, 1}) world.Tell(Liar::Say(ControlVerb::kVote, {false, true}, round));
+  for (const uint64_t round : {0, 1}) world.Tell(Liar::MessageOf(ControlVerb::kVote, {false, true}, round));
   const Status shrunk = world.group->Shrink(5 * kSecondNs);
   ASSERT_TRUE(shrunk.ok()) << shrunk.ToString();
   ASSERT_EQ(world.group->ranks(), 1);
-  ControlMessage broken = Liar::Say(ControlVerb::kBroken);
+  ControlMessage broken = Liar::MessageOf(ControlVerb::kBroken);
   broken.epoch = 1;
-  broken.status = Status::Unavailable("says who has gone");
+  broken.status = Status::Unavailable("names a rank that has gone");
   world.Tell(broken);
   // Behind it: what is heard in its place says that it has been heard.
   const int before = world.notes.load();
-  world.Tell(Liar::Say(ControlVerb::kVote, {false, true}));
+  world.Tell(Liar::MessageOf(ControlVerb::kVote, {false, true}));
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (world.notes.load() == before && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   EXPECT_GT(world.notes.load(), before);
   Array array(10, 1);
-  const Status alone = world.group->Run(Want(Kind::kAllReduce, {array.size()}, Pieces(), Of(array)));
+  const Status alone = world.group->Run(Want(CollectiveKind::kAllReduce, {array.size()}, Pieces(), Of(array)));
   EXPECT_TRUE(alone.ok()) << alone.ToString();
 }
 
@@ -247,7 +247,7 @@ TEST(GroupLiar, NonsenseInPlaceOfAMessageFailsThatOperation) {
   }
 }
 
-TEST(GroupLiar, NonsenseInPlaceOfANoteBreaksTheGroupAndNamesTheLiar) {
+TEST(GroupLiar, NonsenseInPlaceOfAControlMessageBreaksTheGroupAndNamesTheLiar) {
   Random random(6);
   ControlMessage huge;
   huge.verb = ControlVerb::kVote;
@@ -261,7 +261,7 @@ TEST(GroupLiar, NonsenseInPlaceOfANoteBreaksTheGroupAndNamesTheLiar) {
   }
 }
 
-TEST(GroupLiar, NotesAndFingerprintsSurviveTheWireAndNoiseDoesNotSurviveThem) {
+TEST(GroupLiar, ControlMessagesAndFingerprintsSurviveTheWireAndNoiseDoesNotSurviveThem) {
   Random random(7);
   ControlMessage note;
   note.verb = ControlVerb::kDecided;

@@ -60,7 +60,7 @@ class Simulated {
 
 Wanted Sum(std::vector<int64_t>* array) {
   Wanted wanted;
-  wanted.kind = Kind::kAllReduce;
+  wanted.kind = CollectiveKind::kAllReduce;
   wanted.reduction.type = Type::kI64;
   wanted.counts = {array->size()};
   wanted.to = Pieces(array->data(), array->size() * sizeof(int64_t));
@@ -115,13 +115,13 @@ TEST(GroupSimulation, ADeadHostIsNamedWhenItsPipeEnds) {
   }
 }
 
-// Who waits for the next one in a chain knows that one only; and that one may be told before its own deadline.
+// In a chain, a rank knows only the one that it waits for; and that one may be told before its own deadline.
 TEST(GroupSimulation, TheOneInTheMiddleOfAChainSaysForWhomItWaits) {
   Simulated sim(3, 1);
   std::vector<std::vector<int64_t>> arrays(2, std::vector<int64_t>(5000));
   for (const int rank : {1, 0}) {
     Wanted wanted = Sum(&arrays[static_cast<size_t>(rank)]);
-    wanted.kind = Kind::kBroadcast;
+    wanted.kind = CollectiveKind::kBroadcast;
     wanted.root = 2;  // which never begins
     wanted.timeout_ns = 2 * kSecondNs;
     sim.Start(rank, std::move(wanted));
@@ -199,7 +199,7 @@ TEST(GroupSimulation, WhoseMessageIsRefusedWaitsForTheReasonUntilItsDeadlineOnly
   EXPECT_NE(sim.outcomes[0].ToString().find("w1"), std::string::npos) << sim.outcomes[0].ToString();
 }
 
-// Nobody is given up because he is late, however late.
+// No rank is given up because it is late, however late.
 TEST(GroupSimulation, AMemberMayComeHoursLater) {
   Simulated sim(2, 3);
   std::vector<std::vector<int64_t>> arrays(2, std::vector<int64_t>(9000, 1));

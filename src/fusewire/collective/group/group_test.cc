@@ -47,7 +47,7 @@ TEST_P(Groups, AllReducesInOrderOfCallsForEveryNumberOfRanks) {
     party.Run([ranks](int rank, Group& group) {
       for (const size_t count : {1, 5, 1000, 1500, 70000}) {
         Array from = Brought(rank, count), to(count);
-        const Status status = group.Run(Want(Kind::kAllReduce, {count}, Of(from), Of(to)));
+        const Status status = group.Run(Want(CollectiveKind::kAllReduce, {count}, Of(from), Of(to)));
         EXPECT_TRUE(status.ok()) << status.ToString();
         EXPECT_TRUE(to == SumOfAll(ranks, count)) << ranks << " ranks, " << count;
       }
@@ -69,7 +69,7 @@ TEST_P(Groups, KeysMeetWhateverTheOrder) {
     Countdown left(kKeys);
     for (const uint64_t key : order) {
       Array& array = arrays[key - 1];
-      Wanted wanted = Want(Kind::kAllReduce, {array.size()}, Pieces(), Of(array));
+      Wanted wanted = Want(CollectiveKind::kAllReduce, {array.size()}, Pieces(), Of(array));
       wanted.key = key;
       group.Start(std::move(wanted), [&left](const Status& status) {
         EXPECT_TRUE(status.ok()) << status.ToString();
@@ -88,7 +88,7 @@ void AgreeWithTheReference(int ranks, pipe::Wire wire, const GroupOptions& optio
     const auto n = static_cast<size_t>(ranks), me = static_cast<size_t>(rank);
     Random random(static_cast<uint64_t>(ranks) * 77);  // the same at all ranks
     for (int round = 0; round < 60; ++round) {
-      const auto kind = static_cast<Kind>(random.Below(kKinds));
+      const auto kind = static_cast<CollectiveKind>(random.Below(kKinds));
       const int root = static_cast<int>(random.Below(n));
       const uint64_t most = random.Chance(0.2) ? 20000 : 30;
       std::vector<std::vector<size_t>> table(n, std::vector<size_t>(n));  // of an all-to-all: from, to
@@ -108,22 +108,22 @@ void AgreeWithTheReference(int ranks, pipe::Wire wire, const GroupOptions& optio
       Wanted wanted = Want(kind, counts, Pieces(), Pieces());
       wanted.root = root;
       switch (kind) {
-        case Kind::kBarrier: wanted.counts.clear(); break;
-        case Kind::kAllReduce:
-        case Kind::kReduce:
+        case CollectiveKind::kBarrier: wanted.counts.clear(); break;
+        case CollectiveKind::kAllReduce:
+        case CollectiveKind::kReduce:
           wanted.counts = {sum};
           from = Brought(rank, sum);
           to.resize(sum);
           expected = SumOfAll(ranks, sum);
-          checks = kind == Kind::kAllReduce || is_root;
+          checks = kind == CollectiveKind::kAllReduce || is_root;
           break;
-        case Kind::kBroadcast:
+        case CollectiveKind::kBroadcast:
           wanted.counts = {sum};
           if (is_root) from = Brought(rank, sum);
           to.resize(sum);
           stretch(static_cast<size_t>(root), 0, sum);
           break;
-        case Kind::kReduceScatter: {
+        case CollectiveKind::kReduceScatter: {
           from = Brought(rank, sum);
           to.resize(mine);
           const Array all = SumOfAll(ranks, sum);
@@ -131,19 +131,19 @@ void AgreeWithTheReference(int ranks, pipe::Wire wire, const GroupOptions& optio
                           all.begin() + static_cast<int64_t>(starts[me + 1]));
           break;
         }
-        case Kind::kAllGather:
-        case Kind::kGather:
+        case CollectiveKind::kAllGather:
+        case CollectiveKind::kGather:
           from = Brought(rank, mine);
           to.resize(sum);
           for (size_t r = 0; r < n; ++r) stretch(r, 0, counts[r]);
-          checks = kind == Kind::kAllGather || is_root;
+          checks = kind == CollectiveKind::kAllGather || is_root;
           break;
-        case Kind::kScatter:
+        case CollectiveKind::kScatter:
           if (is_root) from = Brought(rank, sum);
           to.resize(mine);
           stretch(static_cast<size_t>(root), starts[me], mine);
           break;
-        case Kind::kAllToAll:
+        case CollectiveKind::kAllToAll:
           wanted.counts = table[me];
           for (size_t r = 0; r < n; ++r) {
             wanted.receives.push_back(table[r][me]);
@@ -156,7 +156,7 @@ void AgreeWithTheReference(int ranks, pipe::Wire wire, const GroupOptions& optio
           from = Brought(rank, sends);
           to.resize(expected.size());
       }
-      const bool one_array = in_place && from.size() == to.size() && kind != Kind::kAllToAll;
+      const bool one_array = in_place && from.size() == to.size() && kind != CollectiveKind::kAllToAll;
       if (one_array) to = from;
       // Two pieces, cut somewhere.
       const size_t cut = to.size() / 3;
@@ -186,7 +186,8 @@ TEST(Group, AllKindsAgreeWithTheReferenceInTwoLevels) {
     options.arena = false;
     const std::string ranks = std::to_string(hosts.size());
     std::string rows;
-    for (const Kind kind : {Kind::kAllReduce, Kind::kAllGather, Kind::kBroadcast, Kind::kReduce})
+    for (const CollectiveKind kind :
+         {CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kBroadcast, CollectiveKind::kReduce})
       rows += KindName(kind) + " " + ranks + " 1000000000 two-level 4096\n";
     Result<std::vector<TableRow>> table = ParseTable(rows);
     ASSERT_TRUE(table.ok()) << table.status().ToString();
@@ -197,19 +198,19 @@ TEST(Group, AllKindsAgreeWithTheReferenceInTwoLevels) {
 
 // The last step of each schedule divides, and no other.
 TEST(Group, EveryAlgorithmOfAnAllReduceAverages) {
-  for (const Algorithm algorithm : AlgorithmsOf(Kind::kAllReduce)) {
+  for (const Algorithm algorithm : AlgorithmsOf(CollectiveKind::kAllReduce)) {
     for (const int ranks : {1, 2, 5, 8}) {
       SCOPED_TRACE(AlgorithmName(algorithm) + " of " + std::to_string(ranks));
       GroupOptions options;
       options.arena = false;
       for (int rank = 0; rank < ranks; ++rank) options.places.hosts.push_back(rank % 2);
-      options.table = {TableRow{Kind::kAllReduce, ranks, 1 << 30, algorithm, 4096}};
+      options.table = {TableRow{CollectiveKind::kAllReduce, ranks, 1 << 30, algorithm, 4096}};
       Party party(ranks, pipe::Wire::kAuto, options);
       party.Run([ranks](int rank, Group& group) {
         const size_t count = 5003;
         Array array = Brought(rank, count), average = SumOfAll(ranks, count);
         for (int64_t& sum : average) sum /= ranks;
-        Wanted wanted = Want(Kind::kAllReduce, {count}, Pieces(), Of(array));
+        Wanted wanted = Want(CollectiveKind::kAllReduce, {count}, Pieces(), Of(array));
         wanted.reduction.op = Op::kAverage;
         const Status status = group.Run(std::move(wanted));
         EXPECT_TRUE(status.ok()) << status.ToString();
@@ -239,20 +240,20 @@ TEST(Group, RanksThatPlaceEachOtherDifferentlyHearOfIt) {
   party.groups[3] = std::move(made).value();
   party.Run([](int rank, Group& group) {
     Array array = Brought(rank, 100);
-    const Status status = group.Run(Want(Kind::kAllReduce, {100}, Pieces(), Of(array)));
+    const Status status = group.Run(Want(CollectiveKind::kAllReduce, {100}, Pieces(), Of(array)));
     EXPECT_FALSE(status.ok()) << rank;
   });
   other.places.hosts = {0};
   EXPECT_EQ(Group::Make(*party.endpoints[3], other).status().code(), Code::kInvalid);
 }
 
-// Both ranks hear who wants what, and the group goes on.
+// Both ranks hear what each of them wants, and the group goes on.
 TEST_P(Groups, DifferentWishesAreAnErrorThatNamesBoth) {
   Party party(3, wire(), Options(3));
   party.Run([](int rank, Group& group) {
     for (const uint64_t key : {0, 7}) {
       Array array = Brought(rank, 50);
-      Wanted wanted = Want(Kind::kAllReduce, {rank == 1 ? size_t{20} : size_t{50}}, Pieces(),
+      Wanted wanted = Want(CollectiveKind::kAllReduce, {rank == 1 ? size_t{20} : size_t{50}}, Pieces(),
                            Pieces(array.data(), rank == 1 ? 160 : 400));
       wanted.key = key;
       Status status = group.Run(std::move(wanted));
@@ -261,14 +262,14 @@ TEST_P(Groups, DifferentWishesAreAnErrorThatNamesBoth) {
       EXPECT_NE(status.cause().find("of 20 i64"), std::string::npos) << status.ToString();
       EXPECT_NE(status.cause().find("of 50 i64"), std::string::npos) << status.ToString();
       array = Brought(rank, 50);
-      wanted = Want(Kind::kAllReduce, {50}, Pieces(), Of(array));
+      wanted = Want(CollectiveKind::kAllReduce, {50}, Pieces(), Of(array));
       wanted.key = key;
       if (rank == 2) wanted.reduction.op = Op::kMax;
       status = group.Run(std::move(wanted));
       EXPECT_EQ(status.code(), Code::kInvalid) << status.ToString();
       EXPECT_NE(status.cause().find("all-reduce max"), std::string::npos) << status.ToString();
       array = Brought(rank, 50);
-      wanted = Want(Kind::kAllReduce, {50}, Pieces(), Of(array));
+      wanted = Want(CollectiveKind::kAllReduce, {50}, Pieces(), Of(array));
       wanted.key = key;
       status = group.Run(std::move(wanted));
       EXPECT_TRUE(status.ok()) << status.ToString();
@@ -282,7 +283,7 @@ TEST_P(Groups, ListsThatBeginWithAnEmptyPieceAreNotTakenForOneArray) {
   party.Run([](int rank, Group& group) {
     Array from = Brought(rank, 10), to(10, -7);
     const Piece sources[] = {{nullptr, 0}, {from.data(), 80}}, results[] = {{nullptr, 0}, {to.data(), 80}};
-    const Status status = group.Run(Want(Kind::kAllReduce, {10}, Pieces(sources, 2), Pieces(results, 2)));
+    const Status status = group.Run(Want(CollectiveKind::kAllReduce, {10}, Pieces(sources, 2), Pieces(results, 2)));
     EXPECT_TRUE(status.ok()) << status.ToString();
     EXPECT_TRUE(to == SumOfAll(2, 10));
   });
@@ -297,7 +298,7 @@ TEST_P(Groups, CancelEndsTheOperationEverywhereAndTheGroupGoesOn) {
     // Without it the operation cannot end before it is cancelled.
     while (rank == 2 && !cancelled) std::this_thread::yield();
     if (rank == 0) {
-      Wanted wanted = Want(Kind::kAllReduce, {array.size()}, Pieces(), Of(array));
+      Wanted wanted = Want(CollectiveKind::kAllReduce, {array.size()}, Pieces(), Of(array));
       wanted.key = 5;
       wanted.timeout_ns = kForeverNs;
       const uint64_t number = group.Start(std::move(wanted), [&left](const Status& status) {
@@ -308,14 +309,14 @@ TEST_P(Groups, CancelEndsTheOperationEverywhereAndTheGroupGoesOn) {
       left.Wait();
       cancelled = true;
     } else {
-      Wanted wanted = Want(Kind::kAllReduce, {array.size()}, Pieces(), Of(array));
+      Wanted wanted = Want(CollectiveKind::kAllReduce, {array.size()}, Pieces(), Of(array));
       wanted.key = 5;
       const Status status = group.Run(std::move(wanted));
       EXPECT_EQ(status.code(), Code::kApplication) << status.ToString();
       EXPECT_NE(status.ToString().find("rank 0 (w0)"), std::string::npos) << status.ToString();
     }
     array = Brought(rank, 100000);
-    Wanted again = Want(Kind::kAllReduce, {array.size()}, Pieces(), Of(array));
+    Wanted again = Want(CollectiveKind::kAllReduce, {array.size()}, Pieces(), Of(array));
     again.key = 5;
     const Status status = group.Run(std::move(again));
     EXPECT_TRUE(status.ok()) << status.ToString();
@@ -326,7 +327,7 @@ TEST_P(Groups, CancelEndsTheOperationEverywhereAndTheGroupGoesOn) {
 TEST_P(Groups, ADeadlineNamesWhoIsLate) {
   Party party(2, wire(), Options(2));
   Array array(10);
-  Wanted wanted = Want(Kind::kAllReduce, {10}, Pieces(), Of(array));
+  Wanted wanted = Want(CollectiveKind::kAllReduce, {10}, Pieces(), Of(array));
   wanted.timeout_ns = 50 * kMillisecondNs;
   const Status status = party.at(0).Run(wanted);
   EXPECT_EQ(status.code(), Code::kTimeout) << status.ToString();
@@ -337,7 +338,7 @@ TEST_P(Groups, ADeadlineNamesWhoIsLate) {
   EXPECT_TRUE(later.ok() || later.code() == Code::kTimeout) << later.ToString();
   party.Run([](int rank, Group& group) {
     Array both = Brought(rank, 10);
-    EXPECT_TRUE(group.Run(Want(Kind::kAllReduce, {10}, Pieces(), Of(both))).ok());
+    EXPECT_TRUE(group.Run(Want(CollectiveKind::kAllReduce, {10}, Pieces(), Of(both))).ok());
     EXPECT_TRUE(both == SumOfAll(2, 10));
   });
 }
@@ -347,7 +348,7 @@ TEST_P(Groups, SurvivorsNameTheDeadShrinkAndGoOn) {
   Party party(kRanks, wire(), Options(kRanks));
   party.Run([](int rank, Group& group) {
     Array array = Brought(rank, 10);
-    EXPECT_TRUE(group.Run(Want(Kind::kAllReduce, {10}, Pieces(), Of(array))).ok());
+    EXPECT_TRUE(group.Run(Want(CollectiveKind::kAllReduce, {10}, Pieces(), Of(array))).ok());
   });
   // Its endpoint goes without its group's goodbye.
   std::thread killer([&party] { party.endpoints[1]->Close(); });
@@ -355,7 +356,7 @@ TEST_P(Groups, SurvivorsNameTheDeadShrinkAndGoOn) {
     if (rank == 1) return;
     Array array(10);
     Status status;
-    while (status.ok()) status = group.Run(Want(Kind::kBarrier, {}, Pieces(), Pieces()));
+    while (status.ok()) status = group.Run(Want(CollectiveKind::kBarrier, {}, Pieces(), Pieces()));
     EXPECT_EQ(status.code(), Code::kUnavailable) << status.ToString();
     EXPECT_NE(status.ToString().find("rank 1 (w1)"), std::string::npos) << status.ToString();
     const Status shrunk = group.Shrink(10 * kSecondNs);
@@ -363,7 +364,7 @@ TEST_P(Groups, SurvivorsNameTheDeadShrinkAndGoOn) {
     EXPECT_EQ(group.ranks(), kRanks - 1);
     EXPECT_EQ(group.rank(), rank == 0 ? 0 : rank - 1);
     array = Brought(group.rank(), 1000);
-    status = group.Run(Want(Kind::kAllReduce, {1000}, Pieces(), Of(array)));
+    status = group.Run(Want(CollectiveKind::kAllReduce, {1000}, Pieces(), Of(array)));
     EXPECT_TRUE(status.ok()) << status.ToString();
     EXPECT_TRUE(array == SumOfAll(kRanks - 1, 1000));
   });
@@ -377,14 +378,14 @@ TEST_P(Groups, AbortIsHeardEverywhereAndShrinkBeginsAnew) {
     if (rank == 2) {
       group.Abort(Status::Application(9, "the user pressed a key"));
     } else {
-      const Status status = group.Run(Want(Kind::kAllReduce, {10}, Pieces(), Of(array)));
+      const Status status = group.Run(Want(CollectiveKind::kAllReduce, {10}, Pieces(), Of(array)));
       EXPECT_EQ(status.code(), Code::kApplication) << status.ToString();
     }
     EXPECT_TRUE(group.Shrink(10 * kSecondNs).ok());
     EXPECT_EQ(group.ranks(), 3);
     EXPECT_EQ(group.epoch(), 1U);
     array = Brought(rank, 10);
-    EXPECT_TRUE(group.Run(Want(Kind::kAllReduce, {10}, Pieces(), Of(array))).ok());
+    EXPECT_TRUE(group.Run(Want(CollectiveKind::kAllReduce, {10}, Pieces(), Of(array))).ok());
     EXPECT_TRUE(array == SumOfAll(3, 10));
   });
 }
@@ -397,14 +398,14 @@ TEST_P(Groups, APlanRunsAgainAndAgainAlsoAfterAFailure) {
       const Array brought = Brought(rank, array.size());
       std::copy(brought.begin(), brought.end(), array.begin());
     };
-    const std::unique_ptr<Plan> plan = group.MakePlan(Want(Kind::kAllReduce, {5000}, Pieces(), Of(array)));
+    const std::unique_ptr<Plan> plan = group.MakePlan(Want(CollectiveKind::kAllReduce, {5000}, Pieces(), Of(array)));
     for (int run = 0; run < 20; ++run) {
       fill();
       const Status status = plan->Run();
       EXPECT_TRUE(status.ok()) << status.ToString();
       EXPECT_TRUE(array == SumOfAll(3, 5000));
     }
-    Status status = group.Run(Want(Kind::kBarrier, {}, Pieces(), Pieces()));
+    Status status = group.Run(Want(CollectiveKind::kBarrier, {}, Pieces(), Pieces()));
     if (rank == 0) group.Abort(Status::Cancelled("once"));
     while (status.ok()) status = plan->Run();
     EXPECT_EQ(status.code(), Code::kCancelled) << status.ToString();
@@ -426,7 +427,7 @@ TEST_P(Groups, TheUrgentPassTheLarge) {
   party.Run([](int rank, Group& group) {
     Array large = Brought(rank, 4u << 20), small(10);
     auto ticket = group.StartTicket([&large] {
-      Wanted wanted = Want(Kind::kAllReduce, {large.size()}, Pieces(), Of(large));
+      Wanted wanted = Want(CollectiveKind::kAllReduce, {large.size()}, Pieces(), Of(large));
       wanted.key = 1;
       wanted.timeout_ns = 60 * kSecondNs;
       return wanted;
@@ -434,7 +435,7 @@ TEST_P(Groups, TheUrgentPassTheLarge) {
     int passed = 0;
     for (int i = 0; i < 20; ++i) {
       small = Brought(rank, 10);
-      Wanted wanted = Want(Kind::kAllReduce, {10}, Pieces(), Of(small));
+      Wanted wanted = Want(CollectiveKind::kAllReduce, {10}, Pieces(), Of(small));
       wanted.key = 2;
       wanted.priority = 5;
       const Status status = group.Run(std::move(wanted));

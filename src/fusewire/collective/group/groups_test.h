@@ -33,7 +33,7 @@ using Array = std::vector<int64_t>;
 
 inline Pieces Of(Array& array) { return Pieces(array.data(), array.size() * sizeof(int64_t)); }
 
-inline Wanted Want(Kind kind, std::vector<size_t> counts, Pieces from, Pieces to) {
+inline Wanted Want(CollectiveKind kind, std::vector<size_t> counts, Pieces from, Pieces to) {
   Wanted wanted;
   wanted.kind = kind;
   wanted.reduction.type = Type::kI64;

@@ -59,8 +59,8 @@ Status Runners::Choose(GroupOperation* operation, Request* request) {
   *request = RequestOf(wanted, ranks, rank);
   request->in_place = in_place;
   // Of an all-to-all each rank knows its own counts only, so none of them may sway the choice.
-  const size_t bytes = wanted.kind == Kind::kAllToAll ? 0 : SumOf(request->counts) * element_bytes;
-  const Choice choice = collective::Choose(wanted.kind, ranks, bytes, options_.wire, options_.table,
+  const size_t bytes = wanted.kind == CollectiveKind::kAllToAll ? 0 : SumOf(request->counts) * element_bytes;
+  const Choice choice = collective::Choose(wanted.kind, ranks, bytes, options_.link_cost, options_.table,
                                            options_.reproducible, seats_->places());
   request->algorithm = choice.algorithm;
   if (choice.algorithm == Algorithm::kTwoLevel) {

@@ -39,7 +39,7 @@ struct GroupOptions {
   bool arena = true;
   // What the choice of algorithms goes by. `places.hosts` says which members stand on one host; a guess that is wrong
   // costs time, never a result.
-  Wire wire;
+  LinkCost link_cost;
   Places places;
   std::vector<TableRow> table;
 };
@@ -47,7 +47,7 @@ struct GroupOptions {
 // One operation. Counts are in elements of reduction.type, as in Request of schedule.h. A list of pieces and the
 // arrays stay valid until the end. Without `from`, it is made in place: each rank's part stands in `to` already.
 struct Wanted {
-  Kind kind = Kind::kBarrier;
+  CollectiveKind kind = CollectiveKind::kBarrier;
   Reduction reduction;
   int root = 0;
   std::vector<size_t> counts;
@@ -59,7 +59,7 @@ struct Wanted {
   uint64_t key = 0;
   // Among operations that could go on, the higher goes first.
   int priority = 0;
-  // Over the wires: the operation ends here when the ranks that it sends to have what it sent. Else a small message
+  // Over messages: the operation ends here when the ranks that it sends to have what it sent. Else a small message
   // ends when it has left, and the root of a broadcast may be done before the others have begun.
   bool confirm = false;
   int64_t timeout_ns = 0;  // 0: the group's

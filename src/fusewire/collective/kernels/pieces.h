@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "fusewire/base/check.h"
+
 namespace fusewire {
 namespace collective {
 
@@ -52,6 +54,7 @@ class PieceCursor {
   template <class Visit>
   void ForRuns(size_t offset, size_t bytes, Visit visit) {
     const size_t end = offset + bytes;
+    FUSEWIRE_DCHECK(end <= pieces_->bytes());
     if (offset < piece_start_) {
       piece_ = 0;
       piece_start_ = 0;

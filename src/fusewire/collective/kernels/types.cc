@@ -20,7 +20,7 @@ std::string OpName(Op op) {
   return number <= kBuiltInOps ? kNames[number] : "op " + std::to_string(number);
 }
 
-std::string KindName(Kind kind) {
+std::string KindName(CollectiveKind kind) {
   static constexpr const char* kNames[kKinds] = {"barrier", "all-reduce", "reduce-scatter", "all-gather", "broadcast",
                                                  "reduce",  "gather",     "scatter",        "all-to-all"};
   const auto number = static_cast<uint8_t>(kind);

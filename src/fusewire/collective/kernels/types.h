@@ -44,7 +44,7 @@ enum class Op : uint8_t {
 constexpr uint8_t kBuiltInOps = 8;
 
 // Which collective; what ranks compare before they exchange a byte.
-enum class Kind : uint8_t {
+enum class CollectiveKind : uint8_t {
   kBarrier = 0,
   kAllReduce = 1,
   kReduceScatter = 2,
@@ -57,8 +57,9 @@ enum class Kind : uint8_t {
 };
 constexpr uint8_t kKinds = 9;
 
-constexpr bool Reduces(Kind kind) {
-  return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
+constexpr bool Reduces(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce ||
+         kind == CollectiveKind::kReduceScatter;
 }
 
 constexpr size_t SizeOf(Type type) {
@@ -69,7 +70,7 @@ constexpr size_t SizeOf(Type type) {
 // "f32", "sum"; for a number that is none of ours "type 77", as peers may say anything.
 std::string TypeName(Type type);
 std::string OpName(Op op);
-std::string KindName(Kind kind);
+std::string KindName(CollectiveKind kind);
 
 // into[i] = into[i] op from[i], for `count` elements. Must be associative; it is called in the order of ranks.
 struct UserFunction {

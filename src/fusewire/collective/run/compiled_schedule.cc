@@ -123,7 +123,7 @@ void CompiledSchedule::Flatten() {
     stage_nodes_.push_back(static_cast<uint32_t>(schedule_.stages[stage].size()));
   }
   // What a barrier says is only that others have come so far: its stages wait for each other.
-  window_ = request_.kind == Kind::kBarrier ? 0 : kWindowStages;
+  window_ = request_.kind == CollectiveKind::kBarrier ? 0 : kWindowStages;
 }
 
 void CompiledSchedule::Need(size_t node, size_t before) {

@@ -10,8 +10,9 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-bool HasRoot(Kind kind) {
-  return kind == Kind::kBroadcast || kind == Kind::kReduce || kind == Kind::kGather || kind == Kind::kScatter;
+bool HasRoot(CollectiveKind kind) {
+  return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce || kind == CollectiveKind::kGather ||
+         kind == CollectiveKind::kScatter;
 }
 
 auto AllOf(const Fingerprint& of) {
@@ -28,11 +29,11 @@ bool Fingerprint::SamePlace(const Fingerprint& other) const {
 }
 
 std::string Fingerprint::Describe() const {
-  const Kind what = static_cast<Kind>(kind);
+  const CollectiveKind what = static_cast<CollectiveKind>(kind);
   std::string words = KindName(what);
   if (Reduces(what)) words += " " + OpName(static_cast<Op>(op));
-  if (what != Kind::kBarrier) {
-    if (what != Kind::kAllToAll) words += " of " + std::to_string(amount);
+  if (what != CollectiveKind::kBarrier) {
+    if (what != CollectiveKind::kAllToAll) words += " of " + std::to_string(amount);
     words += " " + TypeName(static_cast<Type>(type));
   }
   if (HasRoot(what)) words += " with root " + std::to_string(root);
@@ -47,9 +48,9 @@ Fingerprint FingerprintOf(const Request& request, const Reduction& reduction) {
   print.segment = static_cast<uint32_t>(request.segment_count);
   if (Reduces(request.kind)) print.op = static_cast<uint8_t>(reduction.op);
   if (HasRoot(request.kind)) print.root = static_cast<uint32_t>(request.root);
-  if (request.kind == Kind::kBarrier) return print;
+  if (request.kind == CollectiveKind::kBarrier) return print;
   print.type = static_cast<uint8_t>(reduction.type);
-  if (request.kind == Kind::kAllToAll) return print;  // each rank knows only its own counts
+  if (request.kind == CollectiveKind::kAllToAll) return print;  // each rank knows only its own counts
   auto digest = [&print](uint64_t number) {
     print.digest = (print.digest ^ number) * 0x9e3779b97f4a7c15ULL;
     print.digest ^= print.digest >> 29;

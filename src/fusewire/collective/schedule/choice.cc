@@ -48,10 +48,10 @@ double FoldWays(double n) {
 }
 
 // Of two levels only one: all ranks are on one host.
-Algorithm FlatOf(Kind kind, Algorithm algorithm) {
+Algorithm FlatOf(CollectiveKind kind, Algorithm algorithm) {
   if (algorithm != Algorithm::kTwoLevel) return algorithm;
-  if (kind == Kind::kAllReduce) return Algorithm::kTwoShot;
-  return kind == Kind::kBroadcast ? Algorithm::kBinomial : Algorithm::kDirect;
+  if (kind == CollectiveKind::kAllReduce) return Algorithm::kTwoShot;
+  return kind == CollectiveKind::kBroadcast ? Algorithm::kBinomial : Algorithm::kDirect;
 }
 
 Work WorkOfAllReduce(Algorithm algorithm, double n, double segments) {
@@ -73,30 +73,30 @@ Work WorkOfAllReduce(Algorithm algorithm, double n, double segments) {
   }
 }
 
-Work WorkOf(Kind kind, Algorithm algorithm, double n, double segments) {
+Work WorkOf(CollectiveKind kind, Algorithm algorithm, double n, double segments) {
   const double span = (n - 1) / n;
   const double up = Log2Up(n);
   switch (kind) {
-    case Kind::kBarrier: return Even(n, up, up, 0, 0);
-    case Kind::kAllReduce: return WorkOfAllReduce(algorithm, n, segments);
-    case Kind::kReduceScatter:
+    case CollectiveKind::kBarrier: return Even(n, up, up, 0, 0);
+    case CollectiveKind::kAllReduce: return WorkOfAllReduce(algorithm, n, segments);
+    case CollectiveKind::kReduceScatter:
       if (algorithm == Algorithm::kRing) return Even(n, n - 1, n - 1, span, span);
       return Even(n, 1, n - 1, span, span);
-    case Kind::kAllGather:
+    case CollectiveKind::kAllGather:
       if (algorithm == Algorithm::kRing) return Even(n, n - 1, n - 1, span, 0);
       if (algorithm == Algorithm::kBruck) return Even(n, up, up, span, 0);
       return Even(n, 1, n - 1, span, 0);
-    case Kind::kBroadcast:
+    case CollectiveKind::kBroadcast:
       if (algorithm == Algorithm::kBinomial) return {up, up, up, 0, n - 1, n - 1, 0};
       if (algorithm == Algorithm::kChain) return {n - 2 + segments, segments, 1, 0, (n - 1) * segments, n - 1, 0};
       return {2, 2 * (n - 1), 2 * span, 0, (n - 1) + (n - 1) * (n - 1), n * span, 0};
-    case Kind::kReduce:
+    case CollectiveKind::kReduce:
       if (algorithm == Algorithm::kBinomial) return {up, up, up, up, n - 1, n - 1, n - 1};
       if (algorithm == Algorithm::kDirect) return {1, n - 1, n - 1, n - 1, n - 1, n - 1, n - 1};
       return {2, n - 1, 2 * span, span, n * n - 1, n * span + span, n * span};
-    case Kind::kGather:
-    case Kind::kScatter: return {1, n - 1, span, 0, n - 1, span, 0};
-    case Kind::kAllToAll:
+    case CollectiveKind::kGather:
+    case CollectiveKind::kScatter: return {1, n - 1, span, 0, n - 1, span, 0};
+    case CollectiveKind::kAllToAll:
       if (algorithm == Algorithm::kPairwise) return Even(n, n - 1, n - 1, span, 0);
       return Even(n, 1, n - 1, span, 0);
   }
@@ -150,12 +150,12 @@ std::string Quoted(std::string_view word) {
 Status ParseRow(const std::vector<std::string_view>& words, TableRow* row) {
   if (words.size() != 5) return Status::Invalid(std::to_string(words.size()) + " words");
   size_t kind = 0;
-  while (kind < kKinds && KindName(static_cast<Kind>(kind)) != words[0]) ++kind;
+  while (kind < kKinds && KindName(static_cast<CollectiveKind>(kind)) != words[0]) ++kind;
   size_t algorithm = 0;
   while (algorithm < kAlgorithms && AlgorithmName(static_cast<Algorithm>(algorithm)) != words[3]) ++algorithm;
   size_t ranks = 0;
   if (kind == kKinds) return Status::Invalid("no collective " + Quoted(words[0]));
-  row->kind = static_cast<Kind>(kind);
+  row->kind = static_cast<CollectiveKind>(kind);
   row->algorithm = static_cast<Algorithm>(algorithm);
   const std::vector<Algorithm> known = AlgorithmsOf(row->kind);
   if (std::find(known.begin(), known.end(), row->algorithm) == known.end()) {
@@ -190,20 +190,20 @@ struct Levels {
       crowd = std::max<double>(crowd, count);
     }
   }
-  // What a flat schedule meets: the ranks of a host share its wire for all that does not stay on the host.
-  Wire OfAll(Wire wire) const {
-    wire.byte_ns *= std::max(1.0, crowd * (ranks - crowd) / std::max(1.0, ranks - 1));
-    return wire;
+  // What a flat schedule meets: the ranks of a host share its link for all that does not stay on the host.
+  LinkCost OfAll(LinkCost cost) const {
+    cost.byte_ns *= std::max(1.0, crowd * (ranks - crowd) / std::max(1.0, ranks - 1));
+    return cost;
   }
 };
 
-Choice ChooseFlat(Kind kind, int ranks, size_t bytes, const Wire& wire, bool reproducible) {
+Choice ChooseFlat(CollectiveKind kind, int ranks, size_t bytes, const LinkCost& cost, bool reproducible) {
   Choice best;
   bool chosen = false;
   for (const Algorithm algorithm : AlgorithmsOf(kind)) {
     if (algorithm == Algorithm::kTwoLevel || (reproducible && !IsReproducible(kind, algorithm))) continue;
     for (const size_t segment_bytes : {size_t{16} << 10, size_t{64} << 10, size_t{256} << 10, size_t{1} << 20}) {
-      const double estimate = EstimateNs(kind, algorithm, ranks, bytes, wire, segment_bytes);
+      const double estimate = EstimateNs(kind, algorithm, ranks, bytes, cost, segment_bytes);
       if (chosen && estimate >= best.estimate_ns) continue;
       best.algorithm = algorithm;
       best.segment_bytes = segment_bytes;
@@ -214,26 +214,26 @@ Choice ChooseFlat(Kind kind, int ranks, size_t bytes, const Wire& wire, bool rep
   return best;
 }
 
-Choice TwoLevels(Kind kind, const Levels& levels, size_t bytes, const Wire& wire, const Wire& near) {
+Choice TwoLevels(CollectiveKind kind, const Levels& levels, size_t bytes, const LinkCost& cost, const LinkCost& near) {
   const auto hosts = static_cast<int>(std::max(1.0, levels.hosts));
   const auto neighbours = static_cast<int>(levels.crowd);
-  auto nearby = [&](Kind what, Algorithm algorithm) {
+  auto nearby = [&](CollectiveKind what, Algorithm algorithm) {
     return EstimateNs(what, algorithm, neighbours, bytes, near, 1 << 20);
   };
   Choice choice;
-  if (kind == Kind::kAllReduce) {
-    // The lanes of a host share its wire, each with its block.
-    Wire shared = wire;
+  if (kind == CollectiveKind::kAllReduce) {
+    // The lanes of a host share its link, each with its block.
+    LinkCost shared = cost;
     shared.byte_ns *= levels.lanes;
     choice = ChooseFlat(kind, hosts, static_cast<size_t>(static_cast<double>(bytes) / levels.lanes), shared, false);
-    choice.estimate_ns +=
-        nearby(Kind::kReduceScatter, Algorithm::kDirect) + nearby(Kind::kAllGather, Algorithm::kDirect);
-  } else if (kind == Kind::kAllGather) {
-    choice.estimate_ns = EstimateNs(kind, Algorithm::kDirect, hosts, bytes, wire, 1 << 20) +
-                         nearby(Kind::kAllGather, Algorithm::kDirect);
+    choice.estimate_ns += nearby(CollectiveKind::kReduceScatter, Algorithm::kDirect) +
+                          nearby(CollectiveKind::kAllGather, Algorithm::kDirect);
+  } else if (kind == CollectiveKind::kAllGather) {
+    choice.estimate_ns = EstimateNs(kind, Algorithm::kDirect, hosts, bytes, cost, 1 << 20) +
+                         nearby(CollectiveKind::kAllGather, Algorithm::kDirect);
   } else {
-    choice = ChooseFlat(kind, hosts, bytes, wire, false);
-    choice.estimate_ns += nearby(kind, kind == Kind::kReduce ? Algorithm::kDirect : Algorithm::kBinomial);
+    choice = ChooseFlat(kind, hosts, bytes, cost, false);
+    choice.estimate_ns += nearby(kind, kind == CollectiveKind::kReduce ? Algorithm::kDirect : Algorithm::kBinomial);
   }
   choice.between = choice.algorithm;
   choice.algorithm = Algorithm::kTwoLevel;
@@ -247,7 +247,8 @@ bool Places::one_host() const {
          std::count(hosts.begin(), hosts.end(), hosts[0]) == static_cast<std::ptrdiff_t>(hosts.size());
 }
 
-double EstimateNs(Kind kind, Algorithm algorithm, int ranks, size_t bytes, const Wire& wire, size_t segment_bytes) {
+double EstimateNs(CollectiveKind kind, Algorithm algorithm, int ranks, size_t bytes, const LinkCost& cost,
+                  size_t segment_bytes) {
   if (ranks < 2) return 0;
   const double n = ranks;
   const auto size = static_cast<double>(bytes);
@@ -255,16 +256,17 @@ double EstimateNs(Kind kind, Algorithm algorithm, int ranks, size_t bytes, const
   const double cut = static_cast<double>(segment_bytes) * (algorithm == Algorithm::kRing ? n : 1);
   const double segments = std::max(1.0, size / cut);
   const Work work = WorkOf(kind, FlatOf(kind, algorithm), n, segments);
-  const double alone = work.ways * wire.way_ns + std::max(0.0, work.messages - work.ways) * wire.message_ns +
-                       work.sent * size * wire.byte_ns + work.reduced * size * wire.reduced_byte_ns;
-  if (wire.cpus == 0 || wire.cpus >= ranks) return alone;
-  const double large =
-      kind == Kind::kAllReduce ? ShareOfLarge(FlatOf(kind, algorithm), n, size, static_cast<double>(segment_bytes)) : 0;
+  const double alone = work.ways * cost.way_ns + std::max(0.0, work.messages - work.ways) * cost.message_ns +
+                       work.sent * size * cost.byte_ns + work.reduced * size * cost.reduced_byte_ns;
+  if (cost.cpus == 0 || cost.cpus >= ranks) return alone;
+  const double large = kind == CollectiveKind::kAllReduce
+                           ? ShareOfLarge(FlatOf(kind, algorithm), n, size, static_cast<double>(segment_bytes))
+                           : 0;
   // Half of a message's way is work of a processor, at either end.
-  const double together = work.all_messages * std::max(wire.message_ns, wire.way_ns / 2) +
-                          work.all_sent * size * wire.byte_ns * (1 + large * kUncachedShare) +
-                          work.all_reduced * size * wire.reduced_byte_ns;
-  return std::max(alone, together / wire.cpus);
+  const double together = work.all_messages * std::max(cost.message_ns, cost.way_ns / 2) +
+                          work.all_sent * size * cost.byte_ns * (1 + large * kUncachedShare) +
+                          work.all_reduced * size * cost.reduced_byte_ns;
+  return std::max(alone, together / cost.cpus);
 }
 
 Result<std::vector<TableRow>> ParseTable(const std::string& text) {
@@ -302,7 +304,7 @@ std::string WriteTable(const std::vector<TableRow>& rows) {
   return text;
 }
 
-Choice Choose(Kind kind, int ranks, size_t bytes, const Wire& wire, const std::vector<TableRow>& table,
+Choice Choose(CollectiveKind kind, int ranks, size_t bytes, const LinkCost& cost, const std::vector<TableRow>& table,
               bool reproducible, const Places& places) {
   const Levels levels(places.hosts, ranks);
   Choice best;
@@ -311,16 +313,16 @@ Choice Choose(Kind kind, int ranks, size_t bytes, const Wire& wire, const std::v
     if (reproducible && !IsReproducible(kind, row.algorithm)) break;
     best.algorithm = row.algorithm;
     best.segment_bytes = row.segment_bytes;
-    if (row.algorithm == Algorithm::kTwoLevel) best.between = TwoLevels(kind, levels, bytes, wire, places.near).between;
+    if (row.algorithm == Algorithm::kTwoLevel) best.between = TwoLevels(kind, levels, bytes, cost, places.near).between;
     return best;
   }
-  if (levels.hosts <= 1) return ChooseFlat(kind, ranks, bytes, levels.hosts == 1 ? places.near : wire, reproducible);
-  best = ChooseFlat(kind, ranks, bytes, levels.OfAll(wire), reproducible);
+  if (levels.hosts <= 1) return ChooseFlat(kind, ranks, bytes, levels.hosts == 1 ? places.near : cost, reproducible);
+  best = ChooseFlat(kind, ranks, bytes, levels.OfAll(cost), reproducible);
   const std::vector<Algorithm> known = AlgorithmsOf(kind);
   const bool has_two = std::find(known.begin(), known.end(), Algorithm::kTwoLevel) != known.end() &&
                        levels.hosts < levels.ranks && !(reproducible && !IsReproducible(kind, Algorithm::kTwoLevel));
   if (!has_two) return best;
-  const Choice two = TwoLevels(kind, levels, bytes, wire, places.near);
+  const Choice two = TwoLevels(kind, levels, bytes, cost, places.near);
   return two.estimate_ns < best.estimate_ns ? two : best;
 }
 

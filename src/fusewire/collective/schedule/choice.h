@@ -16,9 +16,9 @@
 namespace fusewire {
 namespace collective {
 
-// What a wire costs, in ns: a message's way, each further message at the same time, a byte sent, a byte reduced. With
+// What a link costs, in ns: a message's way, each further message at the same time, a byte sent, a byte reduced. With
 // fewer processors than ranks all the work of all ranks shares them.
-struct Wire {
+struct LinkCost {
   double way_ns = 12000;
   double message_ns = 3000;
   double byte_ns = 0.33;
@@ -26,26 +26,27 @@ struct Wire {
   int cpus = 0;  // of the host that all ranks are on; 0: each rank has its own
 };
 
-// Where ranks stand: the host of each, any numbers, the same list at all ranks; none: nobody knows, and `wire` is all
-// there is. Between hosts it is `wire`, among the ranks of one host `near`.
+// Where ranks stand: the host of each, any numbers, the same list at all ranks; none: nobody knows, and the link's
+// cost is all there is. That is the cost between hosts, among the ranks of one host `near`.
 struct Places {
   std::vector<int> hosts;
-  Wire near = NearWire();
+  LinkCost near = NearCost();
   bool one_host() const;
   // Memory that is shared.
-  static Wire NearWire() { return {6000, 1500, 0.1, 0.05, 0}; }
+  static LinkCost NearCost() { return {6000, 1500, 0.1, 0.05, 0}; }
 };
 
 // The time that the busiest rank needs, or the whole host where it is short of processors. `bytes` is the larger array,
 // evenly cut.
-double EstimateNs(Kind kind, Algorithm algorithm, int ranks, size_t bytes, const Wire& wire, size_t segment_bytes);
+double EstimateNs(CollectiveKind kind, Algorithm algorithm, int ranks, size_t bytes, const LinkCost& cost,
+                  size_t segment_bytes);
 
 // A table that was measured. Its text has a line for each row, and comments that begin with #:
 //   KIND RANKS BYTES_MAX ALGORITHM SEGMENT_BYTES      all-reduce 8 65536 ring 16384
 // A row holds for exactly so many ranks, and for sizes up to BYTES_MAX and above those of the row before it. Rows of
 // one kind and number of ranks rise in BYTES_MAX.
 struct TableRow {
-  Kind kind = Kind::kAllReduce;
+  CollectiveKind kind = CollectiveKind::kAllReduce;
   int ranks = 0;
   size_t bytes_max = 0;
   Algorithm algorithm = Algorithm::kRing;
@@ -65,7 +66,7 @@ struct Choice {
 };
 
 // `reproducible` leaves only algorithms that fold in the order of ranks.
-Choice Choose(Kind kind, int ranks, size_t bytes, const Wire& wire, const std::vector<TableRow>& table,
+Choice Choose(CollectiveKind kind, int ranks, size_t bytes, const LinkCost& cost, const std::vector<TableRow>& table,
               bool reproducible, const Places& places = {});
 
 }  // namespace collective

@@ -11,12 +11,12 @@ namespace {
 
 // Its own figures of each: what the model says must be what the schedules do.
 TEST(Choice, TheModelCountsWhatSchedulesSend) {
-  Wire only_messages{0, 0, 0, 0, 1};
+  LinkCost only_messages{0, 0, 0, 0, 1};
   only_messages.message_ns = 1;
-  Wire only_bytes{0, 0, 1, 0, 1};
-  Wire only_reduced{0, 0, 0, 1, 1};
+  LinkCost only_bytes{0, 0, 1, 0, 1};
+  LinkCost only_reduced{0, 0, 0, 1, 1};
   for (uint8_t number = 0; number < kKinds; ++number) {
-    const Kind kind = static_cast<Kind>(number);
+    const CollectiveKind kind = static_cast<CollectiveKind>(number);
     for (const Algorithm algorithm : AlgorithmsOf(kind)) {
       for (const int n : {2, 4, 8, 16}) {
         SCOPED_TRACE(KindName(kind) + " by " + AlgorithmName(algorithm) + ", n " + std::to_string(n));
@@ -30,9 +30,11 @@ TEST(Choice, TheModelCountsWhatSchedulesSend) {
           request.rank = rank;
           request.segment_count = 1 << 10;
           const auto blocks = static_cast<size_t>(n);
-          const bool whole = kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kBroadcast;
-          if (kind != Kind::kBarrier) request.counts.assign(whole ? 1 : blocks, whole ? count : count / blocks);
-          if (kind == Kind::kAllToAll) request.receives = request.counts;
+          const bool whole = kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce ||
+                             kind == CollectiveKind::kBroadcast;
+          if (kind != CollectiveKind::kBarrier)
+            request.counts.assign(whole ? 1 : blocks, whole ? count : count / blocks);
+          if (kind == CollectiveKind::kAllToAll) request.receives = request.counts;
           if (algorithm == Algorithm::kRing) request.segment_count = count / blocks;
           const Result<Schedule> schedule = Compile(request);
           ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
@@ -42,7 +44,7 @@ TEST(Choice, TheModelCountsWhatSchedulesSend) {
           all.reduced += load.reduced;
         }
         const size_t segment = algorithm == Algorithm::kRing ? count / static_cast<size_t>(n) : 1 << 10;
-        const size_t bytes = kind == Kind::kBarrier ? 0 : count;
+        const size_t bytes = kind == CollectiveKind::kBarrier ? 0 : count;
         // Bruck's second run of blocks is a message more.
         if (algorithm != Algorithm::kBruck) {
           EXPECT_DOUBLE_EQ(EstimateNs(kind, algorithm, n, bytes, only_messages, segment),
@@ -57,38 +59,38 @@ TEST(Choice, TheModelCountsWhatSchedulesSend) {
 }
 
 TEST(Choice, SmallOnesTakeFewWaysAndLargeOnesMoveFewBytes) {
-  const Wire wire;
-  EXPECT_EQ(Choose(Kind::kAllReduce, 4, 64, wire, {}, false).algorithm, Algorithm::kOneShot);
-  EXPECT_EQ(Choose(Kind::kAllReduce, 64, 64, wire, {}, false).algorithm, Algorithm::kRecursiveDoubling);
-  EXPECT_EQ(Choose(Kind::kAllReduce, 8, 16 << 20, wire, {}, false).algorithm, Algorithm::kTwoShot);
-  Wire crowded = wire;
+  const LinkCost cost;
+  EXPECT_EQ(Choose(CollectiveKind::kAllReduce, 4, 64, cost, {}, false).algorithm, Algorithm::kOneShot);
+  EXPECT_EQ(Choose(CollectiveKind::kAllReduce, 64, 64, cost, {}, false).algorithm, Algorithm::kRecursiveDoubling);
+  EXPECT_EQ(Choose(CollectiveKind::kAllReduce, 8, 16 << 20, cost, {}, false).algorithm, Algorithm::kTwoShot);
+  LinkCost crowded = cost;
   crowded.cpus = 2;
-  EXPECT_EQ(Choose(Kind::kAllReduce, 16, 64, crowded, {}, false).algorithm, Algorithm::kBinomial)
+  EXPECT_EQ(Choose(CollectiveKind::kAllReduce, 16, 64, crowded, {}, false).algorithm, Algorithm::kBinomial)
       << "with ranks on few processors the fewest messages win";
-  EXPECT_EQ(Choose(Kind::kAllReduce, 8, 1 << 20, crowded, {}, false).algorithm, Algorithm::kBinomial);
-  const Choice large = Choose(Kind::kAllReduce, 8, 4 << 20, crowded, {}, false);
+  EXPECT_EQ(Choose(CollectiveKind::kAllReduce, 8, 1 << 20, crowded, {}, false).algorithm, Algorithm::kBinomial);
+  const Choice large = Choose(CollectiveKind::kAllReduce, 8, 4 << 20, crowded, {}, false);
   EXPECT_EQ(large.algorithm, Algorithm::kRing) << "and where no cache holds all that is under way, little at a time";
   EXPECT_EQ(large.segment_bytes, size_t{1} << 20);
 }
 
 TEST(Choice, RanksThatShareHostsGoInTwoLevels) {
-  const Wire wire;
+  const LinkCost cost;
   Places places;
   for (int rank = 0; rank < 16; ++rank) places.hosts.push_back(rank / 4);
-  const Choice large = Choose(Kind::kAllReduce, 16, 16 << 20, wire, {}, false, places);
+  const Choice large = Choose(CollectiveKind::kAllReduce, 16, 16 << 20, cost, {}, false, places);
   EXPECT_EQ(large.algorithm, Algorithm::kTwoLevel);
   EXPECT_EQ(large.between, Algorithm::kTwoShot);
-  EXPECT_EQ(Choose(Kind::kAllGather, 16, 1 << 20, wire, {}, false, places).algorithm, Algorithm::kTwoLevel);
-  EXPECT_EQ(Choose(Kind::kBroadcast, 16, 64, wire, {}, false, places).algorithm, Algorithm::kTwoLevel);
-  EXPECT_NE(Choose(Kind::kAllReduce, 16, 16 << 20, wire, {}, true, places).algorithm, Algorithm::kTwoLevel)
+  EXPECT_EQ(Choose(CollectiveKind::kAllGather, 16, 1 << 20, cost, {}, false, places).algorithm, Algorithm::kTwoLevel);
+  EXPECT_EQ(Choose(CollectiveKind::kBroadcast, 16, 64, cost, {}, false, places).algorithm, Algorithm::kTwoLevel);
+  EXPECT_NE(Choose(CollectiveKind::kAllReduce, 16, 16 << 20, cost, {}, true, places).algorithm, Algorithm::kTwoLevel)
       << "it folds by hosts, not in the order of ranks";
-  EXPECT_NE(Choose(Kind::kBarrier, 16, 0, wire, {}, false, places).algorithm, Algorithm::kTwoLevel);
+  EXPECT_NE(Choose(CollectiveKind::kBarrier, 16, 0, cost, {}, false, places).algorithm, Algorithm::kTwoLevel);
   Places apart;
   for (int rank = 0; rank < 16; ++rank) apart.hosts.push_back(rank);
-  EXPECT_NE(Choose(Kind::kAllReduce, 16, 16 << 20, wire, {}, false, apart).algorithm, Algorithm::kTwoLevel);
+  EXPECT_NE(Choose(CollectiveKind::kAllReduce, 16, 16 << 20, cost, {}, false, apart).algorithm, Algorithm::kTwoLevel);
   const Result<std::vector<TableRow>> table = ParseTable("all-reduce 16 1000000 two-level 65536");
   ASSERT_TRUE(table.ok());
-  const Choice measured = Choose(Kind::kAllReduce, 16, 64, wire, table.value(), false, places);
+  const Choice measured = Choose(CollectiveKind::kAllReduce, 16, 64, cost, table.value(), false, places);
   EXPECT_EQ(measured.algorithm, Algorithm::kTwoLevel);
   EXPECT_EQ(measured.between, Algorithm::kOneShot);
 }
@@ -96,8 +98,8 @@ TEST(Choice, RanksThatShareHostsGoInTwoLevels) {
 TEST(Choice, ReproducibleMeansReproducible) {
   for (const int n : {2, 8, 64}) {
     for (size_t bytes = 4; bytes <= 64 << 20; bytes *= 16) {
-      const Choice choice = Choose(Kind::kAllReduce, n, bytes, {}, {}, true);
-      EXPECT_TRUE(IsReproducible(Kind::kAllReduce, choice.algorithm));
+      const Choice choice = Choose(CollectiveKind::kAllReduce, n, bytes, {}, {}, true);
+      EXPECT_TRUE(IsReproducible(CollectiveKind::kAllReduce, choice.algorithm));
     }
   }
 }
@@ -108,12 +110,13 @@ TEST(Choice, ATableOverridesTheModelAndSurvivesTheWayThereAndBack) {
       "1024";
   const Result<std::vector<TableRow>> table = ParseTable(text);
   ASSERT_TRUE(table.ok()) << table.status().ToString();
-  EXPECT_EQ(Choose(Kind::kAllReduce, 8, 4096, {}, table.value(), false).algorithm, Algorithm::kBinomial);
-  const Choice ring = Choose(Kind::kAllReduce, 8, 4097, {}, table.value(), false);
+  EXPECT_EQ(Choose(CollectiveKind::kAllReduce, 8, 4096, {}, table.value(), false).algorithm, Algorithm::kBinomial);
+  const Choice ring = Choose(CollectiveKind::kAllReduce, 8, 4097, {}, table.value(), false);
   EXPECT_EQ(ring.algorithm, Algorithm::kRing);
   EXPECT_EQ(ring.segment_bytes, 16384U);
-  EXPECT_GT(Choose(Kind::kAllReduce, 8, 65537, {}, table.value(), false).estimate_ns, 0) << "beyond the last row";
-  EXPECT_NE(Choose(Kind::kAllReduce, 8, 5000, {}, table.value(), true).algorithm, Algorithm::kRing);
+  EXPECT_GT(Choose(CollectiveKind::kAllReduce, 8, 65537, {}, table.value(), false).estimate_ns, 0)
+      << "beyond the last row";
+  EXPECT_NE(Choose(CollectiveKind::kAllReduce, 8, 5000, {}, table.value(), true).algorithm, Algorithm::kRing);
   const Result<std::vector<TableRow>> again = ParseTable(WriteTable(table.value()));
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(WriteTable(again.value()), WriteTable(table.value()));

@@ -11,12 +11,12 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-size_t CountsNeeded(Kind kind, int ranks) {
+size_t CountsNeeded(CollectiveKind kind, int ranks) {
   switch (kind) {
-    case Kind::kBarrier: return 0;
-    case Kind::kAllReduce:
-    case Kind::kReduce:
-    case Kind::kBroadcast: return 1;
+    case CollectiveKind::kBarrier: return 0;
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kReduce:
+    case CollectiveKind::kBroadcast: return 1;
     default: return static_cast<size_t>(ranks);
   }
 }
@@ -33,13 +33,13 @@ Status Check(const Request& request) {
   if (std::find(algorithms.begin(), algorithms.end(), request.algorithm) == algorithms.end()) {
     return Status::Invalid(what + ": there is no such schedule").Next("choose one that AlgorithmsOf names");
   }
-  const size_t receives = request.kind == Kind::kAllToAll ? static_cast<size_t>(request.ranks) : 0;
+  const size_t receives = request.kind == CollectiveKind::kAllToAll ? static_cast<size_t>(request.ranks) : 0;
   if (request.counts.size() != CountsNeeded(request.kind, request.ranks) || request.receives.size() != receives) {
     return Status::Invalid(what + ": " + std::to_string(request.counts.size()) + " counts and " +
                            std::to_string(request.receives.size()) + " receives")
         .Next("see the table at Request in schedule.h");
   }
-  if (request.in_place && request.kind == Kind::kAllToAll) {
+  if (request.in_place && request.kind == CollectiveKind::kAllToAll) {
     return Status::Invalid(what + ": never in place").Next("give it an output of its own");
   }
   if (!request.hosts.empty() && request.hosts.size() != static_cast<size_t>(request.ranks)) {
@@ -47,7 +47,7 @@ Status Check(const Request& request) {
         .Next("name the host of each rank, or of none");
   }
   const bool knows_between = std::find(algorithms.begin(), algorithms.end(), request.between) != algorithms.end();
-  if (request.algorithm == Algorithm::kTwoLevel && request.kind != Kind::kAllGather &&
+  if (request.algorithm == Algorithm::kTwoLevel && request.kind != CollectiveKind::kAllGather &&
       (!knows_between || request.between == Algorithm::kTwoLevel)) {
     return Status::Invalid(what + ": no schedule by " + AlgorithmName(request.between) + " between hosts")
         .Next("choose another one of AlgorithmsOf");
@@ -58,26 +58,28 @@ Status Check(const Request& request) {
 
 void Build(Builder* builder) {
   switch (builder->request().kind) {
-    case Kind::kBarrier: return BuildBarrier(builder);
-    case Kind::kAllReduce: return BuildAllReduce(builder);
-    case Kind::kReduceScatter: return BuildReduceScatter(builder);
-    case Kind::kAllGather: return BuildAllGather(builder);
-    case Kind::kBroadcast: return BuildBroadcast(builder);
-    case Kind::kReduce: return BuildReduce(builder);
-    case Kind::kGather: return BuildGather(builder);
-    case Kind::kScatter: return BuildScatter(builder);
-    case Kind::kAllToAll: return BuildAllToAll(builder);
+    case CollectiveKind::kBarrier: return BuildBarrier(builder);
+    case CollectiveKind::kAllReduce: return BuildAllReduce(builder);
+    case CollectiveKind::kReduceScatter: return BuildReduceScatter(builder);
+    case CollectiveKind::kAllGather: return BuildAllGather(builder);
+    case CollectiveKind::kBroadcast: return BuildBroadcast(builder);
+    case CollectiveKind::kReduce: return BuildReduce(builder);
+    case CollectiveKind::kGather: return BuildGather(builder);
+    case CollectiveKind::kScatter: return BuildScatter(builder);
+    case CollectiveKind::kAllToAll: return BuildAllToAll(builder);
   }
 }
 
 // In place, all parts are named by the larger array: the smaller one is its block of it.
 void NameByTheLarger(const Request& request, Schedule* schedule) {
-  const bool own_block = request.kind == Kind::kReduceScatter || request.kind == Kind::kAllGather ||
-                         request.kind == Kind::kGather || request.kind == Kind::kScatter;
-  const bool rooted = request.kind == Kind::kGather || request.kind == Kind::kScatter || request.kind == Kind::kReduce;
+  const bool own_block = request.kind == CollectiveKind::kReduceScatter || request.kind == CollectiveKind::kAllGather ||
+                         request.kind == CollectiveKind::kGather || request.kind == CollectiveKind::kScatter;
+  const bool rooted = request.kind == CollectiveKind::kGather || request.kind == CollectiveKind::kScatter ||
+                      request.kind == CollectiveKind::kReduce;
   if (rooted && request.rank != request.root) return;  // only the root has both
   const size_t shift = own_block ? Blocks(request.counts).at(static_cast<size_t>(request.rank)) : 0;
-  const bool input_is_larger = request.kind == Kind::kReduceScatter || request.kind == Kind::kScatter;
+  const bool input_is_larger =
+      request.kind == CollectiveKind::kReduceScatter || request.kind == CollectiveKind::kScatter;
   const Memory smaller = input_is_larger ? Memory::kOutput : Memory::kInput;
   const Memory larger = input_is_larger ? Memory::kInput : Memory::kOutput;
   auto rename = [smaller, larger, shift](Span* span) {
@@ -122,30 +124,31 @@ std::string AlgorithmName(Algorithm algorithm) {
   return number < kAlgorithms ? kNames[number] : "algorithm " + std::to_string(number);
 }
 
-std::vector<Algorithm> AlgorithmsOf(Kind kind) {
+std::vector<Algorithm> AlgorithmsOf(CollectiveKind kind) {
   switch (kind) {
-    case Kind::kBarrier: return {Algorithm::kDissemination};
-    case Kind::kAllReduce:
+    case CollectiveKind::kBarrier: return {Algorithm::kDissemination};
+    case CollectiveKind::kAllReduce:
       return {Algorithm::kOneShot, Algorithm::kTwoShot,  Algorithm::kRecursiveDoubling, Algorithm::kRabenseifner,
               Algorithm::kRing,    Algorithm::kBinomial, Algorithm::kTwoLevel};
-    case Kind::kReduceScatter: return {Algorithm::kDirect, Algorithm::kRing};
-    case Kind::kAllGather: return {Algorithm::kDirect, Algorithm::kRing, Algorithm::kBruck, Algorithm::kTwoLevel};
-    case Kind::kBroadcast:
+    case CollectiveKind::kReduceScatter: return {Algorithm::kDirect, Algorithm::kRing};
+    case CollectiveKind::kAllGather:
+      return {Algorithm::kDirect, Algorithm::kRing, Algorithm::kBruck, Algorithm::kTwoLevel};
+    case CollectiveKind::kBroadcast:
       return {Algorithm::kBinomial, Algorithm::kScatterGather, Algorithm::kChain, Algorithm::kTwoLevel};
-    case Kind::kReduce:
+    case CollectiveKind::kReduce:
       return {Algorithm::kBinomial, Algorithm::kDirect, Algorithm::kScatterGather, Algorithm::kTwoLevel};
-    case Kind::kGather:
-    case Kind::kScatter: return {Algorithm::kDirect};
-    case Kind::kAllToAll: return {Algorithm::kDirect, Algorithm::kPairwise};
+    case CollectiveKind::kGather:
+    case CollectiveKind::kScatter: return {Algorithm::kDirect};
+    case CollectiveKind::kAllToAll: return {Algorithm::kDirect, Algorithm::kPairwise};
   }
   return {};
 }
 
-bool IsReproducible(Kind kind, Algorithm algorithm) {
+bool IsReproducible(CollectiveKind kind, Algorithm algorithm) {
   switch (kind) {
-    case Kind::kAllReduce: return algorithm == Algorithm::kOneShot || algorithm == Algorithm::kTwoShot;
-    case Kind::kReduceScatter: return algorithm == Algorithm::kDirect;
-    case Kind::kReduce: return algorithm == Algorithm::kDirect || algorithm == Algorithm::kScatterGather;
+    case CollectiveKind::kAllReduce: return algorithm == Algorithm::kOneShot || algorithm == Algorithm::kTwoShot;
+    case CollectiveKind::kReduceScatter: return algorithm == Algorithm::kDirect;
+    case CollectiveKind::kReduce: return algorithm == Algorithm::kDirect || algorithm == Algorithm::kScatterGather;
     default: return true;
   }
 }

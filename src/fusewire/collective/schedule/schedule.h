@@ -62,10 +62,10 @@ constexpr uint8_t kAlgorithms = 13;
 std::string AlgorithmName(Algorithm algorithm);
 
 // Which algorithms a collective has.
-std::vector<Algorithm> AlgorithmsOf(Kind kind);
+std::vector<Algorithm> AlgorithmsOf(CollectiveKind kind);
 // Whether the result is the fold in the order of ranks, element by element: the same bits for every size, and the same
 // as the arena's. Collectives that only move bytes always are.
-bool IsReproducible(Kind kind, Algorithm algorithm);
+bool IsReproducible(CollectiveKind kind, Algorithm algorithm);
 
 // What one rank asks for. The arrays, in elements, blocks one after the other:
 //                  input                 output               counts
@@ -80,7 +80,7 @@ bool IsReproducible(Kind kind, Algorithm algorithm);
 // In place, the smaller of the two arrays is its block within the larger one; of the same size, they are one array. An
 // all-to-all is never in place.
 struct Request {
-  Kind kind = Kind::kBarrier;
+  CollectiveKind kind = CollectiveKind::kBarrier;
   Algorithm algorithm = Algorithm::kDissemination;
   int ranks = 1;
   int rank = 0;

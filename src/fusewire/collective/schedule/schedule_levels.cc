@@ -58,7 +58,7 @@ class Hosts {
 
 // A flat collective among `ranks` of ours, which this one is of.
 struct Among {
-  Kind kind;
+  CollectiveKind kind;
   Algorithm algorithm;
   const std::vector<size_t>& ranks;
   size_t root = 0;  // a rank of ours
@@ -79,7 +79,7 @@ void Append(Builder* b, const Among& what) {
   request.algorithm = what.algorithm;
   request.ranks = static_cast<int>(what.ranks.size());
   request.rank = index(b->me());
-  const bool has_root = what.kind == Kind::kBroadcast || what.kind == Kind::kReduce;
+  const bool has_root = what.kind == CollectiveKind::kBroadcast || what.kind == CollectiveKind::kReduce;
   request.root = has_root ? index(what.root) : 0;
   request.counts = what.counts;
   request.in_place = what.in_place;
@@ -117,14 +117,15 @@ void TwoLevelAllReduce(Builder* b) {
   for (size_t lane = 0; lane < lanes; ++lane) counts[lane] = blocks.count(lane);
   const Span own = index < lanes ? Output(blocks.at(index), blocks.count(index)) : Output(0, 0);
   const bool one_host = hosts.count() == 1;
-  Append(b, {Kind::kReduceScatter, Algorithm::kDirect, mine, 0, counts, false, one_host, Input(0, b->count()), own});
+  Append(b, {CollectiveKind::kReduceScatter, Algorithm::kDirect, mine, 0, counts, false, one_host, Input(0, b->count()),
+             own});
   if (index < lanes && !one_host) {
     std::vector<size_t> lane;
     for (size_t host = 0; host < hosts.count(); ++host) lane.push_back(hosts.RanksOf(host)[index]);
-    Append(b, {Kind::kAllReduce, b->request().between, lane, 0, {own.count}, true, true, own, own});
+    Append(b, {CollectiveKind::kAllReduce, b->request().between, lane, 0, {own.count}, true, true, own, own});
   }
   const Span all = Output(0, b->count());
-  Append(b, {Kind::kAllGather, Algorithm::kDirect, mine, 0, counts, true, false, all, all});
+  Append(b, {CollectiveKind::kAllGather, Algorithm::kDirect, mine, 0, counts, true, false, all, all});
 }
 
 // From the root to a rank of each host, from there to the host's others.
@@ -134,7 +135,7 @@ void TwoLevelBroadcast(Builder* b) {
   const size_t host = hosts.HostOf(b->me());
   const Span all = Output(0, b->count());
   if (leaders[host] == b->me()) {
-    Append(b, {Kind::kBroadcast,
+    Append(b, {CollectiveKind::kBroadcast,
                b->request().between,
                leaders,
                b->root(),
@@ -144,7 +145,7 @@ void TwoLevelBroadcast(Builder* b) {
                Input(0, b->count()),
                all});
   }
-  Append(b, {Kind::kBroadcast,
+  Append(b, {CollectiveKind::kBroadcast,
              Algorithm::kBinomial,
              hosts.RanksOf(host),
              leaders[host],
@@ -166,9 +167,17 @@ void TwoLevelReduce(Builder* b) {
   // Behind where the others' arrays land.
   const Span sum =
       b->me() == b->root() ? Output(0, count) : Scratch((std::max(mine.size(), leaders.size()) + 1) * count, count);
-  Append(b, {Kind::kReduce, Algorithm::kDirect, mine, leaders[host], {count}, false, one_host, Input(0, count), sum});
+  Append(b, {CollectiveKind::kReduce,
+             Algorithm::kDirect,
+             mine,
+             leaders[host],
+             {count},
+             false,
+             one_host,
+             Input(0, count),
+             sum});
   if (leaders[host] != b->me() || one_host) return;
-  Append(b, {Kind::kReduce, b->request().between, leaders, b->root(), {count}, true, true, sum, sum});
+  Append(b, {CollectiveKind::kReduce, b->request().between, leaders, b->root(), {count}, true, true, sum, sum});
 }
 
 // A block goes once to each other host, to a rank that hands it on.

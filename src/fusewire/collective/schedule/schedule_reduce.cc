@@ -81,7 +81,7 @@ struct Fold {
     takes_part = b.me() >= 2 * extra || b.me() % 2 == 1;
     number = b.me() < 2 * extra ? b.me() / 2 : b.me() - extra;
   }
-  size_t RankOf(size_t who) const { return who < extra ? 2 * who + 1 : who + extra; }
+  size_t RankOf(size_t place) const { return place < extra ? 2 * place + 1 : place + extra; }
 };
 
 void FoldIn(Builder* b, const Fold& fold) {

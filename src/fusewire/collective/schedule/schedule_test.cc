@@ -24,7 +24,7 @@ uint64_t Ordered(uint64_t a, uint64_t b) { return a * 0x9e3779b97f4a7c15ULL + b;
 
 // One collective of all ranks: what each holds before, and shall hold after.
 struct Case {
-  Kind kind;
+  CollectiveKind kind;
   Algorithm algorithm;
   size_t n = 1;
   size_t root = 0;
@@ -53,7 +53,7 @@ struct Case {
     request.segment_count = segment_count;
     request.hosts = hosts;
     request.between = between;
-    if (kind != Kind::kAllToAll) {
+    if (kind != CollectiveKind::kAllToAll) {
       request.counts = counts;
       return request;
     }
@@ -84,15 +84,15 @@ void Append(Numbers* to, const Numbers& more) { to->insert(to->end(), more.begin
 Numbers InputOf(const Case& c, size_t rank) {
   const size_t all = std::accumulate(c.counts.begin(), c.counts.end(), size_t{0});
   switch (c.kind) {
-    case Kind::kBarrier: return {};
-    case Kind::kAllReduce:
-    case Kind::kReduce: return Ramp(rank, 0, c.counts[0]);
-    case Kind::kBroadcast: return rank == c.root ? Ramp(rank, 0, c.counts[0]) : Numbers{};
-    case Kind::kReduceScatter: return Ramp(rank, 0, all);
-    case Kind::kAllGather:
-    case Kind::kGather: return Ramp(rank, 0, c.counts[rank]);
-    case Kind::kScatter: return rank == c.root ? Ramp(rank, 0, all) : Numbers{};
-    case Kind::kAllToAll: {
+    case CollectiveKind::kBarrier: return {};
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kReduce: return Ramp(rank, 0, c.counts[0]);
+    case CollectiveKind::kBroadcast: return rank == c.root ? Ramp(rank, 0, c.counts[0]) : Numbers{};
+    case CollectiveKind::kReduceScatter: return Ramp(rank, 0, all);
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kGather: return Ramp(rank, 0, c.counts[rank]);
+    case CollectiveKind::kScatter: return rank == c.root ? Ramp(rank, 0, all) : Numbers{};
+    case CollectiveKind::kAllToAll: {
       Numbers numbers;
       for (size_t peer = 0; peer < c.n; ++peer)
         Append(&numbers, Ramp(rank * 100 + peer, 0, c.counts[rank * c.n + peer]));
@@ -106,19 +106,19 @@ Numbers OutputOf(const Case& c, size_t rank, Combine combine) {
   const Blocks blocks(c.counts);
   Numbers numbers;
   switch (c.kind) {
-    case Kind::kBarrier: return {};
-    case Kind::kAllReduce: return Folded(c.n, 0, c.counts[0], combine);
-    case Kind::kReduce: return rank == c.root ? Folded(c.n, 0, c.counts[0], combine) : Numbers{};
-    case Kind::kBroadcast: return Ramp(c.root, 0, c.counts[0]);
-    case Kind::kReduceScatter: return Folded(c.n, blocks.at(rank), blocks.count(rank), combine);
-    case Kind::kGather:
+    case CollectiveKind::kBarrier: return {};
+    case CollectiveKind::kAllReduce: return Folded(c.n, 0, c.counts[0], combine);
+    case CollectiveKind::kReduce: return rank == c.root ? Folded(c.n, 0, c.counts[0], combine) : Numbers{};
+    case CollectiveKind::kBroadcast: return Ramp(c.root, 0, c.counts[0]);
+    case CollectiveKind::kReduceScatter: return Folded(c.n, blocks.at(rank), blocks.count(rank), combine);
+    case CollectiveKind::kGather:
       if (rank != c.root) return {};
       [[fallthrough]];
-    case Kind::kAllGather:
+    case CollectiveKind::kAllGather:
       for (size_t peer = 0; peer < c.n; ++peer) Append(&numbers, Ramp(peer, 0, c.counts[peer]));
       return numbers;
-    case Kind::kScatter: return Ramp(c.root, blocks.at(rank), blocks.count(rank));
-    case Kind::kAllToAll:
+    case CollectiveKind::kScatter: return Ramp(c.root, blocks.at(rank), blocks.count(rank));
+    case CollectiveKind::kAllToAll:
       for (size_t peer = 0; peer < c.n; ++peer)
         Append(&numbers, Ramp(peer * 100 + rank, 0, c.counts[peer * c.n + rank]));
       return numbers;
@@ -128,7 +128,7 @@ Numbers OutputOf(const Case& c, size_t rank, Combine combine) {
 
 // Where the smaller array lies within the larger one, in place.
 size_t ShiftOf(const Case& c, size_t rank, size_t input, size_t output) {
-  return input == output || c.kind == Kind::kAllReduce ? 0 : Blocks(c.counts).at(rank);
+  return input == output || c.kind == CollectiveKind::kAllReduce ? 0 : Blocks(c.counts).at(rank);
 }
 
 struct Totals {
@@ -153,8 +153,8 @@ void Play(const Case& c, Combine combine, uint64_t seed, Totals* totals = nullpt
     const Numbers input = InputOf(c, rank);
     const size_t output = OutputOf(c, rank, combine).size();
     player.memory[2].assign(player.schedule.scratch_count, kUntouched);
-    const bool both = (c.kind != Kind::kGather && c.kind != Kind::kScatter && c.kind != Kind::kReduce &&
-                       c.kind != Kind::kBroadcast) ||
+    const bool both = (c.kind != CollectiveKind::kGather && c.kind != CollectiveKind::kScatter &&
+                       c.kind != CollectiveKind::kReduce && c.kind != CollectiveKind::kBroadcast) ||
                       rank == c.root;
     if (!c.in_place || !both) {
       player.memory[0] = input;
@@ -162,8 +162,10 @@ void Play(const Case& c, Combine combine, uint64_t seed, Totals* totals = nullpt
       continue;
     }
     // Only the larger array exists.
-    where[rank] = input.size() > output || c.kind == Kind::kReduceScatter || c.kind == Kind::kScatter ? Memory::kInput
-                                                                                                      : Memory::kOutput;
+    where[rank] =
+        input.size() > output || c.kind == CollectiveKind::kReduceScatter || c.kind == CollectiveKind::kScatter
+            ? Memory::kInput
+            : Memory::kOutput;
     const size_t at = ShiftOf(c, rank, input.size(), output);
     if (where[rank] == Memory::kInput) {
       player.memory[0] = input;
@@ -188,12 +190,12 @@ void Play(const Case& c, Combine combine, uint64_t seed, Totals* totals = nullpt
 }
 
 // Counts of every shape: all equal, none, some zero, one that has all.
-std::vector<std::vector<size_t>> ShapesOf(Kind kind, size_t n) {
-  if (kind == Kind::kBarrier) return {{}};
-  if (kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kBroadcast) {
+std::vector<std::vector<size_t>> ShapesOf(CollectiveKind kind, size_t n) {
+  if (kind == CollectiveKind::kBarrier) return {{}};
+  if (kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce || kind == CollectiveKind::kBroadcast) {
     return {{0}, {1}, {5}, {n}, {64}, {1001}};
   }
-  const size_t many = kind == Kind::kAllToAll ? n * n : n;
+  const size_t many = kind == CollectiveKind::kAllToAll ? n * n : n;
   std::vector<std::vector<size_t>> shapes(4, std::vector<size_t>(many, 0));
   for (size_t i = 0; i < many; ++i) {
     shapes[1][i] = 6;
@@ -206,14 +208,14 @@ std::vector<std::vector<size_t>> ShapesOf(Kind kind, size_t n) {
 TEST(Schedule, EveryAlgorithmOfEveryCollectiveForOneToSeventeenRanks) {
   size_t played = 0;
   for (uint8_t kind = 0; kind < kKinds; ++kind) {
-    for (const Algorithm algorithm : AlgorithmsOf(static_cast<Kind>(kind))) {
+    for (const Algorithm algorithm : AlgorithmsOf(static_cast<CollectiveKind>(kind))) {
       for (size_t n = 1; n <= 17; ++n) {
-        for (const std::vector<size_t>& counts : ShapesOf(static_cast<Kind>(kind), n)) {
+        for (const std::vector<size_t>& counts : ShapesOf(static_cast<CollectiveKind>(kind), n)) {
           for (const bool in_place : {false, true}) {
-            if (in_place && static_cast<Kind>(kind) == Kind::kAllToAll) continue;
-            Case c{static_cast<Kind>(kind), algorithm, n, 0, counts, in_place, 8};
-            const bool rooted = c.kind == Kind::kReduce || c.kind == Kind::kBroadcast || c.kind == Kind::kGather ||
-                                c.kind == Kind::kScatter;
+            if (in_place && static_cast<CollectiveKind>(kind) == CollectiveKind::kAllToAll) continue;
+            Case c{static_cast<CollectiveKind>(kind), algorithm, n, 0, counts, in_place, 8};
+            const bool rooted = c.kind == CollectiveKind::kReduce || c.kind == CollectiveKind::kBroadcast ||
+                                c.kind == CollectiveKind::kGather || c.kind == CollectiveKind::kScatter;
             for (c.root = 0; c.root < (rooted ? n : 1); c.root += 5) {
               const bool ordered = Reduces(c.kind) && IsReproducible(c.kind, algorithm);
               Play(c, ordered ? Ordered : Sum, 1 + played++);
@@ -243,7 +245,8 @@ std::vector<std::vector<int>> HostsOf(size_t n) {
 
 TEST(Schedule, TwoLevelsWhereverRanksStand) {
   size_t played = 0;
-  for (const Kind kind : {Kind::kAllReduce, Kind::kBroadcast, Kind::kReduce, Kind::kAllGather}) {
+  for (const CollectiveKind kind :
+       {CollectiveKind::kAllReduce, CollectiveKind::kBroadcast, CollectiveKind::kReduce, CollectiveKind::kAllGather}) {
     for (const Algorithm between : AlgorithmsOf(kind)) {
       if (between == Algorithm::kTwoLevel) continue;
       for (size_t n = 1; n <= 13; ++n) {
@@ -251,7 +254,7 @@ TEST(Schedule, TwoLevelsWhereverRanksStand) {
           for (const std::vector<size_t>& counts : ShapesOf(kind, n)) {
             const bool in_place = played % 2 == 1;
             Case c{kind, Algorithm::kTwoLevel, n, 0, counts, in_place, 8, hosts, between};
-            if (kind == Kind::kBroadcast || kind == Kind::kReduce) c.root = played % n;
+            if (kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce) c.root = played % n;
             Play(c, Sum, 1 + played++);
             if (HasFatalFailure()) return;
           }
@@ -264,17 +267,17 @@ TEST(Schedule, TwoLevelsWhereverRanksStand) {
 
 // What the second level is for: of everything that a host has to say, each byte crosses the wire once.
 TEST(Schedule, TwoLevelsSendNoMoreBetweenHostsThanOneRankOfEachWould) {
-  auto crossing = [](Kind kind, Algorithm algorithm, size_t count) {
+  auto crossing = [](CollectiveKind kind, Algorithm algorithm, size_t count) {
     const std::vector<int> hosts = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
     const Case c{kind,
                  algorithm,
                  16,
                  5,
-                 std::vector<size_t>(kind == Kind::kAllGather ? 16 : 1, count),
+                 std::vector<size_t>(kind == CollectiveKind::kAllGather ? 16 : 1, count),
                  false,
                  8,
                  hosts,
-                 kind == Kind::kAllReduce ? Algorithm::kTwoShot : Algorithm::kBinomial};
+                 kind == CollectiveKind::kAllReduce ? Algorithm::kTwoShot : Algorithm::kBinomial};
     size_t crossed = 0;
     for (size_t rank = 0; rank < 16; ++rank) {
       const Result<Schedule> schedule = Compile(c.RequestOf(rank));
@@ -289,42 +292,44 @@ TEST(Schedule, TwoLevelsSendNoMoreBetweenHostsThanOneRankOfEachWould) {
     }
     return crossed;
   };
-  EXPECT_EQ(crossing(Kind::kAllReduce, Algorithm::kTwoLevel, 1600), 2U * 3 * 1600);
-  EXPECT_EQ(crossing(Kind::kAllReduce, Algorithm::kTwoShot, 1600), 2U * 12 * 1600);
-  EXPECT_EQ(crossing(Kind::kBroadcast, Algorithm::kTwoLevel, 1600), 3U * 1600);
-  EXPECT_EQ(crossing(Kind::kReduce, Algorithm::kTwoLevel, 1600), 3U * 1600);
-  EXPECT_EQ(crossing(Kind::kAllGather, Algorithm::kTwoLevel, 100), 3U * 16 * 100);
-  EXPECT_EQ(crossing(Kind::kAllGather, Algorithm::kDirect, 100), 12U * 16 * 100);
+  EXPECT_EQ(crossing(CollectiveKind::kAllReduce, Algorithm::kTwoLevel, 1600), 2U * 3 * 1600);
+  EXPECT_EQ(crossing(CollectiveKind::kAllReduce, Algorithm::kTwoShot, 1600), 2U * 12 * 1600);
+  EXPECT_EQ(crossing(CollectiveKind::kBroadcast, Algorithm::kTwoLevel, 1600), 3U * 1600);
+  EXPECT_EQ(crossing(CollectiveKind::kReduce, Algorithm::kTwoLevel, 1600), 3U * 1600);
+  EXPECT_EQ(crossing(CollectiveKind::kAllGather, Algorithm::kTwoLevel, 100), 3U * 16 * 100);
+  EXPECT_EQ(crossing(CollectiveKind::kAllGather, Algorithm::kDirect, 100), 12U * 16 * 100);
 }
 
 TEST(Schedule, LoadsAreWhatTheTableInTheDocumentSays) {
   Totals totals;
-  Play({Kind::kAllReduce, Algorithm::kBinomial, 8, 0, {800}, true, 8}, Sum, 1, &totals);
+  Play({CollectiveKind::kAllReduce, Algorithm::kBinomial, 8, 0, {800}, true, 8}, Sum, 1, &totals);
   EXPECT_EQ(totals.messages, 14U);
-  Play({Kind::kAllReduce, Algorithm::kRecursiveDoubling, 8, 0, {800}, true, 8}, Sum, 1, &totals);
+  Play({CollectiveKind::kAllReduce, Algorithm::kRecursiveDoubling, 8, 0, {800}, true, 8}, Sum, 1, &totals);
   EXPECT_EQ(totals.messages, 24U);
   EXPECT_EQ(totals.moved, 24U * 800);
-  Play({Kind::kAllReduce, Algorithm::kTwoShot, 8, 0, {800}, true, 8}, Sum, 1, &totals);
+  Play({CollectiveKind::kAllReduce, Algorithm::kTwoShot, 8, 0, {800}, true, 8}, Sum, 1, &totals);
   EXPECT_EQ(totals.messages, 2U * 8 * 7);
   EXPECT_EQ(totals.moved, 2U * 7 * 800);
-  Play({Kind::kAllReduce, Algorithm::kRing, 8, 0, {800}, true, 1000}, Sum, 1, &totals);
+  Play({CollectiveKind::kAllReduce, Algorithm::kRing, 8, 0, {800}, true, 1000}, Sum, 1, &totals);
   EXPECT_EQ(totals.messages, 2U * 8 * 7);
   EXPECT_EQ(totals.moved, 2U * 7 * 800);
-  Play({Kind::kAllReduce, Algorithm::kRabenseifner, 8, 0, {800}, true, 8}, Sum, 1, &totals);
+  Play({CollectiveKind::kAllReduce, Algorithm::kRabenseifner, 8, 0, {800}, true, 8}, Sum, 1, &totals);
   EXPECT_EQ(totals.messages, 48U);
   EXPECT_EQ(totals.moved, 2U * 7 * 800);
-  Play({Kind::kBarrier, Algorithm::kDissemination, 8, 0, {}, false, 8}, Sum, 1, &totals);
+  Play({CollectiveKind::kBarrier, Algorithm::kDissemination, 8, 0, {}, false, 8}, Sum, 1, &totals);
   EXPECT_EQ(totals.messages, 24U);
-  Play({Kind::kBroadcast, Algorithm::kBinomial, 8, 3, {800}, false, 8}, Sum, 1, &totals);
+  Play({CollectiveKind::kBroadcast, Algorithm::kBinomial, 8, 3, {800}, false, 8}, Sum, 1, &totals);
   EXPECT_EQ(totals.messages, 7U);
 }
 
 // Each element's last reduction says so, and only that one: an average is divided exactly once.
 TEST(Schedule, AReductionIsMarkedLastOnceForEachElementThatIsReduced) {
-  for (const Kind kind : {Kind::kAllReduce, Kind::kReduce, Kind::kReduceScatter}) {
+  for (const CollectiveKind kind :
+       {CollectiveKind::kAllReduce, CollectiveKind::kReduce, CollectiveKind::kReduceScatter}) {
     for (const Algorithm algorithm : AlgorithmsOf(kind)) {
       for (size_t n = 2; n <= 9; ++n) {
-        Case c{kind, algorithm, n, 0, std::vector<size_t>(kind == Kind::kReduceScatter ? n : 1, 144), false, 8};
+        Case c{kind,  algorithm, n, 0, std::vector<size_t>(kind == CollectiveKind::kReduceScatter ? n : 1, 144),
+               false, 8};
         size_t marked = 0;
         for (size_t rank = 0; rank < n; ++rank) {
           const Result<Schedule> schedule = Compile(c.RequestOf(rank));
@@ -334,15 +339,15 @@ TEST(Schedule, AReductionIsMarkedLastOnceForEachElementThatIsReduced) {
         }
         size_t pow2 = 1;
         while (pow2 * 2 <= n) pow2 *= 2;
-        size_t want = kind == Kind::kReduceScatter ? 144 * n : 144;
-        if (algorithm == Algorithm::kOneShot) want *= n;  // everybody does it for himself
+        size_t want = kind == CollectiveKind::kReduceScatter ? 144 * n : 144;
+        if (algorithm == Algorithm::kOneShot) want *= n;  // each rank does it for itself
         if (algorithm == Algorithm::kRecursiveDoubling) want *= pow2;
         EXPECT_EQ(marked, want) << c.ToString();
       }
     }
   }
   for (const std::vector<int>& hosts : HostsOf(9)) {
-    Case c{Kind::kAllReduce, Algorithm::kTwoLevel, 9, 0, {144}, false, 8, hosts, Algorithm::kTwoShot};
+    Case c{CollectiveKind::kAllReduce, Algorithm::kTwoLevel, 9, 0, {144}, false, 8, hosts, Algorithm::kTwoShot};
     size_t marked = 0;
     for (size_t rank = 0; rank < 9; ++rank) {
       const Result<Schedule> schedule = Compile(c.RequestOf(rank));
@@ -356,7 +361,7 @@ TEST(Schedule, AReductionIsMarkedLastOnceForEachElementThatIsReduced) {
 
 TEST(Schedule, WhatCannotBeAskedForIsRefused) {
   Request request;
-  request.kind = Kind::kAllReduce;
+  request.kind = CollectiveKind::kAllReduce;
   request.algorithm = Algorithm::kChain;
   request.counts = {4};
   EXPECT_EQ(Compile(request).status().code(), Code::kInvalid);
