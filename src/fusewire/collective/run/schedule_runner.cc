@@ -192,10 +192,12 @@ void ScheduleRunner::OnEnded(size_t index, const Status& status, const std::opti
     failure_ = MessageFailure{compiled_.nodes()[index].step->peer, runs_[index].send != nullptr, status, differs};
   }
   EndIfIdle();
-  owner_->OnMessageEnded(this);
+  if (!running_ || has_work() || failure_.has_value() || !unreached_.empty()) owner_->OnMessageEnded(this);
 }
 
-std::optional<MessageFailure> ScheduleRunner::TakeFailure() { return std::exchange(failure_, std::nullopt); }
+std::optional<MessageFailure> ScheduleRunner::TakeFailure() {
+  return failure_.has_value() ? std::exchange(failure_, std::nullopt) : std::nullopt;
+}
 
 void ScheduleRunner::EndIfIdle() {
   if (!running_ || under_way_ > 0) return;

@@ -38,7 +38,7 @@ class RunnerOwner {
   virtual bool IsUp(int rank) const = 0;
   // It has said that it sends nothing more; what it sent before has come.
   virtual bool HasLeft(int rank) const = 0;
-  // A message has ended.
+  // A message has ended, and something has come of it for the owner.
   virtual void OnMessageEnded(ScheduleRunner* runner) = 0;
 
  protected:

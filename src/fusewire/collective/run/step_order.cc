@@ -1,17 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/collective/run/step_order.h"
 
-#include <algorithm>
-
 #include "fusewire/base/check.h"
 
 namespace fusewire {
 namespace collective {
-namespace {
-
-constexpr size_t kHurriedWindow = 1;
-
-}  // namespace
 
 void StepOrder::Begin(bool hurried) {
   hurried_ = hurried;
@@ -25,37 +18,6 @@ void StepOrder::Begin(bool hurried) {
   for (size_t i = 0; i < left_.size(); ++i) {
     if (left_[i] == 0) Release(i);
   }
-}
-
-size_t StepOrder::window() const {
-  return hurried_ ? std::min(compiled_.window(), kHurriedWindow) : compiled_.window();
-}
-
-std::optional<size_t> StepOrder::TakeNext() {
-  if (ready_at_ < ready_.size()) return ready_[ready_at_++];
-  ready_.clear();
-  ready_at_ = 0;
-  return std::nullopt;
-}
-
-// All that it needs has come; perhaps its stage is still too far ahead.
-void StepOrder::Release(size_t node) {
-  const size_t stage = compiled_.nodes()[node].stage;
-  if (stage > open_stage_ + window()) {
-    late_[stage].push_back(static_cast<uint32_t>(node));
-  } else {
-    ready_.push_back(static_cast<uint32_t>(node));
-  }
-}
-
-void StepOrder::Meet(size_t node) {
-  FUSEWIRE_DCHECK(left_[node] > 0);
-  if (--left_[node] == 0) Release(node);
-}
-
-void StepOrder::OnPosted(size_t node) {
-  const int64_t next = compiled_.nodes()[node].next_posted;
-  if (next >= 0) Meet(static_cast<size_t>(next));
 }
 
 void StepOrder::OnEnded(size_t node) {

@@ -6,11 +6,13 @@
 #ifndef FUSEWIRE_COLLECTIVE_RUN_STEP_ORDER_H_
 #define FUSEWIRE_COLLECTIVE_RUN_STEP_ORDER_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "fusewire/base/check.h"
 #include "fusewire/collective/run/compiled_schedule.h"
 
 namespace fusewire {
@@ -32,6 +34,7 @@ class StepOrder {
   bool all_ended() const { return nodes_left_ == 0; }
 
  private:
+  static constexpr size_t kHurriedWindow = 1;
   size_t window() const;
   void Meet(size_t node);
   void Release(size_t node);
@@ -46,6 +49,37 @@ class StepOrder {
   size_t nodes_left_ = 0;
   bool hurried_ = false;
 };
+
+inline size_t StepOrder::window() const {
+  return hurried_ ? std::min(compiled_.window(), kHurriedWindow) : compiled_.window();
+}
+
+inline std::optional<size_t> StepOrder::TakeNext() {
+  if (ready_at_ < ready_.size()) return ready_[ready_at_++];
+  ready_.clear();
+  ready_at_ = 0;
+  return std::nullopt;
+}
+
+// All that it needs has come; perhaps its stage is still too far ahead.
+inline void StepOrder::Release(size_t node) {
+  const size_t stage = compiled_.nodes()[node].stage;
+  if (stage > open_stage_ + window()) {
+    late_[stage].push_back(static_cast<uint32_t>(node));
+  } else {
+    ready_.push_back(static_cast<uint32_t>(node));
+  }
+}
+
+inline void StepOrder::Meet(size_t node) {
+  FUSEWIRE_DCHECK(left_[node] > 0);
+  if (--left_[node] == 0) Release(node);
+}
+
+inline void StepOrder::OnPosted(size_t node) {
+  const int64_t next = compiled_.nodes()[node].next_posted;
+  if (next >= 0) Meet(static_cast<size_t>(next));
+}
 
 }  // namespace collective
 }  // namespace fusewire
