@@ -58,6 +58,13 @@ Status CheckBytes(const char* which, size_t has, size_t needs) {
       .Next("give arrays of the size that the counts say");
 }
 
+Status CheckList(const char* which, size_t has, size_t ranks) {
+  if (has == ranks) return Status::Ok();
+  return Status::Invalid(std::string("`") + which + "` has " + std::to_string(has) + " numbers, and should have " +
+                         std::to_string(ranks))
+      .Next("give a number for each rank");
+}
+
 Status CheckRoot(int root, int ranks) {
   if (root >= 0 && root < ranks) return Status::Ok();
   return Status::Invalid("root " + std::to_string(root) + " of " + std::to_string(ranks) + " ranks")
@@ -286,7 +293,7 @@ Status Arena::ReduceScatter(const Reduction& reduction, const std::vector<size_t
   const size_t element = reducer.element_bytes();
   const auto n = static_cast<size_t>(ranks());
   const auto me = static_cast<size_t>(rank_);
-  if (counts.size() != n) return Status::Invalid("counts of " + std::to_string(counts.size()) + " ranks");
+  FUSEWIRE_TRY(CheckList("counts", counts.size(), n));
   FUSEWIRE_TRY(CheckBytes("from", from.bytes(), SumOf(counts) * element));
   FUSEWIRE_TRY(CheckBytes("to", to.bytes(), counts[me] * element));
   FUSEWIRE_TRY(CheckPieces(from, element));
@@ -357,7 +364,7 @@ Status Arena::GatherTo(const ArenaCall& call, const std::vector<size_t>& bytes, 
   const auto n = static_cast<size_t>(ranks());
   const auto me = static_cast<size_t>(rank_);
   const bool wants = root == kNoRoot || root == rank_;
-  if (bytes.size() != n) return Status::Invalid("sizes of " + std::to_string(bytes.size()) + " ranks");
+  FUSEWIRE_TRY(CheckList("bytes", bytes.size(), n));
   FUSEWIRE_TRY(CheckBytes("from", from.bytes(), bytes[me]));
   if (wants) FUSEWIRE_TRY(CheckBytes("to", to.bytes(), SumOf(bytes)));
   std::vector<size_t> starts(n, 0);
@@ -390,7 +397,7 @@ Status Arena::Scatter(const std::vector<size_t>& bytes, int root, const Pieces& 
   FUSEWIRE_TRY(CheckRoot(root, ranks()));
   const auto n = static_cast<size_t>(ranks());
   const auto me = static_cast<size_t>(rank_);
-  if (bytes.size() != n) return Status::Invalid("sizes of " + std::to_string(bytes.size()) + " ranks");
+  FUSEWIRE_TRY(CheckList("bytes", bytes.size(), n));
   if (rank_ == root) FUSEWIRE_TRY(CheckBytes("from", from.bytes(), SumOf(bytes)));
   std::vector<size_t> send(n, 0), receive(n, 0);
   if (rank_ == root) send = bytes;
@@ -402,7 +409,8 @@ Status Arena::Scatter(const std::vector<size_t>& bytes, int root, const Pieces& 
 Status Arena::AllToAll(const std::vector<size_t>& send_bytes, const std::vector<size_t>& receive_bytes,
                        const Pieces& from, const Pieces& to, int64_t deadline_ns, Type type) {
   const auto n = static_cast<size_t>(ranks());
-  if (send_bytes.size() != n || receive_bytes.size() != n) return Status::Invalid("sizes for another number of ranks");
+  FUSEWIRE_TRY(CheckList("send_bytes", send_bytes.size(), n));
+  FUSEWIRE_TRY(CheckList("receive_bytes", receive_bytes.size(), n));
   FUSEWIRE_TRY(CheckBytes("from", from.bytes(), SumOf(send_bytes)));
   const ArenaCall call = ArenaCall::Of(CollectiveKind::kAllToAll, Moves(type), kNoRoot, 0);
   ArenaTable& mine = memory().TableOf(rank_, meeting_->next_stage());

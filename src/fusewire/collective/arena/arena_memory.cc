@@ -21,12 +21,12 @@ size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 Status CheckSize(int ranks, const ArenaOptions& options) {
   if (ranks < 1 || ranks > kArenaRanksMax) {
-    return Status::Invalid("an arena of " + std::to_string(ranks) + " ranks")
+    return Status::Invalid("`ranks` of an arena is " + std::to_string(ranks))
         .Next("1 to " + std::to_string(kArenaRanksMax) + " ranks of one host share an arena");
   }
   if (options.share_bytes < kShareBytesMin || options.share_bytes > kShareBytesMax ||
       options.share_bytes % kArenaPageBytes != 0) {
-    return Status::Invalid("shares of " + std::to_string(options.share_bytes) + " bytes")
+    return Status::Invalid("share_bytes is " + std::to_string(options.share_bytes))
         .Next("share_bytes is a multiple of 4096 between 64 KiB and 64 MiB");
   }
   return Status::Ok();

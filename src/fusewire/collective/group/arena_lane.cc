@@ -426,7 +426,7 @@ Status ArenaLane::Execute(Arena* arena, GroupOperation* operation, int64_t deadl
       return arena->AllToAll(BytesOf(wanted.counts, element), BytesOf(wanted.receives, element), input, output,
                              deadline_ns, type);
   }
-  return Status::Invalid("there is no such kind");
+  return Status::Invalid("kind " + std::to_string(static_cast<int>(wanted.kind)) + " is no collective");
 }
 
 }  // namespace collective

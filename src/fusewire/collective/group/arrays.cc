@@ -47,6 +47,19 @@ Sizes SizesOf(const Request& request) {
   return {};
 }
 
+Status CheckWholeElements(const Pieces& pieces, size_t element_bytes) {
+  if (pieces.count() > kPiecesMax)
+    return Status::Invalid("a list of " + std::to_string(pieces.count()) + " pieces")
+        .Next("give at most " + std::to_string(kPiecesMax));
+  for (size_t i = 0; i < pieces.count(); ++i) {
+    if (pieces.at(i).bytes % element_bytes == 0) continue;
+    return Status::Invalid("piece " + std::to_string(i) + " has " + std::to_string(pieces.at(i).bytes) +
+                           " bytes, which cut an element of " + std::to_string(element_bytes))
+        .Next("give pieces of whole elements");
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Request RequestOf(const Wanted& wanted, int ranks, int rank) {
@@ -97,14 +110,8 @@ Status CheckArrays(const Wanted& wanted, int ranks, int rank, ScheduleRunner::Ru
           .Next("see the table at Request in schedule.h");
     }
   }
-  for (const Pieces* pieces : {&run->input, &run->output}) {
-    bool whole = pieces->count() <= kPiecesMax;
-    for (size_t i = 0; whole && i < pieces->count(); ++i)
-      whole = pieces->at(i).bytes % static_cast<uint64_t>(element) == 0;
-    if (!whole)
-      return Status::Invalid(std::to_string(pieces->count()) + " pieces, or a piece that cuts an element")
-          .Next("give at most 60000 pieces of whole elements");
-  }
+  for (const Pieces* pieces : {&run->input, &run->output})
+    FUSEWIRE_TRY(CheckWholeElements(*pieces, SizeOf(wanted.reduction.type)));
   return Status::Ok();
 }
 

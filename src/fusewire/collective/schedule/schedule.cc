@@ -52,7 +52,8 @@ Status Check(const Request& request) {
     return Status::Invalid(what + ": no schedule by " + AlgorithmName(request.between) + " between hosts")
         .Next("choose another one of AlgorithmsOf");
   }
-  if (request.segment_count == 0) return Status::Invalid(what + ": segments of nothing").Next("set segment_count");
+  if (request.segment_count == 0)
+    return Status::Invalid(what + ": segment_count is 0").Next("give a segment one element at least");
   return Status::Ok();
 }
 
