@@ -77,8 +77,7 @@ void Operations::OwnedMail::Post() {
 
 Operations::Operations(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, Members* members,
                        std::function<bool(uint64_t turn)> over_messages)
-    : endpoint_(endpoint),
-      home_(endpoint.home()),
+    : home_(endpoint.home()),
       options_(options),
       seats_(seats),
       members_(members),

@@ -94,7 +94,6 @@ class Operations final : private RunnerOwner {
   void LaunchBehind(uint64_t tag);
   void RunWork();
 
-  p2p::Endpoint& endpoint_;
   reactor::Reactor& home_;
   const GroupOptions& options_;
   const Seats* const seats_;
