@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/collective/group.h"
+#include "fusewire/collective/group/group.h"
 
 using fusewire::collective::Group;
 
@@ -25,7 +25,7 @@ int main() {
   std::unique_ptr<Group> groups[2];
   std::vector<float> arrays[2];
   fusewire::collective::Wanted wanted;
-  wanted.kind = fusewire::collective::Kind::kAllReduce;
+  wanted.kind = fusewire::collective::CollectiveKind::kAllReduce;
   wanted.counts = {1000};
   for (int rank = 0; rank < 2; ++rank) {
     options.rank = rank;

@@ -18,11 +18,14 @@ parsers=(
   "endpoint: p2p_message p2p_session: wire/p2p.cc p2p/core.cc p2p/receives.cc p2p/unexpected.cc p2p/sends.cc \
     p2p/regions.cc p2p/lane.cc"
   "ring: shm_ring: transport/shm/ring.cc"
-  "arena: arena: collective/arena.cc collective/arena_collectives.cc"
-  "notes: group_note group_session: collective/group_notes.cc collective/fingerprint.cc"
-  "group: group_session: collective/group_core.cc collective/group_members.cc collective/group_running.cc \
-    collective/group_shrink.cc collective/machine.cc"
-  "texts: texts: transport/address.cc collective/choice.cc"
+  "arena: arena: collective/arena/arena_collectives.cc collective/arena/arena_meeting.cc \
+    collective/arena/arena_memory.cc collective/arena/arena_call.cc collective/arena/life_lines.cc"
+  "control: group_note group_session: collective/group/control_message.cc collective/run/fingerprint.cc"
+  "group: group_session: collective/group/group_core.cc collective/group/members.cc \
+    collective/group/operations.cc collective/group/operation_table.cc collective/group/call_order.cc \
+    collective/group/failed_tags.cc collective/group/survivors.cc collective/run/schedule_runner.cc \
+    collective/run/step_order.cc"
+  "texts: texts: transport/address.cc collective/schedule/choice.cc"
 )
 targets=$(printf '%s\n' "${parsers[@]}" | cut -d : -f 2 | tr ' ' '\n' | sort -u | xargs)
 

@@ -17,15 +17,10 @@ CLASS_FUNCTIONS_MAX = 30
 # What was over these bounds when the rules came, each with a bound of its own, which is never raised. A circle is
 # named by one of its units. An entry that is no longer needed is a finding.
 CIRCLES_LARGER = {
-    "fusewire/collective/arithmetic": 3,
-    "fusewire/collective/group_core": 3,
     "fusewire/pipe/acceptor": 3,
     "fusewire/rpc/client_core": 3,
 }
 CLASSES_LARGER = {
-    "src/fusewire/collective/arena.h Arena": 54,
-    "src/fusewire/collective/group_core.h GroupCore": 77,
-    "src/fusewire/collective/machine.h Machine": 37,
     "src/fusewire/pipe/pipe.h Pipe": 54,
     "src/fusewire/transport/shm/shm_connection.h ShmConnection": 33,
     "src/fusewire/transport/ucx/ucx_connection.h UcxConnection": 53,

@@ -12,7 +12,7 @@
 #include "bench/collective/ranks.h"
 #include "bench/harness/harness.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/collective/arena.h"
+#include "fusewire/collective/arena/arena.h"
 
 namespace fusewire::bench {
 namespace {
@@ -68,7 +68,7 @@ void LiveAsRank(int rank, const LoopOptions& options, const ArenaOptions& arena_
 int RunRanks(const LoopOptions& options) {
   const auto n = static_cast<size_t>(options.ranks);
   ArenaOptions arena_options;
-  if (options.slot_bytes > 0) arena_options.slot_bytes = options.slot_bytes;
+  if (options.slot_bytes > 0) arena_options.share_bytes = options.slot_bytes;
   if (options.one_shot_bytes > 0) arena_options.one_shot_bytes = options.one_shot_bytes;
   Result<int> memory = collective::CreateArenaMemory(options.ranks, arena_options);
   Must(memory.status());

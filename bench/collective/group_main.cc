@@ -9,7 +9,7 @@
 #include "bench/collective/loop.h"
 #include "bench/collective/ranks.h"
 #include "bench/harness/harness.h"
-#include "fusewire/collective/group.h"
+#include "fusewire/collective/group/group.h"
 #include "fusewire/p2p/p2p.h"
 #include "fusewire/pipe/wires.h"
 #include "fusewire/reactor/cpus.h"
@@ -17,7 +17,7 @@
 namespace fusewire::bench {
 namespace {
 
-using collective::Kind;
+using collective::CollectiveKind;
 using collective::Op;
 using collective::Pieces;
 using collective::Type;
@@ -27,12 +27,12 @@ void Must(const Status& status) {
   if (!status.ok()) Die(status.ToString());
 }
 
-Wanted WantedOf(Kind kind, Type type, size_t count) {
+Wanted WantedOf(CollectiveKind kind, Type type, size_t count) {
   Wanted wanted;
   wanted.kind = kind;
   wanted.reduction.op = Op::kSum;
   wanted.reduction.type = type;
-  if (kind != Kind::kBarrier) wanted.counts = {count};
+  if (kind != CollectiveKind::kBarrier) wanted.counts = {count};
   return wanted;
 }
 
@@ -41,20 +41,20 @@ class EndpointGroup final : public Group {
   explicit EndpointGroup(std::unique_ptr<collective::Group> group) : group_(std::move(group)) {}
   int rank() const override { return group_->rank(); }
   int ranks() const override { return group_->ranks(); }
-  void Barrier() override { Must(group_->Run(WantedOf(Kind::kBarrier, Type::kF32, 0))); }
+  void Barrier() override { Must(group_->Run(WantedOf(CollectiveKind::kBarrier, Type::kF32, 0))); }
   void AllReduce(const float* from, float* to, size_t count) override {
     if (plan_ == nullptr || from != from_ || to != to_ || count != count_) Plan(from, to, count);
     Must(plan_->Run());
   }
   void Broadcast(uint64_t* number) override {
-    Wanted wanted = WantedOf(Kind::kBroadcast, Type::kU64, 1);
+    Wanted wanted = WantedOf(CollectiveKind::kBroadcast, Type::kU64, 1);
     wanted.to = Pieces(number, sizeof(*number));
     Must(group_->Run(std::move(wanted)));
   }
 
  private:
   void Plan(const float* from, float* to, size_t count) {
-    Wanted wanted = WantedOf(Kind::kAllReduce, Type::kF32, count);
+    Wanted wanted = WantedOf(CollectiveKind::kAllReduce, Type::kF32, count);
     // What is read is not written: Pieces serve both.
     wanted.from = Pieces(const_cast<float*>(from), count * sizeof(float));
     wanted.to = Pieces(to, count * sizeof(float));
@@ -93,7 +93,7 @@ void LiveAsRank(int rank, const LoopOptions& options, Board* board) {
   collective::GroupOptions group_options;
   group_options.name = "bench";
   group_options.rank = rank;
-  group_options.wire.cpus = reactor::UsableCpuCount();
+  group_options.link_cost.cpus = reactor::UsableCpuCount();
   if (!options.algorithm.empty()) group_options.table.push_back(RowOf(options));
   group_options.places.hosts.assign(static_cast<size_t>(options.ranks), 0);
   for (int other = 0; other < options.ranks; ++other) {

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""libfusewire.so, as C shows it: the one mirror of p2p/c_api.h and collective/group_c_api.h.
+"""libfusewire.so, as C shows it: the one mirror of p2p/c_api.h and collective/c_api/group_c_api.h.
 
 tests/python/test_native.py compares it with the headers. What an object of the library needs beyond a signature stands
 here too: its errors, its times, and who frees it.
@@ -15,7 +15,7 @@ from typing import Any
 LIBRARY = "libfusewire.so"
 SLICE_NS = 200_000_000  # how long a wait lasts before the interpreter may look for signals
 
-# In the order of their numbers: Code of base/status.h; Kind, Type and Op of collective/types.h.
+# In the order of their numbers: Code of base/status.h; CollectiveKind, Type and Op of collective/kernels/types.h.
 CODES = (
     "ok",
     "invalid",
@@ -141,7 +141,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fusewire_op_received": (_u64, (_handle,)),
     "fusewire_op_source": (_handle, (_handle,)),
     "fusewire_op_free": (None, (_handle,)),
-    # collective/group_c_api.h
+    # collective/c_api/group_c_api.h
     "fusewire_group_make": (_flag, (_handle, ctypes.POINTER(GroupOptions), _out)),
     "fusewire_group_subgroup": (_flag, (_handle, _text, _flags, _flag, _out)),
     "fusewire_group_free": (None, (_handle,)),

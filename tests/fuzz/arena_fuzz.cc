@@ -14,8 +14,8 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/collective/arena.h"
-#include "fusewire/collective/arena_liar_test.h"
+#include "fusewire/collective/arena/arena.h"
+#include "fusewire/collective/arena/arena_liar_test.h"
 #include "op_bytes.h"
 
 namespace fusewire {
@@ -24,37 +24,18 @@ namespace {
 
 constexpr size_t kOpsMax = 24;
 constexpr int64_t kPatienceNs = 100 * 1000;
-constexpr size_t kSlotBytes = 64 * 1024;
+constexpr size_t kShareBytes = 64 * 1024;
 constexpr size_t kCounts[] = {0, 1, 3, 5, 100, 3000, 9000, 20000};
 constexpr size_t kTurns = ArenaLiar::kTurns, kSeats = ArenaLiar::kSeatsMax;
 
 class Ranks {
  public:
   explicit Ranks(OpBytes* in) : in_(*in), ranks_(2 + in_.Next() % 3) {
-    options_.slot_bytes = kSlotBytes;
+    options_.share_bytes = kShareBytes;
     options_.spin_ns = options_.yield_ns = 0;
-    const int fd = CreateArenaMemory(ranks_, options_).value();
-    liar_ = std::make_unique<ArenaLiar>(fd, ranks_, options_);
-    ArenaSeat seat;
-    seat.memory = fd;
-    seat.rank = in_.Next() % ranks_;
-    seat.ranks = ranks_;
-    for (int rank = 0; rank < ranks_; ++rank) {
-      int ends[2] = {-1, -1};
-      if (rank != seat.rank) FUSEWIRE_CHECK(pipe(ends) == 0);
-      seat.lives.push_back(ends[0]);
-      others_.push_back(ends[1]);
-    }
-    seat_ = seat.rank;
-    arena_ = Arena::Join(std::move(seat), options_).value();
-    close(fd);
+    Join(in_.Next() % ranks_);
   }
-  ~Ranks() {
-    arena_.reset();
-    for (const int other : others_) {
-      if (other >= 0) close(other);
-    }
-  }
+  ~Ranks() { Leave(); }
 
   void Run() {
     for (size_t ops = 0; !in_.empty() && ops < kOpsMax; ++ops) {
@@ -68,26 +49,49 @@ class Ranks {
       Status status = Call(what / 4 % 16);
       if (!status.ok()) FUSEWIRE_CHECK(!status.cause().empty());
       FUSEWIRE_CHECK(Clock::Real()->NowNs() - begin_ns < 5 * kSecondNs);
-      if (!status.ok()) Mend();
+      if (!status.ok() && status.code() != Code::kInvalid) Mend();
     }
   }
 
  private:
+  void Join(int own) {
+    const int fd = CreateArenaMemory(ranks_, options_).value();
+    liar_ = std::make_unique<ArenaLiar>(fd, ranks_, options_);
+    ArenaSeat seat;
+    seat.memory = fd;
+    seat.rank = own;
+    seat.ranks = ranks_;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      int ends[2] = {-1, -1};
+      if (rank != seat.rank) FUSEWIRE_CHECK(pipe(ends) == 0);
+      seat.lives.push_back(ends[0]);
+      others_.push_back(ends[1]);
+    }
+    seat_ = seat.rank;
+    arena_ = Arena::Join(std::move(seat), options_).value();
+    close(fd);
+  }
+  void Leave() {
+    arena_.reset();
+    for (const int other : others_) {
+      if (other >= 0) close(other);
+    }
+    others_.clear();
+  }
   template <class Word>
   void Store(size_t at, Word word) {
     liar_->Store(at, word);
   }
   size_t PostAt(int seat, uint64_t stage) const { return liar_->PostAt(seat, stage); }
-  size_t VoteAt(int seat) const { return liar_->VoteAt(seat); }
   size_t TableAt(int seat, uint64_t stage) const { return liar_->TableAt(seat, stage); }
 
   // The others seem to be at the coming three meetings, and to want what we shall want, or something else.
   void ComeAlong(int how) {
-    const uint64_t next = arena_->counts().meetings - mended_at_ + 1;
+    const uint64_t next = arena_->counts().meetings + 1;
     for (uint64_t stage = next; stage < next + kTurns && how > 0; ++stage) {
       for (int seat = 0; seat < ranks_; ++seat) {
         if (seat == seat_) continue;
-        Store(PostAt(seat, stage), arena_->epoch() << 40 | stage);
+        Store(PostAt(seat, stage), stage);
         if (how == 2) Store(PostAt(seat, stage) + 8, in_.Word());
       }
     }
@@ -97,8 +101,8 @@ class Ranks {
     const int seat = in_.Next() % ranks_;
     const uint64_t stage = in_.Next();
     switch (which % 8) {
-      case 0: return Store(PostAt(seat, stage) + in_.Next() % 8 * 8, in_.Word());
-      case 1: return Store(VoteAt(seat), in_.Word());
+      case 0:
+      case 1: return Store(PostAt(seat, stage) + in_.Next() % 8 * 8, in_.Word());
       case 2: return Store(TableAt(seat, stage) + in_.Next() % (2 * kSeats) * 8, in_.Word());
       case 3: return Store(ArenaLiar::kBell, static_cast<uint32_t>(in_.Word()));
       case 4: return Store(ArenaLiar::kRevoked, static_cast<uint32_t>(in_.Next()));
@@ -109,14 +113,10 @@ class Ranks {
       }
     }
   }
-  // As those who survive do: they vote what we shall vote, if that can be guessed.
+  // As a group does: after what breaks it, another arena takes its place.
   void Mend() {
-    const size_t own = VoteAt(seat_);
-    (void)arena_->Shrink(Clock::Real()->NowNs());
-    for (int seat = 0; seat < ranks_; ++seat) {
-      if (seat != seat_ && in_.Next() % 4 != 0) Store(VoteAt(seat), liar_->Load(own));
-    }
-    if (arena_->Shrink(Clock::Real()->NowNs() + kPatienceNs).ok()) mended_at_ = arena_->counts().meetings;
+    Leave();
+    Join(seat_);
   }
 
   // What it wants lies in its own post only once it meets: those who are to agree are given it before, by a rehearsal
@@ -152,24 +152,26 @@ class Ranks {
   // Two ranks that agree see the same words: kind, op, type and root in one, elements in the other.
   void CopyWhat(int kind, const Reduction& reduction, int root, size_t count) {
     if (same_ == 0) return;
-    constexpr Kind kKinds[] = {Kind::kBarrier,       Kind::kAllReduce, Kind::kReduce,
-                               Kind::kReduceScatter, Kind::kAllGather, Kind::kGather,
-                               Kind::kScatter,       Kind::kBroadcast, Kind::kAllToAll};
-    const Kind what = kKinds[kind % 9];
-    const bool reduces = Reduces(what), rooted = what == Kind::kReduce || what == Kind::kGather ||
-                                                 what == Kind::kScatter || what == Kind::kBroadcast;
-    const bool typeless = what == Kind::kBarrier;
+    constexpr CollectiveKind kKinds[] = {
+        CollectiveKind::kBarrier,       CollectiveKind::kAllReduce, CollectiveKind::kReduce,
+        CollectiveKind::kReduceScatter, CollectiveKind::kAllGather, CollectiveKind::kGather,
+        CollectiveKind::kScatter,       CollectiveKind::kBroadcast, CollectiveKind::kAllToAll};
+    const CollectiveKind what = kKinds[kind % 9];
+    const bool reduces = Reduces(what), rooted = what == CollectiveKind::kReduce || what == CollectiveKind::kGather ||
+                                                 what == CollectiveKind::kScatter || what == CollectiveKind::kBroadcast;
+    const bool typeless = what == CollectiveKind::kBarrier;
     const auto type = typeless ? Reduction().type : reduces ? reduction.type : Type::kU8;
     const auto op = reduces ? reduction.op : Op::kSum;
     const uint64_t word = static_cast<uint64_t>(what) | static_cast<uint64_t>(op) << 8 |
                           static_cast<uint64_t>(type) << 16 |
                           static_cast<uint64_t>(static_cast<uint32_t>(rooted ? root : -1)) << 32;
     uint64_t amount = 0;
-    if (what == Kind::kAllReduce || what == Kind::kReduce) amount = count;
-    if (what == Kind::kBroadcast) amount = count * sizeof(float);
-    if (what == Kind::kReduceScatter || what == Kind::kAllGather || what == Kind::kGather || what == Kind::kScatter)
+    if (what == CollectiveKind::kAllReduce || what == CollectiveKind::kReduce) amount = count;
+    if (what == CollectiveKind::kBroadcast) amount = count * sizeof(float);
+    if (what == CollectiveKind::kReduceScatter || what == CollectiveKind::kAllGather ||
+        what == CollectiveKind::kGather || what == CollectiveKind::kScatter)
       amount = PartsOf(count * sizeof(float));
-    const uint64_t next = arena_->counts().meetings - mended_at_ + 1;
+    const uint64_t next = arena_->counts().meetings + 1;
     for (uint64_t stage = next; stage < next + kTurns; ++stage) {
       for (int seat = 0; seat < ranks_; ++seat) {
         if (seat == seat_) continue;
@@ -186,7 +188,7 @@ class Ranks {
   }
   void AgreeOnTables(uint64_t each) {
     const uint8_t how = in_.Next();
-    const uint64_t next = arena_->counts().meetings - mended_at_ + 1;
+    const uint64_t next = arena_->counts().meetings + 1;
     for (int seat = 0; seat < ranks_; ++seat) {
       for (size_t i = 0; i < 2 * kSeats; ++i) Store(TableAt(seat, next) + i * 8, each);
     }
@@ -205,7 +207,6 @@ class Ranks {
   std::vector<int> others_;  // the other ends of life lines
   int seat_ = 0;
   int same_ = 0;
-  uint64_t mended_at_ = 0;
   std::unique_ptr<Arena> arena_;
 };
 

@@ -8,8 +8,8 @@
 
 #include "allocations.h"
 #include "fusewire/base/check.h"
-#include "fusewire/collective/fingerprint.h"
-#include "fusewire/collective/group_notes.h"
+#include "fusewire/collective/group/control_message.h"
+#include "fusewire/collective/run/fingerprint.h"
 
 namespace fusewire {
 namespace collective {
@@ -31,21 +31,21 @@ void TryFingerprint(ConstBytes in) {
 
 void TryNote(ConstBytes in) {
   const AllocatedBytes allocated;
-  Result<Note> read = DecodeNote(in);
+  Result<ControlMessage> read = DecodeControl(in);
   FUSEWIRE_CHECK(allocated.sum() <= kWordsBytesMax + 4 * in.size);
   if (!read.ok()) {
     FUSEWIRE_CHECK(read.status().code() == Code::kCorrupt);
     return;
   }
   FUSEWIRE_CHECK(read.value().print.Describe().size() < 500);
-  FUSEWIRE_CHECK(read.value().seats.size() <= kNoteSeatsMax);
+  FUSEWIRE_CHECK(read.value().seats.size() <= kControlSeatsMax);
   // Texts may have been cut, and bits behind the last seat mean nothing: what is said again is read the same.
-  const std::string again = EncodeNote(read.value());
-  Result<Note> twice = DecodeNote(again);
+  const std::string again = EncodeControl(read.value());
+  Result<ControlMessage> twice = DecodeControl(again);
   FUSEWIRE_CHECK(twice.ok());
   FUSEWIRE_CHECK(twice.value().seats == read.value().seats);
   FUSEWIRE_CHECK(twice.value().print == read.value().print);
-  FUSEWIRE_CHECK(EncodeNote(twice.value()) == again);
+  FUSEWIRE_CHECK(EncodeControl(twice.value()) == again);
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ void TryNote(ConstBytes in) {
 }  // namespace fusewire
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size > fusewire::collective::kNoteBytesMax) return 0;
+  if (size > fusewire::collective::kControlBytesMax) return 0;
   fusewire::collective::TryFingerprint(fusewire::ConstBytes(data, size));
   fusewire::collective::TryNote(fusewire::ConstBytes(data, size));
   return 0;

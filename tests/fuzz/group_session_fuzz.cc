@@ -16,9 +16,9 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/base/random.h"
-#include "fusewire/collective/fingerprint.h"
-#include "fusewire/collective/group_core.h"
-#include "fusewire/collective/group_notes.h"
+#include "fusewire/collective/group/control_message.h"
+#include "fusewire/collective/group/group_core.h"
+#include "fusewire/collective/run/fingerprint.h"
 #include "fusewire/p2p/p2p.h"
 #include "fusewire/transport/loopback/loopback.h"
 #include "op_bytes.h"
@@ -198,7 +198,7 @@ class Session {
     if (posted_.size() >= kOpsMax * kRanks) return;
     Wanted wanted;
     const uint8_t what = in_.Next();
-    wanted.kind = static_cast<Kind>(what % (static_cast<uint8_t>(Kind::kAllToAll) + 1));
+    wanted.kind = static_cast<CollectiveKind>(what % (static_cast<uint8_t>(CollectiveKind::kAllToAll) + 1));
     wanted.reduction.type = Type::kU8;
     wanted.root = how % kRanks;
     wanted.key = how % 4 == 3 ? in_.Next() % 4 : 0;
@@ -210,7 +210,8 @@ class Session {
     if (!plays || endpoints_[kLiar] == nullptr) return;
     const uint8_t lie = in_.Next();
     if (lie % 8 == 1) wanted.root = lie / 8 % kRanks;
-    if (lie % 8 == 2) wanted.kind = static_cast<Kind>(lie / 8 % (static_cast<uint8_t>(Kind::kAllToAll) + 1));
+    if (lie % 8 == 2)
+      wanted.kind = static_cast<CollectiveKind>(lie / 8 % (static_cast<uint8_t>(CollectiveKind::kAllToAll) + 1));
     if (lie % 8 == 3) wanted.reduction.op = Op::kMax;
     StartAt(kLiar, wanted, lie % 8 == 4 ? kCounts[lie / 8 % 8] : count);
   }
@@ -222,15 +223,16 @@ class Session {
     posted.began_ns = world_.clock()->NowNs();
     const auto ranks = static_cast<size_t>(core.ranks());
     wanted.root %= core.ranks();
-    const bool one = wanted.kind == Kind::kAllReduce || wanted.kind == Kind::kReduce || wanted.kind == Kind::kBroadcast;
-    if (wanted.kind != Kind::kBarrier) {
+    const bool one = wanted.kind == CollectiveKind::kAllReduce || wanted.kind == CollectiveKind::kReduce ||
+                     wanted.kind == CollectiveKind::kBroadcast;
+    if (wanted.kind != CollectiveKind::kBarrier) {
       wanted.counts.assign(one ? 1 : ranks, count);
-      const bool has_part =
-          (wanted.kind == Kind::kGather || wanted.kind == Kind::kScatter) && wanted.root != core.rank();
+      const bool has_part = (wanted.kind == CollectiveKind::kGather || wanted.kind == CollectiveKind::kScatter) &&
+                            wanted.root != core.rank();
       const Bytes to = posted.Array(count * (one || has_part ? 1 : ranks));
       wanted.to = Pieces(to.data, to.size);
     }
-    if (wanted.kind == Kind::kAllToAll) {
+    if (wanted.kind == CollectiveKind::kAllToAll) {
       wanted.receives = wanted.counts;
       const Bytes from = posted.Array(count * ranks);
       wanted.from = Pieces(from.data, from.size);
@@ -301,9 +303,9 @@ class Session {
     Say(how / 64 % kHonest, tag, head, std::string(bytes, '!'), how < 128 ? 0 : more);
   }
   void LieInANote() {
-    Note note;
+    ControlMessage note;
     const uint8_t what = in_.Next();
-    note.verb = static_cast<NoteVerb>(what % 5 + 1);
+    note.verb = static_cast<ControlVerb>(what % 5 + 1);
     size_t bytes = 0;
     note.print = Print(&bytes);
     const uint8_t how = in_.Next();
@@ -315,7 +317,7 @@ class Session {
     const uint8_t seats = in_.Next();
     for (size_t i = 0; i < note.seats.size(); ++i) note.seats[i] = (seats >> i % 8 & 1) != 0;
     const uint8_t more = in_.Next();
-    Say(what / 5 % kHonest, TagBase(0) | kOpMask, "", EncodeNote(note), what < 128 ? 0 : more);
+    Say(what / 5 % kHonest, TagBase(0) | kOpMask, "", EncodeControl(note), what < 128 ? 0 : more);
   }
   void Say(int to, uint64_t tag, const std::string& head, const std::string& body, int more) {
     if (endpoints_[kLiar] == nullptr) return;
@@ -384,10 +386,10 @@ class Session {
     doubles_.push_back(MakeEndpoint(kNames[as], host.c_str(), home));
     p2p::Endpoint& endpoint = *doubles_.back();
     p2p::Peer& peer = *endpoint.Connect(kNames[0], {kNames[0], 5555}).value();
-    Note note;
-    note.verb = static_cast<NoteVerb>(in_.Next() % 5 + 1);
+    ControlMessage note;
+    note.verb = static_cast<ControlVerb>(in_.Next() % 5 + 1);
     note.status = Status::Unavailable("double");
-    Say(&double_lies_, &endpoint, &peer, TagBase(0) | kOpMask, "", EncodeNote(note));
+    Say(&double_lies_, &endpoint, &peer, TagBase(0) | kOpMask, "", EncodeControl(note));
     size_t bytes = 0;
     const Fingerprint print = Print(&bytes);
     std::string head(kFingerprintBytes, '\0');

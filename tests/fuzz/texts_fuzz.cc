@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fusewire/base/check.h"
-#include "fusewire/collective/choice.h"
+#include "fusewire/collective/schedule/choice.h"
 #include "fusewire/pipe/wires.h"
 #include "fusewire/transport/listening.h"
 #include "fusewire/transport/socket_address.h"
@@ -48,7 +48,7 @@ void TryTable(const std::string& text) {
   FUSEWIRE_CHECK(collective::WriteTable(twice.value()) == again);
   for (const collective::TableRow& row : rows.value()) {
     const collective::Choice choice =
-        collective::Choose(row.kind, row.ranks, row.bytes_max, collective::Wire(), rows.value(), true, {});
+        collective::Choose(row.kind, row.ranks, row.bytes_max, collective::LinkCost(), rows.value(), true, {});
     FUSEWIRE_CHECK(choice.segment_bytes > 0);
   }
 }

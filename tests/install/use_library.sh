@@ -51,7 +51,7 @@ fi
 # Each door needs nothing that is not installed.
 (cd "$prefix/include" && find . -name '*.h' | sed 's|^\./\(.*\)|#include "\1"|') >"$folder/all.cc"
 "$compiler" -std=c++17 -fsyntax-only -I"$prefix/include" "$folder/all.cc"
-for header in fusewire/p2p/c_api.h fusewire/collective/group_c_api.h; do
+for header in fusewire/p2p/c_api.h fusewire/collective/c_api/group_c_api.h; do
   echo "#include \"$header\"" | "$compiler" -x c -std=c99 -pedantic-errors -fsyntax-only -I"$prefix/include" -
 done
 echo "ok: found and used"

@@ -26,7 +26,7 @@ def read(path: str) -> str:
     return re.sub(r"//[^\n]*|^\s*#[^\n]*(?:\\\n[^\n]*)*", "", text, flags=re.MULTILINE)
 
 
-HEADERS = [read("p2p/c_api.h"), read("collective/group_c_api.h")]
+HEADERS = [read("p2p/c_api.h"), read("collective/c_api/group_c_api.h")]
 STRUCTURES = {
     name: re.findall(r"\s*([^;]+);", fields)
     for header in HEADERS
@@ -103,9 +103,9 @@ def test_structure(name):
     ("header", "enumeration", "ours"),
     [
         ("base/status.h", "Code", _native.CODES),
-        ("collective/types.h", "Kind", _native.KINDS),
-        ("collective/types.h", "Type", _native.TYPES),
-        ("collective/types.h", "Op", (*_native.OPERATORS, "user")),
+        ("collective/kernels/types.h", "CollectiveKind", _native.KINDS),
+        ("collective/kernels/types.h", "Type", _native.TYPES),
+        ("collective/kernels/types.h", "Op", (*_native.OPERATORS, "user")),
     ],
 )
 def test_numbers(header, enumeration, ours):
@@ -118,7 +118,7 @@ def theirs_of(enumeration: str, name: str) -> str:
     """reduce_scatter is kReduceScatter, allreduce kAllReduce, uint8 kU8, bfloat16 kBf16."""
     if enumeration == "Type":
         name = re.sub(r"^(b?[a-z])[a-z]*(\d+)$", lambda found: found[1] + found[2], name)
-    if enumeration == "Kind":
+    if enumeration == "CollectiveKind":
         name = re.sub(r"^all(to)?", lambda found: "all_to_" if found[1] else "all_", name)
     return "".join(word.capitalize() for word in name.split("_"))
 

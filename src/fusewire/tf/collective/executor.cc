@@ -129,24 +129,24 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
     size_t in = wanted->from.bytes() / size, out = wanted->to.bytes() / size;
     switch (params.instance.type) {
       case tensorflow::REDUCTION_COLLECTIVE:
-        wanted->kind = collective::Kind::kAllReduce;
+        wanted->kind = collective::CollectiveKind::kAllReduce;
         wanted->reduction.op = *OpOf(params);
         wanted->counts = {in};
         if (in != out) return absl::InvalidArgumentError("a reduction whose result has another size than its input");
         return TfStatus();
       case tensorflow::BROADCAST_COLLECTIVE:
-        wanted->kind = collective::Kind::kBroadcast;
+        wanted->kind = collective::CollectiveKind::kBroadcast;
         wanted->root = params.source_rank;
         wanted->confirm = true;  // as TensorFlow's own, whose root may be the program's last to say anything
         wanted->counts = {out};
         return TfStatus();
       case tensorflow::GATHER_COLLECTIVE:
-        wanted->kind = collective::Kind::kAllGather;
+        wanted->kind = collective::CollectiveKind::kAllGather;
         wanted->counts.assign(ranks, in);
         if (in * ranks != out) return absl::InvalidArgumentError("a gather whose result has not room for all");
         return TfStatus();
       default:
-        wanted->kind = collective::Kind::kAllToAll;
+        wanted->kind = collective::CollectiveKind::kAllToAll;
         wanted->counts.assign(ranks, in / ranks);
         wanted->receives = wanted->counts;
         if (in != out || in % ranks != 0)

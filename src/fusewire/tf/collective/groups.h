@@ -18,7 +18,7 @@
 
 #include <tensorflow/core/framework/collective.h>
 #include "fusewire/base/mutex.h"
-#include "fusewire/collective/group.h"
+#include "fusewire/collective/group/group.h"
 #include "fusewire/p2p/p2p.h"
 #include "fusewire/pipe/wires.h"
 #include "fusewire/rpc/node.h"

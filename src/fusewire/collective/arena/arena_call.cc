@@ -1,0 +1,38 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/arena/arena_call.h"
+
+namespace fusewire {
+namespace collective {
+
+ArenaCall ArenaCall::Of(CollectiveKind kind, const Reduction& reduction, int root, uint64_t amount) {
+  const uint64_t word = static_cast<uint64_t>(kind) | static_cast<uint64_t>(reduction.op) << 8 |
+                        static_cast<uint64_t>(reduction.type) << 16 |
+                        static_cast<uint64_t>(static_cast<uint32_t>(root)) << 32;
+  return {word, amount};
+}
+
+// Any number may stand there.
+std::string ArenaCall::Describe() const {
+  const uint64_t word = kind_op_type_root;
+  const auto kind = static_cast<CollectiveKind>(word & 0xff);
+  const auto root = static_cast<int32_t>(word >> 32);
+  if (word == kDeclined) return "a call that can't be made";
+  std::string text = KindName(kind);
+  if (kind == CollectiveKind::kBarrier) return text;
+  const std::string type = TypeName(static_cast<Type>(word >> 16 & 0xff));
+  if (Reduces(kind)) text += " " + OpName(static_cast<Op>(word >> 8 & 0xff));
+  if (kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce)
+    text += " of " + std::to_string(amount) + " " + type;
+  if (kind == CollectiveKind::kBroadcast) text += " of " + std::to_string(amount) + " bytes of " + type;
+  if (kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllGather || kind == CollectiveKind::kGather ||
+      kind == CollectiveKind::kScatter) {
+    text += " of " + std::to_string(amount & kPartsBytesMask) + " bytes of " + type + " in parts of digest " +
+            std::to_string(amount >> kPartsBytesBits);
+  }
+  if (kind == CollectiveKind::kAllToAll) text += " of " + type;
+  if (root >= 0) text += ", root " + std::to_string(root);
+  return text;
+}
+
+}  // namespace collective
+}  // namespace fusewire

@@ -1,0 +1,38 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a rank calls, in two words that ranks compare before they touch a byte.
+// Home: any thread, plain values. Owns: nothing. Fails: never; any number may come from a peer.
+#ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_CALL_H_
+#define FUSEWIRE_COLLECTIVE_ARENA_ARENA_CALL_H_
+
+#include <cstdint>
+#include <string>
+
+#include "fusewire/collective/kernels/types.h"
+
+namespace fusewire {
+namespace collective {
+
+// Where ranks all know the sizes of all parts, their amount is the bytes of all, and above them a digest of each.
+constexpr int kPartsBytesBits = 44;
+constexpr uint64_t kPartsBytesMask = (uint64_t{1} << kPartsBytesBits) - 1;
+
+struct ArenaCall {
+  static constexpr uint64_t kDeclined = ~uint64_t{0};
+
+  static ArenaCall Of(CollectiveKind kind, const Reduction& reduction, int root, uint64_t amount);
+  // It can't be made.
+  static ArenaCall Declined() { return {kDeclined, 0}; }
+  bool operator==(const ArenaCall& other) const {
+    return kind_op_type_root == other.kind_op_type_root && amount == other.amount;
+  }
+  // "all-reduce sum of 12 f32"
+  std::string Describe() const;
+
+  uint64_t kind_op_type_root = 0;
+  uint64_t amount = 0;  // elements; or a digest, where each rank knows all counts
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_ARENA_ARENA_CALL_H_

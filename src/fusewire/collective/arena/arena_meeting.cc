@@ -1,0 +1,204 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/arena/arena_meeting.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/clock.h"
+#include "fusewire/reactor/cpus.h"
+
+namespace fusewire {
+namespace collective {
+
+namespace {
+
+// A dead rank is noticed when a sleeper wakes to look: half of what would be 100 ms, twice within that.
+constexpr int64_t kLookNs = 50 * kMillisecondNs;
+
+void Relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+ArenaMeeting::ArenaMeeting(ArenaSeat seat, const ArenaOptions& options)
+    : rank_(seat.rank),
+      ranks_(seat.ranks),
+      options_(options),
+      names_(std::move(seat.names)),
+      lives_(std::move(seat.lives)) {}
+
+Status ArenaMeeting::Join(int memory) {
+  FUSEWIRE_CHECK(stage_ == 0);
+  FUSEWIRE_TRY(lives_.Check(rank_, ranks_));
+  FUSEWIRE_TRY(memory_.Map(memory, ranks_, options_));
+  spins_ = ranks_ <= (options_.cpus > 0 ? options_.cpus : reactor::UsableCpuCount());
+  return Status::Ok();
+}
+
+std::string ArenaMeeting::NameOf(int rank) const {
+  const std::string name = "rank " + std::to_string(rank);
+  const auto index = static_cast<size_t>(rank);
+  return index < names_.size() ? name + " (" + names_[index] + ")" : name;
+}
+
+Status ArenaMeeting::Meet(const ArenaCall& call, int64_t deadline_ns) {
+  if (!broken_.ok()) return broken_;
+  ++stage_;
+  ArenaPost& mine = memory_.PostOf(rank_, stage_);
+  mine.kind_op_type_root.store(call.kind_op_type_root, std::memory_order_relaxed);
+  mine.amount.store(call.amount, std::memory_order_relaxed);
+  // seq_cst here and at the bell: either I see the sleeper's bit, or the sleeper sees my post.
+  mine.progress.store(stage_, std::memory_order_seq_cst);
+  int first_missing = 0;
+  const bool complete = AllArrived(&first_missing);
+  if (complete && (memory_.header().bell.load(std::memory_order_seq_cst) & 1) != 0) Ring();
+  if (!complete) FUSEWIRE_TRY(WaitForAll(call, first_missing, deadline_ns));
+  ++counts_.meetings;
+  return Compare(call);
+}
+
+bool ArenaMeeting::AllArrived(int* first_missing) const {
+  while (*first_missing < ranks_) {
+    if (memory_.PostOf(*first_missing, stage_).progress.load(std::memory_order_seq_cst) != stage_) return false;
+    ++*first_missing;
+  }
+  return true;
+}
+
+Status ArenaMeeting::WaitForAll(const ArenaCall& call, int first_missing, int64_t deadline_ns) {
+  Clock* const clock = Clock::Real();
+  const int64_t since_ns = clock->NowNs();
+  const int64_t spin_until_ns = std::min(AddNs(since_ns, spins_ ? options_.spin_ns : 0), deadline_ns);
+  const int64_t yield_until_ns = std::min(AddNs(spin_until_ns, options_.yield_ns), deadline_ns);
+  int64_t now_ns = since_ns;
+  while (now_ns < spin_until_ns) {
+    for (int look = 0; look < 32; ++look) {
+      if (AllArrived(&first_missing)) return Status::Ok();
+      Relax();
+    }
+    now_ns = clock->NowNs();
+  }
+  // Whoever is missing may be waiting for this very processor.
+  while (now_ns < yield_until_ns) {
+    sched_yield();
+    if (AllArrived(&first_missing)) return Status::Ok();
+    now_ns = clock->NowNs();
+  }
+  int64_t look_ns = AddNs(now_ns, kLookNs);
+  while (!AllArrived(&first_missing)) {
+    if (closed()) {
+      // Whoever closed it may have met us before: then we have met, too.
+      if (AllArrived(&first_missing)) return Status::Ok();
+      return Break(Status::Cancelled("the arena was closed").Phase(call.Describe()));
+    }
+    now_ns = clock->NowNs();
+    const uint32_t revoked = memory_.header().revoked.load(std::memory_order_relaxed);
+    if (now_ns >= look_ns || revoked != revoked_seen_ || now_ns >= deadline_ns) {
+      revoked_seen_ = revoked;
+      look_ns = AddNs(now_ns, kLookNs);
+      FUSEWIRE_TRY(CheckLives(call, since_ns));
+      if (called_off_ != nullptr && (*called_off_)())
+        return Break(Status::Cancelled("the caller gave it up").Phase(call.Describe()));
+    }
+    if (now_ns >= deadline_ns) {
+      return Break(Status::Timeout(NameOf(first_missing) + " did not come")
+                       .Peer(NameOf(first_missing))
+                       .Phase(call.Describe())
+                       .AgeMs((now_ns - since_ns) / kMillisecondNs)
+                       .Next("look at what it does; then make another arena, or end"));
+    }
+    SleepOnBell(std::min(look_ns, deadline_ns), [&] { return AllArrived(&first_missing) || closed(); });
+  }
+  return Status::Ok();
+}
+
+template <class Complete>
+void ArenaMeeting::SleepOnBell(int64_t until_ns, Complete complete) {
+  uint32_t bell = memory_.header().bell.load(std::memory_order_seq_cst);
+  while ((bell & 1) == 0 && !memory_.header().bell.compare_exchange_weak(bell, bell | 1, std::memory_order_seq_cst)) {
+  }
+  if (complete()) return;
+  const int64_t now_ns = Clock::Real()->NowNs();
+  if (now_ns >= until_ns) return;
+  ++counts_.sleeps;
+  timespec left{};
+  left.tv_sec = (until_ns - now_ns) / kSecondNs;
+  left.tv_nsec = (until_ns - now_ns) % kSecondNs;
+  // Not private: the word is shared between processes. Whatever it returns, the caller looks again.
+  syscall(SYS_futex, &memory_.header().bell, FUTEX_WAIT, bell | 1, &left, nullptr, 0);
+}
+
+Status ArenaMeeting::Decline(int64_t deadline_ns) { return Meet(ArenaCall::Declined(), deadline_ns); }
+
+void ArenaMeeting::Close() {
+  memory_.header().closed.store(1, std::memory_order_seq_cst);
+  Ring();
+}
+
+bool ArenaMeeting::closed() const { return memory_.header().closed.load(std::memory_order_seq_cst) != 0; }
+
+void ArenaMeeting::Ring() {
+  uint32_t bell = memory_.header().bell.load(std::memory_order_seq_cst);
+  while (!memory_.header().bell.compare_exchange_weak(bell, (bell + 2) & ~1U, std::memory_order_seq_cst)) {
+  }
+  syscall(SYS_futex, &memory_.header().bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// Everybody compares with rank 0, so that everybody comes to the same end.
+Status ArenaMeeting::Compare(const ArenaCall& mine) const {
+  auto called = [this](int rank) {
+    const ArenaPost& post = memory_.PostOf(rank, stage_);
+    ArenaCall call;
+    call.kind_op_type_root = post.kind_op_type_root.load(std::memory_order_relaxed);
+    call.amount = post.amount.load(std::memory_order_relaxed);
+    return call;
+  };
+  for (int rank = 0; rank < ranks_; ++rank) {
+    // Others can write into our own post, too.
+    if (rank == rank_ || called(rank) == mine) continue;
+    const ArenaCall first = rank_ == 0 ? mine : called(0);
+    int other = 1;
+    ArenaCall differs = called(other);
+    while (other + 1 < ranks_ && differs == first) differs = called(++other);
+    return Status::Invalid(NameOf(0) + " wants " + first.Describe() + ", " + NameOf(other) + " wants " +
+                           differs.Describe())
+        .Peer(rank_ == 0 ? NameOf(other) : NameOf(0))
+        .Phase(mine.Describe())
+        .Next("make the same calls in the same order on all ranks; nothing was changed, and the group may go on");
+  }
+  return Status::Ok();
+}
+
+Status ArenaMeeting::CheckLives(const ArenaCall& call, int64_t since_ns) {
+  std::string dead;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (rank != rank_ && lives_.HasEnded(rank)) dead += (dead.empty() ? "" : ", ") + NameOf(rank);
+  }
+  if (dead.empty()) return Status::Ok();
+  return Break(Status::Unavailable(dead + " ended")
+                   .Peer(dead)
+                   .Phase(call.Describe())
+                   .AgeMs((Clock::Real()->NowNs() - since_ns) / kMillisecondNs)
+                   .Next("make another arena of those who are left, or end"));
+}
+
+// The others are woken to look for themselves: nobody believes a peer that another is dead.
+Status ArenaMeeting::Break(Status why) {
+  broken_ = std::move(why);
+  memory_.header().revoked.fetch_add(1, std::memory_order_seq_cst);
+  Ring();
+  return broken_;
+}
+
+}  // namespace collective
+}  // namespace fusewire

@@ -1,0 +1,76 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Meetings of the ranks of an arena: each shows its part and what it calls, and nobody goes on before all have.
+// Home: one thread at a time; Close and closed from any. Owns: the mapping, and the life lines.
+// Fails: with a Status that names the rank that died, was late, or calls something else. After a death, a missed
+// deadline or a close it is broken: every further meeting says so. Meetings are numbered from 1. stage_ is the last
+// that this rank has come to; another rank is at most one further.
+#ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_MEETING_H_
+#define FUSEWIRE_COLLECTIVE_ARENA_ARENA_MEETING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fusewire/base/status.h"
+#include "fusewire/collective/arena/arena_call.h"
+#include "fusewire/collective/arena/arena_memory.h"
+#include "fusewire/collective/arena/arena_options.h"
+#include "fusewire/collective/arena/life_lines.h"
+
+namespace fusewire {
+namespace collective {
+
+class ArenaMeeting {
+ public:
+  ArenaMeeting(ArenaSeat seat, const ArenaOptions& options);
+  // First, and once.
+  Status Join(int memory);
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  std::string NameOf(int rank) const;
+  const ArenaMemory& memory() const { return memory_; }
+  uint64_t stage() const { return stage_; }
+  uint64_t next_stage() const { return stage_ + 1; }
+  ArenaCounts& counts() { return counts_; }
+
+  // Shows what was laid out, and waits until all ranks have done so; then compares what they call.
+  Status Meet(const ArenaCall& call, int64_t deadline_ns);
+  Status Decline(int64_t deadline_ns);
+  void Close();
+  bool closed() const;
+  void SetCalledOff(const std::function<bool()>* called_off) { called_off_ = called_off; }
+
+ private:
+  Status WaitForAll(const ArenaCall& call, int first_missing, int64_t deadline_ns);
+  // From rank *first_missing on; leaves there the first that has not come.
+  bool AllArrived(int* first_missing) const;
+  Status Compare(const ArenaCall& mine) const;
+  void Ring();
+  // Asks every life line; remembers and returns what broke the group.
+  Status CheckLives(const ArenaCall& call, int64_t since_ns);
+  Status Break(Status why);
+  // Sleeps until the bell rings, `until_ns` passes, or for no reason; not at all once `complete` says true.
+  template <class Complete>
+  void SleepOnBell(int64_t until_ns, Complete complete);
+
+  const int rank_;
+  const int ranks_;
+  const ArenaOptions options_;
+  const std::vector<std::string> names_;
+  const LifeLines lives_;
+  ArenaMemory memory_;
+  bool spins_ = false;
+  uint64_t stage_ = 0;
+  const std::function<bool()>* called_off_ = nullptr;
+  uint32_t revoked_seen_ = 0;
+  Status broken_;
+  ArenaCounts counts_;
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_ARENA_ARENA_MEETING_H_

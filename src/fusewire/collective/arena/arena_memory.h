@@ -1,0 +1,59 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The memory that ranks share, mapped; arena_layout.h says what lies where.
+// Home: its rank's thread; ranks write their own parts. Owns: the mapping. Fails: Map, where the memory is not sealed,
+// or was made with other options. No offset or length is ever read from the memory: a peer may spoil results, and never
+// makes us write elsewhere.
+#ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_MEMORY_H_
+#define FUSEWIRE_COLLECTIVE_ARENA_ARENA_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/status.h"
+#include "fusewire/collective/arena/arena_layout.h"
+#include "fusewire/collective/arena/arena_options.h"
+
+namespace fusewire {
+namespace collective {
+
+class ArenaMemory {
+ public:
+  ArenaMemory() = default;
+  ~ArenaMemory();
+  ArenaMemory(const ArenaMemory&) = delete;
+  ArenaMemory& operator=(const ArenaMemory&) = delete;
+
+  Status Map(int fd, int ranks, const ArenaOptions& options);
+
+  ArenaHeader& header() const { return *header_; }
+  // What rank r shows at meeting `stage`, and where it lays that out.
+  ArenaPost& PostOf(int rank, uint64_t stage) const {
+    FUSEWIRE_DCHECK(static_cast<size_t>(rank) < ranks_);
+    return posts_[rank].of[stage % kTurns];
+  }
+  ArenaTable& TableOf(int rank, uint64_t stage) const {
+    FUSEWIRE_DCHECK(static_cast<size_t>(rank) < ranks_);
+    return tables_[static_cast<size_t>(rank) * kTurns + stage % kTurns];
+  }
+  uint8_t* ShareOf(int rank, uint64_t stage) const {
+    FUSEWIRE_DCHECK(static_cast<size_t>(rank) < ranks_);
+    return shares_ + (stage % kTurns * ranks_ + static_cast<size_t>(rank)) * share_bytes_;
+  }
+  size_t share_bytes() const { return share_bytes_; }
+
+ private:
+  uint8_t* memory_ = nullptr;
+  size_t bytes_ = 0;
+  size_t ranks_ = 0;
+  size_t share_bytes_ = 0;
+  ArenaHeader* header_ = nullptr;
+  ArenaPosts* posts_ = nullptr;
+  ArenaTable* tables_ = nullptr;
+  uint8_t* shares_ = nullptr;
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_ARENA_ARENA_MEMORY_H_

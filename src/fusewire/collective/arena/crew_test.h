@@ -1,0 +1,88 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// For tests: ranks of one arena, as threads of this process or as processes of their own.
+// Home: the test's thread. Owns: the memory and the life lines that no rank has taken yet. Fails: as an expectation.
+#ifndef FUSEWIRE_COLLECTIVE_ARENA_CREW_TEST_H_
+#define FUSEWIRE_COLLECTIVE_ARENA_CREW_TEST_H_
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fusewire/collective/arena/arena.h"
+
+namespace fusewire {
+namespace collective {
+
+class Crew {
+ public:
+  Crew(int ranks, const ArenaOptions& options) : ranks_(ranks), options_(options) {
+    Result<int> memory = CreateArenaMemory(ranks, options);
+    EXPECT_TRUE(memory.ok()) << memory.status().ToString();
+    memory_ = memory.value();
+    ends_.assign(static_cast<size_t>(ranks), std::vector<int>(static_cast<size_t>(ranks), -1));
+    for (size_t a = 0; a < ends_.size(); ++a) {
+      for (size_t b = 0; b < a; ++b) {
+        int pair[2];
+        EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+        ends_[a][b] = pair[0];
+        ends_[b][a] = pair[1];
+      }
+    }
+  }
+  ~Crew() {
+    for (int rank = 0; rank < ranks_; ++rank) CloseLivesOf(rank);
+    close(memory_);
+  }
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+
+  // Its life lines are the taker's from now on.
+  ArenaSeat SeatOf(int rank) {
+    ArenaSeat seat;
+    seat.memory = memory_;
+    seat.rank = rank;
+    seat.ranks = ranks_;
+    seat.lives = std::exchange(ends_[static_cast<size_t>(rank)], {});
+    return seat;
+  }
+  // In a process of its own: the other ranks' ends of the life lines must end with them alone.
+  void CloseLivesOf(int rank) {
+    for (const int end : std::exchange(ends_[static_cast<size_t>(rank)], {})) {
+      if (end >= 0) close(end);
+    }
+  }
+  std::unique_ptr<Arena> Join(int rank) {
+    Result<std::unique_ptr<Arena>> arena = Arena::Join(SeatOf(rank), options_);
+    EXPECT_TRUE(arena.ok()) << arena.status().ToString();
+    return arena.ok() ? std::move(arena).value() : nullptr;
+  }
+  int ranks() const { return ranks_; }
+
+  static void RunThreads(int ranks, const ArenaOptions& options, const std::function<void(Arena&)>& run) {
+    Crew crew(ranks, options);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&run, arena = crew.Join(rank)] {
+        if (arena != nullptr) run(*arena);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  const int ranks_;
+  const ArenaOptions options_;
+  int memory_ = -1;
+  std::vector<std::vector<int>> ends_;
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_ARENA_CREW_TEST_H_

@@ -1,0 +1,102 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Groups for other languages: plain C over group.h, whose contract holds here too; docs/collectives.md. As in
+// p2p/c_api.h: a function that can fail returns a code of docs/errors.md, 0 for success, and fusewire_error() says the
+// rest. Times are in nanoseconds; 0 is the group's own timeout. Any thread; what waits drives the idle reactor. A group
+// is freed before its endpoint, its tickets before it.
+#ifndef FUSEWIRE_COLLECTIVE_C_API_GROUP_C_API_H_
+#define FUSEWIRE_COLLECTIVE_C_API_GROUP_C_API_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fusewire/p2p/c_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct fusewire_group fusewire_group;
+typedef struct fusewire_ticket fusewire_ticket;
+
+typedef struct fusewire_piece {
+  void* data;
+  size_t bytes;
+} fusewire_piece;
+
+// Numbers of kinds, operators and types are those of collective/kernels/types.h. Counts are in elements.
+typedef struct fusewire_wanted {
+  int kind;
+  int op;
+  int type;
+  int root;
+  const uint64_t* counts;
+  size_t counts_size;
+  const uint64_t* receives;
+  size_t receives_size;
+  const fusewire_piece* from;  // none: in place
+  size_t from_size;
+  const fusewire_piece* to;
+  size_t to_size;
+  uint64_t key;  // 0: in the order of calls
+  int priority;
+  int64_t timeout_ns;
+} fusewire_wanted;
+
+// All but `rank` and addresses is the same at all ranks.
+typedef struct fusewire_group_options {
+  const char* name;
+  int ranks;
+  int rank;
+  const char* const* names;      // of each rank's endpoint
+  const char* const* addresses;  // an empty or null one: it dials us
+  const int* hosts;              // of each rank, any numbers; null: not known
+  const char* table;             // rows of choice.h, as text; null: none
+  int reproducible;
+  int without_arena;  // not 0: over messages, also where all ranks stand on one host
+} fusewire_group_options;
+
+// Does not wait.
+FUSEWIRE_C_API int fusewire_group_make(fusewire_endpoint* endpoint, const fusewire_group_options* options,
+                                       fusewire_group** out);
+FUSEWIRE_C_API int fusewire_group_subgroup(fusewire_group* group, const char* name, const int* ranks, int count,
+                                           fusewire_group** out);
+FUSEWIRE_C_API void fusewire_group_free(fusewire_group* group);
+FUSEWIRE_C_API int fusewire_group_rank(fusewire_group* group);
+FUSEWIRE_C_API int fusewire_group_ranks(fusewire_group* group);
+FUSEWIRE_C_API uint32_t fusewire_group_epoch(fusewire_group* group);
+// 1: operations without a key go through an arena just now.
+FUSEWIRE_C_API int fusewire_group_in_arena(fusewire_group* group);
+FUSEWIRE_C_API void fusewire_group_abort(fusewire_group* group, const char* why);
+FUSEWIRE_C_API int fusewire_group_shrink(fusewire_group* group, int64_t timeout_ns);
+
+// What a table of algorithms is written with: the name of a kind, and its algorithms, with spaces between them. Null:
+// there is no such kind.
+FUSEWIRE_C_API const char* fusewire_collective_kind(int kind);
+FUSEWIRE_C_API const char* fusewire_collective_algorithms(int kind);
+
+// How a thread of another language waits: with `begin` it gives up what it must not hold meanwhile (an interpreter's
+// lock), with `end` it takes it back. In between `called_off` is asked now and then, after `end` and before `begin`;
+// not 0 cancels the operation. All on the thread that waits.
+typedef struct fusewire_waiting {
+  void* (*begin)(void);
+  void (*end)(void* begun);
+  int (*called_off)(void);
+} fusewire_waiting;
+// Waits for the end. `waiting` may be null.
+FUSEWIRE_C_API int fusewire_group_run(fusewire_group* group, const fusewire_wanted* wanted,
+                                      const fusewire_waiting* waiting);
+// The lists that `wanted` names are copied, the arrays are not.
+FUSEWIRE_C_API int fusewire_group_start(fusewire_group* group, const fusewire_wanted* wanted, fusewire_ticket** out);
+// 1: it has ended. 0: not within limit_ns, it goes on.
+FUSEWIRE_C_API int fusewire_ticket_wait(fusewire_ticket* ticket, int64_t limit_ns);
+// After the end: its code.
+FUSEWIRE_C_API int fusewire_ticket_result(fusewire_ticket* ticket);
+FUSEWIRE_C_API void fusewire_ticket_cancel(fusewire_ticket* ticket);
+// Cancels it if it is under way, and waits for its end.
+FUSEWIRE_C_API void fusewire_ticket_free(fusewire_ticket* ticket);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // FUSEWIRE_COLLECTIVE_C_API_GROUP_C_API_H_

@@ -1,0 +1,433 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/group/arena_lane.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/clock.h"
+#include "fusewire/base/log.h"
+#include "fusewire/collective/group/arrays.h"
+#include "fusewire/collective/group/group_core.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+// All ranks that hear of a call that can't be made have made theirs, or will soon.
+constexpr int64_t kDeclineNs = 5 * kSecondNs;
+// When an arena is closed under us, why is about to be said.
+constexpr int64_t kReasonNs = 500 * kMillisecondNs;
+// How often a caller that waits for others to end is asked whether it still wants to.
+constexpr int64_t kAskNs = 50 * kMillisecondNs;
+
+// Of all parts `part`, with `element` bytes for each count.
+std::vector<Piece> BlockOf(const Pieces& all, const std::vector<size_t>& counts, size_t part, size_t element) {
+  size_t offset = 0;
+  for (size_t i = 0; i < part; ++i) offset += counts[i] * element;
+  std::vector<Piece> block;
+  PieceCursor cursor(all);
+  cursor.ForRuns(offset, counts[part] * element, [&block](uint8_t* data, size_t, size_t run) {
+    block.push_back(Piece{data, run});
+  });
+  if (block.empty()) block.push_back(Piece{});
+  return block;
+}
+
+std::vector<size_t> BytesOf(const std::vector<size_t>& counts, size_t element) {
+  std::vector<size_t> bytes;
+  bytes.reserve(counts.size());
+  for (const size_t count : counts) bytes.push_back(count * element);
+  return bytes;
+}
+
+void CopyPieces(const Pieces& from, const Pieces& to) {
+  PieceCursor read(from), write(to);
+  write.ForRuns(0, to.bytes(), [&read](uint8_t* target, size_t at, size_t run) {
+    read.ForRuns(at, run, [target, at](const uint8_t* source, size_t source_at, size_t length) {
+      CopyPayload(target + (source_at - at), source, length);
+    });
+  });
+}
+
+}  // namespace
+
+// ---- which thread runs what, and when ----
+
+// All but `number` to `deadline_ns` is under the lane's lock.
+struct ArenaLane::Job {
+  GroupOperation* operation;              // null: its caller has gone
+  std::unique_ptr<GroupOperation> owned;  // nobody waits
+  uint64_t number;
+  uint64_t turn;
+  uint32_t epoch;
+  int64_t deadline_ns;
+  Status declined;       // it must not run any more, but its turn must be served
+  bool is_here = false;  // on the thread of its caller, which waits
+  bool begun = false;
+  bool served = false;
+  bool ran = false;
+};
+
+ArenaLane::ArenaLane(GroupCore* core) : core_(core) {}
+ArenaLane::~ArenaLane() = default;
+
+bool ArenaLane::GiveTurn(GroupOperation* operation) {
+  operation->given_epoch = epoch_;
+  operation->given_turn = next_turn_++;
+  // Behind those that are here, so that turns come to messages in their order.
+  if (way_ != Way::kMessages || busy_ || !jobs_.empty()) return true;
+  messages_from_ = std::min(messages_from_, *operation->given_turn);
+  return false;
+}
+
+int64_t ArenaLane::DeadlineOf(const GroupOperation& operation) const {
+  const int64_t timeout_ns =
+      operation.wanted.timeout_ns == 0 ? core_->options().timeout_ns : operation.wanted.timeout_ns;
+  return AddNs(Clock::Real()->NowNs(), std::max<int64_t>(timeout_ns, 0));
+}
+
+ArenaLane::Job* ArenaLane::Enqueue(Job job) {
+  jobs_.push_back(std::make_unique<Job>(std::move(job)));
+  if (!thread_.joinable() && !stopping_) thread_ = std::thread([this] { Work(); });
+  changed_.NotifyAll();
+  return jobs_.back().get();
+}
+
+void ArenaLane::Forget(const Job* job) {
+  FUSEWIRE_DCHECK(job->served);
+  jobs_.erase(std::find_if(jobs_.begin(), jobs_.end(), [job](const auto& one) { return one.get() == job; }));
+}
+
+bool ArenaLane::Run(GroupOperation* operation) {
+  const int64_t deadline_ns = DeadlineOf(*operation);
+  MutexLock lock(mutex_);
+  if (!GiveTurn(operation)) return false;
+  Job here{operation, nullptr, operation->number, *operation->given_turn, epoch_, deadline_ns, Status::Ok()};
+  if (!busy_ && jobs_.empty()) {
+    here.is_here = true;
+    ServeJob(&here);
+    return here.ran;
+  }
+  Job* const job = Enqueue(std::move(here));
+  while (!job->begun) {
+    changed_.WaitUntil(mutex_, std::min(deadline_ns, AddNs(Clock::Real()->NowNs(), kAskNs)));
+    Status why;
+    if (!job->begun && Clock::Real()->NowNs() >= deadline_ns)
+      why = Status::Timeout("those before it have not ended in time").Next("look at them, or allow more time");
+    if (operation->called_off != nullptr) {
+      lock.Unlock();
+      const bool gives_up = (*operation->called_off)();
+      lock.Lock();
+      if (gives_up && !job->begun) why = Status::Cancelled("the caller gave it up");
+    }
+    if (why.ok()) continue;
+    // Its turn is served without it.
+    job->declined = operation->status = why;
+    job->operation = nullptr;
+    return true;
+  }
+  while (!job->served) {
+    const bool in_time = changed_.WaitUntil(mutex_, AddNs(Clock::Real()->NowNs(), kAskNs));
+    if (job->served || in_time || operation->called_off == nullptr) continue;
+    lock.Unlock();
+    const bool gives_up = (*operation->called_off)();
+    lock.Lock();
+    if (!gives_up || job->served || reason_.has_value()) continue;
+    reason_ = Status::Cancelled("the caller gave it up");
+    if (arena_ != nullptr) arena_->Close();
+  }
+  const bool ran = job->ran;
+  Forget(job);
+  return ran;
+}
+
+void ArenaLane::Start(std::unique_ptr<GroupOperation> operation) {
+  const int64_t deadline_ns = DeadlineOf(*operation);
+  GroupOperation* const raw = operation.get();
+  {
+    MutexLock lock(mutex_);
+    if (GiveTurn(raw)) {
+      Enqueue(Job{raw, std::move(operation), raw->number, *raw->given_turn, epoch_, deadline_ns, Status::Ok()});
+      return;
+    }
+  }
+  SendHome(std::move(operation));
+}
+
+void ArenaLane::SendHome(std::unique_ptr<GroupOperation> operation) {
+  operation->core = core_->shared_from_this();
+  core_->home().Post(static_cast<Mail*>(operation.release()));  // its own, until it is delivered
+}
+
+// The lane's thread: serves those whose callers do not serve them.
+void ArenaLane::Work() {
+  pthread_setname_np(pthread_self(), "fusewire/arena");
+  MutexLock lock(mutex_);
+  while (true) {
+    auto next = std::find_if(jobs_.begin(), jobs_.end(), [](const auto& job) { return !job->begun; });
+    if (next == jobs_.end() && stopping_) return;
+    if (next == jobs_.end() || busy_) {
+      changed_.Wait(mutex_);
+      continue;
+    }
+    Job* const job = next->get();
+    ServeJob(job);
+    changed_.NotifyAll();
+    // The caller that waits for it takes it away.
+    if (job->operation != nullptr && job->owned == nullptr) continue;
+    std::unique_ptr<GroupOperation> owned = std::move(job->owned);
+    const bool ran = job->ran;
+    Forget(job);
+    if (owned == nullptr) continue;
+    owned->ended = ran;
+    lock.Unlock();
+    SendHome(std::move(owned));
+    lock.Lock();
+  }
+}
+
+void ArenaLane::ServeJob(Job* job) {
+  FUSEWIRE_CHECK(!busy_);  // an arena has one thread at a time
+  FUSEWIRE_DCHECK(!job->begun);
+  job->begun = true;
+  busy_ = true;
+  busy_turn_ = job->turn;
+  busy_number_ = job->number;
+  reason_.reset();
+  Arena* const arena = OpenArena(job->epoch);
+  mutex_.Unlock();
+  const bool ran = Serve(*job, arena);
+  mutex_.Lock();
+  job->ran = ran;
+  job->served = true;
+  busy_ = false;
+  retired_.reset();
+  if (ran) served_turns_ = job->turn + 1;
+  if (!jobs_.empty()) changed_.NotifyAll();
+}
+
+// Stays as long as we are busy.
+Arena* ArenaLane::OpenArena(uint32_t epoch) {
+  if (way_ == Way::kArena && arena_->closed()) way_ = Way::kMessages;
+  return way_ == Way::kArena && epoch_ == epoch ? arena_.get() : nullptr;
+}
+
+bool ArenaLane::Serve(const Job& job, Arena* arena) {
+  GroupOperation* const operation = job.operation;
+  if (arena == nullptr) {
+    bool untried = false;
+    {
+      MutexLock lock(mutex_);
+      untried = way_ == Way::kUntried && epoch_ == job.epoch;
+    }
+    if (untried) SetUp(job.deadline_ns);
+    MutexLock lock(mutex_);
+    arena = OpenArena(job.epoch);
+    if (arena == nullptr && epoch_ == job.epoch) messages_from_ = std::min(messages_from_, job.turn);
+  }
+  if (arena == nullptr && job.declined.ok()) return false;
+  if (arena == nullptr) {
+    if (operation != nullptr) operation->status = job.declined;
+    SendFailed(job, job.declined);
+    return true;
+  }
+  Status status = job.declined;
+  if (status.ok()) {
+    const uint64_t meetings = arena->counts().meetings;
+    arena->SetCalledOff(job.is_here ? operation->called_off : nullptr);
+    status = Execute(arena, operation, job.deadline_ns);
+    const bool met = arena->counts().meetings != meetings;
+    if (status.ok() || (status.code() == Code::kInvalid && met)) {
+      operation->status = status;
+      return true;
+    }
+    // Closed, or a rank has ended, before all had come: nobody has done anything yet, and messages tell more.
+    const bool closed = arena->closed() || status.code() == Code::kUnavailable;
+    if (!met && closed && !HasReason()) {
+      GoOverMessages(*arena, status, job.turn);
+      return false;
+    }
+    if (status.code() != Code::kInvalid) {
+      FailTurn(job, *arena, status);
+      return true;
+    }
+  }
+  // What cannot be done is said in its place, and the lane goes on.
+  const Status heard = arena->Decline(std::max(job.deadline_ns, AddNs(Clock::Real()->NowNs(), kDeclineNs)));
+  if (operation != nullptr) operation->status = status;
+  // Where all ranks decline, none differs.
+  if (!heard.ok() && heard.code() != Code::kInvalid) {
+    GoOverMessages(*arena, heard, job.turn + 1);
+    SendFailed(job, status);
+  }
+  return true;
+}
+
+bool ArenaLane::HasReason() {
+  MutexLock lock(mutex_);
+  return reason_.has_value();
+}
+
+void ArenaLane::GoOverMessages(const Arena& arena, const Status& why, uint64_t from_turn) {
+  MutexLock lock(mutex_);
+  messages_from_ = std::min(messages_from_, from_turn);
+  if (way_ != Way::kArena || arena_.get() != &arena) return;
+  arena_->Close();
+  way_ = Way::kMessages;
+  FUSEWIRE_LOG(kInfo, "group %s: goes on over messages: %s", core_->options().name.c_str(), why.ToString().c_str());
+}
+
+void ArenaLane::SendFailed(const Job& job, const Status& why) {
+  core_->home().Post([core = core_->shared_from_this(), epoch = job.epoch, turn = job.turn, why] {
+    core->SendFailed(epoch, turn, why);
+  });
+}
+
+// Here it has failed, and so it fails at every rank. Whoever closed the arena is about to say why.
+void ArenaLane::FailTurn(const Job& job, const Arena& arena, Status why) {
+  const bool by_another = arena.closed() || why.code() == Code::kUnavailable;
+  GoOverMessages(arena, why, job.turn + 1);
+  {
+    MutexLock lock(mutex_);
+    const int64_t patience_ns = AddNs(Clock::Real()->NowNs(), kReasonNs);
+    while (by_another && !reason_.has_value() && changed_.WaitUntil(mutex_, patience_ns)) {
+    }
+    if (reason_.has_value()) why = *reason_;
+  }
+  job.operation->status = why;
+  SendFailed(job, why);
+}
+
+bool ArenaLane::OverMessages(uint64_t turn) {
+  MutexLock lock(mutex_);
+  return turn >= messages_from_;
+}
+
+bool ArenaLane::open() {
+  MutexLock lock(mutex_);
+  return way_ == Way::kArena && !arena_->closed();
+}
+
+bool ArenaLane::Cancel(uint64_t number, const Status& why) {
+  MutexLock lock(mutex_);
+  if (busy_ && busy_number_ == number) {
+    if (!reason_.has_value()) reason_ = why;
+    if (arena_ != nullptr) arena_->Close();
+    return true;
+  }
+  for (const std::unique_ptr<Job>& job : jobs_) {
+    if (job->number != number || job->begun) continue;
+    job->declined = why;
+    if (job->owned == nullptr) return true;
+    // Its turn is served without it.
+    std::unique_ptr<GroupOperation> operation = std::move(job->owned);
+    job->operation = nullptr;
+    operation->status = why;
+    operation->ended = true;
+    lock.Unlock();
+    SendHome(std::move(operation));
+    return true;
+  }
+  return false;
+}
+
+bool ArenaLane::OnFailed(uint64_t turn, const Status& why) {
+  MutexLock lock(mutex_);
+  if (way_ == Way::kUntried && turn < kSetUpTurns) set_up_failed_ = true;
+  if (turn < std::min(served_turns_, messages_from_)) return true;
+  if (!busy_ || turn != busy_turn_ || way_ == Way::kUntried) return false;
+  if (!reason_.has_value()) reason_ = why;
+  if (arena_ != nullptr) arena_->Close();
+  changed_.NotifyAll();
+  // It may be on its way to messages just now: there it is to fail too.
+  return false;
+}
+
+void ArenaLane::Shut(const Status& why) {
+  MutexLock lock(mutex_);
+  way_ = Way::kMessages;
+  if (busy_ && !reason_.has_value()) reason_ = why;
+  if (arena_ != nullptr) arena_->Close();
+  changed_.NotifyAll();
+}
+
+void ArenaLane::Reopen(uint32_t epoch) {
+  MutexLock lock(mutex_);
+  if (arena_ != nullptr) arena_->Close();
+  // A call in it may not have returned yet; nobody enters another one before it has.
+  if (busy_ && arena_ != nullptr) retired_ = std::move(arena_);
+  arena_.reset();
+  epoch_ = epoch;
+  next_turn_ = kSetUpTurns;
+  served_turns_ = 0;
+  messages_from_ = kNever;
+  set_up_failed_ = false;
+  way_ = core_->ranks() > 1 ? Way::kUntried : Way::kMessages;
+}
+
+void ArenaLane::Stop() {
+  std::thread ends;
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+    ends.swap(thread_);
+  }
+  if (ends.joinable()) ends.join();
+}
+
+// ---- an operation in the arena ----
+
+Status ArenaLane::Execute(Arena* arena, GroupOperation* operation, int64_t deadline_ns) {
+  const Wanted& wanted = operation->wanted;
+  if (operation->checked_epoch != operation->given_epoch) {
+    FUSEWIRE_TRY(CheckArrays(wanted, core_->ranks(), core_->rank(), &operation->run, &operation->in_place));
+    operation->checked_epoch = operation->given_epoch;
+  }
+  const Pieces& input = operation->run.input;
+  const Pieces& output = operation->run.output;
+  const Reduction& reduction = wanted.reduction;
+  const Type type = reduction.type;
+  const size_t element = SizeOf(type);
+  const auto me = static_cast<size_t>(arena->rank());
+  const bool root = arena->rank() == wanted.root;
+  // In place, the larger array is what is there, and the smaller its block.
+  std::vector<Piece> block;
+  auto mine = [&](const Pieces& whole, const Pieces& part) {
+    if (!operation->in_place) return part;
+    block = BlockOf(whole, wanted.counts, me, element);
+    return Pieces(block.data(), block.size());
+  };
+  switch (wanted.kind) {
+    case CollectiveKind::kBarrier: return arena->Barrier(deadline_ns);
+    case CollectiveKind::kAllReduce: return arena->AllReduce(reduction, input, output, deadline_ns);
+    case CollectiveKind::kReduce: return arena->Reduce(reduction, wanted.root, input, output, deadline_ns);
+    case CollectiveKind::kBroadcast: {
+      FUSEWIRE_TRY(arena->Broadcast(wanted.root, root ? input : output, deadline_ns, type));
+      if (root && !operation->in_place) CopyPieces(input, output);
+      return Status::Ok();
+    }
+    case CollectiveKind::kReduceScatter:
+      return arena->ReduceScatter(reduction, wanted.counts, input, mine(input, output), deadline_ns);
+    case CollectiveKind::kAllGather:
+      return arena->AllGather(BytesOf(wanted.counts, element), mine(output, input), output, deadline_ns, type);
+    case CollectiveKind::kGather:
+      return arena->Gather(BytesOf(wanted.counts, element), wanted.root, root ? mine(output, input) : input, output,
+                           deadline_ns, type);
+    case CollectiveKind::kScatter:
+      return arena->Scatter(BytesOf(wanted.counts, element), wanted.root, input, root ? mine(input, output) : output,
+                            deadline_ns, type);
+    case CollectiveKind::kAllToAll:
+      return arena->AllToAll(BytesOf(wanted.counts, element), BytesOf(wanted.receives, element), input, output,
+                             deadline_ns, type);
+  }
+  return Status::Invalid("kind " + std::to_string(static_cast<int>(wanted.kind)) + " is no collective");
+}
+
+}  // namespace collective
+}  // namespace fusewire

@@ -1,0 +1,137 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// How ranks agree on an arena.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/clock.h"
+#include "fusewire/base/log.h"
+#include "fusewire/collective/group/arena_lane.h"
+#include "fusewire/collective/group/group_core.h"
+#include "fusewire/transport/shm/gathering.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+constexpr size_t kNameBytes = 63;
+// All ranks are on their way when the gathering opens.
+constexpr int64_t kGatherNs = 5 * kSecondNs;
+
+}  // namespace
+
+// Turn 0 is an all-reduce of the largest: byte 0 says that somebody cannot, the rest is rank 0's place. Then they meet
+// there, and turn 1 succeeds once all have. A rank that has not met the others tells them that turn 1 has failed.
+void ArenaLane::SetUp(int64_t deadline_ns) {
+  uint32_t epoch = 0;
+  {
+    MutexLock lock(mutex_);
+    epoch = epoch_;
+  }
+  const int ranks = core_->ranks(), rank = core_->rank();
+  std::array<uint8_t, 1 + kNameBytes> told = {};
+  Status able = core_->endpoint().may_share() ? Status::Ok() : Status::Refused("its wire shares no memory");
+  ArenaOptions options;
+  // Fewer meetings, while all shares stay in the caches.
+  if (ranks <= 2) options.share_bytes = 512 * 1024;
+  std::unique_ptr<transport::Gathering> gathering;
+  transport::Fd memory;
+  if (able.ok() && rank == 0) {
+    Result<int> made = CreateArenaMemory(ranks, options);
+    Result<std::unique_ptr<transport::Gathering>> opened = transport::Gathering::Open();
+    able = !made.ok() ? made.status() : opened.status();
+    if (made.ok()) memory = transport::Fd(made.value());
+    if (opened.ok()) gathering = std::move(opened).value();
+    if (able.ok()) {
+      FUSEWIRE_CHECK(gathering->name().size() < kNameBytes);
+      std::copy(gathering->name().begin(), gathering->name().end(), told.begin() + 1);
+    }
+  }
+  told[0] = able.ok() ? 0 : 1;
+  const Status heard = RunOverMessages(0, told.data(), told.size(), deadline_ns);
+  if (able.ok() && !heard.ok()) able = heard;
+  if (able.ok() && told[0] != 0) able = Status::Refused("another rank shares no memory");
+
+  std::unique_ptr<Arena> arena;
+  if (able.ok()) {
+    // What other ranks said is in it too: it need not end.
+    const auto* first = reinterpret_cast<const char*>(told.data() + 1);
+    const std::string name(first, strnlen(first, kNameBytes));
+    const int64_t end_ns = std::min(deadline_ns, AddNs(Clock::Real()->NowNs(), kGatherNs));
+    const transport::CalledOff called_off = [this] {
+      MutexLock lock(mutex_);
+      return way_ == Way::kMessages || set_up_failed_;
+    };
+    Result<transport::Gathered> gathered = rank == 0 ? gathering->Hand(memory.get(), ranks, end_ns, called_off)
+                                                     : transport::ComeTo(name, rank, ranks, end_ns, called_off);
+    gathering.reset();  // if it has failed, those who still wait there hear of it now
+    able = gathered.status();
+    if (able.ok()) {
+      ArenaSeat seat;
+      seat.memory = gathered.value().file.get();
+      seat.rank = rank;
+      seat.ranks = ranks;
+      for (transport::Fd& life : gathered.value().lives) seat.lives.push_back(life.Release());
+      core_->home().Run([this, &seat, ranks] {
+        for (int other = 0; other < ranks; ++other) seat.names.push_back(core_->NameOf(other));
+      });
+      Result<std::unique_ptr<Arena>> joined = Arena::Join(std::move(seat), options);
+      able = joined.status();
+      if (able.ok()) arena = std::move(joined).value();
+    }
+  }
+  const bool all_try = heard.ok() && told[0] == 0;
+  if (all_try && !able.ok()) {
+    // Said at once, as the others may wait for this rank.
+    core_->home().Post([core = core_->shared_from_this(), epoch, able] { core->SendFailed(epoch, 1, able); });
+  } else {
+    uint8_t nothing = 0;
+    const Status agreed = RunOverMessages(1, &nothing, 1, deadline_ns);
+    if (able.ok() && !agreed.ok()) able = agreed;
+  }
+  if (!able.ok()) {
+    Tell(able);
+    if (arena != nullptr) arena->Close();
+  }
+  MutexLock lock(mutex_);
+  if (way_ != Way::kUntried || epoch_ != epoch) {
+    if (arena != nullptr) arena->Close();
+    return;
+  }
+  way_ = able.ok() ? Way::kArena : Way::kMessages;
+  served_turns_ = kSetUpTurns;
+  if (able.ok()) arena_ = std::move(arena);
+}
+
+// What this machine forbids is news to whoever runs the ranks; what they chose, or that the group ends, is not.
+void ArenaLane::Tell(const Status& why) const {
+  const bool is_chosen = !core_->endpoint().may_share() || why.code() == Code::kCancelled;
+  const LogLevel level = is_chosen ? LogLevel::kInfo : LogLevel::kWarn;
+  if (level < GetLogLevel()) return;
+  WriteLog(level, "group %s: its ranks share no arena, so collectives go over messages: %s",
+           core_->options().name.c_str(), why.ToString().c_str());
+}
+
+Status ArenaLane::RunOverMessages(uint64_t turn, uint8_t* bytes, size_t count, int64_t deadline_ns) {
+  auto operation = std::make_unique<GroupOperation>();
+  Wanted& wanted = operation->wanted;
+  wanted.kind = CollectiveKind::kAllReduce;
+  wanted.reduction.op = Op::kMax;
+  wanted.reduction.type = Type::kU8;
+  wanted.counts = {count};
+  wanted.to = Pieces(bytes, count);
+  wanted.timeout_ns =
+      deadline_ns == kForeverNs ? kForeverNs : std::max<int64_t>(deadline_ns - Clock::Real()->NowNs(), 1);
+  {
+    MutexLock lock(mutex_);
+    operation->given_epoch = epoch_;
+  }
+  operation->given_turn = turn;
+  return core_->RunAndWait(std::move(operation));
+}
+
+}  // namespace collective
+}  // namespace fusewire

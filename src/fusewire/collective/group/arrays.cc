@@ -1,0 +1,119 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/group/arrays.h"
+
+#include <cstdint>
+#include <string>
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+// A message's pieces are segments on the wire; 65535 at the most, some to spare.
+constexpr size_t kPiecesMax = 60000;
+
+// Where the first byte lies. Pieces without any may lie anywhere, at no address too: they say nothing.
+const void* Start(const Pieces& pieces) {
+  for (size_t i = 0; i < pieces.count(); ++i) {
+    if (pieces.at(i).bytes > 0) return pieces.at(i).data;
+  }
+  return nullptr;
+}
+
+bool Touch(const Pieces& one, const Pieces& other) {
+  return one.bytes() > 0 && other.bytes() > 0 && Start(one) == Start(other);
+}
+
+// Elements that this rank's arrays must have; -1: none, whatever is given.
+struct Sizes {
+  int64_t input = 0;
+  int64_t output = 0;
+};
+Sizes SizesOf(const Request& request) {
+  const bool root = request.rank == request.root;
+  const auto sum = static_cast<int64_t>(SumOf(request.counts));
+  auto first = [&request] { return static_cast<int64_t>(request.counts[0]); };
+  auto mine = [&request] { return static_cast<int64_t>(request.counts[static_cast<size_t>(request.rank)]); };
+  switch (request.kind) {
+    case CollectiveKind::kBarrier: return {-1, -1};
+    case CollectiveKind::kAllReduce: return {first(), first()};
+    case CollectiveKind::kReduce: return {first(), root ? first() : -1};
+    case CollectiveKind::kBroadcast: return {root ? first() : -1, first()};
+    case CollectiveKind::kReduceScatter: return {sum, mine()};
+    case CollectiveKind::kAllGather: return {mine(), sum};
+    case CollectiveKind::kGather: return {mine(), root ? sum : -1};
+    case CollectiveKind::kScatter: return {root ? sum : -1, mine()};
+    case CollectiveKind::kAllToAll: return {sum, static_cast<int64_t>(SumOf(request.receives))};
+  }
+  return {};
+}
+
+Status CheckWholeElements(const Pieces& pieces, size_t element_bytes) {
+  if (pieces.count() > kPiecesMax)
+    return Status::Invalid("a list of " + std::to_string(pieces.count()) + " pieces")
+        .Next("give at most " + std::to_string(kPiecesMax));
+  for (size_t i = 0; i < pieces.count(); ++i) {
+    if (pieces.at(i).bytes % element_bytes == 0) continue;
+    return Status::Invalid("piece " + std::to_string(i) + " has " + std::to_string(pieces.at(i).bytes) +
+                           " bytes, which cut an element of " + std::to_string(element_bytes))
+        .Next("give pieces of whole elements");
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Request RequestOf(const Wanted& wanted, int ranks, int rank) {
+  Request request;
+  request.kind = wanted.kind;
+  request.ranks = ranks;
+  request.rank = rank;
+  request.root = wanted.root;
+  request.counts = wanted.counts;
+  request.receives = wanted.receives;
+  return request;
+}
+
+Status CheckArrays(const Wanted& wanted, int ranks, int rank, ScheduleRunner::Run* run, bool* in_place) {
+  FUSEWIRE_TRY(Reduces(wanted.kind) ? CheckReduction(wanted.reduction) : CheckType(wanted.reduction.type));
+  const Request request = RequestOf(wanted, ranks, rank);
+  const bool one = wanted.kind == CollectiveKind::kAllReduce || wanted.kind == CollectiveKind::kReduce ||
+                   wanted.kind == CollectiveKind::kBroadcast;
+  const size_t needed = wanted.kind == CollectiveKind::kBarrier ? 0 : one ? 1 : static_cast<size_t>(request.ranks);
+  if (wanted.root < 0 || wanted.root >= request.ranks) {
+    return Status::Invalid(KindName(wanted.kind) + ": root " + std::to_string(wanted.root) + " of " +
+                           std::to_string(request.ranks) + " ranks")
+        .Next("name a rank from 0 to " + std::to_string(request.ranks - 1));
+  }
+  if (request.counts.size() != needed) {
+    return Status::Invalid(KindName(wanted.kind) + ": " + std::to_string(request.counts.size()) + " counts for " +
+                           std::to_string(request.ranks) + " ranks")
+        .Next("see the table at Request in schedule.h");
+  }
+  const auto element = static_cast<int64_t>(SizeOf(wanted.reduction.type));
+  const Sizes sizes = SizesOf(request);
+  run->input = wanted.from;
+  run->output = wanted.to;
+  // One array for both: the smaller is its block of the larger.
+  *in_place = Touch(wanted.from, wanted.to) && sizes.input == sizes.output;
+  if (wanted.from.bytes() == 0 && sizes.input > 0 && wanted.kind != CollectiveKind::kAllToAll) {
+    run->input = wanted.to;
+    *in_place = sizes.output >= 0;
+  }
+  for (const Pieces* pieces : {&run->input, &run->output}) {
+    const bool is_input = pieces == &run->input;
+    const int64_t wants = is_input ? sizes.input : sizes.output;
+    // In place the larger array is what is there.
+    if (wants < 0 || (*in_place && wants < (is_input ? sizes.output : sizes.input))) continue;
+    if (pieces->bytes() != static_cast<uint64_t>(wants * element)) {
+      return Status::Invalid(KindName(wanted.kind) + ": the " + (is_input ? "input" : "output") + " has " +
+                             std::to_string(pieces->bytes()) + " bytes, not " + std::to_string(wants * element))
+          .Next("see the table at Request in schedule.h");
+    }
+  }
+  for (const Pieces* pieces : {&run->input, &run->output})
+    FUSEWIRE_TRY(CheckWholeElements(*pieces, SizeOf(wanted.reduction.type)));
+  return Status::Ok();
+}
+
+}  // namespace collective
+}  // namespace fusewire

@@ -1,0 +1,24 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Whether an operation's arrays are what its counts say, and which of them it reads and writes.
+// Home: any thread, pure functions. Owns: nothing. Fails: with kInvalid, which names the count or the array.
+#ifndef FUSEWIRE_COLLECTIVE_GROUP_ARRAYS_H_
+#define FUSEWIRE_COLLECTIVE_GROUP_ARRAYS_H_
+
+#include "fusewire/base/status.h"
+#include "fusewire/collective/group/wanted.h"
+#include "fusewire/collective/run/schedule_runner.h"
+#include "fusewire/collective/schedule/schedule.h"
+
+namespace fusewire {
+namespace collective {
+
+// As it was wanted: neither where its arrays stand nor its algorithm is in it yet.
+Request RequestOf(const Wanted& wanted, int ranks, int rank);
+
+// Sets the input and output of `run`, and whether they are one array.
+Status CheckArrays(const Wanted& wanted, int ranks, int rank, ScheduleRunner::Run* run, bool* in_place);
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_GROUP_ARRAYS_H_

@@ -1,0 +1,54 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Which operations of other ranks an operation meets: those of its turn in the order of calls, or those of its key,
+// which after a failure begins anew under another tag.
+// Home: the endpoint's. Owns: the turns and keys of this epoch. Fails: never.
+// Turns below turn_ have ended, are under way, or are in skipped_: these will come yet.
+#ifndef FUSEWIRE_COLLECTIVE_GROUP_CALL_ORDER_H_
+#define FUSEWIRE_COLLECTIVE_GROUP_CALL_ORDER_H_
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "fusewire/collective/group/group_operation.h"
+#include "fusewire/collective/group/group_tags.h"
+#include "fusewire/collective/run/fingerprint.h"
+
+namespace fusewire {
+namespace collective {
+
+class CallOrder {
+ public:
+  // `over_messages` says whether a turn that was given elsewhere will come here.
+  CallOrder(const std::string& group_name, std::function<bool(uint64_t turn)> over_messages)
+      : tags_(group_name), over_messages_(std::move(over_messages)) {}
+
+  // Fills in its print's place, and its tag.
+  void Place(GroupOperation* operation);
+  // Of a place that another rank names.
+  uint64_t TagOf(const Fingerprint& place) const { return tags_.Of(epoch_, place); }
+  bool HasEnded(const Fingerprint& place) const;
+  // The operation of that place has failed, and so has its key until its next operation.
+  void OnFailed(const Fingerprint& place);
+  void EnterEpoch(uint32_t epoch);
+
+  const GroupTags& tags() const { return tags_; }
+
+ private:
+  void PlaceGiven(uint64_t turn);
+
+  const GroupTags tags_;
+  const std::function<bool(uint64_t turn)> over_messages_;
+  uint32_t epoch_ = 0;
+  uint64_t turn_ = 0;
+  std::set<uint64_t> skipped_;
+  std::unordered_map<uint64_t, uint64_t> key_turns_;  // of keys that have failed
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_GROUP_CALL_ORDER_H_

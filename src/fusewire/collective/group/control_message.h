@@ -1,0 +1,48 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Control messages: what members of a group send to each other besides the messages of operations.
+// Home: any thread, plain values. Owns: nothing. Fails: DecodeControl, with kCorrupt.
+//
+//   message := version:u8 verb:u8 epoch:u32 round:u64 print:fingerprint status seats
+//   status  := code:u8 cause:text peer:text next:text      text := bytes:u16 u8[bytes]
+//   seats   := count:u32 u8[(count + 7) / 8]               bit s: seat s is dead
+#ifndef FUSEWIRE_COLLECTIVE_GROUP_CONTROL_MESSAGE_H_
+#define FUSEWIRE_COLLECTIVE_GROUP_CONTROL_MESSAGE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
+#include "fusewire/collective/run/fingerprint.h"
+
+namespace fusewire {
+namespace collective {
+
+enum class ControlVerb : uint8_t {
+  kFailed = 1,   // the operation of that place has failed
+  kBroken = 2,   // the epoch is broken
+  kLeft = 3,     // I go; it is no fault
+  kVote = 4,     // in that round of shrinking I take these seats for dead
+  kDecided = 5,  // the next epoch begins without these
+};
+
+constexpr size_t kControlBytesMax = 8 * 1024;
+constexpr uint32_t kControlSeatsMax = 32 * 1024;
+
+struct ControlMessage {
+  ControlVerb verb = ControlVerb::kFailed;
+  uint32_t epoch = 0;
+  uint64_t round = 0;
+  Fingerprint print;
+  Status status;
+  std::vector<bool> seats;
+};
+
+std::string EncodeControl(const ControlMessage& message);
+Result<ControlMessage> DecodeControl(ConstBytes in);
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_GROUP_CONTROL_MESSAGE_H_

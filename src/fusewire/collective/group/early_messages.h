@@ -1,0 +1,55 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// First messages of operations that this rank has not begun: their fingerprints are compared when it does.
+// Home: the endpoint's. Owns: what it remembers, within a bound: what is beyond is compared when its receive has it.
+// Fails: never.
+#ifndef FUSEWIRE_COLLECTIVE_GROUP_EARLY_MESSAGES_H_
+#define FUSEWIRE_COLLECTIVE_GROUP_EARLY_MESSAGES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/check.h"
+#include "fusewire/collective/run/fingerprint.h"
+
+namespace fusewire {
+namespace collective {
+
+class EarlyMessages {
+ public:
+  struct Message {
+    int seat;
+    Fingerprint print;
+  };
+
+  void Add(uint64_t tag, const Message& message) {
+    if (count_ >= kMessagesMax) return;
+    ++count_;
+    by_tag_[tag].push_back(message);
+  }
+  std::vector<Message> Take(uint64_t tag) {
+    const auto found = by_tag_.find(tag);
+    if (found == by_tag_.end()) return {};
+    std::vector<Message> messages = std::move(found->second);
+    by_tag_.erase(found);
+    FUSEWIRE_CHECK(count_ >= messages.size());
+    count_ -= messages.size();
+    return messages;
+  }
+  void Clear() {
+    by_tag_.clear();
+    count_ = 0;
+  }
+
+ private:
+  static constexpr size_t kMessagesMax = 64 * 1024;
+  std::unordered_map<uint64_t, std::vector<Message>> by_tag_;
+  size_t count_ = 0;  // of all tags
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_GROUP_EARLY_MESSAGES_H_

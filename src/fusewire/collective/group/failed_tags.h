@@ -1,0 +1,43 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Tags of operations that have failed here: messages that come under them are refused, with the reason, and those that
+// have come are thrown away.
+// Home: the endpoint's. Owns: reasons of the last 4,096, and the receives that throw away. Fails: never.
+#ifndef FUSEWIRE_COLLECTIVE_GROUP_FAILED_TAGS_H_
+#define FUSEWIRE_COLLECTIVE_GROUP_FAILED_TAGS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <unordered_map>
+
+#include "fusewire/base/status.h"
+#include "fusewire/p2p/endpoint.h"
+
+namespace fusewire {
+namespace collective {
+
+class FailedTags {
+ public:
+  explicit FailedTags(p2p::Endpoint& endpoint) : endpoint_(endpoint) {}
+
+  void Add(uint64_t tag, const Status& why);
+  // Null: it has not failed here.
+  const Status* Find(uint64_t tag) const;
+  void Clear();
+  bool idle() const;
+
+ private:
+  void Drain(uint64_t tag);
+
+  p2p::Endpoint& endpoint_;
+  std::unordered_map<uint64_t, Status> reasons_;
+  std::deque<uint64_t> order_;  // the tags of reasons_, the oldest first
+  std::list<std::unique_ptr<p2p::ReceiveOp>> drains_;
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_GROUP_FAILED_TAGS_H_

@@ -1,0 +1,268 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/group/group.h"
+
+#include <atomic>
+#include <set>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/collective/group/group_core.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+// How long a group that goes waits for what it has ended: a peer that takes nothing of a message loses its pipe before.
+constexpr int64_t kGoodbyeNsMax = 10 * kSecondNs;
+constexpr size_t kNameBytesMax = 64 * 1024;
+
+Status Check(const p2p::Endpoint& endpoint, const GroupOptions& options) {
+  const auto members = static_cast<int64_t>(options.members.size());
+  if (options.name.empty() || options.name.size() > kNameBytesMax)
+    return Status::Invalid("a group's name has " + std::to_string(options.name.size()) + " bytes")
+        .Next("give it 1 to 65536, the same at all ranks");
+  if (options.rank < 0 || options.rank >= members || members > kControlSeatsMax)
+    return Status::Invalid("rank " + std::to_string(options.rank) + " of " + std::to_string(members) + " members")
+        .Next("ranks count from 0 to less than members");
+  const size_t hosts = options.places.hosts.size();
+  if (hosts != 0 && hosts != options.members.size())
+    return Status::Invalid("hosts of " + std::to_string(hosts) + " for " + std::to_string(members) + " members")
+        .Next("name the host of each member, or of none");
+  std::set<std::string> names;
+  for (const GroupMember& member : options.members) {
+    if (!names.insert(member.name).second)
+      return Status::Invalid("two members are named \"" + member.name + "\"").Next("name each endpoint once");
+  }
+  const std::string& mine = options.members[static_cast<size_t>(options.rank)].name;
+  if (mine == endpoint.name()) return Status::Ok();
+  return Status::Invalid("rank " + std::to_string(options.rank) + " is \"" + mine + "\", and the endpoint is \"" +
+                         endpoint.name() + "\"")
+      .Next("give the rank of this endpoint");
+}
+
+Status MustNotWait(const char* for_what) {
+  return Status::Invalid(std::string("a callback of a reactor must not wait for ") + for_what)
+      .Next("use Start and go on in `done`, or wait on a thread of your own");
+}
+
+// Through the lane, or over messages.
+void Begin(const std::shared_ptr<GroupCore>& core, std::unique_ptr<GroupOperation> operation) {
+  if (core->lane() != nullptr && operation->wanted.key == 0) {
+    core->lane()->Start(std::move(operation));
+  } else if (core->home().AtHome()) {
+    core->Begin(std::move(operation));
+  } else {
+    operation->core = core;
+    core->home().Post(static_cast<Mail*>(operation.release()));  // its own, until it is delivered
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Group>> Group::Make(p2p::Endpoint& endpoint, GroupOptions options) {
+  const Status fits = Check(endpoint, options);
+  if (!fits.ok()) return fits.Phase("making group \"" + options.name + "\"");
+  auto core = std::make_shared<GroupCore>(endpoint, std::move(options));
+  Status opened;
+  endpoint.home().Run([&] { opened = core->Open(); });
+  if (!opened.ok()) return opened;
+  return std::unique_ptr<Group>(new Group(std::move(core)));
+}
+
+// Shared with the endpoint's handlers.
+Group::Group(std::shared_ptr<GroupCore> core) : core_(std::move(core)) {}
+
+void Group::Leave() {
+  reactor::Reactor& home = core_->home();
+  FUSEWIRE_CHECK(!home.AtHome());
+  home.Run([core = core_.get()] { core->Close(); });
+}
+
+Group::~Group() {
+  Leave();
+  reactor::Reactor& home = core_->home();
+  GroupCore* core = core_.get();
+  if (core->lane() != nullptr) core->lane()->Stop();
+  Clock* clock = home.clock();
+  const int64_t end_ns = AddNs(clock->NowNs(), kGoodbyeNsMax);
+  auto idle = [core, &home] {
+    bool is_idle = false;
+    home.Run([core, &is_idle] { is_idle = core->idle(); });
+    return is_idle;
+  };
+  while (!idle() && clock->NowNs() < end_ns) {
+    reactor::Waiter nap;
+    // A clock that is turned by hand does not move while we wait: what is left ends with the endpoint.
+    if (!home.Wait(&nap, AddNs(clock->NowNs(), kMillisecondNs)) && clock != Clock::Real()) break;
+  }
+}
+
+int Group::rank() const { return core_->rank(); }
+int Group::ranks() const { return core_->ranks(); }
+uint32_t Group::epoch() const { return core_->epoch(); }
+bool Group::in_arena() const { return core_->lane() != nullptr && core_->lane()->open(); }
+std::string Group::NameOf(int rank) const {
+  std::string name;
+  core_->home().Run([this, rank, &name] { name = core_->NameOf(rank); });
+  return name;
+}
+
+uint64_t Group::Start(Wanted wanted, Done done) {
+  auto operation = std::make_unique<GroupOperation>();
+  operation->wanted = std::move(wanted);
+  operation->done = std::move(done);
+  operation->number = core_->NextNumber();
+  const uint64_t number = operation->number;
+  Begin(core_, std::move(operation));
+  return number;
+}
+
+struct Ticket::State {
+  static constexpr uintptr_t kPending = 0, kEnded = 1;  // else a reactor::Waiter*
+  std::atomic<uintptr_t> word{kPending};
+  Status status;
+};
+
+// Shared with the group, and with the operation's end.
+Ticket::Ticket(std::shared_ptr<GroupCore> core, std::shared_ptr<State> state, uint64_t number)
+    : core_(std::move(core)), state_(std::move(state)), number_(number) {}
+
+Ticket::~Ticket() {
+  if (Test()) return;
+  Cancel(Status::Cancelled("its ticket was given up"));
+  Wait();
+}
+
+bool Ticket::Test() const { return state_->word.load(std::memory_order_acquire) == State::kEnded; }
+
+bool Ticket::Wait(int64_t limit_ns) {
+  reactor::Reactor& home = core_->home();
+  reactor::Waiter waiter;
+  const auto mine = reinterpret_cast<uintptr_t>(&waiter);
+  uintptr_t expected = State::kPending;
+  if (!state_->word.compare_exchange_strong(expected, mine, std::memory_order_acq_rel)) {
+    FUSEWIRE_CHECK(expected == State::kEnded);  // one waits at a time
+    return true;
+  }
+  if (home.Wait(&waiter, AddNs(home.clock()->NowNs(), limit_ns), core_->idling())) return true;
+  expected = mine;
+  if (state_->word.compare_exchange_strong(expected, State::kPending, std::memory_order_acq_rel)) return false;
+  while (!home.Wait(&waiter, AddNs(home.clock()->NowNs(), kSecondNs))) {
+    // Its end came just now: whoever brought it is about to say so.
+  }
+  return true;
+}
+
+void Ticket::Cancel(Status why) {
+  core_->home().Post([core = core_, number = number_, why = std::move(why)] { core->Cancel(number, why); });
+}
+
+const Status& Ticket::status() const { return state_->status; }
+
+std::unique_ptr<Ticket> Group::StartTicket(Wanted wanted) {
+  auto state = std::make_shared<Ticket::State>();
+  const uint64_t number = Start(std::move(wanted), [state](const Status& status) {
+    state->status = status;
+    const uintptr_t waiter = state->word.exchange(Ticket::State::kEnded, std::memory_order_acq_rel);
+    if (waiter != Ticket::State::kPending) reinterpret_cast<reactor::Waiter*>(waiter)->Signal();
+  });
+  return std::unique_ptr<Ticket>(new Ticket(core_, std::move(state), number));
+}
+
+// Shared with the group, and with the operation under way.
+Plan::Plan(std::shared_ptr<GroupCore> core, std::shared_ptr<PlanState> state)
+    : core_(std::move(core)), state_(std::move(state)) {}
+
+void Plan::Start(Done done) {
+  FUSEWIRE_CHECK(state_->operation != nullptr);  // it is under way
+  std::unique_ptr<GroupOperation> operation = std::move(state_->operation);
+  operation->done = std::move(done);
+  operation->number = core_->NextNumber();
+  operation->home_plan = state_;
+  Begin(core_, std::move(operation));
+}
+
+Status Plan::Run() {
+  if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
+  FUSEWIRE_CHECK(state_->operation != nullptr);  // it is under way
+  if (core_->lane() != nullptr && state_->operation->wanted.key == 0) {
+    GroupOperation* const operation = state_->operation.get();
+    operation->number = core_->NextNumber();
+    if (core_->lane()->Run(operation)) return std::exchange(operation->status, Status::Ok());
+  }
+  std::unique_ptr<GroupOperation> operation = std::move(state_->operation);
+  operation->home_plan = state_;
+  return core_->RunAndWait(std::move(operation));
+}
+
+std::unique_ptr<Plan> Group::MakePlan(Wanted wanted) {
+  auto state = std::make_shared<PlanState>();
+  state->operation = std::make_unique<GroupOperation>();
+  state->operation->wanted = std::move(wanted);
+  return std::unique_ptr<Plan>(new Plan(core_, std::move(state)));
+}
+
+Result<std::unique_ptr<Group>> Group::MakeSubgroup(const std::string& name, const std::vector<int>& ranks) {
+  GroupOptions options = core_->options();
+  std::vector<GroupMember> members;
+  std::vector<int> hosts;
+  const int mine = rank(), all = this->ranks();
+  options.rank = -1;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] < 0 || ranks[i] >= all)
+      return Status::Invalid("rank " + std::to_string(ranks[i]) + " of " + std::to_string(all))
+          .Phase("making subgroup \"" + name + "\"")
+          .Next("ranks count from 0 to less than ranks");
+    if (ranks[i] == mine) options.rank = static_cast<int>(i);
+    const std::string member = NameOf(ranks[i]);
+    for (size_t seat = 0; seat < options.members.size(); ++seat) {
+      if (options.members[seat].name != member) continue;
+      members.push_back(options.members[seat]);
+      if (!options.places.hosts.empty()) hosts.push_back(options.places.hosts[seat]);
+    }
+  }
+  // Two subgroups of one name, of different groups or different members, must not hear each other.
+  options.name += "/" + name + "/" + std::to_string(epoch());
+  for (const int one : ranks) options.name += "," + std::to_string(one);
+  options.members = std::move(members);
+  options.places.hosts = std::move(hosts);
+  return Make(core_->endpoint(), std::move(options));
+}
+
+void Group::Cancel(uint64_t number, Status why) {
+  core_->home().Post([core = core_, number, why = std::move(why)] { core->Cancel(number, why); });
+}
+
+Status Group::Run(Wanted wanted, const std::function<bool()>& called_off) {
+  if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
+  auto operation = std::make_unique<GroupOperation>();
+  operation->wanted = std::move(wanted);
+  operation->number = core_->NextNumber();
+  operation->called_off = called_off ? &called_off : nullptr;
+  if (core_->lane() != nullptr && operation->wanted.key == 0 && core_->lane()->Run(operation.get()))
+    return operation->status;
+  return core_->RunAndWait(std::move(operation));
+}
+
+void Group::Abort(Status why) {
+  core_->home().Post([core = core_, why = std::move(why)] {
+    core->Break(why.ok() ? Status::Cancelled("the group was aborted") : why, true);
+  });
+}
+
+Status Group::Shrink(int64_t timeout_ns) {
+  if (reactor::Reactor::InsideAny()) return MustNotWait("a group to shrink");
+  reactor::Waiter waiter;
+  Status outcome;
+  core_->home().Post([core = core_, timeout_ns, &waiter, &outcome] {
+    core->BeginShrink(timeout_ns, [&waiter, &outcome](const Status& status) {
+      outcome = status;
+      waiter.Signal();
+    });
+  });
+  core_->home().Wait(&waiter, kForeverNs);
+  return outcome;
+}
+
+}  // namespace collective
+}  // namespace fusewire

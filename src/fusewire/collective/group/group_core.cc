@@ -1,0 +1,241 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/group/group_core.h"
+
+#include <functional>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/log.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+// How often the caller that waits is asked whether it still wants to.
+constexpr int64_t kCalledOffLookNs = 100 * kMillisecondNs;
+
+// All of it is the same at all ranks. Where time is turned by hand nobody can wait for an arena.
+bool MayShareArena(const GroupOptions& options, const reactor::Reactor& home) {
+  const size_t ranks = options.members.size();
+  const bool fits = options.places.one_host() && ranks > 1 && ranks <= kArenaRanksMax;
+  return options.arena && fits && home.clock() == Clock::Real();
+}
+
+Status LostStatus(const Seats& seats, int seat) {
+  const Status& why = seats.at(seat).lost;
+  return Status(why.code(), seats.Text(seat) + " is lost: " + why.cause())
+      .Peer(seats.Text(seat))
+      .Next("call Shrink at all ranks that are left, or restart the group");
+}
+
+// The member that sends it, besides the one that it is about.
+Status AsReported(const Status& said, const std::string& reporter) {
+  if (said.peer().empty() || said.peer() == reporter) return said.Peer(reporter);
+  return Status(said.code(), said.cause() + " (" + reporter + " says so)").Peer(said.peer()).Next(said.next());
+}
+
+}  // namespace
+
+void GroupOperation::Deliver() {
+  std::unique_ptr<GroupOperation> self(this);
+  // The Group may have gone since Start.
+  const std::shared_ptr<GroupCore> home = std::move(core);
+  if (ended) {
+    home->TakeEnded(std::move(self));
+  } else {
+    home->Begin(std::move(self));
+  }
+}
+
+GroupCore::GroupCore(p2p::Endpoint& endpoint, GroupOptions options)
+    : endpoint_(endpoint),
+      home_(endpoint.home()),
+      options_(std::move(options)),
+      lane_(MayShareArena(options_, home_) ? std::make_unique<ArenaLane>(this) : nullptr),
+      seats_(options_),
+      members_(endpoint, GroupTags(options_.name).Control(), &seats_, this),
+      operations_(endpoint, options_, &seats_, &members_,
+                  [this](uint64_t turn) { return lane_ != nullptr && lane_->OverMessages(turn); }),
+      survivors_(home_, &seats_, &members_, [this](const std::vector<bool>& dead) { EnterEpoch(dead); }) {}
+
+GroupCore::~GroupCore() = default;
+
+std::string GroupCore::NameOf(int rank) const {
+  return rank < 0 || rank >= seats_.ranks() ? "" : seats_.OfRank(rank).name;
+}
+
+// ---- from Open to Close ----
+
+Status GroupCore::Open() {
+  FUSEWIRE_AT_HOME(home_);
+  operations_.SetOwner(weak_from_this());
+  FUSEWIRE_TRY(members_.Connect(options_.members));
+  Show();
+  members_.Listen();
+  return Status::Ok();
+}
+
+void GroupCore::Show() {
+  idling_.store(seats_.idling(), std::memory_order_relaxed);
+  rank_shown_.store(seats_.rank(), std::memory_order_release);
+  ranks_shown_.store(seats_.ranks(), std::memory_order_release);
+  epoch_shown_.store(seats_.epoch(), std::memory_order_release);
+  if (lane_ != nullptr) lane_->Reopen(seats_.epoch());
+  const GroupTags& tags = operations_.tags();
+  endpoint_.HandleOffers(tags.First(seats_.epoch()), tags.Last(seats_.epoch()),
+                         [core = shared_from_this(), epoch = seats_.epoch()](const p2p::Offer& offer) {
+                           return core->OnOffer(offer, epoch);
+                         });
+}
+
+void GroupCore::Break(const Status& why, bool tell) {
+  if (!operations_.broken().ok() || closed_) return;
+  if (lane_ != nullptr) lane_->Shut(why);
+  if (tell) {
+    ControlMessage message;
+    message.verb = ControlVerb::kBroken;
+    message.epoch = seats_.epoch();
+    message.status = why;
+    members_.SendToAll(message);
+  }
+  operations_.Break(why);
+}
+
+void GroupCore::Close() {
+  FUSEWIRE_AT_HOME(home_);
+  if (closed_) return;
+  ControlMessage message;
+  message.verb = ControlVerb::kLeft;
+  message.epoch = seats_.epoch();
+  members_.SendToAll(message);
+  const Status why = Status::Cancelled("the group was closed");
+  survivors_.End(why);
+  Break(why, false);
+  if (lane_ != nullptr) lane_->Shut(why);
+  closed_ = true;
+  operations_.Close();
+  members_.Close();
+}
+
+void GroupCore::Cancel(uint64_t number, const Status& why) {
+  const Status said = why.ok() ? Status::Cancelled("the caller cancelled it") : why;
+  if (lane_ != nullptr && lane_->Cancel(number, said.Peer(seats_.RankText(seats_.rank())))) return;
+  operations_.Cancel(number, said);
+}
+
+void GroupCore::SendFailed(uint32_t epoch, uint64_t turn, const Status& why) {
+  if (epoch != seats_.epoch() || !operations_.broken().ok() || closed_) return;
+  ControlMessage message;
+  message.verb = ControlVerb::kFailed;
+  message.epoch = epoch;
+  message.print.epoch = static_cast<uint16_t>(epoch);
+  message.print.turn = turn;
+  message.status = why;
+  members_.SendToAll(message);
+}
+
+// ---- shrink ----
+
+void GroupCore::BeginShrink(int64_t timeout_ns, Done done) {
+  FUSEWIRE_AT_HOME(home_);
+  if (closed_ || survivors_.busy()) {
+    done(closed_ ? Status::Cancelled("the group is closed") : Status::Invalid("the group is shrinking already"));
+    return;
+  }
+  Break(Status::Unavailable(seats_.RankText(seats_.rank()) + " has asked to shrink the group")
+            .Next("call Shrink at all ranks that are left"),
+        true);
+  survivors_.Begin(timeout_ns != 0 ? timeout_ns : options_.timeout_ns, std::move(done));
+}
+
+void GroupCore::EnterEpoch(const std::vector<bool>& dead) {
+  seats_.EnterEpoch(dead);
+  operations_.EnterEpoch();
+  Show();
+  // One of them may have died since it voted.
+  for (int seat = 0; seat < seats_.count(); ++seat) {
+    if (seats_.at(seat).rank >= 0 && !seats_.at(seat).lost.ok()) Break(LostStatus(seats_, seat), true);
+  }
+}
+
+// ---- from members ----
+
+void GroupCore::OnLost(int seat) {
+  if (seats_.at(seat).left) {
+    operations_.OnGoneAfterLeaving(seat);
+  } else {
+    FUSEWIRE_LOG(kWarn, "group %s: %s is lost: %s", options_.name.c_str(), seats_.Text(seat).c_str(),
+                 seats_.at(seat).lost.cause().c_str());
+    Break(LostStatus(seats_, seat), true);
+  }
+  survivors_.OnLost();
+}
+
+void GroupCore::OnControl(int seat, const ControlMessage& message) {
+  // A member that was shrunk away may ask what was decided, and has no other say.
+  if (seats_.at(seat).rank < 0 && message.verb != ControlVerb::kVote) return;
+  switch (message.verb) {
+    case ControlVerb::kFailed: return OnFailureMessage(seat, message);
+    case ControlVerb::kBroken:
+      if (message.epoch == seats_.epoch() && !message.status.ok())
+        Break(AsReported(message.status, seats_.Text(seat)), true);
+      return;
+    case ControlVerb::kLeft:
+      seats_.MarkLeft(seat);
+      operations_.OnLeft(seat);
+      // In an arena all wait for all.
+      if (lane_ != nullptr) lane_->Shut(Status::Unavailable(seats_.Text(seat) + " has left the group"));
+      return;
+    case ControlVerb::kVote: return survivors_.OnVote(seat, message);
+    case ControlVerb::kDecided: return survivors_.OnDecided(seat, message);
+  }
+}
+
+// An operation has failed there: so it fails here, now or when it begins.
+void GroupCore::OnFailureMessage(int seat, const ControlMessage& message) {
+  if (message.epoch != seats_.epoch() || message.status.ok() || !operations_.broken().ok()) return;
+  const Status why = AsReported(message.status, seats_.Text(seat));
+  const bool of_lane = lane_ != nullptr && message.print.keyed == 0;
+  if (of_lane && lane_->OnFailed(message.print.turn, why)) return;
+  operations_.OnFailedElsewhere(message.print, why);
+}
+
+p2p::OfferAnswer GroupCore::OnOffer(const p2p::Offer& offer, uint32_t epoch) {
+  using p2p::OfferAnswer;
+  if (closed_) return OfferAnswer::Refuse(Status::Cancelled("group \"" + options_.name + "\" was closed here"));
+  if (offer.tag == operations_.tags().Control()) return OfferAnswer::Defer();
+  if (epoch != seats_.epoch() && seats_.SeatOf(offer.peer) >= 0)
+    return OfferAnswer::Refuse(Status::Cancelled("this operation has failed here"));
+  return operations_.OnOffer(offer);
+}
+
+// ---- from threads that wait ----
+
+Status GroupCore::RunAndWait(std::unique_ptr<GroupOperation> operation) {
+  reactor::Waiter waiter;
+  Status outcome;
+  operation->number = NextNumber();
+  operation->core = shared_from_this();
+  operation->done = [&waiter, &outcome](const Status& status) {
+    outcome = status;
+    waiter.Signal();
+  };
+  const uint64_t number = operation->number;
+  const std::function<bool()>* const called_off = operation->called_off;
+  const auto until = [&] {
+    return called_off == nullptr ? kForeverNs : AddNs(home_.clock()->NowNs(), kCalledOffLookNs);
+  };
+  bool ended = home_.PostAndWait(static_cast<Mail*>(operation.release()), &waiter, until(), idling());
+  for (bool cancelled = false; !ended;) {
+    if (!cancelled && (*called_off)()) {
+      cancelled = true;
+      home_.Post(
+          [core = shared_from_this(), number] { core->Cancel(number, Status::Cancelled("the caller gave it up")); });
+    }
+    ended = home_.Wait(&waiter, until(), idling());
+  }
+  return outcome;
+}
+
+}  // namespace collective
+}  // namespace fusewire

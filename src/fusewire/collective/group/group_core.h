@@ -1,0 +1,96 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a Group does at home: it hands calls, control messages and events of members to their owners, and does no more.
+// Home: the endpoint's reactor. Owns: seats, members, operations, the lane.
+// Fails: a death or an abort breaks the epoch, and with it all operations.
+//
+//   group -> group_core -> survivors -> members -> seats
+//                       -> operations -> operation_table, call_order, runners, ... -> group_operation (data)
+//                       -> arena_lane (which knows the core: it sends home what does not go through the arena)
+#ifndef FUSEWIRE_COLLECTIVE_GROUP_GROUP_CORE_H_
+#define FUSEWIRE_COLLECTIVE_GROUP_GROUP_CORE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fusewire/collective/group/arena_lane.h"
+#include "fusewire/collective/group/control_message.h"
+#include "fusewire/collective/group/group_operation.h"
+#include "fusewire/collective/group/members.h"
+#include "fusewire/collective/group/operations.h"
+#include "fusewire/collective/group/seats.h"
+#include "fusewire/collective/group/survivors.h"
+#include "fusewire/p2p/endpoint.h"
+#include "fusewire/reactor/reactor.h"
+
+namespace fusewire {
+namespace collective {
+
+class GroupCore final : private MemberHandler, public std::enable_shared_from_this<GroupCore> {
+ public:
+  GroupCore(p2p::Endpoint& endpoint, GroupOptions options);
+  ~GroupCore();
+
+  // At home.
+  Status Open();
+  void Begin(std::unique_ptr<GroupOperation> operation) { operations_.Begin(std::move(operation)); }
+  void Cancel(uint64_t number, const Status& why);
+  void Break(const Status& why, bool tell);
+  void Close();
+  bool idle() const { return operations_.idle() && members_.idle(); }
+  // The operation of that turn has failed here, in the arena.
+  void SendFailed(uint32_t epoch, uint64_t turn, const Status& why);
+  void TakeEnded(std::unique_ptr<GroupOperation> operation) { operations_.TakeEnded(std::move(operation)); }
+  void BeginShrink(int64_t timeout_ns, Done done);
+  std::string NameOf(int rank) const;
+
+  // Any thread.
+  reactor::Reactor& home() { return home_; }
+  int rank() const { return rank_shown_.load(std::memory_order_acquire); }
+  int ranks() const { return ranks_shown_.load(std::memory_order_acquire); }
+  uint32_t epoch() const { return epoch_shown_.load(std::memory_order_acquire); }
+  // How a thread that waits for an operation waits.
+  reactor::Idling idling() const { return idling_.load(std::memory_order_relaxed); }
+  uint64_t NextNumber() { return next_number_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  const GroupOptions& options() const { return options_; }
+  p2p::Endpoint& endpoint() { return endpoint_; }
+  // Null: none of the group's operations may go through an arena.
+  ArenaLane* lane() const { return lane_.get(); }
+  // Any thread but a home: over messages. Its own deadline ends it.
+  Status RunAndWait(std::unique_ptr<GroupOperation> operation);
+
+ private:
+  void OnControl(int seat, const ControlMessage& message) override;
+  void OnReached(int seat) override { operations_.OnReached(seat); }
+  void OnLost(int seat) override;
+  bool WaitsToReach(int seat) const override { return operations_.WaitsToReach(seat); }
+
+  void OnFailureMessage(int seat, const ControlMessage& message);
+  void EnterEpoch(const std::vector<bool>& dead);
+  // Of the epoch that begins.
+  void Show();
+  p2p::OfferAnswer OnOffer(const p2p::Offer& offer, uint32_t epoch);
+
+  p2p::Endpoint& endpoint_;
+  reactor::Reactor& home_;
+  const GroupOptions options_;
+  const std::unique_ptr<ArenaLane> lane_;
+  Seats seats_;
+  Members members_;
+  Operations operations_;
+  Survivors survivors_;
+  bool closed_ = false;
+
+  std::atomic<int> rank_shown_{0};
+  std::atomic<int> ranks_shown_{0};
+  std::atomic<uint32_t> epoch_shown_{0};
+  std::atomic<reactor::Idling> idling_{reactor::Idling::kLearned};
+  std::atomic<uint64_t> next_number_{0};
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_GROUP_GROUP_CORE_H_

@@ -1,0 +1,219 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Groups in a world where time is turned by hand, messages come in splinters, and hosts die when they are asked to.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/collective/group/control_message.h"
+#include "fusewire/collective/group/group.h"
+#include "fusewire/p2p/world_test.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+class Simulated {
+ public:
+  Simulated(int ranks, uint64_t seed) : world(seed, p2p::Splitting()) {
+    GroupOptions options;
+    options.name = "simulated";
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::string name = "w" + std::to_string(rank);
+      world.Add(name);
+      options.members.push_back({name, {name, 5555}});
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      options.rank = rank;
+      auto made = Group::Make(world.at("w" + std::to_string(rank)), options);
+      EXPECT_TRUE(made.ok()) << made.status().ToString();
+      groups.push_back(std::move(made).value());
+      outcomes.emplace_back();
+      ended.push_back(false);
+    }
+  }
+  void Start(int rank, Wanted wanted) {
+    const auto at = static_cast<size_t>(rank);
+    ended[at] = false;
+    groups[at]->Start(std::move(wanted), [this, at](const Status& status) {
+      EXPECT_FALSE(ended[at]);
+      ended[at] = true;
+      outcomes[at] = status;
+    });
+  }
+  bool Finish(const std::vector<int>& ranks, int64_t limit_ns = 200 * kSecondNs) {
+    return world.RunUntil(
+        [this, &ranks] {
+          for (const int rank : ranks) {
+            if (!ended[static_cast<size_t>(rank)]) return false;
+          }
+          return true;
+        },
+        limit_ns);
+  }
+
+  p2p::P2pWorld world;
+  std::vector<std::unique_ptr<Group>> groups;
+  std::vector<Status> outcomes;
+  std::vector<bool> ended;
+};
+
+Wanted Sum(std::vector<int64_t>* array) {
+  Wanted wanted;
+  wanted.kind = CollectiveKind::kAllReduce;
+  wanted.reduction.type = Type::kI64;
+  wanted.counts = {array->size()};
+  wanted.to = Pieces(array->data(), array->size() * sizeof(int64_t));
+  return wanted;
+}
+
+TEST(GroupSimulation, SumsAreRightWhateverTheOrderOfEvents) {
+  for (uint64_t seed = 1; seed <= 15; ++seed) {
+    const int ranks = 2 + static_cast<int>(seed % 4);
+    Simulated sim(ranks, seed);
+    for (const size_t count : {3, 5000, 60000}) {
+      std::vector<std::vector<int64_t>> arrays;
+      std::vector<int> all;
+      for (int rank = 0; rank < ranks; ++rank) {
+        arrays.emplace_back(count, rank + 1);
+        all.push_back(rank);
+      }
+      for (int rank = 0; rank < ranks; ++rank) sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+      ASSERT_TRUE(sim.Finish(all)) << "seed " << seed;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto at = static_cast<size_t>(rank);
+        EXPECT_TRUE(sim.outcomes[at].ok()) << sim.outcomes[at].ToString();
+        EXPECT_EQ(arrays[at], std::vector<int64_t>(count, ranks * (ranks + 1) / 2)) << "seed " << seed;
+      }
+    }
+  }
+}
+
+TEST(GroupSimulation, ADeadHostIsNamedWhenItsPipeEnds) {
+  for (uint64_t seed = 1; seed <= 15; ++seed) {
+    Simulated sim(3, seed);
+    std::vector<std::vector<int64_t>> arrays(3, std::vector<int64_t>(40000, 1));
+    for (int rank = 0; rank < 3; ++rank) sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+    ASSERT_TRUE(sim.Finish({0, 1, 2}));
+    // In the middle of the next.
+    for (int rank = 0; rank < 3; ++rank) sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+    sim.world.world.RunFor(static_cast<int64_t>(seed) * 20 * kMicrosecondNs);
+    sim.world.world.KillHost("w1", transport::LoopbackDeath::kReset);
+    ASSERT_TRUE(sim.Finish({0, 2}, kSecondNs)) << "seed " << seed;
+    for (const size_t rank : {0, 2}) {
+      // It may have had all that it needed.
+      if (sim.outcomes[rank].ok()) continue;
+      EXPECT_EQ(sim.outcomes[rank].code(), Code::kUnavailable) << sim.outcomes[rank].ToString();
+      EXPECT_NE(sim.outcomes[rank].ToString().find("rank 1 (w1)"), std::string::npos);
+    }
+    for (const int rank : {0, 2}) sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+    ASSERT_TRUE(sim.Finish({0, 2}, kSecondNs));
+    EXPECT_EQ(sim.outcomes[0].code(), Code::kUnavailable);
+    sim.world.tasks["w1"].endpoint->Close();
+    sim.groups[1].reset();
+    sim.world.tasks["w1"].endpoint.reset();
+  }
+}
+
+// In a chain, a rank knows only the one that it waits for; and that one may be told before its own deadline.
+TEST(GroupSimulation, TheOneInTheMiddleOfAChainSaysForWhomItWaits) {
+  Simulated sim(3, 1);
+  std::vector<std::vector<int64_t>> arrays(2, std::vector<int64_t>(5000));
+  for (const int rank : {1, 0}) {
+    Wanted wanted = Sum(&arrays[static_cast<size_t>(rank)]);
+    wanted.kind = CollectiveKind::kBroadcast;
+    wanted.root = 2;  // which never begins
+    wanted.timeout_ns = 2 * kSecondNs;
+    sim.Start(rank, std::move(wanted));
+    sim.world.world.RunFor(kSecondNs / 2);
+  }
+  ASSERT_TRUE(sim.Finish({0, 1}));
+  for (const size_t rank : {0, 1}) EXPECT_EQ(sim.outcomes[rank].code(), Code::kTimeout);
+  EXPECT_NE(sim.outcomes[1].ToString().find("rank 0 (w0) had not done its part"), std::string::npos)
+      << sim.outcomes[1].ToString();
+  EXPECT_NE(sim.outcomes[0].ToString().find("rank 2 (w2) had not done its part"), std::string::npos)
+      << sim.outcomes[0].ToString();
+}
+
+TEST(GroupSimulation, WhoHasNotBegunBehindAnotherOfItsKeySaysForWhomThatWaits) {
+  Simulated sim(2, 1);
+  std::vector<std::vector<int64_t>> arrays(2, std::vector<int64_t>(10));
+  std::vector<Status> ended;
+  for (std::vector<int64_t>& array : arrays) {
+    Wanted wanted = Sum(&array);
+    wanted.key = 5;
+    wanted.timeout_ns = 2 * kSecondNs;
+    sim.groups[0]->Start(std::move(wanted), [&ended](const Status& status) { ended.push_back(status); });
+  }
+  ASSERT_TRUE(sim.world.RunUntil([&ended] { return ended.size() == 2; }));
+  for (const Status& status : ended) {
+    EXPECT_EQ(status.code(), Code::kTimeout);
+    EXPECT_NE(status.ToString().find("rank 1 (w1) had not done its part"), std::string::npos) << status.ToString();
+  }
+}
+
+// Whoever fails tells all; unless it lies.
+TEST(GroupSimulation, AFailureThatOneAloneWasToldOfComesWithItsReasonToTheOthers) {
+  uint64_t control_tag = 0;
+  Simulated sim(3, 1);
+  std::vector<std::vector<int64_t>> arrays(3, std::vector<int64_t>(60000));
+  sim.world.at("w2").HandleOffers(0, UINT64_MAX, [&control_tag](const p2p::Offer& offer) {
+    control_tag = offer.tag | ((uint64_t{1} << 40) - 1);
+    return p2p::OfferAnswer::Defer();
+  });
+  for (const int rank : {0, 1}) sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+  ASSERT_TRUE(sim.world.RunUntil([&control_tag] { return control_tag != 0; }));
+  sim.Start(2, Sum(&arrays[2]));
+  ASSERT_TRUE(sim.Finish({0, 1, 2}));
+  ControlMessage note;
+  note.verb = ControlVerb::kFailed;
+  note.print.turn = 1;
+  note.status = Status::Unavailable("not for all ears");
+  const std::string text = EncodeControl(note);
+  p2p::SendOp lie(sim.world.at("w2"), sim.world.Connect("w2", "w1"), control_tag, ConstBytes(text));
+  lie.Post();
+  ASSERT_TRUE(sim.world.Ends(lie));
+  for (const int rank : {1, 0}) {
+    sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+    ASSERT_TRUE(sim.Finish({rank}));
+    const std::string words = sim.outcomes[static_cast<size_t>(rank)].ToString();
+    EXPECT_NE(words.find("not for all ears, peer rank 2 (w2)"), std::string::npos) << words;
+  }
+}
+
+TEST(GroupSimulation, WhoseMessageIsRefusedWaitsForTheReasonUntilItsDeadlineOnly) {
+  Simulated sim(2, 1);
+  sim.world.at("w1").HandleOffers(
+      0, UINT64_MAX, [](const p2p::Offer&) { return p2p::OfferAnswer::Refuse(Status::Overloaded("not now")); });
+  std::vector<int64_t> array(60000, 1);
+  sim.world.world.RunFor(kSecondNs);
+  sim.world.world.PauseHost("w1");
+  const int64_t began_ns = sim.world.world.clock()->NowNs();
+  Wanted wanted = Sum(&array);
+  wanted.timeout_ns = 2 * kSecondNs;
+  sim.Start(0, std::move(wanted));
+  sim.world.world.RunFor(2 * kSecondNs - 100 * kMillisecondNs);
+  sim.world.world.ResumeHost("w1");
+  ASSERT_TRUE(sim.Finish({0}));
+  EXPECT_LE(sim.world.world.clock()->NowNs() - began_ns, 2 * kSecondNs + 50 * kMillisecondNs);
+  EXPECT_NE(sim.outcomes[0].ToString().find("w1"), std::string::npos) << sim.outcomes[0].ToString();
+}
+
+// No rank is given up because it is late, however late.
+TEST(GroupSimulation, AMemberMayComeHoursLater) {
+  Simulated sim(2, 3);
+  std::vector<std::vector<int64_t>> arrays(2, std::vector<int64_t>(9000, 1));
+  Wanted patient = Sum(&arrays[0]);
+  patient.timeout_ns = kForeverNs;
+  sim.Start(0, std::move(patient));
+  sim.world.world.RunFor(3 * 3600 * kSecondNs);
+  EXPECT_FALSE(sim.ended[0]);
+  sim.Start(1, Sum(&arrays[1]));
+  ASSERT_TRUE(sim.Finish({0, 1}));
+  EXPECT_TRUE(sim.outcomes[0].ok()) << sim.outcomes[0].ToString();
+  EXPECT_EQ(arrays[0], std::vector<int64_t>(9000, 2));
+}
+
+}  // namespace
+}  // namespace collective
+}  // namespace fusewire

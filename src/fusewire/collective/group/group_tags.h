@@ -1,0 +1,36 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The tags of a group's messages: a name and an epoch have a range of their own, so that no message of another group or
+// of an old epoch can reach an operation.
+// Home: any thread, plain values. Owns: the name's hash. Fails: never.
+//
+//   tag := 1:1 hash of name and epoch:23 keyed:1 (turn or hash of key and failures):39
+//          of control messages: epoch 0, the last tag
+#ifndef FUSEWIRE_COLLECTIVE_GROUP_GROUP_TAGS_H_
+#define FUSEWIRE_COLLECTIVE_GROUP_GROUP_TAGS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "fusewire/collective/run/fingerprint.h"
+
+namespace fusewire {
+namespace collective {
+
+class GroupTags {
+ public:
+  explicit GroupTags(const std::string& name) : name_(name) {}
+
+  // The first and the last tag of an epoch.
+  uint64_t First(uint32_t epoch) const;
+  uint64_t Last(uint32_t epoch) const;
+  uint64_t Control() const { return Last(0); }
+  uint64_t Of(uint32_t epoch, const Fingerprint& place) const;
+
+ private:
+  const std::string name_;
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_GROUP_GROUP_TAGS_H_

@@ -1,0 +1,159 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/group/members.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fusewire/base/check.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+// Of a control message: whoever does not take it by then has other troubles.
+constexpr int64_t kControlTimeoutNs = 5 * kSecondNs;
+// After an attempt to reach a member has failed.
+constexpr int64_t kAgainNs = 200 * kMillisecondNs;
+// To one member, under way.
+constexpr std::ptrdiff_t kAnswersMax = 4;
+
+}  // namespace
+
+Members::Members(p2p::Endpoint& endpoint, uint64_t control_tag, Seats* seats, MemberHandler* handler)
+    : endpoint_(endpoint),
+      home_(endpoint.home()),
+      control_tag_(control_tag),
+      seats_(seats),
+      handler_(handler),
+      ears_(static_cast<size_t>(seats->count())) {}
+
+Status Members::Connect(const std::vector<GroupMember>& members) {
+  FUSEWIRE_CHECK(members.size() == ears_.size());
+  for (int seat = 0; seat < seats_->count(); ++seat) {
+    if (seat == seats_->own()) continue;
+    const GroupMember& member = members[static_cast<size_t>(seat)];
+    const bool dials = !member.address.host.empty();
+    Result<p2p::Peer*> peer = dials ? endpoint_.Connect(member.name, member.address) : endpoint_.Expect(member.name);
+    if (!peer.ok()) return peer.status();
+    seats_->SetPeer(seat, peer.value());
+  }
+  return Status::Ok();
+}
+
+void Members::Close() {
+  closed_ = true;
+  for (Ear& ear : ears_) {
+    if (ear.receive != nullptr) ear.receive->Cancel();
+    if (ear.awaiting) ear.awaits->Cancel();
+    ear.again.reset();
+  }
+}
+
+// ---- what others send ----
+
+void Members::Listen() {
+  for (int seat = 0; seat < seats_->count(); ++seat) {
+    if (seat != seats_->own()) ListenTo(seat);
+  }
+}
+
+void Members::ListenTo(int seat) {
+  Ear& ear = EarOf(seat);
+  if (ear.receive == nullptr) {
+    ear.heard.resize(kControlBytesMax);
+    ear.receive = std::make_unique<p2p::ReceiveOp>(endpoint_, seats_->at(seat).peer, control_tag_,
+                                                   Bytes(ear.heard.data(), ear.heard.size()));
+    ear.receive->timeout_ns = kForeverNs;
+    ear.receive->then = [this, seat] { OnHeard(seat); };
+  }
+  ++under_way_;
+  ear.receive->Post();
+}
+
+void Members::OnHeard(int seat) {
+  Ear& ear = EarOf(seat);
+  FUSEWIRE_DCHECK(under_way_ > 0);
+  --under_way_;
+  const Status status = ear.receive->status();
+  if (closed_ || status.code() == Code::kCancelled) return;
+  if (!status.ok()) return Lose(seat, status);
+  FUSEWIRE_CHECK(ear.receive->bytes <= ear.heard.size());
+  Result<ControlMessage> message = DecodeControl(ConstBytes(ear.heard.data(), static_cast<size_t>(ear.receive->bytes)));
+  ListenTo(seat);
+  if (!message.ok()) return Lose(seat, message.status());
+  handler_->OnControl(seat, message.value());
+  // A peer that has gone meanwhile was missed by the receives that were posted, and we had none.
+  if (!seats_->at(seat).peer->up()) Lose(seat, Status::Unavailable("the peer has gone"));
+}
+
+void Members::Lose(int seat, const Status& why) {
+  const Seat& of = seats_->at(seat);
+  if (closed_ || !of.lost.ok() || of.rank < 0) return;
+  seats_->MarkLost(seat, why);
+  handler_->OnLost(seat);
+}
+
+// ---- sends that wait for their peer ----
+
+void Members::AwaitPeer(int seat) {
+  Ear& ear = EarOf(seat);
+  if (ear.awaiting || closed_) return;
+  if (ear.awaits == nullptr) {
+    ear.awaits = std::make_unique<p2p::AwaitPeerOp>(endpoint_, *seats_->at(seat).peer);
+    ear.again = std::make_unique<reactor::Timer>([this, seat] {
+      if (handler_->WaitsToReach(seat)) AwaitPeer(seat);
+    });
+    ear.awaits->then = [this, seat] { OnAwaited(seat); };
+  }
+  ear.awaiting = true;
+  ++under_way_;
+  ear.awaits->Post();
+}
+
+void Members::OnAwaited(int seat) {
+  Ear& ear = EarOf(seat);
+  FUSEWIRE_DCHECK(ear.awaiting);
+  FUSEWIRE_DCHECK(under_way_ > 0);
+  ear.awaiting = false;
+  --under_way_;
+  const Status status = ear.awaits->status();
+  if (closed_ || status.code() == Code::kCancelled) return;
+  if (status.ok()) return handler_->OnReached(seat);
+  if (status.code() == Code::kRefused) return Lose(seat, status);
+  home_.Arm(ear.again.get(), kAgainNs);
+}
+
+// ---- what we send ----
+
+void Members::SendToAll(const ControlMessage& message) {
+  for (int seat = 0; seat < seats_->count(); ++seat) {
+    if (seat != seats_->own() && seats_->at(seat).rank >= 0) Send(seat, message);
+  }
+}
+
+void Members::Answer(int seat, const ControlMessage& message) {
+  const auto to_it = std::count_if(sent_.begin(), sent_.end(), [seat](const SentControl& sent) {
+    return !sent.ended && sent.answers && sent.seat == seat;
+  });
+  if (to_it < kAnswersMax) SendCounted(seat, message, true);
+}
+
+void Members::SendCounted(int seat, const ControlMessage& message, bool answers) {
+  const Seat& to = seats_->at(seat);
+  if (!to.lost.ok() || closed_) return;
+  // Nobody is dialled only to be told that we go.
+  if (message.verb == ControlVerb::kLeft && !to.peer->up()) return;
+  sent_.remove_if([](const SentControl& sent) { return sent.ended; });
+  SentControl& sent = sent_.emplace_back();
+  sent.text = EncodeControl(message);
+  sent.seat = seat;
+  sent.answers = answers;
+  sent.op = std::make_unique<p2p::SendOp>(endpoint_, *to.peer, control_tag_, ConstBytes(sent.text));
+  sent.op->timeout_ns = kControlTimeoutNs;
+  // Nobody waits for it: its text is ours, and we live as long as the endpoint.
+  sent.op->then = [&sent] { sent.ended = true; };
+  sent.op->Post();
+}
+
+}  // namespace collective
+}  // namespace fusewire

@@ -1,0 +1,74 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Every operation that is at home, and what state it is in: nobody else changes that. Each change is checked.
+//   idle -> running (Run), behind (Queue), ended (EndIdle)     behind -> ended (EndBehind), idle (TakeBehind)
+//   running -> ended (End)                                     ended -> idle (TakeEnded)
+// Home: the endpoint's. Owns: the operations, and their deadlines. Fails: never.
+// At most one operation is running under a tag; others are behind only while one of their tag is running or has ended.
+#ifndef FUSEWIRE_COLLECTIVE_GROUP_OPERATION_TABLE_H_
+#define FUSEWIRE_COLLECTIVE_GROUP_OPERATION_TABLE_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "fusewire/base/status.h"
+#include "fusewire/collective/group/group_operation.h"
+#include "fusewire/reactor/reactor.h"
+
+namespace fusewire {
+namespace collective {
+
+class OperationTable {
+ public:
+  using Operation = std::unique_ptr<GroupOperation>;
+  OperationTable(reactor::Reactor& home, std::function<void(GroupOperation*)> on_deadline)
+      : home_(home), on_deadline_(std::move(on_deadline)) {}
+
+  // Under its tag. Its end is its maker's to bring about.
+  GroupOperation* Run(Operation operation);
+  void Queue(Operation operation);
+  void End(GroupOperation* operation, const Status& status);
+  void EndIdle(Operation operation, const Status& status);
+  // False: it is not behind another one.
+  bool EndBehind(const GroupOperation& operation, const Status& status);
+  void EndAllBehind(const Status& status);
+
+  // Null: there is none.
+  GroupOperation* Running(uint64_t tag) const;
+  GroupOperation* RunningByNumber(uint64_t number) const;
+  GroupOperation* BehindByNumber(uint64_t number) const;
+  // One that has ended under this tag, and has not been taken.
+  const GroupOperation* Ended(uint64_t tag) const;
+  std::vector<GroupOperation*> AllRunning() const;
+  template <class Visit>
+  void ForRunning(Visit visit) const {
+    for (const auto& [tag, operation] : running_) visit(operation.get());
+  }
+  size_t running_count() const { return running_.size(); }
+  bool has_ended() const { return !ended_.empty(); }
+  bool idle() const { return running_.empty() && ended_.empty(); }
+
+  std::vector<Operation> TakeEnded();
+  std::deque<Operation> TakeBehind(uint64_t tag);
+
+  void ArmDeadline(GroupOperation* operation, int64_t delay_ns);
+
+ private:
+  static void Change(GroupOperation* operation, GroupOperation::State from, GroupOperation::State to);
+  void PutEnded(Operation operation, const Status& status);
+
+  reactor::Reactor& home_;
+  const std::function<void(GroupOperation*)> on_deadline_;
+  std::unordered_map<uint64_t, Operation> running_;             // by tag
+  std::unordered_map<uint64_t, std::deque<Operation>> behind_;  // by tag; none is empty
+  std::vector<Operation> ended_;
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_GROUP_OPERATION_TABLE_H_

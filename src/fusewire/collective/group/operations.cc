@@ -1,0 +1,408 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/group/operations.h"
+
+#include <algorithm>
+#include <climits>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/check.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+constexpr size_t kFailedElsewhereMax = 4096;
+// How long we wait for the reason of a failure that a peer has had.
+constexpr int64_t kDoubtNs = 1 * kSecondNs;
+constexpr size_t kLateRanksMax = 8;
+
+Status MismatchOf(const Seats& seats, const Fingerprint& mine, int rank, const Fingerprint& other) {
+  const std::string where =
+      mine.keyed != 0 ? "under key " + std::to_string(mine.key) : "in call " + std::to_string(mine.turn);
+  return Status::Invalid("ranks want different things " + where + ": " + seats.RankText(seats.rank()) + " " +
+                         mine.Describe() + ", " + seats.RankText(rank) + " " + other.Describe())
+      .Next("make the same calls with the same counts at all ranks");
+}
+
+// The ranks that it waits for; empty: none.
+std::string LateText(const Seats& seats, const GroupOperation& operation) {
+  if (operation.runner == nullptr) return "";
+  std::string text;
+  const std::vector<int> ranks = operation.runner->WaitsFor();
+  for (size_t i = 0; i < ranks.size() && i < kLateRanksMax; ++i)
+    text += (i == 0 ? "" : ", ") + seats.RankText(ranks[i]);
+  return text.empty() ? "" : text + " had not done its part at " + seats.RankText(seats.rank());
+}
+
+// Of one that has not begun, behind others of its key.
+std::string LateBeforeText(const Seats& seats, const OperationTable& table, const GroupOperation& operation) {
+  if (const GroupOperation* const running = table.Running(operation.tag)) return LateText(seats, *running);
+  const GroupOperation* const before = table.Ended(operation.tag);
+  return before == nullptr ? "" : before->status.cause();
+}
+
+// Whether a first message from that rank belongs to this operation, and not to a later one of its key.
+bool Expects(const GroupOperation& operation, int rank) {
+  return operation.runner != nullptr && rank >= 0 && !operation.runner->met(rank) &&
+         (operation.print.keyed == 0 || operation.runner->ReceivesFrom(rank));
+}
+
+// The less urgent hold back while something more urgent is under way.
+void Hurry(const OperationTable& table, const WorkQueue& work) {
+  int highest = INT_MIN;
+  if (table.running_count() > 1 || work.size() > 1) {
+    table.ForRunning(
+        [&highest](const GroupOperation* operation) { highest = std::max(highest, operation->wanted.priority); });
+  }
+  table.ForRunning([highest](const GroupOperation* operation) {
+    if (operation->runner != nullptr) operation->runner->SetHurried(operation->wanted.priority < highest);
+  });
+}
+
+}  // namespace
+
+void Operations::OwnedMail::Deliver() {
+  // Until it has run: the Group may go meanwhile.
+  const std::shared_ptr<void> alive = std::move(alive_);
+  (operations_->*run_)();
+}
+
+void Operations::OwnedMail::Post() {
+  if (alive_ != nullptr) return;
+  alive_ = operations_->owner_.lock();
+  FUSEWIRE_CHECK(alive_ != nullptr);
+  operations_->home_.Post(this);
+}
+
+Operations::Operations(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, Members* members,
+                       std::function<bool(uint64_t turn)> over_messages)
+    : home_(endpoint.home()),
+      options_(options),
+      seats_(seats),
+      members_(members),
+      order_(options.name, std::move(over_messages)),
+      runners_(endpoint, options, seats, this),
+      table_(home_, [this](GroupOperation* operation) { OnDeadline(operation); }),
+      failed_tags_(endpoint),
+      ended_mail_(this, &Operations::TellEnded),
+      work_mail_(this, &Operations::RunWork) {}
+
+// ---- begin ----
+
+void Operations::Begin(std::unique_ptr<GroupOperation> operation) {
+  FUSEWIRE_AT_HOME(home_);
+  operation->began_ns = home_.now_ns();
+  Status refusal = closed_ ? Status::Cancelled("the group is closed") : broken_;
+  if (operation->given_turn.has_value() && operation->given_epoch != seats_->epoch() && refusal.ok())
+    refusal = Status::Unavailable("the group has shrunk since it was called").Next("call it again");
+  if (!refusal.ok()) {
+    table_.EndIdle(std::move(operation), refusal);
+    ended_mail_.Post();
+    return;
+  }
+  GroupOperation* const raw = operation.get();
+  const int64_t timeout_ns = raw->wanted.timeout_ns == 0 ? options_.timeout_ns : raw->wanted.timeout_ns;
+  raw->doubt = Status::Ok();
+  raw->deadline_ns = timeout_ns == kForeverNs ? kForeverNs : AddNs(raw->began_ns, std::max<int64_t>(timeout_ns, 0));
+  if (timeout_ns != kForeverNs) table_.ArmDeadline(raw, std::max<int64_t>(timeout_ns, 0));
+  order_.Place(raw);
+  if (table_.Running(raw->tag) != nullptr) {
+    table_.Queue(std::move(operation));
+  } else {
+    Launch(std::move(operation));
+  }
+}
+
+void Operations::Launch(std::unique_ptr<GroupOperation> operation) {
+  Status status = runners_.Prepare(operation.get());
+  GroupOperation* const raw = table_.Run(std::move(operation));
+  bool tell = true;
+  const auto failed = failed_elsewhere_.find(raw->tag);
+  if (failed != failed_elsewhere_.end()) {
+    if (status.ok()) {
+      status = failed->second;
+      tell = false;
+    }
+    failed_elsewhere_.erase(failed);
+  }
+  const Status compared = CompareEarly(raw);
+  if (status.ok()) status = compared;
+  if (!status.ok()) return Fail(raw, status, tell);
+  Hurry(table_, work_);
+  raw->runner->Begin();
+  Attend(raw);
+}
+
+// With the first messages that came before it began.
+Status Operations::CompareEarly(GroupOperation* operation) {
+  Status status;
+  for (const EarlyMessages::Message& early : early_.Take(operation->tag)) {
+    const int rank = seats_->at(early.seat).rank;
+    if (!Expects(*operation, rank)) {
+      // Of one key, a later operation may be meant: then it is looked at when that begins.
+      if (operation->print.keyed != 0) early_.Add(operation->tag, early);
+      continue;
+    }
+    operation->runner->SetMet(rank);
+    if (status.ok() && !(early.print == operation->print))
+      status = MismatchOf(*seats_, operation->print, rank, early.print);
+  }
+  return status;
+}
+
+// ---- while it runs ----
+
+void Operations::OnMessageEnded(ScheduleRunner* runner) {
+  auto* const operation = static_cast<GroupOperation*>(runner->context);
+  FUSEWIRE_CHECK(operation->state == GroupOperation::State::kRunning);
+  FUSEWIRE_CHECK(operation->runner.get() == runner);
+  Attend(operation);
+}
+
+void Operations::Attend(GroupOperation* operation) {
+  ScheduleRunner* const runner = operation->runner.get();
+  if (const std::optional<MessageFailure> failure = runner->TakeFailure()) OnMessageFailed(operation, *failure);
+  if (operation->state == GroupOperation::State::kRunning && runner->has_work()) {
+    work_.Add(operation);
+    if (!work_.empty()) work_mail_.Post();
+  }
+  while (const std::optional<int> rank = runner->TakeUnreached()) {
+    if (HasLeft(*rank)) {
+      Fail(operation, Status::Unavailable(seats_->RankText(*rank) + " has left the group"), true);
+    } else {
+      members_->AwaitPeer(seats_->SeatOfRank(*rank));
+    }
+  }
+  if (operation->state == GroupOperation::State::kRunning && !runner->running())
+    End(operation, operation->status.ok() ? runner->status() : operation->status);
+}
+
+void Operations::OnMessageFailed(GroupOperation* operation, const MessageFailure& failure) {
+  const int rank = failure.rank;
+  if (failure.differs.has_value()) {
+    const Status why = MismatchOf(*seats_, operation->print, rank, *failure.differs);
+    return Fail(operation, why.Peer(seats_->RankText(rank)), true);
+  }
+  const Status& why = failure.why;
+  const bool left = HasLeft(rank);
+  const bool not_coming = left && why.code() == Code::kCancelled;
+  const bool gone = not_coming || why.code() == Code::kUnavailable || why.code() == Code::kCorrupt;
+  if (gone && !left) {
+    members_->Lose(seats_->SeatOfRank(rank), why);  // which fails all operations
+    return Fail(operation, broken_.ok() ? why : broken_, false);
+  }
+  // Its receiver has failed, and the rank that failed first tells all others why: that says more than this does. If we
+  // closed our own endpoint nobody will.
+  const bool ours = why.cause().rfind("the endpoint", 0) == 0;
+  if (failure.sent && !gone && !ours && why.code() != Code::kRefused) {
+    if (!operation->doubt.ok()) return;
+    operation->doubt = why.Peer(seats_->RankText(rank));
+    return table_.ArmDeadline(operation, std::clamp<int64_t>(operation->deadline_ns - home_.now_ns(), 0, kDoubtNs));
+  }
+  const Status said = gone ? Status::Unavailable(seats_->RankText(rank) + " has left the group") : why;
+  Fail(operation, said.Peer(seats_->RankText(rank)), gone || why.code() != Code::kCancelled);
+}
+
+void Operations::RunWork() {
+  if (work_.empty()) return;
+  GroupOperation* const operation = work_.RunTurn();
+  Attend(operation);
+  if (!work_.empty()) work_mail_.Post();
+}
+
+void Operations::OnReached(int seat) {
+  const int rank = seats_->at(seat).rank;
+  if (rank < 0) return;
+  for (GroupOperation* const operation : table_.AllRunning()) {
+    if (operation->runner == nullptr || !operation->runner->WaitsToReach(rank)) continue;
+    operation->runner->OnReached(rank);
+    Attend(operation);
+  }
+}
+
+bool Operations::WaitsToReach(int seat) const {
+  const int rank = seats_->at(seat).rank;
+  bool waits = false;
+  table_.ForRunning([rank, &waits](const GroupOperation* operation) {
+    waits = waits || (rank >= 0 && operation->runner != nullptr && operation->runner->WaitsToReach(rank));
+  });
+  return waits;
+}
+
+void Operations::OnLeft(int seat) {
+  const int rank = seats_->at(seat).rank;
+  if (rank < 0) return;
+  table_.ForRunning([rank](const GroupOperation* operation) {
+    if (operation->runner != nullptr) operation->runner->ExpectNoMoreOf(rank);
+  });
+}
+
+void Operations::OnGoneAfterLeaving(int seat) {
+  const int rank = seats_->at(seat).rank;
+  for (GroupOperation* const operation : table_.AllRunning()) {
+    if (operation->runner == nullptr || !operation->runner->WaitsToReach(rank)) continue;
+    Fail(operation, Status::Unavailable(seats_->Text(seat) + " has left the group"), true);
+  }
+}
+
+// ---- messages that nobody has asked for yet ----
+
+p2p::OfferAnswer Operations::OnOffer(const p2p::Offer& offer) {
+  using p2p::OfferAnswer;
+  const int seat = seats_->SeatOf(offer.peer);
+  if (seat < 0) return OfferAnswer::Refuse(Status::Refused("\"" + offer.peer.name() + "\" is no member of the group"));
+  // With the reason: the rank that failed first may have told us alone.
+  if (const Status* const failed = failed_tags_.Find(offer.tag))
+    return OfferAnswer::Refuse(Status::Cancelled("this operation has failed here: " + failed->ToString()));
+  if (offer.head.empty()) return OfferAnswer::Defer();
+  Result<Fingerprint> decoded = DecodeFingerprint(offer.head);
+  if (!decoded.ok()) return OfferAnswer::Refuse(decoded.status());
+  const Fingerprint& print = decoded.value();
+  const int rank = seats_->at(seat).rank;
+  GroupOperation* const operation = table_.Running(offer.tag);
+  if (operation == nullptr || operation->runner == nullptr) {
+    if (print.keyed == 0 && order_.HasEnded(print))
+      return OfferAnswer::Refuse(Status::Invalid(seats_->RankText(seats_->rank()) + " has ended that call already"));
+    early_.Add(offer.tag, {seat, print});
+    return OfferAnswer::Defer();
+  }
+  if (!Expects(*operation, rank)) {
+    if (print.keyed != 0) early_.Add(offer.tag, {seat, print});
+    return OfferAnswer::Defer();
+  }
+  operation->runner->SetMet(rank);
+  if (print == operation->print) return OfferAnswer::Defer();
+  // Not from within the pipe that it came through.
+  home_.Post([this, alive = owner_.lock(), number = operation->number,
+              why = MismatchOf(*seats_, operation->print, rank, print)] {
+    if (GroupOperation* const differing = table_.RunningByNumber(number)) Fail(differing, why, true);
+  });
+  return OfferAnswer::Defer();
+}
+
+// ---- end ----
+
+void Operations::OnFailedElsewhere(const Fingerprint& place, Status why) {
+  const uint64_t tag = order_.TagOf(place);
+  GroupOperation* const running = table_.Running(tag);
+  if (running != nullptr && running->print.SamePlace(place)) {
+    // The rank that was waited for there may have waited here, for another one.
+    const std::string late = why.code() == Code::kTimeout ? LateText(*seats_, *running) : "";
+    if (!late.empty()) why = Status::Timeout(why.cause() + "; " + late).Peer(why.peer()).Next(why.next());
+    return Fail(running, why, false);
+  }
+  if (order_.HasEnded(place)) return;
+  if (failed_elsewhere_.size() < kFailedElsewhereMax) failed_elsewhere_[tag] = why;
+}
+
+void Operations::Fail(GroupOperation* operation, const Status& why, bool tell) {
+  FUSEWIRE_DCHECK(!why.ok());
+  if (!operation->status.ok()) return;
+  operation->status =
+      why.Phase(operation->print.Describe()).AgeMs((home_.now_ns() - operation->began_ns) / kMillisecondNs);
+  order_.OnFailed(operation->print);
+  if (tell && broken_.ok()) {
+    ControlMessage message;
+    message.verb = ControlVerb::kFailed;
+    message.epoch = seats_->epoch();
+    message.print = operation->print;
+    message.status = operation->status;
+    members_->SendToAll(message);
+  }
+  failed_tags_.Add(operation->tag, operation->status);
+  (void)early_.Take(operation->tag);
+  ScheduleRunner* const runner = operation->runner.get();
+  if (runner != nullptr) runner->Fail(operation->status);
+  if (runner == nullptr || !runner->running()) End(operation, operation->status);
+}
+
+// It is no longer under way; `done` follows with the mail.
+void Operations::End(GroupOperation* operation, const Status& status) {
+  work_.Remove(operation);
+  table_.End(operation, status);
+  ended_mail_.Post();
+}
+
+void Operations::OnDeadline(GroupOperation* operation) {
+  if (!operation->doubt.ok()) return Fail(operation, operation->doubt, true);
+  std::string late = LateText(*seats_, *operation);
+  if (late.empty()) late = LateBeforeText(*seats_, table_, *operation);
+  const Status why = Status::Timeout("it has not ended in time" + (late.empty() ? "" : ": " + late))
+                         .Next("look at those ranks, or allow more time");
+  if (operation->state == GroupOperation::State::kRunning) return Fail(operation, why, true);
+  // It has not begun, and those before it are late too: the others find their deadline themselves.
+  if (table_.EndBehind(*operation, why)) ended_mail_.Post();
+}
+
+void Operations::Cancel(uint64_t number, const Status& why) {
+  if (GroupOperation* const running = table_.RunningByNumber(number))
+    return Fail(running, why.Peer(seats_->RankText(seats_->rank())), true);
+  const GroupOperation* const behind = table_.BehindByNumber(number);
+  if (behind != nullptr && table_.EndBehind(*behind, why)) ended_mail_.Post();
+}
+
+void Operations::TakeEnded(std::unique_ptr<GroupOperation> operation) {
+  operation->ended = false;
+  operation->tag = 0;
+  const Status status = operation->status;
+  table_.EndIdle(std::move(operation), status);
+  ended_mail_.Post();
+}
+
+void Operations::Break(const Status& why) {
+  FUSEWIRE_DCHECK(!why.ok());
+  if (!broken_.ok() || closed_) return;
+  broken_ = why;
+  for (GroupOperation* const operation : table_.AllRunning()) Fail(operation, why, false);
+  table_.EndAllBehind(why);
+  if (table_.has_ended()) ended_mail_.Post();
+}
+
+void Operations::Close() {
+  FUSEWIRE_DCHECK(!broken_.ok());
+  closed_ = true;
+}
+
+void Operations::EnterEpoch() {
+  broken_ = Status::Ok();
+  order_.EnterEpoch(seats_->epoch());
+  early_.Clear();
+  failed_elsewhere_.clear();
+  failed_tags_.Clear();
+  runners_.Clear();
+}
+
+// ---- tell ----
+
+void Operations::TellEnded() {
+  std::vector<std::unique_ptr<GroupOperation>> ended = table_.TakeEnded();
+  for (const std::unique_ptr<GroupOperation>& operation : ended) {
+    if (operation->runner != nullptr && operation->home_plan == nullptr) runners_.TakeBack(operation.get());
+    LaunchBehind(operation->tag);
+  }
+  Hurry(table_, work_);
+  for (std::unique_ptr<GroupOperation>& operation : ended) {
+    Done done = std::move(operation->done);
+    const Status status = std::exchange(operation->status, Status::Ok());
+    // To its plan, which may start it again inside `done`; or to nobody.
+    const std::shared_ptr<PlanState> plan = std::move(operation->home_plan);
+    if (plan != nullptr) plan->operation = std::move(operation);
+    operation.reset();
+    done(status);
+  }
+}
+
+void Operations::LaunchBehind(uint64_t tag) {
+  for (std::unique_ptr<GroupOperation>& next : table_.TakeBehind(tag)) {
+    order_.Place(next.get());  // after a failure the key has another tag
+    if (table_.Running(next->tag) != nullptr) {
+      table_.Queue(std::move(next));
+    } else {
+      Launch(std::move(next));
+    }
+  }
+}
+
+}  // namespace collective
+}  // namespace fusewire

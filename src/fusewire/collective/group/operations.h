@@ -1,0 +1,119 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The life of an operation that goes over messages: placed among those of other ranks, given a runner, run, ended once,
+// and told to its maker. What has failed here is sent to all members, and what others send of failures ends it here.
+// Home: the endpoint's. Owns: the operations, and what is remembered of messages that came early or too late.
+// Fails: each operation on its own; Break fails all of them, and those to come, until the next epoch.
+// `done` is never called from inside a call of ours: ends gather, and a mail tells them.
+#ifndef FUSEWIRE_COLLECTIVE_GROUP_OPERATIONS_H_
+#define FUSEWIRE_COLLECTIVE_GROUP_OPERATIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "fusewire/base/mailbox.h"
+#include "fusewire/base/status.h"
+#include "fusewire/collective/group/call_order.h"
+#include "fusewire/collective/group/control_message.h"
+#include "fusewire/collective/group/early_messages.h"
+#include "fusewire/collective/group/failed_tags.h"
+#include "fusewire/collective/group/group_operation.h"
+#include "fusewire/collective/group/members.h"
+#include "fusewire/collective/group/operation_table.h"
+#include "fusewire/collective/group/runners.h"
+#include "fusewire/collective/group/seats.h"
+#include "fusewire/collective/group/work_queue.h"
+#include "fusewire/p2p/endpoint.h"
+#include "fusewire/reactor/reactor.h"
+
+namespace fusewire {
+namespace collective {
+
+class Operations final : private RunnerOwner {
+ public:
+  // `over_messages` as in call_order.h.
+  Operations(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, Members* members,
+             std::function<bool(uint64_t turn)> over_messages);
+  // Mail keeps this alive until it has come.
+  void SetOwner(std::weak_ptr<void> owner) { owner_ = std::move(owner); }
+
+  void Begin(std::unique_ptr<GroupOperation> operation);
+  void Cancel(uint64_t number, const Status& why);
+  // The lane has run it.
+  void TakeEnded(std::unique_ptr<GroupOperation> operation);
+  // All that is under way and to come fails, until the next epoch.
+  void Break(const Status& why);
+  void Close();
+  void EnterEpoch();
+  const Status& broken() const { return broken_; }
+  bool idle() const { return table_.idle() && failed_tags_.idle(); }
+  const GroupTags& tags() const { return order_.tags(); }
+
+  // A message that no receive waits for.
+  p2p::OfferAnswer OnOffer(const p2p::Offer& offer);
+  // The operation of that place has failed at another rank.
+  void OnFailedElsewhere(const Fingerprint& place, Status why);
+  void OnReached(int seat);
+  // It sends no more, and what it sent has come.
+  void OnLeft(int seat);
+  // It had left, and is gone now: only what still needs it fails.
+  void OnGoneAfterLeaving(int seat);
+  bool WaitsToReach(int seat) const;
+
+ private:
+  class OwnedMail final : public Mail {
+   public:
+    OwnedMail(Operations* operations, void (Operations::*run)()) : operations_(operations), run_(run) {}
+    void Deliver() override;
+    void Post();
+
+   private:
+    Operations* const operations_;
+    void (Operations::*const run_)();
+    // The Group may go before the mail has come.
+    std::shared_ptr<void> alive_;
+  };
+
+  // From runners.
+  bool IsUp(int rank) const override { return seats_->OfRank(rank).peer->up(); }
+  bool HasLeft(int rank) const override { return seats_->OfRank(rank).left; }
+  void OnMessageEnded(ScheduleRunner* runner) override;
+
+  void Launch(std::unique_ptr<GroupOperation> operation);
+  Status CompareEarly(GroupOperation* operation);
+  // Looks at what has come of its runner.
+  void Attend(GroupOperation* operation);
+  void OnMessageFailed(GroupOperation* operation, const MessageFailure& failure);
+  void Fail(GroupOperation* operation, const Status& why, bool tell);
+  void End(GroupOperation* operation, const Status& status);
+  void OnDeadline(GroupOperation* operation);
+  void TellEnded();
+  void LaunchBehind(uint64_t tag);
+  void RunWork();
+
+  reactor::Reactor& home_;
+  const GroupOptions& options_;
+  const Seats* const seats_;
+  Members* const members_;
+  std::weak_ptr<void> owner_;
+  Status broken_;
+  bool closed_ = false;
+
+  CallOrder order_;
+  Runners runners_;
+  OperationTable table_;
+  WorkQueue work_;
+  EarlyMessages early_;
+  FailedTags failed_tags_;
+  std::unordered_map<uint64_t, Status> failed_elsewhere_;  // by tag: before we have begun
+  OwnedMail ended_mail_;
+  OwnedMail work_mail_;
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_GROUP_OPERATIONS_H_

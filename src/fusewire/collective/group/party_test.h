@@ -1,0 +1,71 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// For tests: a group whose ranks are endpoints of this process, a thread for each when they work.
+// Home: the test's thread. Owns: endpoints and groups. Fails: as an expectation.
+#ifndef FUSEWIRE_COLLECTIVE_GROUP_PARTY_TEST_H_
+#define FUSEWIRE_COLLECTIVE_GROUP_PARTY_TEST_H_
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fusewire/collective/group/group.h"
+
+namespace fusewire {
+namespace collective {
+
+class Party {
+ public:
+  explicit Party(int ranks, pipe::Wire wire = pipe::Wire::kAuto, const GroupOptions& options = GroupOptions()) {
+    GroupOptions all = options;
+    all.name = "party";
+    for (int rank = 0; rank < ranks; ++rank) {
+      p2p::EndpointOptions endpoint;
+      endpoint.pipe.name = "w" + std::to_string(rank);
+      endpoint.wire = wire;
+      auto started = p2p::Endpoint::Start(std::move(endpoint), {"127.0.0.1", 0});
+      EXPECT_TRUE(started.ok()) << started.status().ToString();
+      endpoints.push_back(std::move(started).value());
+      all.members.push_back({endpoints.back()->name(), endpoints.back()->address()});
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      all.rank = rank;
+      auto made = Group::Make(*endpoints[static_cast<size_t>(rank)], all);
+      EXPECT_TRUE(made.ok()) << made.status().ToString();
+      groups.push_back(std::move(made).value());
+    }
+  }
+  ~Party() {
+    groups.clear();
+    endpoints.clear();
+  }
+  Group& at(int rank) { return *groups[static_cast<size_t>(rank)]; }
+  int ranks() const { return static_cast<int>(groups.size()); }
+
+  void Run(const std::function<void(int rank, Group& group)>& run) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      if (groups[static_cast<size_t>(rank)] == nullptr) continue;
+      threads.emplace_back([this, rank, &run] { run(rank, at(rank)); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // For good.
+  void Leave(int rank) {
+    groups[static_cast<size_t>(rank)].reset();
+    endpoints[static_cast<size_t>(rank)]->Close();
+  }
+
+  std::vector<std::unique_ptr<p2p::Endpoint>> endpoints;
+  std::vector<std::unique_ptr<Group>> groups;
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_GROUP_PARTY_TEST_H_

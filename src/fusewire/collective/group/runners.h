@@ -1,0 +1,52 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Finds a runner for an operation: chooses its algorithm, and takes a runner that was made for the same before, or
+// makes one.
+// Home: the endpoint's. Owns: runners that wait to be used again, within a bound. Fails: Prepare, where the arrays are
+// not what the counts say.
+// A runner that waits is not running, and belongs to the epoch of its key.
+#ifndef FUSEWIRE_COLLECTIVE_GROUP_RUNNERS_H_
+#define FUSEWIRE_COLLECTIVE_GROUP_RUNNERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "fusewire/base/status.h"
+#include "fusewire/collective/group/group_operation.h"
+#include "fusewire/collective/group/seats.h"
+#include "fusewire/collective/run/schedule_runner.h"
+#include "fusewire/p2p/endpoint.h"
+
+namespace fusewire {
+namespace collective {
+
+class Runners {
+ public:
+  Runners(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, RunnerOwner* owner)
+      : endpoint_(endpoint), options_(options), seats_(seats), owner_(owner) {}
+
+  // Gives it a runner that may begin, and completes its print. A plan keeps the runner that it has.
+  Status Prepare(GroupOperation* operation);
+  // It has ended.
+  void TakeBack(GroupOperation* operation);
+  void Clear();
+
+ private:
+  Status Choose(GroupOperation* operation, Request* request);
+  Result<std::unique_ptr<ScheduleRunner>> Find(const Request& request, GroupOperation* operation);
+
+  p2p::Endpoint& endpoint_;
+  const GroupOptions& options_;
+  const Seats* const seats_;
+  RunnerOwner* const owner_;
+  std::unordered_map<std::string, std::vector<std::unique_ptr<ScheduleRunner>>> idle_;
+  size_t idle_nodes_ = 0;  // of all of them, and one for each
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_GROUP_RUNNERS_H_

@@ -1,0 +1,72 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The members of a group: each has a seat for good, and a rank, which changes when others have died and the group has
+// shrunk. Each time begins a new epoch.
+// Home: the endpoint's. Owns: what is known of each member; not the peers. Fails: never.
+// Ranks are numbered from 0 in the order of seats, without gaps; this member always has one.
+#ifndef FUSEWIRE_COLLECTIVE_GROUP_SEATS_H_
+#define FUSEWIRE_COLLECTIVE_GROUP_SEATS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fusewire/base/status.h"
+#include "fusewire/collective/group/wanted.h"
+#include "fusewire/p2p/endpoint.h"
+#include "fusewire/reactor/reactor.h"
+
+namespace fusewire {
+namespace collective {
+
+struct Seat {
+  std::string name;
+  p2p::Peer* peer = nullptr;  // null: ourselves
+  int rank = -1;              // -1: dead, and shrunk away
+  bool left = false;          // it said goodbye
+  Status lost;                // why
+};
+
+class Seats {
+ public:
+  explicit Seats(const GroupOptions& options);
+
+  void SetPeer(int seat, p2p::Peer* peer) { At(seat).peer = peer; }
+  void MarkLeft(int seat) { At(seat).left = true; }
+  void MarkLost(int seat, const Status& why);
+  // Those who are left go on in a new epoch.
+  void EnterEpoch(const std::vector<bool>& dead);
+
+  int count() const { return static_cast<int>(seats_.size()); }
+  const Seat& at(int seat) const { return seats_[static_cast<size_t>(seat)]; }
+  const Seat& OfRank(int rank) const { return at(SeatOfRank(rank)); }
+  int SeatOfRank(int rank) const;
+  int SeatOf(const p2p::Peer& peer) const;  // -1: it is no member
+  int own() const { return own_; }
+  int rank() const { return at(own_).rank; }
+  int ranks() const { return static_cast<int>(seats_of_ranks_.size()); }
+  uint32_t epoch() const { return epoch_; }
+  const Places& places() const { return places_; }
+  std::vector<p2p::Peer*> PeersOfRanks() const;
+  // How a thread that waits for an operation waits.
+  reactor::Idling idling() const;
+  // "rank 1 (b)"
+  std::string RankText(int rank) const;
+  std::string Text(int seat) const;
+
+ private:
+  Seat& At(int seat) { return seats_[static_cast<size_t>(seat)]; }
+  void Renumber();
+
+  const Places all_places_;
+  const int own_;
+  std::vector<Seat> seats_;
+  uint32_t epoch_ = 0;
+  std::vector<int> seats_of_ranks_;
+  Places places_;  // of the ranks there are now
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_GROUP_SEATS_H_

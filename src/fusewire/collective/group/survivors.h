@@ -1,0 +1,68 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// How survivors agree on who is left. In rounds, each sends all others the seats that it takes for dead; a round in
+// which all that are left have sent the same decides. A death meanwhile makes another round. A member that has decided
+// sends the decision to the others, and those that have not decided adopt it: all decide the same.
+// Home: the endpoint's. Owns: the votes of this epoch, and the decisions of earlier ones, for members that ask later.
+// Fails: at its deadline, and where others take this member for dead.
+#ifndef FUSEWIRE_COLLECTIVE_GROUP_SURVIVORS_H_
+#define FUSEWIRE_COLLECTIVE_GROUP_SURVIVORS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/status.h"
+#include "fusewire/collective/group/control_message.h"
+#include "fusewire/collective/group/members.h"
+#include "fusewire/collective/group/seats.h"
+#include "fusewire/reactor/reactor.h"
+
+namespace fusewire {
+namespace collective {
+
+class Survivors {
+ public:
+  // `decided` is called once for each epoch that begins: without these seats.
+  Survivors(reactor::Reactor& home, const Seats* seats, Members* members,
+            std::function<void(const std::vector<bool>& dead)> decided);
+
+  bool busy() const { return shrinking_ != nullptr; }
+  void Begin(int64_t limit_ns, Done done);
+  void OnVote(int seat, const ControlMessage& message);
+  void OnDecided(int seat, const ControlMessage& message);
+  void OnLost();
+  // What is under way ends so.
+  void End(const Status& status);
+
+ private:
+  struct Shrinking {
+    uint64_t round = 0;
+    std::vector<bool> dead;  // by seat; only grows
+    Done done;
+    std::unique_ptr<reactor::Timer> deadline;
+  };
+  void OnDeadline();
+  void Vote();
+  void TryDecide();
+  // False: a vote is missing.
+  bool CountVotes(const std::vector<bool>& known, bool* same, std::string* accusers);
+  void Decide(const ControlMessage& decision);
+  ControlMessage MessageOfDead(ControlVerb verb, const std::vector<bool>& dead) const;
+
+  reactor::Reactor& home_;
+  const Seats* const seats_;
+  Members* const members_;
+  const std::function<void(const std::vector<bool>& dead)> decided_by_all_;
+  std::unique_ptr<Shrinking> shrinking_;
+  std::map<uint32_t, ControlMessage> decided_;                // by epoch
+  std::map<std::pair<int, uint64_t>, ControlMessage> votes_;  // of this epoch, by seat and round
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_GROUP_SURVIVORS_H_

@@ -1,0 +1,106 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/kernels/arithmetic.h"
+
+#include <algorithm>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+#include "fusewire/base/check.h"
+#include "fusewire/collective/kernels/levels.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+#if defined(__x86_64__)
+constexpr size_t kLineBytes = 64;
+#endif
+
+Level FindBestLevel() {
+#if defined(__x86_64__)
+  const bool wide = __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+                    __builtin_cpu_supports("avx512vl") != 0;
+  if (wide && FindAvx512(Op::kSum, Type::kF32) != nullptr) return Level::kAvx512;
+  // Every processor with AVX2 converts halves, too; what the compiler's words for it are differs.
+  if (__builtin_cpu_supports("avx2") != 0 && FindAvx2(Op::kSum, Type::kF32) != nullptr) return Level::kAvx2;
+#endif
+  return Level::kBase;
+}
+
+}  // namespace
+
+Level BestLevel() {
+  static const Level best = FindBestLevel();
+  return best;
+}
+
+ReduceKernel FindKernel(Op op, Type type, Level level) {
+  switch (level) {
+    case Level::kScalar: return FindScalar(op, type);
+    case Level::kBase: return FindBase(op, type);
+    case Level::kAvx2: return FindAvx2(op, type);
+    case Level::kAvx512: return FindAvx512(op, type);
+  }
+  return nullptr;
+}
+
+Reducer::Reducer(const Reduction& reduction, Level level) : reduction_(reduction) {
+  FUSEWIRE_CHECK(CheckReduction(reduction).ok());
+  kernel_ = reduction.op == Op::kUser ? nullptr : FindKernel(reduction.op, reduction.type, level);
+  FUSEWIRE_CHECK(kernel_ != nullptr || reduction.op == Op::kUser);
+}
+
+void Reducer::Reduce(const ReduceCall& call) const {
+  FUSEWIRE_DCHECK(call.sources_count > 0);
+  if (kernel_ != nullptr) return kernel_(call);
+  // The first source is what the others are combined into: `to` may be no other one.
+  const size_t bytes = call.count * element_bytes();
+  for (size_t s = 1; s < call.sources_count; ++s) FUSEWIRE_CHECK(call.to != call.sources[s]);
+  if (call.to != call.sources[0]) CopyPayload(call.to, call.sources[0], bytes);
+  for (size_t s = 1; s < call.sources_count; ++s) {
+    reduction_.user.combine(call.to, call.sources[s], call.count, reduction_.user.context);
+  }
+}
+
+void Reducer::Reduce(void* to, const void* a, const void* b, size_t count) const {
+  const void* const sources[] = {a, b};
+  ReduceCall call;
+  call.to = to;
+  call.sources = sources;
+  call.sources_count = 2;
+  call.count = count;
+  Reduce(call);
+}
+
+void CopyPayload(void* to, const void* from, size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+#if defined(__x86_64__)
+
+void StreamPayload(void* to, const void* from, size_t bytes) {
+  auto* target = static_cast<uint8_t*>(to);
+  const auto* source = static_cast<const uint8_t*>(from);
+  const size_t head = std::min((kLineBytes - reinterpret_cast<uintptr_t>(target) % kLineBytes) % kLineBytes, bytes);
+  CopyPayload(target, source, head);
+  size_t at = head;
+  for (; at + kLineBytes <= bytes; at += kLineBytes) {
+    __m128i line[4];
+    for (size_t i = 0; i < 4; ++i) line[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + at) + i);
+    for (size_t i = 0; i < 4; ++i) _mm_stream_si128(reinterpret_cast<__m128i*>(target + at) + i, line[i]);
+  }
+  CopyPayload(target + at, source + at, bytes - at);
+  _mm_sfence();
+}
+
+#else
+
+void StreamPayload(void* to, const void* from, size_t bytes) { CopyPayload(to, from, bytes); }
+
+#endif
+
+}  // namespace collective
+}  // namespace fusewire

@@ -1,0 +1,305 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The vector kernels, written once over vectors as wide as this file is compiled for; kernels_*.cc compile it for each
+// level. The namespace bears the level's name, and nothing of the standard library is called: so no function made for a
+// newer processor can take the place of one made for all.
+// Home: any thread, pure functions. Owns: nothing. Fails: never.
+#ifndef FUSEWIRE_COLLECTIVE_KERNELS_KERNELS_H_
+#define FUSEWIRE_COLLECTIVE_KERNELS_KERNELS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "fusewire/collective/kernels/halves.h"
+#include "fusewire/collective/kernels/levels.h"
+
+namespace fusewire {
+namespace collective {
+
+#if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+inline namespace avx512 {
+constexpr size_t kWidth = 64;
+#elif defined(__AVX2__) && defined(__F16C__)
+inline namespace avx2 {
+constexpr size_t kWidth = 32;
+#else
+inline namespace base {
+constexpr size_t kWidth = 16;
+#endif
+
+template <class T, size_t bytes = kWidth>
+struct VectorOf {
+  typedef T Of __attribute__((vector_size(bytes)));  // NOLINT(modernize-use-using): only a typedef takes the attribute
+};
+template <class T, size_t bytes = kWidth>
+using Vector = typename VectorOf<T, bytes>::Of;
+
+// How an array of T is read and written: as vectors of Wide, kLanes elements at a time; Arithmetic is a lane's type.
+template <class T>
+struct Plain {
+  using Element = T;
+  using Arithmetic = T;
+  using Wide = Vector<T>;
+  static constexpr size_t kLanes = kWidth / sizeof(T);
+  static inline Wide Load(const T* from) {
+    Wide wide;
+    __builtin_memcpy(&wide, from, sizeof(wide));
+    return wide;
+  }
+  static inline void Store(T* to, Wide wide) { __builtin_memcpy(to, &wide, sizeof(wide)); }
+};
+
+struct Truth : Plain<uint8_t> {
+  static inline Wide Load(const uint8_t* from) { return ((Wide)(Plain<uint8_t>::Load(from) != 0)) & 1; }
+};
+
+struct Bf16 {
+  using Element = uint16_t;
+  using Arithmetic = float;
+  using Wide = Vector<float>;
+  using Bits = Vector<uint32_t>;
+  using Halves = Vector<uint16_t, kWidth / 2>;
+  static constexpr size_t kLanes = kWidth / sizeof(float);
+  static inline Wide Load(const uint16_t* from) {
+    Halves halves;
+    __builtin_memcpy(&halves, from, sizeof(halves));
+    return (Wide)(__builtin_convertvector(halves, Bits) << 16);
+  }
+  static inline void Store(uint16_t* to, Wide wide) {
+    const Bits bits = (Bits)wide;
+    const Bits rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    const Bits quiet = (bits >> 16) | 0x40;
+    const Bits chosen = (Bits)(wide != wide ? quiet : rounded);
+    const Halves halves = __builtin_convertvector(chosen, Halves);
+    __builtin_memcpy(to, &halves, sizeof(halves));
+  }
+};
+
+struct Half {
+  using Element = uint16_t;
+  using Arithmetic = float;
+  using Wide = Vector<float>;
+  static constexpr size_t kLanes = kWidth / sizeof(float);
+  static inline Wide Load(const uint16_t* from) {
+#if defined(__AVX512BW__)
+    return (Wide)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+#elif defined(__F16C__)
+    return (Wide)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+#else
+    uint16_t halves[kLanes];
+    __builtin_memcpy(halves, from, sizeof(halves));
+    Wide wide;
+    for (size_t lane = 0; lane < kLanes; ++lane) wide[lane] = HalfToFloat(halves[lane]);
+    return wide;
+#endif
+  }
+  static inline void Store(uint16_t* to, Wide wide) {
+#if defined(__AVX512BW__)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtps_ph((__m512)wide, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__F16C__)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph((__m256)wide, _MM_FROUND_TO_NEAREST_INT));
+#else
+    uint16_t halves[kLanes];
+    for (size_t lane = 0; lane < kLanes; ++lane) halves[lane] = FloatToHalf(wide[lane]);
+    __builtin_memcpy(to, halves, sizeof(halves));
+#endif
+  }
+};
+
+// Signed overflow is nobody's to use: integers are added and multiplied as unsigned ones.
+template <class T>
+struct Wrapping {
+  using Of = T;
+};
+template <>
+struct Wrapping<int8_t> {
+  using Of = uint8_t;
+};
+template <>
+struct Wrapping<int16_t> {
+  using Of = uint16_t;
+};
+template <>
+struct Wrapping<int32_t> {
+  using Of = uint32_t;
+};
+template <>
+struct Wrapping<int64_t> {
+  using Of = uint64_t;
+};
+
+struct Sum {
+  template <class T, class V>
+  static inline V Apply(V a, V b) {
+    using U = Vector<typename Wrapping<T>::Of>;
+    return (V)((U)a + (U)b);
+  }
+};
+struct Product {
+  template <class T, class V>
+  static inline V Apply(V a, V b) {
+    using U = Vector<typename Wrapping<T>::Of>;
+    return (V)((U)a * (U)b);
+  }
+};
+// The first stays unless the other is less, or is a NaN.
+struct Min {
+  template <class T, class V>
+  static inline V Apply(V a, V b) {
+    return ((b < a) | (b != b)) ? b : a;
+  }
+};
+struct Max {
+  template <class T, class V>
+  static inline V Apply(V a, V b) {
+    return ((b > a) | (b != b)) ? b : a;
+  }
+};
+struct And {
+  template <class T, class V>
+  static inline V Apply(V a, V b) {
+    return a & b;
+  }
+};
+struct Or {
+  template <class T, class V>
+  static inline V Apply(V a, V b) {
+    return a | b;
+  }
+};
+struct Xor {
+  template <class T, class V>
+  static inline V Apply(V a, V b) {
+    return a ^ b;
+  }
+};
+
+template <class Lane>
+inline typename Lane::Wide Divided(typename Lane::Wide wide, uint64_t divisor) {
+  using T = typename Lane::Arithmetic;
+  if (divisor == 1) return wide;
+  for (size_t lane = 0; lane < Lane::kLanes; ++lane) {
+    // Only small unsigned types can hold less than the number of ranks: their sums are less than it, too.
+    const T by = static_cast<T>(divisor);
+    wide[lane] = static_cast<uint64_t>(by) == divisor ? static_cast<T>(wide[lane] / by) : T{0};
+  }
+  return wide;
+}
+
+// The last elements, fewer than a vector: they go through a vector padded with zeros.
+template <class Lane, class F>
+void ReduceRest(const ReduceCall& call, size_t at) {
+  using Element = typename Lane::Element;
+  using T = typename Lane::Arithmetic;
+  const size_t bytes = (call.count - at) * sizeof(Element);
+  if (bytes == 0) return;
+  Element padded[Lane::kLanes] = {};
+  __builtin_memcpy(padded, static_cast<const Element*>(call.sources[0]) + at, bytes);
+  typename Lane::Wide sum = Lane::Load(padded);
+  for (size_t s = 1; s < call.sources_count; ++s) {
+    __builtin_memcpy(padded, static_cast<const Element*>(call.sources[s]) + at, bytes);
+    sum = F::template Apply<T>(sum, Lane::Load(padded));
+  }
+  Lane::Store(padded, Divided<Lane>(sum, call.divisor));
+  __builtin_memcpy(static_cast<Element*>(call.to) + at, padded, bytes);
+}
+
+// Four vectors of each source at a time: all are read before the first is written, so `to` may be a source.
+template <class Lane, class F>
+void Reduce(const ReduceCall& call) {
+  using Element = typename Lane::Element;
+  using T = typename Lane::Arithmetic;
+  using Wide = typename Lane::Wide;
+  constexpr size_t kLanes = Lane::kLanes;
+  auto* const to = static_cast<Element*>(call.to);
+  size_t at = 0;
+  for (; at + 4 * kLanes <= call.count; at += 4 * kLanes) {
+    const Element* from = static_cast<const Element*>(call.sources[0]) + at;
+    Wide sum0 = Lane::Load(from);
+    Wide sum1 = Lane::Load(from + kLanes);
+    Wide sum2 = Lane::Load(from + 2 * kLanes);
+    Wide sum3 = Lane::Load(from + 3 * kLanes);
+    for (size_t s = 1; s < call.sources_count; ++s) {
+      from = static_cast<const Element*>(call.sources[s]) + at;
+      sum0 = F::template Apply<T>(sum0, Lane::Load(from));
+      sum1 = F::template Apply<T>(sum1, Lane::Load(from + kLanes));
+      sum2 = F::template Apply<T>(sum2, Lane::Load(from + 2 * kLanes));
+      sum3 = F::template Apply<T>(sum3, Lane::Load(from + 3 * kLanes));
+    }
+    Lane::Store(to + at, Divided<Lane>(sum0, call.divisor));
+    Lane::Store(to + at + kLanes, Divided<Lane>(sum1, call.divisor));
+    Lane::Store(to + at + 2 * kLanes, Divided<Lane>(sum2, call.divisor));
+    Lane::Store(to + at + 3 * kLanes, Divided<Lane>(sum3, call.divisor));
+  }
+  for (; at + kLanes <= call.count; at += kLanes) {
+    Wide sum = Lane::Load(static_cast<const Element*>(call.sources[0]) + at);
+    for (size_t s = 1; s < call.sources_count; ++s) {
+      sum = F::template Apply<T>(sum, Lane::Load(static_cast<const Element*>(call.sources[s]) + at));
+    }
+    Lane::Store(to + at, Divided<Lane>(sum, call.divisor));
+  }
+  ReduceRest<Lane, F>(call, at);
+}
+
+template <class Lane>
+ReduceKernel FindNumber(Op op) {
+  switch (op) {
+    case Op::kSum:
+    case Op::kAverage: return Reduce<Lane, Sum>;
+    case Op::kProduct: return Reduce<Lane, Product>;
+    case Op::kMin: return Reduce<Lane, Min>;
+    case Op::kMax: return Reduce<Lane, Max>;
+    default: return nullptr;
+  }
+}
+
+template <class Lane>
+ReduceKernel FindBits(Op op) {
+  switch (op) {
+    case Op::kAnd: return Reduce<Lane, And>;
+    case Op::kOr: return Reduce<Lane, Or>;
+    case Op::kXor: return Reduce<Lane, Xor>;
+    default: return nullptr;
+  }
+}
+
+template <class T>
+ReduceKernel FindInteger(Op op) {
+  const ReduceKernel bits = FindBits<Plain<T>>(op);
+  return bits != nullptr ? bits : FindNumber<Plain<T>>(op);
+}
+
+inline ReduceKernel FindTruth(Op op) {
+  if (op == Op::kMin) return Reduce<Truth, Min>;
+  if (op == Op::kMax) return Reduce<Truth, Max>;
+  return FindBits<Truth>(op);
+}
+
+inline ReduceKernel FindHere(Op op, Type type) {
+  switch (type) {
+    case Type::kI8: return FindInteger<int8_t>(op);
+    case Type::kI16: return FindInteger<int16_t>(op);
+    case Type::kI32: return FindInteger<int32_t>(op);
+    case Type::kI64: return FindInteger<int64_t>(op);
+    case Type::kU8: return FindInteger<uint8_t>(op);
+    case Type::kU16: return FindInteger<uint16_t>(op);
+    case Type::kU32: return FindInteger<uint32_t>(op);
+    case Type::kU64: return FindInteger<uint64_t>(op);
+    case Type::kF16: return FindNumber<Half>(op);
+    case Type::kBf16: return FindNumber<Bf16>(op);
+    case Type::kF32: return FindNumber<Plain<float>>(op);
+    case Type::kF64: return FindNumber<Plain<double>>(op);
+    case Type::kBool: return FindTruth(op);
+  }
+  return nullptr;
+}
+
+}  // namespace avx512, avx2 or base
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_KERNELS_KERNELS_H_

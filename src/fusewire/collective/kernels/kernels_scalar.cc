@@ -1,0 +1,134 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The reference: one element after the other, as a reader would do it by hand.
+#include <type_traits>
+
+#include "fusewire/collective/kernels/halves.h"
+#include "fusewire/collective/kernels/levels.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+// Reads and writes one element; arrays need no alignment.
+template <class T>
+struct Plain {
+  using Stored = T;
+  using Number = T;
+  static T Read(T stored) { return stored; }
+  static T Write(T number) { return number; }
+};
+struct Truth : Plain<uint8_t> {
+  static uint8_t Read(uint8_t stored) { return stored != 0 ? 1 : 0; }
+};
+struct Half {
+  using Stored = uint16_t;
+  using Number = float;
+  static float Read(uint16_t stored) { return HalfToFloat(stored); }
+  static uint16_t Write(float number) { return FloatToHalf(number); }
+};
+struct Bf16 {
+  using Stored = uint16_t;
+  using Number = float;
+  static float Read(uint16_t stored) { return Bf16ToFloat(stored); }
+  static uint16_t Write(float number) { return FloatToBf16(number); }
+};
+
+template <Op op, class T>
+T Combine(T a, T b) {
+  if constexpr (op == Op::kMin) return b < a || b != b ? b : a;
+  if constexpr (op == Op::kMax) return b > a || b != b ? b : a;
+  if constexpr (std::is_floating_point_v<T>) {
+    return op == Op::kProduct ? a * b : a + b;
+  } else {
+    // In 64 unsigned bits nothing overflows that does not wrap around.
+    const auto x = static_cast<uint64_t>(static_cast<int64_t>(a));
+    const auto y = static_cast<uint64_t>(static_cast<int64_t>(b));
+    switch (op) {
+      case Op::kProduct: return static_cast<T>(x * y);
+      case Op::kAnd: return static_cast<T>(x & y);
+      case Op::kOr: return static_cast<T>(x | y);
+      case Op::kXor: return static_cast<T>(x ^ y);
+      default: return static_cast<T>(x + y);
+    }
+  }
+}
+
+template <class T>
+T Divided(T number, uint64_t divisor) {
+  const T by = static_cast<T>(divisor);
+  if (divisor == 1) return number;
+  // Only small unsigned types can hold less than the number of ranks: their sums are less than it, too.
+  return static_cast<uint64_t>(by) == divisor ? static_cast<T>(number / by) : T{0};
+}
+
+template <class Lane, Op op>
+void Reduce(const ReduceCall& call) {
+  using Stored = typename Lane::Stored;
+  using Number = typename Lane::Number;
+  auto read = [&call](size_t source, size_t at) {
+    Stored stored;
+    __builtin_memcpy(&stored, static_cast<const char*>(call.sources[source]) + at * sizeof(Stored), sizeof(Stored));
+    return Lane::Read(stored);
+  };
+  for (size_t at = 0; at < call.count; ++at) {
+    Number number = read(0, at);
+    for (size_t s = 1; s < call.sources_count; ++s) number = Combine<op>(number, read(s, at));
+    const Stored stored = Lane::Write(Divided(number, call.divisor));
+    __builtin_memcpy(static_cast<char*>(call.to) + at * sizeof(Stored), &stored, sizeof(Stored));
+  }
+}
+
+template <class Lane>
+ReduceKernel FindNumber(Op op) {
+  switch (op) {
+    case Op::kSum:
+    case Op::kAverage: return Reduce<Lane, Op::kSum>;
+    case Op::kProduct: return Reduce<Lane, Op::kProduct>;
+    case Op::kMin: return Reduce<Lane, Op::kMin>;
+    case Op::kMax: return Reduce<Lane, Op::kMax>;
+    default: return nullptr;
+  }
+}
+
+template <class Lane>
+ReduceKernel FindBits(Op op) {
+  switch (op) {
+    case Op::kAnd: return Reduce<Lane, Op::kAnd>;
+    case Op::kOr: return Reduce<Lane, Op::kOr>;
+    case Op::kXor: return Reduce<Lane, Op::kXor>;
+    default: return nullptr;
+  }
+}
+
+template <class T>
+ReduceKernel FindInteger(Op op) {
+  const ReduceKernel bits = FindBits<Plain<T>>(op);
+  return bits != nullptr ? bits : FindNumber<Plain<T>>(op);
+}
+
+}  // namespace
+
+ReduceKernel FindScalar(Op op, Type type) {
+  switch (type) {
+    case Type::kI8: return FindInteger<int8_t>(op);
+    case Type::kI16: return FindInteger<int16_t>(op);
+    case Type::kI32: return FindInteger<int32_t>(op);
+    case Type::kI64: return FindInteger<int64_t>(op);
+    case Type::kU8: return FindInteger<uint8_t>(op);
+    case Type::kU16: return FindInteger<uint16_t>(op);
+    case Type::kU32: return FindInteger<uint32_t>(op);
+    case Type::kU64: return FindInteger<uint64_t>(op);
+    case Type::kF16: return FindNumber<Half>(op);
+    case Type::kBf16: return FindNumber<Bf16>(op);
+    case Type::kF32: return FindNumber<Plain<float>>(op);
+    case Type::kF64: return FindNumber<Plain<double>>(op);
+    case Type::kBool:
+      if (op == Op::kMin) return Reduce<Truth, Op::kMin>;
+      if (op == Op::kMax) return Reduce<Truth, Op::kMax>;
+      return FindBits<Truth>(op);
+  }
+  return nullptr;
+}
+
+}  // namespace collective
+}  // namespace fusewire

@@ -1,0 +1,44 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Levels of processors, a call of a kernel, and the kernels of each level; arithmetic.h chooses among them. A level
+// that we were not compiled for has none.
+// Home: any thread, pure functions. Owns: nothing. Fails: null where there is no kernel.
+#ifndef FUSEWIRE_COLLECTIVE_KERNELS_LEVELS_H_
+#define FUSEWIRE_COLLECTIVE_KERNELS_LEVELS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "fusewire/collective/kernels/types.h"
+
+namespace fusewire {
+namespace collective {
+
+enum class Level : uint8_t {
+  kScalar = 0,  // the reference, one element at a time
+  kBase = 1,    // vectors of 16 bytes, on every processor
+  kAvx2 = 2,    // with F16C
+  kAvx512 = 3,  // F, BW, DQ and VL
+};
+constexpr uint8_t kLevels = 4;
+
+// Arrays need no alignment. `to` may be one of the sources, else it overlaps nothing. `sources_count` is at least 1.
+// The result is divided by `divisor` (of Op::kAverage: how many ranks are in it; 1: not at all).
+struct ReduceCall {
+  void* to = nullptr;
+  const void* const* sources = nullptr;
+  size_t sources_count = 0;
+  size_t count = 0;
+  uint64_t divisor = 1;
+};
+
+using ReduceKernel = void (*)(const ReduceCall& call);
+
+ReduceKernel FindScalar(Op op, Type type);
+ReduceKernel FindBase(Op op, Type type);
+ReduceKernel FindAvx2(Op op, Type type);
+ReduceKernel FindAvx512(Op op, Type type);
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_KERNELS_LEVELS_H_

@@ -1,0 +1,95 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a collective is about: types of elements, ways to combine them, and which go together.
+// Home: any thread, plain values. Owns: nothing. Fails: CheckReduction says what does not go together.
+#ifndef FUSEWIRE_COLLECTIVE_KERNELS_TYPES_H_
+#define FUSEWIRE_COLLECTIVE_KERNELS_TYPES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "fusewire/base/status.h"
+
+namespace fusewire {
+namespace collective {
+
+enum class Type : uint8_t {
+  kI8 = 0,
+  kI16 = 1,
+  kI32 = 2,
+  kI64 = 3,
+  kU8 = 4,
+  kU16 = 5,
+  kU32 = 6,
+  kU64 = 7,
+  kF16 = 8,
+  kBf16 = 9,
+  kF32 = 10,
+  kF64 = 11,
+  kBool = 12,  // one byte; what is not 0 counts as 1
+};
+constexpr uint8_t kTypes = 13;
+
+enum class Op : uint8_t {
+  kSum = 0,      // integers wrap around
+  kProduct = 1,  // likewise
+  kMin = 2,      // NaN if any is; of zeros and equals the first stays
+  kMax = 3,      // likewise
+  kAverage = 4,  // the sum, divided by the number of ranks; integers round towards zero
+  kAnd = 5,      // bits; so are or and xor
+  kOr = 6,
+  kXor = 7,
+  kUser = 8,
+};
+constexpr uint8_t kBuiltInOps = 8;
+
+// Which collective; what ranks compare before they exchange a byte.
+enum class CollectiveKind : uint8_t {
+  kBarrier = 0,
+  kAllReduce = 1,
+  kReduceScatter = 2,
+  kAllGather = 3,
+  kBroadcast = 4,
+  kReduce = 5,
+  kGather = 6,
+  kScatter = 7,
+  kAllToAll = 8,
+};
+constexpr uint8_t kKinds = 9;
+
+constexpr bool Reduces(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce ||
+         kind == CollectiveKind::kReduceScatter;
+}
+
+constexpr size_t SizeOf(Type type) {
+  constexpr size_t kSizes[kTypes] = {1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 1};
+  return kSizes[static_cast<uint8_t>(type)];
+}
+
+// "f32", "sum"; for a number that is none of ours "type 77", as peers may say anything.
+std::string TypeName(Type type);
+std::string OpName(Op op);
+std::string KindName(CollectiveKind kind);
+
+// into[i] = into[i] op from[i], for `count` elements. Must be associative; it is called in the order of ranks.
+struct UserFunction {
+  void (*combine)(void* into, const void* from, size_t count, void* context) = nullptr;
+  void* context = nullptr;
+};
+
+struct Reduction {
+  Op op = Op::kSum;
+  Type type = Type::kF32;
+  UserFunction user;  // of Op::kUser
+};
+
+// Ok, or invalid: any number may come from C.
+Status CheckType(Type type);
+// Ok, or invalid with what to do instead: bits of a float, the sum of truths, a user's op without its function.
+Status CheckReduction(const Reduction& reduction);
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_KERNELS_TYPES_H_

@@ -1,0 +1,65 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A schedule compiled for its run: its steps in the order in which they begin, and what each of them waits for.
+// Home: any thread, plain values. Owns: the schedule. Fails: Make, with kInvalid, as Compile in schedule.h.
+// Nodes stand in the order of their stages; a node enables only later nodes, and `needs` counts what enables it.
+#ifndef FUSEWIRE_COLLECTIVE_RUN_COMPILED_SCHEDULE_H_
+#define FUSEWIRE_COLLECTIVE_RUN_COMPILED_SCHEDULE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "fusewire/base/status.h"
+#include "fusewire/collective/schedule/schedule.h"
+
+namespace fusewire {
+namespace collective {
+
+class CompiledSchedule {
+ public:
+  struct Node {
+    const Step* step = nullptr;
+    uint32_t stage = 0;
+    uint32_t needs = 0;             // ends, and postings, that it waits for
+    std::vector<uint32_t> enables;  // nodes that wait for its end
+    int64_t next_posted = -1;       // the node that waits for it to be posted
+    bool opens = false;             // the first message with its peer
+  };
+
+  static Result<CompiledSchedule> Make(const Request& request, size_t element_bytes);
+  // Nodes point to steps: it moves, and is not copied.
+  CompiledSchedule(CompiledSchedule&&) = default;
+  CompiledSchedule& operator=(CompiledSchedule&&) = delete;
+  CompiledSchedule(const CompiledSchedule&) = delete;
+  CompiledSchedule& operator=(const CompiledSchedule&) = delete;
+  ~CompiledSchedule() = default;
+
+  const Request& request() const { return request_; }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  // How many nodes each stage has.
+  const std::vector<uint32_t>& stage_nodes() const { return stage_nodes_; }
+  // How many stages beyond the first that has not ended may begin.
+  size_t window() const { return window_; }
+  size_t scratch_count() const { return schedule_.scratch_count; }  // elements
+  bool ReceivesFrom(int rank) const { return receives_from_[static_cast<size_t>(rank)]; }
+
+ private:
+  CompiledSchedule(const Request& request, Schedule schedule);
+  void Flatten();
+  void FindNeeds();
+  void ChainMessages();
+  void Need(size_t node, size_t before);
+  void CheckNeeds() const;
+
+  Request request_;
+  Schedule schedule_;
+  std::vector<Node> nodes_;
+  std::vector<uint32_t> stage_nodes_;
+  std::vector<bool> receives_from_;
+  size_t window_ = 0;
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_RUN_COMPILED_SCHEDULE_H_

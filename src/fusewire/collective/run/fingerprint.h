@@ -1,0 +1,55 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a rank wants of one collective: the first message to each other rank says it, so that no two ranks ever combine
+// what does not belong together. Home: any thread, plain values. Owns: nothing. Fails: DecodeFingerprint, with
+// kCorrupt.
+//
+//   fingerprint := version:u8 kind:u8 op:u8 type:u8 algorithm:u8 keyed:u8 epoch:u16 root:u32 segment:u32
+//                  key:u64 turn:u64 amount:u64 digest:u64
+#ifndef FUSEWIRE_COLLECTIVE_RUN_FINGERPRINT_H_
+#define FUSEWIRE_COLLECTIVE_RUN_FINGERPRINT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
+#include "fusewire/collective/kernels/types.h"
+#include "fusewire/collective/schedule/schedule.h"
+
+namespace fusewire {
+namespace collective {
+
+constexpr uint8_t kFingerprintVersion = 3;
+constexpr size_t kFingerprintBytes = 48;
+
+struct Fingerprint {
+  uint8_t kind = 0;
+  uint8_t op = 0;
+  uint8_t type = 0;
+  uint8_t algorithm = 0;
+  uint8_t keyed = 0;
+  uint16_t epoch = 0;
+  uint32_t root = 0;
+  uint32_t segment = 0;
+  uint64_t key = 0;     // of a keyed one
+  uint64_t turn = 0;    // which in order; of a keyed one: how often this key has failed
+  uint64_t amount = 0;  // elements, all together
+  uint64_t digest = 0;  // of counts, where all ranks know all
+
+  bool operator==(const Fingerprint& other) const;
+  // Same place in the order, or same key.
+  bool SamePlace(const Fingerprint& other) const;
+  // "all-reduce sum of 12 f32"
+  std::string Describe() const;
+};
+
+// What of `request` all ranks agree on; place and epoch are the caller's to fill in.
+Fingerprint FingerprintOf(const Request& request, const Reduction& reduction);
+
+void EncodeFingerprint(const Fingerprint& from, Bytes out);  // kFingerprintBytes
+Result<Fingerprint> DecodeFingerprint(ConstBytes in);
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_RUN_FINGERPRINT_H_

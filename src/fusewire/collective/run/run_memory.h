@@ -1,0 +1,56 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Where the spans of a schedule lie in one run: in the input, the output, or scratch memory.
+// Home: the runner's. Owns: the scratch memory, which stays from run to run; not the arrays.
+// Fails: Begin, with kOverloaded, where there is no memory for scratch.
+// Every span lies within its array: whoever checked the request checked the arrays against it.
+#ifndef FUSEWIRE_COLLECTIVE_RUN_RUN_MEMORY_H_
+#define FUSEWIRE_COLLECTIVE_RUN_RUN_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "fusewire/base/status.h"
+#include "fusewire/buffer/buffer.h"
+#include "fusewire/collective/kernels/pieces.h"
+#include "fusewire/collective/schedule/schedule.h"
+
+namespace fusewire {
+namespace collective {
+
+class RunMemory {
+ public:
+  RunMemory(size_t element_bytes, size_t scratch_count)
+      : element_bytes_(element_bytes), scratch_bytes_(scratch_count * element_bytes) {}
+
+  // The arrays of the run that begins.
+  Status Begin(const Pieces& input, const Pieces& output);
+  // How many bytes stand in one piece from byte `from` of the span on, and where.
+  size_t At(const Span& span, size_t from, uint8_t** data) const;
+  // Bytes or ConstBytes, one for each piece.
+  template <class View>
+  void ViewInto(const Span& span, std::vector<View>* views) const {
+    views->clear();
+    const size_t bytes = BytesOf(span);
+    for (size_t from = 0; from < bytes;) {
+      uint8_t* data = nullptr;
+      const size_t run = At(span, from, &data);
+      views->push_back(View(data, run));
+      from += run;
+    }
+  }
+  size_t BytesOf(const Span& span) const { return span.count * element_bytes_; }
+  size_t element_bytes() const { return element_bytes_; }
+
+ private:
+  const size_t element_bytes_;
+  const size_t scratch_bytes_;
+  Buffer scratch_;
+  Pieces input_, output_;
+  std::vector<size_t> input_starts_, output_starts_;  // of pieces, where there are several
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_RUN_RUN_MEMORY_H_

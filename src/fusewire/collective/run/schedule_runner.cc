@@ -1,0 +1,296 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/run/schedule_runner.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "fusewire/base/check.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+// Elements are reduced in runs that stay in a cache.
+constexpr size_t kRunBytesMax = 128 * 1024;
+
+}  // namespace
+
+Result<std::unique_ptr<ScheduleRunner>> ScheduleRunner::Make(const Request& request, size_t element_bytes,
+                                                             p2p::Endpoint* endpoint,
+                                                             const std::vector<p2p::Peer*>& peers, RunnerOwner* owner) {
+  Result<CompiledSchedule> compiled = CompiledSchedule::Make(request, element_bytes);
+  if (!compiled.ok()) return compiled.status();
+  std::unique_ptr<ScheduleRunner> runner(new ScheduleRunner(std::move(compiled).value(), element_bytes, owner));
+  runner->MakeOps(endpoint, peers);
+  return runner;
+}
+
+ScheduleRunner::ScheduleRunner(CompiledSchedule compiled, size_t element_bytes, RunnerOwner* owner)
+    : compiled_(std::move(compiled)),
+      owner_(owner),
+      order_(compiled_),
+      memory_(element_bytes, compiled_.scratch_count()),
+      runs_(compiled_.nodes().size()),
+      met_(static_cast<size_t>(compiled_.request().ranks), false) {}
+
+void ScheduleRunner::MakeOps(p2p::Endpoint* endpoint, const std::vector<p2p::Peer*>& peers) {
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    const Step& step = *compiled_.nodes()[i].step;
+    if (step.what == Step::Do::kSend) {
+      auto send = std::make_unique<p2p::SendOp>(*endpoint, *peers[static_cast<size_t>(step.peer)], 0);
+      send->timeout_ns = kForeverNs;  // the operation as a whole has a deadline
+      send->then = [this, i] { OnEnded(i, runs_[i].send->status(), std::nullopt); };
+      runs_[i].send = std::move(send);
+    } else if (step.what == Step::Do::kReceive) {
+      auto receive = std::make_unique<p2p::ReceiveOp>(*endpoint, peers[static_cast<size_t>(step.peer)], 0);
+      receive->timeout_ns = kForeverNs;
+      receive->then = [this, i] { OnReceiveEnded(i); };
+      runs_[i].receive = std::move(receive);
+    }
+  }
+}
+
+// ---- begin ----
+
+void ScheduleRunner::Prepare(const Run& run) {
+  FUSEWIRE_DCHECK(!running_);
+  run_ = run;
+  std::fill(met_.begin(), met_.end(), false);
+}
+
+void ScheduleRunner::Begin() {
+  FUSEWIRE_CHECK(!running_);
+  FUSEWIRE_CHECK(under_way_ == 0);  // else a message of the last run would end in this one
+  if (Reduces(compiled_.request().kind)) reducer_.emplace(run_.reduction);
+  EncodeFingerprint(run_.print, Bytes(print_bytes_, sizeof(print_bytes_)));
+  status_ = memory_.Begin(run_.input, run_.output);
+  work_.clear();
+  work_at_ = 0;
+  waiting_sends_.clear();
+  unreached_.clear();
+  failure_.reset();
+  for (NodeRun& run : runs_) {
+    run.posted = false;
+    run.done = 0;
+  }
+  order_.Begin(run_.hurried);
+  running_ = true;
+  BeginReady();
+  EndIfIdle();
+}
+
+void ScheduleRunner::BeginReady() {
+  while (status_.ok()) {
+    const std::optional<size_t> next = order_.TakeNext();
+    if (!next.has_value()) return;
+    BeginNode(*next);
+  }
+}
+
+void ScheduleRunner::BeginNode(size_t index) {
+  const Step& step = *compiled_.nodes()[index].step;
+  NodeRun& run = runs_[index];
+  FUSEWIRE_DCHECK(!run.posted);
+  switch (step.what) {
+    case Step::Do::kReceive: {
+      memory_.ViewInto(step.span, &run.receive->parts);
+      run.receive->tag = run_.tag;
+      ++under_way_;
+      SetMet(step.peer);
+      run.receive->Post();
+      if (owner_->HasLeft(step.peer)) run.receive->Cancel();  // unless its message is there
+      run.posted = true;
+      order_.OnPosted(index);
+      break;
+    }
+    case Step::Do::kSend: {
+      ++under_way_;
+      if (owner_->IsUp(step.peer)) return PostSend(index);
+      waiting_sends_.push_back({step.peer, index});
+      unreached_.push_back(step.peer);
+      break;
+    }
+    default: work_.push_back(static_cast<uint32_t>(index));
+  }
+}
+
+void ScheduleRunner::PostSend(size_t index) {
+  const Node& node = compiled_.nodes()[index];
+  p2p::SendOp& send = *runs_[index].send;
+  memory_.ViewInto(node.step->span, &send.parts);
+  send.tag = run_.tag;
+  send.head = node.opens ? ConstBytes(print_bytes_, sizeof(print_bytes_)) : ConstBytes();
+  send.confirm = run_.confirm;
+  send.Post();
+  runs_[index].posted = true;
+  order_.OnPosted(index);
+}
+
+std::optional<int> ScheduleRunner::TakeUnreached() {
+  if (unreached_.empty()) return std::nullopt;
+  const int rank = unreached_.back();
+  unreached_.pop_back();
+  return rank;
+}
+
+bool ScheduleRunner::WaitsToReach(int rank) const {
+  return std::any_of(waiting_sends_.begin(), waiting_sends_.end(),
+                     [rank](const WaitingSend& waiting) { return waiting.rank == rank; });
+}
+
+void ScheduleRunner::OnReached(int rank) {
+  // Sends that begin meanwhile find their peer up, or wait behind those that are taken out here.
+  const std::vector<WaitingSend> waiting = std::exchange(waiting_sends_, {});
+  for (const WaitingSend& one : waiting) {
+    if (one.rank == rank) {
+      PostSend(one.node);
+    } else {
+      waiting_sends_.push_back(one);
+    }
+  }
+  BeginReady();
+}
+
+// ---- end ----
+
+void ScheduleRunner::OnReceiveEnded(size_t index) {
+  std::optional<Fingerprint> differs;
+  const Status status = CheckReceived(index, &differs);
+  OnEnded(index, status, differs);
+}
+
+Status ScheduleRunner::CheckReceived(size_t index, std::optional<Fingerprint>* differs) const {
+  const Node& node = compiled_.nodes()[index];
+  const p2p::ReceiveOp& receive = *runs_[index].receive;
+  const Status& status = receive.status();
+  const bool came = status.ok() || status.code() == Code::kInvalid;  // or it came, and was too large
+  if (status_.ok() && node.opens && came) {
+    Result<Fingerprint> print = DecodeFingerprint(ConstBytes(receive.head));
+    if (!print.ok()) return print.status();
+    if (!(print.value() == run_.print)) {
+      *differs = print.value();
+      return Status::Ok();
+    }
+  }
+  const size_t expected = memory_.BytesOf(node.step->span);
+  if (!status.ok() || receive.bytes == expected) return status;
+  return Status::Invalid("a message of " + std::to_string(receive.bytes) + " bytes where " + std::to_string(expected) +
+                         " were expected")
+      .Next("give the same counts at all ranks");
+}
+
+void ScheduleRunner::OnEnded(size_t index, const Status& status, const std::optional<Fingerprint>& differs) {
+  FUSEWIRE_CHECK(running_);
+  FUSEWIRE_CHECK(under_way_ > 0);
+  --under_way_;
+  if (status.ok() && !differs.has_value()) {
+    order_.OnEnded(index);
+    BeginReady();
+  } else if (status_.ok()) {
+    FUSEWIRE_DCHECK(!failure_.has_value());  // the owner takes each
+    failure_ = MessageFailure{compiled_.nodes()[index].step->peer, runs_[index].send != nullptr, status, differs};
+  }
+  EndIfIdle();
+  if (!running_ || has_work() || failure_.has_value() || !unreached_.empty()) owner_->OnMessageEnded(this);
+}
+
+std::optional<MessageFailure> ScheduleRunner::TakeFailure() {
+  return failure_.has_value() ? std::exchange(failure_, std::nullopt) : std::nullopt;
+}
+
+void ScheduleRunner::EndIfIdle() {
+  if (!running_ || under_way_ > 0) return;
+  if (status_.ok() && !order_.all_ended()) return;
+  FUSEWIRE_DCHECK(waiting_sends_.empty());
+  running_ = false;
+}
+
+void ScheduleRunner::Fail(const Status& why) {
+  FUSEWIRE_DCHECK(!why.ok());
+  if (!running_ || !status_.ok()) return;
+  status_ = why;
+  FUSEWIRE_DCHECK(under_way_ >= waiting_sends_.size());
+  under_way_ -= waiting_sends_.size();
+  waiting_sends_.clear();
+  unreached_.clear();
+  for (const NodeRun& run : runs_) {
+    if (p2p::Op* const message = run.under_way()) message->Cancel();
+  }
+  EndIfIdle();
+}
+
+void ScheduleRunner::ExpectNoMoreOf(int rank) {
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    const bool waits = runs_[i].receive != nullptr && compiled_.nodes()[i].step->peer == rank;
+    if (waits && runs_[i].under_way() != nullptr) runs_[i].receive->Cancel();
+  }
+}
+
+std::vector<int> ScheduleRunner::WaitsFor() const {
+  std::vector<int> ranks;
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    if (running_ && runs_[i].under_way() != nullptr) ranks.push_back(compiled_.nodes()[i].step->peer);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+// ---- work ----
+
+bool ScheduleRunner::Work(size_t bytes_max) {
+  size_t spent = 0;
+  while (has_work() && spent < bytes_max) {
+    const size_t index = work_[work_at_];
+    spent += WorkOn(index, bytes_max - spent) + 1;
+    if (runs_[index].done < memory_.BytesOf(compiled_.nodes()[index].step->span)) break;
+    if (++work_at_ == work_.size()) {
+      work_.clear();
+      work_at_ = 0;
+    }
+    order_.OnEnded(index);
+    // Messages first: they travel while we go on reducing.
+    BeginReady();
+  }
+  EndIfIdle();
+  return has_work();
+}
+
+// Does about `bytes_max` of it; returns how much that was.
+size_t ScheduleRunner::WorkOn(size_t index, size_t bytes_max) {
+  const Step& step = *compiled_.nodes()[index].step;
+  const size_t element_bytes = memory_.element_bytes();
+  const size_t bytes = memory_.BytesOf(step.span);
+  size_t& done = runs_[index].done;
+  size_t spent = 0;
+  while (done < bytes && spent < bytes_max) {
+    uint8_t* to = nullptr;
+    size_t run = std::min(memory_.At(step.span, done, &to), std::max(kRunBytesMax, element_bytes));
+    sources_.clear();
+    for (const Span& span : step.from) {
+      uint8_t* from = nullptr;
+      run = std::min(run, memory_.At(span, done, &from));
+      sources_.push_back(from);
+    }
+    run -= run % element_bytes;
+    FUSEWIRE_DCHECK(run > 0);  // pieces hold whole elements
+    if (step.what == Step::Do::kCopy) {
+      CopyPayload(to, sources_[0], run);
+    } else {
+      ReduceCall call;
+      call.to = to;
+      call.sources = sources_.data();
+      call.sources_count = sources_.size();
+      call.count = run / element_bytes;
+      call.divisor = step.last && reducer_->averages() ? static_cast<uint64_t>(compiled_.request().ranks) : 1;
+      reducer_->Reduce(call);
+    }
+    done += run;
+    spent += run * step.from.size();
+  }
+  return spent;
+}
+
+}  // namespace collective
+}  // namespace fusewire

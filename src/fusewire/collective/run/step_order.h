@@ -1,0 +1,87 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Which nodes of a compiled schedule may begin now, in one run.
+// Home: the runner's. Owns: what each node still needs. Fails: never.
+// A node is given out once in a run: when all that it needs has ended or been posted, and no more than a window of
+// stages lies between it and the first stage that has not ended.
+#ifndef FUSEWIRE_COLLECTIVE_RUN_STEP_ORDER_H_
+#define FUSEWIRE_COLLECTIVE_RUN_STEP_ORDER_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "fusewire/base/check.h"
+#include "fusewire/collective/run/compiled_schedule.h"
+
+namespace fusewire {
+namespace collective {
+
+class StepOrder {
+ public:
+  // `compiled` outlives it.
+  explicit StepOrder(const CompiledSchedule& compiled)
+      : compiled_(compiled), left_(compiled.nodes().size()), late_(compiled.stage_nodes().size()) {}
+
+  void Begin(bool hurried);
+  // Something more urgent is under way: hold back.
+  void SetHurried(bool hurried) { hurried_ = hurried; }
+  std::optional<size_t> TakeNext();
+  // The next message of the same peer may be posted.
+  void OnPosted(size_t node);
+  void OnEnded(size_t node);
+  bool all_ended() const { return nodes_left_ == 0; }
+
+ private:
+  static constexpr size_t kHurriedWindow = 1;
+  size_t window() const;
+  void Meet(size_t node);
+  void Release(size_t node);
+
+  const CompiledSchedule& compiled_;
+  std::vector<uint32_t> left_;  // of what each node needs
+  std::vector<uint32_t> stage_left_;
+  size_t open_stage_ = 0;
+  std::vector<std::vector<uint32_t>> late_;  // released, but too many stages ahead
+  std::vector<uint32_t> ready_;
+  size_t ready_at_ = 0;
+  size_t nodes_left_ = 0;
+  bool hurried_ = false;
+};
+
+inline size_t StepOrder::window() const {
+  return hurried_ ? std::min(compiled_.window(), kHurriedWindow) : compiled_.window();
+}
+
+inline std::optional<size_t> StepOrder::TakeNext() {
+  if (ready_at_ < ready_.size()) return ready_[ready_at_++];
+  ready_.clear();
+  ready_at_ = 0;
+  return std::nullopt;
+}
+
+// All that it needs has come; perhaps its stage is still too far ahead.
+inline void StepOrder::Release(size_t node) {
+  const size_t stage = compiled_.nodes()[node].stage;
+  if (stage > open_stage_ + window()) {
+    late_[stage].push_back(static_cast<uint32_t>(node));
+  } else {
+    ready_.push_back(static_cast<uint32_t>(node));
+  }
+}
+
+inline void StepOrder::Meet(size_t node) {
+  FUSEWIRE_DCHECK(left_[node] > 0);
+  if (--left_[node] == 0) Release(node);
+}
+
+inline void StepOrder::OnPosted(size_t node) {
+  const int64_t next = compiled_.nodes()[node].next_posted;
+  if (next >= 0) Meet(static_cast<size_t>(next));
+}
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_RUN_STEP_ORDER_H_

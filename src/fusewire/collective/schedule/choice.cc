@@ -1,0 +1,330 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/schedule/choice.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <string_view>
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+// Of one processor, about; and what a byte costs beyond its price where more is under way.
+constexpr double kCacheBytes = 1 << 20;
+constexpr double kUncachedShare = 0.3;
+
+// What one rank does, the busiest; and how many messages all of them send together. Fractions are of `bytes`.
+struct Work {
+  double ways = 0;      // one after the other
+  double messages = 0;  // of one rank
+  double sent = 0;      // share of bytes, of one rank
+  double reduced = 0;
+  double all_messages = 0;
+  double all_sent = 0;
+  double all_reduced = 0;
+};
+
+double Log2Up(double n) {
+  double rounds = 0;
+  double reached = 1;
+  while (reached < n) {
+    reached *= 2;
+    ++rounds;
+  }
+  return rounds;
+}
+
+// Everybody does the same.
+Work Even(double n, double ways, double messages, double sent, double reduced) {
+  return {ways, messages, sent, reduced, n * messages, n * sent, n * reduced};
+}
+
+// The fold of a number of ranks that is no power of two costs the first pairs a way there and one back.
+double FoldWays(double n) {
+  double pow2 = 1;
+  while (pow2 * 2 <= n) pow2 *= 2;
+  return pow2 == n ? 0 : 2;
+}
+
+// Of two levels only one: all ranks are on one host.
+Algorithm FlatOf(CollectiveKind kind, Algorithm algorithm) {
+  if (algorithm != Algorithm::kTwoLevel) return algorithm;
+  if (kind == CollectiveKind::kAllReduce) return Algorithm::kTwoShot;
+  return kind == CollectiveKind::kBroadcast ? Algorithm::kBinomial : Algorithm::kDirect;
+}
+
+Work WorkOfAllReduce(Algorithm algorithm, double n, double segments) {
+  const double span = (n - 1) / n;
+  const double fold = FoldWays(n);
+  const double rounds = Log2Up(n) - (fold > 0 ? 1 : 0);
+  switch (algorithm) {
+    case Algorithm::kOneShot: return Even(n, 1, n - 1, n - 1, n - 1);
+    case Algorithm::kTwoShot: return Even(n, 2, 2 * (n - 1), 2 * span, span);
+    case Algorithm::kRecursiveDoubling:
+      return Even(n, rounds + fold, rounds + fold / 2, rounds + fold / 2, rounds + fold / 2);
+    case Algorithm::kRabenseifner:
+      return Even(n, 2 * rounds + fold, 2 * rounds + fold / 2, 2 * span + fold / 2, span + fold / 2);
+    case Algorithm::kRing: return Even(n, 2 * (n - 1) + segments - 1, 2 * (n - 1) * segments, 2 * span, span);
+    default: {
+      const double up = Log2Up(n);
+      return {2 * up, 2 * up, 2 * up, up, 2 * (n - 1), 2 * (n - 1), n - 1};
+    }
+  }
+}
+
+Work WorkOf(CollectiveKind kind, Algorithm algorithm, double n, double segments) {
+  const double span = (n - 1) / n;
+  const double up = Log2Up(n);
+  switch (kind) {
+    case CollectiveKind::kBarrier: return Even(n, up, up, 0, 0);
+    case CollectiveKind::kAllReduce: return WorkOfAllReduce(algorithm, n, segments);
+    case CollectiveKind::kReduceScatter:
+      if (algorithm == Algorithm::kRing) return Even(n, n - 1, n - 1, span, span);
+      return Even(n, 1, n - 1, span, span);
+    case CollectiveKind::kAllGather:
+      if (algorithm == Algorithm::kRing) return Even(n, n - 1, n - 1, span, 0);
+      if (algorithm == Algorithm::kBruck) return Even(n, up, up, span, 0);
+      return Even(n, 1, n - 1, span, 0);
+    case CollectiveKind::kBroadcast:
+      if (algorithm == Algorithm::kBinomial) return {up, up, up, 0, n - 1, n - 1, 0};
+      if (algorithm == Algorithm::kChain) return {n - 2 + segments, segments, 1, 0, (n - 1) * segments, n - 1, 0};
+      return {2, 2 * (n - 1), 2 * span, 0, (n - 1) + (n - 1) * (n - 1), n * span, 0};
+    case CollectiveKind::kReduce:
+      if (algorithm == Algorithm::kBinomial) return {up, up, up, up, n - 1, n - 1, n - 1};
+      if (algorithm == Algorithm::kDirect) return {1, n - 1, n - 1, n - 1, n - 1, n - 1, n - 1};
+      return {2, n - 1, 2 * span, span, n * n - 1, n * span + span, n * span};
+    case CollectiveKind::kGather:
+    case CollectiveKind::kScatter: return {1, n - 1, span, 0, n - 1, span, 0};
+    case CollectiveKind::kAllToAll:
+      if (algorithm == Algorithm::kPairwise) return Even(n, n - 1, n - 1, span, 0);
+      return Even(n, 1, n - 1, span, 0);
+  }
+  return {};
+}
+
+// How much of what an all-reduce sends is under way with more than a cache holds, and is then fetched once more at
+// every turn. A two-shot has all its blocks under way at once, a ring one segment.
+double ShareOfLarge(Algorithm algorithm, double n, double size, double segment_bytes) {
+  switch (algorithm) {
+    case Algorithm::kRing: return std::min(size / n, segment_bytes) > kCacheBytes ? 1 : 0;
+    case Algorithm::kRabenseifner: {
+      double large = 0;
+      for (double span = 0.5; span * n >= 1 && span * size > kCacheBytes; span /= 2) large += span;
+      return large / (1 - 1 / n);
+    }
+    default: return size > kCacheBytes ? 1 : 0;
+  }
+}
+
+// A schedule holds some hundred bytes for each segment, and compiling it takes its time.
+constexpr size_t kSegmentBytesMin = 1024;
+
+bool ParseNumber(std::string_view word, size_t* number) {
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *number);
+  return error == std::errc() && end == word.data() + word.size();
+}
+
+std::vector<std::string_view> WordsOf(std::string_view line) {
+  std::vector<std::string_view> words;
+  while (true) {
+    const size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string_view::npos || line[begin] == '#') return words;
+    line.remove_prefix(begin);
+    const size_t length = std::min(line.find_first_of(" \t\r#"), line.size());
+    words.push_back(line.substr(0, length));
+    line.remove_prefix(length);
+  }
+}
+
+// A word of the file in an error.
+std::string Quoted(std::string_view word) {
+  constexpr size_t kWordBytesMax = 40;
+  std::string quoted(word.substr(0, kWordBytesMax));
+  for (char& letter : quoted) {
+    if (static_cast<unsigned char>(letter) < ' ') letter = '?';
+  }
+  return word.size() > kWordBytesMax ? quoted + "..." : quoted;
+}
+
+Status ParseRow(const std::vector<std::string_view>& words, TableRow* row) {
+  if (words.size() != 5) return Status::Invalid(std::to_string(words.size()) + " words");
+  size_t kind = 0;
+  while (kind < kKinds && KindName(static_cast<CollectiveKind>(kind)) != words[0]) ++kind;
+  size_t algorithm = 0;
+  while (algorithm < kAlgorithms && AlgorithmName(static_cast<Algorithm>(algorithm)) != words[3]) ++algorithm;
+  size_t ranks = 0;
+  if (kind == kKinds) return Status::Invalid("no collective " + Quoted(words[0]));
+  row->kind = static_cast<CollectiveKind>(kind);
+  row->algorithm = static_cast<Algorithm>(algorithm);
+  const std::vector<Algorithm> known = AlgorithmsOf(row->kind);
+  if (std::find(known.begin(), known.end(), row->algorithm) == known.end()) {
+    return Status::Invalid(Quoted(words[0]) + " has no algorithm " + Quoted(words[3]));
+  }
+  if (!ParseNumber(words[1], &ranks) || ranks < 1 || ranks > kScheduleRanksMax) {
+    return Status::Invalid("ranks " + Quoted(words[1]));
+  }
+  row->ranks = static_cast<int>(ranks);
+  if (!ParseNumber(words[2], &row->bytes_max)) return Status::Invalid("bytes " + Quoted(words[2]));
+  if (!ParseNumber(words[4], &row->segment_bytes) || row->segment_bytes < kSegmentBytesMin) {
+    return Status::Invalid("segment of bytes " + Quoted(words[4]));
+  }
+  return Status::Ok();
+}
+
+// How ranks lie on hosts.
+struct Levels {
+  double ranks;
+  double hosts = 0;  // 0: not known
+  double lanes = 1;  // ranks of the host that has the fewest
+  double crowd = 1;  // and of the one that has the most
+
+  Levels(const std::vector<int>& host_of, int all) : ranks(all) {
+    std::map<int, int> counts;
+    for (const int host : host_of) ++counts[host];
+    if (counts.empty()) return;
+    hosts = static_cast<double>(counts.size());
+    lanes = all;
+    for (const auto& [host, count] : counts) {
+      lanes = std::min<double>(lanes, count);
+      crowd = std::max<double>(crowd, count);
+    }
+  }
+  // What a flat schedule meets: the ranks of a host share its link for all that does not stay on the host.
+  LinkCost OfAll(LinkCost cost) const {
+    cost.byte_ns *= std::max(1.0, crowd * (ranks - crowd) / std::max(1.0, ranks - 1));
+    return cost;
+  }
+};
+
+Choice ChooseFlat(CollectiveKind kind, int ranks, size_t bytes, const LinkCost& cost, bool reproducible) {
+  Choice best;
+  bool chosen = false;
+  for (const Algorithm algorithm : AlgorithmsOf(kind)) {
+    if (algorithm == Algorithm::kTwoLevel || (reproducible && !IsReproducible(kind, algorithm))) continue;
+    for (const size_t segment_bytes : {size_t{16} << 10, size_t{64} << 10, size_t{256} << 10, size_t{1} << 20}) {
+      const double estimate = EstimateNs(kind, algorithm, ranks, bytes, cost, segment_bytes);
+      if (chosen && estimate >= best.estimate_ns) continue;
+      best.algorithm = algorithm;
+      best.segment_bytes = segment_bytes;
+      best.estimate_ns = estimate;
+      chosen = true;
+    }
+  }
+  return best;
+}
+
+Choice TwoLevels(CollectiveKind kind, const Levels& levels, size_t bytes, const LinkCost& cost, const LinkCost& near) {
+  const auto hosts = static_cast<int>(std::max(1.0, levels.hosts));
+  const auto neighbours = static_cast<int>(levels.crowd);
+  auto nearby = [&](CollectiveKind what, Algorithm algorithm) {
+    return EstimateNs(what, algorithm, neighbours, bytes, near, 1 << 20);
+  };
+  Choice choice;
+  if (kind == CollectiveKind::kAllReduce) {
+    // The lanes of a host share its link, each with its block.
+    LinkCost shared = cost;
+    shared.byte_ns *= levels.lanes;
+    choice = ChooseFlat(kind, hosts, static_cast<size_t>(static_cast<double>(bytes) / levels.lanes), shared, false);
+    choice.estimate_ns += nearby(CollectiveKind::kReduceScatter, Algorithm::kDirect) +
+                          nearby(CollectiveKind::kAllGather, Algorithm::kDirect);
+  } else if (kind == CollectiveKind::kAllGather) {
+    choice.estimate_ns = EstimateNs(kind, Algorithm::kDirect, hosts, bytes, cost, 1 << 20) +
+                         nearby(CollectiveKind::kAllGather, Algorithm::kDirect);
+  } else {
+    choice = ChooseFlat(kind, hosts, bytes, cost, false);
+    choice.estimate_ns += nearby(kind, kind == CollectiveKind::kReduce ? Algorithm::kDirect : Algorithm::kBinomial);
+  }
+  choice.between = choice.algorithm;
+  choice.algorithm = Algorithm::kTwoLevel;
+  return choice;
+}
+
+}  // namespace
+
+bool Places::one_host() const {
+  return !hosts.empty() &&
+         std::count(hosts.begin(), hosts.end(), hosts[0]) == static_cast<std::ptrdiff_t>(hosts.size());
+}
+
+double EstimateNs(CollectiveKind kind, Algorithm algorithm, int ranks, size_t bytes, const LinkCost& cost,
+                  size_t segment_bytes) {
+  if (ranks < 2) return 0;
+  const double n = ranks;
+  const auto size = static_cast<double>(bytes);
+  // A ring cuts into segments of every block, a chain into segments of the whole.
+  const double cut = static_cast<double>(segment_bytes) * (algorithm == Algorithm::kRing ? n : 1);
+  const double segments = std::max(1.0, size / cut);
+  const Work work = WorkOf(kind, FlatOf(kind, algorithm), n, segments);
+  const double alone = work.ways * cost.way_ns + std::max(0.0, work.messages - work.ways) * cost.message_ns +
+                       work.sent * size * cost.byte_ns + work.reduced * size * cost.reduced_byte_ns;
+  if (cost.cpus == 0 || cost.cpus >= ranks) return alone;
+  const double large = kind == CollectiveKind::kAllReduce
+                           ? ShareOfLarge(FlatOf(kind, algorithm), n, size, static_cast<double>(segment_bytes))
+                           : 0;
+  // Half of a message's way is work of a processor, at either end.
+  const double together = work.all_messages * std::max(cost.message_ns, cost.way_ns / 2) +
+                          work.all_sent * size * cost.byte_ns * (1 + large * kUncachedShare) +
+                          work.all_reduced * size * cost.reduced_byte_ns;
+  return std::max(alone, together / cost.cpus);
+}
+
+Result<std::vector<TableRow>> ParseTable(const std::string& text) {
+  std::vector<TableRow> rows;
+  size_t number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::vector<std::string_view> words = WordsOf(std::string_view(text).substr(begin, end - begin));
+    begin = end + 1;
+    ++number;
+    if (words.empty()) continue;
+    TableRow row;
+    Status status = ParseRow(words, &row);
+    for (const TableRow& other : rows) {
+      if (!status.ok() || other.kind != row.kind || other.ranks != row.ranks) continue;
+      if (other.bytes_max >= row.bytes_max) status = Status::Invalid("sizes do not rise");
+    }
+    if (rows.size() == kTableRowsMax) status = Status::Invalid("more than 10000 rows");
+    if (!status.ok()) {
+      return Status::Invalid("line " + std::to_string(number) + ": " + status.cause())
+          .Phase("reading a table of algorithms")
+          .Next("write KIND RANKS BYTES_MAX ALGORITHM SEGMENT_BYTES, or measure the table anew");
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::string WriteTable(const std::vector<TableRow>& rows) {
+  std::string text = "# KIND RANKS BYTES_MAX ALGORITHM SEGMENT_BYTES\n";
+  for (const TableRow& row : rows) {
+    text += KindName(row.kind) + " " + std::to_string(row.ranks) + " " + std::to_string(row.bytes_max) + " " +
+            AlgorithmName(row.algorithm) + " " + std::to_string(row.segment_bytes) + "\n";
+  }
+  return text;
+}
+
+Choice Choose(CollectiveKind kind, int ranks, size_t bytes, const LinkCost& cost, const std::vector<TableRow>& table,
+              bool reproducible, const Places& places) {
+  const Levels levels(places.hosts, ranks);
+  Choice best;
+  for (const TableRow& row : table) {
+    if (row.kind != kind || row.ranks != ranks || bytes > row.bytes_max) continue;
+    if (reproducible && !IsReproducible(kind, row.algorithm)) break;
+    best.algorithm = row.algorithm;
+    best.segment_bytes = row.segment_bytes;
+    if (row.algorithm == Algorithm::kTwoLevel) best.between = TwoLevels(kind, levels, bytes, cost, places.near).between;
+    return best;
+  }
+  if (levels.hosts <= 1) return ChooseFlat(kind, ranks, bytes, levels.hosts == 1 ? places.near : cost, reproducible);
+  best = ChooseFlat(kind, ranks, bytes, levels.OfAll(cost), reproducible);
+  const std::vector<Algorithm> known = AlgorithmsOf(kind);
+  const bool has_two = std::find(known.begin(), known.end(), Algorithm::kTwoLevel) != known.end() &&
+                       levels.hosts < levels.ranks && !(reproducible && !IsReproducible(kind, Algorithm::kTwoLevel));
+  if (!has_two) return best;
+  const Choice two = TwoLevels(kind, levels, bytes, cost, places.near);
+  return two.estimate_ns < best.estimate_ns ? two : best;
+}
+
+}  // namespace collective
+}  // namespace fusewire

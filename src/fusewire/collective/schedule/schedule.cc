@@ -1,0 +1,184 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/schedule/schedule.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "fusewire/collective/schedule/schedule_builder.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+size_t CountsNeeded(CollectiveKind kind, int ranks) {
+  switch (kind) {
+    case CollectiveKind::kBarrier: return 0;
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kReduce:
+    case CollectiveKind::kBroadcast: return 1;
+    default: return static_cast<size_t>(ranks);
+  }
+}
+
+Status Check(const Request& request) {
+  const std::string what = KindName(request.kind) + " by " + AlgorithmName(request.algorithm);
+  if (request.ranks < 1 || request.ranks > kScheduleRanksMax || request.rank < 0 || request.rank >= request.ranks ||
+      request.root < 0 || request.root >= request.ranks) {
+    return Status::Invalid(what + ": rank " + std::to_string(request.rank) + ", root " + std::to_string(request.root) +
+                           " of " + std::to_string(request.ranks))
+        .Next("ranks count from 0 to less than ranks");
+  }
+  const std::vector<Algorithm> algorithms = AlgorithmsOf(request.kind);
+  if (std::find(algorithms.begin(), algorithms.end(), request.algorithm) == algorithms.end()) {
+    return Status::Invalid(what + ": there is no such schedule").Next("choose one that AlgorithmsOf names");
+  }
+  const size_t receives = request.kind == CollectiveKind::kAllToAll ? static_cast<size_t>(request.ranks) : 0;
+  if (request.counts.size() != CountsNeeded(request.kind, request.ranks) || request.receives.size() != receives) {
+    return Status::Invalid(what + ": " + std::to_string(request.counts.size()) + " counts and " +
+                           std::to_string(request.receives.size()) + " receives")
+        .Next("see the table at Request in schedule.h");
+  }
+  if (request.in_place && request.kind == CollectiveKind::kAllToAll) {
+    return Status::Invalid(what + ": never in place").Next("give it an output of its own");
+  }
+  if (!request.hosts.empty() && request.hosts.size() != static_cast<size_t>(request.ranks)) {
+    return Status::Invalid(what + ": hosts of " + std::to_string(request.hosts.size()) + " ranks")
+        .Next("name the host of each rank, or of none");
+  }
+  const bool knows_between = std::find(algorithms.begin(), algorithms.end(), request.between) != algorithms.end();
+  if (request.algorithm == Algorithm::kTwoLevel && request.kind != CollectiveKind::kAllGather &&
+      (!knows_between || request.between == Algorithm::kTwoLevel)) {
+    return Status::Invalid(what + ": no schedule by " + AlgorithmName(request.between) + " between hosts")
+        .Next("choose another one of AlgorithmsOf");
+  }
+  if (request.segment_count == 0)
+    return Status::Invalid(what + ": segment_count is 0").Next("give a segment one element at least");
+  return Status::Ok();
+}
+
+void Build(Builder* builder) {
+  switch (builder->request().kind) {
+    case CollectiveKind::kBarrier: return BuildBarrier(builder);
+    case CollectiveKind::kAllReduce: return BuildAllReduce(builder);
+    case CollectiveKind::kReduceScatter: return BuildReduceScatter(builder);
+    case CollectiveKind::kAllGather: return BuildAllGather(builder);
+    case CollectiveKind::kBroadcast: return BuildBroadcast(builder);
+    case CollectiveKind::kReduce: return BuildReduce(builder);
+    case CollectiveKind::kGather: return BuildGather(builder);
+    case CollectiveKind::kScatter: return BuildScatter(builder);
+    case CollectiveKind::kAllToAll: return BuildAllToAll(builder);
+  }
+}
+
+// In place, all parts are named by the larger array: the smaller one is its block of it.
+void NameByTheLarger(const Request& request, Schedule* schedule) {
+  const bool own_block = request.kind == CollectiveKind::kReduceScatter || request.kind == CollectiveKind::kAllGather ||
+                         request.kind == CollectiveKind::kGather || request.kind == CollectiveKind::kScatter;
+  const bool rooted = request.kind == CollectiveKind::kGather || request.kind == CollectiveKind::kScatter ||
+                      request.kind == CollectiveKind::kReduce;
+  if (rooted && request.rank != request.root) return;  // only the root has both
+  const size_t shift = own_block ? Blocks(request.counts).at(static_cast<size_t>(request.rank)) : 0;
+  const bool input_is_larger =
+      request.kind == CollectiveKind::kReduceScatter || request.kind == CollectiveKind::kScatter;
+  const Memory smaller = input_is_larger ? Memory::kOutput : Memory::kInput;
+  const Memory larger = input_is_larger ? Memory::kInput : Memory::kOutput;
+  auto rename = [smaller, larger, shift](Span* span) {
+    if (span->memory != smaller) return;
+    span->memory = larger;
+    span->at += shift;
+  };
+  for (Stage& stage : schedule->stages) {
+    for (Step& step : stage) {
+      rename(&step.span);
+      for (Span& span : step.from) rename(&span);
+    }
+    stage.erase(std::remove_if(stage.begin(), stage.end(),
+                               [](const Step& step) {
+                                 return step.what == Step::Do::kCopy && step.from[0].memory == step.span.memory &&
+                                        step.from[0].at == step.span.at;
+                               }),
+                stage.end());
+  }
+}
+
+void MeasureScratch(Schedule* schedule) {
+  auto measure = [schedule](const Span& span) {
+    if (span.memory != Memory::kScratch) return;
+    schedule->scratch_count = std::max(schedule->scratch_count, span.at + span.count);
+  };
+  for (const Stage& stage : schedule->stages) {
+    for (const Step& step : stage) {
+      measure(step.span);
+      for (const Span& span : step.from) measure(span);
+    }
+  }
+}
+
+}  // namespace
+
+std::string AlgorithmName(Algorithm algorithm) {
+  static constexpr const char* kNames[kAlgorithms] = {
+      "one-shot", "two-shot", "recursive-doubling", "rabenseifner", "ring",          "binomial", "direct",
+      "bruck",    "chain",    "scatter-gather",     "pairwise",     "dissemination", "two-level"};
+  const auto number = static_cast<uint8_t>(algorithm);
+  return number < kAlgorithms ? kNames[number] : "algorithm " + std::to_string(number);
+}
+
+std::vector<Algorithm> AlgorithmsOf(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kBarrier: return {Algorithm::kDissemination};
+    case CollectiveKind::kAllReduce:
+      return {Algorithm::kOneShot, Algorithm::kTwoShot,  Algorithm::kRecursiveDoubling, Algorithm::kRabenseifner,
+              Algorithm::kRing,    Algorithm::kBinomial, Algorithm::kTwoLevel};
+    case CollectiveKind::kReduceScatter: return {Algorithm::kDirect, Algorithm::kRing};
+    case CollectiveKind::kAllGather:
+      return {Algorithm::kDirect, Algorithm::kRing, Algorithm::kBruck, Algorithm::kTwoLevel};
+    case CollectiveKind::kBroadcast:
+      return {Algorithm::kBinomial, Algorithm::kScatterGather, Algorithm::kChain, Algorithm::kTwoLevel};
+    case CollectiveKind::kReduce:
+      return {Algorithm::kBinomial, Algorithm::kDirect, Algorithm::kScatterGather, Algorithm::kTwoLevel};
+    case CollectiveKind::kGather:
+    case CollectiveKind::kScatter: return {Algorithm::kDirect};
+    case CollectiveKind::kAllToAll: return {Algorithm::kDirect, Algorithm::kPairwise};
+  }
+  return {};
+}
+
+bool IsReproducible(CollectiveKind kind, Algorithm algorithm) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce: return algorithm == Algorithm::kOneShot || algorithm == Algorithm::kTwoShot;
+    case CollectiveKind::kReduceScatter: return algorithm == Algorithm::kDirect;
+    case CollectiveKind::kReduce: return algorithm == Algorithm::kDirect || algorithm == Algorithm::kScatterGather;
+    default: return true;
+  }
+}
+
+Result<Schedule> Compile(const Request& request) {
+  FUSEWIRE_TRY(Check(request));
+  Builder builder(request);
+  Build(&builder);
+  Schedule schedule = builder.Take();
+  if (request.in_place) NameByTheLarger(request, &schedule);
+  auto empty = [](const Stage& stage) { return stage.empty(); };
+  schedule.stages.erase(std::remove_if(schedule.stages.begin(), schedule.stages.end(), empty), schedule.stages.end());
+  MeasureScratch(&schedule);
+  return schedule;
+}
+
+Load LoadOf(const Schedule& schedule) {
+  Load load;
+  load.stages = schedule.stages.size();
+  for (const Stage& stage : schedule.stages) {
+    for (const Step& step : stage) {
+      if (step.what == Step::Do::kReduce) load.reduced += step.span.count * (step.from.size() - 1);
+      if (step.what != Step::Do::kSend) continue;
+      ++load.messages;
+      load.sent += step.span.count;
+    }
+  }
+  return load;
+}
+
+}  // namespace collective
+}  // namespace fusewire

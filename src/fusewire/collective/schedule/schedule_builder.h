@@ -1,0 +1,135 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The words that schedules are written in.
+// Home: whoever compiles. Owns: the schedule it makes. Fails: never.
+#ifndef FUSEWIRE_COLLECTIVE_SCHEDULE_SCHEDULE_BUILDER_H_
+#define FUSEWIRE_COLLECTIVE_SCHEDULE_SCHEDULE_BUILDER_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "fusewire/collective/schedule/schedule.h"
+
+namespace fusewire {
+namespace collective {
+
+inline Span Input(size_t at, size_t count) { return {Memory::kInput, at, count}; }
+inline Span Output(size_t at, size_t count) { return {Memory::kOutput, at, count}; }
+inline Span Scratch(size_t at, size_t count) { return {Memory::kScratch, at, count}; }
+
+// Blocks that lie one after the other.
+class Blocks {
+ public:
+  explicit Blocks(const std::vector<size_t>& counts) {
+    starts_.push_back(0);
+    for (const size_t count : counts) starts_.push_back(starts_.back() + count);
+  }
+  // `count` elements in `blocks` blocks as equal as can be.
+  static Blocks Even(size_t count, size_t blocks) {
+    std::vector<size_t> counts(blocks, count / blocks);
+    for (size_t i = 0; i < count % blocks; ++i) ++counts[i];
+    return Blocks(counts);
+  }
+  size_t at(size_t block) const { return starts_[block]; }
+  size_t count(size_t block) const { return starts_[block + 1] - starts_[block]; }
+  size_t sum() const { return starts_.back(); }
+  // Of blocks [from, to).
+  size_t CountOf(size_t from, size_t to) const { return starts_[to] - starts_[from]; }
+  size_t largest() const {
+    size_t most = 0;
+    for (size_t i = 0; i + 1 < starts_.size(); ++i) most = std::max(most, count(i));
+    return most;
+  }
+
+ private:
+  std::vector<size_t> starts_;
+};
+
+// Steps go into stages by number: a stage that does not exist yet is made. Both ends leave out messages of nothing.
+class Builder {
+ public:
+  explicit Builder(const Request& request)
+      : request_(request), n_(static_cast<size_t>(request.ranks)), me_(static_cast<size_t>(request.rank)) {}
+
+  const Request& request() const { return request_; }
+  size_t n() const { return n_; }
+  size_t me() const { return me_; }
+  size_t root() const { return static_cast<size_t>(request_.root); }
+  size_t count() const { return request_.counts[0]; }
+  // The rank `steps` further round.
+  size_t After(size_t rank, size_t steps) const { return (rank + steps) % n_; }
+  size_t Before(size_t rank, size_t steps) const { return (rank + n_ - steps % n_) % n_; }
+  // The number of the stage that begins when all others have ended.
+  size_t Next() const { return schedule_.stages.size(); }
+
+  void Send(size_t stage, size_t peer, Span span) { Message(stage, Step::Do::kSend, peer, span); }
+  void Receive(size_t stage, size_t peer, Span span) { Message(stage, Step::Do::kReceive, peer, span); }
+  // Of nothing, but it is sent all the same.
+  void Signal(size_t stage, size_t to, size_t from) {
+    Put(stage, Step::Do::kSend).peer = static_cast<int>(to);
+    Put(stage, Step::Do::kReceive).peer = static_cast<int>(from);
+  }
+  void Reduce(size_t stage, Span to, std::vector<Span> from, bool last) {
+    if (to.count == 0) return;
+    Step& step = Put(stage, Step::Do::kReduce);
+    step.span = to;
+    step.from = std::move(from);
+    step.last = last;
+  }
+  void Copy(size_t stage, Span to, Span from) {
+    if (to.count == 0) return;
+    Step& step = Put(stage, Step::Do::kCopy);
+    step.span = to;
+    step.from = {from};
+  }
+  // Behind all others.
+  void Add(Stage stage) { schedule_.stages.push_back(std::move(stage)); }
+  Schedule Take() { return std::move(schedule_); }
+
+ private:
+  Step& Put(size_t stage, Step::Do what) {
+    if (schedule_.stages.size() <= stage) schedule_.stages.resize(stage + 1);
+    schedule_.stages[stage].emplace_back();
+    schedule_.stages[stage].back().what = what;
+    return schedule_.stages[stage].back();
+  }
+  void Message(size_t stage, Step::Do what, size_t peer, Span span) {
+    if (span.count == 0) return;
+    Step& step = Put(stage, what);
+    step.peer = static_cast<int>(peer);
+    step.span = span;
+  }
+
+  const Request& request_;
+  const size_t n_;
+  const size_t me_;
+  Schedule schedule_;
+};
+
+// schedule_reduce.cc
+void BuildAllReduce(Builder* builder);
+void BuildReduce(Builder* builder);
+void BuildReduceScatter(Builder* builder);
+// schedule_move.cc
+void BuildAllGather(Builder* builder);
+void BuildGather(Builder* builder);
+void BuildScatter(Builder* builder);
+void BuildBroadcast(Builder* builder);
+void BuildAllToAll(Builder* builder);
+void BuildBarrier(Builder* builder);
+// schedule_levels.cc
+void TwoLevelAllReduce(Builder* builder);
+void TwoLevelBroadcast(Builder* builder);
+void TwoLevelReduce(Builder* builder);
+void TwoLevelAllGather(Builder* builder);
+// The second half of other schedules. Down the tree: the root's output is everybody's.
+void AppendBinomialDown(Builder* builder);
+// Each rank's block of the output stands at its place.
+void AppendAllGatherDirect(Builder* builder, const Blocks& blocks);
+void AppendAllGatherRing(Builder* builder, const Blocks& blocks);
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_SCHEDULE_SCHEDULE_BUILDER_H_

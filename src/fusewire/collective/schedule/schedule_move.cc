@@ -1,0 +1,167 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Schedules that only move bytes.
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "fusewire/collective/schedule/schedule_builder.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+// Blocks first, first + 1, ... round the end, as messages of at most two runs.
+template <class Visit>
+void ForRuns(const Blocks& blocks, size_t n, size_t first, size_t many, Visit visit) {
+  const size_t until_end = std::min(many, n - first);
+  visit(Output(blocks.at(first), blocks.CountOf(first, first + until_end)));
+  if (many > until_end) visit(Output(0, blocks.CountOf(0, many - until_end)));
+}
+
+// After round k everybody has the blocks of the 2^k ranks from itself on.
+void Bruck(Builder* b, const Blocks& blocks) {
+  for (size_t have = 1; have < b->n(); have *= 2) {
+    const size_t many = std::min(have, b->n() - have);
+    const size_t stage = b->Next();
+    const size_t to = b->Before(b->me(), have);
+    const size_t from = b->After(b->me(), have);
+    ForRuns(blocks, b->n(), b->me(), many, [&](Span span) { b->Send(stage, to, span); });
+    ForRuns(blocks, b->n(), from, many, [&](Span span) { b->Receive(stage, from, span); });
+  }
+}
+
+void ScatterGatherBroadcast(Builder* b) {
+  const Blocks blocks = Blocks::Even(b->count(), b->n());
+  const size_t me = b->me();
+  if (me == b->root()) {
+    b->Copy(0, Output(0, b->count()), Input(0, b->count()));
+    for (size_t i = 1; i < b->n(); ++i) {
+      const size_t peer = b->After(me, i);
+      b->Send(0, peer, Input(blocks.at(peer), blocks.count(peer)));
+    }
+  } else {
+    b->Receive(0, b->root(), Output(blocks.at(me), blocks.count(me)));
+  }
+  // The root has all: nobody sends to it again.
+  for (size_t i = 1; i < b->n(); ++i) {
+    const size_t to = b->After(me, i);
+    const size_t from = b->Before(me, i);
+    if (to != b->root()) b->Send(1, to, Output(blocks.at(me), blocks.count(me)));
+    if (me != b->root()) b->Receive(1, from, Output(blocks.at(from), blocks.count(from)));
+  }
+}
+
+void Chain(Builder* b) {
+  const size_t number = b->Before(b->me(), b->root());
+  const size_t segments = (b->count() + b->request().segment_count - 1) / b->request().segment_count;
+  const Blocks parts = Blocks::Even(b->count(), std::max<size_t>(segments, 1));
+  if (number == 0) b->Copy(0, Output(0, b->count()), Input(0, b->count()));
+  for (size_t k = 0; k < segments; ++k) {
+    const Span span = Output(parts.at(k), parts.count(k));
+    const Span first = Input(parts.at(k), parts.count(k));
+    // Segment k reaches rank r of the chain in stage k + r - 1, and leaves it in the next.
+    if (number > 0) b->Receive(k + number - 1, b->Before(b->me(), 1), span);
+    if (number + 1 < b->n()) b->Send(k + number, b->After(b->me(), 1), number == 0 ? first : span);
+  }
+}
+
+}  // namespace
+
+void AppendBinomialDown(Builder* b) {
+  const size_t number = b->Before(b->me(), b->root());
+  const Span all = Output(0, b->count());
+  size_t top = 1;
+  while (top < b->n()) top *= 2;
+  for (size_t distance = top / 2; distance > 0; distance /= 2) {
+    const size_t stage = b->Next();
+    if (number % (2 * distance) == 0 && number + distance < b->n()) b->Send(stage, b->After(b->me(), distance), all);
+    if (number % (2 * distance) == distance) b->Receive(stage, b->Before(b->me(), distance), all);
+  }
+}
+
+void AppendAllGatherDirect(Builder* b, const Blocks& blocks) {
+  const size_t stage = b->Next();
+  for (size_t i = 1; i < b->n(); ++i) {
+    const size_t from = b->Before(b->me(), i);
+    b->Send(stage, b->After(b->me(), i), Output(blocks.at(b->me()), blocks.count(b->me())));
+    b->Receive(stage, from, Output(blocks.at(from), blocks.count(from)));
+  }
+}
+
+void AppendAllGatherRing(Builder* b, const Blocks& blocks) {
+  for (size_t step = 0; step + 1 < b->n(); ++step) {
+    const size_t stage = b->Next();
+    const size_t sent = b->Before(b->me(), step);
+    const size_t landed = b->Before(b->me(), step + 1);
+    b->Send(stage, b->After(b->me(), 1), Output(blocks.at(sent), blocks.count(sent)));
+    b->Receive(stage, b->Before(b->me(), 1), Output(blocks.at(landed), blocks.count(landed)));
+  }
+}
+
+void BuildAllGather(Builder* b) {
+  if (b->request().algorithm == Algorithm::kTwoLevel) return TwoLevelAllGather(b);
+  const Blocks blocks(b->request().counts);
+  b->Copy(0, Output(blocks.at(b->me()), blocks.count(b->me())), Input(0, blocks.count(b->me())));
+  switch (b->request().algorithm) {
+    case Algorithm::kRing: return AppendAllGatherRing(b, blocks);
+    case Algorithm::kBruck: return Bruck(b, blocks);
+    default: return AppendAllGatherDirect(b, blocks);
+  }
+}
+
+void BuildGather(Builder* b) {
+  const Blocks blocks(b->request().counts);
+  const size_t me = b->me();
+  if (me != b->root()) return b->Send(0, b->root(), Input(0, blocks.count(me)));
+  b->Copy(0, Output(blocks.at(me), blocks.count(me)), Input(0, blocks.count(me)));
+  for (size_t i = 1; i < b->n(); ++i) {
+    const size_t peer = b->After(me, i);
+    b->Receive(0, peer, Output(blocks.at(peer), blocks.count(peer)));
+  }
+}
+
+void BuildScatter(Builder* b) {
+  const Blocks blocks(b->request().counts);
+  const size_t me = b->me();
+  if (me != b->root()) return b->Receive(0, b->root(), Output(0, blocks.count(me)));
+  b->Copy(0, Output(0, blocks.count(me)), Input(blocks.at(me), blocks.count(me)));
+  for (size_t i = 1; i < b->n(); ++i) {
+    const size_t peer = b->After(me, i);
+    b->Send(0, peer, Input(blocks.at(peer), blocks.count(peer)));
+  }
+}
+
+void BuildBroadcast(Builder* b) {
+  switch (b->request().algorithm) {
+    case Algorithm::kScatterGather: return ScatterGatherBroadcast(b);
+    case Algorithm::kChain: return Chain(b);
+    case Algorithm::kTwoLevel: return TwoLevelBroadcast(b);
+    default: break;
+  }
+  if (b->me() == b->root()) b->Copy(0, Output(0, b->count()), Input(0, b->count()));
+  AppendBinomialDown(b);
+}
+
+void BuildAllToAll(Builder* b) {
+  const Blocks sends(b->request().counts);
+  const Blocks receives(b->request().receives);
+  const size_t me = b->me();
+  const bool pairwise = b->request().algorithm == Algorithm::kPairwise;
+  b->Copy(0, Output(receives.at(me), receives.count(me)), Input(sends.at(me), sends.count(me)));
+  for (size_t i = 1; i < b->n(); ++i) {
+    const size_t to = b->After(me, i);
+    const size_t from = b->Before(me, i);
+    const size_t stage = pairwise ? i : 0;
+    b->Send(stage, to, Input(sends.at(to), sends.count(to)));
+    b->Receive(stage, from, Output(receives.at(from), receives.count(from)));
+  }
+}
+
+void BuildBarrier(Builder* b) {
+  for (size_t distance = 1; distance < b->n(); distance *= 2) {
+    b->Signal(b->Next(), b->After(b->me(), distance), b->Before(b->me(), distance));
+  }
+}
+
+}  // namespace collective
+}  // namespace fusewire

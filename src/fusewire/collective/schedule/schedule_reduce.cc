@@ -1,0 +1,258 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Schedules that reduce. Where two ranks hold partial results, the lower one's comes first on both: so both get the
+// same.
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "fusewire/collective/schedule/schedule_builder.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+// The sources of a reduction in the order of ranks: one's own is `mine`, of rank r its place in scratch.
+std::vector<Span> InRankOrder(const Builder& b, Span mine, size_t scratch_stride) {
+  std::vector<Span> from;
+  for (size_t rank = 0; rank < b.n(); ++rank) {
+    from.push_back(rank == b.me() ? mine : Scratch(rank * scratch_stride, mine.count));
+  }
+  return from;
+}
+
+void OneShot(Builder* b) {
+  const size_t count = b->count();
+  for (size_t i = 1; i < b->n(); ++i) b->Send(0, b->After(b->me(), i), Input(0, count));
+  for (size_t i = 1; i < b->n(); ++i) {
+    const size_t peer = b->Before(b->me(), i);
+    b->Receive(0, peer, Scratch(peer * count, count));
+  }
+  b->Reduce(1, Output(0, count), InRankOrder(*b, Input(0, count), count), true);
+}
+
+// Everybody's part of my block comes to me, and I reduce it into `to`; two stages.
+void ReduceMyBlock(Builder* b, const Blocks& blocks, Span to) {
+  const size_t me = b->me();
+  const size_t count = blocks.count(me);
+  for (size_t i = 1; i < b->n(); ++i) {
+    const size_t peer = b->After(me, i);
+    b->Send(0, peer, Input(blocks.at(peer), blocks.count(peer)));
+  }
+  for (size_t i = 1; i < b->n(); ++i) {
+    const size_t peer = b->Before(me, i);
+    b->Receive(0, peer, Scratch(peer * count, count));
+  }
+  b->Reduce(1, to, InRankOrder(*b, Input(blocks.at(me), count), count), true);
+}
+
+void TwoShot(Builder* b) {
+  const Blocks blocks = Blocks::Even(b->count(), b->n());
+  ReduceMyBlock(b, blocks, Output(blocks.at(b->me()), blocks.count(b->me())));
+  for (size_t i = 1; i < b->n(); ++i) {
+    const size_t to = b->After(b->me(), i);
+    const size_t from = b->Before(b->me(), i);
+    b->Send(2, to, Output(blocks.at(b->me()), blocks.count(b->me())));
+    b->Receive(2, from, Output(blocks.at(from), blocks.count(from)));
+  }
+}
+
+// Exchanges partial results with `peer` and keeps the sum; two stages.
+void ExchangeAndReduce(Builder* b, size_t peer, Span sent, Span kept, bool last) {
+  const size_t stage = b->Next();
+  const Span landed = Scratch(0, kept.count);
+  b->Send(stage, peer, sent);
+  b->Receive(stage, peer, landed);
+  std::vector<Span> from = {kept, landed};
+  if (peer < b->me()) std::swap(from[0], from[1]);
+  b->Reduce(stage + 1, kept, std::move(from), last);
+}
+
+// The largest power of two up to n takes part; of the first pairs of ranks the even one hands its share to the odd one
+// before, and gets the result after.
+struct Fold {
+  size_t pow2 = 1;
+  size_t extra = 0;
+  bool takes_part = true;
+  size_t number = 0;  // among those that take part
+
+  explicit Fold(const Builder& b) {
+    while (pow2 * 2 <= b.n()) pow2 *= 2;
+    extra = b.n() - pow2;
+    takes_part = b.me() >= 2 * extra || b.me() % 2 == 1;
+    number = b.me() < 2 * extra ? b.me() / 2 : b.me() - extra;
+  }
+  size_t RankOf(size_t place) const { return place < extra ? 2 * place + 1 : place + extra; }
+};
+
+void FoldIn(Builder* b, const Fold& fold) {
+  const Span all = Output(0, b->count());
+  b->Copy(0, all, Input(0, b->count()));
+  if (b->me() >= 2 * fold.extra) return;
+  if (!fold.takes_part) return b->Send(1, b->me() + 1, all);
+  b->Receive(1, b->me() - 1, Scratch(0, b->count()));
+  b->Reduce(2, all, {Scratch(0, b->count()), all}, false);
+}
+
+void FoldOut(Builder* b, const Fold& fold) {
+  if (b->me() >= 2 * fold.extra) return;
+  const Span all = Output(0, b->count());
+  const size_t stage = b->Next();
+  if (fold.takes_part) return b->Send(stage, b->me() - 1, all);
+  b->Receive(stage, b->me() + 1, all);
+}
+
+void RecursiveDoubling(Builder* b) {
+  const Fold fold(*b);
+  FoldIn(b, fold);
+  const Span all = Output(0, b->count());
+  for (size_t distance = 1; fold.takes_part && distance < fold.pow2; distance *= 2) {
+    ExchangeAndReduce(b, fold.RankOf(fold.number ^ distance), all, all, distance * 2 == fold.pow2);
+  }
+  FoldOut(b, fold);
+}
+
+void Rabenseifner(Builder* b) {
+  const Fold fold(*b);
+  FoldIn(b, fold);
+  const Blocks blocks = Blocks::Even(b->count(), fold.pow2);
+  auto span = [&blocks](size_t from, size_t to) { return Output(blocks.at(from), blocks.CountOf(from, to)); };
+  // Halving: of the blocks [from, to) that both still sum, each of two keeps a half.
+  size_t from = 0;
+  size_t to = fold.pow2;
+  for (size_t distance = fold.pow2 / 2; fold.takes_part && distance > 0; distance /= 2) {
+    const size_t middle = from + distance;
+    const bool upper = (fold.number & distance) != 0;
+    const Span low = span(from, middle);
+    const Span high = span(middle, to);
+    ExchangeAndReduce(b, fold.RankOf(fold.number ^ distance), upper ? low : high, upper ? high : low, distance == 1);
+    (upper ? from : to) = middle;
+  }
+  // Doubling, the same way back.
+  for (size_t distance = 1; fold.takes_part && distance < fold.pow2; distance *= 2) {
+    const size_t peer = fold.RankOf(fold.number ^ distance);
+    const bool upper = (fold.number & distance) != 0;
+    const size_t stage = b->Next();
+    b->Send(stage, peer, span(from, to));
+    if (upper) {
+      b->Receive(stage, peer, span(from - distance, from));
+      from -= distance;
+    } else {
+      b->Receive(stage, peer, span(to, to + distance));
+      to += distance;
+    }
+  }
+  FoldOut(b, fold);
+}
+
+// Block by block round the ring, each rank adding its share; then the sums once more round. Of each segment a stage's
+// reduction runs while the next segment travels: segment k is k stages behind the first.
+void Ring(Builder* b) {
+  const size_t n = b->n();
+  const size_t me = b->me();
+  if (n == 1) return b->Copy(0, Output(0, b->count()), Input(0, b->count()));
+  const size_t segments = (b->count() + b->request().segment_count * n - 1) / (b->request().segment_count * n);
+  const Blocks parts = Blocks::Even(b->count(), segments == 0 ? 1 : segments);
+  size_t scratch = 0;
+  for (size_t k = 0; k < segments; ++k) {
+    const Blocks blocks = Blocks::Even(parts.count(k), n);
+    auto output = [&](size_t block) { return Output(parts.at(k) + blocks.at(block), blocks.count(block)); };
+    auto input = [&](size_t block) { return Input(parts.at(k) + blocks.at(block), blocks.count(block)); };
+    size_t stage = k;
+    for (size_t step = 0; step + 1 < n; ++step) {
+      const size_t sent = b->Before(me, step);
+      const size_t landed = b->Before(me, step + 1);
+      const Span place = Scratch(scratch, blocks.count(landed));
+      b->Send(stage, b->After(me, 1), step == 0 ? input(sent) : output(sent));
+      b->Receive(stage, b->Before(me, 1), place);
+      b->Reduce(stage + 1, output(landed), {place, input(landed)}, step + 2 == n);
+      stage += 2;
+    }
+    for (size_t step = 0; step + 1 < n; ++step, ++stage) {
+      b->Send(stage, b->After(me, 1), output(b->Before(me, step + n - 1)));
+      b->Receive(stage, b->Before(me, 1), output(b->Before(me, step)));
+    }
+    scratch += blocks.largest();
+  }
+}
+
+// A tree whose root is `root`; ranks are counted from it.
+void BinomialReduce(Builder* b, Span sum) {
+  const size_t number = b->Before(b->me(), b->root());
+  b->Copy(0, sum, Input(0, b->count()));
+  for (size_t distance = 1; distance < b->n(); distance *= 2) {
+    const size_t stage = b->Next();
+    if ((number & distance) != 0) return b->Send(stage, b->Before(b->me(), distance), sum);
+    if (number + distance >= b->n()) continue;
+    const Span landed = Scratch(b->count(), b->count());
+    b->Receive(stage, b->After(b->me(), distance), landed);
+    b->Reduce(stage + 1, sum, {sum, landed}, number == 0 && distance * 2 >= b->n());
+  }
+}
+
+}  // namespace
+
+void BuildAllReduce(Builder* b) {
+  switch (b->request().algorithm) {
+    case Algorithm::kOneShot: return OneShot(b);
+    case Algorithm::kTwoShot: return TwoShot(b);
+    case Algorithm::kRecursiveDoubling: return RecursiveDoubling(b);
+    case Algorithm::kRabenseifner: return Rabenseifner(b);
+    case Algorithm::kRing: return Ring(b);
+    case Algorithm::kTwoLevel: return TwoLevelAllReduce(b);
+    default: BinomialReduce(b, Output(0, b->count())); return AppendBinomialDown(b);
+  }
+}
+
+void BuildReduce(Builder* b) {
+  if (b->request().algorithm == Algorithm::kTwoLevel) return TwoLevelReduce(b);
+  const size_t count = b->count();
+  const bool at_root = b->me() == b->root();
+  if (b->request().algorithm == Algorithm::kBinomial) {
+    return BinomialReduce(b, at_root ? Output(0, count) : Scratch(0, count));
+  }
+  if (b->request().algorithm == Algorithm::kDirect) {
+    if (!at_root) return b->Send(0, b->root(), Input(0, count));
+    for (size_t i = 1; i < b->n(); ++i) {
+      const size_t peer = b->Before(b->me(), i);
+      b->Receive(0, peer, Scratch(peer * count, count));
+    }
+    return b->Reduce(1, Output(0, count), InRankOrder(*b, Input(0, count), count), true);
+  }
+  // Each rank reduces a block, behind where the parts have landed; then the root gathers.
+  const Blocks blocks = Blocks::Even(count, b->n());
+  const size_t mine = blocks.count(b->me());
+  const Span sum = at_root ? Output(blocks.at(b->me()), mine) : Scratch(b->n() * mine, mine);
+  ReduceMyBlock(b, blocks, sum);
+  if (!at_root) return b->Send(2, b->root(), sum);
+  for (size_t i = 1; i < b->n(); ++i) {
+    const size_t peer = b->After(b->me(), i);
+    b->Receive(2, peer, Output(blocks.at(peer), blocks.count(peer)));
+  }
+}
+
+void BuildReduceScatter(Builder* b) {
+  const Blocks blocks(b->request().counts);
+  const size_t me = b->me();
+  const size_t n = b->n();
+  const Span mine = Output(0, blocks.count(me));
+  if (b->request().algorithm == Algorithm::kDirect) return ReduceMyBlock(b, blocks, mine);
+  if (n == 1) return b->Copy(0, mine, Input(0, blocks.count(0)));
+  // Round the ring, so that the last block to reach a rank is its own. Sums wait in one half of scratch while the next
+  // ones land in the other.
+  const size_t half = blocks.largest();
+  for (size_t step = 0; step + 1 < n; ++step) {
+    const size_t sent = b->Before(me, step + 1);
+    const size_t landed = b->Before(me, step + 2);
+    const Span place = Scratch(step % 2 * half, blocks.count(landed));
+    const Span own = Input(blocks.at(landed), blocks.count(landed));
+    const bool last = step + 2 == n;
+    b->Send(
+        2 * step, b->After(me, 1),
+        step == 0 ? Input(blocks.at(sent), blocks.count(sent)) : Scratch((step - 1) % 2 * half, blocks.count(sent)));
+    b->Receive(2 * step, b->Before(me, 1), place);
+    b->Reduce(2 * step + 1, last ? mine : place, {place, own}, last);
+  }
+}
+
+}  // namespace collective
+}  // namespace fusewire
