@@ -4,9 +4,9 @@
 
 Tests, benchmarks, CUDA and third-party code are left out. Prints a Markdown table with a column for each code base:
   lines of a file    the median, what nine in ten are below, and the longest
-  most functions     the class that declares the most, see tools/tidy_units.py
-  circles            groups of units (x.h with x.cc) that include each other, and how many units the largest has
-  installed headers  our doors, or what lies below include/; of ours, how many no other room includes
+  most functions     the class that declares the most, and how many declare over 30, see tools/tidy_units.py
+  circles            groups of units (x.h with x.cc) that include each other; the largest; how many have over 2 units
+  installed headers  what lies below include/, or the doors of our rooms; how many of these no other room includes
   asserts            in 1,000 lines of code; FUSEWIRE_CHECK, FUSEWIRE_AT_HOME, static_assert and the like
   comments           lines that are only comment, of all lines that are not empty
 """
@@ -16,8 +16,8 @@ import pathlib
 import re
 import statistics
 
-from tidy_tree import INCLUDE, ROOMS_FOLDER, Tree, code_of, is_test, room_of
-from tidy_units import HEADERS, SOURCES, circles, classes
+from tidy_tree import INCLUDE, Tree, code_of, is_test, room_of
+from tidy_units import CIRCLE_UNITS_MAX, CLASS_FUNCTIONS_MAX, HEADERS, OURS, SOURCES, circles, classes
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 _LEFT_OUT = re.compile(
@@ -47,16 +47,24 @@ def largest_class(tree):
     return f"{largest.name} {largest.functions}" if largest else "none"
 
 
+def large_classes(tree):
+    return str(sum(each.functions > CLASS_FUNCTIONS_MAX for each in classes(tree, under="")))
+
+
 def circles_of(tree):
     found = circles(tree, under="")
     return f"{len(found)}, of {len(found[0])}" if found else "none"
 
 
+def large_circles(tree):
+    return str(sum(len(group) > CIRCLE_UNITS_MAX for group in circles(tree, under="")))
+
+
 def installed_headers(tree):
-    rooms = tree.rooms()
-    if not rooms:
-        return str(sum(path.startswith("include/") for path, _ in tree.texts(*HEADERS)) or "-")
-    doors = {door: room for room in rooms for door in tree.doors(room)}
+    below_include = sum(path.startswith("include/") for path, _ in tree.texts(*HEADERS))
+    doors = {door: room for room in tree.rooms() for door in tree.doors(room)}
+    if below_include or not doors:
+        return str(below_include or "-")
     used = set()
     for path, text in tree.texts(*HEADERS, *SOURCES):
         used |= {target for target in INCLUDE.findall(text) if doors.get(target) not in (None, room_of(path))}
@@ -79,7 +87,9 @@ def measure(tree):
     return {
         "lines of a file: median / p90 / max": lines_of_files(tree),
         "the class with the most functions": largest_class(tree),
+        f"classes over {CLASS_FUNCTIONS_MAX} functions": large_classes(tree),
         "circles of units, the largest": circles_of(tree),
+        f"circles of more than {CIRCLE_UNITS_MAX}": large_circles(tree),
         "installed headers": installed_headers(tree),
         "asserts in 1,000 lines": asserts,
         "comments": comments,
@@ -89,7 +99,7 @@ def measure(tree):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=pathlib.Path, metavar="FOLDER")
-    columns = {"ours": measure(sources_of(ROOT, under=ROOMS_FOLDER))}
+    columns = {"ours": measure(sources_of(ROOT, under=OURS))}
     for folder in parser.parse_args().folders:
         columns[folder.resolve().name] = measure(sources_of(folder))
     print(f"| | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")

@@ -3,13 +3,15 @@
 # Everything that can be said about the code without running it: tools/lint.sh [CHECK...]; without a check, all.
 #   format  clang-format      clang-tidy  see .clang-tidy      python  ruff, mypy      shell  shellcheck
 #   tidy    the rules of the rooms: tools/tidy.py          locks  clang's analysis of the plug-in's locks
+#   text    space at the end of a line and newlines at the end of a file, which it mends; links; fragments of changes
 # `tools/lint.sh --fix` applies clang-format and ruff's formatting instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 checks=("$@")
-[ ${#checks[@]} -gt 0 ] || checks=(format tidy python shell clang-tidy locks)
+[ ${#checks[@]} -gt 0 ] || checks=(format tidy text python shell clang-tidy locks)
 tools/deps.sh build test bench lint python
+mkdir -p build/logs
 
 # What git would commit: tracked files, and new ones that are not ignored. Deleted files are left out.
 files() {
@@ -22,6 +24,27 @@ check_format() { files '*.cc' '*.h' | xargs -0 --no-run-if-empty clang-format --
 
 check_tidy() { /usr/bin/python3 tools/tidy.py; }
 
+check_text() {
+  local failed=0 fixer
+  for fixer in trailing-whitespace-fixer end-of-file-fixer; do
+    files . ':!tests/fuzz/corpus' | xargs -0 ".venv/bin/$fixer" || failed=1
+  done
+  files '*.md' | xargs -0 .venv/bin/refcheck --no-color --quiet >build/logs/lint-links.log 2>&1 || {
+    cat build/logs/lint-links.log
+    failed=1
+  }
+  check_changes || failed=1
+  return $failed
+}
+
+# towncrier refuses a name with an unknown KIND; a fragment in the folder of an unknown PART it does not see.
+check_changes() {
+  local draft
+  draft=$(.venv/bin/towncrier build --draft --version next 2>&1) || { echo "$draft"; return 1; }
+  [ "$(grep -c '^- ' <<<"$draft")" -eq "$(files 'changes/*/*' | tr -cd '\0' | wc -c)" ] ||
+    { echo "changes: a fragment is not in the draft below; PARTs stand in towncrier.toml"; echo "$draft"; return 1; }
+}
+
 check_python() {
   .venv/bin/ruff check --quiet && .venv/bin/ruff format --quiet --check && .venv/bin/mypy --no-error-summary
 }
@@ -29,7 +52,6 @@ check_python() {
 check_shell() { files '*.sh' .ci/run | xargs -0 shellcheck; }
 
 check_clang-tidy() {
-  mkdir -p build/logs
   cmake --preset lint >build/logs/lint-configure.log 2>&1 || { tail -n 20 build/logs/lint-configure.log; return 1; }
   /usr/bin/python3 tools/clang_tidy.py build/lint
 }
@@ -37,7 +59,6 @@ check_clang-tidy() {
 # The other rooms are analysed as clang compiles them under the sanitizers; the plug-in is built by gcc alone.
 check_locks() {
   tools/deps.sh tensorflow-2.15.1  # as the preset says
-  mkdir -p build/logs
   cmake --preset tf-lint >build/logs/lint-locks.log 2>&1 || { tail -n 20 build/logs/lint-locks.log; return 1; }
   /usr/bin/python3 tools/thread_safety.py build/tf-lint
 }

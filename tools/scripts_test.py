@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """What tools/deps.sh does on machines that lack something; which tests test.sh, quick.sh and .ci/run choose; what
-house.py, test_report.py and thread_safety.py make of files."""
+clang_tidy.py, house.py, test_report.py and thread_safety.py make of files."""
 
 import json
 import os
@@ -290,6 +290,49 @@ class LocksTest(ScriptTest):
         self.assertIn("without the analysis", output)
 
 
+class ClangTidyTest(ScriptTest):
+    """In CI the files of a folder are looked at together; nothing may be lost by it."""
+
+    FINDINGS = (
+        ("clang-analyzer-core.NullDereference", "void F1(int* p) { if (p == nullptr) { *p = 1; } }"),
+        ("misc-unused-using-decls", "#include <set>\nusing std::set;"),
+        ("misc-unused-alias-decls", "namespace other { int F2(); }\nnamespace unused = other;"),
+        ("readability-identifier-naming", "#define bad_name 1"),
+        ("modernize-use-nullptr", "int* F3() { return 0; }"),
+    )
+
+    def lint(self, *bodies):
+        (self.folder / "src").mkdir(exist_ok=True)
+        shutil.copy(TOOLS.parent / ".clang-tidy", self.folder)
+        entries = []
+        for number, body in enumerate(bodies):
+            source = self.folder / f"src/file{number}.cc"
+            source.write_text(f"{body}\nint main(int count, char**) {{ return count; }}\n")
+            command = f"ccache clang++ -std=c++20 -o {number}.o -c {source}"
+            entries.append({"directory": str(self.folder), "command": command, "file": str(source)})
+        (self.folder / "compile_commands.json").write_text(json.dumps(entries))
+        words = ["/usr/bin/python3", TOOLS / "clang_tidy.py", self.folder]
+        environment = os.environ | {"CI": "true"}
+        result = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=50, check=False)
+        return result.returncode, result.stdout
+
+    def setUp(self):
+        super().setUp()
+        if shutil.which("clang-tidy") is None:
+            self.skipTest("make lint installs clang-tidy")
+
+    def test_clean_programs(self):
+        self.assertEqual(self.lint("", "", ""), (0, "clang-tidy: 3 files, 0 with findings\n"))
+
+    def test_each_finding_is_found_among_clean_files(self):
+        for check, body in self.FINDINGS:
+            with self.subTest(check):
+                status, output = self.lint("", "", body)
+                self.assertEqual(status, 1)
+                self.assertRegex(output, rf"file2\.cc:\d+:\d+: error: .*\[{check},")
+                self.assertIn("clang-tidy: 3 files, 1 with findings", output)
+
+
 CODE_BASE = {
     "include/line.h": '#include "pole.h"\n// A line.\nclass Line {\n  void A();\n  void B();\n};\n',
     "include/pole.h": '#include "line.h"\n',
@@ -308,9 +351,19 @@ class HouseTest(ScriptTest):
         lines = subprocess.run(words, capture_output=True, text=True, timeout=50, check=True).stdout.splitlines()
         rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
         self.assertEqual(rows[0], ["", "ours", self.folder.name])
-        self.assertEqual([row[2] for row in rows[2:]], ["6 / 6 / 6", "Line 2", "1, of 2", "2", "181.8", "8 %"])
+        measured = ["6 / 6 / 6", "Line 2", "0", "1, of 2", "0", "2", "181.8", "8 %"]
+        self.assertEqual([row[2] for row in rows[2:]], measured)
         self.assertRegex(rows[2][1], r"^\d+ / \d+ / \d+$")
-        self.assertRegex(rows[5][1], r"^\d+ \(\d+ used by no other room\)$")
+        self.assertRegex(rows[7][1], r"^\d+( \(\d+ used by no other room\))?$")
+
+    def test_what_is_over_a_bound_is_counted(self):
+        functions = " ".join(f"void F{number}();" for number in range(31))
+        for name, other in (("a", "b"), ("b", "c"), ("c", "a")):
+            (self.folder / f"{name}.h").write_text(f'#include "{other}.h"\nclass {name.upper()} {{ {functions} }};\n')
+        words = ["/usr/bin/python3", TOOLS / "house.py", self.folder]
+        output = subprocess.run(words, capture_output=True, text=True, timeout=50, check=True).stdout
+        self.assertRegex(output, r"classes over 30 functions \| \d+ \| 3 \|")
+        self.assertRegex(output, r"circles of more than 2 \| \d+ \| 1 \|")
 
 
 class TensorflowVersionTest(ScriptTest):

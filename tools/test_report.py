@@ -3,7 +3,8 @@
 """Reads the JUnit files of ctest, pytest and GoogleTest: shows what failed, then the totals alone on the last line.
 
 A file that is missing or holds no test counts as one failure: its build broke, nothing was run, or a sanitizer has
-something to say. What it was stands in the log beside the file.
+something to say. What it was stands in the log beside the file. (junitparser counts a program that ctest did not find
+as skipped, and knows no logs.)
 """
 
 import argparse

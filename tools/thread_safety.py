@@ -39,7 +39,7 @@ def check(entry):
 def main():
     entries = json.loads((pathlib.Path(sys.argv[1]) / "compile_commands.json").read_text())
     ours = [entry for entry in entries if OBJECTS in entry["command"]]
-    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+    with concurrent.futures.ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
         reports = [report for report in pool.map(check, ours) if report]
     print(*reports, f"locks: {len(ours)} files, {len(reports)} with findings", sep="\n")
     return 1 if reports or not ours else 0

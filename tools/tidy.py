@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The rules of the house that no compiler knows: arrows and circles, where a call may stand, dead files, links.
+"""The rules of the house that no compiler knows: arrows and circles, where a call may stand, dead files.
 
 Run as ctest "tidy" and by `make lint`. Prints path:line: what is wrong, and what to do instead. An exception is a line
 in a table below, with its reason; one that nothing uses any more is a finding too. tools/tidy_test.py breaks each rule.
+Space, links and fragments of changes are left to tools that others maintain: check_text of tools/lint.sh. The copyright
+line is ours: reuse wants the licence's tag on a line of its own, and a folder of licences.
 """
 
 import pathlib
@@ -197,9 +199,6 @@ FILE_LINES_MAX = 500
 TEST_LINES_MAX = 800  # of a test: many small stories about one class
 FILES_LONGER = {}  # path: why it is one thing all the same
 
-CHANGE_KINDS = ("safety", "performance", "features", "fixes")
-CHANGE_CHARACTERS_MAX = 400
-
 # Hosts that a file may name. The project fetches nothing by address: packages come by name, from wherever the machine
 # is set up to find them.
 HOSTS = {
@@ -363,12 +362,8 @@ def check_shape(tree, findings):
         for number, line in enumerate(lines, 1):
             if len(line) > LINE_COLUMNS_MAX:
                 findings.add(path, number, f"{len(line)} columns; at most {LINE_COLUMNS_MAX}")
-            if line != line.rstrip():
-                findings.add(path, number, "space at the end of the line")
             if re.search(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX)\b", line):
                 findings.add(path, number, "do it, or write it down where work is planned; a promise in code is a debt")
-        if not text.endswith("\n"):
-            findings.add(path, len(lines), "no newline at the end")
         lines_max = TEST_LINES_MAX if is_test(path) else FILE_LINES_MAX
         if len(lines) > lines_max and not findings.excused("long", path, FILES_LONGER):
             findings.add(path, 1, f"{len(lines)} lines: which two things live here? {lines_max} at most")
@@ -382,63 +377,6 @@ def check_shape(tree, findings):
             guard = re.sub(r"[^A-Z0-9]", "_", path.removeprefix("src/fusewire/").upper())
             if f"#ifndef FUSEWIRE_{guard}_\n#define FUSEWIRE_{guard}_\n" not in text:
                 findings.add(path, 1, f"include guard FUSEWIRE_{guard}_ is missing or has another name")
-
-
-def slug(heading):
-    """The anchor that a Markdown heading gets."""
-    return re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", heading).strip().lower()).replace(" ", "-")
-
-
-def check_links(tree, findings):
-    """Relative links of Markdown files lead somewhere, headings included; a page has one title."""
-    folders = {str(parent) for path in tree.files for parent in pathlib.PurePosixPath(path).parents}
-    anchors = {
-        path: {slug(heading) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
-        for path, text in tree.texts(".md")
-    }
-    for path, text in tree.texts(".md"):
-        prose = re.sub(r"^```.*?^```", lambda m: re.sub(r"[^\n]", "", m[0]), text, flags=re.DOTALL | re.MULTILINE)
-        if not path.startswith("changes/") and not text.startswith("# "):
-            findings.add(path, 1, "a page begins with its title")
-        for match in re.finditer(r"\]\(([^)\s]+)\)", prose):
-            target, _, anchor = match[1].partition("#")
-            if re.match(r"[a-z]+:", target):
-                continue
-            where = path
-            if target:
-                where = normal(pathlib.PurePosixPath(path).parent / target)
-            line = line_of(prose, match.start())
-            if where not in tree.files and where not in folders:
-                findings.add(path, line, f"link to {match[1]}: there is no {where}")
-            elif anchor and anchor not in anchors.get(where, ()):
-                findings.add(path, line, f"link to {match[1]}: no such heading in {where}")
-
-
-def normal(path):
-    parts = []
-    for part in path.parts:
-        if part == "..":
-            parts = parts[:-1] if parts else [".."]
-        elif part != ".":
-            parts.append(part)
-    return "/".join(parts) or "."
-
-
-def check_changes(tree, findings):
-    """changes/KIND/what-it-is.md holds one or two sentences."""
-    for path, text in tree.texts(under="changes/"):
-        if path == "changes/README.md":
-            continue
-        parts = path.split("/")
-        if len(parts) != 3 or parts[1] not in CHANGE_KINDS or not re.fullmatch(r"[a-z0-9-]+\.md", parts[2]):
-            findings.add(path, 1, f"a change is changes/KIND/what-it-is.md with a KIND of {', '.join(CHANGE_KINDS)}")
-        sentences = text.strip()
-        if (
-            not sentences.endswith(".")
-            or len(sentences) > CHANGE_CHARACTERS_MAX
-            or re.search(r"^[#*-]", sentences, re.M)
-        ):
-            findings.add(path, 1, f"a change is one or two sentences, at most {CHANGE_CHARACTERS_MAX} characters")
 
 
 def check_private(tree, findings):
@@ -461,8 +399,6 @@ CHECKS = (
     check_calls,
     check_shared_ptr,
     check_shape,
-    check_links,
-    check_changes,
     check_private,
     check_waits,
     check_circles,

@@ -21,7 +21,7 @@ def source(body=""):
 
 
 def clean_files():
-    """Two rooms, wire over base, a page, a script and a change."""
+    """Two rooms, wire over base, a page and a script."""
     return {
         "src/fusewire/base/CMakeLists.txt": "fusewire_room(base DOORS status.h SOURCES status.cc TESTS status)\n",
         "src/fusewire/base/README.md": "# base\nWords.\n",
@@ -35,7 +35,6 @@ def clean_files():
         "src/fusewire/wire/wire.cc": source('#include "fusewire/wire/wire.h"\n\n#include "fusewire/base/status.h"'),
         "docs/errors.md": "# Errors\n## Who fails\nSee [the tools](../tools/run.sh).\n",
         "tools/run.sh": f"#!/usr/bin/env bash\n# {COPYRIGHT}\n",
-        "changes/fixes/a-thing.md": "A thing is mended.\n",
     }
 
 
@@ -246,15 +245,8 @@ class ShapeTest(TidyTest):
     def test_long_line(self):
         self.expect("columns", self.in_wire("// " + "x" * 120))
 
-    def test_space_at_the_end(self):
-        self.expect("space at the end", self.in_wire("int x; "))
-
     def test_promise(self):
         self.expect("a promise in code is a debt", self.in_wire("// TO" + "DO: later"))
-
-    def test_no_newline_at_the_end(self):
-        text = clean_files()["src/fusewire/wire/wire.cc"].rstrip("\n")
-        self.expect("no newline", {"src/fusewire/wire/wire.cc": text})
 
     def test_long_file(self):
         self.expect("which two things live here", self.in_wire("\n" * tidy.FILE_LINES_MAX))
@@ -264,27 +256,6 @@ class ShapeTest(TidyTest):
 
     def test_wrong_guard(self):
         self.expect("include guard FUSEWIRE_WIRE_WIRE_H_", {"src/fusewire/wire/wire.h": header("WIRE_H")})
-
-
-class PagesTest(TidyTest):
-    def test_broken_link(self):
-        self.expect("there is no docs/gone.md", {"docs/errors.md": "# Errors\n## Who fails\n[x](gone.md) run\n"})
-
-    def test_broken_anchor(self):
-        self.expect("no such heading", {"docs/errors.md": "# Errors\n## Who fails not\nrun\n"})
-
-    def test_link_in_a_code_block_is_text(self):
-        page = "# Errors\n## Who fails\n```\n[x](gone.md)\n```\n"
-        self.assertEqual(self.findings({"docs/errors.md": page + "run\n"}), [])
-
-    def test_untitled_page(self):
-        self.expect("begins with its title", {"docs/more.md": "Some words.\n"})
-
-    def test_change_of_unknown_kind(self):
-        self.expect("a change is changes/KIND", {"changes/misc/a-thing.md": "A thing.\n"})
-
-    def test_change_that_is_no_sentence(self):
-        self.expect("one or two sentences", {"changes/fixes/b.md": "- a list\n- of things\n"})
 
 
 class WaitsTest(TidyTest):

@@ -27,6 +27,7 @@ CLASSES_LARGER = {
     "src/fusewire/transport/ucx/worker.h UcxWorker": 40,
 }
 
+OURS = (ROOMS_FOLDER, "include/fusewire/")
 HEADERS = (".h", ".hh", ".hpp", ".hxx")
 SOURCES = (".c", ".cc", ".cpp", ".cxx")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
@@ -56,11 +57,11 @@ class Class:
 
 
 def unit_of(path):
-    """fusewire/wire/wire for src/fusewire/wire/wire.h and .cc."""
-    return path.removeprefix("src/").rpartition(".")[0]
+    """fusewire/wire/wire for src/fusewire/wire/wire.cc and .h, which may lie below include/."""
+    return path.removeprefix("src/").removeprefix("include/").rpartition(".")[0]
 
 
-def circles(tree, under=ROOMS_FOLDER):
+def circles(tree, under=OURS):
     """The groups of units that include each other, the largest first; each is a sorted list."""
     paths = [path for path, _ in tree.texts(*HEADERS, *SOURCES, under=under) if not is_test(path)]
     by_name = collections.defaultdict(list)
@@ -100,7 +101,7 @@ def reached_from(unit, arrows):
     return found
 
 
-def classes(tree, under=ROOMS_FOLDER):
+def classes(tree, under=OURS):
     """Every class that a file defines, with the number of functions that it declares, inherited ones left out."""
     found = []
     for path, text in tree.texts(*HEADERS, *SOURCES, under=under):
