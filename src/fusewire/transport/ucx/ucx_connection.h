@@ -4,6 +4,7 @@
 #ifndef FUSEWIRE_TRANSPORT_UCX_UCX_CONNECTION_H_
 #define FUSEWIRE_TRANSPORT_UCX_UCX_CONNECTION_H_
 
+#include "fusewire/transport/transport.h"
 #include "fusewire/transport/ucx/worker.h"
 
 #if FUSEWIRE_HAS_UCX

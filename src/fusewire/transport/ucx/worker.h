@@ -6,6 +6,7 @@
 #ifndef FUSEWIRE_TRANSPORT_UCX_WORKER_H_
 #define FUSEWIRE_TRANSPORT_UCX_WORKER_H_
 
+#include "fusewire/transport/transport.h"
 #include "fusewire/transport/ucx/library.h"
 
 #if FUSEWIRE_HAS_UCX
