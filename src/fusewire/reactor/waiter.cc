@@ -16,15 +16,16 @@ namespace fusewire {
 namespace reactor {
 
 void Waiter::Signal() {
-  uint32_t inside = kInside;
-  if (word_.compare_exchange_strong(inside, kWaking, std::memory_order_acq_rel)) {
+  // One exchange, of the state that is there: the caller may go into its loop, or to sleep, at any moment before.
+  uint32_t was = word_.load(std::memory_order_relaxed);
+  while (!word_.compare_exchange_weak(was, was == kInside ? kWaking : kDone, std::memory_order_acq_rel)) {
+  }
+  FUSEWIRE_DCHECK(was == kPending || was == kAsleep || was == kInside);  // it is signalled once
+  if (was == kInside) {
     // Until the word says that we are done, neither the caller nor its loop can go.
     loop_->Wake();
     word_.store(kDone, std::memory_order_release);
-    return;
-  }
-  FUSEWIRE_DCHECK(inside == kPending || inside == kAsleep);  // it is signalled once
-  if (word_.exchange(kDone, std::memory_order_acq_rel) == kAsleep) {
+  } else if (was == kAsleep) {
     syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
   }
 }
