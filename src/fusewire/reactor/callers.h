@@ -9,14 +9,11 @@
 
 #include "fusewire/base/mailbox.h"
 #include "fusewire/base/metrics.h"
-#include "fusewire/base/unique_function.h"
 #include "fusewire/reactor/handover.h"
 #include "fusewire/reactor/waiter.h"
 
 namespace fusewire {
 namespace reactor {
-
-using Task = UniqueFunction<void()>;
 
 class Callers {
  public:

@@ -15,11 +15,14 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/base/list.h"
 #include "fusewire/base/status.h"
+#include "fusewire/base/unique_function.h"
 #include "fusewire/reactor/poller.h"
 #include "fusewire/reactor/timer_wheel.h"
 
 namespace fusewire {
 namespace reactor {
+
+using Task = UniqueFunction<void()>;
 
 struct Options {
   std::string name = "fusewire";

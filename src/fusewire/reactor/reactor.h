@@ -14,14 +14,11 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/base/mailbox.h"
 #include "fusewire/base/status.h"
-#include "fusewire/base/unique_function.h"
 #include "fusewire/reactor/home.h"
 #include "fusewire/reactor/waiter.h"
 
 namespace fusewire {
 namespace reactor {
-
-using Task = UniqueFunction<void()>;
 
 class Doorbell;
 

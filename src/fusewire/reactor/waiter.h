@@ -1,6 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One caller's wait for one event; the word lives with the caller. A Completion (completion.h) is a Waiter with the
-// status of the event.
+// One caller's wait for one event; the word lives with the caller.
 // Home: Signal from any thread; the rest is for the caller, through Reactor::Wait. Owns: one word. Fails: never.
 // Invariants: after kDone the word never changes; nothing of the waiter is touched after it became kDone, but for a
 //   wake-up of its address, which does no harm if other memory is there by then.
