@@ -199,6 +199,8 @@ FILE_LINES_MAX = 500
 TEST_LINES_MAX = 800  # of a test: many small stories about one class
 FILES_LONGER = {}  # path: why it is one thing all the same
 
+CHANGE_CHARACTERS_MAX = 400
+
 # Hosts that a file may name. The project fetches nothing by address: packages come by name, from wherever the machine
 # is set up to find them.
 HOSTS = {
@@ -379,6 +381,18 @@ def check_shape(tree, findings):
                 findings.add(path, 1, f"include guard FUSEWIRE_{guard}_ is missing or has another name")
 
 
+def check_pages(tree, findings):
+    """A page begins with its title; the fragment of a change is one or two sentences."""
+    for path, text in tree.texts(".md"):
+        if not path.startswith("changes/") and not text.startswith("# "):
+            findings.add(path, 1, "a page begins with its title")
+        if path.startswith("changes/") and path.count("/") == 2:
+            sentences = text.strip()
+            is_list = re.search(r"^[#*-]", sentences, re.MULTILINE)
+            if not sentences.endswith(".") or len(sentences) > CHANGE_CHARACTERS_MAX or is_list:
+                findings.add(path, 1, f"a change is one or two sentences, at most {CHANGE_CHARACTERS_MAX} characters")
+
+
 def check_private(tree, findings):
     """Nothing says on which machine it was written, or from where packages are fetched."""
     for path, text in tree.texts():
@@ -399,6 +413,7 @@ CHECKS = (
     check_calls,
     check_shared_ptr,
     check_shape,
+    check_pages,
     check_private,
     check_waits,
     check_circles,

@@ -80,6 +80,12 @@ class TidyTest(unittest.TestCase):
 
 
 class ArrowsTest(TidyTest):
+    def test_untitled_page(self):
+        self.expect("begins with its title", {"docs/more.md": "Some words.\n"})
+
+    def test_fragment_that_is_a_list(self):
+        self.expect("one or two sentences", {"changes/tools/b.fixes.md": "- a list\n- of things\n"})
+
     def test_clean_tree_has_no_findings(self):
         self.assertEqual(self.findings({}), [])
 
