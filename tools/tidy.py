@@ -3,7 +3,8 @@
 """The rules of the house that no compiler knows: arrows and circles, where a call may stand, dead files.
 
 Run as ctest "tidy" and by `make lint`. Prints path:line: what is wrong, and what to do instead. An exception is a line
-in a table below, with its reason; one that nothing uses any more is a finding too. tools/tidy_test.py breaks each rule.
+in tools/tidy_tables.py, with its reason; one that nothing uses any more is a finding too. tools/tidy_test.py breaks
+each rule.
 Space, links and fragments of changes are left to tools that others maintain: check_text of tools/lint.sh. The copyright
 line is ours: reuse wants the licence's tag on a line of its own, and a folder of licences.
 """
@@ -12,202 +13,25 @@ import pathlib
 import re
 import sys
 
+from tidy_tables import (
+    CALLS,
+    CALLS_IN_TESTS_TOO,
+    CHANGE_CHARACTERS_MAX,
+    CIRCLES_LARGER,
+    CLASSES_LARGER,
+    FILE_LINES_MAX,
+    FILES_LONGER,
+    HOSTS,
+    LINE_COLUMNS_MAX,
+    ROOMS,
+    TEST_LINES_MAX,
+    WINGS,
+)
 from tidy_tree import INCLUDE, ROOMS_FOLDER, Tree, code_of, is_test, room_of, words_after
-from tidy_units import CIRCLES_LARGER, CLASSES_LARGER, check_circles, check_classes
+from tidy_units import check_circles, check_classes
 from tidy_waits import check_waits
 
-# Which rooms a room may include. Siblings (buffer, wire, reactor) never meet.
-ROOMS = {
-    "base": (),
-    "buffer": ("base",),
-    "wire": ("base",),
-    "reactor": ("base",),
-    "transport": ("buffer", "reactor", "base"),
-    "pipe": ("wire", "transport", "buffer", "reactor", "base"),
-    "rpc": ("pipe", "wire", "transport", "buffer", "reactor", "base"),
-    "p2p": ("pipe", "wire", "transport", "buffer", "reactor", "base"),
-    "collective": ("p2p", "pipe", "wire", "transport", "buffer", "reactor", "base"),
-    "tf": ("rpc", "collective", "p2p", "pipe", "wire", "transport", "buffer", "reactor", "base"),
-}
-
-# A room that is a wing: its folders, and which of them each may include. The folders of other rooms never meet.
-WINGS = {
-    "tf": {
-        "bridge": (),
-        "data": ("bridge",),
-        "collective": ("data", "bridge"),
-        "fuse": ("data", "bridge"),
-        "star": ("fuse", "data", "bridge"),
-        "server": ("star", "fuse", "collective", "data", "bridge"),
-    },
-    "collective": {
-        "kernels": (),
-        "schedule": ("kernels",),
-        "run": ("schedule", "kernels"),
-        "arena": ("kernels",),
-        "group": ("arena", "run", "schedule", "kernels"),
-        "c_api": ("group", "run", "schedule", "kernels"),
-    },
-}
-
-# What may stand only in some places of src/: (rule, pattern, what to do instead, {place: why it may}).
-# A place is a file, a folder with its slash, or a class with its dot (its .h and .cc). Tests may do all of it, except
-# what _IN_TESTS_TOO names.
-CALLS = [
-    (
-        "getenv",
-        r"\b(secure_)?getenv\s*\(",
-        "a room takes an Options struct; who starts it reads the environment",
-        {"src/fusewire/tf/server/options.cc": "where the plug-in reads its settings"},
-    ),
-    (
-        "new",
-        # Left alone: a private constructor's unique_ptr<T>(new T), placement, #include <new>.
-        r"^(?!.*unique_ptr).*(?<!operator )(?<!<)\bnew\b(?!\s*\((?!std::nothrow))",
-        "own by type: Buffer, std::make_unique or a member; memory by size is allocated in buffer/",
-        {
-            "src/fusewire/base/": "UniqueFunction owns by hand for all others; a few words live until the process ends",
-            "src/fusewire/pipe/out_queue.h": "a unique_ptr to bytes that need no zeroing; C++17 has no word for it",
-            "src/fusewire/reactor/reactor.cc": "a piece of mail belongs to the mailbox until it is delivered",
-            "src/fusewire/tf/": "a call owns itself until its end; TensorFlow's factories take pointers",
-        },
-    ),
-    (
-        "delete",
-        r"(?<!= )(?<!operator )\bdelete\b(?!d)",
-        "own by type: std::unique_ptr or a member",
-        {
-            "src/fusewire/base/unique_function.h": "UniqueFunction owns by hand for all others",
-            "src/fusewire/reactor/reactor.cc": "a piece of mail ends itself when it has been delivered",
-            "src/fusewire/rpc/reply.cc": "a ServerCall outlives its Session for as long as a Reply is out",
-            "src/fusewire/rpc/session.cc": "a ServerCall outlives its Session for as long as a Reply is out",
-            "src/fusewire/tf/": "calls and receives own themselves until their end",
-        },
-    ),
-    (
-        "thread",
-        r"std::j?thread\b(?!::)|\bpthread_create\b|std::async\b",
-        "threads are started by reactor/ alone; Post a task to one",
-        {
-            "src/fusewire/reactor/": "the room that owns the threads",
-            "src/fusewire/transport/resolver.cc": "the system's resolver blocks; it does so on a thread of its own",
-            "src/fusewire/collective/group/arena_lane.": "meetings in an arena block; what has no waiter blocks here",
-            "src/fusewire/tf/server/step_limit.cc": "a cancel runs TensorFlow's callbacks, which no reactor waits for",
-            "src/fusewire/tf/star/end_thread.": "the end of a part may wait for TensorFlow's pool",
-        },
-    ),
-    (
-        "lock",
-        r"\bstd::((recursive_|shared_|timed_)*mutex|condition_variable\w*|lock_guard|(unique|scoped|shared)_lock)\b"
-        r"|#include <(mutex|shared_mutex|condition_variable)>|\babsl::(Mutex|CondVar)\b|\b(tensorflow|tsl)::mutex\w*"
-        r"|\bpthread_(mutex|cond|rwlock|spin)_\w+",
-        "at home nothing is shared: Post to the home of what you want to touch. What threads do share is behind a "
-        "Mutex of base/mutex.h, which the compiler checks",
-        {
-            "src/fusewire/base/mutex.": "what a Mutex is made of",
-            "src/fusewire/tf/star/program.": "a variable's lock, which TensorFlow hands over with the variable",
-        },
-    ),
-    (
-        "mutex",
-        r"\bMutex\s+\w+;",
-        "nothing is shared between threads: Post to the home of what you want to touch",
-        {
-            "src/fusewire/buffer/budget.": "taken when a window grows or shrinks, never per message",
-            "src/fusewire/transport/resolver.cc": "once for each name; its thread blocks and has no mailbox",
-            "src/fusewire/collective/group/arena_lane.": "who waits enters the arena himself, one after the other",
-            "src/fusewire/tf/": "TensorFlow calls from any of its threads and waits for nobody",
-        },
-    ),
-    (
-        "memcpy",
-        r"\b(std::)?(memcpy|memmove|bcopy)\s*\(",
-        "copies of payload are counted: CopyBytes of base/bytes.h; headers are coded in wire/",
-        {
-            "src/fusewire/base/": "where CopyBytes stands",
-            "src/fusewire/wire/": "coders put numbers of a few bytes into place",
-            "src/fusewire/tf/data/fused.cc": "over gRPC, which copies what it carries in any case",
-            "src/fusewire/collective/kernels/arithmetic.cc": "in shared memory the copy is the transport",
-        },
-    ),
-    (
-        "exception",
-        r"\bthrow\b|\bcatch\s*\(",
-        "return a Status or a Result",
-        {},
-    ),
-    (
-        "abort",
-        r"\b(std::)?(abort|exit|_Exit|quick_exit|terminate)\s*\(|\bassert\s*\(",
-        "FUSEWIRE_CHECK for our own bug, a Status for anybody else's",
-        {"src/fusewire/base/check.cc": "how FUSEWIRE_CHECK ends the process"},
-    ),
-    (
-        "print",
-        r"\bstd::(cout|cerr|clog)\b|\b(std::)?(f?printf|v?dprintf|f?puts|perror)\s*\(",
-        "FUSEWIRE_LOG of base/log.h: levels, one fact a line",
-        {
-            "src/fusewire/base/check.cc": "the last words of a process; the log may be what is broken",
-        },
-    ),
-    (
-        "clock",
-        r"\b(steady|system|high_resolution)_clock::now\b|\bclock_gettime\s*\(|\bgettimeofday\s*\(",
-        "take a Clock of base/clock.h, so that tests can turn it",
-        {
-            "src/fusewire/base/clock.cc": "where Clock asks the system",
-            "src/fusewire/base/log.cc": "a log line bears the time of day, also under a virtual clock",
-        },
-    ),
-    (
-        "random",
-        r"std::(random_device|mt19937(_64)?)\b|(?<![\w.>])s?rand\s*\(|\bgetrandom\s*\(",
-        "base/random.h: seeded, so that a run can be repeated",
-        {"src/fusewire/base/random.cc": "where the system is asked for randomness"},
-    ),
-    (
-        "epoll",
-        r"\bepoll_(create1?|ctl|p?wait2?)\s*\(",
-        "Reactor::Watch",
-        {"src/fusewire/reactor/": "the room that owns the loop"},
-    ),
-    (
-        "socket",
-        r"(?<![\w.>])(::)?(socket|accept4?|connect|listen|bind|setsockopt|sendmsg|recvmsg|readv|writev)\s*\((?!\))",
-        "sockets stand behind transport/",
-        {"src/fusewire/transport/": "the room that holds sockets"},
-    ),
-    (
-        "sleep",
-        r"\bsleep_(for|until)\s*\(|\b(u|nano)?sleep\s*\(",
-        "wait for the event itself, with a deadline; in a simulation turn the virtual clock",
-        {},
-    ),
-    (
-        "capture",
-        r"\[=[,\]]",
-        "name each capture",
-        {},
-    ),
-]
-_IN_TESTS_TOO = ("sleep", "capture")
-
 COLLECTED = re.compile(r"tests/python/(test_\w+|conftest)\.py")  # pytest finds them by their names
-
-LINE_COLUMNS_MAX = 120
-FILE_LINES_MAX = 500
-TEST_LINES_MAX = 800  # of a test: many small stories about one class
-FILES_LONGER = {}  # path: why it is one thing all the same
-
-CHANGE_CHARACTERS_MAX = 400
-
-# Hosts that a file may name. The project fetches nothing by address: packages come by name, from wherever the machine
-# is set up to find them.
-HOSTS = {
-    "www.apache.org": "where the licence stands",
-    "example.com": "reserved for examples",
-    "example.org": "reserved for examples",
-}
 
 
 class Findings:
@@ -239,7 +63,7 @@ def check_arrows(tree, findings):
             findings.add(path, 1, "a source belongs in a room, a folder of src/fusewire")
             continue
         if here is not None and here not in ROOMS:
-            findings.add(path, 1, f"room {here} has no row in ROOMS of tools/tidy.py: say what it may include")
+            findings.add(path, 1, f"room {here} has no row in ROOMS of tools/tidy_tables.py: say what it may include")
             continue
         for match in INCLUDE.finditer(text):
             check_include(tree, findings, path, here, match[1], line_of(text, match.start()))
@@ -256,7 +80,9 @@ def check_include(tree, findings, path, here, target, line):
         own, other = path.removeprefix(ROOMS_FOLDER).split("/")[1:-1], parts[2:-1]
         if here in WINGS:
             if own != other and "/".join(other) not in WINGS[here].get("/".join(own), ()):
-                findings.add(path, line, f'"{target}": {"/".join(own)} may not include it; see WINGS in tools/tidy.py')
+                findings.add(
+                    path, line, f'"{target}": {"/".join(own)} may not include it; see WINGS in tools/tidy_tables.py'
+                )
         elif own != other and other and not is_test(path):
             findings.add(path, line, f'"{target}": backends of one room never meet, and the room knows none of them')
         return
@@ -338,7 +164,7 @@ def check_calls(tree, findings):
             continue
         code = code_of(text).split("\n")
         for rule, pattern, instead, places in CALLS:
-            if test and rule not in _IN_TESTS_TOO:
+            if test and rule not in CALLS_IN_TESTS_TOO:
                 continue
             for number, line in enumerate(code, 1):
                 if re.search(pattern, line) and not findings.excused(rule, path, places):
@@ -402,7 +228,9 @@ def check_private(tree, findings):
             for host in re.findall(r"(?<![\w@./-])(?:[a-z0-9-]+\.)+(?:org|com|net|io|dev)\b(?![\w(]|\.\w)", line):
                 if not any(host == known or host.endswith(f".{known}") for known in HOSTS):
                     findings.add(
-                        path, number, f"names the host {host}; those that may be named stand in HOSTS of tools/tidy.py"
+                        path,
+                        number,
+                        f"names the host {host}; those that may be named stand in HOSTS of tools/tidy_tables.py",
                     )
 
 
@@ -426,11 +254,11 @@ def check_exceptions(tree, findings):
     for rule, _, _, places in CALLS:
         for place in places:
             if (rule, place) not in findings.used:
-                findings.add("tools/tidy.py", 1, f"nothing uses the exception of {rule} for {place}: remove it")
+                findings.add("tools/tidy_tables.py", 1, f"nothing uses the exception of {rule} for {place}: remove it")
     for rule, table in (("long", FILES_LONGER), ("circle", CIRCLES_LARGER), ("functions", CLASSES_LARGER)):
         for place in table:
             if (rule, place) not in findings.used:
-                findings.add("tools/tidy.py", 1, f"{place} needs no exception of {rule} any more: remove it")
+                findings.add("tools/tidy_tables.py", 1, f"{place} needs no exception of {rule} any more: remove it")
 
 
 def main():

@@ -6,6 +6,7 @@ import unittest
 from unittest import mock
 
 import tidy
+import tidy_tables
 import tidy_units
 from tidy_tree import Tree, code_of, words_after
 
@@ -204,7 +205,7 @@ class CallsTest(TidyTest):
                 self.expect(f"{rule}: ", self.in_wire(code))
 
     def test_no_rule_is_untested(self):
-        self.assertEqual({rule for rule, *_ in tidy.CALLS}, set(BAD_CALLS) | {"memcpy"})
+        self.assertEqual({rule for rule, *_ in tidy_tables.CALLS}, set(BAD_CALLS) | {"memcpy"})
 
     def test_memcpy_above_wire(self):
         files = {
@@ -237,8 +238,8 @@ class CallsTest(TidyTest):
     def test_unused_exception_is_a_finding(self):
         findings = tidy.Findings()
         tidy.check_exceptions(Tree(clean_files()), findings)
-        tables = (tidy.FILES_LONGER, tidy_units.CIRCLES_LARGER, tidy_units.CLASSES_LARGER)
-        tables += tuple(places for *_, places in tidy.CALLS)
+        tables = (tidy_tables.FILES_LONGER, tidy_tables.CIRCLES_LARGER, tidy_tables.CLASSES_LARGER)
+        tables += tuple(places for *_, places in tidy_tables.CALLS)
         self.assertEqual(len(findings.lines), sum(map(len, tables)))
 
     def test_shared_ptr_needs_a_sentence(self):
@@ -255,7 +256,7 @@ class ShapeTest(TidyTest):
         self.expect("a promise in code is a debt", self.in_wire("// TO" + "DO: later"))
 
     def test_long_file(self):
-        self.expect("which two things live here", self.in_wire("\n" * tidy.FILE_LINES_MAX))
+        self.expect("which two things live here", self.in_wire("\n" * tidy_tables.FILE_LINES_MAX))
 
     def test_no_copyright(self):
         self.expect("copyright", {"tools/run.sh": "#!/usr/bin/env bash\n"})
@@ -304,7 +305,7 @@ class CirclesTest(TidyTest):
         self.expect("a circle of 3 units, 2 at most: fusewire/wire/a, fusewire/wire/b,", self.ring("a", "b", "c"))
 
     def test_a_bound_of_its_own_is_never_exceeded(self):
-        with mock.patch.dict(tidy_units.CIRCLES_LARGER, {"fusewire/wire/b": 3}):
+        with mock.patch.dict(tidy_tables.CIRCLES_LARGER, {"fusewire/wire/b": 3}):
             self.assertEqual(self.findings(self.ring("a", "b", "c")), [])
             self.expect("a circle of 4 units, 3 at most", self.ring("a", "b", "c", "d"))
 
@@ -362,12 +363,12 @@ class ClassesTest(TidyTest):
         self.expect("Line has 31 functions, 30 at most", self.many(31))
 
     def test_a_bound_of_its_own_is_never_exceeded(self):
-        with mock.patch.dict(tidy_units.CLASSES_LARGER, {"src/fusewire/wire/wire.cc Line": 33}):
+        with mock.patch.dict(tidy_tables.CLASSES_LARGER, {"src/fusewire/wire/wire.cc Line": 33}):
             self.assertEqual(self.findings(self.many(33)), [])
             self.expect("Line has 34 functions, 33 at most", self.many(34))
 
     def test_an_entry_that_is_not_needed(self):
-        with mock.patch.dict(tidy_units.CLASSES_LARGER, {"src/fusewire/wire/wire.cc Line": 33}, clear=True):
+        with mock.patch.dict(tidy_tables.CLASSES_LARGER, {"src/fusewire/wire/wire.cc Line": 33}, clear=True):
             findings = tidy.Findings()
             tree = Tree(clean_files() | self.many(30))
             tidy_units.check_classes(tree, findings)
