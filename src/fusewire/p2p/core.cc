@@ -12,7 +12,7 @@ namespace fusewire {
 namespace p2p {
 namespace {
 
-// An eager message is express, so it fits in any chunk that we might agree on, and in a kept copy.
+// An eager message is express, so it fits in any chunk that we might agree on, and in a copy.
 uint64_t EagerBytesMax(const Limits& limits, const pipe::Options& options) {
   uint64_t chunk = options.limits.chunk_bytes_max;
   uint64_t around = wire::kHeaderBytes + wire::kP2pHeadBytesMax + 1024;
@@ -102,7 +102,7 @@ Result<pipe::Landing> Core::OnHeader(Lane& lane, PeerLink& peer, const wire::Fra
 Status Core::OnMessage(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, ConstBytes meta) {
   Result<wire::P2pMessage> decoded = wire::DecodeP2p(header, meta);
   if (!decoded.ok()) return decoded.status();
-  // Nothing here waits for the application: what is kept has bounds of its own.
+  // Nothing here waits for the application: unexpected messages have bounds of their own.
   if (pipe::Pipe* pipe = lane.pipe()) pipe->Consume(header);
   const wire::P2pMessage& message = decoded.value();
   if (message.verb == wire::P2pVerb::kOpen) return peer.OnOpenSaid(&lane, message);

@@ -74,7 +74,7 @@ class Core final : private PeerHandler {
   void OnPeerUp(PeerLink* peer, bool restarted) override;
   void OnPeerDown(PeerLink* peer, const Status& why) override;
   void OnDialFailed(PeerLink* peer, const Status& why) override;
-  void OnKeptLost(Kept* kept) override { receives_.unexpected().Forget(kept); }
+  void OnUnexpectedLost(UnexpectedMessage* unexpected) override { receives_.unexpected().Forget(unexpected); }
   bool Needs(const PeerLink& peer) override { return table_.Needs(peer); }
 
   reactor::Reactor& home_;

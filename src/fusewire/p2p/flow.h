@@ -15,8 +15,8 @@ namespace fusewire {
 namespace p2p {
 
 // What a small message costs of its receiver's memory.
-constexpr uint64_t kKeptCostBytes = 64;
-inline uint64_t CostOf(uint64_t head_bytes, uint64_t bytes) { return kKeptCostBytes + head_bytes + bytes; }
+constexpr uint64_t kUnexpectedCostBytes = 64;
+inline uint64_t CostOf(uint64_t head_bytes, uint64_t bytes) { return kUnexpectedCostBytes + head_bytes + bytes; }
 
 class Flow {
  public:
@@ -36,8 +36,8 @@ class Flow {
   uint64_t promised = 0;  // what it may still send of ours
   uint64_t owed = 0;      // what it gets back with the next credit
   uint64_t offers_held = 0;
-  uint64_t kept_bytes = 0;      // of it, across pipes
-  uint64_t unaddressed_in = 0;  // messages that named no receive
+  uint64_t unexpected_bytes = 0;  // of it, across pipes
+  uint64_t unaddressed_in = 0;    // messages that named no receive
 
   // Another pipe is in use: `promised_in` is what we said then that it may send, out of kept_bytes_max.
   void Begin(const Terms& terms, uint64_t promised_in, uint64_t kept_bytes_max) {
@@ -47,7 +47,7 @@ class Flow {
     credit = terms.credit;
     offers_max = terms.offers_max;
     promised = promised_in;
-    owed = kept_bytes_max - promised - std::min(kept_bytes, kept_bytes_max - promised);
+    owed = kept_bytes_max - promised - std::min(unexpected_bytes, kept_bytes_max - promised);
     offers_out = unaddressed_in = 0;
     aheads.Clear();
   }
@@ -72,16 +72,16 @@ class Flow {
     promised -= cost;
     return true;
   }
-  // A message of it is kept, or an offer of it waits; and no more.
+  // An unexpected message of it is held, or an offer of it waits; and no more.
   void Held(bool offer, uint64_t cost) {
     if (offer) ++offers_held;
-    kept_bytes += cost;
+    unexpected_bytes += cost;
   }
   void Freed(bool offer, uint64_t cost) {
     FUSEWIRE_DCHECK(!offer || offers_held > 0);
-    FUSEWIRE_DCHECK(cost <= kept_bytes);
+    FUSEWIRE_DCHECK(cost <= unexpected_bytes);
     if (offer) --offers_held;
-    kept_bytes -= cost;
+    unexpected_bytes -= cost;
   }
 };
 

@@ -15,17 +15,17 @@
 namespace fusewire {
 namespace p2p {
 
-struct Kept;
+struct UnexpectedMessage;
 
-// A body that is coming in. It lands in one of: an operation, a kept message, a region; or nowhere.
+// A body that is coming in. It lands in one of: an operation, an unexpected message, a region; or nowhere.
 struct Arriving {
   bool used = false;
-  uint64_t call = 0;     // of its header
-  uint64_t op = 0;       // our operation that it lands in, or 0
-  Kept* kept = nullptr;  // or the kept message
-  uint64_t region = 0;   // or the region
-  Bytes part;            // of the region
-  Status refusal;        // it goes nowhere, and this is why
+  uint64_t call = 0;                        // of its header
+  uint64_t op = 0;                          // our operation that it lands in, or 0
+  UnexpectedMessage* unexpected = nullptr;  // or the unexpected message
+  uint64_t region = 0;                      // or the region
+  Bytes part;                               // of the region
+  Status refusal;                           // it goes nowhere, and this is why
 };
 
 class Lane {

@@ -33,7 +33,7 @@ class Endpoint;
 class Lane;
 class PeerLink;
 class Signal;
-struct Kept;
+struct UnexpectedMessage;
 struct SignalState;
 
 // What a peer needs to know of a region: send it in a message.
@@ -85,10 +85,10 @@ struct OpRun {
   bool taken = false;        // it has come
 
   // ---- at home: where a message meets its receive ----
-  uint64_t order = 0;        // of posted receives: the matcher's
-  uint64_t remote_id = 0;    // the sender's name for its message
-  uint64_t room = 0;         // of the landing
-  Kept* arriving = nullptr;  // what has begun to come
+  uint64_t order = 0;                     // of posted receives: the matcher's
+  uint64_t remote_id = 0;                 // the sender's name for its message
+  uint64_t room = 0;                      // of the landing
+  UnexpectedMessage* arriving = nullptr;  // what has begun to come
   std::vector<Bytes> landing;
 };
 

@@ -7,7 +7,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/p2p/kept.h"
+#include "fusewire/p2p/unexpected_message.h"
 
 namespace fusewire {
 namespace p2p {

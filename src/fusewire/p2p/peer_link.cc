@@ -65,8 +65,8 @@ void PeerLink::OnLaneOpen(Lane* lane) {
 void PeerLink::SayOpen(Lane* lane) {
   lane->said_open = true;
   const Limits& limits = self_.limits;
-  // What is still kept of it counts against what it may send now.
-  uint64_t room = limits.kept_bytes_max - std::min(limits.kept_bytes_max, flow.kept_bytes);
+  // What is still held of it counts against what it may send now.
+  uint64_t room = limits.kept_bytes_max - std::min(limits.kept_bytes_max, flow.unexpected_bytes);
   lane->promised = room;
   verbs_.Say(lane, wire::P2pVerb::kOpen, 0, wire::kP2pVersion,
              {self_.incarnation, lost_, self_.eager_bytes_max, room, limits.offers_max});
@@ -126,7 +126,7 @@ void PeerLink::Use(Lane* lane, uint64_t count) {
 void PeerLink::OnLaneClosed(Lane* lane, const Status& why) {
   open_.erase(std::remove(open_.begin(), open_.end(), lane), open_.end());
   for (Arriving& one : lane->arriving) {
-    if (one.used && one.kept != nullptr) handler_.OnKeptLost(one.kept);
+    if (one.used && one.unexpected != nullptr) handler_.OnUnexpectedLost(one.unexpected);
     one.used = false;
   }
   if (active_ == lane) {

@@ -43,7 +43,7 @@ class PeerHandler {
   virtual void OnPeerDown(PeerLink* peer, const Status& why) = 0;
   virtual void OnDialFailed(PeerLink* peer, const Status& why) = 0;
   // The rest of its body will not come.
-  virtual void OnKeptLost(Kept* kept) = 0;
+  virtual void OnUnexpectedLost(UnexpectedMessage* unexpected) = 0;
   // Whether anything waits for it.
   virtual bool Needs(const PeerLink& peer) = 0;
 

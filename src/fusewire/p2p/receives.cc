@@ -40,8 +40,8 @@ void Receives::Begin(ReceiveOp* op) {
 }
 
 void Receives::MatchOrPost(ReceiveOp* op) {
-  if (Kept* kept = matcher_.FindKept(op->peer(), op->tag)) {
-    TakeKept(op, kept);
+  if (UnexpectedMessage* unexpected = matcher_.FindUnexpected(op->peer(), op->tag)) {
+    TakeUnexpected(op, unexpected);
   } else {
     Post(op);
   }
@@ -89,33 +89,33 @@ bool Receives::Claim(ReceiveOp* op, PeerLink* peer, uint64_t bytes, ConstBytes h
   return bytes <= op->run.room;
 }
 
-void Receives::TakeKept(ReceiveOp* op, Kept* kept) {
-  FUSEWIRE_DCHECK(!kept->matched);
-  PeerLink* peer = kept->peer;
-  uint64_t send = kept->send;
-  bool offer = kept->offer, confirm = kept->confirm;
-  if (!Claim(op, peer, kept->bytes, kept->head)) {
-    Status why = TooLarge(kept->bytes, op->run.room);
-    if (kept->arriving) {
-      kept->Unlink();
-      kept->matched = true;
+void Receives::TakeUnexpected(ReceiveOp* op, UnexpectedMessage* unexpected) {
+  FUSEWIRE_DCHECK(!unexpected->matched);
+  PeerLink* peer = unexpected->peer;
+  uint64_t send = unexpected->send;
+  bool offer = unexpected->offer, confirm = unexpected->confirm;
+  if (!Claim(op, peer, unexpected->bytes, unexpected->head)) {
+    Status why = TooLarge(unexpected->bytes, op->run.room);
+    if (unexpected->arriving) {
+      unexpected->Unlink();
+      unexpected->matched = true;
     } else {
-      unexpected_.Forget(kept);
+      unexpected_.Forget(unexpected);
     }
     End(op, peer, send, confirm, why);
-  } else if (kept->arriving) {
-    kept->Unlink();
-    kept->matched = true;
-    kept->op = op;
-    op->run.arriving = kept;
+  } else if (unexpected->arriving) {
+    unexpected->Unlink();
+    unexpected->matched = true;
+    unexpected->op = op;
+    op->run.arriving = unexpected;
     op->run.remote_id = send;
     table_.Pulling(op);
   } else if (offer) {
-    unexpected_.Forget(kept);
+    unexpected_.Forget(unexpected);
     Pull(op, peer, send, 0);
   } else {
-    Scatter(kept->data.bytes(), op->parts);
-    unexpected_.Forget(kept);
+    Scatter(unexpected->data.bytes(), op->parts);
+    unexpected_.Forget(unexpected);
     End(op, peer, send, confirm, Status::Ok());
   }
 }
@@ -134,7 +134,8 @@ void Receives::End(ReceiveOp* op, PeerLink* peer, uint64_t send, bool confirm, c
 
 // ---- what comes ----
 
-// The receive that a handler of offers gives for it, or null: `refusal` says why nobody gets it, or it is to be kept.
+// The receive that a handler of offers gives for it, or null: `refusal` says why nobody gets it, or it becomes an
+// unexpected message.
 ReceiveOp* Receives::AskHandlers(const Offer& offer, Status* refusal) {
   for (size_t i = offer_ranges_.size(); i-- > 0;) {
     OfferRange& range = *offer_ranges_[i];
@@ -154,7 +155,7 @@ ReceiveOp* Receives::AskHandlers(const Offer& offer, Status* refusal) {
 }
 
 // The receive that this message goes to, which is not posted any more; or null: `refusal` says why nobody gets it, or
-// it is to be kept.
+// it becomes an unexpected message.
 ReceiveOp* Receives::FindReceiveFor(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, Status* refusal) {
   const uint64_t tag = message.numbers[0];
   ReceiveOp* op = matcher_.FindReceive(&peer, tag);
@@ -183,11 +184,11 @@ Result<pipe::Landing> Receives::OnEagerHeader(Lane& lane, PeerLink& peer, const 
   Result<Arriving*> taken = lane.Take(header.call);
   if (!taken.ok()) return taken.status();
   Arriving* arriving = taken.value();
-  Kept* kept = unexpected_.Keep(peer, message, header.body_bytes, cost);
-  kept->data = std::move(memory);
-  kept->arriving = true;
-  arriving->kept = kept;
-  arriving->part = kept->data.bytes();
+  UnexpectedMessage* unexpected = unexpected_.Add(peer, message, header.body_bytes, cost);
+  unexpected->data = std::move(memory);
+  unexpected->arriving = true;
+  arriving->unexpected = unexpected;
+  arriving->part = unexpected->data.bytes();
   return pipe::Landing::Into(&arriving->part, 1);
 }
 
@@ -201,7 +202,7 @@ Status Receives::OnEager(Lane& lane, PeerLink& peer, const wire::FrameHeader& he
   Status refusal;
   ReceiveOp* op = FindReceiveFor(peer, message, message.payload.size, &refusal);
   if (op == nullptr && refusal.ok()) {
-    unexpected_.Keep(peer, message, message.payload.size, cost)->data = Buffer::CopyOf(message.payload);
+    unexpected_.Add(peer, message, message.payload.size, cost)->data = Buffer::CopyOf(message.payload);
     return Status::Ok();
   }
   unexpected_.Owe(&peer, cost);
@@ -217,13 +218,13 @@ Status Receives::OnEager(Lane& lane, PeerLink& peer, const wire::FrameHeader& he
 // Its body is where OnEagerHeader said.
 Status Receives::OnEagerLanded(const Arriving& landed, PeerLink& peer, const wire::P2pMessage& message, uint64_t cost) {
   bool confirm = (message.aux & wire::kP2pConfirmEager) != 0;
-  if (Kept* kept = landed.kept) {
-    FUSEWIRE_DCHECK(kept->arriving);
-    kept->arriving = false;
-    if (!kept->matched) return Status::Ok();
-    ReceiveOp* op = kept->op;
-    if (op != nullptr) Scatter(kept->data.bytes(), op->parts);
-    unexpected_.Forget(kept);
+  if (UnexpectedMessage* unexpected = landed.unexpected) {
+    FUSEWIRE_DCHECK(unexpected->arriving);
+    unexpected->arriving = false;
+    if (!unexpected->matched) return Status::Ok();
+    ReceiveOp* op = unexpected->op;
+    if (op != nullptr) Scatter(unexpected->data.bytes(), op->parts);
+    unexpected_.Forget(unexpected);
     if (op != nullptr) End(op, &peer, message.id, confirm, Status::Ok());
     return Status::Ok();
   }
@@ -234,7 +235,7 @@ Status Receives::OnEagerLanded(const Arriving& landed, PeerLink& peer, const wir
   return Status::Ok();
 }
 
-// Its receive, or null: then it is kept, or nobody gets it for that reason.
+// Its receive, or null: then it is an unexpected message, or nobody gets it for that reason.
 Status Receives::MeetOffer(PeerLink& peer, const wire::P2pMessage& message, ReceiveOp** receive, Status* refusal) {
   const uint64_t bytes = message.numbers[2];
   if (message.numbers[1] == 0) ++peer.flow.unaddressed_in;
@@ -247,7 +248,7 @@ Status Receives::MeetOffer(PeerLink& peer, const wire::P2pMessage& message, Rece
   if (*receive != nullptr || !refusal->ok()) return Status::Ok();
   if (peer.flow.offers_held >= self_.limits.offers_max)
     return Status::Corrupt("offer: more than offers_max " + std::to_string(self_.limits.offers_max));
-  unexpected_.Keep(peer, message, bytes, 0);
+  unexpected_.Add(peer, message, bytes, 0);
   return Status::Ok();
 }
 
@@ -324,8 +325,8 @@ Status Receives::OnData(Lane& lane, PeerLink& peer, const wire::FrameHeader& hea
 
 // Its sender gave it up: a receive that waits for it goes back to its place.
 Status Receives::OnWithdraw(PeerLink& peer, const wire::P2pMessage& message) {
-  if (Kept* kept = matcher_.FindOffer(&peer, message.numbers[0], message.id)) {
-    unexpected_.Forget(kept);
+  if (UnexpectedMessage* unexpected = matcher_.FindOffer(&peer, message.numbers[0], message.id)) {
+    unexpected_.Forget(unexpected);
     return Status::Ok();
   }
   for (uint64_t name : table_.Names()) {

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Messages that come in: each finds the receive that it lands in, or is kept until there is one. docs/p2p.md draws the
-// exchanges.
-// Home: the endpoint's. Owns: the matcher and what it keeps; the handlers of offers. Fails: each receive on its own; a
-// peer that breaks the rules is told kCorrupt.
+// Messages that come in: each finds the receive that it lands in, or waits for one. docs/p2p.md draws the exchanges.
+// Home: the endpoint's. Owns: the matcher with the unexpected messages; the handlers of offers. Fails: each receive on
+// its own; a peer that breaks the rules is told kCorrupt.
 #ifndef FUSEWIRE_P2P_RECEIVES_H_
 #define FUSEWIRE_P2P_RECEIVES_H_
 
@@ -59,7 +58,7 @@ class Receives {
   void Post(ReceiveOp* op);
   void SayAhead(ReceiveOp* op);
   static bool Claim(ReceiveOp* op, PeerLink* peer, uint64_t bytes, ConstBytes head);
-  void TakeKept(ReceiveOp* op, Kept* kept);
+  void TakeUnexpected(ReceiveOp* op, UnexpectedMessage* unexpected);
   void Pull(ReceiveOp* op, PeerLink* peer, uint64_t send, uint32_t aux);
   void End(ReceiveOp* op, PeerLink* peer, uint64_t send, bool confirm, const Status& status);
   // ---- what comes ----

@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A message that came before its receive (MPI's unexpected message): with its bytes, or an offer that waits at its
-// sender.
+// A message that came before its receive, with its bytes; or an offer that waits at its sender. The word is MPI's.
 // Home: the endpoint's. Owns: its bytes. Fails: never.
-#ifndef FUSEWIRE_P2P_KEPT_H_
-#define FUSEWIRE_P2P_KEPT_H_
+#ifndef FUSEWIRE_P2P_UNEXPECTED_MESSAGE_H_
+#define FUSEWIRE_P2P_UNEXPECTED_MESSAGE_H_
 
 #include <cstdint>
 #include <string>
@@ -17,7 +16,7 @@ namespace p2p {
 class PeerLink;
 class ReceiveOp;
 
-struct Kept final : ListNode {
+struct UnexpectedMessage final : ListNode {
   PeerLink* peer = nullptr;
   uint64_t tag = 0;
   uint64_t send = 0;  // the sender's name for it
@@ -35,4 +34,4 @@ struct Kept final : ListNode {
 }  // namespace p2p
 }  // namespace fusewire
 
-#endif  // FUSEWIRE_P2P_KEPT_H_
+#endif  // FUSEWIRE_P2P_UNEXPECTED_MESSAGE_H_
