@@ -39,15 +39,15 @@ class Flow {
   uint64_t unexpected_bytes = 0;  // of it, across pipes
   uint64_t unaddressed_in = 0;    // messages that named no receive
 
-  // Another pipe is in use: `promised_in` is what we said then that it may send, out of kept_bytes_max.
-  void Begin(const Terms& terms, uint64_t promised_in, uint64_t kept_bytes_max) {
-    FUSEWIRE_DCHECK(promised_in <= kept_bytes_max);
+  // Another pipe is in use: `promised_in` is what we said then that it may send, out of unexpected_bytes_max.
+  void Begin(const Terms& terms, uint64_t promised_in, uint64_t unexpected_bytes_max) {
+    FUSEWIRE_DCHECK(promised_in <= unexpected_bytes_max);
     FUSEWIRE_DCHECK(offers_held == 0);
     eager_bytes_max = terms.eager_bytes_max;
     credit = terms.credit;
     offers_max = terms.offers_max;
     promised = promised_in;
-    owed = kept_bytes_max - promised - std::min(unexpected_bytes, kept_bytes_max - promised);
+    owed = unexpected_bytes_max - promised - std::min(unexpected_bytes, unexpected_bytes_max - promised);
     offers_out = unaddressed_in = 0;
     aheads.Clear();
   }

@@ -14,8 +14,8 @@ namespace p2p {
 struct Limits {
   // A message up to this travels at once, whether a receive waits for it or not; a larger one is offered first.
   uint32_t eager_bytes_max = 8 * 1024;
-  // What may be kept of one peer's small messages that nobody has asked for yet; beyond it they are offered too.
-  uint64_t kept_bytes_max = 256 * 1024;
+  // Of one peer's small messages that no receive has asked for yet; beyond it they are offered too.
+  uint64_t unexpected_bytes_max = 256 * 1024;
   // Large messages of one peer that may wait for their receives; the others wait behind them, in order.
   uint32_t offers_max = 1024;
   uint32_t peers_max = 65536;

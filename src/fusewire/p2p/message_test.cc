@@ -209,7 +209,7 @@ TEST(Message, ThatIsTooLargeIsAnErrorOnBothSidesAndNoMore) {
 
 TEST(Message, UnaskedSmallOnesAreBoundedAndTheRestWaitsAtTheSender) {
   Limits limits;
-  limits.kept_bytes_max = 4096;
+  limits.unexpected_bytes_max = 4096;
   limits.offers_max = 5;
   Pair pair(3, {}, limits);
   std::deque<SendOp> sends;

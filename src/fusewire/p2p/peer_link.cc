@@ -66,7 +66,7 @@ void PeerLink::SayOpen(Lane* lane) {
   lane->said_open = true;
   const Limits& limits = self_.limits;
   // What is still held of it counts against what it may send now.
-  uint64_t room = limits.kept_bytes_max - std::min(limits.kept_bytes_max, flow.unexpected_bytes);
+  uint64_t room = limits.unexpected_bytes_max - std::min(limits.unexpected_bytes_max, flow.unexpected_bytes);
   lane->promised = room;
   verbs_.Say(lane, wire::P2pVerb::kOpen, 0, wire::kP2pVersion,
              {self_.incarnation, lost_, self_.eager_bytes_max, room, limits.offers_max});
@@ -116,7 +116,7 @@ void PeerLink::Use(Lane* lane, uint64_t count) {
   last_failure_ = Status::Ok();
   flow.Begin(Flow::Terms{std::min<uint64_t>(lane->open.numbers[2], self_.eager_bytes_max), lane->open.numbers[3],
                          std::clamp<uint64_t>(lane->open.numbers[4], 1, self_.limits.offers_max)},
-             lane->promised, self_.limits.kept_bytes_max);
+             lane->promised, self_.limits.unexpected_bytes_max);
   uint64_t before = incarnation_.exchange(lane->info.incarnation);
   wire_.store(lane->info.wire, std::memory_order_release);
   up_.store(true, std::memory_order_release);

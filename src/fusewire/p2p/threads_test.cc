@@ -193,7 +193,7 @@ TEST_P(Threads, ClosingEndsAllThatIsUnderWay) {
 void LeaveBehind(pipe::Wire wire, int messages) {
   constexpr int64_t kPauseNs = 20 * kMillisecondNs;
   EndpointOptions options = Two::Over(wire);
-  options.limits.kept_bytes_max = 8 << 20;
+  options.limits.unexpected_bytes_max = 8 << 20;
   options.pipe.window_bytes = 1 << 20;
   Two two(options);
   ASSERT_TRUE(two.a->AwaitUp(*two.to_b).ok());

@@ -27,7 +27,7 @@ void Unexpected::Owe(PeerLink* peer, uint64_t cost) {
   if (peer->pipe() == nullptr) return;  // the next pipe begins with all that there is
   Flow& flow = peer->flow;
   flow.owed += cost;
-  if (flow.owed < self_.limits.kept_bytes_max / 2) return;
+  if (flow.owed < self_.limits.unexpected_bytes_max / 2) return;
   uint64_t owed = std::exchange(flow.owed, 0);
   flow.promised += owed;
   verbs_.Say(peer->lane(), wire::P2pVerb::kCredit, owed, 0, {});
