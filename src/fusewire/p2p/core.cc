@@ -40,11 +40,11 @@ void Core::Begin(Op* op) {
   FUSEWIRE_AT_HOME(home_);
   Ends::Posting posting(table_.ends());
   if (!table_.Enter(op)) return;
-  if (op->kind() == Op::Kind::kReceive) {
+  if (op->kind() == OpKind::kReceive) {
     receives_.Begin(static_cast<ReceiveOp*>(op));
-  } else if (op->kind() == Op::Kind::kAwait) {
+  } else if (op->kind() == OpKind::kAwait) {
     regions_.Begin(static_cast<AwaitOp*>(op));
-  } else if ((!op->peer()->waiting.empty() && op->kind() != Op::Kind::kAwaitPeer) || !Dispatch(op)) {
+  } else if ((!op->peer()->waiting.empty() && op->kind() != OpKind::kAwaitPeer) || !Dispatch(op)) {
     table_.Wait(op);
   }
 }
@@ -61,9 +61,9 @@ void Core::OnMail(Op* op) {
 bool Core::Dispatch(Op* op) {
   if (op->peer()->pipe() == nullptr) return false;
   switch (op->kind()) {
-    case Op::Kind::kSend: return sends_.Dispatch(static_cast<SendOp*>(op));
-    case Op::Kind::kPut: return regions_.Dispatch(static_cast<PutOp*>(op));
-    case Op::Kind::kGet: return regions_.Dispatch(static_cast<GetOp*>(op));
+    case OpKind::kSend: return sends_.Dispatch(static_cast<SendOp*>(op));
+    case OpKind::kPut: return regions_.Dispatch(static_cast<PutOp*>(op));
+    case OpKind::kGet: return regions_.Dispatch(static_cast<GetOp*>(op));
     default: table_.End(op, Status::Ok()); return true;
   }
 }
@@ -134,8 +134,8 @@ Status Core::OnVerb(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
 Status Core::OnTaken(PeerLink& peer, const wire::P2pMessage& message) {
   Status status;
   if (message.aux != 0) FUSEWIRE_TRY(wire::DecodeStatus(static_cast<Code>(message.aux), message.payload, &status));
-  Op* op = table_.FindOf(message.id, Op::Kind::kSend, peer);
-  if (op == nullptr) op = table_.FindOf(message.id, Op::Kind::kPut, peer);
+  Op* op = table_.FindOf(message.id, OpKind::kSend, peer);
+  if (op == nullptr) op = table_.FindOf(message.id, OpKind::kPut, peer);
   if (op != nullptr && OpTable::AwaitsWord(*op)) return table_.OnWord(op, status);
   // It has ended, or did not want to know.
   if (!status.ok()) Tell(&peer, PeerEvent::kRefused, status.Peer(peer.Words()));

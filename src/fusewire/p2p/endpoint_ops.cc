@@ -14,7 +14,7 @@
 namespace fusewire {
 namespace p2p {
 
-Op::Op(Endpoint& endpoint, Peer* peer, Kind kind)
+Op::Op(Endpoint& endpoint, Peer* peer, OpKind kind)
     : run([this] { core_->OnDeadline(this); }),
       core_(&endpoint.core()),
       peer_(static_cast<PeerLink*>(peer)),
@@ -74,29 +74,29 @@ void Op::Cancel() {
 }
 
 SendOp::SendOp(Endpoint& endpoint, Peer& peer, uint64_t tag_in, ConstBytes bytes)
-    : Op(endpoint, &peer, Kind::kSend), tag(tag_in) {
+    : Op(endpoint, &peer, OpKind::kSend), tag(tag_in) {
   if (!bytes.empty()) parts.push_back(bytes);
 }
 
 ReceiveOp::ReceiveOp(Endpoint& endpoint, Peer* peer, uint64_t tag_in, Bytes into)
-    : Op(endpoint, peer, Kind::kReceive), tag(tag_in) {
+    : Op(endpoint, peer, OpKind::kReceive), tag(tag_in) {
   if (!into.empty()) parts.push_back(into);
 }
 
 PutOp::PutOp(Endpoint& endpoint, Peer& peer, RegionRef region_in, uint64_t offset_in, ConstBytes bytes)
-    : Op(endpoint, &peer, Kind::kPut), region(region_in), offset(offset_in) {
+    : Op(endpoint, &peer, OpKind::kPut), region(region_in), offset(offset_in) {
   if (!bytes.empty()) parts.push_back(bytes);
 }
 
 GetOp::GetOp(Endpoint& endpoint, Peer& peer, RegionRef region_in, uint64_t offset_in, Bytes into)
-    : Op(endpoint, &peer, Kind::kGet), region(region_in), offset(offset_in) {
+    : Op(endpoint, &peer, OpKind::kGet), region(region_in), offset(offset_in) {
   if (!into.empty()) parts.push_back(into);
 }
 
 AwaitOp::AwaitOp(Endpoint& endpoint, Signal& signal_in, uint64_t at_least_in)
-    : Op(endpoint, nullptr, Kind::kAwait), at_least(at_least_in), signal(signal_in.state()) {}
+    : Op(endpoint, nullptr, OpKind::kAwait), at_least(at_least_in), signal(signal_in.state()) {}
 
-AwaitPeerOp::AwaitPeerOp(Endpoint& endpoint, Peer& peer) : Op(endpoint, &peer, Kind::kAwaitPeer) {}
+AwaitPeerOp::AwaitPeerOp(Endpoint& endpoint, Peer& peer) : Op(endpoint, &peer, OpKind::kAwaitPeer) {}
 
 }  // namespace p2p
 }  // namespace fusewire

@@ -46,6 +46,8 @@ using SignalRef = uint64_t;
 // What peers may do with a region.
 enum class Access { kRead = 1, kWrite = 2, kReadWrite = 3 };
 
+enum class OpKind { kSend, kReceive, kPut, kGet, kAwait, kAwaitPeer };
+
 // What an endpoint notes of an operation from Post to its end. Its maker leaves it alone.
 struct OpRun {
   enum class State {
@@ -94,8 +96,6 @@ struct OpRun {
 
 class Op : public Mail, public ListNode {
  public:
-  enum class Kind { kSend, kReceive, kPut, kGet, kAwait, kAwaitPeer };
-
   Op(const Op&) = delete;
   Op& operator=(const Op&) = delete;
   ~Op() override { FUSEWIRE_CHECK(run.state == OpRun::State::kIdle); }
@@ -122,20 +122,20 @@ class Op : public Mail, public ListNode {
   const Status& status() const { return run.status; }
 
   // ---- for its endpoint ----
-  Kind kind() const { return kind_; }
+  OpKind kind() const { return kind_; }
   PeerLink* peer() const { return peer_; }  // null: any, or none
   uint64_t id() const { return run.id.load(std::memory_order_relaxed); }
   OpRun run;
 
  protected:
-  Op(Endpoint& endpoint, Peer* peer, Kind kind);
+  Op(Endpoint& endpoint, Peer* peer, OpKind kind);
 
  private:
   void Deliver() override;
 
   Core* const core_;
   PeerLink* const peer_;
-  const Kind kind_;
+  const OpKind kind_;
 };
 
 // A message to the receive of that tag that the peer posted, or will post. Ends when the memory is free: a small one

@@ -23,8 +23,8 @@ const char* const kKindNames[] = {"send", "receive", "put", "get", "await a sign
 Status Words(const Op& op, const Status& status, int64_t now_ns) {
   if (status.ok()) return status;
   std::string phase = kKindNames[static_cast<int>(op.kind())];
-  if (op.kind() == Op::Kind::kSend) phase += " with tag " + std::to_string(static_cast<const SendOp&>(op).tag);
-  if (op.kind() == Op::Kind::kReceive) phase += " with tag " + std::to_string(static_cast<const ReceiveOp&>(op).tag);
+  if (op.kind() == OpKind::kSend) phase += " with tag " + std::to_string(static_cast<const SendOp&>(op).tag);
+  if (op.kind() == OpKind::kReceive) phase += " with tag " + std::to_string(static_cast<const ReceiveOp&>(op).tag);
   Status said = status.Phase(phase).AgeMs((now_ns - op.run.posted_ns) / kMillisecondNs);
   return op.run.with == nullptr ? said : said.Peer(op.run.with->Words());
 }
@@ -209,7 +209,7 @@ Status OpTable::OnWord(Op* op, const Status& status) {
 
 // ---- finding ----
 
-Op* OpTable::FindOf(uint64_t name, Op::Kind kind, const PeerLink& peer) const {
+Op* OpTable::FindOf(uint64_t name, OpKind kind, const PeerLink& peer) const {
   Op* op = ops_.Find(name);
   bool is_it = op != nullptr && op->kind() == kind && op->run.with == &peer && op->run.state != State::kEnding;
   return is_it ? op : nullptr;
@@ -284,10 +284,10 @@ void OpTable::OnDeadline(Op* op) {
                                       : "it has to dial us: give Connect its address, or start it"));
     return;
   }
-  const char* what = waits && peer->pipe() == nullptr   ? "no connection in time"
-                     : op->kind() == Op::Kind::kReceive ? "no message in time"
-                     : op->kind() == Op::Kind::kAwait   ? "no signal in time"
-                                                        : "no answer in time";
+  const char* what = waits && peer->pipe() == nullptr ? "no connection in time"
+                     : op->kind() == OpKind::kReceive ? "no message in time"
+                     : op->kind() == OpKind::kAwait   ? "no signal in time"
+                                                      : "no answer in time";
   GiveUp(op, Status::Timeout(what + last).Next("look at the peer, or allow more time"));
 }
 
@@ -297,11 +297,11 @@ void OpTable::GiveUp(Op* op, const Status& why) {
   PeerLink* peer = run.with;
   bool up = peer != nullptr && peer->pipe() != nullptr;
   // Also one whose body is on its way, or was not wanted: what is left of it there must not be asked for any more.
-  if (up && op->kind() == Op::Kind::kSend && run.offered) {
+  if (up && op->kind() == OpKind::kSend && run.offered) {
     verbs_.Say(peer->lane(), wire::P2pVerb::kWithdraw, op->id() | wire::kP2pMine, 0, {static_cast<SendOp*>(op)->tag});
   }
   bool matched = run.state == State::kPulling || run.state == State::kLanding;
-  if (up && op->kind() == Op::Kind::kReceive && matched && run.remote_id != 0) {
+  if (up && op->kind() == OpKind::kReceive && matched && run.remote_id != 0) {
     verbs_.SayTaken(peer->lane(), run.remote_id,
                     Status(why.code(), "the receiver gave up: " + why.cause()).Next(why.next()));
   }

@@ -61,7 +61,7 @@ class OpTable {
   // Null: it has ended.
   Op* Find(uint64_t name) const { return ops_.Find(name); }
   // Null also if it is of another kind, has to do with another peer, or is about to end.
-  Op* FindOf(uint64_t name, Op::Kind kind, const PeerLink& peer) const;
+  Op* FindOf(uint64_t name, OpKind kind, const PeerLink& peer) const;
   std::vector<uint64_t> Names() const { return ops_.Names(); }
   bool Needs(const PeerLink& peer) const;
   uint32_t under_way() const { return ops_.in_use() + ends_.waiting(); }

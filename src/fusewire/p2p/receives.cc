@@ -71,7 +71,7 @@ void Receives::SayAheads(PeerLink* peer) {
   std::vector<ReceiveOp*> posted;
   for (uint64_t name : table_.Names()) {
     Op* op = table_.Find(name);
-    bool waits = op->kind() == Op::Kind::kReceive && op->run.state == OpRun::State::kPosted && op->peer() == peer;
+    bool waits = op->kind() == OpKind::kReceive && op->run.state == OpRun::State::kPosted && op->peer() == peer;
     if (waits) posted.push_back(static_cast<ReceiveOp*>(op));
   }
   std::sort(posted.begin(), posted.end(),
@@ -300,7 +300,7 @@ Status Receives::OnLanded(Lane& lane, PeerLink& peer, uint64_t call, uint64_t se
 
 // Null: the receive has gone, or was given another message. Then the sender is asked again, or has been told.
 ReceiveOp* Receives::FindPulling(const PeerLink& peer, uint64_t receive, uint64_t send) {
-  Op* op = table_.FindOf(receive, Op::Kind::kReceive, peer);
+  Op* op = table_.FindOf(receive, OpKind::kReceive, peer);
   return op != nullptr && AwaitsBody(*op, send) ? static_cast<ReceiveOp*>(op) : nullptr;
 }
 
@@ -331,7 +331,7 @@ Status Receives::OnWithdraw(PeerLink& peer, const wire::P2pMessage& message) {
   }
   for (uint64_t name : table_.Names()) {
     Op* op = table_.Find(name);
-    if (op->kind() != Op::Kind::kReceive || op->run.with != &peer || !AwaitsBody(*op, message.id)) continue;
+    if (op->kind() != OpKind::kReceive || op->run.with != &peer || !AwaitsBody(*op, message.id)) continue;
     LoseSender(static_cast<ReceiveOp*>(op));
     return Status::Ok();
   }

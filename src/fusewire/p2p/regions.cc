@@ -223,7 +223,7 @@ void Regions::Answer(Lane& lane, PeerLink& peer, const wire::P2pMessage& message
 
 // Null: it has ended, or its answer has begun to come.
 GetOp* Regions::FindAsked(const PeerLink& peer, const wire::P2pMessage& message) {
-  Op* op = table_.FindOf(message.id, Op::Kind::kGet, peer);
+  Op* op = table_.FindOf(message.id, OpKind::kGet, peer);
   return op != nullptr && op->run.state == OpRun::State::kPulling ? static_cast<GetOp*>(op) : nullptr;
 }
 

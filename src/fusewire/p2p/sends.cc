@@ -95,7 +95,7 @@ void Sends::SendData(SendOp* op, uint64_t receive) {
 }
 
 Status Sends::OnPull(PeerLink& peer, const wire::P2pMessage& message) {
-  auto* op = static_cast<SendOp*>(table_.FindOf(message.id, Op::Kind::kSend, peer));
+  auto* op = static_cast<SendOp*>(table_.FindOf(message.id, OpKind::kSend, peer));
   if (op == nullptr || !op->run.offered) return Status::Ok();  // it was given up, and the peer will hear of it
   if (op->run.in_pipe >= kInPipeMax) return Status::Corrupt("pull: again and again");
   const bool pushed = op->run.pushed > 0;
