@@ -75,22 +75,22 @@ void Op::Cancel() {
 
 SendOp::SendOp(Endpoint& endpoint, Peer& peer, uint64_t tag_in, ConstBytes bytes)
     : Op(endpoint, &peer, OpKind::kSend), tag(tag_in) {
-  if (!bytes.empty()) parts.push_back(bytes);
+  if (!bytes.empty()) segments.push_back(bytes);
 }
 
 ReceiveOp::ReceiveOp(Endpoint& endpoint, Peer* peer, uint64_t tag_in, Bytes into)
     : Op(endpoint, peer, OpKind::kReceive), tag(tag_in) {
-  if (!into.empty()) parts.push_back(into);
+  if (!into.empty()) segments.push_back(into);
 }
 
 PutOp::PutOp(Endpoint& endpoint, Peer& peer, RegionRef region_in, uint64_t offset_in, ConstBytes bytes)
     : Op(endpoint, &peer, OpKind::kPut), region(region_in), offset(offset_in) {
-  if (!bytes.empty()) parts.push_back(bytes);
+  if (!bytes.empty()) segments.push_back(bytes);
 }
 
 GetOp::GetOp(Endpoint& endpoint, Peer& peer, RegionRef region_in, uint64_t offset_in, Bytes into)
     : Op(endpoint, &peer, OpKind::kGet), region(region_in), offset(offset_in) {
-  if (!into.empty()) parts.push_back(into);
+  if (!into.empty()) segments.push_back(into);
 }
 
 AwaitOp::AwaitOp(Endpoint& endpoint, Signal& signal_in, uint64_t at_least_in)

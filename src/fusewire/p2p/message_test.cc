@@ -347,10 +347,10 @@ TEST(Message, PartsAreGatheredAndScattered) {
   for (size_t scale : {1, 100, 10000}) {
     std::string x = Pattern(3 * scale, 1), y = Pattern(7 * scale, 2), one(2 * scale, '#'), other(9 * scale, '#');
     SendOp send(pair.a, *pair.b_of_a, 5, x);
-    send.parts.push_back(ConstBytes());
-    send.parts.push_back(y);
+    send.segments.push_back(ConstBytes());
+    send.segments.push_back(y);
     ReceiveOp receive(pair.b, pair.a_of_b, 5, BytesOf(one));
-    receive.parts.push_back(BytesOf(other));
+    receive.segments.push_back(BytesOf(other));
     send.Post();
     receive.Post();
     ASSERT_TRUE(pair.world.Ends(receive));

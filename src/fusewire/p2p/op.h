@@ -145,9 +145,9 @@ class SendOp final : public Op {
   SendOp(Endpoint& endpoint, Peer& peer, uint64_t tag_in, ConstBytes bytes = ConstBytes());
 
   uint64_t tag;
-  ConstBytes head;                // a few bytes for the receiver, at most wire::kP2pHeadBytesMax
-  std::vector<ConstBytes> parts;  // one message, gathered
-  bool confirm = false;           // also a small one ends when a receive has it, and with that receive's error
+  ConstBytes head;                   // a few bytes for the receiver, at most wire::kP2pHeadBytesMax
+  std::vector<ConstBytes> segments;  // one message, gathered
+  bool confirm = false;              // also a small one ends when a receive has it, and with that receive's error
 };
 
 // The next message of that tag, from that peer or from anybody.
@@ -156,7 +156,7 @@ class ReceiveOp final : public Op {
   ReceiveOp(Endpoint& endpoint, Peer* peer, uint64_t tag_in, Bytes into = Bytes());
 
   uint64_t tag;
-  std::vector<Bytes> parts;  // the landing; the message may be smaller, not larger
+  std::vector<Bytes> segments;  // the landing; the message may be smaller, not larger
 
   // After the end.
   Peer* source = nullptr;
@@ -171,8 +171,8 @@ class PutOp final : public Op {
 
   RegionRef region;
   uint64_t offset;
-  std::vector<ConstBytes> parts;  // none: it only signals
-  SignalRef signal = 0;           // added to once all bytes are there
+  std::vector<ConstBytes> segments;  // none: it only signals
+  SignalRef signal = 0;              // added to once all bytes are there
   uint64_t add = 1;
   bool confirm =
       true;  // ends when the bytes are there; else once they have left, and errors come as PeerEvent::kRefused
@@ -185,7 +185,7 @@ class GetOp final : public Op {
 
   RegionRef region;
   uint64_t offset;
-  std::vector<Bytes> parts;
+  std::vector<Bytes> segments;
 };
 
 // Until a signal has reached a value.

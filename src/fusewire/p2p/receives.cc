@@ -7,7 +7,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/p2p/flow.h"
-#include "fusewire/p2p/parts.h"
+#include "fusewire/p2p/segments.h"
 
 namespace fusewire {
 namespace p2p {
@@ -35,7 +35,7 @@ void Receives::HandleOffers(uint64_t tag_min, uint64_t tag_max, OnOffer on_offer
 // ---- our side ----
 
 void Receives::Begin(ReceiveOp* op) {
-  op->run.room = TotalOf(op->parts);
+  op->run.room = TotalOf(op->segments);
   MatchOrPost(op);
 }
 
@@ -114,7 +114,7 @@ void Receives::TakeUnexpected(ReceiveOp* op, UnexpectedMessage* unexpected) {
     unexpected_.Forget(unexpected);
     Pull(op, peer, send, 0);
   } else {
-    Scatter(unexpected->data.bytes(), op->parts);
+    Scatter(unexpected->data.bytes(), op->segments);
     unexpected_.Forget(unexpected);
     End(op, peer, send, confirm, Status::Ok());
   }
@@ -123,7 +123,7 @@ void Receives::TakeUnexpected(ReceiveOp* op, UnexpectedMessage* unexpected) {
 void Receives::Pull(ReceiveOp* op, PeerLink* peer, uint64_t send, uint32_t aux) {
   table_.Pulling(op);
   op->run.remote_id = send;
-  TakeFront(op->parts, op->bytes, &op->run.landing);
+  TakeFront(op->segments, op->bytes, &op->run.landing);
   if (peer->lane() != nullptr) verbs_.Say(peer->lane(), wire::P2pVerb::kPull, send, aux, {op->id()});
 }
 
@@ -148,7 +148,7 @@ ReceiveOp* Receives::AskHandlers(const Offer& offer, Status* refusal) {
     OpTable::Prepare(op, OpRun::kPending);
     if (!table_.Enter(op)) return nullptr;
     op->run.order = kGivenOrder;
-    op->run.room = TotalOf(op->parts);
+    op->run.room = TotalOf(op->segments);
     return op;
   }
   return nullptr;
@@ -175,7 +175,7 @@ Result<pipe::Landing> Receives::OnEagerHeader(Lane& lane, PeerLink& peer, const 
   Status refusal;
   ReceiveOp* op = FindReceiveFor(peer, message, header.body_bytes, &refusal);
   if (op != nullptr) {
-    TakeFront(op->parts, op->bytes, &op->run.landing);
+    TakeFront(op->segments, op->bytes, &op->run.landing);
     return table_.LandInto(lane, header, op);
   }
   Buffer memory = refusal.ok() ? Buffer::TryAllocate(static_cast<size_t>(header.body_bytes)) : Buffer();
@@ -210,7 +210,7 @@ Status Receives::OnEager(Lane& lane, PeerLink& peer, const wire::FrameHeader& he
     verbs_.SayTaken(peer.lane(), message.id, refusal);
     return Status::Ok();
   }
-  Scatter(message.payload, op->parts);
+  Scatter(message.payload, op->segments);
   End(op, &peer, message.id, (message.aux & wire::kP2pConfirmEager) != 0, Status::Ok());
   return Status::Ok();
 }
@@ -223,7 +223,7 @@ Status Receives::OnEagerLanded(const Arriving& landed, PeerLink& peer, const wir
     unexpected->arriving = false;
     if (!unexpected->matched) return Status::Ok();
     ReceiveOp* op = unexpected->op;
-    if (op != nullptr) Scatter(unexpected->data.bytes(), op->parts);
+    if (op != nullptr) Scatter(unexpected->data.bytes(), op->segments);
     unexpected_.Forget(unexpected);
     if (op != nullptr) End(op, &peer, message.id, confirm, Status::Ok());
     return Status::Ok();
@@ -267,7 +267,7 @@ Status Receives::OnUnpushed(PeerLink& peer, const wire::P2pMessage& message) {
     // It waits at its sender.
   } else if (op->id() == message.numbers[1]) {
     table_.Pulling(op);  // no need to ask: its data follows
-    TakeFront(op->parts, op->bytes, &op->run.landing);
+    TakeFront(op->segments, op->bytes, &op->run.landing);
   } else {
     Pull(op, &peer, message.id, wire::kP2pWaited);
   }
@@ -285,7 +285,7 @@ Result<pipe::Landing> Receives::OnPushedHeader(Lane& lane, PeerLink& peer, const
   Status refusal;
   FUSEWIRE_TRY(MeetOffer(peer, message, &op, &refusal));
   if (op == nullptr) return lane.LandNowhere(header.call, refusal);
-  TakeFront(op->parts, op->bytes, &op->run.landing);
+  TakeFront(op->segments, op->bytes, &op->run.landing);
   return table_.LandInto(lane, header, op);
 }
 

@@ -7,7 +7,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/random.h"
-#include "fusewire/p2p/parts.h"
+#include "fusewire/p2p/segments.h"
 #include "fusewire/wire/meta.h"
 
 namespace fusewire {
@@ -129,7 +129,7 @@ void Regions::Begin(AwaitOp* op) {
 
 bool Regions::Dispatch(PutOp* op) {
   PeerLink* peer = op->peer();
-  uint64_t bytes = TotalOf(op->parts);
+  uint64_t bytes = TotalOf(op->segments);
   bool signals_only = bytes == 0 && op->region.id == 0;
   if (!signals_only && !Fits(op->offset, bytes, op->region.bytes)) {
     table_.End(op, Outside(op->offset, bytes, op->region.bytes));
@@ -139,7 +139,7 @@ bool Regions::Dispatch(PutOp* op) {
   if (!table_.Send(
           op, peer->lane(),
           verbs_.Payload(wire::P2pVerb::kPut, op->id() | wire::kP2pMine, op->confirm ? wire::kP2pConfirmPut : 0,
-                         {op->region.id, op->offset, op->signal, op->add}, ConstBytes(), op->parts,
+                         {op->region.id, op->offset, op->signal, op->add}, ConstBytes(), op->segments,
                          bytes <= peer->flow.eager_bytes_max))) {
     return true;
   }
@@ -178,12 +178,12 @@ Status Regions::OnPut(Lane& lane, PeerLink& peer, const wire::FrameHeader& heade
 // ---- get ----
 
 bool Regions::Dispatch(GetOp* op) {
-  uint64_t bytes = TotalOf(op->parts);
+  uint64_t bytes = TotalOf(op->segments);
   if (!Fits(op->offset, bytes, op->region.bytes) || bytes > wire_limits_.body_bytes_max) {
     table_.End(op, Outside(op->offset, bytes, op->region.bytes));
     return true;
   }
-  TakeFront(op->parts, bytes, &op->run.landing);
+  TakeFront(op->segments, bytes, &op->run.landing);
   table_.Pulling(op);
   verbs_.Say(op->peer()->lane(), wire::P2pVerb::kGet, op->id() | wire::kP2pMine, 0, {op->region.id, op->offset, bytes});
   return true;
@@ -231,9 +231,9 @@ Result<pipe::Landing> Regions::OnGotHeader(Lane& lane, PeerLink& peer, const wir
                                            const wire::P2pMessage& message) {
   GetOp* op = FindAsked(peer, message);
   if (op == nullptr) return lane.LandNowhere(header.call, Status::Ok());
-  if (header.body_bytes != TotalOf(op->parts)) {
+  if (header.body_bytes != TotalOf(op->segments)) {
     return Status::Corrupt("got: " + std::to_string(header.body_bytes) + " bytes where " +
-                           std::to_string(TotalOf(op->parts)) + " were asked for");
+                           std::to_string(TotalOf(op->segments)) + " were asked for");
   }
   return table_.LandInto(lane, header, op);
 }
@@ -250,11 +250,11 @@ Status Regions::OnGot(Lane& lane, PeerLink& peer, const wire::FrameHeader& heade
   GetOp* op = FindAsked(peer, message);
   if (op == nullptr) return Status::Ok();
   if (status.ok()) {
-    if (message.payload.size != TotalOf(op->parts)) {
+    if (message.payload.size != TotalOf(op->segments)) {
       return Status::Corrupt("got: " + std::to_string(message.payload.size) + " bytes where " +
-                             std::to_string(TotalOf(op->parts)) + " were asked for");
+                             std::to_string(TotalOf(op->segments)) + " were asked for");
     }
-    Scatter(message.payload, op->parts);
+    Scatter(message.payload, op->segments);
   }
   table_.End(op, status);
   return Status::Ok();

@@ -6,7 +6,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/p2p/flow.h"
-#include "fusewire/p2p/parts.h"
+#include "fusewire/p2p/segments.h"
 
 namespace fusewire {
 namespace p2p {
@@ -19,20 +19,20 @@ constexpr uint32_t kInPipeMax = 2;
 constexpr uint64_t kPushBytesMax = 128 * 1024;
 bool MayPush(const SendOp& op, uint64_t bytes, const pipe::Pipe& pipe) {
   const uint64_t around =
-      wire::kHeaderBytes + (wire::kP2pNumbersMax + op.parts.size()) * sizeof(uint64_t) + op.head.size;
+      wire::kHeaderBytes + (wire::kP2pNumbersMax + op.segments.size()) * sizeof(uint64_t) + op.head.size;
   return bytes > kInlineBytes && bytes <= kPushBytesMax && pipe.GoesAtOnce(around + bytes);
 }
 
 }  // namespace
 
 bool Sends::Dispatch(SendOp* op) {
-  uint64_t bytes = TotalOf(op->parts);
+  uint64_t bytes = TotalOf(op->segments);
   if (op->head.size > wire::kP2pHeadBytesMax || bytes > wire_limits_.body_bytes_max ||
-      op->parts.size() > wire_limits_.segments_max) {
-    table_.End(
-        op, Status::Invalid("a message of " + std::to_string(bytes) + " bytes in " + std::to_string(op->parts.size()) +
-                            " parts with a head of " + std::to_string(op->head.size) + " is over the limits")
-                .Next("send it in several messages"));
+      op->segments.size() > wire_limits_.segments_max) {
+    table_.End(op, Status::Invalid("a message of " + std::to_string(bytes) + " bytes in " +
+                                   std::to_string(op->segments.size()) + " segments with a head of " +
+                                   std::to_string(op->head.size) + " is over the limits")
+                       .Next("send it in several messages"));
     return true;
   }
   Flow& flow = op->peer()->flow;
@@ -56,7 +56,7 @@ void Sends::SendEager(SendOp* op, const Aheads::Ahead& ahead, uint64_t cost) {
   uint32_t aux = static_cast<uint32_t>(op->head.size) | (op->confirm ? wire::kP2pConfirmEager : 0);
   if (!table_.Send(op, peer->lane(),
                    verbs_.Payload(wire::P2pVerb::kEager, op->id() | wire::kP2pMine, aux, {op->tag, ahead.receive},
-                                  op->head, op->parts, true))) {
+                                  op->head, op->segments, true))) {
     return;
   }
   if (op->run.in_pipe > 0) return;
@@ -73,7 +73,7 @@ void Sends::SendOffer(SendOp* op, const Aheads::Ahead& ahead, uint64_t bytes) {
   if (MayPush(*op, bytes, *peer->pipe()) && (awaited || peer->flow.pushes.Worth(bytes))) {
     if (!table_.Send(op, peer->lane(),
                      verbs_.Payload(wire::P2pVerb::kOffer, call, head_bytes, {op->tag, ahead.receive, bytes}, op->head,
-                                    op->parts, true))) {
+                                    op->segments, true))) {
       return;
     }
     op->run.pushed = bytes;
@@ -88,7 +88,7 @@ void Sends::SendData(SendOp* op, uint64_t receive) {
   Lane* lane = op->peer()->lane();
   if (lane->pipe() == nullptr) return;  // it is about to be down
   if (!table_.Send(op, lane,
-                   verbs_.Payload(wire::P2pVerb::kData, receive, 0, {op->id()}, ConstBytes(), op->parts, false))) {
+                   verbs_.Payload(wire::P2pVerb::kData, receive, 0, {op->id()}, ConstBytes(), op->segments, false))) {
     return;
   }
   if (op->run.in_pipe == 0) table_.Sent(op);

@@ -18,7 +18,7 @@
 namespace fusewire {
 namespace p2p {
 
-// Up to this a payload travels in the head: one copy, no parts.
+// Up to this a payload travels in the head: one copy, no segments.
 constexpr uint64_t kInlineBytes = 2048;
 
 class Verbs {
@@ -34,13 +34,13 @@ class Verbs {
   // A message with a payload: a small one in its head, so that it is copied; else as its body, which the pipe holds.
   // To be sent before anything else is said.
   pipe::Message Payload(wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,
-                        ConstBytes head, const std::vector<ConstBytes>& parts, bool express);
+                        ConstBytes head, const std::vector<ConstBytes>& segments, bool express);
   // Whether it can be sent now, or why not.
   static Status Fits(const pipe::Pipe& pipe, const pipe::Message& message);
 
  private:
   ConstBytes Encode(wire::P2pVerb verb, std::initializer_list<uint64_t> numbers, ConstBytes one,
-                    const std::vector<ConstBytes>& parts);
+                    const std::vector<ConstBytes>& segments);
 
   std::vector<uint8_t> scratch_;
 };
