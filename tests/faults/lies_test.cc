@@ -259,7 +259,7 @@ TEST_F(Lies, OfAPeerInEachField) {
       say(Verb::kData, uint64_t{1} << 32, 0, {9}, "", large),
       say(Verb::kTaken, uint64_t{1} << 32, 0, {}),
       say(Verb::kWithdraw, kMine | 9, 0, {5}),
-      say(Verb::kAhead, kMine | 9, 0, {5, 50000, 0}),
+      say(Verb::kPosted, kMine | 9, 0, {5, 50000, 0}),
       say(Verb::kCredit, 1000, 0, {}),
       say(Verb::kPut, kMine | 9, wire::kP2pConfirmPut, {ref, 0, signal->ref(), 1}, small),
       say(Verb::kPut, kMine | 9, 0, {ref, 95000, 0, 0}, "", large),

@@ -122,7 +122,7 @@ Status Core::OnVerb(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
     case wire::P2pVerb::kData: return receives_.OnData(lane, peer, header, message);
     case wire::P2pVerb::kTaken: return OnTaken(peer, message);
     case wire::P2pVerb::kWithdraw: return receives_.OnWithdraw(peer, message);
-    case wire::P2pVerb::kAhead: return Sends::OnAhead(peer, message);
+    case wire::P2pVerb::kPosted: return Sends::OnPosted(peer, message);
     case wire::P2pVerb::kCredit: Sends::OnCredit(peer, message); return Status::Ok();
     case wire::P2pVerb::kPut: return regions_.OnPut(lane, peer, header, message);
     case wire::P2pVerb::kGet: return regions_.OnGet(lane, peer, message);
@@ -179,7 +179,7 @@ void Core::OnPeerUp(PeerLink* peer, bool restarted) {
     receives_.unexpected().ForgetAllOf(peer);
   }
   Tell(peer, restarted ? PeerEvent::kRestarted : PeerEvent::kUp, Status::Ok());
-  receives_.SayAheads(peer);
+  receives_.SendAllPosted(peer);
   PumpWaiting(peer);
 }
 

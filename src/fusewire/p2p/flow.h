@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "fusewire/base/check.h"
-#include "fusewire/p2p/aheads.h"
+#include "fusewire/p2p/posted_receives.h"
 #include "fusewire/p2p/pushes.h"
 
 namespace fusewire {
@@ -30,7 +30,7 @@ class Flow {
   uint64_t credit = 0;           // of its memory for small messages
   uint64_t offers_max = 0;
   uint64_t offers_out = 0;  // that it has not answered yet
-  Aheads aheads;
+  PostedReceives posted_receives;
   Pushes pushes;
   // ---- what it sends us ----
   uint64_t promised = 0;  // what it may still send of ours
@@ -49,7 +49,7 @@ class Flow {
     promised = promised_in;
     owed = unexpected_bytes_max - promised - std::min(unexpected_bytes, unexpected_bytes_max - promised);
     offers_out = unaddressed_in = 0;
-    aheads.Clear();
+    posted_receives.Clear();
   }
 
   bool TakesEager(uint64_t bytes, uint64_t cost) const { return bytes <= eager_bytes_max && cost <= credit; }

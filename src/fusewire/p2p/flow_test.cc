@@ -61,12 +61,12 @@ TEST(Flow, BeginsAnewWithEachPipe) {
   flow.SpendCredit(500);
   flow.offers_out = 2;
   flow.unaddressed_in = 7;
-  ASSERT_TRUE(flow.aheads.OnAhead({1, 2, 3}, 0));
+  ASSERT_TRUE(flow.posted_receives.Add({1, 2, 3}, 0));
   flow.Begin(kTerms, kUnexpectedMax, kUnexpectedMax);
   EXPECT_EQ(flow.credit, 500u);
   EXPECT_EQ(flow.offers_out, 0u);
   EXPECT_EQ(flow.unaddressed_in, 0u);
-  EXPECT_EQ(flow.aheads.size(), 0u);
+  EXPECT_EQ(flow.posted_receives.size(), 0u);
 }
 
 }  // namespace

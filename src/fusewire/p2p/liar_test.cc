@@ -69,7 +69,7 @@ TEST(Liar, NonsenseCostsThePipe) {
       {"comes second", [](Liar& liar) { liar.Say(P2pVerb::kUse, 5, 0, {}); }},
       {"more than were sent",
        [](Liar& liar) {
-         liar.Say(P2pVerb::kAhead, kSome | kP2pMine, 0, {1, 1, 1});
+         liar.Say(P2pVerb::kPosted, kSome | kP2pMine, 0, {1, 1, 1});
        }},
       {"credit",
        [](Liar& liar) {

@@ -100,16 +100,16 @@ TEST(Message, LargeOnesNeedNoRoundTripWhereAReceiveIsPosted) {
   faults.latency_ns_min = faults.latency_ns_max = 10 * kMillisecondNs;
   Pair pair(1, faults);
   std::string sent = Pattern(100000, 1), got(100000, '#');
-  auto time = [&](bool ahead) {
+  auto time = [&](bool posted) {
     ReceiveOp receive(pair.b, pair.a_of_b, 5, BytesOf(got));
     SendOp send(pair.a, *pair.b_of_a, 5, sent);
-    if (ahead) {
+    if (posted) {
       receive.Post();
       pair.world.world.RunFor(20 * kMillisecondNs);
     }
     int64_t start_ns = pair.world.world.clock()->NowNs();
     send.Post();
-    if (!ahead) receive.Post();
+    if (!posted) receive.Post();
     EXPECT_TRUE(pair.world.Ends(receive));
     int64_t took_ns = pair.world.world.clock()->NowNs() - start_ns;
     EXPECT_TRUE(pair.world.Ends(send));

@@ -52,21 +52,21 @@ void Receives::Post(ReceiveOp* op) {
   bool is_new = op->run.order == 0;
   matcher_.Post(op);
   if (op->peer() == nullptr || !is_new) return;
-  SayAhead(op);
+  SendPosted(op);
   op->peer()->Want();
 }
 
 // A receive for large messages tells its peer. One from anybody that was posted before comes first, wherever its
 // message is from.
-void Receives::SayAhead(ReceiveOp* op) {
+void Receives::SendPosted(ReceiveOp* op) {
   PeerLink* peer = op->peer();
   if (peer->pipe() == nullptr || op->run.room <= peer->flow.eager_bytes_max) return;
   if (matcher_.AnyWaits(op->tag, op->run.order)) return;
-  verbs_.Say(peer->lane(), wire::P2pVerb::kAhead, op->id() | wire::kP2pMine, 0,
+  verbs_.Say(peer->lane(), wire::P2pVerb::kPosted, op->id() | wire::kP2pMine, 0,
              {op->tag, op->run.room, peer->flow.unaddressed_in});
 }
 
-void Receives::SayAheads(PeerLink* peer) {
+void Receives::SendAllPosted(PeerLink* peer) {
   // In the order of posting: that is the order in which it may use them.
   std::vector<ReceiveOp*> posted;
   for (uint64_t name : table_.Names()) {
@@ -76,7 +76,7 @@ void Receives::SayAheads(PeerLink* peer) {
   }
   std::sort(posted.begin(), posted.end(),
             [](const Op* one, const Op* other) { return one->run.order < other->run.order; });
-  for (ReceiveOp* op : posted) SayAhead(op);
+  for (ReceiveOp* op : posted) SendPosted(op);
 }
 
 // The receive has its message, which may still be on its way. False: it does not fit, and the receive has to end.

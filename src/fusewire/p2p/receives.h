@@ -32,7 +32,7 @@ class Receives {
   void Begin(ReceiveOp* op);
   void HandleOffers(uint64_t tag_min, uint64_t tag_max, OnOffer on_offer);
   // A pipe to the peer is in use: the receives that wait for it say so.
-  void SayAheads(PeerLink* peer);
+  void SendAllPosted(PeerLink* peer);
   Unexpected& unexpected() { return unexpected_; }
 
   // What senders say. The headers are of messages with a body, which has landed when the message comes.
@@ -56,7 +56,7 @@ class Receives {
   // ---- our side ----
   void MatchOrPost(ReceiveOp* op);
   void Post(ReceiveOp* op);
-  void SayAhead(ReceiveOp* op);
+  void SendPosted(ReceiveOp* op);
   static bool Claim(ReceiveOp* op, PeerLink* peer, uint64_t bytes, ConstBytes head);
   void TakeUnexpected(ReceiveOp* op, UnexpectedMessage* unexpected);
   void Pull(ReceiveOp* op, PeerLink* peer, uint64_t send, uint32_t aux);

@@ -39,23 +39,23 @@ bool Sends::Dispatch(SendOp* op) {
   uint64_t cost = CostOf(op->head.size, bytes);
   bool eager = flow.TakesEager(bytes, cost);
   if (!eager && !flow.TakesOffer()) return false;
-  Aheads::Ahead ahead = flow.aheads.Take(op->tag);
-  if (ahead.receive == 0) flow.aheads.OnUnaddressed(op->tag);
+  PostedReceives::Posted posted = flow.posted_receives.Take(op->tag);
+  if (posted.receive == 0) flow.posted_receives.OnUnaddressed(op->tag);
   op->run.wants_word = op->confirm || !eager;
   if (eager) {
-    SendEager(op, ahead, cost);
+    SendEager(op, posted, cost);
   } else {
-    SendOffer(op, ahead, bytes);
+    SendOffer(op, posted, bytes);
   }
   return true;
 }
 
-void Sends::SendEager(SendOp* op, const Aheads::Ahead& ahead, uint64_t cost) {
+void Sends::SendEager(SendOp* op, const PostedReceives::Posted& posted, uint64_t cost) {
   PeerLink* peer = op->peer();
   peer->flow.SpendCredit(cost);
   uint32_t aux = static_cast<uint32_t>(op->head.size) | (op->confirm ? wire::kP2pConfirmEager : 0);
   if (!table_.Send(op, peer->lane(),
-                   verbs_.Payload(wire::P2pVerb::kEager, op->id() | wire::kP2pMine, aux, {op->tag, ahead.receive},
+                   verbs_.Payload(wire::P2pVerb::kEager, op->id() | wire::kP2pMine, aux, {op->tag, posted.receive},
                                   op->head, op->segments, true))) {
     return;
   }
@@ -64,15 +64,15 @@ void Sends::SendEager(SendOp* op, const Aheads::Ahead& ahead, uint64_t cost) {
   if (!op->confirm) table_.End(op, Status::Ok());
 }
 
-void Sends::SendOffer(SendOp* op, const Aheads::Ahead& ahead, uint64_t bytes) {
+void Sends::SendOffer(SendOp* op, const PostedReceives::Posted& posted, uint64_t bytes) {
   PeerLink* peer = op->peer();
   uint64_t call = op->id() | wire::kP2pMine;
   auto head_bytes = static_cast<uint32_t>(op->head.size);
   table_.Offered(op);
-  const bool awaited = ahead.receive != 0 && bytes <= ahead.bytes;
+  const bool awaited = posted.receive != 0 && bytes <= posted.bytes;
   if (MayPush(*op, bytes, *peer->pipe()) && (awaited || peer->flow.pushes.Worth(bytes))) {
     if (!table_.Send(op, peer->lane(),
-                     verbs_.Payload(wire::P2pVerb::kOffer, call, head_bytes, {op->tag, ahead.receive, bytes}, op->head,
+                     verbs_.Payload(wire::P2pVerb::kOffer, call, head_bytes, {op->tag, posted.receive, bytes}, op->head,
                                     op->segments, true))) {
       return;
     }
@@ -80,8 +80,8 @@ void Sends::SendOffer(SendOp* op, const Aheads::Ahead& ahead, uint64_t bytes) {
     peer->flow.pushes.Pushed(bytes);
     return;
   }
-  verbs_.Say(peer->lane(), wire::P2pVerb::kOffer, call, head_bytes, {op->tag, ahead.receive, bytes}, op->head);
-  if (awaited) SendData(op, ahead.receive);
+  verbs_.Say(peer->lane(), wire::P2pVerb::kOffer, call, head_bytes, {op->tag, posted.receive, bytes}, op->head);
+  if (awaited) SendData(op, posted.receive);
 }
 
 void Sends::SendData(SendOp* op, uint64_t receive) {
@@ -109,10 +109,10 @@ Status Sends::OnPull(PeerLink& peer, const wire::P2pMessage& message) {
   return Status::Ok();
 }
 
-Status Sends::OnAhead(PeerLink& peer, const wire::P2pMessage& message) {
-  Aheads::Ahead ahead{message.numbers[0], message.id, message.numbers[1]};
-  if (peer.flow.aheads.OnAhead(ahead, message.numbers[2])) return Status::Ok();
-  return Status::Corrupt("ahead: seen " + std::to_string(message.numbers[2]) + " messages, more than were sent");
+Status Sends::OnPosted(PeerLink& peer, const wire::P2pMessage& message) {
+  PostedReceives::Posted posted{message.numbers[0], message.id, message.numbers[1]};
+  if (peer.flow.posted_receives.Add(posted, message.numbers[2])) return Status::Ok();
+  return Status::Corrupt("posted: seen " + std::to_string(message.numbers[2]) + " messages, more than were sent");
 }
 
 }  // namespace p2p

@@ -8,10 +8,10 @@
 #include <cstdint>
 
 #include "fusewire/base/status.h"
-#include "fusewire/p2p/aheads.h"
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/op_table.h"
 #include "fusewire/p2p/peer_link.h"
+#include "fusewire/p2p/posted_receives.h"
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/wire/p2p.h"
 
@@ -27,12 +27,12 @@ class Sends {
   bool Dispatch(SendOp* op);
   // What its receiver says.
   Status OnPull(PeerLink& peer, const wire::P2pMessage& message);
-  static Status OnAhead(PeerLink& peer, const wire::P2pMessage& message);
+  static Status OnPosted(PeerLink& peer, const wire::P2pMessage& message);
   static void OnCredit(PeerLink& peer, const wire::P2pMessage& message) { peer.flow.credit += message.id; }
 
  private:
-  void SendEager(SendOp* op, const Aheads::Ahead& ahead, uint64_t cost);
-  void SendOffer(SendOp* op, const Aheads::Ahead& ahead, uint64_t bytes);
+  void SendEager(SendOp* op, const PostedReceives::Posted& posted, uint64_t cost);
+  void SendOffer(SendOp* op, const PostedReceives::Posted& posted, uint64_t bytes);
   void SendData(SendOp* op, uint64_t receive);
 
   const wire::Limits& wire_limits_;

@@ -34,7 +34,7 @@ constexpr Rule kVerbRules[kP2pVerbMax + 1] = {
     {"data", 1, Call::kYours, Behind::kNothing, 0, true},
     {"taken", 0, Call::kYours, Behind::kStatus, kCodeMax, false},
     {"withdraw", 1, Call::kMine, Behind::kNothing, 0, false},
-    {"ahead", 3, Call::kMine, Behind::kNothing, 0, false},
+    {"posted", 3, Call::kMine, Behind::kNothing, 0, false},
     {"credit", 0, Call::kCount, Behind::kNothing, 0, false},
     {"put", 4, Call::kMine, Behind::kPayload, kP2pConfirmPut, true},
     {"get", 3, Call::kMine, Behind::kNothing, 0, false},

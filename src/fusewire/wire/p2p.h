@@ -16,7 +16,7 @@
 //   data      yours          0                            send                        -                      payload
 //   taken     yours          a code                       -                           status, if not 0       -
 //   withdraw  sender's       0                            tag                         -                      -
-//   ahead     sender's       0                            tag bytes seen              -                      -
+//   posted    sender's       0                            tag bytes seen              -                      -
 //   credit    bytes          0                            -                           -                      -
 //   put       sender's       bit 0 confirm                region offset signal add    small payload          payload
 //   get       sender's       0                            region offset bytes         -                      -
@@ -43,7 +43,7 @@ enum class P2pVerb : uint16_t {
   kData = 6,      // the large one
   kTaken = 7,     // your send or put has ended here
   kWithdraw = 8,  // what I offered is no longer there
-  kAhead = 9,     // a receive is posted: what is sent from now on with this tag need not wait
+  kPosted = 9,    // a receive is posted: what is sent from now on with this tag need not wait
   kCredit = 10,   // so many more bytes of small messages may come before they are received
   kPut = 11,      // into a region
   kGet = 12,      // from a region

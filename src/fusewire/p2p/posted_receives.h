@@ -5,8 +5,8 @@
 //
 // A notice may cross a message that named no receive and will be matched with that one. The peer says how many such
 // messages it had seen; if one with the same tag was sent since, the notice is worth nothing.
-#ifndef FUSEWIRE_P2P_AHEADS_H_
-#define FUSEWIRE_P2P_AHEADS_H_
+#ifndef FUSEWIRE_P2P_POSTED_RECEIVES_H_
+#define FUSEWIRE_P2P_POSTED_RECEIVES_H_
 
 #include <array>
 #include <cstddef>
@@ -16,9 +16,9 @@
 namespace fusewire {
 namespace p2p {
 
-class Aheads {
+class PostedReceives {
  public:
-  struct Ahead {
+  struct Posted {
     uint64_t tag;
     uint64_t receive;
     uint64_t bytes;
@@ -27,31 +27,31 @@ class Aheads {
   // We send a message that names no receive.
   void OnUnaddressed(uint64_t tag) { sent_[unaddressed_++ % kRemembered] = tag; }
   // False: the peer has seen more than was sent.
-  bool OnAhead(const Ahead& ahead, uint64_t seen) {
+  bool Add(const Posted& posted, uint64_t seen) {
     if (seen > unaddressed_) return false;
-    if (count_ >= kAheadsMax || unaddressed_ - seen > kRemembered) return true;
+    if (count_ >= kPostedMax || unaddressed_ - seen > kRemembered) return true;
     for (uint64_t i = seen; i < unaddressed_; ++i) {
-      if (sent_[i % kRemembered] == ahead.tag) return true;
+      if (sent_[i % kRemembered] == posted.tag) return true;
     }
-    BucketOf(ahead.tag).push_back(ahead);
+    BucketOf(posted.tag).push_back(posted);
     ++count_;
     return true;
   }
   // The oldest with this tag, which is then used up; `receive` 0: none.
-  Ahead Take(uint64_t tag) {
-    if (count_ == 0) return Ahead{tag, 0, 0};
-    std::vector<Ahead>& bucket = BucketOf(tag);
+  Posted Take(uint64_t tag) {
+    if (count_ == 0) return Posted{tag, 0, 0};
+    std::vector<Posted>& bucket = BucketOf(tag);
     for (size_t i = 0; i < bucket.size(); ++i) {
       if (bucket[i].tag != tag) continue;
-      Ahead found = bucket[i];
+      Posted found = bucket[i];
       bucket.erase(bucket.begin() + static_cast<std::ptrdiff_t>(i));
       --count_;
       return found;
     }
-    return Ahead{tag, 0, 0};
+    return Posted{tag, 0, 0};
   }
   void Clear() {
-    for (std::vector<Ahead>& bucket : buckets_) bucket.clear();
+    for (std::vector<Posted>& bucket : buckets_) bucket.clear();
     count_ = 0;
     unaddressed_ = 0;
   }
@@ -59,11 +59,11 @@ class Aheads {
 
  private:
   static constexpr size_t kRemembered = 256;
-  static constexpr size_t kAheadsMax = 4096;
+  static constexpr size_t kPostedMax = 4096;
   static constexpr size_t kBuckets = 64;
-  std::vector<Ahead>& BucketOf(uint64_t tag) { return buckets_[(tag * 0x9e3779b97f4a7c15ULL) >> 58]; }
+  std::vector<Posted>& BucketOf(uint64_t tag) { return buckets_[(tag * 0x9e3779b97f4a7c15ULL) >> 58]; }
 
-  std::array<std::vector<Ahead>, kBuckets> buckets_;
+  std::array<std::vector<Posted>, kBuckets> buckets_;
   size_t count_ = 0;
   std::array<uint64_t, kRemembered> sent_{};
   uint64_t unaddressed_ = 0;
@@ -72,4 +72,4 @@ class Aheads {
 }  // namespace p2p
 }  // namespace fusewire
 
-#endif  // FUSEWIRE_P2P_AHEADS_H_
+#endif  // FUSEWIRE_P2P_POSTED_RECEIVES_H_
