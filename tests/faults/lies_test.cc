@@ -255,7 +255,7 @@ TEST_F(Lies, OfAPeerInEachField) {
       say(Verb::kEager, kMine | 9, wire::kP2pConfirmEager, {5, 0}, "", large),
       say(Verb::kOffer, kMine | 9, 0, {5, 0, 50000}),
       say(Verb::kOffer, kMine | 9, 0, {5, 0, 5000}, "", large),
-      say(Verb::kPull, uint64_t{1} << 32, 0, {kMine | 3}),
+      say(Verb::kRequest, uint64_t{1} << 32, 0, {kMine | 3}),
       say(Verb::kData, uint64_t{1} << 32, 0, {9}, "", large),
       say(Verb::kTaken, uint64_t{1} << 32, 0, {}),
       say(Verb::kWithdraw, kMine | 9, 0, {5}),

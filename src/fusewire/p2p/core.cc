@@ -118,7 +118,7 @@ Status Core::OnVerb(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
   switch (message.verb) {
     case wire::P2pVerb::kEager: return receives_.OnEager(lane, peer, header, message);
     case wire::P2pVerb::kOffer: return receives_.OnOffered(lane, peer, header, message);
-    case wire::P2pVerb::kPull: return sends_.OnPull(peer, message);
+    case wire::P2pVerb::kRequest: return sends_.OnRequest(peer, message);
     case wire::P2pVerb::kData: return receives_.OnData(lane, peer, header, message);
     case wire::P2pVerb::kTaken: return OnTaken(peer, message);
     case wire::P2pVerb::kWithdraw: return receives_.OnWithdraw(peer, message);

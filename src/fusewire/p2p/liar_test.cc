@@ -50,7 +50,7 @@ TEST(Liar, NonsenseCostsThePipe) {
        [](Liar& liar) {
          liar.Say(P2pVerb::kEager, kSome | kP2pMine, 4097, {1, 0}, "x");
        }},
-      {"bytes behind", [](Liar& liar) { liar.Say(P2pVerb::kPull, kSome, 0, {1}, "more"); }},
+      {"bytes behind", [](Liar& liar) { liar.Say(P2pVerb::kRequest, kSome, 0, {1}, "more"); }},
       {"body_bytes",
        [](Liar& liar) {
          liar.Say(P2pVerb::kGet, kSome | kP2pMine, 0, {1, 0, 5}, "", 10);
@@ -64,7 +64,7 @@ TEST(Liar, NonsenseCostsThePipe) {
        [](Liar& liar) {
          liar.Say(P2pVerb::kOffer, kSome | kP2pMine, 0, {1, 0, 90000}, "", 100000);
        }},
-      {"aux 2", [](Liar& liar) { liar.Say(P2pVerb::kPull, kSome, 2, {1}); }},
+      {"aux 2", [](Liar& liar) { liar.Say(P2pVerb::kRequest, kSome, 2, {1}); }},
       {"said twice", [](Liar& liar) { liar.SayOpen(); }},
       {"comes second", [](Liar& liar) { liar.Say(P2pVerb::kUse, 5, 0, {}); }},
       {"more than were sent",
@@ -94,7 +94,7 @@ TEST(Liar, NonsenseCostsThePipe) {
 
 TEST(Liar, WordsAboutWhatIsNotThereAreIgnored) {
   Scene scene;
-  scene.liar->Say(P2pVerb::kPull, kSome, 0, {kSome});
+  scene.liar->Say(P2pVerb::kRequest, kSome, 0, {kSome});
   scene.liar->Say(P2pVerb::kTaken, kSome, 0, {});
   scene.liar->Say(P2pVerb::kData, kSome, 0, {kSome}, "", 100000);
   scene.liar->Say(P2pVerb::kGot, kSome, 0, {}, "bytes");
@@ -140,7 +140,7 @@ TEST(Liar, DataOfAnotherSizeThanWasOfferedCostsThePipe) {
   ReceiveOp receive(scene.b, scene.peer, 5, BytesOf(got));
   receive.Post();
   scene.liar->Say(P2pVerb::kOffer, (kSome + 7) | kP2pMine, 0, {5, 0, 50000});
-  ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kPull) != nullptr; }));
+  ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kRequest) != nullptr; }));
   scene.liar->Say(P2pVerb::kData, kSome, 0, {kSome + 7}, "", 100000);
   EXPECT_THAT(scene.Ended(), HasSubstr("where 50000 were offered"));
   ASSERT_TRUE(scene.world.Finish({&receive}));
@@ -161,7 +161,7 @@ TEST(Liar, IsSentBodiesBeforeItAsksForThemAsLongAsItsReceivesWait) {
     EXPECT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kOffer) != nullptr; }));
     const uint64_t name = scene.liar->TakeOffer(&body_bytes);
     if (word != Word::kNone) {
-      scene.liar->Say(P2pVerb::kPull, name, word == Word::kWaited ? wire::kP2pWaited : 0, {kSome});
+      scene.liar->Say(P2pVerb::kRequest, name, word == Word::kWaited ? wire::kP2pWaited : 0, {kSome});
       EXPECT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kData) != nullptr; }));
       scene.liar->heard.clear();
     }
@@ -179,14 +179,14 @@ TEST(Liar, IsSentBodiesBeforeItAsksForThemAsLongAsItsReceivesWait) {
   EXPECT_EQ(next(Word::kNone), 100000u) << "trusted again";
 }
 
-TEST(Liar, PullingAgainAndAgainCostsThePipe) {
+TEST(Liar, RequestingAgainAndAgainCostsThePipe) {
   Scene scene;
   std::string large = Pattern(10 << 20, 1);
   SendOp send(scene.b, *scene.peer, 5, large);
   send.Post();
   ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kOffer) != nullptr; }));
   uint64_t name = scene.liar->Find(P2pVerb::kOffer)->call & ~kP2pMine;
-  for (int i = 0; i < 10; ++i) scene.liar->Say(P2pVerb::kPull, name, 0, {kSome});
+  for (int i = 0; i < 10; ++i) scene.liar->Say(P2pVerb::kRequest, name, 0, {kSome});
   EXPECT_THAT(scene.Ended(), HasSubstr("again and again"));
   ASSERT_TRUE(scene.world.Finish({&send}));
   EXPECT_FALSE(send.status().ok());

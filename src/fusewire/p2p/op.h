@@ -52,15 +52,15 @@ enum class OpKind { kSend, kReceive, kPut, kGet, kAwait, kAwaitPeer };
 struct OpRun {
   enum class State {
     kIdle,
-    kWaiting,   // for the peer, or for those before it
-    kPosted,    // a receive for its message; an await for its signal
-    kPulling,   // a receive: its message is on the way; a get: asked
-    kLanding,   // its memory is being filled
-    kOffered,   // a send: waits at the peer
-    kSending,   // the pipe holds its memory
-    kSent,      // waits for the peer's word
-    kEnding,    // waits for the pipe to give back its memory
-    kEndMailed  // its end follows
+    kWaiting,    // for the peer, or for those before it
+    kPosted,     // a receive for its message; an await for its signal
+    kRequested,  // a receive: its message is on the way; a get: asked
+    kLanding,    // its memory is being filled
+    kOffered,    // a send: waits at the peer
+    kSending,    // the pipe holds its memory
+    kSent,       // waits for the peer's word
+    kEnding,     // waits for the pipe to give back its memory
+    kEndMailed   // its end follows
   };
   static constexpr uintptr_t kPending = 0, kEnded = 1;  // else a reactor::Waiter*
 

@@ -49,9 +49,9 @@ unsigned Before(OpRun::State to) {
   using State = OpRun::State;
   constexpr unsigned kBegun = Bit(State::kWaiting);
   switch (to) {
-    case State::kPosted: return kBegun | Bit(State::kPulling);  // its sender gave it up
-    case State::kPulling:
-    case State::kLanding: return kBegun | Bit(State::kPosted) | Bit(State::kPulling);
+    case State::kPosted: return kBegun | Bit(State::kRequested);  // its sender gave it up
+    case State::kRequested:
+    case State::kLanding: return kBegun | Bit(State::kPosted) | Bit(State::kRequested);
     case State::kOffered: return kBegun;
     case State::kSending:
     case State::kSent: return kBegun | Bit(State::kOffered) | Bit(State::kSending) | Bit(State::kSent);
@@ -300,7 +300,7 @@ void OpTable::GiveUp(Op* op, const Status& why) {
   if (up && op->kind() == OpKind::kSend && run.offered) {
     verbs_.Say(peer->lane(), wire::P2pVerb::kWithdraw, op->id() | wire::kP2pMine, 0, {static_cast<SendOp*>(op)->tag});
   }
-  bool matched = run.state == State::kPulling || run.state == State::kLanding;
+  bool matched = run.state == State::kRequested || run.state == State::kLanding;
   if (up && op->kind() == OpKind::kReceive && matched && run.remote_id != 0) {
     verbs_.SayTaken(peer->lane(), run.remote_id,
                     Status(why.code(), "the receiver gave up: " + why.cause()).Next(why.next()));

@@ -44,7 +44,7 @@ class OpTable {
 
   // ---- on its way ----
   void Posted(Op* op) { Move(op, State::kPosted); }
-  void Pulling(Op* op) { Move(op, State::kPulling); }
+  void Requested(Op* op) { Move(op, State::kRequested); }
   void Sent(Op* op) { Move(op, State::kSent); }
   // It counts among its peer's offers until it ends.
   void Offered(SendOp* op);

@@ -23,7 +23,7 @@ Status TooLarge(uint64_t bytes, uint64_t room) {
 
 // It waits for that message's body, of which nothing has come yet.
 bool AwaitsBody(const Op& op, uint64_t send) {
-  return op.run.state == OpRun::State::kPulling && op.run.arriving == nullptr && op.run.remote_id == send;
+  return op.run.state == OpRun::State::kRequested && op.run.arriving == nullptr && op.run.remote_id == send;
 }
 
 }  // namespace
@@ -109,10 +109,10 @@ void Receives::TakeUnexpected(ReceiveOp* op, UnexpectedMessage* unexpected) {
     unexpected->op = op;
     op->run.arriving = unexpected;
     op->run.remote_id = send;
-    table_.Pulling(op);
+    table_.Requested(op);
   } else if (offer) {
     unexpected_.Forget(unexpected);
-    Pull(op, peer, send, 0);
+    Request(op, peer, send, 0);
   } else {
     Scatter(unexpected->data.bytes(), op->segments);
     unexpected_.Forget(unexpected);
@@ -120,11 +120,11 @@ void Receives::TakeUnexpected(ReceiveOp* op, UnexpectedMessage* unexpected) {
   }
 }
 
-void Receives::Pull(ReceiveOp* op, PeerLink* peer, uint64_t send, uint32_t aux) {
-  table_.Pulling(op);
+void Receives::Request(ReceiveOp* op, PeerLink* peer, uint64_t send, uint32_t aux) {
+  table_.Requested(op);
   op->run.remote_id = send;
   TakeFront(op->segments, op->bytes, &op->run.landing);
-  if (peer->lane() != nullptr) verbs_.Say(peer->lane(), wire::P2pVerb::kPull, send, aux, {op->id()});
+  if (peer->lane() != nullptr) verbs_.Say(peer->lane(), wire::P2pVerb::kRequest, send, aux, {op->id()});
 }
 
 void Receives::End(ReceiveOp* op, PeerLink* peer, uint64_t send, bool confirm, const Status& status) {
@@ -266,10 +266,10 @@ Status Receives::OnUnpushed(PeerLink& peer, const wire::P2pMessage& message) {
   } else if (op == nullptr) {
     // It waits at its sender.
   } else if (op->id() == message.numbers[1]) {
-    table_.Pulling(op);  // no need to ask: its data follows
+    table_.Requested(op);  // no need to ask: its data follows
     TakeFront(op->segments, op->bytes, &op->run.landing);
   } else {
-    Pull(op, &peer, message.id, wire::kP2pWaited);
+    Request(op, &peer, message.id, wire::kP2pWaited);
   }
   return Status::Ok();
 }
@@ -299,14 +299,14 @@ Status Receives::OnLanded(Lane& lane, PeerLink& peer, uint64_t call, uint64_t se
 }
 
 // Null: the receive has gone, or was given another message. Then the sender is asked again, or has been told.
-ReceiveOp* Receives::FindPulling(const PeerLink& peer, uint64_t receive, uint64_t send) {
+ReceiveOp* Receives::FindRequested(const PeerLink& peer, uint64_t receive, uint64_t send) {
   Op* op = table_.FindOf(receive, OpKind::kReceive, peer);
   return op != nullptr && AwaitsBody(*op, send) ? static_cast<ReceiveOp*>(op) : nullptr;
 }
 
 Result<pipe::Landing> Receives::OnDataHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
                                              const wire::P2pMessage& message) {
-  ReceiveOp* op = FindPulling(peer, message.id, message.numbers[0]);
+  ReceiveOp* op = FindRequested(peer, message.id, message.numbers[0]);
   if (op == nullptr) return lane.LandNowhere(header.call, Status::Ok());
   if (header.body_bytes != op->bytes) {
     return Status::Corrupt("data: " + std::to_string(header.body_bytes) + " bytes where " + std::to_string(op->bytes) +
@@ -318,7 +318,7 @@ Result<pipe::Landing> Receives::OnDataHeader(Lane& lane, PeerLink& peer, const w
 Status Receives::OnData(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, const wire::P2pMessage& message) {
   uint64_t send = message.numbers[0];
   if (header.body_bytes > 0) return OnLanded(lane, peer, header.call, send);
-  ReceiveOp* op = FindPulling(peer, message.id, send);
+  ReceiveOp* op = FindRequested(peer, message.id, send);
   if (op != nullptr && op->bytes == 0) End(op, &peer, send, true, Status::Ok());
   return Status::Ok();
 }

@@ -59,7 +59,7 @@ class Receives {
   void SendPosted(ReceiveOp* op);
   static bool Claim(ReceiveOp* op, PeerLink* peer, uint64_t bytes, ConstBytes head);
   void TakeUnexpected(ReceiveOp* op, UnexpectedMessage* unexpected);
-  void Pull(ReceiveOp* op, PeerLink* peer, uint64_t send, uint32_t aux);
+  void Request(ReceiveOp* op, PeerLink* peer, uint64_t send, uint32_t aux);
   void End(ReceiveOp* op, PeerLink* peer, uint64_t send, bool confirm, const Status& status);
   // ---- what comes ----
   ReceiveOp* AskHandlers(const Offer& offer, Status* refusal);
@@ -68,7 +68,7 @@ class Receives {
   Status OnEagerLanded(const Arriving& landed, PeerLink& peer, const wire::P2pMessage& message, uint64_t cost);
   Status OnUnpushed(PeerLink& peer, const wire::P2pMessage& message);
   Status OnLanded(Lane& lane, PeerLink& peer, uint64_t call, uint64_t send);
-  ReceiveOp* FindPulling(const PeerLink& peer, uint64_t receive, uint64_t send);
+  ReceiveOp* FindRequested(const PeerLink& peer, uint64_t receive, uint64_t send);
   void LoseSender(ReceiveOp* op);
 
   const Self& self_;

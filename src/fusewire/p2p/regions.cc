@@ -184,7 +184,7 @@ bool Regions::Dispatch(GetOp* op) {
     return true;
   }
   TakeFront(op->segments, bytes, &op->run.landing);
-  table_.Pulling(op);
+  table_.Requested(op);
   verbs_.Say(op->peer()->lane(), wire::P2pVerb::kGet, op->id() | wire::kP2pMine, 0, {op->region.id, op->offset, bytes});
   return true;
 }
@@ -224,7 +224,7 @@ void Regions::Answer(Lane& lane, PeerLink& peer, const wire::P2pMessage& message
 // Null: it has ended, or its answer has begun to come.
 GetOp* Regions::FindAsked(const PeerLink& peer, const wire::P2pMessage& message) {
   Op* op = table_.FindOf(message.id, OpKind::kGet, peer);
-  return op != nullptr && op->run.state == OpRun::State::kPulling ? static_cast<GetOp*>(op) : nullptr;
+  return op != nullptr && op->run.state == OpRun::State::kRequested ? static_cast<GetOp*>(op) : nullptr;
 }
 
 Result<pipe::Landing> Regions::OnGotHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,

@@ -94,10 +94,10 @@ void Sends::SendData(SendOp* op, uint64_t receive) {
   if (op->run.in_pipe == 0) table_.Sent(op);
 }
 
-Status Sends::OnPull(PeerLink& peer, const wire::P2pMessage& message) {
+Status Sends::OnRequest(PeerLink& peer, const wire::P2pMessage& message) {
   auto* op = static_cast<SendOp*>(table_.FindOf(message.id, OpKind::kSend, peer));
   if (op == nullptr || !op->run.offered) return Status::Ok();  // it was given up, and the peer will hear of it
-  if (op->run.in_pipe >= kInPipeMax) return Status::Corrupt("pull: again and again");
+  if (op->run.in_pipe >= kInPipeMax) return Status::Corrupt("request: again and again");
   const bool pushed = op->run.pushed > 0;
   if (pushed) peer.flow.pushes.Ended(std::exchange(op->run.pushed, 0));
   if (pushed || (message.aux & wire::kP2pWaited) == 0) {

@@ -26,7 +26,7 @@ class Sends {
   // Its peer's pipe is open. False: not now. It may have ended when this returns.
   bool Dispatch(SendOp* op);
   // What its receiver says.
-  Status OnPull(PeerLink& peer, const wire::P2pMessage& message);
+  Status OnRequest(PeerLink& peer, const wire::P2pMessage& message);
   static Status OnPosted(PeerLink& peer, const wire::P2pMessage& message);
   static void OnCredit(PeerLink& peer, const wire::P2pMessage& message) { peer.flow.credit += message.id; }
 

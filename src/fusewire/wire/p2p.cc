@@ -30,7 +30,7 @@ constexpr Rule kVerbRules[kP2pVerbMax + 1] = {
     {"use", 0, Call::kCount, Behind::kNothing, 0, false},
     {"eager", 2, Call::kMine, Behind::kHeadAndPayload, kEagerAuxMax, true},
     {"offer", 3, Call::kMine, Behind::kHead, kP2pHeadBytesMax, true},
-    {"pull", 1, Call::kYours, Behind::kNothing, kP2pWaited, false},
+    {"request", 1, Call::kYours, Behind::kNothing, kP2pWaited, false},
     {"data", 1, Call::kYours, Behind::kNothing, 0, true},
     {"taken", 0, Call::kYours, Behind::kStatus, kCodeMax, false},
     {"withdraw", 1, Call::kMine, Behind::kNothing, 0, false},
