@@ -257,7 +257,7 @@ TEST_F(Lies, OfAPeerInEachField) {
       say(Verb::kOffer, kMine | 9, 0, {5, 0, 5000}, "", large),
       say(Verb::kRequest, uint64_t{1} << 32, 0, {kMine | 3}),
       say(Verb::kData, uint64_t{1} << 32, 0, {9}, "", large),
-      say(Verb::kTaken, uint64_t{1} << 32, 0, {}),
+      say(Verb::kResult, uint64_t{1} << 32, 0, {}),
       say(Verb::kWithdraw, kMine | 9, 0, {5}),
       say(Verb::kPosted, kMine | 9, 0, {5, 50000, 0}),
       say(Verb::kCredit, 1000, 0, {}),

@@ -120,7 +120,7 @@ Status Core::OnVerb(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
     case wire::P2pVerb::kOffer: return receives_.OnOffered(lane, peer, header, message);
     case wire::P2pVerb::kRequest: return sends_.OnRequest(peer, message);
     case wire::P2pVerb::kData: return receives_.OnData(lane, peer, header, message);
-    case wire::P2pVerb::kTaken: return OnTaken(peer, message);
+    case wire::P2pVerb::kResult: return OnResult(peer, message);
     case wire::P2pVerb::kWithdraw: return receives_.OnWithdraw(peer, message);
     case wire::P2pVerb::kPosted: return Sends::OnPosted(peer, message);
     case wire::P2pVerb::kCredit: Sends::OnCredit(peer, message); return Status::Ok();
@@ -131,12 +131,12 @@ Status Core::OnVerb(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
 }
 
 // Of a send or a put.
-Status Core::OnTaken(PeerLink& peer, const wire::P2pMessage& message) {
+Status Core::OnResult(PeerLink& peer, const wire::P2pMessage& message) {
   Status status;
   if (message.aux != 0) FUSEWIRE_TRY(wire::DecodeStatus(static_cast<Code>(message.aux), message.payload, &status));
   Op* op = table_.FindOf(message.id, OpKind::kSend, peer);
   if (op == nullptr) op = table_.FindOf(message.id, OpKind::kPut, peer);
-  if (op != nullptr && OpTable::AwaitsWord(*op)) return table_.OnWord(op, status);
+  if (op != nullptr && OpTable::AwaitsResult(*op)) return table_.OnResult(op, status);
   // It has ended, or did not want to know.
   if (!status.ok()) Tell(&peer, PeerEvent::kRefused, status.Peer(peer.Words()));
   return Status::Ok();

@@ -67,7 +67,7 @@ class Core final : private PeerHandler {
   bool Dispatch(Op* op);
   void PumpWaiting(PeerLink* peer);
   Status OnVerb(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, const wire::P2pMessage& message);
-  Status OnTaken(PeerLink& peer, const wire::P2pMessage& message);
+  Status OnResult(PeerLink& peer, const wire::P2pMessage& message);
   void Tell(PeerLink* peer, PeerEvent event, const Status& why);
 
   std::unique_ptr<Lane> Dial(PeerLink& peer, const transport::Address& address) override;

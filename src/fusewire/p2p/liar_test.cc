@@ -55,7 +55,7 @@ TEST(Liar, NonsenseCostsThePipe) {
        [](Liar& liar) {
          liar.Say(P2pVerb::kGet, kSome | kP2pMine, 0, {1, 0, 5}, "", 10);
        }},
-      {"aux", [](Liar& liar) { liar.Say(P2pVerb::kTaken, kSome, 10, {}); }},
+      {"aux", [](Liar& liar) { liar.Say(P2pVerb::kResult, kSome, 10, {}); }},
       {"limit 8192",
        [](Liar& liar) {
          liar.Say(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "", 20000);
@@ -95,7 +95,7 @@ TEST(Liar, NonsenseCostsThePipe) {
 TEST(Liar, WordsAboutWhatIsNotThereAreIgnored) {
   Scene scene;
   scene.liar->Say(P2pVerb::kRequest, kSome, 0, {kSome});
-  scene.liar->Say(P2pVerb::kTaken, kSome, 0, {});
+  scene.liar->Say(P2pVerb::kResult, kSome, 0, {});
   scene.liar->Say(P2pVerb::kData, kSome, 0, {kSome}, "", 100000);
   scene.liar->Say(P2pVerb::kGot, kSome, 0, {}, "bytes");
   scene.liar->Say(P2pVerb::kGot, kSome, 0, {}, "", 100000);
@@ -165,7 +165,7 @@ TEST(Liar, IsSentBodiesBeforeItAsksForThemAsLongAsItsReceivesWait) {
       EXPECT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kData) != nullptr; }));
       scene.liar->heard.clear();
     }
-    scene.liar->Say(P2pVerb::kTaken, name, 0, {});
+    scene.liar->Say(P2pVerb::kResult, name, 0, {});
     EXPECT_TRUE(scene.world.Ends(send));
     return body_bytes;
   };

@@ -58,7 +58,7 @@ struct OpRun {
     kLanding,    // its memory is being filled
     kOffered,    // a send: waits at the peer
     kSending,    // the pipe holds its memory
-    kSent,       // waits for the peer's word
+    kSent,       // waits for the result that the peer sends
     kEnding,     // waits for the pipe to give back its memory
     kEndMailed   // its end follows
   };
@@ -77,14 +77,14 @@ struct OpRun {
   int64_t posted_ns = 0;
   int64_t deadline_ns = kForeverNs;
   reactor::Timer deadline;
-  PeerLink* with = nullptr;  // the peer that it has to do with now
-  uint32_t in_pipe = 0;      // messages whose memory the pipe holds
-  Lane* lane = nullptr;      // that pipe
-  uint64_t lane_bytes = 0;   // what it had written when we last looked
-  bool offered = false;      // counts among those that the peer has not answered
-  uint64_t pushed = 0;       // bytes that went with its offer
-  bool wants_word = false;   // of the peer, before it ends
-  bool taken = false;        // it has come
+  PeerLink* with = nullptr;   // the peer that it has to do with now
+  uint32_t in_pipe = 0;       // messages whose memory the pipe holds
+  Lane* lane = nullptr;       // that pipe
+  uint64_t lane_bytes = 0;    // what it had written when we last looked
+  bool offered = false;       // counts among those that the peer has not answered
+  uint64_t pushed = 0;        // bytes that went with its offer
+  bool wants_result = false;  // of the peer, before it ends
+  bool result_came = false;   // and the pipe still holds its memory
 
   // ---- at home: where a message meets its receive ----
   uint64_t order = 0;                     // of posted receives: the matcher's

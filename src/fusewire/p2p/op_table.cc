@@ -93,7 +93,7 @@ bool OpTable::Enter(Op* op) {
   run.status = Status::Ok();
   run.posted_ns = home_.now_ns();
   run.with = op->peer();
-  run.taken = false;
+  run.result_came = false;
   run.remote_id = 0;
   run.order = 0;
   run.offered = false;
@@ -171,7 +171,7 @@ void OpTable::OnPiped(uint64_t name, const Status& status) {
     End(op, why);
   } else if (!status.ok()) {
     End(op, status);
-  } else if (op->run.taken || !op->run.wants_word) {
+  } else if (op->run.result_came || !op->run.wants_result) {
     End(op, Status::Ok());
   } else {
     Move(op, State::kSent);
@@ -187,20 +187,20 @@ Result<pipe::Landing> OpTable::LandInto(Lane& lane, const wire::FrameHeader& hea
   return pipe::Landing::Into(op->run.landing.data(), op->run.landing.size());
 }
 
-bool OpTable::AwaitsWord(const Op& op) {
+bool OpTable::AwaitsResult(const Op& op) {
   return op.run.state == State::kOffered || op.run.state == State::kSending || op.run.state == State::kSent;
 }
 
-Status OpTable::OnWord(Op* op, const Status& status) {
-  FUSEWIRE_DCHECK(AwaitsWord(*op));
+Status OpTable::OnResult(Op* op, const Status& status) {
+  FUSEWIRE_DCHECK(AwaitsResult(*op));
   OpRun& run = op->run;
   if (status.ok() && run.pushed > 0) run.with->flow.pushes.Waited(true);
   if (!status.ok()) {
     EndOnceReleased(op, status);
   } else if (run.state == State::kOffered) {
-    return Status::Corrupt("taken: a message that was not sent");
+    return Status::Corrupt("result: of a message that was not sent");
   } else if (run.in_pipe > 0) {
-    run.taken = true;  // the network has not yet said that it is done
+    run.result_came = true;  // the network has not yet said that it is done
   } else {
     End(op, Status::Ok());
   }
@@ -302,8 +302,8 @@ void OpTable::GiveUp(Op* op, const Status& why) {
   }
   bool matched = run.state == State::kRequested || run.state == State::kLanding;
   if (up && op->kind() == OpKind::kReceive && matched && run.remote_id != 0) {
-    verbs_.SayTaken(peer->lane(), run.remote_id,
-                    Status(why.code(), "the receiver gave up: " + why.cause()).Next(why.next()));
+    verbs_.SayResult(peer->lane(), run.remote_id,
+                     Status(why.code(), "the receiver gave up: " + why.cause()).Next(why.next()));
   }
   EndOnceReleased(op, why);
 }

@@ -54,8 +54,8 @@ class OpTable {
   // The body of this header goes to its landing.
   Result<pipe::Landing> LandInto(Lane& lane, const wire::FrameHeader& header, Op* op);
   // Of a send or a put: the peer has it, or says why not.
-  static bool AwaitsWord(const Op& op);
-  Status OnWord(Op* op, const Status& status);
+  static bool AwaitsResult(const Op& op);
+  Status OnResult(Op* op, const Status& status);
 
   // ---- finding ----
   // Null: it has ended.

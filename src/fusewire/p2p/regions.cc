@@ -135,7 +135,7 @@ bool Regions::Dispatch(PutOp* op) {
     table_.End(op, Outside(op->offset, bytes, op->region.bytes));
     return true;
   }
-  op->run.wants_word = op->confirm;
+  op->run.wants_result = op->confirm;
   if (!table_.Send(
           op, peer->lane(),
           verbs_.Payload(wire::P2pVerb::kPut, op->id() | wire::kP2pMine, op->confirm ? wire::kP2pConfirmPut : 0,
@@ -170,7 +170,7 @@ Status Regions::OnPut(Lane& lane, PeerLink& peer, const wire::FrameHeader& heade
     status = part.status();
     if (part.ok()) CopyBytes(part.value(), message.payload);
   }
-  if ((message.aux & wire::kP2pConfirmPut) != 0 || !status.ok()) verbs_.SayTaken(peer.lane(), message.id, status);
+  if ((message.aux & wire::kP2pConfirmPut) != 0 || !status.ok()) verbs_.SayResult(peer.lane(), message.id, status);
   if (status.ok() && message.numbers[2] != 0) AddToSignal(message.numbers[2], message.numbers[3]);
   return Status::Ok();
 }

@@ -41,7 +41,7 @@ bool Sends::Dispatch(SendOp* op) {
   if (!eager && !flow.TakesOffer()) return false;
   PostedReceives::Posted posted = flow.posted_receives.Take(op->tag);
   if (posted.receive == 0) flow.posted_receives.OnUnaddressed(op->tag);
-  op->run.wants_word = op->confirm || !eager;
+  op->run.wants_result = op->confirm || !eager;
   if (eager) {
     SendEager(op, posted, cost);
   } else {

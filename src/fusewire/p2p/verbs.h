@@ -28,8 +28,8 @@ class Verbs {
            ConstBytes behind = ConstBytes());
   // The verb's code, and its words if it is an error. `lane` may be null.
   void SayStatus(Lane* lane, wire::P2pVerb verb, uint64_t call, const Status& status);
-  void SayTaken(Lane* lane, uint64_t send, const Status& status) {
-    SayStatus(lane, wire::P2pVerb::kTaken, send, status);
+  void SayResult(Lane* lane, uint64_t send, const Status& status) {
+    SayStatus(lane, wire::P2pVerb::kResult, send, status);
   }
   // A message with a payload: a small one in its head, so that it is copied; else as its body, which the pipe holds.
   // To be sent before anything else is said.

@@ -32,7 +32,7 @@ constexpr Rule kVerbRules[kP2pVerbMax + 1] = {
     {"offer", 3, Call::kMine, Behind::kHead, kP2pHeadBytesMax, true},
     {"request", 1, Call::kYours, Behind::kNothing, kP2pWaited, false},
     {"data", 1, Call::kYours, Behind::kNothing, 0, true},
-    {"taken", 0, Call::kYours, Behind::kStatus, kCodeMax, false},
+    {"result", 0, Call::kYours, Behind::kStatus, kCodeMax, false},
     {"withdraw", 1, Call::kMine, Behind::kNothing, 0, false},
     {"posted", 3, Call::kMine, Behind::kNothing, 0, false},
     {"credit", 0, Call::kCount, Behind::kNothing, 0, false},

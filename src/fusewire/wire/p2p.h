@@ -14,7 +14,7 @@
 //   offer     sender's       head_bytes                   tag receive bytes           head                   -
 //   request   yours          0                            receive                     -                      -
 //   data      yours          0                            send                        -                      payload
-//   taken     yours          a code                       -                           status, if not 0       -
+//   result    yours          a code                       -                           status, if not 0       -
 //   withdraw  sender's       0                            tag                         -                      -
 //   posted    sender's       0                            tag bytes seen              -                      -
 //   credit    bytes          0                            -                           -                      -
@@ -41,7 +41,7 @@ enum class P2pVerb : uint16_t {
   kOffer = 4,     // a large one waits here; with a receive, its data follows if it fits there; or here it is, if wanted
   kRequest = 5,   // send it, here
   kData = 6,      // the large one
-  kTaken = 7,     // your send or put has ended here
+  kResult = 7,    // your send or put has ended here
   kWithdraw = 8,  // what I offered is no longer there
   kPosted = 9,    // a receive is posted: what is sent from now on with this tag need not wait
   kCredit = 10,   // so many more bytes of small messages may come before they are received
