@@ -105,8 +105,8 @@ Status Core::OnMessage(Lane& lane, PeerLink& peer, const wire::FrameHeader& head
   // Nothing here waits for the application: unexpected messages have bounds of their own.
   if (pipe::Pipe* pipe = lane.pipe()) pipe->Consume(header);
   const wire::P2pMessage& message = decoded.value();
-  if (message.verb == wire::P2pVerb::kOpen) return peer.OnOpenSaid(&lane, message);
-  if (message.verb == wire::P2pVerb::kUse) return peer.OnUseSaid(&lane, message.id);
+  if (message.verb == wire::P2pVerb::kOpen) return peer.OnOpen(&lane, message);
+  if (message.verb == wire::P2pVerb::kUse) return peer.OnUse(&lane, message.id);
   if (peer.lane() != &lane) {
     if (lane.pipe() == nullptr) return Status::Ok();
     return Status::Corrupt(std::string(wire::P2pVerbName(message.verb)) + ": before use");

@@ -53,8 +53,8 @@ class Lane {
   void AbandonRegion(uint64_t region, const Status& why);
 
   pipe::PeerInfo info;
-  bool said_open = false;
-  bool heard_open = false;
+  bool open_sent = false;
+  bool open_received = false;
   uint64_t promised = 0;  // of our memory for small messages, when we said it
   wire::P2pMessage open;  // what it said then, but for its views
   Arriving arriving[2];

@@ -14,7 +14,7 @@ DialedLane::DialedLane(Core& core, PeerLink& peer, pipe::Shared& shared, transpo
 
 void DialedLane::OnUp(const pipe::PeerInfo& peer, bool) {
   info = peer;
-  said_open = heard_open = false;
+  open_sent = open_received = false;
   if (peer.name != peer_.name()) {
     Close(Status::Refused("\"" + peer.name + "\" answers there, not \"" + peer_.name() + "\"")
               .Phase("greeting")
@@ -27,8 +27,8 @@ void DialedLane::OnUp(const pipe::PeerInfo& peer, bool) {
 void DialedLane::OnDown(Status why, bool was_up) {
   if (was_up) peer_.OnLaneClosed(this, why);
   for (Arriving& one : arriving) one.used = false;
-  if (!was_up || !said_open) peer_.OnDialFailed(why);
-  said_open = heard_open = false;
+  if (!was_up || !open_sent) peer_.OnDialFailed(why);
+  open_sent = open_received = false;
 }
 
 Result<pipe::Landing> DialedLane::OnHeader(const wire::FrameHeader& header, ConstBytes meta) {

@@ -40,49 +40,49 @@ TEST(Liar, NonsenseCostsThePipe) {
     void (*say)(Liar&);
   };
   const Lie lies[] = {
-      {"verb 14", [](Liar& liar) { liar.SayRaw(14, 1, 0, "", 0); }},
+      {"verb 14", [](Liar& liar) { liar.SendRaw(14, 1, 0, "", 0); }},
       {"names nothing",
        [](Liar& liar) {
-         liar.Say(P2pVerb::kEager, kSome, 0, {1, 0}, "x");
+         liar.Send(P2pVerb::kEager, kSome, 0, {1, 0}, "x");
        }},
-      {"cut off", [](Liar& liar) { liar.SayRaw(3, kSome | kP2pMine, 0, "short", 0); }},
+      {"cut off", [](Liar& liar) { liar.SendRaw(3, kSome | kP2pMine, 0, "short", 0); }},
       {"head_bytes",
        [](Liar& liar) {
-         liar.Say(P2pVerb::kEager, kSome | kP2pMine, 4097, {1, 0}, "x");
+         liar.Send(P2pVerb::kEager, kSome | kP2pMine, 4097, {1, 0}, "x");
        }},
-      {"bytes behind", [](Liar& liar) { liar.Say(P2pVerb::kRequest, kSome, 0, {1}, "more"); }},
+      {"bytes behind", [](Liar& liar) { liar.Send(P2pVerb::kRequest, kSome, 0, {1}, "more"); }},
       {"body_bytes",
        [](Liar& liar) {
-         liar.Say(P2pVerb::kGet, kSome | kP2pMine, 0, {1, 0, 5}, "", 10);
+         liar.Send(P2pVerb::kGet, kSome | kP2pMine, 0, {1, 0, 5}, "", 10);
        }},
-      {"aux", [](Liar& liar) { liar.Say(P2pVerb::kResult, kSome, 10, {}); }},
+      {"aux", [](Liar& liar) { liar.Send(P2pVerb::kResult, kSome, 10, {}); }},
       {"limit 8192",
        [](Liar& liar) {
-         liar.Say(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "", 20000);
+         liar.Send(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "", 20000);
        }},
       {"where 90000 were offered",
        [](Liar& liar) {
-         liar.Say(P2pVerb::kOffer, kSome | kP2pMine, 0, {1, 0, 90000}, "", 100000);
+         liar.Send(P2pVerb::kOffer, kSome | kP2pMine, 0, {1, 0, 90000}, "", 100000);
        }},
-      {"aux 2", [](Liar& liar) { liar.Say(P2pVerb::kRequest, kSome, 2, {1}); }},
-      {"said twice", [](Liar& liar) { liar.SayOpen(); }},
-      {"comes second", [](Liar& liar) { liar.Say(P2pVerb::kUse, 5, 0, {}); }},
+      {"aux 2", [](Liar& liar) { liar.Send(P2pVerb::kRequest, kSome, 2, {1}); }},
+      {"said twice", [](Liar& liar) { liar.SendOpen(); }},
+      {"comes second", [](Liar& liar) { liar.Send(P2pVerb::kUse, 5, 0, {}); }},
       {"more than were sent",
        [](Liar& liar) {
-         liar.Say(P2pVerb::kPosted, kSome | kP2pMine, 0, {1, 1, 1});
+         liar.Send(P2pVerb::kPosted, kSome | kP2pMine, 0, {1, 1, 1});
        }},
       {"credit",
        [](Liar& liar) {
-         for (uint64_t i = 0; i < 40; ++i) liar.Say(P2pVerb::kEager, (kSome + i) | kP2pMine, 0, {1, 0}, "", 8000);
+         for (uint64_t i = 0; i < 40; ++i) liar.Send(P2pVerb::kEager, (kSome + i) | kP2pMine, 0, {1, 0}, "", 8000);
        }},
       {"offers_max",
        [](Liar& liar) {
-         for (uint64_t i = 0; i < 1100; ++i) liar.Say(P2pVerb::kOffer, (kSome + i) | kP2pMine, 0, {1, 0, 9000});
+         for (uint64_t i = 0; i < 1100; ++i) liar.Send(P2pVerb::kOffer, (kSome + i) | kP2pMine, 0, {1, 0, 9000});
        }},
       {"offers_max 1024",
        [](Liar& liar) {
          for (uint64_t i = 0; i < 1100; ++i)
-           liar.Say(P2pVerb::kOffer, (kSome + i) | kP2pMine, 0, {1, 0, 9000}, "", 9000);
+           liar.Send(P2pVerb::kOffer, (kSome + i) | kP2pMine, 0, {1, 0, 9000}, "", 9000);
        }},
   };
   for (const Lie& lie : lies) {
@@ -94,12 +94,12 @@ TEST(Liar, NonsenseCostsThePipe) {
 
 TEST(Liar, WordsAboutWhatIsNotThereAreIgnored) {
   Scene scene;
-  scene.liar->Say(P2pVerb::kRequest, kSome, 0, {kSome});
-  scene.liar->Say(P2pVerb::kResult, kSome, 0, {});
-  scene.liar->Say(P2pVerb::kData, kSome, 0, {kSome}, "", 100000);
-  scene.liar->Say(P2pVerb::kGot, kSome, 0, {}, "bytes");
-  scene.liar->Say(P2pVerb::kGot, kSome, 0, {}, "", 100000);
-  scene.liar->Say(P2pVerb::kWithdraw, kSome | kP2pMine, 0, {5});
+  scene.liar->Send(P2pVerb::kRequest, kSome, 0, {kSome});
+  scene.liar->Send(P2pVerb::kResult, kSome, 0, {});
+  scene.liar->Send(P2pVerb::kData, kSome, 0, {kSome}, "", 100000);
+  scene.liar->Send(P2pVerb::kGot, kSome, 0, {}, "bytes");
+  scene.liar->Send(P2pVerb::kGot, kSome, 0, {}, "", 100000);
+  scene.liar->Send(P2pVerb::kWithdraw, kSome | kP2pMine, 0, {5});
   scene.world.world.RunFor(kSecondNs);
   EXPECT_TRUE(scene.liar->up) << scene.liar->why.ToString();
 }
@@ -110,7 +110,7 @@ TEST(Liar, BeforeUseNothingButOpenIsHeard) {
   Liar liar(world.world, "liar", "b");
   liar.open_itself = false;
   ASSERT_TRUE(world.RunUntil([&] { return liar.up; }));
-  liar.Say(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "x");
+  liar.Send(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "x");
   ASSERT_TRUE(world.RunUntil([&] { return !liar.up; }));
   EXPECT_THAT(liar.why.ToString(), HasSubstr("before use"));
 }
@@ -122,8 +122,8 @@ TEST(Liar, CannotLandInWhatIsAnothersReceive) {
   std::string got(100000, '#'), sent = Pattern(100000, 1);
   ReceiveOp receive(scene.b, &scene.world.Expect("b", "c"), 5, BytesOf(got));
   receive.Post();
-  scene.liar->Say(P2pVerb::kData, kSome, 0, {kSome}, "", 100000);
-  scene.liar->Say(P2pVerb::kEager, kSome | kP2pMine, 0, {5, kSome}, "mine");
+  scene.liar->Send(P2pVerb::kData, kSome, 0, {kSome}, "", 100000);
+  scene.liar->Send(P2pVerb::kEager, kSome | kP2pMine, 0, {5, kSome}, "mine");
   scene.world.world.RunFor(kSecondNs);
   EXPECT_FALSE(receive.Test());
   EXPECT_EQ(got, std::string(100000, '#'));
@@ -139,9 +139,9 @@ TEST(Liar, DataOfAnotherSizeThanWasOfferedCostsThePipe) {
   std::string got(100000, '#');
   ReceiveOp receive(scene.b, scene.peer, 5, BytesOf(got));
   receive.Post();
-  scene.liar->Say(P2pVerb::kOffer, (kSome + 7) | kP2pMine, 0, {5, 0, 50000});
+  scene.liar->Send(P2pVerb::kOffer, (kSome + 7) | kP2pMine, 0, {5, 0, 50000});
   ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kRequest) != nullptr; }));
-  scene.liar->Say(P2pVerb::kData, kSome, 0, {kSome + 7}, "", 100000);
+  scene.liar->Send(P2pVerb::kData, kSome, 0, {kSome + 7}, "", 100000);
   EXPECT_THAT(scene.Ended(), HasSubstr("where 50000 were offered"));
   ASSERT_TRUE(scene.world.Finish({&receive}));
   EXPECT_FALSE(receive.status().ok());
@@ -161,11 +161,11 @@ TEST(Liar, IsSentBodiesBeforeItAsksForThemAsLongAsItsReceivesWait) {
     EXPECT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kOffer) != nullptr; }));
     const uint64_t name = scene.liar->TakeOffer(&body_bytes);
     if (word != Word::kNone) {
-      scene.liar->Say(P2pVerb::kRequest, name, word == Word::kWaited ? wire::kP2pWaited : 0, {kSome});
+      scene.liar->Send(P2pVerb::kRequest, name, word == Word::kWaited ? wire::kP2pWaited : 0, {kSome});
       EXPECT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kData) != nullptr; }));
       scene.liar->heard.clear();
     }
-    scene.liar->Say(P2pVerb::kResult, name, 0, {});
+    scene.liar->Send(P2pVerb::kResult, name, 0, {});
     EXPECT_TRUE(scene.world.Ends(send));
     return body_bytes;
   };
@@ -186,7 +186,7 @@ TEST(Liar, RequestingAgainAndAgainCostsThePipe) {
   send.Post();
   ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kOffer) != nullptr; }));
   uint64_t name = scene.liar->Find(P2pVerb::kOffer)->call & ~kP2pMine;
-  for (int i = 0; i < 10; ++i) scene.liar->Say(P2pVerb::kRequest, name, 0, {kSome});
+  for (int i = 0; i < 10; ++i) scene.liar->Send(P2pVerb::kRequest, name, 0, {kSome});
   EXPECT_THAT(scene.Ended(), HasSubstr("again and again"));
   ASSERT_TRUE(scene.world.Finish({&send}));
   EXPECT_FALSE(send.status().ok());

@@ -298,12 +298,12 @@ void OpTable::GiveUp(Op* op, const Status& why) {
   bool up = peer != nullptr && peer->pipe() != nullptr;
   // Also one whose body is on its way, or was not wanted: what is left of it there must not be asked for any more.
   if (up && op->kind() == OpKind::kSend && run.offered) {
-    verbs_.Say(peer->lane(), wire::P2pVerb::kWithdraw, op->id() | wire::kP2pMine, 0, {static_cast<SendOp*>(op)->tag});
+    verbs_.Send(peer->lane(), wire::P2pVerb::kWithdraw, op->id() | wire::kP2pMine, 0, {static_cast<SendOp*>(op)->tag});
   }
   bool matched = run.state == State::kRequested || run.state == State::kLanding;
   if (up && op->kind() == OpKind::kReceive && matched && run.remote_id != 0) {
-    verbs_.SayResult(peer->lane(), run.remote_id,
-                     Status(why.code(), "the receiver gave up: " + why.cause()).Next(why.next()));
+    verbs_.SendResult(peer->lane(), run.remote_id,
+                      Status(why.code(), "the receiver gave up: " + why.cause()).Next(why.next()));
   }
   EndOnceReleased(op, why);
 }

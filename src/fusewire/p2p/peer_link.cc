@@ -59,21 +59,21 @@ void PeerLink::OnLaneOpen(Lane* lane) {
     met_ = lane->info.incarnation;
     used_ = lost_ = 0;
   }
-  SayOpen(lane);
+  SendOpen(lane);
 }
 
-void PeerLink::SayOpen(Lane* lane) {
-  lane->said_open = true;
+void PeerLink::SendOpen(Lane* lane) {
+  lane->open_sent = true;
   const Limits& limits = self_.limits;
   // What is still held of it counts against what it may send now.
   uint64_t room = limits.unexpected_bytes_max - std::min(limits.unexpected_bytes_max, flow.unexpected_bytes);
   lane->promised = room;
-  verbs_.Say(lane, wire::P2pVerb::kOpen, 0, wire::kP2pVersion,
-             {self_.incarnation, lost_, self_.eager_bytes_max, room, limits.offers_max});
+  verbs_.Send(lane, wire::P2pVerb::kOpen, 0, wire::kP2pVersion,
+              {self_.incarnation, lost_, self_.eager_bytes_max, room, limits.offers_max});
 }
 
-Status PeerLink::OnOpenSaid(Lane* lane, const wire::P2pMessage& message) {
-  if (std::exchange(lane->heard_open, true)) return Status::Corrupt("open: said twice");
+Status PeerLink::OnOpen(Lane* lane, const wire::P2pMessage& message) {
+  if (std::exchange(lane->open_received, true)) return Status::Corrupt("open: said twice");
   if (message.aux != wire::kP2pVersion) {
     return Status::Refused("the peer's endpoints speak version " + std::to_string(message.aux) + ", ours " +
                            std::to_string(wire::kP2pVersion))
@@ -88,14 +88,14 @@ Status PeerLink::OnOpenSaid(Lane* lane, const wire::P2pMessage& message) {
     lane->Close(Status::Cancelled("the two are connected already").Phase("greeting"));
     return Status::Ok();
   }
-  verbs_.Say(lane, wire::P2pVerb::kUse, ++used_, 0, {});
+  verbs_.Send(lane, wire::P2pVerb::kUse, ++used_, 0, {});
   Use(lane, used_);
   return Status::Ok();
 }
 
-Status PeerLink::OnUseSaid(Lane* lane, uint64_t count) {
+Status PeerLink::OnUse(Lane* lane, uint64_t count) {
   if (Decides()) return Status::Corrupt("use: from the endpoint whose name comes second");
-  if (!lane->heard_open) return Status::Corrupt("use: before open");
+  if (!lane->open_received) return Status::Corrupt("use: before open");
   if (count <= used_ && met_ == lane->info.incarnation)
     return Status::Corrupt("use: " + std::to_string(count) + " again");
   Use(lane, count);
@@ -103,7 +103,7 @@ Status PeerLink::OnUseSaid(Lane* lane, uint64_t count) {
 }
 
 void PeerLink::Use(Lane* lane, uint64_t count) {
-  FUSEWIRE_DCHECK(lane->said_open && lane->heard_open);
+  FUSEWIRE_DCHECK(lane->open_sent && lane->open_received);
   used_ = count;
   if (active_ != nullptr) {
     Lane* old = active_;

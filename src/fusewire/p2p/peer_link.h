@@ -75,15 +75,15 @@ class PeerLink final : public Peer {
   void OnLaneOpen(Lane* lane);
   void OnLaneClosed(Lane* lane, const Status& why);
   void OnDialFailed(const Status& why);
-  Status OnOpenSaid(Lane* lane, const wire::P2pMessage& message);
-  Status OnUseSaid(Lane* lane, uint64_t count);
+  Status OnOpen(Lane* lane, const wire::P2pMessage& message);
+  Status OnUse(Lane* lane, uint64_t count);
 
   Flow flow;
   List<Op> waiting;  // for the peer, or for those before them: the op table's
 
  private:
   bool Decides() const { return self_.name < name_; }
-  void SayOpen(Lane* lane);
+  void SendOpen(Lane* lane);
   void Use(Lane* lane, uint64_t count);
   void Down(const Status& why);
 

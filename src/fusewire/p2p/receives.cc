@@ -62,8 +62,8 @@ void Receives::SendPosted(ReceiveOp* op) {
   PeerLink* peer = op->peer();
   if (peer->pipe() == nullptr || op->run.room <= peer->flow.eager_bytes_max) return;
   if (matcher_.AnyWaits(op->tag, op->run.order)) return;
-  verbs_.Say(peer->lane(), wire::P2pVerb::kPosted, op->id() | wire::kP2pMine, 0,
-             {op->tag, op->run.room, peer->flow.unaddressed_in});
+  verbs_.Send(peer->lane(), wire::P2pVerb::kPosted, op->id() | wire::kP2pMine, 0,
+              {op->tag, op->run.room, peer->flow.unaddressed_in});
 }
 
 void Receives::SendAllPosted(PeerLink* peer) {
@@ -124,11 +124,11 @@ void Receives::Request(ReceiveOp* op, PeerLink* peer, uint64_t send, uint32_t au
   table_.Requested(op);
   op->run.remote_id = send;
   TakeFront(op->segments, op->bytes, &op->run.landing);
-  if (peer->lane() != nullptr) verbs_.Say(peer->lane(), wire::P2pVerb::kRequest, send, aux, {op->id()});
+  if (peer->lane() != nullptr) verbs_.Send(peer->lane(), wire::P2pVerb::kRequest, send, aux, {op->id()});
 }
 
 void Receives::End(ReceiveOp* op, PeerLink* peer, uint64_t send, bool confirm, const Status& status) {
-  if (confirm || !status.ok()) verbs_.SayResult(peer->lane(), send, status);
+  if (confirm || !status.ok()) verbs_.SendResult(peer->lane(), send, status);
   table_.End(op, status);
 }
 
@@ -207,7 +207,7 @@ Status Receives::OnEager(Lane& lane, PeerLink& peer, const wire::FrameHeader& he
   }
   unexpected_.Owe(&peer, cost);
   if (op == nullptr) {
-    verbs_.SayResult(peer.lane(), message.id, refusal);
+    verbs_.SendResult(peer.lane(), message.id, refusal);
     return Status::Ok();
   }
   Scatter(message.payload, op->segments);
@@ -229,7 +229,7 @@ Status Receives::OnEagerLanded(const Arriving& landed, PeerLink& peer, const wir
     return Status::Ok();
   }
   unexpected_.Owe(&peer, cost);
-  if (!landed.refusal.ok()) verbs_.SayResult(peer.lane(), message.id, landed.refusal);
+  if (!landed.refusal.ok()) verbs_.SendResult(peer.lane(), message.id, landed.refusal);
   Op* op = landed.op == 0 ? nullptr : table_.Find(landed.op);
   if (op != nullptr) End(static_cast<ReceiveOp*>(op), &peer, message.id, confirm, Status::Ok());
   return Status::Ok();
@@ -262,7 +262,7 @@ Status Receives::OnUnpushed(PeerLink& peer, const wire::P2pMessage& message) {
   Status refusal;
   FUSEWIRE_TRY(MeetOffer(peer, message, &op, &refusal));
   if (!refusal.ok()) {
-    verbs_.SayResult(peer.lane(), message.id, refusal);
+    verbs_.SendResult(peer.lane(), message.id, refusal);
   } else if (op == nullptr) {
     // It waits at its sender.
   } else if (op->id() == message.numbers[1]) {
@@ -292,7 +292,7 @@ Result<pipe::Landing> Receives::OnPushedHeader(Lane& lane, PeerLink& peer, const
 // The body of a large message is where its header was answered; `send` is its sender's name for it.
 Status Receives::OnLanded(Lane& lane, PeerLink& peer, uint64_t call, uint64_t send) {
   const Arriving landed = lane.Landed(call);
-  if (!landed.refusal.ok()) verbs_.SayResult(peer.lane(), send, landed.refusal);
+  if (!landed.refusal.ok()) verbs_.SendResult(peer.lane(), send, landed.refusal);
   Op* op = landed.op == 0 ? nullptr : table_.Find(landed.op);
   if (op != nullptr) End(static_cast<ReceiveOp*>(op), &peer, send, true, Status::Ok());
   return Status::Ok();

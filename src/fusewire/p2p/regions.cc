@@ -170,7 +170,7 @@ Status Regions::OnPut(Lane& lane, PeerLink& peer, const wire::FrameHeader& heade
     status = part.status();
     if (part.ok()) CopyBytes(part.value(), message.payload);
   }
-  if ((message.aux & wire::kP2pConfirmPut) != 0 || !status.ok()) verbs_.SayResult(peer.lane(), message.id, status);
+  if ((message.aux & wire::kP2pConfirmPut) != 0 || !status.ok()) verbs_.SendResult(peer.lane(), message.id, status);
   if (status.ok() && message.numbers[2] != 0) AddToSignal(message.numbers[2], message.numbers[3]);
   return Status::Ok();
 }
@@ -185,16 +185,17 @@ bool Regions::Dispatch(GetOp* op) {
   }
   TakeFront(op->segments, bytes, &op->run.landing);
   table_.Requested(op);
-  verbs_.Say(op->peer()->lane(), wire::P2pVerb::kGet, op->id() | wire::kP2pMine, 0, {op->region.id, op->offset, bytes});
+  verbs_.Send(op->peer()->lane(), wire::P2pVerb::kGet, op->id() | wire::kP2pMine, 0,
+              {op->region.id, op->offset, bytes});
   return true;
 }
 
 Status Regions::OnGet(Lane& lane, PeerLink& peer, const wire::P2pMessage& message) {
   Result<Bytes> part = PartOf(message.numbers[0], message.numbers[1], message.numbers[2], Access::kRead);
   if (!part.ok()) {
-    verbs_.SayStatus(&lane, wire::P2pVerb::kGot, message.id, part.status());
+    verbs_.SendStatus(&lane, wire::P2pVerb::kGot, message.id, part.status());
   } else if (part.value().size <= kInlineBytes) {
-    verbs_.Say(&lane, wire::P2pVerb::kGot, message.id, 0, {}, part.value());
+    verbs_.Send(&lane, wire::P2pVerb::kGot, message.id, 0, {}, part.value());
   } else {
     Answer(lane, peer, message, part.value());
   }

@@ -80,7 +80,7 @@ void Sends::SendOffer(SendOp* op, const PostedReceives::Posted& posted, uint64_t
     peer->flow.pushes.Pushed(bytes);
     return;
   }
-  verbs_.Say(peer->lane(), wire::P2pVerb::kOffer, call, head_bytes, {op->tag, posted.receive, bytes}, op->head);
+  verbs_.Send(peer->lane(), wire::P2pVerb::kOffer, call, head_bytes, {op->tag, posted.receive, bytes}, op->head);
   if (awaited) SendData(op, posted.receive);
 }
 

@@ -30,7 +30,7 @@ void Unexpected::Owe(PeerLink* peer, uint64_t cost) {
   if (flow.owed < self_.limits.unexpected_bytes_max / 2) return;
   uint64_t owed = std::exchange(flow.owed, 0);
   flow.promised += owed;
-  verbs_.Say(peer->lane(), wire::P2pVerb::kCredit, owed, 0, {});
+  verbs_.Send(peer->lane(), wire::P2pVerb::kCredit, owed, 0, {});
 }
 
 UnexpectedMessage* Unexpected::Add(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, uint64_t cost) {

@@ -14,8 +14,8 @@
 namespace fusewire {
 namespace p2p {
 
-void Verbs::Say(Lane* lane, wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,
-                ConstBytes behind) {
+void Verbs::Send(Lane* lane, wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,
+                 ConstBytes behind) {
   pipe::Pipe* pipe = lane->pipe();
   if (pipe == nullptr) return;
   pipe::Message message;
@@ -31,11 +31,11 @@ void Verbs::Say(Lane* lane, wire::P2pVerb verb, uint64_t call, uint32_t aux, std
   pipe->Send(std::move(message));
 }
 
-void Verbs::SayStatus(Lane* lane, wire::P2pVerb verb, uint64_t call, const Status& status) {
+void Verbs::SendStatus(Lane* lane, wire::P2pVerb verb, uint64_t call, const Status& status) {
   if (lane == nullptr) return;
   std::string words;
   if (!status.ok()) wire::AppendStatus(status, &words);
-  Say(lane, verb, call, static_cast<uint32_t>(status.code()), {}, words);
+  Send(lane, verb, call, static_cast<uint32_t>(status.code()), {}, words);
 }
 
 pipe::Message Verbs::Payload(wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,

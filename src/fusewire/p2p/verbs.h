@@ -24,12 +24,12 @@ constexpr uint64_t kInlineBytes = 2048;
 class Verbs {
  public:
   // At once; nothing if the pipe is not open.
-  void Say(Lane* lane, wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,
-           ConstBytes behind = ConstBytes());
+  void Send(Lane* lane, wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,
+            ConstBytes behind = ConstBytes());
   // The verb's code, and its words if it is an error. `lane` may be null.
-  void SayStatus(Lane* lane, wire::P2pVerb verb, uint64_t call, const Status& status);
-  void SayResult(Lane* lane, uint64_t send, const Status& status) {
-    SayStatus(lane, wire::P2pVerb::kResult, send, status);
+  void SendStatus(Lane* lane, wire::P2pVerb verb, uint64_t call, const Status& status);
+  void SendResult(Lane* lane, uint64_t send, const Status& status) {
+    SendStatus(lane, wire::P2pVerb::kResult, send, status);
   }
   // A message with a payload: a small one in its head, so that it is copied; else as its body, which the pipe holds.
   // To be sent before anything else is said.
