@@ -138,7 +138,7 @@ Status Core::OnResult(PeerLink& peer, const wire::P2pMessage& message) {
   if (op == nullptr) op = table_.FindOf(message.id, OpKind::kPut, peer);
   if (op != nullptr && OpTable::AwaitsResult(*op)) return table_.OnResult(op, status);
   // It has ended, or did not want to know.
-  if (!status.ok()) Tell(&peer, PeerEvent::kRefused, status.Peer(peer.Words()));
+  if (!status.ok()) Tell(&peer, PeerEvent::kRefused, status.Peer(peer.description()));
   return Status::Ok();
 }
 
@@ -172,7 +172,7 @@ std::unique_ptr<Lane> Core::Dial(PeerLink& peer, const transport::Address& addre
 
 void Core::OnPeerUp(PeerLink* peer, bool restarted) {
   if (restarted) {
-    FUSEWIRE_LOG(kInfo, "peer %s came back as another incarnation", peer->Words().c_str());
+    FUSEWIRE_LOG(kInfo, "peer %s came back as another incarnation", peer->description().c_str());
     // What was meant for the old one must not reach the new one, nor the other way round.
     table_.EndAllOf(peer, Status::Unavailable("the peer has restarted since it was posted").Next("post it again"),
                     true);

@@ -155,13 +155,13 @@ TEST(Liar, IsSentBodiesBeforeItAsksForThemAsLongAsItsReceivesWait) {
   SendOp send(scene.b, *scene.peer, 5, large);
   uint64_t body_bytes = 0;
   // What is said of it: nothing is asked for, or its receive waited, or came later.
-  enum class Word { kNone, kWaited, kLate };
-  auto next = [&](Word word) {
+  enum class Answer { kNone, kWaited, kLate };
+  auto next = [&](Answer answer) {
     send.Post();
     EXPECT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kOffer) != nullptr; }));
     const uint64_t name = scene.liar->TakeOffer(&body_bytes);
-    if (word != Word::kNone) {
-      scene.liar->Send(P2pVerb::kRequest, name, word == Word::kWaited ? wire::kP2pWaited : 0, {kSome});
+    if (answer != Answer::kNone) {
+      scene.liar->Send(P2pVerb::kRequest, name, answer == Answer::kWaited ? wire::kP2pWaited : 0, {kSome});
       EXPECT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kData) != nullptr; }));
       scene.liar->heard.clear();
     }
@@ -169,14 +169,14 @@ TEST(Liar, IsSentBodiesBeforeItAsksForThemAsLongAsItsReceivesWait) {
     EXPECT_TRUE(scene.world.Ends(send));
     return body_bytes;
   };
-  EXPECT_EQ(next(Word::kLate), 0u);
-  EXPECT_EQ(next(Word::kWaited), 0u);
-  EXPECT_EQ(next(Word::kNone), 100000u);
-  EXPECT_EQ(next(Word::kNone), 100000u);
-  EXPECT_EQ(next(Word::kLate), 100000u) << "it was sent twice";
-  EXPECT_EQ(next(Word::kWaited), 0u);
-  EXPECT_EQ(next(Word::kWaited), 0u);
-  EXPECT_EQ(next(Word::kNone), 100000u) << "trusted again";
+  EXPECT_EQ(next(Answer::kLate), 0u);
+  EXPECT_EQ(next(Answer::kWaited), 0u);
+  EXPECT_EQ(next(Answer::kNone), 100000u);
+  EXPECT_EQ(next(Answer::kNone), 100000u);
+  EXPECT_EQ(next(Answer::kLate), 100000u) << "it was sent twice";
+  EXPECT_EQ(next(Answer::kWaited), 0u);
+  EXPECT_EQ(next(Answer::kWaited), 0u);
+  EXPECT_EQ(next(Answer::kNone), 100000u) << "trusted again";
 }
 
 TEST(Liar, RequestingAgainAndAgainCostsThePipe) {

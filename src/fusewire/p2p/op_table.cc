@@ -20,13 +20,13 @@ constexpr uint64_t kReleaseProgressBytes = 4096;
 const char* const kKindNames[] = {"send", "receive", "put", "get", "await a signal", "await a peer"};
 
 // Says who, what and since when, where that has not been said.
-Status Words(const Op& op, const Status& status, int64_t now_ns) {
+Status WithContext(const Op& op, const Status& status, int64_t now_ns) {
   if (status.ok()) return status;
   std::string phase = kKindNames[static_cast<int>(op.kind())];
   if (op.kind() == OpKind::kSend) phase += " with tag " + std::to_string(static_cast<const SendOp&>(op).tag);
   if (op.kind() == OpKind::kReceive) phase += " with tag " + std::to_string(static_cast<const ReceiveOp&>(op).tag);
   Status said = status.Phase(phase).AgeMs((now_ns - op.run.posted_ns) / kMillisecondNs);
-  return op.run.with == nullptr ? said : said.Peer(op.run.with->Words());
+  return op.run.with == nullptr ? said : said.Peer(op.run.with->description());
 }
 
 // The peer still takes bytes: this message's turn will come. If it does not, its pipe is of no use to anybody.
@@ -249,7 +249,7 @@ void OpTable::End(Op* op, const Status& status) {
   op->Unlink();
   if (name != 0) ops_.Release(name);
   run.id.store(0, std::memory_order_seq_cst);
-  run.status = Words(*op, status, home_.now_ns());
+  run.status = WithContext(*op, status, home_.now_ns());
   FreeOffer(op);
   if (run.pushed > 0) run.with->flow.pushes.Ended(std::exchange(run.pushed, 0));
   Move(op, State::kEndMailed);

@@ -10,7 +10,7 @@ namespace fusewire {
 namespace p2p {
 
 PeerLink::PeerLink(const Self& self, Verbs& verbs, PeerHandler& handler, std::string name)
-    : Peer(std::move(name)), self_(self), verbs_(verbs), handler_(handler), words_(name_) {}
+    : Peer(std::move(name)), self_(self), verbs_(verbs), handler_(handler), description_(name_) {}
 
 PeerLink::~PeerLink() {
   // First: operations end while they go, and say whom they were with.
@@ -112,7 +112,7 @@ void PeerLink::Use(Lane* lane, uint64_t count) {
     old->Close(why);
   }
   active_ = lane;
-  words_ = lane->info.ToString();
+  description_ = lane->info.ToString();
   last_failure_ = Status::Ok();
   flow.Begin(Flow::Terms{std::min<uint64_t>(lane->open.numbers[2], self_.eager_bytes_max), lane->open.numbers[3],
                          std::clamp<uint64_t>(lane->open.numbers[4], 1, self_.limits.offers_max)},

@@ -67,8 +67,8 @@ class PeerLink final : public Peer {
   // Closes its pipes, those that hold small messages back only if `at_once`. True: no pipe is left.
   bool Leave(bool at_once, const Status& why);
   void AbandonRegion(uint64_t region, const Status& why);
-  // For words: "b (10.0.0.7:5555)".
-  std::string Words() const { return words_; }
+  // For errors and logs: "b (10.0.0.7:5555)".
+  const std::string& description() const { return description_; }
   const Status& last_failure() const { return last_failure_; }
 
   // From lanes.
@@ -98,7 +98,7 @@ class PeerLink final : public Peer {
   uint64_t met_ = 0;   // the incarnation that the next two count for
   uint64_t used_ = 0;  // the last "use", said or heard
   uint64_t lost_ = 0;  // the last one whose pipe is gone
-  std::string words_;
+  std::string description_;
   Status last_failure_;
 };
 
