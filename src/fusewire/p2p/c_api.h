@@ -28,8 +28,9 @@ typedef struct fusewire_op fusewire_op;
 // Of the last failure on this thread; valid until the next call.
 FUSEWIRE_C_API const char* fusewire_error(void);
 
-// Tries a wire on this machine: 0, or why it cannot be had. `says` takes a few words, cut to `says_bytes` with their 0.
-FUSEWIRE_C_API int fusewire_wire_try(const char* wire, char* says, size_t says_bytes);
+// Tries a wire on this machine: 0, or a code that says why it is not available. `description` takes a few words, cut to
+// `description_bytes`, their 0 included.
+FUSEWIRE_C_API int fusewire_wire_try(const char* wire, char* description, size_t description_bytes);
 
 // `cluster`, `secret` and `wire` may be null. `wire`: auto, tcp, uring, shm or ucx (pipe/wires.h).
 FUSEWIRE_C_API int fusewire_endpoint_start(const char* name, const char* address, const char* cluster,
