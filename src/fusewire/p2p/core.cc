@@ -59,6 +59,7 @@ void Core::OnMail(Op* op) {
 
 // False: not now. It may have ended when this returns.
 bool Core::Dispatch(Op* op) {
+  FUSEWIRE_CHECK(op->peer() != nullptr);
   if (op->peer()->pipe() == nullptr) return false;
   switch (op->kind()) {
     case OpKind::kSend: return sends_.Dispatch(static_cast<SendOp*>(op));
@@ -84,6 +85,7 @@ void Core::HandleOffers(uint64_t tag_min, uint64_t tag_max, OnOffer on_offer) {
 // ---- what comes ----
 
 Result<pipe::Landing> Core::OnHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, ConstBytes meta) {
+  FUSEWIRE_AT_HOME(home_);
   if (header.body_bytes == 0) return pipe::Landing::View();
   Result<wire::P2pMessage> decoded = wire::DecodeP2p(header, meta);
   if (!decoded.ok()) return decoded.status();
@@ -100,6 +102,7 @@ Result<pipe::Landing> Core::OnHeader(Lane& lane, PeerLink& peer, const wire::Fra
 }
 
 Status Core::OnMessage(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, ConstBytes meta) {
+  FUSEWIRE_AT_HOME(home_);
   Result<wire::P2pMessage> decoded = wire::DecodeP2p(header, meta);
   if (!decoded.ok()) return decoded.status();
   // Nothing here waits for the application: unexpected messages have bounds of their own.
@@ -171,6 +174,8 @@ std::unique_ptr<Lane> Core::Dial(PeerLink& peer, const transport::Address& addre
 }
 
 void Core::OnPeerUp(PeerLink* peer, bool restarted) {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_DCHECK(peer->lane() != nullptr);
   if (restarted) {
     FUSEWIRE_LOG(kInfo, "peer %s came back as another incarnation", peer->description().c_str());
     // What was meant for the old one must not reach the new one, nor the other way round.
@@ -184,6 +189,8 @@ void Core::OnPeerUp(PeerLink* peer, bool restarted) {
 }
 
 void Core::OnPeerDown(PeerLink* peer, const Status& why) {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_DCHECK(peer->lane() == nullptr);
   // What waits at its sender is gone; what has come, has come.
   receives_.unexpected().ForgetOffersOf(peer);
   table_.EndAllOf(peer, why, false);

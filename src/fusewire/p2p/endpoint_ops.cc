@@ -37,6 +37,7 @@ bool Op::Wait(int64_t limit_ns) {
   reactor::Reactor& home = core_->home();
   reactor::Waiter waiter;
   auto mine = reinterpret_cast<uintptr_t>(&waiter);
+  static_assert(alignof(reactor::Waiter) > OpRun::kEnded, "a Waiter's address is neither of the two words");
   uintptr_t expected = OpRun::kPending;
   if (!run.word.compare_exchange_strong(expected, mine, std::memory_order_acq_rel)) {
     FUSEWIRE_CHECK(expected == OpRun::kEnded);  // one waits at a time

@@ -43,6 +43,7 @@ class Flow {
   void Begin(const Terms& terms, uint64_t promised_in, uint64_t unexpected_bytes_max) {
     FUSEWIRE_DCHECK(promised_in <= unexpected_bytes_max);
     FUSEWIRE_DCHECK(offers_held == 0);
+    FUSEWIRE_DCHECK(terms.offers_max > 0);
     eager_bytes_max = terms.eager_bytes_max;
     credit = terms.credit;
     offers_max = terms.offers_max;
@@ -50,6 +51,7 @@ class Flow {
     owed = unexpected_bytes_max - promised - std::min(unexpected_bytes, unexpected_bytes_max - promised);
     offers_out = unaddressed_in = 0;
     posted_receives.Clear();
+    FUSEWIRE_DCHECK(promised + owed <= unexpected_bytes_max);
   }
 
   bool TakesEager(uint64_t bytes, uint64_t cost) const { return bytes <= eager_bytes_max && cost <= credit; }
@@ -74,12 +76,13 @@ class Flow {
   }
   // An unexpected message of it is held, or an offer of it waits; and no more.
   void Held(bool offer, uint64_t cost) {
+    FUSEWIRE_DCHECK(offer == (cost == 0));  // small messages are paid for, offers are counted
     if (offer) ++offers_held;
     unexpected_bytes += cost;
   }
   void Freed(bool offer, uint64_t cost) {
-    FUSEWIRE_DCHECK(!offer || offers_held > 0);
-    FUSEWIRE_DCHECK(cost <= unexpected_bytes);
+    FUSEWIRE_CHECK(!offer || offers_held > 0);
+    FUSEWIRE_CHECK(cost <= unexpected_bytes);
     if (offer) --offers_held;
     unexpected_bytes -= cost;
   }

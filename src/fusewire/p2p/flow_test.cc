@@ -55,6 +55,14 @@ TEST(Flow, WhatIsKeptOutlivesItsPipeAndCountsOnTheNext) {
   EXPECT_EQ(flow.promised + flow.owed + flow.unexpected_bytes, kUnexpectedMax);
 }
 
+TEST(Flow, NoMoreIsFreedThanWasHeld) {
+  Flow flow;
+  flow.Begin(kTerms, kUnexpectedMax, kUnexpectedMax);
+  flow.Held(false, 400);
+  EXPECT_DEATH(flow.Freed(false, 401), "cost <= unexpected_bytes");
+  EXPECT_DEATH(flow.Freed(true, 0), "offers_held > 0");
+}
+
 TEST(Flow, BeginsAnewWithEachPipe) {
   Flow flow;
   flow.Begin(kTerms, kUnexpectedMax, kUnexpectedMax);

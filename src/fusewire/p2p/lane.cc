@@ -9,6 +9,7 @@ namespace fusewire {
 namespace p2p {
 
 Result<Arriving*> Lane::Take(uint64_t call) {
+  FUSEWIRE_DCHECK(call != 0);
   FUSEWIRE_DCHECK(Find(call) == nullptr);
   for (Arriving& one : arriving) {
     if (one.used) continue;
@@ -30,6 +31,7 @@ Arriving* Lane::Find(uint64_t call) {
 Arriving Lane::Landed(uint64_t call) {
   Arriving* found = Find(call);
   FUSEWIRE_CHECK(found != nullptr);  // its header was answered here
+  FUSEWIRE_DCHECK((found->op != 0) + (found->unexpected != nullptr) + (found->region != 0) <= 1);
   Arriving landed = std::move(*found);
   found->used = false;
   return landed;
@@ -43,6 +45,7 @@ Result<pipe::Landing> Lane::LandNowhere(uint64_t call, Status why) {
 }
 
 void Lane::AbandonOp(uint64_t op) {
+  FUSEWIRE_DCHECK(op != 0);
   for (Arriving& one : arriving) {
     if (!one.used || one.op != op) continue;
     one.op = 0;
@@ -51,6 +54,8 @@ void Lane::AbandonOp(uint64_t op) {
 }
 
 void Lane::AbandonRegion(uint64_t region, const Status& why) {
+  FUSEWIRE_DCHECK(region != 0);
+  FUSEWIRE_DCHECK(!why.ok());
   for (Arriving& one : arriving) {
     if (!one.used || one.region != region) continue;
     one.region = 0;

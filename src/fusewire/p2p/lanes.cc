@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "fusewire/base/check.h"
+
 namespace fusewire {
 namespace p2p {
 
@@ -46,6 +48,7 @@ AcceptedLane::~AcceptedLane() {
 }
 
 pipe::FrameHandler* AcceptedLane::OnOpen(const pipe::PeerInfo& peer) {
+  FUSEWIRE_CHECK(peer_ == nullptr);  // a pipe opens once
   info = peer;
   Result<PeerLink*> found = core_.PeerNamed(peer.name);
   if (!found.ok()) {

@@ -1,12 +1,25 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/p2p/matcher.h"
 
+#include "fusewire/base/check.h"
+
 namespace fusewire {
 namespace p2p {
 
-uint64_t Matcher::TagOf(const Op* op) { return static_cast<const ReceiveOp*>(op)->tag; }
+// Operations end before the endpoint goes, and none of them is in a list any more.
+Matcher::~Matcher() {
+  for (Bucket& bucket : buckets_) FUSEWIRE_DCHECK(bucket.posted.empty());
+}
+
+uint64_t Matcher::TagOf(const Op* op) {
+  FUSEWIRE_DCHECK(op->kind() == OpKind::kReceive);
+  FUSEWIRE_DCHECK(op->run.state == OpRun::State::kPosted);
+  return static_cast<const ReceiveOp*>(op)->tag;
+}
 
 void Matcher::Post(ReceiveOp* op) {
+  FUSEWIRE_DCHECK(op->run.state == OpRun::State::kPosted);
+  FUSEWIRE_DCHECK(op->run.order <= last_order_);
   List<Op>& posted = BucketOf(op->tag).posted;
   if (op->run.order == 0) {
     op->run.order = ++last_order_;
@@ -47,10 +60,19 @@ UnexpectedMessage* Matcher::New() {
   }
   UnexpectedMessage* unexpected = free_.back();
   free_.pop_back();
+  FUSEWIRE_DCHECK(unexpected->peer == nullptr);
   return unexpected;
 }
 
+void Matcher::Add(UnexpectedMessage* unexpected) {
+  FUSEWIRE_DCHECK(unexpected->peer != nullptr);
+  FUSEWIRE_DCHECK(!unexpected->matched);
+  BucketOf(unexpected->tag).unexpected.PushBack(unexpected);
+}
+
 void Matcher::Free(UnexpectedMessage* unexpected) {
+  FUSEWIRE_CHECK(unexpected->peer != nullptr);  // it is free already
+  FUSEWIRE_DCHECK(free_.size() < all_.size());
   unexpected->Unlink();
   unexpected->peer = nullptr;
   unexpected->op = nullptr;

@@ -19,6 +19,11 @@ namespace p2p {
 
 class Matcher {
  public:
+  Matcher() = default;
+  ~Matcher();
+  Matcher(const Matcher&) = delete;
+  Matcher& operator=(const Matcher&) = delete;
+
   // In the order of posting, which a receive keeps when it comes back.
   void Post(ReceiveOp* op);
   // The first posted receive for such a message, or null; it stays posted.
@@ -31,20 +36,20 @@ class Matcher {
   UnexpectedMessage* FindOffer(const PeerLink* peer, uint64_t tag, uint64_t send);
   // A new one; Add puts it in order, Free forgets it.
   UnexpectedMessage* New();
-  void Add(UnexpectedMessage* unexpected) { BucketOf(unexpected->tag).unexpected.PushBack(unexpected); }
+  void Add(UnexpectedMessage* unexpected);
   void Free(UnexpectedMessage* unexpected);
   // All of one peer, also those that a receive has already.
   std::vector<UnexpectedMessage*> AllOf(const PeerLink* peer);
-  size_t unexpected() const { return all_.size() - free_.size(); }
 
  private:
-  static constexpr size_t kBuckets = 256;
+  static constexpr int kBucketBits = 8;
+  static constexpr size_t kBuckets = size_t{1} << kBucketBits;
   struct Bucket {
     List<Op> posted;
     List<UnexpectedMessage> unexpected;
   };
   static uint64_t TagOf(const Op* op);
-  Bucket& BucketOf(uint64_t tag) { return buckets_[(tag * 0x9e3779b97f4a7c15ULL) >> 56]; }
+  Bucket& BucketOf(uint64_t tag) { return buckets_[(tag * 0x9e3779b97f4a7c15ULL) >> (64 - kBucketBits)]; }
 
   uint64_t last_order_ = 0;
   std::vector<std::unique_ptr<UnexpectedMessage>> all_;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "fusewire/p2p/core.h"
 #include "fusewire/p2p/world_test.h"
 
 namespace fusewire {
@@ -126,6 +127,13 @@ TEST(Memory, ARegionThatGoesInTheMiddleOfAPutIsNotTouchedAnyMore) {
   ASSERT_TRUE(pair.world.Finish({&put}));
   EXPECT_EQ(put.status().code(), Code::kInvalid) << put.status().ToString();
   EXPECT_TRUE(pair.memory == before);
+}
+
+TEST(Memory, ARegionIsClosedOnce) {
+  Pair pair;
+  RegionRef ref = pair.region->ref();
+  pair.region.reset();
+  EXPECT_DEATH(pair.b.home().Run([&] { pair.b.core().regions().Close(ref); }), "state != nullptr");
 }
 
 TEST(Memory, IsGivenBackWhenNobodyReadsItAnyMore) {

@@ -2,6 +2,7 @@
 #include "fusewire/p2p/op_table.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -18,6 +19,7 @@ constexpr int64_t kReleaseLookNs = 1 * kSecondNs;
 constexpr uint64_t kReleaseProgressBytes = 4096;
 
 const char* const kKindNames[] = {"send", "receive", "put", "get", "await a signal", "await a peer"};
+static_assert(std::size(kKindNames) == static_cast<size_t>(OpKind::kAwaitPeer) + 1, "one for each");
 
 // Says who, what and since when, where that has not been said.
 Status WithContext(const Op& op, const Status& status, int64_t now_ns) {
@@ -32,6 +34,7 @@ Status WithContext(const Op& op, const Status& status, int64_t now_ns) {
 // The peer still takes bytes: this message's turn will come. If it does not, its pipe is of no use to anybody.
 void LookForRelease(Op* op, reactor::Reactor& home) {
   FUSEWIRE_DCHECK(op->run.in_pipe > 0);
+  FUSEWIRE_CHECK(op->run.lane != nullptr);
   pipe::Pipe* pipe = op->run.lane->pipe();
   uint64_t bytes = pipe == nullptr ? 0 : pipe->stats().bytes_out.Read();
   if (pipe != nullptr && bytes - op->run.lane_bytes < kReleaseProgressBytes) {
@@ -85,10 +88,15 @@ void OpTable::Prepare(Op* op, uintptr_t word) {
 }
 
 bool OpTable::Enter(Op* op) {
+  FUSEWIRE_AT_HOME(home_);
   OpRun& run = op->run;
   FUSEWIRE_DCHECK(run.state == State::kWaiting);
   FUSEWIRE_DCHECK(run.in_pipe == 0);
   FUSEWIRE_DCHECK(run.arriving == nullptr);
+  FUSEWIRE_DCHECK(run.lane == nullptr);
+  FUSEWIRE_DCHECK(!run.offered);
+  FUSEWIRE_DCHECK(run.pushed == 0);
+  FUSEWIRE_DCHECK(op->id() == 0);
   FUSEWIRE_DCHECK(!op->linked());
   run.status = Status::Ok();
   run.posted_ns = home_.now_ns();
@@ -96,8 +104,6 @@ bool OpTable::Enter(Op* op) {
   run.result_came = false;
   run.remote_id = 0;
   run.order = 0;
-  run.offered = false;
-  run.pushed = 0;
   int64_t timeout_ns = op->timeout_ns == 0 ? limits_.timeout_ns : std::max<int64_t>(op->timeout_ns, 0);
   run.deadline_ns = AddNs(run.posted_ns, timeout_ns);
   uint64_t name = ops_.Take(op);
@@ -121,6 +127,7 @@ bool OpTable::Enter(Op* op) {
 void OpTable::Wait(Op* op) {
   FUSEWIRE_DCHECK(op->run.state == State::kWaiting);
   PeerLink* peer = op->peer();
+  FUSEWIRE_CHECK(peer != nullptr);
   peer->waiting.PushBack(op);
   if (peer->pipe() != nullptr) return;
   home_.ArmAt(&op->run.deadline, std::min(op->run.deadline_ns, AddNs(op->run.posted_ns, limits_.patience_ns)));
@@ -130,6 +137,7 @@ void OpTable::Wait(Op* op) {
 void OpTable::LeaveQueue(uint64_t name) {
   Op* op = ops_.Find(name);
   if (op == nullptr) return;
+  FUSEWIRE_DCHECK(op->run.state != State::kWaiting);
   op->Unlink();
   if (op->run.deadline_ns != kForeverNs) home_.ArmAt(&op->run.deadline, op->run.deadline_ns);
 }
@@ -145,6 +153,8 @@ void OpTable::Offered(SendOp* op) {
 
 bool OpTable::Send(Op* op, Lane* lane, pipe::Message message) {
   pipe::Pipe* pipe = lane->pipe();
+  FUSEWIRE_CHECK(pipe != nullptr);
+  FUSEWIRE_DCHECK(op->run.lane == nullptr || op->run.lane == lane);
   Status fits = Verbs::Fits(*pipe, message);
   if (!fits.ok()) {
     EndOnceReleased(op, fits);
@@ -183,6 +193,7 @@ Result<pipe::Landing> OpTable::LandInto(Lane& lane, const wire::FrameHeader& hea
   if (!arriving.ok()) return arriving.status();
   arriving.value()->op = op->id();
   Move(op, State::kLanding);
+  FUSEWIRE_DCHECK(op->run.with->lane() == &lane);
   op->run.lane = &lane;
   return pipe::Landing::Into(op->run.landing.data(), op->run.landing.size());
 }
@@ -242,6 +253,10 @@ void OpTable::EndOnceReleased(Op* op, const Status& status) {
 void OpTable::End(Op* op, const Status& status) {
   OpRun& run = op->run;
   uint64_t name = op->id();
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_CHECK(run.in_pipe == 0);  // the pipe would go on to read memory that is its maker's again
+  FUSEWIRE_DCHECK(name == 0 || ops_.Find(name) == op);
+  FUSEWIRE_DCHECK(run.arriving == nullptr || run.arriving->op == op);
   if (run.state == State::kLanding && run.lane != nullptr) run.lane->AbandonOp(name);
   if (run.arriving != nullptr) std::exchange(run.arriving, nullptr)->op = nullptr;
   run.lane = nullptr;
@@ -251,6 +266,7 @@ void OpTable::End(Op* op, const Status& status) {
   run.id.store(0, std::memory_order_seq_cst);
   run.status = WithContext(*op, status, home_.now_ns());
   FreeOffer(op);
+  FUSEWIRE_DCHECK(run.pushed == 0 || op->kind() == OpKind::kSend);
   if (run.pushed > 0) run.with->flow.pushes.Ended(std::exchange(run.pushed, 0));
   Move(op, State::kEndMailed);
   ends_.Report(op);
@@ -260,12 +276,16 @@ void OpTable::End(Op* op, const Status& status) {
 void OpTable::FreeOffer(Op* op) {
   if (!std::exchange(op->run.offered, false)) return;
   PeerLink* peer = op->run.with;
+  FUSEWIRE_DCHECK(peer == op->peer());
   peer->flow.OfferEnded();
   if (!peer->waiting.empty() && !closed_) home_.Post([this, peer] { on_room_(peer); });
 }
 
 void OpTable::OnDeadline(Op* op) {
   OpRun& run = op->run;
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_DCHECK(run.state != State::kIdle);
+  FUSEWIRE_DCHECK(run.state != State::kEndMailed);
   if (run.state == State::kEnding) {
     LookForRelease(op, home_);
     return;
@@ -314,6 +334,8 @@ void OpTable::OnCancelWanted(uint64_t name) {
 }
 
 void OpTable::EndAllOf(const PeerLink* peer, const Status& why, bool waiting_too) {
+  FUSEWIRE_DCHECK(peer != nullptr);
+  FUSEWIRE_DCHECK(!why.ok());
   for (uint64_t name : ops_.Names()) {
     Op* op = ops_.Find(name);
     if (op == nullptr || op->run.with != peer) continue;

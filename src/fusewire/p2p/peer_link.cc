@@ -16,6 +16,7 @@ PeerLink::~PeerLink() {
   // First: operations end while they go, and say whom they were with.
   dialed_.reset();
   retired_.clear();
+  FUSEWIRE_DCHECK(waiting.empty());
 }
 
 void PeerLink::SetAddress(const transport::Address& address) {
@@ -59,6 +60,8 @@ void PeerLink::OnLaneOpen(Lane* lane) {
     met_ = lane->info.incarnation;
     used_ = lost_ = 0;
   }
+  FUSEWIRE_DCHECK(!lane->open_sent);
+  FUSEWIRE_DCHECK(!lane->open_received);
   SendOpen(lane);
 }
 
@@ -103,7 +106,9 @@ Status PeerLink::OnUse(Lane* lane, uint64_t count) {
 }
 
 void PeerLink::Use(Lane* lane, uint64_t count) {
-  FUSEWIRE_DCHECK(lane->open_sent && lane->open_received);
+  FUSEWIRE_DCHECK(lane->open_sent);
+  FUSEWIRE_DCHECK(lane->open_received);
+  FUSEWIRE_DCHECK(std::find(open_.begin(), open_.end(), lane) != open_.end());
   used_ = count;
   if (active_ != nullptr) {
     Lane* old = active_;
@@ -137,7 +142,8 @@ void PeerLink::OnLaneClosed(Lane* lane, const Status& why) {
 }
 
 void PeerLink::Down(const Status& why) {
-  FUSEWIRE_DCHECK(active_ != nullptr);
+  FUSEWIRE_CHECK(active_ != nullptr);
+  FUSEWIRE_DCHECK(!why.ok());
   active_ = nullptr;
   last_failure_ = why;
   up_.store(false, std::memory_order_release);

@@ -1,6 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/p2p/peers.h"
 
+#include "fusewire/base/check.h"
+
 namespace fusewire {
 namespace p2p {
 namespace {
@@ -28,7 +30,13 @@ Result<PeerLink*> Peers::Named(const std::string& name) {
   return (peers_[name] = std::make_unique<PeerLink>(self_, verbs_, handler_, name)).get();
 }
 
+void Peers::Clear() {
+  FUSEWIRE_DCHECK(closed_);
+  peers_.clear();
+}
+
 bool Peers::Leave(bool at_once) {
+  FUSEWIRE_DCHECK(closed_);
   bool left = true;
   for (auto& [name, peer] : peers_) {
     if (!peer->Leave(at_once, WasClosed())) left = false;

@@ -27,7 +27,7 @@ class Peers {
   // Says goodbye to all; see PeerLink. True: no pipe is left.
   bool Leave(bool at_once);
   // They go, and their pipes let go of the memory that ended operations still wait for.
-  void Clear() { peers_.clear(); }
+  void Clear();
   // Nothing lands in this region any more.
   void AbandonRegion(uint64_t region, const Status& why);
 

@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "fusewire/base/check.h"
+
 namespace fusewire {
 namespace p2p {
 
@@ -28,6 +30,8 @@ class PostedReceives {
   void OnUnaddressed(uint64_t tag) { sent_[unaddressed_++ % kRemembered] = tag; }
   // False: the peer has seen more than was sent.
   bool Add(const Posted& posted, uint64_t seen) {
+    FUSEWIRE_DCHECK(posted.receive != 0);
+    FUSEWIRE_DCHECK(count_ <= kPostedMax);
     if (seen > unaddressed_) return false;
     if (count_ >= kPostedMax || unaddressed_ - seen > kRemembered) return true;
     for (uint64_t i = seen; i < unaddressed_; ++i) {
@@ -45,6 +49,8 @@ class PostedReceives {
       if (bucket[i].tag != tag) continue;
       Posted found = bucket[i];
       bucket.erase(bucket.begin() + static_cast<std::ptrdiff_t>(i));
+      FUSEWIRE_DCHECK(count_ > 0);
+      FUSEWIRE_DCHECK(found.receive != 0);
       --count_;
       return found;
     }
@@ -60,8 +66,9 @@ class PostedReceives {
  private:
   static constexpr size_t kRemembered = 256;
   static constexpr size_t kPostedMax = 4096;
-  static constexpr size_t kBuckets = 64;
-  std::vector<Posted>& BucketOf(uint64_t tag) { return buckets_[(tag * 0x9e3779b97f4a7c15ULL) >> 58]; }
+  static constexpr int kBucketBits = 6;
+  static constexpr size_t kBuckets = size_t{1} << kBucketBits;
+  std::vector<Posted>& BucketOf(uint64_t tag) { return buckets_[(tag * 0x9e3779b97f4a7c15ULL) >> (64 - kBucketBits)]; }
 
   std::array<std::vector<Posted>, kBuckets> buckets_;
   size_t count_ = 0;

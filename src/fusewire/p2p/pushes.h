@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "fusewire/base/check.h"
+
 namespace fusewire {
 namespace p2p {
 
@@ -17,11 +19,18 @@ class Pushes {
   static constexpr uint64_t kUnansweredBytesMax = 512 * 1024;
 
   bool Worth(uint64_t bytes) const { return distrust_ == 0 && unanswered_ + bytes <= kUnansweredBytesMax; }
-  void Pushed(uint64_t bytes) { unanswered_ += bytes; }
+  void Pushed(uint64_t bytes) {
+    FUSEWIRE_DCHECK(bytes > 0);
+    unanswered_ += bytes;
+  }
   // It has ended, however.
-  void Ended(uint64_t bytes) { unanswered_ -= bytes; }
+  void Ended(uint64_t bytes) {
+    FUSEWIRE_CHECK(bytes <= unanswered_);
+    unanswered_ -= bytes;
+  }
   // The receive of one that was pushed, or only offered, waited for it.
   void Waited(bool pushed) {
+    FUSEWIRE_DCHECK(distrust_ <= kPenaltyMax);
     if (pushed) {
       penalty_ = std::max(penalty_ / 2, kPenaltyMin);
     } else if (distrust_ > 0) {
@@ -31,6 +40,7 @@ class Pushes {
   // It did not.
   void Late(bool pushed) {
     if (pushed) penalty_ = std::min(penalty_ * 2, kPenaltyMax);
+    FUSEWIRE_DCHECK(penalty_ >= kPenaltyMin);
     distrust_ = penalty_;
   }
 

@@ -81,6 +81,8 @@ void Receives::SendAllPosted(PeerLink* peer) {
 
 // The receive has its message, which may still be on its way. False: it does not fit, and the receive has to end.
 bool Receives::Claim(ReceiveOp* op, PeerLink* peer, uint64_t bytes, ConstBytes head) {
+  FUSEWIRE_DCHECK(op->peer() == nullptr || op->peer() == peer);
+  FUSEWIRE_DCHECK(op->run.arriving == nullptr);
   op->Unlink();
   op->run.with = peer;
   op->source = peer;
@@ -91,6 +93,7 @@ bool Receives::Claim(ReceiveOp* op, PeerLink* peer, uint64_t bytes, ConstBytes h
 
 void Receives::TakeUnexpected(ReceiveOp* op, UnexpectedMessage* unexpected) {
   FUSEWIRE_DCHECK(!unexpected->matched);
+  FUSEWIRE_DCHECK(unexpected->op == nullptr);
   PeerLink* peer = unexpected->peer;
   uint64_t send = unexpected->send;
   bool offer = unexpected->offer, confirm = unexpected->confirm;
@@ -121,6 +124,8 @@ void Receives::TakeUnexpected(ReceiveOp* op, UnexpectedMessage* unexpected) {
 }
 
 void Receives::Request(ReceiveOp* op, PeerLink* peer, uint64_t send, uint32_t aux) {
+  FUSEWIRE_DCHECK(send != 0);
+  FUSEWIRE_DCHECK(op->bytes <= op->run.room);
   table_.Requested(op);
   op->run.remote_id = send;
   TakeFront(op->segments, op->bytes, &op->run.landing);
@@ -339,6 +344,8 @@ Status Receives::OnWithdraw(PeerLink& peer, const wire::P2pMessage& message) {
 }
 
 void Receives::LoseSender(ReceiveOp* op) {
+  FUSEWIRE_DCHECK(op->run.state == OpRun::State::kRequested);
+  FUSEWIRE_DCHECK(op->run.arriving == nullptr);
   if (op->run.order == kGivenOrder) {
     table_.End(op, Status::Cancelled("the sender gave it up").Next("nothing; what it sends next is offered anew"));
     return;

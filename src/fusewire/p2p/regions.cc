@@ -65,12 +65,14 @@ Result<RegionRef> Regions::Open(Buffer memory, Access access) {
 
 void Regions::Close(RegionRef ref) {
   RegionState* state = regions_.Find(ref.id);
+  FUSEWIRE_CHECK(state != nullptr);  // it was closed before, or is another endpoint's
   regions_.Release(ref.id);
   peers_.AbandonRegion(ref.id, Status::Invalid("the region is gone").Next("ask the peer for its present one"));
   Drop(state);
 }
 
 void Regions::CloseSignal(SignalState* state) {
+  FUSEWIRE_CHECK(signals_.Find(state->name) == state);
   signals_.Release(state->name);
   while (Op* op = state->waiting.front()) table_.End(op, Status::Cancelled("the signal was destroyed"));
 }

@@ -32,6 +32,7 @@ inline void Scatter(ConstBytes from, const std::vector<Bytes>& segments) {
     CopyBytes(segment, from.Sub(0, size));
     from = from.From(size);
   }
+  FUSEWIRE_DCHECK(from.empty());
 }
 
 // The first `bytes` of the segments, without empty ones.
@@ -45,6 +46,7 @@ inline void TakeFront(const std::vector<Bytes>& segments, uint64_t bytes, std::v
     front->push_back(segment.Sub(0, size));
     bytes -= size;
   }
+  FUSEWIRE_DCHECK(bytes == 0);
 }
 
 }  // namespace p2p

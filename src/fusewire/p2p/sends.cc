@@ -17,6 +17,7 @@ constexpr uint32_t kInPipeMax = 2;
 
 // The body of an offer goes with it up to this, and as long as it is express: so offers keep their order.
 constexpr uint64_t kPushBytesMax = 128 * 1024;
+static_assert(kPushBytesMax <= Pushes::kUnansweredBytesMax, "one can be pushed");
 bool MayPush(const SendOp& op, uint64_t bytes, const pipe::Pipe& pipe) {
   const uint64_t around =
       wire::kHeaderBytes + (wire::kP2pNumbersMax + op.segments.size()) * sizeof(uint64_t) + op.head.size;
@@ -76,6 +77,7 @@ void Sends::SendOffer(SendOp* op, const PostedReceives::Posted& posted, uint64_t
                                     op->segments, true))) {
       return;
     }
+    FUSEWIRE_DCHECK(op->run.pushed == 0);
     op->run.pushed = bytes;
     peer->flow.pushes.Pushed(bytes);
     return;
@@ -85,6 +87,7 @@ void Sends::SendOffer(SendOp* op, const PostedReceives::Posted& posted, uint64_t
 }
 
 void Sends::SendData(SendOp* op, uint64_t receive) {
+  FUSEWIRE_DCHECK(op->run.offered);
   Lane* lane = op->peer()->lane();
   if (lane->pipe() == nullptr) return;  // it is about to be down
   if (!table_.Send(op, lane,

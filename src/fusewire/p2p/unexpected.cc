@@ -11,6 +11,7 @@ namespace fusewire {
 namespace p2p {
 
 Status Unexpected::Spend(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, uint64_t* cost) {
+  FUSEWIRE_DCHECK(message.verb == wire::P2pVerb::kEager);
   *cost = CostOf(message.head_bytes, bytes);
   if (bytes > self_.eager_bytes_max) {
     return Status::Corrupt("eager: " + std::to_string(bytes) + " bytes, limit " +
@@ -26,6 +27,7 @@ Status Unexpected::Spend(PeerLink& peer, const wire::P2pMessage& message, uint64
 void Unexpected::Owe(PeerLink* peer, uint64_t cost) {
   if (peer->pipe() == nullptr) return;  // the next pipe begins with all that there is
   Flow& flow = peer->flow;
+  FUSEWIRE_DCHECK(cost >= kUnexpectedCostBytes);
   flow.owed += cost;
   if (flow.owed < self_.limits.unexpected_bytes_max / 2) return;
   uint64_t owed = std::exchange(flow.owed, 0);
@@ -43,7 +45,6 @@ UnexpectedMessage* Unexpected::Add(PeerLink& peer, const wire::P2pMessage& messa
   unexpected->offer = message.verb == wire::P2pVerb::kOffer;
   unexpected->confirm = unexpected->offer || (message.aux & wire::kP2pConfirmEager) != 0;
   unexpected->head.assign(reinterpret_cast<const char*>(message.head.data), message.head.size);
-  FUSEWIRE_DCHECK(unexpected->offer == (cost == 0));  // small messages are paid for, offers are counted
   peer.flow.Held(unexpected->offer, cost);
   matcher_.Add(unexpected);
   return unexpected;
@@ -51,6 +52,8 @@ UnexpectedMessage* Unexpected::Add(PeerLink& peer, const wire::P2pMessage& messa
 
 void Unexpected::Forget(UnexpectedMessage* unexpected) {
   PeerLink* peer = unexpected->peer;
+  FUSEWIRE_CHECK(peer != nullptr);
+  FUSEWIRE_DCHECK(unexpected->op == nullptr || unexpected->op->run.arriving == unexpected);
   if (unexpected->op != nullptr) std::exchange(unexpected->op, nullptr)->run.arriving = nullptr;
   uint64_t cost = unexpected->cost;
   peer->flow.Freed(unexpected->offer, cost);

@@ -32,6 +32,7 @@ void Verbs::Send(Lane* lane, wire::P2pVerb verb, uint64_t call, uint32_t aux, st
 }
 
 void Verbs::SendStatus(Lane* lane, wire::P2pVerb verb, uint64_t call, const Status& status) {
+  FUSEWIRE_DCHECK(verb == wire::P2pVerb::kResult || verb == wire::P2pVerb::kGot);
   if (lane == nullptr) return;
   std::string words;
   if (!status.ok()) wire::AppendStatus(status, &words);
