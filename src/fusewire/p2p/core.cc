@@ -19,11 +19,17 @@ uint64_t EagerBytesMax(const Limits& limits, const pipe::Options& options) {
   return std::min<uint64_t>({limits.eager_bytes_max, kCopyBytesMax - 1, chunk > around ? chunk - around : 0});
 }
 
+// Credit that no frame can say is of no use.
+Limits Bounded(Limits limits) {
+  limits.unexpected_bytes_max = std::min(limits.unexpected_bytes_max, kCreditMax);
+  return limits;
+}
+
 }  // namespace
 
 Core::Core(const pipe::Options& options, reactor::Reactor& home, const Limits& limits, OnPeer on_peer, DialLane dial)
     : home_(home),
-      self_{options.name, options.incarnation, limits, EagerBytesMax(limits, options)},
+      self_{options.name, options.incarnation, Bounded(limits), EagerBytesMax(limits, options)},
       on_peer_(std::move(on_peer)),
       dial_(std::move(dial)),
       peers_(self_, verbs_, *this),
@@ -126,7 +132,7 @@ Status Core::OnVerb(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
     case wire::P2pVerb::kResult: return OnResult(peer, message);
     case wire::P2pVerb::kWithdraw: return receives_.OnWithdraw(peer, message);
     case wire::P2pVerb::kPosted: return Sends::OnPosted(peer, message);
-    case wire::P2pVerb::kCredit: Sends::OnCredit(peer, message); return Status::Ok();
+    case wire::P2pVerb::kCredit: return Sends::OnCredit(peer, message);
     case wire::P2pVerb::kPut: return regions_.OnPut(lane, peer, header, message);
     case wire::P2pVerb::kGet: return regions_.OnGet(lane, peer, message);
     default: return regions_.OnGot(lane, peer, header, message);

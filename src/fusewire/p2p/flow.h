@@ -18,6 +18,9 @@ namespace p2p {
 constexpr uint64_t kUnexpectedCostBytes = 64;
 inline uint64_t CostOf(uint64_t head_bytes, uint64_t bytes) { return kUnexpectedCostBytes + head_bytes + bytes; }
 
+// The most that a peer may grant in sum: what a number in a frame can say.
+constexpr uint64_t kCreditMax = INT64_MAX;
+
 class Flow {
  public:
   // What a peer said when its pipe opened.
@@ -54,6 +57,12 @@ class Flow {
     FUSEWIRE_DCHECK(promised + owed <= unexpected_bytes_max);
   }
 
+  // What it gives back. False: more than there can be.
+  bool AddCredit(uint64_t bytes) {
+    if (bytes > kCreditMax - std::min(credit, kCreditMax)) return false;
+    credit += bytes;
+    return true;
+  }
   bool TakesEager(uint64_t bytes, uint64_t cost) const { return bytes <= eager_bytes_max && cost <= credit; }
   void SpendCredit(uint64_t cost) {
     FUSEWIRE_DCHECK(cost <= credit);

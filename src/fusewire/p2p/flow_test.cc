@@ -30,6 +30,15 @@ TEST(Flow, TakesSmallMessagesWithinCreditAndOffersWithinTheirNumber) {
   EXPECT_TRUE(flow.TakesOffer());
 }
 
+TEST(Flow, CreditHasALimit) {
+  Flow flow;
+  flow.Begin(kTerms, kUnexpectedMax, kUnexpectedMax);
+  EXPECT_TRUE(flow.AddCredit(kCreditMax - 500));
+  EXPECT_EQ(flow.credit, kCreditMax);
+  EXPECT_FALSE(flow.AddCredit(1));
+  EXPECT_EQ(flow.credit, kCreditMax);
+}
+
 TEST(Flow, APeerSpendsNoMoreThanItWasPromised) {
   Flow flow;
   flow.Begin(kTerms, 300, kUnexpectedMax);

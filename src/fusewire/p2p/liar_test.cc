@@ -17,7 +17,8 @@ using wire::P2pVerb;
 constexpr uint64_t kSome = uint64_t{1} << 32;  // the first name that a table gives out
 
 struct Scene {
-  Scene() : b(world.Add("b")), liar(std::make_unique<Liar>(world.world, "liar", "b")) {
+  explicit Scene(const transport::LoopbackFaults& faults = {})
+      : world(1, faults), b(world.Add("b")), liar(std::make_unique<Liar>(world.world, "liar", "b")) {
     // "b" comes before "liar": b says use.
     EXPECT_TRUE(world.RunUntil([&] { return liar->Find(P2pVerb::kUse) != nullptr; }));
     peer = b.Expect("liar").value();
@@ -67,6 +68,8 @@ TEST(Liar, NonsenseCostsThePipe) {
       {"aux 2", [](Liar& liar) { liar.Send(P2pVerb::kRequest, kSome, 2, {1}); }},
       {"said twice", [](Liar& liar) { liar.SendOpen(); }},
       {"comes second", [](Liar& liar) { liar.Send(P2pVerb::kUse, 5, 0, {}); }},
+      {"credit: 9223372036854775807 bytes on top of 65536, limit 9223372036854775807",
+       [](Liar& liar) { liar.Send(P2pVerb::kCredit, INT64_MAX, 0, {}); }},
       {"more than were sent",
        [](Liar& liar) {
          liar.Send(P2pVerb::kPosted, kSome | kP2pMine, 0, {1, 1, 1});
@@ -113,6 +116,71 @@ TEST(Liar, BeforeUseNothingButOpenIsHeard) {
   liar.Send(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "x");
   ASSERT_TRUE(world.RunUntil([&] { return !liar.up; }));
   EXPECT_THAT(liar.why.ToString(), HasSubstr("before use"));
+}
+
+TEST(Liar, CannotPromiseMoreCreditThanFramesCanSay) {
+  P2pWorld world;
+  world.Add("b");
+  Liar liar(world.world, "liar", "b");
+  liar.open_itself = false;
+  ASSERT_TRUE(world.RunUntil([&] { return liar.up; }));
+  liar.Send(P2pVerb::kOpen, 0, wire::kP2pVersion, {77, 0, 8192, uint64_t{1} << 63, 8});
+  ASSERT_TRUE(world.RunUntil([&] { return !liar.up; }));
+  EXPECT_THAT(liar.why.ToString(), HasSubstr("open: credit 9223372036854775808, limit 9223372036854775807"));
+}
+
+TEST(Liar, CannotUseAPipeTwice) {
+  P2pWorld world;
+  world.Add("b");
+  Liar liar(world.world, "a", "b");  // it decides
+  ASSERT_TRUE(world.RunUntil([&] { return liar.Find(P2pVerb::kOpen) != nullptr; }));
+  liar.Send(P2pVerb::kUse, 1, 0, {});
+  world.world.RunFor(kSecondNs);
+  ASSERT_TRUE(liar.up) << liar.why.ToString();
+  liar.Send(P2pVerb::kUse, 2, 0, {});
+  ASSERT_TRUE(world.RunUntil([&] { return !liar.up; }));
+  EXPECT_THAT(liar.why.ToString(), HasSubstr("use: 2 of the pipe that is in use"));
+}
+
+TEST(Liar, CannotMakeASignalWrap) {
+  Scene scene;
+  auto signal = Signal::Open(scene.b).value();
+  AwaitOp await(scene.b, *signal, UINT64_MAX);
+  await.Post();
+  scene.liar->Send(P2pVerb::kPut, kSome | kP2pMine, wire::kP2pConfirmPut, {0, 0, signal->ref(), UINT64_MAX - 5});
+  ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kResult) != nullptr; }));
+  EXPECT_EQ(scene.liar->Find(P2pVerb::kResult)->aux, 0u);
+  scene.liar->heard.clear();
+  scene.liar->Send(P2pVerb::kPut, kSome | kP2pMine, wire::kP2pConfirmPut, {0, 0, signal->ref(), 6});
+  ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kResult) != nullptr; }));
+  const Liar::Heard result = *scene.liar->Find(P2pVerb::kResult);
+  EXPECT_EQ(static_cast<Code>(result.aux), Code::kInvalid);
+  EXPECT_THAT(result.head, HasSubstr("adding 6 to 18446744073709551610 is over its limit"));
+  signal->Add(6);  // nor can we
+  scene.world.world.RunFor(kSecondNs);
+  EXPECT_EQ(signal->value(), UINT64_MAX - 5);
+  EXPECT_FALSE(await.Test());
+  signal->Add(5);
+  EXPECT_TRUE(scene.world.Ends(await));
+  EXPECT_TRUE(scene.liar->up) << scene.liar->why.ToString();
+}
+
+// The sum is looked at again when the bytes have come: others may have added meanwhile.
+TEST(Liar, CannotMakeASignalWrapWhileItsBytesAreOnTheirWay) {
+  transport::LoopbackFaults slow;
+  slow.bytes_per_second = 10 << 20;
+  Scene scene(slow);
+  auto signal = Signal::Open(scene.b).value();
+  std::string memory(1 << 20, '.');
+  auto region = Region::Open(scene.b, Buffer::Wrap(BytesOf(memory), nullptr, nullptr)).value();
+  scene.liar->Send(P2pVerb::kPut, kSome | kP2pMine, wire::kP2pConfirmPut,
+                   {region->ref().id, 0, signal->ref(), UINT64_MAX}, "", memory.size());
+  ASSERT_TRUE(scene.world.RunUntil([&] { return memory[1 << 18] != '.'; }));
+  signal->Add(7);
+  ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kResult) != nullptr; }));
+  EXPECT_EQ(static_cast<Code>(scene.liar->Find(P2pVerb::kResult)->aux), Code::kInvalid);
+  EXPECT_EQ(signal->value(), 7u);
+  EXPECT_TRUE(scene.liar->up) << scene.liar->why.ToString();
 }
 
 TEST(Liar, CannotLandInWhatIsAnothersReceive) {
@@ -177,6 +245,20 @@ TEST(Liar, IsSentBodiesBeforeItAsksForThemAsLongAsItsReceivesWait) {
   EXPECT_EQ(next(Answer::kWaited), 0u);
   EXPECT_EQ(next(Answer::kWaited), 0u);
   EXPECT_EQ(next(Answer::kNone), 100000u) << "trusted again";
+}
+
+TEST(Liar, RequestingForAReceiveWithoutANameCostsThePipe) {
+  for (uint64_t receive : {uint64_t{0}, kSome | kP2pMine}) {
+    Scene scene;
+    std::string large = Pattern(10 << 20, 1);
+    SendOp send(scene.b, *scene.peer, 5, large);
+    send.Post();
+    ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kOffer) != nullptr; }));
+    const uint64_t name = scene.liar->Find(P2pVerb::kOffer)->call & ~kP2pMine;
+    scene.liar->Send(P2pVerb::kRequest, name, 0, {receive});
+    EXPECT_THAT(scene.Ended(), HasSubstr("request: receive " + std::to_string(receive) + " names nothing"));
+    EXPECT_TRUE(scene.world.Finish({&send}));
+  }
 }
 
 TEST(Liar, RequestingAgainAndAgainCostsThePipe) {

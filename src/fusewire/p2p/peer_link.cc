@@ -82,6 +82,10 @@ Status PeerLink::OnOpen(Lane* lane, const wire::P2pMessage& message) {
                            std::to_string(wire::kP2pVersion))
         .Next("run the same version of Fusewire in both tasks");
   }
+  if (message.numbers[3] > kCreditMax) {
+    return Status::Corrupt("open: credit " + std::to_string(message.numbers[3]) + ", limit " +
+                           std::to_string(kCreditMax));
+  }
   lane->open = message;
   if (!Decides()) return Status::Ok();
   // The peer knows of no pipe that we still use, or is another than it was: ours is dead, and we have not heard of it.
@@ -101,6 +105,7 @@ Status PeerLink::OnUse(Lane* lane, uint64_t count) {
   if (!lane->open_received) return Status::Corrupt("use: before open");
   if (count <= used_ && met_ == lane->info.incarnation)
     return Status::Corrupt("use: " + std::to_string(count) + " again");
+  if (lane == active_) return Status::Corrupt("use: " + std::to_string(count) + " of the pipe that is in use");
   Use(lane, count);
   return Status::Ok();
 }
@@ -120,7 +125,7 @@ void PeerLink::Use(Lane* lane, uint64_t count) {
   description_ = lane->info.ToString();
   last_failure_ = Status::Ok();
   flow.Begin(Flow::Terms{std::min<uint64_t>(lane->open.numbers[2], self_.eager_bytes_max), lane->open.numbers[3],
-                         std::clamp<uint64_t>(lane->open.numbers[4], 1, self_.limits.offers_max)},
+                         std::max<uint64_t>(1, std::min<uint64_t>(lane->open.numbers[4], self_.limits.offers_max))},
              lane->promised, self_.limits.unexpected_bytes_max);
   uint64_t before = incarnation_.exchange(lane->info.incarnation);
   wire_.store(lane->info.wire, std::memory_order_release);

@@ -51,7 +51,7 @@ class Signal {
   // Any thread.
   SignalRef ref() const { return ref_; }
   uint64_t value() const;
-  // Any thread. As a peer does.
+  // Any thread. As a peer does. A sum over 2^64 - 1 is not added, but logged.
   void Add(uint64_t amount);
 
   // For its operations.

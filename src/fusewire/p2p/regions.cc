@@ -77,10 +77,21 @@ void Regions::CloseSignal(SignalState* state) {
   while (Op* op = state->waiting.front()) table_.End(op, Status::Cancelled("the signal was destroyed"));
 }
 
+Status Regions::CheckAdd(uint64_t name, uint64_t amount) const {
+  const SignalState* state = signals_.Find(name);
+  const uint64_t value = state == nullptr ? 0 : state->value.load(std::memory_order_relaxed);
+  if (amount <= UINT64_MAX - value) return Status::Ok();
+  return Status::Invalid("signal " + std::to_string(name) + ": adding " + std::to_string(amount) + " to " +
+                         std::to_string(value) + " is over its limit of " + std::to_string(UINT64_MAX))
+      .Next("add less, or use a new signal");
+}
+
 void Regions::AddToSignal(uint64_t name, uint64_t amount) {
   SignalState* state = signals_.Find(name);
   if (state == nullptr) return;
-  uint64_t value = state->value.load(std::memory_order_relaxed) + amount;
+  uint64_t value = state->value.load(std::memory_order_relaxed);
+  FUSEWIRE_CHECK(amount <= UINT64_MAX - value);
+  value += amount;
   state->value.store(value, std::memory_order_release);
   auto reached = [value](const Op* op) { return static_cast<const AwaitOp*>(op)->at_least <= value; };
   while (Op* op = state->waiting.Find(reached)) {
@@ -111,6 +122,7 @@ Result<Bytes> Regions::PartOfPut(const wire::P2pMessage& message, uint64_t bytes
     return Status::Invalid("there is no such signal")
         .Next("it is gone, or was another incarnation's: ask for a new one");
   }
+  FUSEWIRE_TRY(CheckAdd(signal, message.numbers[3]));
   if (bytes == 0 && message.numbers[0] == 0) return Bytes();
   return PartOf(message.numbers[0], message.numbers[1], bytes, Access::kWrite);
 }
@@ -167,6 +179,8 @@ Status Regions::OnPut(Lane& lane, PeerLink& peer, const wire::FrameHeader& heade
   Status status;
   if (header.body_bytes > 0) {
     status = lane.Landed(header.call).refusal;
+    // Others may have added meanwhile.
+    if (status.ok()) status = CheckAdd(message.numbers[2], message.numbers[3]);
   } else {
     Result<Bytes> part = PartOfPut(message, message.payload.size);
     status = part.status();

@@ -49,7 +49,10 @@ class Regions {
   // 0: regions_max are open.
   uint64_t OpenSignal(SignalState* state) { return signals_.Take(state); }
   void CloseSignal(SignalState* state);
+  // Nothing, if it is gone. The sum fits: see CheckAdd.
   void AddToSignal(uint64_t name, uint64_t amount);
+  // A signal counts up to 2^64 - 1 and never wraps: whether it can be added to, or why not. Ok, if it is gone.
+  Status CheckAdd(uint64_t name, uint64_t amount) const;
 
   // ---- our operations ----
   void Begin(AwaitOp* op);

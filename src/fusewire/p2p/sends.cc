@@ -101,6 +101,9 @@ Status Sends::OnRequest(PeerLink& peer, const wire::P2pMessage& message) {
   auto* op = static_cast<SendOp*>(table_.FindOf(message.id, OpKind::kSend, peer));
   if (op == nullptr || !op->run.offered) return Status::Ok();  // it was given up, and the peer will hear of it
   if (op->run.in_pipe >= kInPipeMax) return Status::Corrupt("request: again and again");
+  const uint64_t receive = message.numbers[0];
+  if (receive == 0 || (receive & wire::kP2pMine) != 0)
+    return Status::Corrupt("request: receive " + std::to_string(receive) + " names nothing");
   const bool pushed = op->run.pushed > 0;
   if (pushed) peer.flow.pushes.Ended(std::exchange(op->run.pushed, 0));
   if (pushed || (message.aux & wire::kP2pWaited) == 0) {
@@ -108,7 +111,7 @@ Status Sends::OnRequest(PeerLink& peer, const wire::P2pMessage& message) {
   } else {
     peer.flow.pushes.Waited(false);
   }
-  SendData(op, message.numbers[0]);
+  SendData(op, receive);
   return Status::Ok();
 }
 
@@ -116,6 +119,12 @@ Status Sends::OnPosted(PeerLink& peer, const wire::P2pMessage& message) {
   PostedReceives::Posted posted{message.numbers[0], message.id, message.numbers[1]};
   if (peer.flow.posted_receives.Add(posted, message.numbers[2])) return Status::Ok();
   return Status::Corrupt("posted: seen " + std::to_string(message.numbers[2]) + " messages, more than were sent");
+}
+
+Status Sends::OnCredit(PeerLink& peer, const wire::P2pMessage& message) {
+  if (peer.flow.AddCredit(message.id)) return Status::Ok();
+  return Status::Corrupt("credit: " + std::to_string(message.id) + " bytes on top of " +
+                         std::to_string(peer.flow.credit) + ", limit " + std::to_string(kCreditMax));
 }
 
 }  // namespace p2p

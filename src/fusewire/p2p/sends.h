@@ -28,7 +28,7 @@ class Sends {
   // What its receiver says.
   Status OnRequest(PeerLink& peer, const wire::P2pMessage& message);
   static Status OnPosted(PeerLink& peer, const wire::P2pMessage& message);
-  static void OnCredit(PeerLink& peer, const wire::P2pMessage& message) { peer.flow.credit += message.id; }
+  static Status OnCredit(PeerLink& peer, const wire::P2pMessage& message);
 
  private:
   void SendEager(SendOp* op, const PostedReceives::Posted& posted, uint64_t cost);
