@@ -128,7 +128,9 @@ const char* fusewire_peer_name(fusewire_peer* peer) { return PeerOf(peer)->name(
 
 int fusewire_region_open(fusewire_endpoint* endpoint, void* data, size_t bytes, int access,
                          void (*release)(void* owner), void* owner, fusewire_region** out, uint64_t* id) {
-  if (access < 1 || access > 3) return KeepError(Status::Invalid("access " + std::to_string(access)).Next("1, 2 or 3"));
+  if (access < 1 || access > 3)
+    return KeepError(Status::Invalid("access: " + std::to_string(access) + ", it must be from 1 to 3")
+                         .Next("take 1 to read, 2 to write, 3 for both"));
   Buffer memory = Buffer::Wrap(Bytes(data, bytes), nullptr, nullptr);
   if (release != nullptr) {
     auto lent = std::make_unique<Lent>(Lent{release, owner});

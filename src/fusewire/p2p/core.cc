@@ -97,7 +97,10 @@ Result<pipe::Landing> Core::OnHeader(Lane& lane, PeerLink& peer, const wire::Fra
   if (!decoded.ok()) return decoded.status();
   const wire::P2pMessage& message = decoded.value();
   if (peer.lane() != &lane) return Status::Corrupt(std::string(wire::P2pVerbName(message.verb)) + ": before use");
-  if (lane.Find(header.call) != nullptr) return Status::Corrupt("two bodies of one name");
+  if (lane.Find(header.call) != nullptr) {
+    return Status::Corrupt(std::string(wire::P2pVerbName(message.verb)) + ": call " + std::to_string(header.call) +
+                           " has a body on its way already");
+  }
   switch (message.verb) {
     case wire::P2pVerb::kEager: return receives_.OnEagerHeader(lane, peer, header, message);
     case wire::P2pVerb::kOffer: return receives_.OnPushedHeader(lane, peer, header, message);

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/p2p/lane.h"
 
+#include <string>
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -18,7 +19,7 @@ Result<Arriving*> Lane::Take(uint64_t call) {
     one.call = call;
     return &one;
   }
-  return Status::Corrupt("a third body inside two others");
+  return Status::Corrupt("call " + std::to_string(call) + ": its body begins while two others are unfinished");
 }
 
 Arriving* Lane::Find(uint64_t call) {

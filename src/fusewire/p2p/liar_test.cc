@@ -61,16 +61,16 @@ TEST(Liar, NonsenseCostsThePipe) {
        [](Liar& liar) {
          liar.Send(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "", 20000);
        }},
-      {"where 90000 were offered",
+      {"offer: body_bytes 100000, where 90000 were offered",
        [](Liar& liar) {
          liar.Send(P2pVerb::kOffer, kSome | kP2pMine, 0, {1, 0, 90000}, "", 100000);
        }},
       {"aux 2", [](Liar& liar) { liar.Send(P2pVerb::kRequest, kSome, 2, {1}); }},
-      {"said twice", [](Liar& liar) { liar.SendOpen(); }},
+      {"open: for the second time", [](Liar& liar) { liar.SendOpen(); }},
       {"comes second", [](Liar& liar) { liar.Send(P2pVerb::kUse, 5, 0, {}); }},
       {"credit: 9223372036854775807 bytes on top of 65536, limit 9223372036854775807",
        [](Liar& liar) { liar.Send(P2pVerb::kCredit, INT64_MAX, 0, {}); }},
-      {"more than were sent",
+      {"seen 1 messages, more than the 0 that were sent",
        [](Liar& liar) {
          liar.Send(P2pVerb::kPosted, kSome | kP2pMine, 0, {1, 1, 1});
        }},
@@ -78,7 +78,7 @@ TEST(Liar, NonsenseCostsThePipe) {
        [](Liar& liar) {
          for (uint64_t i = 0; i < 40; ++i) liar.Send(P2pVerb::kEager, (kSome + i) | kP2pMine, 0, {1, 0}, "", 8000);
        }},
-      {"offers_max",
+      {"offer: 1024 wait already, offers_max 1024",
        [](Liar& liar) {
          for (uint64_t i = 0; i < 1100; ++i) liar.Send(P2pVerb::kOffer, (kSome + i) | kP2pMine, 0, {1, 0, 9000});
        }},
@@ -269,7 +269,7 @@ TEST(Liar, RequestingAgainAndAgainCostsThePipe) {
   ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kOffer) != nullptr; }));
   uint64_t name = scene.liar->Find(P2pVerb::kOffer)->call & ~kP2pMine;
   for (int i = 0; i < 10; ++i) scene.liar->Send(P2pVerb::kRequest, name, 0, {kSome});
-  EXPECT_THAT(scene.Ended(), HasSubstr("again and again"));
+  EXPECT_THAT(scene.Ended(), HasSubstr("request: of send " + std::to_string(name) + " for the third time"));
   ASSERT_TRUE(scene.world.Finish({&send}));
   EXPECT_FALSE(send.status().ok());
 }

@@ -75,9 +75,9 @@ TEST(Memory, WhatIsNotThereIsAnErrorAndNothingIsWritten) {
     const Case cases[] = {
         {{good.id + 1, good.bytes}, 0, 0, "no such region"},
         {{good.id ^ uint64_t{1} << 33, good.bytes}, 0, 0, "no such region"},
-        {{good.id, UINT64_MAX}, good.bytes - size + 1, 0, "of a region of 1048576"},
-        {{good.id, UINT64_MAX}, UINT64_MAX - size, 0, "of a region of 1048576"},
-        {good, good.bytes - 1, 0, "of a region of 1048576"},
+        {{good.id, UINT64_MAX}, good.bytes - size + 1, 0, ", which has 1048576"},
+        {{good.id, UINT64_MAX}, UINT64_MAX - size, 0, ", which has 1048576"},
+        {good, good.bytes - 1, 0, ", which has 1048576"},
         {good, 0, pair.signal->ref() + 1, "no such signal"},
     };
     for (const Case& one : cases) {

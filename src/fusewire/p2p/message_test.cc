@@ -241,7 +241,7 @@ TEST(Message, DeadlinesEndBothSides) {
   ASSERT_TRUE(pair.world.Finish({&send, &receive}));
   EXPECT_EQ(send.status().code(), Code::kTimeout) << send.status().ToString();
   EXPECT_EQ(receive.status().code(), Code::kTimeout) << receive.status().ToString();
-  EXPECT_THAT(receive.status().ToString(), HasSubstr("receive with tag 6"));
+  EXPECT_THAT(receive.status().ToString(), HasSubstr("receiving with tag 6"));
   // What was offered is gone from there: the next one of this tag comes first.
   std::string other = Pattern(100000, 2);
   SendOp next(pair.a, *pair.b_of_a, 5, other);
@@ -291,6 +291,40 @@ TEST(Message, CancelInTheMiddleOfABodyFreesTheLanding) {
   pair.world.world.RunFor(kSecondNs);
   EXPECT_TRUE(got == before) << "memory was touched after the end";
   EXPECT_TRUE(pair.b_of_a->up());
+}
+
+TEST(Message, WhatIsOverALimitIsAnErrorThatNamesIt) {
+  P2pWorld world;
+  pipe::Options narrow;
+  narrow.limits.body_bytes_max = 100000;
+  narrow.limits.segments_max = 3;
+  Endpoint& a = world.Add("a", Limits(), narrow);
+  Endpoint& b = world.Add("b");
+  Peer& b_of_a = world.Connect("a", "b");
+  Peer& a_of_b = world.Expect("b", "a");
+  std::string large(100001, 'x'), head(4097, 'h'), small = "small";
+  auto region = Region::Open(b, Buffer::Wrap(BytesOf(large), nullptr, nullptr)).value();
+  SendOp long_body(a, b_of_a, 5, large), long_head(a, b_of_a, 5, small), many(a, b_of_a, 5, small),
+      to_narrow(b, a_of_b, 6, large);
+  long_head.head = head;
+  many.segments.assign(4, small);
+  GetOp get(a, b_of_a, region->ref(), 0, BytesOf(large));
+  const std::pair<Op*, const char*> cases[] = {
+      {&long_body, "bytes of the message: 100001, body_bytes_max is 100000, peer b"},
+      {&long_head, "bytes of the head: 4097, the limit is 4096"},
+      {&many, "segments of the message: 4, segments_max is 3"},
+      {&to_narrow, "a message of 100001 bytes, body_bytes_max of the receiver is 100000"},
+      {&get, "a get of 100001 bytes, body_bytes_max is 100000"},
+  };
+  for (const auto& [op, words] : cases) {
+    op->Post();
+    ASSERT_TRUE(world.Finish({op})) << words;
+    EXPECT_EQ(op->status().code(), Code::kInvalid) << op->status().ToString();
+    EXPECT_THAT(op->status().ToString(), HasSubstr(words));
+  }
+  EXPECT_THAT(get.status().ToString(),
+              HasSubstr("while reading at offset 0 of region " + std::to_string(get.region.id)));
+  EXPECT_TRUE(b_of_a.up());
 }
 
 TEST(Message, HandlersOfOffersLandDeferOrRefuse) {

@@ -2,12 +2,12 @@
 #include "fusewire/p2p/op_table.h"
 
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <utility>
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
+#include "fusewire/p2p/signal_state.h"
 #include "fusewire/p2p/unexpected_message.h"
 
 namespace fusewire {
@@ -18,17 +18,39 @@ namespace {
 constexpr int64_t kReleaseLookNs = 1 * kSecondNs;
 constexpr uint64_t kReleaseProgressBytes = 4096;
 
-const char* const kKindNames[] = {"send", "receive", "put", "get", "await a signal", "await a peer"};
-static_assert(std::size(kKindNames) == static_cast<size_t>(OpKind::kAwaitPeer) + 1, "one for each");
+std::string Place(RegionRef region, uint64_t offset) {
+  return " at offset " + std::to_string(offset) + " of region " + std::to_string(region.id);
+}
 
-// Says who, what and since when, where that has not been said.
+// For an error: "receiving with tag 5".
+std::string Phase(const Op& op) {
+  switch (op.kind()) {
+    case OpKind::kSend: return "sending with tag " + std::to_string(static_cast<const SendOp&>(op).tag);
+    case OpKind::kReceive: return "receiving with tag " + std::to_string(static_cast<const ReceiveOp&>(op).tag);
+    case OpKind::kPut: {
+      const auto& put = static_cast<const PutOp&>(op);
+      const bool signals_only = put.region.id == 0 && put.signal != 0;
+      return signals_only ? "adding to signal " + std::to_string(put.signal)
+                          : "writing" + Place(put.region, put.offset);
+    }
+    case OpKind::kGet: {
+      const auto& get = static_cast<const GetOp&>(op);
+      return "reading" + Place(get.region, get.offset);
+    }
+    case OpKind::kAwait: {
+      const auto& await = static_cast<const AwaitOp&>(op);
+      return "waiting for signal " + std::to_string(await.signal->name) + " to reach " + std::to_string(await.at_least);
+    }
+    case OpKind::kAwaitPeer: return "waiting for the peer to connect";
+  }
+  return "";
+}
+
+// With the peer, the operation and its age, where the status does not have them yet.
 Status WithContext(const Op& op, const Status& status, int64_t now_ns) {
   if (status.ok()) return status;
-  std::string phase = kKindNames[static_cast<int>(op.kind())];
-  if (op.kind() == OpKind::kSend) phase += " with tag " + std::to_string(static_cast<const SendOp&>(op).tag);
-  if (op.kind() == OpKind::kReceive) phase += " with tag " + std::to_string(static_cast<const ReceiveOp&>(op).tag);
-  Status said = status.Phase(phase).AgeMs((now_ns - op.run.posted_ns) / kMillisecondNs);
-  return op.run.with == nullptr ? said : said.Peer(op.run.with->description());
+  Status full = status.Phase(Phase(op)).AgeMs((now_ns - op.run.posted_ns) / kMillisecondNs);
+  return op.run.with == nullptr ? full : full.Peer(op.run.with->description());
 }
 
 // The peer still takes bytes: this message's turn will come. If it does not, its pipe is of no use to anybody.
@@ -116,7 +138,9 @@ bool OpTable::Enter(Op* op) {
   } else if (run.cancel_wanted.load(std::memory_order_seq_cst)) {
     End(op, Status::Cancelled("it was cancelled before it began"));
   } else if (op->timeout_ns < 0) {
-    End(op, Status::Timeout("its deadline had passed before it was posted").Next("allow more time"));
+    End(op, Status::Timeout("timeout_ns is " + std::to_string(op->timeout_ns) +
+                            ": the deadline had passed before it was posted")
+                .Next("allow more time"));
   } else {
     if (run.deadline_ns != kForeverNs) home_.ArmAt(&run.deadline, run.deadline_ns);
     return true;
@@ -209,7 +233,7 @@ Status OpTable::OnResult(Op* op, const Status& status) {
   if (!status.ok()) {
     EndOnceReleased(op, status);
   } else if (run.state == State::kOffered) {
-    return Status::Corrupt("result: of a message that was not sent");
+    return Status::Corrupt("result: of send " + std::to_string(op->id()) + ", whose body was not requested");
   } else if (run.in_pipe > 0) {
     run.result_came = true;  // the network has not yet said that it is done
   } else {

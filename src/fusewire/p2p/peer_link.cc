@@ -76,7 +76,7 @@ void PeerLink::SendOpen(Lane* lane) {
 }
 
 Status PeerLink::OnOpen(Lane* lane, const wire::P2pMessage& message) {
-  if (std::exchange(lane->open_received, true)) return Status::Corrupt("open: said twice");
+  if (std::exchange(lane->open_received, true)) return Status::Corrupt("open: for the second time");
   if (message.aux != wire::kP2pVersion) {
     return Status::Refused("the peer's endpoints speak version " + std::to_string(message.aux) + ", ours " +
                            std::to_string(wire::kP2pVersion))

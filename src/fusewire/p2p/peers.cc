@@ -25,7 +25,8 @@ Result<PeerLink*> Peers::Named(const std::string& name) {
   }
   if (peers_.size() >= self_.limits.peers_max) {
     return Status::Overloaded("peers_max (" + std::to_string(self_.limits.peers_max) + ") is reached")
-        .Phase("greeting");
+        .Phase("greeting")
+        .Next("raise Limits::peers_max, or use fewer names");
   }
   return (peers_[name] = std::make_unique<PeerLink>(self_, verbs_, handler_, name)).get();
 }

@@ -62,6 +62,7 @@ class PostedReceives {
     unaddressed_ = 0;
   }
   size_t size() const { return count_; }
+  uint64_t unaddressed() const { return unaddressed_; }
 
  private:
   static constexpr size_t kRemembered = 256;

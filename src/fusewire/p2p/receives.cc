@@ -21,6 +21,17 @@ Status TooLarge(uint64_t bytes, uint64_t room) {
       .Next("post a larger landing, or send less");
 }
 
+Status OverBodyBytesMax(uint64_t bytes, uint64_t body_bytes_max) {
+  return Status::Invalid("a message of " + std::to_string(bytes) + " bytes, body_bytes_max of the receiver is " +
+                         std::to_string(body_bytes_max))
+      .Next("send it in several messages, or raise the receiver's body_bytes_max");
+}
+
+Status WrongSize(const char* verb, uint64_t body_bytes, uint64_t offered) {
+  return Status::Corrupt(std::string(verb) + ": body_bytes " + std::to_string(body_bytes) + ", where " +
+                         std::to_string(offered) + " were offered");
+}
+
 // It waits for that message's body, of which nothing has come yet.
 bool AwaitsBody(const Op& op, uint64_t send) {
   return op.run.state == OpRun::State::kRequested && op.run.arriving == nullptr && op.run.remote_id == send;
@@ -184,7 +195,10 @@ Result<pipe::Landing> Receives::OnEagerHeader(Lane& lane, PeerLink& peer, const 
     return table_.LandInto(lane, header, op);
   }
   Buffer memory = refusal.ok() ? Buffer::TryAllocate(static_cast<size_t>(header.body_bytes)) : Buffer();
-  if (refusal.ok() && memory.empty()) refusal = Status::Overloaded("no memory for a small message");
+  if (refusal.ok() && memory.empty()) {
+    refusal =
+        Status::Overloaded("no memory for an unexpected message of " + std::to_string(header.body_bytes) + " bytes");
+  }
   if (!refusal.ok()) return lane.LandNowhere(header.call, refusal);
   Result<Arriving*> taken = lane.Take(header.call);
   if (!taken.ok()) return taken.status();
@@ -246,13 +260,14 @@ Status Receives::MeetOffer(PeerLink& peer, const wire::P2pMessage& message, Rece
   if (message.numbers[1] == 0) ++peer.flow.unaddressed_in;
   *receive = nullptr;
   if (bytes > wire_limits_.body_bytes_max) {
-    *refusal = TooLarge(bytes, wire_limits_.body_bytes_max);
+    *refusal = OverBodyBytesMax(bytes, wire_limits_.body_bytes_max);
     return Status::Ok();
   }
   *receive = FindReceiveFor(peer, message, bytes, refusal);
   if (*receive != nullptr || !refusal->ok()) return Status::Ok();
   if (peer.flow.offers_held >= self_.limits.offers_max)
-    return Status::Corrupt("offer: more than offers_max " + std::to_string(self_.limits.offers_max));
+    return Status::Corrupt("offer: " + std::to_string(peer.flow.offers_held) + " wait already, offers_max " +
+                           std::to_string(self_.limits.offers_max));
   unexpected_.Add(peer, message, bytes, 0);
   return Status::Ok();
 }
@@ -282,10 +297,7 @@ Status Receives::OnUnpushed(PeerLink& peer, const wire::P2pMessage& message) {
 // An offer with its body, which goes nowhere if no receive waits for it: then it is asked for as if it had not come.
 Result<pipe::Landing> Receives::OnPushedHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
                                                const wire::P2pMessage& message) {
-  if (header.body_bytes != message.numbers[2]) {
-    return Status::Corrupt("offer: " + std::to_string(header.body_bytes) + " bytes where " +
-                           std::to_string(message.numbers[2]) + " were offered");
-  }
+  if (header.body_bytes != message.numbers[2]) return WrongSize("offer", header.body_bytes, message.numbers[2]);
   ReceiveOp* op = nullptr;
   Status refusal;
   FUSEWIRE_TRY(MeetOffer(peer, message, &op, &refusal));
@@ -313,10 +325,7 @@ Result<pipe::Landing> Receives::OnDataHeader(Lane& lane, PeerLink& peer, const w
                                              const wire::P2pMessage& message) {
   ReceiveOp* op = FindRequested(peer, message.id, message.numbers[0]);
   if (op == nullptr) return lane.LandNowhere(header.call, Status::Ok());
-  if (header.body_bytes != op->bytes) {
-    return Status::Corrupt("data: " + std::to_string(header.body_bytes) + " bytes where " + std::to_string(op->bytes) +
-                           " were offered");
-  }
+  if (header.body_bytes != op->bytes) return WrongSize("data", header.body_bytes, op->bytes);
   return table_.LandInto(lane, header, op);
 }
 

@@ -31,7 +31,7 @@ Result<std::unique_ptr<Signal>> Signal::Open(Endpoint& endpoint) {
   uint64_t name = state->name;
   if (name == 0) {
     return Status::Overloaded("regions_max (" + std::to_string(core->self().limits.regions_max) + ") signals are open")
-        .Phase("open a signal")
+        .Phase("opening a signal")
         .Next("destroy signals that are not used");
   }
   return std::unique_ptr<Signal>(new Signal(core, std::move(state), name));

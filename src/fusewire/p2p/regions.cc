@@ -14,10 +14,15 @@ namespace fusewire {
 namespace p2p {
 namespace {
 
-Status Outside(uint64_t offset, uint64_t bytes, uint64_t room) {
-  return Status::Invalid(std::to_string(bytes) + " bytes at offset " + std::to_string(offset) + " of a region of " +
-                         std::to_string(room))
+Status Outside(uint64_t region, uint64_t offset, uint64_t bytes, uint64_t room) {
+  return Status::Invalid(std::to_string(bytes) + " bytes at offset " + std::to_string(offset) + " of region " +
+                         std::to_string(region) + ", which has " + std::to_string(room))
       .Next("stay inside the region");
+}
+
+Status WrongSize(const char* field, uint64_t size, const GetOp& op) {
+  return Status::Corrupt(std::string("got: ") + field + " " + std::to_string(size) + ", where " +
+                         std::to_string(TotalOf(op.segments)) + " were asked for");
 }
 
 bool Fits(uint64_t offset, uint64_t bytes, uint64_t room) { return offset <= room && bytes <= room - offset; }
@@ -56,7 +61,7 @@ Result<RegionRef> Regions::Open(Buffer memory, Access access) {
   RegionRef ref{regions_.Take(state.get()), state->memory.size()};
   if (ref.id == 0) {
     return Status::Overloaded("regions_max (" + std::to_string(self_.limits.regions_max) + ") is reached")
-        .Phase("open a region")
+        .Phase("opening a region")
         .Next("destroy regions that are not used, or put several things into one");
   }
   static_cast<void>(state.release());  // its region's, and those who still read it: the last one drops it
@@ -67,14 +72,16 @@ void Regions::Close(RegionRef ref) {
   RegionState* state = regions_.Find(ref.id);
   FUSEWIRE_CHECK(state != nullptr);  // it was closed before, or is another endpoint's
   regions_.Release(ref.id);
-  peers_.AbandonRegion(ref.id, Status::Invalid("the region is gone").Next("ask the peer for its present one"));
+  peers_.AbandonRegion(ref.id, Status::Invalid("region " + std::to_string(ref.id) + " was destroyed meanwhile")
+                                   .Next("ask the peer for a new one"));
   Drop(state);
 }
 
 void Regions::CloseSignal(SignalState* state) {
   FUSEWIRE_CHECK(signals_.Find(state->name) == state);
   signals_.Release(state->name);
-  while (Op* op = state->waiting.front()) table_.End(op, Status::Cancelled("the signal was destroyed"));
+  while (Op* op = state->waiting.front())
+    table_.End(op, Status::Cancelled("signal " + std::to_string(state->name) + " was destroyed"));
 }
 
 Status Regions::CheckAdd(uint64_t name, uint64_t amount) const {
@@ -105,21 +112,22 @@ void Regions::AddToSignal(uint64_t name, uint64_t amount) {
 Result<Bytes> Regions::PartOf(uint64_t region, uint64_t offset, uint64_t bytes, Access access) {
   RegionState* state = regions_.Find(region);
   if (state == nullptr) {
-    return Status::Invalid("there is no such region")
+    return Status::Invalid("there is no such region: " + std::to_string(region))
         .Next("it is gone, or was another incarnation's: ask for a new one");
   }
   if ((static_cast<int>(state->access) & static_cast<int>(access)) == 0) {
-    return Status::Refused(access == Access::kWrite ? "the region may not be written" : "the region may not be read")
+    return Status::Refused("region " + std::to_string(region) + " may not be " +
+                           (access == Access::kWrite ? "written" : "read"))
         .Next("open it with that access");
   }
-  if (!Fits(offset, bytes, state->memory.size())) return Outside(offset, bytes, state->memory.size());
+  if (!Fits(offset, bytes, state->memory.size())) return Outside(region, offset, bytes, state->memory.size());
   return state->memory.bytes().Sub(static_cast<size_t>(offset), static_cast<size_t>(bytes));
 }
 
 Result<Bytes> Regions::PartOfPut(const wire::P2pMessage& message, uint64_t bytes) {
   uint64_t signal = message.numbers[2];
   if (signal != 0 && signals_.Find(signal) == nullptr) {
-    return Status::Invalid("there is no such signal")
+    return Status::Invalid("there is no such signal: " + std::to_string(signal))
         .Next("it is gone, or was another incarnation's: ask for a new one");
   }
   FUSEWIRE_TRY(CheckAdd(signal, message.numbers[3]));
@@ -146,7 +154,7 @@ bool Regions::Dispatch(PutOp* op) {
   uint64_t bytes = TotalOf(op->segments);
   bool signals_only = bytes == 0 && op->region.id == 0;
   if (!signals_only && !Fits(op->offset, bytes, op->region.bytes)) {
-    table_.End(op, Outside(op->offset, bytes, op->region.bytes));
+    table_.End(op, Outside(op->region.id, op->offset, bytes, op->region.bytes));
     return true;
   }
   op->run.wants_result = op->confirm;
@@ -195,8 +203,14 @@ Status Regions::OnPut(Lane& lane, PeerLink& peer, const wire::FrameHeader& heade
 
 bool Regions::Dispatch(GetOp* op) {
   uint64_t bytes = TotalOf(op->segments);
-  if (!Fits(op->offset, bytes, op->region.bytes) || bytes > wire_limits_.body_bytes_max) {
-    table_.End(op, Outside(op->offset, bytes, op->region.bytes));
+  if (!Fits(op->offset, bytes, op->region.bytes)) {
+    table_.End(op, Outside(op->region.id, op->offset, bytes, op->region.bytes));
+    return true;
+  }
+  if (bytes > wire_limits_.body_bytes_max) {
+    table_.End(op, Status::Invalid("a get of " + std::to_string(bytes) + " bytes, body_bytes_max is " +
+                                   std::to_string(wire_limits_.body_bytes_max))
+                       .Next("get it in several operations, or raise body_bytes_max on both sides"));
     return true;
   }
   TakeFront(op->segments, bytes, &op->run.landing);
@@ -223,7 +237,7 @@ void Regions::Answer(Lane& lane, PeerLink& peer, const wire::P2pMessage& message
   pipe::Pipe* pipe = lane.pipe();
   if (pipe == nullptr) return;
   if (!pipe->HasRoom(0)) {
-    pipe->Close(Status::Overloaded("the peer asks faster than it takes answers").Next("ask less at a time"));
+    pipe->Close(Status::Overloaded("get: the peer asks faster than it takes answers").Next("ask less at a time"));
     return;
   }
   RegionState* state = regions_.Find(message.numbers[0]);
@@ -248,10 +262,7 @@ Result<pipe::Landing> Regions::OnGotHeader(Lane& lane, PeerLink& peer, const wir
                                            const wire::P2pMessage& message) {
   GetOp* op = FindAsked(peer, message);
   if (op == nullptr) return lane.LandNowhere(header.call, Status::Ok());
-  if (header.body_bytes != TotalOf(op->segments)) {
-    return Status::Corrupt("got: " + std::to_string(header.body_bytes) + " bytes where " +
-                           std::to_string(TotalOf(op->segments)) + " were asked for");
-  }
+  if (header.body_bytes != TotalOf(op->segments)) return WrongSize("body_bytes", header.body_bytes, *op);
   return table_.LandInto(lane, header, op);
 }
 
@@ -267,10 +278,8 @@ Status Regions::OnGot(Lane& lane, PeerLink& peer, const wire::FrameHeader& heade
   GetOp* op = FindAsked(peer, message);
   if (op == nullptr) return Status::Ok();
   if (status.ok()) {
-    if (message.payload.size != TotalOf(op->segments)) {
-      return Status::Corrupt("got: " + std::to_string(message.payload.size) + " bytes where " +
-                             std::to_string(TotalOf(op->segments)) + " were asked for");
-    }
+    if (message.payload.size != TotalOf(op->segments))
+      return WrongSize("bytes of the payload", message.payload.size, *op);
     Scatter(message.payload, op->segments);
   }
   table_.End(op, status);

@@ -6,11 +6,9 @@
 #ifndef FUSEWIRE_P2P_REGIONS_H_
 #define FUSEWIRE_P2P_REGIONS_H_
 
-#include <atomic>
 #include <cstdint>
 
 #include "fusewire/base/bytes.h"
-#include "fusewire/base/list.h"
 #include "fusewire/base/slots.h"
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
@@ -18,6 +16,7 @@
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/op_table.h"
 #include "fusewire/p2p/peers.h"
+#include "fusewire/p2p/signal_state.h"
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/wire/p2p.h"
@@ -29,12 +28,6 @@ struct RegionState {
   Buffer memory;
   Access access = Access::kReadWrite;
   uint64_t uses = 1;  // the Region, and each answer that the network still holds
-};
-
-struct SignalState {
-  uint64_t name = 0;
-  std::atomic<uint64_t> value{0};
-  List<Op> waiting;
 };
 
 class Regions {

@@ -24,16 +24,34 @@ bool MayPush(const SendOp& op, uint64_t bytes, const pipe::Pipe& pipe) {
   return bytes > kInlineBytes && bytes <= kPushBytesMax && pipe.GoesAtOnce(around + bytes);
 }
 
+Status Over(const char* field, uint64_t value, const char* limit_name, uint64_t limit) {
+  return Status::Invalid(std::string(field) + ": " + std::to_string(value) + ", " + limit_name + " is " +
+                         std::to_string(limit));
+}
+
+Status CheckSizes(const SendOp& op, uint64_t bytes, const wire::Limits& limits) {
+  if (op.head.size > wire::kP2pHeadBytesMax) {
+    return Over("bytes of the head", op.head.size, "the limit", wire::kP2pHeadBytesMax)
+        .Next("move what is over it into the message");
+  }
+  if (bytes > limits.body_bytes_max) {
+    return Over("bytes of the message", bytes, "body_bytes_max", limits.body_bytes_max)
+        .Next("send it in several messages, or raise body_bytes_max on both sides");
+  }
+  if (op.segments.size() > limits.segments_max) {
+    return Over("segments of the message", op.segments.size(), "segments_max", limits.segments_max)
+        .Next("send it in several messages, or raise segments_max on both sides");
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 bool Sends::Dispatch(SendOp* op) {
   uint64_t bytes = TotalOf(op->segments);
-  if (op->head.size > wire::kP2pHeadBytesMax || bytes > wire_limits_.body_bytes_max ||
-      op->segments.size() > wire_limits_.segments_max) {
-    table_.End(op, Status::Invalid("a message of " + std::to_string(bytes) + " bytes in " +
-                                   std::to_string(op->segments.size()) + " segments with a head of " +
-                                   std::to_string(op->head.size) + " is over the limits")
-                       .Next("send it in several messages"));
+  Status fits = CheckSizes(*op, bytes, wire_limits_);
+  if (!fits.ok()) {
+    table_.End(op, fits);
     return true;
   }
   Flow& flow = op->peer()->flow;
@@ -100,7 +118,8 @@ void Sends::SendData(SendOp* op, uint64_t receive) {
 Status Sends::OnRequest(PeerLink& peer, const wire::P2pMessage& message) {
   auto* op = static_cast<SendOp*>(table_.FindOf(message.id, OpKind::kSend, peer));
   if (op == nullptr || !op->run.offered) return Status::Ok();  // it was given up, and the peer will hear of it
-  if (op->run.in_pipe >= kInPipeMax) return Status::Corrupt("request: again and again");
+  if (op->run.in_pipe >= kInPipeMax)
+    return Status::Corrupt("request: of send " + std::to_string(message.id) + " for the third time");
   const uint64_t receive = message.numbers[0];
   if (receive == 0 || (receive & wire::kP2pMine) != 0)
     return Status::Corrupt("request: receive " + std::to_string(receive) + " names nothing");
@@ -118,7 +137,8 @@ Status Sends::OnRequest(PeerLink& peer, const wire::P2pMessage& message) {
 Status Sends::OnPosted(PeerLink& peer, const wire::P2pMessage& message) {
   PostedReceives::Posted posted{message.numbers[0], message.id, message.numbers[1]};
   if (peer.flow.posted_receives.Add(posted, message.numbers[2])) return Status::Ok();
-  return Status::Corrupt("posted: seen " + std::to_string(message.numbers[2]) + " messages, more than were sent");
+  return Status::Corrupt("posted: seen " + std::to_string(message.numbers[2]) + " messages, more than the " +
+                         std::to_string(peer.flow.posted_receives.unaddressed()) + " that were sent");
 }
 
 Status Sends::OnCredit(PeerLink& peer, const wire::P2pMessage& message) {

@@ -25,7 +25,9 @@ void Verbs::Send(Lane* lane, wire::P2pVerb verb, uint64_t call, uint32_t aux, st
   message.head = Encode(verb, numbers, behind, {});
   message.express = true;
   if (!pipe->HasRoom(message.head.size)) {
-    pipe->Close(Status::Overloaded("the peer does not take messages as fast as they come").Next("send less at a time"));
+    pipe->Close(Status::Overloaded(std::string(wire::P2pVerbName(verb)) +
+                                   ": the peer does not take messages as fast as they come")
+                    .Next("send less at a time"));
     return;
   }
   pipe->Send(std::move(message));
