@@ -23,7 +23,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/base/unique_function.h"
 #include "fusewire/p2p/peer.h"
-#include "fusewire/reactor/reactor.h"
+#include "fusewire/reactor/timer_wheel.h"
 
 namespace fusewire {
 namespace p2p {
