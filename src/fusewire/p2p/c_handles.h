@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What stands behind handles of the C API, for rooms above that add to it.
-// Home: any thread. Owns: a handle its object. Fails: KeepError keeps a status for fusewire_error.
+// The objects behind the handles of the C API, for rooms above that extend it.
+// Home: any thread. Owns: a handle owns its object. Fails: KeepError keeps a status for fusewire_error.
 #ifndef FUSEWIRE_P2P_C_HANDLES_H_
 #define FUSEWIRE_P2P_C_HANDLES_H_
 

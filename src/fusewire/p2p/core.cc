@@ -12,14 +12,14 @@ namespace fusewire {
 namespace p2p {
 namespace {
 
-// An eager message is express, so it fits in any chunk that we might agree on, and in a copy.
+// An eager message is express, so it must fit in any chunk that may be agreed on, and in a copied buffer.
 uint64_t EagerBytesMax(const Limits& limits, const pipe::Options& options) {
   uint64_t chunk = options.limits.chunk_bytes_max;
   uint64_t around = wire::kHeaderBytes + wire::kP2pHeadBytesMax + 1024;
   return std::min<uint64_t>({limits.eager_bytes_max, kCopyBytesMax - 1, chunk > around ? chunk - around : 0});
 }
 
-// Credit that no frame can say is of no use.
+// No frame can carry more credit.
 Limits Bounded(Limits limits) {
   limits.unexpected_bytes_max = std::min(limits.unexpected_bytes_max, kCreditMax);
   return limits;
@@ -63,7 +63,7 @@ void Core::OnMail(Op* op) {
   }
 }
 
-// False: not now. It may have ended when this returns.
+// False: it cannot be sent now. It may have ended when this returns.
 bool Core::Dispatch(Op* op) {
   FUSEWIRE_CHECK(op->peer() != nullptr);
   if (op->peer()->pipe() == nullptr) return false;
@@ -88,7 +88,7 @@ void Core::HandleOffers(uint64_t tag_min, uint64_t tag_max, OnOffer on_offer) {
   receives_.HandleOffers(tag_min, tag_max, std::move(on_offer));
 }
 
-// ---- what comes ----
+// ---- incoming ----
 
 Result<pipe::Landing> Core::OnHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, ConstBytes meta) {
   FUSEWIRE_AT_HOME(home_);
@@ -114,7 +114,7 @@ Status Core::OnMessage(Lane& lane, PeerLink& peer, const wire::FrameHeader& head
   FUSEWIRE_AT_HOME(home_);
   Result<wire::P2pMessage> decoded = wire::DecodeP2p(header, meta);
   if (!decoded.ok()) return decoded.status();
-  // Nothing here waits for the application: unexpected messages have bounds of their own.
+  // The pipe's window is free at once: unexpected messages have bounds of their own.
   if (pipe::Pipe* pipe = lane.pipe()) pipe->Consume(header);
   const wire::P2pMessage& message = decoded.value();
   if (message.verb == wire::P2pVerb::kOpen) return peer.OnOpen(&lane, message);
@@ -149,7 +149,7 @@ Status Core::OnResult(PeerLink& peer, const wire::P2pMessage& message) {
   Op* op = table_.FindOf(message.id, OpKind::kSend, peer);
   if (op == nullptr) op = table_.FindOf(message.id, OpKind::kPut, peer);
   if (op != nullptr && OpTable::AwaitsResult(*op)) return table_.OnResult(op, status);
-  // It has ended, or did not want to know.
+  // The operation has ended, or wants no result.
   if (!status.ok()) Tell(&peer, PeerEvent::kRefused, status.Peer(peer.description()));
   return Status::Ok();
 }
@@ -187,7 +187,7 @@ void Core::OnPeerUp(PeerLink* peer, bool restarted) {
   FUSEWIRE_DCHECK(peer->lane() != nullptr);
   if (restarted) {
     FUSEWIRE_LOG(kInfo, "peer %s came back as another incarnation", peer->description().c_str());
-    // What was meant for the old one must not reach the new one, nor the other way round.
+    // Operations with the old incarnation must not reach the new one, nor the other way round.
     table_.EndAllOf(peer, Status::Unavailable("the peer has restarted since it was posted").Next("post it again"),
                     true);
     receives_.unexpected().ForgetAllOf(peer);
@@ -200,14 +200,14 @@ void Core::OnPeerUp(PeerLink* peer, bool restarted) {
 void Core::OnPeerDown(PeerLink* peer, const Status& why) {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_DCHECK(peer->lane() == nullptr);
-  // What waits at its sender is gone; what has come, has come.
+  // Offers are gone with their sender; complete messages stay.
   receives_.unexpected().ForgetOffersOf(peer);
   table_.EndAllOf(peer, why, false);
   Tell(peer, PeerEvent::kDown, why);
 }
 
 void Core::OnDialFailed(PeerLink* peer, const Status& why) {
-  // Waiting for the peer does not help if it does not want us, or if it is we who have no descriptor left.
+  // Waiting does not help if the peer refuses us, or if we have no descriptor left.
   bool hopeless = why.code() == Code::kRefused || why.code() == Code::kOverloaded || self_.limits.patience_ns <= 0;
   if (hopeless) table_.EndAllOf(peer, why, true);
 }

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// How operations of an endpoint are made, posted and waited for: the verbs of op.h. They stand here, since an operation
-// is data for everything below the endpoint.
+// The functions of op.h: operations are made, posted and waited for. They stand here because an operation is data for
+// everything below the endpoint.
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -40,13 +40,13 @@ bool Op::Wait(int64_t limit_ns) {
   static_assert(alignof(reactor::Waiter) > OpRun::kEnded, "a Waiter's address is neither of the two words");
   uintptr_t expected = OpRun::kPending;
   if (!run.word.compare_exchange_strong(expected, mine, std::memory_order_acq_rel)) {
-    FUSEWIRE_CHECK(expected == OpRun::kEnded);  // one waits at a time
+    FUSEWIRE_CHECK(expected == OpRun::kEnded);  // one thread waits at a time
     return true;
   }
   if (home.Wait(&waiter, AddNs(home.clock()->NowNs(), limit_ns))) return true;
   if (run.word.compare_exchange_strong(mine, OpRun::kPending, std::memory_order_acq_rel)) return false;
   while (!home.Wait(&waiter, AddNs(home.clock()->NowNs(), kSecondNs))) {
-    // Its end came just now: whoever brought it is about to say so.
+    // It has just ended, and the thread that ended it is about to signal us.
   }
   return true;
 }
@@ -70,7 +70,7 @@ void Op::Cancel() {
   run.cancel_wanted.store(true, std::memory_order_seq_cst);
   uint64_t name = run.id.load(std::memory_order_seq_cst);
   Core* core = core_;
-  // Before it has come home, Begin will see the wish.
+  // If it has no id yet, Enter will see cancel_wanted.
   if (name != 0) core->home().Post([core, name] { core->OnCancelWanted(name); });
 }
 

@@ -19,7 +19,7 @@ void Ends::Report(Op* op) {
   home_.FlushLater(this);
 }
 
-// A caller who only hands something in may hold his locks: then it is for the next who turns the loop.
+// A caller that only hands something in may hold locks of its own: then whoever runs the loop next runs `then`.
 void Ends::Flush() {
   List<Op> now;
   now.TakeAll(&later_);
@@ -40,7 +40,7 @@ void Ends::OnMail(Op* op) {
   Tell(op);
 }
 
-// Nothing of ours touches it after this.
+// Nothing here touches the operation after this.
 void Ends::Tell(Op* op) {
   FUSEWIRE_DCHECK(op->run.in_pipe == 0);
   FUSEWIRE_DCHECK(!op->linked());

@@ -14,17 +14,17 @@ using testing::HasSubstr;
 using wire::kP2pMine;
 using wire::P2pVerb;
 
-constexpr uint64_t kSome = uint64_t{1} << 32;  // the first name that a table gives out
+constexpr uint64_t kSome = uint64_t{1} << 32;  // the first id that a table gives out
 
 struct Scene {
   explicit Scene(const transport::LoopbackFaults& faults = {})
       : world(1, faults), b(world.Add("b")), liar(std::make_unique<Liar>(world.world, "liar", "b")) {
-    // "b" comes before "liar": b says use.
+    // "b" sorts before "liar": b sends use.
     EXPECT_TRUE(world.RunUntil([&] { return liar->Find(P2pVerb::kUse) != nullptr; }));
     peer = b.Expect("liar").value();
   }
   ~Scene() { liar.reset(); }
-  // The liar is told why, and others are not touched.
+  // Waits until the liar has lost its pipe. Returns the reason that it got.
   std::string Ended() {
     EXPECT_TRUE(world.RunUntil([&] { return !liar->up; }));
     return liar->why.ToString();
@@ -67,7 +67,7 @@ TEST(Liar, NonsenseCostsThePipe) {
        }},
       {"aux 2", [](Liar& liar) { liar.Send(P2pVerb::kRequest, kSome, 2, {1}); }},
       {"open: for the second time", [](Liar& liar) { liar.SendOpen(); }},
-      {"comes second", [](Liar& liar) { liar.Send(P2pVerb::kUse, 5, 0, {}); }},
+      {"sorts second", [](Liar& liar) { liar.Send(P2pVerb::kUse, 5, 0, {}); }},
       {"credit: 9223372036854775807 bytes on top of 65536, limit 9223372036854775807",
        [](Liar& liar) { liar.Send(P2pVerb::kCredit, INT64_MAX, 0, {}); }},
       {"seen 1 messages, more than the 0 that were sent",
@@ -216,13 +216,13 @@ TEST(Liar, DataOfAnotherSizeThanWasOfferedCostsThePipe) {
   EXPECT_EQ(got, std::string(100000, '#'));
 }
 
-// Says what became of each message that it was sent, and so decides what the next one looks like.
+// The liar answers each message that it gets, and its answers decide how the next one is sent.
 TEST(Liar, IsSentBodiesBeforeItAsksForThemAsLongAsItsReceivesWait) {
   Scene scene;
   std::string large = Pattern(100000, 1);
   SendOp send(scene.b, *scene.peer, 5, large);
   uint64_t body_bytes = 0;
-  // What is said of it: nothing is asked for, or its receive waited, or came later.
+  // The liar requests nothing; or requests the body for a receive that was posted before, or after.
   enum class Answer { kNone, kWaited, kLate };
   auto next = [&](Answer answer) {
     send.Post();

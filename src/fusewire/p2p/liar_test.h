@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A peer that greets like an endpoint and then says what it likes: a bare pipe in a loopback world.
-// Home: its host's. Owns: its link; goes before the world does. Fails: never; what it hears is written down.
+// A peer that greets like an endpoint and then sends what a test likes: a bare pipe in a loopback world.
+// Home: its host's. Owns: its link; destroy it before the world. Fails: never; it records what it receives.
 #ifndef FUSEWIRE_P2P_LIAR_TEST_H_
 #define FUSEWIRE_P2P_LIAR_TEST_H_
 
@@ -41,7 +41,7 @@ class Liar final : public pipe::LinkHandler {
   };
   std::vector<Heard> heard;
   bool up = false;
-  Status why;  // it is not up any more
+  Status why;  // the pipe was closed
   bool open_itself = true;
 
   const Heard* Find(wire::P2pVerb verb) const {
@@ -50,7 +50,7 @@ class Liar final : public pipe::LinkHandler {
     }
     return nullptr;
   }
-  // The last one, with the sender's name for it, and forgets all.
+  // The id of the last message, if it is an offer; forgets all messages.
   uint64_t TakeOffer(uint64_t* body_bytes) {
     const Heard offer = heard.back();
     heard.clear();

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Receives that wait for their message, and messages that wait for their receive: each finds the other by peer and
-// tag, in the order in which both came. Pure: no thread, no pipe.
+// Posted receives and unexpected messages: each finds the other by peer and tag, in the order of posting and of
+// arrival. Pure: no thread, no pipe.
 // Home: the endpoint's. Owns: the unexpected messages; not the receives. Fails: never.
 #ifndef FUSEWIRE_P2P_MATCHER_H_
 #define FUSEWIRE_P2P_MATCHER_H_
@@ -24,21 +24,21 @@ class Matcher {
   Matcher(const Matcher&) = delete;
   Matcher& operator=(const Matcher&) = delete;
 
-  // In the order of posting, which a receive keeps when it comes back.
+  // Behind the others; a receive that was posted before goes back to its place.
   void Post(ReceiveOp* op);
   // The first posted receive for such a message, or null; it stays posted.
   ReceiveOp* FindReceive(const PeerLink* peer, uint64_t tag);
-  // Whether a receive from anybody waits for this tag, posted before that one.
+  // Whether a receive from any peer waits for this tag, posted before that one.
   bool AnyWaits(uint64_t tag, uint64_t before);
-  // The first message for such a receive (peer null: from anybody), or null; it stays there.
+  // The first message for such a receive (peer null: from any peer), or null; it stays there.
   UnexpectedMessage* FindUnexpected(const PeerLink* peer, uint64_t tag);
-  // By its sender's name for it.
+  // By its sender's id.
   UnexpectedMessage* FindOffer(const PeerLink* peer, uint64_t tag, uint64_t send);
-  // A new one; Add puts it in order, Free forgets it.
+  // An empty one; Add puts it behind the others, Free ends it.
   UnexpectedMessage* New();
   void Add(UnexpectedMessage* unexpected);
   void Free(UnexpectedMessage* unexpected);
-  // All of one peer, also those that a receive has already.
+  // All of one peer, also those that a receive has been bound to.
   std::vector<UnexpectedMessage*> AllOf(const PeerLink* peer);
 
  private:

@@ -71,7 +71,7 @@ TEST(Memory, WhatIsNotThereIsAnErrorAndNothingIsWritten) {
       SignalRef signal;
       const char* words;
     };
-    // The origin believes what it was told; the target does not.
+    // The origin trusts the RegionRef; the target checks it.
     const Case cases[] = {
         {{good.id + 1, good.bytes}, 0, 0, "no such region"},
         {{good.id ^ uint64_t{1} << 33, good.bytes}, 0, 0, "no such region"},

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Send meets receive: whatever comes first, however large, and however it ends.
+// A send meets its receive: in either order, of any size, and with any end.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -78,7 +78,7 @@ TEST(Message, IsMatchedByTagInTheOrderOfPosting) {
   std::vector<std::string> sent, got;
   std::deque<SendOp> sends;
   std::deque<ReceiveOp> receives;
-  // Small and large ones in turns: a small one must not overtake.
+  // Small and large messages in turn: a small one must not overtake.
   for (uint64_t i = 0; i < 40; ++i) {
     sent.push_back(Pattern(i % 3 == 0 ? 20000 + i : 10 + i, i));
     got.emplace_back(30000, '#');
@@ -119,7 +119,7 @@ TEST(Message, LargeOnesNeedNoRoundTripWhereAReceiveIsPosted) {
   EXPECT_GE(time(false), 30 * kMillisecondNs);
 }
 
-// The receives of b have waited for messages of a: the next bodies go with their offers.
+// The receives of b were posted before the messages of a came: the next bodies go with their offers.
 void Trust(Pair* pair) {
   std::string sent = Pattern(100000, 9), got(100000, '#');
   for (int i = 0; i < 3; ++i) {
@@ -131,7 +131,7 @@ void Trust(Pair* pair) {
     ASSERT_TRUE(pair->world.Ends(receive));
     EXPECT_TRUE(got == sent);
   }
-  pair->world.world.RunFor(50 * kMillisecondNs);  // credit comes back behind the last word
+  pair->world.world.RunFor(50 * kMillisecondNs);  // until credit has come back
 }
 
 TEST(Message, LargeOnesNeedNoRoundTripWhereReceivesHaveWaited) {
@@ -194,7 +194,7 @@ TEST(Message, ThatIsTooLargeIsAnErrorOnBothSidesAndNoMore) {
       EXPECT_EQ(send.status().code(), Code::kInvalid) << send.status().ToString();
       EXPECT_THAT(send.status().ToString(), HasSubstr("for a landing of " + std::to_string(size - 1)));
       EXPECT_EQ(got, std::string(size - 1, '#'));
-      // The link goes on.
+      // The connection stays.
       std::string more = "more", there(4, '#');
       ReceiveOp next(pair.b, pair.a_of_b, 5, BytesOf(there));
       SendOp again(pair.a, *pair.b_of_a, 5, more);
@@ -242,7 +242,7 @@ TEST(Message, DeadlinesEndBothSides) {
   EXPECT_EQ(send.status().code(), Code::kTimeout) << send.status().ToString();
   EXPECT_EQ(receive.status().code(), Code::kTimeout) << receive.status().ToString();
   EXPECT_THAT(receive.status().ToString(), HasSubstr("receiving with tag 6"));
-  // What was offered is gone from there: the next one of this tag comes first.
+  // The offer is withdrawn: the next message with this tag comes first.
   std::string other = Pattern(100000, 2);
   SendOp next(pair.a, *pair.b_of_a, 5, other);
   next.Post();

@@ -14,7 +14,7 @@ namespace fusewire {
 namespace p2p {
 namespace {
 
-// How often we look whether a pipe still sends what an ended operation waits for, and what counts as sending.
+// How often we look whether a pipe still sends what an ending operation waits for, and what counts as sending.
 constexpr int64_t kReleaseLookNs = 1 * kSecondNs;
 constexpr uint64_t kReleaseProgressBytes = 4096;
 
@@ -53,7 +53,7 @@ Status WithContext(const Op& op, const Status& status, int64_t now_ns) {
   return op.run.with == nullptr ? full : full.Peer(op.run.with->description());
 }
 
-// The peer still takes bytes: this message's turn will come. If it does not, its pipe is of no use to anybody.
+// If the peer still takes bytes, this message's turn will come. If it does not, the pipe is of no use, and is closed.
 void LookForRelease(Op* op, reactor::Reactor& home) {
   FUSEWIRE_DCHECK(op->run.in_pipe > 0);
   FUSEWIRE_CHECK(op->run.lane != nullptr);
@@ -69,7 +69,7 @@ void LookForRelease(Op* op, reactor::Reactor& home) {
 
 constexpr unsigned Bit(OpRun::State state) { return 1u << static_cast<int>(state); }
 
-// The states that an operation may come from.
+// The states from which an operation may come into `to`.
 unsigned Before(OpRun::State to) {
   using State = OpRun::State;
   constexpr unsigned kBegun = Bit(State::kWaiting);
@@ -267,7 +267,7 @@ void OpTable::EndOnceReleased(Op* op, const Status& status) {
     return;
   }
   Move(op, State::kEnding);
-  FreeOffer(op);  // now: when the pipe lets go, the peer may have another, whose offers are counted anew
+  FreeOffer(op);  // now: when the pipe lets go, another pipe may be in use, whose offers are counted from 0
   op->run.status = status;
   op->run.lane_bytes = 0;
   if (pipe::Pipe* pipe = op->run.lane->pipe()) op->run.lane_bytes = pipe->stats().bytes_out.Read();
@@ -296,7 +296,7 @@ void OpTable::End(Op* op, const Status& status) {
   ends_.Report(op);
 }
 
-// The peer will not answer it, or has: another may be offered.
+// Another message may be offered: the peer has answered this one, or will not.
 void OpTable::FreeOffer(Op* op) {
   if (!std::exchange(op->run.offered, false)) return;
   PeerLink* peer = op->run.with;
@@ -335,12 +335,12 @@ void OpTable::OnDeadline(Op* op) {
   GiveUp(op, Status::Timeout(what + last).Next("look at the peer, or allow more time"));
 }
 
-// We end it, not the peer: the peer is told what it needs to know.
+// We end the operation, not the peer; so the peer is told.
 void OpTable::GiveUp(Op* op, const Status& why) {
   OpRun& run = op->run;
   PeerLink* peer = run.with;
   bool up = peer != nullptr && peer->pipe() != nullptr;
-  // Also one whose body is on its way, or was not wanted: what is left of it there must not be asked for any more.
+  // Also if its body is on its way or was dropped: the peer must not request it any more.
   if (up && op->kind() == OpKind::kSend && run.offered) {
     verbs_.Send(peer->lane(), wire::P2pVerb::kWithdraw, op->id() | wire::kP2pMine, 0, {static_cast<SendOp*>(op)->tag});
   }

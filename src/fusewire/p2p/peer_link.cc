@@ -13,7 +13,7 @@ PeerLink::PeerLink(const Self& self, Verbs& verbs, PeerHandler& handler, std::st
     : Peer(std::move(name)), self_(self), verbs_(verbs), handler_(handler), description_(name_) {}
 
 PeerLink::~PeerLink() {
-  // First: operations end while they go, and say whom they were with.
+  // First: operations end while the lanes go, and their errors name this peer.
   dialed_.reset();
   retired_.clear();
   FUSEWIRE_DCHECK(waiting.empty());
@@ -22,7 +22,7 @@ PeerLink::~PeerLink() {
 void PeerLink::SetAddress(const transport::Address& address) {
   if (dialed_ != nullptr && dialed_address_ == address.ToString()) return;
   if (dialed_ != nullptr) {
-    // It may be the pipe in use, or be asking for one: it goes when the endpoint does.
+    // It may be in use, or be connecting: it is destroyed with the endpoint.
     if (dialed_.get() != active_) dialed_->Close(Status::Cancelled("the peer has another address now"));
     retired_.push_back(std::move(dialed_));
   }
@@ -68,7 +68,7 @@ void PeerLink::OnLaneOpen(Lane* lane) {
 void PeerLink::SendOpen(Lane* lane) {
   lane->open_sent = true;
   const Limits& limits = self_.limits;
-  // What is still held of it counts against what it may send now.
+  // The peer's unexpected messages that are still held count against its new credit.
   uint64_t room = limits.unexpected_bytes_max - std::min(limits.unexpected_bytes_max, flow.unexpected_bytes);
   lane->promised = room;
   verbs_.Send(lane, wire::P2pVerb::kOpen, 0, wire::kP2pVersion,
@@ -88,11 +88,11 @@ Status PeerLink::OnOpen(Lane* lane, const wire::P2pMessage& message) {
   }
   lane->open = message;
   if (!Decides()) return Status::Ok();
-  // The peer knows of no pipe that we still use, or is another than it was: ours is dead, and we have not heard of it.
+  // The peer has lost the pipe that we use, or is another incarnation: our pipe is dead, and we do not know it yet.
   bool other = active_ != nullptr && active_->info.incarnation != lane->info.incarnation;
   bool lost = active_ != nullptr && used_ != 0 && message.numbers[1] == used_;
   if (active_ != nullptr && active_->pipe() != nullptr && !other && !lost) {
-    lane->Close(Status::Cancelled("the two are connected already").Phase("greeting"));
+    lane->Close(Status::Cancelled("the two endpoints are connected already").Phase("greeting"));
     return Status::Ok();
   }
   verbs_.Send(lane, wire::P2pVerb::kUse, ++used_, 0, {});
@@ -101,7 +101,7 @@ Status PeerLink::OnOpen(Lane* lane, const wire::P2pMessage& message) {
 }
 
 Status PeerLink::OnUse(Lane* lane, uint64_t count) {
-  if (Decides()) return Status::Corrupt("use: from the endpoint whose name comes second");
+  if (Decides()) return Status::Corrupt("use: from the endpoint whose name sorts second");
   if (!lane->open_received) return Status::Corrupt("use: before open");
   if (count <= used_ && met_ == lane->info.incarnation)
     return Status::Corrupt("use: " + std::to_string(count) + " again");
@@ -117,7 +117,7 @@ void PeerLink::Use(Lane* lane, uint64_t count) {
   used_ = count;
   if (active_ != nullptr) {
     Lane* old = active_;
-    Status why = Status::Unavailable("the peer came with a new connection").Phase("greeting").Next("post it again");
+    Status why = Status::Unavailable("the peer opened a new connection").Phase("greeting").Next("post it again");
     Down(why);
     old->Close(why);
   }

@@ -8,18 +8,18 @@ namespace p2p {
 namespace {
 
 Status WasClosed() {
-  return Status::Unavailable("the endpoint was closed").Next("nothing, if the task has ended as it should");
+  return Status::Unavailable("the endpoint was closed").Next("nothing, if its task was meant to end");
 }
 
 }  // namespace
 
 Result<PeerLink*> Peers::Named(const std::string& name) {
-  // A peer may still have been greeting when we closed: it must not take its pipe for a new beginning.
+  // A peer may still have been greeting when we closed: its pipe must not begin again.
   if (closed_) return WasClosed();
   auto found = peers_.find(name);
   if (found != peers_.end()) return found->second.get();
   if (name.empty() || name == self_.name) {
-    return Status::Refused(name.empty() ? "a peer without a name" : "a peer with our own name, \"" + name + "\"")
+    return Status::Refused(name.empty() ? "name: the peer has none" : "name: the peer has our own, \"" + name + "\"")
         .Phase("greeting")
         .Next("give every endpoint a name of its own");
   }

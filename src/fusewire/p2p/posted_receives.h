@@ -1,10 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Receives that a peer has posted and told us of: what we send to them need not be offered first. Pure.
-// Home: the endpoint's. Owns: its tables. Fails: never; what does not fit, or is not certain, is forgotten, and its
-// message is offered.
+// Receives that a peer has posted and notified us of: a message to one of them need not be offered first. Pure.
+// Home: the endpoint's. Owns: its tables. Fails: never; a notice that does not fit, or is not certain, is dropped, and
+// the message is offered.
 //
-// A notice may cross a message that named no receive and will be matched with that one. The peer says how many such
-// messages it had seen; if one with the same tag was sent since, the notice is worth nothing.
+// A notice may cross a message that names no receive and that the peer will match with this one. The notice says how
+// many such messages the peer had seen; if one with the same tag was sent since, the notice is dropped.
 #ifndef FUSEWIRE_P2P_POSTED_RECEIVES_H_
 #define FUSEWIRE_P2P_POSTED_RECEIVES_H_
 
@@ -26,9 +26,9 @@ class PostedReceives {
     uint64_t bytes;
   };
 
-  // We send a message that names no receive.
+  // We are sending a message that names no receive.
   void OnUnaddressed(uint64_t tag) { sent_[unaddressed_++ % kRemembered] = tag; }
-  // False: the peer has seen more than was sent.
+  // False: the peer says that it has seen more such messages than were sent.
   bool Add(const Posted& posted, uint64_t seen) {
     FUSEWIRE_DCHECK(posted.receive != 0);
     FUSEWIRE_DCHECK(count_ <= kPostedMax);
@@ -41,7 +41,7 @@ class PostedReceives {
     ++count_;
     return true;
   }
-  // The oldest with this tag, which is then used up; `receive` 0: none.
+  // Takes the oldest with this tag; `receive` 0: there is none.
   Posted Take(uint64_t tag) {
     if (count_ == 0) return Posted{tag, 0, 0};
     std::vector<Posted>& bucket = BucketOf(tag);

@@ -13,7 +13,7 @@ namespace fusewire {
 namespace p2p {
 namespace {
 
-// Of receives that a handler of offers gave: they are not posted again.
+// The order of receives that came from a handler of offers: they are not posted again.
 constexpr uint64_t kGivenOrder = UINT64_MAX;
 
 Status TooLarge(uint64_t bytes, uint64_t room) {
@@ -32,7 +32,7 @@ Status WrongSize(const char* verb, uint64_t body_bytes, uint64_t offered) {
                          std::to_string(offered) + " were offered");
 }
 
-// It waits for that message's body, of which nothing has come yet.
+// Whether it waits for the body of that message, of which nothing has arrived yet.
 bool AwaitsBody(const Op& op, uint64_t send) {
   return op.run.state == OpRun::State::kRequested && op.run.arriving == nullptr && op.run.remote_id == send;
 }
@@ -67,8 +67,8 @@ void Receives::Post(ReceiveOp* op) {
   op->peer()->Want();
 }
 
-// A receive for large messages tells its peer. One from anybody that was posted before comes first, wherever its
-// message is from.
+// Only a receive for large messages notifies its peer; and not behind a receive from any peer, which would take the
+// message first.
 void Receives::SendPosted(ReceiveOp* op) {
   PeerLink* peer = op->peer();
   if (peer->pipe() == nullptr || op->run.room <= peer->flow.eager_bytes_max) return;
@@ -78,7 +78,7 @@ void Receives::SendPosted(ReceiveOp* op) {
 }
 
 void Receives::SendAllPosted(PeerLink* peer) {
-  // In the order of posting: that is the order in which it may use them.
+  // In the order of posting: in this order the peer uses them.
   std::vector<ReceiveOp*> posted;
   for (uint64_t name : table_.Names()) {
     Op* op = table_.Find(name);
@@ -90,7 +90,7 @@ void Receives::SendAllPosted(PeerLink* peer) {
   for (ReceiveOp* op : posted) SendPosted(op);
 }
 
-// The receive has its message, which may still be on its way. False: it does not fit, and the receive has to end.
+// Binds the receive to a message, which may still be on its way. False: it does not fit, and the receive must end.
 bool Receives::Claim(ReceiveOp* op, PeerLink* peer, uint64_t bytes, ConstBytes head) {
   FUSEWIRE_DCHECK(op->peer() == nullptr || op->peer() == peer);
   FUSEWIRE_DCHECK(op->run.arriving == nullptr);
@@ -148,10 +148,10 @@ void Receives::End(ReceiveOp* op, PeerLink* peer, uint64_t send, bool confirm, c
   table_.End(op, status);
 }
 
-// ---- what comes ----
+// ---- incoming ----
 
-// The receive that a handler of offers gives for it, or null: `refusal` says why nobody gets it, or it becomes an
-// unexpected message.
+// The receive that a handler of offers gives for the message. Null: `refusal` says why the message is refused; if it is
+// ok, the message is an unexpected one.
 ReceiveOp* Receives::AskHandlers(const Offer& offer, Status* refusal) {
   for (size_t i = offer_ranges_.size(); i-- > 0;) {
     OfferRange& range = *offer_ranges_[i];
@@ -170,8 +170,7 @@ ReceiveOp* Receives::AskHandlers(const Offer& offer, Status* refusal) {
   return nullptr;
 }
 
-// The receive that this message goes to, which is not posted any more; or null: `refusal` says why nobody gets it, or
-// it becomes an unexpected message.
+// Finds the receive for this message, and binds it. Null: as above.
 ReceiveOp* Receives::FindReceiveFor(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, Status* refusal) {
   const uint64_t tag = message.numbers[0];
   ReceiveOp* op = matcher_.FindReceive(&peer, tag);
@@ -234,7 +233,7 @@ Status Receives::OnEager(Lane& lane, PeerLink& peer, const wire::FrameHeader& he
   return Status::Ok();
 }
 
-// Its body is where OnEagerHeader said.
+// The body is where OnEagerHeader put it.
 Status Receives::OnEagerLanded(const Arriving& landed, PeerLink& peer, const wire::P2pMessage& message, uint64_t cost) {
   bool confirm = (message.aux & wire::kP2pConfirmEager) != 0;
   if (UnexpectedMessage* unexpected = landed.unexpected) {
@@ -254,7 +253,7 @@ Status Receives::OnEagerLanded(const Arriving& landed, PeerLink& peer, const wir
   return Status::Ok();
 }
 
-// Its receive, or null: then it is an unexpected message, or nobody gets it for that reason.
+// Finds the receive for an offer. Null: as above.
 Status Receives::MeetOffer(PeerLink& peer, const wire::P2pMessage& message, ReceiveOp** receive, Status* refusal) {
   const uint64_t bytes = message.numbers[2];
   if (message.numbers[1] == 0) ++peer.flow.unaddressed_in;
@@ -284,9 +283,9 @@ Status Receives::OnUnpushed(PeerLink& peer, const wire::P2pMessage& message) {
   if (!refusal.ok()) {
     verbs_.SendResult(peer.lane(), message.id, refusal);
   } else if (op == nullptr) {
-    // It waits at its sender.
+    // The body waits at the sender.
   } else if (op->id() == message.numbers[1]) {
-    table_.Requested(op);  // no need to ask: its data follows
+    table_.Requested(op);  // the offer named this receive: its data follows without a request
     TakeFront(op->segments, op->bytes, &op->run.landing);
   } else {
     Request(op, &peer, message.id, wire::kP2pWaited);
@@ -294,7 +293,7 @@ Status Receives::OnUnpushed(PeerLink& peer, const wire::P2pMessage& message) {
   return Status::Ok();
 }
 
-// An offer with its body, which goes nowhere if no receive waits for it: then it is asked for as if it had not come.
+// An offer with its body. If no receive is posted the body is dropped, and is requested later as if it had not come.
 Result<pipe::Landing> Receives::OnPushedHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
                                                const wire::P2pMessage& message) {
   if (header.body_bytes != message.numbers[2]) return WrongSize("offer", header.body_bytes, message.numbers[2]);
@@ -306,7 +305,7 @@ Result<pipe::Landing> Receives::OnPushedHeader(Lane& lane, PeerLink& peer, const
   return table_.LandInto(lane, header, op);
 }
 
-// The body of a large message is where its header was answered; `send` is its sender's name for it.
+// The body of a large message has arrived; `send` is its id at the sender.
 Status Receives::OnLanded(Lane& lane, PeerLink& peer, uint64_t call, uint64_t send) {
   const Arriving landed = lane.Landed(call);
   if (!landed.refusal.ok()) verbs_.SendResult(peer.lane(), send, landed.refusal);
@@ -315,7 +314,7 @@ Status Receives::OnLanded(Lane& lane, PeerLink& peer, uint64_t call, uint64_t se
   return Status::Ok();
 }
 
-// Null: the receive has gone, or was given another message. Then the sender is asked again, or has been told.
+// Null: the receive has ended, or has another message. The body is dropped; the sender is asked again, or knows it.
 ReceiveOp* Receives::FindRequested(const PeerLink& peer, uint64_t receive, uint64_t send) {
   Op* op = table_.FindOf(receive, OpKind::kReceive, peer);
   return op != nullptr && AwaitsBody(*op, send) ? static_cast<ReceiveOp*>(op) : nullptr;
@@ -337,7 +336,7 @@ Status Receives::OnData(Lane& lane, PeerLink& peer, const wire::FrameHeader& hea
   return Status::Ok();
 }
 
-// Its sender gave it up: a receive that waits for it goes back to its place.
+// The sender gave the message up: a receive that was bound to it goes back to its place.
 Status Receives::OnWithdraw(PeerLink& peer, const wire::P2pMessage& message) {
   if (UnexpectedMessage* unexpected = matcher_.FindOffer(&peer, message.numbers[0], message.id)) {
     unexpected_.Forget(unexpected);
@@ -356,7 +355,8 @@ void Receives::LoseSender(ReceiveOp* op) {
   FUSEWIRE_DCHECK(op->run.state == OpRun::State::kRequested);
   FUSEWIRE_DCHECK(op->run.arriving == nullptr);
   if (op->run.order == kGivenOrder) {
-    table_.End(op, Status::Cancelled("the sender gave it up").Next("nothing; what it sends next is offered anew"));
+    table_.End(op,
+               Status::Cancelled("the sender gave the message up").Next("nothing; its next message is offered again"));
     return;
   }
   op->run.with = op->peer();

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Messages that come in: each finds the receive that it lands in, or waits for one. docs/p2p.md draws the exchanges.
+// Incoming messages: each finds the receive in which it lands, or waits for one. docs/p2p.md draws the exchanges.
 // Home: the endpoint's. Owns: the matcher with the unexpected messages; the handlers of offers. Fails: each receive on
-// its own; a peer that breaks the rules is told kCorrupt.
+// its own; a peer that breaks the rules gets kCorrupt, and its pipe is closed.
 #ifndef FUSEWIRE_P2P_RECEIVES_H_
 #define FUSEWIRE_P2P_RECEIVES_H_
 
@@ -31,11 +31,11 @@ class Receives {
 
   void Begin(ReceiveOp* op);
   void HandleOffers(uint64_t tag_min, uint64_t tag_max, OnOffer on_offer);
-  // A pipe to the peer is in use: the receives that wait for it say so.
+  // A pipe to the peer is in use: notifies it of the receives that wait for it.
   void SendAllPosted(PeerLink* peer);
   Unexpected& unexpected() { return unexpected_; }
 
-  // What senders say. The headers are of messages with a body, which has landed when the message comes.
+  // From senders. OnXHeader is for a message with a body, which has landed when OnX is called.
   Result<pipe::Landing> OnEagerHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
                                       const wire::P2pMessage& message);
   Result<pipe::Landing> OnPushedHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
@@ -61,7 +61,7 @@ class Receives {
   void TakeUnexpected(ReceiveOp* op, UnexpectedMessage* unexpected);
   void Request(ReceiveOp* op, PeerLink* peer, uint64_t send, uint32_t aux);
   void End(ReceiveOp* op, PeerLink* peer, uint64_t send, bool confirm, const Status& status);
-  // ---- what comes ----
+  // ---- incoming ----
   ReceiveOp* AskHandlers(const Offer& offer, Status* refusal);
   ReceiveOp* FindReceiveFor(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, Status* refusal);
   Status MeetOffer(PeerLink& peer, const wire::P2pMessage& message, ReceiveOp** receive, Status* refusal);

@@ -27,7 +27,7 @@ Status WrongSize(const char* field, uint64_t size, const GetOp& op) {
 
 bool Fits(uint64_t offset, uint64_t bytes, uint64_t room) { return offset <= room && bytes <= room - offset; }
 
-// The region is gone once nobody uses it any more.
+// Destroys the region once it is not used any more.
 void Drop(RegionState* state) {
   FUSEWIRE_CHECK(state->uses > 0);
   if (--state->uses > 0) return;
@@ -42,11 +42,11 @@ Regions::Regions(const Self& self, const wire::Limits& wire_limits, Peers& peers
       peers_(peers),
       table_(table),
       verbs_(verbs),
-      // Names of memory are hard to guess, and those of an earlier incarnation mean nothing.
+      // Ids of memory are hard to guess, and those of an earlier incarnation are invalid.
       regions_(self.limits.regions_max, static_cast<uint32_t>(Random(self.incarnation).Next())),
       signals_(self.limits.regions_max, static_cast<uint32_t>(Random(~self.incarnation).Next())) {}
 
-// The endpoint outlives them.
+// The endpoint outlives its regions and signals.
 Regions::~Regions() {
   FUSEWIRE_DCHECK(regions_.in_use() == 0);
   FUSEWIRE_DCHECK(signals_.in_use() == 0);
@@ -64,7 +64,7 @@ Result<RegionRef> Regions::Open(Buffer memory, Access access) {
         .Phase("opening a region")
         .Next("destroy regions that are not used, or put several things into one");
   }
-  static_cast<void>(state.release());  // its region's, and those who still read it: the last one drops it
+  static_cast<void>(state.release());  // the last of its users drops it: the Region, and peers that read it
   return ref;
 }
 
@@ -103,17 +103,17 @@ void Regions::AddToSignal(uint64_t name, uint64_t amount) {
   auto reached = [value](const Op* op) { return static_cast<const AwaitOp*>(op)->at_least <= value; };
   while (Op* op = state->waiting.Find(reached)) {
     table_.End(op, Status::Ok());
-    // Its end may have destroyed the signal.
+    // The maker may have destroyed the signal when it heard of the end.
     if (signals_.Find(name) != state) return;
   }
 }
 
-// What the peer names, or why it may not have it. Nothing is believed: not the name, not the bounds.
+// The memory that the peer names, or why it may not access it. Id, access and bounds are all checked.
 Result<Bytes> Regions::PartOf(uint64_t region, uint64_t offset, uint64_t bytes, Access access) {
   RegionState* state = regions_.Find(region);
   if (state == nullptr) {
     return Status::Invalid("there is no such region: " + std::to_string(region))
-        .Next("it is gone, or was another incarnation's: ask for a new one");
+        .Next("it was destroyed, or was another incarnation's: ask the peer for a new one");
   }
   if ((static_cast<int>(state->access) & static_cast<int>(access)) == 0) {
     return Status::Refused("region " + std::to_string(region) + " may not be " +
@@ -128,7 +128,7 @@ Result<Bytes> Regions::PartOfPut(const wire::P2pMessage& message, uint64_t bytes
   uint64_t signal = message.numbers[2];
   if (signal != 0 && signals_.Find(signal) == nullptr) {
     return Status::Invalid("there is no such signal: " + std::to_string(signal))
-        .Next("it is gone, or was another incarnation's: ask for a new one");
+        .Next("it was destroyed, or was another incarnation's: ask the peer for a new one");
   }
   FUSEWIRE_TRY(CheckAdd(signal, message.numbers[3]));
   if (bytes == 0 && message.numbers[0] == 0) return Bytes();
@@ -187,7 +187,7 @@ Status Regions::OnPut(Lane& lane, PeerLink& peer, const wire::FrameHeader& heade
   Status status;
   if (header.body_bytes > 0) {
     status = lane.Landed(header.call).refusal;
-    // Others may have added meanwhile.
+    // Others may have added to the signal meanwhile.
     if (status.ok()) status = CheckAdd(message.numbers[2], message.numbers[3]);
   } else {
     Result<Bytes> part = PartOfPut(message, message.payload.size);
@@ -232,7 +232,7 @@ Status Regions::OnGet(Lane& lane, PeerLink& peer, const wire::P2pMessage& messag
   return Status::Ok();
 }
 
-// From the region's own memory, which stays until the network is done with it.
+// Sends from the region's own memory, which stays until the network has it.
 void Regions::Answer(Lane& lane, PeerLink& peer, const wire::P2pMessage& message, ConstBytes bytes) {
   pipe::Pipe* pipe = lane.pipe();
   if (pipe == nullptr) return;
@@ -252,7 +252,7 @@ void Regions::Answer(Lane& lane, PeerLink& peer, const wire::P2pMessage& message
   pipe->Send(std::move(answer));
 }
 
-// Null: it has ended, or its answer has begun to come.
+// Null: it has ended, or its answer has begun to arrive.
 GetOp* Regions::FindAsked(const PeerLink& peer, const wire::P2pMessage& message) {
   Op* op = table_.FindOf(message.id, OpKind::kGet, peer);
   return op != nullptr && op->run.state == OpRun::State::kRequested ? static_cast<GetOp*>(op) : nullptr;

@@ -15,7 +15,7 @@
 namespace fusewire {
 namespace p2p {
 
-// The sum of their sizes.
+// The sum of the sizes.
 template <class Segment>
 uint64_t TotalOf(const std::vector<Segment>& segments) {
   uint64_t sum = 0;
@@ -23,7 +23,7 @@ uint64_t TotalOf(const std::vector<Segment>& segments) {
   return sum;
 }
 
-// Copies `from` into the segments, one after the other; they have room for it.
+// Copies `from` into the segments, one after the other. They must have room for it.
 inline void Scatter(ConstBytes from, const std::vector<Bytes>& segments) {
   FUSEWIRE_DCHECK(from.size <= TotalOf(segments));
   for (const Bytes& segment : segments) {
@@ -35,7 +35,7 @@ inline void Scatter(ConstBytes from, const std::vector<Bytes>& segments) {
   FUSEWIRE_DCHECK(from.empty());
 }
 
-// The first `bytes` of the segments, without empty ones.
+// Sets `front` to the first `bytes` of the segments, without empty ones.
 inline void TakeFront(const std::vector<Bytes>& segments, uint64_t bytes, std::vector<Bytes>* front) {
   FUSEWIRE_DCHECK(bytes <= TotalOf(segments));
   front->clear();

@@ -12,10 +12,11 @@ namespace fusewire {
 namespace p2p {
 namespace {
 
-// Twice: once to a receive that had gone, once to the next.
+// A body may be sent twice: to a receive that ended meanwhile, and to the next.
 constexpr uint32_t kInPipeMax = 2;
 
-// The body of an offer goes with it up to this, and as long as it is express: so offers keep their order.
+// Up to this size the body of an offer goes with it; only as long as it can be express, so that offers keep their
+// order.
 constexpr uint64_t kPushBytesMax = 128 * 1024;
 static_assert(kPushBytesMax <= Pushes::kUnansweredBytesMax, "one can be pushed");
 bool MayPush(const SendOp& op, uint64_t bytes, const pipe::Pipe& pipe) {
@@ -107,7 +108,7 @@ void Sends::SendOffer(SendOp* op, const PostedReceives::Posted& posted, uint64_t
 void Sends::SendData(SendOp* op, uint64_t receive) {
   FUSEWIRE_DCHECK(op->run.offered);
   Lane* lane = op->peer()->lane();
-  if (lane->pipe() == nullptr) return;  // it is about to be down
+  if (lane->pipe() == nullptr) return;  // the pipe has been closed, and will report it
   if (!table_.Send(op, lane,
                    verbs_.Payload(wire::P2pVerb::kData, receive, 0, {op->id()}, ConstBytes(), op->segments, false))) {
     return;
@@ -117,7 +118,7 @@ void Sends::SendData(SendOp* op, uint64_t receive) {
 
 Status Sends::OnRequest(PeerLink& peer, const wire::P2pMessage& message) {
   auto* op = static_cast<SendOp*>(table_.FindOf(message.id, OpKind::kSend, peer));
-  if (op == nullptr || !op->run.offered) return Status::Ok();  // it was given up, and the peer will hear of it
+  if (op == nullptr || !op->run.offered) return Status::Ok();  // it was given up; the withdrawal is on its way
   if (op->run.in_pipe >= kInPipeMax)
     return Status::Corrupt("request: of send " + std::to_string(message.id) + " for the third time");
   const uint64_t receive = message.numbers[0];

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Messages that go out: eager, offered, or offered with their body. docs/p2p.md draws the exchanges.
-// Home: the endpoint's. Owns: nothing. Fails: each send on its own; a peer that asks for what it may not is told
-// kCorrupt.
+// Outgoing messages: eager, offered, or offered with their body. docs/p2p.md draws the exchanges.
+// Home: the endpoint's. Owns: nothing. Fails: each send on its own; a peer that breaks the rules gets kCorrupt, and its
+// pipe is closed.
 #ifndef FUSEWIRE_P2P_SENDS_H_
 #define FUSEWIRE_P2P_SENDS_H_
 
@@ -23,9 +23,9 @@ class Sends {
   Sends(const wire::Limits& wire_limits, OpTable& table, Verbs& verbs)
       : wire_limits_(wire_limits), table_(table), verbs_(verbs) {}
 
-  // Its peer's pipe is open. False: not now. It may have ended when this returns.
+  // The peer's pipe is open. False: the peer takes no more now. The send may have ended when this returns.
   bool Dispatch(SendOp* op);
-  // What its receiver says.
+  // From receivers.
   Status OnRequest(PeerLink& peer, const wire::P2pMessage& message);
   static Status OnPosted(PeerLink& peer, const wire::P2pMessage& message);
   static Status OnCredit(PeerLink& peer, const wire::P2pMessage& message);

@@ -25,7 +25,7 @@ Status Unexpected::Spend(PeerLink& peer, const wire::P2pMessage& message, uint64
 }
 
 void Unexpected::Owe(PeerLink* peer, uint64_t cost) {
-  if (peer->pipe() == nullptr) return;  // the next pipe begins with all that there is
+  if (peer->pipe() == nullptr) return;  // the next pipe begins with all the credit
   Flow& flow = peer->flow;
   FUSEWIRE_DCHECK(cost >= kUnexpectedCostBytes);
   flow.owed += cost;

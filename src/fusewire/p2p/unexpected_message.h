@@ -19,14 +19,14 @@ class ReceiveOp;
 struct UnexpectedMessage final : ListNode {
   PeerLink* peer = nullptr;
   uint64_t tag = 0;
-  uint64_t send = 0;  // the sender's name for it
+  uint64_t send = 0;  // its id at the sender
   uint64_t bytes = 0;
-  uint64_t cost = 0;      // of the sender's credit; an offer costs none
-  bool offer = false;     // it waits at its sender
-  bool confirm = false;   // its sender wants to know
-  bool arriving = false;  // `data` is being filled; the receive that has it then, or null
-  bool matched = false;   // it is in no list any more
-  ReceiveOp* op = nullptr;
+  uint64_t cost = 0;        // of the sender's credit; an offer costs none
+  bool offer = false;       // its body waits at the sender
+  bool confirm = false;     // the sender wants a result
+  bool arriving = false;    // `data` is being filled
+  bool matched = false;     // a receive was bound to it while it arrived: it is in no list any more
+  ReceiveOp* op = nullptr;  // that receive; null: it has ended
   Buffer data;
   std::string head;
 };
