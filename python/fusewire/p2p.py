@@ -26,9 +26,9 @@ __all__ = ["Endpoint", "Error", "Operation", "Peer", "Region", "Signal", "try_wi
 
 def try_wire(wire: str) -> str:
     """Tries one of "tcp", "uring", "shm" and "ucx" on this machine: what it would be, in a few words, or an Error."""
-    says = ctypes.create_string_buffer(256)
-    check(library.fusewire_wire_try(wire.encode(), says, len(says)))
-    return says.value.decode(errors="replace")
+    description = ctypes.create_string_buffer(256)
+    check(library.fusewire_wire_try(wire.encode(), description, len(description)))
+    return description.value.decode(errors="replace")
 
 
 # ---- peers, regions, signals ----

@@ -51,7 +51,7 @@ class Session {
     EndpointOptions options;
     options.pipe.name = "m";
     options.pipe.incarnation = 5;
-    options.limits.kept_bytes_max = 20000;
+    options.limits.unexpected_bytes_max = 20000;
     options.limits.offers_max = 4;
     endpoint_ =
         Endpoint::Make(std::move(options), {"", 5555}, reactor::Pool::Around(home_), world_.MakeTransport("m")).value();
