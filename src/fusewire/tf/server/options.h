@@ -13,7 +13,7 @@
 #include "fusewire/pipe/wires.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/rpc/node.h"
-#include "fusewire/tf/star/homes.h"
+#include "fusewire/tf/star/cut/homes.h"
 #include "fusewire/transport/listening.h"
 
 namespace fusewire {

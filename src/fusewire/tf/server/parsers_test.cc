@@ -11,9 +11,9 @@
 #include "fusewire/base/random.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensors.h"
-#include "fusewire/tf/data/fused.h"
-#include "fusewire/tf/data/keys.h"
-#include "fusewire/tf/data/peer.h"
+#include "fusewire/tf/peer/fused.h"
+#include "fusewire/tf/peer/keys.h"
+#include "fusewire/tf/peer/peer.h"
 #include "fusewire/tf/server/options.h"
 
 #include <gmock/gmock.h>

@@ -13,9 +13,9 @@
 #include <tensorflow/core/lib/core/threadpool.h>
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
-#include "fusewire/tf/data/counters.h"
-#include "fusewire/tf/data/methods.h"
-#include "fusewire/tf/data/provider.h"
+#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/methods.h"
+#include "fusewire/tf/provide/provider.h"
 #include "fusewire/tf/server/kept_cancel.h"
 #include "fusewire/tf/server/wire_call.h"
 

@@ -5,7 +5,7 @@
 
 #include <absl/strings/str_cat.h>
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/data/counters.h"
+#include "fusewire/tf/peer/counters.h"
 
 namespace fusewire {
 namespace tf {
