@@ -20,8 +20,8 @@ constexpr const char* kUrl = "fusewire/receives";
 constexpr uint64_t kMagic = 0x3163657264736675;  // a number that nobody else begins with
 constexpr size_t kIntroductionBytes = 16;
 
-TfStatus Nonsense(const char* what) {
-  return absl::DataLossError(absl::StrCat("a fused receive that makes no sense: ", what));
+TfStatus Wrong(const std::string& what) {
+  return absl::DataLossError(absl::StrCat("a fused receive cannot be read: ", what));
 }
 
 ConstBytes ContentOf(const Tensor& vector) {
@@ -37,7 +37,7 @@ void Copy(Bytes to, ConstBytes from) {
 // The content of one tensor, on its way from the answer into its place.
 TfStatus Land(VarReader* head, VarReader* segments, const TensorPlace& place, TensorLanding* landing) {
   ConstBytes segment = segments->Take(head->Varint());
-  if (!segments->ok()) return Nonsense("a tensor is cut off");
+  if (!segments->ok()) return Wrong("a tensor is cut off");
   TfStatus begun = landing->Begin(head, place, [segment] { return uint64_t{segment.size}; });
   if (begun.ok() && landing->has_segment()) Copy(landing->place(), segment);
   return begun;
@@ -63,14 +63,15 @@ TfStatus ReadFused(const tensorflow::RecvTensorRequest& request, ParsedKeys* key
   const std::string value(request.transport_options().value());
   VarReader reader(ConstBytes(value.data(), value.size()));
   uint64_t count = reader.Varint();
-  if (count == 0 || count > reader.left().size) return Nonsense("the number of its keys");
+  if (count == 0 || count > reader.left().size)
+    return Wrong(absl::StrCat("it announces ", count, " keys, and ", reader.left().size, " bytes follow"));
   // One by one: a byte that claims to be a key would cost some hundred.
   for (keys->clear(); count > 0; --count) {
     absl::string_view text = View(reader.Text());
     TfStatus parsed = tensorflow::Rendezvous::ParseKey({text.data(), text.size()}, &keys->emplace_back());
     if (!parsed.ok()) return parsed;
   }
-  return reader.ok() && reader.done() ? TfStatus() : Nonsense("its keys");
+  return reader.ok() && reader.done() ? TfStatus() : Wrong("its keys are cut off, or something follows them");
 }
 
 TfStatus EncodeFused(std::vector<FusedItem>* items, uint64_t bytes_max, Tensor* answer) {
@@ -126,11 +127,13 @@ void DecodeFused(const Tensor& answer, const std::vector<TensorPlace>& places, c
   VarReader segments(ContentOf(answer));
   segments.Fixed64();
   VarReader head(segments.Take(segments.Fixed64()));
-  TfStatus status = segments.ok() ? TfStatus() : Nonsense("its head is cut off");
+  TfStatus status = segments.ok() ? TfStatus() : Wrong("its head is cut off");
   // `places` may go with the last call of `done`.
   for (size_t i = 0, count = places.size(); i < count; ++i) {
     auto kind = static_cast<FusedKind>(head.Byte());
-    if (status.ok() && (!head.ok() || kind > FusedKind::kApart)) status = Nonsense("an item's kind");
+    if (status.ok() && !head.ok()) status = Wrong(absl::StrCat("it ends before item ", i + 1, " of ", count));
+    if (status.ok() && kind > FusedKind::kApart)
+      status = Wrong(absl::StrCat("item ", i + 1, " has kind ", static_cast<int>(kind), ", and 2 is the last"));
     TensorLanding landing;
     if (status.ok() && kind == FusedKind::kValue) status = Land(&head, &segments, places[i], &landing);
     if (!status.ok()) {

@@ -23,6 +23,11 @@ constexpr size_t kPlaceBytes = sizeof(KeyPtr) + sizeof(std::string);
 constexpr size_t kTextsOfKey = 3;  // here, whole in the parsed one, and what is parsed of it
 constexpr absl::string_view kOutermost = "0:0";
 
+TfStatus Wrong(uint64_t index, uint64_t count, const std::string& what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("a question for tensors cannot be read at want ", index + 1, " of ", count, ": ", what));
+}
+
 }  // namespace
 
 KeyNames::KeyNames() : book_(SystemRandom64()) {}
@@ -69,7 +74,8 @@ bool KeyBook::Read(VarReader* reader, std::vector<Want>* wants, TfStatus* error)
   MutexLock lock(mutex_);
   uint64_t count = reader->Varint();
   if (count > reader->left().size) {
-    *error = absl::InvalidArgumentError("a question for tensors that is cut off");
+    *error = absl::InvalidArgumentError(absl::StrCat("a question for tensors is cut off: it announces ", count,
+                                                     " wants, and ", reader->left().size, " bytes follow"));
     return true;
   }
   wants->reserve(static_cast<size_t>(count));
@@ -83,10 +89,14 @@ bool KeyBook::Read(VarReader* reader, std::vector<Want>* wants, TfStatus* error)
     const bool too_far = number > texts_.size() + kGapMax || number > kKeysMax;
     // Nothing said is what stands in a place that nobody has filled, and there is no key beside it.
     const bool is_none = (tag & kSaysKey) != 0 ? said.empty() : number == 0;
-    if (!reader->ok() || too_far || is_none) {
-      *error = absl::InvalidArgumentError("a question for tensors that makes no sense");
-      return true;
+    if (!reader->ok()) {
+      *error = Wrong(i, count, "it is cut off");
+    } else if (too_far) {
+      *error = Wrong(i, count, absl::StrCat("its key has number ", number, ", where ", texts_.size(), " are known"));
+    } else if (is_none) {
+      *error = Wrong(i, count, "it has neither a key nor the number of one");
     }
+    if (!error->ok()) return true;
     if ((tag & kSaysKey) == 0 && (number >= texts_.size() || texts_[number].empty())) return false;
     KeyPtr key;
     bool is_new = number != 0 && (tag & kSaysKey) != 0 && (number >= texts_.size() || texts_[number] != View(said));
@@ -157,7 +167,8 @@ bool KeyLibrary::Read(ConstBytes head, std::vector<Want>* wants, TfStatus* error
   VarReader reader(head);
   uint64_t id = reader.Fixed64();
   if (!reader.ok()) {
-    *error = absl::InvalidArgumentError("a question for tensors that is cut off");
+    *error = absl::InvalidArgumentError(absl::StrCat(
+        "a question for tensors is cut off: of the number of its asker's keys it has ", head.size, " bytes"));
     return true;
   }
   const BookPtr book = Find(id);

@@ -104,8 +104,10 @@ class ReceiveCall final : public rpc::Call {
       if (!reader.ok() || index >= recvs_.size() || recvs_[index] == nullptr || kind > kError)
         return Status::Corrupt("an answer to a tensor that was not asked for");
       Answer answer{recvs_[index], static_cast<AnswerKind>(kind), TfStatus()};
-      if (kind == kError && !ReadTfStatus(&reader, &answer.error))
-        return Status::Corrupt("an error that makes no sense");
+      if (kind == kError) {
+        TfStatus read = ReadTfStatus(&reader, &answer.error);
+        if (!read.ok()) return Status::Corrupt(std::string(read.message()));
+      }
       if (kind == kValue) {
         answer.recv->OnArrival();
         TensorLanding& landing = answer.recv->landing_;

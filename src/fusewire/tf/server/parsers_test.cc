@@ -195,12 +195,12 @@ TEST(Parsers, StatusesOfTensorFlow) {
   ForDraws({text, std::string(1, '\0')}, [](const std::string& bent) {
     VarReader reader{ConstBytes(bent)};
     TfStatus read;
-    if (!ReadTfStatus(&reader, &read)) return;
+    if (!ReadTfStatus(&reader, &read).ok()) return;
     std::string again;
     AppendTfStatus(read, &again);
     VarReader twice{ConstBytes(again)};
     TfStatus same;
-    EXPECT_TRUE(ReadTfStatus(&twice, &same));
+    EXPECT_TRUE(ReadTfStatus(&twice, &same).ok());
     EXPECT_EQ(same.message(), read.message());
   });
 }

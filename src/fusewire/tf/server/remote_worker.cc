@@ -59,7 +59,8 @@ class ReceiveBufferCall final : public rpc::Call {
     TfStatus end = ToTf(status);
     if (status.ok()) {
       VarReader reader{ConstBytes(reply_head)};
-      if (!ReadTfStatus(&reader, &end)) end = absl::DataLossError("a peer's answer that makes no sense");
+      TfStatus read = ReadTfStatus(&reader, &end);
+      if (!read.ok()) end = read;
       if (end.ok() && !landed_ && place_.size > 0) end = absl::DataLossError("a collective's peer sent no data");
     }
     end = WithTarget(end, line_->target(), "RecvBuf");

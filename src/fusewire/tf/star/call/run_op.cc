@@ -75,8 +75,10 @@ class PlaceCall final : public rpc::Call {
     uint64_t id = 0;
     if (status.ok()) {
       VarReader reader{ConstBytes(reply_head)};
-      if (!ReadTfStatus(&reader, &end)) end = absl::DataLossError("a peer's answer that makes no sense");
+      TfStatus read = ReadTfStatus(&reader, &end);
+      if (!read.ok()) end = read;
       if (end.ok()) id = reader.Fixed64();
+      if (!reader.ok() && end.ok()) end = absl::DataLossError("a peer's answer ends within the number of a part");
     }
     if (end.ok() && id == 0 && !is_sent_) {
       is_sent_ = true;
@@ -252,7 +254,8 @@ class Running final : public rpc::Call {
   Status Read(ConstBytes head_in, const rpc::SegmentSizes* sizes) {
     VarReader reader(head_in);
     landings_ = std::make_unique<TensorLandings>(sizes);
-    if (!ReadTfStatus(&reader, &answer_)) return Status::Corrupt("a run's answer that makes no sense");
+    TfStatus read = ReadTfStatus(&reader, &answer_);
+    if (!read.ok()) return Status::Corrupt(std::string(read.message()));
     if (answer_.ok()) {
       for (int i = 0; i < context_->num_outputs(); ++i) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
       if (is_traced()) stats_ = std::string(View(reader.Text()));

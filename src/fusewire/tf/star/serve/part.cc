@@ -220,8 +220,14 @@ TfStatus Part::ReadEnds(int nodes) {
       if (status.ok()) status = tensorflow::GetNodeAttr(node->attrs(), kHolderAttribute, &kept.holder);
       if (!status.ok()) return status;
     }
-    if (number < 0 || number >= kKeptNumbersMax || takers < 0 || takers > nodes)
-      return absl::InvalidArgumentError("a kept value of a part with a number that makes no sense");
+    if (number < 0 || number >= kKeptNumbersMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a value of a part is kept by number ", number, "; 0 to ", kKeptNumbersMax - 1, " can be"));
+    }
+    if (takers < 0 || takers > nodes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a value of a part is kept for ", takers, " takers, and its graph has ", nodes, " nodes"));
+    }
     kept.number = static_cast<uint32_t>(number);
     kept.takers = static_cast<uint32_t>(takers);
     is_sending_ = is_sending_ || !kept.holder.empty();

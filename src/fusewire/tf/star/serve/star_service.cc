@@ -39,7 +39,11 @@ class StarService::Incoming final : public rpc::RequestSink {
     uint64_t id = reader.Fixed64();
     run_.step = static_cast<int64_t>(reader.Fixed64());
     uint8_t flags = reader.Byte();
-    if (!reader.ok() || (flags & ~kRunFlagsAll) != 0) return Status::Invalid("a request for a run that makes no sense");
+    if (!reader.ok()) return Status::Invalid("a request for a run ends before its flags");
+    if ((flags & ~kRunFlagsAll) != 0) {
+      return Status::Invalid("a request for a run has flags " + std::to_string(flags) + ", and only " +
+                             std::to_string(kRunFlagsAll) + " is known: the worker's Fusewire is newer than ours");
+    }
     lease_ = shelf->Find(id);
     if (lease_ == nullptr) return UnknownPart();
     if ((flags & kTraced) != 0) run_.collector = std::make_unique<tensorflow::StepStatsCollector>(&run_.stats);

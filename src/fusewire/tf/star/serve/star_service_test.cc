@@ -70,7 +70,7 @@ class StarServiceTest : public testing::Test {
     EXPECT_TRUE(question.status.ok()) << question.status.ToString();
     VarReader reader{ConstBytes(question.reply_head)};
     TfStatus status;
-    EXPECT_TRUE(ReadTfStatus(&reader, &status));
+    EXPECT_TRUE(ReadTfStatus(&reader, &status).ok());
     if (error != nullptr) *error = status;
     EXPECT_TRUE(status.ok() || error != nullptr) << status;
     return status.ok() ? reader.Fixed64() : 0;
@@ -91,7 +91,7 @@ class StarServiceTest : public testing::Test {
     outcome.wire = question.status;
     if (!question.status.ok()) return outcome;
     VarReader reader{ConstBytes(question.reply_head)};
-    EXPECT_TRUE(ReadTfStatus(&reader, &outcome.status));
+    EXPECT_TRUE(ReadTfStatus(&reader, &outcome.status).ok());
     TensorPlace place;
     place.device = WorkersCpu();
     size_t segment = 0;

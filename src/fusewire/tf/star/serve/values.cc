@@ -149,13 +149,18 @@ Status IncomingValues::Read(tensorflow::WorkerEnv* env, ConstBytes head, const r
   while (reader.ok() && !reader.done()) {
     KeptValue value;
     uint64_t number = reader.Varint(), takers = reader.Varint();
-    if (number >= kKeptNumbersMax || takers > UINT32_MAX) return Status::Invalid("a value to be kept with no number");
+    if (number >= kKeptNumbersMax || takers > UINT32_MAX) {
+      return Status::Invalid("a value to be kept has number " + std::to_string(number) + " and " +
+                             std::to_string(takers) + " takers: at least one is too large");
+    }
     value.number = static_cast<uint32_t>(number);
     value.takers = static_cast<uint32_t>(takers);
     values_.push_back(value);
     FUSEWIRE_TRY(landings_->Begin(&reader, place_));
   }
-  if (!reader.ok()) return Status::Invalid("values to be kept that make no sense");
+  if (!reader.ok()) {
+    return Status::Invalid("a list of values to be kept is cut off behind value " + std::to_string(values_.size()));
+  }
   return landings_->EndOfMessage();
 }
 
