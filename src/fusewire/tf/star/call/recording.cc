@@ -5,84 +5,89 @@
 #include <cstdio>
 #include <cstring>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/varint.h"
 #include "fusewire/tf/peer/methods.h"
+#include "fusewire/tf/star/call/observer.h"
 
 namespace fusewire {
 namespace tf {
-
-std::atomic<bool> is_recording{false};
-
 namespace {
 
-Mutex mutex;
-std::FILE* file FUSEWIRE_GUARDED_BY(mutex) = nullptr;
-uint64_t recorded_bytes FUSEWIRE_GUARDED_BY(mutex) = 0;
-
-std::string& Path() FUSEWIRE_REQUIRES(mutex) {
-  static auto* path = new std::string;  // never freed: threads may outlive main
-  return *path;
-}
-
-void Stop(const char* why) FUSEWIRE_REQUIRES(mutex) {
-  is_recording.store(false, std::memory_order_relaxed);
-  FUSEWIRE_LOG(kWarn, "the record %s ends: %s", Path().c_str(), why);
-  if (file != nullptr) std::fclose(file);
-  file = nullptr;
-}
-
-// Whoever reads the file while it grows finds whole records: each goes out at once.
-void Write(const std::string& record) {
-  MutexLock lock(mutex);
-  if (file == nullptr) return;
-  recorded_bytes += record.size();
-  if (recorded_bytes > kRecordBytesMax) {
-    Stop("it has reached its limit");
-  } else if (std::fwrite(record.data(), 1, record.size(), file) != record.size() || std::fflush(file) != 0) {
-    Stop(std::strerror(errno));
+class Recording final : public CallObserver {
+ public:
+  void Begin(const std::string& path) {
+    MutexLock lock(mutex_);
+    if (path == path_) return;
+    if (file_ != nullptr) std::fclose(file_);
+    path_ = path;
+    recorded_bytes_ = 0;
+    file_ = std::fopen(path.c_str(), "wb");
+    if (file_ == nullptr || std::fwrite("FWRECORD", 8, 1, file_) != 1) {
+      Stop(std::strerror(errno));
+      return;
+    }
+    SetCallObserver(this);
   }
-}
 
-std::string Begin(MethodNumber kind, const transport::Address& address, uint64_t part) {
-  std::string record(1, static_cast<char>(kind));
-  AppendText(&record, address.ToString());
-  AppendFixed64(&record, part);
-  return record;
-}
+  void OnPlaced(const transport::Address& address, uint64_t part, const std::string& session,
+                const std::string& fingerprint) override {
+    std::string record = Start(kPlacePart, address, part);
+    AppendText(&record, session);
+    AppendText(&record, fingerprint);
+    Write(record);
+  }
+
+  void OnRun(const transport::Address& address, uint64_t part, const std::string& head, const Buffers& body) override {
+    std::string record = Start(kRunPart, address, part);
+    AppendText(&record, head);
+    AppendVarint(&record, body.size());
+    for (const Buffer& segment : body)
+      AppendText(&record, reinterpret_cast<const char*>(segment.bytes().data), segment.size());
+    Write(record);
+  }
+
+ private:
+  static std::string Start(MethodNumber kind, const transport::Address& address, uint64_t part) {
+    FUSEWIRE_DCHECK(part != 0);  // no server gives this number
+    std::string record(1, static_cast<char>(kind));
+    AppendText(&record, address.ToString());
+    AppendFixed64(&record, part);
+    return record;
+  }
+
+  void Stop(const char* why) FUSEWIRE_REQUIRES(mutex_) {
+    SetCallObserver(nullptr);
+    FUSEWIRE_LOG(kWarn, "the record %s ends: %s", path_.c_str(), why);
+    if (file_ != nullptr) std::fclose(file_);
+    file_ = nullptr;
+  }
+
+  // Whoever reads the file while it grows finds whole records: each goes out at once.
+  void Write(const std::string& record) {
+    MutexLock lock(mutex_);
+    if (file_ == nullptr) return;
+    recorded_bytes_ += record.size();
+    if (recorded_bytes_ > kRecordBytesMax) {
+      Stop("it has reached its limit");
+    } else if (std::fwrite(record.data(), 1, record.size(), file_) != record.size() || std::fflush(file_) != 0) {
+      Stop(std::strerror(errno));
+    }
+  }
+
+  Mutex mutex_;
+  std::FILE* file_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;
+  uint64_t recorded_bytes_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+  std::string path_ FUSEWIRE_GUARDED_BY(mutex_);
+};
 
 }  // namespace
 
 void RecordTo(const std::string& path) {
-  MutexLock lock(mutex);
-  if (path.empty() || path == Path()) return;
-  if (file != nullptr) std::fclose(file);
-  Path() = path;
-  recorded_bytes = 0;
-  file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr || std::fwrite("FWRECORD", 8, 1, file) != 1) {
-    Stop(std::strerror(errno));
-    return;
-  }
-  is_recording.store(true, std::memory_order_relaxed);
-}
-
-void RecordPlaced(const transport::Address& address, uint64_t part, const std::string& session,
-                  const std::string& fingerprint) {
-  std::string record = Begin(kPlacePart, address, part);
-  AppendText(&record, session);
-  AppendText(&record, fingerprint);
-  Write(record);
-}
-
-void RecordRun(const transport::Address& address, uint64_t part, const std::string& head, const Buffers& body) {
-  std::string record = Begin(kRunPart, address, part);
-  AppendText(&record, head);
-  AppendVarint(&record, body.size());
-  for (const Buffer& segment : body)
-    AppendText(&record, reinterpret_cast<const char*>(segment.bytes().data), segment.size());
-  Write(record);
+  static auto* recording = new Recording;  // never freed: threads may outlive main
+  if (!path.empty()) recording->Begin(path);
 }
 
 }  // namespace tf

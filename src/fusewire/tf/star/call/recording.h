@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// FUSEWIRE_STAR_RECORD: what this task's steps say to parameter servers is written to a file, to be looked at or to be
-// said again by a load generator (bench/replay). Home: any thread. Owns: the file, for the life of the process.
-// Fails: it stops recording, and the log says why; steps do not notice.
+// FUSEWIRE_STAR_RECORD: an observer that writes what this task's steps send to parameter servers to a file, to be
+// looked at or to be sent again by a load generator (bench/replay). Home: any thread. Owns: the file, for the life of
+// the process. Fails: it stops recording, and the log says why; steps do not notice.
 //
 //   file   := "FWRECORD" record*
 //   record := kind:u8 address:text part:u64 rest
@@ -10,12 +10,8 @@
 #ifndef FUSEWIRE_TF_STAR_CALL_RECORDING_H_
 #define FUSEWIRE_TF_STAR_CALL_RECORDING_H_
 
-#include <atomic>
 #include <cstdint>
 #include <string>
-
-#include "fusewire/buffer/buffer.h"
-#include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace tf {
@@ -23,15 +19,9 @@ namespace tf {
 // A record of more is no use to anybody.
 constexpr uint64_t kRecordBytesMax = 1u << 30;
 
-// Starts a new file, unless this one is being written already. Empty: none.
+// Starts a new file, unless this one is being written already; from then on the recording is the process's observer.
+// Empty: none.
 void RecordTo(const std::string& path);
-
-extern std::atomic<bool> is_recording;
-inline bool IsRecording() { return is_recording.load(std::memory_order_relaxed); }
-
-void RecordPlaced(const transport::Address& address, uint64_t part, const std::string& session,
-                  const std::string& fingerprint);
-void RecordRun(const transport::Address& address, uint64_t part, const std::string& head, const Buffers& body);
 
 }  // namespace tf
 }  // namespace fusewire

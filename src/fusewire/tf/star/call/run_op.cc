@@ -22,7 +22,7 @@
 #include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/peer/search.h"
 #include "fusewire/tf/receive/rendezvous.h"
-#include "fusewire/tf/star/call/recording.h"
+#include "fusewire/tf/star/call/observer.h"
 #include "fusewire/tf/star/words.h"
 
 namespace fusewire {
@@ -88,7 +88,8 @@ class PlaceCall final : public rpc::Call {
     }
     if (end.ok() && id == 0) end = absl::InternalError("a parameter server does not take a part of a graph");
     end = WithTarget(end, line_->target(), "PlacePart");
-    if (end.ok() && IsRecording()) RecordPlaced(line_->address(), id, session_, placement_->fingerprint);
+    if (CallObserver* observer = TheCallObserver(); end.ok() && observer != nullptr)
+      observer->OnPlaced(line_->address(), id, session_, placement_->fingerprint);
     placed_(end, id);
     delete this;
   }
@@ -223,7 +224,7 @@ class Running final : public rpc::Call {
     head = text_;
     if (placement_->kept > 0 && !has_left_) rendezvous_->Leave(placement_->holders, placement_->kept);
     has_left_ = true;
-    if (IsRecording()) RecordRun(line_->address(), id, text_, body);
+    if (CallObserver* observer = TheCallObserver()) observer->OnRun(line_->address(), id, text_, body);
     GlobalCounters().Add(&Counters::calls_out);
     GlobalCounters().Add(&Counters::star_runs_out);
     bool is_only_one = under_way.fetch_add(1, std::memory_order_acq_rel) == 0;
