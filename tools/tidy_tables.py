@@ -19,11 +19,20 @@ ROOMS = {
 WINGS = {
     "tf": {
         "bridge": (),
-        "data": ("bridge",),
-        "collective": ("data", "bridge"),
-        "fuse": ("data", "bridge"),
-        "star": ("fuse", "data", "bridge"),
-        "server": ("star", "fuse", "collective", "data", "bridge"),
+        "peer": ("bridge",),
+        "provide": ("peer", "bridge"),
+        "receive": ("peer", "bridge"),
+        "collective": ("peer", "bridge"),
+        "fuse": ("receive", "peer", "bridge"),
+        "star": (),
+        "star/cut": ("fuse", "bridge"),
+        "star/call": ("star", "receive", "peer", "bridge"),
+        "star/serve": ("star", "star/cut", "receive", "peer", "bridge"),
+        "server": (
+            *("star", "star/cut", "star/call", "star/serve"),
+            *("fuse", "collective", "receive", "provide", "peer", "bridge"),
+        ),
+        "threads": ("star/call", "star/serve", "receive", "provide", "peer", "bridge"),
     },
     "collective": {
         "kernels": (),
@@ -78,7 +87,7 @@ CALLS = [
             "src/fusewire/transport/resolver.cc": "the system's resolver blocks; it does so on a thread of its own",
             "src/fusewire/collective/group/arena_lane.": "meetings in an arena block; what has no waiter blocks here",
             "src/fusewire/tf/server/step_limit.cc": "a cancel runs TensorFlow's callbacks, which no reactor waits for",
-            "src/fusewire/tf/star/end_thread.": "the end of a part may wait for TensorFlow's pool",
+            "src/fusewire/tf/star/serve/end_thread.": "the end of a part may wait for TensorFlow's pool",
         },
     ),
     (
@@ -90,7 +99,7 @@ CALLS = [
         "Mutex of base/mutex.h, which the compiler checks",
         {
             "src/fusewire/base/mutex.": "what a Mutex is made of",
-            "src/fusewire/tf/star/program.": "a variable's lock, which TensorFlow hands over with the variable",
+            "src/fusewire/tf/star/serve/program.": "a variable's lock, which TensorFlow hands over with the variable",
         },
     ),
     (
@@ -111,7 +120,7 @@ CALLS = [
         {
             "src/fusewire/base/": "where CopyBytes stands",
             "src/fusewire/wire/": "coders put numbers of a few bytes into place",
-            "src/fusewire/tf/data/fused.cc": "over gRPC, which copies what it carries in any case",
+            "src/fusewire/tf/peer/fused.cc": "over gRPC, which copies what it carries in any case",
             "src/fusewire/collective/kernels/arithmetic.cc": "in shared memory the copy is the transport",
         },
     ),

@@ -137,16 +137,22 @@ class ArrowsTest(TidyTest):
 
     def test_folders_of_a_wing_meet_downwards_only(self):
         files = {
-            "src/fusewire/tf/CMakeLists.txt": "add_library(fusewire_tf SHARED data/user.cc bridge/climber.cc)\n",
+            "src/fusewire/tf/CMakeLists.txt": "add_library(fusewire_tf SHARED peer/user.cc bridge/climber.cc "
+            "star/call/user.cc star/serve/climber.cc)\n",
             "src/fusewire/tf/README.md": "# tf\n",
             "src/fusewire/tf/bridge/tensor.h": header("TF_BRIDGE_TENSOR_H"),
-            "src/fusewire/tf/data/line.h": header("TF_DATA_LINE_H"),
-            "src/fusewire/tf/data/user.cc": source('#include "fusewire/tf/bridge/tensor.h"'),
-            "src/fusewire/tf/bridge/climber.cc": source('#include "fusewire/tf/data/line.h"'),
+            "src/fusewire/tf/peer/line.h": header("TF_PEER_LINE_H"),
+            "src/fusewire/tf/peer/user.cc": source('#include "fusewire/tf/bridge/tensor.h"'),
+            "src/fusewire/tf/bridge/climber.cc": source('#include "fusewire/tf/peer/line.h"'),
+            "src/fusewire/tf/star/words.h": header("TF_STAR_WORDS_H"),
+            "src/fusewire/tf/star/call/call.h": header("TF_STAR_CALL_CALL_H"),
+            "src/fusewire/tf/star/call/user.cc": source('#include "fusewire/tf/star/words.h"'),
+            "src/fusewire/tf/star/serve/climber.cc": source('#include "fusewire/tf/star/call/call.h"'),
         }
-        findings = [line for line in self.findings(files) if "WINGS" in line]
-        self.assertEqual(len(findings), 1)
+        findings = sorted(line for line in self.findings(files) if "WINGS" in line)
+        self.assertEqual(len(findings), 2)
         self.assertIn("src/fusewire/tf/bridge/climber.cc", findings[0])
+        self.assertIn("src/fusewire/tf/star/serve/climber.cc", findings[1])
 
     def test_room_without_a_row(self):
         files = {

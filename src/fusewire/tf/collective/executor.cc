@@ -13,7 +13,7 @@
 #include <tensorflow/core/nccl/collective_communicator.h>
 #include <tensorflow/core/platform/fingerprint.h>
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/data/counters.h"
+#include "fusewire/tf/peer/counters.h"
 
 namespace fusewire {
 namespace tf {

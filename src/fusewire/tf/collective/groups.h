@@ -23,7 +23,7 @@
 #include "fusewire/pipe/wires.h"
 #include "fusewire/rpc/node.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/data/peer.h"
+#include "fusewire/tf/peer/peer.h"
 
 namespace fusewire {
 namespace tf {

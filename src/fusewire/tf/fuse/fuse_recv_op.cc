@@ -7,8 +7,8 @@
 
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/data/counters.h"
-#include "fusewire/tf/data/rendezvous.h"
+#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/receive/rendezvous.h"
 
 #include <tensorflow/core/framework/common_shape_fns.h>
 #include <tensorflow/core/framework/op.h>

@@ -5,7 +5,7 @@
 
 #include <absl/strings/str_cat.h>
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/data/counters.h"
+#include "fusewire/tf/peer/counters.h"
 
 namespace fusewire {
 namespace tf {
@@ -39,9 +39,12 @@ void WireCall::Start(const google::protobuf::MessageLite& request) {
 TfStatus WireCall::Read() {
   VarReader reader{ConstBytes(reply_head)};
   TfStatus status;
-  if (!ReadTfStatus(&reader, &status)) return absl::DataLossError("a peer's answer that makes no sense");
-  if (status.ok() && response_ != nullptr && !ParseProto(reader.left(), reply_body, response_))
-    return absl::DataLossError("a peer's answer that is not the protobuf it should be");
+  TfStatus read = ReadTfStatus(&reader, &status);
+  if (!read.ok()) return read;
+  if (status.ok() && response_ != nullptr && !ParseProto(reader.left(), reply_body, response_)) {
+    return absl::DataLossError(absl::StrCat("a peer's answer of ", reader.left().size, " bytes in its head and ",
+                                            reply_body.size(), " segments is no ", response_->GetTypeName()));
+  }
   return status;
 }
 
