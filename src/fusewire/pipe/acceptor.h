@@ -9,16 +9,13 @@
 #include <cstdint>
 #include <memory>
 
-#include "fusewire/pipe/pipe.h"
+#include "fusewire/pipe/new_receiver.h"
+#include "fusewire/pipe/options.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace pipe {
-
-// Who serves a new pipe. Called at the pipe's home, on any reactor of the pool; the pipe outlives the receiver, which
-// is destroyed at home after OnClosed, or without it when the acceptor goes.
-using NewReceiver = UniqueFunction<std::unique_ptr<Receiver>(Pipe& pipe)>;
 
 struct AcceptorStats {
   uint64_t accepted = 0;     // connections

@@ -12,20 +12,12 @@
 #include <string>
 
 #include "fusewire/rpc/call.h"
+#include "fusewire/rpc/client_options.h"
 #include "fusewire/rpc/node.h"
 #include "fusewire/rpc/stats.h"
 
 namespace fusewire {
 namespace rpc {
-
-struct ClientOptions {
-  // How long a call that cannot be sent waits for the peer to appear. 0: it fails with the first failed attempt.
-  int64_t patience_ns = 10 * kSecondNs;
-  uint32_t calls_in_flight_max = 65536;
-  // The one that is meant, where the caller knows it: another one at this address (an old port may have a new owner) is
-  // turned away, and calls end with kRefused. 0: whoever answers.
-  uint64_t incarnation = 0;
-};
 
 class Client {
  public:

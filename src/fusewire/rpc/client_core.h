@@ -9,7 +9,7 @@
 #include "fusewire/base/slots.h"
 #include "fusewire/pipe/link.h"
 #include "fusewire/rpc/call.h"
-#include "fusewire/rpc/client.h"
+#include "fusewire/rpc/client_options.h"
 #include "fusewire/rpc/node.h"
 #include "fusewire/rpc/stats.h"
 
