@@ -42,10 +42,12 @@ class Reactor final : public Home {
   // down.
   void Run(Task task);
   // Any thread but a home. Waits for the waiter's signal; meanwhile runs the loop here if it is idle. False: the
-  // deadline came first.
-  bool Wait(Waiter* waiter, int64_t deadline_ns, Idling idling = Idling::kLearned);
+  // deadline, or an interrupt that ends the wait, came first.
+  bool Wait(Waiter* waiter, int64_t deadline_ns, Idling idling = Idling::kLearned,
+            Interrupts interrupts = Interrupts::kGoOn);
   // As Post and then Wait, in one go: an idle loop takes the mail from this thread and is driven by it at once.
-  bool PostAndWait(Mail* mail, Waiter* waiter, int64_t deadline_ns, Idling idling = Idling::kLearned);
+  bool PostAndWait(Mail* mail, Waiter* waiter, int64_t deadline_ns, Idling idling = Idling::kLearned,
+                   Interrupts interrupts = Interrupts::kGoOn);
   // Any thread.
   Stats Snapshot() const;
 
