@@ -209,7 +209,5 @@ CLASS_FUNCTIONS_MAX = 30
 CIRCLES_LARGER = {}
 CLASSES_LARGER = {
     "src/fusewire/pipe/pipe.h Pipe": 54,
-    "src/fusewire/transport/shm/shm_connection.h ShmConnection": 33,
     "src/fusewire/transport/ucx/ucx_connection.h UcxConnection": 53,
-    "src/fusewire/transport/ucx/worker.h UcxWorker": 41,
 }
