@@ -21,7 +21,6 @@ CIRCLES_LARGER = {
     "fusewire/rpc/client_core": 3,
 }
 CLASSES_LARGER = {
-    "src/fusewire/pipe/pipe.h Pipe": 54,
     "src/fusewire/transport/shm/shm_connection.h ShmConnection": 33,
     "src/fusewire/transport/ucx/ucx_connection.h UcxConnection": 53,
     "src/fusewire/transport/ucx/worker.h UcxWorker": 40,
