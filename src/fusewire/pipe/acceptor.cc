@@ -5,7 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/pipe/handed_over.h"
+#include "fusewire/pipe/handshake.h"
 #include "fusewire/pipe/offering.h"
+#include "fusewire/wire/hello.h"
 
 namespace fusewire {
 namespace pipe {

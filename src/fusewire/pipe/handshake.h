@@ -18,12 +18,11 @@
 #include "fusewire/base/status.h"
 #include "fusewire/base/unique_function.h"
 #include "fusewire/pipe/options.h"
+#include "fusewire/pipe/role.h"
 #include "fusewire/wire/hello.h"
 
 namespace fusewire {
 namespace pipe {
-
-enum class Role { kDialer, kAcceptor };
 
 // Why a pipe cannot be: there is no window for it; nobody serves what it asks for.
 Status NoWindow();
