@@ -59,6 +59,9 @@ WINGS = {
     },
 }
 
+# Where each source has a test that needs no cluster.
+TESTED = (ROOMS_FOLDER + "tf/",)
+
 # What may stand only in some places of src/: (rule, pattern, what to do instead, {place: why it may}).
 # A place is a file, a folder with its slash, or a class with its dot (its .h and .cc). Tests may do all of it, except
 # what _IN_TESTS_TOO names.
@@ -314,6 +317,24 @@ def files_named_by_cmake(tree):
     return named
 
 
+def check_tests(tree, findings):
+    """Each source of TESTED has a test: x_test.cc beside it, or one whose first comment says "Tests: folder/x.cc"."""
+    for place in TESTED:
+        named = {}
+        for path, text in tree.texts("_test.cc", under=place):
+            comment = re.match(r"(?://[^\n]*\n)*", text)[0]
+            for words in re.findall(r"\bTests: ((?:[\w/]+\.cc[ ,]*)+)", comment):
+                named |= {place + word: path for word in re.findall(r"[\w/]+\.cc", words)}
+        for path, by in named.items():
+            if path not in tree.files or path.replace(".cc", "_test.cc") in tree.files:
+                findings.add(by, 1, f"says that it tests {path}, which is not there or has a test of its own")
+        for path, _ in tree.texts(".cc", under=place):
+            beside, name = path.replace(".cc", "_test.cc"), path.removeprefix(place)
+            if not is_test(path) and beside not in tree.files and path not in named:
+                message = f'no test: write {beside}, or say "Tests: {name}" in the first comment of another'
+                findings.add(path, 1, message)
+
+
 def check_dead_files(tree, findings):
     """A source is built, a header is included, a script is called; and what a CMakeLists names stands."""
     included = set()
@@ -418,6 +439,7 @@ def check_private(tree, findings):
 CHECKS = (
     check_arrows,
     check_rooms,
+    check_tests,
     check_dead_files,
     check_calls,
     check_shared_ptr,
