@@ -154,6 +154,36 @@ class ArrowsTest(TidyTest):
         self.assertIn("src/fusewire/tf/bridge/climber.cc", findings[0])
         self.assertIn("src/fusewire/tf/star/serve/climber.cc", findings[1])
 
+    def in_tf(self, files):
+        return {
+            "src/fusewire/tf/CMakeLists.txt": "add_library(fusewire_tf SHARED peer/line.cc peer/line_test.cc)\n",
+            "src/fusewire/tf/README.md": "# tf\n",
+            "src/fusewire/tf/peer/line.cc": source(),
+            **files,
+        }
+
+    def test_source_without_a_test(self):
+        files = self.in_tf({"src/fusewire/tf/CMakeLists.txt": "add_library(fusewire_tf SHARED peer/line.cc)\n"})
+        self.expect('no test: write src/fusewire/tf/peer/line_test.cc, or say "Tests: peer/line.cc"', files)
+
+    def test_source_whose_test_names_it(self):
+        cmake = "add_library(fusewire_tf SHARED peer/line.cc peer/keys.cc peer/keys_test.cc)\n"
+        files = {
+            "src/fusewire/tf/CMakeLists.txt": cmake,
+            "src/fusewire/tf/peer/keys.cc": source(),
+            "src/fusewire/tf/peer/keys_test.cc": source("// Tests: peer/line.cc. And the keys."),
+        }
+        self.assertEqual(self.findings(self.in_tf(files)), [])
+        # Not behind the first comment.
+        files["src/fusewire/tf/peer/keys_test.cc"] = source("\n// Tests: peer/line.cc.")
+        self.expect("no test: write src/fusewire/tf/peer/line_test.cc", self.in_tf(files))
+
+    def test_test_of_a_source_that_is_not_there(self):
+        files = self.in_tf({"src/fusewire/tf/peer/line_test.cc": source("// Tests: peer/gone.cc")})
+        self.expect("says that it tests src/fusewire/tf/peer/gone.cc", files)
+        files["src/fusewire/tf/peer/line_test.cc"] = source("// Tests: peer/line.cc")
+        self.expect("or has a test of its own", files)
+
     def test_room_without_a_row(self):
         files = {
             "src/fusewire/attic/CMakeLists.txt": "fusewire_room(attic DOORS attic.h)\n",

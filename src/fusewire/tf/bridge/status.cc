@@ -4,6 +4,7 @@
 #include <absl/strings/cord.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/string_view.h>
+#include "fusewire/base/check.h"
 
 namespace fusewire {
 namespace tf {
@@ -101,6 +102,7 @@ TfStatus ReadTfStatus(VarReader* reader, TfStatus* out) {
     status.SetPayload(View(url), absl::Cord(View(value)));
   }
   if (!reader->ok()) return Wrong("it ends before the number of its payloads");
+  FUSEWIRE_DCHECK(!status.ok());
   *out = status;
   return TfStatus();
 }

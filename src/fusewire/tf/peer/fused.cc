@@ -7,6 +7,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/common_runtime/dma_helper.h>
+#include "fusewire/base/check.h"
 #include "fusewire/tf/bridge/varint.h"
 
 namespace fusewire {
@@ -46,6 +47,7 @@ TfStatus Land(VarReader* head, VarReader* segments, const TensorPlace& place, Te
 }  // namespace
 
 void AskFused(const ParsedKeys& keys, tensorflow::RecvTensorRequest* request) {
+  FUSEWIRE_DCHECK(!keys.empty());
   auto text = [](const tensorflow::Rendezvous::ParsedKey& key) {
     return std::string(key.FullKey().data(), key.FullKey().size());
   };

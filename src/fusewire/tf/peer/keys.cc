@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include "fusewire/base/check.h"
 #include "fusewire/base/random.h"
 
 namespace fusewire {
@@ -12,6 +13,7 @@ namespace {
 
 constexpr uint64_t kSaysKey = 1, kSaysStep = 2, kSaysFrame = 4;
 constexpr int kFlagBits = 3;
+static_assert((kSaysKey | kSaysStep | kSaysFrame) < 1 << kFlagBits);
 // A receiver of a thousand parameters from each of a thousand steps' graphs stays below both.
 constexpr size_t kKeysMax = 1 << 20;
 constexpr size_t kKeyBytesMax = 128 << 20;
@@ -33,6 +35,7 @@ TfStatus Wrong(uint64_t index, uint64_t count, const std::string& what) {
 KeyNames::KeyNames() : book_(SystemRandom64()) {}
 
 void KeyNames::Begin(size_t count, std::string* head) {
+  FUSEWIRE_DCHECK(count > 0);
   AppendFixed64(head, book_);
   AppendVarint(head, count);
   first_ = true;
@@ -50,6 +53,7 @@ void KeyNames::Append(absl::string_view full_key, int64_t step, std::string* hea
     numbers_.emplace(key, number);
     bytes_ += key.size();
   }
+  FUSEWIRE_DCHECK(number <= numbers_.size());
   bool says_key = number == 0 || number > known_;
   bool says_step = first_ || step != last_step_;
   bool says_frame = frame != kOutermost;
@@ -147,7 +151,11 @@ KeyLibrary::BookPtr KeyLibrary::Find(uint64_t id) {
 }
 
 void KeyLibrary::DropOldest() {
+  FUSEWIRE_CHECK(!used_.empty());
+  FUSEWIRE_DCHECK(used_.size() == books_.size());
   auto oldest = books_.find(used_.back());
+  FUSEWIRE_CHECK(oldest != books_.end());
+  FUSEWIRE_DCHECK(oldest->second.bytes <= bytes_);
   bytes_ -= oldest->second.bytes;
   books_.erase(oldest);
   used_.pop_back();

@@ -6,6 +6,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/platform/env.h>
+#include "fusewire/base/check.h"
 #include "fusewire/reactor/cpus.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/peer/counters.h"
@@ -25,6 +26,7 @@ constexpr int kAskAgainMax = 3;
 // A question waits until no receive has come for this long, and at most so long after the first.
 constexpr int64_t kQuietNs = 5 * kMicrosecondNs;
 constexpr int64_t kGatherNsMax = 100 * kMicrosecondNs;
+static_assert(kQuietNs < kGatherNsMax);
 constexpr int kLooksMax = 100'000;  // a test's clock stands still meanwhile
 
 // One-way words: nobody waits for the answer.
@@ -54,12 +56,20 @@ void Say(LinePtr line, uint16_t number, std::string text) {
 class ReceiveCall final : public rpc::Call {
  public:
   ReceiveCall(LinePtr line, std::vector<Recv*> recvs)
-      : Call(kReceive), line_(std::move(line)), recvs_(std::move(recvs)), unanswered_(recvs_.size()) {}
+      : Call(kReceive), line_(std::move(line)), recvs_(std::move(recvs)), unanswered_(recvs_.size()) {
+    FUSEWIRE_DCHECK(line_ != nullptr);
+    FUSEWIRE_DCHECK(!recvs_.empty());
+    FUSEWIRE_DCHECK(recvs_.size() <= kWantsMax);
+  }
 
   void Ask() {
     FUSEWIRE_AT_HOME(line_->home_);
     line_->names_.Begin(recvs_.size(), &text_);
-    for (Recv* recv : recvs_) line_->names_.Append(recv->key(), recv->step(), &text_);
+    for (Recv* recv : recvs_) {
+      FUSEWIRE_DCHECK(recv->asked_);
+      FUSEWIRE_DCHECK(recv->line() == line_);
+      line_->names_.Append(recv->key(), recv->step(), &text_);
+    }
     said_ = line_->names_.said();
     head = text_;
     GlobalCounters().Add(&Counters::calls_out);
@@ -136,6 +146,7 @@ class ReceiveCall final : public rpc::Call {
     read_ = false;
     std::vector<Answer> answers = std::move(answers_);
     answers_.clear();
+    FUSEWIRE_CHECK(answers.size() <= unanswered_);
     unanswered_ -= answers.size();
     for (Answer& answer : answers) {
       Recv* recv = answer.recv;
@@ -202,10 +213,14 @@ class ReceiveCall final : public rpc::Call {
 // ---- one receive ----
 
 Recv::Recv(LinePtr line, int64_t step, std::string key, TensorPlace place)
-    : line_(std::move(line)), step_(step), key_(std::move(key)), place_(place) {}
+    : line_(std::move(line)), step_(step), key_(std::move(key)), place_(place) {
+  FUSEWIRE_DCHECK(line_ != nullptr);
+}
 
 void Recv::Unref() {
-  if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  const int refs = refs_.fetch_sub(1, std::memory_order_acq_rel);
+  FUSEWIRE_CHECK(refs > 0);
+  if (refs == 1) delete this;
 }
 
 void Recv::Go() {
@@ -219,6 +234,7 @@ void Recv::Go() {
 void Recv::Deliver() { line_->Collect(this); }
 
 void Recv::Abort(const TfStatus& why) {
+  FUSEWIRE_DCHECK(!why.ok());
   Ref();
   line_->home_.Post(static_cast<Mail*>(new AbortMail(this, why)));
 }
@@ -237,6 +253,7 @@ thread_local RecvGroup* RecvGroup::current = nullptr;
 RecvGroup::RecvGroup() : outer_(current) { current = this; }
 
 RecvGroup::~RecvGroup() {
+  FUSEWIRE_DCHECK(current == this);
   current = outer_;
   // One mail for each line, so that nobody sends what has come home of it so far.
   while (!recvs_.empty()) {
@@ -280,8 +297,10 @@ Line::Line(rpc::Node& node, Options options)
 
 Line::~Line() {
   FUSEWIRE_DCHECK(!reactor::Reactor::InsideAny());
+  FUSEWIRE_DCHECK(entrance_.empty());  // each receive holds its line
   client_.Close();
   home_.Run([this] {
+    FUSEWIRE_DCHECK(gathered_.empty());
     reactor::Reactor::Disarm(&cleanup_timer_);
     Unlink();
   });
@@ -322,6 +341,8 @@ void Line::Gather() {
 
 void Line::Collect(Recv* recv) {
   FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_DCHECK(!recv->asked_);
+  FUSEWIRE_DCHECK(!recv->ended_);
   recv->asked_ = true;
   if (!recv->aborted_.ok()) {
     recv->ended_ = true;
@@ -358,6 +379,7 @@ void Line::OnAborted(Recv* recv, const TfStatus& why) {
 }
 
 void Line::End(Recv* recv, const TfStatus& status, const Tensor& tensor, bool is_dead) {
+  FUSEWIRE_DCHECK(!is_dead || status.ok());
   recv->OnEnd(status, tensor, is_dead);
   recv->Unref();
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/tf/peer/counters.h"
 
@@ -58,6 +59,7 @@ Peer::Peer(rpc::Node* node, Options options) : node_(node), options_(std::move(o
 
 LinePtr Peer::line() {
   MutexLock lock(mutex_);
+  FUSEWIRE_DCHECK(state_ != State::kLine || line_ != nullptr);
   return state_ == State::kLine && line_->alive() ? line_ : nullptr;
 }
 
@@ -90,6 +92,7 @@ void Peer::CannotFuse() {
 }
 
 LinePtr Peer::MakeLine(const std::string& host, uint16_t port, uint64_t incarnation) {
+  FUSEWIRE_DCHECK(node_ != nullptr);
   Line::Options line;
   line.address = {host, port};
   line.incarnation = incarnation;
@@ -138,6 +141,8 @@ void Peer::Find(const SidePtr& side, Routed routed) {
     routed(TfStatus(), std::move(line));
     return;
   }
+  FUSEWIRE_CHECK(side != nullptr);
+  FUSEWIRE_CHECK(side->worker() != nullptr);
   struct Question {
     SidePtr side;
     tensorflow::LoggingRequest request;
@@ -161,6 +166,7 @@ void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& r
   LinePtr line;
   {
     MutexLock lock(mutex_);
+    FUSEWIRE_DCHECK(state_ == State::kAsking);
     if (speaks) {
       Result<transport::Address> grpc = transport::Address::Parse(options_.address);
       line_ = MakeLine(grpc.ok() ? grpc.value().host : options_.address, words.port, words.incarnation);

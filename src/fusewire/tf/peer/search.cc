@@ -4,15 +4,18 @@
 #include <utility>
 
 #include <tensorflow/core/platform/env.h>
+#include "fusewire/base/check.h"
 
 namespace fusewire {
 namespace tf {
 
 void Search::Begin(const std::function<void(Routed)>& ask) {
+  FUSEWIRE_DCHECK(ask != nullptr);
   if (status().ok())
     ask([self = shared_from_this()](const TfStatus& status, LinePtr line) { self->End(status, std::move(line)); });
   {
     MutexLock lock(mutex_);
+    FUSEWIRE_DCHECK(!is_waiting_);  // Begin comes once
     is_waiting_ = true;
     if (why_.ok()) return;
   }
@@ -20,6 +23,7 @@ void Search::Begin(const std::function<void(Routed)>& ask) {
 }
 
 void Search::GiveUp(const TfStatus& why) {
+  FUSEWIRE_DCHECK(!why.ok());
   {
     MutexLock lock(mutex_);
     if (!why_.ok()) return;

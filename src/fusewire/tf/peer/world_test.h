@@ -156,6 +156,11 @@ class DataWorld {
     }
     return methods;
   }
+  // The peer's node alone, for a server that the test opens there.
+  rpc::Node& MakePeerNode() {
+    ps = MakeNode("ps", ps_home, ++incarnation);
+    return *ps;
+  }
   void ClosePeer() {
     server.reset();
     asked.clear();

@@ -5,6 +5,7 @@
 
 #include <tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h>
 #include <tensorflow/core/platform/logging.h>
+#include "fusewire/base/check.h"
 
 namespace fusewire {
 namespace tf {
@@ -24,7 +25,10 @@ FusedProvider::FusedProvider(const Provider::Source& source, tensorflow::CallOpt
       keys_(std::move(keys)),
       done_(std::move(done)),
       left_(keys_.size() + 1),
-      items_(keys_.size()) {}
+      items_(keys_.size()) {
+  FUSEWIRE_DCHECK(options_ != nullptr);
+  FUSEWIRE_DCHECK(done_ != nullptr);
+}
 
 void FusedProvider::Begin() {
   options_->SetCancelCallback([abort_step = source_.abort_step, step = step_] {
@@ -44,6 +48,7 @@ void FusedProvider::Put(size_t index, const TfStatus& status, const Tensor& tens
   {
     MutexLock lock(mutex_);
     if (has_failed_) return;
+    FUSEWIRE_DCHECK(index < items_.size());
     if (status.ok()) {
       items_[index].kind = is_dead ? FusedKind::kDead : FusedKind::kValue;
       items_[index].tensor = tensor;
@@ -56,6 +61,7 @@ void FusedProvider::Put(size_t index, const TfStatus& status, const Tensor& tens
 
 // `options_` is gone after this.
 void FusedProvider::End(const TfStatus& status, const Tensor& answer) {
+  FUSEWIRE_CHECK(done_ != nullptr);  // it ends once
   options_->ClearCancelCallback();
   Done done = std::move(done_);
   done(status, answer);
@@ -63,6 +69,7 @@ void FusedProvider::End(const TfStatus& status, const Tensor& answer) {
 
 // What does not fit is asked for again, like a tensor that nobody has taken yet.
 TfStatus FusedProvider::GiveBack(const std::vector<FusedItem>& items) {
+  FUSEWIRE_DCHECK(items.size() == keys_.size());
   TfStatus status;
   for (size_t i = 0; i < items.size() && status.ok(); ++i) {
     if (items[i].kind != FusedKind::kApart) continue;
@@ -74,7 +81,9 @@ TfStatus FusedProvider::GiveBack(const std::vector<FusedItem>& items) {
 }
 
 void FusedProvider::Leave() {
-  if (left_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+  const size_t left = left_.fetch_sub(1, std::memory_order_acq_rel);
+  FUSEWIRE_CHECK(left > 0);
+  if (left > 1) return;
   EndWithAll();
   delete this;
 }

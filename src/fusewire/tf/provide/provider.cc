@@ -8,6 +8,7 @@
 #include <tensorflow/core/common_runtime/copy_tensor.h>
 #include <tensorflow/core/common_runtime/device_mgr.h>
 #include <tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h>
+#include "fusewire/base/check.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/peer/counters.h"
@@ -67,7 +68,9 @@ Provider::Provider(const Source& source, std::vector<Want> wants, rpc::Reply rep
       reply_(std::move(reply)),
       home_(reply_.home()),
       unsent_(wants_.size()),
-      sent_(wants_.size(), false) {}
+      sent_(wants_.size(), false) {
+  FUSEWIRE_DCHECK(!wants_.empty());
+}
 
 void Provider::Begin() {
   FUSEWIRE_AT_HOME(home_);
@@ -83,6 +86,7 @@ void Provider::Begin() {
 }
 
 void Provider::Find(size_t index) {
+  FUSEWIRE_DCHECK(wants_[index].key != nullptr);
   FetchToHost(source_, wants_[index].step, *wants_[index].key,
               [this, index](const TfStatus& status, const Tensor& tensor, bool is_dead) {
                 Put(Ready{index, status, tensor, is_dead});
@@ -90,6 +94,7 @@ void Provider::Find(size_t index) {
 }
 
 void Provider::Put(Ready ready) {
+  FUSEWIRE_DCHECK(ready.index < wants_.size());
   bool post;
   {
     MutexLock lock(mutex_);
@@ -134,6 +139,8 @@ void Provider::Append(const Ready& ready) {
 }
 
 void Provider::Send(std::vector<Ready> ready) {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_CHECK(ready.size() <= unsent_);
   for (Ready& one : ready) {
     if (head_.size() > kPartHeadBytesMax || body_.size() > kPartSegmentsMax) {
       GlobalCounters().Add(&Counters::parts_out);
@@ -142,6 +149,7 @@ void Provider::Send(std::vector<Ready> ready) {
       body_ = Buffers();
     }
     Append(one);
+    FUSEWIRE_DCHECK(!sent_[one.index]);
     sent_[one.index] = true;
     one.tensor = Tensor();
   }
@@ -167,7 +175,9 @@ void Provider::OnUnwanted() {
 }
 
 void Provider::Unref() {
-  if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  const int refs = refs_.fetch_sub(1, std::memory_order_acq_rel);
+  FUSEWIRE_CHECK(refs > 0);
+  if (refs == 1) delete this;
 }
 
 }  // namespace tf

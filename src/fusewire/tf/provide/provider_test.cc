@@ -8,6 +8,7 @@
 
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/world_test.h"
+#include "fusewire/tf/provide/producers_test.h"
 
 #include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
@@ -20,49 +21,6 @@ namespace tf {
 namespace {
 
 using tensorflow::Tensor;
-
-// Plays the steps of the task that is asked: a tensor is there, or comes when the test says so.
-class Producers final : public tensorflow::RendezvousMgrInterface {
- public:
-  void RecvLocalAsync(int64_t step, const tensorflow::Rendezvous::ParsedKey& key,
-                      tensorflow::Rendezvous::DoneCallback done) override {
-    const std::string edge(key.edge_name);
-    EXPECT_EQ(step, kStep);
-    auto there = there_.find(edge);
-    if (there == there_.end()) {
-      waiting_[edge] = std::move(done);
-    } else {
-      done(TfStatus(), Args(), Args(), there->second, false);
-    }
-  }
-  void Have(const std::string& edge, const Tensor& tensor) { there_[edge] = tensor; }
-  void Produce(const std::string& edge, const Tensor& tensor, bool is_dead = false) {
-    Take(edge)(TfStatus(), Args(), Args(), tensor, is_dead);
-  }
-  void Fail(const std::string& edge, const TfStatus& status) { Take(edge)(status, Args(), Args(), Tensor(), false); }
-  std::vector<std::string> awaited() const {
-    std::vector<std::string> edges;
-    for (const auto& [edge, done] : waiting_) edges.push_back(edge);
-    return edges;
-  }
-
-  tsl::core::RefCountPtr<tensorflow::RemoteRendezvous> Find(int64_t) override { return nullptr; }
-  TfStatus RecvLocal(int64_t, const tensorflow::Rendezvous::ParsedKey&, Tensor*, bool*) override {
-    return absl::UnimplementedError("nobody waits here");
-  }
-  void Cleanup(int64_t) override {}
-  void CleanupAll() override {}
-
- private:
-  using Args = tensorflow::Rendezvous::Args;
-  tensorflow::Rendezvous::DoneCallback Take(const std::string& edge) {
-    auto taken = waiting_.extract(edge);
-    EXPECT_FALSE(taken.empty()) << edge;
-    return std::move(taken.mapped());
-  }
-  std::map<std::string, Tensor> there_;
-  std::map<std::string, tensorflow::Rendezvous::DoneCallback> waiting_;
-};
 
 class ProviderTest : public testing::Test {
  protected:

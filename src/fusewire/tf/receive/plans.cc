@@ -2,6 +2,7 @@
 #include "fusewire/tf/receive/plans.h"
 
 #include <utility>
+#include "fusewire/base/check.h"
 
 namespace fusewire {
 namespace tf {
@@ -15,10 +16,12 @@ constexpr size_t kPlansMax = 16384;
 Plan::Plan(std::vector<Receive> receives) : receives_(std::move(receives)) {
   index_.reserve(receives_.size());
   for (size_t i = 0; i < receives_.size(); ++i) index_.emplace(receives_[i].key, static_cast<int>(i));
+  FUSEWIRE_DCHECK(index_.size() <= receives_.size());
 }
 
 int Plan::Find(std::string_view key) const {
   auto found = index_.find(key);
+  FUSEWIRE_DCHECK(found == index_.end() || receives_[static_cast<size_t>(found->second)].key == key);
   return found == index_.end() ? -1 : found->second;
 }
 

@@ -6,6 +6,7 @@
 #include <absl/strings/str_split.h>
 #include <tensorflow/core/common_runtime/device_mgr.h>
 #include <tensorflow/core/distributed_runtime/worker_session.h>
+#include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/peer/counters.h"
 
@@ -28,6 +29,8 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
 
   // Any thread, once. Calls `done` here if the tensor is there.
   void Meet(const Args& args, DoneCallback done) {
+    FUSEWIRE_DCHECK(done != nullptr);
+    FUSEWIRE_DCHECK(done_ == nullptr);
     args_ = args;
     done_ = std::move(done);
     if (!is_there_.load(std::memory_order_acquire)) {
@@ -41,6 +44,7 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
   void Start(std::function<void()>) override { Go(); }
   // Called under the base class's lock, while the call is registered: it cannot end meanwhile.
   void StartAbort(const TfStatus& why) override {
+    FUSEWIRE_DCHECK(!why.ok());
     {
       MutexLock lock(mutex_);
       if (!status_.ok()) return;
@@ -60,6 +64,7 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
   }
 
   void OnEnd(const TfStatus& status, const Tensor& tensor, bool is_dead) override {
+    FUSEWIRE_DCHECK(!is_there_.load(std::memory_order_relaxed));
     result_ = status;
     tensor_ = tensor;
     is_dead_ = is_dead;
@@ -70,6 +75,8 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
   }
 
   void HandOver() {
+    FUSEWIRE_DCHECK(is_there_.load(std::memory_order_relaxed));
+    FUSEWIRE_DCHECK(done_ != nullptr);
     if (is_registered_) rendezvous_->DeregisterCall(this, args_);
     TfStatus end = this->status();
     if (end.ok()) {
@@ -123,6 +130,8 @@ class Rendezvous::WaySearch final : public tensorflow::BaseRecvTensorCall {
   }
 
   void Go(const Ways& ways) {
+    FUSEWIRE_DCHECK(ways.peer != nullptr);
+    FUSEWIRE_DCHECK(ways.side != nullptr);
     SearchPtr search = search_;  // which outlives this
     rendezvous_->RegisterCall(this, args_);
     search->Begin([&ways](Routed routed) { ways.peer->Route(ways.side, std::move(routed)); });
@@ -139,6 +148,7 @@ class Rendezvous::WaySearch final : public tensorflow::BaseRecvTensorCall {
   void End(const TfStatus& status, LinePtr line) {
     rendezvous_->DeregisterCall(this, args_);
     TfRef<Rendezvous> held(rendezvous_);
+    FUSEWIRE_DCHECK(found_ != nullptr);
     Routed found = std::move(found_);
     delete this;
     found(status, std::move(line));
@@ -184,6 +194,8 @@ TfStatus Rendezvous::Initialize(tensorflow::WorkerSession* session) {
 }
 
 void Rendezvous::AskAhead() {
+  FUSEWIRE_DCHECK(plan_ != nullptr);
+  FUSEWIRE_DCHECK(ahead_.empty());
   ahead_ = std::vector<std::atomic<WireRecv*>>(plan_->receives().size());
   RecvGroup together;
   // What follows comes from few tasks and goes to few devices.
@@ -212,6 +224,7 @@ void Rendezvous::AskAhead() {
 
 Rendezvous::WireRecv* Rendezvous::TakeAhead(absl::string_view key) {
   int index = ahead_.empty() ? -1 : plan_->Find(key);
+  FUSEWIRE_DCHECK(index < static_cast<int>(ahead_.size()));  // of the plan that was asked ahead
   return index < 0 ? nullptr : ahead_[static_cast<size_t>(index)].exchange(nullptr, std::memory_order_acq_rel);
 }
 
@@ -293,6 +306,7 @@ TfStatus Rendezvous::FindSource(absl::string_view task, Source* out) {
 }
 
 void Rendezvous::Leave(const std::vector<std::string>& tasks, int64_t values) {
+  FUSEWIRE_DCHECK(values > 0);
   left_there_.fetch_add(values, std::memory_order_relaxed);
   for (const std::string& task : tasks) {
     Source source;
@@ -345,6 +359,7 @@ void Rendezvous::RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, 
 
 void Rendezvous::StartOnWire(const ParsedKey& parsed, const Args& args, DoneCallback done, LinePtr line,
                              TransferLogPtr log) {
+  FUSEWIRE_DCHECK(line != nullptr);
   TensorPlace place;
   TfStatus found = session()->device_mgr()->LookupDevice(parsed.dst_device, &place.device);
   if (!found.ok()) {
@@ -360,6 +375,7 @@ void Rendezvous::StartOnWire(const ParsedKey& parsed, const Args& args, DoneCall
 }
 
 void Rendezvous::TellAbort(const LinePtr& line) {
+  FUSEWIRE_DCHECK(line != nullptr);
   if (IsRemoteEagerContextDefault()) return;  // it goes on for other operations
   {
     MutexLock lock(mutex_);

@@ -8,6 +8,7 @@
 #include <tensorflow/core/distributed_runtime/request_id.h>
 #include <tensorflow/core/distributed_runtime/tensor_coding.h>
 #include <tensorflow/core/distributed_runtime/worker_session.h>
+#include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/receive/rendezvous.h"
@@ -23,6 +24,8 @@ class Rendezvous::GrpcCall : public tensorflow::BaseRecvTensorCall {
   // `args` are those of all that it brings.
   GrpcCall(Rendezvous* rendezvous, SidePtr side, const Args& args)
       : rendezvous_(rendezvous), side_(std::move(side)), args_(args) {
+    FUSEWIRE_DCHECK(side_ != nullptr);
+    FUSEWIRE_DCHECK(side_->worker() != nullptr);
     rendezvous_->Ref();  // until its end
     request_.set_step_id(rendezvous_->step_id_);
     request_.set_request_id(tensorflow::GetUniqueRequestId());
@@ -63,11 +66,14 @@ class Rendezvous::GrpcCall : public tensorflow::BaseRecvTensorCall {
 
  private:
   void Fail(const TfStatus& why) {
+    FUSEWIRE_DCHECK(!why.ok());
     MutexLock lock(mutex_);
     if (status_.ok()) status_ = why;
   }
   void Leave() {
-    if (ends_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    const int ends = ends_.fetch_sub(1, std::memory_order_acq_rel);
+    FUSEWIRE_CHECK(ends > 0);
+    if (ends > 1) return;
     rendezvous_->DeregisterCall(this, args_);
     OnEnd(status());
     delete this;
@@ -103,6 +109,8 @@ class Rendezvous::GrpcFusedRecv final : public GrpcCall {
       : GrpcCall(rendezvous, std::move(side), wanted->args.front()),
         peer_(std::move(peer)),
         wanted_(std::move(wanted)) {
+    FUSEWIRE_DCHECK(peer_ != nullptr);
+    FUSEWIRE_DCHECK(wanted_->keys->size() == wanted_->args.size());
     AskFused(*wanted_->keys, &request_);
     response_.InitAlloc(device, HostForDevice());
     for (const Args& args : wanted_->args) {
@@ -181,12 +189,16 @@ bool Rendezvous::StartFusedOnGrpc(const TogetherPtr& wanted) {
 }
 
 void Rendezvous::RecvOne(tensorflow::RendezvousInterface* rendezvous, const TogetherPtr& wanted, size_t index) {
+  FUSEWIRE_DCHECK(index < wanted->keys->size());
   rendezvous->RecvAsync((*wanted->keys)[index], wanted->args[index],
                         [wanted, index](const TfStatus& status, const Args&, const Args&, const Tensor& tensor,
                                         bool is_dead) { wanted->done(index, status, tensor, is_dead); });
 }
 
 void Rendezvous::RecvTogether(tensorflow::RendezvousInterface* rendezvous, Together receives) {
+  FUSEWIRE_DCHECK(receives.keys != nullptr);
+  FUSEWIRE_DCHECK(receives.keys->size() == receives.args.size());
+  FUSEWIRE_DCHECK(receives.done != nullptr);
   auto wanted = std::make_shared<const Together>(std::move(receives));
   auto* ours = dynamic_cast<Rendezvous*>(rendezvous);
   if (ours != nullptr && ours->StartFusedOnGrpc(wanted)) return;

@@ -1,4 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Tests: receive/rendezvous_grpc.cc.
 #include "fusewire/tf/receive/rendezvous.h"
 
 #include <memory>

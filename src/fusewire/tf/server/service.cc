@@ -11,6 +11,7 @@
 #include <tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h>
 #include <tensorflow/core/framework/collective.h>
 #include <tensorflow/core/lib/core/threadpool.h>
+#include "fusewire/base/check.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/peer/counters.h"
@@ -266,6 +267,7 @@ Status Service::Open(rpc::Node& node, const transport::Address& address) {
   for (rpc::Method& method : star_.Methods(node.pool())) methods.push_back(std::move(method));
   Result<std::unique_ptr<rpc::Server>> server = rpc::Server::Open(node, address, std::move(methods));
   if (!server.ok()) return server.status();
+  FUSEWIRE_DCHECK(server_ == nullptr);
   server_ = std::move(server).value();
   return Status::Ok();
 }

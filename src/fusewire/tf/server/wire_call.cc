@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include "fusewire/base/check.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/peer/counters.h"
 
@@ -17,7 +18,10 @@ WireCall::WireCall(LinePtr line, MethodNumber number, const char* name, tensorfl
       name_(name),
       options_(options),
       response_(response),
-      done_(std::move(done)) {}
+      done_(std::move(done)) {
+  FUSEWIRE_DCHECK(line_ != nullptr);
+  FUSEWIRE_DCHECK(done_ != nullptr);
+}
 
 void WireCall::Start(const google::protobuf::MessageLite& request) {
   if (!AppendProto(request, &text_, &body)) {

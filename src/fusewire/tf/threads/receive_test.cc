@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fusewire/tf/bridge/threads_test.h"
+#include "fusewire/tf/provide/producers_test.h"
 #include "fusewire/tf/provide/provider.h"
 #include "fusewire/tf/receive/step_test.h"
 
@@ -22,39 +23,10 @@ namespace {
 
 using tensorflow::Tensor;
 
-// The steps of the peer: each tensor is there at once, or comes from another thread.
-class Steps final : public tensorflow::RendezvousMgrInterface {
- public:
-  explicit Steps(TestThreads* threads) : threads_(threads) {}
-  void RecvLocalAsync(int64_t, const tensorflow::Rendezvous::ParsedKey& key,
-                      tensorflow::Rendezvous::DoneCallback done) override {
-    const std::string edge(key.edge_name);
-    const bool is_large = edge.back() == '1';
-    auto produce = [done = std::move(done), is_large] {
-      done(TfStatus(), tensorflow::Rendezvous::Args(), tensorflow::Rendezvous::Args(), Ramp(is_large ? 20'000 : 4, 3),
-           false);
-    };
-    if (edge.back() == '0') {
-      produce();
-    } else {
-      threads_->Schedule(produce);
-    }
-  }
-  tsl::core::RefCountPtr<tensorflow::RemoteRendezvous> Find(int64_t) override { return nullptr; }
-  TfStatus RecvLocal(int64_t, const tensorflow::Rendezvous::ParsedKey&, Tensor*, bool*) override {
-    return absl::UnimplementedError("nobody waits here");
-  }
-  void Cleanup(int64_t) override {}
-  void CleanupAll() override {}
-
- private:
-  TestThreads* const threads_;
-};
-
 // A parameter server, as far as it sends tensors.
 class Site {
  public:
-  Site() : node_(StartNode("ps")), steps_(&threads_) {
+  Site() : node_(StartNode("ps")) {
     env_.rendezvous_mgr = &steps_;
     source_.env = &env_;
     source_.find = [](const tensorflow::Rendezvous::ParsedKey&, tensorflow::Device** device) {
@@ -101,7 +73,17 @@ class Site {
 
   const std::unique_ptr<rpc::Node> node_;
   TestThreads threads_{2};
-  Steps steps_;
+  // Each tensor is there at once, or comes from another thread.
+  Producers steps_{[this](const std::string& edge, Producers::Done done) {
+    auto produce = [done = std::move(done), is_large = edge.back() == '1'] {
+      done(TfStatus(), Producers::Args(), Producers::Args(), Ramp(is_large ? 20'000 : 4, 3), false);
+    };
+    if (edge.back() == '0') {
+      produce();
+    } else {
+      threads_.Schedule(produce);
+    }
+  }};
   tensorflow::WorkerEnv env_;
   Provider::Source source_;
   KeyLibrary library_;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 
@@ -34,6 +35,7 @@ using tensorflow::Tensor;
 
 // How often a part is placed for one step before it is given up.
 constexpr int kPlacedMax = 3;
+static_assert(kPlacedMax > 0);
 
 // A part, and where it is known by which number.
 struct Placement {
@@ -58,6 +60,9 @@ class PlaceCall final : public rpc::Call {
         placement_(std::move(placement)),
         session_(session),
         placed_(std::move(placed)) {
+    FUSEWIRE_DCHECK(line_ != nullptr);
+    FUSEWIRE_DCHECK(placement_ != nullptr);
+    FUSEWIRE_DCHECK(placed_ != nullptr);
     AppendText(&text_, session_);
     AppendText(&text_, placement_->fingerprint);
   }
@@ -87,6 +92,7 @@ class PlaceCall final : public rpc::Call {
       return;
     }
     if (end.ok() && id == 0) end = absl::InternalError("a parameter server does not take a part of a graph");
+    FUSEWIRE_DCHECK(!end.ok() || id != 0);
     end = WithTarget(end, line_->target(), "PlacePart");
     if (CallObserver* observer = TheCallObserver(); end.ok() && observer != nullptr)
       observer->OnPlaced(line_->address(), id, session_, placement_->fingerprint);
@@ -146,6 +152,7 @@ class Running final : public rpc::Call {
   }
 
   void OnWay(const TfStatus& status, LinePtr line) {
+    FUSEWIRE_DCHECK(line_ == nullptr);  // it is looked for once
     if (status.ok() && line == nullptr) {
       End(absl::UnavailableError(absl::StrCat("fusewire: ", placement_->task,
                                               " has no data port any more, and a part of this session's graph was to "
@@ -181,6 +188,7 @@ class Running final : public rpc::Call {
                                [this](const TfStatus& status, uint64_t id) { OnPlaced(status, id); });
     {
       MutexLock lock(mutex_);
+      FUSEWIRE_DCHECK(placing_ == nullptr);
       placing_ = call;
       if (is_cancelled_.load(std::memory_order_acquire)) call->Cancel();
     }
@@ -190,6 +198,7 @@ class Running final : public rpc::Call {
   void OnPlaced(const TfStatus& status, uint64_t id) {
     {
       MutexLock lock(mutex_);
+      FUSEWIRE_DCHECK(placing_ != nullptr);
       placing_ = nullptr;
     }
     if (!status.ok()) {
@@ -209,6 +218,8 @@ class Running final : public rpc::Call {
       End(absl::CancelledError("the step was cancelled"));
       return;
     }
+    FUSEWIRE_DCHECK(id != 0);
+    FUSEWIRE_DCHECK(body.empty());  // what an earlier try had there was sent
     text_.clear();
     AppendFixed64(&text_, id);
     AppendFixed64(&text_, static_cast<uint64_t>(context_->step_id()));
@@ -235,6 +246,7 @@ class Running final : public rpc::Call {
     reactor::Waiter waiter;
     waiter_ = &waiter;
     line_->client().StartAndWait(this, &waiter);
+    FUSEWIRE_DCHECK(waiter_ == &waiter);
     waiter_ = nullptr;
     Ended(std::move(ended_));
   }
@@ -276,7 +288,8 @@ class Running final : public rpc::Call {
   }
 
   void Ended(Status status) {
-    under_way.fetch_sub(1, std::memory_order_acq_rel);
+    const int were_under_way = under_way.fetch_sub(1, std::memory_order_acq_rel);
+    FUSEWIRE_CHECK(were_under_way > 0);
     line_->Note(status);
     if (status.code() == Code::kApplication && status.app_code() == kUnknownPart) {
       {
@@ -298,6 +311,7 @@ class Running final : public rpc::Call {
     }
     std::vector<Tensor> results;
     TfStatus end = landings_->Finish(place_, &results);
+    FUSEWIRE_DCHECK(!end.ok() || results.size() == static_cast<size_t>(context_->num_outputs()));
     for (size_t i = 0; end.ok() && i < results.size(); ++i) {
       int index = static_cast<int>(i);
       if (results[i].dtype() != context_->expected_output_dtype(index))
@@ -322,6 +336,7 @@ class Running final : public rpc::Call {
   void End(const TfStatus& status) {
     if (cancellation_ != nullptr) cancellation_->DeregisterCallback(token_);
     if (!status.ok()) context_->SetStatus(status);
+    FUSEWIRE_DCHECK(done_ != nullptr);  // it ends once
     auto done = std::move(done_);
     delete this;
     done();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fusewire/tf/receive/step_test.h"
+#include "fusewire/tf/star/call/observer.h"
 #include "fusewire/tf/star/call/run_test.h"
 #include "fusewire/tf/star/words.h"
 
@@ -231,6 +232,35 @@ TEST_F(RunOpTest, AServerWithoutADataPortSaysSo) {
   EXPECT_EQ(without->ends.count(), 1);
   EXPECT_TRUE(absl::IsUnavailable(without->status())) << without->status();
   EXPECT_THAT(without->message(), HasSubstr("has no data port"));
+}
+
+// ---- who looks on ----
+
+class Onlooker final : public CallObserver {
+ public:
+  Onlooker() { SetCallObserver(this); }
+  ~Onlooker() { SetCallObserver(nullptr); }
+  void OnPlaced(const transport::Address& address, uint64_t part, const std::string& session,
+                const std::string& fingerprint) override {
+    seen.push_back(absl::StrCat("placed ", part, " at ", address.ToString(), ": ", session, ", ", fingerprint));
+  }
+  void OnRun(const transport::Address&, uint64_t part, const std::string& head, const Buffers& body) override {
+    seen.push_back(absl::StrCat("run ", part));
+    VarReader reader{ConstBytes(head)};
+    EXPECT_EQ(reader.Fixed64(), part);
+    EXPECT_TRUE(body.empty());  // a small input is in the head
+  }
+  std::vector<std::string> seen;
+};
+
+TEST_F(RunOpTest, AnObserverSeesEachCallWithTheNumberOfItsPart) {
+  on_.KnowPeer();
+  Onlooker onlooker;
+  PlaceIt();
+  auto running = Start();
+  SayResult(Next(kRunPart), Ramp(1, 1));
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_THAT(onlooker.seen, testing::ElementsAre(HasSubstr(": session, its fingerprint"), "run 17", "run 17"));
 }
 
 // ---- cancellation ----

@@ -15,6 +15,7 @@
 #include <tensorflow/core/platform/fingerprint.h>
 #include <tensorflow/core/protobuf/worker.pb.h>
 #include <tensorflow/core/util/device_name_utils.h>
+#include "fusewire/base/check.h"
 #include "fusewire/tf/fuse/levels.h"
 #include "fusewire/tf/star/cut/straighten.h"
 
@@ -58,7 +59,11 @@ class Cutter {
         home_(options.home),
         library_(options.library != nullptr ? *options.library : graph->flib_def()),
         graph_(graph),
-        pieces_(grouping.groups.size()) {}
+        pieces_(grouping.groups.size()) {
+    FUSEWIRE_DCHECK(!home_.empty());
+    FUSEWIRE_DCHECK(grouping.group_of.size() == grouping.is_source.size());
+    FUSEWIRE_DCHECK(grouping.group_of.size() == grouping.conditions.size());
+  }
 
   TfStatus Cut() {
     FindConditions();
@@ -135,6 +140,7 @@ class Cutter {
       for (const Edge* edge : node->in_edges()) {
         if (!edge->src()->IsOp() || !IsTaken(edge)) continue;
         Port from{edge->src(), edge->src_output()};
+        FUSEWIRE_DCHECK(static_cast<size_t>(GroupOf(from.first)) != index);
         if (!pieces_[index].taken.insert(from).second) continue;
         pieces_[index].earlier.insert(static_cast<size_t>(GroupOf(from.first)));
         ++takers_[from][grouping_.groups[index].device];
@@ -173,6 +179,7 @@ class Cutter {
         }
       }
       for (const Edge* edge : data) {
+        FUSEWIRE_CHECK(edge != nullptr);  // each input has its edge
         Node* from = edge->src();
         bool is_inside = GroupOf(from) == static_cast<int>(index);
         bool is_copied = !is_inside && IsCopied(from, group.device);
@@ -207,7 +214,9 @@ class Cutter {
     auto added = piece->input_index.emplace(from, next);
     std::string name = absl::StrCat("fusewire/arg_", added.first->second);
     if (!added.second) return name;
+    FUSEWIRE_DCHECK(from.second >= 0);
     piece->inputs.push_back(from);
+    FUSEWIRE_DCHECK(piece->inputs.size() == piece->input_index.size());
     AddEnd(name, "_Arg", next, tensorflow::BaseType(from.first->output_type(from.second)), device, &piece->graph);
     return name;
   }
@@ -225,6 +234,7 @@ class Cutter {
       int next = static_cast<int>(piece.outputs.size());
       piece.output_index[{node, output}] = next;
       piece.outputs.push_back({node, output});
+      FUSEWIRE_DCHECK(piece.outputs.size() == piece.output_index.size());
       NodeDef* def =
           AddEnd(absl::StrCat("fusewire/ret_", next), "_Retval", next, tensorflow::BaseType(node->output_type(output)),
                  node->assigned_device_name(), &piece.graph);
@@ -256,6 +266,7 @@ class Cutter {
           def->add_input(absl::StrCat(node->name(), ":", output));
           std::string task = TaskOfDevice(taker.first);
           tensorflow::AddNodeAttr(kKeepAttribute, numbers_.at({node, output}), def);
+          FUSEWIRE_DCHECK(taker.second > 0);
           tensorflow::AddNodeAttr(kTakersAttribute, taker.second, def);
           tensorflow::AddNodeAttr(kHolderAttribute, taker.first == group.device ? "" : task, def);
           piece->holders.insert(task);
@@ -269,6 +280,7 @@ class Cutter {
   static NodeDef* AddEnd(const std::string& name, const char* op, int index, DataType type, const std::string& device,
                          tensorflow::GraphDef* graph) {
     NodeDef* def = graph->add_node();
+    FUSEWIRE_DCHECK(index >= 0);
     def->set_name(name);
     def->set_op(op);
     def->set_device(device);
@@ -312,6 +324,8 @@ class Cutter {
     int round = grouping_.groups[index].round;
     auto in_round = std::count_if(grouping_.groups.begin(), grouping_.groups.end(),
                                   [round](const Grouping::Group& group) { return group.round == round; });
+    FUSEWIRE_DCHECK(in_round >= 1);
+    FUSEWIRE_DCHECK(round % 2 == 1);  // as all of parameter servers
     tensorflow::AddNodeAttr("alone", in_round == 1, &def);
     tensorflow::AddNodeAttr("task", TaskOfDevice(grouping_.groups[index].device), &def);
     tensorflow::AddNodeAttr("piece", text, &def);
@@ -327,6 +341,7 @@ class Cutter {
 
   void Connect() {
     for (Piece& piece : pieces_) {
+      FUSEWIRE_CHECK(piece.run != nullptr);
       for (size_t i = 0; i < piece.inputs.size(); ++i) {
         Port from = Now(piece.inputs[i]);
         graph_->AddEdge(from.first, from.second, piece.run, static_cast<int>(i));
@@ -390,6 +405,7 @@ class Cutter {
 
   // An operation at home, of the type of its first input.
   Node* Add(const char* op, const std::vector<Port>& inputs) {
+    FUSEWIRE_DCHECK(!inputs.empty());
     static std::atomic<uint64_t> count{0};
     NodeDef def;
     def.set_name(absl::StrCat("fusewire/under_", count.fetch_add(1)));

@@ -9,6 +9,7 @@
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/framework/types.h>
 #include <tensorflow/core/graph/control_flow.h>
+#include "fusewire/base/check.h"
 #include "fusewire/tf/star/cut/functions.h"
 #include "fusewire/tf/star/cut/kinds.h"
 #include "fusewire/tf/star/cut/sets.h"
@@ -107,9 +108,12 @@ class Grouper {
       ++ordered;
       order_.push_back(members[unit]);
       for (int to : next[unit]) {
+        FUSEWIRE_DCHECK(missing[static_cast<size_t>(to)] > 0);
         if (--missing[static_cast<size_t>(to)] == 0) ready.push_back(to);
       }
     }
+    FUSEWIRE_DCHECK(ordered <= units);
+    FUSEWIRE_DCHECK(order_.size() == ordered);
     return ordered == units;
   }
 
@@ -169,6 +173,7 @@ class Grouper {
   };
 
   void FindPlaces() {
+    FUSEWIRE_DCHECK(kind_.size() == ids_);
     under_.assign(ids_, Under());
     waits_.assign(ids_, 0);
     place_.assign(ids_, kNowhere);
@@ -219,6 +224,7 @@ class Grouper {
 
   // A fact is the branch of a condition.
   Facts FactOf(const Edge* edge) {
+    FUSEWIRE_DCHECK(edge->src()->IsSwitch());
     const Edge* condition = nullptr;
     if (edge->IsControlEdge()) return 0;  // the Switch itself is not under its condition
     if (!edge->src()->input_edge(1, &condition).ok()) return Opaque(edge->src());
@@ -277,8 +283,10 @@ class Grouper {
   // The two branches of a condition are neighbours: 2n and 2n + 1.
   // `choice`: of a condition that is a number, the one that it has to be.
   int Fact(Node* node, int output, int branch, int choice = kNoChoice) {
+    FUSEWIRE_DCHECK(branch == 0 || branch == 1);
     auto added = condition_number_.emplace(std::make_tuple(node, output, choice), static_cast<int>(conditions_.size()));
     if (added.second) conditions_.push_back({node, output});
+    FUSEWIRE_DCHECK(condition_number_.size() == conditions_.size());
     return 2 * added.first->second + branch;
   }
   // A condition that nobody else has.
@@ -307,6 +315,7 @@ class Grouper {
   }
 
   void FindRounds() {
+    FUSEWIRE_DCHECK(place_.size() == ids_);
     round_.assign(ids_, 0);
     for (const std::vector<Node*>& unit : order_) {
       int round = 0;
@@ -314,9 +323,12 @@ class Grouper {
       for (const Node* node : unit) {
         auto least = least_.find({place_[Id(node)], round});
         while (place_[Id(node)] != kNowhere && least != least_.end()) {
+          FUSEWIRE_DCHECK(least->second > round);  // or it would have no end
           round = least->second;
           least = least_.find({place_[Id(node)], round});
         }
+        // Even for the worker, odd for a parameter server.
+        FUSEWIRE_DCHECK(in_loop_[Id(node)] || round % 2 == (place_[Id(node)] == kNowhere ? 0 : 1));
         round_[Id(node)] = round;
       }
     }
@@ -416,6 +428,7 @@ class Grouper {
       if (place_[Id(node)] != kNowhere) groups[{RoundOf(node), place_[Id(node)]}].push_back(node);
       if (place_[Id(node)] != kNowhere) {
         for (int fact : sets_.at(under_[Id(node)].inner)) {
+          FUSEWIRE_DCHECK(static_cast<size_t>(fact / 2) < conditions_.size());
           const auto& condition = conditions_[static_cast<size_t>(fact / 2)];
           out->conditions[Id(node)].push_back({condition.first, condition.second, fact % 2});
         }
@@ -425,6 +438,7 @@ class Grouper {
     for (auto& found : groups) {
       Grouping::Group group;
       group.nodes = std::move(found.second);
+      FUSEWIRE_DCHECK(!group.nodes.empty());
       std::sort(group.nodes.begin(), group.nodes.end(),
                 [](const Node* left, const Node* right) { return left->name() < right->name(); });
       group.device = group.nodes[0]->assigned_device_name();
@@ -432,6 +446,8 @@ class Grouper {
       for (const Node* node : group.nodes) out->group_of[Id(node)] = static_cast<int>(out->groups.size());
       out->groups.push_back(std::move(group));
     }
+    FUSEWIRE_DCHECK(std::is_sorted(out->groups.begin(), out->groups.end(),
+                                   [](const auto& left, const auto& right) { return left.round < right.round; }));
     for (const auto& reason : why_) ++out->left[reason.second];
   }
 

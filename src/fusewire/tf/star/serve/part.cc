@@ -14,6 +14,7 @@
 #include <tensorflow/core/framework/node_def_util.h>
 #include <tensorflow/core/framework/op.h>
 #include <tensorflow/core/framework/op_segment.h>
+#include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/base/happens_before.h"
 #include "fusewire/tf/star/cut/cut.h"
@@ -51,12 +52,14 @@ class Ends final : public tensorflow::CallFrameInterface {
   size_t num_args() const override { return run_->args.size(); }
   size_t num_retvals() const override { return run_->rets.size(); }
   TfStatus GetArg(int index, const Tensor** value) override {
+    FUSEWIRE_DCHECK(static_cast<size_t>(index) < run_->args.size());
     *value = &run_->args[static_cast<size_t>(index)];
     TellHappensBefore(run_);  // see RunInExecutor
     return TfStatus();
   }
   bool CanConsumeArg(int) const override { return false; }
   TfStatus SetRetval(int index, const Tensor& value) override {
+    FUSEWIRE_DCHECK(static_cast<size_t>(index) < run_->rets.size());
     run_->rets[static_cast<size_t>(index)] = value;
     TellHappensBefore(run_);
     return TfStatus();
@@ -138,6 +141,7 @@ TfStatus Part::Build(const tensorflow::RegisterGraphRequest& request) {
   library_ = libraries_->GetFLR(device->name());
   if (library_ == nullptr)
     return absl::InvalidArgumentError(absl::StrCat("Cannot find FLR for device: ", device->name()));
+  FUSEWIRE_CHECK(device_ == nullptr);  // a hold is let go of once
   device->op_segment()->AddHold(owner_.handle);
   device_ = device;
 
@@ -239,6 +243,8 @@ TfStatus Part::ReadEnds(int nodes) {
       if (type == tensorflow::DT_INVALID) return absl::InvalidArgumentError("a part lacks an end");
     }
   }
+  FUSEWIRE_DCHECK(takes.size() <= args_.size());
+  FUSEWIRE_DCHECK(keeps.size() <= rets_.size());
   for (const auto& take : takes) takes_.push_back(take.second);
   for (const auto& keep : keeps) keeps_.push_back(keep.second);
   bool are_last = (takes.empty() || takes.begin()->first == static_cast<int>(given())) &&
@@ -272,6 +278,7 @@ bool Part::is_quick() const {
 }
 
 void Part::Measured(int64_t ns) {
+  FUSEWIRE_DCHECK(ns >= 0);
   int64_t usual = usual_ns_.load(std::memory_order_relaxed);
   // Far from the limit nothing is written: other homes read this word.
   if (usual < kQuickNs / 4 && ns < kQuickNs / 4) return;
@@ -279,6 +286,8 @@ void Part::Measured(int64_t ns) {
 }
 
 void Part::Run(PartRun* run, std::function<void(const TfStatus&)> done) {
+  FUSEWIRE_CHECK(program_ != nullptr || executor_ != nullptr);
+  FUSEWIRE_DCHECK(run->args.size() == args_.size());
   if (program_ == nullptr) {
     RunInExecutor(run, std::move(done));
     return;
@@ -309,6 +318,7 @@ void Part::RunInExecutor(PartRun* run, std::function<void(const TfStatus&)> done
   executor_->RunAsync(args, [this, run, state, done = std::move(done)](const TfStatus& status) {
     TellHappensAfter(run);  // its count of what has still to run is TensorFlow's own
     delete state;
+    FUSEWIRE_DCHECK(run->rets.size() == rets_.size());
     for (size_t i = 0; i < rets_.size(); ++i) {
       // A dead one; nobody looks at it, but its type is looked at.
       if (run->rets[i].dtype() != rets_[i]) run->rets[i] = Tensor(rets_[i], tensorflow::TensorShape({0}));

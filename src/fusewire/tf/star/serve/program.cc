@@ -10,6 +10,7 @@
 #include <tensorflow/core/graph/algorithm.h>
 #include <tensorflow/core/platform/denormal.h>
 #include <tensorflow/core/util/tensor_slice_reader_cache.h>
+#include "fusewire/base/check.h"
 #include "fusewire/tf/star/cut/kinds.h"
 
 namespace fusewire {
@@ -80,6 +81,7 @@ std::unique_ptr<Program> Program::Make(const Graph& graph, const Place& place, c
     bool is_branch = node->IsSwitch() || node->IsMerge();
     if ((node->IsControlFlow() && !is_branch) || node->IsSend() || node->IsRecv()) return nullptr;
     program->has_branches_ = program->has_branches_ || is_branch;
+    FUSEWIRE_CHECK(is_end || kernel_of(*node) != nullptr);
     if (!is_end && kernel_of(*node)->AsAsync() != nullptr) return nullptr;
     first_slot[node] = program->slots_;
     program->slots_ += static_cast<size_t>(node->num_inputs());
@@ -131,6 +133,8 @@ std::unique_ptr<Program> Program::Make(const Graph& graph, const Place& place, c
       if (program->has_branches_ && edge->IsControlEdge() && before != operation_of.end())
         operation.before.push_back(before->second);
     }
+    FUSEWIRE_DCHECK(operation.first_slot + operation.slots <= program->slots_);
+    FUSEWIRE_DCHECK(operation.slots <= program->attributes_.size());
     operation_of[node] = program->operations_.size();
     for (auto& output : slots) operation.outputs.push_back(Output{output.first, std::move(output.second)});
     program->operations_.push_back(std::move(operation));
@@ -177,6 +181,7 @@ std::unique_ptr<Program::Frame> Program::TakeFrame() {
 }
 
 void Program::GiveBack(std::unique_ptr<Frame> frame) {
+  FUSEWIRE_DCHECK(frame->slots.size() == slots_);
   MutexLock lock(frames_mutex_);
   if (frames_.size() < kFramesMax) frames_.push_back(std::move(frame));
 }
@@ -191,6 +196,7 @@ TfStatus Program::Run(PartRun* run) {
 
 TfStatus Program::Execute(PartRun* run, Frame* frame) {
   // As on the threads of TensorFlow's own pools: the same bits come out.
+  FUSEWIRE_CHECK(run->args.size() >= args_.size());
   tensorflow::port::ScopedFlushDenormal flush;
   tensorflow::ResourceMgr* resources = place_.device->resource_manager();
   tensorflow::ScopedStepContainer container(run->step, [resources](const std::string& name) {
@@ -244,6 +250,7 @@ TfStatus Program::Return(PartRun* run, Frame* frame) {
 
 // As in TensorFlow's executor: with any dead input; a Merge, with nothing else.
 bool Program::IsDead(const Operation& operation, const Frame& frame) const {
+  FUSEWIRE_DCHECK(frame.is_dead.size() == operations_.size());
   size_t dead = 0;
   for (size_t i = 0; i < operation.slots; ++i) dead += frame.slots[operation.first_slot + i].is_dead ? 1 : 0;
   if (operation.is_merge) return dead == operation.slots;
@@ -272,6 +279,7 @@ TfStatus Program::FillInputs(const Operation& operation, Frame* frame) {
 TfStatus Program::Compute(const Operation& operation, Frame* frame) {
   TfStatus filled = FillInputs(operation, frame);
   if (!filled.ok()) return filled;
+  FUSEWIRE_DCHECK(frame->inputs.size() == operation.slots);
   OpKernelContext::Params& params = frame->params;
   params.op_kernel = operation.kernel;
   params.inputs = absl::Span<const TensorValue>(frame->inputs.data(), frame->inputs.size());

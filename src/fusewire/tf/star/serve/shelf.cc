@@ -26,6 +26,7 @@ uint64_t Shelf::Join(const std::string& session, const std::string& key) {
   uint64_t& id = found->second.leases[session];
   if (id == 0) {
     id = ++last_id_;
+    FUSEWIRE_DCHECK(id != kNotHere);
     leases_[id] = Lease{found->second.part, session};
   }
   return id;
@@ -56,6 +57,7 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   MutexLock lock(mutex_);
   if (parts_.emplace(key, Placed{std::move(part), {}}).second) GlobalCounters().Add(&Counters::star_parts);
   *id = Join(session, key);
+  FUSEWIRE_DCHECK(*id != kNotHere);
   return TfStatus();
 }
 
@@ -108,6 +110,7 @@ void Shelf::Release(const std::string& session) {
       continue;
     }
     has_ended = true;
+    FUSEWIRE_DCHECK(leases_.count(lease->second) == 1);
     leases_.erase(lease->second);
     placed->second.leases.erase(lease);
     if (!placed->second.leases.empty()) {
@@ -116,7 +119,8 @@ void Shelf::Release(const std::string& session) {
     }
     unused.push_back(std::move(placed->second.part));
     placed = parts_.erase(placed);
-    GlobalCounters().star_parts.fetch_sub(1, std::memory_order_relaxed);
+    const uint64_t parts = GlobalCounters().star_parts.fetch_sub(1, std::memory_order_relaxed);
+    FUSEWIRE_CHECK(parts > 0);
   }
   lock.Unlock();
   if (!has_ended) return;

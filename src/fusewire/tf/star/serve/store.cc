@@ -2,6 +2,7 @@
 #include "fusewire/tf/star/serve/store.h"
 
 #include <utility>
+#include "fusewire/base/check.h"
 
 namespace fusewire {
 namespace tf {
@@ -15,6 +16,7 @@ void StepStore::Keep(int64_t step, const std::string& session, std::vector<KeptV
   for (KeptValue& value : values) {
     KeptValue& kept = at.values[value.number];
     if (kept.takers == 0 && value.takers > 0) ++at.left;
+    FUSEWIRE_DCHECK(kept.takers == 0 || at.left > 0);
     if (kept.takers > 0 && value.takers == 0) --at.left;
     kept = std::move(value);
   }
@@ -24,6 +26,7 @@ void StepStore::Keep(int64_t step, const std::string& session, std::vector<KeptV
 
 TfStatus StepStore::Take(int64_t step, const std::vector<uint32_t>& numbers, size_t first,
                          std::vector<tensorflow::Tensor>* args) {
+  FUSEWIRE_DCHECK(first + numbers.size() <= args->size());
   Drawer& drawer = DrawerOf(step);
   MutexLock lock(drawer.mutex);
   auto found = drawer.steps.find(step);
@@ -43,6 +46,7 @@ TfStatus StepStore::Take(int64_t step, const std::vector<uint32_t>& numbers, siz
     }
     (*args)[first++] = std::move(value.tensor);
     value.tensor = tensorflow::Tensor();
+    FUSEWIRE_CHECK(found->second.left > 0);
     --found->second.left;
   }
   if (found != drawer.steps.end() && found->second.left == 0) drawer.steps.erase(found);

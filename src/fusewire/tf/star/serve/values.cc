@@ -57,9 +57,9 @@ class KeepCall final : public rpc::Call {
 };
 
 // The last of several ends, with the first error among them.
-class Ends {
+class KeptEnds {
  public:
-  Ends(size_t count, std::function<void(const TfStatus&)> done) : left_(count), done_(std::move(done)) {}
+  KeptEnds(size_t count, std::function<void(const TfStatus&)> done) : left_(count), done_(std::move(done)) {}
   void One(const TfStatus& status) {
     TfStatus end;
     {
@@ -125,7 +125,7 @@ void KeepResults(tensorflow::WorkerEnv* env, const Part& part, const std::string
     return;
   }
   // shared_ptr: one of many ends is the last, nobody knows which.
-  auto ends = std::make_shared<Ends>(by_holder.size(), std::move(done));
+  auto ends = std::make_shared<KeptEnds>(by_holder.size(), std::move(done));
   for (auto& holder : by_holder) {
     auto* call = new KeepCall(session, run->step, [ends](const TfStatus& status) { ends->One(status); });
     TfStatus added;
