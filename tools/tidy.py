@@ -25,6 +25,7 @@ from tidy_tables import (
     LINE_COLUMNS_MAX,
     ROOMS,
     TEST_LINES_MAX,
+    TESTED,
     WINGS,
 )
 from tidy_tree import INCLUDE, ROOMS_FOLDER, Tree, code_of, is_test, room_of, words_after
@@ -129,6 +130,24 @@ def files_named_by_cmake(tree):
             if re.fullmatch(r"[\w./-]+\.(cc|h|proto|py)", word):
                 named[word if from_root else str(pathlib.PurePosixPath(folder, word))] = path
     return named
+
+
+def check_tests(tree, findings):
+    """Each source of TESTED has a test: x_test.cc beside it, or one whose first comment says "Tests: folder/x.cc"."""
+    for place in TESTED:
+        named = {}
+        for path, text in tree.texts("_test.cc", under=place):
+            comment = re.match(r"(?://[^\n]*\n)*", text)[0]
+            for words in re.findall(r"\bTests: ((?:[\w/]+\.cc[ ,]*)+)", comment):
+                named |= {place + word: path for word in re.findall(r"[\w/]+\.cc", words)}
+        for path, by in named.items():
+            if path not in tree.files or path.replace(".cc", "_test.cc") in tree.files:
+                findings.add(by, 1, f"says that it tests {path}, which is not there or has a test of its own")
+        for path, _ in tree.texts(".cc", under=place):
+            beside, name = path.replace(".cc", "_test.cc"), path.removeprefix(place)
+            if not is_test(path) and beside not in tree.files and path not in named:
+                message = f'no test: write {beside}, or say "Tests: {name}" in the first comment of another'
+                findings.add(path, 1, message)
 
 
 def check_dead_files(tree, findings):
@@ -237,6 +256,7 @@ def check_private(tree, findings):
 CHECKS = (
     check_arrows,
     check_rooms,
+    check_tests,
     check_dead_files,
     check_calls,
     check_shared_ptr,

@@ -45,7 +45,7 @@ WINGS = {
 }
 
 # Where each source has a test that needs no cluster.
-TESTED = (ROOMS_FOLDER + "tf/",)
+TESTED = ("src/fusewire/tf/",)
 
 # What may stand only in some places of src/: (rule, pattern, what to do instead, {place: why it may}).
 # A place is a file, a folder with its slash, or a class with its dot (its .h and .cc). Tests may do all of it, except
@@ -213,21 +213,3 @@ CIRCLES_LARGER = {}
 CLASSES_LARGER = {
     "src/fusewire/transport/ucx/ucx_connection.h UcxConnection": 53,
 }
-def check_tests(tree, findings):
-    """Each source of TESTED has a test: x_test.cc beside it, or one whose first comment says "Tests: folder/x.cc"."""
-    for place in TESTED:
-        named = {}
-        for path, text in tree.texts("_test.cc", under=place):
-            comment = re.match(r"(?://[^\n]*\n)*", text)[0]
-            for words in re.findall(r"\bTests: ((?:[\w/]+\.cc[ ,]*)+)", comment):
-                named |= {place + word: path for word in re.findall(r"[\w/]+\.cc", words)}
-        for path, by in named.items():
-            if path not in tree.files or path.replace(".cc", "_test.cc") in tree.files:
-                findings.add(by, 1, f"says that it tests {path}, which is not there or has a test of its own")
-        for path, _ in tree.texts(".cc", under=place):
-            beside, name = path.replace(".cc", "_test.cc"), path.removeprefix(place)
-            if not is_test(path) and beside not in tree.files and path not in named:
-                message = f'no test: write {beside}, or say "Tests: {name}" in the first comment of another'
-                findings.add(path, 1, message)
-
-
