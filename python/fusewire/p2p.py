@@ -35,7 +35,7 @@ def try_wire(wire: str) -> str:
 
 
 class Peer:
-    """Another endpoint, by its name."""
+    """Another endpoint, known by its name."""
 
     def __init__(self, endpoint: "Endpoint", handle: int) -> None:
         self._endpoint, self._handle = endpoint, handle
