@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The rules of the house that no compiler knows: arrows and circles, where a call may stand, dead files.
+"""Checks our own rules, which no compiler knows: arrows and circles, places of certain calls, unused files.
 
 Run as ctest "tidy" and by `make lint`. Prints path:line: what is wrong, and what to do instead. An exception is a line
-in a table below, with its reason; one that nothing uses any more is a finding too. tools/tidy_test.py breaks each rule.
-Space, links and fragments of changes are left to tools that others maintain: check_text of tools/lint.sh. The copyright
-line is ours: reuse wants the licence's tag on a line of its own, and a folder of licences.
+in a table below, with its reason; an unused exception is a finding, too. tools/tidy_test.py breaks each rule. Existing
+tools check whitespace, links and fragments of changes: see check_text of tools/lint.sh. We check the copyright line
+here because reuse requires the licence's tag on its own line, and a folder of licences.
 """
 
 import pathlib
@@ -16,7 +16,7 @@ from tidy_tree import INCLUDE, ROOMS_FOLDER, Tree, code_of, is_test, room_of, wo
 from tidy_units import CIRCLES_LARGER, CLASSES_LARGER, check_circles, check_classes
 from tidy_waits import check_waits
 
-# Which rooms a room may include. Siblings (buffer, wire, reactor) never meet.
+# The rooms that a room may include. Rooms on one floor (buffer, wire, reactor) never include each other.
 ROOMS = {
     "base": (),
     "buffer": ("base",),
@@ -50,14 +50,14 @@ WINGS = {
     },
 }
 
-# What may stand only in some places of src/: (rule, pattern, what to do instead, {place: why it may}).
-# A place is a file, a folder with its slash, or a class with its dot (its .h and .cc). Tests may do all of it, except
-# what _IN_TESTS_TOO names.
+# Code that is allowed only in some places of src/: (rule, pattern, what to do instead, {place: the reason}). A place is
+# a file, a folder with a trailing slash, or a class with a trailing dot (its .h and .cc). Tests may use all of it,
+# except for the rules in _IN_TESTS_TOO.
 CALLS = [
     (
         "getenv",
         r"\b(secure_)?getenv\s*\(",
-        "a room takes an Options struct; who starts it reads the environment",
+        "a room takes an Options struct; its caller reads the environment",
         {"src/fusewire/tf/server/options.cc": "where the plug-in reads its settings"},
     ),
     (
@@ -115,8 +115,8 @@ CALLS = [
         {
             "src/fusewire/buffer/budget.": "taken when a window grows or shrinks, never per message",
             "src/fusewire/transport/resolver.cc": "once for each name; its thread blocks and has no mailbox",
-            "src/fusewire/collective/group/arena_lane.": "who waits enters the arena himself, one after the other",
-            "src/fusewire/tf/": "TensorFlow calls from any of its threads and waits for nobody",
+            "src/fusewire/collective/group/arena_lane.": "waiting callers enter the arena, one after the other",
+            "src/fusewire/tf/": "TensorFlow calls from any of its threads and does not wait",
         },
     ),
     (
@@ -124,8 +124,8 @@ CALLS = [
         r"\b(std::)?(memcpy|memmove|bcopy)\s*\(",
         "copies of payload are counted: CopyBytes of base/bytes.h; headers are coded in wire/",
         {
-            "src/fusewire/base/": "where CopyBytes stands",
-            "src/fusewire/wire/": "coders put numbers of a few bytes into place",
+            "src/fusewire/base/": "CopyBytes is defined here",
+            "src/fusewire/wire/": "encoders and decoders copy numbers of a few bytes",
             "src/fusewire/tf/data/fused.cc": "over gRPC, which copies what it carries in any case",
             "src/fusewire/collective/kernels/arithmetic.cc": "in shared memory the copy is the transport",
         },
@@ -139,7 +139,7 @@ CALLS = [
     (
         "abort",
         r"\b(std::)?(abort|exit|_Exit|quick_exit|terminate)\s*\(|\bassert\s*\(",
-        "FUSEWIRE_CHECK for our own bug, a Status for anybody else's",
+        "FUSEWIRE_CHECK for a bug of ours, a Status for any other error",
         {"src/fusewire/base/check.cc": "how FUSEWIRE_CHECK ends the process"},
     ),
     (
@@ -147,23 +147,23 @@ CALLS = [
         r"\bstd::(cout|cerr|clog)\b|\b(std::)?(f?printf|v?dprintf|f?puts|perror)\s*\(",
         "FUSEWIRE_LOG of base/log.h: levels, one fact a line",
         {
-            "src/fusewire/base/check.cc": "the last words of a process; the log may be what is broken",
+            "src/fusewire/base/check.cc": "the last message of a process; the log itself may be broken",
         },
     ),
     (
         "clock",
         r"\b(steady|system|high_resolution)_clock::now\b|\bclock_gettime\s*\(|\bgettimeofday\s*\(",
-        "take a Clock of base/clock.h, so that tests can turn it",
+        "take a Clock of base/clock.h, so that tests can advance it",
         {
             "src/fusewire/base/clock.cc": "where Clock asks the system",
-            "src/fusewire/base/log.cc": "a log line bears the time of day, also under a virtual clock",
+            "src/fusewire/base/log.cc": "a log line has the time of day, even with a virtual clock",
         },
     ),
     (
         "random",
         r"std::(random_device|mt19937(_64)?)\b|(?<![\w.>])s?rand\s*\(|\bgetrandom\s*\(",
         "base/random.h: seeded, so that a run can be repeated",
-        {"src/fusewire/base/random.cc": "where the system is asked for randomness"},
+        {"src/fusewire/base/random.cc": "seeds come from the system here"},
     ),
     (
         "epoll",
@@ -174,13 +174,13 @@ CALLS = [
     (
         "socket",
         r"(?<![\w.>])(::)?(socket|accept4?|connect|listen|bind|setsockopt|sendmsg|recvmsg|readv|writev)\s*\((?!\))",
-        "sockets stand behind transport/",
+        "sockets belong in transport/",
         {"src/fusewire/transport/": "the room that holds sockets"},
     ),
     (
         "sleep",
         r"\bsleep_(for|until)\s*\(|\b(u|nano)?sleep\s*\(",
-        "wait for the event itself, with a deadline; in a simulation turn the virtual clock",
+        "wait for the event itself, with a deadline; in a simulation, advance the virtual clock",
         {},
     ),
     (
@@ -196,15 +196,15 @@ COLLECTED = re.compile(r"tests/python/(test_\w+|conftest)\.py")  # pytest finds 
 
 LINE_COLUMNS_MAX = 120
 FILE_LINES_MAX = 500
-TEST_LINES_MAX = 800  # of a test: many small stories about one class
-FILES_LONGER = {}  # path: why it is one thing all the same
+TEST_LINES_MAX = 800  # for a test: many small cases about one class
+FILES_LONGER = {}  # path: why it can't be split
 
 CHANGE_CHARACTERS_MAX = 400
 
-# Hosts that a file may name. The project fetches nothing by address: packages come by name, from wherever the machine
-# is set up to find them.
+# Hosts that a file may name. The project downloads nothing from an address: packages are installed by name, from the
+# machine's configured sources.
 HOSTS = {
-    "www.apache.org": "where the licence stands",
+    "www.apache.org": "the address of the licence",
     "example.com": "reserved for examples",
     "example.org": "reserved for examples",
 }
@@ -219,7 +219,7 @@ class Findings:
         self.lines.append(f"{path}:{line}: {message}")
 
     def excused(self, rule, path, table):
-        """True where a table lets the path do it; remembers that the entry is needed."""
+        """Whether a table permits it for the path; records that the entry is used."""
         for place in table:
             if path == place or (place.endswith(("/", ".")) and path.startswith(place)):
                 self.used.add((rule, place))
@@ -232,7 +232,7 @@ def line_of(text, position):
 
 
 def check_arrows(tree, findings):
-    """Arrows point down, and through doors."""
+    """Includes point down, and only to doors."""
     for path, text in tree.texts(".h", ".cc"):
         here = room_of(path)
         if here is None and path.startswith(ROOMS_FOLDER):
@@ -268,7 +268,7 @@ def check_include(tree, findings, path, here, target, line):
 
 
 def check_rooms(tree, findings):
-    """A room has a README of a few lines, and a CMakeLists.txt that says what the includes say."""
+    """A room has a short README, and a CMakeLists.txt that agrees with its includes."""
     for room in tree.rooms():
         folder = f"{ROOMS_FOLDER}{room}/"
         readme = tree.files.get(folder + "README.md")
@@ -277,10 +277,10 @@ def check_rooms(tree, findings):
                 folder, 1, "a room has a README.md: what comes in, what goes out, thread, owner, what is not here"
             )
         elif len(readme.splitlines()) > 25:
-            findings.add(folder + "README.md", 1, "a room's README has about ten lines; contracts stand in docs/")
+            findings.add(folder + "README.md", 1, "a room's README has about ten lines; contracts belong in docs/")
         cmake = tree.room_cmake(room)
         if room == "tf":
-            continue  # built against somebody else's headers, into one library
+            continue  # built against third-party headers, into one library
         if f"fusewire_room({room}" not in cmake:
             findings.add(folder + "CMakeLists.txt", 1, f"names no fusewire_room({room} ...)")
         for used in words_after(cmake, "fusewire_room", "USES"):
@@ -306,7 +306,7 @@ def files_named_by_cmake(tree):
 
 
 def check_dead_files(tree, findings):
-    """A source is built, a header is included, a script is called; and what a CMakeLists names stands."""
+    """Each source is built, each header included, each script called; files named in a CMakeLists exist."""
     included = set()
     for path, text in tree.texts(".h", ".cc"):
         folder = path.rpartition("/")[0]
@@ -331,7 +331,7 @@ def check_dead_files(tree, findings):
 
 
 def check_calls(tree, findings):
-    """Some calls have one room; see CALLS."""
+    """Some calls are allowed only in certain rooms; see CALLS."""
     for path, text in tree.texts(".h", ".cc"):
         in_room, test = path.startswith(ROOMS_FOLDER), is_test(path)
         if not in_room and not test:
@@ -346,7 +346,7 @@ def check_calls(tree, findings):
 
 
 def check_shared_ptr(tree, findings):
-    """Shared ownership is rare enough to be worth a sentence."""
+    """Shared ownership is rare and needs a reason."""
     for path, text in tree.texts(".h", ".cc", under=ROOMS_FOLDER):
         if is_test(path):
             continue
@@ -358,7 +358,7 @@ def check_shared_ptr(tree, findings):
 
 
 def check_shape(tree, findings):
-    """Columns, lines, the copyright line, include guards, nothing left to do later."""
+    """Columns, lines, the copyright line, include guards, no notes about later work."""
     for path, text in tree.texts(".h", ".cc", ".py", ".sh", ".cmake", "CMakeLists.txt", "/run", "Makefile"):
         lines = text.split("\n")
         for number, line in enumerate(lines, 1):
@@ -368,13 +368,15 @@ def check_shape(tree, findings):
                 findings.add(path, number, "do it, or write it down where work is planned; a promise in code is a debt")
         lines_max = TEST_LINES_MAX if is_test(path) else FILE_LINES_MAX
         if len(lines) > lines_max and not findings.excused("long", path, FILES_LONGER):
-            findings.add(path, 1, f"{len(lines)} lines: which two things live here? {lines_max} at most")
+            findings.add(
+                path, 1, f"{len(lines)} lines, {lines_max} at most: split it into the two things that it contains"
+            )
         if path.endswith((".h", ".cc", ".py", ".sh", ".cmake")):
             first = lines[1] if lines[0].startswith("#!") and len(lines) > 1 else lines[0]
             if not re.fullmatch(
                 r"(//|#) Copyright 20\d\d The Fusewire Authors\. SPDX-License-Identifier: Apache-2\.0", first
             ):
-                findings.add(path, 1, "the copyright line stands on top")
+                findings.add(path, 1, "the copyright line must be at the top")
         if path.endswith(".h"):
             guard = re.sub(r"[^A-Z0-9]", "_", path.removeprefix("src/fusewire/").upper())
             if f"#ifndef FUSEWIRE_{guard}_\n#define FUSEWIRE_{guard}_\n" not in text:
@@ -382,7 +384,7 @@ def check_shape(tree, findings):
 
 
 def check_pages(tree, findings):
-    """A page begins with its title; the fragment of a change is one or two sentences."""
+    """A page begins with its title; a fragment of a change is one or two sentences."""
     for path, text in tree.texts(".md"):
         if not path.startswith("changes/") and not text.startswith("# "):
             findings.add(path, 1, "a page begins with its title")
@@ -394,15 +396,15 @@ def check_pages(tree, findings):
 
 
 def check_private(tree, findings):
-    """Nothing says on which machine it was written, or from where packages are fetched."""
+    """No file contains a path of the author's machine, or an address of packages."""
     for path, text in tree.texts():
         for number, line in enumerate(text.split("\n"), 1):
             if re.search(r"(?<![\w.$}*])/(work|home|root|Users)/", line):
-                findings.add(path, number, "a path of one machine; write it from the root of the repository")
+                findings.add(path, number, "a path of one machine; write it relative to the root of the repository")
             for host in re.findall(r"(?<![\w@./-])(?:[a-z0-9-]+\.)+(?:org|com|net|io|dev)\b(?![\w(]|\.\w)", line):
                 if not any(host == known or host.endswith(f".{known}") for known in HOSTS):
                     findings.add(
-                        path, number, f"names the host {host}; those that may be named stand in HOSTS of tools/tidy.py"
+                        path, number, f"names the host {host}; HOSTS of tools/tidy.py lists the permitted ones"
                     )
 
 
@@ -422,7 +424,7 @@ CHECKS = (
 
 
 def check_exceptions(tree, findings):
-    """An exception that nothing needs any more would hide the next fault."""
+    """An unused exception would hide the next violation."""
     for rule, _, _, places in CALLS:
         for place in places:
             if (rule, place) not in findings.used:

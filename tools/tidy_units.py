@@ -1,7 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Units and classes: which units include each other in circles, how many functions a class has; the bounds of both.
+"""Units and classes: finds circles of units that include each other, counts functions per class, and limits both.
 
-A unit is x.h with x.cc; its x_test.cc is left out. tools/tidy.py keeps the bounds, tools/house.py prints the figures.
+A unit is x.h with x.cc; its x_test.cc is left out. tools/tidy.py enforces the limits, tools/house.py prints the
+figures.
 """
 
 import collections
@@ -37,7 +38,7 @@ _CLASS = re.compile(
     r"(?P<name>[A-Za-z_][\w:]*)(?:<[^;{]*>)?(?:\s+final)?\s*(?P<bases>:(?!:)[^;{()]*)?\{"
 )
 _ACCESS = re.compile(r"\b(?:public|protected|private)\s*:(?!:)")
-# The name in front of the parameters: of an operator, a destructor, or any other function.
+# The name before the parameters: an operator, a destructor, or any other function.
 _FUNCTION = re.compile(r"(operator\s*(?:\(\s*\)|\[\s*\]|[^\s\w(]+|[\w:<>*& ]+)|~?[A-Za-z_]\w*)\s*\(")
 _NO_FUNCTION = re.compile(r"^\s*(?:using|typedef|friend|static_assert|enum|class|struct|union)\b")
 _ANGLES = re.compile(r"<[^<>()]*(?:\([^()]*\)[^<>()]*)*>")
@@ -57,7 +58,7 @@ class Class:
 
 
 def unit_of(path):
-    """fusewire/wire/wire for src/fusewire/wire/wire.cc and .h, which may lie below include/."""
+    """fusewire/wire/wire for src/fusewire/wire/wire.cc and .h, which may be below include/."""
     return path.removeprefix("src/").removeprefix("include/").rpartition(".")[0]
 
 
@@ -78,7 +79,7 @@ def circles(tree, under=OURS):
 
 
 def find_included(folder, target, by_name):
-    """The file that an include means: beside the one that includes it, or the one whose path ends so."""
+    """The file that an include refers to: beside the including file, or the one whose path ends with it."""
     candidates = by_name.get(target.rpartition("/")[2], ())
     beside = str(pathlib.PurePosixPath(folder, target))
     ends = [path for path in candidates if path == target or path.endswith(f"/{target}")]
@@ -86,7 +87,7 @@ def find_included(folder, target, by_name):
 
 
 def components(arrows):
-    """The sets of units that reach each other over these arrows."""
+    """The sets of units that reach each other along these arrows."""
     reached = {unit: reached_from(unit, arrows) for unit in arrows}
     groups = {frozenset(other for other in reached[unit] if unit in reached[other]) for unit in arrows}
     return [group for group in groups if len(group) > 1]
@@ -116,7 +117,7 @@ def classes(tree, under=OURS):
 
 
 def body_at(code, opening):
-    """What stands between a brace and the one that closes it."""
+    """The text between a brace and its closing brace."""
     depth = 0
     for at in range(opening, len(code)):
         depth += {"{": 1, "}": -1}.get(code[at], 0)
@@ -126,7 +127,7 @@ def body_at(code, opening):
 
 
 def statements(body):
-    """The declarations of a class, without the insides of braces."""
+    """The declarations of a class, without the contents of braces."""
     text, depth, parens = [], 0, 0
     for at, letter in enumerate(_ACCESS.sub(lambda m: " " * (len(m[0]) - 1) + ";", body)):
         if depth == 0:
@@ -135,7 +136,7 @@ def statements(body):
             depth += 1
         elif letter == "}":
             depth -= 1
-            # A brace that ends a function, or a class, whose semicolon follows; not one that begins a value.
+            # A brace that ends a function, or a class followed by its semicolon; not one of an initializer.
             if depth == 0 and parens == 0 and not re.match(r"\s*[;,{)]", body[at + 1 :]):
                 yield "".join(text)
                 text = []
@@ -160,12 +161,12 @@ def is_function(statement):
     match = _FUNCTION.search(statement)
     if match is None:
         return False
-    # `int x = f(1)` is a member with its value; `bool operator==(...)` is none.
+    # `int x = f(1)` is a member with an initializer; `bool operator==(...)` is not.
     return match[1].startswith("operator") or "=" not in statement[: match.start()]
 
 
 def check_circles(tree, findings):
-    """Units that include each other are one thing in several files."""
+    """Limits the size of circles: units that include each other are one unit in several files."""
     for group in circles(tree):
         if len(group) <= CIRCLE_UNITS_MAX:
             continue
@@ -180,7 +181,7 @@ def check_circles(tree, findings):
 
 
 def check_classes(tree, findings):
-    """A class of many functions is several ideas that share their members."""
+    """Limits the functions per class: a class with many functions combines several ideas."""
     for each in classes(tree):
         if each.functions <= CLASS_FUNCTIONS_MAX:
             continue
