@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-# How far the fuzz targets reach into the parsers: tools/coverage.sh [RUNS]; 20000 executions of each target, a tenth
-# where one execution is a whole world. Prints the rows of the table in docs/reliability.md; the sources with their
-# counts go to build/coverage/PARSER.txt. Without sanitizers: they see nothing more here, and count their own branches.
+# Measures how much of the parsers the fuzz targets cover: tools/coverage.sh [RUNS]; by default 20000 executions of each
+# target, a tenth of that if an execution simulates a whole world. Prints the rows of the table in docs/reliability.md;
+# the sources with their counts go to build/coverage/PARSER.txt. Sanitizers are off, as their branches would count.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -59,7 +59,7 @@ for parser in "${parsers[@]}"; do
   done
   for file in $files; do cov+=("src/fusewire/$file"); done
   "llvm-profdata-$version" merge -sparse "${raws[@]}" -o "$build/$name.profile"
-  # The first program has no name of its own.
+  # llvm-cov takes the first program without an option.
   cov=("${cov[@]:1}" "-instr-profile=$build/$name.profile")
   "llvm-cov-$version" show -show-branches=count "${cov[@]}" >"$build/$name.txt" 2>"$build/$name.log"
   "llvm-cov-$version" export -summary-only "${cov[@]}" >"$build/$name.json" 2>>"$build/$name.log"

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The rules of the house that no compiler knows: arrows and circles, where a call may stand, dead files.
+"""Checks our own rules, which no compiler knows: arrows and circles, places of certain calls, unused files.
 
 Run as ctest "tidy" and by `make lint`. Prints path:line: what is wrong, and what to do instead. An exception is a line
-in tools/tidy_tables.py, with its reason; one that nothing uses any more is a finding too. tools/tidy_test.py breaks
-each rule.
-Space, links and fragments of changes are left to tools that others maintain: check_text of tools/lint.sh. The copyright
-line is ours: reuse wants the licence's tag on a line of its own, and a folder of licences.
+in tools/tidy_tables.py, with its reason; an unused exception is a finding, too. tools/tidy_test.py breaks each rule.
+Existing tools check whitespace, links and fragments of changes: see check_text of tools/lint.sh. We check the copyright
+line here because reuse requires the licence's tag on its own line, and a folder of licences.
 """
 
 import pathlib
@@ -44,7 +43,7 @@ class Findings:
         self.lines.append(f"{path}:{line}: {message}")
 
     def excused(self, rule, path, table):
-        """True where a table lets the path do it; remembers that the entry is needed."""
+        """Whether a table permits it for the path; records that the entry is used."""
         for place in table:
             if path == place or (place.endswith(("/", ".")) and path.startswith(place)):
                 self.used.add((rule, place))
@@ -57,7 +56,7 @@ def line_of(text, position):
 
 
 def check_arrows(tree, findings):
-    """Arrows point down, and through doors."""
+    """Includes point down, and only to doors."""
     for path, text in tree.texts(".h", ".cc"):
         here = room_of(path)
         if here is None and path.startswith(ROOMS_FOLDER):
@@ -95,7 +94,7 @@ def check_include(tree, findings, path, here, target, line):
 
 
 def check_rooms(tree, findings):
-    """A room has a README of a few lines, and a CMakeLists.txt that says what the includes say."""
+    """A room has a short README, and a CMakeLists.txt that agrees with its includes."""
     for room in tree.rooms():
         folder = f"{ROOMS_FOLDER}{room}/"
         readme = tree.files.get(folder + "README.md")
@@ -104,10 +103,10 @@ def check_rooms(tree, findings):
                 folder, 1, "a room has a README.md: what comes in, what goes out, thread, owner, what is not here"
             )
         elif len(readme.splitlines()) > 25:
-            findings.add(folder + "README.md", 1, "a room's README has about ten lines; contracts stand in docs/")
+            findings.add(folder + "README.md", 1, "a room's README has about ten lines; contracts belong in docs/")
         cmake = tree.room_cmake(room)
         if room == "tf":
-            continue  # built against somebody else's headers, into one library
+            continue  # built against third-party headers, into one library
         if f"fusewire_room({room}" not in cmake:
             findings.add(folder + "CMakeLists.txt", 1, f"names no fusewire_room({room} ...)")
         for used in words_after(cmake, "fusewire_room", "USES"):
@@ -151,7 +150,7 @@ def check_tests(tree, findings):
 
 
 def check_dead_files(tree, findings):
-    """A source is built, a header is included, a script is called; and what a CMakeLists names stands."""
+    """Each source is built, each header included, each script called; files named in a CMakeLists exist."""
     included = set()
     for path, text in tree.texts(".h", ".cc"):
         folder = path.rpartition("/")[0]
@@ -176,7 +175,7 @@ def check_dead_files(tree, findings):
 
 
 def check_calls(tree, findings):
-    """Some calls have one room; see CALLS."""
+    """Some calls are allowed only in certain rooms; see CALLS."""
     for path, text in tree.texts(".h", ".cc"):
         in_room, test = path.startswith(ROOMS_FOLDER), is_test(path)
         if not in_room and not test:
@@ -191,7 +190,7 @@ def check_calls(tree, findings):
 
 
 def check_shared_ptr(tree, findings):
-    """Shared ownership is rare enough to be worth a sentence."""
+    """Shared ownership is rare and needs a reason."""
     for path, text in tree.texts(".h", ".cc", under=ROOMS_FOLDER):
         if is_test(path):
             continue
@@ -203,7 +202,7 @@ def check_shared_ptr(tree, findings):
 
 
 def check_shape(tree, findings):
-    """Columns, lines, the copyright line, include guards, nothing left to do later."""
+    """Columns, lines, the copyright line, include guards, no notes about later work."""
     for path, text in tree.texts(".h", ".cc", ".py", ".sh", ".cmake", "CMakeLists.txt", "/run", "Makefile"):
         lines = text.split("\n")
         for number, line in enumerate(lines, 1):
@@ -213,13 +212,15 @@ def check_shape(tree, findings):
                 findings.add(path, number, "do it, or write it down where work is planned; a promise in code is a debt")
         lines_max = TEST_LINES_MAX if is_test(path) else FILE_LINES_MAX
         if len(lines) > lines_max and not findings.excused("long", path, FILES_LONGER):
-            findings.add(path, 1, f"{len(lines)} lines: which two things live here? {lines_max} at most")
+            findings.add(
+                path, 1, f"{len(lines)} lines, {lines_max} at most: split it into the two things that it contains"
+            )
         if path.endswith((".h", ".cc", ".py", ".sh", ".cmake")):
             first = lines[1] if lines[0].startswith("#!") and len(lines) > 1 else lines[0]
             if not re.fullmatch(
                 r"(//|#) Copyright 20\d\d The Fusewire Authors\. SPDX-License-Identifier: Apache-2\.0", first
             ):
-                findings.add(path, 1, "the copyright line stands on top")
+                findings.add(path, 1, "the copyright line must be at the top")
         if path.endswith(".h"):
             guard = re.sub(r"[^A-Z0-9]", "_", path.removeprefix("src/fusewire/").upper())
             if f"#ifndef FUSEWIRE_{guard}_\n#define FUSEWIRE_{guard}_\n" not in text:
@@ -227,7 +228,7 @@ def check_shape(tree, findings):
 
 
 def check_pages(tree, findings):
-    """A page begins with its title; the fragment of a change is one or two sentences."""
+    """A page begins with its title; a fragment of a change is one or two sentences."""
     for path, text in tree.texts(".md"):
         if not path.startswith("changes/") and not text.startswith("# "):
             findings.add(path, 1, "a page begins with its title")
@@ -239,17 +240,17 @@ def check_pages(tree, findings):
 
 
 def check_private(tree, findings):
-    """Nothing says on which machine it was written, or from where packages are fetched."""
+    """No file contains a path of the author's machine, or an address of packages."""
     for path, text in tree.texts():
         for number, line in enumerate(text.split("\n"), 1):
             if re.search(r"(?<![\w.$}*])/(work|home|root|Users)/", line):
-                findings.add(path, number, "a path of one machine; write it from the root of the repository")
+                findings.add(path, number, "a path of one machine; write it relative to the root of the repository")
             for host in re.findall(r"(?<![\w@./-])(?:[a-z0-9-]+\.)+(?:org|com|net|io|dev)\b(?![\w(]|\.\w)", line):
                 if not any(host == known or host.endswith(f".{known}") for known in HOSTS):
                     findings.add(
                         path,
                         number,
-                        f"names the host {host}; those that may be named stand in HOSTS of tools/tidy_tables.py",
+                        f"names the host {host}; HOSTS of tools/tidy_tables.py lists the permitted ones",
                     )
 
 
@@ -270,7 +271,7 @@ CHECKS = (
 
 
 def check_exceptions(tree, findings):
-    """An exception that nothing needs any more would hide the next fault."""
+    """An unused exception would hide the next violation."""
     for rule, _, _, places in CALLS:
         for place in places:
             if (rule, place) not in findings.used:

@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """The tables of tools/tidy.py: which room may include which, which calls have one place, and every exception."""
 
-# Which rooms a room may include. Siblings (buffer, wire, reactor) never meet.
+# The rooms that a room may include. Rooms on one floor (buffer, wire, reactor) never include each other.
 ROOMS = {
     "base": (),
     "buffer": ("base",),
@@ -44,17 +44,17 @@ WINGS = {
     },
 }
 
-# Where each source has a test that needs no cluster.
+# Folders in which each source has a test that needs no cluster.
 TESTED = ("src/fusewire/tf/",)
 
-# What may stand only in some places of src/: (rule, pattern, what to do instead, {place: why it may}).
-# A place is a file, a folder with its slash, or a class with its dot (its .h and .cc). Tests may do all of it, except
-# what CALLS_IN_TESTS_TOO names.
+# Code that is allowed only in some places of src/: (rule, pattern, what to do instead, {place: the reason}). A place is
+# a file, a folder with a trailing slash, or a class with a trailing dot (its .h and .cc). Tests may use all of it,
+# except for the rules in CALLS_IN_TESTS_TOO.
 CALLS = [
     (
         "getenv",
         r"\b(secure_)?getenv\s*\(",
-        "a room takes an Options struct; who starts it reads the environment",
+        "a room takes an Options struct; its caller reads the environment",
         {"src/fusewire/tf/server/options.cc": "where the plug-in reads its settings"},
     ),
     (
@@ -112,8 +112,8 @@ CALLS = [
         {
             "src/fusewire/buffer/budget.": "taken when a window grows or shrinks, never per message",
             "src/fusewire/transport/resolver.cc": "once for each name; its thread blocks and has no mailbox",
-            "src/fusewire/collective/group/arena_lane.": "who waits enters the arena himself, one after the other",
-            "src/fusewire/tf/": "TensorFlow calls from any of its threads and waits for nobody",
+            "src/fusewire/collective/group/arena_lane.": "waiting callers enter the arena, one after the other",
+            "src/fusewire/tf/": "TensorFlow calls from any of its threads and does not wait",
         },
     ),
     (
@@ -121,8 +121,8 @@ CALLS = [
         r"\b(std::)?(memcpy|memmove|bcopy)\s*\(",
         "copies of payload are counted: CopyBytes of base/bytes.h; headers are coded in wire/",
         {
-            "src/fusewire/base/": "where CopyBytes stands",
-            "src/fusewire/wire/": "coders put numbers of a few bytes into place",
+            "src/fusewire/base/": "CopyBytes is defined here",
+            "src/fusewire/wire/": "encoders and decoders copy numbers of a few bytes",
             "src/fusewire/tf/peer/fused.cc": "over gRPC, which copies what it carries in any case",
             "src/fusewire/collective/kernels/arithmetic.cc": "in shared memory the copy is the transport",
         },
@@ -136,7 +136,7 @@ CALLS = [
     (
         "abort",
         r"\b(std::)?(abort|exit|_Exit|quick_exit|terminate)\s*\(|\bassert\s*\(",
-        "FUSEWIRE_CHECK for our own bug, a Status for anybody else's",
+        "FUSEWIRE_CHECK for a bug of ours, a Status for any other error",
         {"src/fusewire/base/check.cc": "how FUSEWIRE_CHECK ends the process"},
     ),
     (
@@ -144,23 +144,23 @@ CALLS = [
         r"\bstd::(cout|cerr|clog)\b|\b(std::)?(f?printf|v?dprintf|f?puts|perror)\s*\(",
         "FUSEWIRE_LOG of base/log.h: levels, one fact a line",
         {
-            "src/fusewire/base/check.cc": "the last words of a process; the log may be what is broken",
+            "src/fusewire/base/check.cc": "the last message of a process; the log itself may be broken",
         },
     ),
     (
         "clock",
         r"\b(steady|system|high_resolution)_clock::now\b|\bclock_gettime\s*\(|\bgettimeofday\s*\(",
-        "take a Clock of base/clock.h, so that tests can turn it",
+        "take a Clock of base/clock.h, so that tests can advance it",
         {
             "src/fusewire/base/clock.cc": "where Clock asks the system",
-            "src/fusewire/base/log.cc": "a log line bears the time of day, also under a virtual clock",
+            "src/fusewire/base/log.cc": "a log line has the time of day, even with a virtual clock",
         },
     ),
     (
         "random",
         r"std::(random_device|mt19937(_64)?)\b|(?<![\w.>])s?rand\s*\(|\bgetrandom\s*\(",
         "base/random.h: seeded, so that a run can be repeated",
-        {"src/fusewire/base/random.cc": "where the system is asked for randomness"},
+        {"src/fusewire/base/random.cc": "seeds come from the system here"},
     ),
     (
         "epoll",
@@ -171,13 +171,13 @@ CALLS = [
     (
         "socket",
         r"(?<![\w.>])(::)?(socket|accept4?|connect|listen|bind|setsockopt|sendmsg|recvmsg|readv|writev)\s*\((?!\))",
-        "sockets stand behind transport/",
+        "sockets belong in transport/",
         {"src/fusewire/transport/": "the room that holds sockets"},
     ),
     (
         "sleep",
         r"\bsleep_(for|until)\s*\(|\b(u|nano)?sleep\s*\(",
-        "wait for the event itself, with a deadline; in a simulation turn the virtual clock",
+        "wait for the event itself, with a deadline; in a simulation, advance the virtual clock",
         {},
     ),
     (
@@ -191,15 +191,15 @@ CALLS_IN_TESTS_TOO = ("sleep", "capture")
 
 LINE_COLUMNS_MAX = 120
 FILE_LINES_MAX = 500
-TEST_LINES_MAX = 800  # of a test: many small stories about one class
-FILES_LONGER = {}  # path: why it is one thing all the same
+TEST_LINES_MAX = 800  # for a test: many small cases about one class
+FILES_LONGER = {}  # path: why it can't be split
 
 CHANGE_CHARACTERS_MAX = 400
 
-# Hosts that a file may name. The project fetches nothing by address: packages come by name, from wherever the machine
-# is set up to find them.
+# Hosts that a file may name. The project downloads nothing from an address: packages are installed by name, from the
+# machine's configured sources.
 HOSTS = {
-    "www.apache.org": "where the licence stands",
+    "www.apache.org": "the address of the licence",
     "example.com": "reserved for examples",
     "example.org": "reserved for examples",
 }

@@ -292,7 +292,7 @@ class ShapeTest(TidyTest):
         self.expect("a promise in code is a debt", self.in_wire("// TO" + "DO: later"))
 
     def test_long_file(self):
-        self.expect("which two things live here", self.in_wire("\n" * tidy_tables.FILE_LINES_MAX))
+        self.expect("split it into the two things", self.in_wire("\n" * tidy_tables.FILE_LINES_MAX))
 
     def test_no_copyright(self):
         self.expect("copyright", {"tools/run.sh": "#!/usr/bin/env bash\n"})
@@ -309,7 +309,7 @@ class WaitsTest(TidyTest):
         return {"docs/reliability.md": f"# Reliability\n## Waits\n{row}"}
 
     def test_wait_that_nobody_lists(self):
-        self.expect("lists 0: say there who ends each", self.in_wire(self.WAIT))
+        self.expect("lists 0: say there what ends each", self.in_wire(self.WAIT))
 
     def test_wait_that_is_listed(self):
         self.assertEqual(self.findings(self.in_wire(self.WAIT) | self.listed(1)), [])

@@ -1,7 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Units and classes: which units include each other in circles, how many functions a class has; the bounds of both.
+"""Units and classes: finds circles of units that include each other, counts functions per class, and limits both.
 
-A unit is x.h with x.cc; its x_test.cc is left out. tools/tidy.py keeps the bounds, tools/house.py prints the figures.
+A unit is x.h with x.cc; its x_test.cc is left out. tools/tidy.py enforces the limits, tools/house.py prints the
+figures.
 Classes are read by universal-ctags.
 """
 
@@ -38,7 +39,7 @@ class Class:
 
 
 def unit_of(path):
-    """fusewire/wire/wire for src/fusewire/wire/wire.cc and .h, which may lie below include/."""
+    """fusewire/wire/wire for src/fusewire/wire/wire.cc and .h, which may be below include/."""
     return path.removeprefix("src/").removeprefix("include/").rpartition(".")[0]
 
 
@@ -59,7 +60,7 @@ def circles(tree, under=OURS):
 
 
 def find_included(folder, target, by_name):
-    """The file that an include means: beside the one that includes it, or the one whose path ends so."""
+    """The file that an include refers to: beside the including file, or the one whose path ends with it."""
     candidates = by_name.get(target.rpartition("/")[2], ())
     beside = str(pathlib.PurePosixPath(folder, target))
     ends = [path for path in candidates if path == target or path.endswith(f"/{target}")]
@@ -67,7 +68,7 @@ def find_included(folder, target, by_name):
 
 
 def components(arrows):
-    """The sets of units that reach each other over these arrows."""
+    """The sets of units that reach each other along these arrows."""
     reached = {unit: reached_from(unit, arrows) for unit in arrows}
     groups = {frozenset(other for other in reached[unit] if unit in reached[other]) for unit in arrows}
     return [group for group in groups if len(group) > 1]
@@ -125,7 +126,7 @@ def check_circles(tree, findings):
 
 
 def check_classes(tree, findings):
-    """A class of many functions is several ideas that share their members."""
+    """Limits the functions per class: a class with many functions combines several ideas."""
     for each in classes(tree):
         if each.functions <= CLASS_FUNCTIONS_MAX:
             continue
