@@ -54,7 +54,7 @@ class Steps final : public tensorflow::RendezvousMgrInterface {
 // A parameter server, as far as it sends tensors.
 class Site {
  public:
-  Site() : node_(StartNode("ps")), steps_(&threads_) {
+  Site() : task_(StartTask("ps")), steps_(&threads_) {
     env_.rendezvous_mgr = &steps_;
     source_.env = &env_;
     source_.find = [](const tensorflow::Rendezvous::ParsedKey&, tensorflow::Device** device) {
@@ -93,13 +93,13 @@ class Site {
     methods[2].number = kCleanupGraph;
     for (size_t i : {1, 2}) methods[i].handle = [](rpc::Request, rpc::Reply reply) { reply.Send(Status::Ok()); };
     for (rpc::Method& method : methods) method.name = "asked";
-    auto opened = rpc::Server::Open(*node_, {"127.0.0.1", 0}, std::move(methods));
+    auto opened = rpc::Server::Open(*task_, {"127.0.0.1", 0}, std::move(methods));
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     server_ = std::move(opened).value();
     port_.store(server_->address().port);
   }
 
-  const std::unique_ptr<rpc::Node> node_;
+  const std::unique_ptr<task::Task> task_;
   TestThreads threads_{2};
   Steps steps_;
   tensorflow::WorkerEnv env_;
@@ -186,7 +186,7 @@ class DataThreadsTest : public testing::Test {
 
   Site site_;
   TestThreads sayers_{1};
-  StepTask task_{WorkersNode(), "127.0.0.1:2222", std::make_unique<PromptWorker>(&site_, &sayers_),
+  StepTask task_{WorkersTask(), "127.0.0.1:2222", std::make_unique<PromptWorker>(&site_, &sayers_),
                  /*patience_ns=*/50 * kMillisecondNs};
   TestThreads stoppers_{2};
   std::atomic<int> arrived_{0};
