@@ -9,10 +9,11 @@ ROOMS = {
     "reactor": ("base",),
     "transport": ("buffer", "reactor", "base"),
     "pipe": ("wire", "transport", "buffer", "reactor", "base"),
-    "rpc": ("pipe", "wire", "transport", "buffer", "reactor", "base"),
-    "p2p": ("pipe", "wire", "transport", "buffer", "reactor", "base"),
-    "collective": ("p2p", "pipe", "wire", "transport", "buffer", "reactor", "base"),
-    "tf": ("rpc", "collective", "p2p", "pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "task": ("pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "rpc": ("task", "pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "p2p": ("task", "pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "collective": ("p2p", "task", "pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "tf": ("rpc", "collective", "p2p", "task", "pipe", "wire", "transport", "buffer", "reactor", "base"),
 }
 
 # A room that is a wing: its folders, and which of them each may include. The folders of other rooms never meet.
@@ -111,6 +112,7 @@ CALLS = [
         "nothing is shared between threads: Post to the home of what you want to touch",
         {
             "src/fusewire/buffer/budget.": "taken when a window grows or shrinks, never per message",
+            "src/fusewire/pipe/acceptor.cc": "any thread asks where a task listens, at home or not",
             "src/fusewire/transport/resolver.cc": "once for each name; its thread blocks and has no mailbox",
             "src/fusewire/collective/group/arena_lane.": "waiting callers enter the arena, one after the other",
             "src/fusewire/tf/": "TensorFlow calls from any of its threads and does not wait",

@@ -24,6 +24,9 @@
 namespace fusewire {
 namespace pipe {
 
+// Of an acceptor that reads a hello for all services of its task. Nobody gets in by this number.
+constexpr uint16_t kNoService = 0;
+
 // Why a pipe cannot be: there is no window for it; nobody serves what it asks for.
 Status NoWindow();
 Status NotOffered(uint16_t service);

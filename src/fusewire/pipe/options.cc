@@ -84,6 +84,13 @@ Shared::Shared(Options options)
   FUSEWIRE_CHECK(CheckOptions(options_).ok());
 }
 
+Shared::Shared(Options options, Shared& budgets_of)
+    : options_(Complete(std::move(options))),
+      receive_budget_(budgets_of.receive_budget()),
+      windows_(budgets_of.windows()) {
+  FUSEWIRE_CHECK(CheckOptions(options_).ok());
+}
+
 std::optional<uint64_t> WindowBudget::Take(uint64_t wish_bytes) {
   uint64_t used = used_bytes();
   for (;;) {

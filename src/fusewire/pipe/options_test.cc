@@ -93,6 +93,19 @@ TEST(Options, WhoAsksForNoBudgetOfItsOwnSharesTheProcesss) {
   node.ReturnWindow(*window);
 }
 
+TEST(Options, AnotherNameOfATaskCountsIntoItsBudgets) {
+  Options own;
+  own.receive_budget_bytes = 1 << 20;
+  Shared task(own);
+  own.receive_budget_bytes = 2 << 20;
+  own.name = "another";
+  Shared endpoint(own, task);
+  EXPECT_EQ(&endpoint.receive_budget(), &task.receive_budget());
+  EXPECT_EQ(&endpoint.windows(), &task.windows());
+  EXPECT_EQ(endpoint.options().name, "another");
+  EXPECT_NE(endpoint.options().incarnation, task.options().incarnation);
+}
+
 TEST(Options, WindowsGetSmallerAsTheirBudgetIsUsedUp) {
   Options options;
   options.window_bytes = 256 << 10;

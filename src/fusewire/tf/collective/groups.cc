@@ -117,17 +117,14 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
   TfStatus status_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
-Result<std::unique_ptr<CollectiveHome>> CollectiveHome::Open(Options options, reactor::Pool& pool) {
+Result<std::unique_ptr<CollectiveHome>> CollectiveHome::Open(Options options, task::Task& task) {
   p2p::EndpointOptions endpoint;
-  endpoint.pipe = options.pipe;
+  endpoint.pipe = task.shared().options();
   endpoint.pipe.name = options.own_task;
   // As long as it takes: a member may be busy for hours. One that is dead is noticed by its pipe.
   endpoint.limits.timeout_ns = kForeverNs;
   endpoint.limits.patience_ns = kForeverNs;
-  // An endpoint lives on one reactor; servers of one process take them in turn.
-  Result<std::unique_ptr<p2p::Endpoint>> made =
-      p2p::Endpoint::Make(std::move(endpoint), reactor::Pool::Around(&pool.Next()),
-                          pipe::MakeTransport(options.wire, transport::TcpOptions()));
+  Result<std::unique_ptr<p2p::Endpoint>> made = p2p::Endpoint::Open(task, std::move(endpoint));
   if (!made.ok()) return made.status();
   return std::unique_ptr<CollectiveHome>(new CollectiveHome(std::move(options), std::move(made).value()));
 }

@@ -267,9 +267,9 @@ RecvGroup::~RecvGroup() {
 
 // ---- the line ----
 
-LinePtr Line::Make(rpc::Node& node, Options options) {
+LinePtr Line::Make(task::Task& task, Options options) {
   // A client ends on a thread that may wait; the last to let go of the line may be its own reactor.
-  return LinePtr(new Line(node, std::move(options)), [](Line* line) {
+  return LinePtr(new Line(task, std::move(options)), [](Line* line) {
     if (reactor::Reactor::InsideAny()) {
       tensorflow::Env::Default()->SchedClosure([line] { delete line; });
     } else {
@@ -289,9 +289,9 @@ rpc::ClientOptions ClientOptionsOf(const Line::Options& options) {
 
 }  // namespace
 
-Line::Line(rpc::Node& node, Options options)
+Line::Line(task::Task& task, Options options)
     : options_(std::move(options)),
-      client_(node, options_.address, ClientOptionsOf(options_)),
+      client_(task, options_.address, ClientOptionsOf(options_)),
       home_(client_.home()),
       cleanup_timer_([this] { SendCleanups(); }) {}
 

@@ -1,9 +1,15 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A Line is the way to one incarnation of one peer's data port, and the place where receives gather: all that an
 // executor starts in one go travel in one question, and their answers stream back.
-// Home: one reactor of its node. Owns: the Client; not the receives. Fails: with the pipe; it is then replaced.
+<<<<<<< HEAD:src/fusewire/tf/peer/line.h
+// Home: one reactor of its task. Owns: the Client; not the receives. Fails: with the pipe; it is then replaced.
 #ifndef FUSEWIRE_TF_PEER_LINE_H_
 #define FUSEWIRE_TF_PEER_LINE_H_
+=======
+// Home: one reactor of its task. Owns: the Client; not the receives. Fails: with the pipe; it is then replaced.
+#ifndef FUSEWIRE_TF_DATA_LINE_H_
+#define FUSEWIRE_TF_DATA_LINE_H_
+>>>>>>> task18b:src/fusewire/tf/data/line.h
 
 #include <atomic>
 #include <functional>
@@ -98,7 +104,7 @@ class Line final : public std::enable_shared_from_this<Line>, private reactor::F
     int64_t patience_ns = 0;
   };
   // Made by Make alone, so that its end finds a thread that may wait.
-  static LinePtr Make(rpc::Node& node, Options options);
+  static LinePtr Make(task::Task& task, Options options);
   ~Line();
 
   rpc::Client& client() { return client_; }
@@ -120,7 +126,7 @@ class Line final : public std::enable_shared_from_this<Line>, private reactor::F
   friend class Recv;
   friend class RecvGroup;
   friend class ReceiveCall;
-  Line(rpc::Node& node, Options options);
+  Line(task::Task& task, Options options);
 
   // A mail that looks into the entrance.
   struct Doorman final : Mail {

@@ -55,7 +55,7 @@ bool PortWords::Read(const tensorflow::LoggingResponse& response) {
   return true;
 }
 
-Peer::Peer(rpc::Node* node, Options options) : node_(node), options_(std::move(options)) {}
+Peer::Peer(task::Task* task, Options options) : task_(task), options_(std::move(options)) {}
 
 LinePtr Peer::line() {
   MutexLock lock(mutex_);
@@ -77,7 +77,7 @@ bool Peer::Fuses(const SidePtr& side) {
   bool fuses = false;
   {
     MutexLock lock(mutex_);
-    // With a node, whoever routes asks.
+    // With a task, whoever routes asks.
     if (!is_grpc_only()) return state_ == State::kGrpc && fuses_;
     if (state_ != State::kUnknown) return fuses_;
     fuses = fuses_;
@@ -98,7 +98,7 @@ LinePtr Peer::MakeLine(const std::string& host, uint16_t port, uint64_t incarnat
   line.incarnation = incarnation;
   line.target = options_.target;
   line.patience_ns = options_.patience_ns;
-  return Line::Make(*node_, std::move(line));
+  return Line::Make(*task_, std::move(line));
 }
 
 void Peer::Route(const SidePtr& side, Routed routed) {

@@ -78,8 +78,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
     std::string data_address;  // where .endpoint_map says so; else empty
     int64_t patience_ns = 0;
   };
-  // `node` outlives the peer. Null: the way is gRPC, whatever the peer speaks.
-  Peer(rpc::Node* node, Options options);
+  // `task` outlives the peer. Null: the way is gRPC, whatever the peer speaks.
+  Peer(task::Task* task, Options options);
 
   // Calls `routed` here if the way is known, else once it is. Whoever does not know `side` may not ask.
   void Route(const SidePtr& side, Routed routed);
@@ -92,7 +92,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   LinePtr line();
   // A new session: the task may have been restarted with the plug-in.
   void AskAgain();
-  bool is_grpc_only() const { return node_ == nullptr; }
+  bool is_grpc_only() const { return task_ == nullptr; }
   // Its line has ended, and there is no other one yet: it is dead, or stands still. Whoever only tidies up at it need
   // not wait for its answer.
   bool is_lost();
@@ -103,7 +103,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   void Answered(const TfStatus& status, const tensorflow::LoggingResponse& response);
   LinePtr MakeLine(const std::string& host, uint16_t port, uint64_t incarnation);
 
-  rpc::Node* const node_;
+  task::Task* const task_;
   const Options options_;
   Mutex mutex_;
   State state_ FUSEWIRE_GUARDED_BY(mutex_) = State::kUnknown;

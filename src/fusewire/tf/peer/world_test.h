@@ -130,13 +130,13 @@ class DataWorld {
       : world(1, transport::LoopbackFaults()), methods_(std::move(methods)) {
     worker_home = world.AddHost("worker");
     ps_home = world.AddHost("ps");
-    worker = MakeNode("worker", worker_home, 0);
+    worker = MakeTask("worker", worker_home, 0);
     if (has_peer) OpenPeer();
   }
   ~DataWorld() { ClosePeer(); }
 
   void OpenPeer() {
-    ps = MakeNode("ps", ps_home, ++incarnation);
+    ps = MakeTask("ps", ps_home, ++incarnation);
     std::vector<rpc::Method> methods = methods_ ? methods_(ps->pool()) : Recorders();
     auto opened = rpc::Server::Open(*ps, {"", 5555}, std::move(methods));
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
@@ -205,16 +205,16 @@ class DataWorld {
   reactor::Reactor* worker_home = nullptr;
   reactor::Reactor* ps_home = nullptr;
   uint64_t incarnation = 0;  // of the peer
-  std::unique_ptr<rpc::Node> worker, ps;
+  std::unique_ptr<task::Task> worker, ps;
   std::deque<Asked> asked;  // stays where it is: what is told that an answer is unwanted points into it
   std::unique_ptr<rpc::Server> server;
 
  private:
-  std::unique_ptr<rpc::Node> MakeNode(const std::string& host, reactor::Reactor* home, uint64_t number) {
+  std::unique_ptr<task::Task> MakeTask(const std::string& host, reactor::Reactor* home, uint64_t number) {
     pipe::Options options;
     options.name = host;
     if (number != 0) options.incarnation = number;
-    return rpc::Node::Make(options, reactor::Pool::Around(home), world.MakeTransport(host));
+    return task::Task::Make(options, reactor::Pool::Around(home), world.MakeTransport(host));
   }
   const Methods methods_;
 };

@@ -27,21 +27,21 @@ namespace fusewire {
 namespace tf {
 
 // Real reactors, real sockets.
-inline std::unique_ptr<rpc::Node> StartNode(const std::string& name) {
-  rpc::NodeOptions options;
+inline std::unique_ptr<task::Task> StartTask(const std::string& name) {
+  task::TaskOptions options;
   options.pipe.name = name;
   options.pool.name = name;
   options.pool.reactors = 2;
   options.wire = pipe::Wire::kTcp;
-  auto node = rpc::Node::Start(std::move(options));
-  EXPECT_TRUE(node.ok()) << node.status().ToString();
-  return std::move(node).value();
+  auto task = task::Task::Start(std::move(options));
+  EXPECT_TRUE(task.ok()) << task.status().ToString();
+  return std::move(task).value();
 }
 
 // As a task has it: for as long as its process lives, and so longer than whatever is still under way on it.
-inline rpc::Node* WorkersNode() {
-  static rpc::Node* node = StartNode("worker").release();
-  return node;
+inline task::Task* WorkersTask() {
+  static task::Task* task = StartTask("worker").release();
+  return task;
 }
 
 // As a worker cache of ours has them.
@@ -58,7 +58,7 @@ class WorkerWithWays final : public FakeWorker, public HasWays {
 class StepTask {
  public:
   // `grpc` is the gRPC way to its peer, which the cluster knows by this address.
-  StepTask(rpc::Node* node, const std::string& address, std::unique_ptr<FakeWorker> grpc,
+  StepTask(task::Task* task, const std::string& address, std::unique_ptr<FakeWorker> grpc,
            int64_t patience_ns = 2 * kSecondNs)
       : grpc_(std::make_shared<FakeCache>(kPeerTask, std::move(grpc))),
         devices_(tensorflow::DeviceFactory::NewDevice("CPU", tensorflow::SessionOptions(), kOwnTask)),
@@ -71,7 +71,7 @@ class StepTask {
     options.address = address;
     options.patience_ns = patience_ns;
     Ways ways;
-    ways.peer = std::make_shared<Peer>(node, std::move(options));
+    ways.peer = std::make_shared<Peer>(task, std::move(options));
     ways.side = std::make_shared<GrpcSide>(grpc_, kPeerTask);
     ways.log = std::make_shared<tensorflow::WorkerCacheLogger>();
     peer = ways.peer;

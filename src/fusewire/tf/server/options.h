@@ -12,7 +12,6 @@
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/wires.h"
 #include "fusewire/reactor/pool.h"
-#include "fusewire/rpc/node.h"
 #include "fusewire/tf/star/cut/homes.h"
 #include "fusewire/transport/listening.h"
 

@@ -251,7 +251,7 @@ void Service::OnReceive(const rpc::Request& request, rpc::Reply reply) {
   }
 }
 
-Status Service::Open(rpc::Node& node, const transport::Address& address) {
+Status Service::Open(task::Task& task) {
   using W = tensorflow::WorkerInterface;
   std::vector<rpc::Method> methods;
   methods.push_back(Unary(kRegisterGraph, "RegisterGraph", &W::RegisterGraphAsync));
@@ -264,8 +264,8 @@ Status Service::Open(rpc::Node& node, const transport::Address& address) {
   methods.push_back(ReceiveBuffer());
   methods.push_back(Receive());
   methods.push_back(AbortStep());
-  for (rpc::Method& method : star_.Methods(node.pool())) methods.push_back(std::move(method));
-  Result<std::unique_ptr<rpc::Server>> server = rpc::Server::Open(node, address, std::move(methods));
+  for (rpc::Method& method : star_.Methods(task.pool())) methods.push_back(std::move(method));
+  Result<std::unique_ptr<rpc::Server>> server = rpc::Server::Open(task, std::move(methods));
   if (!server.ok()) return server.status();
   FUSEWIRE_DCHECK(server_ == nullptr);
   server_ = std::move(server).value();

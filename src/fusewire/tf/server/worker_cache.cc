@@ -9,8 +9,8 @@
 namespace fusewire {
 namespace tf {
 
-Directory::Directory(rpc::Node* node, int64_t patience_ns, std::map<std::string, std::string> endpoints)
-    : node_(node), patience_ns_(patience_ns), endpoints_(std::move(endpoints)) {}
+Directory::Directory(task::Task* task, int64_t patience_ns, std::map<std::string, std::string> endpoints)
+    : task_(task), patience_ns_(patience_ns), endpoints_(std::move(endpoints)) {}
 
 PeerPtr Directory::Find(const std::string& target, const std::string& address) {
   MutexLock lock(mutex_);
@@ -20,9 +20,9 @@ PeerPtr Directory::Find(const std::string& target, const std::string& address) {
     options.target = target;
     options.address = address;
     auto endpoint = endpoints_.find(address);
-    if (node_ != nullptr && endpoint != endpoints_.end()) options.data_address = endpoint->second;
+    if (task_ != nullptr && endpoint != endpoints_.end()) options.data_address = endpoint->second;
     options.patience_ns = patience_ns_;
-    peer = std::make_shared<Peer>(node_, std::move(options));
+    peer = std::make_shared<Peer>(task_, std::move(options));
   }
   return peer;
 }

@@ -26,7 +26,11 @@ using tensorflow::Tensor;
 // A parameter server, as far as it sends tensors.
 class Site {
  public:
-  Site() : node_(StartNode("ps")) {
+<<<<<<< HEAD:src/fusewire/tf/threads/receive_test.cc
+  Site() : task_(StartTask("ps")) {
+=======
+  Site() : task_(StartTask("ps")), steps_(&threads_) {
+>>>>>>> task18b:src/fusewire/tf/data/threads_test.cc
     env_.rendezvous_mgr = &steps_;
     source_.env = &env_;
     source_.find = [](const tensorflow::Rendezvous::ParsedKey&, tensorflow::Device** device) {
@@ -65,13 +69,13 @@ class Site {
     methods[2].number = kCleanupGraph;
     for (size_t i : {1, 2}) methods[i].handle = [](rpc::Request, rpc::Reply reply) { reply.Send(Status::Ok()); };
     for (rpc::Method& method : methods) method.name = "asked";
-    auto opened = rpc::Server::Open(*node_, {"127.0.0.1", 0}, std::move(methods));
+    auto opened = rpc::Server::Open(*task_, {"127.0.0.1", 0}, std::move(methods));
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     server_ = std::move(opened).value();
     port_.store(server_->address().port);
   }
 
-  const std::unique_ptr<rpc::Node> node_;
+  const std::unique_ptr<task::Task> task_;
   TestThreads threads_{2};
   // Each tensor is there at once, or comes from another thread.
   Producers steps_{[this](const std::string& edge, Producers::Done done) {
@@ -168,7 +172,7 @@ class DataThreadsTest : public testing::Test {
 
   Site site_;
   TestThreads sayers_{1};
-  StepTask task_{WorkersNode(), "127.0.0.1:2222", std::make_unique<PromptWorker>(&site_, &sayers_),
+  StepTask task_{WorkersTask(), "127.0.0.1:2222", std::make_unique<PromptWorker>(&site_, &sayers_),
                  /*patience_ns=*/50 * kMillisecondNs};
   TestThreads stoppers_{2};
   std::atomic<int> arrived_{0};

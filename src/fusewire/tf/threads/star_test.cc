@@ -28,12 +28,12 @@ class StarThreadsTest : public testing::Test {
 
   StarThreadsTest() {
     servers_.Begin("session");
-    auto opened = rpc::Server::Open(*server_node_, {"127.0.0.1", 0}, service_->Methods(server_node_->pool()));
+    auto opened = rpc::Server::Open(*server_task_, {"127.0.0.1", 0}, service_->Methods(server_task_->pool()));
     EXPECT_TRUE(opened.ok()) << opened.status().ToString();
     server_ = std::move(opened).value();
     auto grpc = std::make_unique<FakeWorker>();
     FakeWorker& way = *grpc;
-    workers_ = std::make_unique<StepTask>(WorkersNode(), "127.0.0.1:2222", std::move(grpc));
+    workers_ = std::make_unique<StepTask>(WorkersTask(), "127.0.0.1:2222", std::move(grpc));
     Ways ways;
     EXPECT_TRUE(FindWays(workers_->session->GetSharedWorkerCache(), kPeerTask, &ways).ok());
     ways.peer->Route(ways.side, [](const TfStatus&, const LinePtr&) {});
@@ -77,7 +77,7 @@ class StarThreadsTest : public testing::Test {
   }
 
   Task servers_;
-  const std::unique_ptr<rpc::Node> server_node_ = StartNode("ps");
+  const std::unique_ptr<task::Task> server_task_ = StartTask("ps");
   std::unique_ptr<StarService> service_ = std::make_unique<StarService>(&servers_.env);
   std::unique_ptr<rpc::Server> server_;
   std::unique_ptr<StepTask> workers_;
