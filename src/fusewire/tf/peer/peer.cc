@@ -92,7 +92,7 @@ void Peer::CannotFuse() {
 }
 
 LinePtr Peer::MakeLine(const std::string& host, uint16_t port, uint64_t incarnation) {
-  FUSEWIRE_DCHECK(node_ != nullptr);
+  FUSEWIRE_DCHECK(task_ != nullptr);
   Line::Options line;
   line.address = {host, port};
   line.incarnation = incarnation;

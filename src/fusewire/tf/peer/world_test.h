@@ -156,9 +156,9 @@ class DataWorld {
     }
     return methods;
   }
-  // The peer's node alone, for a server that the test opens there.
-  rpc::Node& MakePeerNode() {
-    ps = MakeNode("ps", ps_home, ++incarnation);
+  // The peer's task alone, for a server that the test opens there.
+  task::Task& MakePeerTask() {
+    ps = MakeTask("ps", ps_home, ++incarnation);
     return *ps;
   }
   void ClosePeer() {
