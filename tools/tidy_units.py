@@ -22,7 +22,6 @@ CIRCLES_LARGER = {
 }
 CLASSES_LARGER = {
     "src/fusewire/pipe/pipe.h Pipe": 54,
-    "src/fusewire/transport/ucx/ucx_connection.h UcxConnection": 53,
 }
 
 OURS = (ROOMS_FOLDER, "include/fusewire/")
