@@ -16,11 +16,15 @@ ClientCore::ClientCore(Node& node, reactor::Reactor& home, const transport::Addr
       options_(options),
       link_(node.shared(), home, node.transport(), address, kRpcService, this),
       calls_(options.calls_in_flight_max),
+      under_way_("calls to " + address.ToString()),
       patience_([this] { GiveUpWaiting(); }),
       peer_address_(address.ToString()),
       peer_(peer_address_) {}
 
-ClientCore::~ClientCore() { FUSEWIRE_CHECK(calls_.in_use() == 0); }
+ClientCore::~ClientCore() {
+  FUSEWIRE_CHECK(calls_.in_use() == 0);
+  FUSEWIRE_CHECK(under_way_.empty());
+}
 
 // ---- the life of a call ----
 
@@ -31,6 +35,7 @@ void ClientCore::Prepare(Call* call) {
 
 void ClientCore::Begin(Call* call) {
   FUSEWIRE_AT_HOME(home_);
+  under_way_.Open();
   call->state_ = Call::State::kWaiting;
   call->started_ns_ = home_.now_ns();
   call->deadline_ns_ = AddNs(call->started_ns_, std::max<int64_t>(call->timeout_ns, 0));
@@ -47,6 +52,7 @@ void ClientCore::Begin(Call* call) {
       call->OnDone(Words(*call, Status::Overloaded("calls_in_flight_max (" +
                                                    std::to_string(options_.calls_in_flight_max) + ") is reached")
                                     .Next("wait for answers before you ask more")));
+      under_way_.Close();
     });
     return;
   }
@@ -130,6 +136,7 @@ void ClientCore::End(Call* call, Status status) {
   call->body.clear();
   Retire(call);
   call->OnDone(Words(*call, std::move(status)));
+  under_way_.Close();
 }
 
 // From here on it may be started again, by any client.

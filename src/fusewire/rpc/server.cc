@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fusewire/base/check.h"
+#include "fusewire/base/log.h"
 #include "fusewire/rpc/session.h"
 
 namespace fusewire {
@@ -66,19 +67,19 @@ pipe::Acceptor& Server::acceptor() { return *impl_->acceptor; }
 
 uint64_t Server::calls_in_flight() const {
   uint64_t sum = 0;
-  for (const auto& home : impl_->homes) sum += home->in_flight.Read();
+  for (const auto& home : impl_->homes) sum += home->under_way.open();
   return sum;
 }
 
 void Server::Close(int64_t grace_ns) {
   impl_->closing.store(true, std::memory_order_relaxed);
   impl_->acceptor->StopListening();
-  Clock* clock = impl_->node.pool().at(0).clock();
-  int64_t deadline_ns = AddNs(clock->NowNs(), grace_ns);
-  // Nobody signals the last answer, so that answering stays free of this; the end of a server may look a few times.
-  while (calls_in_flight() > 0 && clock->NowNs() < deadline_ns) {
-    reactor::Waiter nap;
-    impl_->node.pool().at(0).Wait(&nap, AddNs(clock->NowNs(), kMillisecondNs));
+  const int64_t deadline_ns = AddNs(impl_->node.pool().at(0).clock()->NowNs(), grace_ns);
+  for (auto& home : impl_->homes) {
+    const Status drained = home->under_way.Wait(*home->reactor, deadline_ns);
+    if (drained.ok() || grace_ns <= 0) continue;
+    FUSEWIRE_LOG(kInfo, "server at %s closes without its answers: %s", address().ToString().c_str(),
+                 drained.ToString().c_str());
   }
   impl_->acceptor->Close(Status::Unavailable("the server is shutting down").Next("try again, or another server"));
 }
