@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 LIBRARY = "libfusewire.so"
-SLICE_NS = 200_000_000  # how long a wait lasts before the interpreter may look for signals
+UNTIL_SIGNAL = -1  # for waits: they return when a signal interrupts them, so that its handler may run, and are repeated
 
 # In the order of their numbers: Code of base/status.h; CollectiveKind, Type and Op of collective/kernels/types.h.
 CODES = (

@@ -33,7 +33,7 @@ void Op::Post() {
   if (!home.TryRunHere(begin)) home.Post(static_cast<Mail*>(this));
 }
 
-bool Op::Wait(int64_t limit_ns) {
+bool Op::Wait(int64_t limit_ns, reactor::Interrupts interrupts) {
   reactor::Reactor& home = core_->home();
   reactor::Waiter waiter;
   auto mine = reinterpret_cast<uintptr_t>(&waiter);
@@ -42,7 +42,8 @@ bool Op::Wait(int64_t limit_ns) {
     FUSEWIRE_CHECK(expected == OpRun::kEnded);  // one waits at a time
     return true;
   }
-  if (home.Wait(&waiter, AddNs(home.clock()->NowNs(), limit_ns))) return true;
+  const int64_t deadline_ns = AddNs(home.clock()->NowNs(), limit_ns);
+  if (home.Wait(&waiter, deadline_ns, reactor::Idling::kLearned, interrupts)) return true;
   if (run.word.compare_exchange_strong(mine, OpRun::kPending, std::memory_order_acq_rel)) return false;
   while (!home.Wait(&waiter, AddNs(home.clock()->NowNs(), kSecondNs))) {
     // Its end came just now: whoever brought it is about to say so.
