@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """The suite `collective`: all-reduce among the processes of one host, over shared memory and over TCP, beside others.
 
-A run is one program with so many ranks over one wire, and measures all sizes. Each size stands beside each peer; the
-table and the picture show the best peer only.
+A run is one program with one number of ranks over one wire, and measures all sizes. Each size is compared with each
+peer; the table and the picture show the best peer only.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import programs
 from records import BenchError, Figure, Record, Run, Sample
 
 RUN_DEADLINE_S = 300.0
-# Who has said all has so long to end by itself, and who is asked to end likewise.
+# The time to end, for a program that has printed all its results, or that was asked to end.
 LAST_WORDS_S = 5.0
 LOOK_S = 0.5
 RANKS = (2, 4, 8)
@@ -31,23 +31,23 @@ SIZES = (4, 64, 1024, 4096, 16384, 65536, 262144, 1 << 20, 4 << 20, 16 << 20, 64
 SMALL, LARGE = 4096, 1 << 20
 ONECCL = pathlib.Path(__file__).resolve().parent.parent / ".venv-oneccl"
 
-# Of the best peer at every size; where nothing has to be sent; where little is sent, and the peer is gloo.
+# Relative to the best peer: at every size; over shared memory; and for small sizes over TCP, relative to gloo.
 TARGET, TARGET_SHM_LARGE, TARGET_GLOO_SMALL = 1.0, 1.5, 10.0
 
 
 @dataclass(frozen=True)
 class Way:
-    """A program over one wire, and how its ranks are started."""
+    """A program over one wire, and how to start its ranks."""
 
     program: str
     wire: str
     name: str = "ours"
-    launcher: str = ""  # "": it starts them itself
+    launcher: str = ""  # "": the program starts its ranks itself
     arguments: tuple[str, ...] = ()
-    bind: tuple[str, ...] = ()  # the launcher's word for a processor each, where that is not what it does by itself
+    bind: tuple[str, ...] = ()  # the launcher's option to bind each rank to a processor, if that is not its default
     environment: Mapping[str, str] = field(default_factory=dict, hash=False)
-    crowded: Mapping[str, str] = field(default_factory=dict, hash=False)  # likewise, with more ranks than processors
-    label: str = ""  # told apart from another way of this program
+    crowded: Mapping[str, str] = field(default_factory=dict, hash=False)  # variables for more ranks than processors
+    label: str = ""  # distinguishes it from another Way of the same program
 
     def run(self, ranks: int) -> Run:
         return Run(self.program, "_".join(part for part in (f"n{ranks}", self.wire, self.label) if part))
@@ -62,7 +62,7 @@ MPICH_TCP = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self", "UCX_NET_DEVICES":
 INTEL = {"I_MPI_ROOT": str(ONECCL), "I_MPI_FABRICS": "shm"}
 ONECCL_SHM = {**INTEL, "CCL_ATL_TRANSPORT": "mpi"}
 ONECCL_TCP = {**INTEL, "CCL_ATL_TRANSPORT": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo", "CCL_KVS_IFACE": "lo"}
-# It polls by itself, until the scheduler takes the processor from it.
+# By default it polls until the scheduler preempts it.
 ONECCL_CROWDED = {"CCL_YIELD": "sched_yield", "CCL_SPIN_COUNT": "1", "I_MPI_PIN": "0"}
 GLOO_BEST = "halving-doubling-sync"
 PEERS = {
@@ -81,7 +81,7 @@ PEERS = {
 }
 WAYS = [*OURS.values(), *PEERS["shm"], *PEERS["tcp"]]
 WAY_OF = {(way.run(ranks)): (way, ranks) for way in WAYS for ranks in RANKS}
-# What brings a program that is not there.
+# The groups of tools/deps.sh that install a missing program.
 GROUPS = {
     "collective_openmpi": "bench",
     "collective_mpich": "peers",
@@ -91,7 +91,7 @@ GROUPS = {
 
 
 def size_name(size: int) -> str:
-    """4 B, 16 KiB, 64 MiB, as one word."""
+    """The size as one word: 4B, 16KiB, 64MiB."""
     for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size // unit}{name}"
@@ -135,7 +135,7 @@ FIGURES = tuple(all_figures())
 
 
 def best_peers(figures: Sequence[Figure], records: Sequence[Record]) -> tuple[list[Figure], list[Record]]:
-    """Of the rows of one case with one target, that of the best peer: who reaches it there reaches it beside all."""
+    """Of the rows of one case with one target, the row of the best peer: a target reached there is reached for all."""
     best: dict[tuple[str, str, float | None], int] = {}
     for index, (figure, record) in enumerate(zip(figures, records, strict=True)):
         group = (figure.case, figure.variant, figure.target)
@@ -146,7 +146,7 @@ def best_peers(figures: Sequence[Figure], records: Sequence[Record]) -> tuple[li
 
 
 def lack_of(way: Way, options: argparse.Namespace) -> str:
-    """What it takes to run it and is not here, or nothing."""
+    """What is missing to run it, or ""."""
     if not programs.program_path(options.build_dir, way.program).exists():
         return f"bench_{way.program} is not built"
     if way.launcher and shutil.which(way.launcher) is None:
@@ -155,20 +155,20 @@ def lack_of(way: Way, options: argparse.Namespace) -> str:
 
 
 def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> list[Figure]:
-    """Less the peers that are not here, each with a line."""
+    """Leaves out missing peers, with one line for each."""
     for ours in OURS.values():
         if lack := lack_of(ours, options):
             raise BenchError(f"{lack}; make bench SUITE=collective builds it")
     lacks = {way.program: lack for way in WAYS if (lack := lack_of(way, options))}
     for program, lack in lacks.items():
-        print(f"{lack} (tools/deps.sh {GROUPS[program]} installs it): no figures beside it", file=sys.stderr)
+        print(f"{lack} (tools/deps.sh {GROUPS[program]} installs it): this peer is left out", file=sys.stderr)
     return [figure for figure in figures if figure.peer.program not in lacks]
 
 
 def facts(_options: argparse.Namespace) -> dict[str, object]:
     return {
         "network": "loopback, 127.0.0.1, TCP; shared memory",
-        "pinning": "a processor for each rank where there are enough; else what each does by itself",
+        "pinning": "each rank is bound to a processor if there are enough; otherwise each program's default",
     }
 
 
@@ -198,7 +198,7 @@ def environment_of(run: Run) -> dict[str, str]:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """Asks first: a launcher that is asked takes its ranks along."""
+    """Sends SIGTERM first: a launcher then ends its ranks."""
     process.terminate()
     try:
         process.wait(LAST_WORDS_S)
@@ -208,7 +208,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def await_words(process: subprocess.Popen[str], sizes: int) -> tuple[str, str]:
-    """What it says. MPICH over TCP may hang in its last call, all measured: then it is ended, and counts."""
+    """Its output. MPICH over TCP may hang in its last call, after all measurements: it is then ended, and counts."""
     start, said_all = time.monotonic(), None
     while True:
         try:
@@ -250,7 +250,7 @@ def run_once(run: Run, options: argparse.Namespace) -> Sample:
 
 
 def sample_of(said: str, ranks: int, sizes: Sequence[int]) -> Sample:
-    """Of a line for each size, what all figures read."""
+    """The samples of a run, from its lines of output, one per size."""
     sample = {}
     for line in said.splitlines():
         if line.startswith("{"):

@@ -52,7 +52,7 @@ def segments_per_cpu_second(sample: Sample) -> float:
 
 
 def kib_per_link(sample: Sample) -> float:
-    """Of the process that needs more. Growth is counted in pages: under one in all counts as one."""
+    """For the process that needs more. Growth is counted in pages; less than one page in all counts as one."""
     one_page = 4.0 / 1024
     return max(sample["client_kib_per_link"], sample["server_kib_per_link"], one_page)
 
@@ -142,7 +142,15 @@ def links() -> list[Figure]:
         less(*memory, *memory_metric, ours, "limit of 64 KiB", kib_per_link, 1.0, constant(LINK_KIB_MAX)),
         less(*memory, *memory_metric, grpc, "gRPC channel", kib_per_link),
         less(*memory, *memory_metric, raw, "raw socket", kib_per_link),
-        less(*memory, *thread_metric, ours, "limit: 1 per core, and main", threads, 1.0, constant(limit_threads)),
+        less(
+            *memory,
+            *thread_metric,
+            ours,
+            "limit: 1 per core, and the main thread",
+            threads,
+            1.0,
+            constant(limit_threads),
+        ),
         less(*memory, *thread_metric, grpc, "gRPC", threads),
         less(*trips, *trip_metric, ours, "ourselves, one link", mean_us, 1 / 1.3, mean_us_alone),
         less(*trips, *trip_metric, raw, "raw sockets on epoll", mean_us),

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""For tests: programs of a benchmark that are shell scripts."""
+"""For tests: shell scripts in place of a benchmark's programs."""
 
 import pathlib
 import stat
@@ -8,7 +8,7 @@ import unittest
 
 
 class FakePrograms(unittest.TestCase):
-    """`folder` stands for the build folder, and is gone afterwards."""
+    """Makes `folder` the build folder for a while, and removes it afterwards."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()

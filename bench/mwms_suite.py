@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """The suite `mwms`: MultiWorkerMirroredStrategy over our collectives, beside TensorFlow's own over gRPC.
 
-README.md says what is trained and how it is timed.
+README.md describes the models and the timing.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from records import BenchError, Figure, Run, Sample
 
 VARIANT, PEER = "grpc++", "grpc"
 CASES = ("dense64_n2", "dense64_n4", "dense1_n2", "dense1_n4")
-# metric: unit, and whether less is better.
+# metric: (unit, whether less is better)
 METRICS = {"steps_per_s": ("1/s", False), "p50_ms": ("ms", True), "cpu_ms_per_step": ("ms", True)}
 TARGETS = {("dense64_n2", "steps_per_s"): 2.0, ("dense64_n4", "steps_per_s"): 2.0}
 QUICK = ("dense1_n2",)

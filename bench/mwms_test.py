@@ -13,7 +13,7 @@ from records import Run, record_of, table_of
 class Arithmetic(unittest.TestCase):
     def test_case_names_the_workers(self):
         self.assertEqual(shape_of("dense64_n4"), ("dense64", 4))
-        with self.assertRaisesRegex(ValueError, "names no workers"):
+        with self.assertRaisesRegex(ValueError, "has no number of workers"):
             shape_of("dense64_2x2")
 
     def test_time_is_from_the_first_steps_begin_to_the_lasts_end(self):

@@ -12,7 +12,7 @@ from core_suite import cpu_seconds_per_gib, gib_per_second, per_second
 from records import BenchError, Figure, Run, Sample
 
 WIRES_DEADLINE_S = 20.0
-# Our own: without them there is nothing to measure.
+# Our own wires: without them there is nothing to measure.
 OURS = "p2p"
 NEEDED = (OURS, "p2p_sockets", "wires")
 
@@ -22,8 +22,8 @@ class Peer:
     program: str
     wire: str
     name: str
-    busy: bool = True  # can be told not to sleep
-    parked: bool = True  # can be told to sleep
+    busy: bool = True  # has a mode in which it does not sleep
+    parked: bool = True  # has a mode in which it sleeps
 
 
 UCX_SHM = Peer("p2p_ucx", "shm", "UCX, posix and cma")
@@ -44,15 +44,15 @@ PEERS = {
     "tcp": OF_TCP,
     "uring": OF_TCP,
     "shm": (UCX_SHM, FABRIC_SHM, PIPE_SHM, ZMQ_IPC, UNIX),
-    # Over what UCX has without RDMA, beside UCX itself over the same.
+    # UCX without RDMA, compared with UCX itself over the same transport.
     "ucx": (UCX_TCP,),
     "ucxshm": (UCX_SHM,),
 }
-# As a figure calls it, where that differs.
+# Names in figures, if they differ.
 VARIANTS = {"ucxshm": "ucx shm"}
 SIZES_RTT = ("64B", "4KiB", "64KiB", "1MiB")
 SIZES_BW = ("64KiB", "1MiB", "16MiB")
-# Of the plainest use of the same wire.
+# Relative to the simplest use of the same wire.
 TARGET_TCP_BUSY, TARGET_TCP, TARGET_TCP_BW = 1 / 1.25, 1 / 1.15, 0.95
 TARGET_SHM_BUSY, TARGET_SHM_PARKED, TARGET_SHM_BW = 1 / 1.2, 1 / 0.6, 1.0
 
@@ -62,7 +62,7 @@ def variant_of(wire: str) -> str:
 
 
 def median_us(sample: Sample) -> float:
-    """A mean would tell of the scheduler's other guests, above all where nobody sleeps."""
+    """The median: a mean would measure the scheduling of other programs, above all if neither side sleeps."""
     return sample["p50_us"]
 
 
@@ -137,7 +137,7 @@ def wire_of(figure: Figure) -> str:
 
 
 def wires_of_ours(options: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
-    """What the program itself says that it goes over here, and why not over the others."""
+    """The wires that the program supports on this machine, and why not the others."""
     path = programs.program_path(options.build_dir, OURS)
     done = subprocess.run([path, "wires"], capture_output=True, text=True, timeout=WIRES_DEADLINE_S, check=False)
     if done.returncode != 0:
@@ -147,7 +147,7 @@ def wires_of_ours(options: argparse.Namespace) -> tuple[list[str], dict[str, str
 
 
 def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> list[Figure]:
-    """Less the wires that we do not go over here, and the peers that were not built."""
+    """Leaves out wires that this machine lacks, and peers that were not built."""
     named = {run.program for figure in figures for run in (figure.ours, figure.peer)}
     missing = {name for name in named if not programs.program_path(options.build_dir, name).exists()}
     if lost := sorted(missing.intersection(NEEDED)):
@@ -155,7 +155,7 @@ def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> li
     wires, reasons = wires_of_ours(options)
     for wire in sorted({wire_of(figure) for figure in figures} - set(wires)):
         why = reasons.get(wire, "it is not built in")
-        print(f"bench_{OURS} does not go over {wire} here, no figures of it: {why}", file=sys.stderr)
+        print(f"bench_{OURS} does not support {wire} here, which is left out: {why}", file=sys.stderr)
     for name in sorted(missing):
-        print(f"bench_{name} is not built (its Debian package was not found): no figures beside it", file=sys.stderr)
+        print(f"bench_{name} is not built (its Debian package was not found): this peer is left out", file=sys.stderr)
     return [figure for figure in figures if wire_of(figure) in wires and figure.peer.program not in missing]

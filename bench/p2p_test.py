@@ -91,9 +91,9 @@ class Choosing(FakePrograms):
         self.program("p2p", "printf 'tcp\\nshm\\n'; echo 'uring: the kernel has none' >&2")
         figures, said = self.choose()
         self.assertEqual({p2p_suite.wire_of(one) for one in figures}, {"tcp", "shm"})
-        self.assertEqual(said.count("does not go over uring here, no figures of it: the kernel has none\n"), 1)
-        self.assertEqual(said.count("does not go over ucx here"), 1)
-        self.assertEqual(said.count("does not go over ucxshm here"), 1)
+        self.assertEqual(said.count("does not support uring here, which is left out: the kernel has none\n"), 1)
+        self.assertEqual(said.count("does not support ucx here"), 1)
+        self.assertEqual(said.count("does not support ucxshm here"), 1)
 
     def test_a_wire_that_is_built_is_measured(self):
         self.program("p2p", "printf 'tcp\\nuring\\n'")

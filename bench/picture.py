@@ -25,7 +25,7 @@ def color_of(figure: Figure, record: Record) -> str:
 
 def draw(path: pathlib.Path, figures: Sequence[Figure], records: Sequence[Record]) -> None:
     fig, axes = plt.subplots(figsize=(13, 1.6 + 0.36 * len(records)), layout="constrained")
-    # A gap between cases, so that the eye finds them.
+    # A gap between cases.
     positions, at = [], 0.0
     for index, record in enumerate(records):
         if index > 0 and record["case"] != records[index - 1]["case"]:
@@ -52,7 +52,7 @@ def draw(path: pathlib.Path, figures: Sequence[Figure], records: Sequence[Record
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xscale("log")
     low, high = axes.get_xlim()
-    axes.set_xlim(low, high * 12)  # Room for the numbers at the right.
+    axes.set_xlim(low, high * 12)  # room for the numbers at the right
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_yticks(
@@ -63,12 +63,12 @@ def draw(path: pathlib.Path, figures: Sequence[Figure], records: Sequence[Record
     axes.grid(axis="x", color="#dddddd")
     axes.set_axisbelow(True)
     axes.set_xlabel("ratio to the peer; more than 1: ours is better")
-    axes.set_title(f"Fusewire beside its peers, medians of {records[0]['runs']} interleaved runs")
+    axes.set_title(f"Fusewire compared with its peers, medians of {records[0]['runs']} interleaved runs")
     axes.legend(
         handles=[
             Patch(color=PASSED, label="reaches its target"),
-            Patch(color=SHORT, label="falls short of its target"),
-            Patch(color=BESIDE, label="stands beside, no target"),
+            Patch(color=SHORT, label="misses its target"),
+            Patch(color=BESIDE, label="no target"),
             Line2D([], [], color="black", linewidth=2, label="target"),
         ],
         loc="lower left",

@@ -20,13 +20,13 @@ def program_path(build_dir: pathlib.Path, program: str) -> pathlib.Path:
 
 
 def built_figures(figures: Sequence[Figure], options: argparse.Namespace) -> list[Figure]:
-    """Less the peers that were not built."""
+    """Leaves out peers that were not built."""
     programs = {run.program for figure in figures for run in (figure.ours, figure.peer)}
     missing = {program for program in programs if not program_path(options.build_dir, program).exists()}
     if missing - {"grpc"}:
         raise BenchError(f"{program_path(options.build_dir, 'fusewire')} is not built; make bench builds it")
     if missing:
-        print("bench_grpc is not built (libgrpc++-dev was not found): no figures beside gRPC", file=sys.stderr)
+        print("bench_grpc is not built (libgrpc++-dev was not found): gRPC is left out", file=sys.stderr)
     return [figure for figure in figures if figure.peer.program not in missing]
 
 
@@ -39,7 +39,7 @@ def read_port(server: subprocess.Popen[str]) -> str:
 
 
 def run_once(run: Run, options: argparse.Namespace) -> Sample:
-    """Starts the server and the client of one program for one case, both afresh; returns what the client printed."""
+    """Starts a new server and a new client of one program for one case; returns the client's output."""
     path = str(program_path(options.build_dir, run.program))
     with subprocess.Popen([path, "server", "--case", run.case], stdout=subprocess.PIPE, text=True) as server:
         try:

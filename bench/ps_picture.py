@@ -13,7 +13,7 @@ mpl.use("Agg")
 
 from matplotlib import pyplot as plt
 
-# A program's name in the picture, and its colour.
+# program: (name in the picture, colour)
 PROGRAMS = {
     "grpc": ("stock gRPC", "#7a8ca3"),
     "grpc++": ("grpc++", "#1769c2"),
@@ -42,7 +42,7 @@ Values = dict[tuple[str, str], dict[str, float]]
 
 
 def values_of(figures: Sequence[Figure], records: Sequence[Record]) -> Values:
-    """Each case's figures, with those of its ceilings, which were measured once for a model."""
+    """Each case's figures, with those of its ceilings, which are measured once per model."""
     values: Values = {}
     for figure, record in zip(figures, records, strict=True):
         of_case = values.setdefault((figure.case, figure.metric), {})

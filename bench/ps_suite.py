@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The suite `ps`: training with parameter servers over our protocols, beside stock gRPC and beside no network at all.
+"""The suite `ps`: training with parameter servers over our protocols, over stock gRPC, and without a network.
 
-README.md says what each case trains and how a run is timed. The targets stand here, in one table.
+README.md describes the cases and the timing of a run. The targets are in the table below.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from records import BenchError, Figure, Run, Sample
 
 STAR_VARIANTS = ("star_server", "star_server_lite")
 VARIANTS = ("grpc++", "grpc++fuse", *STAR_VARIANTS)
-# metric: unit, and whether less is better.
+# metric: (unit, whether less is better)
 METRICS = {
     "steps_per_s": ("1/s", False),
     "p50_ms": ("ms", True),
@@ -52,7 +52,7 @@ TARGETS = {
     ("swarm_200", "ps_memory_growth_mib"): 2.0,
     ("swarm_200", "ps_threads_growth"): 2.0,
 }
-# The same of star_server and star_server_lite, where they are to be better than grpc++.
+# The same for star_server and star_server_lite, if their target is higher than that of grpc++.
 STAR_TARGETS = {
     ("wdl26_1x1", "steps_per_s"): 2.5,
     ("wdl26_1x1", "ps_cpu_ms_per_step"): 4.0,
@@ -60,17 +60,17 @@ STAR_TARGETS = {
     ("wdl26_2x2", "ps_cpu_ms_per_step"): 4.0,
     ("swarm_200", "steps_per_s"): 5.0,
 }
-# The ceiling's step time beside ours.
+# Our step time relative to the ceiling's.
 STAR_CEILING_TARGETS = {("wdl26_1x1", "p50_ms", "server"): 1 / 1.2}
-# Steps per second of so many workers, beside our own with 8.
+# Steps per second with this many workers, relative to our own with 8.
 SWARM_KEEPS = {200: 0.9}
 STAR_SWARM_KEEPS = {400: 0.95}
-# Growth under one is not told apart from one: a thread, a MiB.
+# Growth of less than 1 (a thread, a MiB) counts as 1.
 GROWTH_MIN = 1.0
-# Known not to start as a whole. It takes minutes and most of the machine's memory: once is enough for all rounds.
+# Known to start only in part. It takes minutes and most of the machine's memory: once is enough for all rounds.
 MAY_FALL_SHORT = (Run("grpc", "swarm_400"),)
 _SEEN_FAILING: dict[Run, Sample] = {}
-# The short form leaves out what takes long to start, and shows each of the last protocols in a case or two.
+# The short form leaves out slow starters, and runs each of the last protocols in one or two cases.
 QUICK_SWARM_MAX = 8
 QUICK_STAR = (Run("star_server", "wdl26_1x1"), Run("star_server", "swarm_8"), Run("star_server_lite", "wdl26_2x2"))
 
@@ -105,7 +105,7 @@ def ceiling_target(variant: str, case: str, metric: str, program: str) -> float 
 
 
 def beside_ceilings(case: str) -> list[Figure]:
-    """The same model where no tensor leaves the process."""
+    """The same model in a single process."""
     alone = f"{case.partition('_')[0]}_1x1"
     return [
         figure(variant, case, metric, Run(program, alone), name, ceiling_target(variant, case, metric, program))
@@ -147,7 +147,7 @@ FIGURES = [
 
 
 def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> list[Figure]:
-    """The short form leaves the large swarms out, and most of star_server."""
+    """The short form leaves out the large swarms and most of star_server."""
     if not options.quick:
         return list(figures)
     large = {f"swarm_{workers}" for workers in SWARM if workers > QUICK_SWARM_MAX}
@@ -159,10 +159,10 @@ def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> li
 
 
 def python_of(options: argparse.Namespace) -> pathlib.Path:
-    """The Python that has the TensorFlow to measure."""
+    """The Python of the TensorFlow to measure."""
     python = options.python or pathlib.Path(f".venv-tf-{options.tf}/bin/python")
     if not python.exists():
-        raise BenchError(f"there is no {python}; tools/plugin.sh {options.tf} makes it, with the plug-in")
+        raise BenchError(f"there is no {python}; run tools/plugin.sh {options.tf}, which creates it with the plug-in")
     return python
 
 

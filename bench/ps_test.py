@@ -24,7 +24,7 @@ class Arithmetic(unittest.TestCase):
     def test_case_names_a_cluster(self):
         self.assertEqual(shape_of("cluster", "wdl26_2x1"), (Shape("cluster", 2, 1), "wdl26"))
         self.assertEqual(shape_of("cluster", "swarm_200"), (Shape("cluster", 1, 200, 200), "swarm"))
-        with self.assertRaisesRegex(ValueError, "names no cluster"):
+        with self.assertRaisesRegex(ValueError, "has no cluster size"):
             shape_of("cluster", "wdl26")
 
     def test_steps_count_when_they_end_while_the_clock_runs(self):
@@ -152,7 +152,7 @@ class Suite(unittest.TestCase):
 
     def test_without_its_python_it_says_how_to_make_it(self):
         options = run.parse_arguments(["--suite", "ps", "--tf", "1.2.3"])
-        with self.assertRaisesRegex(BenchError, r"no \.venv-tf-1\.2\.3/bin/python; tools/plugin\.sh 1\.2\.3 makes it"):
+        with self.assertRaisesRegex(BenchError, r"no \.venv-tf-1\.2\.3/bin/python; run tools/plugin\.sh 1\.2\.3"):
             ps_suite.run_once(Run("grpc", "wdl26_1x1"), options)
 
 

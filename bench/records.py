@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""From samples to records: the arithmetic of the benchmarks, without a process or a file.
+"""Computes records from samples: the arithmetic of the benchmarks, without processes and files.
 
-A sample is what one client printed: {"seconds": 1.0, "ops": 18278, ...}. A figure says how to read a number from our
-sample and from a peer's, and which is better. A record is a figure with its numbers, over all rounds.
+A sample is the output of one client: {"seconds": 1.0, "ops": 18278, ...}. A figure says how to read a number from our
+sample and from a peer's, and which is better. A record is a figure with its numbers over all rounds.
 """
 
 import math
@@ -17,12 +17,12 @@ RECORD_KEYS = ("case", "variant", "metric", "unit", "ours", "peer", "peer_name",
 
 
 class BenchError(Exception):
-    """Something that a person has to look at; its text says what."""
+    """A benchmark can't run; the text says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One program in one of its cases; what is started, in turn, in each round."""
+    """One program in one of its cases; each round starts all runs in turn."""
 
     program: str
     case: str
@@ -40,7 +40,7 @@ class Figure:
     peer: Run
     read_peer: Callable[[Sample], float]
     peer_name: str
-    # The ratio to reach, or None where a figure only stands beside the others.
+    # The ratio to reach, or None for a figure without a target.
     target: float | None = None
 
     def key(self) -> str:
@@ -48,7 +48,7 @@ class Figure:
 
 
 def ratio_of(ours: float, peer: float, less_is_better: bool) -> float:
-    """How many times better we are than the peer; under 1, worse."""
+    """How many times better ours is than the peer; less than 1 means worse."""
     return peer / ours if less_is_better else ours / peer
 
 
@@ -68,7 +68,7 @@ def record_of(figure: Figure, samples: Mapping[Run, Sequence[Sample]]) -> Record
         raise ValueError(f"{figure.key()}: {len(ours)} runs of ours beside {len(peer)} of the peer")
     for value in (*ours, *peer):
         if not math.isfinite(value) or value <= 0:
-            raise ValueError(f"{figure.key()}: measured {value}, which cannot be")
+            raise ValueError(f"{figure.key()}: measured {value}, which is impossible: the value must be positive")
     ours_median, peer_median = statistics.median(ours), statistics.median(peer)
     by_round = [ratio_of(o, p, figure.less_is_better) for o, p in zip(ours, peer, strict=True)]
     return {
@@ -92,7 +92,7 @@ def mark_of(record: Record, target: float | None) -> str:
 
 
 def rounded(value: float) -> str:
-    """Three digits that count: 0.0312, 4.57, 57.8, 12,345."""
+    """At least three significant digits: 0.0312, 4.57, 57.8, 12,345."""
     if value == 0:
         return "0"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))

@@ -29,7 +29,7 @@ from records import BenchError, Figure, Record, Run, Sample, record_of, table_of
 
 @dataclass(frozen=True)
 class Length:
-    """How often, and how long: seconds are measured, those of the warm-up before them are not."""
+    """The number of rounds, and the measured seconds and warm-up seconds of a run."""
 
     runs: int
     seconds: float
@@ -39,21 +39,21 @@ class Length:
 @dataclass(frozen=True)
 class Suite:
     figures: Sequence[Figure]
-    # Figures less those that cannot be had here, or are not wanted.
+    # The figures that are available on this machine and were requested.
     choose: Callable[[Sequence[Figure], argparse.Namespace], list[Figure]]
     run_once: Callable[[Run, argparse.Namespace], Sample]
     length: Length
     quick: Length
-    picture: str  # The module that draws it.
-    tries: int  # Of a run, until its failure is the suite's.
-    facts: Callable[[argparse.Namespace], dict[str, object]]  # What the machine card says of this suite alone.
-    # The rows of the table and the picture, where these are not all.
+    picture: str  # the module that draws it
+    tries: int  # attempts of a run before the suite fails
+    facts: Callable[[argparse.Namespace], dict[str, object]]  # additional facts for the machine card
+    # The rows of the table and the picture, if not all records.
     shown: Callable[[Sequence[Figure], Sequence[Record]], tuple[Sequence[Figure], Sequence[Record]]] = (
         lambda figures, records: (figures, records)
     )
 
 
-SAID_FROM_S = 3.0  # A run that takes longer is told when it ends.
+SAID_FROM_S = 3.0  # the end of a run that takes longer is printed
 SUITES = {
     "core": Suite(
         core_suite.FIGURES,
@@ -124,14 +124,16 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--suite", choices=sorted(SUITES), default="core")
     parser.add_argument("--build-dir", type=pathlib.Path, default=pathlib.Path("build/release"))
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench/out"))
-    parser.add_argument("--rounds", "--runs", dest="runs", type=int, help="how often each program runs each case")
+    parser.add_argument(
+        "--rounds", "--runs", dest="runs", type=int, help="number of rounds: how often each program runs each case"
+    )
     parser.add_argument("--seconds", type=float, help="measured time of one run")
     parser.add_argument("--case", action="append", metavar="NAME", help="only this case; may be repeated")
     parser.add_argument("--tf", default="2.15.1", metavar="VERSION", help="ps, mwms, scale: the TensorFlow to measure")
-    parser.add_argument("--python", type=pathlib.Path, help="ps, mwms, scale: its Python, if not .venv-tf-VERSION's")
     parser.add_argument(
-        "--quick", action="store_true", help="one short round: do the programs run, are the figures sane?"
+        "--python", type=pathlib.Path, help="ps, mwms, scale: the Python to use; default: that of .venv-tf-VERSION"
     )
+    parser.add_argument("--quick", action="store_true", help="one short round, only to check that all programs work")
     options = parser.parse_args(arguments)
     suite = SUITES[options.suite]
     length = suite.quick if options.quick else suite.length
@@ -142,19 +144,21 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def choose_figures(options: argparse.Namespace) -> list[Figure]:
-    """The suite's figures, less the cases that were not asked for and what cannot be had."""
+    """The suite's figures for the requested cases, as far as they are available."""
     suite = SUITES[options.suite]
     figures = suite.figures
     if options.case:
         known = {figure.case for figure in figures}
         if unknown := set(options.case) - known:
-            raise BenchError(f"no case {', '.join(sorted(unknown))}; there are: {', '.join(sorted(known))}")
+            raise BenchError(
+                f"--case: there is no case {', '.join(sorted(unknown))}; the cases are {', '.join(sorted(known))}"
+            )
         figures = [figure for figure in figures if figure.case in options.case]
     return suite.choose(figures, options)
 
 
 def run_rounds(runs: Sequence[Run], options: argparse.Namespace) -> tuple[dict[Run, list[Sample]], list[str]]:
-    """The samples, and the stories of the runs that had to be made again. Who interrupts keeps the whole rounds."""
+    """The samples, and the errors of the runs that were repeated. After an interrupt, complete rounds are kept."""
     samples: dict[Run, list[Sample]] = {run: [] for run in runs}
     repeated: list[str] = []
     for number in range(options.runs):
@@ -166,23 +170,23 @@ def run_rounds(runs: Sequence[Run], options: argparse.Namespace) -> tuple[dict[R
                 if (seconds := time.monotonic() - start) > SAID_FROM_S:
                     print(f"  {run.program} {run.case}: {seconds:.0f} s", file=sys.stderr)
         except (KeyboardInterrupt, BenchError) as why:
-            # An hour of rounds is not lost to a program that fails in the last.
+            # A failure in the last round must not lose an hour of rounds.
             if number == 0:
                 raise
-            print(f"{why or 'interrupted'}: the figures are of {number} of {options.runs} rounds", file=sys.stderr)
+            print(f"{why or 'interrupted'}: the figures are from {number} of {options.runs} rounds", file=sys.stderr)
             return {run: of_run[:number] for run, of_run in samples.items()}, repeated
     return samples, repeated
 
 
 def run_patiently(run: Run, options: argparse.Namespace, repeated: list[str]) -> Sample:
-    """A suite of an hour is not lost to one run that fails. It is told at once, and stands beside the figures."""
+    """Repeats a failed run, so that it does not lose an hour of results. The failure is printed, and kept."""
     suite = SUITES[options.suite]
     for _ in range(suite.tries - 1):
         try:
             return suite.run_once(run, options)
         except BenchError as error:
             repeated.append(str(error))
-            print(f"  once more, because it failed: {error}", file=sys.stderr)
+            print(f"  repeated because it failed: {error}", file=sys.stderr)
     return suite.run_once(run, options)
 
 
@@ -209,10 +213,10 @@ def machine_facts(options: argparse.Namespace) -> dict[str, object]:
 
 
 def warn_of_load(facts: dict[str, object]) -> None:
-    """Waiting and busy polling measure the scheduler's other guests, once there are some."""
+    """Warns of other load: it affects the figures of waiting and busy polling most."""
     load, cores = float(str(facts["load_average_before"])), os.cpu_count() or 1
     if load > cores / 4:
-        print(f"the machine is not idle: load {load:.1f} on {cores} cores; the figures will show it", file=sys.stderr)
+        print(f"the machine is not idle: load {load:.1f} on {cores} cores, which affects the figures", file=sys.stderr)
 
 
 def write_json(path: pathlib.Path, value: object) -> None:

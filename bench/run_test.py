@@ -147,7 +147,7 @@ class Steering(FakePrograms):
             options = run.parse_arguments(["--suite", "ps"])
             self.assertEqual(run.run_patiently(OURS, options, repeated), {"value": 7.0})
             self.assertEqual(repeated, ["no luck"])
-            self.assertIn("once more, because it failed: no luck", said.getvalue())
+            self.assertIn("repeated because it failed: no luck", said.getvalue())
             failures += [BenchError("first"), BenchError("second")]
             with self.assertRaisesRegex(BenchError, "first"):
                 run.run_patiently(OURS, options, repeated)
@@ -185,7 +185,7 @@ class Steering(FakePrograms):
             self.program(name, "true", "true")
         with contextlib.redirect_stderr(io.StringIO()) as said:
             figures = run.choose_figures(self.options())
-        self.assertIn("no figures beside gRPC", said.getvalue())
+        self.assertIn("gRPC is left out", said.getvalue())
         self.assertTrue(figures)
         self.assertNotIn("grpc", {one.peer.program for one in figures})
 
@@ -198,7 +198,7 @@ class Steering(FakePrograms):
             self.program(name, "true", "true")
         figures = run.choose_figures(self.options("--case", "rtt_64B"))
         self.assertEqual({one.case for one in figures}, {"rtt_64B"})
-        with self.assertRaisesRegex(BenchError, "no case rtt_65B; there are: "):
+        with self.assertRaisesRegex(BenchError, "there is no case rtt_65B; the cases are "):
             run.choose_figures(self.options("--case", "rtt_65B"))
 
 

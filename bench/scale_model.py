@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What P parameter servers and W workers reach, from two measurements: the queue that a textbook has for it.
+"""Models the throughput of P parameter servers and W workers from two measurements, as a closed queueing network.
 
-A worker thinks, then stands in the queue of a server that takes its time for a step and serves one at a time; between
-the two lies the way, what a step takes besides where nobody stands in front of it. The server takes a little longer
-with each connection that it has: so many buffers do not stay in the processor's caches. Mean value analysis gives the
-steps per second and what a worker waits. With P servers, each has a P-th of every step, and a worker asks all of them
-at once: that the slowest answer counts is left out, and so is what a call costs however little it carries. So the
-figures for more than one server are a bound from above.
+A worker thinks, then waits in the queue of a server that serves one step at a time; in addition, each step has a fixed
+latency that does not depend on the queue. The server takes a little longer for each connection, as more buffers no
+longer fit in the processor's caches. Mean value analysis gives the steps per second and the waiting time of a worker.
+With P servers, each serves 1/P of every step, and a worker calls all of them at once. The model ignores that the
+slowest answer counts, and the fixed cost of a call. So the figures for more than one server are an upper bound.
 
 Run as a program it reads OUT/scale.json and prints a table.
 """
@@ -27,15 +26,15 @@ WORKERS = (1, 10, 100, 300, 1000, 2000, 3000)
 
 @dataclass(frozen=True)
 class Model:
-    service_s: float  # with no connection to speak of
-    per_worker_s: float  # and so much more for each
+    service_s: float  # with few connections
+    per_worker_s: float  # added for each worker
     way_s: float
 
     def service_with(self, workers: int) -> float:
         return self.service_s + self.per_worker_s * workers
 
     def reach(self, workers: int, think_s: float, servers: int = 1) -> tuple[float, float]:
-        """(steps per second of all workers, seconds that each waits in a step)."""
+        """(steps per second of all workers, seconds that each waits per step)."""
         service_s = self.service_with(workers) / servers
         queue, rate, wait_s = 0.0, 0.0, 0.0
         for present in range(1, workers + 1):
@@ -46,7 +45,7 @@ class Model:
 
 
 def model_of(alone: Mapping[str, float], busy: Mapping[str, float], full: Mapping[str, float] | None) -> Model:
-    """From workers that do not think: one, a hundred, and, where that was measured, three thousand."""
+    """Fits the model to workers that do not think: one, a hundred and, if measured, three thousand."""
     busy_s = 1 / busy["steps_per_s"]
     full_s = busy_s if full is None else 1 / full["steps_per_s"]
     per_worker_s = max(0.0, full_s - busy_s) / (FULL_WORKERS - BUSY_WORKERS)
@@ -77,7 +76,7 @@ def table_of(model: Model, think_s: float, servers: Sequence[int], workers: Sequ
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=pathlib.Path, default=pathlib.Path("bench/out/scale.json"))
-    parser.add_argument("--think-ms", type=float, help="what a worker computes in a step; else as measured")
+    parser.add_argument("--think-ms", type=float, help="computing time of a worker per step; default: as measured")
     parser.add_argument("--servers", type=int, nargs="+", default=SERVERS)
     parser.add_argument("--workers", type=int, nargs="+", default=WORKERS)
     options = parser.parse_args(arguments)
@@ -92,8 +91,10 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     for count in (1, FULL_WORKERS):
         service_s = model.service_with(count)
-        print(f"{count:>5,} workers: a server takes {service_s * 1e3:.3f} ms for a step, {1 / service_s:,.0f} a second")
-    print(f"a worker computes {think_ms:.2f} ms in a step")
+        print(
+            f"{count:>5,} workers: a server takes {service_s * 1e3:.3f} ms a step, {1 / service_s:,.0f} steps a second"
+        )
+    print(f"a worker computes for {think_ms:.2f} ms per step")
     print(table_of(model, think_ms * 1e-3, options.servers, options.workers))
     return 0
 

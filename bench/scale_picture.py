@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The picture of the suite `scale`: what was measured over the number of workers, and what the model says of more."""
+"""The picture of the suite `scale`: measurements over the number of workers, and the model's predictions."""
 
 import pathlib
 import re
@@ -53,7 +53,7 @@ def draw_measured(axes: Axes, metric: str, values: Values) -> None:
 
 
 def draw_model(axes: Axes, values: Values, model: Model, think_s: Mapping[str, float]) -> None:
-    """Over what was measured: the model's own line for each kind."""
+    """Draws the model's line over the measurements of each kind."""
     for kind, seconds in think_s.items():
         if points := series(values, kind, "steps_per_s"):
             at = [workers for workers in POINTS if points[0][0] <= workers <= points[-1][0]]
@@ -90,7 +90,7 @@ def draw(path: pathlib.Path, _: Sequence[Figure], records: Sequence[Record]) -> 
         axes.set_xscale("log")
         axes.set_xticks(TICKS, [f"{tick:,}" for tick in TICKS])
         axes.minorticks_off()
-        axes.set_xlabel("workers, a connection each", fontsize=9)
+        axes.set_xlabel("workers, one connection each", fontsize=9)
         axes.grid(color="#dddddd")
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)

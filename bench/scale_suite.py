@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The suite `scale`: one parameter server under star_server, and up to 3,000 workers that say what a real one said.
+"""The suite `scale`: one parameter server with star_server, and up to 3,000 workers that replay a real one.
 
-README.md says how a run is made. `saturated_N`: N workers that do not think. `paced_N`: N workers that think so long
-that 3,000 of them ask for about half of what the server gives.
+README.md describes a run. `saturated_N`: N workers that do not think. `paced_N`: N workers that think so long
+that 3,000 of them request about half of the server's throughput.
 """
 
 import argparse
@@ -22,7 +22,7 @@ SATURATED = (1, 10, 100, 300, 1000, 2000, 3000)
 PACED = (100, 300, 1000, 2000, 3000)
 THINK_MS = 4000.0
 BASE, BASE_WORKERS = "saturated_10", 10
-# metric: unit, and whether less is better.
+# metric: (unit, whether less is better)
 METRICS = {
     "steps_per_s": ("1/s", False),
     "mean_ms": ("ms", True),
@@ -35,25 +35,25 @@ METRICS = {
 }
 FOR_THE_MODEL = ("mean_ms", "worker_step_ms")
 WAITS = ("mean_ms", "p50_ms", "p99_ms")
-# (case, metric): how good, beside ourselves with 10 workers.
+# (case, metric): the target relative to our own figure with 10 workers.
 TARGETS = {
     **{(f"saturated_{workers}", "steps_per_s"): 0.9 for workers in SATURATED if workers > 10},
     ("saturated_3000", "ps_cpu_ms_per_step"): 0.8,
     ("saturated_3000", "ps_threads"): 1.0,
     ("paced_3000", "ps_threads"): 1.0,
 }
-# The model's steps per second are off by no more than that.
+# The bound of the model's error in steps per second.
 MODEL_ERROR_MAX = 15.0
-ERROR_MIN = 0.1  # Percent; nearer than that is as good as exact.
+ERROR_MIN = 0.1  # percent; a smaller error counts as this
 QUICK = ("saturated_1", "saturated_10", "saturated_100", "paced_100")
-# What was measured last, for the model, which has to look at several runs.
+# The last samples of each run, for the model, which needs several runs.
 _LATEST: dict[Run, Sample] = {}
 
 
 def crowd_of(case: str) -> Crowd:
     kind = re.fullmatch(r"(saturated|paced)_(\d+)", case)
     if kind is None:
-        raise BenchError(f"{case} names no crowd: saturated_100 does, or paced_100")
+        raise BenchError(f"{case} has no number of workers: write saturated_100 or paced_100")
     return Crowd(int(kind[2]), THINK_MS if kind[1] == "paced" else 0.0)
 
 
@@ -69,7 +69,7 @@ def beside_base(case: str, metric: str) -> Figure:
     if metric in WAITS and crowd.think_ms > 0:
         base, name = Run(VARIANT, ALONE), "one that does not think"
     elif metric in WAITS and crowd.workers > BASE_WORKERS:
-        # Each stands behind all others.
+        # Each waits behind all others.
         name = f"{crowd.workers // BASE_WORKERS} times that of 10"
 
         def read_base(sample: Sample) -> float:
@@ -94,7 +94,7 @@ FIGURES = [
         beside_base(case, metric)
         for case in CASES
         for metric in METRICS
-        # Those that think are as fast as they think; and some figures are for the model alone.
+        # Workers that think are as fast as they think; and some figures are only for the model.
         if not (case.startswith("paced") and metric == "steps_per_s")
         if case == ALONE or metric not in FOR_THE_MODEL
     ),
@@ -103,7 +103,7 @@ FIGURES = [
 
 
 def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> list[Figure]:
-    """The short form leaves the large crowds out."""
+    """The short form leaves out the large crowds."""
     if not program_path(options.build_dir, "replay").exists():
         raise BenchError(f"{program_path(options.build_dir, 'replay')} is not built; make bench SUITE=scale builds it")
     return [figure for figure in figures if not options.quick or figure.case in QUICK]

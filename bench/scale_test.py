@@ -83,8 +83,8 @@ class TheModel(unittest.TestCase):
             path.write_text(json.dumps(records), encoding="utf-8")
             with contextlib.redirect_stdout(io.StringIO()) as said:
                 self.assertEqual(scale_model.main(["--records", str(path)]), 0)
-        self.assertIn("takes 1.000 ms for a step, 1,000 a second", said.getvalue())
-        self.assertIn("computes 10.00 ms", said.getvalue())
+        self.assertIn("takes 1.000 ms a step, 1,000 steps a second", said.getvalue())
+        self.assertIn("computes for 10.00 ms", said.getvalue())
 
 
 class Suite(unittest.TestCase):
@@ -109,7 +109,7 @@ class Suite(unittest.TestCase):
     def test_a_case_names_a_crowd(self):
         self.assertEqual(scale_suite.crowd_of("saturated_300"), Crowd(300, 0.0))
         self.assertEqual(scale_suite.crowd_of("paced_100"), Crowd(100, scale_suite.THINK_MS))
-        with self.assertRaisesRegex(BenchError, "names no crowd"):
+        with self.assertRaisesRegex(BenchError, "has no number of workers"):
             scale_suite.crowd_of("swarm_8")
 
     def test_without_its_program_it_says_how_to_build_it(self):

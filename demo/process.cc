@@ -29,7 +29,7 @@ Result<ChildProcess> ChildProcess::Start(const char* what, uint16_t port) {
   pid_t pid = fork();
   if (pid < 0) return Status::FromErrno(Code::kOverloaded, "fork", errno).Phase("start a process");
   if (pid == 0) {
-    // Only what may be called between fork and exec, where other threads have stopped in the middle of anything.
+    // Only async-signal-safe calls between fork and exec: other threads may have been stopped while holding locks.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(0);
     if (ends[1] == kReadyFd) {

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A child process of the same program that serves on a port of its choice, and ends with us at the latest.
+// A child process of the same program that serves on a port of its choice, and ends at the latest with its parent.
 #ifndef FUSEWIRE_DEMO_PROCESS_H_
 #define FUSEWIRE_DEMO_PROCESS_H_
 
@@ -14,9 +14,9 @@ namespace demo {
 
 class ChildProcess {
  public:
-  // Starts this program again, as `program --serve what port`. `port` is what it should take; 0: any.
+  // Starts this program as `program --serve what port`. `port` is the port to use; 0: any.
   static Result<ChildProcess> Start(const char* what, uint16_t port = 0);
-  // In the child: says which port it has taken.
+  // In the child: reports its port.
   static void Ready(uint16_t port);
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&& other) noexcept;
@@ -24,7 +24,7 @@ class ChildProcess {
 
   uint16_t port() const { return port_; }
   pid_t pid() const { return pid_; }
-  // SIGKILL: it gets no chance to say goodbye.
+  // SIGKILL: without a goodbye.
   void Kill();
 
  private:

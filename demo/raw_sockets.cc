@@ -34,7 +34,7 @@ bool ReadAll(int fd, void* into, size_t size) {
   return true;
 }
 
-// One gather for both parts, as a careful programmer would write it.
+// One gathered write for both parts, as a careful programmer would do.
 bool WriteBoth(int fd, const void* first, size_t first_size, const void* second, size_t second_size) {
   iovec parts[2] = {{const_cast<void*>(first), first_size}, {const_cast<void*>(second), second_size}};
   msghdr message = {};

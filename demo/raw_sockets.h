@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The demo's work on plain blocking sockets: the floor that a runtime can be measured against.
+// The demo's work on plain blocking sockets: the baseline for a runtime.
 #ifndef FUSEWIRE_DEMO_RAW_SOCKETS_H_
 #define FUSEWIRE_DEMO_RAW_SOCKETS_H_
 
@@ -12,8 +12,8 @@
 namespace fusewire {
 namespace demo {
 
-// Serves one connection after another: reads a request of two u64 (how many bytes follow, how many are wanted back),
-// takes the bytes, sends as many as are wanted.
+// Serves one connection after another: reads a request of two u64 (how many bytes follow, how many to return),
+// reads the bytes, and sends the requested number.
 void ServeRaw(uint16_t port, const std::function<void(uint16_t)>& ready);
 
 class RawClient {

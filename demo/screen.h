@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What the demo shows: a line that moves while something runs, and a table at the end.
+// The demo's output: a progress line, and a table at the end.
 #ifndef FUSEWIRE_DEMO_SCREEN_H_
 #define FUSEWIRE_DEMO_SCREEN_H_
 
@@ -10,7 +10,7 @@
 namespace fusewire {
 namespace demo {
 
-// One line per part; on a terminal it is drawn again as it goes.
+// One line per part; on a terminal it is redrawn with the progress.
 class Progress {
  public:
   explicit Progress(std::string title);
@@ -29,7 +29,7 @@ struct Row {
   std::string what;
   std::string ours;
   std::string raw;
-  std::string ratio;  // more than 1: we are better
+  std::string ratio;  // more than 1: ours is better
 };
 void PrintTable(const std::vector<Row>& rows);
 

@@ -33,7 +33,7 @@ class GradientSink final : public rpc::RequestSink {
 
 struct Model {
   std::vector<std::vector<uint8_t>> tensors;
-  std::string head;  // describes them
+  std::string head;  // the description of the tensors
   std::vector<uint8_t> gradients;
 
   Model() {
@@ -68,7 +68,7 @@ std::vector<rpc::Method> Methods(Model* model) {
   methods[2].number = kParameters;
   methods[2].name = "parameters";
   methods[2].handle = [model](rpc::Request, rpc::Reply reply) {
-    // By reference: the model outlives every reply, so there is nothing to give back.
+    // By reference: the model outlives every reply, so there is nothing to release.
     Buffers body;
     for (auto& tensor : model->tensors)
       body.push_back(Buffer::Wrap(Bytes(tensor.data(), tensor.size()), nullptr, nullptr));
@@ -98,7 +98,7 @@ void ServeFusewire(uint16_t port, const std::function<void(uint16_t)>& ready) {
   task::TaskOptions options;
   options.pipe.cluster = "demo";
   options.pipe.name = "ps:0";
-  options.wire = pipe::Wire::kTcp;  // beside raw sockets, which have nothing else
+  options.wire = pipe::Wire::kTcp;  // as for the raw sockets
   options.pool.reactors = 1;
   auto task = task::Task::Start(std::move(options));
   if (!task.ok()) {
@@ -111,7 +111,7 @@ void ServeFusewire(uint16_t port, const std::function<void(uint16_t)>& ready) {
     return;
   }
   ready(server.value()->address().port);
-  for (;;) pause();  // until we are killed
+  for (;;) pause();  // until this process is killed
 }
 
 }  // namespace demo

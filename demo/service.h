@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What the demo's server answers: messages come back, tensors are taken, a step's worth of parameters is handed out.
+// The demo's server: it echoes messages, receives tensors, and returns the parameters of one step.
 #ifndef FUSEWIRE_DEMO_SERVICE_H_
 #define FUSEWIRE_DEMO_SERVICE_H_
 
@@ -11,14 +11,14 @@ namespace fusewire {
 namespace demo {
 
 constexpr uint16_t kEcho = 1;        // head: any; the reply has the same head
-constexpr uint16_t kTake = 2;        // body: tensors; they land in memory that the server has
+constexpr uint16_t kTake = 2;        // body: tensors; they land in the server's memory
 constexpr uint16_t kParameters = 3;  // the reply: kTensors tensors, described in its head
 
 constexpr int kTensors = 200;
 // 1 KB to 100 KB, the same on both sides: a small model's parameters.
 size_t TensorBytes(int index);
 size_t AllTensorBytes();
-// What byte `at` of tensor `index` is.
+// The value of byte `at` of tensor `index`.
 uint8_t TensorByte(int index, size_t at);
 
 void ServeFusewire(uint16_t port, const std::function<void(uint16_t)>& ready);

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What the demo's client does, part by part, on Fusewire and on raw sockets.
+// The parts of the demo's client, on Fusewire and on raw sockets.
 #ifndef FUSEWIRE_DEMO_TOUR_H_
 #define FUSEWIRE_DEMO_TOUR_H_
 
@@ -13,7 +13,7 @@
 namespace fusewire {
 namespace demo {
 
-// How often something was done, in how long.
+// A number of operations, and their duration.
 struct Count {
   uint64_t times = 0;
   double seconds = 0;
@@ -21,7 +21,7 @@ struct Count {
   double per_second() const { return seconds > 0 ? static_cast<double>(times) / seconds : 0; }
 };
 
-// Turns in which ours and the raw socket's run one after the other, so that both meet the same noise.
+// Ours and the raw socket take turns, so that both see the same noise.
 struct Pair {
   Count ours, raw;
 };
@@ -29,9 +29,9 @@ using Turn = std::function<Count(double seconds)>;
 Pair Alternate(const std::string& title, double seconds, const std::function<std::string(const Count&)>& words,
                const Turn& ours, const Turn& raw);
 
-Count RoundTrips(rpc::Client& client, double seconds);      // 64 bytes there and back, one at a time
-Count CallsInFlight(rpc::Client& client, double seconds);   // 100 bytes there and back, 64 at a time
-Count PushTensors(rpc::Client& client, double seconds);     // 4 MiB there, 4 at a time
+Count RoundTrips(rpc::Client& client, double seconds);      // round trips of 64 bytes, one at a time
+Count CallsInFlight(rpc::Client& client, double seconds);   // round trips of 100 bytes, 64 at a time
+Count PushTensors(rpc::Client& client, double seconds);     // 4 MiB one way, 4 at a time
 Count PullParameters(rpc::Client& client, double seconds);  // 200 tensors back in one reply; every byte is checked once
 Count RawExchanges(RawClient& raw, size_t out_bytes, size_t in_bytes, double seconds);
 

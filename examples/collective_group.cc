@@ -1,5 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Two ranks add up their arrays. Here both live in one process; elsewhere each has its own, and the other's address.
+// Two ranks add up their arrays. Here both are in one process; usually each has its own process, and the other's
+// address.
 #include <cstdio>
 #include <memory>
 #include <string>

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A server with one method and a client that asks it, in one process.
+// A server with one method and a client that calls it, in one process.
 #include <cstdio>
 
 #include "fusewire/rpc/rpc.h"
@@ -7,11 +7,11 @@
 namespace rpc = fusewire::rpc;
 
 int main() {
-  // This process as a task of a cluster: its name, its reactors, its limits.
+  // A Task represents this process in a cluster: its name, reactors and limits.
   auto task = fusewire::task::Task::Start(fusewire::task::TaskOptions());
   if (!task.ok()) return std::fprintf(stderr, "%s\n", task.status().ToString().c_str()), 1;
 
-  // A method is a number and a function. It runs on a reactor: quick work answers at once, slow work moves the Reply
+  // A method is a number and a function. It runs on a reactor: quick work replies at once, slow work moves the Reply
   // away.
   rpc::Method greet;
   greet.number = 1;
@@ -24,7 +24,7 @@ int main() {
   auto server = rpc::Server::Open(*task.value(), {"127.0.0.1", 0}, std::move(methods));
   if (!server.ok()) return std::fprintf(stderr, "%s\n", server.status().ToString().c_str()), 1;
 
-  // A client connects when it is first asked. The head is a few bytes; the body is memory that is never copied.
+  // A client connects at its first call. The head has a few bytes; the body is memory that is never copied.
   rpc::Client client(*task.value(), server.value()->address());
   std::string name = "world";
   fusewire::Buffers tensors;

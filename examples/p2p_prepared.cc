@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Ping and pong a thousand times with four operations that are made once.
+// A thousand round trips with four operations that are prepared once.
 #include <cstdio>
 
 #include "fusewire/p2p/p2p.h"
@@ -23,7 +23,7 @@ int main() {
   p2p::ReceiveOp answer(*a.value(), to_b.value(), 2, {&pong, sizeof(pong)});
   p2p::SendOp reply(*b.value(), *to_a.value(), 2, {&at_b, sizeof(at_b)});
   p2p::ReceiveOp hear(*b.value(), to_a.value(), 1, {&at_b, sizeof(at_b)});
-  // b answers at home, as soon as it hears; an operation may be posted again in its own end.
+  // b answers at home, at once; an operation may be posted again when it ends.
   hear.then = [&] {
     if (hear.status().ok()) ++at_b, reply.Post();
   };
@@ -35,6 +35,6 @@ int main() {
     if (!answer.Wait() || !answer.status().ok()) return 1;
   }
   std::printf("a and b counted to %d\n", pong);
-  b.value()->Close();  // ends what b has posted; its operations go after that
+  b.value()->Close();  // ends b's posted operations, which are destroyed afterwards
   return pong == 1999 ? 0 : 1;
 }

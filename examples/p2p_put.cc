@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One endpoint writes into the other's memory and signals; nobody receives anything.
+// One endpoint writes into the other's memory and signals it, without a receive.
 #include <cstdio>
 #include <vector>
 
@@ -18,14 +18,14 @@ int main() {
   auto to_b = a.value()->Connect("b", b.value()->address());
   if (!to_b.ok()) return 1;
 
-  // b opens memory and a signal. Their names are numbers: they would travel in a message.
+  // b opens memory and a signal. Their names are numbers, usually sent in a message.
   std::vector<int> table(1000);
   fusewire::Bytes memory(table.data(), table.size() * sizeof(int));
   auto region = p2p::Region::Open(*b.value(), fusewire::Buffer::Wrap(memory, nullptr, nullptr));
   auto arrived = p2p::Signal::Open(*b.value());
   if (!region.ok() || !arrived.ok()) return 1;
 
-  // a writes ten numbers behind the first hundred. The signal counts once they are there.
+  // a writes ten numbers after the first hundred. The signal is increased once they have arrived.
   std::vector<int> numbers(10, 42), back(10);
   fusewire::Status put = a.value()->Put(*to_b.value(), region.value()->ref(), 100 * sizeof(int),
                                         {numbers.data(), 10 * sizeof(int)}, arrived.value()->ref());

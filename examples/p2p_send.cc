@@ -7,7 +7,7 @@
 namespace p2p = fusewire::p2p;
 
 int main() {
-  // An endpoint has a name and an address; port 0 takes one that is free.
+  // An endpoint has a name and an address; port 0 chooses a free port.
   auto start = [](const char* name) {
     p2p::EndpointOptions options;
     options.pipe.name = name;
@@ -16,12 +16,12 @@ int main() {
   auto a = start("a"), b = start("b");
   if (!a.ok() || !b.ok()) return std::fprintf(stderr, "%s\n", (a.ok() ? b : a).status().ToString().c_str()), 1;
 
-  // One side gives the address, the other waits to be dialled. Both could: they would end with one connection.
+  // One side gives the address, the other waits to be dialled. If both gave addresses, one connection would remain.
   auto to_b = a.value()->Connect("b", b.value()->address());
   auto to_a = b.value()->Expect("a");
   if (!to_b.ok() || !to_a.ok()) return 1;
 
-  // A receive names its landing; 7 is the tag that both agree on. Posted ahead, a large message needs no round trip.
+  // A receive has a landing and a tag, here 7. If it is posted ahead, a large message needs no round trip.
   std::vector<float> weights(1 << 20, 0.5F), landing(1 << 20);
   p2p::ReceiveOp receive(*b.value(), to_a.value(), 7, {landing.data(), landing.size() * sizeof(float)});
   receive.Post();

@@ -35,7 +35,7 @@ class ArenaGroup final : public Group {
   int ranks() const override { return arena_->ranks(); }
   void Barrier() override { Must(arena_->Barrier(Deadline())); }
   void AllReduce(const float* from, float* to, size_t count) override {
-    // What is read is not written: Pieces serve both.
+    // Pieces are also used for input, which is only read.
     const Pieces source(const_cast<float*>(from), count * sizeof(float));
     Must(arena_->AllReduce({}, source, Pieces(to, count * sizeof(float)), Deadline()));
   }

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The peer gloo, over TCP on loopback; ranks find each other through files of a folder that is gone afterwards.
-// --algorithm ring: what gloo does by itself, and torch with it; a thread of gloo's reads, and wakes who waits.
-// --algorithm halving-doubling-sync: in place in fixed buffers; who waits reads, and asks again and again where each
-// rank has a processor. Of all that gloo has, the fastest where little is sent, and mostly elsewhere.
+// The peer gloo, over TCP on loopback; ranks find each other through files in a temporary folder.
+// --algorithm ring: the default of gloo and torch; a thread of gloo reads, and wakes the waiting thread.
+// --algorithm halving-doubling-sync: in place in fixed buffers; the waiting thread reads, and polls if each
+// rank has a processor. It is gloo's fastest algorithm for small sizes, and for most other sizes.
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -47,7 +47,7 @@ constexpr char kSync[] = "halving-doubling-sync";
 
 class GlooGroup final : public Group {
  public:
-  // Two contexts: pairs that are read by who waits serve nothing but fixed buffers.
+  // Two contexts: pairs that the waiting thread reads support only fixed buffers.
   GlooGroup(bool sync, bool busy, Context control, Context data)
       : sync_(sync), control_(std::move(control)), data_(std::move(data)) {
     for (int other = 0; sync && other < data_->size; ++other) {
@@ -101,8 +101,9 @@ class GlooGroup final : public Group {
 
 void LiveAsRank(int rank, const LoopOptions& options, const std::string& folder, Board* board) {
   const bool sync = options.algorithm == kSync;
-  if (!sync && !options.algorithm.empty() && options.algorithm != "ring") Die("no algorithm " + options.algorithm);
-  // Bound, the thread that reads would take the processor from who waits for it.
+  if (!sync && !options.algorithm.empty() && options.algorithm != "ring")
+    Die("--algorithm " + options.algorithm + " is unknown: use ring or halving-doubling-sync");
+  // Not bound: the reading thread would take the processor from the thread that waits for it.
   const bool alone = sync && BindRank(rank, options.ranks);
   Device device = gloo::transport::tcp::CreateDevice("127.0.0.1");
   Context control = Connect(rank, options.ranks, folder, "control", device);
@@ -118,7 +119,7 @@ void LiveAsRank(int rank, const LoopOptions& options, const std::string& folder,
 int main(int argc, char** argv) {
   const fusewire::bench::LoopOptions options = fusewire::bench::ParseLoopOptions(argc, argv);
   std::string folder = (std::filesystem::temp_directory_path() / "bench_gloo.XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) fusewire::bench::Die("no folder " + folder);
+  if (mkdtemp(folder.data()) == nullptr) fusewire::bench::Die("can't create the folder " + folder);
   fusewire::bench::Board* board = fusewire::bench::Board::Make();
   const int status = fusewire::bench::ForkRanks(
       options.ranks, [&](int rank) { fusewire::bench::LiveAsRank(rank, options, folder, board); });

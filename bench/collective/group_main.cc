@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Ours: --ranks processes of this program, an endpoint each, over --wire; over shm they share an arena. Every array's
-// all-reduce is a plan that is made once. Ranks are bound to nothing: a reactor that has one processor for itself and
-// for those who wait does not spin.
+// Ours: --ranks processes of this program, one endpoint each, over --wire; over shm they share an arena. Every array's
+// all-reduce is a plan that is made once. Ranks are not bound: a reactor that shares a single processor with the
+// waiting threads does not spin.
 #include <memory>
 #include <string>
 #include <utility>
@@ -55,7 +55,7 @@ class EndpointGroup final : public Group {
  private:
   void Plan(const float* from, float* to, size_t count) {
     Wanted wanted = WantedOf(CollectiveKind::kAllReduce, Type::kF32, count);
-    // What is read is not written: Pieces serve both.
+    // Pieces are also used for input, which is only read.
     wanted.from = Pieces(const_cast<float*>(from), count * sizeof(float));
     wanted.to = Pieces(to, count * sizeof(float));
     plan_ = group_->MakePlan(std::move(wanted));
@@ -70,7 +70,7 @@ class EndpointGroup final : public Group {
   size_t count_ = 0;
 };
 
-// For all sizes: as a line of a table that was measured.
+// For all sizes: given as a line of a measured table.
 collective::TableRow RowOf(const LoopOptions& options) {
   std::string words = options.algorithm;
   if (words.find(':') == std::string::npos) words += ":65536";

@@ -35,7 +35,7 @@ void MeasureSize(Group& group, size_t bytes, double seconds, const std::string& 
   const size_t count = bytes / sizeof(float);
   std::vector<float> from(count), to(count);
   for (size_t i = 0; i < count; ++i) from[i] = static_cast<float>(i % 100 + static_cast<size_t>(group.rank()));
-  // Doubled until a batch fills its share of the time, as rank 0 measures it; 0 says that it does.
+  // Doubled until a batch fills its share of the time, as measured by rank 0, which then broadcasts 0.
   uint64_t rounds = 1;
   for (uint64_t next = 1; next != 0;) {
     rounds = next;
@@ -86,7 +86,7 @@ LoopOptions ParseLoopOptions(int argc, char** argv) {
         options.sizes.push_back(std::strtoull(size.c_str(), nullptr, 10));
       }
     } else {
-      Die("unknown option " + name);
+      Die("unknown option " + name + ": see bench/README.md");
     }
   }
   if (options.sizes.empty()) {

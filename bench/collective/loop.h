@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One loop for all-reduce of f32, the same for everybody: warm up, agree on a number of rounds, time batches of them.
+// One loop for all-reduce of f32, for all programs: warm up, agree on a number of rounds, time batches of them.
 // Prints one line of JSON per size, on rank 0.
 #ifndef FUSEWIRE_BENCH_COLLECTIVE_LOOP_H_
 #define FUSEWIRE_BENCH_COLLECTIVE_LOOP_H_
@@ -11,7 +11,7 @@
 
 namespace fusewire::bench {
 
-// What is measured; each call ends the process if it fails.
+// The measured program; each call ends the process if it fails.
 class Group {
  public:
   virtual ~Group() = default;
@@ -24,16 +24,16 @@ class Group {
 
 struct LoopOptions {
   std::vector<size_t> sizes;  // bytes
-  double seconds = 0.2;       // of each size
+  double seconds = 0.2;       // per size
   int ranks = 2;
-  std::string wire = "tcp";   // of a group
-  std::string algorithm;      // "": gloo's ring; of a group what it chooses, or a name
-  size_t slot_bytes = 0;      // of an arena; 0: its own choice
+  std::string wire = "tcp";   // group only
+  std::string algorithm;      // "": gloo's ring, or the group's choice
+  size_t slot_bytes = 0;      // arena only; 0: its default
   size_t one_shot_bytes = 0;  // likewise
 };
 
-// "--bytes 4,64 --seconds 0.2 --ranks 4"; without --bytes 4 B to 64 MiB. --slot-bytes and --one-shot-bytes are the
-// arena's alone, --wire the group's, --algorithm the group's (NAME:SEGMENT_BYTES) and gloo's.
+// "--bytes 4,64 --seconds 0.2 --ranks 4"; without --bytes, 4 B to 64 MiB. --slot-bytes and --one-shot-bytes apply to
+// the arena, --wire to the group, --algorithm to the group (NAME:SEGMENT_BYTES) and gloo.
 LoopOptions ParseLoopOptions(int argc, char** argv);
 
 void MeasureAllReduce(Group& group, const LoopOptions& options, const std::string& variant);

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The peer: whichever MPI this is built with; started by its own mpirun.
+// The peer: the MPI that this is built with; its mpirun starts it.
 #include <mpi.h>
 
 #include "bench/collective/loop.h"

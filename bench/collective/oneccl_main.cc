@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The peer oneCCL on processors, over the MPI that it comes with; started by that one's mpirun.
+// The peer oneCCL on processors, over the MPI in its package, whose mpirun starts it.
 #include <cstring>
 #include <memory>
 #include <vector>

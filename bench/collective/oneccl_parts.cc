@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What oneCCL's static library leaves to Intel's compiler and profiler, neither of which is here: copies are the C
-// library's, and nobody is told what it does (it asks whether these pointers are set).
+// Functions of Intel's compiler and profiler that oneCCL's static library needs: copies are the C
+// library's, and the profiler's pointers are null, which oneCCL checks.
 #include <cstddef>
 #include <cstring>
 

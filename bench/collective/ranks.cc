@@ -60,7 +60,7 @@ void Board::Leave(int ranks) {
 
 int ForkRanks(int ranks, const std::function<void(int rank)>& life) {
   if (ranks < 1 || ranks > kRanksMax) Die("--ranks is 1 to " + std::to_string(kRanksMax));
-  // The end of a child is waited for with a deadline: it is a signal that is only taken when asked for.
+  // We wait for a child's end with a deadline: SIGCHLD is blocked and received by sigtimedwait.
   sigset_t ended, before;
   sigemptyset(&ended);
   sigaddset(&ended, SIGCHLD);

@@ -10,7 +10,7 @@
 namespace fusewire::bench {
 namespace {
 
-// Memory that requests land in, used again and again; as many pieces as there are requests at once.
+// Reused memory for requests; one piece for each concurrent request.
 class Landings {
  public:
   Buffer Take() {
@@ -81,7 +81,7 @@ pipe::Wire WireOf(const Options& options) {
 
 task::TaskOptions TaskOptionsFor(const Options& options) {
   task::TaskOptions task;
-  task.wire = WireOf(options);  // TCP unless told, beside raw sockets and gRPC, which have nothing else
+  task.wire = WireOf(options);  // TCP by default, as for raw sockets and gRPC
   task.pool.busy_poll = options.case_name == "rtt_64B_busy";
   return task;
 }

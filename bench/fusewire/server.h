@@ -10,12 +10,12 @@
 namespace fusewire::bench {
 
 enum BenchMethod : uint16_t {
-  kEcho = 1,         // the head comes back
-  kSink = 2,         // a body of kBulkBytes lands, an empty answer says so
-  kSegments200 = 3,  // 200 segments come back
+  kEcho = 1,         // returns the head
+  kSink = 2,         // lands a body of kBulkBytes, and returns an empty reply
+  kSegments200 = 3,  // returns 200 segments
 };
 
-// The library's defaults, but for busy polling where the case asks for it.
+// The library's defaults, with busy polling if the case requires it.
 task::TaskOptions TaskOptionsFor(const Options& options);
 
 // Serves all three methods until it is killed.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::chrono::seconds kConnectTimeout(10);
 
-// The queue's next event; one that failed ends the benchmark.
+// The queue's next event; a failed one ends the benchmark.
 void* NextTag(grpc::CompletionQueue* queue) {
   void* tag = nullptr;
   bool ok = false;

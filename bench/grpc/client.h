@@ -12,15 +12,15 @@
 
 namespace fusewire::bench {
 
-// A channel with a connection of its own (gRPC would share one among channels to the same address), connected.
+// A connected channel with its own connection (gRPC would share one among channels to the same address).
 std::shared_ptr<grpc::Channel> OpenChannel(uint16_t port, size_t index);
 
-// One call at a time, with the memory its reply lands in; used again and again.
+// One call at a time, with the memory of its reply; reused.
 class ClientCall {
  public:
   ClientCall(grpc::GenericStub* stub, grpc::CompletionQueue* queue, size_t request_size, size_t reply_size);
   void Start();
-  void Finish();  // After its tag came out of the queue: checks the reply and lands it.
+  void Finish();  // when the queue has returned its tag: checks the reply and lands it
 
  private:
   grpc::GenericStub* const stub_;
@@ -30,18 +30,18 @@ class ClientCall {
   grpc::ByteBuffer reply_;
   grpc::Status status_;
   std::unique_ptr<grpc::ClientContext> context_;
-  std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>> reader_;  // Refers to context_.
+  std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>> reader_;  // refers to context_
 };
 
-// Calls that share one completion queue, driven by the thread that waits for them.
+// Calls that share one completion queue, driven by the waiting thread.
 class ClientCalls {
  public:
   explicit ClientCalls(std::vector<std::shared_ptr<grpc::Channel>> channels);
   // Adds a call on the next channel in turn.
   void Add(size_t request_size, size_t reply_size);
-  // Makes `count` calls, as many at once as were added, and returns when the last one is answered.
+  // Makes `count` calls, as many at once as were added, and returns when the last one has its reply.
   void Run(uint64_t count);
-  // Makes call number `index` alone.
+  // Makes only call number `index`.
   void RunOne(size_t index);
 
  private:

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What the gRPC client and server of the benchmark agree on. Both use gRPC's generic interface with plain bytes: no
-// protobuf stands in the way of the peer.
+// Shared by the gRPC client and server of the benchmark. Both use gRPC's generic interface with plain bytes, without
+// protobuf.
 #ifndef FUSEWIRE_BENCH_GRPC_MESSAGE_H_
 #define FUSEWIRE_BENCH_GRPC_MESSAGE_H_
 
@@ -12,12 +12,12 @@
 
 namespace fusewire::bench {
 
-// One request, one reply. The request begins with the wanted size of the reply: u32, in the order of this machine.
+// One request, one reply. The request begins with the requested size of the reply: u32, in this machine's byte order.
 inline constexpr char kMethodCall[] = "/fusewire.bench/Call";
-// A stream of requests, then one reply of eight bytes: how many bytes have landed, u64.
+// A stream of requests, then one reply of eight bytes: the number of landed bytes, u64.
 inline constexpr char kMethodSink[] = "/fusewire.bench/Sink";
 
-// A message over memory that lives as long as the process: gRPC copies nothing to make it.
+// A message over memory that lives as long as the process: gRPC does not copy it.
 grpc::ByteBuffer StaticMessage(size_t size);
 
 // A message of `size` bytes that begins with the wanted size of the reply.
@@ -27,7 +27,7 @@ grpc::ByteBuffer RequestMessage(size_t size, uint32_t reply_size);
 // bytes: that is where a receiver of tensors needs it. Returns the message's size.
 size_t Land(const grpc::ByteBuffer& message, char* into, size_t capacity);
 
-// The settings of channels and servers that measured best; bench/README.md says what was tried.
+// The fastest settings of channels and servers; bench/README.md lists the alternatives.
 template <typename SetInt>
 void ApplyFastSettings(const SetInt& set_int) {
   constexpr int kUnlimited = -1;

@@ -13,7 +13,7 @@
 namespace fusewire::bench {
 namespace {
 
-constexpr size_t kCallsWaiting = 256;  // More than any case has in flight: no call waits for a free ServerCall.
+constexpr size_t kCallsWaiting = 256;  // more than any case has in flight: no call waits for a free ServerCall
 
 struct Server {
   grpc::AsyncGenericService service;
@@ -21,7 +21,7 @@ struct Server {
   std::vector<char> landing = std::vector<char>(kBulkBytes);
 };
 
-// One call, from waiting for it to its end; then it waits for the next one.
+// Serves one call after another.
 class ServerCall {
  public:
   explicit ServerCall(Server* server) : server_(server) { Wait(); }

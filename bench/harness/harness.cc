@@ -100,7 +100,7 @@ void Die(const std::string& what) {
 std::vector<size_t> SegmentSizes(const Options& options) {
   constexpr double kMin = 1024;
   constexpr double kMax = 100 * 1024;
-  constexpr size_t kStride = 73;  // Shares no factor with 200, so each rank comes once.
+  constexpr size_t kStride = 73;  // coprime with 200, so each rank occurs once
   const bool skewed = options.case_name.starts_with("reply_200_skewed");
   std::vector<size_t> sizes(kSegments);
   for (size_t i = 0; i < kSegments; ++i) {
@@ -129,7 +129,7 @@ int Main(int argc, char** argv, const char* variant, const std::vector<Case>& ca
     }
     std::printf("%s\n", row.drive(options).ToJson(variant, row.name).c_str());
     std::fflush(stdout);
-    std::_Exit(0);  // A clean shutdown is tested elsewhere; here it would only cost time between two runs.
+    std::_Exit(0);  // a clean shutdown is tested elsewhere, and would cost time here
   }
   Usage(argv[0], cases);
   return 2;

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 //
-// A bench program is one variant (raw, grpc, fusewire) in two roles: `server` announces its port and serves until it is
-// killed; `client` drives one case and prints one line of JSON. Both are told the case, so that each can set itself up
-// for it. See bench/README.md for what each case does.
+// A benchmark program is one variant (raw, grpc, fusewire) in two roles: `server` announces its port and serves until
+// it is killed; `client` runs one case and prints one line of JSON. Both get the name of the case, and prepare for it.
+// bench/README.md describes the cases.
 #ifndef FUSEWIRE_BENCH_HARNESS_HARNESS_H_
 #define FUSEWIRE_BENCH_HARNESS_HARNESS_H_
 
@@ -32,8 +32,8 @@ struct Options {
   uint16_t port = 0;
   double seconds = 1.0;
   double warmup_s = 0.2;
-  std::string wire = "tcp";  // What ours runs over, where there is a choice.
-  pid_t server_pid = 0;  // The client reads the server's CPU time and memory from outside, the same way for everyone.
+  std::string wire = "tcp";  // ours only
+  pid_t server_pid = 0;      // the client reads the server's CPU time and memory from the kernel, in all variants
 };
 
 // The figures of one run, printed as one flat JSON object.
@@ -48,21 +48,21 @@ class Sample {
 
 struct Case {
   const char* name;
-  void (*serve)(const Options& options);  // Calls AnnouncePort() once it listens; returns never.
+  void (*serve)(const Options& options);  // calls AnnouncePort() once it listens; never returns
   Sample (*drive)(const Options& options);
 };
 
-// Parses the command line and runs one role of one case. The process ends by itself if it hangs or loses its parent.
+// Parses the command line and runs one role of one case. The process ends if it hangs or loses its parent.
 int Main(int argc, char** argv, const char* variant, const std::vector<Case>& cases);
 
-// Gives each of the two processes a processor of its own, if there are two: for cases in which nobody sleeps. Two that
-// poll on one processor measure the scheduler's time slices.
+// Binds each of the two processes to its own processor, if there are two: for cases without sleeping. Two processes
+// that poll on one processor would measure the scheduler's time slices.
 void BindApart(bool serves);
 
-// Prints the one line that a server owes its starter.
+// Prints the line with the port that the server's parent reads.
 void AnnouncePort(uint16_t port);
 
-// Ends the process with a message that names what failed: a benchmark without its peer has nothing left to do.
+// Ends the process with a message that names the failure: a benchmark can't continue without its peer.
 [[noreturn]] void Die(const std::string& what);
 
 // The sizes of the 200 segments of a reply, from 1 KiB to 100 KiB, in a fixed shuffled order. reply_200 spaces them
@@ -104,13 +104,13 @@ class Window {
 // Runs `round_trip` back to back, first for the warm-up, then for the measured time.
 Sample MeasureRoundTrips(const Options& options, const std::function<void()>& round_trip);
 
-// The same where an answer is a callback: `chain(again)` makes one round trip after the other, asks again() after each,
-// and returns when it said no.
+// The same if a reply is a callback: `chain(again)` makes one round trip after the other, calls again() after each,
+// and returns when that returns false.
 using Again = std::function<bool()>;
 Sample MeasureRoundTripChain(const Options& options, const std::function<void(const Again& again)>& chain);
 
 // Runs `burst(n)`, which returns when the peer has all n operations: first doubling n until a burst fills the warm-up,
-// then once with the n that fills the measured time. So the time of a one-way stream ends when the last byte arrived.
+// then once with the n that fills the measured time. The time of a one-way stream thus ends when the last byte arrives.
 Sample MeasureBursts(const Options& options, size_t bytes_per_op, const std::function<void(uint64_t)>& burst);
 
 // Memory and threads of both processes around the opening of 1,024 links, and the round trip on one of them before and

@@ -18,7 +18,7 @@ uint64_t ElapsedNs(Clock::time_point from, Clock::time_point to) {
 
 double SecondsSince(Clock::time_point start) { return static_cast<double>(ElapsedNs(start, Clock::now())) * 1e-9; }
 
-// The kernel's CPU clock of any process of ours, to the nanosecond: no statistics request disturbs the measured wire.
+// The kernel's CPU clock of any process of ours, to the nanosecond, without a request over the measured wire.
 double CpuSeconds(pid_t pid) {
   clockid_t clock{};
   timespec now{};

@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""One run of the suite `mwms`: workers that mirror each other train so many steps, and become a sample.
+"""One run of the suite `mwms`: mirrored workers train a number of steps; returns a sample.
 
-They go in lockstep, so nobody can be told to stop: how many steps fill the time is found out first.
+They run in lockstep, so none of them can stop early: the number of steps that fill the time is measured first.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ PROGRAM = pathlib.Path(__file__).resolve().parent / "task_main.py"
 
 
 def shape_of(case: str) -> tuple[str, int]:
-    """dense64_n2 is the model dense64, on two workers."""
+    """dense64_n2 is the model dense64 on two workers."""
     named = re.fullmatch(r"(\w+)_n(\d+)", case)
     if named is None:
-        raise ValueError(f"{case} names no workers: MODEL_n2 does")
+        raise ValueError(f"{case} has no number of workers: write MODEL_n2 for two")
     return named[1], int(named[2])
 
 
@@ -36,7 +36,7 @@ def all_do(tasks: Sequence[Task], command: str, limit_s: float, **arguments: obj
 
 
 def train(tasks: Sequence[Task], steps: int) -> list[dict]:
-    """What each worker says of these steps, the last `steps` of all it has made."""
+    """Each worker's report of these steps, the last `steps` that it has made."""
     all_do(tasks, "go", ANSWER_LIMIT_S, steps=steps)
     results = all_do(tasks, "stop", ANSWER_LIMIT_S + steps)
     return [{name: values[-steps:] for name, values in result.items()} for result in results]
@@ -67,7 +67,7 @@ def measure(python: pathlib.Path, protocol: str, case: str, window: Window) -> d
 
 
 def sample_of(results: Sequence[dict], cpu_s: float) -> dict[str, float]:
-    """Of the first worker: the others stand at the same place."""
+    """The steps of the first worker: the others run in lockstep with it."""
     first = results[0]
     steps = len(first["ends"])
     elapsed_s = first["ends"][-1] - first["ends"][0] + first["seconds"][0]

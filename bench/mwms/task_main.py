@@ -1,11 +1,10 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """One worker of a measured MultiWorkerMirroredStrategy. ps/tasks.py starts and drives it, mwms/measure.py all of them.
 
-Commands, a line of JSON each, and their answers:
-  open      makes the strategy and runs two steps, together with all others; {}
-  go        trains "steps" steps in a thread of its own; {}
-  stop      waits for their end; {"ends", "seconds", "losses"}: when each ended (CLOCK_MONOTONIC), how long it took, ...
-The first answer, {}, says that TensorFlow is loaded. An answer {"error": ...} is the last.
+Commands, one line of JSON each, and their answers: open      creates the strategy and runs two steps, together with all
+other workers; {} go        trains "steps" steps in a separate thread; {} stop      waits for the last step; {"ends",
+"seconds", "losses"}: when each ended (CLOCK_MONOTONIC), how long it took, ... The first answer, {}, means that
+TensorFlow is loaded. An answer {"error": ...} is the last one.
 """
 
 import json
@@ -16,7 +15,7 @@ import time
 
 import tensorflow as tf
 
-# Layers: how many matrices of which shape. Their gradients are what the workers add up.
+# Layers: number and shape of matrices. The workers add up their gradients.
 MODELS = {"dense64": (8, (1024, 2048)), "dense1": (16, (128, 128))}
 BATCH = 4
 RATE = 0.01
@@ -40,7 +39,7 @@ class Mirror:
                 tf.Variable(tf.random.stateless_normal(shape, seed=(layer, 1)) * shape[1] ** -0.5)
                 for layer in range(matrices)
             ]
-        # Every worker has an input of its own.
+        # Every worker has its own input.
         self._input = tf.random.stateless_normal((BATCH, shape[0]), seed=(spec["index"], 2))
         self._run = tf.function(lambda: self._strategy.run(self._step))
         self.ends: list[float] = []
@@ -73,7 +72,7 @@ class Mirror:
         def run() -> None:
             try:
                 self.train(steps)
-            except Exception as error:  # Told to whoever asks for the results.
+            except Exception as error:  # reported with the results
                 self._failure = error
 
         self._thread = threading.Thread(target=run)
@@ -88,7 +87,7 @@ class Mirror:
 
 
 def main() -> None:
-    # Standard output carries answers only; what anybody else prints goes to the log.
+    # Standard output is only for answers; all other output goes to the log.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
@@ -115,7 +114,7 @@ def main() -> None:
         say({"error": f"{type(error).__name__}: {error}"})
         raise
     finally:
-        # TensorFlow's servers never stop: there is nothing to wait for.
+        # TensorFlow's servers never stop, so there is nothing to wait for.
         sys.stderr.flush()
         os._exit(0)
 

@@ -20,7 +20,7 @@ struct Kind {
   size_t bytes;
   bool is_round_trip;
 };
-// With _busy_ and _parked_ where it is a round trip, and with each wire.
+// With _busy_ and _parked_ for round trips, and with each wire.
 constexpr Kind kKinds[] = {
     {"rtt_64B", 64, true},       {"rtt_4KiB", 4 << 10, true},   {"rtt_64KiB", 64 << 10, true},
     {"rtt_1MiB", 1 << 20, true}, {"rate_100B", 100, false},     {"bw_64KiB", 64 << 10, false},
@@ -33,7 +33,7 @@ const Kind& KindOf(const Options& options) {
   for (const Kind& kind : kKinds) {
     if (options.case_name.starts_with(std::string(kind.name) + "_")) return kind;
   }
-  Die("no case " + options.case_name);
+  Die("--case " + options.case_name + " is unknown: see bench/README.md");
 }
 
 Way WayOf(const Options& options) {
@@ -86,7 +86,7 @@ Sample Drive(const Options& options) {
   Way way = WayOf(options);
   way.side = ConnectToLoopback(options.port);
   if (way.busy) BindApart(false);
-  // The process ends without it: taking a peer down is no part of what is measured, and some do not like it.
+  // Not destroyed: the shutdown of a peer is not measured, and some peers fail in it.
   End* const end = make_end(way).release();
   if (!KindOf(options).is_round_trip) return DriveBursts(options, end, way.bytes);
   return MeasureRoundTripChain(options, [&](const Again& again) { end->RoundTrips(way.bytes, again); });
@@ -114,9 +114,9 @@ std::string Swap(const Way& way, const std::string& words) {
   auto size = static_cast<uint32_t>(words.size());
   WriteAll(way.side, &size, sizeof(size));
   WriteAll(way.side, words.data(), size);
-  if (!ReadAll(way.side, &size, sizeof(size)) || size > 65536) Die("the other process says nothing");
+  if (!ReadAll(way.side, &size, sizeof(size)) || size > 65536) Die("the other process has closed the connection");
   std::string theirs(size, '\0');
-  if (!ReadAll(way.side, theirs.data(), size)) Die("the other process says half of it");
+  if (!ReadAll(way.side, theirs.data(), size)) Die("the other process has closed the connection during a message");
   return theirs;
 }
 
@@ -128,7 +128,7 @@ int MainOfEnds(int argc, char** argv, const char* variant, const std::vector<std
     return 0;
   }
   make_end = make;
-  static std::vector<std::string> names;  // what the cases point to
+  static std::vector<std::string> names;  // referred to by the cases
   for (const std::string& wire : wires) {
     for (const Kind& kind : kKinds) {
       names.push_back(std::string(kind.name) + "_" + wire);

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What the programs of the suite `p2p` share: two processes, each with one End of the same kind, and the cases that are
-// driven through it. A program says over which wires it goes and how an End is made; everything else stands here, so
-// that all are asked the same.
+// Shared by the programs of the suite `p2p`: two processes, each with one End of the same kind, and the cases that
+// use it. A program has the list of its wires and creates an End; everything else is here, so
+// that all programs run the same cases.
 #ifndef FUSEWIRE_BENCH_P2P_ENDS_H_
 #define FUSEWIRE_BENCH_P2P_ENDS_H_
 
@@ -16,12 +16,12 @@
 
 namespace fusewire::bench {
 
-// What the name of a case says: rtt_64B_busy_shm.
+// The parts of a case's name: rtt_64B_busy_shm.
 struct Way {
   size_t bytes = 0;
   std::string wire;
-  bool busy = false;    // nobody sleeps
-  bool parked = false;  // who waits sleeps in the kernel at once; neither: as each does by itself
+  bool busy = false;    // neither side sleeps
+  bool parked = false;  // a waiting side sleeps in the kernel at once; if neither is set: the default
   bool serves = false;
   int side = -1;  // a socket to the other process, for addresses
 };
@@ -30,12 +30,12 @@ struct Way {
 class End {
  public:
   virtual ~End() = default;
-  // `count` messages of `size` bytes from the same memory; returns when the memory is free.
+  // Sends `count` messages of `size` bytes from the same memory; returns when the memory is free.
   virtual void Send(const void* data, size_t size, uint64_t count) = 0;
-  // `count` messages of `size` bytes into the same memory; returns when the last has landed.
+  // Receives `count` messages of `size` bytes into the same memory; returns when the last has landed.
   virtual void Receive(void* data, size_t size, uint64_t count) = 0;
-  // Answers messages for ever, and sends one after the other, each when the last was answered. Who does better without
-  // returning to the caller in between overrides them.
+  // Answers messages forever; and sends messages, each after the reply to the previous one. Override them if it is
+  // faster not to return to the caller in between.
   virtual void Echo(size_t size);
   virtual void RoundTrips(size_t size, const Again& again);
 };
@@ -45,10 +45,10 @@ using MakeEnd = std::unique_ptr<End> (*)(const Way& way);
 // As Main of the harness; also prints the wires, for `NAME wires`.
 int MainOfEnds(int argc, char** argv, const char* variant, const std::vector<std::string>& wires, MakeEnd make);
 
-// Says something to the other process, and returns what that says.
+// Exchanges text with the other process.
 std::string Swap(const Way& way, const std::string& words);
 
-// How many messages are worth having under way.
+// The number of messages to keep in flight.
 size_t DepthOf(size_t size);
 
 }  // namespace fusewire::bench

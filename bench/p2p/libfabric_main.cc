@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 //
-// libfabric: tagged messages of its providers tcp (with rxm) and shm. Its shm does not sleep: who waits asks again.
+// libfabric: tagged messages of its providers tcp (with rxm) and shm. Its shm does not sleep: a waiting thread polls.
 #include <dirent.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -26,8 +26,8 @@ void Check(int64_t result, const char* what) {
   if (result < 0) Die(std::string(what) + ": " + fi_strerror(static_cast<int>(-result)));
 }
 
-// Its shared memory is named after the process, and stays when that is killed, as servers are. What processes that have
-// ended left behind would meet a later one of the same number.
+// Its shared memory is named after the process and remains when the process is killed, as servers are. Memory of ended
+// processes would collide with that of a later process with the same id.
 void RemoveLeftovers() {
   DIR* folder = opendir("/dev/shm");
   if (folder == nullptr) return;
@@ -118,7 +118,7 @@ class FabricEnd final : public End {
     }
     return description_;
   }
-  // How many ended, of those that count there; the others are for whoever asks for them.
+  // The number of completions for this context; others are kept for their own caller.
   uint64_t Await(uint64_t* counter) {
     if (*counter == 0) {
       fi_cq_entry entries[16];

@@ -31,7 +31,7 @@ class SocketEnd final : public End {
   const bool busy_;
 };
 
-// An abstract name that the server makes up.
+// An abstract name chosen by the server.
 int MakeUnix(const Way& way) {
   std::string name = "bench-" + std::to_string(getpid());
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 //
-// TensorPipe: messages with one payload where they are small, with one tensor where they are large; over its uv (TCP)
+// TensorPipe: small messages as one payload, large ones as one tensor; over its uv (TCP)
 // with the basic channel, and over its shm with the channel cma.
 #include <tensorpipe/tensorpipe.h>
 
@@ -18,7 +18,7 @@ namespace tp = tensorpipe;
 
 constexpr size_t kTensorBytes = 16 * 1024;
 
-// What TensorPipe's threads count up and the caller waits for.
+// A counter that TensorPipe's threads increment and the caller waits for.
 class Counter {
  public:
   void Add() {
@@ -93,7 +93,7 @@ class PipeEnd final : public End {
   }
 
  private:
-  // Asks for the next as soon as this one's memory is named: several are on their way.
+  // Posts the next read as soon as this one has its memory: several are in flight.
   void ReadOne(void* data, size_t size, Counter* read) {
     if (left_-- == 0) return;
     pipe_->readDescriptor([this, data, size, read](const tp::Error& error, tp::Descriptor descriptor) {

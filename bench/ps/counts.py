@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What a step costs on the wire: calls counted in the graphs that TensorFlow runs, bytes counted by the kernel."""
+"""The network cost of a step: calls, counted in the graphs that TensorFlow runs, and bytes, counted by the kernel."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # struct tcp_info of linux/tcp.h: tcpi_bytes_sent.
 TCP_INFO_BYTES, BYTES_SENT_AT = 208, 200
-# RunGraph and CleanupGraph, once each for every task but the master's own.
+# RunGraph and CleanupGraph, once each for every task except the master's own.
 CALLS_PER_REMOTE_TASK = 2
 
 
@@ -24,9 +24,9 @@ def task_of(device: str) -> str:
 
 
 def grpc_calls_per_step(partitions: "Iterable[GraphDef]", master: str) -> int:
-    """Calls of one step over stock gRPC, from the graphs that the tasks have run.
+    """The calls of one step over stock gRPC, from the graphs that the tasks have run.
 
-    Each receive from another task is a RecvTensor of its own, control edges included. Feeds and fetches are handed over
+    Each receive from another task is one RecvTensor, control edges included. Feeds and fetches stay
     inside the master's process. `master` is the task of the session's own server.
     """
     calls, tasks = 0, set()
@@ -44,10 +44,10 @@ def grpc_calls_per_step(partitions: "Iterable[GraphDef]", master: str) -> int:
 
 
 def tcp_bytes_sent() -> int:
-    """Bytes that this process has sent on the TCP connections it has open."""
+    """The bytes that this process has sent on its open TCP connections."""
     total = 0
     for name in os.listdir("/proc/self/fd"):
-        # Descriptors come and go meanwhile, and most are no sockets.
+        # Descriptors may be closed at any time, and most are not sockets.
         with contextlib.suppress(OSError):
             if os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
                 total += _bytes_sent(int(name))

@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""One run of the suite `ps`: a cluster is started, trains, and becomes a sample.
+"""One run of the suite `ps`: starts a cluster, trains, and returns a sample.
 
-Nobody is asked anything while the clock runs: CPU time comes from the kernel, and each worker says afterwards when its
-steps ended. What a step costs on the wire is an average over all steps, those before and after the clock included.
+No task is queried while the clock runs: CPU time comes from the kernel, and each worker reports afterwards when its
+steps ended. The network cost of a step is an average over all steps, including those before and after the clock.
 """
 
 import math
@@ -18,7 +18,7 @@ from ps.tasks import Cluster, Shape, TaskError, running
 
 ANSWER_LIMIT_S, ANSWER_LIMIT_PER_WORKER_S = 60.0, 0.3
 START_LIMIT_S, START_LIMIT_PER_WORKER_S = 120.0, 0.8
-# What a program of the suite is: where the model runs, the protocol, whether receives are fused.
+# A program of the suite: where the model runs, the protocol, whether receives are fused.
 PROGRAMS = {
     "grpc": ("cluster", "grpc", False),
     "grpc++": ("cluster", "grpc++", False),
@@ -34,30 +34,31 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Window:
-    """How long a run trains: before the clock starts, and while it runs."""
+    """How long a run trains before the clock starts, and while it runs."""
 
     warmup_s: float
     seconds: float
 
 
 def shape_of(job: str, case: str) -> tuple[Shape, str]:
-    """wdl26_2x2 is 2 servers and 2 workers, swarm_200 one server and 200 workers in a process; and the model's name."""
+    """The cluster and the model: wdl26_2x2 has 2 servers and 2 workers, swarm_200 one server and 200 workers in one
+    process."""
     if pair := re.fullmatch(r"(\w+)_(\d+)x(\d+)", case):
         return Shape(job, int(pair[2]), int(pair[3])), pair[1]
     if many := re.fullmatch(r"(swarm)_(\d+)", case):
         return Shape(job, 1, int(many[2]), int(many[2])), many[1]
-    raise ValueError(f"{case} names no cluster: MODEL_1x1 does, or swarm_8")
+    raise ValueError(f"{case} has no cluster size: write MODEL_1x1 or swarm_8")
 
 
 def warmup_of(window: Window, workers: int) -> float:
-    """Many workers need a while until each has made a few steps."""
+    """The warm-up: many workers need a while until each has made a few steps."""
     return window.warmup_s * (1 + workers / 50)
 
 
 def measure(
     python: pathlib.Path, program: str, case: str, window: Window, all_must_start: bool = True
 ) -> dict[str, float]:
-    """Where not all workers must start, and some do, the sample says how many, and nothing else."""
+    """If only some workers start and not all must, the sample has only their number."""
     job, protocol, fuse = PROGRAMS[program]
     shape, model = shape_of(job, case)
     limit_s = START_LIMIT_S + START_LIMIT_PER_WORKER_S * shape.workers
@@ -98,7 +99,7 @@ def sample_of(cluster: Cluster, program: str, window: Window) -> dict[str, float
 
 
 def answer_deadline(cluster: Cluster) -> float:
-    """Each of many workers ends the step that it is in before it answers."""
+    """The time limit to stop: each of many workers ends its current step before it answers."""
     return time.monotonic() + ANSWER_LIMIT_S + ANSWER_LIMIT_PER_WORKER_S * cluster.replicas
 
 
@@ -118,7 +119,7 @@ def stop_training(cluster: Cluster) -> list[dict]:
 
 
 def timing_of(results: Sequence[Mapping], start: float, end: float) -> dict[str, float]:
-    """Steps that ended between start and end, of all workers together."""
+    """The steps of all workers that ended between start and end."""
     seconds = [
         seconds
         for result in results
@@ -135,12 +136,12 @@ def timing_of(results: Sequence[Mapping], start: float, end: float) -> dict[str,
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least this share of all do not exceed."""
+    """The smallest value that at least this share of the values do not exceed."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 def wire_of(before: Sequence[Mapping], after: Sequence[Mapping], steps: int) -> dict[str, float]:
-    """What all tasks sent for a step: bytes as the kernel counts them, our own calls as they count themselves."""
+    """What all tasks sent per step: bytes, counted by the kernel, and our own calls, counted by the plug-in."""
 
     def grown(read: Callable[[Mapping], float]) -> float:
         return sum(read(new) - read(old) for old, new in zip(before, after, strict=True)) / steps
@@ -153,10 +154,10 @@ def wire_of(before: Sequence[Mapping], after: Sequence[Mapping], steps: int) -> 
 
 
 def own_calls(own: Mapping[str, float]) -> float:
-    """Nothing where the plug-in is not loaded."""
+    """Empty if the plug-in is not loaded."""
     return own["calls_out"] + own["fallback_grpc_calls"] if own else 0.0
 
 
 def own_messages(own: Mapping[str, float]) -> float:
-    """A question has an answer; one for many tensors may be answered in several parts, as they become ready."""
+    """A request has one answer; a request for many tensors may be answered in several parts, as they become ready."""
     return MESSAGES_PER_CALL * own_calls(own) - own["recv_batches"] + own["parts_out"] if own else 0.0

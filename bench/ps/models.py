@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The models that the suite trains. They are plain TensorFlow: nothing here knows what carries their tensors."""
+"""The models that the suite trains. They are plain TensorFlow: nothing here depends on the protocol."""
 
 import pathlib
 import sys
@@ -17,7 +17,7 @@ import model as wide_deep
 tf1 = tf.compat.v1
 
 WIDE_DEEP_BATCH = 64
-WIDE_DEEP_BATCHES = 2000  # Data for so many steps of a worker; then it begins anew.
+WIDE_DEEP_BATCHES = 2000  # data for this many steps of a worker; then it starts again
 HELD_OUT_ROWS, HELD_OUT_STREAM = 20_000, 0
 
 DENSE_LAYERS, DENSE_UNITS = 16, 1024  # 16 matrices of 4 MiB
@@ -28,7 +28,7 @@ SWARM_TABLES, SWARM_ROWS, SWARM_COLUMNS, SWARM_BATCH = 8, 1000, 16, 32
 
 @dataclass(frozen=True)
 class Model:
-    """One replica: what to fetch in a step, what to feed, and how good it has become."""
+    """One replica: fetches and feeds of a step, and the evaluation of the model."""
 
     loss: tf.Tensor
     train: tf.Operation
@@ -60,7 +60,8 @@ def wdl26(replica: int) -> Model:
 
 
 def dense64(replica: int) -> Model:
-    """64 MiB of parameters there, 64 MiB of gradients back, in 16 matrices; few examples: little is computed."""
+    """64 MiB of parameters to the worker and 64 MiB of gradients back, in 16 matrices; few examples, little
+    computation."""
     random = np.random.default_rng(replica)
     batches = random.normal(0, 1, (16, DENSE_BATCH, DENSE_UNITS)).astype(np.float32)
     inputs = tf1.placeholder(tf.float32, [DENSE_BATCH, DENSE_UNITS])
@@ -76,7 +77,7 @@ def dense64(replica: int) -> Model:
 
 
 def swarm(_: int) -> Model:
-    """8 tables of which each step touches 32 rows; ids stand in the graph, so that a step needs no feed."""
+    """8 tables; each step touches 32 rows of each. Ids are part of the graph, so a step needs no feed."""
     random = np.random.default_rng(0)
     batches = tf.constant(random.integers(0, SWARM_ROWS, (16, SWARM_TABLES, SWARM_BATCH)))
     labels = tf.constant(random.integers(0, 2, (SWARM_BATCH, 1)).astype(np.float32))

@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""One run of the suite `scale`: one real parameter server, one real worker, and a crowd that says what it said.
+"""One run of the suite `scale`: one real parameter server, one real worker, and a crowd that replays its messages.
 
 The worker opens its session, makes a few steps, which the plug-in records, and then only keeps the session open. The
-program bench_replay makes these steps again, over thousands of connections.
+program bench_replay replays these steps over thousands of connections.
 """
 
 import json
@@ -21,7 +21,7 @@ from ps.tasks import Cluster, Shape, Task, TaskError, running
 MODEL = "wdl26"
 RECORDED_STEPS = 200
 RECORD_LIMIT_S = 60.0
-# On top of the warm-up and the measured time: to connect, and to answer what stands in the queue.
+# Added to the warm-up and the measured time: to connect, and to answer the calls in the queue.
 REPLAY_LIMIT_S, REPLAY_LIMIT_PER_WORKER_S = 60.0, 0.03
 LOOK_EVERY_S = 0.1
 
@@ -34,7 +34,7 @@ class Crowd:
 
 
 def warmup_of(window: Window, crowd: Crowd) -> float:
-    """Until each has made a step or so."""
+    """The warm-up: about one step of each worker."""
     return window.warmup_s * (1 + crowd.workers / 500) + crowd.think_ms * 2e-3
 
 
@@ -54,13 +54,13 @@ def replay(
 
 
 def raise_file_limit() -> None:
-    """A connection is a file; what is started from here inherits the limit."""
+    """Raises the limit on open files: a connection is a file, and child processes inherit the limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def record_steps(cluster: Cluster) -> float:
-    """The median time of a step of this one worker."""
+    """The median step time of this single worker."""
     [worker] = cluster.workers
     start_training(cluster, RECORDED_STEPS)
     deadline = time.monotonic() + RECORD_LIMIT_S
@@ -91,7 +91,7 @@ def drive(program: pathlib.Path, record: pathlib.Path, server: Task, crowd: Crow
                     f"{said or f'no result within {limit_s:.0f} s'}; of the server: {server.last_words()}",
                     0,
                 )
-            # The connections stand until the generator ends.
+            # The connections stay open until the generator ends.
             memory = {"ps_memory_mib": server.memory_kib("VmRSS") * 1024 / MIB, "ps_threads": float(server.threads())}
         finally:
             generator.kill()
@@ -99,7 +99,7 @@ def drive(program: pathlib.Path, record: pathlib.Path, server: Task, crowd: Crow
 
 
 def figures_of(said: dict[str, float]) -> dict[str, float]:
-    """From what the generator has counted to what is shown."""
+    """Converts the generator's counts into a sample."""
     steps = said["ops"]
     if steps == 0:
         raise TaskError(f"no step ended in {said['seconds']:.1f} s", 0)

@@ -13,10 +13,10 @@ tf1 = tf.compat.v1
 
 
 def session_config(spec: dict, index: int) -> tf1.ConfigProto:
-    # The keyword is there once fusewire has been imported; stock gRPC is measured without it.
+    # The keyword exists once fusewire is imported; stock gRPC is measured without it.
     config = tf1.ConfigProto() if spec["protocol"] == "grpc" else tf1.ConfigProto(tensor_fuse=spec["fuse"])
     if spec["job"] == "worker":
-        # As usual between graphs: a worker need not wait for, nor know, the others.
+        # As usual with between-graph replication: workers neither wait for nor know each other.
         config.device_filters.extend(["/job:ps", _device_of(index)])
     return config
 
@@ -36,10 +36,10 @@ def _device_of(index: int) -> str:
 
 
 class Replica:
-    """Once it stands, its session is open and a first step is done. It trains on a thread of its own.
+    """Opens its session and makes a first step when created. It trains on a separate thread.
 
-    `like` is one that stands already, whose graph is taken over: where there are hundreds in a process, Python's part
-    of building a graph counts. Its model has to be one that is fed nothing.
+    `like` is an existing replica whose graph is reused: with hundreds of replicas in a process, the time that Python
+    needs to build a graph matters. Its model must not need feeds.
     """
 
     def __init__(self, spec: dict, index: int, like: "Replica | None" = None) -> None:
@@ -92,7 +92,7 @@ class Replica:
                 save_summaries_secs=None,
                 log_step_count_steps=None,
             )
-        # Hundreds in one process: without the hooks, and the queue runners' coordinator, of each.
+        # Hundreds in one process: a plain session, without hooks and without a coordinator for queue runners.
         session = tf1.Session(self._target, config=self._config)
         if self._index == 0:
             session.run(tf1.global_variables_initializer())
@@ -103,7 +103,7 @@ class Replica:
         return float(loss)
 
     def go(self, signal: threading.Event, steps_max: int | None) -> None:
-        """Trains from the signal on, until stop() or for so many steps."""
+        """Trains from the signal until stop(), or for a number of steps."""
         self._thread = threading.Thread(target=self._train, args=(signal, steps_max), daemon=True)
         self._thread.start()
 
@@ -123,7 +123,7 @@ class Replica:
             self._failure = error
 
     def check(self) -> None:
-        """Raises what ended the training, if something did."""
+        """Raises the error that ended the training, if there was one."""
         if self._failure is not None:
             raise self._failure
 

@@ -1,15 +1,13 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """One task of a measured cluster: a TensorFlow server, and the sessions of its workers. tasks.py starts and drives it.
 
-Commands, a line of JSON each, and their answers:
-  open      starts each worker: server, session, a first step; {"opened": so many} again and again, then {}
-  go        starts training, each session in a thread of its own, "steps" steps or until told to stop; {}
-  look      {"steps": so far}
-  counters  {"bytes_sent", "fusewire"}, of this process so far; asked while nobody trains: many threads delay it
-  calls     {"calls": those of a step over stock gRPC}
-  stop      ends training; {"ends", "seconds", "losses"}: when each step ended (CLOCK_MONOTONIC), how long it took, ...
-  evaluate  what the model says of itself
-The first answer, {}, says that a server is up, or that workers may be opened. An answer {"error": ...} is the last.
+Commands, one line of JSON each, and their answers: open      starts each worker: server, session, a first step;
+{"opened": number} repeatedly, then {} go        starts training, each session in a separate thread, for "steps" steps
+or until `stop`; {} look      {"steps": number so far} counters  {"bytes_sent", "fusewire"} of this process so far; used
+when no worker trains, as many threads delay it calls     {"calls": number per step over stock gRPC} stop      ends
+training; {"ends", "seconds", "losses"}: when each step ended (CLOCK_MONOTONIC), how long it took, ... evaluate  the
+model's evaluation The first answer, {}, means that a server is up, or that workers may be opened. An answer {"error":
+...} is the last one.
 """
 
 import json
@@ -23,10 +21,10 @@ import tensorflow as tf
 from counts import tcp_bytes_sent
 from replica import Replica, start_server
 
-# Hundreds of threads share one interpreter. Those that wait need not wake up every 5 ms to ask for it: who has it
-# gives it back with the next step.
+# Hundreds of threads share one interpreter. Waiting threads need not wake every 5 ms to request its lock: the owner
+# releases it with the next step.
 SWITCH_INTERVAL_S = 0.2
-OPEN_AT_ONCE = 2  # Workers that start side by side; more would only fight for the processor.
+OPEN_AT_ONCE = 2  # workers that start at the same time; more would only compete for the processor
 
 
 class TaskMain:
@@ -57,7 +55,7 @@ class TaskMain:
         return {}
 
     def _go(self, steps: int | None = None) -> dict:
-        # All start at once: those that train leave hundreds that do not yet hardly a turn.
+        # All start at once: workers that train would leave little processor time to hundreds that have not started yet.
         signal = threading.Event()
         for replica in self._replicas:
             replica.go(signal, steps)
@@ -89,7 +87,7 @@ class TaskMain:
 
 
 def main() -> None:
-    # Standard output carries answers only; what anybody else prints goes to the log.
+    # Standard output is only for answers; all other output goes to the log.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
@@ -108,7 +106,7 @@ def main() -> None:
         say({"error": f"{type(error).__name__}: {error}"})
         raise
     finally:
-        # TensorFlow's servers never stop: there is nothing to wait for.
+        # TensorFlow's servers never stop, so there is nothing to wait for.
         sys.stderr.flush()
         os._exit(0)
 

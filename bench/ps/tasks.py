@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The tasks of a cluster as processes of their own, driven from here: started, asked, timed, and always ended.
+"""The tasks of a cluster as separate processes, controlled from here: started, queried, timed, and always ended.
 
-A task is task_main.py, or another program that speaks as it does, under the Python of a TensorFlow installation. It
+A task is task_main.py, or another program with the same protocol, under the Python of a TensorFlow installation. It
 reads commands from its standard input and answers each with a line of JSON; when its input ends, it ends. Every answer
 has a deadline.
 """
@@ -23,16 +23,16 @@ LOG_LINES = 25
 
 
 class TaskError(RuntimeError):
-    """A task that failed, or did not answer; its text says which, and ends with its last words."""
+    """A task failed or did not answer. The text names the task and ends with its last output."""
 
     def __init__(self, text: str, opened: int) -> None:
         super().__init__(text)
-        self.opened = opened  # How many of its workers stood by then.
+        self.opened = opened  # how many of its workers had started by then
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What one task is; it gets this as JSON."""
+    """The description of a task, which it gets as JSON."""
 
     job: str  # ps, worker; server (all in one process); plain (a session without a server)
     index: int
@@ -45,14 +45,14 @@ class Spec:
 
 
 class Ports:
-    """Ports of this machine that nobody else gets while they are held, and that a server may bind meanwhile."""
+    """Reserves ports of this machine: no other process gets them, but a server of ours can bind them."""
 
     def __init__(self) -> None:
         self._held: list[socket.socket] = []
 
     def take(self) -> int:
         holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        # A bound socket that does not listen: with this option on both sides, a server's own bind goes through.
+        # With this option on both sockets, a server can bind a port that another socket has bound without listening.
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", 0))
         self._held.append(holder)
@@ -65,7 +65,7 @@ class Ports:
 
 
 class Task:
-    """One process. Ended by close(), whatever state it is in."""
+    """One process. close() ends it in any state."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Task:
         variables: Mapping[str, str] | None = None,
         program: pathlib.Path = HERE / "task_main.py",
     ) -> None:
-        """`variables` of the environment, for this task alone."""
+        """`variables`: environment variables only for this task."""
         self.spec, self.log = spec, log
         environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"} | dict(variables or {})
         environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
@@ -88,8 +88,8 @@ class Task:
                 env=environment,
             )
         self._unread = b""
-        self.opened = 0  # How many of its workers stand.
-        # Once it is up, and nobody has asked it for anything.
+        self.opened = 0  # how many of its workers have started
+        # The first answer: the task is up.
         self.start_kib, self.start_threads = 0, 0
 
     @property
@@ -109,12 +109,12 @@ class Task:
             raise self._error(f"ended with status {self._process.returncode}")
 
     def cpu_seconds(self) -> float:
-        """User and system time of all its threads, from the kernel; the task is not asked."""
-        # The number of another process's CPU clock, as clock_getcpuclockid(3) makes it.
+        """User and system time of all its threads, from the kernel; the task is not queried."""
+        # The id of another process's CPU clock, as clock_getcpuclockid(3) computes it.
         return time.clock_gettime((~self._process.pid << 3) | 2)
 
     def memory_kib(self, field_name: str) -> int:
-        """VmRSS or VmHWM."""
+        """The value of VmRSS or VmHWM."""
         return self._status(field_name)
 
     def threads(self) -> int:
@@ -130,10 +130,10 @@ class Task:
             self._process.stdin.write(json.dumps({"command": command, **arguments}).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise self._error(f"ended before it could be told to {command}") from None
+            raise self._error(f"ended before it got the command {command}") from None
 
     def answer(self, deadline: float) -> dict:
-        """The next line it says, before the deadline (of time.monotonic)."""
+        """The next line of its output, before the deadline (of time.monotonic)."""
         assert self._process.stdout is not None
         while b"\n" not in self._unread:
             left = deadline - time.monotonic()
@@ -167,16 +167,16 @@ class Task:
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                # What could not be written any more is of no interest to anybody.
+                # Output that could not be written is not needed any more.
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How many tasks of what kind; `workers` share processes where `workers_per_process` says so."""
+    """The number of tasks of each job, and how many workers share a process."""
 
-    job: str  # cluster; server, plain: one process that is everything
+    job: str  # cluster; server or plain: a single process
     servers: int = 1
     workers: int = 1
     workers_per_process: int = 1
@@ -193,7 +193,7 @@ class Cluster:
 
     @property
     def replicas(self) -> int:
-        """Workers in all processes."""
+        """The number of workers in all processes."""
         return sum(task.spec.replicas for task in self.workers)
 
     def cpu_seconds(self) -> float:
@@ -210,9 +210,9 @@ def running(
     start_limit_s: float,
     worker_variables: Mapping[str, str] | None = None,
 ) -> Iterator[Cluster]:
-    """A cluster whose sessions are open and whose first step is done; ended on the way out.
+    """A cluster whose sessions are open and whose first step is done. It is ended when the context ends.
 
-    `worker_variables` are added to the environment of the workers.
+    `worker_variables` are added to the workers' environment.
     """
     deadline = time.monotonic() + start_limit_s
     with contextlib.ExitStack() as stack:
@@ -245,7 +245,7 @@ def running(
 
 
 def open_sessions(tasks: Sequence[Task], workers: Sequence[Task], deadline: float) -> None:
-    """The chief first: it initialises the variables, and nobody else then has to ask again whether it has."""
+    """Opens the chief first: it initialises the variables, so no other worker has to poll for that."""
     for task in tasks:
         task.answer(deadline)
         task.start_kib, task.start_threads = task.memory_kib("VmHWM"), task.threads()

@@ -50,7 +50,7 @@ bool ReadWith(int fd, void* data, size_t size, int flags) {
   return true;
 }
 
-// Drops the first `size` bytes of parts[*first...] after a call that moved only so many.
+// Drops the first `size` bytes of parts[*first...] after a partial transfer.
 void Advance(std::vector<iovec>* parts, size_t* first, size_t size) {
   while (*first < parts->size() && size >= (*parts)[*first].iov_len) {
     size -= (*parts)[*first].iov_len;

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The plainest use of TCP that a careful programmer would write: the floor that the other variants are measured
-// against. Every function ends the process when a socket fails; only ReadAll and ReadAllBusy report the end of the
+// The simplest use of TCP that a careful programmer would write: the baseline of the other variants.
+// Every function ends the process when a socket fails; only ReadAll and ReadAllBusy report the end of the
 // stream.
 #ifndef FUSEWIRE_BENCH_RAW_SOCKETS_H_
 #define FUSEWIRE_BENCH_RAW_SOCKETS_H_
@@ -19,9 +19,9 @@ int AcceptOne(int listener);
 int ConnectToLoopback(uint16_t port);
 
 void WriteAll(int fd, const void* data, size_t size);
-bool ReadAll(int fd, void* data, size_t size);  // False: the peer has closed.
+bool ReadAll(int fd, void* data, size_t size);  // false: the peer has closed
 
-// The same without ever sleeping in the kernel: asks again until the bytes are there.
+// The same without sleeping in the kernel: polls until the bytes have arrived.
 void WriteAllBusy(int fd, const void* data, size_t size);
 bool ReadAllBusy(int fd, void* data, size_t size);
 

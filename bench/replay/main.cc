@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Drives one parameter server with the recorded steps of a worker, over as many connections as it is told; prints one
-// line of JSON. bench/scale_suite.py starts it beside a real parameter server and the worker that made the record.
+// Loads one parameter server with the recorded steps of a worker, over a given number of connections; prints one
+// line of JSON. bench/scale_suite.py starts it with a real parameter server and the worker that made the record.
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -74,7 +74,7 @@ void SleepFor(double seconds) { std::this_thread::sleep_for(std::chrono::duratio
 
 Sample Replay(const ReplayOptions& options) {
   task::TaskOptions task_options;
-  task_options.wire = pipe::Wire::kTcp;  // its workers stand for other machines'
+  task_options.wire = pipe::Wire::kTcp;  // its workers represent other machines
   task_options.pool.reactors = 1;
   task_options.pool.name = "replay";
   Result<std::unique_ptr<task::Task>> task = task::Task::Start(std::move(task_options));
@@ -82,7 +82,7 @@ Sample Replay(const ReplayOptions& options) {
     errno = 0;
     Die(task.status().ToString());
   }
-  // What runs until the process ends is never taken down.
+  // Never destroyed: it runs until the process ends.
   static const std::unique_ptr<task::Task> kept = std::move(task).value();
   static const Record steps = ReadRecord(options.record);
   static Crowd crowd(kept.get(), steps, options.crowd);
@@ -127,7 +127,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   fusewire::bench::CheckFileLimit(options.crowd.workers);
   const fusewire::bench::Sample sample = fusewire::bench::Replay(options);
-  // While the connections stand, whoever reads this may look at the server's memory and threads.
+  // While the connections are open, the reader of this line may read the server's memory and threads.
   std::printf("%s\n", sample.ToJson("replay", std::to_string(options.crowd.workers)).c_str());
   std::fflush(stdout);
   std::getchar();

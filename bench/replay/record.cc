@@ -20,7 +20,7 @@ class Reader {
   explicit Reader(const std::string& text) : text_(text) {}
 
   bool done() const { return at_ == text_.size(); }
-  // A worker that is still at it may have written half of its last record.
+  // A running worker may have written only a part of its last record.
   bool ok() const { return ok_; }
 
   uint8_t Byte() { return Has(1) ? static_cast<uint8_t>(text_[at_++]) : 0; }
@@ -70,7 +70,7 @@ struct Run {
   RecordedRun run;
 };
 
-// All that went to one server.
+// All messages to one server.
 struct Talk {
   std::map<uint64_t, std::string> places;     // by a part's number
   std::map<uint64_t, std::vector<Run>> runs;  // by a step's number
@@ -129,13 +129,13 @@ Record ReadRecord(const std::string& path) {
   content << file.rdbuf();
   const std::string text = content.str();
   Reader reader(text);
-  if (!file || reader.Take(kMagicBytes) != "FWRECORD") Die(path + " is no record of a worker's steps");
+  if (!file || reader.Take(kMagicBytes) != "FWRECORD") Die(path + " is not a record of FUSEWIRE_STAR_RECORD");
   Talks talks;
   while (!reader.done() && ReadOne(&reader, &talks)) continue;
   const auto busiest = std::max_element(talks.begin(), talks.end(), [](const auto& left, const auto& right) {
     return left.second.calls < right.second.calls;
   });
-  if (busiest == talks.end() || busiest->second.runs.empty()) Die(path + " holds no step");
+  if (busiest == talks.end() || busiest->second.runs.empty()) Die(path + " has no complete step");
 
   Record record;
   record.address = busiest->first;
@@ -143,7 +143,7 @@ Record ReadRecord(const std::string& path) {
   const Kind usual = UsualKind(talk);
   std::map<uint64_t, size_t> index;
   for (const uint64_t number : std::set<uint64_t>(usual.begin(), usual.end())) {
-    if (talk.places.count(number) == 0) Die(path + " does not say how a part was placed");
+    if (talk.places.count(number) == 0) Die(path + " lacks the placing of part " + std::to_string(number));
     index[number] = record.parts.size();
     record.parts.push_back({number, talk.places[number]});
   }

@@ -24,8 +24,8 @@ struct Slot {
 
 struct Shared {
   Slot to_server, to_client;
-  int server_event, client_event;  // descriptors of the server's
-  uint64_t address;                // of what process_vm_readv takes
+  int server_event, client_event;  // descriptors of the server
+  uint64_t address;                // of the memory that process_vm_readv reads
 };
 
 Shared* Map(int file) {

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What shared memory can do on this machine with nothing around it: the floor beside which the transport is measured.
-// The port that a server announces is the number of a descriptor of its, which the client takes (pidfd_getfd).
+// The limits of shared memory on this machine: the baseline of the transport.
+// The port that a server announces is the number of one of its descriptors, which the client gets with pidfd_getfd.
 #ifndef FUSEWIRE_BENCH_WIRES_BARE_H_
 #define FUSEWIRE_BENCH_WIRES_BARE_H_
 
@@ -9,16 +9,16 @@
 
 namespace fusewire::bench {
 
-// 64 B through a slot of memory each way; each message is told with an eventfd, and waited for with epoll and a read.
+// 64 B through a slot of memory each way; each message is signalled by an eventfd, and awaited with epoll and a read.
 void ServeEventfd(const Options& options);
 Sample DriveEventfd(const Options& options);
 
-// 64 B through a slot of memory each way; both sides look at it without a pause.
+// 64 B through a slot of memory each way; both sides poll without a pause.
 void ServeRings(const Options& options);
 Sample DriveRings(const Options& options);
 
-// The client takes messages from the server's memory with process_vm_readv, again and again, into the same memory of
-// its own. Nobody is told of anything. So many bytes each as the case's name says.
+// The client repeatedly reads messages from the server's memory with process_vm_readv into the same memory of
+// its own, without notifications. The case's name has the message size.
 void ServeReadv(const Options& options);
 Sample DriveReadv(const Options& options);
 

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 //
-// Our transports alone, without messages and calls, beside what the machine can do at the most.
+// Our transports alone, without messages and calls, and the limits of the machine.
 #include <unistd.h>
 
 #include <array>
@@ -30,7 +30,7 @@ std::unique_ptr<reactor::Reactor> StartReactor(const Options& options) {
   reactor::Options settings;
   settings.busy_poll = options.case_name.find("busy") != std::string::npos;
   if (settings.busy_poll) BindApart(options.server_pid == 0);
-  if (!settings.busy_poll) settings.spin_ns_max = 0;  // parked: what is measured is the way to sleep and back
+  if (!settings.busy_poll) settings.spin_ns_max = 0;  // parked: measures going to sleep and waking up
   auto reactor = reactor::Reactor::Start(settings);
   if (!reactor.ok()) Die(reactor.status().ToString());
   return std::move(reactor).value();
@@ -44,7 +44,7 @@ std::unique_ptr<transport::Transport> MakeWire(const Options& options) {
   return transport::MakeTcp(std::move(tcp));
 }
 
-// One end: lands what comes in `landing`, tells of it, and writes one thing at a time.
+// One end: lands input in `landing`, reports it, and writes one thing at a time.
 class End final : public transport::ConnectionHandler {
  public:
   using OnHeard = std::function<void(size_t bytes)>;
@@ -77,7 +77,7 @@ class End final : public transport::ConnectionHandler {
     }
     if (!writing_) WriteLeft();
   }
-  // A loop: an answer that comes at once must not begin the next write from inside.
+  // A loop: an immediate answer must not start the next write recursively.
   void WriteLeft() {
     writing_ = true;
     while (answered_ && !left_.empty()) {
@@ -101,7 +101,7 @@ class End final : public transport::ConnectionHandler {
   const std::unique_ptr<Connection> connection_;
 };
 
-// Serves one connection for ever.
+// Serves one connection forever.
 void Serve(const Options& options, size_t landing_bytes,
            const std::function<void(std::unique_ptr<End>& end, size_t bytes)>& on_heard) {
   const auto reactor = StartReactor(options);
@@ -122,7 +122,7 @@ void Serve(const Options& options, size_t landing_bytes,
   while (true) pause();
 }
 
-// The client's end and the reactor that it lives on; the caller waits for what happens there.
+// The client's end and its reactor; the caller waits for events there.
 class Caller {
  public:
   Caller(const Options& options, size_t landing_bytes) : reactor_(StartReactor(options)), wire_(MakeWire(options)) {
@@ -167,7 +167,7 @@ class Caller {
   std::unique_ptr<End> end_;
 };
 
-// --- rtt: 64 B there and back, one at a time ---
+// --- rtt: round trips of 64 B, one at a time ---
 
 void ServeEcho(const Options& options) {
   static const std::array<char, kSmallBytes> message{};
@@ -202,7 +202,7 @@ Sample DriveEcho(const Options& options) {
 
 void ServeBulk(const Options& options) {
   const size_t message_bytes = BytesOfCase(options);
-  // Answers that were owed while one was being written go with the next.
+  // Answers that became due during a write are sent with the next one.
   static const std::vector<char> answers(4096, '!');
   size_t heard = 0;
   Serve(options, message_bytes, [&heard, message_bytes](std::unique_ptr<End>& end, size_t bytes) {
@@ -219,7 +219,7 @@ Sample DriveBulk(const Options& options) {
   Caller caller(options, 4096);
   return MeasureBursts(options, message_bytes, [&](uint64_t count) {
     uint64_t sent = 0, answered = 0;
-    // A writer may hear of its last bytes after their reader did.
+    // A writer may be notified of its last bytes after their reader.
     const auto done = [&] {
       if (answered == count && sent > count) caller.Done();
     };

@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Plots as SVG that stands inside a page: lines and bars, drawn with the page's own colours.
+"""Plots as SVG inside a page: lines and bars, in the page's colours.
 
-Colours are CSS classes, so that the page decides what they are in light and dark: series-0, series-1 ... for what is
-shown, axis, grid and label for what is around it.
+Colours are CSS classes, which the page defines for light and dark mode: series-0, series-1 ... for the
+data; axis, grid and label for the rest.
 """
 
 import html
@@ -22,7 +22,7 @@ class Line:
 
 
 def tick_step(span: float, count: int = TICKS) -> float:
-    """The smallest of 1, 2 and 5 times a power of ten that divides the span into at most so many parts."""
+    """The smallest of 1, 2 and 5 times a power of ten that divides the span into at most that many parts."""
     power = 10 ** math.floor(math.log10(span / count))
     return next(power * factor for factor in (1, 2, 5, 10) if span / (power * factor) <= count + 1e-9)
 
@@ -44,7 +44,7 @@ def text(x: float, y: float, words: str, css: str, anchor: str = "middle") -> st
 
 @dataclass(frozen=True)
 class Scale:
-    """From values to pixels."""
+    """Maps values to pixels."""
 
     low: float
     high: float
@@ -81,7 +81,7 @@ def svg(parts: Sequence[str], title: str, height: float = HEIGHT) -> str:
 def lines(
     series: Sequence[Line], title: str, x_label: str, y_label: str, y_range: tuple[float, float] | None = None
 ) -> str:
-    """All series over one another; x begins at 0, y where it is told, or a little below the lowest point."""
+    """Draws all series in one plot; x begins at 0, y at a given value or a little below the lowest point."""
     xs = [x for line in series for x, _ in line.points]
     ys = [y for line in series for _, y in line.points]
     margin = (max(ys) - min(ys)) * 0.05 or 1.0
@@ -99,7 +99,7 @@ BAR_HEIGHT, BAR_GAP, BAR_NAMES = 26, 12, 150
 
 
 def bars(names: Sequence[str], values: Sequence[float], written: Sequence[str], title: str) -> str:
-    """One bar below the other, each with its name before it and its figure behind it."""
+    """Draws bars, one below the other, each with its name on the left and its figure on the right."""
     room = WIDTH - BAR_NAMES - 130
     parts = []
     for index, (name, value, figure) in enumerate(zip(names, values, written, strict=True)):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Trains Wide & Deep on parameter servers, once with each: stock grpc, grpc++, grpc++ with tensor_fuse, star_server.
+"""Trains Wide & Deep on parameter servers over stock grpc, grpc++, grpc++ with tensor_fuse, and star_server.
 
-Prints one table, and writes a page with plots.
+Prints a table, and writes a page with plots.
 """
 
 import argparse
@@ -20,16 +20,18 @@ from training import Plan, Result, train
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=600, help="of each worker, in each training")
+    parser.add_argument("--steps", type=int, default=600, help="number of steps of each worker, in each training")
     parser.add_argument("--servers", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--program", action="append", choices=sorted(NAMES), help="only this one; may be repeated")
+    parser.add_argument(
+        "--program", action="append", choices=sorted(NAMES), help="run only this program; may be repeated"
+    )
     parser.add_argument("--tf", default="2.15.1", metavar="VERSION", help="the TensorFlow to train with")
-    parser.add_argument("--python", type=pathlib.Path, help="its Python, if not .venv-tf-VERSION's")
+    parser.add_argument("--python", type=pathlib.Path, help="the Python to use; default: that of .venv-tf-VERSION")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/demo/report.html"))
     options = parser.parse_args(arguments)
     if min(options.steps, options.servers, options.workers) < 1:
-        parser.error("--steps, --servers and --workers are 1 at least")
+        parser.error("--steps, --servers and --workers must be at least 1")
     options.program = options.program or list(NAMES)
     options.python = options.python or pathlib.Path(f".venv-tf-{options.tf}/bin/python")
     return options
@@ -58,7 +60,9 @@ def train_with(options: argparse.Namespace, program: str) -> Result:
 def main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
     if not options.python.exists():
-        print(f"demo: there is no {options.python}; tools/plugin.sh {options.tf} makes it", file=sys.stderr)
+        print(
+            f"demo: there is no {options.python}; run tools/plugin.sh {options.tf}, which creates it", file=sys.stderr
+        )
         return 1
     print(
         f"Wide & Deep, 26 features in 52 tables: {options.servers} parameter servers, {options.workers} workers, "

@@ -135,7 +135,7 @@ class SteeringTest(unittest.TestCase):
     def test_without_its_python_it_says_how_to_make_it(self):
         with contextlib.redirect_stderr(io.StringIO()) as said:
             self.assertEqual(demo.main(["--tf", "1.2.3"]), 1)
-        self.assertIn("no .venv-tf-1.2.3/bin/python; tools/plugin.sh 1.2.3 makes it", said.getvalue())
+        self.assertIn("no .venv-tf-1.2.3/bin/python; run tools/plugin.sh 1.2.3", said.getvalue())
 
     def test_a_training_that_fails_is_told_and_leaves_no_page(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""How far a training is: a bar that moves on a terminal, a few plain lines elsewhere."""
+"""The progress of a training: a bar on a terminal, a few plain lines elsewhere."""
 
 import sys
 import time
@@ -7,11 +7,11 @@ from typing import TextIO
 
 BAR_COLUMNS = 32
 NAME_COLUMNS = 20
-PLAIN_PARTS = 4  # Where nobody watches: a line for each quarter.
+PLAIN_PARTS = 4  # without a terminal: a line for each quarter
 
 
 class Progress:
-    """Called with the number of steps that are done; lives as long as one training."""
+    """Called with the number of completed steps, during one training."""
 
     def __init__(self, name: str, steps: int, out: TextIO = sys.stdout) -> None:
         self._name, self._steps, self._out = name.rjust(NAME_COLUMNS), steps, out
@@ -39,6 +39,6 @@ class Progress:
             self._out.flush()
 
     def _say(self, text: str) -> None:
-        # On a terminal each line takes the place of the one before.
+        # On a terminal, each line replaces the previous one.
         self._out.write(f"\r\x1b[K{self._name}  {text}" if self._live else f"{self._name}  {text}\n")
         self._out.flush()

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The demo's page: one file that needs nothing else, readable in light and in dark."""
+"""The demo's page: one self-contained file, readable in light and dark mode."""
 
 import html
 import itertools
@@ -9,9 +9,9 @@ from charts import Line, bars, lines
 from table import NAMES, ROWS, Row, cells_of
 from training import Result
 
-SMOOTH_STEPS = 100  # Loss is shown as the mean of so many steps: that of one batch of 64 jumps.
+SMOOTH_STEPS = 100  # loss is shown as the mean of this many steps: the loss of a batch of 64 varies too much
 POINTS_MAX = 240
-SHOWN_SHARE = 0.995  # Of the steps in the plot of step times; the slowest few would press the others to the left.
+SHOWN_SHARE = 0.995  # of the steps in the plot of step times; the slowest few would compress the others
 
 STYLE = """
 :root { color-scheme: light dark; --page: #ffffff; --text: #1c2330; --quiet: #5b6575; --rule: #d9dee6; --card: #f6f8fa;
@@ -46,7 +46,7 @@ svg text.figure { fill: var(--text); font-weight: 600; }
 
 
 def smoothed(losses: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The mean loss of each SMOOTH_STEPS steps on end, at the time of the last, in at most POINTS_MAX points."""
+    """The mean loss of every SMOOTH_STEPS consecutive steps, at the time of the last, in at most POINTS_MAX points."""
     sums = list(itertools.accumulate((loss for _, loss in losses), initial=0.0))
     width = max(1, min(SMOOTH_STEPS, len(losses) // 2))
     ends = [*range(width, len(losses), max(1, (len(losses) - width) // POINTS_MAX)), len(losses)]
@@ -108,17 +108,17 @@ def page(results: Sequence[Result], facts: Mapping[str, object]) -> str:
             legend_of(results),
         ),
         figure_of(
-            "How long a step takes",
+            "Duration of a step",
             lines(times, "Step times", "milliseconds", "% of steps that took no longer", (0, 100)),
-            "Further left is better; the steeper, the steadier.",
+            "Further left is faster; steeper is more uniform.",
             legend_of(results),
         ),
         *(bar_figure(results, rows[key]) for key in ("steps_per_s", "p50_ms", "rpcs_per_step", "cpu_ms_per_step")),
     ]
     model = (
         f"Wide &amp; Deep with 26 categorical features in 52 tables, batches of 64, on {facts['servers']} parameter "
-        f"servers and {facts['workers']} workers, {facts['steps']} steps for each training. Each begins anew, with "
-        "servers and workers in processes of their own, on this one machine."
+        f"servers and {facts['workers']} workers, {facts['steps']} steps for each training. Each training starts new "
+        "servers and workers, each in its own process, on this machine."
     )
     return f"""<!DOCTYPE html>
 <html lang="en">

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The demo's figures as rows and columns: the same in the terminal and in the report."""
+"""The demo's figures as rows and columns, for the terminal and the report."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Row:
     label: str
     key: str
     write: Callable[[float], str]
-    less_is_better: bool | None = None  # None: no matter of better or worse
+    less_is_better: bool | None = None  # None: neither is better
 
 
 ROWS = (

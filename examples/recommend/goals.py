@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What a model is trained on and judged by: clicks; or purchases, where one item of all is to be found."""
+"""The goals of training: predicting clicks, or finding the purchased item among all items."""
 
 import pathlib
 import sys
@@ -18,14 +18,14 @@ HELD_OUT_ROWS, HELD_OUT_STREAM = 10_000, 0
 
 @dataclass(frozen=True)
 class Goal:
-    """draw(shop, rows, stream, number) -> Examples; quality(columns, scores) is the number that `measure` names."""
+    """draw(shop, rows, stream, number) returns Examples; quality(columns, scores) returns the score named `measure`."""
 
     measure: str
     draw: Callable[[Shop, int, int, int], Examples]
     quality: Callable[[dict[str, np.ndarray], np.ndarray], float]
 
     def batch(self, shop: Shop, worker: int, number: int, size: int) -> Examples:
-        """Every worker has examples of its own."""
+        """The stream of a worker: each has its own examples."""
         return self.draw(shop, size, HELD_OUT_STREAM + 1 + worker, number)
 
     def held_out(self, shop: Shop) -> Examples:

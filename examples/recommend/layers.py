@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What the models are made of. The caller says where variables live; every initializer has a seed of its own."""
+"""The layers of the models. The caller sets the devices of variables; every initializer has its own seed."""
 
 import zlib
 from collections.abc import Iterable, Sequence
@@ -11,13 +11,13 @@ from shop import CATEGORIES, CATEGORY_OF, ITEMS, NONE, TAGS, USERS
 tf1 = tf.compat.v1
 
 MOVING_AVERAGE_KEEPS = 0.9
-MASKED = -1e9  # A score that softmax makes zero.
+MASKED = -1e9  # a score that softmax maps to zero
 EPSILON = 1e-6
 
 
 @dataclass(frozen=True)
 class Model:
-    """What to fetch: scores for judging, loss and train for a step."""
+    """What to fetch: `scores` for evaluation, `loss` and `train` for a step."""
 
     scores: tf.Tensor
     loss: tf.Tensor
@@ -25,12 +25,12 @@ class Model:
 
 
 def seed_of(name: str) -> int:
-    """The same in every process, another for each variable."""
+    """A seed that is the same in every process, and different for each variable."""
     return zlib.crc32(name.encode()) % 2**31
 
 
 def table(name: str, rows: int, columns: int, partitions: int = 1) -> tf.Variable:
-    """Embeddings, in one piece or in several, each of which lives on a parameter server of its own."""
+    """Embeddings, in one piece or in several, each on a different parameter server."""
     initializer = tf1.random_normal_initializer(stddev=0.1, seed=seed_of(name))
     partitioner = tf1.fixed_size_partitioner(partitions) if partitions > 1 else None
     return tf1.get_variable(name, [rows, columns], initializer=initializer, partitioner=partitioner)
@@ -52,7 +52,7 @@ def perceptron(name: str, inputs: tf.Tensor, units: Sequence[int]) -> tf.Tensor:
 
 
 def dice(name: str, inputs: tf.Tensor, training: tf.Tensor) -> tf.Tensor:
-    """PReLU whose bend lies where the data do: at the batch's mean, or the moving one when nothing is trained."""
+    """PReLU whose bend follows the data: it is at the batch's mean, or at the moving mean outside of training."""
     units = inputs.shape[-1]
     mean, variance = tf.nn.moments(inputs, list(range(inputs.shape.rank - 1)))
     averages = []
@@ -68,12 +68,12 @@ def dice(name: str, inputs: tf.Tensor, training: tf.Tensor) -> tf.Tensor:
 
 
 def present(ids: tf.Tensor) -> tf.Tensor:
-    """1.0 where there is an id, 0.0 where the row was filled up."""
+    """1.0 for an id, 0.0 for padding."""
     return tf.cast(tf.not_equal(ids, NONE), tf.float32)
 
 
 def lookup(parameters: tf.Variable, ids: tf.Tensor) -> tf.Tensor:
-    """Rows of a table; of row 0 where there is no id: mask them."""
+    """Rows of a table; padding gets row 0, which must be masked."""
     return tf.nn.embedding_lookup(parameters, tf.maximum(ids, 0))
 
 
@@ -82,14 +82,14 @@ def categories_of(items: tf.Tensor) -> tf.Tensor:
 
 
 def lookup_bags(parameters: tf.Variable, ids: tf.Tensor, combiner: str) -> tf.Tensor:
-    """One embedding for each bag of ids, also of an empty one."""
+    """One embedding for each bag of ids, even if it is empty."""
     where = tf.where(tf.not_equal(ids, NONE))
     bags = tf.SparseTensor(where, tf.gather_nd(ids, where), tf.shape(ids, out_type=tf.int64))
     return tf.nn.safe_embedding_lookup_sparse(parameters, bags, combiner=combiner)
 
 
 class Items:
-    """Embeddings of items, each beside that of its category."""
+    """Embeddings of items, each concatenated with that of its category."""
 
     def __init__(self, size: int) -> None:
         self._items, self._categories = table("item", ITEMS, size), table("category", CATEGORIES, size)
@@ -99,7 +99,7 @@ class Items:
 
 
 def with_interest(columns: dict[str, tf.Tensor], target: tf.Tensor, interest: tf.Tensor, size: int) -> tf.Tensor:
-    """What the last network of a model with attention reads; target and interest are vectors of one width."""
+    """The input of the last network of a model with attention; target and interest are vectors of the same width."""
     user = lookup(table("user", USERS, size), columns["user"])
     tags = lookup_bags(table("tags", TAGS, size), columns["tags"], "sum")
     return tf.concat([user, tags, columns["dense"], target, interest, target * interest], axis=1)
@@ -118,7 +118,7 @@ def click_model(
 
 
 def train(loss: tf.Tensor, optimizers: Iterable[tuple[tf1.train.Optimizer, str]]) -> tf.Operation:
-    """One step. Each optimizer trains the variables whose names begin as is said beside it."""
+    """One training step. Each optimizer trains the variables with its name prefix."""
     pairs = [
         (optimizer, variable)
         for optimizer, beginning in optimizers

@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""A planted shop: users with a taste, items with a category, histories that drift; the best score is known.
+"""A synthetic shop: users with a taste, items with a category, histories that drift; the best score is known.
 
-A user likes an item for four reasons: it has its appeal, it meets the user's taste, it goes with what the user looked
-at lately, and (for clicks) dense features and tags speak for it. Batch n of a stream is always the same batch.
+A user likes an item for four reasons: its general appeal, the user's taste, its relation to what the user viewed
+recently, and (for clicks) dense features and tags. Batch n of a stream is always the same.
 """
 
 from dataclasses import dataclass
@@ -10,26 +10,26 @@ from dataclasses import dataclass
 import numpy as np
 
 USERS, ITEMS, CATEGORIES, TAGS, DENSE = 200, 100, 10, 20, 4
-HISTORY = 10  # Items of a history at most; shorter ones are filled up with NONE, as are tags.
+HISTORY = 10  # maximum length; shorter histories are padded with NONE, as are tags
 TAGS_MAX = 4
 NONE = -1
 RANK = 4
-LATELY = 3.0  # So many steps into the past, a look counts a third.
-STAYS = 0.9  # How often the next look is at the category of the last.
+LATELY = 3.0  # a view this many steps ago counts a third
+STAYS = 0.9  # probability that the next view is in the category of the last
 BIAS = -0.6
 RECALL_AT = 10
 
-# What a model may read. {name: (type, shape of one example)}
+# The inputs of a model: {name: (type, shape of one example)}
 COLUMNS: dict[str, tuple[type, tuple[int, ...]]] = {
     "user": (np.int64, ()),
-    "user_name": (np.bytes_, ()),  # The same again, as it would stand in a log.
+    "user_name": (np.bytes_, ()),  # the same, as in a log
     "item": (np.int64, ()),
     "history": (np.int64, (HISTORY,)),
-    "not_looked_at": (np.int64, (HISTORY,)),  # For each item of the history another, drawn by chance.
+    "not_looked_at": (np.int64, (HISTORY,)),  # a random other item for each item of the history
     "tags": (np.int64, (TAGS_MAX,)),
     "dense": (np.float32, (DENSE,)),
     "label": (np.float32, (1,)),
-    "share": (np.float32, ()),  # of all purchases that are of this item
+    "share": (np.float32, ()),  # of this item among all purchases
 }
 CATEGORY_OF = np.arange(ITEMS) % CATEGORIES
 USER_NAMES = np.array([f"user-{number}".encode() for number in range(USERS)])
@@ -37,17 +37,17 @@ USER_NAMES = np.array([f"user-{number}".encode() for number in range(USERS)])
 
 @dataclass(frozen=True)
 class Examples:
-    """Columns, and what to hold scores against: how good they are, and how good they can be."""
+    """Columns, with the labels and the best possible scores."""
 
     columns: dict[str, np.ndarray]
-    planted: np.ndarray  # the scores of who knows everything; no model sees them
+    planted: np.ndarray  # the best possible scores; no model sees them
 
     def __len__(self) -> int:
         return len(self.columns["user"])
 
 
 class Shop:
-    """What is planted. The same seed plants the same."""
+    """The parameters of the shop. The same seed gives the same shop."""
 
     def __init__(self, seed: int = 1) -> None:
         random = np.random.default_rng(seed)
@@ -76,7 +76,7 @@ class Shop:
         random = np.random.default_rng((self._seed, stream, number, 1))
         columns = self._visits(random, rows)
         likes = self._likes(columns)
-        # The greatest of likes with Gumbel noise is drawn as softmax says.
+        # The maximum of likes with Gumbel noise is a sample of their softmax.
         item = np.argmax(likes + random.gumbel(size=likes.shape), axis=1)
         return Examples(columns | self._about(item, np.ones(rows, bool)), likes)
 
@@ -95,7 +95,7 @@ class Shop:
         }
 
     def _histories(self, random: np.random.Generator, rows: int) -> np.ndarray:
-        """A walk over the categories, 1 to HISTORY long, the latest look last."""
+        """A walk over the categories, 1 to HISTORY long, with the latest view last."""
         history = np.empty((rows, HISTORY), np.int64)
         category = random.integers(0, CATEGORIES, rows)
         for step in range(HISTORY):
@@ -129,6 +129,6 @@ class Shop:
 
 
 def recall(items: np.ndarray, scores: np.ndarray) -> float:
-    """How often the item that was bought is among the RECALL_AT that score best. scores: one row of all items each."""
+    """How often the purchased item is among the RECALL_AT best scores. `scores` has one row of all items per user."""
     own = np.take_along_axis(scores, items.reshape(-1, 1), axis=1)
     return float(np.mean((scores > own).sum(axis=1) < RECALL_AT))

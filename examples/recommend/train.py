@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Trains a recommendation model on parameter servers. One program for all tasks; TF_CONFIG says which one this is.
+"""Trains a recommendation model on parameter servers. All tasks run this program; TF_CONFIG says which task this is.
 
 fusewire run --ps 2 --workers 2 examples/recommend/train.py --model dien --steps 1000
 """
@@ -25,13 +25,17 @@ CHIEF_LOOK_EVERY_S = 0.2
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=BUILD, required=True)
-    parser.add_argument("--steps", type=int, default=1000, help="of all workers together")
+    parser.add_argument("--steps", type=int, default=1000, help="number of steps of all workers together")
     parser.add_argument("--protocol", default="grpc++")
-    parser.add_argument("--tensor-fuse", action="store_true", help="receives that can go together become one")
-    parser.add_argument("--ref-variables", action="store_true", help="those of old, in place of resources")
-    parser.add_argument("--checkpoints", metavar="FOLDER", help="where the chief saves, and goes on from")
-    parser.add_argument("--save-steps", type=int, default=500, help="from one checkpoint to the next")
-    parser.add_argument("--losses", metavar="FILE", help="where the chief writes the loss of each step, in hexadecimal")
+    parser.add_argument("--tensor-fuse", action="store_true", help="fuse receives where possible")
+    parser.add_argument(
+        "--ref-variables", action="store_true", help="use reference variables instead of resource variables"
+    )
+    parser.add_argument(
+        "--checkpoints", metavar="FOLDER", help="folder in which the chief saves checkpoints, and from which it resumes"
+    )
+    parser.add_argument("--save-steps", type=int, default=500, help="steps between two checkpoints")
+    parser.add_argument("--losses", metavar="FILE", help="file for the loss of each step of the chief, in hexadecimal")
     return parser.parse_args()
 
 
@@ -73,7 +77,7 @@ def train(server: tf.distribute.Server, worker: int, options: argparse.Namespace
 
 
 def wait_for_chief(server: tf.distribute.Server, config: tf1.ConfigProto) -> None:
-    """Until variables have values. MonitoredTrainingSession waits too, but looks only twice a minute."""
+    """Waits until variables are initialised. MonitoredTrainingSession waits as well, but polls only twice a minute."""
     ready = tf1.report_uninitialized_variables()
     manager = tf1.train.SessionManager(ready_op=ready, recovery_wait_secs=CHIEF_LOOK_EVERY_S)
     manager.wait_for_session(server.target, config=config).close()
@@ -85,7 +89,7 @@ def main() -> None:
     job, index = task["task"]["type"], task["task"]["index"]
     tf1.disable_eager_execution()
     tf1.disable_control_flow_v2()
-    # Workers do not wait for each other; a parameter server hears all.
+    # Workers do not wait for each other; parameter servers accept all of them.
     filters = ["/job:ps", f"/job:worker/task:{index}"] if job == "worker" else []
     config = fusewire.ConfigProto(tensor_fuse=options.tensor_fuse, device_filters=filters)
     server = tf1.train.Server(task["cluster"], job_name=job, task_index=index, protocol=options.protocol, config=config)

@@ -1,9 +1,9 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Click data with a planted model: who drew the labels knows how well anybody can predict them.
+"""Click data with a planted model, so that the best possible prediction is known.
 
 Each example has 26 categorical features and 13 dense ones. A planted model, drawn from a seed, gives it a probability;
-the label is drawn from that. A model that learned everything ranks examples as the planted probabilities do, so their
-area under the ROC curve is the best that can be reached.
+the label is drawn from that. A perfect model would rank examples by the planted probabilities, so their
+area under the ROC curve is the best possible one.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ FEATURES = 26
 DENSE = 13
 # Ids of each feature, from the few of "weekday" to the many of "article".
 VOCABULARY = tuple(int(size) for size in np.geomspace(10, 1000, FEATURES).round())
-# The pairs of features that say more together than each alone: for these the wide part is not enough.
+# Pairs of features that interact: for these the wide part is not enough.
 PAIRS = ((0, 9), (3, 14), (6, 19))
 PAIR_RANK = 4
 # A few ids make up most of the traffic, as with words and clients: the nth is drawn as often as n ** -STEEPNESS says.
@@ -24,7 +24,7 @@ BIAS = -1.2
 
 @dataclass(frozen=True)
 class Examples:
-    """Rows of examples; probabilities are the planted ones, which no model sees."""
+    """Rows of examples. `probabilities` are the planted ones, which no model sees."""
 
     ids: np.ndarray
     dense: np.ndarray
@@ -35,14 +35,14 @@ class Examples:
         return len(self.labels)
 
     def batch(self, number: int, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Ids, dense features and labels of batch `number`; after the last comes the first again."""
+        """Ids, dense features and labels of batch `number`; after the last batch, the first one follows."""
         start = number % (len(self) // size) * size
         rows = slice(start, start + size)
         return self.ids[rows], self.dense[rows], self.labels[rows]
 
 
 class Planted:
-    """The model that draws the labels. The same seed plants the same."""
+    """The model that draws the labels. The same seed gives the same model."""
 
     def __init__(self, seed: int = 1) -> None:
         random = np.random.default_rng(seed)
@@ -56,7 +56,7 @@ class Planted:
         self._shares = [np.cumsum(np.arange(1, size + 1) ** -STEEPNESS) for size in VOCABULARY]
 
     def draw(self, rows: int, stream: int) -> Examples:
-        """Examples of one stream: each worker has its own, and the held-out ones are another."""
+        """Examples of one stream: each worker has its own stream, and the held-out examples are another."""
         random = np.random.default_rng((self._seed, stream))
         ids = np.empty((rows, FEATURES), np.int64)
         for feature, shares in enumerate(self._shares):
@@ -76,13 +76,15 @@ class Planted:
 
 
 def area_under_curve(labels: np.ndarray, scores: np.ndarray) -> float:
-    """The chance that a positive example is scored above a negative one, equal scores counting half."""
+    """The probability that a positive example has a higher score than a negative one; equal scores count half."""
     labels, scores = labels.ravel() > 0, scores.ravel()
     positives, negatives = int(labels.sum()), int((~labels).sum())
     if positives == 0 or negatives == 0:
-        raise ValueError(f"{positives} positive and {negatives} negative labels: the curve needs both")
+        raise ValueError(
+            f"{positives} positive and {negatives} negative labels: the ROC curve needs at least one of each"
+        )
     _, where, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    # The mean rank, from 1, of all that share a score.
+    # The mean rank, from 1, of all examples with the same score.
     ranks = np.cumsum(counts) - (counts - 1) / 2
     below = float(ranks[where][labels].sum()) - positives * (positives + 1) / 2
     return below / (positives * negatives)

@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Wide & Deep for TensorFlow's parameter servers: 26 categorical features, each with a wide and a deep table.
 
-Nothing here knows about Fusewire: it is a graph as anybody writes it, under replica_device_setter. FTRL trains the wide
+Nothing here depends on Fusewire: it is an ordinary graph under replica_device_setter. FTRL trains the wide
 part and Adagrad the deep one, as is usual for this model.
 """
 
@@ -59,7 +59,7 @@ def _deep(ids: list[tf.Tensor], dense: tf.Tensor) -> tf.Tensor:
 
 
 def build() -> WideDeep:
-    """One replica's graph, in the default graph; the caller says where things live."""
+    """Builds one replica's graph in the default graph; the caller sets the devices."""
     ids = tf1.placeholder(tf.int64, [None, FEATURES], name="ids")
     dense = tf1.placeholder(tf.float32, [None, DENSE], name="dense")
     labels = tf1.placeholder(tf.float32, [None, 1], name="labels")

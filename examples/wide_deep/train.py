@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Trains Wide & Deep on parameter servers over grpc++. One program for all tasks; TF_CONFIG says which one this is.
+"""Trains Wide & Deep on parameter servers over grpc++. All tasks run this program; TF_CONFIG says which task this is.
 
 fusewire run --ps 2 --workers 2 examples/wide_deep/train.py --steps 2000
 """
@@ -19,15 +19,17 @@ tf1 = tf.compat.v1
 
 BATCH = 64
 HELD_OUT_ROWS, HELD_OUT_STREAM = 20_000, 0
-CHIEF_WAITS_S = 2  # How often the other workers look whether the chief has initialised the variables.
+CHIEF_WAITS_S = 2  # how often the other workers check whether the chief has initialised the variables
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=2000, help="of all workers together")
+    parser.add_argument("--steps", type=int, default=2000, help="number of steps of all workers together")
     parser.add_argument("--protocol", default="grpc++")
-    parser.add_argument("--tensor-fuse", action="store_true", help="receives that can go together become one")
-    parser.add_argument("--checkpoints", metavar="FOLDER", help="where the chief saves, and goes on from")
+    parser.add_argument("--tensor-fuse", action="store_true", help="fuse receives where possible")
+    parser.add_argument(
+        "--checkpoints", metavar="FOLDER", help="folder in which the chief saves checkpoints, and from which it resumes"
+    )
     return parser.parse_args()
 
 
@@ -68,7 +70,7 @@ def evaluate(target: str, model, planted: Planted, config: tf1.ConfigProto) -> N
         scores = session.run(model.scores, {model.ids: held_out.ids, model.dense: held_out.dense})
     reached = area_under_curve(held_out.labels, scores)
     best = area_under_curve(held_out.labels, held_out.probabilities)
-    print(f"AUC {reached:.4f}; with the planted probabilities, so at best, {best:.4f}", flush=True)
+    print(f"AUC {reached:.4f}; best possible (with the planted probabilities): {best:.4f}", flush=True)
 
 
 def main() -> None:

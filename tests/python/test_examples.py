@@ -44,7 +44,7 @@ def train(folder: pathlib.Path, model: str, protocol: str, ps: int, *options: ob
     environment = clean_environment(TF_NUM_INTRAOP_THREADS="1", CUDA_VISIBLE_DEVICES="")
     ended = warm.run_command(command, folder, environment, RUN_LIMIT_S)
     said = Done(ended.returncode, ended.stdout, ended.stderr).ok()
-    quality = re.search(rf"{GOALS[model].measure} (\S+); .* at best, (\S+)$", said, re.MULTILINE)
+    quality = re.search(rf"{GOALS[model].measure} (\S+); best possible (\S+)$", said, re.MULTILINE)
     assert quality, said
     return Run((folder / "losses").read_text().split(), float(quality[1]), float(quality[2]))
 

@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""DeepFM: a factorization machine and a network share their embeddings; users come by name.
+"""DeepFM: a factorization machine and a network share their embeddings; users are identified by name.
 
-A hash table on the parameter server that holds the user embeddings turns names into rows. FTRL trains the weights of
+A hash table on the parameter server that holds the user embeddings maps names to rows. FTRL trains the weights of
 the first order, Adam everything else.
 """
 
@@ -16,7 +16,7 @@ SIZE = 8
 
 
 def rows_of(names: tf.Tensor, beside: tf.Variable) -> tf.Tensor:
-    """The number of each name, looked up where the variable lives. A name that nobody knows is row 0."""
+    """The row of each name, looked up on the device of the variable. An unknown name gets row 0."""
     with tf1.device(beside.device):
         numbers = tf.lookup.KeyValueTensorInitializer(tf.constant(USER_NAMES), tf.constant(np.arange(USERS)))
         return tf.lookup.StaticHashTable(numbers, default_value=0).lookup(names)
@@ -35,7 +35,7 @@ def build(columns: dict[str, tf.Tensor], _: tf.Tensor) -> Model:
         weights.append(lookup_bags(table(f"wide/{column}", size, 1), columns[column], "sum"))
     dense_weights = table("wide/dense", DENSE, 1)
     first_order = tf.add_n(weights) + tf.matmul(columns["dense"], dense_weights)
-    # Of all pairs at once: half of the square of the sum, less the sum of the squares.
+    # The sum over all pairs: half of (the square of the sum minus the sum of the squares).
     fields = tf.stack(embedded, axis=1)
     squares = tf.square(tf.reduce_sum(fields, axis=1)) - tf.reduce_sum(tf.square(fields), axis=1)
     second_order = 0.5 * tf.reduce_sum(squares, axis=1, keepdims=True)

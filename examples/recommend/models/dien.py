@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""DIEN: a GRU reads the history, a second one follows what in it goes with the shown item.
+"""DIEN: a GRU reads the history; a second one follows the interests related to the shown item.
 
-Both are loops in the graph. An auxiliary loss asks each state of the first to tell the item that was looked at next
-from one that was not; attention scales the update gate of the second (AUGRU). Adam trains it all.
+Both are loops in the graph. An auxiliary loss trains each state of the first to distinguish the item that was viewed
+next from one that was not; attention scales the update gate of the second (AUGRU). Adam trains it all.
 """
 
 import tensorflow as tf
@@ -17,7 +17,7 @@ AUXILIARY_SHARE = 0.2
 
 
 def gru(name: str, inputs: tf.Tensor, there: tf.Tensor, attention: tf.Tensor | None = None) -> tf.Tensor:
-    """States after each step, [batch, HISTORY, STATE]. Where nothing is there the state stays as it is."""
+    """States after each step, [batch, HISTORY, STATE]. Padding does not change the state."""
 
     def kernel(what: str, units: int) -> tf.Tensor:
         # Read once, before the loop.
@@ -50,7 +50,7 @@ def gru(name: str, inputs: tf.Tensor, there: tf.Tensor, attention: tf.Tensor | N
 
 
 def auxiliary(states: tf.Tensor, history: tf.Tensor, others: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
-    """How badly states tell what came next from what did not."""
+    """The loss of distinguishing the next item from another one, given the state."""
 
     def scores(items: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(states[:, :-1] * items[:, 1:], axis=2)

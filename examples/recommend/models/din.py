@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""DIN: attention from the shown item to each of the history, whose weighted sum says what the user wants now.
+"""DIN: attention from the shown item to each item of the history; the weighted sum is the user's current interest.
 
-Dice, with its moving averages, is the activation. Gradient descent trains it, at a rate that falls.
+Dice, with its moving averages, is the activation. Gradient descent with a decreasing rate trains it.
 """
 
 import tensorflow as tf
@@ -14,7 +14,7 @@ RATE, FALLS_TO, FALLS_EVERY = 2.0, 0.8, 200
 
 
 def attention(target: tf.Tensor, history: tf.Tensor, there: tf.Tensor, training: tf.Tensor) -> tf.Tensor:
-    """The history, summed by how well each item goes with the target. Weights need not add up to one."""
+    """The sum of the history, weighted by each item's relevance to the target. The weights need not add up to one."""
     targets = tf.ones_like(history) * tf.expand_dims(target, 1)
     both = tf.concat([targets, history, targets - history, targets * history], axis=2)
     weights = dense("attention/weights", dice("attention/dice", dense("attention/hidden", both, 16), training), 1)

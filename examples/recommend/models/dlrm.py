@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""DLRM: dense features go through a network of their own, everything meets in products of pairs.
+"""DLRM: dense features go through a network; all vectors are combined by products of pairs.
 
-The item table lies in two pieces, on two parameter servers. History and tags are bags: several ids, or none. Adagrad
+The item table is in two pieces, on two parameter servers. History and tags are bags: several ids, or none. Adagrad
 trains the tables and momentum the networks.
 """
 
@@ -11,7 +11,7 @@ from shop import CATEGORIES, ITEMS, TAGS, USERS
 
 tf1 = tf.compat.v1
 
-SIZE = 16  # of every vector that meets the others
+SIZE = 16  # of every vector in the products
 
 
 def build(columns: dict[str, tf.Tensor], _: tf.Tensor) -> Model:

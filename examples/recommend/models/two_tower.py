@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Two towers: users with their history on one side, items on the other, and who belongs together points the same way.
+"""Two towers: one for users with their history, one for items; matching users and items get similar vectors.
 
-Within a batch, the items that others bought are those that a user did not buy. Adagrad trains it.
+Within a batch, the items that other users bought are the negative examples. Adagrad trains it.
 """
 
 import tensorflow as tf
@@ -25,7 +25,7 @@ def build(columns: dict[str, tf.Tensor], _: tf.Tensor) -> Model:
     items = Items(SIZE)
     with tf1.variable_scope("", reuse=tf1.AUTO_REUSE):
         of_batch, of_shop = (tower("item_tower", items(ids)) for ids in (bought, tf.range(ITEMS, dtype=tf.int64)))
-    # Who sells well stands in more batches; without the logarithm that would count against it.
+    # Popular items are in more batches as negative examples; the logarithm corrects for that.
     logits = tf.matmul(users, of_batch, transpose_b=True) - tf.math.log(columns["share"])
     count = tf.shape(bought)[0]
     own = tf.eye(count, dtype=tf.bool)

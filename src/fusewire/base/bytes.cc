@@ -9,7 +9,7 @@
 namespace fusewire {
 namespace {
 
-// Each thread counts for itself, so that a count costs no shared cache line; the sum is taken when somebody asks.
+// Each thread has its own counts, so counting touches no shared cache line; a read adds them up.
 struct ThreadCounts {
   std::atomic<uint64_t> small_bytes{0};
   std::atomic<uint64_t> large_copies{0};
@@ -18,7 +18,7 @@ struct ThreadCounts {
 
 std::atomic<ThreadCounts*> all_counts{nullptr};
 
-// A thread's counts outlive it: what it copied stays counted. One small record a thread, never freed.
+// A thread's counts outlive the thread. One small record per thread, never freed.
 ThreadCounts* MakeThreadCounts() {
   auto* counts = new ThreadCounts;
   counts->next = all_counts.load(std::memory_order_relaxed);

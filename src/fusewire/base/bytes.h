@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Views of memory, and the one way to copy what a view shows.
+// Views of memory, and the only function that copies payload.
 // Home: none, plain values. Owns: nothing. Fails: never.
 #ifndef FUSEWIRE_BASE_BYTES_H_
 #define FUSEWIRE_BASE_BYTES_H_
@@ -10,7 +10,7 @@
 
 namespace fusewire {
 
-// Memory that somebody else owns and that may be written.
+// A view of memory that may be written. Another object owns it.
 struct Bytes {
   uint8_t* data = nullptr;
   size_t size = 0;
@@ -23,14 +23,14 @@ struct Bytes {
   Bytes From(size_t from) const { return Bytes(data + from, size - from); }
 };
 
-// Memory that somebody else owns and that may only be read.
+// A view of memory that may only be read. Another object owns it.
 struct ConstBytes {
   const uint8_t* data = nullptr;
   size_t size = 0;
 
   ConstBytes() = default;
   ConstBytes(const void* start, size_t length) : data(static_cast<const uint8_t*>(start)), size(length) {}
-  // A view of a view, and of a string: both convert by themselves.
+  // Implicit conversions from a writable view and from a string.
   ConstBytes(Bytes bytes) : data(bytes.data), size(bytes.size) {}                // NOLINT(google-explicit-constructor)
   ConstBytes(const std::string& text) : ConstBytes(text.data(), text.size()) {}  // NOLINT(google-explicit-constructor)
   bool empty() const { return size == 0; }
@@ -40,13 +40,13 @@ struct ConstBytes {
   std::string ToString() const { return std::string(reinterpret_cast<const char*>(data), size); }
 };
 
-// A payload this large is never copied by us; tests hold us to it through CopyCounts().
+// We never copy a piece of payload of this size or more; tests check that through CopyCounts().
 constexpr size_t kCopyBytesMax = 16 * 1024;
 
-// What CopyBytes() has copied in this process so far.
+// Counts of CopyBytes() in this process.
 struct CopyCounts {
   uint64_t small_bytes = 0;   // in pieces under kCopyBytesMax
-  uint64_t large_copies = 0;  // pieces of kCopyBytesMax or more: a fault of ours, always 0
+  uint64_t large_copies = 0;  // pieces of kCopyBytesMax or more: always 0, otherwise a bug
 };
 
 // Copies from.size bytes. Every copy of payload in Fusewire goes through here, so that it is counted.

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Time that only goes forward, real or turned by a test.
-// Home: any thread for the real clock; a ManualClock belongs to the one thread that turns it. Fails: never.
+// Time that only goes forward: the real clock, or a clock that a test advances.
+// Home: any thread for the real clock; a ManualClock belongs to the thread that advances it. Fails: never.
 #ifndef FUSEWIRE_BASE_CLOCK_H_
 #define FUSEWIRE_BASE_CLOCK_H_
 
@@ -17,11 +17,11 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual int64_t NowNs() = 0;
-  // The machine's monotonic clock; lives for ever.
+  // The machine's monotonic clock; never destroyed.
   static Clock* Real();
 };
 
-// A clock for tests and simulation: it stands still until it is turned.
+// A clock for tests and simulation: it stands still until it is advanced.
 class ManualClock final : public Clock {
  public:
   int64_t NowNs() override { return now_ns_; }
@@ -29,10 +29,10 @@ class ManualClock final : public Clock {
   void Set(int64_t now_ns) { now_ns_ = now_ns; }
 
  private:
-  int64_t now_ns_ = kSecondNs;  // not 0: a zero time stays recognisable as "never"
+  int64_t now_ns_ = kSecondNs;  // not 0, as a time of 0 means "never"
 };
 
-// `now + delay` without running over; kForeverNs stays for ever.
+// `now + delay` without overflow; kForeverNs stays kForeverNs.
 int64_t AddNs(int64_t now_ns, int64_t delay_ns);
 
 }  // namespace fusewire

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Tells ThreadSanitizer what it can't see: that all before a call for a place happens before all after the other call
-// for it. Nothing without that sanitizer.
+// Tells ThreadSanitizer of an order that it can't see: everything before one call for a place happens before everything
+// after the other call for it. No effect without that sanitizer.
 #ifndef FUSEWIRE_BASE_HAPPENS_BEFORE_H_
 #define FUSEWIRE_BASE_HAPPENS_BEFORE_H_
 

@@ -54,7 +54,7 @@ class List {
   void ForEach(Visit visit) {
     for (ListNode* it = head_.next_; it != &head_; it = it->next_) visit(static_cast<T*>(it));
   }
-  // The first member that `is_it` says yes to, or null. `is_it` must not unlink any member.
+  // The first member for which `is_it` returns true, or null. `is_it` must not unlink any member.
   template <class IsIt>
   T* Find(IsIt is_it) {
     for (ListNode* it = head_.next_; it != &head_; it = it->next_) {

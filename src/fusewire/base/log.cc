@@ -18,7 +18,7 @@ struct Target {
 };
 
 std::atomic<int> min_level{static_cast<int>(LogLevel::kWarn)};
-// Replaced as a whole; the old one is kept, for a line may be on its way to it. Setting a sink is rare.
+// Replaced as a whole; the old sink is kept, as a thread may still be writing a line to it. Setting a sink is rare.
 std::atomic<const Target*> target{nullptr};
 
 const char* LevelName(LogLevel level) {
@@ -47,7 +47,7 @@ void WriteToStderr(LogLevel level, const char* text) {
     length = sizeof(line) - 1;
     line[length - 1] = '\n';
   }
-  // One write a line: lines of several threads do not mix.
+  // One write per line, so lines of several threads don't mix.
   ssize_t written = write(STDERR_FILENO, line, static_cast<size_t>(length));
   (void)written;
 }
@@ -70,7 +70,7 @@ void WriteLog(LogLevel level, const char* format, ...) {
   va_start(arguments, format);
   std::vsnprintf(text, sizeof(text), format, arguments);
   va_end(arguments);
-  // Texts of a peer may stand in it: they must not look like a second line.
+  // It may contain text from a peer, which must not look like a second line.
   for (char* at = text; *at != 0; ++at) {
     if (static_cast<unsigned char>(*at) < 0x20) *at = ' ';
   }

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One fact a line, to stderr or to a sink of the host program.
+// Log lines, one fact each, to stderr or to a sink of the host program.
 //   FUSEWIRE_LOG(kWarn, "pipe %u closed: %s", id, status.ToString().c_str());
 // Home: any thread. Owns: nothing. Fails: never; a line that cannot be written is lost.
 #ifndef FUSEWIRE_BASE_LOG_H_
@@ -12,7 +12,7 @@ namespace fusewire {
 
 enum class LogLevel : int { kDebug = 0, kInfo = 1, kWarn = 2, kError = 3, kOff = 4 };
 
-// Where lines go; `line` ends without a newline and is valid for the call. Called from any thread.
+// Receives lines; `line` has no newline at its end and is valid during the call. Called from any thread.
 using LogSink = void (*)(LogLevel level, const char* line, void* context);
 
 // Any thread. A null sink means stderr.
@@ -26,11 +26,11 @@ __attribute__((format(printf, 2, 3)))
 #endif
 void WriteLog(LogLevel level, const char* format, ...);
 
-// Lets one line through per interval and counts the others, so that a scanner cannot fill a disk.
+// Permits one line per interval and counts the others, so that a scanner can't fill a disk.
 class LogLimiter {
  public:
   explicit LogLimiter(int64_t interval_ns) : interval_ns_(interval_ns) {}
-  // Any thread. True if the line may be written; *suppressed is then how many were held back before it.
+  // Any thread. True if the line may be written; *suppressed is then the number of lines suppressed before it.
   bool Allow(int64_t now_ns, uint64_t* suppressed);
 
  private:

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The one way into a thread's world: many threads push, one takes all, nobody waits.
-// Home: Push from any thread; TakeAll on the owner's. Owns: nothing; a Mail is its sender's until it has been run.
+// A lock-free queue into a thread: many threads push, one takes all, none waits.
+// Home: Push from any thread; TakeAll on the owner's. Owns: nothing; a Mail belongs to its sender until it is
+// delivered.
 // Fails: never.
 #ifndef FUSEWIRE_BASE_MAILBOX_H_
 #define FUSEWIRE_BASE_MAILBOX_H_
@@ -9,7 +10,7 @@
 
 namespace fusewire {
 
-// Something to be done at home. It may live inside a longer-lived object, so that sending costs no allocation.
+// Work to be done at home. It may be part of a longer-lived object, so that sending needs no allocation.
 class Mail {
  public:
   virtual void Deliver() = 0;  // at home, exactly once per Push; may delete this
@@ -24,7 +25,7 @@ class Mail {
 
 class Mailbox {
  public:
-  // Any thread. True if the box was empty: whoever gets true wakes the owner.
+  // Any thread. True if the mailbox was empty: the caller must then wake the owner.
   bool Push(Mail* mail) {
     Mail* head = newest_.load(std::memory_order_relaxed);
     do {
@@ -35,7 +36,7 @@ class Mailbox {
 
   bool empty() const { return newest_.load(std::memory_order_seq_cst) == nullptr; }
 
-  // At home. Delivers what is there now, oldest first; returns how many.
+  // At home. Delivers the current mail, oldest first; returns how many.
   int DeliverAll() {
     if (newest_.load(std::memory_order_relaxed) == nullptr) return 0;
     Mail* newest = newest_.exchange(nullptr, std::memory_order_acquire);

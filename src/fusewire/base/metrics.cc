@@ -6,7 +6,7 @@ namespace fusewire {
 int Histogram::BucketOf(uint64_t value) {
   if (value < 4) return static_cast<int>(value);
   int exponent = 63 - __builtin_clzll(value);                     // at least 2
-  int quarter = static_cast<int>((value >> (exponent - 2)) & 3);  // the two bits behind the leading one
+  int quarter = static_cast<int>((value >> (exponent - 2)) & 3);  // the two bits after the leading one
   return (exponent - 1) * 4 + quarter;
 }
 

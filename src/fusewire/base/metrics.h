@@ -10,7 +10,7 @@
 
 namespace fusewire {
 
-// A number that only its home writes: an increment is a load and a store, with no locked instruction.
+// A number that only its home writes: an increment is a load and a store, without a locked instruction.
 class Counter {
  public:
   void Add(uint64_t amount = 1) {
@@ -23,21 +23,21 @@ class Counter {
   std::atomic<uint64_t> value_{0};
 };
 
-// What a Histogram held when it was read.
+// The contents of a Histogram at one time.
 struct HistogramSnapshot {
   uint64_t count = 0;
   uint64_t sum = 0;
   uint64_t max = 0;
-  uint64_t p50 = 0, p90 = 0, p99 = 0, p999 = 0;  // upper bounds of the buckets they fall into: at most 25 % too high
+  uint64_t p50 = 0, p90 = 0, p99 = 0, p999 = 0;  // upper bounds of their buckets: at most 25 % too high
   double mean() const { return count == 0 ? 0.0 : static_cast<double>(sum) / static_cast<double>(count); }
 };
 
-// Counts values in buckets that grow by powers of two, four to each.
+// Counts values in buckets, four for each power of two.
 class Histogram {
  public:
   void Add(uint64_t value);
   HistogramSnapshot Read() const;
-  // Adds what `other` holds; at home of this one.
+  // Adds the counts of `other`; at home of this one.
   void Merge(const Histogram& other);
 
  private:

@@ -9,12 +9,12 @@
 namespace fusewire {
 namespace {
 
-// Longer waits are cut into pieces: nanoseconds added to a time of day must not overflow.
+// Longer waits are split: nanoseconds added to a time of day must not overflow.
 constexpr int64_t kPieceNs = 3600 * kSecondNs;
 
 }  // namespace
 
-// The caller's lock is lent to the standard library, and taken back as it gave it.
+// Lends the caller's lock to the standard library, and takes it back in the same state.
 void CondVar::Wait(Mutex& mutex) {
   std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
   changed_.wait(lock);

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A lock that the compiler checks: clang knows what each Mutex guards (FUSEWIRE_GUARDED_BY), which functions want it
-// held (FUSEWIRE_REQUIRES) or not held (FUSEWIRE_EXCLUDES), and refuses what does otherwise. gcc reads over the words.
+// A lock that the compiler checks: clang knows what each Mutex guards (FUSEWIRE_GUARDED_BY), and which functions
+// require it held (FUSEWIRE_REQUIRES) or not held (FUSEWIRE_EXCLUDES), and rejects violations. gcc ignores the
+// annotations.
 // Home: any thread. Owns: the lock. Fails: never.
 #ifndef FUSEWIRE_BASE_MUTEX_H_
 #define FUSEWIRE_BASE_MUTEX_H_
@@ -15,12 +16,12 @@
 #define FUSEWIRE_THREAD_SAFETY(attribute)
 #endif
 
-// Behind a member: it is read and written with this lock held.
+// After a member: it is read and written only with this lock held.
 #define FUSEWIRE_GUARDED_BY(mutex) FUSEWIRE_THREAD_SAFETY(guarded_by(mutex))
-// Behind a function: whoever calls it holds this lock; or holds it not, as the function takes it.
+// After a function: its caller must hold this lock; or must not hold it, as the function takes it.
 #define FUSEWIRE_REQUIRES(...) FUSEWIRE_THREAD_SAFETY(requires_capability(__VA_ARGS__))
 #define FUSEWIRE_EXCLUDES(...) FUSEWIRE_THREAD_SAFETY(locks_excluded(__VA_ARGS__))
-// Behind functions of locks.
+// After functions of locks.
 #define FUSEWIRE_ACQUIRE(...) FUSEWIRE_THREAD_SAFETY(acquire_capability(__VA_ARGS__))
 #define FUSEWIRE_RELEASE(...) FUSEWIRE_THREAD_SAFETY(release_capability(__VA_ARGS__))
 
@@ -40,7 +41,7 @@ class FUSEWIRE_THREAD_SAFETY(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-// Holds a lock until its scope ends. It may be let go of in between, and taken again.
+// Holds a lock until its scope ends. It may be released and taken again in between.
 class FUSEWIRE_THREAD_SAFETY(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) FUSEWIRE_ACQUIRE(mutex) : mutex_(mutex) { mutex_.Lock(); }
@@ -64,8 +65,8 @@ class FUSEWIRE_THREAD_SAFETY(scoped_lockable) MutexLock {
   bool holds_ = true;
 };
 
-// Where threads wait until what a Mutex guards has changed. They wake up without a reason too: whoever waits looks
-// again, in a loop of his own, as the compiler cannot see who holds what in a lambda.
+// Threads wait here until data guarded by a Mutex has changed. Wake-ups may be spurious: a waiting thread checks its
+// condition again, in a loop of its own, as the compiler can't see which locks a lambda holds.
 class CondVar {
  public:
   CondVar() = default;
@@ -73,7 +74,7 @@ class CondVar {
   CondVar& operator=(const CondVar&) = delete;
 
   void Wait(Mutex& mutex) FUSEWIRE_REQUIRES(mutex);
-  // False: this time of Clock::Real() has come.
+  // False: this time of Clock::Real() has passed.
   bool WaitUntil(Mutex& mutex, int64_t deadline_ns) FUSEWIRE_REQUIRES(mutex);
   void NotifyOne() { changed_.notify_one(); }
   void NotifyAll() { changed_.notify_all(); }

@@ -13,7 +13,7 @@ void SystemRandom(Bytes out) {
   while (out.size > 0) {
     ssize_t got = getrandom(out.data, out.size, 0);
     if (got < 0) {
-      FUSEWIRE_CHECK(errno == EINTR);  // with these arguments the kernel knows no other failure
+      FUSEWIRE_CHECK(errno == EINTR);  // with these arguments there is no other failure
       continue;
     }
     out = out.From(static_cast<size_t>(got));

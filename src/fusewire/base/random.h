@@ -25,7 +25,7 @@ class Random {
   // In [low, high].
   uint64_t Between(uint64_t low, uint64_t high) {
     const uint64_t choices = high - low + 1;
-    return choices == 0 ? Next() : low + Below(choices);  // 0: every 64-bit number is one
+    return choices == 0 ? Next() : low + Below(choices);  // 0: every 64-bit number is in the range
   }
   double Fraction() { return static_cast<double>(Next() >> 11) * 0x1.0p-53; }
   bool Chance(double probability) { return Fraction() < probability; }

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Gives things names that may travel, and finds them again: a slot, and how often it has been used. No map, no lock, no
-// pointer on the wire.
+// Gives objects names that may be sent to peers, and finds them by name: a slot and the number of times it has been
+// used. No map, no lock, no pointer on the wire.
 // Home: its owner's. Owns: slots, not members. Fails: Take returns 0 when all slots are in use.
 #ifndef FUSEWIRE_BASE_SLOTS_H_
 #define FUSEWIRE_BASE_SLOTS_H_
@@ -19,11 +19,11 @@ class Slots {
  public:
   static_assert(kGenerationBits > 1 && kGenerationBits <= 32, "a generation is a u32");
 
-  // `first_generation`: another one than 1 where names should be hard to guess, or a test wants to see them wrap.
+  // `first_generation`: other than 1 if names should be hard to guess, or to test that they wrap.
   explicit Slots(uint32_t slots_max, uint32_t first_generation = 1)
       : slots_max_(slots_max), first_generation_(Valid(first_generation)) {}
 
-  // The member's name from now on; 0: all slots are in use.
+  // Adds a member; returns its name, or 0 if all slots are in use.
   uint64_t Take(T* member) {
     FUSEWIRE_DCHECK(member != nullptr);
     uint32_t slot;
@@ -41,37 +41,37 @@ class Slots {
     return NameOf(slot);
   }
 
-  // The slot may be used again; the name has passed.
+  // Frees the slot; the name is no longer valid.
   void Release(uint64_t name) {
     FUSEWIRE_CHECK(Find(name) != nullptr);
     auto slot = static_cast<uint32_t>(name);
     slots_[slot].member = nullptr;
-    // Wraps past 0: an all-zero name names nothing.
+    // Wraps past 0: a name of 0 is never valid.
     slots_[slot].generation = Valid(slots_[slot].generation + 1);
     free_.push_back(slot);
     --in_use_;
   }
 
-  // Null: the name has passed, or was never given out.
+  // Null: the name is no longer valid, or was never given out.
   T* Find(uint64_t name) const {
     auto slot = static_cast<uint32_t>(name);
     if (slot >= slots_.size() || slots_[slot].generation != name >> 32) return nullptr;
     return slots_[slot].member;
   }
 
-  // Of a name that Find doesn't find: true if it was given out once. False: whoever said it made it up.
+  // For a name that Find doesn't find: true if it was given out once; false if it was never given out.
   bool HasPassed(uint64_t name) const {
     auto slot = static_cast<uint32_t>(name);
     auto generation = static_cast<uint32_t>(name >> 32);
     if (slot >= slots_.size() || (generation & kGenerationMax) != generation) return false;
-    // Distances, because generations wrap: what is behind us has passed, what is ahead was never given out.
+    // Compares distances, because generations wrap: older generations were given out, newer ones were not.
     constexpr int kUnused = 32 - kGenerationBits;
     return static_cast<int32_t>((generation - slots_[slot].generation) << kUnused) < 0;
   }
 
   uint32_t in_use() const { return in_use_; }
 
-  // The names of all members, for what may end any of them.
+  // The names of all members, for a loop that may remove members.
   std::vector<uint64_t> Names() const {
     std::vector<uint64_t> names;
     for (size_t slot = 0; slot < slots_.size(); ++slot) {

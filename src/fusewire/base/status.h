@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A Status says how an operation ended: a code named by what the caller does next, and for an error who was
+// A Status says how an operation ended: a code that implies what to do next, and for an error which peer was
 // involved, what was being done, why it failed, since when, and what to do.
-// Home: any thread; values are immutable once made. Owns: its text. Fails: never. See docs/errors.md.
+// Home: any thread; values are immutable. Owns: its text. Fails: never. See docs/errors.md.
 #ifndef FUSEWIRE_BASE_STATUS_H_
 #define FUSEWIRE_BASE_STATUS_H_
 
@@ -19,12 +19,12 @@ namespace fusewire {
 enum class Code : uint8_t {
   kOk = 0,
   kInvalid = 1,      // fix the call
-  kUnavailable = 2,  // the peer is away: reconnect, retry
-  kOverloaded = 3,   // a limit is reached: back off
+  kUnavailable = 2,  // the peer can't be reached: reconnect, retry
+  kOverloaded = 3,   // a limit was reached: back off
   kTimeout = 4,      // the deadline passed: the outcome is unknown
   kCancelled = 5,    // you asked for it
-  kCorrupt = 6,      // the peer sent nonsense: its pipe is closed
-  kRefused = 7,      // the peer turned us away (or we it): fix the settings
+  kCorrupt = 6,      // the peer violated the protocol: its pipe is closed
+  kRefused = 7,      // the peer refused us, or we refused it: fix the settings
   kApplication = 8,  // the peer's handler failed; app_code() is its own number
   kInternal = 9,     // a bug of ours: report it
 };
@@ -55,17 +55,17 @@ class [[nodiscard]] Status {
   Code code() const { return rep_ == nullptr ? Code::kOk : rep_->code; }
   uint32_t app_code() const { return rep_ == nullptr ? 0 : rep_->app_code; }
   const std::string& cause() const;  // why, in words
-  const std::string& peer() const;   // who: a name and an address
+  const std::string& peer() const;   // the peer: a name and an address
   const std::string& phase() const;  // what was being done: "connect", "hello", "read", "call 7 of method 3" ...
   const std::string& next() const;   // what to do now
   int64_t age_ms() const { return rep_ == nullptr ? -1 : rep_->age_ms; }  // since when, or -1
 
-  // Each returns a copy that also says this. What is said first stays: the place nearest to the fault knows best.
+  // Each returns a copy with this field set. A field that is set stays: the code nearest to the fault knows best.
   Status Peer(std::string who) const;
   Status Phase(std::string what) const;
   Status Next(std::string hint) const;
   Status AgeMs(int64_t age_ms) const;
-  // For who began before the place nearest to the fault did.
+  // For an operation that began before the code nearest to the fault did.
   Status AgeMsAtLeast(int64_t age_ms) const;
 
   // "unavailable: connection reset, peer ps:0 at 10.0.0.7:5555, while reading, since 1.2 s; next: ..."
@@ -81,7 +81,7 @@ class [[nodiscard]] Status {
   template <class Set>
   Status With(Set set) const;
 
-  // shared_ptr: one broken pipe ends thousands of calls with the same words, on many threads.
+  // shared_ptr: one broken pipe ends thousands of calls with the same text, on many threads.
   std::shared_ptr<const Rep> rep_;
 };
 
@@ -110,7 +110,7 @@ class [[nodiscard]] Result {
   }
 
  private:
-  std::optional<T> value_;  // in place: a frame's header is decoded into one without an allocation
+  std::optional<T> value_;  // in place: decoding a frame's header needs no allocation
   Status status_;
 };
 

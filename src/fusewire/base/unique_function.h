@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A callable that can be moved, not copied, and keeps small captures inside itself: no allocation up to 48 bytes.
-// Home: whoever holds it. Owns: the callable. Fails: calling an empty one is a bug and ends the process.
+// A callable that can be moved, not copied, and stores captures of up to 48 bytes inside itself, without an allocation.
+// Home: its holder's. Owns: the callable. Fails: calling an empty one is a bug and ends the process.
 #ifndef FUSEWIRE_BASE_UNIQUE_FUNCTION_H_
 #define FUSEWIRE_BASE_UNIQUE_FUNCTION_H_
 

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A Budget bounds memory that many holders share: nobody gets more than is left, however many they are, and those who
-// have to wait are served in the order in which they came.
+// A Budget bounds memory that many holders share: none gets more than is left, and
+// waiting holders are served in the order of their requests.
 // Home: any thread. Owns: a sum and a queue. Fails: TryReserve says not yet; see docs/buffers.md for who holds what.
 #ifndef FUSEWIRE_BUFFER_BUDGET_H_
 #define FUSEWIRE_BUFFER_BUDGET_H_
@@ -20,24 +20,24 @@ class Budget {
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 
-  // Any thread. All or nothing. On false `holder` stands in the queue: nobody behind it gets anything before it asks
-  // again and succeeds, or gives up. A wish larger than the whole budget is granted when nothing else is reserved, so
-  // that one very large message can pass, alone.
+  // Any thread. All or nothing. On false, `holder` is in the queue: no holder behind it is served before it asks again
+  // and succeeds, or leaves the queue. A request larger than the whole budget is granted when nothing else is reserved,
+  // so that one very large message can pass, alone.
   bool TryReserve(uint64_t bytes, const void* holder);
-  // Any thread. The holder leaves the queue; no harm if it is not in it.
+  // Any thread. The holder leaves the queue, if it is in it.
   void GiveUp(const void* holder);
-  // Any thread. Gives back what TryReserve granted, in any number of steps.
+  // Any thread. Returns what TryReserve granted, in any number of steps.
   void Release(uint64_t bytes);
 
   uint64_t limit_bytes() const { return limit_bytes_; }
   uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
   uint64_t peak_bytes() const { return peak_bytes_.load(std::memory_order_relaxed); }
-  // Any thread. Somebody waits: whoever holds more than he needs should give it back.
+  // Any thread. True while a holder waits: others should then return what they don't need.
   bool wanted() const { return waiting_.load(std::memory_order_relaxed) > 0; }
 
  private:
   const uint64_t limit_bytes_;
-  // A mutex, though nothing else down here has one: it is taken when a window grows or shrinks, never per message.
+  // A mutex, unlike the rest of the lower rooms: it is taken when a window grows or shrinks, never per message.
   Mutex mutex_;
   std::deque<const void*> queue_ FUSEWIRE_GUARDED_BY(mutex_);
   std::atomic<uint64_t> used_bytes_{0};  // written under the mutex

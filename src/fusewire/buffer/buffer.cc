@@ -6,7 +6,7 @@
 namespace fusewire {
 namespace {
 
-constexpr size_t kAlignment = 64;  // what Eigen and AVX-512 kernels want of a tensor
+constexpr size_t kAlignment = 64;  // as Eigen and AVX-512 kernels require of a tensor
 
 void FreeBytes(void* owner, Bytes) { std::free(owner); }
 

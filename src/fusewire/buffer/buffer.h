@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A Buffer is memory that knows how to be given back, exactly once.
-// Home: whoever holds it; it may be moved to and dropped on any thread.
+// A Buffer is memory with a release function that runs exactly once.
+// Home: its holder's; it may be moved to and destroyed on any thread.
 // Owns: its bytes, through one Release. Fails: TryAllocate returns an empty Buffer when there is no memory.
 // See docs/buffers.md.
 #ifndef FUSEWIRE_BUFFER_BUFFER_H_
@@ -16,14 +16,14 @@ namespace fusewire {
 
 class Buffer {
  public:
-  // Gives the memory back. Cheap, never blocks, runs on whichever thread drops the Buffer.
+  // Releases the memory. Cheap, never blocks, runs on the thread that destroys the Buffer.
   using Release = void (*)(void* owner, Bytes bytes);
 
   Buffer() = default;
-  // Memory of somebody else, by reference: `release(owner, bytes)` says that we are done with it. A null release
-  // means that the memory outlives everything (static data, or a test's own promise).
+  // Memory of another owner, by reference: we call `release(owner, bytes)` when we are done with it. A null release
+  // means that the memory outlives all uses (static data, or memory of a test).
   static Buffer Wrap(Bytes bytes, void* owner, Release release) { return Buffer(bytes, owner, release); }
-  // The same for memory that is only to be read: what is sent. Nobody may write through bytes().
+  // The same for read-only memory that is sent. Don't write through bytes().
   static Buffer WrapReadOnly(ConstBytes bytes, void* owner, Release release) {
     return Buffer(Bytes(const_cast<uint8_t*>(bytes.data), bytes.size), owner, release);
   }
@@ -53,7 +53,7 @@ class Buffer {
   size_t size() const { return bytes_.size; }
   bool empty() const { return bytes_.size == 0; }
 
-  // Gives the memory back now.
+  // Releases the memory now.
   void Drop() {
     if (release_ == nullptr) {
       bytes_ = Bytes();

@@ -46,10 +46,10 @@ void Call::Deliver() { client_.load(std::memory_order_relaxed)->Begin(this); }
 void Call::Cancel() {
   cancel_wanted_.store(true, std::memory_order_seq_cst);
   ClientCore* client = client_.load(std::memory_order_seq_cst);
-  if (client == nullptr) return;  // not under way; Begin will see the wish
+  if (client == nullptr) return;  // not started; Begin will see the cancel
   uint64_t id = id_.load(std::memory_order_seq_cst);
   if (id != 0) client->home().Post([client, id] { client->OnCancelWanted(id); });
-  // Else it has not come home; Begin will see the wish.
+  // Otherwise it has not arrived at home; Begin will see the cancel.
 }
 
 Result<pipe::Landing> Call::Land(ConstBytes, const SegmentSizes& sizes) {

@@ -45,7 +45,7 @@ void ClientCore::Begin(Call* call) {
   call->reply_body.clear();
   uint64_t id = calls_.Take(call);
   if (id == 0) {
-    // Without a slot it has no id; nothing can reach it but this.
+    // Without a slot it has no id, so only this mail can reach it.
     home_.Post([this, call] {
       methods_.At(call->method).calls.Add();
       methods_.At(call->method).errors.Add();
@@ -106,7 +106,7 @@ void ClientCore::Send(Call* call) {
   pipe->Send(std::move(message));
 }
 
-// Says who, what and since when, where that has not been said.
+// Adds peer, phase and age, unless they are set.
 Status ClientCore::Words(const Call& call, Status status) const {
   if (status.ok()) return status;
   return status.Peer(peer_)
@@ -117,14 +117,14 @@ Status ClientCore::Words(const Call& call, Status status) const {
 void ClientCore::End(Call* call, Status status) {
   uint64_t id = call->id_.load(std::memory_order_relaxed);
   if (call->landing_) {
-    // The network must not touch the caller's memory after this.
+    // After this, the network must not touch the caller's memory.
     link_.Abandon(wire::FrameKind::kReply, id);
     link_.Abandon(wire::FrameKind::kReplyPart, id);
   }
   call->landing_ = false;
   call->part_body_.clear();
   call->parts_.clear();
-  if (!status.ok()) call->reply_body.clear();  // half a body is no body
+  if (!status.ok()) call->reply_body.clear();  // a partial body is discarded
   reactor::Reactor::Disarm(&call->deadline_);
   call->Unlink();
   calls_.Release(id);
@@ -140,7 +140,7 @@ void ClientCore::End(Call* call, Status status) {
   under_way_.Close();
 }
 
-// From here on it may be started again, by any client.
+// From now on it may be started again, by any client.
 void ClientCore::Retire(Call* call) {
   call->state_ = Call::State::kIdle;
   call->id_.store(0, std::memory_order_seq_cst);
@@ -153,7 +153,7 @@ void ClientCore::Refuse(Call* call, const Status& why) {
   call->OnDone(why.Peer(peer_address_).Phase("calling method " + std::to_string(call->method)));
 }
 
-// Not from inside Start: its caller may hold a lock that its OnDone takes.
+// Not inside Start: its caller may hold a lock that OnDone takes.
 void ClientCore::EndSoon(Call* call, Status status) {
   uint64_t id = call->id_.load(std::memory_order_relaxed);
   home_.Post([this, id, status = std::move(status)] {
@@ -173,7 +173,7 @@ void ClientCore::OnDeadline(Call* call) {
 
 void ClientCore::OnCancelWanted(uint64_t id) {
   Call* call = calls_.Find(id);
-  if (call == nullptr) return;  // the answer was faster
+  if (call == nullptr) return;  // the reply arrived first
   if (call->state_ == Call::State::kSent && link_.pipe() != nullptr) link_.pipe()->Cancel(id);
   End(call, Status::Cancelled("the caller cancelled it"));
 }
@@ -198,9 +198,9 @@ void ClientCore::SendWaiting() {
 
 void ClientCore::OnDown(Status why, bool was_up) {
   last_failure_ = why;
-  // A failed OnDone may start new calls; they wait for the next link, so end exactly those that were sent.
+  // An OnDone may start new calls, which wait for the next connection; end only the calls that were sent.
   std::vector<uint64_t> ended;
-  // Waiting for the peer does not help if it does not want us, or if it is we who have no descriptor left.
+  // Waiting for the peer does not help if it refuses us, or if this process has no descriptor left.
   bool is_ours = !was_up && why.code() == Code::kOverloaded;
   bool hopeless = why.code() == Code::kRefused || is_ours || (!was_up && options_.patience_ns <= 0);
   for (uint64_t id : calls_.Names()) {
@@ -222,7 +222,7 @@ void ClientCore::GiveUpWaiting() {
       return;
     }
     if (last_failure_.code() == Code::kRefused) {
-      End(call, last_failure_);  // the peer is there, and will say the same again
+      End(call, last_failure_);  // the peer is up, and would refuse again
       continue;
     }
     std::string cause = "no connection within " + std::to_string(options_.patience_ns / kMillisecondNs) + " ms";
@@ -255,7 +255,7 @@ Result<pipe::Landing> ClientCore::OnHeader(const wire::FrameHeader& header, Cons
   if (call == nullptr || call->state_ != Call::State::kSent) {
     return Status::Corrupt("an answer to a call that was never made");
   }
-  // The memory that it lands in is freed when the call ends.
+  // Its landing memory is freed when the call ends.
   if (call->landing_) return Status::Corrupt("an answer begins inside another of the same call");
   if (header.aux > kCodeMax) return Status::Corrupt("an answer with the unknown code " + std::to_string(header.aux));
   if (header.segments == 0) return pipe::Landing::View();
@@ -269,7 +269,7 @@ Result<pipe::Landing> ClientCore::OnHeader(const wire::FrameHeader& header, Cons
     if (!fits.ok()) landing = fits;
   }
   if (!landing.ok()) {
-    // The caller could not take it: his call fails, the pipe and everybody else go on.
+    // The caller could not land it: only this call fails; the pipe and other calls continue.
     const Status& why = landing.status();
     if (link_.pipe() != nullptr) link_.pipe()->Cancel(header.call);
     End(call, why);

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a Client does at home.
+// The part of a Client that runs at home.
 #ifndef FUSEWIRE_RPC_CLIENT_CORE_H_
 #define FUSEWIRE_RPC_CLIENT_CORE_H_
 
@@ -24,8 +24,8 @@ class ClientCore final : private pipe::LinkHandler {
 
   // Any thread.
   reactor::Reactor& home() { return home_; }
-  void Prepare(Call* call);                    // Start's half on the caller's side
-  void Refuse(Call* call, const Status& why);  // ends a call that was never started
+  void Prepare(Call* call);                    // the part of Start on the caller's thread
+  void Refuse(Call* call, const Status& why);  // ends a call that was not started
 
   // At home.
   void Begin(Call* call);
@@ -65,7 +65,7 @@ class ClientCore final : private pipe::LinkHandler {
   bool closed_ = false;
   reactor::Timer patience_;
   const std::string peer_address_;
-  std::string peer_;  // for words, at home
+  std::string peer_;  // for messages, at home
   uint64_t late_replies_ = 0;
   MethodTable methods_;
 };

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A Reply on any thread: at home it answers at once, elsewhere it sends the call home with the answer in it.
+// A Reply on any thread: at home it replies at once; elsewhere it posts the call home, with the reply in it.
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -23,7 +23,7 @@ Reply::~Reply() {
 }
 
 void Reply::Send(Status status, ConstBytes head, Buffers body) {
-  FUSEWIRE_CHECK(call_ != nullptr);  // the answer is given once
+  FUSEWIRE_CHECK(call_ != nullptr);  // a Reply is sent once
   ServerCall* call = std::exchange(call_, nullptr);
   if (call->home.AtHome()) {
     if (call->session != nullptr) {

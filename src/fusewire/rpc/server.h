@@ -22,7 +22,7 @@ namespace rpc {
 
 class ServerCall;
 
-// Memory of one's own for the body of one request. Its destructor gives back what nobody took.
+// Landing memory for the body of one request. Its destructor releases memory that was not taken.
 class RequestSink {
  public:
   virtual ~RequestSink() = default;
@@ -39,7 +39,7 @@ struct Request {
   int64_t deadline_ns = kForeverNs;      // on the clock of the handler's reactor; the caller has stopped waiting then
 };
 
-// The right, and the duty, to answer one call. Any thread may hold it and use it; it keeps the call alive.
+// The right and the duty to reply to one call. Any thread may hold and use it; it keeps the call alive.
 class Reply {
  public:
   Reply() = default;
@@ -48,22 +48,22 @@ class Reply {
   Reply& operator=(Reply&& other) noexcept;
   Reply(const Reply&) = delete;
   Reply& operator=(const Reply&) = delete;
-  // Not sent: the caller is told that the handler dropped the call.
+  // If no reply was sent, the caller gets an error: the handler dropped the call.
   ~Reply();
 
-  // Any thread. The answer, once. An error has no body. Nothing calls back from inside.
+  // Any thread. Sends the reply, once. An error has no body. No callback runs inside.
   void Send(Status status, ConstBytes head = ConstBytes(), Buffers body = Buffers());
-  // Any thread. One part of a streamed answer; Send ends the stream. `done` (if any) is called at home when the network
-  // is done with the part: a steady stream waits for it instead of filling memory.
+  // Any thread. Sends one part of a streamed reply; Send ends the stream. `done` (if any) is called at home when the
+  // network is done with the part: a long stream waits for it instead of filling memory.
   void SendPart(ConstBytes head, Buffers body = Buffers(), Done done = nullptr);
-  // Any thread. True once the caller has cancelled, its deadline has passed, or it has gone: the answer is no longer
+  // Any thread. True once the caller has cancelled, its deadline has passed, or it is gone: the reply is no longer
   // wanted.
   bool unwanted() const;
   // At home, in the handler: `told` is called at home, at most once, when unwanted() becomes true before the answer is
   // sent.
   void OnUnwanted(UniqueFunction<void()> told);
   explicit operator bool() const { return call_ != nullptr; }
-  // Any thread. Where the call lives: parts that are sent there travel at once, and together.
+  // Any thread. The home of the call: parts that are sent there leave at once, and together.
   reactor::Reactor& home() const;
 
  private:
@@ -73,9 +73,9 @@ class Reply {
 struct Method {
   uint16_t number = 0;
   std::string name;  // for counters and errors
-  // At home. Quick: what takes long moves its Reply to another thread.
+  // At home. It must be quick: slow work moves its Reply to another thread.
   UniqueFunction<void(Request request, Reply reply)> handle;
-  // At home, if set: makes the place where the request's body shall land. An error is the caller's answer.
+  // At home, if set: creates the sink in which the request's body lands. An error is sent to the caller.
   UniqueFunction<Result<std::unique_ptr<RequestSink>>(ConstBytes head, const SegmentSizes& sizes)> make_sink;
 };
 
@@ -98,7 +98,7 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Any thread. With the port that was really taken; port 0: its task listens nowhere.
+  // Any thread. With the actual port; port 0: its task listens nowhere.
   transport::Address address() const;
   // Any thread but a home. New calls are refused with kUnavailable; returns when those in flight have been answered, or
   // after `grace_ns`; then says goodbye to all.

@@ -66,7 +66,7 @@ pipe::FrameHandler* Session::OnOpen(const pipe::PeerInfo&) { return this; }
 
 void Session::OnClosed(Status) { LeaveAll(); }
 
-// Calls whose Reply is out live on without us; the others end here.
+// Calls whose Reply is held elsewhere outlive the session; the others end here.
 void Session::LeaveAll() {
   while (ServerCall* call = calls_.PopFront()) {
     home_.under_way.Close();
@@ -85,7 +85,7 @@ void Session::LeaveAll() {
 
 // ---- a call comes in ----
 
-// A generation is used once: what comes again, or from the past, was not sent by an honest caller.
+// A generation is used once: an honest caller never sends a repeated or older one.
 Status Session::TakeSlot(const wire::FrameHeader& header) {
   wire::CallId id = wire::UnpackCallId(header.call);
   if (id.slot >= options_.calls_in_flight_max) {
@@ -93,7 +93,7 @@ Status Session::TakeSlot(const wire::FrameHeader& header) {
                            std::to_string(options_.calls_in_flight_max));
   }
   if (id.slot >= slots_.size()) slots_.resize(id.slot + size_t{1});
-  // Generations come round in three steps, and what lands is found by its id.
+  // Generations could wrap in three steps, and a landing call is found by its id.
   const bool lands = std::any_of(landing_.begin(), landing_.end(),
                                  [&header](const ServerCall* call) { return call->header.call == header.call; });
   Slot& slot = slots_[id.slot];
@@ -101,7 +101,7 @@ Status Session::TakeSlot(const wire::FrameHeader& header) {
     return Status::Corrupt("a call came twice: slot " + std::to_string(id.slot) + ", generation " +
                            std::to_string(id.generation));
   }
-  // The caller has given up an older call in this slot, and its cancel is not needed to know it.
+  // The caller has abandoned an older call in this slot, even if its cancel has not arrived.
   if (slot.call != nullptr) {
     slot.call->current = false;
     MarkUnwanted(slot.call);
@@ -155,7 +155,7 @@ Result<pipe::Landing> Session::OnHeader(const wire::FrameHeader& header, ConstBy
   } else if (closing_.load(std::memory_order_relaxed)) {
     call->refusal = Status::Unavailable("the server is shutting down").Next("try again, or another server");
   } else if (in_flight_ > options_.calls_in_flight_max) {
-    // An honest caller has no more slots than that; but calls that he gave up may still be with their handlers.
+    // An honest caller has no more slots than that, but handlers may still have abandoned calls.
     call->refusal = Status::Overloaded("more than " + std::to_string(options_.calls_in_flight_max) +
                                        " calls of this caller are unanswered, also of those that it gave up")
                         .Next("wait for answers before you ask more");
@@ -181,7 +181,7 @@ Status Session::LandRequest(ServerCall* call, Method* method, ConstBytes meta, p
   return Status::Ok();
 }
 
-// What a stranger asks for must not make us remember it.
+// Unknown methods must not use memory.
 MethodStats& Session::StatsOf(uint16_t method) {
   return methods_.Find(method) == nullptr ? home_.unknown : home_.methods.At(method);
 }
@@ -213,7 +213,7 @@ void Session::OnCancel(uint64_t call_id) {
   wire::CallId id = wire::UnpackCallId(call_id);
   if (id.slot >= slots_.size()) return;
   ServerCall* call = slots_[id.slot].call;
-  if (call == nullptr || call->header.call != call_id) return;  // answered already
+  if (call == nullptr || call->header.call != call_id) return;  // has its reply already
   if (call->landing) pipe_.Abandon(wire::FrameKind::kCall, call_id);
   MarkUnwanted(call);
 }
@@ -241,15 +241,15 @@ void Session::Answer(ServerCall* call, const Status& status, ConstBytes head, Bu
   Free(call);
 }
 
-// Whoever answers holds no credit while his answer waits for some: two tasks that stream to each other would wait for
-// ever.
+// A call returns its credit before its reply waits for credit: otherwise two tasks that stream to each other could wait
+// forever.
 void Session::Consume(ServerCall* call) {
   if (!std::exchange(call->consumed, true)) pipe_.Consume(call->header);
 }
 
-// Says why instead, if the answer itself cannot be said. Returns what it said.
+// Sends the reason instead, if the reply itself can't be sent. Returns the status that it sent.
 Status Session::SendAnswer(ServerCall* call, Status status, ConstBytes head, Buffers body, MethodStats* stats) {
-  if (status.ok()) status = call->refusal;  // a stream with a gap must not end well
+  if (status.ok()) status = call->refusal;  // a stream with a gap must not end with success
   if (status.ok()) status = WhyNot(head, body);
   std::string words;
   if (!status.ok()) {
@@ -258,7 +258,7 @@ Status Session::SendAnswer(ServerCall* call, Status status, ConstBytes head, Buf
     body.clear();
   }
   if (!pipe_.HasRoom(head.size)) {
-    // Not even an error fits: a caller who never hears of his call would wait for ever.
+    // Not even an error fits: without a reply, the caller would wait forever.
     pipe_.Close(status);
     return status;
   }
@@ -276,7 +276,7 @@ Status Session::SendAnswer(ServerCall* call, Status status, ConstBytes head, Buf
   return status;
 }
 
-// Why an answer, or a part of one, cannot be sent; or ok.
+// Why a reply, or a part of one, can't be sent; or ok.
 Status Session::WhyNot(ConstBytes head, const Buffers& body) const {
   Status fits = pipe_.CheckSize(head.size, body);
   if (!fits.ok()) {
@@ -314,7 +314,7 @@ void Session::SendPart(ServerCall* call, ConstBytes head, Buffers body, Done don
     pipe_.Send(std::move(message));
     return;
   }
-  // By mail: whoever hands in a call or an answer sends what is ready, and must not be called back by it.
+  // By mail: a thread that submits a call or a reply sends what is ready, and must not be called back.
   pipe_.Send(std::move(message), [reactor = home_.reactor, done = std::move(done)](Status sent) mutable {
     reactor->Post([done = std::move(done), sent = std::move(sent)]() mutable { done(std::move(sent)); });
   });

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One peer's calls at the server, and the state of each.
-// Home: the pipe's. Owns: calls until they have a Reply, and their storage. Fails: with kCorrupt when the peer breaks
-// the rules.
+// The calls of one peer at the server, and their states.
+// Home: the pipe's. Owns: calls until they have a Reply, and their storage. Fails: with kCorrupt if the peer violates
+// the protocol.
 #ifndef FUSEWIRE_RPC_SESSION_H_
 #define FUSEWIRE_RPC_SESSION_H_
 
@@ -21,44 +21,44 @@ namespace rpc {
 
 class Session;
 
-// A call that came in. Born at home when its header has come; belongs to its session until the handler gets its Reply,
-// then to the Reply; dies at home once answered. The session may go first: then nobody is answered.
+// An incoming call. Created at home when its header arrives; belongs to its session until the handler gets its Reply,
+// then to the Reply; destroyed at home after the reply. If the session is destroyed first, no reply is sent.
 class ServerCall final : public Mail, public ListNode {
  public:
   ServerCall(Session* session_in, reactor::Reactor& home_in);
 
-  // At home; the answer lies in status, head and body.
+  // At home; the reply is in status, head and body.
   void Deliver() override;
 
   Session* session;  // null: the peer is gone. Only at home
   reactor::Reactor& home;
   wire::FrameHeader header;
   int64_t started_ns = 0;
-  bool current = false;   // its slot still means this call
-  bool landing = false;   // its body is coming in
+  bool current = false;   // its slot still refers to this call
+  bool landing = false;   // its body is arriving
   bool streamed = false;  // parts have been sent: order matters from now on
   bool consumed = false;  // the request no longer counts against the caller's credit
-  Status refusal;         // this is the answer: it was not handled, or a part of its stream was lost
+  Status refusal;         // if set, this is the reply: the call was not handled, or a part of its stream was lost
   Buffers request_body;
   std::vector<Bytes> parts;
   std::unique_ptr<RequestSink> sink;
   std::atomic<bool> unwanted{false};
   UniqueFunction<void()> told;
   reactor::Timer deadline;
-  // The answer, from another thread.
+  // The reply, from another thread.
   Status status;
   Buffer head;
   Buffers body;
 };
 
-// What all sessions on one reactor share.
+// Shared by all sessions on one reactor.
 struct ServerHome {
   reactor::Reactor* reactor = nullptr;
-  // Of what may wait for a caller, so much is kept for telling him why his answer does not come.
+  // The part of a caller's queue that is reserved for errors about replies that can't be sent.
   size_t words_bytes_max = 0;
   MethodTable methods;
-  MethodStats unknown;                // calls of methods that are not there, whatever their numbers
-  reactor::Drain under_way{"calls"};  // from their header to their answer
+  MethodStats unknown;                // calls of unknown methods
+  reactor::Drain under_way{"calls"};  // from their header to their reply
   List<Session> sessions;
 };
 
@@ -66,7 +66,7 @@ struct ServerHome {
 class MethodIndex {
  public:
   explicit MethodIndex(std::vector<Method> methods);
-  // Ok, or which methods have the same number.
+  // Ok, or an error that names two methods with the same number.
   static Status Check(const std::vector<Method>& methods);
   Method* Find(uint16_t number) { return number < by_number_.size() ? by_number_[number] : nullptr; }
   std::string NameOf(uint16_t number);
@@ -98,7 +98,7 @@ class Session final : public pipe::Receiver, public ListNode {
  private:
   struct Slot {
     ServerCall* call = nullptr;
-    uint32_t generation = 0;  // the last that was used
+    uint32_t generation = 0;  // the last one used
     bool used = false;
   };
 
@@ -120,8 +120,8 @@ class Session final : public pipe::Receiver, public ListNode {
   const std::atomic<bool>& closing_;
   std::vector<Slot> slots_;  // by the caller's slot
   List<ServerCall> calls_;
-  // Whose bodies are coming in: a long one, and one between its chunks. Not found by slot, for the caller may have
-  // given the slot to another call meanwhile.
+  // Calls whose bodies are arriving: a long one, and one between its chunks. Not found by slot, because the caller may
+  // have reused the slot for another call.
   std::vector<ServerCall*> landing_;
   std::vector<std::unique_ptr<ServerCall>> free_;
   uint64_t in_flight_ = 0;

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a Client and a Server count, and how it is read from the outside.
+// Statistics of Clients and Servers.
 // Home: counted at one home each; a snapshot may be taken on any thread. Owns: numbers. Fails: never.
 #ifndef FUSEWIRE_RPC_STATS_H_
 #define FUSEWIRE_RPC_STATS_H_
@@ -20,15 +20,15 @@ struct PipeStats;
 }  // namespace pipe
 namespace rpc {
 
-// Of one method; written at one home.
+// Statistics of one method; written at one home.
 struct MethodStats {
   Counter calls, errors, timeouts, cancels, request_bytes, reply_bytes;
   Histogram latency_ns;
-  // Adds what `other` counted; at home of this one.
+  // Adds the counts of `other`; at home of this one.
   void Merge(const MethodStats& other);
 };
 
-// By method number; grows when a method is first met.
+// By method number; grows when a method is first used.
 class MethodTable {
  public:
   MethodStats& At(uint16_t method) {
@@ -68,7 +68,7 @@ struct Snapshot {
   std::vector<reactor::Stats> reactors;
   uint64_t receive_budget_used_bytes = 0, receive_budget_peak_bytes = 0, receive_budget_limit_bytes = 0;
   CopyCounts copies;
-  // One fact a line: "peer ps:0 (10.0.0.7:5555) bytes_in 1024".
+  // One fact per line: "peer ps:0 (10.0.0.7:5555) bytes_in 1024".
   std::string ToText() const;
 };
 

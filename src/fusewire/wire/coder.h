@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Little-endian integers and texts, one by one: the alphabet that wire.cc, hello.cc and meta.cc write in.
-// Home: none. Owns: nothing. Fails: a Reader that runs out of bytes yields zeros from then on and says so in ok().
+// Little-endian integers and texts, one by one, for wire.cc, hello.cc and meta.cc.
+// Home: none. Owns: nothing. Fails: a Reader that runs out of bytes returns zeros from then on, and ok() is false.
 #ifndef FUSEWIRE_WIRE_CODER_H_
 #define FUSEWIRE_WIRE_CODER_H_
 
@@ -60,8 +60,8 @@ inline void AppendText(std::string* out, const char* text, size_t size) {
 }
 inline void AppendText(std::string* out, const std::string& text) { AppendText(out, text.data(), text.size()); }
 
-// Reads from the front of a view. No read goes beyond it, whatever the bytes say; check ok() before using what was
-// read.
+// Reads from the front of a view, never beyond its end; check ok() before using the values
+// that were read.
 class Reader {
  public:
   explicit Reader(ConstBytes in) : left_(in) {}

@@ -19,7 +19,7 @@ constexpr uint32_t kPolynomial = 0x82f63b78;  // Castagnoli's, bits reversed
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
-// tables[k][b] is what byte b does to the CRC when k more bytes follow it.
+// tables[k][b] is the effect of byte b on the CRC if k more bytes follow it.
 constexpr Tables MakeTables() {
   Tables tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -58,7 +58,7 @@ uint32_t Crc32cByTable(ConstBytes bytes, uint32_t seed) {
 bool HasCrc32cInstruction() { return __builtin_cpu_supports("sse4.2") != 0; }
 
 // One word in three cycles. Interleaving several streams would be three times as fast, but only for more than a
-// kilobyte: what we check is a header of 40 bytes and a meta that is rarely longer.
+// kilobyte: we check a header of 40 bytes and a meta that is rarely longer.
 __attribute__((target("sse4.2"))) uint32_t Crc32cByInstruction(ConstBytes bytes, uint32_t seed) {
   uint64_t crc = ~seed;
   const uint8_t* at = bytes.data;

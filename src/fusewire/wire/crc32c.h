@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The two ways to a CRC-32C behind wire::Crc32c(), apart so that a test can hold them against each other.
+// The two implementations of wire::Crc32c(), separate so that a test can compare them.
 // Home: none, pure functions. Owns: nothing. Fails: never.
 #ifndef FUSEWIRE_WIRE_CRC32C_H_
 #define FUSEWIRE_WIRE_CRC32C_H_
@@ -11,7 +11,7 @@
 namespace fusewire {
 namespace wire {
 
-// On every machine: eight bytes at a time from tables.
+// For every machine: eight bytes at a time, with tables.
 uint32_t Crc32cByTable(ConstBytes bytes, uint32_t seed);
 
 // Only where HasCrc32cInstruction().

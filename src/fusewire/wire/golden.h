@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// For tests: bytes as hex, in the way in which docs/wire.md draws them, and a look into that page.
-// Home: none. Owns: nothing. Fails: never; what cannot be read is empty.
+// For tests: bytes as hex, in the format of docs/wire.md, and a search in that page.
+// Home: none. Owns: nothing. Fails: never; a page that can't be read is empty.
 #ifndef FUSEWIRE_WIRE_GOLDEN_H_
 #define FUSEWIRE_WIRE_GOLDEN_H_
 
@@ -27,7 +27,7 @@ inline std::string Draw(ConstBytes bytes) {
   return text;
 }
 
-// The way back; whatever is not a hexadecimal digit only separates.
+// The reverse; all other characters are separators.
 inline std::string Undraw(const std::string& text) {
   std::string digits;
   for (char c : text) {
@@ -40,7 +40,7 @@ inline std::string Undraw(const std::string& text) {
   return bytes;
 }
 
-// Whether docs/wire.md draws these bytes, row by row.
+// Whether docs/wire.md contains these bytes, row by row.
 inline bool IsDrawnInTheLaw(const std::string& drawing) {
   const auto root = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path().parent_path();
   std::ifstream file(root / "docs" / "wire.md", std::ios::binary);

@@ -24,7 +24,7 @@ static_assert(3 + kRefusalWhyBytesMax <= kBodyBytesMax);
 
 bool IsControl(char c) { return static_cast<uint8_t>(c) < 0x20 || c == 0x7f; }
 
-// `missing_bytes` belong to the body and will follow from elsewhere.
+// `missing_bytes` of the body are appended by the caller.
 std::string Greeting(GreetingKind kind, const std::string& body, size_t missing_bytes = 0) {
   const size_t body_bytes = body.size() + missing_bytes;
   FUSEWIRE_CHECK(body_bytes <= kBodyBytesMax);
@@ -61,11 +61,11 @@ Status CheckEnd(const Reader& reader, const char* what) {
 template <class Array>
 void TakeArray(Reader* reader, Array* out) {
   const ConstBytes taken = reader->Take(out->size());
-  if (taken.data == nullptr) return;  // cut off; the reader remembers it
+  if (taken.data == nullptr) return;  // truncated; the reader records that
   std::memcpy(out->data(), taken.data, taken.size);
 }
 
-// The part that hello and welcome share.
+// The common part of hello and welcome.
 Status ReadHello(Reader* reader, const char* what, Hello* hello) {
   hello->features = reader->Number<uint64_t>();
   hello->incarnation = reader->Number<uint64_t>();
@@ -88,7 +88,7 @@ Status ReadHello(Reader* reader, const char* what, Hello* hello) {
   return checked.ok() ? checked : Status::Corrupt(std::string(what) + ": " + checked.cause());
 }
 
-// What else calls at an open port, or answers at a wrong one.
+// Other protocols that connect to an open port, or answer at a wrong one.
 struct Stranger {
   std::string_view start;
   const char* name;
@@ -285,7 +285,7 @@ Result<Refusal> DecodeRefusal(ConstBytes body) {
     return Status::Corrupt("refusal: code " + std::to_string(code) + ", limit " + std::to_string(kCodeMax));
   }
   refusal.code = static_cast<Code>(code);
-  // These words go to a log before the peer has proved anything: one line they stay.
+  // This text is logged before the peer has proved anything, so it must stay one line.
   std::replace_if(refusal.why.begin(), refusal.why.end(), IsControl, ' ');
   return refusal;
 }

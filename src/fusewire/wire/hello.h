@@ -1,12 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What two peers say before the first frame: who they are, what they speak, and that they know the secret.
+// The messages of two peers before the first frame: names, versions, and proofs that they know the secret.
 // Home: none, pure functions. Owns: nothing. Fails: Decode* returns kCorrupt (not our protocol) or kRefused (a polite
 // no).
 //
-//   greeting := magic:"FUSEWIRE" version:u16 version_min:u16 kind:u8 zero:u8 body_bytes:u16 body     the prefix never
-//   changes hello    := kind 1, dialer first      features:u64 incarnation:u64 nonce:u8[32] chunk_bytes:u32
-//   window_bytes:u64
-//                                         service:u16 flags:u16 cluster:text name:text      text := bytes:u16 u8[bytes]
+//   greeting := magic:"FUSEWIRE" version:u16 version_min:u16 kind:u8 zero:u8 body_bytes:u16 body
+//               these 16 bytes before the body, the prefix, never change
+//   hello    := kind 1, dialer first      features:u64 incarnation:u64 nonce:u8[32] chunk_bytes:u32 window_bytes:u64
+//                                         service:u16 flags:u16 cluster:text name:text
+//   text     := bytes:u16 u8[bytes]
 //   welcome  := kind 2, the answer        the same body, then proof:u8[32] if both have a secret (flag bit 0)
 //   proof    := kind 3, dialer's last     proof:u8[32]; only if a secret is set
 //   refusal  := kind 4, instead of any    code:u8 why:text
@@ -24,8 +25,8 @@
 namespace fusewire {
 namespace wire {
 
-constexpr uint16_t kVersion = 1;     // the newest that we speak
-constexpr uint16_t kVersionMin = 1;  // the oldest that we speak
+constexpr uint16_t kVersion = 1;     // the newest version that we support
+constexpr uint16_t kVersionMin = 1;  // the oldest version that we support
 constexpr size_t kMagicBytes = 8;
 constexpr size_t kGreetingPrefixBytes = 16;
 constexpr size_t kGreetingBytesMax = 4096;  // prefix and body
@@ -46,14 +47,14 @@ struct GreetingPrefix {
 };
 
 struct Hello {
-  uint64_t features = 0;     // bits that both have are on
-  uint64_t incarnation = 0;  // drawn once per process: tells a restarted peer from the old one
+  uint64_t features = 0;     // a feature is on if both sides set its bit
+  uint64_t incarnation = 0;  // drawn once per process: distinguishes a restarted peer from the old one
   Nonce nonce{};
-  uint32_t chunk_bytes = 0;   // the largest chunk the sender wants to receive; the smaller of both counts
-  uint64_t window_bytes = 0;  // credit that the peer starts with
-  uint16_t service = 0;       // whom the pipe serves: 1 rpc, 2 endpoints, ... of the layer above
+  uint32_t chunk_bytes = 0;   // the largest chunk that the sender accepts; the smaller of both values applies
+  uint64_t window_bytes = 0;  // initial credit of the peer
+  uint16_t service = 0;       // the pipe's service: 1 rpc, 2 endpoints, ...; defined by the layer above
   bool has_secret = false;
-  std::string cluster;  // both must say the same
+  std::string cluster;  // must be the same on both sides
   std::string name;     // the sender's task, for logs and errors: "worker:3"
 };
 
@@ -62,27 +63,27 @@ struct Refusal {
   std::string why;
 };
 
-// "1 (rpc)", "2 (endpoints)", "7": for words.
+// "1 (rpc)", "2 (endpoints)", "7": for messages.
 std::string ServiceWords(uint16_t service);
 
-// kInvalid if a name is too long or holds control characters, or a number is out of its range: for what a user has set.
+// kInvalid if a name is too long or has control characters, or a number is out of range: for a user's settings.
 Status CheckHello(const Hello& hello);
 // Here and below `hello` has passed CheckHello().
 std::string EncodeHello(const Hello& hello);
-// With a secret the welcome ends with `proof`, which covers everything before it. To make that proof, encode with a
-// null one first: the result lacks the proof, but its body_bytes counts it already. Without a secret `proof` must be
+// With a secret, the welcome ends with `proof`, which covers everything before it. To compute that proof, encode with a
+// null proof first: the result lacks the proof, but its body_bytes includes it. Without a secret, `proof` must be
 // null.
 std::string EncodeWelcome(const Hello& hello, const Proof* proof);
 std::string EncodeProof(const Proof& proof);
-// A `why` of more than kRefusalWhyBytesMax is cut.
+// A `why` of more than kRefusalWhyBytesMax is truncated.
 std::string EncodeRefusal(const Refusal& refusal);
 
-// Reads kGreetingPrefixBytes. kCorrupt says in words what else it looks like (an HTTP request, a TLS hello, ...); fewer
-// bytes are kCorrupt as well, with the same words: for a peer that said little and fell silent.
-// kRefused means our protocol in a version that we don't share. Never answer the first; answer the second with a
-// refusal. A refusal reads the same in all versions, so its prefix is taken whatever version it has.
+// Reads kGreetingPrefixBytes. kCorrupt says what it looks like instead (an HTTP request, a TLS hello, ...); fewer
+// bytes are kCorrupt as well, with the same text: for a peer that sent little and fell silent.
+// kRefused means our protocol in a version that we don't support. Never answer the first; answer the second with a
+// refusal. A refusal is the same in all versions, so its prefix is accepted with any version.
 Result<GreetingPrefix> DecodeGreetingPrefix(ConstBytes prefix);
-// False: whoever says this is no peer of ours, whatever follows. A few bytes are enough.
+// False: these bytes can't begin a greeting, whatever follows. A few bytes are enough.
 bool MayBeGreeting(ConstBytes words);
 Result<Hello> DecodeHello(ConstBytes body);
 struct Welcome {
@@ -95,12 +96,12 @@ Result<Proof> DecodeProof(ConstBytes body);
 Result<Refusal> DecodeRefusal(ConstBytes body);
 
 // HMAC-SHA-256 over a label ("acceptor" or "dialer"), the dialer's hello and the welcome without its proof, as sent.
-// Different labels: a proof cannot be sent back to the one who made it.
+// The labels differ, so that a proof can't be sent back to its creator.
 Proof MakeProof(const std::string& secret, const char* label, ConstBytes hello, ConstBytes welcome_without_proof);
 // In constant time.
 bool SameProof(const Proof& left, const Proof& right);
 
-// SHA-256 and HMAC of our own: TensorFlow exports BoringSSL's names, so no such library may be linked beside it.
+// Our own SHA-256 and HMAC: TensorFlow exports BoringSSL's symbols, so we can't link such a library.
 std::array<uint8_t, 32> Sha256(ConstBytes bytes);
 std::array<uint8_t, 32> HmacSha256(ConstBytes key, ConstBytes message);
 

@@ -88,7 +88,7 @@ Status DecodeStatus(Code code, ConstBytes in, Status* out) {
 Result<int64_t> ElementCount(const TensorMeta& meta) {
   int64_t count = 1;
   bool overflow = false;
-  bool empty = false;  // one dimension of 0 makes the tensor empty, however large the others are
+  bool empty = false;  // a dimension of 0 makes the tensor empty, however large the others are
   for (int64_t dim : meta.dims) {
     if (dim < 0) return Status::Corrupt("tensor: dimension " + std::to_string(dim) + ", must be at least 0");
     empty |= dim == 0;
@@ -108,7 +108,7 @@ void AppendTensors(const std::vector<TensorMeta>& tensors, std::string* out) {
 Status DecodeTensors(ConstBytes* in, std::vector<TensorMeta>* out) {
   Reader reader(*in);
   const uint16_t count = reader.Number<uint16_t>();
-  // Checked before the vector grows: a count costs the peer as many bytes as it makes us hold.
+  // Checked before the vector grows: the peer must have sent as many bytes as a count makes us allocate.
   if (!reader.ok() || reader.left().size < count * kTensorBytesMin) return Truncated("tensors");
   std::vector<TensorMeta> tensors(count);
   for (TensorMeta& meta : tensors) FUSEWIRE_TRY(ReadTensor(&reader, &meta));

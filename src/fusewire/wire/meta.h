@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Heads that every layer above shares: a Status in words, and the description of tensors.
+// Heads that all layers above use: a Status as text, and descriptions of tensors.
 // Home: none, pure functions. Owns: nothing. Fails: Decode* returns kCorrupt and has then changed nothing.
 //
 //   status  := app_code:u32 cause:text peer:text phase:text next:text          text := bytes:u16 u8[bytes]
@@ -19,26 +19,27 @@
 namespace fusewire {
 namespace wire {
 
-constexpr size_t kStatusTextBytesMax = 8192;  // of each text of a Status that we send; a longer one is cut
+constexpr size_t kStatusTextBytesMax = 8192;  // for each text of a Status that we send; a longer text is truncated
 
-// Appends the words of an error; its code travels in the frame header's aux.
+// Appends the texts of an error; its code is in the frame header's aux.
 void AppendStatus(const Status& status, std::string* out);
-// Reads into *out what the peer said. What it returns is whether that could be read.
+// Reads the peer's status into *out. The result says whether it could be read.
 Status DecodeStatus(Code code, ConstBytes in, Status* out);
 
 struct TensorMeta {
-  uint16_t type = 0;     // a number of the layer above (TensorFlow's DataType)
+  uint16_t type = 0;     // a number defined by the layer above (TensorFlow's DataType)
   bool dead = false;     // TensorFlow's dead tensor: no bytes, and its consumers don't run
-  bool encoded = false;  // the bytes are an encoding of the layer above, not the raw elements
+  bool encoded = false;  // the bytes are an encoding defined by the layer above, not the raw elements
   std::string name;
   uint64_t bytes = 0;         // the segment's size
   std::vector<int64_t> dims;  // explicit, any rank, any size; each at least 0
 };
-// How many elements; kCorrupt if a dimension is negative or the product does not fit in 63 bits.
+// The number of elements; kCorrupt if a dimension is negative or the product does not fit in 63 bits.
 Result<int64_t> ElementCount(const TensorMeta& meta);
-// The caller keeps to what the format can say: at most 65535 tensors, dimensions, and bytes in a name.
+// The caller respects the limits of the format: at most 65535 tensors, dimensions, and bytes in a name.
 void AppendTensors(const std::vector<TensorMeta>& tensors, std::string* out);
-// Reads one list of tensors from the front of `in` and moves `in` behind it. Never allocates more than `in` justifies.
+// Reads one list of tensors from the front of `in` and advances `in`. Allocates no more than the size of `in`
+// justifies.
 Status DecodeTensors(ConstBytes* in, std::vector<TensorMeta>* out);
 
 }  // namespace wire

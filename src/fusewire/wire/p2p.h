@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What endpoints say to each other inside messages of a pipe of service 2: a verb, and a few numbers.
-// Home: none, pure functions. Owns: nothing. Fails: DecodeP2p returns kCorrupt. docs/wire.md is the law.
+// The messages of endpoints on a pipe of service 2: a verb, and a few numbers.
+// Home: none, pure functions. Owns: nothing. Fails: DecodeP2p returns kCorrupt. docs/wire.md is the specification.
 //
 // The header's method is the verb. Its call names an operation: bit 63 says whose table the name is from, the
 // sender's (1) or the receiver's own (0). The head begins with the verb's numbers, u64 each; behind them stands what
@@ -71,9 +71,9 @@ struct P2pMessage {
   ConstBytes payload;  // small, in the head; or the words of a status
 };
 
-// How many numbers the verb's head begins with.
+// The number of integers at the beginning of the verb's head.
 size_t P2pNumbers(P2pVerb verb);
-// Writes them; returns how many bytes that are. `out` has room for kP2pNumbersMax.
+// Writes them; returns the number of bytes. `out` has room for kP2pNumbersMax.
 size_t EncodeP2p(P2pVerb verb, const uint64_t* numbers, Bytes out);
 // `header` and `meta` have passed CheckMeta. The views point into meta.
 Result<P2pMessage> DecodeP2p(const FrameHeader& header, ConstBytes meta);

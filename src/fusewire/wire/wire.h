@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The frame: what travels once two peers have said hello. docs/wire.md is the law, this file is its code.
+// The frame, which peers exchange after the greeting. docs/wire.md is the specification.
 // Home: none, pure functions. Owns: nothing. Fails: Decode* returns kCorrupt and has then changed nothing.
 //
 //   frame  := header meta chunk              all integers little-endian
@@ -24,24 +24,24 @@ enum class FrameKind : uint8_t {
   // Messages of the layer above; they count against the window.
   kMessage = 1,    // call: a tag of the layer above
   kCall = 2,       // call: the caller's CallId; aux: time left in ms, 0 means no deadline
-  kReply = 3,      // call: echoed; aux: a Code. The last word on this call
-  kReplyPart = 4,  // call: echoed; aux: 0. More will come
+  kReply = 3,      // call: echoed; aux: a Code. Ends the call
+  kReplyPart = 4,  // call: echoed; aux: 0. More parts follow
   // The pipe's own; they never wait for the window and carry no body.
   kChunk = 16,    // body_bytes: how many bytes of the current body follow; nothing else is set
-  kCredit = 17,   // call: so many more window bytes may be sent
-  kWant = 18,     // call: the sender would like to have sent this many window bytes in all
-  kRecall = 19,   // please give back credit that you do not use
-  kReturn = 20,   // call: so many window bytes of credit are given back
+  kCredit = 17,   // call: this many more window bytes may be sent
+  kWant = 18,     // call: the position, in window bytes from the beginning, that the sender wants to reach
+  kRecall = 19,   // please return credit that you do not use
+  kReturn = 20,   // call: this many window bytes of credit are returned
   kPing = 21,     // call: any number
   kPong = 22,     // call: echoed
   kCancel = 23,   // call: the CallId that its caller no longer wants
-  kGoodbye = 24,  // aux: a Code; meta: why, in words. The last frame on this pipe
+  kGoodbye = 24,  // aux: a Code; meta: the reason, as text. The last frame on this pipe
 };
 
 constexpr uint16_t kFrameMagic = 0x5746;  // "FW" in memory
 constexpr size_t kHeaderBytes = 40;
 constexpr uint32_t kGoodbyeBytesMax = 4096;      // of its words
-constexpr uint64_t kWindowBytesMax = INT64_MAX;  // of any credit: sums of two do not run over
+constexpr uint64_t kWindowBytesMax = INT64_MAX;  // of any credit: a sum of two does not overflow
 
 // Decoded, in the machine's own order.
 //   magic:u16 kind:u8 flags:u8 method:u16 segments:u16 aux:u32 meta_bytes:u32 sequence:u32 check:u32 call:u64
@@ -54,13 +54,13 @@ struct FrameHeader {
   uint16_t segments = 0;
   uint32_t aux = 0;
   uint32_t meta_bytes = 0;
-  uint32_t sequence = 0;  // counts the frames of one direction of a pipe, from 0, wrapping
+  uint32_t sequence = 0;  // counts the frames of one direction of a pipe, from 0; wraps around
   uint32_t check = 0;     // set by EncodeHeader and DecodeHeader
   uint64_t call = 0;
   uint64_t body_bytes = 0;
 };
 
-// What a receiver is willing to take. Every length is checked against these before anyone allocates.
+// The limits of a receiver. Every length is checked against them before memory is allocated.
 struct Limits {
   uint32_t meta_bytes_max = 1u << 20;
   uint16_t segments_max = 65535;
@@ -72,10 +72,10 @@ bool IsMessage(FrameKind kind);  // kMessage, kCall, kReply, kReplyPart
 bool IsKnown(uint8_t kind);
 const char* KindName(FrameKind kind);
 
-// Writes kHeaderBytes to `out`. `meta` is what will follow; its size must be header.meta_bytes.
+// Writes kHeaderBytes to `out`. `meta` follows the header; its size must be header.meta_bytes.
 void EncodeHeader(const FrameHeader& header, ConstBytes meta, Bytes out);
-// Reads kHeaderBytes and checks all that can be checked without the meta: magic, kind, flags, lengths, what the kind
-// forbids.
+// Reads kHeaderBytes and checks all that can be checked without the meta: magic, kind, flags, lengths, and fields that
+// the kind forbids.
 Result<FrameHeader> DecodeHeader(ConstBytes in, const Limits& limits);
 // Checks the CRC over header and meta, and that the segment table adds up to body_bytes.
 // `header_bytes` are the 40 bytes that `header` was decoded from.
@@ -87,8 +87,8 @@ uint64_t SegmentBytes(const FrameHeader& header, ConstBytes meta, uint16_t index
 ConstBytes HeadOf(const FrameHeader& header, ConstBytes meta);
 void EncodeSegmentBytes(uint64_t bytes, uint16_t index, Bytes meta);
 
-// A call's name on the wire: a slot of the caller's slab and how often that slot has been used. The peer echoes it and
-// never looks inside. An older generation is a late answer; a slot that was never given out is nonsense.
+// A call's name on the wire: a slot of the caller's table, and the number of times it has been used. The peer echoes it
+// and does not interpret it. An older generation is a late reply; a slot that was never given out is corrupt.
 struct CallId {
   uint32_t slot = 0;
   uint32_t generation = 0;
@@ -98,7 +98,7 @@ inline CallId UnpackCallId(uint64_t call) {
   return CallId{static_cast<uint32_t>(call), static_cast<uint32_t>(call >> 32)};
 }
 
-// CRC-32C (Castagnoli), with the processor's instruction where it has one. Pass the last result as `seed` to go on.
+// CRC-32C (Castagnoli), with the processor's instruction if it has one. Pass the last result as `seed` to continue.
 uint32_t Crc32c(ConstBytes bytes, uint32_t seed = 0);
 
 }  // namespace wire

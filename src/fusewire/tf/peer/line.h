@@ -1,15 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A Line is the way to one incarnation of one peer's data port, and the place where receives gather: all that an
 // executor starts in one go travel in one question, and their answers stream back.
-<<<<<<< HEAD:src/fusewire/tf/peer/line.h
 // Home: one reactor of its task. Owns: the Client; not the receives. Fails: with the pipe; it is then replaced.
 #ifndef FUSEWIRE_TF_PEER_LINE_H_
 #define FUSEWIRE_TF_PEER_LINE_H_
-=======
-// Home: one reactor of its task. Owns: the Client; not the receives. Fails: with the pipe; it is then replaced.
-#ifndef FUSEWIRE_TF_DATA_LINE_H_
-#define FUSEWIRE_TF_DATA_LINE_H_
->>>>>>> task18b:src/fusewire/tf/data/line.h
 
 #include <atomic>
 #include <functional>

@@ -26,11 +26,7 @@ using tensorflow::Tensor;
 // A parameter server, as far as it sends tensors.
 class Site {
  public:
-<<<<<<< HEAD:src/fusewire/tf/threads/receive_test.cc
   Site() : task_(StartTask("ps")) {
-=======
-  Site() : task_(StartTask("ps")), steps_(&threads_) {
->>>>>>> task18b:src/fusewire/tf/data/threads_test.cc
     env_.rendezvous_mgr = &steps_;
     source_.env = &env_;
     source_.find = [](const tensorflow::Rendezvous::ParsedKey&, tensorflow::Device** device) {

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What will happen when, in virtual time. Events of one moment run in the order in which they were set.
+// Future events, in virtual time. Events of the same time run in the order in which they were added.
 // Home: the world's thread. Owns: the events. Fails: never.
 #ifndef FUSEWIRE_TRANSPORT_LOOPBACK_EVENT_QUEUE_H_
 #define FUSEWIRE_TRANSPORT_LOOPBACK_EVENT_QUEUE_H_
@@ -20,7 +20,7 @@ class EventQueue {
 
   void At(int64_t due_ns, Event event) { events_.emplace(Key(due_ns, order_++), std::move(event)); }
   int64_t NextNs() const { return events_.empty() ? kForeverNs : events_.begin()->first.first; }
-  // Runs everything due, also what these events set for this moment.
+  // Runs all due events, including those that they add for the same time.
   void RunDue(int64_t now_ns) {
     while (NextNs() <= now_ns) {
       Event event = std::move(events_.begin()->second);

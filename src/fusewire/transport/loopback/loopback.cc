@@ -69,7 +69,7 @@ bool LoopbackWorld::RunUntil(UniqueFunction<bool()> done, int64_t limit_ns) {
 void LoopbackWorld::RunFor(int64_t duration_ns) {
   int64_t end_ns = AddNs(clock()->NowNs(), duration_ns);
   RunUntil([] { return false; }, duration_ns);
-  clock()->Set(end_ns);  // also if nothing was left to happen
+  clock()->Set(end_ns);  // even if there were no events left
 }
 
 // ---- faults ----

@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A whole network inside one thread: hosts with their own manual reactors, virtual time, and every fault on demand.
+// A network inside one thread: hosts with their own manual reactors, virtual time, and every fault on demand.
 // The same seed and the same calls give the same run, to the byte; fingerprint() tells whether they did.
-// Home: one thread turns the world and makes the hosts' homes run. A listener or connection belongs to its host's
-// reactor. Owns: the clock, the reactors, the bytes on their way. Whatever uses a reactor goes before the world does.
-// Fails: as the network that it plays: words and codes are those of TCP.
+// Home: one thread advances the world and runs the hosts' homes. A listener or connection belongs to its host's
+// reactor. Owns: the clock, the reactors, the bytes in flight. Users of a reactor are destroyed before the world.
+// Fails: as the simulated network, with the texts and codes of TCP.
 #ifndef FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_H_
 #define FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_H_
 
@@ -21,8 +21,8 @@ namespace transport {
 
 // How a host ends.
 enum class LoopbackDeath {
-  kReset,   // its process died: the kernel resets its connections and answers for it
-  kSilent,  // its power is gone: nothing comes from it any more, until a restarted host answers old connections
+  kReset,   // its process died: the kernel resets its connections
+  kSilent,  // its power failed: it sends nothing any more, until a restarted host answers old connections
 };
 
 class Network;
@@ -36,41 +36,41 @@ class LoopbackWorld {
   LoopbackWorld& operator=(const LoopbackWorld&) = delete;
 
   ManualClock* clock();
-  // A manual reactor on the world's clock. The name is also the host's address.
+  // Adds a host: a manual reactor on the world's clock. The name is also the host's address.
   reactor::Reactor* AddHost(const std::string& name);
-  // Of a host that was added; it listens on that host and dials from it.
+  // The transport of an existing host; it listens on that host and dials from it.
   std::unique_ptr<Transport> MakeTransport(const std::string& host);
 
-  // Does what can be done now; if that is nothing, turns the clock to the next event. False: nothing will ever happen.
+  // Runs what is due now; if nothing is, advances the clock to the next event. False: there are no events left.
   bool Step();
-  // Steps until `done` says so. False: limit_ns of virtual time passed before, or nothing will ever happen.
+  // Steps until `done` returns true. False: limit_ns of virtual time has passed, or there are no events left.
   bool RunUntil(UniqueFunction<bool()> done, int64_t limit_ns);
-  // Lets exactly this much time pass.
+  // Advances by exactly this time.
   void RunFor(int64_t duration_ns);
 
-  // Everywhere, or on the way from one host to another; may change at any time.
+  // Sets the faults of all paths, or of the path from one host to another; may change at any time.
   void SetFaults(const LoopbackFaults& faults);
   void SetFaultsBetween(const std::string& from, const std::string& to, const LoopbackFaults& faults);
   LoopbackFaults FaultsBetween(const std::string& from, const std::string& to) const;
-  // Back to those of everywhere.
+  // Back to the faults of all paths.
   void ClearFaultsBetween(const std::string& from, const std::string& to);
 
-  // Resets all connections between the two: both ends get an error.
+  // Resets all connections between the two hosts: both ends get an error.
   void Cut(const std::string& one, const std::string& other);
-  // `to` sees the end of what `from` sends on each of their connections.
+  // `to` sees the end of the stream from `from` on each of their connections.
   void HalfClose(const std::string& from, const std::string& to);
-  // Nothing on this host runs any more, and its listeners are gone. Its reactor lives on for the destruction of what it
-  // held: by Run.
+  // Nothing on this host runs any more, and its listeners are gone. Its reactor remains, to destroy the objects that it
+  // held, with Run.
   void KillHost(const std::string& name, LoopbackDeath death);
-  // A new incarnation of a killed host, with a reactor of its own; transports made from now on are on it.
+  // A new incarnation of a killed host, with its own reactor; transports created from now on are on it.
   reactor::Reactor* RestartHost(const std::string& name);
-  // The host stands still, as if stopped by a signal: bytes arrive in its buffers, nobody reads them.
+  // Stops the host, as by SIGSTOP: bytes arrive in its buffers, but are not read.
   void PauseHost(const std::string& name);
   void ResumeHost(const std::string& name);
   // From now on `name` is an address of `host`.
   void PointName(const std::string& name, const std::string& host);
 
-  // A sum over everything that has arrived, when and where.
+  // A checksum of all arrivals: bytes, times and places.
   uint64_t fingerprint() const;
 
  private:

@@ -20,7 +20,7 @@ LoopbackEnd::~LoopbackEnd() {
   if (in_ == nullptr) return;  // moved away
   in_->set_on_readable(nullptr);
   out_->set_on_room(nullptr);
-  // A socket that is closed with unread input resets its connection.
+  // Closing a socket with unread input resets the connection.
   if (in_->readable() > 0) out_->Reset(true);
   out_->Finish();
   in_->StopReading();
@@ -88,7 +88,7 @@ void LoopbackConnection::ReadSome() {
   }
 }
 
-// False: the kernel had less than it was asked for, or so it says.
+// False: the simulated kernel returned less than requested.
 bool LoopbackConnection::ReadOnce() {
   Bytes landing[kLandingPartsMax];
   size_t parts = handler_->Landing(landing, kLandingPartsMax);
@@ -105,7 +105,7 @@ bool LoopbackConnection::ReadOnce() {
     end_.in().Read(landing[i].Sub(0, part));
     left -= part;
   }
-  // Memory of its own for each call: who keeps a pointer to it is found by the address sanitizer.
+  // Separate memory for each call, so that AddressSanitizer detects a pointer that is kept.
   std::vector<uint8_t> ahead(bytes - landed);
   end_.in().Read(Bytes(ahead.data(), ahead.size()));
   if (landed > 0) handler_->OnLanded(landed);
@@ -119,7 +119,7 @@ void LoopbackConnection::Write(const ConstBytes* parts, size_t count) {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_CHECK(handler_ != nullptr);
   FUSEWIRE_CHECK(!write_waiting_);
-  if (closed_) return;  // OnClosed is on its way
+  if (closed_) return;  // OnClosed follows
   const LoopbackFaults& faults = end_.out().faults();
   bool later = network_->random().Chance(faults.late_answer_chance);
   if (later) later_.assign(parts, parts + std::min(count, kPartsMax));
@@ -152,7 +152,7 @@ void LoopbackConnection::PostRoom() {
   bool wanted = write_waiting_ || !end_.out().failure().ok();
   if (room_posted_ || !wanted) return;
   room_posted_ = true;
-  // Not at once: the answer comes between other events.
+  // Not at once: the answer arrives between other events.
   const LoopbackFaults& faults = end_.out().faults();
   int64_t delay_ns = faults.split ? static_cast<int64_t>(network_->random().Below(100 * kMicrosecondNs)) : 0;
   network_->At(network_->now_ns() + delay_ns, [this, alive = alive_] {

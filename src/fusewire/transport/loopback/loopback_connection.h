@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One end of a loopback connection. Keeps the contract of transport.h as TcpConnection does, and no more than that:
-// it splits, delays and answers late wherever the contract lets it.
+// One end of a loopback connection. Fulfils the contract of transport.h, and no more than that:
+// it splits, delays and answers late wherever the contract permits it.
 #ifndef FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_CONNECTION_H_
 #define FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_CONNECTION_H_
 
@@ -16,10 +16,10 @@
 namespace fusewire {
 namespace transport {
 
-// The two streams as one end holds them. Dropping it ends both, as closing a socket does.
+// One end's handle of the two streams. Destroying it ends both, as closing a socket does.
 class LoopbackEnd {
  public:
-  // shared_ptr: the other end and events on their way hold the streams too.
+  // shared_ptr: the other end and pending events hold the streams as well.
   LoopbackEnd(std::shared_ptr<Stream> in, std::shared_ptr<Stream> out) : in_(std::move(in)), out_(std::move(out)) {}
   LoopbackEnd(LoopbackEnd&&) = default;
   LoopbackEnd& operator=(LoopbackEnd&&) = delete;
@@ -32,7 +32,7 @@ class LoopbackEnd {
   std::shared_ptr<Stream> in_, out_;
 };
 
-// An end between two homes.
+// An end that is moving between two homes.
 class LoopbackIncoming final : public Incoming {
  public:
   LoopbackIncoming(Network* network, LoopbackEnd end, std::string peer_address)
@@ -74,13 +74,13 @@ class LoopbackConnection final : public Connection {
   ConnectionHandler* handler_ = nullptr;
   bool read_posted_ = false;
   bool room_posted_ = false;
-  bool full_ = false;              // less was taken than offered: wait for room before the next try
+  bool full_ = false;              // less was accepted than offered: wait for room before the next attempt
   bool write_waiting_ = false;     // a Write is unanswered
-  std::vector<ConstBytes> later_;  // what it offered, if its memory is read when it is answered
+  std::vector<ConstBytes> later_;  // the parts of a late Write, whose memory is read when it is answered
   bool closed_ = false;
   Status why_closed_;
   reactor::Timer tell_closed_;
-  // shared_ptr: mail to ourselves may come after we are gone, and must find out.
+  // shared_ptr: our own mail may arrive after our destruction, and must notice that.
   std::shared_ptr<bool> alive_;
 };
 

@@ -10,12 +10,12 @@ namespace fusewire {
 namespace transport {
 namespace {
 
-// A packet that is held up is sent again after this long.
+// A delayed packet is sent again after this time.
 constexpr int64_t kRepeatNs = 5 * kMillisecondNs;
 
 bool NamesOwnHost(const std::string& host) { return host.empty() || host == "*" || host == "localhost"; }
 
-// The next port that is free on this host.
+// The next free port of this host.
 uint16_t FreePort(Host* host) {
   do {
     if (++host->next_port < 40000) host->next_port = 40000;
@@ -96,7 +96,7 @@ void LoopbackDialing::Start(int64_t timeout_ns) {
   FUSEWIRE_AT_HOME(home_);
   began_ns_ = home_.now_ns();
   home_.Arm(&deadline_, timeout_ns);
-  // A name that nobody has takes as long as our own.
+  // An unknown name takes as long to resolve as our own.
   const Host* other = NamesOwnHost(address_.host) ? nullptr : network_->Find(address_.host);
   const LoopbackFaults& faults = network_->FaultsBetween(host_->name, other == nullptr ? host_->name : other->name);
   auto delay_ns = static_cast<int64_t>(network_->random().Below(static_cast<uint64_t>(faults.dial_delay_ns_max) + 1));
@@ -109,11 +109,11 @@ void LoopbackDialing::After(int64_t delay_ns, void (LoopbackDialing::*step)()) {
   });
 }
 
-// The name is asked for now, not when the dialling began: a host that moves is found at its new place.
+// The name is resolved now, not when the dialling began: a host that has moved is found at its new place.
 void LoopbackDialing::Knock() {
   Host* target = NamesOwnHost(address_.host) ? host_ : network_->Find(address_.host);
   if (target == nullptr) {
-    Answer(Status::Unavailable("the name does not resolve: no host bears it")
+    Answer(Status::Unavailable("the name does not resolve: no host has it")
                .Phase("resolve " + address_.host)
                .Next("check the name and this host's name service"));
     return;
@@ -156,8 +156,8 @@ void LoopbackDialing::Answer(Status why) {
 void LoopbackDialing::Finish() {
   FUSEWIRE_AT_HOME(home_);
   reactor::Reactor::Disarm(&deadline_);
-  *alive_ = false;  // nothing more comes
-  // The callback may destroy us.
+  *alive_ = false;  // no more answers
+  // The callback may destroy this object.
   OnDialed on_dialed = std::move(on_dialed_);
   if (error_.ok()) {
     on_dialed(std::move(connection_));

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Listening and dialling on one host of a loopback network.
+// Listens and dials on one host of a loopback network.
 #ifndef FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_TRANSPORT_H_
 #define FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_TRANSPORT_H_
 
@@ -28,7 +28,7 @@ class LoopbackListener final : public Listener {
   reactor::Reactor& home_;
   const Address address_;
   OnIncoming on_incoming_;
-  // shared_ptr: mail to ourselves may come after we are gone, and must find out.
+  // shared_ptr: our own mail may arrive after our destruction, and must notice that.
   std::shared_ptr<bool> alive_;
 };
 
@@ -56,7 +56,7 @@ class LoopbackDialing final : public Dialing {
   std::unique_ptr<Connection> connection_;
   Status error_;
   reactor::Timer deadline_;
-  // shared_ptr: the network's answer may come after we are gone, and must find out.
+  // shared_ptr: the network's answer may arrive after our destruction, and must notice that.
   std::shared_ptr<bool> alive_;
 };
 

@@ -9,13 +9,13 @@ namespace fusewire {
 namespace transport {
 
 Network::~Network() {
-  hosts_.clear();  // the last mail of a reactor may still look at us
+  hosts_.clear();  // the last mail of a reactor may still access this object
   events_.Clear();
 }
 
 size_t Network::RandomLength(size_t size, const LoopbackFaults& faults) {
   if (!faults.split || size <= 1) return size;
-  // Every order of magnitude is as likely as the next: single bytes are common, and yet large things come to an end.
+  // Every order of magnitude is equally likely: single bytes are common, and large bodies still complete.
   int bits = 64 - __builtin_clzll(size);
   uint64_t limit = uint64_t{1} << random_.Below(static_cast<uint64_t>(bits) + 1);
   return static_cast<size_t>(std::min<uint64_t>(size, random_.Between(1, limit)));
@@ -27,7 +27,7 @@ bool Network::TurnHosts() {
     if (host->runs()) turning.push_back(host.get());
   }
   bool busy = false;
-  // In an order that nobody can rely on.
+  // In random order, so that no code can rely on it.
   for (size_t left = turning.size(); left > 0; --left) {
     std::swap(turning[random_.Below(left)], turning[left - 1]);
     busy |= turning[left - 1]->reactor->RunManually();

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What the hosts of a LoopbackWorld share: time, chance, names and faults. It knows nothing of the bytes between them.
+// Shared by the hosts of a LoopbackWorld: time, randomness, names and faults. It does not know the bytes between them.
 // Home: the world's thread. Owns: the clock, the events, the hosts with their reactors. Fails: never.
 #ifndef FUSEWIRE_TRANSPORT_LOOPBACK_NETWORK_H_
 #define FUSEWIRE_TRANSPORT_LOOPBACK_NETWORK_H_
@@ -43,21 +43,21 @@ class Network {
   ManualClock* clock() { return &clock_; }
   int64_t now_ns() { return clock_.NowNs(); }
   Random& random() { return random_; }
-  // With the faults' `split`: a random length up to `size`, mostly far from all of it; 0 for nothing alone.
+  // With the fault `split`: a random length up to `size`, usually much less; 0 only if size is 0.
   size_t RandomLength(size_t size, const LoopbackFaults& faults);
 
-  // Events run outside of every home: what belongs to a host is posted to it.
+  // Events run outside of every home: work of a host is posted to it.
   void At(int64_t due_ns, EventQueue::Event event) { events_.At(due_ns, std::move(event)); }
   bool TurnHosts();
   int64_t NextNs() const;
   void RunDue() { events_.RunDue(now_ns()); }
 
   Host* AddHost(const std::string& name);
-  // The incarnation that is up, or the last one; null for a name that nobody bears.
+  // The current incarnation, or the last one; null for an unknown name.
   Host* Find(const std::string& name_or_alias) const;
   void PointName(const std::string& name, const std::string& host) { aliases_[name] = host; }
 
-  // Who changes them pumps the streams afterwards: what was held up may be free to go.
+  // The caller pumps the streams after a change: delayed bytes may be free to go.
   const LoopbackFaults& FaultsBetween(const std::string& from, const std::string& to) const;
   void SetFaults(const LoopbackFaults& faults);
   void SetFaultsBetween(const std::string& from, const std::string& to, const LoopbackFaults* faults);
@@ -72,7 +72,7 @@ class Network {
   std::map<std::pair<std::string, std::string>, LoopbackFaults> faults_between_;
   std::map<std::string, std::string> aliases_;
   EventQueue events_;
-  std::vector<std::unique_ptr<Host>> hosts_;  // all incarnations, in the order in which they came up
+  std::vector<std::unique_ptr<Host>> hosts_;  // all incarnations, in the order of their start
   uint64_t fingerprint_ = 0;
 };
 

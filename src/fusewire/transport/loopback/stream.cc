@@ -78,13 +78,13 @@ void Stream::Reset(bool at_once) {
     line_free_ns_ = 0;
     lost_ = false;
   } else if (ended_by_sender_ && !on_the_way_.empty()) {
-    return;  // the end is on its way already
+    return;  // the end is in flight already
   }
   ended_by_sender_ = true;
   Put({0, {}, Ending::kReset});
 }
 
-// ---- the way ----
+// ---- the path ----
 
 void Stream::Pump() {
   size_t before = bytes_on_the_way_;
@@ -121,7 +121,7 @@ bool Stream::ArriveOne() {
   return true;
 }
 
-// Bytes that vanish are never acknowledged: the sender's buffer fills, and after a while its kernel gives up.
+// Lost bytes are never acknowledged: the sender's buffer fills, and after a while its kernel gives up.
 void Stream::Lose() {
   lost_ = true;
   network_->At(network_->now_ns() + faults().user_timeout_ns, [self = shared_from_this()] {
@@ -138,7 +138,7 @@ void Stream::AnswerWithReset() {
 
 void Stream::AnswerForTheDead() {
   if (lost_ && bytes_on_the_way_ > 0) {
-    // What the sender repeats in vain gets its answer now.
+    // The sender's retransmissions get their answer now.
     // shared_ptr: the other direction may have been let go by both ends.
     if (std::shared_ptr<Stream> reverse = reverse_.lock()) reverse->Reset(true);
   }

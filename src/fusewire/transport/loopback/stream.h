@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One direction of a loopback connection: a send buffer, the way, and a receive buffer.
+// One direction of a loopback connection: a send buffer, the path, and a receive buffer.
 //
 //   Send -> [ chunk | chunk | ... ]  -- latency, bandwidth, faults -->  [ received bytes ] -> Read
 //             counted against send_buffer_bytes                          bounded by receive_buffer_bytes
@@ -19,7 +19,7 @@
 namespace fusewire {
 namespace transport {
 
-// shared_ptr from this: an event on its way outlives both ends.
+// shared_ptr from this: a pending event may outlive both ends.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   enum class Ending { kNone, kFinished, kReset };
@@ -30,33 +30,33 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Host* to() const { return to_; }
   const LoopbackFaults& faults() const { return network_->FaultsBetween(from_->name, to_->name); }
 
-  // The sender's end. How many bytes it may Send now; none once the stream has ended.
+  // The sender's end. The number of bytes that it may Send now; 0 once the stream has ended.
   size_t Room() const;
   void Send(std::vector<uint8_t> bytes);
   void Finish();
-  // The receiver gets an error. `at_once`: what is on its way is destroyed.
+  // The receiver gets an error. `at_once`: bytes in flight are lost.
   void Reset(bool at_once);
-  // The sender is no more; its bytes on the way still arrive.
+  // The sender is gone; its bytes in flight still arrive.
   void FallSilent() { silent_ = true; }
-  // Why the sender's kernel gave the stream up; ok if it has not.
+  // Why the sender's kernel closed the stream; ok if it has not.
   const Status& failure() const { return failure_; }
 
   // The receiver's end.
   size_t readable() const { return readable_; }
-  // Fills all of `into`, which is at most readable() long.
+  // Fills all of `into`, whose size is at most readable().
   void Read(Bytes into);
-  // Not kNone: the end has arrived, and everything before it has been read.
+  // Not kNone: the end has arrived, and all bytes before it have been read.
   Ending ending() const { return readable_ == 0 ? arrived_ending_ : Ending::kNone; }
-  // What comes from now on is answered with a reset.
+  // Bytes that arrive from now on are answered with a reset.
   void StopReading();
 
-  // Called outside or inside of any home: each posts. Null: nobody is interested.
+  // Called outside or inside of any home: each callback posts. Null: none.
   void set_on_room(UniqueFunction<void()> on_room) { on_room_ = std::move(on_room); }
   void set_on_readable(UniqueFunction<void()> on_readable) { on_readable_ = std::move(on_readable); }
 
-  // Lets arrive what can arrive now.
+  // Delivers the bytes that can arrive now.
   void Pump();
-  // A host that came back knows nothing of this stream: it answers what was said to it in vain.
+  // A restarted host does not know this stream: it answers retransmissions with a reset.
   void AnswerForTheDead();
 
  private:
@@ -83,7 +83,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool ended_by_sender_ = false;
   bool silent_ = false;
   bool deaf_ = false;  // the receiver has closed
-  bool lost_ = false;  // something vanished: nothing arrives any more
+  bool lost_ = false;  // bytes were lost: nothing arrives any more
   Status failure_;
   std::deque<std::vector<uint8_t>> received_;
   size_t read_of_first_ = 0;  // bytes of received_.front() that have been read

@@ -5,7 +5,7 @@ namespace fusewire {
 namespace transport {
 
 Streams::Pair Streams::Connect(Host* one, Host* other) {
-  // shared_ptr: each end, the other direction and the events on their way hold a stream, and any of them may be last.
+  // shared_ptr: each end, the other direction and pending events hold a stream, and any of them may be the last.
   auto there = std::make_shared<Stream>(&network_, one, other);
   // shared_ptr: as above.
   auto back = std::make_shared<Stream>(&network_, other, one);
@@ -17,7 +17,7 @@ Streams::Pair Streams::Connect(Host* one, Host* other) {
 }
 
 std::vector<std::shared_ptr<Stream>> Streams::InUse() {
-  // shared_ptr: whoever asks may do things that let the last other holder go.
+  // shared_ptr: the callee may release the last other reference.
   std::vector<std::shared_ptr<Stream>> alive;
   std::vector<std::weak_ptr<Stream>> still;
   for (const auto& stream : streams_) {

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The streams between the hosts of a loopback network, for as long as somebody uses them.
-// Home: the world's thread. Owns: none of them: their ends and the events on their way do. Fails: never.
+// The streams between the hosts of a loopback network, as long as they are in use.
+// Home: the world's thread. Owns: no stream: their ends and pending events do. Fails: never.
 #ifndef FUSEWIRE_TRANSPORT_LOOPBACK_STREAMS_H_
 #define FUSEWIRE_TRANSPORT_LOOPBACK_STREAMS_H_
 

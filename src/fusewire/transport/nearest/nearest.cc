@@ -11,14 +11,14 @@ namespace fusewire {
 namespace transport {
 namespace {
 
-// A peer that is near answers at once, or hangs; then the far way has most of the time left.
+// A near peer answers at once, or hangs; the far transport then has most of the time left.
 constexpr int64_t kNearNsMax = kSecondNs;
 
 struct Both {
   std::unique_ptr<Transport> near, far;
   LogLimiter log{10 * kSecondNs};
 
-  // One line about a peer or an address that the far transport now serves alone.
+  // One line about a peer or an address that only the far transport serves from now on.
   void TellFar(const Address& address, const Status& why, int64_t now_ns) {
     uint64_t suppressed = 0;
     if (!log.Allow(now_ns, &suppressed)) return;
@@ -34,7 +34,7 @@ class NearestListener final : public Listener {
   Address address() const override { return far_->address(); }
 
  private:
-  const std::unique_ptr<Listener> near_, far_;  // near: null where it could not listen
+  const std::unique_ptr<Listener> near_, far_;  // near: null if it could not listen
 };
 
 class NearestDialing final : public Dialing {
@@ -56,7 +56,7 @@ class NearestDialing final : public Dialing {
       on_dialed(std::move(made));  // may destroy us
       return;
     }
-    // Not near, or nobody there who would meet us: that is what the far way is for.
+    // The peer is not near, or does not answer there: use the far transport.
     if (made.status().code() != Code::kUnavailable) both_.TellFar(address_, made.status(), home_.now_ns());
     now_ = both_.far->Dial(home_, address_, std::max<int64_t>(deadline_ns_ - home_.now_ns(), 0),
                            [this](Result<std::unique_ptr<Connection>> far) { OnFar(std::move(far)); });
@@ -67,7 +67,7 @@ class NearestDialing final : public Dialing {
     if (made.ok()) {
       on_dialed(std::move(made));  // may destroy us
     } else {
-      // How long it took is counted from our beginning, not from that of the far way.
+      // The age is counted from the beginning of this dial, not from that of the far one.
       on_dialed(made.status().AgeMsAtLeast((home_.now_ns() - began_ns_) / kMillisecondNs));
     }
   }
@@ -88,12 +88,12 @@ class NearestTransport final : public Transport {
 
   Result<std::unique_ptr<Listener>> Listen(reactor::Reactor& home, const Address& address,
                                            OnIncoming on_incoming) override {
-    // shared_ptr: both listeners hand in what arrives, and either may be the last to go.
+    // shared_ptr: both listeners deliver connections, and either may be destroyed last.
     auto arrived = std::make_shared<OnIncoming>(std::move(on_incoming));
     auto listen = [&home, &arrived](Transport& transport, const Address& at) {
       return transport.Listen(home, at, [arrived](std::unique_ptr<Incoming> one) { (*arrived)(std::move(one)); });
     };
-    // A port that is known may be dialled already: whoever finds the far way open shall find the near one too.
+    // A known port may be dialled already: a peer that finds the far listener must find the near one as well.
     Result<std::unique_ptr<Listener>> near = Status::Internal("not yet");
     if (address.port != 0) near = listen(*both_.near, address);
     Result<std::unique_ptr<Listener>> far = listen(*both_.far, address);

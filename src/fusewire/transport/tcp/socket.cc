@@ -15,7 +15,7 @@ namespace {
 // Options tune; a kernel that refuses one still carries our bytes.
 void SetInt(int fd, int level, int name, int value) { (void)setsockopt(fd, level, name, &value, sizeof(value)); }
 
-// Both ends have one address: no wire lies between them.
+// Both ends have the same address: there is no network between them.
 bool StaysHere(int fd) {
   SocketAddress own, peer;
   own.length = peer.length = sizeof(sockaddr_storage);
@@ -35,8 +35,8 @@ Result<Fd> MakeSocket(int family, const TcpOptions& options) {
         .Next(out_of_files ? "raise the limit of open files (ulimit -n)"
                            : "check that this host has this kind of network");
   }
-  // Before connect and listen: it decides how large a window the connection can have. The kernel takes twice the number
-  // that it is given, and on a modern one nearly all of that may be payload.
+  // Before connect and listen, as it limits the connection's window. The kernel uses twice the number
+  // that it is given; on a modern kernel, nearly all of that may be payload.
   if (options.receive_buffer_bytes > 0) SetInt(fd.get(), SOL_SOCKET, SO_RCVBUF, options.receive_buffer_bytes / 2);
   return fd;
 }
@@ -46,8 +46,8 @@ void TuneConnected(int fd, const TcpOptions& options) {
   if (options.unsent_bytes_max > 0) SetInt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, options.unsent_bytes_max);
   SetInt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
          static_cast<int>(std::min<int64_t>(options.user_timeout_ns / kMillisecondNs, INT_MAX)));
-  // Where the system's choice is BBR, it would pace what goes from one task of this host to the other with timers. Reno
-  // is the one that every process may choose.
+  // If the system's default is BBR, it would pace traffic between tasks of this host with timers. Reno
+  // is the only alternative that every process may select.
   constexpr char kUnpaced[] = "reno";
   if (StaysHere(fd)) (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kUnpaced, sizeof(kUnpaced) - 1);
 }

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// System calls on TCP sockets with their errors in our words.
+// System calls on TCP sockets, with their errors as a Status.
 #ifndef FUSEWIRE_TRANSPORT_TCP_SOCKET_H_
 #define FUSEWIRE_TRANSPORT_TCP_SOCKET_H_
 
@@ -10,7 +10,7 @@
 namespace fusewire {
 namespace transport {
 
-// A non-blocking socket with all options set that must be set before it connects or listens.
+// A non-blocking socket, with all options that must be set before it connects or listens.
 Result<Fd> MakeSocket(int family, const TcpOptions& options);
 // The options of an established connection.
 void TuneConnected(int fd, const TcpOptions& options);

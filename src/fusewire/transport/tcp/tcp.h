@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // TCP over IPv4 and IPv6, on epoll.
-// Home: as in transport.h; one TcpTransport may serve many reactors. Owns: a thread for names, from the first name on.
+// Home: as in transport.h; one TcpTransport may serve many reactors. Owns: a resolver thread, from the first host name.
 // Fails: as in transport.h.
 #ifndef FUSEWIRE_TRANSPORT_TCP_TCP_H_
 #define FUSEWIRE_TRANSPORT_TCP_TCP_H_

@@ -18,8 +18,8 @@ namespace transport {
 namespace {
 
 constexpr size_t kPartsMax = IOV_MAX;
-// In the middle of a long body, input waits until this much is there. Twice as much loses what more is read at a time
-// to a sender that stands still meanwhile.
+// In a long body, input is reported only from this size on. With twice as much, the gain of larger reads is lost
+// to a sender that has to wait.
 constexpr int kLowWaterBytes = 64 * 1024;
 
 std::unique_ptr<Connection> OnEpoll(reactor::Reactor& home, Fd fd, std::string peer_address) {
@@ -47,7 +47,7 @@ void TcpConnection::OnEvents(uint32_t epoll_events) {
   if (closed_ || (epoll_events & EPOLLOUT) == 0) return;
   full_ = false;
   if (!write_waiting_) {
-    WaitForRoom(false);  // nobody asked: stop listening for it
+    WaitForRoom(false);  // no write is waiting: stop watching
     return;
   }
   write_waiting_ = false;
@@ -85,7 +85,7 @@ bool TcpConnection::ReadSome() {
     size_t landed = std::min(bytes, landing_bytes);
     if (landed > 0) handler_->OnLanded(landed);
     if (!closed_ && bytes > landed) handler_->OnBytes(ConstBytes(look_ahead, bytes - landed));
-    if (bytes < asked) break;  // the socket is empty: asking again would only cost a call
+    if (bytes < asked) break;  // the socket is empty: another read would only cost a call
   }
   if (total > 0 && !closed_) {
     home_.SetHot(this);
@@ -94,7 +94,7 @@ bool TcpConnection::ReadSome() {
   return total > 0;
 }
 
-// In the middle of a long body, waking up for every packet costs both sides more than the copying.
+// In a long body, a wake-up per packet costs both sides more than the copying.
 void TcpConnection::SetLowWater() {
   int wanted = handler_->Expected() >= uint64_t{2} * kLowWaterBytes ? kLowWaterBytes : 1;
   if (wanted == low_water_) return;
@@ -105,7 +105,7 @@ void TcpConnection::SetLowWater() {
 void TcpConnection::Write(const ConstBytes* parts, size_t count) {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_CHECK(!write_waiting_);
-  if (closed_) return;  // OnClosed is on its way
+  if (closed_) return;  // OnClosed follows
   if (full_) {
     write_waiting_ = true;
     WaitForRoom(true);
@@ -127,7 +127,7 @@ void TcpConnection::Write(const ConstBytes* parts, size_t count) {
     sent = sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (sent < 0 && errno == EINTR);
   if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
-    // The peer may have said why before it went: that is read first.
+    // The peer may have sent the reason before it closed: that is read first.
     write_waiting_ = true;
     broken_ = Status::FromErrno(Code::kUnavailable, "send", errno);
     home_.Arm(&later_, 0);
@@ -142,7 +142,8 @@ void TcpConnection::Write(const ConstBytes* parts, size_t count) {
   WaitForRoom(true);
 }
 
-// Once asked for, room is watched until it comes and nobody wants it: in a long stream that saves two calls per wait.
+// Once requested, room is watched until it is available and no write waits: in a long stream this saves two calls per
+// wait.
 void TcpConnection::WaitForRoom(bool wait) {
   if (wait == watches_room_) return;
   watches_room_ = wait;
@@ -157,7 +158,7 @@ void TcpConnection::Close(Status why) {
   if (closed_) return;
   closed_ = true;
   why_closed_ = std::move(why);
-  // Unread input would turn our close into a reset, and a reset destroys what the peer has not read yet.
+  // With unread input, our close would send a reset, which destroys data that the peer has not read yet.
   for (int i = 0; i < 64 && recv(fd_.get(), look_ahead, sizeof(look_ahead), MSG_DONTWAIT) > 0; ++i) {
   }
   Stop();

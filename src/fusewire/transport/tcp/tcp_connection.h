@@ -15,7 +15,7 @@ namespace transport {
 
 class TcpConnection final : public Connection, private reactor::FdHandler {
  public:
-  // `fd` is connected and tuned.
+  // `fd` is connected and has all options set.
   TcpConnection(reactor::Reactor& home, Fd fd, std::string peer_address);
   ~TcpConnection() override;
 
@@ -42,18 +42,18 @@ class TcpConnection final : public Connection, private reactor::FdHandler {
   Fd fd_;
   const std::string peer_address_;
   ConnectionHandler* handler_ = nullptr;
-  bool full_ = false;           // the kernel took less than it was offered: wait for room before the next try
+  bool full_ = false;           // the kernel accepted less than offered: wait for room before the next attempt
   bool write_waiting_ = false;  // a Write is unanswered
-  bool watches_room_ = false;   // epoll tells us of room
+  bool watches_room_ = false;   // epoll reports room
   bool watched_ = false;
   bool closed_ = false;
-  int low_water_ = 1;  // the kernel tells us of input from this much on
+  int low_water_ = 1;  // the kernel reports input from this many bytes on
   Status why_closed_;
-  Status broken_;         // a send has failed: what can still be read is read, and then we fail
-  reactor::Timer later_;  // what must not happen inside of somebody's call
+  Status broken_;         // a send has failed: we read the remaining input, then fail
+  reactor::Timer later_;  // for work that must not run inside a caller's call
 };
 
-// On epoll, or as `drive` does it.
+// On epoll, or driven by `drive`.
 std::unique_ptr<Connection> MakeConnection(reactor::Reactor& home, Fd fd, std::string peer_address, DriveSocket drive);
 
 }  // namespace transport

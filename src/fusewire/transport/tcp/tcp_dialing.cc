@@ -84,7 +84,7 @@ void TcpDialing::TryNext() {
     home_.Arm(&step_, 0);
     return;
   }
-  // Also when connect succeeded at once: the answer never comes from inside Dial.
+  // Even if connect succeeded at once: the callback never runs inside Dial.
   Status watched = home_.Watch(fd_.get(), EPOLLOUT, this);
   watched_ = watched.ok();
   if (!watched_) {
@@ -92,7 +92,7 @@ void TcpDialing::TryNext() {
     home_.Arm(&step_, 0);
     return;
   }
-  // One that is silent must not use up the time of those behind it.
+  // A silent address must not use up the time of the next ones.
   size_t behind = numbers_.size() - next_;
   last_error_ = Status::Timeout(number + " does not answer");
   if (behind > 0) home_.Arm(&step_, (deadline_.due_ns() - home_.now_ns()) / static_cast<int64_t>(behind + 1));
@@ -107,7 +107,7 @@ void TcpDialing::OnEvents(uint32_t) {
     TryNext();
     return;
   }
-  // A socket that dials a free port of its own host's dynamic range can meet itself.
+  // A socket that dials a free port in its own host's dynamic range can connect to itself.
   SocketAddress own;
   own.length = sizeof(own.storage);
   getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&own.storage), &own.length);
@@ -126,7 +126,7 @@ void TcpDialing::Succeed() {
   reactor::Reactor::Disarm(&step_);
   TuneConnected(fd_.get(), options_);
   OnDialed on_dialed = std::move(on_dialed_);
-  // The callback may destroy us.
+  // The callback may destroy this object.
   on_dialed(MakeConnection(home_, std::move(fd_), ToText(current_), options_.drive));
 }
 

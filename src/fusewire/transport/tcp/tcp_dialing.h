@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One attempt to connect: the name's addresses in turn, within one deadline.
+// One dial: tries the name's addresses in turn, within one deadline.
 #ifndef FUSEWIRE_TRANSPORT_TCP_TCP_DIALING_H_
 #define FUSEWIRE_TRANSPORT_TCP_TCP_DIALING_H_
 
@@ -39,8 +39,8 @@ class TcpDialing final : public Dialing, private reactor::FdHandler {
   int64_t began_ns_ = 0;
   Status last_error_;
   reactor::Timer deadline_;
-  reactor::Timer step_;  // the next address, or the end: never from inside somebody's call
-  // shared_ptr: the resolver's answer may come after we are gone, and must find out.
+  reactor::Timer step_;  // tries the next address or ends; never inside a caller's call
+  // shared_ptr: the resolver's answer may arrive after our destruction, and must notice that.
   std::shared_ptr<bool> alive_;
 };
 

@@ -59,9 +59,10 @@ uint16_t PortTaken(const Fd& fd) {
   return PortOf(taken);
 }
 
-// Not one of those that the kernel hands out to whoever asks for a free port, which are odd or even as its range
-// begins: a launcher asks, lets go, and starts a server there seconds later. Its neighbour is for connections, so that
-// the kernel does not propose it. Where those are taken, by connections that ended a moment ago, any port.
+// Not a port that the kernel assigns to a process that asks for a free port; those are odd or even, like the first of
+// its range: a launcher asks for one, releases it, and starts a server there seconds later. The other half is for
+// connections, so the kernel does not assign it to listeners. If those are in use, by connections that ended recently,
+// any port.
 Result<Fd> ListenAtAnyPort(const SocketAddress& where, const TcpOptions& options, bool* no_such_family) {
   Result<Fd> proposed = BindAndListen(where, options, no_such_family);
   for (int tries = 0; proposed.ok() && tries < kNeighboursTried; ++tries) {

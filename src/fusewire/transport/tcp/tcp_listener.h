@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Accepts TCP connections and stays alive when the process runs out of descriptors.
+// Accepts TCP connections, and survives when the process runs out of descriptors.
 #ifndef FUSEWIRE_TRANSPORT_TCP_TCP_LISTENER_H_
 #define FUSEWIRE_TRANSPORT_TCP_TCP_LISTENER_H_
 

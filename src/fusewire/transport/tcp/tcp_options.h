@@ -14,18 +14,18 @@ namespace fusewire {
 namespace transport {
 
 struct TcpOptions {
-  // How many bytes may wait unread at the receiver. Together with unsent_bytes_max it bounds what a control message
-  // waits behind, and bandwidth to this much per round trip. A message of 512 KiB fits: whoever sends one need not wait
-  // until the other reads, who may be sending too. 0: the kernel decides.
+  // The maximum of unread bytes at the receiver. Together with unsent_bytes_max it bounds the data that a control
+  // message waits behind, and limits the bandwidth to this many bytes per round trip. A message of 512 KiB fits, so its
+  // sender need not wait for the receiver to read, which may be sending as well. 0: the kernel decides.
   int receive_buffer_bytes = 608 * 1024;
-  // How many bytes may wait in the kernel before they are sent.
+  // The maximum of unsent bytes in the kernel.
   int unsent_bytes_max = 64 * 1024;
-  // The kernel gives up a peer that acknowledges nothing for this long.
+  // The kernel closes the connection to a peer that acknowledges nothing for this long.
   int64_t user_timeout_ns = 20 * kSecondNs;
   int backlog = 4096;
   // Null: the system's resolver.
   ResolveNames resolve;
-  // What drives established connections. Null, and where it cannot: epoll.
+  // Drives established connections. If it is null, or does not work: epoll.
   DriveSocket drive = nullptr;
 };
 

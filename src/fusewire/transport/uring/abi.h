@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// io_uring as the kernel speaks it: the numbers and shapes that we use, written down here because the headers of the
-// machine that builds may be older than the kernel that runs. They are the kernel's for ever.
+// The kernel's interface of io_uring: the numbers and structs that we use, defined here because the headers of the
+// build machine may be older than the running kernel. The kernel never changes them.
 #ifndef FUSEWIRE_TRANSPORT_URING_ABI_H_
 #define FUSEWIRE_TRANSPORT_URING_ABI_H_
 
@@ -14,7 +14,7 @@ namespace uring {
 // System calls; the same on every architecture that Linux got after 2011, and on x86.
 constexpr long kSysSetup = 425, kSysEnter = 426, kSysRegister = 427;
 
-// One order.
+// One order (SQE).
 struct Sqe {
   uint8_t opcode;
   uint8_t flags;
@@ -23,7 +23,7 @@ struct Sqe {
   uint64_t offset;
   uint64_t address;
   uint32_t length;
-  uint32_t op_flags;  // MSG_*, or how to cancel
+  uint32_t op_flags;  // MSG_*, or the flags of a cancel
   uint64_t user_data;
   uint16_t buffer_group;
   uint16_t personality;
@@ -35,7 +35,7 @@ static_assert(sizeof(Sqe) == 64);
 static_assert(offsetof(Sqe, user_data) == 32);
 static_assert(offsetof(Sqe, buffer_group) == 40);
 
-// One outcome.
+// One outcome (CQE).
 struct Cqe {
   uint64_t user_data;
   int32_t result;
@@ -58,7 +58,7 @@ struct Params {
 };
 static_assert(sizeof(Params) == 120);
 
-// One buffer that receives may take. The tail of their ring lies in the last two bytes of the first entry.
+// One shared buffer for receives. The tail of their ring is in the last two bytes of the first entry.
 struct BufferEntry {
   uint64_t address;
   uint32_t length;
@@ -88,7 +88,7 @@ struct WaitArguments {
 };
 static_assert(sizeof(WaitArguments) == 24);
 
-// What a kernel can do.
+// The abilities of a kernel.
 struct ProbedOp {
   uint8_t opcode;
   uint8_t reserved;
@@ -110,7 +110,7 @@ constexpr uint8_t kNop = 0, kSendMessage = 9, kReceiveMessage = 10, kAsyncCancel
                   kSendMessageZeroCopy = 48;
 // Their flags.
 constexpr uint8_t kSelectBuffer = 1 << 5, kQuietIfWell = 1 << 6;
-// Of sends and receives: wait before the first try; say whether a zero-copy send copied after all.
+// Of sends and receives: wait before the first attempt; report whether a zero-copy send had to copy.
 constexpr uint16_t kPollFirst = 1 << 0, kReportUsage = 1 << 3;
 
 // Of outcomes.
@@ -121,8 +121,8 @@ constexpr uint32_t kNoticeCopied = 1U << 31;
 // Of a new ring.
 constexpr uint32_t kSetupCqSize = 1 << 3, kSetupClamp = 1 << 4, kSetupSubmitAll = 1 << 7, kSetupAsked = 1 << 8,
                    kSetupTellsOfWork = 1 << 9;
-// What it must be able to do: one mapping for both queues; no outcome is lost; what an order points at is read when it
-// is handed in; sockets are waited for without a thread each; waits with a deadline; quiet orders.
+// Required abilities: one mapping for both queues; no outcome is lost; data of an order is read when it
+// is submitted; waiting for a socket needs no thread; waits with a deadline; orders without an outcome.
 constexpr uint32_t kFeatures = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 5 | 1 << 8 | 1 << 11;
 constexpr int64_t kMapQueues = 0, kMapOrders = 0x10000000;
 constexpr uint32_t kQueueOverflow = 1 << 1, kQueueWork = 1 << 2;

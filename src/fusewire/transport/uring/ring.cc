@@ -19,12 +19,12 @@ namespace transport {
 namespace uring {
 namespace {
 
-// Sends that are answered at once lead to more; then all others have their turn.
+// A limit per turn: sends that complete at once lead to more sends, and other objects must get their turn.
 constexpr int kRoundsMax = 4;
 constexpr size_t kSparesMax = 16;
 constexpr size_t kBufferStride = kBufferBytes + 1;
 constexpr uint16_t kBufferGroup = 0;
-// The kernel is asked again after this while it still holds memory that we want back.
+// The interval at which we ask the kernel again for memory that it still holds.
 constexpr int64_t kWaitNs = 100 * kMillisecondNs;
 constexpr int64_t kWaitLogNs = 10 * kSecondNs;
 
@@ -48,7 +48,7 @@ bool Ring::Mapping::Map(int fd, int64_t offset, size_t bytes_in) {
   if (mapped == MAP_FAILED) return false;
   data = static_cast<uint8_t*>(mapped);
   bytes = bytes_in;
-  (void)madvise(mapped, bytes_in, MADV_DONTFORK);  // a child has no business here
+  (void)madvise(mapped, bytes_in, MADV_DONTFORK);  // a forked child must not use it
   return true;
 }
 
@@ -65,8 +65,8 @@ Result<std::unique_ptr<Ring>> Ring::Make(reactor::Reactor& home, const RingOptio
 Status Ring::Open(const RingOptions& options) {
   Params params = {};
   params.flags = kSetupCqSize | kSetupClamp | kSetupSubmitAll;
-  // Who never sleeps asks for the kernel's work himself: interrupting him costs the peer tens of microseconds on a
-  // virtual machine. A home that may sleep is interrupted: its last caller may be far away by then.
+  // A home that never sleeps runs the kernel's work itself: an interrupt costs the peer tens of microseconds on a
+  // virtual machine. A home that may sleep is interrupted: its last caller may be elsewhere by then.
   if (home_.busy_poll()) params.flags |= kSetupAsked | kSetupTellsOfWork;
   params.cq_entries = options.outcomes;
   auto fd = static_cast<int>(syscall(kSysSetup, options.orders, &params));
@@ -94,7 +94,7 @@ Status Ring::Open(const RingOptions& options) {
   if (syscall(kSysRegister, fd, kRegisterProbe, &probe, 64) != 0) return Refused("io_uring_register");
   sends_without_copy_ =
       probe.last_opcode >= kSendMessageZeroCopy && (probe.ops[kSendMessageZeroCopy].flags & kOpSupported) != 0;
-  // A sandbox may let rings be made and forbid their use.
+  // A sandbox may permit creating rings but forbid their use.
   errno = Enter(0, 0, 0);
   if (errno != 0) return Refused("io_uring_enter");
   return Status::Ok();
@@ -181,7 +181,7 @@ Sqe* Ring::Order(RingUser* user, uint32_t* number) {
 
 iovec* Ring::Pieces(size_t count) {
   FUSEWIRE_CHECK(count <= pieces_.size());
-  // Both now: handing in for the order's sake would free its pieces.
+  // Room for both now: a submission to make room for the order would free its pieces.
   if (pieces_used_ + count > pieces_.size() || gathered_ > sq_mask_) HandIn();
   iovec* pieces = pieces_.data() + pieces_used_;
   pieces_used_ += count;
@@ -197,7 +197,7 @@ void Ring::Cancel(uint32_t number) {
   sqe->address = uint64_t{number} + 1;
 }
 
-// An order that was not handed in yet does nothing; what it names may be gone already.
+// An order that was not submitted yet is replaced by a no-op; its memory may be freed already.
 void Ring::Hush(uint32_t number) {
   for (uint32_t i = sq_next_ - gathered_; i != sq_next_; ++i) {
     Sqe* sqe = orders_.At<Sqe>(0) + (i & sq_mask_);
@@ -226,7 +226,7 @@ void Ring::Withdraw(uint32_t number) {
   AwaitKernel(number, kNone);
 }
 
-// Until it has finished these orders.
+// Waits until the kernel has finished these orders.
 void Ring::AwaitKernel(uint32_t first, uint32_t second) {
   HandIn();
   const int64_t began_ns = home_.clock()->NowNs();
@@ -240,7 +240,7 @@ void Ring::AwaitKernel(uint32_t first, uint32_t second) {
                  "thread in this process",
                  home_.name().c_str());
   }
-  home_.FlushLast(this);  // what came of other orders meanwhile is told then
+  home_.FlushLast(this);  // outcomes of other orders are delivered then
 }
 
 // ---- the kernel ----
@@ -267,7 +267,7 @@ void Ring::HandIn() {
     ++stats_.hand_ins;
     const int error = Enter(gathered_, 0, 0);
     if (error == 0 || error == EINTR) continue;
-    // Outcomes that nobody took, or memory that is short for a moment.
+    // The queue of outcomes is full, or the kernel is short of memory for a moment.
     FUSEWIRE_CHECK(error == EBUSY || error == EAGAIN);
     Collect();
     FUSEWIRE_CHECK(home_.clock()->NowNs() - began_ns < kWaitLogNs);
@@ -275,7 +275,7 @@ void Ring::HandIn() {
   pieces_used_ = 0;
 }
 
-// Takes outcomes out of the kernel's queue. True if there were some.
+// Takes outcomes from the kernel's queue. True if there were any.
 bool Ring::Collect() {
   bool any = false;
   for (;;) {
@@ -283,7 +283,7 @@ bool Ring::Collect() {
     const uint32_t tail = LoadAcquire(cq_tail_);
     for (; head != tail; ++head) {
       const Cqe cqe = cqes_[head & cq_mask_];
-      if (cqe.user_data == 0) continue;  // a cancel that came too late
+      if (cqe.user_data == 0) continue;  // of a cancel that was too late
       const uint64_t number = cqe.user_data - 1;
       FUSEWIRE_CHECK(number < entries_.size());
       if ((cqe.flags & kMoreToCome) == 0) entries_[number].in_kernel = false;
@@ -294,7 +294,7 @@ bool Ring::Collect() {
     __atomic_store_n(cq_head_, head, __ATOMIC_RELEASE);
     if ((LoadAcquire(sq_flags_) & kQueueOverflow) == 0) return any;
     ++stats_.overflows;
-    (void)Enter(0, 0, 0);  // the kernel kept the rest
+    (void)Enter(0, 0, 0);  // the kernel kept the rest for us
   }
 }
 

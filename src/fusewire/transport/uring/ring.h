@@ -1,8 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// An io_uring of one home: orders of all its connections gathered during a turn and handed in with one system call,
-// their outcomes given to whoever ordered, and a pool of buffers that receives share.
-// Home: its reactor. The kernel finishes an order on the thread that handed it in, whoever is at home by then; so it
-// may interrupt that thread, and reports ECANCELED when the thread has ended meanwhile. Owns: the ring, its buffers.
+// The io_uring of one home: it gathers the orders of all connections during a turn and submits them with one system
+// call, delivers their outcomes, and has a pool of buffers that receives share.
+// Home: its reactor. The kernel finishes an order on the thread that submitted it, even if another thread is at home by
+// then; it may therefore interrupt that thread, and reports ECANCELED if the thread has ended. Owns: the ring, its
+// buffers.
 // Fails: Make says why; a working ring does not fail.
 #ifndef FUSEWIRE_TRANSPORT_URING_RING_H_
 #define FUSEWIRE_TRANSPORT_URING_RING_H_
@@ -25,7 +26,7 @@ namespace fusewire {
 namespace transport {
 namespace uring {
 
-// What a buffer holds. Under kCopyBytesMax, so that no large piece of payload is ever copied out.
+// The size of a buffer. Below kCopyBytesMax, so that no large piece of payload is copied out of it.
 constexpr size_t kBufferBytes = kCopyBytesMax - 1;
 
 struct Outcome {
@@ -34,13 +35,13 @@ struct Outcome {
   uint32_t flags;
 };
 
-// Who orders. At home.
+// The owner of an order. At home.
 class RingUser : public ListNode {
  public:
-  // The kernel is done with the order if `flags` lack kMoreToCome. A buffer that it took is the ring's again
+  // The kernel is done with the order unless `flags` has kMoreToCome. A buffer that it took returns to the ring
   // afterwards.
   virtual void OnOutcome(const Outcome& outcome) = 0;
-  // Asked for by ArmLater: the time to order the next read.
+  // Requested by ArmLater: order the next read now.
   virtual void Arm() = 0;
 
  protected:
@@ -48,19 +49,19 @@ class RingUser : public ListNode {
 };
 
 struct RingOptions {
-  uint32_t orders = 256;  // that are gathered before they are handed in
-  // The kernel keeps what does not fit: that costs time, not outcomes.
+  uint32_t orders = 256;  // gathered at most, before they are submitted
+  // The kernel keeps outcomes that do not fit, which costs time only.
   uint32_t outcomes = 4096;
   uint32_t buffers = 64;  // a power of two
 };
 
 struct RingStats {
-  uint64_t hand_ins = 0;          // system calls that handed in orders
-  uint64_t orders = 0;            // that they handed in
-  uint64_t overflows = 0;         // the kernel had to keep outcomes
-  uint64_t short_of_buffers = 0;  // reads that came when all buffers were taken
+  uint64_t hand_ins = 0;          // system calls that submitted orders
+  uint64_t orders = 0;            // submitted orders
+  uint64_t overflows = 0;         // times that the kernel had to keep outcomes
+  uint64_t short_of_buffers = 0;  // reads that found all buffers taken
   uint64_t lent = 0;              // sends that lent their memory
-  uint64_t lent_in_vain = 0;      // of these, those that were copied all the same
+  uint64_t lent_in_vain = 0;      // of these, sends that were copied anyway
 };
 
 class Ring final : public reactor::Resident, private reactor::FdHandler, private reactor::Flushable {
@@ -69,16 +70,16 @@ class Ring final : public reactor::Resident, private reactor::FdHandler, private
   static Result<std::unique_ptr<Ring>> Make(reactor::Reactor& home, const RingOptions& options);
   ~Ring() override;
 
-  // At home, all of them. Takes a blank order; its user_data is the ring's. The number stands for it until its last
-  // outcome has been told.
+  // At home, all of them. Adds an order; the ring sets its user_data. The number identifies it until its last
+  // outcome has been delivered.
   Sqe* Order(RingUser* user, uint32_t* number);
-  // `count` pieces for the very next order; they live until that has been handed in.
+  // `count` pieces for the next order; they live until that has been submitted.
   iovec* Pieces(size_t count);
-  // The first outcome will be ECANCELED, unless the order is faster.
+  // The first outcome will be ECANCELED, unless the order completes first.
   void Cancel(uint32_t number);
-  // Cancels it; when this returns, the kernel touches nothing of what the order named. Its outcome is told later.
+  // Cancels it; when this returns, the kernel no longer uses the order's memory. Its outcome is delivered later.
   void Withdraw(uint32_t number);
-  // Forgets who ordered. When it returns, the kernel touches nothing of what the orders named; numbers may be kNone.
+  // Forgets their owner. When it returns, the kernel no longer uses the orders' memory; numbers may be kNone.
   void Abandon(uint32_t first, uint32_t second);
   static constexpr uint32_t kNone = UINT32_MAX;
 
@@ -86,13 +87,13 @@ class Ring final : public reactor::Resident, private reactor::FdHandler, private
     if (!user->linked()) to_arm_.PushBack(user);
     home_.FlushLast(this);
   }
-  // What was ordered is handed in now instead of at the turn's end; nothing is told.
+  // Submits the orders now instead of at the end of the turn; delivers no outcomes.
   void HandIn();
-  // Hands in, lets the kernel work, and tells what came of it.
+  // Submits orders, lets the kernel work, and delivers the outcomes.
   bool Look();
   // The bytes of an outcome with kTookBuffer.
   ConstBytes BufferOf(const Outcome& outcome) const;
-  // Memory of kBufferBytes for what follows a landing.
+  // Memory of kBufferBytes for bytes after a landing.
   std::unique_ptr<uint8_t[]> TakeSpare();
   void GiveSpare(std::unique_ptr<uint8_t[]> spare);
   bool sends_without_copy() const { return sends_without_copy_; }
@@ -108,7 +109,7 @@ class Ring final : public reactor::Resident, private reactor::FdHandler, private
     Mapping(const Mapping&) = delete;
     Mapping& operator=(const Mapping&) = delete;
     ~Mapping();
-    bool Map(int fd, int64_t offset, size_t bytes_in);  // fd -1: memory of nobody
+    bool Map(int fd, int64_t offset, size_t bytes_in);  // fd -1: anonymous memory
     template <class T>
     T* At(size_t offset) const {
       return reinterpret_cast<T*>(data + offset);
@@ -148,7 +149,7 @@ class Ring final : public reactor::Resident, private reactor::FdHandler, private
   size_t pieces_used_ = 0;
   std::vector<Entry> entries_;
   std::vector<uint32_t> free_;
-  std::deque<Outcome> arrived_;  // taken from the kernel, not told yet
+  std::deque<Outcome> arrived_;  // taken from the kernel, not delivered yet
   List<RingUser> to_arm_;
   std::vector<std::unique_ptr<uint8_t[]>> spares_;
   bool sends_without_copy_ = false;

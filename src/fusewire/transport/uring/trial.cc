@@ -23,7 +23,7 @@ Status Wrong(const std::string& what) {
   return Status::Unavailable("io_uring " + what).Phase("try io_uring").Next("go on without it");
 }
 
-// Says one thing at one end of a pair of sockets, and reads it at the other in both ways that connections use.
+// Writes at one end of a socket pair, and reads at the other in both ways that connections use.
 class Trial final : private RingUser {
  public:
   Trial(std::unique_ptr<Ring> ring, Fd one, Fd other)
@@ -35,7 +35,7 @@ class Trial final : private RingUser {
     ring_->Look();
   }
   Status Run(Clock* clock) {
-    // A read that waits, in a buffer of the ring's; then the send that it waits for.
+    // A pending read into a buffer of the ring; then the send that it waits for.
     Read(true);
     ring_->HandIn();
     if (ring_->Look()) return Wrong("reads where nothing is");

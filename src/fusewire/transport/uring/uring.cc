@@ -20,7 +20,7 @@ void TellThatEpollServes(const Status& why) {
   FUSEWIRE_LOG(kWarn, "TCP runs on epoll instead of io_uring: %s", why.ToString().c_str());
 }
 
-// The ring of this home, made for its first connection.
+// The ring of this home, created for its first connection.
 Result<uring::Ring*> RingOf(reactor::Reactor& home) {
   if (home.resident(&kUringKey) == nullptr) {
     Result<std::unique_ptr<uring::Ring>> made = uring::Ring::Make(home, uring::RingOptions());
@@ -53,7 +53,7 @@ Status TryUring() {
 }
 
 DriveSocket DriveByUring() {
-  // Once a process, and so is the line that it does not work: a server has several transports.
+  // Tried, and logged if it fails, once per process: a server has several transports.
   static const bool works = [] {
     const Status tried = TryUring();
     if (!tried.ok()) TellThatEpollServes(tried);

@@ -17,13 +17,13 @@ namespace uring {
 namespace {
 
 constexpr size_t kPartsMax = IOV_MAX;
-// In the middle of a long body a read is finished by this much; see tcp_connection.cc.
+// In a long body, a read completes from this size on; see tcp_connection.cc.
 constexpr int kLowWaterBytes = 64 * 1024;
-// From here on a send asks the kernel not to copy: two outcomes and pinned pages cost less than the copy.
+// From this size, a send asks the kernel not to copy: two outcomes and pinned pages cost less than the copy.
 constexpr size_t kLendBytesMin = 64 * 1024;
-// How long a closed connection waits for memory that it lent: for the peer to acknowledge what it was sent.
+// How long a closed connection waits for memory that it lent, that is, for the peer's acknowledgement.
 constexpr int64_t kLentNsMax = kSecondNs;
-// After a failed send, reads find the end by themselves. If not, we don't wait for it.
+// After a failed send, reads usually reach the end of the input. We wait for that only this long.
 constexpr int64_t kBrokenNsMax = kSecondNs;
 
 }  // namespace
@@ -72,7 +72,7 @@ void UringConnection::Arm() {
   landing_bytes_ = 0;
   Sqe* sqe;
   if (parts == 0) {
-    // Whichever connection has input takes a buffer of the ring's: those that are idle need none.
+    // A connection with input takes a buffer of the ring; idle connections need none.
     sqe = ring_.Order(this, &reading_);
     sqe->opcode = kReceive;
     sqe->flags = kSelectBuffer;
@@ -106,7 +106,7 @@ void UringConnection::OnRead(const Outcome& outcome) {
     EndIfDone();
     return;
   }
-  // All buffers were taken, or the thread that ordered has ended: once more.
+  // All buffers were taken, or the submitting thread has ended: order it again.
   if (result == -ENOBUFS || result == -ECANCELED || result == -EINTR || result == -EAGAIN) {
     drained_ = false;
     ring_.ArmLater(this);
@@ -138,17 +138,18 @@ void UringConnection::SetLowWater(int wanted) {
 void UringConnection::Look() {
   FUSEWIRE_AT_HOME(home_);
   if (closed_) return;
-  SetLowWater(1);  // finishes the read that waits for more
+  SetLowWater(1);  // completes the read that waits for more
   ring_.Look();
 }
 
-// What comes of the read is told later, like any other's: bytes, or that it was cancelled and is to be armed again.
+// The outcome of the read is delivered later, like any other: bytes, or a cancellation, after which it is ordered
+// again.
 void UringConnection::TakeBackLanding() {
   FUSEWIRE_AT_HOME(home_);
   if (reading_ != Ring::kNone && landing_bytes_ > 0) ring_.Withdraw(reading_);
 }
 
-// While its bytes are told, no read is with the kernel.
+// While bytes are delivered, no read is with the kernel.
 std::unique_ptr<Incoming> UringConnection::HandOver() {
   FUSEWIRE_AT_HOME(home_);
   if (closed_ || reading_ != Ring::kNone || writing_ != Ring::kNone) return nullptr;
@@ -163,7 +164,7 @@ std::unique_ptr<Incoming> UringConnection::HandOver() {
 void UringConnection::Write(const ConstBytes* parts, size_t count) {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_CHECK(writing_ == Ring::kNone);
-  if (closed_) return;  // OnClosed is on its way
+  if (closed_) return;  // OnClosed follows
   count = std::min(count, kPartsMax);
   iovec* from = ring_.Pieces(count);
   size_t offered = 0;
@@ -206,7 +207,7 @@ void UringConnection::OnWrite(const Outcome& outcome) {
   if (cannot_lend && without_copy_) {
     without_copy_ = false;
   } else if (result != -ECANCELED && result != -EINTR && result != -EAGAIN) {
-    // The peer may have said why before it went: that is read first. The write is never answered.
+    // The peer may have sent the reason before it closed: that is read first. The write is never answered.
     broken_ = Status::FromErrno(Code::kUnavailable, "send", -result);
     home_.Arm(&later_, kBrokenNsMax);
     return;
@@ -214,11 +215,11 @@ void UringConnection::OnWrite(const Outcome& outcome) {
   if (!lent_) handler_->OnWritten(0);
 }
 
-// The kernel has given back the memory of a send.
+// The kernel has released the memory of a send.
 void UringConnection::OnNotice(const Outcome& outcome) {
   writing_ = Ring::kNone;
   lent_ = false;
-  // On its way the kernel had to copy all the same, as it does on one machine: then lending only costs.
+  // The kernel had to copy anyway, as it does within one machine: lending then only costs time.
   if ((static_cast<uint32_t>(outcome.result) & kNoticeCopied) != 0) {
     ++ring_.stats().lent_in_vain;
     without_copy_ = false;
@@ -240,7 +241,7 @@ void UringConnection::Close(Status why) {
   closed_ = true;
   why_closed_ = std::move(why);
   Unlink();
-  ring_.HandIn();  // a write that was taken is still delivered
+  ring_.HandIn();  // an accepted write is still delivered
   if (!lent_) ring_.Cancel(writing_);
   ring_.Cancel(reading_);
   ring_.HandIn();
@@ -249,10 +250,10 @@ void UringConnection::Close(Status why) {
   EndIfDone();
 }
 
-// Once the kernel holds nothing of ours, the descriptor goes; OnClosed follows.
+// Once the kernel holds none of our memory, the descriptor is closed; OnClosed follows.
 void UringConnection::EndIfDone() {
   if (reading_ != Ring::kNone || writing_ != Ring::kNone || !fd_.valid()) return;
-  // Unread input would turn our close into a reset, and a reset destroys what the peer has not read yet.
+  // With unread input, our close would send a reset, which destroys data that the peer has not read yet.
   if (!reset_) {
     uint8_t unread[kBufferBytes];
     for (int i = 0; i < 64 && recv(fd_.get(), unread, sizeof(unread), MSG_DONTWAIT) > 0; ++i) {
@@ -273,7 +274,7 @@ void UringConnection::DoLater() {
   }
 }
 
-// What the peer has not acknowledged is dropped, and with it the kernel's hold on our memory.
+// Drops unacknowledged data, so that the kernel releases our memory.
 void UringConnection::Break() {
   reset_ = true;
   sockaddr nowhere = {};

@@ -18,7 +18,7 @@ namespace uring {
 
 class UringConnection final : public Connection, private RingUser {
  public:
-  // `fd` is connected and tuned; `ring` is the home's.
+  // `fd` is connected and has all options set; `ring` is the home's.
   UringConnection(reactor::Reactor& home, Ring& ring, Fd fd, std::string peer_address, DriveByEpoll otherwise);
   ~UringConnection() override;
 
@@ -52,18 +52,18 @@ class UringConnection final : public Connection, private RingUser {
   ConnectionHandler* handler_ = nullptr;
   uint32_t reading_ = Ring::kNone, writing_ = Ring::kNone;  // orders that are with the kernel
   msghdr read_message_ = {}, write_message_ = {};
-  std::unique_ptr<uint8_t[]> ahead_;  // for what follows the landing
+  std::unique_ptr<uint8_t[]> ahead_;  // for bytes after the landing
   size_t landing_bytes_ = 0, asked_ = 0;
   bool drained_ = false;       // the last read emptied the socket: wait before the next
   bool without_copy_ = false;  // large sends lend their memory to the kernel
-  bool lent_ = false;          // the write is done, but its memory is still with the kernel
+  bool lent_ = false;          // the write is done, but the kernel still holds its memory
   size_t sent_ = 0;            // of a write whose memory is lent
   bool closed_ = false;
   bool reset_ = false;
-  int low_water_ = 1;  // the kernel finishes a read from this much on
+  int low_water_ = 1;  // the kernel completes a read from this many bytes on
   Status why_closed_;
-  Status broken_;         // a send has failed: what can still be read is read, and then we fail
-  reactor::Timer later_;  // what must not happen inside of somebody's call
+  Status broken_;         // a send has failed: we read the remaining input, then fail
+  reactor::Timer later_;  // for work that must not run inside a caller's call
 };
 
 }  // namespace uring
