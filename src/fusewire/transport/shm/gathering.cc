@@ -34,6 +34,7 @@ struct Knock {
   uint32_t number = 0;
   uint32_t count = 0;
 };
+static_assert(sizeof(Knock) == 16, "ranks of one host may run different builds");
 
 Status Phase(const Status& why) { return why.Phase("gathering the ranks of a host"); }
 Status FromErrno(const char* call) { return Phase(Status::FromErrno(Code::kUnavailable, call, errno)); }
