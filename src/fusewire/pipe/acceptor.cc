@@ -9,8 +9,10 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
+#include "fusewire/pipe/handed_over.h"
 #include "fusewire/pipe/handshake.h"
 #include "fusewire/pipe/offering.h"
+#include "fusewire/wire/hello.h"
 
 namespace fusewire {
 namespace pipe {

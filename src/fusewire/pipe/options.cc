@@ -69,7 +69,8 @@ Status CheckOptions(const Options& options) {
       checked = Status::Invalid(std::string(name) + " " + std::to_string(value) + ", must be over 0");
   }
   if (checked.ok() && options.backoff_ns_max < options.backoff_ns_min) {
-    checked = Status::Invalid("backoff_ns_max is less than backoff_ns_min");
+    checked = Status::Invalid("backoff_ns_max " + std::to_string(options.backoff_ns_max) +
+                              ", must be at least backoff_ns_min, " + std::to_string(options.backoff_ns_min));
   }
   return checked.Phase("check the options").Next("correct this setting");
 }

@@ -47,7 +47,7 @@ struct Options {
   int connections_max = 65536;
 };
 
-// kInvalid names the first setting that makes no sense.
+// kInvalid names the first setting that cannot be used, and its value.
 Status CheckOptions(const Options& options);
 
 // The standing windows of many pipes: the more there are, the smaller is the next. Home: any thread.

@@ -56,7 +56,8 @@ TEST(Options, WhatMakesNoSenseIsNamed) {
       {[](Options* options) { options->hello_ns_max = -1; }, "hello_ns_max -1, must be over 0"},
       {[](Options* options) { options->greetings_max = 0; }, "greetings_max 0"},
       {[](Options* options) { options->connections_max = 0; }, "connections_max 0"},
-      {[](Options* options) { options->backoff_ns_max = 1; }, "backoff_ns_max is less than backoff_ns_min"},
+      {[](Options* options) { options->backoff_ns_max = 1; },
+       "backoff_ns_max 1, must be at least backoff_ns_min, 20000000"},
   };
   for (const auto& [spoil, cause] : wrong) {
     Options options;

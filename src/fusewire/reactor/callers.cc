@@ -47,10 +47,10 @@ bool Callers::TryRun(Task& task) {
 
 // ---- waiting ----
 
-bool Callers::AwaitSignal(Waiter* waiter, int64_t deadline_ns) {
+bool Callers::AwaitSignal(Waiter* waiter, int64_t deadline_ns, Interrupts interrupts) {
   if (waiter->signalled()) return true;
   if (loop_.is_manual()) return false;  // the thread that turns the world has to go on
-  return waiter->Sleep(loop_.home().clock, deadline_ns);
+  return waiter->Sleep(loop_.home().clock, deadline_ns, interrupts);
 }
 
 // A thread that is awake inside is asked to leave; it may take a moment.
@@ -70,33 +70,36 @@ bool Callers::TryTakeOver(const Waiter& waiter) {
   return entered;
 }
 
-bool Callers::Wait(Waiter* waiter, int64_t deadline_ns, Idling idling) {
+bool Callers::Wait(Waiter* waiter, int64_t deadline_ns, Idling idling, Interrupts interrupts) {
   if (waiter->signalled()) return true;
-  if (TryTakeOver(*waiter)) DriveUntil(waiter, deadline_ns, idling);
-  return AwaitSignal(waiter, deadline_ns);
+  if (TryTakeOver(*waiter) && !DriveUntil(waiter, deadline_ns, idling, interrupts)) return waiter->signalled();
+  return AwaitSignal(waiter, deadline_ns, interrupts);
 }
 
-void Callers::DriveUntil(Waiter* waiter, int64_t deadline_ns, Idling idling) {
+bool Callers::DriveUntil(Waiter* waiter, int64_t deadline_ns, Idling idling, Interrupts interrupts) {
   HomeParts& home = loop_.home();
+  bool interrupted = false;
   drives_.Add();
   loop_.SetIdling(idling);
   handover_.BeginDriving();
   for (;;) {
     loop_.Turn();
-    if (waiter->signalled() || home.now_ns >= deadline_ns) break;
+    if (waiter->signalled() || home.now_ns >= deadline_ns || interrupted) break;
     if (loop_.requests().asked_to_end()) break;  // the thread ends the loop
     if (loop_.MoreToDo()) continue;
     if (loop_.is_manual()) break;  // the thread that turns the world has to go on
     if (loop_.Spin(deadline_ns)) continue;
     loop_.SweepDoorbell();
-    ParkAtHome(waiter, std::min(deadline_ns, home.timers.NextNs()));
+    interrupted =
+        !ParkAtHome(waiter, std::min(deadline_ns, home.timers.NextNs())) && interrupts == Interrupts::kEndWait;
   }
   loop_.SetIdling(Idling::kLearned);
   handover_.EndDriving();
+  return !interrupted;
 }
 
 // Sleeps at home: mail, input, the time or the signal wakes us.
-void Callers::ParkAtHome(Waiter* waiter, int64_t until_ns) {
+bool Callers::ParkAtHome(Waiter* waiter, int64_t until_ns) {
   HomeParts& home = loop_.home();
   PolledEvents polled;
   loop_.SetSleeping(true);
@@ -109,6 +112,7 @@ void Callers::ParkAtHome(Waiter* waiter, int64_t until_ns) {
   home.poller.ForgetLooks();
   loop_.UpdateNow();
   loop_.AfterPark(polled);
+  return polled.count >= 0;
 }
 
 }  // namespace reactor

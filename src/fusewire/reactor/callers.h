@@ -23,19 +23,21 @@ class Callers {
 
   // As the functions of Reactor of these names.
   bool TryRunHere(Task& task);
-  bool Wait(Waiter* waiter, int64_t deadline_ns, Idling idling);
+  bool Wait(Waiter* waiter, int64_t deadline_ns, Idling idling, Interrupts interrupts);
   // As Run, if the loop is free: what was posted before comes first. False: it is not.
   bool TryRun(Task& task);
   // Comes home to wait there, if that may be had soon.
   bool TryTakeOver(const Waiter& waiter);
-  // At home, after TryTakeOver: runs the loop until the signal, the deadline or the loop's end, and leaves.
-  void DriveUntil(Waiter* waiter, int64_t deadline_ns, Idling idling);
+  // At home, after TryTakeOver: runs the loop until the signal, the deadline, an interrupt or the loop's end, and
+  // leaves. False: an interrupt has ended the wait.
+  bool DriveUntil(Waiter* waiter, int64_t deadline_ns, Idling idling, Interrupts interrupts);
   // While another thread runs the loop, or none does any more.
-  bool AwaitSignal(Waiter* waiter, int64_t deadline_ns);
+  bool AwaitSignal(Waiter* waiter, int64_t deadline_ns, Interrupts interrupts);
   uint64_t drives() const { return drives_.Read(); }
 
  private:
-  void ParkAtHome(Waiter* waiter, int64_t until_ns);
+  // False: an interrupt has ended the sleep.
+  bool ParkAtHome(Waiter* waiter, int64_t until_ns);
 
   Handover& handover_;
   Loop& loop_;

@@ -116,21 +116,21 @@ void Reactor::Run(Task task) {
   }
 }
 
-bool Reactor::Wait(Waiter* waiter, int64_t deadline_ns, Idling idling) {
+bool Reactor::Wait(Waiter* waiter, int64_t deadline_ns, Idling idling, Interrupts interrupts) {
   FUSEWIRE_CHECK(!AtHome());  // a home that waits for itself would wait for ever
-  return impl_->callers.Wait(waiter, deadline_ns, idling);
+  return impl_->callers.Wait(waiter, deadline_ns, idling, interrupts);
 }
 
-bool Reactor::PostAndWait(Mail* mail, Waiter* waiter, int64_t deadline_ns, Idling idling) {
+bool Reactor::PostAndWait(Mail* mail, Waiter* waiter, int64_t deadline_ns, Idling idling, Interrupts interrupts) {
   FUSEWIRE_CHECK(!AtHome());
   Callers& callers = impl_->callers;
   if (callers.TryTakeOver(*waiter)) {
     impl_->loop().PostAtHome(mail);  // we are awake and at home: the first turn delivers it
-    callers.DriveUntil(waiter, deadline_ns, idling);
+    if (!callers.DriveUntil(waiter, deadline_ns, idling, interrupts)) return waiter->signalled();
   } else {
     Post(mail);
   }
-  return callers.AwaitSignal(waiter, deadline_ns);
+  return callers.AwaitSignal(waiter, deadline_ns, interrupts);
 }
 
 // ---- at home ----

@@ -15,23 +15,13 @@
 #include "fusewire/base/mailbox.h"
 #include "fusewire/base/status.h"
 #include "fusewire/reactor/home.h"
+#include "fusewire/reactor/stats.h"
 #include "fusewire/reactor/waiter.h"
 
 namespace fusewire {
 namespace reactor {
 
 class Doorbell;
-
-struct Stats {
-  uint64_t turns = 0;        // of the loop
-  uint64_t parks = 0;        // waits in the kernel
-  uint64_t spin_hits = 0;    // spins that saved a park
-  uint64_t spin_misses = 0;  // spins in vain
-  uint64_t wakes = 0;        // system calls to wake a parked loop
-  uint64_t mails = 0;
-  uint64_t drives = 0;  // turns taken over by waiting callers
-  uint64_t watched = 0;
-};
 
 class Reactor final : public Home {
  public:
@@ -52,10 +42,12 @@ class Reactor final : public Home {
   // down.
   void Run(Task task);
   // Any thread but a home. Waits for the waiter's signal; meanwhile runs the loop here if it is idle. False: the
-  // deadline came first.
-  bool Wait(Waiter* waiter, int64_t deadline_ns, Idling idling = Idling::kLearned);
+  // deadline, or an interrupt that ends the wait, came first.
+  bool Wait(Waiter* waiter, int64_t deadline_ns, Idling idling = Idling::kLearned,
+            Interrupts interrupts = Interrupts::kGoOn);
   // As Post and then Wait, in one go: an idle loop takes the mail from this thread and is driven by it at once.
-  bool PostAndWait(Mail* mail, Waiter* waiter, int64_t deadline_ns, Idling idling = Idling::kLearned);
+  bool PostAndWait(Mail* mail, Waiter* waiter, int64_t deadline_ns, Idling idling = Idling::kLearned,
+                   Interrupts interrupts = Interrupts::kGoOn);
   // Any thread.
   Stats Snapshot() const;
 

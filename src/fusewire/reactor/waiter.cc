@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <thread>
 
@@ -16,49 +17,55 @@ namespace fusewire {
 namespace reactor {
 
 void Waiter::Signal() {
-  // One exchange, of the state that is there: the caller may go into its loop, or to sleep, at any moment before.
+  // One exchange, of the state that is there: a caller may go into its loop, or to sleep, at any moment before.
   uint32_t was = word_.load(std::memory_order_relaxed);
-  while (!word_.compare_exchange_weak(was, was == kInside ? kWaking : kDone, std::memory_order_acq_rel)) {
-  }
-  FUSEWIRE_DCHECK(was == kPending || was == kAsleep || was == kInside);  // it is signalled once
-  if (was == kInside) {
+  uint32_t next = 0;
+  do {
+    FUSEWIRE_DCHECK((was & (kDone | kWaking)) == 0);  // it is signalled once
+    next = (was & kInside) != 0 ? was ^ (kInside | kWaking) : was | kDone;
+  } while (!word_.compare_exchange_weak(was, next, std::memory_order_acq_rel));
+  if ((was & kInside) != 0) {
     // Until the word says that we are done, neither the caller nor its loop can go.
     loop_->Wake();
-    word_.store(kDone, std::memory_order_release);
-  } else if (was == kAsleep) {
-    syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+    was = word_.fetch_xor(kWaking | kDone, std::memory_order_acq_rel);
   }
+  if (was >= kSleeper) syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
 bool Waiter::BeginInside(LoopRequests* loop) {
   loop_ = loop;
-  uint32_t pending = kPending;
-  return word_.compare_exchange_strong(pending, kInside, std::memory_order_acq_rel);
+  uint32_t was = word_.load(std::memory_order_relaxed);
+  do {
+    if ((was & kDone) != 0) return false;
+    FUSEWIRE_DCHECK((was & (kInside | kWaking)) == 0);  // one thread is at home
+  } while (!word_.compare_exchange_weak(was, was | kInside, std::memory_order_acq_rel));
+  return true;
 }
 
 void Waiter::EndInside() {
-  uint32_t inside = kInside;
-  if (word_.compare_exchange_strong(inside, kPending, std::memory_order_acq_rel)) return;
-  FUSEWIRE_DCHECK(inside == kWaking || inside == kDone);
+  uint32_t was = word_.load(std::memory_order_relaxed);
+  while ((was & kInside) != 0) {
+    if (word_.compare_exchange_weak(was, was & ~kInside, std::memory_order_acq_rel)) return;
+  }
   while (!signalled()) std::this_thread::yield();  // a thread is between waking us and saying so
 }
 
-bool Waiter::Sleep(Clock* clock, int64_t deadline_ns) {
-  for (;;) {
-    uint32_t pending = kPending;
-    word_.compare_exchange_strong(pending, kAsleep, std::memory_order_acq_rel);
-    if (signalled()) return true;
+bool Waiter::Sleep(Clock* clock, int64_t deadline_ns, Interrupts interrupts) {
+  uint32_t word = word_.fetch_add(kSleeper, std::memory_order_acq_rel) + kSleeper;
+  while ((word & kDone) == 0) {
     const int64_t left_ns = deadline_ns - clock->NowNs();
-    if (left_ns <= 0) {
-      // Awake again: the next wait may be inside the loop, where the caller sleeps in another way.
-      uint32_t asleep = kAsleep;
-      return !word_.compare_exchange_strong(asleep, kPending, std::memory_order_acq_rel);
-    }
+    if (left_ns <= 0) break;
     timespec timeout = {};
     timeout.tv_sec = static_cast<time_t>(std::min<int64_t>(left_ns / kSecondNs, 3600));
     timeout.tv_nsec = static_cast<long>(left_ns % kSecondNs);
-    syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, kAsleep, &timeout, nullptr, 0);
+    // Another thread that comes to sleep, or ceases to, changes the word too: then we look again.
+    const long slept = syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, word, &timeout, nullptr, 0);
+    if (slept != 0 && errno == EINTR && interrupts == Interrupts::kEndWait) break;
+    word = word_.load(std::memory_order_acquire);
   }
+  word = word_.fetch_sub(kSleeper, std::memory_order_acq_rel);
+  FUSEWIRE_DCHECK(word >= kSleeper);
+  return (word & kDone) != 0;
 }
 
 }  // namespace reactor

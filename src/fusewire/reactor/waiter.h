@@ -1,14 +1,17 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One caller's wait for one event; the word lives with the caller.
-// Home: Signal from any thread; the rest is for the caller, through Reactor::Wait. Owns: one word. Fails: never.
-// Invariants: after kDone the word never changes; nothing of the waiter is touched after it became kDone, but for a
-//   wake-up of its address, which does no harm if other memory is there by then.
+// One event that threads wait for. Most code wants a Completion (completion.h), which also says how it ended.
+// Home: Signal from any thread; the rest is for those that wait, through Reactor::Wait, all with the same reactor.
+// Owns: one word. Fails: never.
+// Invariants: kDone stays, until Reset; the thread that signals touches nothing of the waiter after it set kDone, but
+//   for a wake-up of its address, which does no harm if other memory is there by then. One thread at most is inside,
+//   as one thread at most is at home.
 #ifndef FUSEWIRE_REACTOR_WAITER_H_
 #define FUSEWIRE_REACTOR_WAITER_H_
 
 #include <atomic>
 #include <cstdint>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 
 namespace fusewire {
@@ -23,26 +26,38 @@ enum class Idling {
   kYields,   // looks for work, and lets other threads run in between: the peer may need this very processor
 };
 
+// Whether a handler of the operating system's signals (SIGINT) that runs on the thread that waits ends its wait, as a
+// deadline does: a language that runs its handlers later must have its turn.
+enum class Interrupts { kGoOn, kEndWait };
+
 class Waiter {
  public:
   Waiter() = default;
+  // Not while a thread waits.
+  ~Waiter() { FUSEWIRE_CHECK((word_.load(std::memory_order_relaxed) & ~kDone) == 0); }
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
   // Any thread, once. After it, the waiter may be gone.
   void Signal();
-  bool signalled() const { return word_.load(std::memory_order_acquire) == kDone; }
+  bool signalled() const { return (word_.load(std::memory_order_acquire) & kDone) != 0; }
+  // Not while a thread waits. It may be signalled once more.
+  void Reset() {
+    FUSEWIRE_DCHECK((word_.load(std::memory_order_relaxed) & ~kDone) == 0);
+    word_.store(0, std::memory_order_relaxed);
+  }
 
   // ---- for the caller's side of a loop, callers.h ----
   // The caller is about to sleep in a loop: the signal wakes that. False: it was signalled before.
   bool BeginInside(LoopRequests* loop);
   void EndInside();
-  // Sleeps outside of any loop. False: the deadline came first.
-  bool Sleep(Clock* clock, int64_t deadline_ns);
+  // Sleeps outside of any loop. False: the deadline, or an interrupt that ends the wait, came first.
+  bool Sleep(Clock* clock, int64_t deadline_ns, Interrupts interrupts);
 
  private:
-  // kAsleep: on the word itself. kInside: in the loop that the caller runs. kWaking: the signal is waking it there.
-  static constexpr uint32_t kPending = 0, kAsleep = 1, kInside = 2, kWaking = 3, kDone = 4;
-  std::atomic<uint32_t> word_{kPending};
+  // kInside: a thread sleeps in the loop that it runs. kWaking: the signal is waking it there. From kSleeper on: how
+  // many threads sleep on the word itself.
+  static constexpr uint32_t kDone = 1, kInside = 2, kWaking = 4, kSleeper = 8;
+  std::atomic<uint32_t> word_{0};
   LoopRequests* loop_ = nullptr;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/status.h"
@@ -98,6 +99,7 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
     {
       MutexLock lock(mutex_);
       if (status_.ok()) status_ = status;
+      FUSEWIRE_CHECK(left_ > 0);
       if (--left_ > 0) return;
       end = status_;
     }
@@ -243,6 +245,8 @@ void CollectiveGroups::Find(const tensorflow::CollGroupParams& params, int rank,
 
 Result<std::unique_ptr<collective::Group>> CollectiveGroups::Make(const std::string& name, int rank,
                                                                   const std::vector<Told>& told) {
+  FUSEWIRE_DCHECK(rank >= 0);
+  FUSEWIRE_DCHECK(static_cast<size_t>(rank) < told.size());
   collective::GroupOptions options;
   options.name = name;
   options.rank = rank;
@@ -290,6 +294,8 @@ void CollectiveGroups::Answered(const std::string& name, int rank, const TfStatu
       }
     }
     Entry& entry = entries_[name];
+    FUSEWIRE_DCHECK(!entry.is_known);
+    FUSEWIRE_DCHECK(!entry.waiting.empty());  // whoever asked
     waiting.swap(entry.waiting);
     entry.status = end;
     entry.group = group;

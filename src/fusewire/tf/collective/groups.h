@@ -22,7 +22,7 @@
 #include "fusewire/p2p/p2p.h"
 #include "fusewire/task/task.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/data/peer.h"
+#include "fusewire/tf/peer/peer.h"
 
 namespace fusewire {
 namespace tf {

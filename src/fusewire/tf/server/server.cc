@@ -11,7 +11,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/collective/executor.h"
-#include "fusewire/tf/data/counters.h"
+#include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/server/session.h"
 #include "fusewire/transport/shm/host.h"
 

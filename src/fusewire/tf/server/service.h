@@ -11,9 +11,9 @@
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/data/keys.h"
+#include "fusewire/tf/peer/keys.h"
 #include "fusewire/tf/server/worker.h"
-#include "fusewire/tf/star/star_service.h"
+#include "fusewire/tf/star/serve/star_service.h"
 
 namespace fusewire {
 namespace tf {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include "fusewire/base/check.h"
 
 namespace fusewire {
 namespace tf {
@@ -60,6 +61,8 @@ RemoteWorker* WorkerCache::FindOurs(const std::string& target) {
   if (found != workers_.end()) return found->second.get();
   Ways ways;
   if (!FindTask(cluster_, directory_, target, &ways).ok()) return nullptr;
+  FUSEWIRE_DCHECK(ways.peer != nullptr);
+  FUSEWIRE_DCHECK(ways.side != nullptr);
   ways.peer->AskAgain();
   ways.log = log_;
   auto worker = std::make_unique<RemoteWorker>(std::move(ways));

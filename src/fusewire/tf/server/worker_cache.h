@@ -13,7 +13,7 @@
 #include <tensorflow/core/protobuf/cluster.pb.h>
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/data/peer.h"
+#include "fusewire/tf/peer/peer.h"
 #include "fusewire/tf/server/remote_worker.h"
 
 namespace fusewire {

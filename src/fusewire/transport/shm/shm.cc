@@ -11,6 +11,7 @@
 #include "fusewire/transport/shm/shm_connection.h"
 #include "fusewire/transport/shm/shm_dialing.h"
 #include "fusewire/transport/shm/shm_listener.h"
+#include "fusewire/transport/shm/shm_sender.h"
 
 namespace fusewire {
 namespace transport {

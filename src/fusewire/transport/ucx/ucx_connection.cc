@@ -46,7 +46,9 @@ UcxConnection::UcxConnection(reactor::Reactor& home, UcxWorker* its_worker, cons
 UcxConnection::~UcxConnection() {
   Stop();
   Settle();
-  if (worker != nullptr) worker->Remove(id_);
+  if (worker == nullptr) return;
+  worker->endpoints().Release(this);
+  worker->Remove(id_);
 }
 
 void UcxConnection::Greet() {
@@ -67,7 +69,7 @@ void UcxConnection::Look() {
   if (closed_) return;
   if (stage_ != Stage::kMoved) {
     if (lower_started_ && !lower_ended_) lower_->Look();
-  } else if (worker->Progress()) {
+  } else if (worker->progress().Look()) {
     Deliver();
   }
 }
@@ -174,9 +176,9 @@ void UcxConnection::OnHello(const UcxNote& note, ConstBytes address) {
     stay();
     return;
   }
-  Result<UcxPeer*> peer = worker->Reach(address);
+  Result<UcxPeer*> peer = worker->endpoints().Reach(address);
   if (!peer.ok()) {
-    worker->TellFar(peer_address(), peer.status());
+    worker->strangers().LogUnreached(peer_address(), peer.status());
     stay();
     return;
   }
@@ -189,17 +191,24 @@ void UcxConnection::OnHello(const UcxNote& note, ConstBytes address) {
 
 void UcxConnection::OnMove(const UcxNote& note) {
   const std::vector<uint8_t> dialler = std::exchange(dialler_, {});
-  Result<UcxPeer*> peer = worker->Meet(ConstBytes(dialler.data(), dialler.size()), note.value);
+  Result<UcxPeer*> peer = worker->endpoints().Meet(ConstBytes(dialler.data(), dialler.size()), note.value);
   if (!peer.ok()) return Fail(peer.status());
-  peer_ = peer.value();
+  UsePeer(peer.value());
   worker->DeliverLater(this);
   AnswerWrite();
 }
 
+void UcxConnection::UsePeer(UcxPeer* peer) {
+  FUSEWIRE_CHECK(peer_ == nullptr);
+  peer_ = peer;
+  worker->endpoints().Use(peer, this);
+}
+
 void UcxConnection::OnWelcome(const UcxNote& note, ConstBytes address) {
-  Result<UcxPeer*> peer = note.id != 0 ? worker->Meet(address, note.value) : Status::Unavailable("it has no number");
+  Result<UcxPeer*> peer =
+      note.id != 0 ? worker->endpoints().Meet(address, note.value) : Status::Unavailable("it has no number");
   if (!peer.ok()) return Fail(peer.status());
-  peer_ = peer.value();
+  UsePeer(peer.value());
   peer_id_ = note.id;
   stage_ = Stage::kMoved;
   SayNote(UcxNoteKind::kMove, peer_->name);
@@ -270,7 +279,7 @@ void UcxConnection::OnClosed(Status why) {
     home_.Arm(&later_, 0);
     return;
   }
-  if (stage_ == Stage::kAsking) worker->MarkStranger(dialled_);
+  if (stage_ == Stage::kAsking) worker->strangers().Add(dialled_);
   if (!std::exchange(closed_, true)) why_closed_ = std::move(why);
   DropRecords();
   if (handler_ == nullptr) return;
@@ -372,8 +381,7 @@ void UcxConnection::AnswerWrite() {
 
 // ---- the end ----
 
-void UcxConnection::OnPeerFailed(const UcxPeer* peer, const Status& why) {
-  if (peer != peer_) return;
+void UcxConnection::OnPeerFailed(const Status& why) {
   peer_ = nullptr;
   if (broken_.ok()) broken_ = why;
   worker->DeliverLater(this);
@@ -456,11 +464,11 @@ void UcxConnection::DriveUntil(Done done) {
   const int64_t began_ns = clock->NowNs();
   bool cut = false;
   while (!done()) {
-    if (!worker->Progress()) std::this_thread::yield();
+    if (!worker->progress().Look()) std::this_thread::yield();
     const int64_t waited_ns = clock->NowNs() - began_ns;
     if (!cut && waited_ns > kSettleNs) {
       cut = true;
-      if (peer_ != nullptr) worker->Break(peer_, UCS_ERR_ENDPOINT_TIMEOUT);
+      if (peer_ != nullptr) worker->endpoints().Break(peer_, UCS_ERR_ENDPOINT_TIMEOUT);
     }
     // Cutting needs nobody else: if it does not help, UCX would write into memory that is no longer ours.
     FUSEWIRE_CHECK(waited_ns < kCutNs);
@@ -471,8 +479,8 @@ void UcxConnection::DoLater() {
   if (closed_) {
     if (!settled() && grace_.armed()) return;
     if (!settled()) {
-      if (peer_ != nullptr) worker->Break(peer_, UCS_ERR_ENDPOINT_TIMEOUT);
-      worker->Touch();
+      if (peer_ != nullptr) worker->endpoints().Break(peer_, UCS_ERR_ENDPOINT_TIMEOUT);
+      worker->progress().Touch();
       home_.Arm(&grace_, kCutLookNs);
       return;
     }
@@ -485,7 +493,7 @@ void UcxConnection::DoLater() {
     FeedLong(ConstBytes(early.data(), early.size()));
   }
   if (closed_ || stage_ != Stage::kMoved) return;
-  if (lower_ended_) worker->Progress();
+  if (lower_ended_) worker->progress().Look();
   Deliver();
 }
 

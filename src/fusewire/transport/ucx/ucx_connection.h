@@ -17,7 +17,11 @@
 namespace fusewire {
 namespace transport {
 
-class UcxConnection final : public Connection, private ConnectionHandler, private UcxEnd {
+class UcxConnection final : public Connection,
+                            private ConnectionHandler,
+                            private UcxEnd,
+                            private UcxLender,
+                            private UcxPeerUser {
  public:
   // A dialler's end, in `dialled` words its address; or a listener's.
   UcxConnection(reactor::Reactor& home, UcxWorker* worker, const UcxOptions& options, std::unique_ptr<Connection> lower,
@@ -62,13 +66,13 @@ class UcxConnection final : public Connection, private ConnectionHandler, privat
   void OnLoanBack(ucs_status_t status) override;
   void OnReceived(ucs_status_t status, size_t bytes) override;
   void Deliver() override;
-  void OnPeerFailed(const UcxPeer* peer, const Status& why) override;
-  bool Uses(const UcxPeer* peer) const override { return peer_ == peer; }
+  void OnPeerFailed(const Status& why) override;
 
   void OnNote();
   void OnHello(const UcxNote& note, ConstBytes address);
   void OnWelcome(const UcxNote& note, ConstBytes address);
   void OnMove(const UcxNote& note);
+  void UsePeer(UcxPeer* peer);
   void SayNote(UcxNoteKind kind, uint64_t value = 0, ConstBytes behind = ConstBytes());
   void SayNext();
   void Stay();

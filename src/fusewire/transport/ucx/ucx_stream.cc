@@ -26,7 +26,7 @@ size_t UcxConnection::Take(const ConstBytes* parts, size_t count, size_t* offere
   bool room = true;
   UcxSend* open = nullptr;
   auto begin = [&](UcxRecordKind kind) {
-    UcxSend* send = worker->Take();
+    UcxSend* send = worker->outbox().Take();
     send->record.to = peer_id_;
     send->record.kind = kind;
     send->record.sequence = next_out_++;
@@ -36,7 +36,7 @@ size_t UcxConnection::Take(const ConstBytes* parts, size_t count, size_t* offere
   auto finish = [&] {
     if (open == nullptr) return;
     sent_cost_ += UcxCost(UcxRecordKind::kBytes, open->bytes);
-    worker->Send(peer_, std::exchange(open, nullptr));
+    worker->outbox().Send(peer_, std::exchange(open, nullptr));
   };
   for (size_t i = 0; i < count; ++i) {
     *offered += parts[i].size;
@@ -49,7 +49,7 @@ size_t UcxConnection::Take(const ConstBytes* parts, size_t count, size_t* offere
         piece = std::min(left.size, kUcxLoanBytesMax);
         sent_cost_ += UcxCost(UcxRecordKind::kLoan, piece);
         ++loans_out_;
-        worker->Lend(peer_, begin(UcxRecordKind::kLoan), left.Sub(0, piece), this);
+        worker->outbox().Lend(peer_, begin(UcxRecordKind::kLoan), left.Sub(0, piece), this);
         lent_to_ = next_out_;
       } else {
         if (open == nullptr) {
@@ -72,7 +72,7 @@ size_t UcxConnection::Take(const ConstBytes* parts, size_t count, size_t* offere
 
 void UcxConnection::OnLoanBack(ucs_status_t status) {
   --loans_out_;
-  if (status != UCS_OK && broken_.ok()) broken_ = Status::Unavailable(worker->Say("lending", status));
+  if (status != UCS_OK && broken_.ok()) broken_ = Status::Unavailable(worker->library().Describe("lending", status));
   worker->DeliverLater(this);
 }
 
@@ -180,7 +180,8 @@ void UcxConnection::FinishLoan() {
   received_ = false;
   const std::unique_ptr<uint8_t[]> aside = std::move(aside_);
   if (receive_status_ != UCS_OK) {
-    if (broken_.ok()) broken_ = Status::Unavailable(worker->Say("landing what the peer lent", receive_status_));
+    if (broken_.ok())
+      broken_ = Status::Unavailable(worker->library().Describe("landing what the peer lent", receive_status_));
     lost_ = true;
     return;
   }
@@ -196,11 +197,11 @@ void UcxConnection::FinishLoan() {
 void UcxConnection::SendTaken() {
   if (peer_ == nullptr) return;
   taken_said_ = taken_cost_;
-  UcxSend* send = worker->Take();
+  UcxSend* send = worker->outbox().Take();
   send->record.to = peer_id_;
   send->record.kind = UcxRecordKind::kTaken;
   send->record.value = taken_cost_;
-  worker->Send(peer_, send);
+  worker->outbox().Send(peer_, send);
 }
 
 }  // namespace transport

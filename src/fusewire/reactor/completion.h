@@ -1,0 +1,73 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A Completion is the end of something that threads wait for, and the Status that it ended with: the one word to wait
+// on. Whatever a thread waits for in Fusewire (a call's answer, a collective, a drain) says here that it has ended.
+// Home: Done from any thread; Wait from any thread but a home, all of one Completion with the same reactor.
+// Owns: the status. Whoever keeps it, keeps it until every wait has returned: that is checked.
+// Fails: never; a wait may be over before the end.
+//
+//   pending --Done--> done (for good, or until Reset)      Wait before or after Done, by any number of threads
+#ifndef FUSEWIRE_REACTOR_COMPLETION_H_
+#define FUSEWIRE_REACTOR_COMPLETION_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/clock.h"
+#include "fusewire/base/mailbox.h"
+#include "fusewire/base/status.h"
+#include "fusewire/reactor/waiter.h"
+
+namespace fusewire {
+namespace reactor {
+
+class Reactor;
+
+class Completion {
+ public:
+  Completion() = default;
+  Completion(const Completion&) = delete;
+  Completion& operator=(const Completion&) = delete;
+
+  // Any thread, once. After it, the completion may be gone.
+  void Done(Status status = Status::Ok()) {
+    FUSEWIRE_CHECK(!done());
+    status_ = std::move(status);
+    waiter_.Signal();
+  }
+  // Any thread.
+  bool done() const { return waiter_.signalled(); }
+  // After the end.
+  const Status& status() const {
+    FUSEWIRE_CHECK(done());
+    return status_;
+  }
+  // After the end: for the one thread that waited. The completion may go, or be used once more after Reset.
+  Status TakeStatus() {
+    FUSEWIRE_CHECK(done());
+    return std::move(status_);
+  }
+  // Not while a thread waits, and not between its maker's Done and the end of the wait for it.
+  void Reset() {
+    waiter_.Reset();
+    status_ = Status::Ok();
+  }
+
+  // Any thread but a home. Runs the loop of `home` meanwhile, if it is idle. True: it is done. False: the deadline, or
+  // an interrupt that ends the wait, came first; it may be waited for again. A manual reactor is turned while it has
+  // something to do, and then the wait is over.
+  bool Wait(Reactor& home, int64_t deadline_ns = kForeverNs, Idling idling = Idling::kLearned,
+            Interrupts interrupts = Interrupts::kGoOn);
+  // As Post and then Wait, in one go: an idle loop takes the mail from this thread and is driven by it at once.
+  bool PostAndWait(Reactor& home, Mail* mail, int64_t deadline_ns = kForeverNs, Idling idling = Idling::kLearned,
+                   Interrupts interrupts = Interrupts::kGoOn);
+
+ private:
+  Waiter waiter_;
+  Status status_;
+};
+
+}  // namespace reactor
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_REACTOR_COMPLETION_H_
