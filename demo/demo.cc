@@ -34,12 +34,8 @@ Status ShowFailure(rpc::Client& client, ChildProcess* peer) {
   class Pending final : public rpc::Call {
    public:
     using Call::Call;
-    reactor::Waiter waiter;
-    Status status;
-    void OnDone(Status done) override {
-      status = std::move(done);
-      waiter.Signal();
-    }
+    reactor::Completion ended;
+    void OnDone(Status status) override { ended.Done(std::move(status)); }
   };
   std::vector<uint8_t> tensor(256 << 20, 1);
   Pending pending(kTake);
@@ -48,10 +44,10 @@ Status ShowFailure(rpc::Client& client, ChildProcess* peer) {
   client.Ask(kEcho, std::string("are you there?"), Buffers(), kSecondNs);
   int64_t killed_ns = Clock::Real()->NowNs();
   peer->Kill();
-  if (!client.home().Wait(&pending.waiter, AddNs(killed_ns, 10 * kSecondNs)))
+  if (!pending.ended.Wait(client.home(), AddNs(killed_ns, 10 * kSecondNs)))
     return Status::Internal("no error within 10 s of a kill");
   std::printf("  kill -9 of the server in the middle of a 256 MiB tensor: told after %.0f us\n    %s\n",
-              Micros(Clock::Real()->NowNs() - killed_ns), pending.status.ToString().c_str());
+              Micros(Clock::Real()->NowNs() - killed_ns), pending.ended.status().ToString().c_str());
   Result<ChildProcess> again = ChildProcess::Start("fusewire", port);
   if (!again.ok()) return again.status();
   *peer = std::move(again).value();

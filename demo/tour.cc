@@ -2,7 +2,6 @@
 #include "tour.h"
 
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -25,18 +24,14 @@ class WaitedCall final : public rpc::Call {
  public:
   explicit WaitedCall(uint16_t number) : Call(number) { timeout_ns = kTimeoutNs; }
   Status Run(rpc::Client& client) {
-    waiter_.emplace();
-    client.StartAndWait(this, &*waiter_);
-    return status_;
+    ended_.Reset();
+    client.StartAndWait(this, &ended_);
+    return ended_.status();
   }
 
  private:
-  void OnDone(Status status) override {
-    status_ = std::move(status);
-    waiter_->Signal();
-  }
-  std::optional<reactor::Waiter> waiter_;
-  Status status_;
+  void OnDone(Status status) override { ended_.Done(std::move(status)); }
+  reactor::Completion ended_;
 };
 
 // Many calls at a time; each starts itself again until the time is up. All at home.
@@ -45,7 +40,7 @@ struct Flight {
   double end;
   int in_flight = 0;
   Count count;
-  reactor::Waiter landed;
+  reactor::Completion landed;
 };
 
 class FlyingCall final : public rpc::Call {
@@ -70,7 +65,7 @@ class FlyingCall final : public rpc::Call {
     if (flight_->count.status.ok() && Now() < flight_->end) {
       Go();
     } else if (--flight_->in_flight == 0) {
-      flight_->landed.Signal();
+      flight_->landed.Done();
     }
   }
   Flight* const flight_;
@@ -88,8 +83,7 @@ Count Fly(rpc::Client& client, uint16_t method, int calls, ConstBytes head, Byte
   client.home().Run([&all] {
     for (auto& call : all) call->Go();
   });
-  while (!client.home().Wait(&flight.landed, AddNs(Clock::Real()->NowNs(), kTimeoutNs))) {
-  }
+  (void)flight.landed.Wait(client.home());
   flight.count.seconds = Now() - began;
   return flight.count;
 }
@@ -100,9 +94,9 @@ class PullCall final : public rpc::Call {
   PullCall() : Call(kParameters), memory_(AllTensorBytes()) { timeout_ns = kTimeoutNs; }
 
   Status Run(rpc::Client& client) {
-    waiter_.emplace();
-    client.StartAndWait(this, &*waiter_);
-    return status_;
+    ended_.Reset();
+    client.StartAndWait(this, &ended_);
+    return ended_.status();
   }
   Status Check() const {
     ConstBytes head_left(reply_head.data(), reply_head.size());
@@ -131,14 +125,10 @@ class PullCall final : public rpc::Call {
     }
     return pipe::Landing::Into(parts_.data(), parts_.size());
   }
-  void OnDone(Status status) override {
-    status_ = std::move(status);
-    waiter_->Signal();
-  }
+  void OnDone(Status status) override { ended_.Done(std::move(status)); }
   std::vector<uint8_t> memory_;
   std::vector<Bytes> parts_;
-  std::optional<reactor::Waiter> waiter_;
-  Status status_;
+  reactor::Completion ended_;
 };
 
 }  // namespace

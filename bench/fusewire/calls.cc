@@ -14,16 +14,13 @@ constexpr int64_t kCallTimeoutNs = 20 * kSecondNs;
 }  // namespace
 
 void AskedCall::RunOn(rpc::Client* client) {
-  waiter_.emplace();
+  answered_.Reset();
   timeout_ns = kCallTimeoutNs;
-  client->StartAndWait(this, &*waiter_);
-  if (!status_.ok()) Die(status_.ToString());
+  client->StartAndWait(this, &answered_);
+  if (!answered_.status().ok()) Die(answered_.status().ToString());
 }
 
-void AskedCall::OnDone(Status status) {
-  status_ = std::move(status);
-  waiter_->Signal();
-}
+void AskedCall::OnDone(Status status) { answered_.Done(std::move(status)); }
 
 EchoCall::EchoCall(size_t bytes) : AskedCall(kEcho), message_(bytes, 'x') { head = message_; }
 
@@ -38,9 +35,9 @@ void EchoChain::RunOn(rpc::Client* client, const Again& again) {
   client_ = client;
   again_ = &again;
   timeout_ns = kCallTimeoutNs;
-  waiter_.emplace();
+  ended_.Reset();
   client->Start(this);
-  if (!client->home().Wait(&*waiter_, kForeverNs)) Die("wait for the last echo");
+  if (!ended_.Wait(client->home())) Die("wait for the last echo");
 }
 
 void EchoChain::OnDone(Status status) {
@@ -49,7 +46,7 @@ void EchoChain::OnDone(Status status) {
   if ((*again_)()) {
     client_->Start(this);
   } else {
-    waiter_->Signal();
+    ended_.Done();
   }
 }
 
@@ -79,7 +76,7 @@ class Flow::OneCall final : public rpc::Call {
     if (reply_head.size() != head.size) Die("an answer of another size");
     const bool last = --flow_->to_answer_ == 0;
     flow_->StartNext(this);
-    if (last) flow_->waiter_->Signal();  // From here on the flow may run again.
+    if (last) flow_->ended_.Done();  // From here on the flow may run again.
   }
 
   Flow* const flow_;
@@ -93,12 +90,12 @@ Flow::Flow(rpc::Client* client, uint16_t method, size_t depth, size_t head_bytes
 Flow::~Flow() = default;
 
 void Flow::Run(uint64_t count) {
-  waiter_.emplace();
+  ended_.Reset();
   client_->home().Run([this, count] {
     to_start_ = to_answer_ = count;
     for (const std::unique_ptr<OneCall>& call : calls_) StartNext(call.get());
   });
-  if (!client_->home().Wait(&*waiter_, kForeverNs)) Die("wait for the last answer");
+  if (!ended_.Wait(client_->home())) Die("wait for the last answer");
 }
 
 void Flow::StartNext(OneCall* call) {

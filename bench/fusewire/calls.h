@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/harness/harness.h"
+#include "fusewire/reactor/completion.h"
 #include "fusewire/rpc/rpc.h"
 
 namespace fusewire::bench {
@@ -22,8 +22,7 @@ class AskedCall : public rpc::Call {
  private:
   void OnDone(Status status) override;
 
-  std::optional<reactor::Waiter> waiter_;
-  Status status_;
+  reactor::Completion answered_;
 };
 
 // Sends `bytes` and expects them back.
@@ -49,7 +48,7 @@ class EchoChain final : public rpc::Call {
   const std::string message_;
   rpc::Client* client_ = nullptr;
   const Again* again_ = nullptr;
-  std::optional<reactor::Waiter> waiter_;
+  reactor::Completion ended_;
 };
 
 // Asks for the 200 segments, which land in the same memory every time.
@@ -86,7 +85,7 @@ class Flow {
   // At the client's home during Run.
   uint64_t to_start_ = 0;
   uint64_t to_answer_ = 0;
-  std::optional<reactor::Waiter> waiter_;
+  reactor::Completion ended_;
 };
 
 }  // namespace fusewire::bench

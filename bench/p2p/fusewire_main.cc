@@ -12,6 +12,7 @@
 #include "bench/p2p/ends.h"
 #include "fusewire/p2p/p2p.h"
 #include "fusewire/pipe/wires.h"
+#include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/pool.h"
 
 namespace fusewire::bench {
@@ -78,14 +79,13 @@ class Stream {
   }
   void Run(reactor::Reactor* home, uint64_t count) {
     if (count == 0) return;
-    reactor::Waiter done;
+    reactor::Completion done;
     done_ = &done;
     left_ = ending_ = count;
     home->Run([this] {
       for (auto& operation : operations_) Next(operation.get());
     });
-    while (!home->Wait(&done, AddNs(home->clock()->NowNs(), kSecondNs))) {
-    }
+    (void)done.Wait(*home);
   }
 
  private:
@@ -100,12 +100,12 @@ class Stream {
       Die(operation->status().ToString());
     }
     Next(operation);
-    if (--ending_ == 0) done_->Signal();
+    if (--ending_ == 0) done_->Done();
   }
   const bool serves_;
   std::vector<std::unique_ptr<Operation>> operations_;
   uint64_t left_ = 0, ending_ = 0;
-  reactor::Waiter* done_ = nullptr;
+  reactor::Completion* done_ = nullptr;
 };
 
 class EndpointEnd final : public End {
@@ -166,7 +166,7 @@ class EndpointEnd final : public End {
     std::vector<char> message(size, 'x'), landing(size);
     p2p::SendOp question(*endpoint_, *peer_, kTag, ConstBytes(message.data(), size));
     p2p::ReceiveOp answer(*endpoint_, peer_, kTag, Bytes(landing.data(), size));
-    reactor::Waiter done;
+    reactor::Completion done;
     bool sent = false, answered = false;
     // A large message may be answered before its sender has heard that it was taken.
     const std::function<void()> next = [&] {
@@ -175,7 +175,7 @@ class EndpointEnd final : public End {
       if (!question.status().ok()) Die(question.status().ToString());
       if (!answer.status().ok()) Die(answer.status().ToString());
       if (!again()) {
-        done.Signal();
+        done.Done();
         return;
       }
       answer.Post();
@@ -193,8 +193,7 @@ class EndpointEnd final : public End {
       answer.Post();
       question.Post();
     });
-    while (!endpoint_->home().Wait(&done, AddNs(endpoint_->home().clock()->NowNs(), kSecondNs))) {
-    }
+    (void)done.Wait(endpoint_->home());
   }
 
  private:

@@ -160,7 +160,7 @@ void Crowd::Open() {
   home_.Run([this] {
     while (opening_ < std::min(kOpeningMax, workers_.size())) OpenNext();
   });
-  if (!home_.Wait(&all_open_, home_.clock()->NowNs() + kOpenLimitNs))
+  if (!all_open_.Wait(home_, home_.clock()->NowNs() + kOpenLimitNs))
     DieOf("open the connections",
           "only " + std::to_string(opened_) + " of " + std::to_string(workers_.size()) + " were there in time");
 }
@@ -169,7 +169,7 @@ void Crowd::OpenNext() { workers_[opening_++]->Open(); }
 
 void Crowd::OnOpened() {
   if (++opened_ == workers_.size()) {
-    all_open_.Signal();
+    all_open_.Done();
   } else if (opening_ < workers_.size()) {
     OpenNext();
   }

@@ -12,6 +12,7 @@
 
 #include "bench/harness/harness.h"
 #include "bench/replay/record.h"
+#include "fusewire/reactor/completion.h"
 #include "fusewire/rpc/rpc.h"
 
 namespace fusewire::bench {
@@ -55,7 +56,7 @@ class Crowd {
   // At home.
   std::vector<std::unique_ptr<Worker>> workers_;
   size_t opening_ = 0, opened_ = 0;
-  reactor::Waiter all_open_;
+  reactor::Completion all_open_;
   Count count_;
 };
 

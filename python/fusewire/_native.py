@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 LIBRARY = "libfusewire.so"
-SLICE_NS = 200_000_000  # the longest wait before the interpreter checks for signals again
+UNTIL_SIGNAL = -1  # a wait that returns when a signal interrupts it, so that the handler may run; then wait again
 
 # In numerical order: Code of base/status.h; CollectiveKind, Type and Op of collective/kernels/types.h.
 CODES = (

@@ -19,7 +19,7 @@ from typing import Any
 
 from fusewire import machine
 from fusewire._arrays import Memory
-from fusewire._native import SLICE_NS, Error, check, finalize, finalize_among, forks, library, nanoseconds
+from fusewire._native import UNTIL_SIGNAL, Error, check, finalize, finalize_among, forks, library, nanoseconds
 
 __all__ = ["Endpoint", "Error", "Operation", "Peer", "Region", "Signal", "try_wire"]
 
@@ -129,7 +129,7 @@ class Operation:
         handle = self._endpoint._live(self._handle)
         if not self._under_way:
             raise RuntimeError("the operation was not posted: call post() before wait()")
-        while not library.fusewire_op_wait(handle, SLICE_NS):
+        while not library.fusewire_op_wait(handle, UNTIL_SIGNAL):
             pass  # a signal handler may run here, and raise
         self._under_way = False
         check(library.fusewire_op_result(handle))

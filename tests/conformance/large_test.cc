@@ -48,8 +48,7 @@ class LoopedMemory {
 class LandingCall final : public rpc::Call {
  public:
   LandingCall(uint16_t method_in, std::vector<Bytes> parts) : Call(method_in), parts_(std::move(parts)) {}
-  reactor::Waiter waiter;
-  Status status;
+  reactor::Completion ended;
 
  private:
   Result<pipe::Landing> Land(ConstBytes, const rpc::SegmentSizes& sizes) override {
@@ -58,10 +57,7 @@ class LandingCall final : public rpc::Call {
     EXPECT_EQ(sizes.total(), kLargeBytes + 3 + 5);
     return pipe::Landing::Into(parts_.data(), parts_.size());
   }
-  void OnDone(Status done) override {
-    status = std::move(done);
-    waiter.Signal();
-  }
+  void OnDone(Status status) override { ended.Done(std::move(status)); }
   const std::vector<Bytes> parts_;
 };
 
@@ -97,8 +93,8 @@ TEST(Large, ASegmentOfMoreThanFourGibibytesTravels) {
     rpc::Client client(*client_task.value(), server.value()->address());
     LandingCall call(kLarge, {Bytes(landed_front.data(), 3), landed.bytes(), Bytes(landed_back.data(), 5)});
     call.timeout_ns = 100 * kSecondNs;
-    client.StartAndWait(&call, &call.waiter);
-    ASSERT_TRUE(call.status.ok()) << call.status.ToString();
+    client.StartAndWait(&call, &call.ended);
+    ASSERT_TRUE(call.ended.status().ok()) << call.ended.status().ToString();
     EXPECT_GT(client.Snapshot().bytes_in, kLargeBytes);
   }
   EXPECT_EQ(landed_front, front);

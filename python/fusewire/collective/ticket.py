@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from fusewire._native import SLICE_NS, check, library
+from fusewire._native import UNTIL_SIGNAL, check, library
 from fusewire.p2p import Endpoint
 
 
@@ -25,7 +25,7 @@ class Ticket:
     def wait(self) -> Any:
         if not self._end.alive:
             raise RuntimeError("the ticket was already waited for, or its group is closed: call wait() only once")
-        while not library.fusewire_ticket_wait(self._endpoint._here(self._handle), SLICE_NS):
+        while not library.fusewire_ticket_wait(self._endpoint._here(self._handle), UNTIL_SIGNAL):
             pass  # a signal handler may run here, and raise
         try:
             check(library.fusewire_ticket_result(self._handle))

@@ -8,6 +8,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/p2p/c_handles.h"
 #include "fusewire/p2p/p2p.h"
+#include "fusewire/reactor/cancel.h"
 #include "fusewire/transport/listening.h"
 #include "fusewire/transport/socket_address.h"
 
@@ -211,7 +212,11 @@ void fusewire_op_post(fusewire_op* op, int64_t timeout_ns) {
   op->op->Post();
 }
 
-int fusewire_op_wait(fusewire_op* op, int64_t limit_ns) { return op->op->Wait(limit_ns) ? 1 : 0; }
+int fusewire_op_wait(fusewire_op* op, int64_t limit_ns) {
+  const bool asks = limit_ns < 0;
+  const auto interrupts = asks ? fusewire::reactor::Interrupts::kEndWait : fusewire::reactor::Interrupts::kGoOn;
+  return op->op->Wait(asks ? fusewire::reactor::kAskNs : limit_ns, interrupts) ? 1 : 0;
+}
 
 int fusewire_op_result(fusewire_op* op) {
   const Status& status = op->op->status();

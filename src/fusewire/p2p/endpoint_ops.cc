@@ -33,7 +33,7 @@ void Op::Post() {
   if (!home.TryRunHere(begin)) home.Post(static_cast<Mail*>(this));
 }
 
-bool Op::Wait(int64_t limit_ns) {
+bool Op::Wait(int64_t limit_ns, reactor::Interrupts interrupts) {
   reactor::Reactor& home = core_->home();
   reactor::Waiter waiter;
   auto mine = reinterpret_cast<uintptr_t>(&waiter);
@@ -43,7 +43,8 @@ bool Op::Wait(int64_t limit_ns) {
     FUSEWIRE_CHECK(expected == OpRun::kEnded);  // one thread waits at a time
     return true;
   }
-  if (home.Wait(&waiter, AddNs(home.clock()->NowNs(), limit_ns))) return true;
+  const int64_t deadline_ns = AddNs(home.clock()->NowNs(), limit_ns);
+  if (home.Wait(&waiter, deadline_ns, reactor::Idling::kLearned, interrupts)) return true;
   if (run.word.compare_exchange_strong(mine, OpRun::kPending, std::memory_order_acq_rel)) return false;
   while (!home.Wait(&waiter, AddNs(home.clock()->NowNs(), kSecondNs))) {
     // It has just ended, and the thread that ended it is about to signal us.

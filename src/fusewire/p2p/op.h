@@ -110,9 +110,9 @@ class Op : public Mail, public ListNode {
   void Post();
   // Any thread. True: it has ended, and status() says how.
   bool Test() const { return run.word.load(std::memory_order_acquire) == OpRun::kEnded; }
-  // Any thread but a home, one at a time. Runs the idle reactor meanwhile. False: it has not ended within limit_ns,
-  // and goes on.
-  bool Wait(int64_t limit_ns = kForeverNs);
+  // Any thread but a home, one at a time. Runs the idle reactor meanwhile. False: it has not ended within limit_ns, or
+  // before an interrupt that ends the wait; it goes on.
+  bool Wait(int64_t limit_ns = kForeverNs, reactor::Interrupts interrupts = reactor::Interrupts::kGoOn);
   // Any thread but a home. Post, Wait and status() in one call.
   const Status& PostAndWait();
   // Any thread. The operation ends soon, with kCancelled unless it has ended otherwise before.

@@ -15,6 +15,7 @@
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/pipe/script_test.h"
 #include "fusewire/pipe/world_test.h"
+#include "fusewire/reactor/completion.h"
 #include "fusewire/transport/tcp/tcp.h"
 
 namespace fusewire {
@@ -30,8 +31,8 @@ bool WaitFor(const std::function<bool()>& done) {
   std::unique_ptr<reactor::Reactor> pause = reactor::Reactor::MakeManual(clock);
   for (int64_t end_ns = clock->NowNs() + 10 * kSecondNs; !done();) {
     if (clock->NowNs() > end_ns) return false;
-    reactor::Waiter nap;
-    pause->Wait(&nap, clock->NowNs() + kMillisecondNs);
+    reactor::Completion nap;
+    (void)nap.Wait(*pause, clock->NowNs() + kMillisecondNs);
   }
   return true;
 }

@@ -4,24 +4,24 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/base/log.h"
 #include "fusewire/rpc/client_core.h"
 
 namespace fusewire {
 namespace rpc {
 namespace {
 
+// How long Close waits for OnDones before it logs that.
+constexpr int64_t kCloseLogNs = 10 * kSecondNs;
+
 // A call whose caller waits for it.
 class AskedCall final : public Call {
  public:
   using Call::Call;
-  reactor::Waiter waiter;
-  Status status;
+  reactor::Completion answered;
 
  private:
-  void OnDone(Status done) override {
-    status = std::move(done);
-    waiter.Signal();
-  }
+  void OnDone(Status status) override { answered.Done(std::move(status)); }
 };
 
 }  // namespace
@@ -48,14 +48,14 @@ void Client::Start(Call* call) {
   if (!home().TryRunHere(begin)) home().Post(static_cast<Mail*>(call));
 }
 
-void Client::StartAndWait(Call* call, reactor::Waiter* waiter) {
+void Client::StartAndWait(Call* call, reactor::Completion* answered) {
   if (reactor::Reactor::InsideAny()) {
     core_->Refuse(call, Status::Invalid("a callback of a reactor must not wait for an answer")
                             .Next("use Start and go on in OnDone, or wait on a thread of your own"));
     return;
   }
   core_->Prepare(call);
-  home().PostAndWait(call, waiter, kForeverNs);
+  answered->PostAndWait(home(), call);
 }
 
 Client::Answer Client::Ask(uint16_t method, ConstBytes head, Buffers body, int64_t timeout_ns) {
@@ -63,8 +63,8 @@ Client::Answer Client::Ask(uint16_t method, ConstBytes head, Buffers body, int64
   call.head = head;
   call.body = std::move(body);
   call.timeout_ns = timeout_ns;
-  StartAndWait(&call, &call.waiter);
-  return Answer{std::move(call.status), std::move(call.reply_head), std::move(call.reply_body)};
+  StartAndWait(&call, &call.answered);
+  return Answer{call.answered.TakeStatus(), std::move(call.reply_head), std::move(call.reply_body)};
 }
 
 void Client::Connect() {
@@ -76,8 +76,11 @@ void Client::Close() {
   FUSEWIRE_CHECK(!home().AtHome());
   home().Run([this] { core_->Close(); });
   // Until the calls that it ends have had their OnDone, and those that were started again in it.
-  uint32_t left = 1;
-  while (left > 0) home().Run([this, &left] { left = core_->calls_in_flight(); });
+  while (true) {
+    const Status drained = core_->under_way().Wait(home(), AddNs(home().clock()->NowNs(), kCloseLogNs));
+    if (drained.ok()) return;
+    FUSEWIRE_LOG(kWarn, "closing a client still waits: %s", drained.ToString().c_str());
+  }
 }
 
 PeerSnapshot Client::Snapshot() {

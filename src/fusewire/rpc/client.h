@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "fusewire/reactor/completion.h"
 #include "fusewire/rpc/call.h"
 #include "fusewire/rpc/client_options.h"
 #include "fusewire/rpc/stats.h"
@@ -31,10 +32,10 @@ class Client {
   // Any thread. The call is ours until its OnDone, which may come at once, on another thread: nothing calls back from
   // inside Start, so the caller may hold his locks.
   void Start(Call* call);
-  // Any thread. Starts the call and waits for its OnDone; this thread drives the idle reactor meanwhile. `call` must
-  // signal `waiter` in OnDone. The call's own timeout bounds the wait. Inside any reactor's callback it does not wait:
+  // Any thread. Starts the call and waits for its OnDone, which says that `answered` is done; this thread drives the
+  // idle reactor meanwhile. The call's own timeout bounds the wait. Inside any reactor's callback it does not wait:
   // OnDone comes at once, with kInvalid.
-  void StartAndWait(Call* call, reactor::Waiter* waiter);
+  void StartAndWait(Call* call, reactor::Completion* answered);
   // As StartAndWait. The plain way: one question, one answer.
   struct Answer {
     Status status;

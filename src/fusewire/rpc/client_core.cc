@@ -17,11 +17,15 @@ ClientCore::ClientCore(task::Task& task, reactor::Reactor& home, const transport
       options_(options),
       link_(task.shared(), home, task.transport(), address, kRpcService, this),
       calls_(options.calls_in_flight_max),
+      under_way_("calls to " + address.ToString()),
       patience_([this] { GiveUpWaiting(); }),
       peer_address_(address.ToString()),
       peer_(peer_address_) {}
 
-ClientCore::~ClientCore() { FUSEWIRE_CHECK(calls_.in_use() == 0); }
+ClientCore::~ClientCore() {
+  FUSEWIRE_CHECK(calls_.in_use() == 0);
+  FUSEWIRE_CHECK(under_way_.empty());
+}
 
 // ---- the life of a call ----
 
@@ -32,6 +36,7 @@ void ClientCore::Prepare(Call* call) {
 
 void ClientCore::Begin(Call* call) {
   FUSEWIRE_AT_HOME(home_);
+  under_way_.Open();
   call->state_ = Call::State::kWaiting;
   call->started_ns_ = home_.now_ns();
   call->deadline_ns_ = AddNs(call->started_ns_, std::max<int64_t>(call->timeout_ns, 0));
@@ -48,6 +53,7 @@ void ClientCore::Begin(Call* call) {
       call->OnDone(Words(*call, Status::Overloaded("calls_in_flight_max (" +
                                                    std::to_string(options_.calls_in_flight_max) + ") is reached")
                                     .Next("wait for answers before you ask more")));
+      under_way_.Close();
     });
     return;
   }
@@ -131,6 +137,7 @@ void ClientCore::End(Call* call, Status status) {
   call->body.clear();
   Retire(call);
   call->OnDone(Words(*call, std::move(status)));
+  under_way_.Close();
 }
 
 // From here on it may be started again, by any client.

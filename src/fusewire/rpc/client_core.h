@@ -8,6 +8,7 @@
 #include "fusewire/base/list.h"
 #include "fusewire/base/slots.h"
 #include "fusewire/pipe/link.h"
+#include "fusewire/reactor/drain.h"
 #include "fusewire/rpc/call.h"
 #include "fusewire/rpc/client_options.h"
 #include "fusewire/rpc/stats.h"
@@ -34,7 +35,8 @@ class ClientCore final : private pipe::LinkHandler {
     if (!closed_) link_.Want();
   }
   void Close();
-  uint32_t calls_in_flight() const { return calls_.in_use(); }
+  // From Begin to the return of OnDone.
+  reactor::Drain& under_way() { return under_way_; }
   PeerSnapshot Snapshot();
 
  private:
@@ -56,7 +58,8 @@ class ClientCore final : private pipe::LinkHandler {
   reactor::Reactor& home_;
   const ClientOptions options_;
   pipe::Link link_;
-  Slots<Call> calls_;   // their names are the ids of docs/wire.md
+  Slots<Call> calls_;  // their names are the ids of docs/wire.md
+  reactor::Drain under_way_;
   List<Call> waiting_;  // for the link, oldest first
   Status last_failure_;
   bool closed_ = false;

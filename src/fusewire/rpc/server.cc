@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fusewire/base/check.h"
+#include "fusewire/base/log.h"
 #include "fusewire/rpc/session.h"
 
 namespace fusewire {
@@ -72,7 +73,7 @@ transport::Address Server::address() const { return impl_->task.acceptor().Addre
 
 uint64_t Server::calls_in_flight() const {
   uint64_t sum = 0;
-  for (const auto& home : impl_->homes) sum += home->in_flight.Read();
+  for (const auto& home : impl_->homes) sum += home->under_way.open();
   return sum;
 }
 
@@ -80,12 +81,12 @@ void Server::Close(int64_t grace_ns) {
   impl_->closing.store(true, std::memory_order_relaxed);
   impl_->task.acceptor().StopServing(kRpcService);
   if (impl_->listens) impl_->task.acceptor().StopListening();
-  Clock* clock = impl_->task.pool().at(0).clock();
-  int64_t deadline_ns = AddNs(clock->NowNs(), grace_ns);
-  // Nobody signals the last answer, so that answering stays free of this; the end of a server may look a few times.
-  while (calls_in_flight() > 0 && clock->NowNs() < deadline_ns) {
-    reactor::Waiter nap;
-    impl_->task.pool().at(0).Wait(&nap, AddNs(clock->NowNs(), kMillisecondNs));
+  const int64_t deadline_ns = AddNs(impl_->task.pool().at(0).clock()->NowNs(), grace_ns);
+  for (auto& home : impl_->homes) {
+    const Status drained = home->under_way.Wait(*home->reactor, deadline_ns);
+    if (drained.ok() || grace_ns <= 0) continue;
+    FUSEWIRE_LOG(kInfo, "server at %s closes without its answers: %s", address().ToString().c_str(),
+                 drained.ToString().c_str());
   }
   impl_->task.acceptor().CloseService(
       kRpcService, Status::Unavailable("the server is shutting down").Next("try again, or another server"));

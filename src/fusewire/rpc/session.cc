@@ -69,7 +69,7 @@ void Session::OnClosed(Status) { LeaveAll(); }
 // Calls whose Reply is out live on without us; the others end here.
 void Session::LeaveAll() {
   while (ServerCall* call = calls_.PopFront()) {
-    home_.in_flight.Set(home_.in_flight.Read() - 1);
+    home_.under_way.Close();
     reactor::Reactor::Disarm(&call->deadline);
     call->session = nullptr;
     if (call->landing) {
@@ -122,7 +122,7 @@ ServerCall* Session::NewCall() {
   }
   calls_.PushBack(call.get());
   ++in_flight_;
-  home_.in_flight.Add();
+  home_.under_way.Open();
   return call.release();  // in calls_ until it has a Reply, then the Reply's
 }
 
@@ -325,7 +325,7 @@ void Session::Free(ServerCall* call) {
   if (call->current) slots_[wire::UnpackCallId(call->header.call).slot].call = nullptr;
   call->Unlink();
   --in_flight_;
-  home_.in_flight.Set(home_.in_flight.Read() - 1);
+  home_.under_way.Close();
   reactor::Reactor::Disarm(&call->deadline);
   if (free_.size() >= kFreeCallsMax) return;
   call->streamed = call->consumed = call->current = call->landing = false;

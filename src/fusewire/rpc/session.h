@@ -12,6 +12,7 @@
 
 #include "fusewire/base/list.h"
 #include "fusewire/pipe/pipe.h"
+#include "fusewire/reactor/drain.h"
 #include "fusewire/rpc/server.h"
 #include "fusewire/rpc/stats.h"
 
@@ -56,8 +57,8 @@ struct ServerHome {
   // Of what may wait for a caller, so much is kept for telling him why his answer does not come.
   size_t words_bytes_max = 0;
   MethodTable methods;
-  MethodStats unknown;  // calls of methods that are not there, whatever their numbers
-  Counter in_flight;
+  MethodStats unknown;                // calls of methods that are not there, whatever their numbers
+  reactor::Drain under_way{"calls"};  // from their header to their answer
   List<Session> sessions;
 };
 

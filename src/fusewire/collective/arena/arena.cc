@@ -37,7 +37,7 @@ void Arena::Close() { meeting_->Close(); }
 
 bool Arena::closed() const { return meeting_->closed(); }
 
-void Arena::SetCalledOff(const std::function<bool()>* called_off) { meeting_->SetCalledOff(called_off); }
+void Arena::SetCancel(reactor::CancelToken* cancel) { meeting_->SetCancel(cancel); }
 
 const ArenaCounts& Arena::counts() const { return meeting_->counts(); }
 

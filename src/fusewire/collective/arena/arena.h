@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "fusewire/collective/kernels/arithmetic.h"
 #include "fusewire/collective/kernels/pieces.h"
 #include "fusewire/collective/kernels/types.h"
+#include "fusewire/reactor/cancel.h"
 
 namespace fusewire {
 namespace collective {
@@ -66,8 +66,9 @@ class Arena {
   void Close();
   // Any thread. At any rank.
   bool closed() const;
-  // Asked now and then while a call that follows sleeps; true ends the call, and breaks the group.
-  void SetCalledOff(const std::function<bool()>* called_off);
+  // A call that follows asks the token while it sleeps; once that is cancelled, the call ends, and the arena is broken.
+  // Cancel wakes no sleeper here: whoever has a token hooks in Close.
+  void SetCancel(reactor::CancelToken* cancel);
 
   const ArenaCounts& counts() const;
 

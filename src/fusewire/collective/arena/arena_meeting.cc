@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <utility>
 
@@ -19,8 +20,11 @@ namespace collective {
 
 namespace {
 
-// A dead rank is noticed when a sleeper wakes to look: half of what would be 100 ms, twice within that.
-constexpr int64_t kLookNs = 50 * kMillisecondNs;
+// How often a sleeper looks whether a rank has died: the only interval in which anything is looked for, as a rank that
+// is gone rings no bell, and a thread cannot sleep on a word and on a life line at once. Half of what would be 100 ms,
+// twice within that. In a group this is the second net: its members lose their connection to a rank that dies, and that
+// closes the arena at once.
+constexpr int64_t kDeathLookNs = 50 * kMillisecondNs;
 
 void Relax() {
 #if defined(__x86_64__)
@@ -94,7 +98,9 @@ Status ArenaMeeting::WaitForAll(const ArenaCall& call, int first_missing, int64_
     if (AllArrived(&first_missing)) return Status::Ok();
     now_ns = clock->NowNs();
   }
-  int64_t look_ns = AddNs(now_ns, kLookNs);
+  int64_t look_ns = AddNs(now_ns, kDeathLookNs);
+  int64_t ask_ns = cancel_ == nullptr ? kForeverNs : cancel_->NextAskNs(now_ns);
+  bool interrupted = false;
   while (!AllArrived(&first_missing)) {
     if (closed()) {
       // Whoever closed it may have met us before: then we have met, too.
@@ -105,10 +111,12 @@ Status ArenaMeeting::WaitForAll(const ArenaCall& call, int first_missing, int64_
     const uint32_t revoked = memory_.header().revoked.load(std::memory_order_relaxed);
     if (now_ns >= look_ns || revoked != revoked_seen_ || now_ns >= deadline_ns) {
       revoked_seen_ = revoked;
-      look_ns = AddNs(now_ns, kLookNs);
+      look_ns = AddNs(now_ns, kDeathLookNs);
       FUSEWIRE_TRY(CheckLives(call, since_ns));
-      if (called_off_ != nullptr && (*called_off_)())
-        return Break(Status::Cancelled("the caller gave it up").Phase(call.Describe()));
+    }
+    if (cancel_ != nullptr && (interrupted || now_ns >= ask_ns)) {
+      if (cancel_->Ask()) return Break(Status::Cancelled("the caller gave it up").Phase(call.Describe()));
+      ask_ns = cancel_->NextAskNs(now_ns);
     }
     if (now_ns >= deadline_ns) {
       return Break(Status::Timeout(NameOf(first_missing) + " did not come")
@@ -117,25 +125,26 @@ Status ArenaMeeting::WaitForAll(const ArenaCall& call, int first_missing, int64_
                        .AgeMs((now_ns - since_ns) / kMillisecondNs)
                        .Next("look at what it does; then make another arena, or end"));
     }
-    SleepOnBell(std::min(look_ns, deadline_ns), [&] { return AllArrived(&first_missing) || closed(); });
+    interrupted =
+        !SleepOnBell(std::min({look_ns, ask_ns, deadline_ns}), [&] { return AllArrived(&first_missing) || closed(); });
   }
   return Status::Ok();
 }
 
 template <class Complete>
-void ArenaMeeting::SleepOnBell(int64_t until_ns, Complete complete) {
+bool ArenaMeeting::SleepOnBell(int64_t until_ns, Complete complete) {
   uint32_t bell = memory_.header().bell.load(std::memory_order_seq_cst);
   while ((bell & 1) == 0 && !memory_.header().bell.compare_exchange_weak(bell, bell | 1, std::memory_order_seq_cst)) {
   }
-  if (complete()) return;
+  if (complete()) return true;
   const int64_t now_ns = Clock::Real()->NowNs();
-  if (now_ns >= until_ns) return;
+  if (now_ns >= until_ns) return true;
   ++counts_.sleeps;
   timespec left{};
   left.tv_sec = (until_ns - now_ns) / kSecondNs;
   left.tv_nsec = (until_ns - now_ns) % kSecondNs;
   // Not private: the word is shared between processes. Whatever it returns, the caller looks again.
-  syscall(SYS_futex, &memory_.header().bell, FUTEX_WAIT, bell | 1, &left, nullptr, 0);
+  return syscall(SYS_futex, &memory_.header().bell, FUTEX_WAIT, bell | 1, &left, nullptr, 0) == 0 || errno != EINTR;
 }
 
 Status ArenaMeeting::Decline(int64_t deadline_ns) { return Meet(ArenaCall::Declined(), deadline_ns); }

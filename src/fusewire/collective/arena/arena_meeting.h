@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "fusewire/collective/arena/arena_memory.h"
 #include "fusewire/collective/arena/arena_options.h"
 #include "fusewire/collective/arena/life_lines.h"
+#include "fusewire/reactor/cancel.h"
 
 namespace fusewire {
 namespace collective {
@@ -41,7 +41,7 @@ class ArenaMeeting {
   Status Decline(int64_t deadline_ns);
   void Close();
   bool closed() const;
-  void SetCalledOff(const std::function<bool()>* called_off) { called_off_ = called_off; }
+  void SetCancel(reactor::CancelToken* cancel) { cancel_ = cancel; }
 
  private:
   Status WaitForAll(const ArenaCall& call, int first_missing, int64_t deadline_ns);
@@ -52,9 +52,10 @@ class ArenaMeeting {
   // Asks every life line; remembers and returns what broke the group.
   Status CheckLives(const ArenaCall& call, int64_t since_ns);
   Status Break(Status why);
-  // Sleeps until the bell rings, `until_ns` passes, or for no reason; not at all once `complete` says true.
+  // Sleeps until the bell rings, `until_ns` passes, or for no reason; not at all once `complete` says true. False: a
+  // signal of the operating system has interrupted it.
   template <class Complete>
-  void SleepOnBell(int64_t until_ns, Complete complete);
+  bool SleepOnBell(int64_t until_ns, Complete complete);
 
   const int rank_;
   const int ranks_;
@@ -64,7 +65,7 @@ class ArenaMeeting {
   ArenaMemory memory_;
   bool spins_ = false;
   uint64_t stage_ = 0;
-  const std::function<bool()>* called_off_ = nullptr;
+  reactor::CancelToken* cancel_ = nullptr;
   uint32_t revoked_seen_ = 0;
   Status broken_;
   ArenaCounts counts_;

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/collective/c_api/group_c_api.h"
 
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -157,17 +157,17 @@ int fusewire_group_run(fusewire_group* group, const fusewire_wanted* wanted, con
   const std::vector<collective::Piece> from = PiecesFrom(wanted->from, wanted->from_size);
   const std::vector<collective::Piece> to = PiecesFrom(wanted->to, wanted->to_size);
   void* begun = nullptr;
-  std::function<bool()> called_off;
+  std::optional<fusewire::reactor::CancelToken> cancel;
   if (waiting != nullptr) {
-    called_off = [waiting, &begun] {
+    cancel.emplace([waiting, &begun] {
       waiting->end(begun);
       const bool stops = waiting->called_off() != 0;
       begun = waiting->begin();
       return stops;
-    };
+    });
     begun = waiting->begin();
   }
-  const Status status = group->group->Run(WantedOf(*wanted, from, to), called_off);
+  const Status status = group->group->Run(WantedOf(*wanted, from, to), waiting == nullptr ? nullptr : &*cancel);
   if (waiting != nullptr) waiting->end(begun);
   return status.ok() ? 0 : KeepError(status);
 }
@@ -183,7 +183,11 @@ int fusewire_group_start(fusewire_group* group, const fusewire_wanted* wanted, f
   return 0;
 }
 
-int fusewire_ticket_wait(fusewire_ticket* ticket, int64_t limit_ns) { return ticket->ticket->Wait(limit_ns) ? 1 : 0; }
+int fusewire_ticket_wait(fusewire_ticket* ticket, int64_t limit_ns) {
+  const bool asks = limit_ns < 0;
+  const auto interrupts = asks ? fusewire::reactor::Interrupts::kEndWait : fusewire::reactor::Interrupts::kGoOn;
+  return ticket->ticket->Wait(asks ? fusewire::reactor::kAskNs : limit_ns, interrupts) ? 1 : 0;
+}
 
 int fusewire_ticket_result(fusewire_ticket* ticket) {
   const Status& status = ticket->ticket->status();

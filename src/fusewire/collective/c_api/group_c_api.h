@@ -75,8 +75,8 @@ FUSEWIRE_C_API const char* fusewire_collective_kind(int kind);
 FUSEWIRE_C_API const char* fusewire_collective_algorithms(int kind);
 
 // How a thread of another language waits: with `begin` it gives up what it must not hold meanwhile (an interpreter's
-// lock), with `end` it takes it back. In between `called_off` is asked now and then, after `end` and before `begin`;
-// not 0 cancels the operation. All on the thread that waits.
+// lock), with `end` it takes it back. When a signal interrupts the thread that waits, and every 200 ms besides,
+// `called_off` is asked, after `end` and before `begin`; not 0 cancels the operation. All on the thread that waits.
 typedef struct fusewire_waiting {
   void* (*begin)(void);
   void (*end)(void* begun);
@@ -87,7 +87,8 @@ FUSEWIRE_C_API int fusewire_group_run(fusewire_group* group, const fusewire_want
                                       const fusewire_waiting* waiting);
 // The lists that `wanted` names are copied, the arrays are not.
 FUSEWIRE_C_API int fusewire_group_start(fusewire_group* group, const fusewire_wanted* wanted, fusewire_ticket** out);
-// 1: it has ended. 0: not within limit_ns, it goes on.
+// 1: it has ended. 0: not within limit_ns, it goes on. A negative limit: until a signal interrupts the thread that
+// waits, or one that has come just before may have gone unheard; look at what handlers have left, and wait again.
 FUSEWIRE_C_API int fusewire_ticket_wait(fusewire_ticket* ticket, int64_t limit_ns);
 // After the end: its code.
 FUSEWIRE_C_API int fusewire_ticket_result(fusewire_ticket* ticket);

@@ -22,8 +22,6 @@ namespace {
 constexpr int64_t kDeclineNs = 5 * kSecondNs;
 // When an arena is closed under us, why is about to be said.
 constexpr int64_t kReasonNs = 500 * kMillisecondNs;
-// How often a caller that waits for others to end is asked whether it still wants to.
-constexpr int64_t kAskNs = 50 * kMillisecondNs;
 
 // Of all parts `part`, with `element` bytes for each count.
 std::vector<Piece> BlockOf(const Pieces& all, const std::vector<size_t>& counts, size_t part, size_t element) {
@@ -71,6 +69,8 @@ struct ArenaLane::Job {
   bool begun = false;
   bool served = false;
   bool ran = false;
+  // For a caller that waits for the lane's thread, until it has gone. It lives with the caller.
+  reactor::Completion* end = nullptr;
 };
 
 ArenaLane::ArenaLane(GroupCore* core) : core_(core) {}
@@ -105,45 +105,60 @@ void ArenaLane::Forget(const Job* job) {
 
 bool ArenaLane::Run(GroupOperation* operation) {
   const int64_t deadline_ns = DeadlineOf(*operation);
-  MutexLock lock(mutex_);
-  if (!GiveTurn(operation)) return false;
-  Job here{operation, nullptr, operation->number, *operation->given_turn, epoch_, deadline_ns, Status::Ok()};
-  if (!busy_ && jobs_.empty()) {
-    here.is_here = true;
-    ServeJob(&here);
-    return here.ran;
-  }
-  Job* const job = Enqueue(std::move(here));
-  while (!job->begun) {
-    changed_.WaitUntil(mutex_, std::min(deadline_ns, AddNs(Clock::Real()->NowNs(), kAskNs)));
-    Status why;
-    if (!job->begun && Clock::Real()->NowNs() >= deadline_ns)
-      why = Status::Timeout("those before it have not ended in time").Next("look at them, or allow more time");
-    if (operation->called_off != nullptr) {
-      lock.Unlock();
-      const bool gives_up = (*operation->called_off)();
-      lock.Lock();
-      if (gives_up && !job->begun) why = Status::Cancelled("the caller gave it up");
+  reactor::CancelToken* const cancel = operation->cancel;
+  const reactor::CancelHook hook(cancel, [this, number = operation->number] { (void)Cancel(number, GivenUp()); });
+  reactor::Completion end;
+  Job* job = nullptr;
+  {
+    MutexLock lock(mutex_);
+    if (!GiveTurn(operation)) return false;
+    Job here{operation, nullptr, operation->number, *operation->given_turn, epoch_, deadline_ns, Status::Ok()};
+    // A hook that was called before finds it nowhere.
+    const bool is_given_up = cancel != nullptr && cancel->cancelled();
+    if (!is_given_up && !busy_ && jobs_.empty()) {
+      here.is_here = true;
+      ServeJob(&here);
+      return here.ran;
     }
-    if (why.ok()) continue;
-    // Its turn is served without it.
-    job->declined = operation->status = why;
-    job->operation = nullptr;
-    return true;
+    here.end = &end;
+    job = Enqueue(std::move(here));
+    if (is_given_up) LeaveJob(job, GivenUp());
   }
-  while (!job->served) {
-    const bool in_time = changed_.WaitUntil(mutex_, AddNs(Clock::Real()->NowNs(), kAskNs));
-    if (job->served || in_time || operation->called_off == nullptr) continue;
-    lock.Unlock();
-    const bool gives_up = (*operation->called_off)();
-    lock.Lock();
-    if (!gives_up || job->served || reason_.has_value()) continue;
-    reason_ = Status::Cancelled("the caller gave it up");
-    if (arena_ != nullptr) arena_->Close();
-  }
+  AwaitJob(*job, end, cancel);
+  MutexLock lock(mutex_);
+  if (!end.status().ok()) return true;  // the job is the lane's now, or has gone
   const bool ran = job->ran;
   Forget(job);
   return ran;
+}
+
+// Until its turn was served, or its caller has left it.
+void ArenaLane::AwaitJob(Job& job, reactor::Completion& end, reactor::CancelToken* cancel) {
+  const auto interrupts = cancel == nullptr ? reactor::Interrupts::kGoOn : cancel->interrupts();
+  Clock* const clock = core_->home().clock();
+  int64_t leave_ns = job.deadline_ns;  // of what has begun, the operation's own deadline is the end
+  while (true) {
+    const int64_t ask_ns = cancel == nullptr ? kForeverNs : cancel->NextAskNs(clock->NowNs());
+    if (end.Wait(core_->home(), std::min(leave_ns, ask_ns), core_->idling(), interrupts)) return;
+    if (cancel != nullptr) cancel->Ask();
+    MutexLock lock(mutex_);
+    if (end.done()) return;
+    if (job.begun) {
+      leave_ns = kForeverNs;
+    } else if (clock->NowNs() >= leave_ns) {
+      LeaveJob(&job,
+               Status::Timeout("those before it have not ended in time").Next("look at them, or allow more time"));
+    }
+  }
+}
+
+// Its turn is served without its caller, who need not wait for that.
+void ArenaLane::LeaveJob(Job* job, const Status& why) {
+  FUSEWIRE_CHECK(!job->begun);
+  FUSEWIRE_CHECK(job->end != nullptr);
+  job->declined = job->operation->status = why;
+  job->operation = nullptr;
+  std::exchange(job->end, nullptr)->Done(why);
 }
 
 void ArenaLane::Start(std::unique_ptr<GroupOperation> operation) {
@@ -199,12 +214,14 @@ void ArenaLane::ServeJob(Job* job) {
   busy_turn_ = job->turn;
   busy_number_ = job->number;
   reason_.reset();
+  is_given_up_ = false;
   Arena* const arena = OpenArena(job->epoch);
   mutex_.Unlock();
   const bool ran = Serve(*job, arena);
   mutex_.Lock();
   job->ran = ran;
   job->served = true;
+  if (job->end != nullptr) std::exchange(job->end, nullptr)->Done();
   busy_ = false;
   retired_.reset();
   if (ran) served_turns_ = job->turn + 1;
@@ -219,6 +236,8 @@ Arena* ArenaLane::OpenArena(uint32_t epoch) {
 
 bool ArenaLane::Serve(const Job& job, Arena* arena) {
   GroupOperation* const operation = job.operation;
+  Status status = job.declined;
+  bool is_given_up = false;
   if (arena == nullptr) {
     bool untried = false;
     {
@@ -229,17 +248,22 @@ bool ArenaLane::Serve(const Job& job, Arena* arena) {
     MutexLock lock(mutex_);
     arena = OpenArena(job.epoch);
     if (arena == nullptr && epoch_ == job.epoch) messages_from_ = std::min(messages_from_, job.turn);
+    is_given_up = is_given_up_;  // while the ranks agreed on an arena
+    if (is_given_up && status.ok()) status = *reason_;
   }
-  if (arena == nullptr && job.declined.ok()) return false;
+  if (arena == nullptr && status.ok()) return false;
   if (arena == nullptr) {
-    if (operation != nullptr) operation->status = job.declined;
-    SendFailed(job, job.declined);
+    if (operation != nullptr) operation->status = status;
+    SendFailed(job, status);
     return true;
   }
-  Status status = job.declined;
+  if (is_given_up) {
+    FailTurn(job, *arena, status);
+    return true;
+  }
   if (status.ok()) {
     const uint64_t meetings = arena->counts().meetings;
-    arena->SetCalledOff(job.is_here ? operation->called_off : nullptr);
+    arena->SetCancel(job.is_here ? operation->cancel : nullptr);
     status = Execute(arena, operation, job.deadline_ns);
     const bool met = arena->counts().meetings != meetings;
     if (status.ok() || (status.code() == Code::kInvalid && met)) {
@@ -299,7 +323,7 @@ void ArenaLane::FailTurn(const Job& job, const Arena& arena, Status why) {
     }
     if (reason_.has_value()) why = *reason_;
   }
-  job.operation->status = why;
+  if (job.operation != nullptr) job.operation->status = why;
   SendFailed(job, why);
 }
 
@@ -317,13 +341,19 @@ bool ArenaLane::Cancel(uint64_t number, const Status& why) {
   MutexLock lock(mutex_);
   if (busy_ && busy_number_ == number) {
     if (!reason_.has_value()) reason_ = why;
+    is_given_up_ = true;
     if (arena_ != nullptr) arena_->Close();
+    const std::shared_ptr<SettingUp> setting_up = setting_up_;
+    lock.Unlock();
+    if (setting_up != nullptr) setting_up->messages.Cancel();
+    if (setting_up != nullptr) setting_up->gathering.Cancel();
     return true;
   }
   for (const std::unique_ptr<Job>& job : jobs_) {
     if (job->number != number || job->begun) continue;
-    job->declined = why;
+    if (job->end != nullptr) LeaveJob(job.get(), why);
     if (job->owned == nullptr) return true;
+    job->declined = why;
     // Its turn is served without it.
     std::unique_ptr<GroupOperation> operation = std::move(job->owned);
     job->operation = nullptr;
@@ -338,7 +368,10 @@ bool ArenaLane::Cancel(uint64_t number, const Status& why) {
 
 bool ArenaLane::OnFailed(uint64_t turn, const Status& why) {
   MutexLock lock(mutex_);
-  if (way_ == Way::kUntried && turn < kSetUpTurns) set_up_failed_ = true;
+  if (way_ == Way::kUntried && turn < kSetUpTurns) {
+    set_up_failed_ = true;
+    CallOffGathering();
+  }
   if (turn < std::min(served_turns_, messages_from_)) return true;
   if (!busy_ || turn != busy_turn_ || way_ == Way::kUntried) return false;
   if (!reason_.has_value()) reason_ = why;
@@ -348,9 +381,15 @@ bool ArenaLane::OnFailed(uint64_t turn, const Status& why) {
   return false;
 }
 
+// Its hook only writes to an eventfd: it may be called under the lock.
+void ArenaLane::CallOffGathering() {
+  if (setting_up_ != nullptr) setting_up_->gathering.Cancel();
+}
+
 void ArenaLane::Shut(const Status& why) {
   MutexLock lock(mutex_);
   way_ = Way::kMessages;
+  CallOffGathering();
   if (busy_ && !reason_.has_value()) reason_ = why;
   if (arena_ != nullptr) arena_->Close();
   changed_.NotifyAll();
@@ -359,6 +398,7 @@ void ArenaLane::Shut(const Status& why) {
 void ArenaLane::Reopen(uint32_t epoch) {
   MutexLock lock(mutex_);
   if (arena_ != nullptr) arena_->Close();
+  CallOffGathering();
   // A call in it may not have returned yet; nobody enters another one before it has.
   if (busy_ && arena_ != nullptr) retired_ = std::move(arena_);
   arena_.reset();

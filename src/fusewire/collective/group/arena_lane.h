@@ -16,9 +16,12 @@
 #include <string>
 #include <thread>
 
+#include "fusewire/base/bytes.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/base/status.h"
 #include "fusewire/collective/arena/arena.h"
+#include "fusewire/reactor/cancel.h"
+#include "fusewire/reactor/completion.h"
 
 namespace fusewire {
 namespace collective {
@@ -58,6 +61,10 @@ class ArenaLane {
  private:
   enum class Way { kUntried, kArena, kMessages };
   struct Job;
+  // What ranks wait for while they agree on an arena.
+  struct SettingUp {
+    reactor::CancelToken messages, gathering;
+  };
 
   static constexpr uint64_t kNever = ~uint64_t{0};
   // Before the first operation: which ranks can share memory, and where to meet; then whether all have met.
@@ -66,6 +73,8 @@ class ArenaLane {
   bool GiveTurn(GroupOperation* operation) FUSEWIRE_REQUIRES(mutex_);
   // For the lane's thread.
   Job* Enqueue(Job job) FUSEWIRE_REQUIRES(mutex_);
+  void AwaitJob(Job& job, reactor::Completion& end, reactor::CancelToken* cancel) FUSEWIRE_EXCLUDES(mutex_);
+  void LeaveJob(Job* job, const Status& why) FUSEWIRE_REQUIRES(mutex_);
   void Forget(const Job* job) FUSEWIRE_REQUIRES(mutex_);
   int64_t DeadlineOf(const GroupOperation& operation) const;
   void Work();
@@ -80,8 +89,10 @@ class ArenaLane {
   void SendFailed(const Job& job, const Status& why);
   void SendHome(std::unique_ptr<GroupOperation> operation) FUSEWIRE_EXCLUDES(mutex_);
   void SetUp(int64_t deadline_ns) FUSEWIRE_EXCLUDES(mutex_);
+  void CallOffGathering() FUSEWIRE_REQUIRES(mutex_);
   void Tell(const Status& why) const;
-  Status RunOverMessages(uint64_t turn, uint8_t* bytes, size_t count, int64_t deadline_ns) FUSEWIRE_EXCLUDES(mutex_);
+  Status RunOverMessages(uint64_t turn, Bytes told, int64_t deadline_ns, reactor::CancelToken* cancel)
+      FUSEWIRE_EXCLUDES(mutex_);
   Status Execute(Arena* arena, GroupOperation* operation, int64_t deadline_ns) FUSEWIRE_EXCLUDES(mutex_);
 
   GroupCore* const core_;
@@ -101,6 +112,9 @@ class ArenaLane {
   std::unique_ptr<Arena> retired_ FUSEWIRE_GUARDED_BY(mutex_);
   // Why the arena was closed under the operation that is under way.
   std::optional<Status> reason_ FUSEWIRE_GUARDED_BY(mutex_);
+  bool is_given_up_ FUSEWIRE_GUARDED_BY(mutex_) = false;  // by its caller
+  // shared_ptr: it is cancelled without the lock, and may be over meanwhile.
+  std::shared_ptr<SettingUp> setting_up_ FUSEWIRE_GUARDED_BY(mutex_);
   std::deque<std::unique_ptr<Job>> jobs_ FUSEWIRE_GUARDED_BY(mutex_);
   std::thread thread_ FUSEWIRE_GUARDED_BY(mutex_);
   bool stopping_ FUSEWIRE_GUARDED_BY(mutex_) = false;

@@ -27,9 +27,13 @@ constexpr int64_t kGatherNs = 5 * kSecondNs;
 // there, and turn 1 succeeds once all have. A rank that has not met the others tells them that turn 1 has failed.
 void ArenaLane::SetUp(int64_t deadline_ns) {
   uint32_t epoch = 0;
+  const auto setting_up = std::make_shared<SettingUp>();
   {
     MutexLock lock(mutex_);
     epoch = epoch_;
+    setting_up_ = setting_up;
+    if (is_given_up_) setting_up->messages.Cancel();
+    if (is_given_up_ || set_up_failed_ || way_ == Way::kMessages) setting_up->gathering.Cancel();
   }
   const int ranks = core_->ranks(), rank = core_->rank();
   std::array<uint8_t, 1 + kNameBytes> told = {};
@@ -51,7 +55,7 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
     }
   }
   told[0] = able.ok() ? 0 : 1;
-  const Status heard = RunOverMessages(0, told.data(), told.size(), deadline_ns);
+  const Status heard = RunOverMessages(0, Bytes(told.data(), told.size()), deadline_ns, &setting_up->messages);
   if (able.ok() && !heard.ok()) able = heard;
   if (able.ok() && told[0] != 0) able = Status::Refused("another rank shares no memory");
 
@@ -61,12 +65,9 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
     const auto* first = reinterpret_cast<const char*>(told.data() + 1);
     const std::string name(first, strnlen(first, kNameBytes));
     const int64_t end_ns = std::min(deadline_ns, AddNs(Clock::Real()->NowNs(), kGatherNs));
-    const transport::CalledOff called_off = [this] {
-      MutexLock lock(mutex_);
-      return way_ == Way::kMessages || set_up_failed_;
-    };
-    Result<transport::Gathered> gathered = rank == 0 ? gathering->Hand(memory.get(), ranks, end_ns, called_off)
-                                                     : transport::ComeTo(name, rank, ranks, end_ns, called_off);
+    Result<transport::Gathered> gathered = rank == 0
+                                               ? gathering->Hand(memory.get(), ranks, end_ns, &setting_up->gathering)
+                                               : transport::ComeTo(name, rank, ranks, end_ns, &setting_up->gathering);
     gathering.reset();  // if it has failed, those who still wait there hear of it now
     able = gathered.status();
     if (able.ok()) {
@@ -89,7 +90,7 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
     core_->home().Post([core = core_->shared_from_this(), epoch, able] { core->SendFailed(epoch, 1, able); });
   } else {
     uint8_t nothing = 0;
-    const Status agreed = RunOverMessages(1, &nothing, 1, deadline_ns);
+    const Status agreed = RunOverMessages(1, Bytes(&nothing, 1), deadline_ns, &setting_up->messages);
     if (able.ok() && !agreed.ok()) able = agreed;
   }
   if (!able.ok()) {
@@ -97,6 +98,7 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
     if (arena != nullptr) arena->Close();
   }
   MutexLock lock(mutex_);
+  setting_up_.reset();
   if (way_ != Way::kUntried || epoch_ != epoch) {
     if (arena != nullptr) arena->Close();
     return;
@@ -115,14 +117,14 @@ void ArenaLane::Tell(const Status& why) const {
            core_->options().name.c_str(), why.ToString().c_str());
 }
 
-Status ArenaLane::RunOverMessages(uint64_t turn, uint8_t* bytes, size_t count, int64_t deadline_ns) {
+Status ArenaLane::RunOverMessages(uint64_t turn, Bytes told, int64_t deadline_ns, reactor::CancelToken* cancel) {
   auto operation = std::make_unique<GroupOperation>();
   Wanted& wanted = operation->wanted;
   wanted.kind = CollectiveKind::kAllReduce;
   wanted.reduction.op = Op::kMax;
   wanted.reduction.type = Type::kU8;
-  wanted.counts = {count};
-  wanted.to = Pieces(bytes, count);
+  wanted.counts = {told.size};
+  wanted.to = Pieces(told.data, told.size);
   wanted.timeout_ns =
       deadline_ns == kForeverNs ? kForeverNs : std::max<int64_t>(deadline_ns - Clock::Real()->NowNs(), 1);
   {
@@ -130,6 +132,7 @@ Status ArenaLane::RunOverMessages(uint64_t turn, uint8_t* bytes, size_t count, i
     operation->given_epoch = epoch_;
   }
   operation->given_turn = turn;
+  operation->cancel = cancel;
   return core_->RunAndWait(std::move(operation));
 }
 

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/collective/group/failed_tags.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -22,7 +21,7 @@ void FailedTags::Add(uint64_t tag, const Status& why) {
     order_.pop_front();
   }
   FUSEWIRE_DCHECK(order_.size() == reasons_.size());
-  Drain(tag);
+  ThrowAway(tag);
 }
 
 const Status* FailedTags::Find(uint64_t tag) const {
@@ -35,24 +34,26 @@ void FailedTags::Clear() {
   order_.clear();
 }
 
-bool FailedTags::idle() const {
-  return std::all_of(drains_.begin(), drains_.end(), [](const auto& drain) { return drain->Test(); });
+// What has come is taken, one after the other; what would come is refused from now on.
+void FailedTags::ThrowAway(uint64_t tag) {
+  receives_.remove_if([](const std::unique_ptr<p2p::ReceiveOp>& receive) { return receive->Test(); });
+  p2p::ReceiveOp* const receive =
+      receives_.emplace_back(std::make_unique<p2p::ReceiveOp>(endpoint_, nullptr, tag)).get();
+  receive->timeout_ns = kForeverNs;
+  receive->then = [this, receive] {
+    // It took one, which was too large for it. Otherwise there was none, or the endpoint takes no more.
+    const bool took = receive->status().ok() || receive->status().code() == Code::kInvalid;
+    if (took) return PostToThrowAway(receive);
+    under_way_->Close();
+  };
+  under_way_->Open();
+  PostToThrowAway(receive);
 }
 
-void FailedTags::Drain(uint64_t tag) {
-  drains_.remove_if([](const std::unique_ptr<p2p::ReceiveOp>& drain) { return drain->Test(); });
-  while (true) {
-    auto drain = std::make_unique<p2p::ReceiveOp>(endpoint_, nullptr, tag);
-    drain->timeout_ns = kForeverNs;
-    drain->Post();
-    if (!drain->Test()) {
-      drain->Cancel();
-      drains_.push_back(std::move(drain));
-      return;
-    }
-    // It took one, which was too large for it; or the endpoint takes no more.
-    if (!drain->status().ok() && drain->status().code() != Code::kInvalid) return;
-  }
+// A receive that has not found a message at once is of no use.
+void FailedTags::PostToThrowAway(p2p::ReceiveOp* receive) {
+  receive->Post();
+  receive->Cancel();
 }
 
 }  // namespace collective

@@ -14,27 +14,30 @@
 
 #include "fusewire/base/status.h"
 #include "fusewire/p2p/endpoint.h"
+#include "fusewire/reactor/drain.h"
 
 namespace fusewire {
 namespace collective {
 
 class FailedTags {
  public:
-  explicit FailedTags(p2p::Endpoint& endpoint) : endpoint_(endpoint) {}
+  // `under_way` counts the receives that have not ended.
+  FailedTags(p2p::Endpoint& endpoint, reactor::Drain* under_way) : endpoint_(endpoint), under_way_(under_way) {}
 
   void Add(uint64_t tag, const Status& why);
   // Null: it has not failed here.
   const Status* Find(uint64_t tag) const;
   void Clear();
-  bool idle() const;
 
  private:
-  void Drain(uint64_t tag);
+  void ThrowAway(uint64_t tag);
+  void PostToThrowAway(p2p::ReceiveOp* receive);
 
   p2p::Endpoint& endpoint_;
+  reactor::Drain* const under_way_;
   std::unordered_map<uint64_t, Status> reasons_;
   std::deque<uint64_t> order_;  // the tags of reasons_, the oldest first
-  std::list<std::unique_ptr<p2p::ReceiveOp>> drains_;
+  std::list<std::unique_ptr<p2p::ReceiveOp>> receives_;
 };
 
 }  // namespace collective

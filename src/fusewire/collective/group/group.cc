@@ -1,11 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/collective/group/group.h"
 
-#include <atomic>
 #include <set>
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/base/log.h"
 #include "fusewire/collective/group/group_core.h"
 
 namespace fusewire {
@@ -83,18 +83,11 @@ Group::~Group() {
   reactor::Reactor& home = core_->home();
   GroupCore* core = core_.get();
   if (core->lane() != nullptr) core->lane()->Stop();
-  Clock* clock = home.clock();
-  const int64_t end_ns = AddNs(clock->NowNs(), kGoodbyeNsMax);
-  auto idle = [core, &home] {
-    bool is_idle = false;
-    home.Run([core, &is_idle] { is_idle = core->idle(); });
-    return is_idle;
-  };
-  while (!idle() && clock->NowNs() < end_ns) {
-    reactor::Waiter nap;
-    // A clock that is turned by hand does not move while we wait: what is left ends with the endpoint.
-    if (!home.Wait(&nap, AddNs(clock->NowNs(), kMillisecondNs)) && clock != Clock::Real()) break;
-  }
+  const Status drained = core->under_way().Wait(home, AddNs(home.clock()->NowNs(), kGoodbyeNsMax));
+  // A clock that is turned by hand does not move while we wait.
+  if (drained.ok() || home.clock() != Clock::Real()) return;
+  FUSEWIRE_LOG(kWarn, "group %s goes, and what is left ends with its endpoint: %s", core->options().name.c_str(),
+               drained.ToString().c_str());
 }
 
 int Group::rank() const { return core_->rank(); }
@@ -117,15 +110,9 @@ uint64_t Group::Start(Wanted wanted, Done done) {
   return number;
 }
 
-struct Ticket::State {
-  static constexpr uintptr_t kPending = 0, kEnded = 1;  // else a reactor::Waiter*
-  std::atomic<uintptr_t> word{kPending};
-  Status status;
-};
-
 // Shared with the group, and with the operation's end.
-Ticket::Ticket(std::shared_ptr<GroupCore> core, std::shared_ptr<State> state, uint64_t number)
-    : core_(std::move(core)), state_(std::move(state)), number_(number) {}
+Ticket::Ticket(std::shared_ptr<GroupCore> core, std::shared_ptr<reactor::Completion> end, uint64_t number)
+    : core_(std::move(core)), end_(std::move(end)), number_(number) {}
 
 Ticket::~Ticket() {
   if (Test()) return;
@@ -133,40 +120,23 @@ Ticket::~Ticket() {
   Wait();
 }
 
-bool Ticket::Test() const { return state_->word.load(std::memory_order_acquire) == State::kEnded; }
+bool Ticket::Test() const { return end_->done(); }
 
-bool Ticket::Wait(int64_t limit_ns) {
+bool Ticket::Wait(int64_t limit_ns, reactor::Interrupts interrupts) {
   reactor::Reactor& home = core_->home();
-  reactor::Waiter waiter;
-  const auto mine = reinterpret_cast<uintptr_t>(&waiter);
-  uintptr_t expected = State::kPending;
-  if (!state_->word.compare_exchange_strong(expected, mine, std::memory_order_acq_rel)) {
-    FUSEWIRE_CHECK(expected == State::kEnded);  // one waits at a time
-    return true;
-  }
-  if (home.Wait(&waiter, AddNs(home.clock()->NowNs(), limit_ns), core_->idling())) return true;
-  expected = mine;
-  if (state_->word.compare_exchange_strong(expected, State::kPending, std::memory_order_acq_rel)) return false;
-  while (!home.Wait(&waiter, AddNs(home.clock()->NowNs(), kSecondNs))) {
-    // Its end came just now: whoever brought it is about to say so.
-  }
-  return true;
+  return end_->Wait(home, AddNs(home.clock()->NowNs(), limit_ns), core_->idling(), interrupts);
 }
 
 void Ticket::Cancel(Status why) {
   core_->home().Post([core = core_, number = number_, why = std::move(why)] { core->Cancel(number, why); });
 }
 
-const Status& Ticket::status() const { return state_->status; }
+const Status& Ticket::status() const { return end_->status(); }
 
 std::unique_ptr<Ticket> Group::StartTicket(Wanted wanted) {
-  auto state = std::make_shared<Ticket::State>();
-  const uint64_t number = Start(std::move(wanted), [state](const Status& status) {
-    state->status = status;
-    const uintptr_t waiter = state->word.exchange(Ticket::State::kEnded, std::memory_order_acq_rel);
-    if (waiter != Ticket::State::kPending) reinterpret_cast<reactor::Waiter*>(waiter)->Signal();
-  });
-  return std::unique_ptr<Ticket>(new Ticket(core_, std::move(state), number));
+  auto end = std::make_shared<reactor::Completion>();
+  const uint64_t number = Start(std::move(wanted), [end](Status status) { end->Done(std::move(status)); });
+  return std::unique_ptr<Ticket>(new Ticket(core_, std::move(end), number));
 }
 
 // Shared with the group, and with the operation under way.
@@ -233,12 +203,12 @@ void Group::Cancel(uint64_t number, Status why) {
   core_->home().Post([core = core_, number, why = std::move(why)] { core->Cancel(number, why); });
 }
 
-Status Group::Run(Wanted wanted, const std::function<bool()>& called_off) {
+Status Group::Run(Wanted wanted, reactor::CancelToken* cancel) {
   if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
   auto operation = std::make_unique<GroupOperation>();
   operation->wanted = std::move(wanted);
   operation->number = core_->NextNumber();
-  operation->called_off = called_off ? &called_off : nullptr;
+  operation->cancel = cancel;
   if (core_->lane() != nullptr && operation->wanted.key == 0 && core_->lane()->Run(operation.get()))
     return operation->status;
   return core_->RunAndWait(std::move(operation));
@@ -252,16 +222,12 @@ void Group::Abort(Status why) {
 
 Status Group::Shrink(int64_t timeout_ns) {
   if (reactor::Reactor::InsideAny()) return MustNotWait("a group to shrink");
-  reactor::Waiter waiter;
-  Status outcome;
-  core_->home().Post([core = core_, timeout_ns, &waiter, &outcome] {
-    core->BeginShrink(timeout_ns, [&waiter, &outcome](const Status& status) {
-      outcome = status;
-      waiter.Signal();
-    });
+  reactor::Completion shrunk;
+  core_->home().Post([core = core_, timeout_ns, &shrunk] {
+    core->BeginShrink(timeout_ns, [&shrunk](Status status) { shrunk.Done(std::move(status)); });
   });
-  core_->home().Wait(&waiter, kForeverNs);
-  return outcome;
+  (void)shrunk.Wait(core_->home());
+  return shrunk.TakeStatus();
 }
 
 }  // namespace collective

@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +18,8 @@
 #include "fusewire/base/status.h"
 #include "fusewire/collective/group/wanted.h"
 #include "fusewire/p2p/endpoint.h"
+#include "fusewire/reactor/cancel.h"
+#include "fusewire/reactor/completion.h"
 
 namespace fusewire {
 namespace collective {
@@ -35,20 +36,20 @@ class Ticket {
   Ticket& operator=(const Ticket&) = delete;
 
   bool Test() const;
-  // Not from a home. Drives it meanwhile. False: it has not ended within limit_ns, and goes on.
-  bool Wait(int64_t limit_ns = kForeverNs);
+  // Not from a home. Drives it meanwhile. False: it has not ended within limit_ns, or before an interrupt that ends the
+  // wait, and goes on.
+  bool Wait(int64_t limit_ns = kForeverNs, reactor::Interrupts interrupts = reactor::Interrupts::kGoOn);
   void Cancel(Status why);
   // After the end.
   const Status& status() const;
 
  private:
   friend class Group;
-  struct State;
-  Ticket(std::shared_ptr<GroupCore> core, std::shared_ptr<State> state, uint64_t number);
+  Ticket(std::shared_ptr<GroupCore> core, std::shared_ptr<reactor::Completion> end, uint64_t number);
   // The group may go before its tickets.
   const std::shared_ptr<GroupCore> core_;
   // Shared with the operation's end.
-  const std::shared_ptr<State> state_;
+  const std::shared_ptr<reactor::Completion> end_;
   const uint64_t number_;
 };
 
@@ -105,9 +106,9 @@ class Group {
   std::unique_ptr<Plan> MakePlan(Wanted wanted);
   // Any thread. Ends it with `why` unless it has ended, here, and at the other ranks with words that name this one.
   void Cancel(uint64_t number, Status why);
-  // Waits, and drives the home meanwhile. `called_off`, where it is given, is asked now and then while it waits; true
-  // cancels the operation.
-  Status Run(Wanted wanted, const std::function<bool()>& called_off = nullptr);
+  // Waits, and drives the home meanwhile. `cancel`, where it is given, ends the operation at once, here and at the
+  // other ranks.
+  Status Run(Wanted wanted, reactor::CancelToken* cancel = nullptr);
   // Any thread. All that is under way and to come fails with `why`, here and at the other ranks, until Shrink.
   void Abort(Status why);
   // Not from a home; does not wait. Ends what is under way, and tells the others that this rank has left: what it has

@@ -1,18 +1,15 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/collective/group/group_core.h"
 
-#include <functional>
 #include <utility>
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
+#include "fusewire/reactor/completion.h"
 
 namespace fusewire {
 namespace collective {
 namespace {
-
-// How often the caller that waits is asked whether it still wants to.
-constexpr int64_t kCalledOffLookNs = 100 * kMillisecondNs;
 
 // All of it is the same at all ranks. Where time is turned by hand nobody can wait for an arena.
 bool MayShareArena(const GroupOptions& options, const reactor::Reactor& home) {
@@ -52,9 +49,10 @@ GroupCore::GroupCore(p2p::Endpoint& endpoint, GroupOptions options)
       home_(endpoint.home()),
       options_(std::move(options)),
       lane_(MayShareArena(options_, home_) ? std::make_unique<ArenaLane>(this) : nullptr),
+      under_way_("operations and messages of group " + options_.name),
       seats_(options_),
-      members_(endpoint, GroupTags(options_.name).Control(), &seats_, this),
-      operations_(endpoint, options_, &seats_, &members_,
+      members_(endpoint, GroupTags(options_.name).Control(), &seats_, this, &under_way_),
+      operations_(endpoint, options_, &seats_, &members_, &under_way_,
                   [this](uint64_t turn) { return lane_ != nullptr && lane_->OverMessages(turn); }),
       survivors_(home_, &seats_, &members_, [this](const std::vector<bool>& dead) { EnterEpoch(dead); }) {}
 
@@ -212,29 +210,23 @@ p2p::OfferAnswer GroupCore::OnOffer(const p2p::Offer& offer, uint32_t epoch) {
 // ---- from threads that wait ----
 
 Status GroupCore::RunAndWait(std::unique_ptr<GroupOperation> operation) {
-  reactor::Waiter waiter;
-  Status outcome;
+  reactor::Completion ended;
   operation->number = NextNumber();
   operation->core = shared_from_this();
-  operation->done = [&waiter, &outcome](const Status& status) {
-    outcome = status;
-    waiter.Signal();
-  };
-  const uint64_t number = operation->number;
-  const std::function<bool()>* const called_off = operation->called_off;
-  const auto until = [&] {
-    return called_off == nullptr ? kForeverNs : AddNs(home_.clock()->NowNs(), kCalledOffLookNs);
-  };
-  bool ended = home_.PostAndWait(static_cast<Mail*>(operation.release()), &waiter, until(), idling());
-  for (bool cancelled = false; !ended;) {
-    if (!cancelled && (*called_off)()) {
-      cancelled = true;
-      home_.Post(
-          [core = shared_from_this(), number] { core->Cancel(number, Status::Cancelled("the caller gave it up")); });
-    }
-    ended = home_.Wait(&waiter, until(), idling());
+  operation->done = [&ended](Status status) { ended.Done(std::move(status)); };
+  reactor::CancelToken* const cancel = operation->cancel;
+  const auto interrupts = cancel == nullptr ? reactor::Interrupts::kGoOn : cancel->interrupts();
+  const auto until = [&] { return cancel == nullptr ? kForeverNs : cancel->NextAskNs(home_.clock()->NowNs()); };
+  // Where it comes home before the operation does, the operation sees its token when it begins.
+  const reactor::CancelHook hook(cancel, [this, number = operation->number] {
+    home_.Post([core = shared_from_this(), number] { core->Cancel(number, GivenUp()); });
+  });
+  bool is_over = ended.PostAndWait(home_, operation.release(), until(), idling(), interrupts);
+  while (!is_over) {
+    if (cancel != nullptr) cancel->Ask();
+    is_over = ended.Wait(home_, until(), idling(), interrupts);
   }
-  return outcome;
+  return ended.TakeStatus();
 }
 
 }  // namespace collective

@@ -23,6 +23,7 @@
 #include "fusewire/collective/group/seats.h"
 #include "fusewire/collective/group/survivors.h"
 #include "fusewire/p2p/endpoint.h"
+#include "fusewire/reactor/drain.h"
 #include "fusewire/reactor/reactor.h"
 
 namespace fusewire {
@@ -39,7 +40,8 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   void Cancel(uint64_t number, const Status& why);
   void Break(const Status& why, bool tell);
   void Close();
-  bool idle() const { return operations_.idle() && members_.idle(); }
+  // What may still touch arrays, or memory of ours.
+  reactor::Drain& under_way() { return under_way_; }
   // The operation of that turn has failed here, in the arena.
   void SendFailed(uint32_t epoch, uint64_t turn, const Status& why);
   void TakeEnded(std::unique_ptr<GroupOperation> operation) { operations_.TakeEnded(std::move(operation)); }
@@ -77,6 +79,7 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   reactor::Reactor& home_;
   const GroupOptions options_;
   const std::unique_ptr<ArenaLane> lane_;
+  reactor::Drain under_way_;
   Seats seats_;
   Members members_;
   Operations operations_;

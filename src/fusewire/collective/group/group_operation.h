@@ -6,7 +6,6 @@
 #define FUSEWIRE_COLLECTIVE_GROUP_GROUP_OPERATION_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +16,7 @@
 #include "fusewire/collective/group/wanted.h"
 #include "fusewire/collective/run/fingerprint.h"
 #include "fusewire/collective/run/schedule_runner.h"
+#include "fusewire/reactor/cancel.h"
 #include "fusewire/reactor/reactor.h"
 
 namespace fusewire {
@@ -57,14 +57,17 @@ struct GroupOperation : Mail {
   std::optional<uint64_t> given_turn;
   uint32_t given_epoch = 0;
   bool ended = false;
-  // Of one whose caller waits: whether the caller still wants it.
-  const std::function<bool()>* called_off = nullptr;
+  // Of one whose caller waits, and may give it up; null: it does not.
+  reactor::CancelToken* cancel = nullptr;
   // Of its arrays: when they were last looked at, and what came of it.
   std::optional<uint32_t> checked_epoch;
   bool in_place = false;
   // Of a plan, while it is under way: where it goes back to, though the plan may be gone.
   std::shared_ptr<PlanState> home_plan;
 };
+
+// Why an operation ends whose caller does not want it any more.
+inline Status GivenUp() { return Status::Cancelled("the caller gave it up"); }
 
 // Where a plan's operation lies between two runs.
 struct PlanState {

@@ -19,12 +19,14 @@ constexpr std::ptrdiff_t kAnswersMax = 4;
 
 }  // namespace
 
-Members::Members(p2p::Endpoint& endpoint, uint64_t control_tag, Seats* seats, MemberHandler* handler)
+Members::Members(p2p::Endpoint& endpoint, uint64_t control_tag, Seats* seats, MemberHandler* handler,
+                 reactor::Drain* under_way)
     : endpoint_(endpoint),
       home_(endpoint.home()),
       control_tag_(control_tag),
       seats_(seats),
       handler_(handler),
+      under_way_(under_way),
       ears_(static_cast<size_t>(seats->count())) {}
 
 Status Members::Connect(const std::vector<GroupMember>& members) {
@@ -66,14 +68,13 @@ void Members::ListenTo(int seat) {
     ear.receive->timeout_ns = kForeverNs;
     ear.receive->then = [this, seat] { OnHeard(seat); };
   }
-  ++under_way_;
+  under_way_->Open();
   ear.receive->Post();
 }
 
 void Members::OnHeard(int seat) {
   Ear& ear = EarOf(seat);
-  FUSEWIRE_DCHECK(under_way_ > 0);
-  --under_way_;
+  under_way_->Close();
   const Status status = ear.receive->status();
   if (closed_ || status.code() == Code::kCancelled) return;
   if (!status.ok()) return Lose(seat, status);
@@ -106,16 +107,15 @@ void Members::AwaitPeer(int seat) {
     ear.awaits->then = [this, seat] { OnAwaited(seat); };
   }
   ear.awaiting = true;
-  ++under_way_;
+  under_way_->Open();
   ear.awaits->Post();
 }
 
 void Members::OnAwaited(int seat) {
   Ear& ear = EarOf(seat);
   FUSEWIRE_DCHECK(ear.awaiting);
-  FUSEWIRE_DCHECK(under_way_ > 0);
   ear.awaiting = false;
-  --under_way_;
+  under_way_->Close();
   const Status status = ear.awaits->status();
   if (closed_ || status.code() == Code::kCancelled) return;
   if (status.ok()) return handler_->OnReached(seat);

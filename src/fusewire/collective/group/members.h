@@ -17,6 +17,7 @@
 #include "fusewire/collective/group/control_message.h"
 #include "fusewire/collective/group/seats.h"
 #include "fusewire/p2p/endpoint.h"
+#include "fusewire/reactor/drain.h"
 #include "fusewire/reactor/reactor.h"
 
 namespace fusewire {
@@ -38,14 +39,15 @@ class MemberHandler {
 
 class Members {
  public:
-  Members(p2p::Endpoint& endpoint, uint64_t control_tag, Seats* seats, MemberHandler* handler);
+  // `under_way` counts what it has posted and has not ended.
+  Members(p2p::Endpoint& endpoint, uint64_t control_tag, Seats* seats, MemberHandler* handler,
+          reactor::Drain* under_way);
 
   // Dials those that have an address.
   Status Connect(const std::vector<GroupMember>& members);
   void Listen();
   // Nothing is heard or sent any more; what is under way ends soon.
   void Close();
-  bool idle() const { return under_way_ == 0; }
 
   // OnReached or OnLost follows. A send waits for a peer as long as its operation does: members may come hours later.
   void AwaitPeer(int seat);
@@ -84,9 +86,9 @@ class Members {
   const uint64_t control_tag_;
   Seats* const seats_;
   MemberHandler* const handler_;
+  reactor::Drain* const under_way_;
   std::vector<Ear> ears_;  // by seat
   std::list<SentControl> sent_;
-  uint32_t under_way_ = 0;  // receives and waits; never fewer than none
   bool closed_ = false;
 };
 

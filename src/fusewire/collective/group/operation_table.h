@@ -50,7 +50,6 @@ class OperationTable {
   }
   size_t running_count() const { return running_.size(); }
   bool has_ended() const { return !ended_.empty(); }
-  bool idle() const { return running_.empty() && ended_.empty(); }
 
   std::vector<Operation> TakeEnded();
   std::deque<Operation> TakeBehind(uint64_t tag);

@@ -76,15 +76,16 @@ void Operations::OwnedMail::Post() {
 }
 
 Operations::Operations(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, Members* members,
-                       std::function<bool(uint64_t turn)> over_messages)
+                       reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages)
     : home_(endpoint.home()),
       options_(options),
       seats_(seats),
       members_(members),
+      under_way_(under_way),
       order_(options.name, std::move(over_messages)),
       runners_(endpoint, options, seats, this),
       table_(home_, [this](GroupOperation* operation) { OnDeadline(operation); }),
-      failed_tags_(endpoint),
+      failed_tags_(endpoint, under_way),
       ended_mail_(this, &Operations::TellEnded),
       work_mail_(this, &Operations::RunWork) {}
 
@@ -92,6 +93,7 @@ Operations::Operations(p2p::Endpoint& endpoint, const GroupOptions& options, con
 
 void Operations::Begin(std::unique_ptr<GroupOperation> operation) {
   FUSEWIRE_AT_HOME(home_);
+  under_way_->Open();
   operation->began_ns = home_.now_ns();
   Status refusal = closed_ ? Status::Cancelled("the group is closed") : broken_;
   if (operation->given_turn.has_value() && operation->given_epoch != seats_->epoch() && refusal.ok())
@@ -107,11 +109,15 @@ void Operations::Begin(std::unique_ptr<GroupOperation> operation) {
   raw->deadline_ns = timeout_ns == kForeverNs ? kForeverNs : AddNs(raw->began_ns, std::max<int64_t>(timeout_ns, 0));
   if (timeout_ns != kForeverNs) table_.ArmDeadline(raw, std::max<int64_t>(timeout_ns, 0));
   order_.Place(raw);
+  const uint64_t number = raw->number;
+  const bool is_given_up = raw->cancel != nullptr && raw->cancel->cancelled();
   if (table_.Running(raw->tag) != nullptr) {
     table_.Queue(std::move(operation));
   } else {
     Launch(std::move(operation));
   }
+  // In its place, so that the others hear of it.
+  if (is_given_up) Cancel(number, GivenUp());
 }
 
 void Operations::Launch(std::unique_ptr<GroupOperation> operation) {
@@ -343,6 +349,7 @@ void Operations::Cancel(uint64_t number, const Status& why) {
 }
 
 void Operations::TakeEnded(std::unique_ptr<GroupOperation> operation) {
+  under_way_->Open();
   operation->ended = false;
   operation->tag = 0;
   const Status status = operation->status;
@@ -390,6 +397,7 @@ void Operations::TellEnded() {
     if (plan != nullptr) plan->operation = std::move(operation);
     operation.reset();
     done(status);
+    under_way_->Close();
   }
 }
 

@@ -27,6 +27,7 @@
 #include "fusewire/collective/group/seats.h"
 #include "fusewire/collective/group/work_queue.h"
 #include "fusewire/p2p/endpoint.h"
+#include "fusewire/reactor/drain.h"
 #include "fusewire/reactor/reactor.h"
 
 namespace fusewire {
@@ -35,8 +36,9 @@ namespace collective {
 class Operations final : private RunnerOwner {
  public:
   // `over_messages` as in call_order.h.
+  // `under_way` counts operations from Begin until their `done` has returned.
   Operations(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, Members* members,
-             std::function<bool(uint64_t turn)> over_messages);
+             reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages);
   // Mail keeps this alive until it has come.
   void SetOwner(std::weak_ptr<void> owner) { owner_ = std::move(owner); }
 
@@ -49,7 +51,6 @@ class Operations final : private RunnerOwner {
   void Close();
   void EnterEpoch();
   const Status& broken() const { return broken_; }
-  bool idle() const { return table_.idle() && failed_tags_.idle(); }
   const GroupTags& tags() const { return order_.tags(); }
 
   // A message that no receive waits for.
@@ -98,6 +99,7 @@ class Operations final : private RunnerOwner {
   const GroupOptions& options_;
   const Seats* const seats_;
   Members* const members_;
+  reactor::Drain* const under_way_;
   std::weak_ptr<void> owner_;
   Status broken_;
   bool closed_ = false;

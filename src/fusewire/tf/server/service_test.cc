@@ -49,8 +49,11 @@ class ServiceTest : public testing::Test {
     task_.env.rendezvous_mgr = &producers_;
     worker_ = std::make_unique<Worker>(&task_.env, tensorflow::ConfigProto(), /*is_grpc_only=*/false);
     service_ = std::make_unique<Service>(&task_.env, worker_.get());
-    Status opened = service_->Open(world_.MakePeerTask(), {"", 5555});
+    task::Task& task = world_.MakePeerTask();
+    Status opened = service_->Open(task);
     EXPECT_TRUE(opened.ok()) << opened.ToString();
+    Status listening = task.Listen({"", 5555});
+    EXPECT_TRUE(listening.ok()) << listening.ToString();
     line_ = world_.MakeLine();
   }
   ~ServiceTest() override {

@@ -3,19 +3,23 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <utility>
 
 #include "fusewire/base/bytes.h"
+#include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/base/random.h"
+#include "fusewire/reactor/event_fd.h"
 #include "fusewire/transport/shm/meeting.h"
 #include "fusewire/transport/shm/passing.h"
 
@@ -23,7 +27,6 @@ namespace fusewire {
 namespace transport {
 namespace {
 
-constexpr int64_t kLookNs = 10 * kMillisecondNs;
 constexpr uint64_t kKnockMagic = 0x6b636f6e6b776673;  // "sfwknock"
 
 struct Knock {
@@ -55,20 +58,36 @@ std::string SecretName() {
   return name;
 }
 
-// Until the socket can be read.
-Status WaitToRead(int socket, int64_t deadline_ns, const CalledOff& called_off) {
-  Clock* const clock = Clock::Real();
-  while (true) {
-    pollfd wait{socket, POLLIN, 0};
-    const int64_t left_ns = deadline_ns - clock->NowNs();
-    const int64_t nap_ns = std::clamp<int64_t>(left_ns, 0, kLookNs);
-    const int ready = poll(&wait, 1, static_cast<int>((nap_ns + kMillisecondNs - 1) / kMillisecondNs));
-    if (ready > 0) return Status::Ok();
-    if (ready < 0 && errno != EINTR) return FromErrno("poll");
-    if (called_off()) return Phase(Status::Cancelled("it was called off"));
-    if (left_ns <= 0) return Phase(Status::Timeout("not all ranks have come"));
+// Waits for sockets, until a deadline or a cancel.
+class Patience {
+ public:
+  Patience(int64_t deadline_ns, reactor::CancelToken* cancel)
+      : deadline_ns_(deadline_ns), cancelled_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), hook_(cancel, [this] {
+          if (cancelled_.valid()) reactor::WriteEvent(cancelled_.get());
+        }) {}
+
+  // Until the socket can be read.
+  Status WaitToRead(int socket) const {
+    if (!cancelled_.valid()) return FromErrno("eventfd");
+    Clock* const clock = Clock::Real();
+    while (true) {
+      std::array<pollfd, 2> waits = {pollfd{socket, POLLIN, 0}, pollfd{cancelled_.get(), POLLIN, 0}};
+      const int64_t left_ns = std::clamp<int64_t>(deadline_ns_ - clock->NowNs(), 0, kPollNsMax);
+      const int ready =
+          poll(waits.data(), waits.size(), static_cast<int>((left_ns + kMillisecondNs - 1) / kMillisecondNs));
+      if (ready < 0 && errno != EINTR) return FromErrno("poll");
+      if (ready > 0 && waits[0].revents != 0) return Status::Ok();
+      if (ready > 0) return Phase(Status::Cancelled("the gathering was called off"));
+      if (left_ns <= 0) return Phase(Status::Timeout("a rank of this host has not come by the deadline"));
+    }
   }
-}
+
+ private:
+  static constexpr int64_t kPollNsMax = 3600 * kSecondNs;  // poll counts milliseconds in an int
+  const int64_t deadline_ns_;
+  const Fd cancelled_;
+  const reactor::CancelHook hook_;
+};
 
 Result<Fd> LifeLine(pid_t pid) {
   // 0: it is in a pid namespace that we cannot see.
@@ -88,7 +107,7 @@ Result<std::vector<Fd>> ReceiveFiles(int socket, size_t count) {
   char byte = 0;
   PassedPacket packet = ReceivePacket(socket, Bytes(&byte, 1), kPassedFilesMax);
   if (packet.bytes < 0) return FromErrno("recvmsg");
-  if (packet.bytes == 0) return Phase(Status::Unavailable("rank 0 has turned away"));
+  if (packet.bytes == 0) return Phase(Status::Unavailable("rank 0 closed the connection"));
   if (packet.files.size() != count || (packet.flags & MSG_CTRUNC) != 0) {
     return Phase(Status::Overloaded(std::to_string(packet.files.size()) + " of " + std::to_string(count) +
                                     " descriptors have come"))
@@ -110,9 +129,11 @@ Result<std::unique_ptr<Gathering>> Gathering::Open() {
   return gathering;
 }
 
-Result<Gathered> Gathering::Hand(int file, int count, int64_t deadline_ns, const CalledOff& called_off) {
+Result<Gathered> Gathering::Hand(int file, int count, int64_t deadline_ns, reactor::CancelToken* cancel) {
   if (count < 1 || count > kGatheringMax)
-    return Phase(Status::Invalid("a gathering of " + std::to_string(count) + " ranks"));
+    return Phase(Status::Invalid("the count of ranks is " + std::to_string(count) + ", and must be from 1 to " +
+                                 std::to_string(kGatheringMax)));
+  const Patience patience(deadline_ns, cancel);
   Gathered all;
   std::vector<Fd> sockets(static_cast<size_t>(count));
   all.lives.resize(static_cast<size_t>(count));
@@ -120,26 +141,29 @@ Result<Gathered> Gathering::Hand(int file, int count, int64_t deadline_ns, const
   if (!own.ok()) return own.status();
   all.lives[0] = std::move(own).value();
   for (int missing = count - 1; missing > 0;) {
-    FUSEWIRE_TRY(WaitToRead(socket_.get(), deadline_ns, called_off));
+    FUSEWIRE_TRY(patience.WaitToRead(socket_.get()));
     Fd comer(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!comer.valid()) continue;
     Result<PeerProcess> process = CheckPeer(comer.get());
     if (!process.ok()) continue;  // the name is no secret to other users of this host
-    FUSEWIRE_TRY(WaitToRead(comer.get(), deadline_ns, called_off));
+    FUSEWIRE_TRY(patience.WaitToRead(comer.get()));
     Knock knock;
     const ssize_t got = recv(comer.get(), &knock, sizeof(knock), MSG_DONTWAIT);
     const bool fits = got == static_cast<ssize_t>(sizeof(knock)) && knock.magic == kKnockMagic &&
                       knock.count == static_cast<uint32_t>(count) && knock.number > 0 && knock.number < knock.count &&
                       !sockets[knock.number].valid();
-    if (!fits) return Phase(Status::Corrupt("somebody came who is no rank of this host"));
+    if (!fits) return Phase(Status::Corrupt("a process connected that is no rank of this gathering, or a rank twice"));
     Result<Fd> life = LifeLine(process.value().pid);
     if (!life.ok()) return life.status();
     all.lives[knock.number] = std::move(life).value();
     sockets[knock.number] = std::move(comer);
     --missing;
+    FUSEWIRE_CHECK(missing >= 0);
   }
   std::vector<int> files = {file};
   for (const Fd& life : all.lives) files.push_back(life.get());
+  FUSEWIRE_CHECK(files.size() == static_cast<size_t>(count) + 1);
+  FUSEWIRE_CHECK(files.size() <= kPassedFilesMax);
   for (int number = 1; number < count; ++number)
     FUSEWIRE_TRY(SendFiles(sockets[static_cast<size_t>(number)].get(), files));
   all.file = Fd(fcntl(file, F_DUPFD_CLOEXEC, 0));
@@ -149,12 +173,12 @@ Result<Gathered> Gathering::Hand(int file, int count, int64_t deadline_ns, const
 }
 
 Result<Gathered> ComeTo(const std::string& name, int number, int count, int64_t deadline_ns,
-                        const CalledOff& called_off) {
-  // Who told the name need not accept: a connect that waits would have no deadline.
+                        reactor::CancelToken* cancel) {
+  // The process that told the name need not accept: a connect that waits would have no deadline.
   Fd place(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!place.valid()) return FromErrno("socket");
   const UnixAddress address = PlaceOf(name);
-  // Rank 0 listens before it tells the name: who is not met is in another network namespace.
+  // Rank 0 listens before it tells the name: if it is not met, it is in another network namespace.
   if (connect(place.get(), address.get(), address.length) != 0) return FromErrno("connect");
   Result<PeerProcess> host = CheckPeer(place.get());
   if (!host.ok()) return Phase(host.status());
@@ -163,7 +187,7 @@ Result<Gathered> ComeTo(const std::string& name, int number, int count, int64_t 
   knock.count = static_cast<uint32_t>(count);
   if (send(place.get(), &knock, sizeof(knock), MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<ssize_t>(sizeof(knock)))
     return FromErrno("send");
-  FUSEWIRE_TRY(WaitToRead(place.get(), deadline_ns, called_off));
+  FUSEWIRE_TRY(Patience(deadline_ns, cancel).WaitToRead(place.get()));
   Result<std::vector<Fd>> files = ReceiveFiles(place.get(), static_cast<size_t>(count) + 1);
   if (!files.ok()) return files.status();
   Gathered all;

@@ -1,21 +1,21 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // How numbered processes of one host, one user and one network namespace come to share a file: number 0 opens a place
-// under a name that nobody can guess, and tells the others by other means; they come, the kernel says whose processes
+// under a name that nobody can guess, and tells the others by other means. They come, the kernel tells which processes
 // they are, and each leaves with the file and a life line to every other one.
 //   comer  knock    which number it is
 //   host   the file, then a pidfd of each number: once all have come
-// Home: any thread that may wait. Owns: its socket. Fails: with a Status; by the deadline, or soon after it is called
-// off, at the latest.
+// Home: any thread that may wait. Owns: its socket. Fails: with a Status; by the deadline, or when it is cancelled, at
+// the latest.
 #ifndef FUSEWIRE_TRANSPORT_SHM_GATHERING_H_
 #define FUSEWIRE_TRANSPORT_SHM_GATHERING_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "fusewire/base/status.h"
+#include "fusewire/reactor/cancel.h"
 #include "fusewire/transport/socket_address.h"
 
 namespace fusewire {
@@ -29,15 +29,12 @@ struct Gathered {
   std::vector<Fd> lives;  // can be read once that process has ended; none for oneself
 };
 
-// Asked every few milliseconds: whether to stop waiting.
-using CalledOff = std::function<bool()>;
-
 class Gathering {
  public:
   static Result<std::unique_ptr<Gathering>> Open();
   const std::string& name() const { return name_; }
   // Number 0's part; `file` is borrowed.
-  Result<Gathered> Hand(int file, int count, int64_t deadline_ns, const CalledOff& called_off);
+  Result<Gathered> Hand(int file, int count, int64_t deadline_ns, reactor::CancelToken* cancel);
 
  private:
   Gathering() = default;
@@ -47,7 +44,7 @@ class Gathering {
 
 // The others' part.
 Result<Gathered> ComeTo(const std::string& name, int number, int count, int64_t deadline_ns,
-                        const CalledOff& called_off);
+                        reactor::CancelToken* cancel);
 
 }  // namespace transport
 }  // namespace fusewire

@@ -24,7 +24,6 @@ namespace transport {
 namespace {
 
 int64_t In(int64_t ns) { return Clock::Real()->NowNs() + ns; }
-bool Never() { return false; }
 
 bool Ended(const Fd& life, int wait_ms) {
   pollfd look{life.get(), POLLIN, 0};
@@ -40,8 +39,8 @@ TEST(Gathering, AllLeaveWithTheFileAndALifeLineToEveryOther) {
   std::vector<std::thread> threads;
   for (int number = 0; number < kCount; ++number) {
     threads.emplace_back([&, number] {
-      auto gathered = number == 0 ? gathering.value()->Hand(file.get(), kCount, In(5 * kSecondNs), Never)
-                                  : ComeTo(gathering.value()->name(), number, kCount, In(5 * kSecondNs), Never);
+      auto gathered = number == 0 ? gathering.value()->Hand(file.get(), kCount, In(5 * kSecondNs), nullptr)
+                                  : ComeTo(gathering.value()->name(), number, kCount, In(5 * kSecondNs), nullptr);
       ASSERT_TRUE(gathered.ok()) << gathered.status().ToString();
       char text[6];
       EXPECT_EQ(pread(gathered.value().file.get(), text, sizeof(text), 0), 6);
@@ -62,12 +61,12 @@ TEST(Gathering, ALifeLineSaysThatItsProcessHasEnded) {
   ASSERT_TRUE(gathering.ok());
   const pid_t child = fork();
   if (child == 0) {
-    auto gathered = ComeTo(gathering.value()->name(), 1, 2, In(5 * kSecondNs), Never);
+    auto gathered = ComeTo(gathering.value()->name(), 1, 2, In(5 * kSecondNs), nullptr);
     if (!gathered.ok()) _exit(1);
     pause();
   }
   const Fd file(memfd_create("test", MFD_CLOEXEC));
-  auto gathered = gathering.value()->Hand(file.get(), 2, In(5 * kSecondNs), Never);
+  auto gathered = gathering.value()->Hand(file.get(), 2, In(5 * kSecondNs), nullptr);
   ASSERT_TRUE(gathered.ok()) << gathered.status().ToString();
   EXPECT_FALSE(Ended(gathered.value().lives[1], 20));
   kill(child, SIGKILL);
@@ -79,12 +78,20 @@ TEST(Gathering, WhoIsMissingEndsItByTheDeadlineAndACallSooner) {
   auto gathering = Gathering::Open();
   ASSERT_TRUE(gathering.ok());
   const Fd file(memfd_create("test", MFD_CLOEXEC));
-  EXPECT_EQ(gathering.value()->Hand(file.get(), 2, In(30 * kMillisecondNs), Never).status().code(), Code::kTimeout);
-  EXPECT_EQ(gathering.value()->Hand(file.get(), 2, In(60 * kSecondNs), [] { return true; }).status().code(),
-            Code::kCancelled);
+  EXPECT_EQ(gathering.value()->Hand(file.get(), 2, In(30 * kMillisecondNs), nullptr).status().code(), Code::kTimeout);
+  // Before it begins, and while it sleeps: at once.
+  for (const bool before : {true, false}) {
+    reactor::CancelToken cancel;
+    std::thread canceller([&cancel] { cancel.Cancel(); });
+    if (before) canceller.join();
+    const int64_t began_ns = Clock::Real()->NowNs();
+    EXPECT_EQ(gathering.value()->Hand(file.get(), 2, In(60 * kSecondNs), &cancel).status().code(), Code::kCancelled);
+    EXPECT_LT(Clock::Real()->NowNs() - began_ns, kSecondNs);
+    if (!before) canceller.join();
+  }
   // Nobody hands anything out, and nobody is there.
-  EXPECT_EQ(ComeTo(gathering.value()->name(), 1, 2, In(30 * kMillisecondNs), Never).status().code(), Code::kTimeout);
-  EXPECT_EQ(ComeTo("fusewire-gathering-of-nobody", 1, 2, In(kSecondNs), Never).status().code(), Code::kUnavailable);
+  EXPECT_EQ(ComeTo(gathering.value()->name(), 1, 2, In(30 * kMillisecondNs), nullptr).status().code(), Code::kTimeout);
+  EXPECT_EQ(ComeTo("fusewire-gathering-of-nobody", 1, 2, In(kSecondNs), nullptr).status().code(), Code::kUnavailable);
 }
 
 TEST(Gathering, WhoWaitsHearsThatItIsOver) {
@@ -93,10 +100,10 @@ TEST(Gathering, WhoWaitsHearsThatItIsOver) {
   const Fd file(memfd_create("test", MFD_CLOEXEC));
   std::thread comer([name = gathering.value()->name()] {
     const int64_t begin_ns = Clock::Real()->NowNs();
-    EXPECT_EQ(ComeTo(name, 1, 3, In(20 * kSecondNs), Never).status().code(), Code::kUnavailable);
+    EXPECT_EQ(ComeTo(name, 1, 3, In(20 * kSecondNs), nullptr).status().code(), Code::kUnavailable);
     EXPECT_LT(Clock::Real()->NowNs() - begin_ns, 10 * kSecondNs);
   });
-  EXPECT_EQ(gathering.value()->Hand(file.get(), 3, In(100 * kMillisecondNs), Never).status().code(), Code::kTimeout);
+  EXPECT_EQ(gathering.value()->Hand(file.get(), 3, In(100 * kMillisecondNs), nullptr).status().code(), Code::kTimeout);
   gathering.value().reset();
   comer.join();
 }
@@ -107,8 +114,8 @@ TEST(Gathering, WhoIsNoRankEndsIt) {
   ASSERT_TRUE(gathering.ok());
   const Fd file(memfd_create("test", MFD_CLOEXEC));
   std::thread other(
-      [&] { EXPECT_FALSE(ComeTo(gathering.value()->name(), 1, 3, In(200 * kMillisecondNs), Never).ok()); });
-  EXPECT_EQ(gathering.value()->Hand(file.get(), 2, In(5 * kSecondNs), Never).status().code(), Code::kCorrupt);
+      [&] { EXPECT_FALSE(ComeTo(gathering.value()->name(), 1, 3, In(200 * kMillisecondNs), nullptr).ok()); });
+  EXPECT_EQ(gathering.value()->Hand(file.get(), 2, In(5 * kSecondNs), nullptr).status().code(), Code::kCorrupt);
   gathering.value().reset();
   other.join();
 }
@@ -119,12 +126,12 @@ TEST(Gathering, LeavesNothingToProgramsThatAreStarted) {
   ASSERT_TRUE(gathering.ok());
   const Fd file(memfd_create("test", MFD_CLOEXEC));
   std::thread other([&] {
-    auto come = ComeTo(gathering.value()->name(), 1, 2, In(5 * kSecondNs), Never);
+    auto come = ComeTo(gathering.value()->name(), 1, 2, In(5 * kSecondNs), nullptr);
     ASSERT_TRUE(come.ok()) << come.status().ToString();
     EXPECT_NE(fcntl(come.value().file.get(), F_GETFD) & FD_CLOEXEC, 0);
     EXPECT_NE(fcntl(come.value().lives[0].get(), F_GETFD) & FD_CLOEXEC, 0);
   });
-  auto hand = gathering.value()->Hand(file.get(), 2, In(5 * kSecondNs), Never);
+  auto hand = gathering.value()->Hand(file.get(), 2, In(5 * kSecondNs), nullptr);
   other.join();
   ASSERT_TRUE(hand.ok()) << hand.status().ToString();
   EXPECT_NE(fcntl(hand.value().file.get(), F_GETFD) & FD_CLOEXEC, 0);
@@ -143,7 +150,7 @@ TEST(Gathering, WhoComesToOneThatIsFullHearsOfItInTime) {
   ASSERT_EQ(listen(full.get(), 0), 0);
   const Fd first(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   ASSERT_EQ(connect(first.get(), reinterpret_cast<const sockaddr*>(&place), length), 0);
-  EXPECT_EQ(ComeTo(name, 1, 2, In(100 * kMillisecondNs), Never).status().code(), Code::kUnavailable);
+  EXPECT_EQ(ComeTo(name, 1, 2, In(100 * kMillisecondNs), nullptr).status().code(), Code::kUnavailable);
 }
 
 }  // namespace

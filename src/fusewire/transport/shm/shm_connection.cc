@@ -26,13 +26,15 @@ ShmConnection::ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, st
 ShmConnection::~ShmConnection() { Stop(); }
 
 void ShmConnection::SetLender(pid_t pid) {
+  FUSEWIRE_CHECK(pid > 0);
+  FUSEWIRE_CHECK(handler_ == nullptr);
   reader_.SetLender(pid);
   segment_->own().can_read.store(1, std::memory_order_release);
 }
 
 Status ShmConnection::SetOrigin(std::unique_ptr<ShmOrigin> origin) {
   FUSEWIRE_CHECK(handler_ == nullptr);
-  FUSEWIRE_TRY(peer_bell_.TieLast(*bell_, peer_pid_, &origin->hello.files[1], origin->hello.note.bit));
+  FUSEWIRE_TRY(peer_bell_.TieLast(*bell_, peer_pid_, &origin->hello.files[1], origin->hello.message.bit));
   origin_ = std::move(origin);
   return Status::Ok();
 }
@@ -47,7 +49,7 @@ void ShmConnection::Start(ConnectionHandler* handler) {
     Fail(watched);
     return;
   }
-  home_.Arm(&later_, 0);  // the peer may have written already, and nobody rang
+  home_.Arm(&later_, 0);  // the peer may have written already, without ringing
 }
 
 // ---- homes ----
@@ -65,14 +67,14 @@ Result<std::unique_ptr<Connection>> ShmIncoming::Adopt(reactor::Reactor& home) {
   auto connection = std::make_unique<ShmConnection>(home, bell.value(), std::move(segment_), origin_->options,
                                                     peer_address_, reader_.has_value() ? &*reader_ : nullptr);
   if (origin_->can_read) connection->SetLender(peer_pid_);
-  // A dialler that has gone already may have left words all the same: reading finds its end.
+  // A dialler that has gone already may have written all the same: reading finds its end.
   (void)SendBell(socket_.get(), *bell.value(), connection->bit());
   connection->SetSocket(std::move(socket_), peer_pid_);
   FUSEWIRE_TRY(connection->SetOrigin(std::move(origin_)));
   return std::unique_ptr<Connection>(std::move(connection));
 }
 
-// Until the dialler has the next home's doorbell it rings here, for nobody: it rings once more when it has.
+// Until the dialler has the next home's doorbell it rings here, in vain: it rings once more when it has.
 std::unique_ptr<Incoming> ShmConnection::HandOver() {
   FUSEWIRE_AT_HOME(home_);
   if (closed_ || origin_ == nullptr) return nullptr;
@@ -113,6 +115,7 @@ void ShmConnection::ReadSome() {
 size_t ShmConnection::ReadOnce(size_t* asked) {
   Bytes into[kLandingPartsMax + 1];
   size_t parts = handler_->Landing(into, kLandingPartsMax);
+  FUSEWIRE_DCHECK(parts <= kLandingPartsMax);
   size_t landing_bytes = 0;
   for (size_t i = 0; i < parts; ++i) landing_bytes += into[i].size;
   into[parts] = Bytes(look_ahead, std::min(handler_->LookAhead(), kLookAheadMax));
@@ -126,7 +129,7 @@ size_t ShmConnection::ReadOnce(size_t* asked) {
   const size_t bytes = read.value();
   if (bytes == 0) return 0;
   if (reader_.Release()) peer_bell_.Ring();
-  // What we lent, the peer had read before it wrote this, which may be its goodbye.
+  // The peer had read what we lent before it wrote this, which may be its goodbye.
   if (sender_.lends()) Answer();
   if (closed_) return 0;
   const size_t landed = std::min(bytes, landing_bytes);
@@ -175,7 +178,7 @@ void ShmConnection::Answer() {
 
 void ShmConnection::OnEvents(uint32_t) {
   while (!closed_) {
-    std::optional<Result<Packet>> packet = ReceiveNote(socket_.get(), NoteKind::kBell, 3);
+    std::optional<Result<Packet>> packet = ReceiveControl(socket_.get(), ShmControlKind::kBell);
     if (!packet.has_value()) return;
     OnBell(std::move(*packet));
   }
@@ -190,7 +193,7 @@ void ShmConnection::OnBell(Result<Packet> packet) {
     Fail(packet.status());
     return;
   }
-  Status changed = peer_bell_.Change(*bell_, peer_pid_, packet.value().files.data(), packet.value().note.bit);
+  Status changed = peer_bell_.Change(*bell_, peer_pid_, packet.value().files.data(), packet.value().message.bit);
   if (!changed.ok()) {
     Fail(changed);
     return;
@@ -209,6 +212,7 @@ void ShmConnection::Close(Status why) {
 }
 
 void ShmConnection::DoLater() {
+  FUSEWIRE_CHECK(handler_ != nullptr);
   if (closed_) {
     handler_->OnClosed(why_closed_);
     return;
@@ -218,13 +222,12 @@ void ShmConnection::DoLater() {
 
 void ShmConnection::Stop() {
   if (std::exchange(closed_, true)) return;
-  // Before the memory that we lent can change.
   sender_.TakeBackLoans();
   segment_->own().finished.store(1, std::memory_order_seq_cst);
   bell_->Unhang(bit_, this);
   if (watched_) home_.Unwatch(socket_.get(), this);
   watched_ = false;
-  // The peer hears of it also where a child that somebody forked still holds the socket.
+  // The peer hears of it also where a child of this process still holds the socket.
   if (socket_.valid()) (void)shutdown(socket_.get(), SHUT_RDWR);
   socket_.Close();
   peer_bell_.Drop();

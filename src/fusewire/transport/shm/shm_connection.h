@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "fusewire/base/check.h"
 #include "fusewire/reactor/doorbell.h"
 #include "fusewire/transport/shm/meeting.h"
 #include "fusewire/transport/shm/peer_bell.h"
@@ -22,7 +23,7 @@
 namespace fusewire {
 namespace transport {
 
-// What a dialler said when it came: kept for as long as its connection may be handed over.
+// What a dialler sent when it came: kept for as long as its connection may be handed over.
 struct ShmOrigin {
   Packet hello;  // with the dialler's doorbell
   bool can_read = false;
@@ -49,7 +50,7 @@ class ShmIncoming final : public Incoming {
 
 class ShmConnection final : public Connection, private reactor::FdHandler, private reactor::DoorbellHandler {
  public:
-  // `reader`: how far another home has read; null: nobody has.
+  // `reader`: how far another home has read; null: none has.
   ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, std::unique_ptr<Segment> segment,
                 const ShmOptions& options, std::string peer_address, const RingReader* reader = nullptr);
   ~ShmConnection() override;
@@ -57,6 +58,7 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
   // Before Start.
   uint32_t bit() const { return bit_; }
   void SetSocket(Fd socket, pid_t peer_pid) {
+    FUSEWIRE_CHECK(handler_ == nullptr);
     socket_ = std::move(socket);
     peer_pid_ = peer_pid;
   }
@@ -104,7 +106,7 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
   bool watched_ = false;
   bool closed_ = false;
   Status why_closed_;
-  reactor::Timer later_;  // what must not happen inside of somebody's call
+  reactor::Timer later_;  // what must not happen inside of a call to us
 };
 
 }  // namespace transport

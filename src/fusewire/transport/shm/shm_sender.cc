@@ -73,7 +73,7 @@ size_t ShmSender::Put(const ConstBytes* parts, size_t count, size_t* offered) {
   return taken;
 }
 
-// The peer's word, on a line that it writes often: it is asked until it has said yes.
+// The peer shows that on a cache line that it writes often: we look at it until it is set.
 bool ShmSender::MayLend() {
   if (!peer_reads_) peer_reads_ = lend_ && segment_.peer().can_read.load(std::memory_order_acquire) != 0;
   return peer_reads_;
@@ -95,6 +95,7 @@ void ShmSender::WaitForRoom() {
 
 std::optional<size_t> ShmSender::PopRead(uint64_t loans_read) {
   if (unread_count_ == 0 || unread_[0].loans > loans_read) return std::nullopt;
+  FUSEWIRE_DCHECK(unread_count_ <= kUnreadMax);
   const size_t bytes = unread_[0].bytes;
   std::copy(unread_ + 1, unread_ + unread_count_--, unread_);
   return bytes;

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The sending side of one connection: puts small parts into the ring and lends large ones, and knows which Writes are
-// unanswered, and why. It calls nobody but the peer's doorbell: the connection answers the Writes.
+// unanswered, and why. It calls only the peer's doorbell: the connection answers the Writes.
 //   a Write is answered   at once, if it lent nothing and nothing before it is unanswered
 //                         once the peer has read its loans, and those before it
 //                         with nothing, once there is room, if the ring was full
@@ -55,7 +55,7 @@ class ShmSender {
   const bool lend_;
   const uint32_t lend_bytes_min_;
   RingWriter writer_;
-  bool peer_reads_ = false;  // it has said that it can read our memory
+  bool peer_reads_ = false;  // it has shown that it can read our memory
   bool full_ = false;        // the ring took less than it was offered: wait for room before the next try
   bool room_due_ = false;    // a Write waits for room
   // Writes that are answered once the peer has read so many loans.

@@ -14,7 +14,7 @@ namespace {
 
 // How long what was written may take to leave when the reactor ends.
 constexpr int64_t kFarewellNs = 500 * kMillisecondNs;
-// UCX reads an address as its own words say, without being told where it ends.
+// UCX does not learn where an address ends: it reads as much as the address itself calls for.
 constexpr size_t kAddressSlackBytes = 4096;
 
 }  // namespace
@@ -89,11 +89,11 @@ void UcxEndpoints::EndRetired() {
 
 void UcxEndpoints::OnError(void* self, ucp_ep_h endpoint, ucs_status_t status) {
   auto* endpoints = static_cast<UcxEndpoints*>(self);
-  auto tell = [&](UcxPeer* peer) {
+  auto fail = [&](UcxPeer* peer) {
     if (peer->endpoint == endpoint) peer->Fail(status);
   };
-  for (auto& [address, peer] : endpoints->peers_) tell(peer.get());
-  for (auto& peer : endpoints->retired_) tell(peer.get());
+  for (auto& [address, peer] : endpoints->peers_) fail(peer.get());
+  for (auto& peer : endpoints->retired_) fail(peer.get());
 }
 
 void UcxEndpoints::Break(UcxPeer* peer, ucs_status_t why) {
@@ -134,7 +134,7 @@ void UcxEndpoints::Leave() {
     Flush(*peer);
   }
   AwaitNone(&flushing_);
-  // Ends what could not leave in time, and asks nobody else.
+  // Ends what could not leave in time, without the peers.
   for (auto& [address, peer] : peers_) End(peer.get());
   AwaitNone(&ending_);
   peers_.clear();

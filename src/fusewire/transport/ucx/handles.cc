@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/ucx/record.h"
+#include "fusewire/transport/ucx/control_message.h"
 
 namespace fusewire {
 namespace transport {
@@ -44,7 +44,7 @@ Status UcxHandles::MakeContext() {
 Status UcxHandles::MakeWorker() {
   ucp_worker_params_t params = {};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // whoever is at home
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // by the thread that is at home
   ucp_worker_h worker = nullptr;
   ucs_status_t status = library_.ucp_worker_create(context_, &params, &worker);
   if (status != UCS_OK) return Failed("ucp_worker_create", status);
@@ -62,7 +62,8 @@ Status UcxHandles::ReadAddress() {
   const auto* begin = reinterpret_cast<const uint8_t*>(address);
   address_.assign(begin, begin + address_bytes);
   library_.ucp_worker_release_address(worker_, address);
-  if (address_.size() > kUcxAddressBytesMax) return Failed("a worker's address is too long", UCS_ERR_EXCEEDS_LIMIT);
+  if (address_.size() > kUcxAddressBytesMax)
+    return Failed("the worker's address is longer than kUcxAddressBytesMax", UCS_ERR_EXCEEDS_LIMIT);
   return Status::Ok();
 }
 

@@ -14,7 +14,7 @@ namespace transport {
 namespace {
 
 constexpr int kProgressMax = 64;
-// So often in a row a worker may say that it is busy; then it gets a pause, and the processor is free.
+// How often in a row a worker may be too busy to be armed; then it pauses, and the processor is free.
 constexpr int kBusyTurnsMax = 100;
 constexpr int64_t kBusyPauseNs = kMillisecondNs;
 
@@ -61,7 +61,7 @@ void UcxProgress::Flush() {
   const ucs_status_t armed = handles_.library().ucp_worker_arm(handles_.worker());
   if (armed == UCS_OK) {
     busy_turns_ = 0;
-    // What came between the last look and the promise is told by some devices and not by others.
+    // Some devices do not wake us for what came between the last look and the promise.
     if (Look()) Touch();
   } else if (++busy_turns_ < kBusyTurnsMax) {
     Touch();

@@ -14,7 +14,7 @@ namespace transport {
 
 namespace {
 
-// The worker of this home, or null: then why has been told.
+// The worker of this home, or null: then a log line has said why.
 UcxWorker* WorkerOf(reactor::Reactor& home, const UcxOptions& options) {
   Result<UcxWorker*> worker = UcxWorker::Of(home, options);
   return worker.ok() ? worker.value() : nullptr;

@@ -21,7 +21,7 @@
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/transport/talker_test.h"
 #include "fusewire/transport/tcp/tcp.h"
-#include "fusewire/transport/ucx/record.h"
+#include "fusewire/transport/ucx/control_message.h"
 #include "fusewire/transport/ucx/worker.h"
 
 namespace fusewire {
@@ -292,16 +292,16 @@ TEST_F(Ucx, AnEndpointThatLeadsNowhereIsNotUsedAgain) {
 // A peer that says the magic word and then nonsense.
 TEST_F(Ucx, AStrangersGreetingCostsItsConnection) {
   FUSEWIRE_NEEDS_UCX();
-  UcxNote old, huge, odd, again;
+  UcxControlMessage old, huge, odd, again;
   old.version = 99;
   huge.address_bytes = UINT32_MAX;
-  odd.kind = UcxNoteKind::kEnd;
-  again.kind = UcxNoteKind::kWelcome;
-  for (const UcxNote& note : {old, huge, odd, again}) {
+  odd.kind = UcxControlKind::kEnd;
+  again.kind = UcxControlKind::kWelcome;
+  for (const UcxControlMessage& message : {old, huge, odd, again}) {
     arrived_ = false;
     ASSERT_TRUE(Meet(MakeTcp({}), Over({})));
     AskHome(*a_, [&] {
-      at_a_->Say(std::string(reinterpret_cast<const char*>(&note), sizeof(note)));
+      at_a_->Say(std::string(reinterpret_cast<const char*>(&message), sizeof(message)));
       return true;
     });
     EXPECT_TRUE(Eventually([&] { return at_b_->closed > 0 && at_a_->closed > 0; }));

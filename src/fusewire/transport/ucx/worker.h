@@ -50,7 +50,7 @@ class UcxEnd : public ListNode {
 
 class UcxWorker final : private UcxProgressHandler {
  public:
-  // The home's, made when first asked for. What went wrong then is said again.
+  // The home's, made by the first call. If that failed, each call fails with its Status.
   static Result<UcxWorker*> Of(reactor::Reactor& home, const UcxOptions& options);
   ~UcxWorker();
 
@@ -61,7 +61,7 @@ class UcxWorker final : private UcxProgressHandler {
   UcxOutbox& outbox() { return outbox_; }
   UcxStrangers& strangers() { return strangers_; }
 
-  // The number that the end's peer shall write to.
+  // The number that the end's peer writes to.
   uint64_t Add(UcxEnd* end);
   void Remove(uint64_t id);
   void DeliverLater(UcxEnd* end) {

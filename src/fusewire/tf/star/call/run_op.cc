@@ -243,12 +243,12 @@ class Running final : public rpc::Call {
       line_->client().Start(this);
       return;
     }
-    reactor::Waiter waiter;
-    waiter_ = &waiter;
-    line_->client().StartAndWait(this, &waiter);
-    FUSEWIRE_DCHECK(waiter_ == &waiter);
-    waiter_ = nullptr;
-    Ended(std::move(ended_));
+    reactor::Completion answered;
+    answered_ = &answered;
+    line_->client().StartAndWait(this, &answered);
+    FUSEWIRE_DCHECK(answered_ == &answered);
+    answered_ = nullptr;
+    Ended(answered.TakeStatus());
   }
 
   // The executor's thread itself reads the answer where nobody has anything else to do: no other call is under way, and
@@ -279,12 +279,11 @@ class Running final : public rpc::Call {
 
   void OnDone(Status status) override {
     FUSEWIRE_AT_HOME(line_->client().home());
-    if (waiter_ == nullptr) {
+    if (answered_ == nullptr) {
       Ended(std::move(status));
       return;
     }
-    ended_ = std::move(status);
-    waiter_->Signal();
+    answered_->Done(std::move(status));
   }
 
   void Ended(Status status) {
@@ -357,9 +356,8 @@ class Running final : public rpc::Call {
   int placed_ = 0;
   std::string text_;
   bool has_left_ = false;
-  static std::atomic<int> under_way;   // of the process
-  reactor::Waiter* waiter_ = nullptr;  // of whoever waits for this call
-  Status ended_;
+  static std::atomic<int> under_way;         // of the process
+  reactor::Completion* answered_ = nullptr;  // of whoever waits for this call
   // Of the answer.
   TfStatus answer_;
   std::unique_ptr<TensorLandings> landings_;
