@@ -80,7 +80,7 @@ int Run(double seconds) {
   rpc::NodeOptions options;
   options.pipe.cluster = "demo";
   options.pipe.name = "worker:0";
-  options.wire = pipe::Wire::kTcp;  // as the raw sockets beside it
+  options.wire = pipe::TransportChoice::kTcp;  // as the raw sockets beside it
   options.pool.reactors = 1;
   auto node = rpc::Node::Start(std::move(options));
   if (!node.ok()) return Fail(node.status());

@@ -98,7 +98,7 @@ void ServeFusewire(uint16_t port, const std::function<void(uint16_t)>& ready) {
   rpc::NodeOptions options;
   options.pipe.cluster = "demo";
   options.pipe.name = "ps:0";
-  options.wire = pipe::Wire::kTcp;  // beside raw sockets, which have nothing else
+  options.wire = pipe::TransportChoice::kTcp;  // beside raw sockets, which have nothing else
   options.pool.reactors = 1;
   auto node = rpc::Node::Start(std::move(options));
   if (!node.ok()) {

@@ -74,7 +74,7 @@ void SleepFor(double seconds) { std::this_thread::sleep_for(std::chrono::duratio
 
 Sample Replay(const ReplayOptions& options) {
   rpc::NodeOptions node_options;
-  node_options.wire = pipe::Wire::kTcp;  // its workers stand for other machines'
+  node_options.wire = pipe::TransportChoice::kTcp;  // its workers stand for other machines'
   node_options.pool.reactors = 1;
   node_options.pool.name = "replay";
   Result<std::unique_ptr<rpc::Node>> node = rpc::Node::Start(std::move(node_options));

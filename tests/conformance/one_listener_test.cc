@@ -28,7 +28,7 @@ constexpr uint64_t kTag = 7;
 constexpr int64_t kDeadlineNs = 20 * kSecondNs;
 
 struct Shape {
-  pipe::Wire wire;
+  pipe::TransportChoice wire;
   const char* name;
   int reactors;
   const char* secret;
@@ -47,7 +47,8 @@ rpc::NodeOptions NodeOptionsOf(const Shape& shape, const std::string& name, int 
 class OneListener : public testing::TestWithParam<Shape> {
  protected:
   void SetUp() override {
-    if (GetParam().wire == pipe::Wire::kUring && !transport::TryUring().ok()) GTEST_SKIP() << "no io_uring here";
+    if (GetParam().wire == pipe::TransportChoice::kUring && !transport::TryUring().ok())
+      GTEST_SKIP() << "no io_uring here";
     node_ = std::move(rpc::Node::Start(NodeOptionsOf(GetParam(), "ps:0", GetParam().reactors))).value();
     rpc::Method echo;
     echo.number = kEcho;
@@ -136,7 +137,7 @@ TEST_P(OneListener, ServesCallsAndMessages) {
   }
   for (auto& client : clients) ExpectEcho(client.get());
   for (auto& peer : peers) ExpectMessages(peer.get());
-  const std::string wire = GetParam().wire == pipe::Wire::kAuto ? "shm" : GetParam().name;
+  const std::string wire = GetParam().wire == pipe::TransportChoice::kAuto ? "shm" : GetParam().name;
   EXPECT_EQ(endpoint_->Expect(peers[0]->name()).value()->wire(), wire);
   const pipe::AcceptorStats stats = server_->AcceptorSnapshot();
   EXPECT_EQ(stats.open, 2 * clients.size());
@@ -189,8 +190,9 @@ TEST_P(OneListener, RefusesWhomItDoesNotKnow) {
 
 std::vector<Shape> Shapes() {
   std::vector<Shape> shapes;
-  for (const auto& [wire, name] : {std::pair(pipe::Wire::kTcp, "tcp"), std::pair(pipe::Wire::kUring, "uring"),
-                                   std::pair(pipe::Wire::kShm, "shm"), std::pair(pipe::Wire::kAuto, "auto")}) {
+  for (const auto& [wire, name] :
+       {std::pair(pipe::TransportChoice::kTcp, "tcp"), std::pair(pipe::TransportChoice::kUring, "uring"),
+        std::pair(pipe::TransportChoice::kShm, "shm"), std::pair(pipe::TransportChoice::kAuto, "auto")}) {
     for (int reactors : {1, 2, 4}) {
       for (const char* secret : {"", "open sesame"}) shapes.push_back({wire, name, reactors, secret});
     }
@@ -207,7 +209,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, OneListener, testing::ValuesIn(Shapes()), NameO
 TEST(OneListenerAlone, AnEndpointHasItsOwnWhereNobodySharesOne) {
   p2p::EndpointOptions options;
   options.pipe.name = "alone";
-  options.wire = pipe::Wire::kTcp;
+  options.wire = pipe::TransportChoice::kTcp;
   auto endpoint = std::move(p2p::Endpoint::Start(std::move(options), {"127.0.0.1", 0})).value();
   EXPECT_NE(endpoint->address().port, 0);
 }
@@ -215,13 +217,14 @@ TEST(OneListenerAlone, AnEndpointHasItsOwnWhereNobodySharesOne) {
 // What chooses a connection's home before the greeting is over says so.
 TEST(OneListenerAlone, ATransportThatKeepsHomesTakesNobodyElse) {
   if (!transport::DescribeUcx({}).loaded) GTEST_SKIP() << "no UCX here";
-  auto node = std::move(rpc::Node::Start(NodeOptionsOf({pipe::Wire::kUcx, "ucx", 1, ""}, "ps:0", 1))).value();
+  auto node =
+      std::move(rpc::Node::Start(NodeOptionsOf({pipe::TransportChoice::kUcx, "ucx", 1, ""}, "ps:0", 1))).value();
   auto server = std::move(rpc::Server::Open(*node, {"127.0.0.1", 0}, {})).value();
   EXPECT_FALSE(node->transport().HandsOver());
   p2p::EndpointOptions options;
   options.pipe.name = "/job:ps";
   auto endpoint = std::move(p2p::Endpoint::Make(std::move(options), reactor::Pool::Around(&node->pool().at(0)),
-                                                pipe::MakeTransport(pipe::Wire::kUcx, {})))
+                                                pipe::MakeTransport(pipe::TransportChoice::kUcx, {})))
                       .value();
   Status listens = endpoint->ListenWith(server->acceptor());
   EXPECT_EQ(listens.code(), Code::kUnavailable);

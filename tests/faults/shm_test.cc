@@ -38,7 +38,7 @@ TEST_F(SharedMemory, IsTakenByItselfAndTcpWhereTold) {
   ASSERT_TRUE(Works(client));
   EXPECT_EQ(client.Snapshot().wire, "shm");
   rpc::NodeOptions options;
-  options.wire = pipe::Wire::kTcp;
+  options.wire = pipe::TransportChoice::kTcp;
   auto node = rpc::Node::Start(std::move(options));
   ASSERT_TRUE(node.ok());
   rpc::Client over_tcp(*node.value(), peer.address());

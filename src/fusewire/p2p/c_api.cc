@@ -67,9 +67,9 @@ int p2p::Say(const Status& status) {
 const char* fusewire_error(void) { return LastError().c_str(); }
 
 int fusewire_wire_try(const char* wire, char* says, size_t says_bytes) {
-  fusewire::pipe::Wire named;
-  if (!fusewire::pipe::WireOf(wire, &named)) return Say(NoWire(wire));
-  const fusewire::pipe::WireTrial trial = fusewire::pipe::TryWire(named);
+  fusewire::pipe::TransportChoice named;
+  if (!fusewire::pipe::TransportChoiceOf(wire, &named)) return Say(NoWire(wire));
+  const fusewire::pipe::TransportTrial trial = fusewire::pipe::TryTransport(named);
   if (says_bytes > 0) says[trial.says.copy(says, says_bytes - 1)] = 0;
   return trial.status.ok() ? 0 : Say(trial.status);
 }
@@ -80,7 +80,7 @@ int fusewire_endpoint_start(const char* name, const char* address, const char* c
   options.pipe.name = name;
   if (cluster != nullptr) options.pipe.cluster = cluster;
   if (secret != nullptr) options.pipe.secret = secret;
-  if (wire != nullptr && !fusewire::pipe::WireOf(wire, &options.wire)) {
+  if (wire != nullptr && !fusewire::pipe::TransportChoiceOf(wire, &options.wire)) {
     return Say(NoWire(wire));
   }
   auto where = fusewire::transport::Address::Parse(address);

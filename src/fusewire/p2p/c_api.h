@@ -31,7 +31,7 @@ FUSEWIRE_C_API const char* fusewire_error(void);
 // Tries a wire on this machine: 0, or why it cannot be had. `says` takes a few words, cut to `says_bytes` with their 0.
 FUSEWIRE_C_API int fusewire_wire_try(const char* wire, char* says, size_t says_bytes);
 
-// `cluster`, `secret` and `wire` may be null. `wire`: auto, tcp, uring, shm or ucx (pipe/wires.h).
+// `cluster`, `secret` and `wire` may be null. `wire`: auto, tcp, uring, shm or ucx (pipe/transport_choice.h).
 FUSEWIRE_C_API int fusewire_endpoint_start(const char* name, const char* address, const char* cluster,
                                            const char* secret, const char* wire, fusewire_endpoint** out);
 // Ends all operations. They, regions and signals are freed after it, and before fusewire_endpoint_free.

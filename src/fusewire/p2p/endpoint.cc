@@ -54,7 +54,8 @@ Result<std::unique_ptr<Endpoint>> Endpoint::Start(EndpointOptions options, const
   if (options.pool.name == reactor::PoolOptions().name) options.pool.name = "p2p " + options.pipe.name;
   Result<std::unique_ptr<reactor::Pool>> pool = reactor::Pool::Start(options.pool);
   if (!pool.ok()) return pool.status();
-  const bool shares = options.wire == pipe::Wire::kShm || (options.wire == pipe::Wire::kAuto && !options.tcp.resolve);
+  const bool shares = options.wire == pipe::TransportChoice::kShm ||
+                      (options.wire == pipe::TransportChoice::kAuto && !options.tcp.resolve);
   auto transport = pipe::MakeTransport(options.wire, std::move(options.tcp));
   auto endpoint = Make(std::move(options), address, std::move(pool).value(), std::move(transport));
   if (endpoint.ok()) endpoint.value()->impl_->may_share = shares;

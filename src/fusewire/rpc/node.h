@@ -9,7 +9,7 @@
 
 #include "fusewire/base/status.h"
 #include "fusewire/pipe/options.h"
-#include "fusewire/pipe/wires.h"
+#include "fusewire/pipe/transport_choice.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/transport/transport.h"
 
@@ -24,7 +24,7 @@ constexpr uint64_t kExpressBytes = 16 * 1024;
 struct NodeOptions {
   pipe::Options pipe;
   reactor::PoolOptions pool;
-  pipe::Wire wire = pipe::Wire::kAuto;
+  pipe::TransportChoice wire = pipe::TransportChoice::kAuto;
   transport::TcpOptions tcp;
 };
 

@@ -20,7 +20,7 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/collective/group/group.h"
 #include "fusewire/p2p/p2p.h"
-#include "fusewire/pipe/wires.h"
+#include "fusewire/pipe/transport_choice.h"
 #include "fusewire/rpc/node.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/data/peer.h"
@@ -43,7 +43,7 @@ class CollectiveHome {
  public:
   struct Options {
     pipe::Options pipe;
-    pipe::Wire wire = pipe::Wire::kAuto;
+    pipe::TransportChoice wire = pipe::TransportChoice::kAuto;
     std::string own_task;  // "/job:worker/replica:0/task:0"
     uint64_t host = 0;     // of this task, as all others are told; see PortWords
     // The address that the cluster gives a task, and the gRPC way to it.

@@ -32,7 +32,7 @@ inline std::unique_ptr<rpc::Node> StartNode(const std::string& name) {
   options.pipe.name = name;
   options.pool.name = name;
   options.pool.reactors = 2;
-  options.wire = pipe::Wire::kTcp;
+  options.wire = pipe::TransportChoice::kTcp;
   auto node = rpc::Node::Start(std::move(options));
   EXPECT_TRUE(node.ok()) << node.status().ToString();
   return std::move(node).value();
