@@ -71,9 +71,9 @@ rpc::Method SegmentsMethod(Buffers* segments) {
   return method;
 }
 
-pipe::Wire WireOf(const Options& options) {
-  pipe::Wire wire;
-  if (!pipe::WireOf(options.wire, &wire)) Die("--wire is auto, tcp, uring, shm or ucx");
+pipe::TransportChoice WireOf(const Options& options) {
+  pipe::TransportChoice wire;
+  if (!pipe::TransportChoiceOf(options.wire, &wire)) Die("--wire is auto, tcp, uring, shm or ucx");
   return wire;
 }
 

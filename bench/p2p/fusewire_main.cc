@@ -11,7 +11,7 @@
 
 #include "bench/p2p/ends.h"
 #include "fusewire/p2p/p2p.h"
-#include "fusewire/pipe/wires.h"
+#include "fusewire/pipe/transport_choice.h"
 #include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/pool.h"
 
@@ -22,14 +22,16 @@ constexpr uint64_t kTag = 1;
 
 struct Named {
   const char* name;
-  pipe::Wire wire;
+  pipe::TransportChoice wire;
   const char* says;     // what a peer that is reached over it says
   const char* ucx_tls;  // what UCX goes over, as in ucx_main.cc
 };
 constexpr Named kWires[] = {
-    {"tcp", pipe::Wire::kTcp, "tcp", nullptr},        {"uring", pipe::Wire::kUring, "uring", nullptr},
-    {"shm", pipe::Wire::kShm, "shm", nullptr},        {"ucx", pipe::Wire::kUcx, "ucx", "tcp"},
-    {"ucxshm", pipe::Wire::kUcx, "ucx", "posix,cma"},
+    {"tcp", pipe::TransportChoice::kTcp, "tcp", nullptr},
+    {"uring", pipe::TransportChoice::kUring, "uring", nullptr},
+    {"shm", pipe::TransportChoice::kShm, "shm", nullptr},
+    {"ucx", pipe::TransportChoice::kUcx, "ucx", "tcp"},
+    {"ucxshm", pipe::TransportChoice::kUcx, "ucx", "posix,cma"},
 };
 
 const Named& WireOf(const std::string& name) {
@@ -43,7 +45,7 @@ const Named& WireOf(const std::string& name) {
 std::vector<std::string> Wires(bool asks) {
   std::vector<std::string> names;
   for (const Named& wire : kWires) {
-    const Status status = asks ? pipe::TryWire(wire.wire).status : Status::Ok();
+    const Status status = asks ? pipe::TryTransport(wire.wire).status : Status::Ok();
     if (status.ok()) {
       names.emplace_back(wire.name);
     } else {

@@ -35,7 +35,7 @@ constexpr uint64_t kTag = 7;
 constexpr int64_t kDeadlineNs = 20 * kSecondNs;
 
 struct Shape {
-  pipe::Wire wire;
+  pipe::TransportChoice wire;
   const char* name;
   int reactors;
   const char* secret;
@@ -54,7 +54,7 @@ task::TaskOptions TaskOptionsOf(const Shape& shape, const std::string& name, int
 class OneListener : public testing::TestWithParam<Shape> {
  protected:
   void SetUp() override {
-    if (GetParam().wire == pipe::Wire::kUring && !transport::TryUring().ok()) GTEST_SKIP() << "no io_uring here";
+    if (GetParam().wire == pipe::TransportChoice::kUring && !transport::TryUring().ok()) GTEST_SKIP() << "no io_uring here";
     task_ = std::move(task::Task::Start(TaskOptionsOf(GetParam(), "ps:0", GetParam().reactors))).value();
     ASSERT_TRUE(task_->Listen({"127.0.0.1", 0}).ok());
     OpenServer();
@@ -143,7 +143,7 @@ TEST_P(OneListener, ServesCallsAndMessages) {
   }
   for (auto& client : clients) ExpectEcho(client.get());
   for (auto& peer : peers) ExpectMessages(peer.get());
-  const std::string wire = GetParam().wire == pipe::Wire::kAuto ? "shm" : GetParam().name;
+  const std::string wire = GetParam().wire == pipe::TransportChoice::kAuto ? "shm" : GetParam().name;
   EXPECT_EQ(endpoint_->Expect(peers[0]->name()).value()->wire(), wire);
   const pipe::AcceptorStats stats = server_->AcceptorSnapshot();
   EXPECT_EQ(stats.open, 2 * clients.size());
@@ -240,8 +240,9 @@ TEST_P(OneListener, RefusesWhomItDoesNotKnow) {
 
 std::vector<Shape> Shapes() {
   std::vector<Shape> shapes;
-  for (const auto& [wire, name] : {std::pair(pipe::Wire::kTcp, "tcp"), std::pair(pipe::Wire::kUring, "uring"),
-                                   std::pair(pipe::Wire::kShm, "shm"), std::pair(pipe::Wire::kAuto, "auto")}) {
+  for (const auto& [wire, name] :
+       {std::pair(pipe::TransportChoice::kTcp, "tcp"), std::pair(pipe::TransportChoice::kUring, "uring"),
+        std::pair(pipe::TransportChoice::kShm, "shm"), std::pair(pipe::TransportChoice::kAuto, "auto")}) {
     for (int reactors : {1, 2, 4}) {
       for (const char* secret : {"", "open sesame"}) shapes.push_back({wire, name, reactors, secret});
     }
@@ -278,7 +279,7 @@ std::set<std::string> ListeningPorts() {
   return ports;
 }
 
-class OneTask : public testing::TestWithParam<pipe::Wire> {};
+class OneTask : public testing::TestWithParam<pipe::TransportChoice> {};
 
 TEST_P(OneTask, WithAServerAnEndpointAndAGroupListensAtOnePortAndHasOneBudget) {
   const std::set<std::string> before = ListeningPorts();
@@ -325,13 +326,13 @@ TEST_P(OneTask, WithAServerAnEndpointAndAGroupListensAtOnePortAndHasOneBudget) {
   EXPECT_EQ(task->shared().receive_budget().used_bytes(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Wires, OneTask, testing::Values(pipe::Wire::kTcp, pipe::Wire::kAuto),
-                         [](const auto& wire) { return wire.param == pipe::Wire::kTcp ? "tcp" : "auto"; });
+INSTANTIATE_TEST_SUITE_P(Wires, OneTask, testing::Values(pipe::TransportChoice::kTcp, pipe::TransportChoice::kAuto),
+                         [](const auto& wire) { return wire.param == pipe::TransportChoice::kTcp ? "tcp" : "auto"; });
 
 TEST(OneListenerAlone, AnEndpointHasItsOwnTaskWhereItIsStartedWithoutOne) {
   p2p::EndpointOptions options;
   options.pipe.name = "alone";
-  options.wire = pipe::Wire::kTcp;
+  options.wire = pipe::TransportChoice::kTcp;
   auto endpoint = std::move(p2p::Endpoint::Start(std::move(options), {"127.0.0.1", 0})).value();
   EXPECT_NE(endpoint->address().port, 0);
 }
@@ -339,7 +340,7 @@ TEST(OneListenerAlone, AnEndpointHasItsOwnTaskWhereItIsStartedWithoutOne) {
 // What chooses a connection's home before the greeting is over gives each service a listener.
 TEST(OneListenerAlone, ATransportThatKeepsHomesHasAListenerForEachService) {
   if (!transport::DescribeUcx({}).loaded) GTEST_SKIP() << "no UCX here";
-  auto task = std::move(task::Task::Start(TaskOptionsOf({pipe::Wire::kUcx, "ucx", 1, ""}, "ps:0", 1))).value();
+  auto task = std::move(task::Task::Start(TaskOptionsOf({pipe::TransportChoice::kUcx, "ucx", 1, ""}, "ps:0", 1))).value();
   EXPECT_FALSE(task->transport().HandsOver());
   p2p::EndpointOptions options;
   options.pipe.name = "/job:ps";

@@ -23,7 +23,7 @@ constexpr int64_t kDeadlineNs = 60 * kSecondNs;
 
 std::unique_ptr<task::Task> MakeTask() {
   task::TaskOptions options;
-  options.wire = pipe::Wire::kTcp;
+  options.wire = pipe::TransportChoice::kTcp;
   return std::move(task::Task::Start(std::move(options))).value();
 }
 
@@ -55,7 +55,7 @@ struct Served {
 std::unique_ptr<p2p::Endpoint> MakeEndpoint(const std::string& name) {
   p2p::EndpointOptions options;
   options.pipe.name = name;
-  options.wire = pipe::Wire::kTcp;
+  options.wire = pipe::TransportChoice::kTcp;
   return std::move(p2p::Endpoint::Start(std::move(options), {"127.0.0.1", 0})).value();
 }
 

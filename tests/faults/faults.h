@@ -129,13 +129,13 @@ class Faults : public ::testing::Test {
     SetLogSink(nullptr, nullptr);
   }
   void SetUp() override {
-    if (options_.wire == pipe::Wire::kAuto) return;
-    if (options_.wire == pipe::Wire::kUcx) {
+    if (options_.wire == pipe::TransportChoice::kAuto) return;
+    if (options_.wire == pipe::TransportChoice::kUcx) {
       if (!pipe::kUcxCanBeTested) GTEST_SKIP() << "ThreadSanitizer takes libucp's own thread for a race";
       setenv("UCX_TLS", "tcp", 0);
       setenv("UCX_LOG_FILE", "stderr", 0);  // a peer answers on the other stream
     }
-    const pipe::WireTrial trial = pipe::TryWire(options_.wire);
+    const pipe::TransportTrial trial = pipe::TryTransport(options_.wire);
     if (!trial.status.ok()) GTEST_SKIP() << trial.status.ToString();
   }
   void End() {

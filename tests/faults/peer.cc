@@ -164,7 +164,7 @@ Status Peer::Open() {
   options.pipe.window_bytes = static_cast<uint64_t>(settings_.Number("window_bytes", 256 * 1024));
   options.pipe.queued_bytes_max = static_cast<uint64_t>(settings_.Number("queued_bytes", 64 << 20));
   options.pool.reactors = static_cast<int>(settings_.Number("reactors", 0));
-  if (settings_.Text("wire") == "ucx") options.wire = pipe::Wire::kUcx;
+  if (settings_.Text("wire") == "ucx") options.wire = pipe::TransportChoice::kUcx;
   if (!settings_.Text("journal").empty()) {
     journal_ = open(settings_.Text("journal").c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (journal_ < 0) return Status::FromErrno(Code::kInvalid, "open the journal", errno);

@@ -18,7 +18,7 @@
 #include <string>
 
 #include "fusewire/base/check.h"
-#include "fusewire/pipe/wires.h"
+#include "fusewire/pipe/transport_choice.h"
 #include "fusewire/task/task.h"
 
 namespace fusewire {
@@ -33,10 +33,10 @@ constexpr uint16_t kJournal = 6;  // writes the head into the journal, then answ
 
 // What both sides run over. The tests run once for what a task takes by itself, which is shared memory on one machine,
 // and again for each of the others.
-inline pipe::Wire WireUnderTest() {
+inline pipe::TransportChoice WireUnderTest() {
   const char* name = std::getenv("FUSEWIRE_FAULTS_WIRE");
-  pipe::Wire wire = pipe::Wire::kAuto;
-  if (name != nullptr) FUSEWIRE_CHECK(pipe::WireOf(name, &wire));
+  pipe::TransportChoice wire = pipe::TransportChoice::kAuto;
+  if (name != nullptr) FUSEWIRE_CHECK(pipe::TransportChoiceOf(name, &wire));
   return wire;
 }
 

@@ -24,7 +24,7 @@ bool Shell(const std::string& command) { return std::system((command + " >/dev/n
 
 class OverUcx : public Faults {
  protected:
-  OverUcx() { options_.wire = pipe::Wire::kUcx; }
+  OverUcx() { options_.wire = pipe::TransportChoice::kUcx; }
   void SetUp() override {
 #ifdef FUSEWIRE_TEST_TSAN
     GTEST_SKIP() << "ThreadSanitizer cannot look into libucp, whose own thread it takes for a race";

@@ -42,7 +42,7 @@ class LoopbackPlace final : public Place {
 
 class WirePlace final : public Place {
  public:
-  explicit WirePlace(pipe::Wire wire) : wire_(wire) {}
+  explicit WirePlace(pipe::TransportChoice wire) : wire_(wire) {}
 
   std::unique_ptr<Endpoint> Open(EndpointOptions options) override {
     options.wire = wire_;
@@ -67,7 +67,7 @@ class WirePlace final : public Place {
 
  private:
   static constexpr const char* kHost = "127.0.0.1";
-  const pipe::Wire wire_;
+  const pipe::TransportChoice wire_;
   std::map<std::string, transport::Address> addresses_;
 };
 
@@ -77,7 +77,7 @@ std::unique_ptr<Place> MakeLoopbackPlace(uint64_t seed, const transport::Loopbac
   return std::make_unique<LoopbackPlace>(seed, faults);
 }
 
-std::unique_ptr<Place> MakeWirePlace(pipe::Wire wire) { return std::make_unique<WirePlace>(wire); }
+std::unique_ptr<Place> MakeWirePlace(pipe::TransportChoice wire) { return std::make_unique<WirePlace>(wire); }
 
 }  // namespace p2p
 }  // namespace fusewire

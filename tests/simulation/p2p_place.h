@@ -12,7 +12,7 @@
 
 #include "fusewire/base/unique_function.h"
 #include "fusewire/p2p/p2p.h"
-#include "fusewire/pipe/wires.h"
+#include "fusewire/pipe/transport_choice.h"
 #include "fusewire/transport/loopback/loopback.h"
 
 namespace fusewire {
@@ -39,7 +39,7 @@ class Place {
 };
 
 std::unique_ptr<Place> MakeLoopbackPlace(uint64_t seed, const transport::LoopbackFaults& faults);
-std::unique_ptr<Place> MakeWirePlace(pipe::Wire wire);
+std::unique_ptr<Place> MakeWirePlace(pipe::TransportChoice wire);
 
 }  // namespace p2p
 }  // namespace fusewire

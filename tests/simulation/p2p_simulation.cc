@@ -304,10 +304,10 @@ int main(int argc, char** argv) {
   uint64_t seed = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;
   uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
   fusewire::SetLogSink([](fusewire::LogLevel, const char*, void*) {}, nullptr);
-  fusewire::pipe::Wire wire = fusewire::pipe::Wire::kAuto;
+  fusewire::pipe::TransportChoice wire = fusewire::pipe::TransportChoice::kAuto;
   if (argc > 3) {
-    FUSEWIRE_CHECK(fusewire::pipe::WireOf(argv[3], &wire));
-    const fusewire::Status status = fusewire::pipe::TryWire(wire).status;
+    FUSEWIRE_CHECK(fusewire::pipe::TransportChoiceOf(argv[3], &wire));
+    const fusewire::Status status = fusewire::pipe::TryTransport(wire).status;
     if (!status.ok()) {
       std::printf("no %s here: %s\n", argv[3], status.ToString().c_str());
       return 77;

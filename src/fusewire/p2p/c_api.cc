@@ -68,9 +68,9 @@ int p2p::KeepError(const Status& status) {
 const char* fusewire_error(void) { return LastError().c_str(); }
 
 int fusewire_wire_try(const char* wire, char* description, size_t description_bytes) {
-  fusewire::pipe::Wire named;
-  if (!fusewire::pipe::WireOf(wire, &named)) return KeepError(NoWire(wire));
-  const fusewire::pipe::WireTrial trial = fusewire::pipe::TryWire(named);
+  fusewire::pipe::TransportChoice named;
+  if (!fusewire::pipe::TransportChoiceOf(wire, &named)) return KeepError(NoWire(wire));
+  const fusewire::pipe::TransportTrial trial = fusewire::pipe::TryTransport(named);
   if (description_bytes > 0) description[trial.says.copy(description, description_bytes - 1)] = 0;
   return trial.status.ok() ? 0 : KeepError(trial.status);
 }
@@ -81,7 +81,7 @@ int fusewire_endpoint_start(const char* name, const char* address, const char* c
   options.pipe.name = name;
   if (cluster != nullptr) options.pipe.cluster = cluster;
   if (secret != nullptr) options.pipe.secret = secret;
-  if (wire != nullptr && !fusewire::pipe::WireOf(wire, &options.wire)) {
+  if (wire != nullptr && !fusewire::pipe::TransportChoiceOf(wire, &options.wire)) {
     return KeepError(NoWire(wire));
   }
   auto where = fusewire::transport::Address::Parse(address);

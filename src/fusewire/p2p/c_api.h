@@ -34,7 +34,7 @@ FUSEWIRE_C_API const char* fusewire_error(void);
 // `description_bytes`, their 0 included.
 FUSEWIRE_C_API int fusewire_wire_try(const char* wire, char* description, size_t description_bytes);
 
-// `cluster`, `secret` and `wire` may be null. `wire`: auto, tcp, uring, shm or ucx (pipe/wires.h).
+// `cluster`, `secret` and `wire` may be null. `wire`: auto, tcp, uring, shm or ucx (pipe/transport_choice.h).
 FUSEWIRE_C_API int fusewire_endpoint_start(const char* name, const char* address, const char* cluster,
                                            const char* secret, const char* wire, fusewire_endpoint** out);
 // Ends all operations. Free operations, regions and signals after it, and before fusewire_endpoint_free.

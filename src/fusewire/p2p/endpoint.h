@@ -16,7 +16,7 @@
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/peer.h"
 #include "fusewire/pipe/options.h"
-#include "fusewire/pipe/wires.h"
+#include "fusewire/pipe/transport_choice.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/task/task.h"
 #include "fusewire/transport/transport.h"
@@ -27,7 +27,7 @@ namespace p2p {
 struct EndpointOptions {
   pipe::Options pipe;  // pipe.name is the endpoint's
   reactor::PoolOptions pool;
-  pipe::Wire wire = pipe::Wire::kAuto;
+  pipe::TransportChoice wire = pipe::TransportChoice::kAuto;
   transport::TcpOptions tcp;
   Limits limits;
   OnPeer on_peer;

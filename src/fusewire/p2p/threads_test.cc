@@ -20,8 +20,8 @@ struct Two {
     to_b = a->Connect("b", b->address()).value();
     to_a = b->Connect("a", a->address()).value();
   }
-  explicit Two(pipe::Wire wire) : Two(Over(wire)) {}
-  static EndpointOptions Over(pipe::Wire wire) {
+  explicit Two(pipe::TransportChoice wire) : Two(Over(wire)) {}
+  static EndpointOptions Over(pipe::TransportChoice wire) {
     EndpointOptions options;
     options.wire = wire;
     return options;
@@ -190,7 +190,7 @@ TEST_P(Threads, ClosingEndsAllThatIsUnderWay) {
 
 // Small sends end as soon as they are copied. An endpoint that closes then waits for a peer that has not read them yet
 // and that sends something before it does.
-void LeaveBehind(pipe::Wire wire, int messages) {
+void LeaveBehind(pipe::TransportChoice wire, int messages) {
   constexpr int64_t kPauseNs = 20 * kMillisecondNs;
   EndpointOptions options = Two::Over(wire);
   options.limits.unexpected_bytes_max = 8 << 20;

@@ -12,21 +12,22 @@ namespace pipe {
 
 Status Body::Begin(const wire::FrameHeader& header, Buffer meta, const Landing& landing) {
   FUSEWIRE_CHECK(!active_);
+  FUSEWIRE_DCHECK(meta.size() == header.meta_bytes);
   header_ = header;
   meta_ = std::move(meta);
-  discard_ = landing.kind == Landing::Kind::kDiscard;
+  discard_ = landing.mode == Landing::Mode::kDiscard;
   parts_ = landing.parts;
   count_ = landing.count;
   index_ = 0;
   offset_ = 0;
   left_ = header.body_bytes;
   active_ = true;
-  if (landing.kind == Landing::Kind::kInto) {
+  if (landing.mode == Landing::Mode::kInto) {
     uint64_t sum = 0;
     for (size_t i = 0; i < count_; ++i) sum += parts_[i].size;
     FUSEWIRE_CHECK(sum == header.body_bytes);
   }
-  if (landing.kind == Landing::Kind::kView) {
+  if (landing.mode == Landing::Mode::kView) {
     FUSEWIRE_CHECK(header.body_bytes <= kViewBytesMax);
     view_ = Buffer::TryAllocate(static_cast<size_t>(header.body_bytes));
     if (view_.size() != header.body_bytes) {
@@ -40,6 +41,7 @@ Status Body::Begin(const wire::FrameHeader& header, Buffer meta, const Landing& 
 }
 
 void Body::Fill(ConstBytes bytes) {
+  FUSEWIRE_DCHECK(active_);
   FUSEWIRE_CHECK(bytes.size <= left_);
   while (!discard_ && !bytes.empty()) {
     Bytes part;
@@ -52,7 +54,9 @@ void Body::Fill(ConstBytes bytes) {
 }
 
 size_t Body::Where(Bytes* parts, size_t parts_max, uint64_t limit) const {
+  FUSEWIRE_DCHECK(active_);
   if (discard_) return 0;
+  FUSEWIRE_DCHECK(index_ == count_ || offset_ <= parts_[index_].size);
   size_t filled = 0;
   size_t skip = offset_;
   for (size_t i = index_; i < count_ && filled < parts_max && limit > 0; ++i) {
@@ -69,6 +73,7 @@ void Body::Advance(uint64_t bytes) {
   left_ -= bytes;
   if (discard_) return;  // they had landed before it was abandoned
   while (bytes > 0) {
+    FUSEWIRE_DCHECK(index_ < count_);
     uint64_t step = std::min<uint64_t>(bytes, parts_[index_].size - offset_);
     offset_ += static_cast<size_t>(step);
     bytes -= step;
@@ -80,13 +85,16 @@ void Body::Advance(uint64_t bytes) {
 }
 
 void Body::Abandon() {
+  FUSEWIRE_CHECK(active_);
   discard_ = true;
-  view_.Drop();  // half of it was never filled: nobody shall look
+  view_.Drop();  // half of it was never filled, so it must not be shown
   parts_ = nullptr;
   count_ = 0;
 }
 
 void Body::End() {
+  FUSEWIRE_DCHECK(active_);
+  FUSEWIRE_DCHECK(left_ == 0);
   active_ = false;
   meta_.Drop();
   view_.Drop();

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The body of one message while it comes in.
-// Home: the pipe's. Owns: the meta, and the view's memory if the body comes in pieces. Fails: Begin, without memory.
+// Home: the pipe's. Owns: the meta, and the view's memory if the body does not come at once. Fails: Begin, without
+// memory.
 #ifndef FUSEWIRE_PIPE_BODY_H_
 #define FUSEWIRE_PIPE_BODY_H_
 
@@ -24,7 +25,7 @@ class Body {
   ConstBytes meta() const { return meta_.bytes(); }
   ConstBytes view() const { return view_.bytes(); }
 
-  // Takes bytes of the body that came through somebody's memory; no more than left().
+  // Takes bytes of the body that came through other memory than the receiver's; no more than left().
   void Fill(ConstBytes bytes);
   // Where the next `limit` bytes at the most should go; 0 parts if they are not wanted anywhere.
   size_t Where(Bytes* parts, size_t parts_max, uint64_t limit) const;

@@ -20,8 +20,8 @@ class FrameHandler {
   // A message begins: where shall its body land? Nothing has been allocated for it yet. Every length is within the
   // limits, and the credit covers it.
   virtual Result<Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) = 0;
-  // It is complete. `view` is the body if it was to be viewed. Whoever handles it calls Pipe::Consume(header) once, now
-  // or later: until then the message counts against the peer's window.
+  // It is complete. `view` is the body if it was to be viewed. The receiver calls Pipe::Consume(header) once, now or
+  // later: until then the message counts against the peer's window.
   virtual Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) = 0;
   // The peer no longer wants the answer to this call of its. Of no use to a side that answers nothing.
   virtual void OnCancel(uint64_t /*call*/) {}

@@ -13,14 +13,14 @@ namespace {
 
 constexpr size_t kLookAheadMin = 512;
 constexpr size_t kLookAheadMax = kCopyBytesMax - 1;
-// Behind a piece of a body: room for the next header and some small frames, little enough that reading ahead into the
-// next piece hardly copies anything.
+// Behind the body bytes of a frame: room for the next header and some small frames, little enough that reading ahead
+// into the next frame's body hardly copies anything.
 constexpr size_t kLookBehindBody = 256;
 
 }  // namespace
 
 size_t FrameReader::Landing(Bytes* parts, size_t parts_max) const {
-  return filling_ == nullptr ? 0 : filling_->Where(parts, parts_max, piece_left_);
+  return filling_ == nullptr ? 0 : filling_->Where(parts, parts_max, frame_left_);
 }
 
 size_t FrameReader::LookAhead() const {
@@ -31,10 +31,11 @@ size_t FrameReader::LookAhead() const {
 
 Status FrameReader::OnLanded(size_t bytes) {
   FUSEWIRE_CHECK(filling_ != nullptr);
-  FUSEWIRE_CHECK(bytes <= piece_left_);
+  FUSEWIRE_CHECK(bytes <= frame_left_);
+  FUSEWIRE_DCHECK(frame_left_ <= filling_->left());
   filling_->Advance(bytes);
-  piece_left_ -= bytes;
-  return piece_left_ == 0 ? FinishPiece() : Status::Ok();
+  frame_left_ -= bytes;
+  return frame_left_ == 0 ? FinishFrame() : Status::Ok();
 }
 
 Status FrameReader::OnBytes(ConstBytes bytes) {
@@ -56,6 +57,8 @@ Status FrameReader::OnBytes(ConstBytes bytes) {
 
 // The usual case: nothing is kept or copied unless the meta is cut off.
 Status FrameReader::TakeWholeFrame(ConstBytes* bytes) {
+  FUSEWIRE_DCHECK(filling_ == nullptr);
+  FUSEWIRE_DCHECK(meta_filled_ == 0);
   const uint8_t* header_bytes = bytes->data;
   FUSEWIRE_TRY(OnHeaderBytes(header_bytes));
   *bytes = bytes->From(wire::kHeaderBytes);
@@ -70,6 +73,7 @@ Status FrameReader::TakeWholeFrame(ConstBytes* bytes) {
 }
 
 Status FrameReader::TakeHeader(ConstBytes* bytes) {
+  FUSEWIRE_DCHECK(header_filled_ < wire::kHeaderBytes);
   size_t take = std::min(bytes->size, wire::kHeaderBytes - header_filled_);
   CopyBytes(Bytes(header_bytes_ + header_filled_, take), bytes->Sub(0, take));
   *bytes = bytes->From(take);
@@ -85,6 +89,9 @@ Status FrameReader::TakeMeta(ConstBytes* bytes) {
     if (meta_.empty())
       return Status::Overloaded("no memory for a meta of " + std::to_string(header_.meta_bytes) + " bytes");
   }
+  FUSEWIRE_DCHECK(header_filled_ == wire::kHeaderBytes);
+  FUSEWIRE_DCHECK(meta_.size() == header_.meta_bytes);
+  FUSEWIRE_DCHECK(meta_filled_ <= meta_.size());
   size_t take = std::min(bytes->size, meta_.size() - meta_filled_);
   CopyBytes(meta_.bytes().From(meta_filled_), bytes->Sub(0, take));
   *bytes = bytes->From(take);
@@ -105,6 +112,7 @@ Status FrameReader::OnHeaderBytes(const uint8_t* header_bytes) {
 
 // `meta_memory` is the memory that `meta` lies in, if it is ours.
 Status FrameReader::OnFrame(const uint8_t* header_bytes, ConstBytes meta, Buffer meta_memory, ConstBytes* behind) {
+  FUSEWIRE_DCHECK(meta.size == header_.meta_bytes);
   FUSEWIRE_TRY(wire::CheckMeta(ConstBytes(header_bytes, wire::kHeaderBytes), header_, meta));
   if (header_.sequence != sequence_) {
     return Status::Corrupt("frame " + std::to_string(header_.sequence) + " came where frame " +
@@ -122,7 +130,7 @@ Status FrameReader::OnMessageFrame(ConstBytes meta, Buffer meta_memory, ConstByt
   Result<pipe::Landing> landing = sink_->OnHeader(header_, meta);
   if (!landing.ok()) return landing.status();
   // The whole body lies before us and may be shown as it is, or there is none: no state, no copy.
-  bool view = landing.value().kind == Landing::Kind::kView && !in_chunks;
+  bool view = landing.value().mode == Landing::Mode::kView && !in_chunks;
   if (header_.body_bytes == 0 || (view && behind->size >= header_.body_bytes)) {
     FUSEWIRE_CHECK(header_.body_bytes <= kViewBytesMax);
     ConstBytes body = behind->Sub(0, static_cast<size_t>(header_.body_bytes));
@@ -136,8 +144,10 @@ Status FrameReader::OnMessageFrame(ConstBytes meta, Buffer meta_memory, ConstByt
       return Status::Overloaded("no memory for a meta of " + std::to_string(meta.size) + " bytes");
     }
   }
+  FUSEWIRE_DCHECK(filling_ == nullptr);
   filling_ = in_chunks ? &long_ : &short_;
-  piece_left_ = std::min<uint64_t>(header_.body_bytes, limits_.chunk_bytes_max);
+  FUSEWIRE_DCHECK(!filling_->active());
+  frame_left_ = std::min<uint64_t>(header_.body_bytes, limits_.chunk_bytes_max);
   return filling_->Begin(header_, std::move(meta_memory), landing.value());
 }
 
@@ -147,21 +157,25 @@ Status FrameReader::OnChunkFrame() {
     return Status::Corrupt("a chunk of " + std::to_string(header_.body_bytes) + " bytes where " +
                            std::to_string(long_.left()) + " were left");
   }
+  FUSEWIRE_DCHECK(filling_ == nullptr);
   filling_ = &long_;
-  piece_left_ = header_.body_bytes;
+  frame_left_ = header_.body_bytes;
   return Status::Ok();
 }
 
 Status FrameReader::TakeBody(ConstBytes* bytes) {
-  size_t take = static_cast<size_t>(std::min<uint64_t>(bytes->size, piece_left_));
+  size_t take = static_cast<size_t>(std::min<uint64_t>(bytes->size, frame_left_));
+  FUSEWIRE_DCHECK(frame_left_ <= filling_->left());
   filling_->Fill(bytes->Sub(0, take));
-  piece_left_ -= take;
+  frame_left_ -= take;
   *bytes = bytes->From(take);
-  return piece_left_ == 0 ? FinishPiece() : Status::Ok();
+  return frame_left_ == 0 ? FinishFrame() : Status::Ok();
 }
 
-Status FrameReader::FinishPiece() {
+Status FrameReader::FinishFrame() {
+  FUSEWIRE_DCHECK(frame_left_ == 0);
   Body* body = filling_;
+  FUSEWIRE_DCHECK(body->active());
   filling_ = nullptr;
   if (body->left() > 0) return Status::Ok();
   Status status = sink_->OnMessage(body->header(), body->meta(), body->view());

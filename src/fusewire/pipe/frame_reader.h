@@ -60,21 +60,21 @@ class FrameReader {
   Status OnMessageFrame(ConstBytes meta, Buffer meta_memory, ConstBytes* behind);
   Status OnChunkFrame();
   Status TakeBody(ConstBytes* bytes);
-  Status FinishPiece();
+  Status FinishFrame();
 
   wire::Limits limits_;
   FrameSink* const sink_;
   wire::FrameHeader header_;  // of the frame that is being read
-  // If it did not come in one piece:
+  // If it did not come at once:
   uint8_t header_bytes_[wire::kHeaderBytes];
   size_t header_filled_ = 0;
   Buffer meta_;
   size_t meta_filled_ = 0;
   uint32_t sequence_ = 0;    // of the next frame
   Body long_;                // in chunks
-  Body short_;               // in one piece
+  Body short_;               // in one frame
   Body* filling_ = nullptr;  // the one whose bytes come now
-  uint64_t piece_left_ = 0;  // of them, until the next header
+  uint64_t frame_left_ = 0;  // of them, until the next header
   size_t look_ahead_ = 2048;
 };
 

@@ -29,6 +29,7 @@ void FrameWriter::AppendControl(wire::FrameKind kind, uint32_t aux, uint64_t cal
 
 // Header, segment table and head side by side in a block; then the body, or its first chunk.
 uint64_t FrameWriter::AppendMessage(Message* message, ConstBytes head, Done done) {
+  FUSEWIRE_DCHECK(message->body.size() <= UINT16_MAX);
   auto segments = static_cast<uint16_t>(message->body.size());
   size_t table_bytes = wire::SegmentTableBytes(segments);
   wire::FrameHeader header;
@@ -54,14 +55,18 @@ uint64_t FrameWriter::AppendMessage(Message* message, ConstBytes head, Done done
   if (send.left == 0) {
     out_.AppendEnd(std::move(send.body), std::move(send.done));
   } else {
+    FUSEWIRE_CHECK(!has_chunks());  // two long messages cannot be told apart by their chunks
     long_ = std::move(send);
   }
   return WindowCost(header);
 }
 
 void FrameWriter::AppendBody(LongSend* send, uint64_t bytes) {
+  FUSEWIRE_DCHECK(bytes <= send->left);
   send->left -= bytes;
   while (bytes > 0) {
+    FUSEWIRE_DCHECK(send->index < send->body.size());
+    FUSEWIRE_DCHECK(send->offset <= send->body[send->index].size());
     Bytes segment = send->body[send->index].bytes().From(send->offset);
     auto size = static_cast<size_t>(std::min<uint64_t>(segment.size, bytes));
     if (size == 0) {
@@ -81,6 +86,7 @@ void FrameWriter::AppendBody(LongSend* send, uint64_t bytes) {
 }
 
 void FrameWriter::AppendChunk() {
+  FUSEWIRE_DCHECK(has_chunks());
   wire::FrameHeader header;
   header.kind = wire::FrameKind::kChunk;
   header.body_bytes = std::min<uint64_t>(long_.left, chunk_bytes_);

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "fusewire/base/bytes.h"
+#include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/pipe/message.h"
@@ -24,7 +25,11 @@ class FrameWriter {
   FrameWriter(OutQueue& out, uint32_t chunk_bytes) : out_(out), chunk_bytes_(chunk_bytes) {}
 
   // What was agreed in the greeting. Before the first message.
-  void SetChunkBytes(uint32_t chunk_bytes) { chunk_bytes_ = chunk_bytes; }
+  void SetChunkBytes(uint32_t chunk_bytes) {
+    FUSEWIRE_CHECK(chunk_bytes > 0);
+    FUSEWIRE_CHECK(sequence_ == 0);
+    chunk_bytes_ = chunk_bytes;
+  }
   uint32_t chunk_bytes() const { return chunk_bytes_; }
 
   // A frame of the pipe's own.

@@ -34,12 +34,15 @@ Grants::Grants(Shared& shared, reactor::Reactor& home, Sender& sender, PipeStats
 Grants::~Grants() { shared_.ReturnWindow(window_bytes_.value_or(0)); }
 
 std::optional<uint64_t> Grants::TakeWindow() {
+  FUSEWIRE_CHECK(!window_bytes_.has_value());
   window_bytes_ = shared_.TakeWindow();
   window_.Open(window_bytes_.value_or(0));
   return window_bytes_;
 }
 
 void Grants::SendGrant() {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_DCHECK(window_bytes_.has_value());
   uint64_t grant = window_.TakeGrant();
   if (grant > 0) sender_.AppendControl(wire::FrameKind::kCredit, 0, grant);
   if (window_.reserved_bytes() > 0 && !recall_.armed()) home_.Arm(&recall_, kRecallNs);
@@ -53,6 +56,8 @@ void Grants::RecallIfWanted() {
   if (!window_.ShouldRecall()) {
     recalled_ns_ = 0;
   } else {
+    FUSEWIRE_DCHECK(window_.reserved_bytes() > 0);
+    FUSEWIRE_DCHECK(bytes_in_at_recall_ <= stats_.bytes_in.Read());
     bool in_use = stats_.bytes_in.Read() - bytes_in_at_recall_ >= kRecallProgressBytes;
     if (recalled_ns_ == 0 || in_use) {
       recalled_ns_ = now_ns;

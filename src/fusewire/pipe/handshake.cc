@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/random.h"
 
 namespace fusewire {
@@ -50,7 +51,9 @@ const char* Handshake::phase() const {
 }
 
 std::string Handshake::Begin() {
+  FUSEWIRE_CHECK(heard_.empty());
   if (role_ == Role::kAcceptor) return std::string();
+  FUSEWIRE_CHECK(state_ == State::kWantWelcome);
   hello_bytes_ = wire::EncodeHello(own_);
   return hello_bytes_;
 }
@@ -65,6 +68,7 @@ Status Handshake::Feed(ConstBytes* in, std::string* out) {
       prefix = wire::DecodeGreetingPrefix(ConstBytes(heard_.data(), wire::kGreetingPrefixBytes)).value();
       want += prefix.body_bytes;
     }
+    FUSEWIRE_DCHECK(heard_.size() < want);
     size_t take = std::min(in->size, want - heard_.size());
     heard_.append(reinterpret_cast<const char*>(in->data), take);
     *in = in->From(take);
@@ -118,7 +122,7 @@ Status Handshake::OnGreeting(const wire::GreetingPrefix& prefix, ConstBytes body
 
 Status Handshake::CheckPeer(const wire::Hello& peer) {
   if (peer.cluster != own_.cluster) {
-    // Where there is a secret, who has not shown that he knows it does not learn our name either.
+    // Where there is a secret, a peer that has not proved that it knows it does not learn our cluster's name either.
     if (own_.has_secret) told_ = "cluster \"" + peer.cluster + "\" is not ours";
     return Status::Refused("cluster \"" + peer.cluster + "\" meets cluster \"" + own_.cluster + "\"")
         .Next("give both tasks the same cluster name, or check the address");
@@ -140,6 +144,7 @@ Status Handshake::CheckPeer(const wire::Hello& peer) {
 }
 
 Status Handshake::OnHello(ConstBytes body, std::string* out) {
+  FUSEWIRE_CHECK(role_ == Role::kAcceptor);
   Result<wire::Hello> hello = wire::DecodeHello(body);
   if (!hello.ok()) return hello.status();
   if (leaves_others_ && hello.value().service != own_.service) {
@@ -173,6 +178,8 @@ Status Handshake::OnHello(ConstBytes body, std::string* out) {
 }
 
 Status Handshake::OnWelcome(ConstBytes body, std::string* out) {
+  FUSEWIRE_CHECK(role_ == Role::kDialer);
+  FUSEWIRE_CHECK(!hello_bytes_.empty());  // it comes in answer to our hello
   Result<wire::Welcome> welcome = wire::DecodeWelcome(body);
   if (!welcome.ok()) return welcome.status();
   FUSEWIRE_TRY(CheckPeer(welcome.value().hello));
@@ -192,6 +199,9 @@ Status Handshake::OnWelcome(ConstBytes body, std::string* out) {
 }
 
 Status Handshake::OnProof(ConstBytes body) {
+  FUSEWIRE_CHECK(role_ == Role::kAcceptor);
+  FUSEWIRE_CHECK(!options_.secret.empty());
+  FUSEWIRE_CHECK(!welcome_bytes_.empty());
   Result<wire::Proof> proof = wire::DecodeProof(body);
   if (!proof.ok()) return proof.status();
   if (!wire::SameProof(proof.value(), wire::MakeProof(options_.secret, "dialer", hello_bytes_, welcome_bytes_))) {

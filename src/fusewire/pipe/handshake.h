@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "fusewire/base/bytes.h"
+#include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
 #include "fusewire/base/unique_function.h"
 #include "fusewire/pipe/options.h"
@@ -35,7 +36,7 @@ class Handshake {
  public:
   // What we let the peer send from the start; nothing: there is no room for another peer, and an acceptor tells it so.
   using TakeWindow = UniqueFunction<std::optional<uint64_t>()>;
-  // An acceptor with a `take_window` asks it once the peer's hello is one of ours: who says nothing holds nothing.
+  // An acceptor with a `take_window` asks it once the peer's hello is one of ours: a silent peer holds nothing.
   Handshake(Role role, const Options& options, uint16_t service, std::optional<uint64_t> window_bytes,
             TakeWindow take_window = nullptr);
 
@@ -46,8 +47,11 @@ class Handshake {
   Status Feed(ConstBytes* in, std::string* out);
   bool done() const { return state_ == State::kDone; }
   // Before the first Feed, of an acceptor. A hello for another service ends the handshake without an answer: it is
-  // somebody else's to judge.
-  void LeaveOthers() { leaves_others_ = true; }
+  // for that service to judge.
+  void LeaveOthers() {
+    FUSEWIRE_CHECK(state_ == State::kWantHello);
+    leaves_others_ = true;
+  }
   // Likewise: what a peer is told that wants another service.
   void RefuseOthers(Status why) { refusal_ = std::move(why); }
   bool is_for_other() const { return state_ == State::kOther; }

@@ -32,6 +32,10 @@ Intake::Intake(const Options& options, reactor::Reactor& home, Sender& sender, G
       reader_(options.limits, this) {}
 
 void Intake::Open(uint32_t chunk_bytes, FrameHandler* messages) {
+  FUSEWIRE_CHECK(messages != nullptr);
+  FUSEWIRE_CHECK(messages_ == nullptr);
+  FUSEWIRE_CHECK(goodbye_.ok());
+  FUSEWIRE_CHECK(reader_.frames() == 0);
   reader_.SetChunkBytes(chunk_bytes);
   messages_ = messages;
 }
@@ -88,6 +92,7 @@ void Intake::OnGoodbye(const wire::FrameHeader& header, ConstBytes meta) {
   goodbye_ = Status(code, "the peer said goodbye: " + meta.ToString())
                  .Phase("reading")
                  .Next("look at the peer's log; what is sent from now on goes over a new connection");
+  FUSEWIRE_CHECK(!goodbye_.ok());
   Close();
 }
 

@@ -14,19 +14,19 @@ namespace pipe {
 constexpr size_t kViewBytesMax = kCopyBytesMax - 1;
 
 struct Landing {
-  enum class Kind {
+  enum class Mode {
     kView,     // only for bodies up to kViewBytesMax: shown in OnMessage, valid during that call
     kInto,     // into memory of the receiver
     kDiscard,  // nowhere; OnMessage comes all the same
   };
-  Kind kind = Kind::kView;
+  Mode mode = Mode::kView;
   // kInto: together exactly body_bytes. The array and the memory stay valid until OnMessage, OnClosed or Abandon.
   const Bytes* parts = nullptr;
   size_t count = 0;
 
   static Landing View() { return Landing(); }
-  static Landing Discard() { return Landing{Kind::kDiscard, nullptr, 0}; }
-  static Landing Into(const Bytes* parts, size_t count) { return Landing{Kind::kInto, parts, count}; }
+  static Landing Discard() { return Landing{Mode::kDiscard, nullptr, 0}; }
+  static Landing Into(const Bytes* parts, size_t count) { return Landing{Mode::kInto, parts, count}; }
 };
 
 }  // namespace pipe

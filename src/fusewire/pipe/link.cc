@@ -54,6 +54,7 @@ void Link::Dial() {
                                  Failed(connection.status(), false);
                                  return;
                                }
+                               FUSEWIRE_CHECK(pipe_ == nullptr);
                                was_up_ = false;
                                pipe_ = std::make_unique<Pipe>(shared_, home_, std::move(connection).value(),
                                                               Role::kDialer, service_, static_cast<PipeHandler*>(this));
@@ -62,6 +63,9 @@ void Link::Dial() {
 }
 
 FrameHandler* Link::OnOpen(const PeerInfo& peer) {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_CHECK(pipe_ != nullptr);
+  FUSEWIRE_CHECK(!was_up_);
   was_up_ = true;
   wanted_ = false;
   up_ns_ = home_.now_ns();
@@ -74,20 +78,25 @@ FrameHandler* Link::OnOpen(const PeerInfo& peer) {
 }
 
 void Link::OnClosed(Status why) {
+  FUSEWIRE_CHECK(pipe_ != nullptr);
   std::unique_ptr<Pipe> done = std::move(pipe_);
   Failed(why, was_up_);
 }
 
 void Link::Failed(Status why, bool was_up) {
+  FUSEWIRE_CHECK(idle());
+  FUSEWIRE_CHECK(!why.ok());
   int64_t now_ns = home_.now_ns();
   if (down_since_ns_ == 0) down_since_ns_ = now_ns;
   if (was_up && now_ns - up_ns_ >= kSteadyNs) backoff_ns_ = 0;
   const Options& options = shared_.options();
   // Half of the pause is random: a thousand workers that lost one server do not come back in step.
   backoff_ns_ = std::clamp(backoff_ns_ * 2, options.backoff_ns_min, options.backoff_ns_max);
+  FUSEWIRE_DCHECK(backoff_ns_ > 0);
   int64_t pause_ns = backoff_ns_ / 2 + static_cast<int64_t>(random_.Below(static_cast<uint64_t>(backoff_ns_ / 2 + 1)));
   next_try_ns_ = now_ns + pause_ns;
-  // After a failed attempt, who still waits says so: nobody knocks for ever at a door that nobody needs.
+  // After a failed attempt, a caller that still waits calls Want() again: a link that is not needed does not try for
+  // ever.
   bool again = std::exchange(wanted_, false) && was_up;
   handler_->OnDown(why, was_up);
   if (again) Want();

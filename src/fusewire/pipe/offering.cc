@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/pipe/handed_over.h"
 
@@ -10,7 +11,8 @@ namespace fusewire {
 namespace pipe {
 
 void AcceptorCounts::TurnAway(const std::string& peer_address, const Status& why, int64_t now_ns) {
-  connections.fetch_sub(1, std::memory_order_relaxed);
+  const int before = connections.fetch_sub(1, std::memory_order_relaxed);
+  FUSEWIRE_CHECK(before > 0);
   TellTurnedAway(peer_address, why, now_ns);
 }
 
@@ -30,6 +32,7 @@ Offering::Offering(AcceptorCounts& counts, uint16_t service, Shared& shared, std
       first_home_(first_home),
       new_receiver_(std::move(new_receiver)),
       roster_(static_cast<size_t>(shared.options().connections_max), shared.options().silent_ns_max) {
+  FUSEWIRE_CHECK(!homes.empty());
   PorchOwner* const owner = this;
   for (reactor::Reactor* home : homes) {
     porches_.push_back(std::make_unique<Porch>(owner, porches_.size(), shared, *home, service, greetings_max, others));
@@ -52,6 +55,7 @@ Offering::~Offering() {
 void Offering::Take(std::unique_ptr<transport::Incoming> incoming) {
   FUSEWIRE_AT_HOME(first_home_);
   FUSEWIRE_DCHECK(!leaving_);
+  FUSEWIRE_CHECK(incoming != nullptr);
   Porch* porch = NextPorch();
   auto seat = [this, porch, incoming = std::move(incoming)] { SeatAt(porch, incoming.get(), nullptr); };
   if (porch->home().AtHome()) {
@@ -63,11 +67,14 @@ void Offering::Take(std::unique_ptr<transport::Incoming> incoming) {
 
 // Posted also at home: the connection that it was is still in the middle of a read.
 void Offering::Take(HandedOver handed) {
+  FUSEWIRE_AT_HOME(first_home_);
+  FUSEWIRE_CHECK(handed.incoming != nullptr);
   Porch* porch = NextPorch();
   porch->home().Post([this, porch, handed = std::move(handed)] { SeatAt(porch, handed.incoming.get(), &handed); });
 }
 
 void Offering::SeatAt(Porch* porch, transport::Incoming* incoming, const HandedOver* handed) {
+  FUSEWIRE_AT_HOME(porch->home());
   Result<std::unique_ptr<transport::Connection>> connection = incoming->Adopt(porch->home());
   if (connection.ok()) {
     porch->Take(std::move(connection).value(), handed);
@@ -113,6 +120,8 @@ void Offering::OnTurnedAway(const PeerInfo& peer, const Status& why, int64_t now
 }
 
 void Offering::ClosePipe(Seat seat, const Status& why) {
+  FUSEWIRE_AT_HOME(first_home_);
+  FUSEWIRE_CHECK(seat.porch < porches_.size());
   Porch* porch = porches_[seat.porch].get();
   porch->home().Post([porch, id = seat.id, why] { porch->ClosePipe(id, why); });
 }

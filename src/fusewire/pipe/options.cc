@@ -45,9 +45,9 @@ WindowBudget& ProcessWindows() {
   return *windows;
 }
 
-template <class Kind>
-std::unique_ptr<Kind> OwnBudget(uint64_t limit_bytes) {
-  return limit_bytes == 0 ? nullptr : std::make_unique<Kind>(limit_bytes);
+template <class BudgetType>
+std::unique_ptr<BudgetType> OwnBudget(uint64_t limit_bytes) {
+  return limit_bytes == 0 ? nullptr : std::make_unique<BudgetType>(limit_bytes);
 }
 
 }  // namespace
@@ -98,6 +98,7 @@ std::optional<uint64_t> WindowBudget::Take(uint64_t wish_bytes) {
     uint64_t smallest = std::min(kWindowBytesMin, wish_bytes);
     uint64_t window = std::clamp(left / kWindowShare, smallest, wish_bytes);
     if (window > left) return std::nullopt;
+    FUSEWIRE_DCHECK(window <= wish_bytes);
     if (used_bytes_.compare_exchange_weak(used, used + window, std::memory_order_relaxed)) return window;
   }
 }

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What all pipes of one process (or one server in it) share: who we are, what we allow, how long we wait.
+// What all pipes of one process (or one server in it) share: our name, our limits, our patience.
 // Home: any thread; constant after construction, apart from the budgets and counters. Owns: its budgets, where it has
 // its own.
 #ifndef FUSEWIRE_PIPE_OPTIONS_H_
@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/budget.h"
@@ -26,7 +27,8 @@ struct Options {
   std::string secret;               // shared by the cluster; empty: none, and peers that have one are turned away
   uint64_t incarnation = 0;         // 0: drawn at random once per Shared
   wire::Limits limits;
-  // Credit that each pipe has from the start. More comes from the receive budget, to whoever has something to send.
+  // Credit that each pipe has from the start. More comes from the receive budget, for peers that have something to
+  // send.
   uint64_t window_bytes = 256 * 1024;
   // What these windows may be together: they get smaller as it is used up, and when there is none left, a connection is
   // turned away. 0: the process's own budget for them, a sixteenth of the memory that it may use, for all its servers,
@@ -56,7 +58,10 @@ class WindowBudget {
   explicit WindowBudget(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
   // The window for one more pipe, `wish_bytes` at the most, if there is one left. Given back with Return.
   std::optional<uint64_t> Take(uint64_t wish_bytes);
-  void Return(uint64_t bytes) { used_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void Return(uint64_t bytes) {
+    const uint64_t before = used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    FUSEWIRE_CHECK(bytes <= before);
+  }
   uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
 
  private:

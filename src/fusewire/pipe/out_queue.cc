@@ -14,45 +14,58 @@ Bytes OutQueue::Append(size_t size) {
     blocks_.emplace_back(std::max(size, kBlockBytes));
   Block& block = blocks_.back();
   Bytes room(block.memory.get() + block.used, size);
-  bool joins = !pieces_.empty() && pieces_.back().data + pieces_.back().size == room.data && block.used > 0;
+  bool joins = !parts_.empty() && parts_.back().data + parts_.back().size == room.data && block.used > 0;
   if (joins) {
-    pieces_.back().size += size;
+    parts_.back().size += size;
   } else {
-    pieces_.push_back({room.data, size});
+    parts_.emplace_back(room.data, size);
   }
   block.used += size;
+  FUSEWIRE_DCHECK(block.used <= block.size);
   bytes_ += size;
   appended_ += size;
   block.last = appended_;
+  DcheckSums();
   return room;
+}
+
+// What is not written yet is what lies in the parts; a part of it is with the network.
+void OutQueue::DcheckSums() const {
+  FUSEWIRE_DCHECK(appended_ - written_ == bytes_);
+  FUSEWIRE_DCHECK(offered_ <= bytes_);
+  FUSEWIRE_DCHECK(parts_.empty() == (bytes_ == 0));
+  FUSEWIRE_DCHECK(parts_.empty() ? front_written_ == 0 : front_written_ < parts_.front().size);
 }
 
 void OutQueue::AppendReference(ConstBytes bytes) {
   if (bytes.empty()) return;
-  pieces_.push_back({bytes.data, bytes.size});
+  parts_.push_back(bytes);
   bytes_ += bytes.size;
   appended_ += bytes.size;
+  DcheckSums();
 }
 
 void OutQueue::AppendEnd(Buffers owners, Done done) {
+  FUSEWIRE_DCHECK(ends_.empty() || ends_.back().position <= appended_);
   ends_.push_back({appended_, std::move(owners), std::move(done)});
 }
 
 size_t OutQueue::Offer(ConstBytes* parts, size_t count, size_t bytes_max) {
   size_t filled = 0;
   size_t skip = front_written_ + offered_;
-  for (const Piece& piece : pieces_) {
+  for (const ConstBytes& part : parts_) {
     if (filled == count || bytes_max == 0) break;
-    if (skip >= piece.size) {
-      skip -= piece.size;
+    if (skip >= part.size) {
+      skip -= part.size;
       continue;
     }
-    size_t size = std::min(piece.size - skip, bytes_max);
-    parts[filled++] = ConstBytes(piece.data + skip, size);
+    size_t size = std::min(part.size - skip, bytes_max);
+    parts[filled++] = ConstBytes(part.data + skip, size);
     bytes_max -= size;
     offered_ += size;
     skip = 0;
   }
+  DcheckSums();
   return filled;
 }
 
@@ -62,13 +75,14 @@ void OutQueue::Written(size_t bytes) {
   offered_ -= std::min(bytes, offered_);
   written_ += bytes;
   size_t left = bytes + front_written_;
-  while (!pieces_.empty() && left >= pieces_.front().size) {
-    left -= pieces_.front().size;
-    pieces_.pop_front();
+  while (!parts_.empty() && left >= parts_.front().size) {
+    left -= parts_.front().size;
+    parts_.pop_front();
   }
   front_written_ = left;
+  DcheckSums();
   while (!blocks_.empty() && blocks_.front().last <= written_) {
-    if (blocks_.size() == 1 && pieces_.empty() && blocks_.front().size == kBlockBytes) {
+    if (blocks_.size() == 1 && parts_.empty() && blocks_.front().size == kBlockBytes) {
       blocks_.front().used = 0;  // keep one for the next turn
       break;
     }
@@ -88,12 +102,13 @@ void OutQueue::FireEnds() {
 }
 
 void OutQueue::Fail(const Status& why) {
-  pieces_.clear();
+  parts_.clear();
   blocks_.clear();
   front_written_ = 0;
   written_ = appended_;
   bytes_ = 0;
   offered_ = 0;
+  DcheckSums();
   while (!ends_.empty()) {
     End end = std::move(ends_.front());
     ends_.pop_front();
@@ -103,9 +118,9 @@ void OutQueue::Fail(const Status& why) {
 }
 
 void OutQueue::Trim() {
-  if (pieces_.empty()) {
+  if (parts_.empty()) {
     blocks_.clear();
-    pieces_.shrink_to_fit();
+    parts_.shrink_to_fit();
     ends_.shrink_to_fit();
   }
 }

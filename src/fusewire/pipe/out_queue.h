@@ -20,9 +20,9 @@ class OutQueue {
  public:
   // Room for `size` bytes at the end, to be filled at once.
   Bytes Append(size_t size);
-  // Bytes of somebody's memory; it must stay valid until they are written.
+  // Bytes of another's memory; it must stay valid until they are written.
   void AppendReference(ConstBytes bytes);
-  // What to give back, and whom to tell, once everything appended so far is written.
+  // The Buffers to give back, and the Done to call, once everything appended so far is written.
   void AppendEnd(Buffers owners, Done done);
 
   // Offers the network up to `count` parts behind what it was offered before, at most `bytes_max` bytes; returns how
@@ -49,10 +49,6 @@ class OutQueue {
     size_t used = 0;
     uint64_t last = 0;  // the stream position behind the last byte in it
   };
-  struct Piece {
-    const uint8_t* data;
-    size_t size;
-  };
   struct End {
     uint64_t position;
     Buffers owners;
@@ -60,11 +56,12 @@ class OutQueue {
   };
 
   void FireEnds();
+  void DcheckSums() const;
 
-  std::deque<Piece> pieces_;
+  std::deque<ConstBytes> parts_;
   std::deque<Block> blocks_;
   std::deque<End> ends_;
-  size_t front_written_ = 0;  // of the first piece
+  size_t front_written_ = 0;  // of the first part
   size_t bytes_ = 0;
   size_t offered_ = 0;     // of them
   uint64_t appended_ = 0;  // stream positions

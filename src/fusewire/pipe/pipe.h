@@ -62,7 +62,7 @@ class Pipe final {
   void Abort(const Status& why);
 
   bool open() const;
-  // At home. Whether an express message of so much, all in all, would go at once and hold nobody up.
+  // At home. Whether an express message of so much, all in all, would go at once and delay no other message.
   bool GoesAtOnce(uint64_t cost) const;
   // At home. Express messages wait for credit: those that Send took, and that Close would drop.
   bool holds_express_back() const;

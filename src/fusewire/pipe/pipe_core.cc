@@ -41,6 +41,9 @@ PipeCore::~PipeCore() { Abort(Status::Cancelled("the pipe was destroyed")); }
 
 void PipeCore::Start(OtherHomes* others) {
   FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_CHECK(state_ == State::kGreeting);
+  FUSEWIRE_CHECK(greeted_by_ns_ == 0);  // once
+  FUSEWIRE_CHECK(others == nullptr || handshake_->role() == Role::kAcceptor);
   others_ = others;
   if (others != nullptr) handshake_->LeaveOthers();
   bool mute = handshake_->role() == Role::kDialer && grants_.window_bytes() == std::nullopt;
@@ -56,6 +59,7 @@ void PipeCore::Start(OtherHomes* others) {
 }
 
 void PipeCore::GoOn(const HandedOver& handed) {
+  FUSEWIRE_AT_HOME(home_);
   handshake_->RefuseOthers(handed.refusal);
   Start(nullptr);
   home_.Arm(&tick_, std::max<int64_t>(handed.greeted_by_ns - home_.now_ns(), 0));
@@ -64,6 +68,8 @@ void PipeCore::GoOn(const HandedOver& handed) {
 
 // The greeting goes on at another home.
 void PipeCore::HandOver(ConstBytes rest) {
+  FUSEWIRE_CHECK(state_ == State::kGreeting);
+  FUSEWIRE_CHECK(others_ != nullptr);
   HandedOver handed;
   handed.service = handshake_->peer().service;
   handed.incoming = connection_->HandOver();
@@ -82,12 +88,16 @@ void PipeCore::HandOver(ConstBytes rest) {
 // ---- input ----
 
 void PipeCore::OnLanded(size_t bytes) {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_DCHECK(state_ != State::kClosed);
   heartbeat_.OnHeard(home_.now_ns());
   stats_.bytes_in.Add(bytes);
   if (open()) OnRead(intake_.OnLanded(bytes));
 }
 
 void PipeCore::OnBytes(ConstBytes bytes) {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_DCHECK(state_ != State::kClosed);
   heartbeat_.OnHeard(home_.now_ns());
   stats_.bytes_in.Add(bytes.size);
   if (state_ == State::kGreeting) OnGreetingBytes(&bytes);
@@ -95,6 +105,7 @@ void PipeCore::OnBytes(ConstBytes bytes) {
 }
 
 void PipeCore::OnGreetingBytes(ConstBytes* bytes) {
+  FUSEWIRE_DCHECK(handshake_ != nullptr);
   std::string answer;
   Status status = handshake_->Feed(bytes, &answer);
   if (!answer.empty()) {
@@ -110,6 +121,7 @@ void PipeCore::OnGreetingBytes(ConstBytes* bytes) {
 }
 
 Status PipeCore::OpenWith(const wire::Hello& hello) {
+  FUSEWIRE_CHECK(state_ == State::kGreeting);
   peer_.name = hello.name;
   peer_.incarnation = hello.incarnation;
   peer_.features = hello.features;
@@ -170,6 +182,7 @@ void PipeCore::OnWritten(size_t bytes) {
 // ---- time ----
 
 void PipeCore::OnTick() {
+  FUSEWIRE_CHECK(state_ != State::kClosed);
   if (state_ == State::kGreeting) {
     Close(handshake_->CutOff(Status::Timeout("no greeting"))
               .AgeMs(shared_.options().hello_ns_max / kMillisecondNs)
@@ -196,7 +209,7 @@ void PipeCore::LookAtPeer() {
                 .AgeMs(heartbeat_.silent_ns(now_ns) / kMillisecondNs)
                 .Next("look at the peer: it may be stopped, overloaded, or cut off; raise silent_ns_max if such pauses "
                       "are normal"));
-      home_.Arm(&tick_, 0);  // nobody listens: the goodbye goes now or never
+      home_.Arm(&tick_, 0);  // the peer does not read: the goodbye goes now or never
       return;
   }
   OnRead(intake_.CheckMetaGrows(now_ns));
@@ -204,8 +217,8 @@ void PipeCore::LookAtPeer() {
   if (std::optional<uint64_t> ping = heartbeat_.Ping(now_ns, sender_.wrote_ns())) {
     sender_.AppendControl(wire::FrameKind::kPing, 0, *ping);
   }
-  // No message since the last look: nobody needs the larger windows now. Heartbeats do not count, whoever asks for
-  // them.
+  // No message since the last look: the larger windows are not needed now. Heartbeats do not count, whichever side
+  // asks for them.
   if (heartbeat_.IsIdle(stats_.messages_in.Read() + stats_.messages_out.Read())) {
     sender_.Rest();
     grants_.window().Rest();
@@ -230,7 +243,7 @@ void PipeCore::Close(Status why) {
     sender_.AppendControl(wire::FrameKind::kGoodbye, static_cast<uint32_t>(why.code()), 0,
                           ConstBytes(why.cause().data(), std::min<size_t>(why.cause().size(), 512)));
   }
-  // Before the greeting is over there is nobody to say goodbye to; but a refusal may be on its way to the network.
+  // Before the greeting is over no peer understands a goodbye; but a refusal may be on its way to the network.
   home_.Arm(&tick_, shared_.options().goodbye_ns_max);
   home_.FlushLater(this);
 }
@@ -246,6 +259,9 @@ void PipeCore::FinishGoodbye() {
 }
 
 void PipeCore::OnClosed(Status why) {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_CHECK(state_ != State::kClosed);
+  FUSEWIRE_CHECK(!why.ok());
   if (why_closing_.ok()) {
     Status in_words = state_ == State::kGreeting ? handshake_->CutOff(why) : why.Phase("reading");
     why_closing_ = in_words.Peer(peer_.ToString());
@@ -257,11 +273,12 @@ void PipeCore::OnClosed(Status why) {
 void PipeCore::Abort(const Status& why) {
   if (state_ == State::kClosed) return;
   if (why_closing_.ok()) why_closing_ = why.Peer(peer_.ToString());
-  connection_.reset();  // the network lets go of everything before anybody hears that it is done
+  connection_.reset();  // the network lets go of everything before any Done hears that it is done
   EndAll(why_closing_);
 }
 
 void PipeCore::EndAll(const Status& why) {
+  FUSEWIRE_CHECK(state_ != State::kClosed);
   state_ = State::kClosed;
   intake_.Close();
   grants_.End();

@@ -357,7 +357,7 @@ TEST_F(LiarTest, AReturnOfMoreThanThereIsIsCorrupt) {
 TEST_F(LiarTest, CreditBeyondAllNumbersIsCorrupt) {
   ExpectCorrupt(Join({script_.Control(FrameKind::kCredit, wire::kWindowBytesMax - (256 << 10)),
                       script_.Control(FrameKind::kCredit, wire::kWindowBytesMax)}),
-                "more than anyone can count");
+                "more than can be counted");
 }
 
 TEST_F(LiarTest, GarbageBehindTheGreetingIsCorrupt) { ExpectCorrupt(Payload(4096, 1), "frame magic"); }

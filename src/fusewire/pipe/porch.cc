@@ -68,11 +68,12 @@ Porch::Porch(PorchOwner* owner, size_t index, Shared& shared, reactor::Reactor& 
       greetings_max_(greetings_max),
       others_(others) {}
 
-Porch::~Porch() = default;
+Porch::~Porch() { FUSEWIRE_AT_HOME(home_); }
 
 void Porch::Take(std::unique_ptr<transport::Connection> connection, const HandedOver* handed) {
   FUSEWIRE_AT_HOME(home_);
   if (greetings_ >= greetings_max_) MakeRoom();
+  FUSEWIRE_DCHECK(greetings_ <= served_.size());
   uint64_t id = next_id_++;
   auto served = std::make_unique<Served>(this, id, std::move(connection));
   Served& taken = *served;
@@ -85,6 +86,7 @@ void Porch::Take(std::unique_ptr<transport::Connection> connection, const Handed
 void Porch::MakeRoom() {
   for (auto& [id, served] : served_) {
     if (served->stage != Served::Stage::kGreeting) continue;
+    FUSEWIRE_CHECK(greetings_ > 0);
     served->stage = Served::Stage::kTurnedAway;
     --greetings_;
     served->pipe().Close(Status::Overloaded("too many connections that have not said hello").Phase("greeting"));
@@ -93,12 +95,19 @@ void Porch::MakeRoom() {
 }
 
 void Porch::OnOpen(Served* served) {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_CHECK(served->stage == Served::Stage::kGreeting);
+  FUSEWIRE_CHECK(greetings_ > 0);
   served->stage = Served::Stage::kOpen;
   --greetings_;
   owner_->OnGreeted(index_, served->id(), served->pipe().peer());
 }
 
 void Porch::OnClosed(Served* served, const Status& why) {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_CHECK(served->stage != Served::Stage::kHandedOver);
+  FUSEWIRE_CHECK(served_.count(served->id()) == 1);
+  FUSEWIRE_CHECK(served->stage != Served::Stage::kGreeting || greetings_ > 0);
   if (served->stage == Served::Stage::kGreeting) --greetings_;
   if (served->stage == Served::Stage::kOpen) {
     owner_->OnGone(index_, served->id(), served->pipe().peer());
@@ -109,16 +118,20 @@ void Porch::OnClosed(Served* served, const Status& why) {
 }
 
 void Porch::OnHandedOver(Served* served) {
+  FUSEWIRE_CHECK(served->stage == Served::Stage::kGreeting);
+  FUSEWIRE_CHECK(greetings_ > 0);
   served->stage = Served::Stage::kHandedOver;
   --greetings_;
 }
 
 void Porch::ClosePipe(uint64_t id, const Status& why) {
+  FUSEWIRE_AT_HOME(home_);
   auto found = served_.find(id);
   if (found != served_.end()) found->second->pipe().Close(why);
 }
 
 std::pair<size_t, size_t> Porch::Count() const {
+  FUSEWIRE_AT_HOME(home_);
   size_t seated = 0, open = 0;
   for (const auto& [id, served] : served_) {
     if (served->stage != Served::Stage::kHandedOver) ++seated;
@@ -128,6 +141,7 @@ std::pair<size_t, size_t> Porch::Count() const {
 }
 
 void Porch::CloseAll(const Status& why) {
+  FUSEWIRE_AT_HOME(home_);
   for (auto& [id, served] : served_) served->pipe().Close(why);
 }
 

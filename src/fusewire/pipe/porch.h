@@ -28,7 +28,7 @@ class PorchOwner {
 
 class Porch {
  public:
-  // `others` (if any): who takes those that want another service. All outlive the porch.
+  // `others` (if any) takes those that want another service. All outlive the porch.
   Porch(PorchOwner* owner, size_t index, Shared& shared, reactor::Reactor& home, uint16_t service, size_t greetings_max,
         OtherHomes* others);
   ~Porch();

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "fusewire/base/check.h"
+
 namespace fusewire {
 namespace pipe {
 
@@ -23,7 +25,10 @@ std::vector<Seat> Roster::OnGreeted(const std::string& name, uint64_t incarnatio
     task.seats.clear();
     task.incarnation = incarnation;
   }
-  task.seats.insert(seat);
+  FUSEWIRE_DCHECK(task.past.size() <= kPastMax);
+  FUSEWIRE_DCHECK(std::find(task.past.begin(), task.past.end(), task.incarnation) == task.past.end());
+  const bool is_new = task.seats.insert(seat).second;
+  FUSEWIRE_CHECK(is_new);
   return superseded;
 }
 

@@ -24,13 +24,13 @@ struct Seat {
 
 class Roster {
  public:
-  // Tasks that are remembered although none of their pipes is open. `away_ns`: who has been gone for so long may have
-  // gone for good.
+  // Tasks that are remembered although none of their pipes is open. `away_ns`: a task that has been away for so long
+  // may have gone for good.
   Roster(size_t tasks_max, int64_t away_ns) : tasks_max_(tasks_max), away_ns_(away_ns) {}
 
-  // A task has said hello. Whoever came last is the present incarnation: returned are the pipes to close, which is the
-  // new one itself if its incarnation has been superseded before. Incarnations have no order, though: if the older one
-  // came here last, the younger one was superseded by mistake, and may come back once the present one is away.
+  // A task has said hello. The incarnation that came last is the present one: returned are the pipes to close, which is
+  // the new one itself if its incarnation has been superseded before. Incarnations have no order, though: if the older
+  // one came here last, the younger one was superseded by mistake, and may come back once the present one is away.
   std::vector<Seat> OnGreeted(const std::string& name, uint64_t incarnation, Seat seat, int64_t now_ns);
   void OnGone(const std::string& name, Seat seat, int64_t now_ns);
   size_t size() const { return tasks_.size(); }

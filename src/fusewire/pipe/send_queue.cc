@@ -10,6 +10,8 @@ namespace fusewire {
 namespace pipe {
 
 void SendQueue::Push(WaitingMessage waiting) {
+  FUSEWIRE_DCHECK(waiting.message.head.data == waiting.head.bytes().data);
+  FUSEWIRE_DCHECK(HasRoom(waiting.head.size()));
   bytes_ += BytesOf(waiting.head.size());
   (waiting.message.express ? express_ : in_order_).push_back(std::move(waiting));
 }
@@ -54,6 +56,7 @@ void SendQueue::Fail(const Status& why) {
       if (waiting.done) waiting.done(why);
     }
   }
+  FUSEWIRE_CHECK(bytes_ == 0);
 }
 
 }  // namespace pipe

@@ -40,6 +40,7 @@ Sender::Sender(const Options& options, reactor::Reactor& home, transport::Connec
 // ---- its life ----
 
 void Sender::AppendGreeting(ConstBytes bytes) {
+  FUSEWIRE_CHECK(stage_ == Stage::kGreeting);
   Bytes room = out_.Append(bytes.size);
   CopyBytes(room, bytes);
 }
@@ -53,12 +54,15 @@ void Sender::Open(uint32_t chunk_bytes, uint64_t window_bytes) {
 }
 
 void Sender::Stop(const Status& why) {
+  FUSEWIRE_CHECK(!why.ok());
   FUSEWIRE_CHECK(stage_ < Stage::kStopped);
   stage_ = Stage::kStopped;
   why_stopped_ = why;
 }
 
 void Sender::End(const Status& why) {
+  FUSEWIRE_CHECK(!why.ok());
+  FUSEWIRE_CHECK(stage_ != Stage::kEnded);
   stage_ = Stage::kEnded;
   why_stopped_ = why;
   writes_ = 0;
@@ -138,7 +142,8 @@ bool Sender::GoesAtOnce(uint64_t cost) const {
   return stage_ == Stage::kOpen && idle && cost <= frames_.chunk_bytes() && window_.CanSend(cost + window_.set_aside());
 }
 
-void Sender::Begin(Message* message, ConstBytes head, Done done) {
+void Sender::Begin(Message* message, ConstBytes head, Done&& done) {
+  FUSEWIRE_DCHECK(stage_ == Stage::kOpen);
   window_.Take(frames_.AppendMessage(message, head, std::move(done)));
   stats_.messages_out.Add();
 }
@@ -146,6 +151,7 @@ void Sender::Begin(Message* message, ConstBytes head, Done done) {
 // ---- the pipe's own frames ----
 
 void Sender::AppendControl(wire::FrameKind kind, uint32_t aux, uint64_t call, ConstBytes meta) {
+  FUSEWIRE_DCHECK(stage_ == Stage::kOpen || kind == wire::FrameKind::kGoodbye);
   frames_.AppendControl(kind, aux, call, meta);
   stats_.frames_out.Add();
   FlushSoon();
@@ -174,6 +180,7 @@ void Sender::OnPing(uint64_t call) {
 
 // Lines up what may go now.
 void Sender::Pump() {
+  FUSEWIRE_DCHECK(stage_ == Stage::kOpen);
   if (std::exchange(pong_due_, false)) AppendControl(wire::FrameKind::kPong, 0, pong_call_);
   while (queue_.has_express() && out_.bytes() < kExpressBytesMax && window_.CanSend(queue_.express_cost())) {
     WaitingMessage waiting = queue_.PopExpress();
@@ -197,7 +204,7 @@ void Sender::Pump() {
 void Sender::AskForCredit() {
   // For exactly what goes next: a wish beyond that could keep others waiting, or be larger than the peer's budget
   // though no message is. A steady stream does not stop for it: it asks for the next message when one begins, and keeps
-  // the larger window for as long as nobody else wants it.
+  // the larger window until others want it.
   uint64_t next = queue_.has_express() ? queue_.express_cost() : 0;
   if (queue_.has_in_order()) next += queue_.in_order_cost() + window_.set_aside();
   bool is_of_use = next > 0 && window_.CanSend(next);
@@ -211,6 +218,7 @@ void Sender::AskForCredit() {
 }
 
 void Sender::Write() {
+  FUSEWIRE_AT_HOME(home_);
   if (in_write_) return;
   in_write_ = true;
   while (stage_ != Stage::kEnded && (writes_ == 0 || connection_.TakesMore())) {
@@ -226,6 +234,7 @@ void Sender::Write() {
 
 void Sender::OnWritten(size_t bytes) {
   stats_.bytes_out.Add(bytes);
+  FUSEWIRE_CHECK(writes_ > 0);
   if (--writes_ == 0) out_.TakeBackOffers();
   out_.Written(bytes);
   if (!in_write_) Write();

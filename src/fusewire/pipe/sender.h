@@ -76,7 +76,7 @@ class Sender {
 
   Status WhyNot(const Message& message) const;
   Status Describe(const Status& why) const { return why.Peer(peer_.ToString()); }
-  void Begin(Message* message, ConstBytes head, Done done);
+  void Begin(Message* message, ConstBytes head, Done&& done);
   void Pump();
   void AskForCredit();
 

@@ -27,7 +27,7 @@ void SendWindow::Take(uint64_t cost) {
 Status SendWindow::OnCredit(uint64_t bytes) {
   if (bytes > wire::kWindowBytesMax - limit_) {
     return Status::Corrupt("credit for " + std::to_string(bytes) + " bytes on top of " + std::to_string(limit_) +
-                           " is more than anyone can count");
+                           " is more than can be counted");
   }
   limit_ += bytes;
   return Status::Ok();
@@ -38,12 +38,14 @@ bool SendWindow::Want(uint64_t cost, uint64_t* position) {
   bool is_asked_for = wanted_ > limit_;  // by what the peer knows
   if (next <= limit_ && !is_asked_for) return false;
   if (next == wanted_) return false;
-  // Also when it is less than before, because what waited was taken back: nobody shall hold budget for it.
+  // Also when it is less than before, because what waited was taken back: the peer must not hold budget for it.
   *position = wanted_ = next;
+  FUSEWIRE_DCHECK(sent_ <= wanted_);
   return true;
 }
 
 uint64_t SendWindow::GiveBack() {
+  FUSEWIRE_DCHECK(sent_ <= limit_);
   if (unused() <= standing_) return 0;
   uint64_t extra = unused() - standing_;
   limit_ -= extra;
@@ -51,7 +53,16 @@ uint64_t SendWindow::GiveBack() {
   return extra;
 }
 
+void ReceiveWindow::DcheckSums() const {
+  FUSEWIRE_DCHECK(consumed_ <= received_);
+  FUSEWIRE_DCHECK(received_ <= granted_);
+  FUSEWIRE_DCHECK(exposed() <= standing_ + reserved_);
+  FUSEWIRE_DCHECK(large_ <= unconsumed_bytes());
+  FUSEWIRE_DCHECK(!waiting_ || !closed_);
+}
+
 ReceiveWindow::~ReceiveWindow() {
+  DcheckSums();
   budget_->GiveUp(this);
   if (reserved_ > 0) budget_->Release(reserved_);
 }
@@ -61,7 +72,9 @@ Status ReceiveWindow::OnReceived(uint64_t cost) {
     return Status::Corrupt("a message of " + std::to_string(cost) + " window bytes came with credit for " +
                            std::to_string(granted_ - received_));
   }
+  FUSEWIRE_DCHECK(!closed_);
   received_ += cost;
+  DcheckSums();
   const uint64_t budget_bytes = budget_->limit_bytes();
   if (cost > budget_bytes && large_ == 0) {
     large_ = cost;
@@ -80,9 +93,11 @@ void ReceiveWindow::Consume(uint64_t cost) {
   if (cost == large_) large_ = 0;
   // Others wait: what this message held goes to them instead of back to our peer.
   if (reserved_ > 0 && budget_->wanted()) Shrink();
+  DcheckSums();
 }
 
 void ReceiveWindow::OnWant(uint64_t position, uint64_t message_bytes_max) {
+  FUSEWIRE_DCHECK(granted_ <= wire::kWindowBytesMax);
   uint64_t useful = std::min(message_bytes_max + standing_, wire::kWindowBytesMax - granted_);
   wanted_ = std::min(position, granted_ + useful);
 }
@@ -93,7 +108,7 @@ Status ReceiveWindow::OnReturn(uint64_t bytes) {
                            std::to_string(granted_ - received_));
   }
   granted_ -= bytes;
-  wanted_ = 0;  // who gives back has nothing waiting
+  wanted_ = 0;  // a peer that gives back has nothing waiting
   Shrink();
   return Status::Ok();
 }
@@ -104,6 +119,7 @@ void ReceiveWindow::Shrink() {
   if (needed >= reserved_) return;
   budget_->Release(reserved_ - needed);
   reserved_ = needed;
+  DcheckSums();
 }
 
 uint64_t ReceiveWindow::TakeGrant() {
@@ -112,7 +128,7 @@ uint64_t ReceiveWindow::TakeGrant() {
   if (need > room()) {
     waiting_ = !Reserve(need - room());
     if (waiting_) {
-      Shrink();  // who waits holds nothing idle
+      Shrink();  // a pipe that waits holds nothing idle
       waiting_ = !Reserve(need - room());
     }
   } else if (waiting_) {
@@ -124,6 +140,7 @@ uint64_t ReceiveWindow::TakeGrant() {
   bool is_worth_a_frame = room() >= std::min((standing_ + reserved_) / 4, kGrantBytes);
   uint64_t grant = is_worth_a_frame ? room() : waiting_ ? 0 : need;
   granted_ += grant;
+  DcheckSums();
   return grant;
 }
 
@@ -143,9 +160,9 @@ void ReceiveWindow::Close() {
   closed_ = true;
   granted_ = received_;
   wanted_ = 0;
+  waiting_ = false;
   Shrink();
   budget_->GiveUp(this);
-  waiting_ = false;
 }
 
 }  // namespace pipe

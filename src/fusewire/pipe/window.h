@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The arithmetic of credit, without a socket in sight. Window bytes are header, meta and body of messages; the pipe's
 // own frames are free. Home: the pipe's. Owns: the receiver's share of the process-wide budget. Fails: OnCredit,
-// OnReceived and OnReturn say kCorrupt when the peer gives, takes or gives back what nobody can have.
+// OnReceived and OnReturn say kCorrupt when the peer gives, takes or gives back more than is possible.
 //
 //   sender                                              receiver
 //   sent <= limit                                       consumed <= received <= granted
@@ -9,7 +9,7 @@
 //   limit grows by kCredit, shrinks by kReturn          granted grows by kCredit, shrinks by kReturn
 //                                                       all but one large message <= standing + budget + slack
 //
-// Why nobody waits for ever: a sender asks for exactly what it sends next. Whoever stands in the budget's queue keeps
+// Why no sender waits for ever: it asks for exactly what it sends next. A pipe in the budget's queue keeps
 // nothing that lies idle, and credit that a sender cannot use is recalled; so the first in the queue gets all that the
 // others have consumed, and if it needs more than the whole budget, it gets it once everything else has come back.
 #ifndef FUSEWIRE_PIPE_WINDOW_H_
@@ -17,6 +17,7 @@
 
 #include <cstdint>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/budget.h"
 
@@ -26,8 +27,14 @@ namespace pipe {
 class SendWindow {
  public:
   // The peer's hello: the credit to start with, which is also what we keep when idle.
-  void Open(uint64_t standing_bytes) { limit_ = standing_ = standing_bytes; }
-  bool CanSend(uint64_t cost) const { return cost <= limit_ - sent_; }
+  void Open(uint64_t standing_bytes) {
+    FUSEWIRE_CHECK(sent_ == 0);
+    limit_ = standing_ = standing_bytes;
+  }
+  bool CanSend(uint64_t cost) const {
+    FUSEWIRE_DCHECK(sent_ <= limit_);
+    return cost <= limit_ - sent_;
+  }
   // What messages that are not express leave unused, so that express never waits for credit that bulk has taken.
   uint64_t set_aside() const { return standing_ / 4; }
   void Take(uint64_t cost);
@@ -53,7 +60,11 @@ class ReceiveWindow {
       : standing_(standing_bytes), granted_(standing_bytes), budget_(budget) {}
   ~ReceiveWindow();
   // Another standing window than that of the beginning. Nothing has been received or granted yet.
-  void Open(uint64_t standing) { standing_ = granted_ = standing; }
+  void Open(uint64_t standing) {
+    FUSEWIRE_CHECK(received_ == 0);
+    FUSEWIRE_CHECK(granted_ == standing_);
+    standing_ = granted_ = standing;
+  }
   ReceiveWindow(const ReceiveWindow&) = delete;
   ReceiveWindow& operator=(const ReceiveWindow&) = delete;
 
@@ -84,6 +95,8 @@ class ReceiveWindow {
   uint64_t promised_bytes() const { return granted_ - received_; }
 
  private:
+  // The sums above: called after each change.
+  void DcheckSums() const;
   void Shrink();
   bool Reserve(uint64_t bytes);
   uint64_t room() const { return standing_ + reserved_ - exposed(); }

@@ -13,7 +13,7 @@
 #include <ostream>
 #include <string>
 
-#include "fusewire/pipe/wires.h"
+#include "fusewire/pipe/transport_choice.h"
 
 namespace fusewire {
 namespace pipe {
@@ -28,7 +28,7 @@ constexpr bool kUcxCanBeTested = true;
 
 struct TestedWire {
   const char* name;
-  Wire wire;
+  TransportChoice wire;
   const char* says;     // what a connection calls itself
   const char* ucx_tls;  // what UCX goes over
 };
@@ -38,24 +38,25 @@ inline void PrintTo(const TestedWire& tested, std::ostream* out) { *out << teste
 class OverWires : public ::testing::TestWithParam<TestedWire> {
  protected:
   void SetUp() override {
-    if (GetParam().wire == Wire::kUcx) {
+    if (GetParam().wire == TransportChoice::kUcx) {
       if (!kUcxCanBeTested) GTEST_SKIP() << "ThreadSanitizer takes libucp's own thread for a race";
       setenv("UCX_TLS", GetParam().ucx_tls, 1);
       // Else shared memory would not notice a peer's end; and of what it does not need it warns.
       setenv("UCX_MM_ERROR_HANDLING", "y", 1);
       setenv("UCX_WARN_UNUSED_ENV_VARS", "n", 1);
     }
-    const WireTrial trial = TryWire(GetParam().wire);
+    const TransportTrial trial = TryTransport(GetParam().wire);
     if (!trial.status.ok()) GTEST_SKIP() << "no " << GetParam().name << " here: " << trial.status.ToString();
   }
-  static Wire wire() { return GetParam().wire; }
+  static TransportChoice wire() { return GetParam().wire; }
 };
 
 // All of them.
 inline auto TestedWires() {
-  return ::testing::Values(TestedWire{"Tcp", Wire::kTcp, "tcp", ""}, TestedWire{"Uring", Wire::kUring, "uring", ""},
-                           TestedWire{"Shm", Wire::kShm, "shm", ""}, TestedWire{"UcxTcp", Wire::kUcx, "ucx", "tcp"},
-                           TestedWire{"UcxShm", Wire::kUcx, "ucx", "posix,sysv,cma"});
+  return ::testing::Values(
+      TestedWire{"Tcp", TransportChoice::kTcp, "tcp", ""}, TestedWire{"Uring", TransportChoice::kUring, "uring", ""},
+      TestedWire{"Shm", TransportChoice::kShm, "shm", ""}, TestedWire{"UcxTcp", TransportChoice::kUcx, "ucx", "tcp"},
+      TestedWire{"UcxShm", TransportChoice::kUcx, "ucx", "posix,sysv,cma"});
 }
 
 inline std::string NameOf(const ::testing::TestParamInfo<TestedWire>& tested) { return tested.param.name; }

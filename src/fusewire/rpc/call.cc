@@ -27,10 +27,10 @@ Status AllocateSegments(const SegmentSizes& sizes, Buffers* body, std::vector<By
 }
 
 Status CheckLanding(const pipe::Landing& landing, uint64_t body_bytes) {
-  if (landing.kind == pipe::Landing::Kind::kDiscard) return Status::Ok();
+  if (landing.mode == pipe::Landing::Mode::kDiscard) return Status::Ok();
   uint64_t sum = 0;
   for (size_t i = 0; i < landing.count; ++i) sum += landing.parts[i].size;
-  if (landing.kind == pipe::Landing::Kind::kInto && sum == body_bytes) return Status::Ok();
+  if (landing.mode == pipe::Landing::Mode::kInto && sum == body_bytes) return Status::Ok();
   return Status::Invalid("a place of " + std::to_string(sum) + " bytes for a body of " + std::to_string(body_bytes))
       .Phase("landing")
       .Next("land Into memory of exactly that size, or Discard");

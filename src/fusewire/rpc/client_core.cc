@@ -275,7 +275,7 @@ Result<pipe::Landing> ClientCore::OnHeader(const wire::FrameHeader& header, Cons
     End(call, why);
     return pipe::Landing::Discard();
   }
-  call->landing_ = landing.value().kind == pipe::Landing::Kind::kInto;
+  call->landing_ = landing.value().mode == pipe::Landing::Mode::kInto;
   return landing;
 }
 

@@ -12,7 +12,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/options.h"
-#include "fusewire/pipe/wires.h"
+#include "fusewire/pipe/transport_choice.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/transport/transport.h"
 
@@ -22,7 +22,7 @@ namespace task {
 struct TaskOptions {
   pipe::Options pipe;
   reactor::PoolOptions pool;
-  pipe::Wire wire = pipe::Wire::kAuto;
+  pipe::TransportChoice wire = pipe::TransportChoice::kAuto;
   transport::TcpOptions tcp;
 };
 

@@ -29,7 +29,7 @@ std::unique_ptr<Task> StartTask(const std::string& name, int reactors) {
   TaskOptions options;
   options.pipe.name = name;
   options.pool.reactors = reactors;
-  options.wire = pipe::Wire::kTcp;
+  options.wire = pipe::TransportChoice::kTcp;
   return std::move(Task::Start(std::move(options))).value();
 }
 

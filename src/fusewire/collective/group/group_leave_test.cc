@@ -32,7 +32,7 @@ TEST_P(GroupLeave, WhoLeavesAfterItsLastCallHurtsNobody) {
 
 // The root of a broadcast may be done before the others have begun, and so may those who bring something to a
 // reduction. `early` leaves then; the others begin when it has left, or is seen to wait for them.
-void LeaveEarly(pipe::Wire wire, const GroupOptions& options, CollectiveKind kind, size_t count) {
+void LeaveEarly(pipe::TransportChoice wire, const GroupOptions& options, CollectiveKind kind, size_t count) {
   constexpr int kCalls = 8;
   constexpr int64_t kPauseNs = 50 * kMillisecondNs;
   Party party(3, wire, options);
@@ -66,7 +66,8 @@ TEST_P(GroupLeave, WhoLeavesBeforeTheOthersBeginHasBroughtItsPart) {
 }
 
 // Rank 0 leaves the group, or goes for good; then the others call, or have called already.
-void NeedOneThatHasLeft(pipe::Wire wire, const GroupOptions& options, CollectiveKind kind, bool goes, bool waits) {
+void NeedOneThatHasLeft(pipe::TransportChoice wire, const GroupOptions& options, CollectiveKind kind, bool goes,
+                        bool waits) {
   Party party(3, wire, options);
   std::atomic<bool> gone{false};
   std::atomic<int> called{0};

@@ -30,7 +30,7 @@ std::string Noise(Random* random, size_t bytes) {
 // One real rank, and an endpoint that is in its group and has none.
 class Liar {
  public:
-  explicit Liar(pipe::Wire wire = pipe::Wire::kAuto) {
+  explicit Liar(pipe::TransportChoice wire = pipe::TransportChoice::kAuto) {
     GroupOptions options;
     options.name = "trusting";
     options.timeout_ns = 5 * kSecondNs;

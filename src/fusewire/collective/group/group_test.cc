@@ -82,7 +82,7 @@ TEST_P(Groups, KeysMeetWhateverTheOrder) {
 }
 
 // Every kind against what a few loops say, with random counts, roots, pieces and in place or not.
-void AgreeWithTheReference(int ranks, pipe::Wire wire, const GroupOptions& options) {
+void AgreeWithTheReference(int ranks, pipe::TransportChoice wire, const GroupOptions& options) {
   Party party(ranks, wire, options);
   party.Run([ranks](int rank, Group& group) {
     const auto n = static_cast<size_t>(ranks), me = static_cast<size_t>(rank);
@@ -192,7 +192,7 @@ TEST(Group, AllKindsAgreeWithTheReferenceInTwoLevels) {
     Result<std::vector<TableRow>> table = ParseTable(rows);
     ASSERT_TRUE(table.ok()) << table.status().ToString();
     options.table = std::move(table).value();
-    AgreeWithTheReference(static_cast<int>(hosts.size()), pipe::Wire::kAuto, options);
+    AgreeWithTheReference(static_cast<int>(hosts.size()), pipe::TransportChoice::kAuto, options);
   }
 }
 
@@ -205,7 +205,7 @@ TEST(Group, EveryAlgorithmOfAnAllReduceAverages) {
       options.arena = false;
       for (int rank = 0; rank < ranks; ++rank) options.places.hosts.push_back(rank % 2);
       options.table = {TableRow{CollectiveKind::kAllReduce, ranks, 1 << 30, algorithm, 4096}};
-      Party party(ranks, pipe::Wire::kAuto, options);
+      Party party(ranks, pipe::TransportChoice::kAuto, options);
       party.Run([ranks](int rank, Group& group) {
         const size_t count = 5003;
         Array array = Brought(rank, count), average = SumOfAll(ranks, count);
@@ -225,7 +225,7 @@ TEST(Group, RanksThatPlaceEachOtherDifferentlyHearOfIt) {
   GroupOptions options;
   options.places.hosts = {0, 0, 1, 1};
   options.table = ParseTable("all-reduce 4 1000 two-level 4096").value();
-  Party party(4, pipe::Wire::kAuto, options);
+  Party party(4, pipe::TransportChoice::kAuto, options);
   GroupOptions other = options;
   other.name = "party";
   other.rank = 3;

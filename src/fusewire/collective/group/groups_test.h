@@ -61,10 +61,10 @@ inline Array SumOfAll(int ranks, size_t count) {
   return sum;
 }
 
-#define FUSEWIRE_GROUPS_OVER_WIRES(suite)                                                                        \
-  FUSEWIRE_OVER_WIRES(suite);                                                                                    \
-  INSTANTIATE_TEST_SUITE_P(In, suite, ::testing::Values(pipe::TestedWire{"Arena", pipe::Wire::kShm, "shm", ""}), \
-                           pipe::NameOf)
+#define FUSEWIRE_GROUPS_OVER_WIRES(suite) \
+  FUSEWIRE_OVER_WIRES(suite);             \
+  INSTANTIATE_TEST_SUITE_P(               \
+      In, suite, ::testing::Values(pipe::TestedWire{"Arena", pipe::TransportChoice::kShm, "shm", ""}), pipe::NameOf)
 
 }  // namespace collective
 }  // namespace fusewire

@@ -20,7 +20,8 @@ namespace collective {
 
 class Party {
  public:
-  explicit Party(int ranks, pipe::Wire wire = pipe::Wire::kAuto, const GroupOptions& options = GroupOptions()) {
+  explicit Party(int ranks, pipe::TransportChoice wire = pipe::TransportChoice::kAuto,
+                 const GroupOptions& options = GroupOptions()) {
     GroupOptions all = options;
     all.name = "party";
     for (int rank = 0; rank < ranks; ++rank) {

@@ -39,7 +39,7 @@ class Member {
  public:
   explicit Member(int rank) : other_(MemberTask(1 - rank)), cache_(std::make_shared<FakeCache>(other_)) {
     CollectiveHome::Options options;
-    options.wire = pipe::Wire::kTcp;
+    options.wire = pipe::TransportChoice::kTcp;
     options.own_task = MemberTask(rank);
     options.host = 77;
     options.find = [this](const std::string& task, std::string* address, SidePtr* side) {

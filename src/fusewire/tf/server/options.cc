@@ -69,10 +69,10 @@ std::string ReadText(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-pipe::Wire ReadWire() {
+pipe::TransportChoice ReadWire() {
   std::string value = ReadText("FUSEWIRE_TRANSPORT");
-  pipe::Wire wire = pipe::Wire::kAuto;
-  if (!value.empty() && !pipe::WireOf(value, &wire)) {
+  pipe::TransportChoice wire = pipe::TransportChoice::kAuto;
+  if (!value.empty() && !pipe::TransportChoiceOf(value, &wire)) {
     FUSEWIRE_LOG(kWarn,
                  "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp, uring, shm or ucx is expected; the default auto holds",
                  value.c_str());

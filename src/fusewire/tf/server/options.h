@@ -10,7 +10,7 @@
 
 #include "fusewire/base/status.h"
 #include "fusewire/pipe/options.h"
-#include "fusewire/pipe/wires.h"
+#include "fusewire/pipe/transport_choice.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/tf/star/cut/homes.h"
 #include "fusewire/transport/listening.h"
@@ -23,7 +23,7 @@ struct ServerSettings {
   bool merge_parts = true;  // TF_ENABLE_PS_GRAPH_FUSION: what makes star_server_lite lighter
   pipe::Options pipe;
   reactor::PoolOptions pool;
-  pipe::Wire wire = pipe::Wire::kAuto;  // FUSEWIRE_TRANSPORT
+  pipe::TransportChoice wire = pipe::TransportChoice::kAuto;  // FUSEWIRE_TRANSPORT
   int64_t patience_ns = 0;
   std::string bind;  // FUSEWIRE_BIND: where data ports are; empty: where the cluster says
   // FUSEWIRE_PORTS: where one that is free is taken; 0: anywhere.

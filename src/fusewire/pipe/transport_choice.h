@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Which of the transports connections run over, by name.
-// Home: any thread. Owns: nothing. Fails: never; a wire that is not to be had here gives way as its line says.
-#ifndef FUSEWIRE_PIPE_WIRES_H_
-#define FUSEWIRE_PIPE_WIRES_H_
+// Home: any thread. Owns: nothing. Fails: never; a transport that is not available here gives way as its line says.
+#ifndef FUSEWIRE_PIPE_TRANSPORT_CHOICE_H_
+#define FUSEWIRE_PIPE_TRANSPORT_CHOICE_H_
 
 #include <memory>
 #include <string>
@@ -15,7 +15,7 @@
 namespace fusewire {
 namespace pipe {
 
-enum class Wire {
+enum class TransportChoice {
   // Shared memory to a task of this machine and user, where it can be met; to all others RDMA where both ends have a
   // device for it, and else TCP. Where names are resolved by a function of one's own (tcp.resolve): TCP.
   kAuto,
@@ -26,19 +26,19 @@ enum class Wire {
 };
 
 // auto, tcp, uring, shm, and ucx or rdma; false for anything else.
-bool WireOf(std::string_view text, Wire* wire);
+bool TransportChoiceOf(std::string_view text, TransportChoice* choice);
 
-// Any thread but a home. Tries it on this machine, and says in a few words what comes of it; a failure says why it
-// cannot be had and what would carry its bytes instead.
-struct WireTrial {
+// Any thread but a home. Tries it on this machine, and describes the result in a few words; a failure says why it is
+// not available and what would carry its bytes instead.
+struct TransportTrial {
   Status status;
   std::string says;
 };
-WireTrial TryWire(Wire wire);
+TransportTrial TryTransport(TransportChoice choice);
 
-std::unique_ptr<transport::Transport> MakeTransport(Wire wire, transport::TcpOptions tcp);
+std::unique_ptr<transport::Transport> MakeTransport(TransportChoice choice, transport::TcpOptions tcp);
 
 }  // namespace pipe
 }  // namespace fusewire
 
-#endif  // FUSEWIRE_PIPE_WIRES_H_
+#endif  // FUSEWIRE_PIPE_TRANSPORT_CHOICE_H_

@@ -1,0 +1,66 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/pipe/transport_choice.h"
+
+#include <utility>
+
+#include "fusewire/transport/nearest/nearest.h"
+#include "fusewire/transport/shm/shm.h"
+#include "fusewire/transport/ucx/ucx.h"
+#include "fusewire/transport/uring/uring.h"
+
+namespace fusewire {
+namespace pipe {
+namespace {
+
+struct Named {
+  std::string_view name;
+  TransportChoice choice;
+};
+
+constexpr Named kChoices[] = {{"auto", TransportChoice::kAuto},   {"tcp", TransportChoice::kTcp},
+                              {"uring", TransportChoice::kUring}, {"shm", TransportChoice::kShm},
+                              {"ucx", TransportChoice::kUcx},     {"rdma", TransportChoice::kUcx}};
+
+}  // namespace
+
+bool TransportChoiceOf(std::string_view text, TransportChoice* choice) {
+  for (const Named& named : kChoices) {
+    if (named.name != text) continue;
+    *choice = named.choice;
+    return true;
+  }
+  return false;
+}
+
+TransportTrial TryTransport(TransportChoice choice) {
+  switch (choice) {
+    case TransportChoice::kTcp: return {Status::Ok(), "reaches every host"};
+    case TransportChoice::kUring: return {transport::TryUring(), "TCP by io_uring"};
+    case TransportChoice::kShm:
+      if (transport::MayLend()) return {Status::Ok(), "a large tensor is copied once"};
+      return {Status::Ok(), "a large tensor is copied twice: this process may not read another's memory"};
+    case TransportChoice::kAuto:
+    case TransportChoice::kUcx: break;
+  }
+  const transport::UcxDescription ucx = transport::DescribeUcx({});
+  const std::string devices = ucx.rdma_devices.empty() ? "no RDMA device is up" : "RDMA devices " + ucx.rdma_devices;
+  if (!ucx.loaded) return {Status::Unavailable(ucx.why_not), devices};
+  return {Status::Ok(), "UCX " + ucx.version + ", " + devices};
+}
+
+std::unique_ptr<transport::Transport> MakeTransport(TransportChoice choice, transport::TcpOptions tcp) {
+  if (choice == TransportChoice::kShm) return transport::MakeShm({});
+  if (choice == TransportChoice::kUring) tcp.drive = transport::DriveByUring();
+  if (choice == TransportChoice::kTcp || choice == TransportChoice::kUring ||
+      (choice == TransportChoice::kAuto && tcp.resolve)) {
+    return transport::MakeTcp(std::move(tcp));
+  }
+  transport::UcxOptions ucx;
+  ucx.always = choice == TransportChoice::kUcx;
+  auto far = transport::MakeUcx(transport::MakeTcp(std::move(tcp)), std::move(ucx));
+  if (choice == TransportChoice::kUcx) return far;
+  return transport::MakeNearest(transport::MakeShm({}), std::move(far));
+}
+
+}  // namespace pipe
+}  // namespace fusewire

@@ -1,0 +1,45 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/pipe/transport_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace fusewire {
+namespace pipe {
+namespace {
+
+TEST(TransportChoice, AreFoundByTheirNames) {
+  TransportChoice choice = TransportChoice::kTcp;
+  EXPECT_TRUE(TransportChoiceOf("auto", &choice));
+  EXPECT_EQ(choice, TransportChoice::kAuto);
+  EXPECT_TRUE(TransportChoiceOf("rdma", &choice));
+  EXPECT_EQ(choice, TransportChoice::kUcx);
+  EXPECT_FALSE(TransportChoiceOf("SHM", &choice));
+  EXPECT_FALSE(TransportChoiceOf("", &choice));
+  EXPECT_EQ(choice, TransportChoice::kUcx) << "what is not known changes nothing";
+}
+
+TEST(TransportChoice, ATrialSaysWhatComesOfIt) {
+  EXPECT_TRUE(TryTransport(TransportChoice::kTcp).status.ok());
+  EXPECT_NE(TryTransport(TransportChoice::kShm).says.find("copied"), std::string::npos);
+  for (const TransportChoice choice : {TransportChoice::kUring, TransportChoice::kUcx}) {
+    const TransportTrial trial = TryTransport(choice);
+    EXPECT_FALSE(trial.says.empty());
+    if (!trial.status.ok()) {
+      EXPECT_NE(trial.status.cause(), "");
+    }
+  }
+}
+
+TEST(TransportChoice, EachMakesATransport) {
+  for (const char* name : {"auto", "tcp", "uring", "shm", "ucx"}) {
+    TransportChoice choice = TransportChoice::kAuto;
+    ASSERT_TRUE(TransportChoiceOf(name, &choice)) << name;
+    EXPECT_NE(MakeTransport(choice, {}), nullptr) << name;
+  }
+}
+
+}  // namespace
+}  // namespace pipe
+}  // namespace fusewire
