@@ -24,6 +24,7 @@
 #include "fusewire/base/unique_function.h"
 #include "fusewire/p2p/peer.h"
 #include "fusewire/reactor/reactor.h"
+#include "fusewire/reactor/waiter.h"
 
 namespace fusewire {
 namespace p2p {
