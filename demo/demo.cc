@@ -73,14 +73,14 @@ int Run(double seconds) {
   Result<RawClient> raw = RawClient::Connect(raw_peer.value().port());
   if (!raw.ok()) return Fail(raw.status());
 
-  rpc::NodeOptions options;
+  task::TaskOptions options;
   options.pipe.cluster = "demo";
   options.pipe.name = "worker:0";
   options.wire = pipe::Wire::kTcp;  // as the raw sockets beside it
   options.pool.reactors = 1;
-  auto node = rpc::Node::Start(std::move(options));
-  if (!node.ok()) return Fail(node.status());
-  rpc::Client client(*node.value(), transport::Address{"127.0.0.1", peer.value().port()});
+  auto task = task::Task::Start(std::move(options));
+  if (!task.ok()) return Fail(task.status());
+  rpc::Client client(*task.value(), transport::Address{"127.0.0.1", peer.value().port()});
 
   std::printf("Fusewire: worker:0 (this process) and ps:0 (process %d) over TCP on this machine\n\n",
               static_cast<int>(peer.value().pid()));

@@ -95,17 +95,17 @@ uint8_t TensorByte(int index, size_t at) {
 
 void ServeFusewire(uint16_t port, const std::function<void(uint16_t)>& ready) {
   Model model;
-  rpc::NodeOptions options;
+  task::TaskOptions options;
   options.pipe.cluster = "demo";
   options.pipe.name = "ps:0";
   options.wire = pipe::Wire::kTcp;  // beside raw sockets, which have nothing else
   options.pool.reactors = 1;
-  auto node = rpc::Node::Start(std::move(options));
-  if (!node.ok()) {
-    std::fprintf(stderr, "%s\n", node.status().ToString().c_str());
+  auto task = task::Task::Start(std::move(options));
+  if (!task.ok()) {
+    std::fprintf(stderr, "%s\n", task.status().ToString().c_str());
     return;
   }
-  auto server = rpc::Server::Open(*node.value(), transport::Address{"127.0.0.1", port}, Methods(&model));
+  auto server = rpc::Server::Open(*task.value(), transport::Address{"127.0.0.1", port}, Methods(&model));
   if (!server.ok()) {
     std::fprintf(stderr, "%s\n", server.status().ToString().c_str());
     return;

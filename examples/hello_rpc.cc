@@ -7,9 +7,9 @@
 namespace rpc = fusewire::rpc;
 
 int main() {
-  // A Node is this task: its reactors, its name, its limits.
-  auto node = rpc::Node::Start(rpc::NodeOptions());
-  if (!node.ok()) return std::fprintf(stderr, "%s\n", node.status().ToString().c_str()), 1;
+  // This process as a task of a cluster: its name, its reactors, its limits.
+  auto task = fusewire::task::Task::Start(fusewire::task::TaskOptions());
+  if (!task.ok()) return std::fprintf(stderr, "%s\n", task.status().ToString().c_str()), 1;
 
   // A method is a number and a function. It runs on a reactor: quick work answers at once, slow work moves the Reply
   // away.
@@ -21,11 +21,11 @@ int main() {
   };
   std::vector<rpc::Method> methods;
   methods.push_back(std::move(greet));
-  auto server = rpc::Server::Open(*node.value(), {"127.0.0.1", 0}, std::move(methods));
+  auto server = rpc::Server::Open(*task.value(), {"127.0.0.1", 0}, std::move(methods));
   if (!server.ok()) return std::fprintf(stderr, "%s\n", server.status().ToString().c_str()), 1;
 
   // A client connects when it is first asked. The head is a few bytes; the body is memory that is never copied.
-  rpc::Client client(*node.value(), server.value()->address());
+  rpc::Client client(*task.value(), server.value()->address());
   std::string name = "world";
   fusewire::Buffers tensors;
   tensors.push_back(fusewire::Buffer::TryAllocate(4 << 20));

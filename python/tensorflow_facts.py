@@ -1,9 +1,9 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What CMake asks about TensorFlow: where it is, and what a plug-in must be built for.
+"""Tells CMake where TensorFlow is and which build of it a plug-in must match.
 
 `tensorflow_facts.py find` prints the folder of the TensorFlow that this Python would import; `tensorflow_facts.py facts
-FOLDER` prints what that TensorFlow says about itself as JSON. Run with python -E: pip builds a wheel in an environment
-of its own, which it enters through PYTHONPATH; TensorFlow stands outside of it.
+FOLDER` prints that TensorFlow's version and ABI as JSON. Run it with python -E: pip builds a wheel in an isolated
+environment, set up through PYTHONPATH, and TensorFlow is installed outside of it.
 """
 
 import importlib.util
@@ -12,9 +12,9 @@ import os
 import pathlib
 import sys
 
-NOT_FOUND = """TensorFlow is not installed for {python}, and a plug-in is built for one TensorFlow.
-  Fix: {python} -m pip install tensorflow-cpu==2.21.0, then the same command again;
-  or name the folder of a TensorFlow of another environment: FUSEWIRE_TENSORFLOW=.../site-packages/tensorflow"""
+NOT_FOUND = """TensorFlow is not installed for {python}; the plug-in is built for the installed TensorFlow.
+  Fix: {python} -m pip install tensorflow-cpu==2.21.0, then run the same command again;
+  or point to a TensorFlow in another environment: FUSEWIRE_TENSORFLOW=.../site-packages/tensorflow"""
 
 
 def find() -> str:
@@ -26,7 +26,10 @@ def find() -> str:
 
 def facts(folder: str) -> dict[str, str | int]:
     if not pathlib.Path(folder, "libtensorflow_framework.so.2").is_file():
-        raise SystemExit(f"{folder} holds no TensorFlow: no libtensorflow_framework.so.2.\n  Fix: name its folder")
+        raise SystemExit(
+            f"FUSEWIRE_TENSORFLOW={folder} is not a TensorFlow folder: it has no libtensorflow_framework.so.2.\n"
+            "  Fix: FUSEWIRE_TENSORFLOW=.../site-packages/tensorflow"
+        )
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     sys.path.insert(0, str(pathlib.Path(folder).parent))
     import tensorflow

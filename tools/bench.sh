@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-# Measures a suite beside its peers: tools/bench.sh [SUITE [argument of bench/run.py...]].
-# Leaves bench/out/SUITE.json and a picture of it.
+# Measures a suite and its peers: tools/bench.sh [SUITE [argument of bench/run.py...]].
+# Writes bench/out/SUITE.json and a picture of it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,14 +14,14 @@ case $suite in
     ;;
   collective)
     tools/deps.sh build test bench python
-    tools/deps.sh peers || echo "bench: without the packages of [peers], the suite measures beside fewer peers" >&2
-    tools/deps.sh oneccl || echo "bench: without oneCCL, the suite measures beside fewer peers" >&2
+    tools/deps.sh peers || echo "bench: packages of [peers] are missing; their peers are left out" >&2
+    tools/deps.sh oneccl || echo "bench: oneCCL is missing and left out" >&2
     tools/build.sh release --target bench_collective_programs -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
     ;;
   p2p)
     tools/deps.sh build test bench python
-    # The peers are as good as they are there: without them their rows are left out.
-    tools/deps.sh peers || echo "bench: without the packages of [peers], the suite p2p measures beside fewer peers" >&2
+    # Rows of missing peers are left out.
+    tools/deps.sh peers || echo "bench: packages of [peers] are missing; their peers are left out" >&2
     tools/build.sh release --target bench_p2p_programs -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
     ;;
   ps | mwms)
@@ -36,7 +36,7 @@ case $suite in
     build=build/tf-$version
     ;;
   *)
-    echo "bench: no suite named $suite; there are: core collective p2p ps mwms scale" >&2
+    echo "bench: no suite is named $suite; SUITE is one of: core collective p2p ps mwms scale" >&2
     exit 2
     ;;
 esac

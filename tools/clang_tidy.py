@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Runs clang-tidy on every C++ file of a compile database, one process a core.
+"""Runs clang-tidy on every C++ file of a compile database, one process per core.
 
-A file that was clean is not looked at again until it, a header it includes, its flags or .clang-tidy change: the
-hash of all of these is remembered beside the database. (clang-tidy takes seconds a file, the hash a fraction of one.)
-In CI, which begins anew each time, nothing is hashed, and the files of a folder are looked at together: most of
-the work is headers, which they share. Those that don't compile together, or have findings, are halved, down to single
-files. LLVM's run-clang-tidy does neither: the sources of pipe/ take it 30 s, and this 10.
+A clean file is not checked again until it, a header it includes, its flags or .clang-tidy change: the hash of all of
+these is stored beside the database. (clang-tidy takes seconds per file, the hash a fraction of a second.) In CI, which
+starts from scratch each time, nothing is hashed, and the files of a folder are checked together: most of the work is
+headers, which they share. Batches that don't compile, or have findings, are halved, down to single files. LLVM's
+run-clang-tidy does neither: it takes 30 s for the sources of pipe/, this script 10.
 """
 
 import collections
@@ -22,8 +22,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SECONDS_MAX = 300  # of one file
-BATCH = 8  # files: more would leave a processor idle at the end
+SECONDS_MAX = 300  # for one file
+BATCH = 8  # files: larger batches would leave a processor idle at the end
 
 # The analyzer takes a file that this one includes for code, and not for a header, only if it has this name.
 TOGETHER = "UnifiedSource.cc"
@@ -38,21 +38,21 @@ ANALYZER_WORDS = ("-Xclang", "-analyzer-config", "-Xclang", "mode=shallow")
 
 
 def words_of(entry):
-    """The compiler and its options, without the names of files."""
+    """The compiler and its options, without file names."""
     words = shlex.split(entry["command"])
     words = words[1:] if pathlib.Path(words[0]).name == "ccache" else words
     return words[: words.index("-o")]
 
 
 def preprocess(entry):
-    """The file as the compiler sees it, with its includes; None when it cannot be preprocessed."""
+    """The preprocessed file, with its includes; None if it can't be preprocessed."""
     command = [*words_of(entry), "-E", "-o", "-", entry["file"]]
     result = subprocess.run(command, cwd=entry["directory"], capture_output=True, timeout=SECONDS_MAX, check=False)
     return result.stdout if result.returncode == 0 else None
 
 
 def check(entry, database, settings, clean):
-    """Returns (what to print, the digest to remember when the file is clean)."""
+    """Returns (the text to print, the digest to store if the file is clean)."""
     digest = None
     text = None if os.environ.get("CI") else preprocess(entry)
     if text is not None:
@@ -64,7 +64,7 @@ def check(entry, database, settings, clean):
 
 
 def clean_of(entries, database):
-    """Those that have no findings, looked at together, or else half of them at a time."""
+    """The files without findings: checks them together, and if that fails, half of them at a time."""
     if len(entries) < 2:
         return []
     if check_together(entries, database):
@@ -74,7 +74,7 @@ def clean_of(entries, database):
 
 
 def check_together(entries, database):
-    """True where these files, as one, have no findings; that it includes them is none."""
+    """Whether these files, included into one, have no findings; the includes themselves don't count."""
     with tempfile.TemporaryDirectory(dir=database) as folder:
         file = pathlib.Path(folder, TOGETHER)
         lines = []
@@ -89,8 +89,8 @@ def check_together(entries, database):
 
 
 def clang_tidy(entry, database, test=None, without=""):
-    """What it finds in a file, a test or not, without some of the checks."""
-    # On the paths of a test the analyzer walks GoogleTest's insides: most of the time, and findings that are not ours.
+    """The findings in a file, without some of the checks if it is a test."""
+    # In a test, the analyzer explores GoogleTest's code: most of its time, and findings that are not ours.
     test = is_test(entry) if test is None else test
     without += ",-clang-analyzer-*" if test else ""
     extra = [] if test else [f"--extra-arg={word}" for word in ANALYZER_WORDS]
@@ -109,7 +109,7 @@ def is_test(entry):
 
 
 def batches_of(entries):
-    """Files of one folder that are compiled alike, either tests or sources."""
+    """Groups of files of one folder with the same compiler options, either tests or sources."""
     alike = collections.defaultdict(list)
     for entry in entries:
         file = pathlib.Path(entry["file"])

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-# How far the fuzz targets reach into the parsers: tools/coverage.sh [RUNS]; 20000 executions of each target, a tenth
-# where one execution is a whole world. Prints the rows of the table in docs/reliability.md; the sources with their
-# counts go to build/coverage/PARSER.txt. Without sanitizers: they see nothing more here, and count their own branches.
+# Measures how much of the parsers the fuzz targets cover: tools/coverage.sh [RUNS]; by default 20000 executions of each
+# target, a tenth of that if an execution simulates a whole world. Prints the rows of the table in docs/reliability.md;
+# the sources with their counts go to build/coverage/PARSER.txt. Sanitizers are off, as their branches would count.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +13,8 @@ parsers=(
   "frames: frame_header frame_reader pipe_liar: wire/wire.cc pipe/frame_reader.cc pipe/body.cc"
   "greeting: greeting handshake pipe_liar: wire/hello.cc pipe/handshake.cc"
   "meta: status_meta tensor_meta rpc_session: wire/meta.cc"
-  "pipe: pipe_session pipe_liar: pipe/pipe.cc pipe/pipe_send.cc pipe/out_queue.cc pipe/window.cc"
+  "pipe: pipe_session pipe_liar: pipe/pipe_core.cc pipe/intake.cc pipe/grants.cc pipe/heartbeat.cc pipe/sender.cc \
+    pipe/send_queue.cc pipe/frame_writer.cc pipe/out_queue.cc pipe/window.cc"
   "calls: rpc_session: rpc/session.cc rpc/client_core.cc rpc/call.cc"
   "endpoint: p2p_message p2p_session: wire/p2p.cc p2p/core.cc p2p/receives.cc p2p/unexpected.cc p2p/sends.cc \
     p2p/regions.cc p2p/lane.cc"
@@ -58,7 +59,7 @@ for parser in "${parsers[@]}"; do
   done
   for file in $files; do cov+=("src/fusewire/$file"); done
   "llvm-profdata-$version" merge -sparse "${raws[@]}" -o "$build/$name.profile"
-  # The first program has no name of its own.
+  # llvm-cov takes the first program without an option.
   cov=("${cov[@]:1}" "-instr-profile=$build/$name.profile")
   "llvm-cov-$version" show -show-branches=count "${cov[@]}" >"$build/$name.txt" 2>"$build/$name.log"
   "llvm-cov-$version" export -summary-only "${cov[@]}" >"$build/$name.json" 2>>"$build/$name.log"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-# Builds a demo as it would be shipped, and runs it: tools/demo.sh [training|wire [argument of the demo...]].
-#   training  a model on parameter servers: over stock grpc, grpc++, grpc++ with tensor_fuse, and star_server
-#   wire      two processes exchange messages and tensors, beside raw sockets
+# Builds a demo in release mode and runs it: tools/demo.sh [training|wire [argument of the demo...]].
+#   training  trains a model on parameter servers over stock grpc, grpc++, grpc++ with tensor_fuse, and star_server
+#   wire      exchanges messages and tensors between two processes, and compares with raw sockets
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +20,7 @@ case $demo in
     exec build/release/bin/fusewire_demo "$@"
     ;;
   *)
-    echo "demo: no demo named $demo; there are: training wire" >&2
+    echo "demo: no demo is named $demo; use training or wire" >&2
     exit 2
     ;;
 esac

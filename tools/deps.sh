@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-# Installs what is missing, and nothing else: tools/deps.sh GROUP...
-#   GROUP  a group of tools/debian-packages.txt; without a GROUP, all of them. Some of them make more:
+# Installs missing packages: tools/deps.sh GROUP...
+#   GROUP  a group of tools/debian-packages.txt; without a GROUP, all of them. Some groups also create environments:
 #          python              .venv from tools/requirements.lock
 #          oneccl              .venv-oneccl from tools/oneccl.lock: a library, not a Python package
 #          tensorflow          .venv-tf-VERSION from each tools/tensorflow-VERSION.lock, and .cache/wheelhouse
 #          tensorflow-VERSION  only this one of them
-# Without root it installs no package: it names the missing ones and stops. FUSEWIRE_DEPS=skip trusts what is there.
+# Without root it installs no packages: it lists the missing ones and stops. FUSEWIRE_DEPS=skip installs no packages and
+# does not check for them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,20 +20,20 @@ fi
 packages_of_group() {
   awk -v wanted="[$1]" '/^\[/ { inside = ($1 == wanted); seen = seen || inside; next }
     inside && NF && !/^#/ { print $1 }
-    END { exit !seen }' "$list" || { echo "deps: no group [$1] in $list" >&2; exit 2; }
+    END { exit !seen }' "$list" || { echo "deps: $list has no group [$1]" >&2; exit 2; }
 }
 
 install_packages() {
   local packages=() missing
   for group in "${groups[@]}"; do
-    # Not in one line: a failure inside mapfile's process would be lost.
+    # Not inside mapfile's process substitution, where a failure would be lost.
     local names
     names=$(packages_of_group "${group/#tensorflow-*/tensorflow}")
     mapfile -t -O ${#packages[@]} packages <<<"$names"
   done
   if ! command -v dpkg-query >/dev/null; then
-    echo "deps: this is not a Debian system; install what corresponds to: ${packages[*]}" >&2
-    echo "deps: then run again with FUSEWIRE_DEPS=skip" >&2
+    echo "deps: this is not a Debian system; install the equivalents of: ${packages[*]}" >&2
+    echo "deps: then run the command again with FUSEWIRE_DEPS=skip" >&2
     exit 1
   fi
   missing=$(comm -13 \
@@ -45,7 +46,7 @@ install_packages() {
   if [ "$(id -u)" -ne 0 ]; then
     {
       echo "deps: missing Debian packages: $missing"
-      echo "deps: nothing was changed. As root, this installs them:"
+      echo "deps: nothing was changed. To install them, run as root:"
       echo "  apt-get update && apt-get install -y --no-install-recommends $missing"
     } >&2
     exit 1
@@ -57,7 +58,7 @@ install_packages() {
   if ! { apt-get update -q && apt-get install -y -q --no-install-recommends -o DPkg::Lock::Timeout=300 $missing; } \
     </dev/null >build/logs/deps.log 2>&1; then
     tail -n 20 build/logs/deps.log >&2
-    echo "deps: apt-get failed; the whole output is in build/logs/deps.log" >&2
+    echo "deps: apt-get failed; the full output is in build/logs/deps.log" >&2
     exit 1
   fi
 }
@@ -68,8 +69,8 @@ pip_quietly() {
   "$python" -m pip "$@" --quiet --disable-pip-version-check --require-hashes --only-binary :all:
 }
 
-# make_venv FOLDER LOCK [OPTION...]: made anew when the lock or the interpreter changes, so that it holds what the lock
-# says. OPTIONs are pip's.
+# make_venv FOLDER LOCK [OPTION...]: creates a virtual environment, again if the lock or the interpreter has changed.
+# OPTIONs are pip's.
 make_venv() {
   local folder=$1 lock=$2 stamp
   shift 2
@@ -82,7 +83,7 @@ make_venv() {
   echo "$stamp" >"$folder/stamp"
 }
 
-# What pip takes to build our wheel without asking any package host: the tests build one.
+# The packages that pip needs to build our wheel offline: the tests build one.
 make_wheelhouse() {
   local folder=.cache/wheelhouse lock=tools/wheel-build.lock stamp
   stamp=$(sha256sum <"$lock")
@@ -95,9 +96,9 @@ make_wheelhouse() {
 
 make_oneccl() {
   local folder=.venv-oneccl
-  # It asks for libfabric under a name that PyPI lacks; Debian's serves.
+  # Its dependency on libfabric is not on PyPI; Debian's package replaces it.
   make_venv "$folder" tools/oneccl.lock --no-deps
-  # 300 MB that are for graphics processors, or measure something else.
+  # 300 MB for GPUs, or for benchmarks that we don't use.
   rm -f "$folder"/lib/libccl.a "$folder"/lib/libmpcp* "$folder"/bin/IMB-*
 }
 

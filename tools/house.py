@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Measures how the sources are built: tools/house.py [FOLDER...]; FOLDERs are other code bases, to compare with.
+"""Measures the structure of the sources: tools/house.py [FOLDER...]; FOLDERs are other code bases to compare with.
 
 Tests, benchmarks, CUDA and third-party code are left out. Prints a Markdown table with a column for each code base:
-  lines of a file    the median, what nine in ten are below, and the longest
+  lines of a file    the median, the 90th percentile, and the longest
   most functions     the class that declares the most, and how many declare over 30, see tools/tidy_units.py
   circles            groups of units (x.h with x.cc) that include each other; the largest; how many have over 2 units
-  installed headers  what lies below include/, or the doors of our rooms; how many of these no other room includes
-  asserts            in 1,000 lines of code; FUSEWIRE_CHECK, FUSEWIRE_AT_HOME, static_assert and the like
-  comments           lines that are only comment, of all lines that are not empty
+  installed headers  the headers below include/, or the doors of our rooms; how many of these no other room includes
+  asserts            per 1,000 lines of code; FUSEWIRE_CHECK, FUSEWIRE_AT_HOME, static_assert and the like
+  comments           the share of comment lines among the lines that are not empty
 """
 
 import argparse
@@ -16,8 +16,9 @@ import pathlib
 import re
 import statistics
 
+from tidy_tables import CIRCLE_UNITS_MAX, CLASS_FUNCTIONS_MAX
 from tidy_tree import INCLUDE, Tree, code_of, is_test, room_of
-from tidy_units import CIRCLE_UNITS_MAX, CLASS_FUNCTIONS_MAX, HEADERS, OURS, SOURCES, circles, classes
+from tidy_units import HEADERS, OURS, SOURCES, circles, classes
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 _LEFT_OUT = re.compile(
@@ -27,7 +28,7 @@ _ASSERT = re.compile(r"\b(?:\w*(?:ASSERT|CHECK)\w*|\w*_AT_HOME|(?:\w+_)?assert)\
 
 
 def sources_of(folder, under=""):
-    """The sources of a code base, without what is not measured."""
+    """The sources of a code base that are measured."""
     tree = Tree.of_repository(folder)
     kept = {
         path: text

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-# Everything that can be said about the code without running it: tools/lint.sh [CHECK...]; without a check, all.
+# Static checks: tools/lint.sh [CHECK...]; without a CHECK, all of them.
 #   format  clang-format      clang-tidy  see .clang-tidy      python  ruff, mypy      shell  shellcheck
-#   tidy    the rules of the rooms: tools/tidy.py          locks  clang's analysis of the plug-in's locks
-#   text    space at the end of a line and newlines at the end of a file, which it mends; links; fragments of changes
+#   tidy    our own rules: tools/tidy.py                   locks  clang's analysis of the plug-in's locks
+#   text    whitespace at the ends of lines and files, which it fixes; links; fragments of changes
 # `tools/lint.sh --fix` applies clang-format and ruff's formatting instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ checks=("$@")
 tools/deps.sh build test bench lint python
 mkdir -p build/logs
 
-# What git would commit: tracked files, and new ones that are not ignored. Deleted files are left out.
+# The files that git would commit: tracked files, and new ones that are not ignored. Deleted files are left out.
 files() {
   git ls-files -z --cached --others --exclude-standard -- "$@" | while IFS= read -r -d '' file; do
     [ ! -f "$file" ] || printf '%s\0' "$file"
@@ -37,12 +37,12 @@ check_text() {
   return $failed
 }
 
-# towncrier refuses a name with an unknown KIND; a fragment in the folder of an unknown PART it does not see.
+# towncrier rejects a name with an unknown KIND, but does not see a fragment in the folder of an unknown PART.
 check_changes() {
   local draft
   draft=$(.venv/bin/towncrier build --draft --version next 2>&1) || { echo "$draft"; return 1; }
   [ "$(grep -c '^- ' <<<"$draft")" -eq "$(files 'changes/*/*' | tr -cd '\0' | wc -c)" ] ||
-    { echo "changes: a fragment is not in the draft below; PARTs stand in towncrier.toml"; echo "$draft"; return 1; }
+    { echo "changes: the draft below lacks a fragment; towncrier.toml lists the PARTs"; echo "$draft"; return 1; }
 }
 
 check_python() {
@@ -56,9 +56,9 @@ check_clang-tidy() {
   /usr/bin/python3 tools/clang_tidy.py build/lint
 }
 
-# The other rooms are analysed as clang compiles them under the sanitizers; the plug-in is built by gcc alone.
+# In the other rooms, this analysis is part of clang's sanitizer builds; the plug-in is built only by gcc.
 check_locks() {
-  tools/deps.sh tensorflow-2.15.1  # as the preset says
+  tools/deps.sh tensorflow-2.15.1  # the version of the preset
   cmake --preset tf-lint >build/logs/lint-locks.log 2>&1 || { tail -n 20 build/logs/lint-locks.log; return 1; }
   /usr/bin/python3 tools/thread_safety.py build/tf-lint
 }

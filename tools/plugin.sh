@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-# Builds the plug-in for one TensorFlow and lays the Python package into its environment: tools/plugin.sh VERSION...
-# Afterwards .venv-tf-VERSION/bin/python can import fusewire, and .venv-tf-VERSION/bin/fusewire is the command. What
-# lies there are links into this tree: an edited Python file counts at once; a new one, or C++, after the next
-# tools/plugin.sh. Users get the same files from pip install, which leaves out the checks that are for tests: they are
-# built in here unless FUSEWIRE_DCHECKS=OFF stands in the environment, as where speed is measured.
+# Builds the plug-in for each TensorFlow VERSION and installs it with the Python package into that version's
+# environment: tools/plugin.sh VERSION... Afterwards .venv-tf-VERSION/bin/python can import fusewire, and
+# .venv-tf-VERSION/bin/fusewire is the command. The installed files are links into this tree: an edited Python file
+# takes effect at once, a new file or C++ code after the next tools/plugin.sh. Users get the same files from pip
+# install, which leaves out debug checks. Here they are built in unless FUSEWIRE_DCHECKS=OFF is set, as for
+# measurements.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 if [ $# -eq 0 ]; then
-  echo "plugin: which TensorFlow? One or more of:" tools/tensorflow-*.lock >&2
+  echo "plugin: name one or more TensorFlow versions; there are locks for:" tools/tensorflow-*.lock >&2
   exit 2
 fi
 for version in "$@"; do
   if [ ! -f "tools/tensorflow-$version.lock" ]; then
-    echo "plugin: no tools/tensorflow-$version.lock; there are:" tools/tensorflow-*.lock >&2
+    echo "plugin: there is no tools/tensorflow-$version.lock, only:" tools/tensorflow-*.lock >&2
     exit 2
   fi
 done

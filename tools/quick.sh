@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-# The loop of a minute: builds the preset quick, and tests one room: tools/quick.sh [ROOM [argument of ctest...]]
-# Without a ROOM, all of them. A ROOM is a label: base ... collective, or conformance, faults, simulation, fuzz.
+# The one-minute loop: builds the preset quick and tests one room: tools/quick.sh [ROOM [argument of ctest...]]
+# Without a ROOM, all rooms. A ROOM is a label: base ... collective, or conformance, faults, simulation, fuzz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tools/deps.sh build test
-export FUSEWIRE_UNITY=OFF  # an edit compiles one file
+export FUSEWIRE_UNITY=OFF  # an edit recompiles one file
 tools/build.sh quick
 arguments=(-j "${CTEST_PARALLEL_LEVEL:-$(nproc)}")
 if [ $# -gt 0 ]; then

@@ -2,10 +2,10 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Runs a command in a small virtual machine with two RDMA devices in software (soft RoCE), rxe0 and rxe1, at the ends of
 # a virtual cable, rdma0 and rdma1: tools/rdma_vm.sh COMMAND [ARGUMENT...]
-#   The machine sees this system's files; what it writes is gone with it. Prints what the command printed and ends as it
-#   did; 77: it cannot be had here, and says why. Needs no rights: the kernel is unpacked, not installed.
-#   FUSEWIRE_RDMA_VM_LIMIT_S   seconds after which it is ended (300)
-#   FUSEWIRE_RDMA_VM_CACHE     where the unpacked kernel is kept (.cache/rdma-vm)
+#   The machine sees this system's files; its writes are discarded. Prints the command's output and returns its exit
+#   code, or prints why the machine can't run here and returns 77. Needs no privileges: the kernel is only unpacked.
+#   FUSEWIRE_RDMA_VM_LIMIT_S   time limit in seconds (300)
+#   FUSEWIRE_RDMA_VM_CACHE     folder of the unpacked kernel (.cache/rdma-vm)
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 cache=${FUSEWIRE_RDMA_VM_CACHE:-$here/.cache/rdma-vm}
@@ -18,22 +18,22 @@ skip() {
   exit 77
 }
 
-# In the order in which they are to be loaded, each behind what it needs.
+# In load order: each module after those that it needs.
 modules=(virtio_pci 9pnet_virtio 9p overlay crc32_generic veth sch_netem ib_uverbs rdma_ucm rdma_rxe)
 
-# Unpacks a kernel and makes the first file system: busybox, the modules, and a program that runs first.
+# Unpacks a kernel and creates the initial file system: busybox, the modules, and the init program.
 prepare() {
   local work package kernel name path file
   work=$(mktemp -d "$cache/work.XXXXXX")
-  # shellcheck disable=SC2064  # the folder of now
+  # shellcheck disable=SC2064  # expand now: the folder may change
   trap "rm -rf '$work'" EXIT
   package=$(find "$cache" -maxdepth 1 -name 'linux-image-[0-9]*.deb' | sort -V | tail -n 1)
   if [ -z "$package" ]; then
     name=$(apt-cache depends linux-image-amd64 2>/dev/null |
       sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
-    [ -n "$name" ] || skip "apt knows no kernel (linux-image-amd64)"
+    [ -n "$name" ] || skip "apt has no kernel package (linux-image-amd64); run apt-get update"
     (cd "$cache" && timeout -k 5 300 apt-get download "$name" >"$work/apt.log" 2>&1) ||
-      skip "the kernel $name cannot be fetched: $(tail -n 1 "$work/apt.log")"
+      skip "the kernel package $name can't be downloaded: $(tail -n 1 "$work/apt.log")"
     package=$(find "$cache" -maxdepth 1 -name 'linux-image-[0-9]*.deb' | sort -V | tail -n 1)
   fi
   dpkg-deb -x "$package" "$work/kernel"
@@ -92,7 +92,7 @@ INIT
   chmod +x "$1"
 }
 
-# What the machine does once it sees our files.
+# Runs in the machine once it sees our files.
 write_begin() {
   local word
   cat <<'BEGIN'
@@ -100,7 +100,7 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 ip link set lo up
 ip link add rdma0 type veth peer name rdma1
 for end in 0 1; do
-  # Both addresses are this machine's own: packets shall cross the cable all the same.
+  # Both addresses belong to this machine: make packets cross the cable anyway.
   echo 1 >/proc/sys/net/ipv4/conf/rdma$end/accept_local
   echo 0 >/proc/sys/net/ipv4/conf/rdma$end/rp_filter
   echo 0 >/proc/sys/net/ipv6/conf/rdma$end/accept_dad
@@ -114,8 +114,8 @@ for try in 1 2 3 4 5 6 7 8 9 10; do
   sleep 0.1
 done
 BEGIN
-  # Soft RoCE finds nobody through the device's IPv4 name in UCX 1.13; the link's own does.
-  # It loses packets when the machine is busy, and waits a second for each by default.
+  # With UCX 1.13, soft RoCE reaches no peer through the device's IPv4 GID; the link-local GID works.
+  # It loses packets when the machine is busy, and by default waits a second for each.
   echo "export UCX_IB_GID_INDEX=0 UCX_RC_TIMEOUT=20ms HOME=/tmp"
   for word in $(compgen -e | grep -E '^(UCX_|GTEST_|FUSEWIRE_|[A-Z]+SAN_OPTIONS)' || true); do
     printf 'export %s=%q\n' "$word" "${!word}"
@@ -125,7 +125,7 @@ BEGIN
   echo
 }
 
-[ "$(uname -m)" = x86_64 ] || skip "it is made for x86_64"
+[ "$(uname -m)" = x86_64 ] || skip "it supports only x86_64, not $(uname -m)"
 missing=()
 for program in qemu-system-x86_64 busybox modprobe depmod cpio dpkg-deb xz ip rdma; do
   command -v "$program" >/dev/null || missing+=("$program")
@@ -141,7 +141,7 @@ talk=$(mktemp -d)
 trap 'rm -rf "$talk"' EXIT
 write_begin "$@" >"$talk/begin.sh"
 accelerator=(-accel "tcg,thread=multi" -cpu max)
-# A device that is there without the processor's flag has been seen to hang.
+# /dev/kvm without the processor's flag has been seen to hang.
 if [ -w /dev/kvm ] && grep -qwE 'vmx|svm' /proc/cpuinfo; then accelerator=(-accel kvm -cpu host); fi
 machine=0
 timeout -k 5 "$limit_s" qemu-system-x86_64 -M pc "${accelerator[@]}" -m 1024 -smp 2 -nodefaults -no-user-config \
@@ -153,8 +153,8 @@ timeout -k 5 "$limit_s" qemu-system-x86_64 -M pc "${accelerator[@]}" -m 1024 -sm
 [ -e "$talk/output" ] && cat "$talk/output"
 if [ ! -s "$talk/status" ]; then
   tail -n 20 "$talk/console" "$talk/qemu" >&2 || true
-  [ "$machine" -eq 124 ] && echo "rdma_vm: ended after $limit_s s" >&2
-  echo "rdma_vm: the machine ended without an answer" >&2
+  [ "$machine" -eq 124 ] && echo "rdma_vm: stopped after $limit_s s (FUSEWIRE_RDMA_VM_LIMIT_S)" >&2
+  echo "rdma_vm: the machine ended without a result" >&2
   exit 1
 fi
 exit "$(cat "$talk/status")"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-# Trains under faults that a seed draws: tools/soak.sh [argument of tests/soak/run.py...], also --tf VERSION.
-# Without --protocol, over grpc++, star_server and star_server_lite, and stock grpc beside them, one after the other.
+# Trains under random faults from a seed: tools/soak.sh [argument of tests/soak/run.py...] [--tf VERSION]
+# Without --protocol, over grpc++, star_server, star_server_lite and, for comparison, stock grpc, one after the other.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,7 +22,7 @@ failed=()
 for protocol in "${protocols[@]}"; do
   ".venv-tf-$version/bin/python" tests/soak/run.py --protocol "$protocol" "${arguments[@]}" || failed+=("$protocol")
 done
-# Stock grpc is there to be compared with: what it does badly is no failure of ours.
+# Stock grpc runs for comparison: its failures are not ours.
 for protocol in "${failed[@]}"; do
-  [ "$protocol" = grpc ] || { echo "soak: not good: ${failed[*]}" >&2; exit 1; }
+  [ "$protocol" = grpc ] || { echo "soak: failed over ${failed[*]}; see the reports above" >&2; exit 1; }
 done

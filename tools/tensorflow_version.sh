@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-# Which TensorFlow is meant: prints what follows --tf among the arguments, or the version that is used by default.
+# Prints the TensorFlow version to use: the argument of --tf, or the default version.
 set -euo pipefail
 
 version=2.15.1

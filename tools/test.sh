@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-# Builds and runs the tests: tools/test.sh [PHASE...]; prints the totals last. A PHASE is one of these, or a word for
-# several: test (those of make test, also without a PHASE), rest (what make test leaves out), all (both).
+# Builds and runs the tests: tools/test.sh [PHASE...]; prints the totals last. A PHASE is one of these, or stands for
+# several: test (those of make test, the default), rest (what make test leaves out), all (both).
 #  of make test:
-#   dev    gcc, optimised, all checks on: unit, conformance, simulation and fault tests, the room rules; less what is
-#          labelled slow or thorough
-#   smoke  a step over each protocol under each TensorFlow of tools/tensorflow-*.lock, some random programs: the tests
-#          of tests/python that are marked smoke
+#   dev    gcc, optimised, all checks on: unit, conformance, simulation and fault tests, and tools/tidy.py; without the
+#          tests labelled slow or thorough
+#   smoke  a step over each protocol with each TensorFlow of tools/tensorflow-*.lock, and some random programs: the
+#          tests of tests/python that are marked smoke
 #  of the rest:
-#   slow   what dev left out
+#   slow   the tests that dev leaves out
 #   asan   the tests of dev and slow under AddressSanitizer with leak detection, and UndefinedBehaviorSanitizer. Without
 #          intercept_tls_get_addr: clang 14 takes random bytes for the size of what UCX keeps for each thread
-#   tsan   the same tests, less those labelled slow, under clang's ThreadSanitizer
+#   tsan   the same tests, without those labelled slow, under clang's ThreadSanitizer
 #   fuzz   a million executions of each fuzz target, or FUSEWIRE_FUZZ_RUNS, from its corpus
-#   bench  the benchmarks in short form, release build: do they run and check their own results?
-#   tf     the plug-in and the Python package under each TensorFlow, with the soak's short form; less the tests of smoke
-#          where that is chosen too
-#   tf-asan  the plug-in's unit tests under gcc's AddressSanitizer with leak detection, with the oldest of these
-#   tf-tsan  the same tests under clang's ThreadSanitizer; its rooms are compiled as for tsan
-# Each phase leaves its whole output in build/logs/PHASE-test.log.
+#   bench  the benchmarks in short form, release build: whether they run, and their results are correct
+#   tf     the plug-in and the Python package with each TensorFlow, with the soak's short form; without the smoke tests
+#          if the phase smoke is selected as well
+#   tf-asan  the plug-in's unit tests under gcc's AddressSanitizer with leak detection, with the oldest TensorFlow
+#   tf-tsan  the same tests under clang's ThreadSanitizer; the rooms are compiled as for tsan
+# Each phase writes its full output to build/logs/PHASE-test.log.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -56,25 +56,25 @@ for phase in "${phases[@]}"; do
   esac
 done
 tools/deps.sh "${groups[@]}"
-tools/deps.sh rdma || echo "test: without what RDMA is tested with" >&2
+tools/deps.sh rdma || echo "test: the packages of [rdma] are missing; the RDMA tests are skipped" >&2
 mkdir -p build/logs
 
-export FUSEWIRE_UNITY=${FUSEWIRE_UNITY:-ON}  # built once; each file by itself is what lint and quick compile
-export FUSEWIRE_LTO=${FUSEWIRE_LTO:-OFF}  # no speed is judged; what pip installs is tested as users get it
+export FUSEWIRE_UNITY=${FUSEWIRE_UNITY:-ON}  # for a single build; lint and quick compile each file separately
+export FUSEWIRE_LTO=${FUSEWIRE_LTO:-OFF}  # speed does not matter here; pip's build is tested as users get it
 # A preset can't name the number of processors.
 CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(nproc)}
 export CTEST_PARALLEL_LEVEL
 
-# Each phase prints one line of result, and names its file for the report; one that is missing counts as a failure.
+# Each phase prints one line with its result, and names its file for the report; a missing file counts as a failure.
 results=()
 say_result() {
   printf '%-12s %s, %d s\n' "$1" "$(/usr/bin/python3 tools/test_report.py --totals "$2")" $((SECONDS - $3))
 }
 
-# The suites of all versions run at the same time: much of each is processes that wait for one another.
+# The suites of all versions run at the same time: they spend much of it in processes that wait for each other.
 run_tensorflow() {
   local phase=$1 version versions=() start name targets=() wanted="not slow"
-  local -x FUSEWIRE_DCHECKS=ON  # in what plugin.sh builds, and in what is built beside it
+  local -x FUSEWIRE_DCHECKS=ON  # for plugin.sh and the other builds of this phase
   case $phase in
     smoke) wanted="smoke and not slow" ;;
     tf)
@@ -95,7 +95,7 @@ run_tensorflow() {
   start=$SECONDS
   for version in "${versions[@]}"; do
     name=$phase-$version-test
-    # Each test has a time limit of its own, see pyproject.toml; this one is for pytest itself.
+    # Each test has its own time limit, see pyproject.toml; this one is for pytest itself.
     timeout -k 10 2400 ".venv-tf-$version/bin/python" -m pytest --junit-xml "build/logs/$name.xml" \
       -m "$wanted" -o "cache_dir=.cache/pytest-$version" >"build/logs/$name.log" 2>&1 &
     wanted+=" and not once"  # the oldest comes first
@@ -106,24 +106,25 @@ run_tensorflow() {
   done
 }
 
-# A kernel that spreads addresses widely leaves ThreadSanitizer no room for its shadow; ask it not to.
+# With a kernel that randomizes many address bits, ThreadSanitizer has no room for its shadow memory; switch that off.
 unspread() {
   if setarch -R true 2>/dev/null; then setarch -R "$@"; else "$@"; fi
 }
 
-# TensorFlow itself is not instrumented: what it counts where ThreadSanitizer does not see it stands in tf-tsan.supp.
+# TensorFlow itself is not instrumented: tf-tsan.supp lists the false positives that this causes.
 run_plugin_sanitized() {
   local phase=$1 filter='*' start=$SECONDS
   local xml=$PWD/build/logs/$phase-test.xml log=build/logs/$phase-test.log
   results+=("$phase-test.xml")
   rm -f "$xml"
-  # What tries many inputs on one thread; and what has TensorFlow make a function, on threads of its own.
+  # Left out: tests that try many inputs on one thread, and those in which TensorFlow creates a function on its threads.
   if [ "$phase" = tf-tsan ]; then
     filter='-FusedAnswer.*:Keys.OfMany*:StarGrouping.OfAnyGraph*:IncomingValues.Never*:Parsers.*:TensorTravels.*'
     filter+=':StarPart.ResultsHave*:ShelfTest.WhoLetsGo*'
+    filter+=':ServerTest.*:SessionTest.*'  # gRPC's threads and TensorFlow's whole
   fi
   tools/build.sh "$phase" --target fusewire_tf_tests || return 0
-  # One that ends badly without a failed test, as after the last one, left a report that looks well.
+  # A program that crashes after its last test has written a report without failures.
   ASAN_OPTIONS=detect_leaks=1:detect_odr_violation=0:allocator_may_return_null=1:alloc_dealloc_mismatch=0 \
     TSAN_OPTIONS=suppressions=$PWD/tools/tf-tsan.supp:second_deadlock_stack=1 \
     unspread timeout -k 10 600 "build/$phase/bin/fusewire_tf_tests" --gtest_filter="$filter" \

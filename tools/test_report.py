@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Reads the JUnit files of ctest, pytest and GoogleTest: shows what failed, then the totals alone on the last line.
+"""Reads the JUnit files of ctest, pytest and GoogleTest: prints the failures, then the totals alone on the last line.
 
-A file that is missing or holds no test counts as one failure: its build broke, nothing was run, or a sanitizer has
-something to say. What it was stands in the log beside the file. (junitparser counts a program that ctest did not find
-as skipped, and knows no logs.)
+A file that is missing or has no tests counts as one failure: its build broke, nothing ran, or a sanitizer reported
+something. The log beside the file has the reason. (junitparser counts a program that ctest did not find as skipped, and
+does not read logs.)
 """
 
 import argparse
@@ -13,8 +13,8 @@ import re
 import sys
 import xml.etree.ElementTree
 
-OUTPUT_LINES_MAX = 60  # of one failed test; the end is where the reason stands
-OUTPUT_COLUMNS_MAX = 200  # of a log's line
+OUTPUT_LINES_MAX = 60  # of one failed test: the last ones, which have the reason
+OUTPUT_COLUMNS_MAX = 200  # of a line of a log
 SANITIZER = re.compile("(ERROR|WARNING): [A-Z][A-Za-z]+Sanitizer|runtime error: ")
 
 
@@ -47,7 +47,7 @@ def read(path, totals):
 
 
 def reason_of(log):
-    """What a sanitizer said first, or else how the log ends."""
+    """A sanitizer's first report, or else the end of the log."""
     try:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:
@@ -67,7 +67,7 @@ def outcome_of(case):
         return "passed" if skipped is None and status != "notrun" else "skipped"
     if status == "run":
         return "passed"
-    # ctest says "notrun" both for a test that chose to skip and for one whose program is missing.
+    # ctest reports "notrun" both for a test that skips itself and for one whose program is missing.
     chosen = skipped is not None and "SKIP" in (skipped.get("message") or "").upper()
     return "skipped" if chosen and status in ("notrun", "disabled") else "failed"
 
@@ -83,7 +83,7 @@ def output_of(case):
 
 
 def read_totals(path, totals):
-    """Adds what a run before has left in its totals.txt; one that is missing counts as one failure."""
+    """Adds the totals.txt of an earlier run; a missing one counts as one failure."""
     try:
         counts = re.findall(r"(\d+) (passed|failed|skipped)", path.read_text())
     except OSError:
@@ -94,10 +94,10 @@ def read_totals(path, totals):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="+", help="of ctest --output-junit and pytest --junit-xml")
-    parser.add_argument("--folder", default=".", help="where the files are, and where totals.txt goes")
+    parser.add_argument("files", nargs="+", help="JUnit files of ctest --output-junit and pytest --junit-xml")
+    parser.add_argument("--folder", default=".", help="folder of the files, and of the totals.txt to write")
     parser.add_argument("--totals", action="store_true", help="only the totals")
-    parser.add_argument("--sum", action="store_true", help="files are totals of runs before: print their sum")
+    parser.add_argument("--sum", action="store_true", help="the files are totals.txt of earlier runs: print their sum")
     options = parser.parse_args()
 
     totals = Totals()

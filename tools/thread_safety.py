@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Lets clang look at who holds which lock in the plug-in: tools/thread_safety.py FOLDER_OF_A_COMPILE_DATABASE.
+"""Runs clang's thread-safety analysis over the plug-in: tools/thread_safety.py FOLDER_OF_A_COMPILE_DATABASE.
 
-Nothing is compiled: TensorFlow's headers are most of the work of each file, and without code a third of the time.
+Only the syntax is checked: TensorFlow's headers are most of the work, and without code generation it takes a third of
+the time.
 """
 
 import concurrent.futures
@@ -13,12 +14,12 @@ import shlex
 import subprocess
 import sys
 
-SECONDS_MAX = 600  # of one file
+SECONDS_MAX = 600  # for one file
 OBJECTS = "/fusewire_tf_objects.dir/"
 
 
 def command_of(entry):
-    """The compiler's words without what is written."""
+    """The compiler's command without its output file."""
     words = shlex.split(entry["command"])
     if pathlib.Path(words[0]).name == "ccache":
         words = words[1:]
@@ -26,7 +27,7 @@ def command_of(entry):
 
 
 def check(entry):
-    """What the compiler says, or nothing."""
+    """The compiler's messages, or ""."""
     words = command_of(entry)
     if "-Werror=thread-safety" not in words:
         return f"{entry['file']} would be compiled without the analysis"

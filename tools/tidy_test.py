@@ -6,6 +6,7 @@ import unittest
 from unittest import mock
 
 import tidy
+import tidy_tables
 import tidy_units
 from tidy_tree import Tree, code_of, words_after
 
@@ -136,16 +137,52 @@ class ArrowsTest(TidyTest):
 
     def test_folders_of_a_wing_meet_downwards_only(self):
         files = {
-            "src/fusewire/tf/CMakeLists.txt": "add_library(fusewire_tf SHARED data/user.cc bridge/climber.cc)\n",
+            "src/fusewire/tf/CMakeLists.txt": "add_library(fusewire_tf SHARED peer/user.cc bridge/climber.cc "
+            "star/call/user.cc star/serve/climber.cc)\n",
             "src/fusewire/tf/README.md": "# tf\n",
             "src/fusewire/tf/bridge/tensor.h": header("TF_BRIDGE_TENSOR_H"),
-            "src/fusewire/tf/data/line.h": header("TF_DATA_LINE_H"),
-            "src/fusewire/tf/data/user.cc": source('#include "fusewire/tf/bridge/tensor.h"'),
-            "src/fusewire/tf/bridge/climber.cc": source('#include "fusewire/tf/data/line.h"'),
+            "src/fusewire/tf/peer/line.h": header("TF_PEER_LINE_H"),
+            "src/fusewire/tf/peer/user.cc": source('#include "fusewire/tf/bridge/tensor.h"'),
+            "src/fusewire/tf/bridge/climber.cc": source('#include "fusewire/tf/peer/line.h"'),
+            "src/fusewire/tf/star/words.h": header("TF_STAR_WORDS_H"),
+            "src/fusewire/tf/star/call/call.h": header("TF_STAR_CALL_CALL_H"),
+            "src/fusewire/tf/star/call/user.cc": source('#include "fusewire/tf/star/words.h"'),
+            "src/fusewire/tf/star/serve/climber.cc": source('#include "fusewire/tf/star/call/call.h"'),
         }
-        findings = [line for line in self.findings(files) if "WINGS" in line]
-        self.assertEqual(len(findings), 1)
+        findings = sorted(line for line in self.findings(files) if "WINGS" in line)
+        self.assertEqual(len(findings), 2)
         self.assertIn("src/fusewire/tf/bridge/climber.cc", findings[0])
+        self.assertIn("src/fusewire/tf/star/serve/climber.cc", findings[1])
+
+    def in_tf(self, files):
+        return {
+            "src/fusewire/tf/CMakeLists.txt": "add_library(fusewire_tf SHARED peer/line.cc peer/line_test.cc)\n",
+            "src/fusewire/tf/README.md": "# tf\n",
+            "src/fusewire/tf/peer/line.cc": source(),
+            **files,
+        }
+
+    def test_source_without_a_test(self):
+        files = self.in_tf({"src/fusewire/tf/CMakeLists.txt": "add_library(fusewire_tf SHARED peer/line.cc)\n"})
+        self.expect('no test: write src/fusewire/tf/peer/line_test.cc, or say "Tests: peer/line.cc"', files)
+
+    def test_source_whose_test_names_it(self):
+        cmake = "add_library(fusewire_tf SHARED peer/line.cc peer/keys.cc peer/keys_test.cc)\n"
+        files = {
+            "src/fusewire/tf/CMakeLists.txt": cmake,
+            "src/fusewire/tf/peer/keys.cc": source(),
+            "src/fusewire/tf/peer/keys_test.cc": source("// Tests: peer/line.cc. And the keys."),
+        }
+        self.assertEqual(self.findings(self.in_tf(files)), [])
+        # Not behind the first comment.
+        files["src/fusewire/tf/peer/keys_test.cc"] = source("\n// Tests: peer/line.cc.")
+        self.expect("no test: write src/fusewire/tf/peer/line_test.cc", self.in_tf(files))
+
+    def test_test_of_a_source_that_is_not_there(self):
+        files = self.in_tf({"src/fusewire/tf/peer/line_test.cc": source("// Tests: peer/gone.cc")})
+        self.expect("says that it tests src/fusewire/tf/peer/gone.cc", files)
+        files["src/fusewire/tf/peer/line_test.cc"] = source("// Tests: peer/line.cc")
+        self.expect("or has a test of its own", files)
 
     def test_room_without_a_row(self):
         files = {
@@ -204,7 +241,7 @@ class CallsTest(TidyTest):
                 self.expect(f"{rule}: ", self.in_wire(code))
 
     def test_no_rule_is_untested(self):
-        self.assertEqual({rule for rule, *_ in tidy.CALLS}, set(BAD_CALLS) | {"memcpy"})
+        self.assertEqual({rule for rule, *_ in tidy_tables.CALLS}, set(BAD_CALLS) | {"memcpy"})
 
     def test_memcpy_above_wire(self):
         files = {
@@ -237,8 +274,8 @@ class CallsTest(TidyTest):
     def test_unused_exception_is_a_finding(self):
         findings = tidy.Findings()
         tidy.check_exceptions(Tree(clean_files()), findings)
-        tables = (tidy.FILES_LONGER, tidy_units.CIRCLES_LARGER, tidy_units.CLASSES_LARGER)
-        tables += tuple(places for *_, places in tidy.CALLS)
+        tables = (tidy_tables.FILES_LONGER, tidy_tables.CIRCLES_LARGER, tidy_tables.CLASSES_LARGER)
+        tables += tuple(places for *_, places in tidy_tables.CALLS)
         self.assertEqual(len(findings.lines), sum(map(len, tables)))
 
     def test_shared_ptr_needs_a_sentence(self):
@@ -255,7 +292,7 @@ class ShapeTest(TidyTest):
         self.expect("a promise in code is a debt", self.in_wire("// TO" + "DO: later"))
 
     def test_long_file(self):
-        self.expect("which two things live here", self.in_wire("\n" * tidy.FILE_LINES_MAX))
+        self.expect("split it into the two things", self.in_wire("\n" * tidy_tables.FILE_LINES_MAX))
 
     def test_no_copyright(self):
         self.expect("copyright", {"tools/run.sh": "#!/usr/bin/env bash\n"})
@@ -272,7 +309,7 @@ class WaitsTest(TidyTest):
         return {"docs/reliability.md": f"# Reliability\n## Waits\n{row}"}
 
     def test_wait_that_nobody_lists(self):
-        self.expect("lists 0: say there who ends each", self.in_wire(self.WAIT))
+        self.expect("lists 0: say there what ends each", self.in_wire(self.WAIT))
 
     def test_wait_that_is_listed(self):
         self.assertEqual(self.findings(self.in_wire(self.WAIT) | self.listed(1)), [])
@@ -304,7 +341,7 @@ class CirclesTest(TidyTest):
         self.expect("a circle of 3 units, 2 at most: fusewire/wire/a, fusewire/wire/b,", self.ring("a", "b", "c"))
 
     def test_a_bound_of_its_own_is_never_exceeded(self):
-        with mock.patch.dict(tidy_units.CIRCLES_LARGER, {"fusewire/wire/b": 3}):
+        with mock.patch.dict(tidy_tables.CIRCLES_LARGER, {"fusewire/wire/b": 3}):
             self.assertEqual(self.findings(self.ring("a", "b", "c")), [])
             self.expect("a circle of 4 units, 3 at most", self.ring("a", "b", "c", "d"))
 
@@ -362,12 +399,12 @@ class ClassesTest(TidyTest):
         self.expect("Line has 31 functions, 30 at most", self.many(31))
 
     def test_a_bound_of_its_own_is_never_exceeded(self):
-        with mock.patch.dict(tidy_units.CLASSES_LARGER, {"src/fusewire/wire/wire.cc Line": 33}):
+        with mock.patch.dict(tidy_tables.CLASSES_LARGER, {"src/fusewire/wire/wire.cc Line": 33}):
             self.assertEqual(self.findings(self.many(33)), [])
             self.expect("Line has 34 functions, 33 at most", self.many(34))
 
     def test_an_entry_that_is_not_needed(self):
-        with mock.patch.dict(tidy_units.CLASSES_LARGER, {"src/fusewire/wire/wire.cc Line": 33}, clear=True):
+        with mock.patch.dict(tidy_tables.CLASSES_LARGER, {"src/fusewire/wire/wire.cc Line": 33}, clear=True):
             findings = tidy.Findings()
             tree = Tree(clean_files() | self.many(30))
             tidy_units.check_classes(tree, findings)

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What tools/tidy.py looks at: the files of the repository, C++ without its comments, and rooms as CMake names them."""
+"""The input of tools/tidy.py: the files of the repository, C++ without comments, and the rooms that CMake names."""
 
 import functools
 import pathlib
@@ -10,7 +10,7 @@ ROOMS_FOLDER = "src/fusewire/"
 BINARY_FOLDERS = ("tests/fuzz/corpus/",)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
 
-# A comment, a string or a character: whichever begins first swallows the beginnings of the others.
+# A comment, a string or a character: the one that begins first hides the others.
 _NOT_CODE = re.compile(
     r'R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/'
     r"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'",
@@ -20,7 +20,7 @@ _NOT_CODE = re.compile(
 
 @functools.cache
 def code_of(text):
-    """C++ with comments and the insides of strings blanked out; lines keep their numbers and columns."""
+    """C++ with comments and the contents of strings blanked out; positions don't change."""
 
     def blank(match):
         if match[0].startswith(('"', "R")):
@@ -31,7 +31,7 @@ def code_of(text):
 
 
 def words_after(cmake_text, call, keyword):
-    """The arguments that follow a keyword, over all calls of one CMake function."""
+    """The arguments after a keyword, in all calls of one CMake function."""
     words = []
     for arguments in re.findall(rf"\b{call}\(([^)]*)\)", re.sub(r"#[^\n]*", "", cmake_text)):
         keep = False
@@ -44,14 +44,14 @@ def words_after(cmake_text, call, keyword):
 
 
 class Tree:
-    """The files by their path from the root; those that are not text are None."""
+    """The files by their path from the root; the value is None for a file that is not text."""
 
     def __init__(self, files):
         self.files = files
 
     @classmethod
     def of_repository(cls, root):
-        """What git would commit; without git (a source archive), everything but what a build leaves."""
+        """The files that git would commit; without git (in a source archive), everything except build results."""
         git = subprocess.run(
             ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
             capture_output=True,
@@ -74,13 +74,13 @@ class Tree:
         return cls(files)
 
     def texts(self, *suffixes, under=""):
-        """(path, text) of the text files whose names end so."""
+        """(path, text) of the text files with these suffixes."""
         for path, text in self.files.items():
             if text is not None and path.startswith(under) and (not suffixes or path.endswith(suffixes)):
                 yield path, text
 
     def rooms(self):
-        """The rooms that stand: folders of src/fusewire."""
+        """The existing rooms: folders of src/fusewire."""
         rest = (path.removeprefix(ROOMS_FOLDER) for path in self.files if path.startswith(ROOMS_FOLDER))
         return sorted({path.split("/")[0] for path in rest if "/" in path})
 
@@ -88,12 +88,12 @@ class Tree:
         return self.files.get(f"{ROOMS_FOLDER}{room}/CMakeLists.txt") or ""
 
     def doors(self, room):
-        """The headers that other rooms may include, as they are written in an include."""
+        """The headers that other rooms may include, with their paths in an include."""
         return {f"fusewire/{room}/{door}" for door in words_after(self.room_cmake(room), "fusewire_room", "DOORS")}
 
 
 def room_of(path):
-    """base for src/fusewire/base/status.h; None outside of the rooms."""
+    """ "base" for src/fusewire/base/status.h; None for a path outside of the rooms."""
     parts = path.removeprefix(ROOMS_FOLDER).split("/") if path.startswith(ROOMS_FOLDER) else []
     return parts[0] if len(parts) > 1 else None
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Each wait stands in the table of docs/reliability.md with who ends it; what tools/tidy.py checks of that."""
+"""Checks for tools/tidy.py that docs/reliability.md lists each wait, and what ends it."""
 
 import re
 
@@ -8,7 +8,7 @@ from tidy_tree import ROOMS_FOLDER, code_of, is_test
 PAGE = "docs/reliability.md"
 PYTHON_FOLDER = "python/fusewire/"
 
-# Calls that may not return at once. A loop that looks and yields is one too.
+# Calls that may block. A loop that polls and yields is one, too.
 _WAIT = re.compile(
     r"\bwait(?:_for|_until)?\(lock|\bepoll_wait\(|\bpoll\((?:&|waits)|\bFUTEX_WAIT|\.join\(\);|\bpthread_join\(|"
     r"\bWaitForNotification|[.>]Wait\(&|[.>]Wait\(\*?(?:home|core)|\bWait\(&ran|[.>]PostAndWait\((?!\))|\bEnter\(0, 1,|\bwaitpid\(|"
@@ -22,7 +22,7 @@ _ROW = re.compile(r"^\| `([^`]+)` \| (\d+) \| [^|]+ \| [^|]+ \|$", re.MULTILINE)
 
 
 def waits_in(tree):
-    """How many there are in each file, and the line of the first."""
+    """The number of waits in each file, and the line of the first."""
     found = {}
     for path, text in tree.texts(".h", ".cc", ".py"):
         in_python = path.startswith(PYTHON_FOLDER) and path.endswith(".py")
@@ -37,7 +37,7 @@ def waits_in(tree):
 
 
 def check_waits(tree, findings):
-    """A wait without a deadline or an owner who ends it is a hang: say who it is."""
+    """A wait that nothing ends is a hang: each must be listed with what ends it."""
     found = waits_in(tree)
     listed = {path: int(count) for path, count in _ROW.findall(tree.files.get(PAGE) or "")}
     for path, lines in found.items():
@@ -46,7 +46,7 @@ def check_waits(tree, findings):
                 path,
                 lines[0],
                 f"{len(lines)} waits (lines {', '.join(map(str, lines))}), but {PAGE} lists {listed.get(path, 0)}: "
-                "say there who ends each",
+                "say there what ends each",
             )
     for path in listed:
         if path not in found:

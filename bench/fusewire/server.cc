@@ -79,16 +79,16 @@ pipe::Wire WireOf(const Options& options) {
 
 }  // namespace
 
-rpc::NodeOptions NodeOptionsFor(const Options& options) {
-  rpc::NodeOptions node;
-  node.wire = WireOf(options);  // TCP unless told, beside raw sockets and gRPC, which have nothing else
-  node.pool.busy_poll = options.case_name == "rtt_64B_busy";
-  return node;
+task::TaskOptions TaskOptionsFor(const Options& options) {
+  task::TaskOptions task;
+  task.wire = WireOf(options);  // TCP unless told, beside raw sockets and gRPC, which have nothing else
+  task.pool.busy_poll = options.case_name == "rtt_64B_busy";
+  return task;
 }
 
 void ServeFusewire(const Options& options) {
-  Result<std::unique_ptr<rpc::Node>> node = rpc::Node::Start(NodeOptionsFor(options));
-  if (!node.ok()) Die(node.status().ToString());
+  Result<std::unique_ptr<task::Task>> task = task::Task::Start(TaskOptionsFor(options));
+  if (!task.ok()) Die(task.status().ToString());
   Landings landings;
   Buffers segments;
   for (const size_t size : SegmentSizes(options)) segments.push_back(Buffer::TryAllocate(size));
@@ -98,7 +98,7 @@ void ServeFusewire(const Options& options) {
   methods.push_back(SinkMethod(&landings));
   methods.push_back(SegmentsMethod(&segments));
   Result<std::unique_ptr<rpc::Server>> server =
-      rpc::Server::Open(*node.value(), {"127.0.0.1", options.port}, std::move(methods));
+      rpc::Server::Open(*task.value(), {"127.0.0.1", options.port}, std::move(methods));
   if (!server.ok()) Die(server.status().ToString());
   AnnouncePort(server.value()->address().port);
   while (true) pause();

@@ -16,7 +16,7 @@ enum BenchMethod : uint16_t {
 };
 
 // The library's defaults, but for busy polling where the case asks for it.
-rpc::NodeOptions NodeOptionsFor(const Options& options);
+task::TaskOptions TaskOptionsFor(const Options& options);
 
 // Serves all three methods until it is killed.
 void ServeFusewire(const Options& options);

@@ -36,7 +36,7 @@ class Crowd::Worker final : public rpc::Call {
   Worker(Crowd* crowd, const transport::Address& address, size_t index)
       : crowd_(crowd),
         record_(crowd->record_),
-        client_(crowd->node_, address),
+        client_(crowd->task_, address),
         random_(crowd->options_.seed + static_cast<uint32_t>(index)),
         step_(index % record_.steps.size()),
         number_(static_cast<uint64_t>(index) << 32),
@@ -148,8 +148,8 @@ class Crowd::Worker final : public rpc::Call {
   reactor::Timer thought_;
 };
 
-Crowd::Crowd(rpc::Node* node, const Record& record, const CrowdOptions& options)
-    : node_(*node), home_(node->pool().at(0)), record_(record), options_(options) {
+Crowd::Crowd(task::Task* task, const Record& record, const CrowdOptions& options)
+    : task_(*task), home_(task->pool().at(0)), record_(record), options_(options) {
   const transport::Address address = AddressOf(record.address);
   for (size_t i = 0; i < options.workers; ++i) workers_.push_back(std::make_unique<Worker>(this, address, i));
 }

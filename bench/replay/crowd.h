@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Workers that are not there: each has a connection of its own to one parameter server, places its parts, and then
-// makes recorded steps one after the other: pull, think, push. Home: one reactor, that of a node with one. Owns: the
+// makes recorded steps one after the other: pull, think, push. Home: one reactor, that of a task with one. Owns: the
 // workers and their connections, until the process ends. Fails: ends the program, and says what the server said.
 #ifndef FUSEWIRE_BENCH_REPLAY_CROWD_H_
 #define FUSEWIRE_BENCH_REPLAY_CROWD_H_
@@ -25,7 +25,7 @@ struct CrowdOptions {
 
 class Crowd {
  public:
-  Crowd(rpc::Node* node, const Record& record, const CrowdOptions& options);
+  Crowd(task::Task* task, const Record& record, const CrowdOptions& options);
   ~Crowd();
   Crowd(const Crowd&) = delete;
 
@@ -49,7 +49,7 @@ class Crowd {
   void OnOpened();
   void OnStep(int64_t waited_ns, uint64_t request_bytes, uint64_t reply_bytes);
 
-  rpc::Node& node_;
+  task::Task& task_;
   reactor::Reactor& home_;
   const Record& record_;
   const CrowdOptions options_;

@@ -73,17 +73,17 @@ void CheckFileLimit(size_t workers) {
 void SleepFor(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
 Sample Replay(const ReplayOptions& options) {
-  rpc::NodeOptions node_options;
-  node_options.wire = pipe::Wire::kTcp;  // its workers stand for other machines'
-  node_options.pool.reactors = 1;
-  node_options.pool.name = "replay";
-  Result<std::unique_ptr<rpc::Node>> node = rpc::Node::Start(std::move(node_options));
-  if (!node.ok()) {
+  task::TaskOptions task_options;
+  task_options.wire = pipe::Wire::kTcp;  // its workers stand for other machines'
+  task_options.pool.reactors = 1;
+  task_options.pool.name = "replay";
+  Result<std::unique_ptr<task::Task>> task = task::Task::Start(std::move(task_options));
+  if (!task.ok()) {
     errno = 0;
-    Die(node.status().ToString());
+    Die(task.status().ToString());
   }
   // What runs until the process ends is never taken down.
-  static const std::unique_ptr<rpc::Node> kept = std::move(node).value();
+  static const std::unique_ptr<task::Task> kept = std::move(task).value();
   static const Record steps = ReadRecord(options.record);
   static Crowd crowd(kept.get(), steps, options.crowd);
 

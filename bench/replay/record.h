@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Steps of a real worker, as the plug-in wrote them to FUSEWIRE_STAR_RECORD; see src/fusewire/tf/star/recording.h.
+// Steps of a real worker, as the plug-in wrote them to FUSEWIRE_STAR_RECORD; see src/fusewire/tf/star/call/recording.h.
 // Home: none, plain values. Owns: the recorded bytes. Fails: ends the program, and says what is wrong with the file.
 #ifndef FUSEWIRE_BENCH_REPLAY_RECORD_H_
 #define FUSEWIRE_BENCH_REPLAY_RECORD_H_
@@ -11,7 +11,7 @@
 
 namespace fusewire::bench {
 
-// The methods of src/fusewire/tf/data/methods.h that a step is made of; kinds of records, too.
+// The methods of src/fusewire/tf/peer/methods.h that a step is made of; kinds of records, too.
 enum StarMethod : uint16_t { kPlacePart = 12, kRunPart = 13 };
 
 struct RecordedRun {

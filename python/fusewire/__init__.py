@@ -4,10 +4,10 @@
     import fusewire
     server = tf.distribute.Server(cluster, job_name="worker", task_index=0, protocol="grpc++")
 
-The plug-in that was built for the TensorFlow which is installed is loaded as soon as a process has imported both, in
-either order; MisfitError, an ImportError, comes from the later of the two imports where there is none. Nothing here
-imports TensorFlow by itself, but load() and ConfigProto: so the command, fusewire.p2p and fusewire.collective begin
-without it, and work where there is none.
+The plug-in built for the installed TensorFlow is loaded as soon as a process has imported both, in either order. If
+there is no such plug-in, the later of the two imports raises MisfitError, an ImportError. Only load() and ConfigProto
+import TensorFlow: the command, fusewire.p2p and fusewire.collective start without it and work where it is not
+installed.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ __version__ = VERSION
 
 
 def set_options(config: "ConfigProto", *, tensor_fuse: bool | None = None) -> "ConfigProto":
-    """Sets our options in a ConfigProto that stands already; an option that is None stays as it is. Returns config."""
+    """Sets our options in an existing ConfigProto and returns it. An option that is None is left unchanged."""
     if tensor_fuse is not None:
         options.write(config, tensor_fuse)
     return config
@@ -36,7 +36,7 @@ def set_options(config: "ConfigProto", *, tensor_fuse: bool | None = None) -> "C
 def __getattr__(name: str) -> Any:
     if name == "ConfigProto":
         load()
-        from tensorflow.core.protobuf import config_pb2  # here, as this is how a program asks for TensorFlow
+        from tensorflow.core.protobuf import config_pb2  # imported here: only this access needs TensorFlow
 
         return config_pb2.ConfigProto
     raise AttributeError(f"module 'fusewire' has no attribute {name!r}")

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Where the bytes of an array lie, for the C API: of anything with the buffer protocol or DLPack. Needs no NumPy."""
+"""The address and length of an array's bytes, for the C API: anything with the buffer protocol or DLPack. No NumPy."""
 
 import ctypes
 from typing import Any
@@ -42,12 +42,12 @@ _python.PyBuffer_Release.argtypes = (ctypes.POINTER(_PyBuffer),)
 _python.PyBuffer_Release.restype = None
 _python.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 _python.PyCapsule_GetPointer.restype = ctypes.c_void_p
-_WRITABLE = 1  # PyBUF_WRITABLE; PyBUF_SIMPLE is 0: bytes in one piece
+_WRITABLE = 1  # PyBUF_WRITABLE; PyBUF_SIMPLE is 0: contiguous bytes
 _IN_OUR_MEMORY = (1, 3)  # kDLCPU, kDLCUDAHost
 
 
 class Memory:
-    """Where an array's bytes lie; they stay there for as long as this lives."""
+    """Pins an array: its bytes stay at this address for as long as this object lives."""
 
     def __init__(self, array: Any, writable: bool) -> None:
         self._view: _PyBuffer | None = None
@@ -62,14 +62,20 @@ class Memory:
     def _from_dlpack(self, array: Any) -> None:
         device, _ = array.__dlpack_device__()
         if device not in _IN_OUR_MEMORY:
-            raise ValueError("the array is not in the processor's memory: copy it there first, as with tensor.cpu()")
-        self._capsule = array.__dlpack__()  # its owner gives the memory back when the capsule goes
+            raise ValueError(
+                f"the array is in the memory of a device (DLPack device type {device}), not in host memory: "
+                "copy it first, for example with tensor.cpu()"
+            )
+        self._capsule = array.__dlpack__()  # the memory is released when the capsule is deleted
         tensor = _DlTensor.from_address(_python.PyCapsule_GetPointer(self._capsule, b"dltensor"))
         elements, stride = 1, 1
         for axis in range(tensor.ndim - 1, -1, -1):
             length = tensor.shape[axis]
             if tensor.strides and length > 1 and tensor.strides[axis] != stride:
-                raise ValueError("the array has gaps: make it contiguous first")
+                raise ValueError(
+                    f"the array is not contiguous: axis {axis} has stride {tensor.strides[axis]} in place of {stride}; "
+                    "make a contiguous copy first"
+                )
             elements, stride = elements * length, stride * length
         self.address = (tensor.data or 0) + tensor.byte_offset
         self.bytes = elements * ((tensor.bits * tensor.lanes + 7) // 8)

@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""libfusewire.so, as C shows it: the one mirror of p2p/c_api.h and collective/c_api/group_c_api.h.
+"""The C API of libfusewire.so: the only Python mirror of p2p/c_api.h and collective/c_api/group_c_api.h.
 
-tests/python/test_native.py compares it with the headers. What an object of the library needs beyond a signature stands
-here too: its errors, its times, and who frees it.
+tests/python/test_native.py compares it with the headers. This module also has what every object of the library needs:
+errors, times, and finalizers.
 """
 
 import ctypes
@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 LIBRARY = "libfusewire.so"
-UNTIL_SIGNAL = -1  # for waits: they return when a signal interrupts them, so that its handler may run, and are repeated
+UNTIL_SIGNAL = -1  # a wait that returns when a signal interrupts it, so that the handler may run; then wait again
 
-# In the order of their numbers: Code of base/status.h; CollectiveKind, Type and Op of collective/kernels/types.h.
+# In numerical order: Code of base/status.h; CollectiveKind, Type and Op of collective/kernels/types.h.
 CODES = (
     "ok",
     "invalid",
@@ -56,7 +56,7 @@ TYPES = (
 )
 OPERATORS = ("sum", "product", "min", "max", "average", "and", "or", "xor")
 
-# ---- structures, with the fields of the headers; one that is a word of Python ends in _ ----
+# ---- structures, with the headers' fields; a field whose name is a Python keyword ends in _ ----
 
 
 class Piece(ctypes.Structure):
@@ -98,7 +98,7 @@ class GroupOptions(ctypes.Structure):
 
 
 class Waiting(ctypes.Structure):
-    """Plain addresses: they lead into the interpreter, and none of them may be called through Python."""
+    """Plain addresses of the interpreter's own C functions, which must not be called through a Python wrapper."""
 
     _fields_ = (("begin", ctypes.c_void_p), ("end", ctypes.c_void_p), ("called_off", ctypes.c_void_p))
 
@@ -168,7 +168,8 @@ def _load() -> ctypes.CDLL:
         loaded = ctypes.CDLL(str(path))
     except OSError as error:
         raise ImportError(
-            f"fusewire.p2p needs {path}: {error}\n  Fix: install Fusewire again; its build brings the library"
+            f"fusewire.p2p and fusewire.collective need {path}, which can't be loaded: {error}\n"
+            "  Fix: install Fusewire again; the library is part of its build"
         ) from error
     for name, (result, arguments) in FUNCTIONS.items():
         function = getattr(loaded, name)
@@ -178,7 +179,8 @@ def _load() -> ctypes.CDLL:
 
 library = _load()
 
-# The interpreter's lock is held in it only where a signal's handler runs; what that raises, the call raises.
+# PYFUNCTYPE keeps the interpreter's lock; the library releases it through WAITING while it waits, and takes it again to
+# run a signal's handler. An exception of the handler is raised by the call.
 _result, _arguments = FUNCTIONS["fusewire_group_run"]
 group_run = ctypes.PYFUNCTYPE(_result, *_arguments)(("fusewire_group_run", library))
 WAITING = Waiting(
@@ -191,7 +193,7 @@ WAITING = Waiting(
 
 
 class Error(Exception):
-    """An operation failed; `code` says what to do next."""
+    """An operation failed. `code` is a name of docs/errors.md, which says what to do next."""
 
     __module__ = "fusewire.p2p"  # where it is public
 
@@ -211,10 +213,10 @@ def nanoseconds(seconds: float | None) -> int:
     return max(1, int(seconds * 1e9)) if seconds < 9e9 else (1 << 63) - 1
 
 
-# ---- who frees what ----
+# ---- finalizers ----
 
 _ENDS_KEPT = 64
-_forks = 0  # how often this process was forked from one that had imported us
+_forks = 0  # the number of forks between the process that imported this module and this one
 
 
 def _count_fork() -> None:
@@ -226,13 +228,14 @@ os.register_at_fork(after_in_child=_count_fork)
 
 
 def forks() -> int:
-    """Another number than before: this process is a fork of the one that asked then, and has none of its threads."""
+    """A number that changes with a fork. If it differs from an earlier result, this process is a fork of the one that
+    got that result, and has none of its threads."""
     return _forks
 
 
 def finalize(owner: Any, end: Callable[..., None], *arguments: Any) -> "weakref.finalize[..., Any]":
-    """`end` is called once, when the owner goes; but not in a child that was forked. There our threads are not, and its
-    goodbyes would be the parent's, on the parent's connections."""
+    """Calls `end` once, when the owner is deleted, but not in a forked child: it has none of our threads, and its
+    goodbyes would go out on the parent's connections."""
     here = _forks
     return weakref.finalize(owner, lambda: end(*arguments) if here == _forks else None)
 
@@ -240,7 +243,8 @@ def finalize(owner: Any, end: Callable[..., None], *arguments: Any) -> "weakref.
 def finalize_among(
     ends: "list[weakref.finalize[..., Any]]", owner: Any, end: Callable[..., None], *arguments: Any
 ) -> "weakref.finalize[..., Any]":
-    """The same, into a list of ends that all come before another one. Forgets those that have been called."""
+    """As finalize(), and appends the finalizer to `ends`, which must all run before another object is freed. Finalizers
+    that have run are removed from the list."""
     if len(ends) > _ENDS_KEPT:
         ends[:] = [one for one in ends if one.alive]
     added = finalize(owner, end, *arguments)

@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What this process may use of its machine, as reactor/cpus.h and reactor/control_group.h find it, and where it is.
+"""The processors, memory and addresses that this process may use, found as in reactor/cpus.h and control_group.h.
 
-What cannot be read is taken as no limit.
+A limit that cannot be read counts as no limit.
 """
 
 import contextlib
@@ -12,17 +12,17 @@ import socket
 from collections.abc import Iterator, Sequence
 
 GROUPS, OWN_GROUPS = "/sys/fs/cgroup", "/proc/self/cgroup"
-NO_MEMORY_LIMIT = 4 * 10**18  # version 1 says "no limit" by a number of about this size
-REACTORS_MAX = 4  # that a server has by itself, see reactor/pool.h
+NO_MEMORY_LIMIT = 4 * 10**18  # cgroup version 1 writes "no limit" as a number of about this size
+REACTORS_MAX = 4  # the default limit of a server, see reactor/pool.h
 
 
 def processors() -> int:
-    """Those of the affinity mask."""
+    """The number of processors in the affinity mask."""
     return len(os.sched_getaffinity(0))
 
 
 def usable_processors(quota: float | None) -> int:
-    """Processors' worth of time, rounded up."""
+    """The quota in whole processors, rounded up."""
     return processors() if quota is None else max(1, min(processors(), math.ceil(quota)))
 
 
@@ -31,7 +31,7 @@ def default_reactors(quota: float | None) -> int:
 
 
 def cpu_quota(root: str = GROUPS, own_groups: str = OWN_GROUPS) -> float | None:
-    """How many processors' worth of time the control groups allow: our own and every one above."""
+    """The CPU time that our control group and its ancestors allow, in processors. None: no quota."""
     quotas = []
     for folder in _folders(root, own_groups, ("", "unified"), ""):
         words = _read(folder / "cpu.max").split()
@@ -42,7 +42,7 @@ def cpu_quota(root: str = GROUPS, own_groups: str = OWN_GROUPS) -> float | None:
 
 
 def memory_limit(root: str = GROUPS, own_groups: str = OWN_GROUPS) -> int | None:
-    """Bytes that the control groups allow."""
+    """The bytes that the control groups allow. None: no limit."""
     texts = [_read(folder / "memory.max") for folder in _folders(root, own_groups, ("", "unified"), "")]
     texts += [_read(folder / "memory.limit_in_bytes") for folder in _folders(root, own_groups, ("memory",), "memory")]
     limits = [int(text) for text in texts if text.isdigit()]
@@ -51,7 +51,7 @@ def memory_limit(root: str = GROUPS, own_groups: str = OWN_GROUPS) -> int | None
 
 def _folders(root: str, own_groups: str, hierarchies: Sequence[str], controller: str) -> Iterator[pathlib.Path]:
     group = _own_group(_read(pathlib.Path(own_groups)), controller)
-    # A path of the host's leads nowhere in a container, which sees its own group as the root.
+    # A container sees its own group as the root, so a path of the host does not exist in it.
     parts = [] if ".." in group else [part for part in group.split("/") if part]
     for hierarchy in hierarchies:
         for count in range(len(parts), -1, -1):
@@ -59,7 +59,7 @@ def _folders(root: str, own_groups: str, hierarchies: Sequence[str], controller:
 
 
 def _own_group(text: str, controller: str) -> str:
-    """Of "0::/a/b" (version 2, no controller) or "4:cpu,cpuacct:/a/b" (version 1)."""
+    """/a/b, from "0::/a/b" (version 2, no controller) or "4:cpu,cpuacct:/a/b" (version 1)."""
     for line in text.splitlines():
         _, _, rest = line.partition(":")
         names, _, group = rest.partition(":")
@@ -82,7 +82,7 @@ def _read(path: pathlib.Path) -> str:
 
 
 def loopback() -> str:
-    """127.0.0.1, or ::1 where there is no IPv4."""
+    """127.0.0.1, or ::1 on a machine without IPv4."""
     return next((host for host in ("127.0.0.1", "::1") if may_bind(host)), "127.0.0.1")
 
 
@@ -95,5 +95,5 @@ def may_bind(host: str) -> bool:
 
 
 def at_port(host: str, port: int) -> str:
-    """host:port, as an address is written."""
+    """host:port, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

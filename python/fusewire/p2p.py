@@ -1,15 +1,15 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Endpoints that send arrays to each other, and write into each other's memory. Needs no TensorFlow.
+"""Endpoints that send arrays to each other and write into each other's memory. TensorFlow is not needed.
 
     from fusewire import p2p
     with p2p.Endpoint("a", "10.0.0.7:0") as a:
         b = a.connect("b", "10.0.0.8:5555")
-        a.send(b, 7, array)                  # lands where b says: b_endpoint.receive(peer, 7, into=other_array)
+        a.send(b, 7, array)                  # b receives it: b_endpoint.receive(peer, 7, into=other_array)
 
-An array is anything with the buffer protocol (bytes, bytearray, memoryview, NumPy) or DLPack (a torch tensor in the
-memory of the processor), laid out without gaps. Nothing is copied; an operation keeps its array alive. Whatever waits
-releases the interpreter's lock meanwhile, and can be interrupted. What goes wrong is an Error; its `code` is a name of
-docs/errors.md. Seconds everywhere; None is the endpoint's own timeout. docs/p2p.md is the contract.
+An array is anything contiguous with the buffer protocol (bytes, bytearray, memoryview, NumPy) or DLPack (a torch tensor
+in host memory). Arrays are not copied; an operation keeps its array alive. A call that waits releases the interpreter's
+lock and can be interrupted. A failure raises Error, whose `code` is a name of docs/errors.md. All times are in seconds;
+None means the endpoint's default timeout. docs/p2p.md is the contract.
 """
 
 import ctypes
@@ -25,17 +25,17 @@ __all__ = ["Endpoint", "Error", "Operation", "Peer", "Region", "Signal", "try_wi
 
 
 def try_wire(wire: str) -> str:
-    """Tries one of "tcp", "uring", "shm" and "ucx" on this machine: what it would be, in a few words, or an Error."""
-    says = ctypes.create_string_buffer(256)
-    check(library.fusewire_wire_try(wire.encode(), says, len(says)))
-    return says.value.decode(errors="replace")
+    """Tries "tcp", "uring", "shm" or "ucx" on this machine. Returns a short description; Error if it does not work."""
+    description = ctypes.create_string_buffer(256)
+    check(library.fusewire_wire_try(wire.encode(), description, len(description)))
+    return description.value.decode(errors="replace")
 
 
 # ---- peers, regions, signals ----
 
 
 class Peer:
-    """Another endpoint, by its name."""
+    """Another endpoint, known by its name."""
 
     def __init__(self, endpoint: "Endpoint", handle: int) -> None:
         self._endpoint, self._handle = endpoint, handle
@@ -47,7 +47,7 @@ class Peer:
 
     @property
     def incarnation(self) -> int:
-        """Which process it is, or was last; 0 before the first."""
+        """A number that identifies the peer's process, the last one if it is not connected; 0 before the first."""
         return int(library.fusewire_peer_incarnation(self._endpoint._live(self._handle)))
 
     def __repr__(self) -> str:
@@ -55,7 +55,7 @@ class Peer:
 
 
 class Region:
-    """An array that peers may write and read. `ref` is what they need to know: send it to them."""
+    """An array that peers may write and read. They need its `ref`: send it to them."""
 
     def __init__(self, endpoint: "Endpoint", array: Any, access: int) -> None:
         self._memory = Memory(array, writable=bool(access & 2))
@@ -73,7 +73,7 @@ class Region:
             )
         )
         self.ref = (name.value, self._memory.bytes)
-        endpoint._held.append(self._memory)  # an answer may still be on its way out when the region goes
+        endpoint._held.append(self._memory)  # a reply may still be in the send queue when the region is deleted
         self._end = endpoint._owns(self, library.fusewire_region_close, handle.value)
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class Region:
 
 
 class Signal:
-    """A counter that peers' puts add to. `ref` is what they need to know."""
+    """A counter that peers' puts increment. They need its `ref`: send it to them."""
 
     def __init__(self, endpoint: "Endpoint") -> None:
         handle, name = ctypes.c_void_p(), ctypes.c_uint64()
@@ -104,7 +104,8 @@ class Signal:
 
 
 class Operation:
-    """One operation, made once: post() and wait() as often as you like. Its array may change between two posts."""
+    """An operation that is prepared once and can be posted and waited for any number of times. Its array may change
+    between two posts."""
 
     def __init__(self, endpoint: "Endpoint", handle: int, *holds: Any) -> None:
         self._endpoint, self._handle, self._holds = endpoint, handle, holds
@@ -113,22 +114,23 @@ class Operation:
 
     def post(self, timeout: float | None = None) -> "Operation":
         if self._under_way and not self.test():
-            raise RuntimeError("the operation is under way: wait for its end before you post it again")
+            raise RuntimeError("the operation is still running: call wait() before you post it again")
         self._under_way = True
         library.fusewire_op_post(self._endpoint._live(self._handle), nanoseconds(timeout))
         return self
 
     def test(self) -> bool:
-        """True: it has ended."""
+        """Whether the operation has ended."""
         return bool(library.fusewire_op_wait(self._endpoint._live(self._handle), 0))
 
     def wait(self) -> int:
-        """Until its end, which its timeout bounds. Of a receive: how many bytes came. Raises Error."""
+        """Waits until the operation has ended, at most for its timeout. Returns how many bytes a receive got. Raises
+        Error."""
         handle = self._endpoint._live(self._handle)
         if not self._under_way:
-            raise RuntimeError("the operation was not posted")
+            raise RuntimeError("the operation was not posted: call post() before wait()")
         while not library.fusewire_op_wait(handle, UNTIL_SIGNAL):
-            pass  # a signal's handler may run here, and raise
+            pass  # a signal handler may run here, and raise
         self._under_way = False
         check(library.fusewire_op_result(handle))
         return int(library.fusewire_op_received(handle))
@@ -138,20 +140,23 @@ class Operation:
 
     @property
     def source(self) -> str:
-        """Of a receive that has ended well: the peer's name."""
+        """The name of the peer whose message a successful receive got."""
         peer = library.fusewire_op_source(self._endpoint._live(self._handle))
         return library.fusewire_peer_name(peer).decode() if peer else ""
 
 
 def _free_op(handle: int, holds: tuple[Any, ...]) -> None:
     library.fusewire_op_free(handle)
-    del holds  # only now may the arrays go
+    del holds  # the arrays must outlive the operation
 
 
 class Endpoint:
-    """One name in a cluster of endpoints. `address` is where it listens: a host name at the address that it has
-    on this machine, on every interface where it has none; port 0 takes one that is free; None: loopback. `wire` is what
-    its connections run over: "tcp", "uring", "shm", "ucx", or "auto", which shares memory where that can be."""
+    """One name in a cluster of endpoints.
+
+    `address`: where it listens, as host:port. A host name is resolved on this machine; if it has no address here, the
+    endpoint listens on every interface. Port 0 chooses a free port; None means loopback. `wire`: the transport of its
+    connections: "tcp", "uring", "shm", "ucx", or "auto", which uses shared memory where possible.
+    """
 
     def __init__(
         self,
@@ -185,21 +190,21 @@ class Endpoint:
     def _here(self, handle: Any) -> Any:
         if self._forks != forks():
             words = f"cancelled: endpoint {self.name} belongs to the process that this one was forked from"
-            raise Error(5, words + "; make one here, or start processes in another way than fork")
+            raise Error(5, words + "; create one in this process, or start processes without fork (spawn)")
         return handle
 
     def _live(self, handle: Any) -> Any:
         self._here(handle)
         if self._closed:
-            raise Error(5, f"cancelled: endpoint {self.name} is closed")
+            raise Error(5, f"cancelled: endpoint {self.name} is closed; create a new one")
         return handle
 
     def _owns(self, owner: Any, end: Callable[..., None], *arguments: Any) -> "weakref.finalize[..., Any]":
-        """`end` is called once: when the owner goes, when it is closed, or before the endpoint is freed."""
+        """Calls `end` once: when the owner is deleted or closed, but before the endpoint is freed."""
         return finalize_among(self._ends, owner, end, *arguments)
 
     def close(self) -> None:
-        """Ends every operation, says goodbye to all peers."""
+        """Ends every operation and disconnects from all peers."""
         self._closed = True
         self._end()
 
@@ -212,15 +217,15 @@ class Endpoint:
     # ---- peers ----
 
     def connect(self, name: str, address: str, timeout: float | None = None) -> Peer:
-        """The peer of that name at that address, once it is connected."""
+        """Connects to the peer of that name at that address, and returns it once it is connected."""
         return self._peer(name, address.encode(), timeout)
 
     def expect(self, name: str, timeout: float | None = None) -> Peer:
-        """The peer of that name, once it has connected to us."""
+        """Waits until the peer of that name has connected to us, and returns it."""
         return self._peer(name, None, timeout)
 
     def peer(self, name: str, address: str | None = None) -> Peer:
-        """The same without waiting: it is dialled when there is something to do with it."""
+        """As connect() and expect(), without waiting: the peer is dialled when an operation needs it."""
         handle = ctypes.c_void_p()
         where = None if address is None else address.encode()
         check(library.fusewire_connect(self._live(self._handle), name.encode(), where, ctypes.byref(handle)))
@@ -231,7 +236,7 @@ class Endpoint:
         Operation(self, library.fusewire_await_peer_op(self._handle, peer._handle)).post(timeout).wait()
         return peer
 
-    # ---- operations that are made now and posted later ----
+    # ---- operations that are prepared now and posted later ----
 
     def prepare_send(self, peer: Peer, tag: int, array: Any, *, confirm: bool = False) -> Operation:
         memory = Memory(array, writable=False)
@@ -274,13 +279,13 @@ class Endpoint:
     def prepare_wait(self, signal: Signal, at_least: int) -> Operation:
         return Operation(self, library.fusewire_await_op(self._live(self._handle), signal._handle, at_least), signal)
 
-    # ---- operations that are made, posted and waited for ----
+    # ---- operations that are prepared, posted and waited for in one call ----
 
     def send(self, peer: Peer, tag: int, array: Any, timeout: float | None = None, *, confirm: bool = False) -> None:
         self.prepare_send(peer, tag, array, confirm=confirm).post(timeout).wait()
 
     def receive(self, peer: Peer | None, tag: int, into: Any, timeout: float | None = None) -> int:
-        """From that peer, or from anybody (None). Returns how many bytes came."""
+        """Receives from that peer, or from any peer (None). Returns how many bytes arrived."""
         return self.prepare_receive(peer, tag, into).post(timeout).wait()
 
     def put(self, peer: Peer, ref: tuple[int, int], array: Any, timeout: float | None = None, **how: Any) -> None:
@@ -309,4 +314,4 @@ def _free_endpoint(handle: int, ends: "list[weakref.finalize[..., Any]]", held: 
     for end in ends:
         end()
     library.fusewire_endpoint_free(handle)
-    held.clear()  # nothing of the network's looks at it any more
+    held.clear()  # the endpoint is freed: nothing reads this memory any more

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Every setting, in one table. docs/settings.md is printed from it, see settings_page.py."""
+"""Every setting, in one table. cli/settings_page.py generates docs/settings.md from it."""
 
 import dataclasses
 import difflib
@@ -8,17 +8,17 @@ from collections.abc import Iterator, Mapping
 
 SERVER, IMPORT, COLLECTIVE, BUILD, TOOLS = "server", "import", "collective", "build", "tools"
 WHERE = {
-    SERVER: "by the plug-in, when a server is made",
-    IMPORT: "when `fusewire` and `tensorflow` are both imported",
+    SERVER: "by the plug-in, when a server is created",
+    IMPORT: "once both `fusewire` and `tensorflow` are imported",
     COLLECTIVE: "by `fusewire.collective.init()`; `fusewire run --ranks` sets them",
-    BUILD: "by `pip install`, when the plug-in is built",
+    BUILD: "by `pip install`, when it builds the plug-in",
     TOOLS: "by the scripts of a clone, `make ...`",
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """One environment variable. Where it has a predecessor, that name means the same and is looked at second."""
+    """One environment variable. A predecessor is an older name with the same meaning, read if `name` is not set."""
 
     name: str
     default: str
@@ -32,7 +32,7 @@ class Setting:
         return (self.name, self.predecessor) if self.predecessor else (self.name,)
 
     def value(self, environment: Mapping[str, str]) -> tuple[str, str]:
-        """(value, origin): the variable that it comes from, or "default"."""
+        """(value, origin). The origin is the name of the variable that is set, or "default"."""
         for name in self.names:
             if environment.get(name, "") != "":
                 return ("(set, not shown)" if self.secret else environment[name]), name
@@ -42,21 +42,21 @@ class Setting:
 SETTINGS = (
     Setting(
         "FUSEWIRE_PROTOCOL",
-        "as the program says",
-        "protocol of every server and eager context for which the program names none, or names `grpc`: `grpc++`, "
+        "the program's choice",
+        "protocol of every server and eager context for which the program names no protocol, or `grpc`: `grpc++`, "
         "`star_server`, `star_server_lite` or `grpc`; also the default of `fusewire run --protocol`",
         IMPORT,
     ),
     Setting(
         "FUSEWIRE_DISABLE",
         "0",
-        "1: the plug-in is not loaded; `grpc++` and the other protocols mean plain gRPC wherever a program names them",
+        "1: the plug-in is not loaded, and a program that names `grpc++` or another of our protocols gets plain gRPC",
         f"{IMPORT}, {SERVER}",
     ),
     Setting(
         "FUSEWIRE_TENSOR_FUSE",
         "0",
-        "1: receives that can be combined become one; `ConfigProto(tensor_fuse=...)` overrides it",
+        "1: receives from the same task are fused into one where possible; `ConfigProto(tensor_fuse=...)` overrides it",
         SERVER,
     ),
     Setting(
@@ -68,7 +68,8 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_PS_REACTORS",
         "half of the usable cores, 1 to 4",
-        "threads that move data in a task of job `ps`, and of every job that the next line does not name",
+        "number of reactors, the threads that move data, in a task of job `ps` and of every job not named in the next "
+        "row",
         SERVER,
         "NETWORK_PS_CORE_NUMBER",
     ),
@@ -79,66 +80,69 @@ SETTINGS = (
         SERVER,
         "NETWORK_WORKER_CORE_NUMBER",
     ),
-    Setting("PS_ENABLE_POLLING", "0", "1: these threads of a `ps` never sleep; each costs a core", SERVER),
+    Setting("PS_ENABLE_POLLING", "0", "1: the reactors of a `ps` poll and never sleep; each uses a whole core", SERVER),
     Setting("WORKER_ENABLE_POLLING", "0", "the same for `worker`, `chief` and `master`", SERVER),
-    Setting("PS_DISABLE_PIN_CORES", "1", "0: each of these threads of a `ps` stays on a core of its own", SERVER),
+    Setting("PS_DISABLE_PIN_CORES", "1", "0: each reactor of a `ps` is pinned to its own core", SERVER),
     Setting("WORKER_DISABLE_PIN_CORES", "1", "the same for `worker`, `chief` and `master`", SERVER),
     Setting(
         "FUSEWIRE_TRANSPORT",
         "auto",
-        "transport of the data: `auto`, `tcp`, `uring`, `shm` or `ucx` (also `rdma`); `auto` shares memory with tasks "
-        "of the same machine and user where that works, uses RDMA where both tasks have a device, and TCP with all "
-        "others; `uring` is TCP by io_uring, or by epoll where there is none; `ucx` uses UCX with all tasks that have "
-        "the same setting, see UCX_TLS",
+        "transport of the data: `auto`, `tcp`, `uring`, `shm` or `ucx` (also `rdma`); `auto` uses shared memory "
+        "between tasks of one machine and user where possible, RDMA where both tasks have a device, and TCP otherwise; "
+        "`uring` is TCP through io_uring, or through epoll where io_uring is not available; `ucx` uses UCX with all "
+        "tasks that have the same setting, see UCX_TLS",
         SERVER,
     ),
     Setting(
         "NETWORK_MAX_CONNECTION_TIMEOUT",
         "0",
-        "milliseconds that a call which can't be sent waits for its peer to appear; 0: it fails with the first "
-        "failed attempt, as over gRPC",
+        "milliseconds that a call waits for a peer that can't be reached; 0: the call fails when the first attempt to "
+        "connect fails, as over gRPC",
         SERVER,
     ),
     Setting(
         "TF_SEASTAR_ENDPOINT_MAP_PATH",
         "the working directory",
-        "folder of `.endpoint_map`, an optional file that gives data ports by hand",
+        "folder of `.endpoint_map`, an optional file that sets data ports by hand",
         SERVER,
     ),
     Setting(
         "FUSEWIRE_BIND",
-        "where the cluster says",
-        "the address or name on which a server's data port listens, `*` for every interface; the default is loopback "
-        "in a cluster whose tasks are all there, else the task's own address, else, with a warning, every interface",
+        "from the cluster's addresses",
+        "address or name on which a server's data port listens, `*` for every interface; by default it listens on "
+        "loopback if all tasks of the cluster are there, else on the task's own address, else, with a warning, on "
+        "every interface",
         SERVER,
     ),
     Setting(
         "FUSEWIRE_PORTS",
-        "any free ports",
-        "range from which data ports are taken, `40000-40100`, for firewalls; a server takes a free one, over UCX two",
+        "any free port",
+        "range of data ports, for firewalls: `40000-40100`; a server uses one free port of it, over UCX two",
         SERVER,
     ),
     Setting(
         "FUSEWIRE_PEER_TIMEOUT",
         "20",
-        "seconds of silence after which a peer counts as lost, though its connection still stands",
+        "seconds of silence after which a peer counts as lost, even if its connection is still open",
         SERVER,
     ),
     Setting(
         "FUSEWIRE_SECRET",
         "none",
-        "secret that every task of a cluster must prove to know before it is heard",
+        "secret shared by all tasks of a cluster; a connection that can't prove knowledge of it is refused",
         SERVER,
         "",
         True,
     ),
-    Setting("FUSEWIRE_CLUSTER", "none", "name of the cluster: tasks of another name are refused", SERVER),
-    Setting("FUSEWIRE_LOG", "warn", "level of the log: `off`, `error`, `warn`, `info` or `debug`", SERVER),
+    Setting(
+        "FUSEWIRE_CLUSTER", "none", "name of the cluster; tasks of a cluster with another name are refused", SERVER
+    ),
+    Setting("FUSEWIRE_LOG", "warn", "log level: `off`, `error`, `warn`, `info` or `debug`", SERVER),
     Setting(
         "FUSEWIRE_STAR_RECORD",
         "none",
-        "for debugging: a file, overwritten at the start, that records the messages of `star_server`'s steps to "
-        "parameter servers, values included; at most 1 GiB",
+        "for debugging: a file that records the messages of `star_server`'s steps to parameter servers, values "
+        "included; overwritten at the start, at most 1 GiB",
         SERVER,
     ),
     Setting("FUSEWIRE_RANK", "0", "rank of this process", COLLECTIVE),
@@ -146,7 +150,7 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_COLLECTIVE_TABLE",
         "none",
-        "a file of `fusewire-tune` that names the algorithm for each size; the same at all ranks",
+        "table written by `fusewire-tune` that names the algorithm for each size; the same at all ranks",
         COLLECTIVE,
     ),
     Setting(
@@ -161,34 +165,34 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_DCHECKS",
         "",
-        "`ON`, `OFF`: build with or without the checks that are for tests; `tools/plugin.sh` builds with them, "
-        "`make demo` and `make bench` without",
+        "`ON`, `OFF`: build with or without debug checks; `tools/plugin.sh` builds with them, `make demo` and "
+        "`make bench` without",
         TOOLS,
     ),
     Setting(
         "FUSEWIRE_LTO",
         "",
-        "`OFF`: release builds are not optimised across files: they build faster and run slower",
+        "`OFF`: no link-time optimisation in release builds, which then build faster and run slower",
         TOOLS,
     ),
-    Setting("FUSEWIRE_UNITY", "", "`ON`: the files of a room are compiled together, for one-off builds", TOOLS),
-    Setting("FUSEWIRE_DEPS", "", "`skip`: install no Debian packages, use the installed ones", TOOLS),
+    Setting("FUSEWIRE_UNITY", "", "`ON`: unity builds, for a single build from scratch", TOOLS),
+    Setting("FUSEWIRE_DEPS", "", "`skip`: install no Debian packages; use the installed ones", TOOLS),
 )
 NAMES = {name for setting in SETTINGS for name in setting.names}
 
 
 def is_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the plug-in reads the switch as yes; in a switch that is off by default, everything else is no."""
+    """Whether the plug-in reads this switch as on. Any other value of a switch that is off by default means off."""
     return environment.get(name, "").lower() in ("1", "true", "yes", "on")
 
 
 def is_disabled() -> bool:
-    """FUSEWIRE_DISABLE is set: no plug-in is loaded, and our protocols are names for grpc."""
+    """Whether FUSEWIRE_DISABLE is set: no plug-in is loaded, and the names of our protocols mean grpc."""
     return is_on("FUSEWIRE_DISABLE")
 
 
 def unknown(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(name, nearest known name or "") of each variable that begins like ours and is none."""
+    """(name, nearest known name or "") of each variable that begins with FUSEWIRE_ but is not a setting."""
     for name in sorted(environment):
         if name.startswith("FUSEWIRE_") and name not in NAMES:
             near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.7)
@@ -196,6 +200,6 @@ def unknown(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def warning(environment: Mapping[str, str] = os.environ) -> str:
-    """One line about variables that are misspelt; "" if there are none."""
+    """One line that names misspelt variables; "" if there are none."""
     parts = [f"{name} (did you mean {near}?)" if near else name for name, near in unknown(environment)]
-    return f"Fusewire knows no setting named {', '.join(parts)}" if parts else ""
+    return f"ignored, as Fusewire has no such setting: {', '.join(parts)}" if parts else ""

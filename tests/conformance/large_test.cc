@@ -70,12 +70,12 @@ TEST(Large, ASegmentOfMoreThanFourGibibytesTravels) {
     std::memcpy(sent.piece().data + at, &word, sizeof(word));
   }
   std::string front("abc"), back("defgh"), landed_front(3, 0), landed_back(5, 0);
-  rpc::NodeOptions server_options, client_options;
+  task::TaskOptions server_options, client_options;
   server_options.pipe.name = "ps:0";
   client_options.pipe.name = "worker:0";
-  auto server_node = rpc::Node::Start(std::move(server_options)),
-       client_node = rpc::Node::Start(std::move(client_options));
-  ASSERT_TRUE(server_node.ok() && client_node.ok());
+  auto server_task = task::Task::Start(std::move(server_options)),
+       client_task = task::Task::Start(std::move(client_options));
+  ASSERT_TRUE(server_task.ok() && client_task.ok());
   std::vector<rpc::Method> methods(1);
   methods[0].number = kLarge;
   methods[0].name = "large";
@@ -86,11 +86,11 @@ TEST(Large, ASegmentOfMoreThanFourGibibytesTravels) {
     body.push_back(Buffer::CopyOf(back));
     reply.Send(Status::Ok(), ConstBytes(), std::move(body));
   };
-  auto server = rpc::Server::Open(*server_node.value(), {"127.0.0.1", 0}, std::move(methods));
+  auto server = rpc::Server::Open(*server_task.value(), {"127.0.0.1", 0}, std::move(methods));
   ASSERT_TRUE(server.ok()) << server.status().ToString();
   uint64_t large_copies = ReadCopyCounts().large_copies;
   {
-    rpc::Client client(*client_node.value(), server.value()->address());
+    rpc::Client client(*client_task.value(), server.value()->address());
     LandingCall call(kLarge, {Bytes(landed_front.data(), 3), landed.bytes(), Bytes(landed_back.data(), 5)});
     call.timeout_ns = 100 * kSecondNs;
     client.StartAndWait(&call, &call.ended);

@@ -1,19 +1,26 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A task's server and its endpoint share one listener, over real transports, with as many reactors as tasks have.
+// A task's server, its endpoint and its collective group have one listener and one budget, over real transports, with
+// as many reactors as tasks have.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fusewire/base/bytes.h"
+#include "fusewire/collective/group/group.h"
 #include "fusewire/p2p/p2p.h"
-#include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/link.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/rpc/rpc.h"
+#include "fusewire/task/task.h"
 #include "fusewire/transport/ucx/ucx.h"
 #include "fusewire/transport/uring/uring.h"
 
@@ -35,8 +42,8 @@ struct Shape {
 };
 void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name << ", " << shape.reactors << " reactors"; }
 
-rpc::NodeOptions NodeOptionsOf(const Shape& shape, const std::string& name, int reactors) {
-  rpc::NodeOptions options;
+task::TaskOptions TaskOptionsOf(const Shape& shape, const std::string& name, int reactors) {
+  task::TaskOptions options;
   options.pipe.name = name;
   options.pipe.secret = shape.secret;
   options.pool.reactors = reactors;
@@ -48,7 +55,13 @@ class OneListener : public testing::TestWithParam<Shape> {
  protected:
   void SetUp() override {
     if (GetParam().wire == pipe::Wire::kUring && !transport::TryUring().ok()) GTEST_SKIP() << "no io_uring here";
-    node_ = std::move(rpc::Node::Start(NodeOptionsOf(GetParam(), "ps:0", GetParam().reactors))).value();
+    task_ = std::move(task::Task::Start(TaskOptionsOf(GetParam(), "ps:0", GetParam().reactors))).value();
+    ASSERT_TRUE(task_->Listen({"127.0.0.1", 0}).ok());
+    OpenServer();
+    OpenEndpoint();
+    client_task_ = std::move(task::Task::Start(TaskOptionsOf(GetParam(), "worker:0", 1))).value();
+  }
+  void OpenServer() {
     rpc::Method echo;
     echo.number = kEcho;
     echo.name = "echo";
@@ -57,30 +70,24 @@ class OneListener : public testing::TestWithParam<Shape> {
     };
     std::vector<rpc::Method> methods;
     methods.push_back(std::move(echo));
-    server_ = std::move(rpc::Server::Open(*node_, {"127.0.0.1", 0}, std::move(methods))).value();
-    OpenEndpoint();
-    client_node_ = std::move(rpc::Node::Start(NodeOptionsOf(GetParam(), "worker:0", 1))).value();
+    server_ = std::move(rpc::Server::Open(*task_, std::move(methods))).value();
   }
   void TearDown() override {
-    client_node_.reset();
+    client_task_.reset();
     endpoint_.reset();
     server_.reset();
-    node_.reset();
+    task_.reset();
   }
 
-  // At the last of the server's reactors: connections arrive at the first.
+  // It has another name than its task, as a TensorFlow server's has.
   void OpenEndpoint() {
     p2p::EndpointOptions options;
     options.pipe.name = "/job:ps";
     options.pipe.secret = GetParam().secret;
-    reactor::Reactor& home = node_->pool().at(node_->pool().size() - 1);
-    endpoint_ = std::move(p2p::Endpoint::Make(std::move(options), reactor::Pool::Around(&home),
-                                              pipe::MakeTransport(GetParam().wire, {})))
-                    .value();
-    EXPECT_EQ(endpoint_->address().port, 0);
-    Status listens = endpoint_->ListenWith(server_->acceptor());
-    ASSERT_TRUE(listens.ok()) << listens.ToString();
-    EXPECT_EQ(endpoint_->address().ToString(), server_->address().ToString());
+    auto opened = p2p::Endpoint::Open(*task_, std::move(options));
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+    endpoint_ = std::move(opened).value();
+    EXPECT_EQ(endpoint_->address().ToString(), task_->address().ToString());
   }
   std::unique_ptr<p2p::Endpoint> Peer(const std::string& name, const std::string& secret) {
     p2p::EndpointOptions options;
@@ -98,7 +105,7 @@ class OneListener : public testing::TestWithParam<Shape> {
   }
   // There and back, small and large.
   void ExpectMessages(p2p::Endpoint* peer) {
-    p2p::Peer* there = peer->Connect("/job:ps", server_->address()).value();
+    p2p::Peer* there = peer->Connect("/job:ps", task_->address()).value();
     p2p::Peer* back = endpoint_->Expect(peer->name()).value();
     // It may have another endpoint in mind, which has gone.
     ASSERT_TRUE(reactor::Eventually(
@@ -120,7 +127,7 @@ class OneListener : public testing::TestWithParam<Shape> {
     }
   }
 
-  std::unique_ptr<rpc::Node> node_, client_node_;
+  std::unique_ptr<task::Task> task_, client_task_;
   std::unique_ptr<rpc::Server> server_;
   std::unique_ptr<p2p::Endpoint> endpoint_;
 };
@@ -129,7 +136,7 @@ TEST_P(OneListener, ServesCallsAndMessages) {
   std::vector<std::unique_ptr<rpc::Client>> clients;
   std::vector<std::unique_ptr<p2p::Endpoint>> peers;
   for (int i = 0; i < GetParam().reactors + 1; ++i) {
-    clients.push_back(std::make_unique<rpc::Client>(*client_node_, server_->address()));
+    clients.push_back(std::make_unique<rpc::Client>(*client_task_, task_->address()));
     peers.push_back(Peer("/job:worker/" + std::to_string(i), GetParam().secret));
     ExpectEcho(clients.back().get());
     ExpectMessages(peers.back().get());
@@ -144,7 +151,7 @@ TEST_P(OneListener, ServesCallsAndMessages) {
 }
 
 TEST_P(OneListener, AnEndpointComesAndGoesWhileTheServerStays) {
-  rpc::Client client(*client_node_, server_->address());
+  rpc::Client client(*client_task_, task_->address());
   auto peer = Peer("/job:worker", GetParam().secret);
   for (int round = 0; round < 3; ++round) {
     SCOPED_TRACE(round);
@@ -153,6 +160,50 @@ TEST_P(OneListener, AnEndpointComesAndGoesWhileTheServerStays) {
     ExpectEcho(&client);
     OpenEndpoint();
   }
+}
+
+// A server that comes and goes likewise.
+TEST_P(OneListener, AServerComesAndGoesWhileTheEndpointStays) {
+  auto peer = Peer("/job:worker", GetParam().secret);
+  ExpectMessages(peer.get());
+  const transport::Address address = task_->address();
+  for (int round = 0; round < 3; ++round) {
+    SCOPED_TRACE(round);
+    server_.reset();
+    rpc::Client client(*client_task_, address);
+    EXPECT_EQ(client.Ask(kEcho, ConstBytes(), Buffers(), 100 * kMillisecondNs).status.code(), Code::kTimeout)
+        << "it waits for the service to come back";
+    ExpectMessages(peer.get());
+    OpenServer();
+    ExpectEcho(&client);
+  }
+}
+
+// The ranks are this endpoint and a peer's.
+TEST_P(OneListener, AGroupIsOfThatEndpoint) {
+  auto peer = Peer("/job:worker", GetParam().secret);
+  collective::GroupOptions options;
+  options.name = "two";
+  options.members = {{endpoint_->name(), task_->address()}, {peer->name(), peer->address()}};
+  std::unique_ptr<collective::Group> groups[2];
+  std::vector<float> arrays[2];
+  collective::Wanted wanted[2];
+  for (int rank : {0, 1}) {
+    options.rank = rank;
+    auto made = collective::Group::Make(rank == 0 ? *endpoint_ : *peer, options);
+    ASSERT_TRUE(made.ok()) << made.status().ToString();
+    groups[rank] = std::move(made).value();
+    arrays[rank].assign(100000, static_cast<float>(rank + 1));
+    wanted[rank].kind = collective::CollectiveKind::kAllReduce;
+    wanted[rank].counts = {arrays[rank].size()};
+    wanted[rank].to = {arrays[rank].data(), arrays[rank].size() * sizeof(float)};
+  }
+  auto ticket = groups[0]->StartTicket(wanted[0]);
+  Status other = groups[1]->Run(wanted[1]);
+  ticket->Wait();
+  EXPECT_TRUE(other.ok()) << other.ToString();
+  EXPECT_TRUE(ticket->status().ok()) << ticket->status().ToString();
+  for (const auto& array : arrays) EXPECT_EQ(array, std::vector<float>(array.size(), 3.0f));
 }
 
 TEST_P(OneListener, RefusesWhomItDoesNotKnow) {
@@ -167,10 +218,10 @@ TEST_P(OneListener, RefusesWhomItDoesNotKnow) {
     Status why;
     std::atomic<bool> up{false}, down{false};
   } handler;
-  reactor::Reactor& home = client_node_->pool().at(0);
+  reactor::Reactor& home = client_task_->pool().at(0);
   std::unique_ptr<pipe::Link> link;
   home.Run([&] {
-    link = std::make_unique<pipe::Link>(client_node_->shared(), home, client_node_->transport(), server_->address(), 9,
+    link = std::make_unique<pipe::Link>(client_task_->shared(), home, client_task_->transport(), task_->address(), 9,
                                         &handler);
     link->Want();
   });
@@ -182,7 +233,7 @@ TEST_P(OneListener, RefusesWhomItDoesNotKnow) {
     link.reset();
   });
   auto stranger = Peer("/job:stranger", "another secret");
-  Status met = stranger->AwaitUp(*stranger->Connect("/job:ps", server_->address()).value(), kSecondNs);
+  Status met = stranger->AwaitUp(*stranger->Connect("/job:ps", task_->address()).value(), kSecondNs);
   EXPECT_FALSE(met.ok());
   EXPECT_THAT(met.ToString(), HasSubstr("secret"));
 }
@@ -204,7 +255,80 @@ std::string NameOf(const testing::TestParamInfo<Shape>& shape) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, OneListener, testing::ValuesIn(Shapes()), NameOf);
 
-TEST(OneListenerAlone, AnEndpointHasItsOwnWhereNobodySharesOne) {
+// The TCP ports at which this process listens.
+std::set<std::string> ListeningPorts() {
+  std::set<uint64_t> own;  // inodes of our sockets
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    struct stat described = {};
+    if (stat(entry.path().c_str(), &described) == 0 && S_ISSOCK(described.st_mode)) own.insert(described.st_ino);
+  }
+  std::set<std::string> ports;
+  for (const char* table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
+    std::ifstream in(table);
+    std::string line;
+    std::getline(in, line);
+    while (std::getline(in, line)) {
+      std::istringstream words(line);
+      std::string number, local, remote, state, queues, timer, retransmits, user, timeout;
+      uint64_t inode = 0;
+      words >> number >> local >> remote >> state >> queues >> timer >> retransmits >> user >> timeout >> inode;
+      if (state == "0A" && own.count(inode) != 0) ports.insert(local.substr(local.rfind(':') + 1));
+    }
+  }
+  return ports;
+}
+
+class OneTask : public testing::TestWithParam<pipe::Wire> {};
+
+TEST_P(OneTask, WithAServerAnEndpointAndAGroupListensAtOnePortAndHasOneBudget) {
+  const std::set<std::string> before = ListeningPorts();
+  task::TaskOptions options = TaskOptionsOf({GetParam(), "", 2, ""}, "ps:0", 2);
+  options.pipe.receive_budget_bytes = 64 << 20;  // one of its own: the process's would be theirs in any case
+  options.pipe.window_budget_bytes = 64 << 20;
+  auto task = std::move(task::Task::Start(std::move(options))).value();
+  ASSERT_TRUE(task->Listen({"127.0.0.1", 0}).ok());
+  auto server = std::move(rpc::Server::Open(*task, {})).value();
+  p2p::EndpointOptions endpoint_options;
+  endpoint_options.pipe.name = "/job:ps";
+  auto endpoint = std::move(p2p::Endpoint::Open(*task, std::move(endpoint_options))).value();
+  collective::GroupOptions group_options;
+  group_options.name = "two";
+  group_options.members = {{"/job:ps", task->address()}, {"/job:worker", {"127.0.0.1", 9}}};
+  auto group = std::move(collective::Group::Make(*endpoint, std::move(group_options))).value();
+
+  std::set<std::string> ports = ListeningPorts();
+  for (const std::string& port : before) ports.erase(port);
+  EXPECT_EQ(ports.size(), 1u);
+  EXPECT_EQ(server->address().port, task->address().port);
+  EXPECT_EQ(endpoint->address().port, task->address().port);
+  EXPECT_EQ(&endpoint->shared().receive_budget(), &task->shared().receive_budget());
+  EXPECT_EQ(&endpoint->shared().windows(), &task->shared().windows());
+
+  // The windows of both services' pipes are taken from it.
+  auto client_task = std::move(task::Task::Start(TaskOptionsOf({GetParam(), "", 1, ""}, "worker:0", 1))).value();
+  rpc::Client client(*client_task, task->address());
+  client.Ask(1, ConstBytes(), Buffers(), kDeadlineNs);
+  const uint64_t one = task->shared().windows().used_bytes();
+  EXPECT_GT(one, 0u);
+  p2p::EndpointOptions peer_options;
+  peer_options.pipe.name = "/job:other";
+  peer_options.wire = GetParam();
+  auto peer = std::move(p2p::Endpoint::Start(std::move(peer_options), {"127.0.0.1", 0})).value();
+  EXPECT_TRUE(peer->AwaitUp(*peer->Connect("/job:ps", task->address()).value(), kDeadlineNs).ok());
+  EXPECT_GT(task->shared().windows().used_bytes(), one);
+  peer.reset();
+  client.Close();
+  group.reset();
+  endpoint.reset();
+  server.reset();
+  EXPECT_EQ(task->shared().windows().used_bytes(), 0u);
+  EXPECT_EQ(task->shared().receive_budget().used_bytes(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Wires, OneTask, testing::Values(pipe::Wire::kTcp, pipe::Wire::kAuto),
+                         [](const auto& wire) { return wire.param == pipe::Wire::kTcp ? "tcp" : "auto"; });
+
+TEST(OneListenerAlone, AnEndpointHasItsOwnTaskWhereItIsStartedWithoutOne) {
   p2p::EndpointOptions options;
   options.pipe.name = "alone";
   options.wire = pipe::Wire::kTcp;
@@ -212,20 +336,20 @@ TEST(OneListenerAlone, AnEndpointHasItsOwnWhereNobodySharesOne) {
   EXPECT_NE(endpoint->address().port, 0);
 }
 
-// What chooses a connection's home before the greeting is over says so.
-TEST(OneListenerAlone, ATransportThatKeepsHomesTakesNobodyElse) {
+// What chooses a connection's home before the greeting is over gives each service a listener.
+TEST(OneListenerAlone, ATransportThatKeepsHomesHasAListenerForEachService) {
   if (!transport::DescribeUcx({}).loaded) GTEST_SKIP() << "no UCX here";
-  auto node = std::move(rpc::Node::Start(NodeOptionsOf({pipe::Wire::kUcx, "ucx", 1, ""}, "ps:0", 1))).value();
-  auto server = std::move(rpc::Server::Open(*node, {"127.0.0.1", 0}, {})).value();
-  EXPECT_FALSE(node->transport().HandsOver());
+  auto task = std::move(task::Task::Start(TaskOptionsOf({pipe::Wire::kUcx, "ucx", 1, ""}, "ps:0", 1))).value();
+  EXPECT_FALSE(task->transport().HandsOver());
   p2p::EndpointOptions options;
   options.pipe.name = "/job:ps";
-  auto endpoint = std::move(p2p::Endpoint::Make(std::move(options), reactor::Pool::Around(&node->pool().at(0)),
-                                                pipe::MakeTransport(pipe::Wire::kUcx, {})))
-                      .value();
-  Status listens = endpoint->ListenWith(server->acceptor());
-  EXPECT_EQ(listens.code(), Code::kUnavailable);
-  EXPECT_TRUE(endpoint->Listen({"127.0.0.1", 0}).ok());
+  auto endpoint = std::move(p2p::Endpoint::Open(*task, std::move(options))).value();
+  auto server = std::move(rpc::Server::Open(*task, {"127.0.0.1", 0}, {})).value();
+  EXPECT_NE(endpoint->address().port, 0);
+  EXPECT_NE(endpoint->address().port, server->address().port);
+  EXPECT_EQ(server->address().port, task->address().port) << "the one of the lowest number comes first";
+  server.reset();
+  endpoint.reset();
 }
 
 }  // namespace

@@ -21,25 +21,25 @@ constexpr size_t kBodyBytes = 4 << 20;  // more than a standing window
 constexpr uint64_t kTag = 7;
 constexpr int64_t kDeadlineNs = 60 * kSecondNs;
 
-std::unique_ptr<rpc::Node> MakeNode() {
-  rpc::NodeOptions options;
+std::unique_ptr<task::Task> MakeTask() {
+  task::TaskOptions options;
   options.wire = pipe::Wire::kTcp;
-  return std::move(rpc::Node::Start(std::move(options))).value();
+  return std::move(task::Task::Start(std::move(options))).value();
 }
 
-// A node with a server that takes whatever comes, and another node's client of it.
+// A task with a server that takes whatever comes, and another task's client of it.
 struct Served {
   Served() {
-    node = MakeNode();
-    client_node = MakeNode();
+    task = MakeTask();
+    client_task = MakeTask();
     rpc::Method take;
     take.number = 1;
     take.name = "take";
     take.handle = [](rpc::Request, rpc::Reply reply) { reply.Send(Status::Ok()); };
     std::vector<rpc::Method> methods;
     methods.push_back(std::move(take));
-    server = std::move(rpc::Server::Open(*node, {"127.0.0.1", 0}, std::move(methods))).value();
-    client = std::make_unique<rpc::Client>(*client_node, server->address());
+    server = std::move(rpc::Server::Open(*task, {"127.0.0.1", 0}, std::move(methods))).value();
+    client = std::make_unique<rpc::Client>(*client_task, server->address());
   }
   Status Send() {
     Buffers body;
@@ -47,7 +47,7 @@ struct Served {
     return client->Ask(1, ConstBytes(), std::move(body), kDeadlineNs).status;
   }
 
-  std::unique_ptr<rpc::Node> node, client_node;
+  std::unique_ptr<task::Task> task, client_task;
   std::unique_ptr<rpc::Server> server;
   std::unique_ptr<rpc::Client> client;
 };
@@ -62,8 +62,8 @@ std::unique_ptr<p2p::Endpoint> MakeEndpoint(const std::string& name) {
 TEST(ProcessBudget, IsOneForServersAndEndpointsWhichWaitAtItsBoundAndDoNotFail) {
   Served one, other;
   std::unique_ptr<p2p::Endpoint> receiver = MakeEndpoint("receiver"), sender = MakeEndpoint("sender");
-  Budget& budget = one.node->shared().receive_budget();
-  ASSERT_EQ(&budget, &other.node->shared().receive_budget());
+  Budget& budget = one.task->shared().receive_budget();
+  ASSERT_EQ(&budget, &other.task->shared().receive_budget());
   ASSERT_EQ(&budget, &receiver->shared().receive_budget());
 
   p2p::Peer* to = sender->Connect("receiver", receiver->address()).value();

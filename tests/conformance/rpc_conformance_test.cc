@@ -37,20 +37,20 @@ class RpcContract : public conformance::Suite {
     pipe::Options options;
     options.receive_budget_bytes = 256 << 20;
     options.name = "worker:0";
-    node_a_ =
-        rpc::Node::Make(options, env().MakePool(Environment::Side::kA), env().MakeTransport(Environment::Side::kA));
+    task_a_ =
+        task::Task::Make(options, env().MakePool(Environment::Side::kA), env().MakeTransport(Environment::Side::kA));
     options.name = "ps:0";
-    node_b_ =
-        rpc::Node::Make(options, env().MakePool(Environment::Side::kB), env().MakeTransport(Environment::Side::kB));
+    task_b_ =
+        task::Task::Make(options, env().MakePool(Environment::Side::kB), env().MakeTransport(Environment::Side::kB));
     Open(env().listen_address());
-    client_ = std::make_unique<Client>(*node_a_, env().At(server_->address().port));
+    client_ = std::make_unique<Client>(*task_a_, env().At(server_->address().port));
   }
   void TearDown() override {
     client_.reset();
     server_.reset();
     DropHeld();
-    node_a_.reset();
-    node_b_.reset();
+    task_a_.reset();
+    task_b_.reset();
   }
 
   void Open(const transport::Address& address) {
@@ -71,7 +71,7 @@ class RpcContract : public conformance::Suite {
       }
       reply.Send(Status::Ok(), std::string("all"));
     }));
-    auto opened = rpc::Server::Open(*node_b_, address, std::move(methods));
+    auto opened = rpc::Server::Open(*task_b_, address, std::move(methods));
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     server_ = std::move(opened).value();
   }
@@ -101,7 +101,7 @@ class RpcContract : public conformance::Suite {
   }
   size_t Size(size_t real, size_t simulated) { return env().simulated() ? simulated : real; }
 
-  std::unique_ptr<rpc::Node> node_a_, node_b_;
+  std::unique_ptr<task::Task> task_a_, task_b_;
   std::unique_ptr<rpc::Server> server_;
   std::unique_ptr<Client> client_;
   std::mutex mutex_;
@@ -259,7 +259,7 @@ TEST_P(RpcContract, NobodyThereIsSaidInTime) {
   rpc::ClientOptions options;
   options.patience_ns = 100 * kMillisecondNs;
   for (const transport::Address& address : {env().Refusing(), env().Silent()}) {
-    Client lonely(*node_a_, address, options);
+    Client lonely(*task_a_, address, options);
     ProbeCall call(rpc::kEcho);
     call.timeout_ns = 20 * kSecondNs;
     lonely.Start(&call);

@@ -140,20 +140,20 @@ class Faults : public ::testing::Test {
   }
   void End() {
     clients_.clear();
-    node_.reset();
+    task_.reset();
   }
 
   // With `options_` as they are when this is first called.
-  rpc::Node& node() {
-    if (node_ == nullptr) {
-      auto started = rpc::Node::Start(std::move(options_));
+  task::Task& task() {
+    if (task_ == nullptr) {
+      auto started = task::Task::Start(std::move(options_));
       FUSEWIRE_CHECK(started.ok());
-      node_ = std::move(started).value();
+      task_ = std::move(started).value();
     }
-    return *node_;
+    return *task_;
   }
   rpc::Client& ClientOf(const transport::Address& address, const rpc::ClientOptions& options = {}) {
-    clients_.push_back(std::make_unique<rpc::Client>(node(), address, options));
+    clients_.push_back(std::make_unique<rpc::Client>(task(), address, options));
     return *clients_.back();
   }
   // A plain question: does it work?
@@ -178,7 +178,7 @@ class Faults : public ::testing::Test {
     return Eventually([&] { return peer.AskNumbers("stats")["in_flight"] == count; }, kPatienceNs);
   }
 
-  rpc::NodeOptions options_;
+  task::TaskOptions options_;
   Calls calls_;
 
  private:
@@ -189,7 +189,7 @@ class Faults : public ::testing::Test {
   }
   std::mutex mutex_;
   std::vector<std::string> log_;
-  std::unique_ptr<rpc::Node> node_;
+  std::unique_ptr<task::Task> task_;
   std::vector<std::unique_ptr<rpc::Client>> clients_;
 };
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "fusewire/reactor/home_test.h"
-#include "fusewire/rpc/node.h"
+#include "fusewire/task/task.h"
 #include "fusewire/wire/hello.h"
 #include "fusewire/wire/wire.h"
 
@@ -20,9 +20,9 @@ namespace faults {
 
 class LyingWire final : private transport::ConnectionHandler {
  public:
-  LyingWire(rpc::Node& node, const transport::Address& to) : home_(node.pool().at(0)) {
+  LyingWire(task::Task& task, const transport::Address& to) : home_(task.pool().at(0)) {
     home_.Run([&] {
-      dialing_ = node.transport().Dial(
+      dialing_ = task.transport().Dial(
           home_, to, 5 * kSecondNs,
           [this](Result<std::unique_ptr<transport::Connection>> dialled) { OnDialled(std::move(dialled)); });
     });

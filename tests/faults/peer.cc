@@ -147,14 +147,14 @@ class Peer {
   std::vector<rpc::Reply> held_;
   Tally tally_;
   std::deque<TalliedCall> calls_;
-  std::unique_ptr<rpc::Node> node_;
+  std::unique_ptr<task::Task> task_;
   std::unique_ptr<Later> later_;
   std::unique_ptr<rpc::Server> server_;
   std::vector<std::unique_ptr<rpc::Client>> clients_;
 };
 
 Status Peer::Open() {
-  rpc::NodeOptions options;
+  task::TaskOptions options;
   options.wire = WireUnderTest();
   options.pipe.name = settings_.Text("name");
   if (!settings_.Text("cluster").empty()) options.pipe.cluster = settings_.Text("cluster");
@@ -169,12 +169,12 @@ Status Peer::Open() {
     journal_ = open(settings_.Text("journal").c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (journal_ < 0) return Status::FromErrno(Code::kInvalid, "open the journal", errno);
   }
-  auto node = rpc::Node::Start(std::move(options));
-  if (!node.ok()) return node.status();
-  node_ = std::move(node).value();
+  auto task = task::Task::Start(std::move(options));
+  if (!task.ok()) return task.status();
+  task_ = std::move(task).value();
   later_ = std::make_unique<Later>();
   std::string host = settings_.Text("host").empty() ? "127.0.0.1" : settings_.Text("host");
-  auto server = rpc::Server::Open(*node_, {host, static_cast<uint16_t>(settings_.Number("port", 0))}, Methods());
+  auto server = rpc::Server::Open(*task_, {host, static_cast<uint16_t>(settings_.Number("port", 0))}, Methods());
   if (!server.ok()) return server.status();
   server_ = std::move(server).value();
   return Status::Ok();
@@ -250,7 +250,7 @@ Status Peer::Flood(std::istringstream* words) {
   Result<transport::Address> address = transport::Address::Parse(to);
   if (!address.ok()) return address.status();
   for (int i = 0; i < links; ++i) {
-    clients_.push_back(std::make_unique<rpc::Client>(*node_, address.value()));
+    clients_.push_back(std::make_unique<rpc::Client>(*task_, address.value()));
     for (int j = 0; j < count; ++j) {
       calls_.emplace_back(method, head, &tally_);
       ++tally_.started;
@@ -279,7 +279,7 @@ std::string Peer::Close(int64_t grace_ns) {
   server_.reset();
   later_.reset();
   held_.clear();
-  node_.reset();
+  task_.reset();
   if (journal_ >= 0) close(journal_);
   return Dones();
 }

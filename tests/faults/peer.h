@@ -8,7 +8,7 @@
 //                     makes LINKS clients and starts COUNT calls on each; answers at once, "flooding"
 //          dones      started, ended, ok, twice (dones beyond the first of a call)
 //          quit GRACE_MS
-//                     closes clients, server and node; answers as dones, then exits with 0
+//                     closes clients, server and task; answers as dones, then exits with 0
 //   stderr            the log
 #ifndef FUSEWIRE_TESTS_FAULTS_PEER_H_
 #define FUSEWIRE_TESTS_FAULTS_PEER_H_
@@ -19,7 +19,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/pipe/wires.h"
-#include "fusewire/rpc/node.h"
+#include "fusewire/task/task.h"
 
 namespace fusewire {
 namespace faults {

@@ -37,11 +37,11 @@ TEST_F(SharedMemory, IsTakenByItselfAndTcpWhereTold) {
   rpc::Client& client = ClientOf(peer.address());
   ASSERT_TRUE(Works(client));
   EXPECT_EQ(client.Snapshot().wire, "shm");
-  rpc::NodeOptions options;
+  task::TaskOptions options;
   options.wire = pipe::Wire::kTcp;
-  auto node = rpc::Node::Start(std::move(options));
-  ASSERT_TRUE(node.ok());
-  rpc::Client over_tcp(*node.value(), peer.address());
+  auto task = task::Task::Start(std::move(options));
+  ASSERT_TRUE(task.ok());
+  rpc::Client over_tcp(*task.value(), peer.address());
   ASSERT_TRUE(Works(over_tcp));
   EXPECT_EQ(over_tcp.Snapshot().wire, "tcp");
 }
@@ -55,7 +55,7 @@ TEST_F(SharedMemory, AKillInMidTransferIsToldAtOnceAndLeavesNothing) {
     PeerProcess peer("name=ps:0");
     ASSERT_TRUE(peer.ready()) << peer.first_words();
     {
-      rpc::Client client(node(), peer.address());
+      rpc::Client client(task(), peer.address());
       ASSERT_TRUE(Works(client));
       EXPECT_EQ(client.Snapshot().wire, "shm");
       Calls calls;
@@ -96,7 +96,7 @@ TEST_F(SharedMemory, AForkedChildDoesNotKeepAConnectionOpen) {
   int end[2];
   ASSERT_EQ(::pipe(end), 0);
   {
-    rpc::Client client(node(), peer.address());
+    rpc::Client client(task(), peer.address());
     ASSERT_TRUE(Works(client));
     EXPECT_EQ(client.Snapshot().wire, "shm");
     child = fork();

@@ -126,13 +126,13 @@ TEST_F(Strangers, TasksWithOtherSettingsFailAtOnce) {
   for (const Wrong& wrong :
        {Wrong{"test", "mellon", "cluster"}, Wrong{"prod", "sesame", "secret"}, Wrong{"prod", "", "secret"}}) {
     SCOPED_TRACE(wrong.cluster + " " + wrong.secret);
-    rpc::NodeOptions options;
+    task::TaskOptions options;
     options.pipe.cluster = wrong.cluster;
     options.pipe.secret = wrong.secret;
     options.pipe.name = "worker:1";
-    auto node = rpc::Node::Start(std::move(options));
-    ASSERT_TRUE(node.ok());
-    rpc::Client client(*node.value(), peer_->address());
+    auto task = task::Task::Start(std::move(options));
+    ASSERT_TRUE(task.ok());
+    rpc::Client client(*task.value(), peer_->address());
     Calls calls;
     int64_t begin_ns = NowNs();
     for (int i = 0; i < 10; ++i) calls.Start(client, kEcho);

@@ -51,7 +51,7 @@ class Session {
     EndpointOptions options;
     options.pipe.name = "m";
     options.pipe.incarnation = 5;
-    options.limits.kept_bytes_max = 20000;
+    options.limits.unexpected_bytes_max = 20000;
     options.limits.offers_max = 4;
     endpoint_ =
         Endpoint::Make(std::move(options), {"", 5555}, reactor::Pool::Around(home_), world_.MakeTransport("m")).value();
@@ -60,7 +60,7 @@ class Session {
     peer_ = endpoint_->Expect(name).value();
     liar_ = std::make_unique<Liar>(world_, name, "m");
     world_.RunUntil([this] { return liar_->up; }, kSecondNs);
-    if (name[0] == 'a') liar_->Say(wire::P2pVerb::kUse, 1, 0, {});
+    if (name[0] == 'a') liar_->Send(wire::P2pVerb::kUse, 1, 0, {});
     world_.RunUntil([this] { return peer_->up(); }, kSecondNs);
   }
   void Run() {
@@ -102,7 +102,7 @@ class Session {
   void Step() {
     uint8_t what = Next();
     if (what < 160) {
-      SayOne(static_cast<wire::P2pVerb>(what % wire::kP2pVerbMax + 1));
+      SendOne(static_cast<wire::P2pVerb>(what % wire::kP2pVerbMax + 1));
     } else if (what < 200) {
       PostOne(what % 6);
     } else if (what < 220) {
@@ -111,7 +111,7 @@ class Session {
       world_.RunFor((what - 219) * kMillisecondNs);
     }
   }
-  void SayOne(wire::P2pVerb verb) {
+  void SendOne(wire::P2pVerb verb) {
     uint64_t numbers[wire::kP2pNumbersMax] = {};
     for (size_t i = 0; i < wire::P2pNumbers(verb); ++i) numbers[i] = Number();
     uint8_t how = Next();
@@ -123,7 +123,7 @@ class Session {
     bool in_head = (how & 16) != 0 && bytes <= 3000;
     if (in_head) head += std::string(static_cast<size_t>(bytes), '!');
     uint32_t aux = (how & 32) == 0 ? 0 : (how & 64) != 0 ? 1 : wire::kP2pConfirmEager;
-    liar_->SayRaw(static_cast<uint16_t>(verb), call, aux, head, in_head ? 0 : static_cast<size_t>(bytes));
+    liar_->SendRaw(static_cast<uint16_t>(verb), call, aux, head, in_head ? 0 : static_cast<size_t>(bytes));
   }
   void PostOne(int kind) {
     if (posted_.size() >= kOpsMax) return;

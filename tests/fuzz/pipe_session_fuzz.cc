@@ -19,6 +19,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/pipe/pipe.h"
+#include "fusewire/pipe/window.h"
 
 namespace fusewire {
 namespace pipe {

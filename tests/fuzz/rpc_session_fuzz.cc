@@ -118,7 +118,7 @@ class World {
   }
 
  protected:
-  std::unique_ptr<Node> MakeNode(const char* host) {
+  std::unique_ptr<task::Task> MakeTask(const char* host) {
     pipe::Options options;
     options.name = host;
     options.incarnation = 7;
@@ -126,9 +126,9 @@ class World {
     options.receive_budget_bytes = 4 << 20;
     options.window_bytes = 2 << 20;  // what is long begins at once
     std::unique_ptr<reactor::Pool> pool = reactor::Pool::Around(world_.AddHost(host));
-    return Node::Make(std::move(options), std::move(pool), world_.MakeTransport(host));
+    return task::Task::Make(std::move(options), std::move(pool), world_.MakeTransport(host));
   }
-  static reactor::Reactor& HomeOf(Node& node) { return node.pool().at(0); }
+  static reactor::Reactor& HomeOf(task::Task& task) { return task.pool().at(0); }
   virtual void Step() = 0;
   virtual void Finish() = 0;
 
@@ -138,12 +138,12 @@ class World {
 
 class AgainstServer final : public World {
  public:
-  explicit AgainstServer(OpBytes* in) : World(in), node_(MakeNode("server")), liar_node_(MakeNode("liar")) {
+  explicit AgainstServer(OpBytes* in) : World(in), task_(MakeTask("server")), liar_task_(MakeTask("liar")) {
     ServerOptions options;
     options.calls_in_flight_max = kCallsMax;
-    server_ = Server::Open(*node_, {"", 5555}, Methods(), options).value();
-    HomeOf(*liar_node_).Run([this] {
-      link_ = std::make_unique<pipe::Link>(liar_node_->shared(), HomeOf(*liar_node_), liar_node_->transport(),
+    server_ = Server::Open(*task_, {"", 5555}, Methods(), options).value();
+    HomeOf(*liar_task_).Run([this] {
+      link_ = std::make_unique<pipe::Link>(liar_task_->shared(), HomeOf(*liar_task_), liar_task_->transport(),
                                            transport::Address{"server", 5555}, kRpcService,
                                            static_cast<pipe::LinkHandler*>(&ear_));
       link_->Want();
@@ -188,10 +188,10 @@ class AgainstServer final : public World {
       return;
     }
     if (what >= 170) {
-      if (!held_.empty()) HomeOf(*node_).Run([this, what] { AnswerOne(what); });
+      if (!held_.empty()) HomeOf(*task_).Run([this, what] { AnswerOne(what); });
       return;
     }
-    HomeOf(*liar_node_).Run([this, what] {
+    HomeOf(*liar_task_).Run([this, what] {
       heard_.pipe = link_->pipe();
       if (heard_.pipe == nullptr) return link_->Want();
       // Those that follow at once stand between the chunks of the first.
@@ -221,22 +221,22 @@ class AgainstServer final : public World {
   void Finish() override {
     world_.RunFor(kSecondNs);
     FUSEWIRE_CHECK(held_.size() <= kCallsMax);
-    HomeOf(*node_).Run([this] {
+    HomeOf(*task_).Run([this] {
       while (!held_.empty()) AnswerOne(0);
     });
-    auto neighbour = MakeNode("neighbour");
+    auto neighbour = MakeTask("neighbour");
     auto client = std::make_unique<Client>(*neighbour, transport::Address{"server", 5555});
     Asked asked(kEcho);
     client->Start(&asked);
     FUSEWIRE_CHECK(world_.RunUntil([&] { return asked.dones == 1; }, 20 * kSecondNs));
     FUSEWIRE_CHECK(client->Snapshot().up);
-    HomeOf(*liar_node_).Run([this] { link_.reset(); });
+    HomeOf(*liar_task_).Run([this] { link_.reset(); });
     FUSEWIRE_CHECK(world_.RunUntil([&] { return server_->calls_in_flight() == 0; }, 40 * kSecondNs));
     client.reset();
     server_.reset();
   }
 
-  std::unique_ptr<Node> node_, liar_node_;
+  std::unique_ptr<task::Task> task_, liar_task_;
   std::deque<std::pair<Buffers, Reply>> held_;
   std::unique_ptr<Server> server_;
   Heard heard_;
@@ -246,15 +246,15 @@ class AgainstServer final : public World {
 
 class AgainstClient final : public World {
  public:
-  explicit AgainstClient(OpBytes* in) : World(in), node_(MakeNode("client")), liar_node_(MakeNode("server")) {
+  explicit AgainstClient(OpBytes* in) : World(in), task_(MakeTask("client")), liar_task_(MakeTask("server")) {
     acceptor_ =
-        pipe::Acceptor::Open(liar_node_->shared(), liar_node_->pool(), liar_node_->transport(), {"", 5555}, kRpcService,
+        pipe::Acceptor::Open(liar_task_->shared(), liar_task_->pool(), liar_task_->transport(), {"", 5555}, kRpcService,
                              [this](pipe::Pipe& came) {
                                heard_.pipe = &came;
                                return std::unique_ptr<pipe::Receiver>(std::make_unique<Ear>(&heard_));
                              })
             .value();
-    client_ = std::make_unique<Client>(*node_, transport::Address{"server", 5555});
+    client_ = std::make_unique<Client>(*task_, transport::Address{"server", 5555});
     StartOne(kEcho);
     world_.RunUntil([this] { return !heard_.ids.empty(); }, kSecondNs);
   }
@@ -285,7 +285,7 @@ class AgainstClient final : public World {
       head.clear();
       wire::AppendStatus(Status::Invalid("words").Next("more words"), &head);
     }
-    HomeOf(*liar_node_).Run([&] {
+    HomeOf(*liar_task_).Run([&] {
       if (heard_.pipe == nullptr || heard_.ids.empty()) return;
       uint64_t id = in_.OneOf(heard_.ids);
       if (what % 16 == 0) id += uint64_t{1} << in_.Next() % 64;
@@ -304,7 +304,7 @@ class AgainstClient final : public World {
     acceptor_.reset();
   }
 
-  std::unique_ptr<Node> node_, liar_node_;
+  std::unique_ptr<task::Task> task_, liar_task_;
   std::vector<std::unique_ptr<Asked>> asked_;
   std::unique_ptr<Client> client_;
   Heard heard_;

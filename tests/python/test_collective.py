@@ -177,9 +177,9 @@ def test_what_cannot_be_done_is_said():
     def work(group):
         with pytest.raises(fw.Error, match="root 3 of 1 ranks"):
             group.broadcast(np.zeros(3), 3)
-        with pytest.raises(TypeError, match="no collective of complex128"):
+        with pytest.raises(TypeError, match="do not support complex128"):
             group.allreduce(np.zeros(3, complex))
-        with pytest.raises(ValueError, match="gaps"):
+        with pytest.raises(ValueError, match="not contiguous"):
             group.allreduce(np.zeros(3), out=np.zeros((3, 2))[:, 0])
         with pytest.raises(fw.Error, match=r"bits|and"):
             group.allreduce(np.zeros(3), fw.And)

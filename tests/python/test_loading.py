@@ -172,19 +172,17 @@ def test_disabled_means_grpc_whatever_a_program_says(run_python):
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        ("version", "there is:  TensorFlow 2.14.0"),
+        ("version", "available: TensorFlow 2.14.0"),
         ("git", "(git v0.0-another, C++11 ABI 1)"),
         ("abi", "C++11 ABI 0"),
         ("ours", "Fusewire 0.0.9"),
-        ("none", "there is:  none"),
+        ("none", "available: none"),
         ("missing", f"{plugin.LIBRARY}\n"),
     ],
 )
 def test_misfit_is_not_loaded_and_says_what_is_needed(misfits, kind, told):
     said = misfits[kind]
-    assert said.startswith(
-        "MisfitError: Fusewire has no plug-in for the TensorFlow that is installed; none was loaded."
-    )
+    assert said.startswith("MisfitError: Fusewire has no plug-in for the installed TensorFlow; none was loaded.")
     assert f"installed: TensorFlow {tf.version.VERSION} (git {tf.version.GIT_VERSION}, " in said
     assert f"needed:    a plug-in for {tf.version.VERSION}, of Fusewire {fusewire.__version__}" in said
     assert told in said
@@ -206,7 +204,7 @@ def test_misfit_is_said_by_the_later_import_and_once(tmp_path):
     program.write_text(textwrap.dedent(code))
     out = run_to_end([sys.executable, program], tmp_path).ok()
     assert out.splitlines() == [
-        "Fusewire has no plug-in for the TensorFlow that is installed; none was loaded.",
+        "Fusewire has no plug-in for the installed TensorFlow; none was loaded.",
         "False 3",
     ]
 

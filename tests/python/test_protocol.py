@@ -36,7 +36,9 @@ def test_effective(monkeypatch, said, environment, spoken):
 
 def test_unknown_protocol_of_the_environment(monkeypatch):
     monkeypatch.setenv("FUSEWIRE_PROTOCOL", "grpc+-")
-    with pytest.raises(ValueError, match=r"grpc\+-: Fusewire knows no such protocol\.\n  Fix: grpc, grpc\+\+"):
+    with pytest.raises(
+        ValueError, match=r"grpc\+-: there is no such protocol\.\n  Fix: set it to one of grpc, grpc\+\+"
+    ):
         fusewire.load()
 
 

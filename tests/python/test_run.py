@@ -184,7 +184,7 @@ def test_timeout(run):
     assert done.status == 124
     assert "still running: ps:0, worker:0" in done.error
     assert "    waiting for it\n" in done.error
-    assert "Fix: --timeout" in done.error.splitlines()[-1]
+    assert "Fix: raise --timeout" in done.error.splitlines()[-1]
 
 
 # What each task leaves running: a child, and a child that has left its group.
@@ -272,13 +272,13 @@ def test_colours_on_a_terminal_only(run):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "which program? Fix: "),
-        (["--"], "which program? Fix: "),
-        (["--ps", "0", "--workers", "0", "true"], "a cluster without a task. Fix: "),
+        ([], "no program is given. Fix: "),
+        (["--"], "no program is given. Fix: "),
+        (["--ps", "0", "--workers", "0", "true"], "the cluster has no tasks. Fix: "),
         (["absent.py"], "there is no file absent.py. Fix: "),
         (["absent-command"], "no command absent-command. Fix: "),
-        (["python3", "-u"], "no program for it to run"),
-        (["--ps", "-1", "true"], "a number of tasks"),
+        (["python3", "-u"], "python3 -u: no program is given. Fix: "),
+        (["--ps", "-1", "true"], "-1 is negative"),
         (["--timeout", "0", "true"], "more than 0"),
         (["--protocol", "grpc+-", "true"], "invalid choice"),
     ],

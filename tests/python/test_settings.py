@@ -63,6 +63,7 @@ def test_nearest_name():
         ("FUSEWIRE_QQQQQQQQ", ""),
     ]
     assert settings.warning(environment) == (
-        "Fusewire knows no setting named FUSEWIRE_PEER_TIMOUT (did you mean FUSEWIRE_PEER_TIMEOUT?), FUSEWIRE_QQQQQQQQ"
+        "ignored, as Fusewire has no such setting: FUSEWIRE_PEER_TIMOUT (did you mean FUSEWIRE_PEER_TIMEOUT?), "
+        "FUSEWIRE_QQQQQQQQ"
     )
     assert settings.warning({}) == ""

@@ -152,8 +152,8 @@ def test_program_without_a_plugin_that_fits(tmp_path):
     command = [FUSEWIRE, "run", "--ps", "0", "train.py"]
     done = run_to_end(command, tmp_path, environment | {"FUSEWIRE_PROTOCOL": "grpc++"})
     assert (done.status, done.out) == (1, "")
-    assert "worker:0 | Fusewire has no plug-in for the TensorFlow that is installed" in done.error
+    assert "worker:0 | Fusewire has no plug-in for the installed TensorFlow" in done.error
     assert re.search(r"^ +Fix: ", done.error, re.MULTILINE)
     done = run_to_end(command, tmp_path, environment)
     assert done.ok() == "worker:0 | started\n"
-    assert "worker:0 | The program goes on without it." in done.error
+    assert "worker:0 | The program continues without the plug-in." in done.error

@@ -19,7 +19,7 @@ Task::Task(Run* run_in, int index_in, const std::string& host_in, reactor::React
     : run(*run_in), index(index_in), host(host_in), incarnation(incarnation_in), home(home_in) {
   pipe::Options options = run.plan.members[static_cast<size_t>(index)].pipe;
   options.incarnation = incarnation;
-  node = rpc::Node::Make(options, reactor::Pool::Around(home), run.world.MakeTransport(host));
+  task = task::Task::Make(options, reactor::Pool::Around(home), run.world.MakeTransport(host));
   OpenServer();
 }
 
@@ -30,13 +30,13 @@ Task::~Task() {
   CloseServer();
   owed.clear();
   home->Run([] {});
-  node.reset();
+  task.reset();
 }
 
 void Task::OpenServer() {
   if (server != nullptr) return;
   auto opened =
-      rpc::Server::Open(*node, {"", 5555}, MakeMethods(this), run.plan.members[static_cast<size_t>(index)].server);
+      rpc::Server::Open(*task, {"", 5555}, MakeMethods(this), run.plan.members[static_cast<size_t>(index)].server);
   FUSEWIRE_CHECK(opened.ok());
   server = std::move(opened).value();
 }
@@ -48,7 +48,7 @@ rpc::Client& Task::ClientOf(int peer, int lane, std::shared_ptr<ClientLife>* lif
   if (link.client == nullptr) {
     link.life = std::make_shared<ClientLife>();
     link.life->closing = closing_clients_;
-    link.client = std::make_unique<rpc::Client>(*node, transport::Address{Member::AliasOf(peer), 5555},
+    link.client = std::make_unique<rpc::Client>(*task, transport::Address{Member::AliasOf(peer), 5555},
                                                 run.plan.members[static_cast<size_t>(index)].client);
   }
   *life = link.life;
@@ -73,7 +73,7 @@ void Task::CloseClients() {
 
 // docs/buffers.md, "The budget".
 uint64_t Task::HoldMax() const {
-  const pipe::Options& options = node->shared().options();
+  const pipe::Options& options = task->shared().options();
   uint64_t pipes = links_.size() + (server == nullptr ? 0 : server->AcceptorSnapshot().open);
   uint64_t large = run.bytes_max + options.window_bytes / 4 + kCopyBytesMax;
   return std::max(options.receive_budget_bytes, large) + pipes * options.window_bytes;
@@ -104,14 +104,14 @@ void Task::Look() {
 
 void Task::CheckIdle() {
   Journal& journal = run.journal;
-  Budget& budget = node->shared().receive_budget();
+  Budget& budget = task->shared().receive_budget();
   bool struck = run.meddler.Strikes(Meddle::kHoldBudget) && budget.TryReserve(1, this);
   if (budget.used_bytes() != 0) {
     journal.Find("budget-held", "%d: %llu bytes of the receive budget are held by nobody's message", index,
                  static_cast<unsigned long long>(budget.used_bytes()));
   }
   if (struck) budget.Release(1);
-  uint64_t large = run.bytes_max + node->shared().options().window_bytes / 4 + kCopyBytesMax;
+  uint64_t large = run.bytes_max + task->shared().options().window_bytes / 4 + kCopyBytesMax;
   if (budget.peak_bytes() > std::max(budget.limit_bytes(), large)) {
     journal.Find("over-budget", "%d: the budget's peak is %llu of %llu bytes", index,
                  static_cast<unsigned long long>(budget.peak_bytes()),

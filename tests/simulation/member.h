@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One member of the cluster over all of its incarnations: its node, its server, its clients, the answers that it owes.
+// One member of the cluster over all of its incarnations: its task, its server, its clients, the answers that it owes.
 #ifndef FUSEWIRE_TESTS_SIMULATION_MEMBER_H_
 #define FUSEWIRE_TESTS_SIMULATION_MEMBER_H_
 
@@ -75,7 +75,7 @@ class Task {
   const uint64_t incarnation;
   reactor::Reactor* const home;
   bool paused = false;
-  std::unique_ptr<rpc::Node> node;
+  std::unique_ptr<task::Task> task;
   std::unique_ptr<rpc::Server> server;
   std::list<Owed> owed;
 

@@ -98,7 +98,7 @@ class Run {
     options.pipe.name = name;
     options.pipe.incarnation = seed_ * 1000 + static_cast<uint64_t>(task.life) * 10 + static_cast<uint64_t>(name[0]);
     Random random(seed_ ^ 5);
-    if (random.Chance(0.5)) options.limits.kept_bytes_max = 12000;
+    if (random.Chance(0.5)) options.limits.unexpected_bytes_max = 12000;
     if (random.Chance(0.5)) options.limits.offers_max = 3;
     options.limits.timeout_ns = place_->timeout_ns();
     options.limits.patience_ns = place_->patience_ns();

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Words of a command line that must be numbers, for argparse."""
+"""Parsers of numbers on the command line, for argparse."""
 
 import argparse
 
@@ -9,7 +9,7 @@ USAGE_ERROR = 2  # the exit code
 def count(text: str) -> int:
     number = int(text)
     if number < 0:
-        raise argparse.ArgumentTypeError("a number of tasks, 0 or more")
+        raise argparse.ArgumentTypeError(f"{text} is negative: give a whole number, 0 or more")
     return number
 
 
@@ -20,5 +20,5 @@ def counts(text: str) -> list[int]:
 def seconds(text: str) -> float:
     number = float(text)
     if not number > 0:
-        raise argparse.ArgumentTypeError("seconds, more than 0")
+        raise argparse.ArgumentTypeError(f"{text} is not a duration: give seconds, more than 0")
     return number

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""A cluster on this machine, as TF_CONFIG describes one: which tasks there are, and at which ports."""
+"""A cluster on this machine, in the terms of TF_CONFIG: its tasks and their ports."""
 
 import contextlib
 import dataclasses
@@ -12,7 +12,7 @@ from fusewire import machine
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """How many tasks of which kind."""
+    """The number of tasks of each job."""
 
     ps: int = 1
     workers: int = 1
@@ -20,7 +20,7 @@ class Shape:
     evaluator: bool = False
 
     def jobs(self) -> dict[str, int]:
-        """Tasks by job, those that serve first; without the evaluator, which is no member of a cluster."""
+        """The number of tasks by job, serving jobs first. The evaluator is left out: it is not part of a cluster."""
         counts = {"ps": self.ps, "chief": int(self.chief), "worker": self.workers}
         return {job: count for job, count in counts.items() if count}
 
@@ -38,11 +38,12 @@ class Shape:
 
 @contextlib.contextmanager
 def free_ports(count: int) -> Iterator[list[int]]:
-    """Ports that nobody else gets while this lasts, yet a server of ours may listen at.
+    """Reserves ports: while the context lasts, no other process gets one, but our servers can listen on them.
 
-    A socket that is bound and does not listen keeps the kernel from giving the port to somebody who asks for any port;
-    with SO_REUSEADDR on both, as gRPC sets it, it does not keep a server from binding the same one. Bound to every
-    address, as gRPC's servers are: a port that is free on loopback may be somebody's elsewhere.
+    The kernel does not assign a port to another process that asks for any free port while a socket is bound to it. If
+    both sockets set SO_REUSEADDR, as gRPC does, and ours does not listen, a server can still bind the same port. We
+    bind to every address, as gRPC's servers do, because a port that is free on loopback may be in use on another
+    interface.
     """
     with contextlib.ExitStack() as stack:
         holders = [stack.enter_context(_holder()) for _ in range(count)]
@@ -66,13 +67,13 @@ def addresses(shape: Shape, ports: list[int]) -> dict[str, list[str]]:
 
 
 def local_addresses(ports: list[int]) -> list[str]:
-    """host:port of each, on this machine."""
+    """host:port of each port, on this machine's loopback."""
     host = machine.loopback()
     return [machine.at_port(host, port) for port in ports]
 
 
 def tf_config(cluster: dict[str, list[str]], job: str, index: int, protocol: str | None) -> str:
-    """The text of TF_CONFIG for one task."""
+    """TF_CONFIG of one task, as JSON."""
     config: dict[str, object] = {"cluster": cluster, "task": {"type": job, "index": index}}
     if protocol:
         config["rpc_layer"] = protocol

@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""fusewire doctor: what is installed, what fits, what is off, and what to do about it.
+"""fusewire doctor: checks the installation, the machine and the settings, and names a fix for each problem.
 
-Nothing here imports TensorFlow: a process of its own does, and may die of it.
+This process does not import TensorFlow. A child process does, because loading TensorFlow or the plug-in may crash it.
 """
 
 import argparse
@@ -30,21 +30,21 @@ from fusewire.version import VERSION
 
 OK, NOTE, WARN, FAIL = "ok", "note", "warn", "FAIL"
 COLOURS = {OK: "32", NOTE: "36", WARN: "33", FAIL: FAILURE}
-SELFTEST_S = 90  # on a slow disk TensorFlow takes half of it to start
-FILES_WANTED = 4096  # descriptors: a server of a cluster of hundreds of tasks holds several for each
-POLLING_CORES = 4  # with fewer, threads that never sleep take them from TensorFlow
+SELFTEST_S = 90  # on a slow disk, TensorFlow takes half of this to start
+FILES_WANTED = 4096  # descriptors: in a cluster of hundreds of tasks, a server holds several for each task
+POLLING_CORES = 4  # with fewer, threads that never sleep take processor time from TensorFlow
 LOCAL_LINE = "127.0.0.1 localhost"
-BACKLOG_WANTED = 1024  # connections that come at once when such a cluster starts
+BACKLOG_WANTED = 1024  # connections that arrive at once when such a cluster starts
 
 
-JOBS_SHOWN, WORDS_SHOWN = 20, 300  # of what others wrote
-MAP_BYTES_MAX = 2 << 20  # as the server reads it
+JOBS_SHOWN, WORDS_SHOWN = 20, 300  # at most, of text that we did not write: jobs, characters
+MAP_BYTES_MAX = 2 << 20  # the server's limit
 ENDPOINT = re.compile(r"[^=\s]+:\d+=[^=\s]+:\d+")  # a line of .endpoint_map
 
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One line of the report; a problem has a fix."""
+    """One line of the report. A problem has a fix."""
 
     name: str
     status: str
@@ -53,13 +53,18 @@ class Check:
 
 
 def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    doctor = verbs.add_parser("doctor", help="show what is installed, what fits, and how to fix the rest")
-    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor = verbs.add_parser(
+        "doctor",
+        help="check the installation and this machine, and show how to fix problems",
+        description="Checks the installed TensorFlow and plug-in, the transports, the settings and this machine. "
+        "Each problem is shown with a fix. The exit code is 0 if no check fails.",
+    )
+    doctor.add_argument("--json", action="store_true", help="print the report as JSON")
     doctor.set_defaults(call=lambda options: run(options.json))
 
 
 def run(as_json: bool) -> int:
-    """Prints the report; 0 where nothing fails."""
+    """Prints the report. Returns the exit code: 0 if no check fails."""
     checks = examine()
     healthy = all(check.status != FAIL for check in checks)
     if as_json:
@@ -96,7 +101,8 @@ def examine() -> list[Check]:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """How far the self-test came. facts: all that it said; end: how it ended, if badly; tail: its last words."""
+    """The result of the self-test. facts: all that it reported; end: how it failed, or ""; tail: its last error
+    lines."""
 
     facts: Mapping[str, Any]
     end: str = ""
@@ -137,9 +143,9 @@ def check_tensorflow(report: Report) -> Check:
     packages = distributions("tensorflow")
     named = " and ".join(packages) or "a folder without a package"
     if "tensorflow" not in report.facts:
-        reason = f"{named}, but it can't be imported: the process {report.end or 'said nothing'}\n{report.tail}"
+        reason = f"{named}, but it can't be imported: the process {report.end or 'reported nothing'}\n{report.tail}"
         if check_temporary().status == FAIL:
-            return Check("tensorflow", FAIL, reason, "see temporary folder")
+            return Check("tensorflow", FAIL, reason, "fix the temporary folder first, see below")
         command = (
             f"{plugin.pip()} install --force-reinstall {packages[0].replace(' ', '==') if packages else 'tensorflow'}"
         )
@@ -147,7 +153,7 @@ def check_tensorflow(report: Report) -> Check:
     facts = report.facts
     value = f"{facts['tensorflow']} (git {facts['git_version']}, C++11 ABI {facts['cxx11_abi']}), from {named}"
     if len(packages) > 1:
-        command = f"{plugin.pip()} uninstall all of them, then install one of them: they overwrite each other's files"
+        command = f"{plugin.pip()} uninstall all of them, then install only one: they overwrite each other's files"
         return Check("tensorflow", WARN, value, command)
     if facts["tensorflow"] not in plugin.SUPPORTED:
         supported = ", ".join(plugin.SUPPORTED)
@@ -156,7 +162,7 @@ def check_tensorflow(report: Report) -> Check:
 
 
 def distributions(module: str) -> list[str]:
-    """["tensorflow-cpu 2.21.0"]: those that bring this top-level module."""
+    """The packages that contain this top-level module: ["tensorflow-cpu 2.21.0"]."""
     names = sorted(set(importlib.metadata.packages_distributions().get(module, ())))
     return [
         f"{name} {importlib.metadata.version(name)}" for name in names if name.startswith(("tensorflow", "tf", "intel"))
@@ -165,21 +171,22 @@ def distributions(module: str) -> list[str]:
 
 def check_plugin(report: Report) -> Iterator[Check]:
     try:
-        brought = plugin.plugins()
+        installed = plugin.plugins()
     except plugin.MisfitError as error:
         yield Check("plug-in", FAIL, str(error).splitlines()[0], plugin.reinstall_command())
         return
-    listed = "; ".join(map(str, brought)) or "none"
+    listed = "; ".join(map(str, installed)) or "none"
     if report.facts.get("misfit"):
         lines = report.facts["misfit"].splitlines()
         fix = "\n".join(line.strip() for line in lines if line.strip().startswith("Fix:")).removeprefix("Fix: ")
-        yield Check("plug-in", FAIL, f"for {listed}; none fits", fix.partition("   ")[0] or plugin.reinstall_command())
-    elif not brought:
-        yield Check("plug-in", FAIL, "none", plugin.reinstall_command())
+        fix = fix.partition("   ")[0] or plugin.reinstall_command()
+        yield Check("plug-in", FAIL, f"for {listed}; none matches the installed TensorFlow", fix)
+    elif not installed:
+        yield Check("plug-in", FAIL, "none is installed", plugin.reinstall_command())
     elif "loaded" in report.facts:
         yield Check("plug-in", OK, f"for {listed}")
     else:
-        yield Check("plug-in", NOTE, f"for {listed}; without TensorFlow it is unknown whether one fits")
+        yield Check("plug-in", NOTE, f"for {listed}; without TensorFlow it can't be checked whether one matches")
 
 
 def check_self_test(report: Report) -> Check:
@@ -190,10 +197,11 @@ def check_self_test(report: Report) -> Check:
         return Check("self-test", NOTE, "skipped: see above")
     if "loaded" not in facts:
         fix = f"{plugin.reinstall_command()}; if that does not help, set FUSEWIRE_DISABLE=1 and report these lines"
-        return Check("self-test", FAIL, f"loading the plug-in: the process {report.end}\n{report.tail}", fix)
+        return Check("self-test", FAIL, f"while loading the plug-in, the process {report.end}\n{report.tail}", fix)
     if "arrived" not in facts:
         fix = "see these last lines; `fusewire run --ps 1 --workers 1 PROGRAM` shows all of them"
-        return Check("self-test", FAIL, f"a server pair over grpc++: the process {report.end}\n{report.tail}", fix)
+        value = f"while two servers exchanged a tensor over grpc++, the process {report.end}\n{report.tail}"
+        return Check("self-test", FAIL, value, fix)
     if not facts["arrived"]:
         return Check(
             "self-test", FAIL, "a tensor arrived with the wrong content", "set FUSEWIRE_DISABLE=1, and report this"
@@ -221,7 +229,7 @@ for wire in ("tcp", "uring", "shm", "ucx"):
 
 
 def check_wires(environment: Mapping[str, str]) -> Check:
-    """Each wire is tried, in a process of its own: libraries of others are loaded for it."""
+    """Tries each transport, in a separate process because third-party libraries are loaded for it."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", TRY_WIRES],
@@ -231,7 +239,7 @@ def check_wires(environment: Mapping[str, str]) -> Check:
             timeout=SELFTEST_S,
             check=False,
         )
-        tried = {wire: (works, says) for wire, works, says in map(json.loads, done.stdout.splitlines())}
+        tried = {wire: (works, text) for wire, works, text in map(json.loads, done.stdout.splitlines())}
     except (subprocess.TimeoutExpired, ValueError) as error:
         return Check("wires", WARN, f"could not be tested: {error}", plugin.reinstall_command())
     if len(tried) < 4:
@@ -240,15 +248,15 @@ def check_wires(environment: Mapping[str, str]) -> Check:
     setting = next(setting for setting in settings.SETTINGS if setting.name == "FUSEWIRE_TRANSPORT")
     wanted = setting.value(environment)[0].replace("rdma", "ucx")
     rdma = tried["ucx"][0] and "no RDMA" not in tried["ucx"][1]
-    used = f"{wanted}, as FUSEWIRE_TRANSPORT says"
+    used = f"{wanted}, set by FUSEWIRE_TRANSPORT"
     if wanted == "auto":
         used = "auto: shared memory with tasks of this machine and user, " + (
             "RDMA, otherwise TCP" if rdma else "otherwise TCP"
         )
-    lines = [f"{wire}: {'' if works else 'not available: '}{says}" for wire, (works, says) in tried.items()]
+    lines = [f"{wire}: {'' if works else 'not available: '}{text}" for wire, (works, text) in tried.items()]
     value = "\n".join([used, *lines])
     if wanted in tried and not tried[wanted][0]:
-        return Check("wires", WARN, value, "unset FUSEWIRE_TRANSPORT, or fix the reason shown beside it")
+        return Check("wires", WARN, value, f"unset FUSEWIRE_TRANSPORT, or fix the reason shown beside {wanted}")
     return Check("wires", OK, value)
 
 
@@ -259,7 +267,7 @@ def check_switch() -> Check:
     try:
         protocol.effective(protocol.STOCK)
     except ValueError as error:
-        return Check("switch", FAIL, str(error).splitlines()[0], f"{protocol.VARIABLE}=grpc++, or unset it")
+        return Check("switch", FAIL, str(error).splitlines()[0], f"export {protocol.VARIABLE}=grpc++, or unset it")
     return Check("switch", OK, f"on; servers use {wanted if wanted else 'the protocol that the program names'}")
 
 
@@ -269,7 +277,7 @@ def check_settings(environment: Mapping[str, str]) -> Iterator[Check]:
         value, origin = setting.value(environment)
         if origin != "default":
             in_force.append(f"{setting.name} = {value}" + (f" (from {origin})" if origin != setting.name else ""))
-    yield Check("settings", OK, "\n".join(in_force) or "all at their defaults, see docs/settings.md")
+    yield Check("settings", OK, "\n".join(in_force) or "all at their defaults; docs/settings.md lists them")
     for name, near in settings.unknown(environment):
         fix = f"did you mean {near}? export {near}=..., and unset {name}" if near else f"unset {name}"
         yield Check("settings", WARN, f"{name} is set, but Fusewire has no such setting", fix)
@@ -289,13 +297,15 @@ def check_cores(environment: Mapping[str, str]) -> Iterator[Check]:
         if origin == "default":
             continue
         if not wanted.isdigit():
-            yield Check("cores", FAIL, f"{origin}={wanted} is not a number", f"export {origin}=2, or unset it")
+            fix = f"export {origin}=2, or unset it"
+            yield Check("cores", FAIL, f"{origin}={wanted} is not a number of reactors", fix)
         elif int(wanted) > cores:
             fix = f"export {origin}={max(1, int(cores))}, or unset it"
             yield Check("cores", WARN, f"{origin}={wanted}, but there are fewer cores", fix)
     for name in ("PS_ENABLE_POLLING", "WORKER_ENABLE_POLLING"):
         if settings.is_on(name, environment) and cores < POLLING_CORES:
-            yield Check("cores", WARN, f"{name}: threads that never sleep, on {cores:g} cores", f"unset {name}")
+            value = f"{name} is set: reactors that never sleep take processor time from TensorFlow on {cores:g} cores"
+            yield Check("cores", WARN, value, f"unset {name}")
 
 
 def check_memory() -> Check:
@@ -303,15 +313,15 @@ def check_memory() -> Check:
     limit = machine.memory_limit()
     value = f"{total / 2**30:.1f} GiB"
     if limit is not None and limit < total:
-        value += f", of which the container may use {limit / 2**30:.1f}"
+        value += f", of which the container may use {limit / 2**30:.1f} GiB"
         total = limit
     return Check("memory", OK, f"{value}; a process holds at most {total / 2**32:.1f} GiB of received messages")
 
 
 def check_files() -> Check:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = "no limit" if hard == resource.RLIM_INFINITY else str(hard)
-    value = f"{soft} descriptors for a process, at most {limit}"
+    limit = "none" if hard == resource.RLIM_INFINITY else str(hard)
+    value = f"{soft} descriptors for a process, hard limit {limit}"
     if soft == resource.RLIM_INFINITY or soft >= FILES_WANTED:
         return Check("ulimit -n", OK, value)
     can = hard == resource.RLIM_INFINITY or hard >= FILES_WANTED
@@ -342,7 +352,7 @@ def check_glibc() -> Check:
 
 
 def check_temporary() -> Check:
-    """TensorFlow can't be imported without one."""
+    """TensorFlow can't be imported without a temporary folder."""
     try:
         return Check("temporary folder", OK, tempfile.gettempdir())
     except OSError as error:
@@ -356,18 +366,17 @@ def check_localhost() -> Check:
     except OSError as error:
         return Check("localhost", FAIL, f"does not resolve: {error}", f"add the line `{LOCAL_LINE}` to /etc/hosts")
     if strange := [address for address in found if not is_loopback(address)]:
-        return Check(
-            "localhost", FAIL, f"is {strange[0]}", f"change the line of localhost in /etc/hosts to `{LOCAL_LINE}`"
-        )
+        value = f"resolves to {strange[0]}, which is not a loopback address"
+        return Check("localhost", FAIL, value, f"change the line of localhost in /etc/hosts to `{LOCAL_LINE}`")
     listed = ", ".join(found)
     if not any(map(machine.may_bind, found)):
         fix = f"add the line `{machine.loopback()} localhost` to /etc/hosts"
-        return Check("localhost", FAIL, f"is {listed}, where no process can listen here", fix)
+        return Check("localhost", FAIL, f"resolves to {listed}, on which no process of this machine can listen", fix)
     return Check("localhost", OK, listed)
 
 
 def check_host_name() -> Check:
-    """By its own name a machine may be at loopback, as Debian writes it; then others cannot tell where it listens."""
+    """A machine's own name may resolve to loopback, as on Debian; other machines then can't reach that address."""
     name = socket.gethostname()
     try:
         found = addresses_of(name)
@@ -375,8 +384,8 @@ def check_host_name() -> Check:
         return Check("host name", NOTE, f"{name} does not resolve here: {error}")
     listed = f"{name} is {', '.join(found)}"
     if all(map(is_loopback, found)):
-        told = "on this machine: a server of a cluster that names it listens on every interface"
-        return Check("host name", NOTE, f"{listed} {told}, or where FUSEWIRE_BIND says")
+        where = "a server of a cluster that uses this name listens on every interface, or where FUSEWIRE_BIND says"
+        return Check("host name", NOTE, f"{listed} on this machine: {where}")
     return Check("host name", OK, listed)
 
 
@@ -398,10 +407,10 @@ def check_tf_config(environment: Mapping[str, str]) -> Iterator[Check]:
         cluster, task = config.get("cluster", {}), config.get("task", {})
         kind, index = str(task.get("type", "")), int(task.get("index", 0))
         counts = {job: _count_tasks(tasks) for job, tasks in cluster.items()}
-    # Any text may be there: nested too deep, a number that is far too large.
+    # The variable may contain anything, for example JSON nested too deeply or a number that is far too large.
     except (ValueError, AttributeError, TypeError, RecursionError, OverflowError) as error:
         why = f"is not valid for TensorFlow: {_shown(error)}"
-        yield Check("TF_CONFIG", FAIL, why, f"export TF_CONFIG='{shape}'")
+        yield Check("TF_CONFIG", FAIL, why, f"export TF_CONFIG='{shape}', or unset it")
         return
     more = ", ..." if len(counts) > JOBS_SHOWN else ""
     listed = _shown(", ".join(f"{count} {job}" for job, count in itertools.islice(counts.items(), JOBS_SHOWN))) + more
@@ -415,7 +424,7 @@ def check_tf_config(environment: Mapping[str, str]) -> Iterator[Check]:
 
 def _count_tasks(tasks: object) -> int:
     if not isinstance(tasks, list | dict):
-        raise TypeError(f"the tasks of a job are a list, not {type(tasks).__name__}")
+        raise TypeError(f"the tasks of a job must be a list, not {type(tasks).__name__}")
     return len(tasks)
 
 
@@ -430,7 +439,8 @@ def check_endpoint_map(environment: Mapping[str, str]) -> Iterator[Check]:
     if not path.is_file():
         return
     if path.stat().st_size > MAP_BYTES_MAX:
-        yield Check("endpoint map", FAIL, f"{path} has more than {MAP_BYTES_MAX} bytes", "remove the file")
+        value = f"{path} is larger than {MAP_BYTES_MAX >> 20} MiB and is ignored"
+        yield Check("endpoint map", FAIL, value, "remove the file: data ports are found without it")
         return
     lines = [line.strip() for line in path.read_text(errors="replace").splitlines()]
     wrong = [line for line in lines if line and not line.startswith("#") and not ENDPOINT.fullmatch(line)]
@@ -438,8 +448,8 @@ def check_endpoint_map(environment: Mapping[str, str]) -> Iterator[Check]:
         yield Check(
             "endpoint map",
             FAIL,
-            f"{path}: {_shown(wrong[0])}",
-            "each line is host:port=host:data_port; or remove the file",
+            f"{path}: this line is not valid: {_shown(wrong[0])}",
+            "write each line as host:port=host:data_port, or remove the file",
         )
     else:
         yield Check("endpoint map", NOTE, f"{path} is used; it is optional: data ports are found without it")

@@ -1,9 +1,10 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """The processes of a local cluster: started together, watched, and never left behind.
 
-A job is done when every task has ended that works; parameter servers, and workers that have called Server.join(), only
-serve, and are ended then. It has failed as soon as one task fails: the others are ended, and the first one to fail
-decides the exit code. One thread does it all; it sleeps until a task says something or ends, or a signal comes.
+A job is done when every working task has ended. Parameter servers, and workers that have called Server.join(), only
+serve, and are then ended. The job has failed as soon as one task fails: the others are ended, and the first task to
+fail determines the exit code. A single thread does all of this; it sleeps until a task prints or ends, or a signal
+arrives.
 """
 
 import contextlib
@@ -19,23 +20,23 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fusewire.cli.output import COLOURS, FAILURE, LastLines, Lines, Screen
 
-PIPE = "{pipe}"  # the word of a command that becomes the number of the pipe on which it reports
+PIPE = "{pipe}"  # this word of a command is replaced by the number of the pipe on which the task reports
 GRACE_S = 5.0  # from SIGTERM to SIGKILL
-DRAIN_S = 1.0  # for what lies in the pipes of tasks that have ended
+DRAIN_S = 1.0  # to read what is left in the pipes of tasks that have ended
 READ_BYTES = 1 << 16
-# Exit codes: the first as timeout(1) has it, the others as shells have them; the last plus the signal.
+# Exit codes: the first as in timeout(1), the others as in shells. The signal's number is added to the last.
 TIMED_OUT, NOT_STARTED, INTERRUPTED = 124, 126, 128
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StartError(Exception):
-    """A task's program can't be started; the cause says why."""
+    """A task's program can't be started; __cause__ says why."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """What one task runs. Where PIPE is one of the words, it tells us through that pipe when it only serves."""
+    """The command of one task. If it contains the word PIPE, the task reports through that pipe once it only serves."""
 
     words: tuple[str, ...]
 
@@ -44,7 +45,7 @@ class Command:
 
 
 class Task:
-    """One process of the job, with the group that it leads."""
+    """One process of the job, and the process group that it leads."""
 
     def __init__(self, job: str, index: int, alone: bool):
         self.name = job if alone else f"{job}:{index}"
@@ -56,7 +57,7 @@ class Task:
         self.process: subprocess.Popen[bytes]
 
     def start(self, command: Command, environment: Mapping[str, str], screen: Screen, colour: str, width: int) -> int:
-        """Returns the reading end of the pipe on which the task reports."""
+        """Returns the read end of the pipe on which the task reports."""
         report_read, report_write = os.pipe()
         try:
             self.process = subprocess.Popen(
@@ -67,7 +68,7 @@ class Task:
                 stderr=subprocess.PIPE,
                 pass_fds=(report_write,) if PIPE in command.words else (),
                 start_new_session=True,
-                preexec_fn=functools.partial(_die_with, os.getpid()),  # safe: there is one thread here
+                preexec_fn=functools.partial(_die_with, os.getpid()),  # safe: this process has one thread
             )
         except OSError as error:
             os.close(report_read)
@@ -80,7 +81,7 @@ class Task:
         return report_read
 
     def signal(self, number: int) -> None:
-        """To the whole group, also after its leader has ended; a group that is gone needs none."""
+        """Signals the whole group, even after its leader has ended. A group that no longer exists is ignored."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
 
@@ -99,7 +100,7 @@ class Task:
 
 
 class Job:
-    """All tasks. run() returns the exit code."""
+    """All tasks of a run. run() returns the exit code."""
 
     def __init__(self, tasks: Sequence[Task], screen: Screen, timeout_s: float | None, grace_s: float = GRACE_S):
         self.tasks = tasks
@@ -111,7 +112,7 @@ class Job:
         self._failed: Task | None = None
         self._signals: list[int] = []
         self._kill_at: float | None = None
-        self._others = _children()  # of whoever became this process by exec
+        self._others = _children()  # inherited from the program that became this process by exec
 
     def run(self, command: Command, environments: Sequence[Mapping[str, str]]) -> int:
         _prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -119,14 +120,16 @@ class Job:
         with self._signals_handled():
             try:
                 self._start(command, environments)
-                if self._signals:  # it may have come between the start of a task and our knowing of it
+                if self._signals:  # it may have arrived after a task was started but before it was in _running
                     self._end_all(self._signals[0])
                 timed_out = self._watch(begun)
                 self._finish()
             except StartError as error:
-                self._screen.say(f"{command.words[0]} can't be started: {error.__cause__}", FAILURE)
+                self._screen.say(
+                    f"{command.words[0]} can't be started: {error.__cause__}. Fix: check that it is executable", FAILURE
+                )
                 return NOT_STARTED
-            except BrokenPipeError:  # whoever read our output has gone: so do we, as quietly as others do
+            except BrokenPipeError:  # the reader of our output has closed it: end without a message, as other tools do
                 for stream in (1, 2):
                     os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
                 return INTERRUPTED + signal.SIGPIPE
@@ -150,18 +153,18 @@ class Job:
                 self._selector.register(stream, selectors.EVENT_READ, (task, lines))
 
     def _watch(self, begun: float) -> bool:
-        """Until no task runs; True where the time ran out."""
+        """Returns once no task is running; True if the time ran out."""
         timed_out = told = False
         while self._running:
             now = time.monotonic()
             if self._timeout_s is not None and now - begun >= self._timeout_s and not self._is_ending():
                 timed_out = True
                 names = ", ".join(task.name for task in self._running)
-                self._screen.say(f"{self._timeout_s:g} s are over; still running: {names}", FAILURE)
+                self._screen.say(f"timeout after {self._timeout_s:g} s; still running: {names}", FAILURE)
                 self._end_all()
             if self._signals and not told:
                 told = True
-                self._screen.say(f"{_signal_name(self._signals[0])}: ending all tasks; once more kills them")
+                self._screen.say(f"{_signal_name(self._signals[0])}: ending all tasks; a second signal kills them")
             if self._kill_at is not None and now >= self._kill_at:
                 self._kill_at = None
                 self._signal_all(signal.SIGKILL)
@@ -170,14 +173,14 @@ class Job:
         return timed_out
 
     def _sleep_s(self, begun: float, now: float) -> float | None:
-        """Until the next thing that happens by time alone."""
+        """The time until the next deadline; None if there is none."""
         times = [] if self._kill_at is None else [self._kill_at]
         if self._timeout_s is not None and not self._is_ending():
             times.append(begun + self._timeout_s)
         return max(0.0, min(times) - now) if times else None
 
     def _read(self, sleep_s: float | None) -> bool:
-        """Waits so long for tasks to say something, and passes it on; False if none did."""
+        """Waits up to sleep_s for output of tasks and passes it on. False if there was none."""
         ready = self._selector.select(sleep_s)
         for key, _ in ready:
             if key.data is None:  # a signal woke us
@@ -205,7 +208,7 @@ class Job:
         for task in [task for task in self._running if task.process.poll() is not None]:
             task.status, task.ended = task.process.returncode, time.monotonic()
             self._running.remove(task)
-            task.signal(signal.SIGKILL)  # what it started and left behind
+            task.signal(signal.SIGKILL)  # ends the processes that it started and left behind
             if task.status != 0 and not task.asked_to_end and self._failed is None:
                 self._failed = task
                 self._screen.say(f"{task.name} failed: {task.how_it_ended()}; ending the others", FAILURE)
@@ -224,7 +227,7 @@ class Job:
     def _signal_all(self, number: int) -> None:
         for task in self._running:
             task.asked_to_end = True
-            # Who serves sits in TensorFlow, where Python's handler for SIGINT never gets its turn.
+            # A serving task is blocked inside TensorFlow, where Python's handler for SIGINT never runs.
             task.signal(signal.SIGTERM if task.serves and number == signal.SIGINT else number)
 
     @contextlib.contextmanager
@@ -247,7 +250,7 @@ class Job:
             os.close(wake_write)
 
     def _on_signal(self, number: int, _: object) -> None:
-        """Also in the middle of a write that blocks: so it signals at once, and writes nothing."""
+        """May interrupt a blocked write, so it signals the tasks at once and prints nothing."""
         self._signals.append(number)
         if len(self._signals) == 1:
             self._end_all(number)
@@ -255,7 +258,7 @@ class Job:
             self._signal_all(signal.SIGKILL)
 
     def _finish(self) -> None:
-        """Shows all that still lies in the pipes; a process that has kept one open is not waited for long."""
+        """Prints what is left in the pipes. A process that still holds one open delays this by DRAIN_S at most."""
         kill_orphans(self._others)
         until = time.monotonic() + DRAIN_S
         while len(self._selector.get_map()) > 1:
@@ -275,7 +278,9 @@ class Job:
                 if not task.serves and task.asked_to_end:
                     self._show_last_lines(task)
             self._screen.say(
-                f"not done in {self._timeout_s:g} s. Fix: --timeout, or see above what it waits for", FAILURE
+                f"not done within {self._timeout_s:g} s. Fix: raise --timeout, or see the last lines above for what "
+                "the program is waiting for",
+                FAILURE,
             )
             return TIMED_OUT
         self._screen.say(f"done in {seconds:.1f} s")
@@ -283,13 +288,13 @@ class Job:
 
     def _show_last_lines(self, task: Task) -> None:
         lines = task.last_lines.text()
-        self._screen.say(f"the last lines of {task.name}:" if lines else f"{task.name} has printed nothing")
+        self._screen.say(f"the last lines of {task.name}:" if lines else f"{task.name} printed nothing")
         for line in lines:
             self._screen.error.write(f"    {line}\n".encode())
 
 
 def kill_orphans(others: set[int]) -> None:
-    """Ends what the tasks have started and left: as its parent is gone, it has become our child, like the others."""
+    """Kills processes that tasks started and left behind: their parent has ended, so they are our children now."""
     while children := _children() - others:
         for pid in children:
             with contextlib.suppress(ProcessLookupError):
@@ -307,7 +312,7 @@ def _children() -> set[int]:
                 contextlib.suppress(OSError),
                 open(f"/proc/{entry.name}/stat", encoding="utf-8", errors="replace") as file,
             ):
-                # pid (name) state ppid ...; the name may hold anything, parentheses and spaces too
+                # pid (name) state ppid ...; the name may contain any character, including parentheses and spaces
                 if int(file.read().rpartition(")")[2].split()[1]) == os.getpid():
                     children.add(int(entry.name))
     return children
@@ -315,7 +320,7 @@ def _children() -> set[int]:
 
 def _die_with(parent: int) -> None:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it has died in the meantime
+    if os.getppid() != parent:  # the parent died before prctl took effect
         os._exit(INTERRUPTED + signal.SIGKILL)
 
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The command: fusewire VERB ..."""
+"""The command line: fusewire COMMAND ..."""
 
 import argparse
 import os
@@ -13,19 +13,23 @@ from fusewire.version import VERSION
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="fusewire", description="Fusewire: grpc++ for stock TensorFlow.")
+    parser = argparse.ArgumentParser(
+        prog="fusewire",
+        description="Runs programs over Fusewire, checks the installation, and tunes collectives.",
+        epilog="`fusewire COMMAND --help` describes a command. Settings are listed in docs/settings.md.",
+    )
     parser.add_argument("--version", action="version", version=f"fusewire {VERSION}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
     for verb in (run, doctor, tune):
         verb.add_to(verbs)
     options = parser.parse_args(arguments)
-    if told := settings.warning():
-        print(f"fusewire: {told}", file=sys.stderr)
+    if warning := settings.warning():
+        print(f"fusewire: {warning}", file=sys.stderr)
     try:
         code = int(options.call(options))
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has closed the pipe, as `head` does. Python flushes once more at its end: into nothing.
+        # The reader has closed the pipe, as `head` does. Python flushes once more at exit: let it flush to /dev/null.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     return code

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What many tasks print, on one screen: whole lines, each with the name of its task in front."""
+"""The output of all tasks on one screen: whole lines, each prefixed with the name of its task."""
 
 import collections
 import io
@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable
 from typing import BinaryIO
 
-LAST_LINES = 20  # kept of each task, for the case that it is the one that fails
-LINE_BYTES_MAX = 1 << 16  # a longer line is shown in pieces
-COLOURS = ("36", "33", "32", "35", "34", "96", "93", "92", "95", "94")  # of labels; red is for failures
+LAST_LINES = 20  # kept for each task, and printed again if that task fails first
+LINE_BYTES_MAX = 1 << 16  # a longer line is printed in pieces
+COLOURS = ("36", "33", "32", "35", "34", "96", "93", "92", "95", "94")  # of the labels; red is for failures
 FAILURE = "31;1"
 
 
@@ -23,26 +23,27 @@ def paint(text: str, colour: str, stream: BinaryIO) -> str:
 
 
 def _whole(stream: BinaryIO) -> BinaryIO:
-    """A stream that writes all that it is given. Python's own is not, under PYTHONUNBUFFERED: a signal cuts a write."""
+    """A stream whose write() is complete. Under PYTHONUNBUFFERED, a signal can cut a write to Python's own stream
+    short."""
     return open(stream.fileno(), "wb", closefd=False) if isinstance(stream, io.RawIOBase) else stream
 
 
 class Screen:
-    """Our own stdout and stderr. Bytes of tasks go through as they are, whatever their encoding."""
+    """Our own stdout and stderr. The tasks' bytes are passed through unchanged, whatever their encoding."""
 
     def __init__(self, out: BinaryIO | None = None, error: BinaryIO | None = None):
         self.out = _whole(out or sys.stdout.buffer)
         self.error = _whole(error or sys.stderr.buffer)
 
     def say(self, text: str, colour: str = "") -> None:
-        """One line of the launcher's own, on stderr."""
+        """Prints one line of the launcher on stderr."""
         line = f"fusewire run: {text}"
         self.error.write(f"{paint(line, colour, self.error) if colour else line}\n".encode())
         self.error.flush()
 
 
 class Lines:
-    """One stream of one task: takes bytes as they come, writes whole lines to a stream of ours."""
+    """One stream of one task: takes bytes as they arrive, and writes whole lines to a stream of ours."""
 
     def __init__(self, label: str, colour: str, stream: BinaryIO, keep: Callable[[bytes], None]):
         self._prefix = paint(f"{label} |", colour, stream).encode() + b" "
@@ -59,19 +60,19 @@ class Lines:
         self._stream.flush()
 
     def finish(self) -> None:
-        """The task will print no more: a last line may lack its end."""
+        """Called at the end of the stream: prints a last line that has no newline."""
         if self._rest:
             self.feed(b"\n")
 
     def _write(self, line: bytes) -> None:
-        # A progress bar draws over itself: what would have remained on the screen is what follows the last return.
+        # A progress bar overwrites itself: only the text after the last carriage return would remain on a terminal.
         shown = line.rstrip(b"\r").rpartition(b"\r")[2]
         self._keep(shown)
         self._stream.write(self._prefix + shown + b"\n")
 
 
 class LastLines:
-    """The end of what one task has said, on both of its streams."""
+    """The last lines that one task has printed, on either stream."""
 
     def __init__(self) -> None:
         self._lines: collections.deque[bytes] = collections.deque(maxlen=LAST_LINES)

@@ -1,9 +1,9 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""How `fusewire run` starts a Python program: with our plug-in loaded, and otherwise as Python itself would.
+"""Runs a Python program for `fusewire run`: loads the plug-in, then runs the program as Python itself would.
 
     python -m fusewire.cli.program PIPE program.py argument...     also: -m module argument..., -c code argument...
 
-On PIPE, an open descriptor, the launcher hears when this task has nothing left to do but serve.
+PIPE is an open descriptor; one byte on it tells the launcher that from now on this task only serves.
 """
 
 import builtins
@@ -30,13 +30,13 @@ def main() -> None:
 
 
 def prepare(pipe: int) -> None:
-    """Loads the plug-in. A program that asks for gRPC goes on without one."""
+    """Loads the plug-in. Without one, a program continues over gRPC unless FUSEWIRE_PROTOCOL names one of ours."""
     try:
         fusewire.load()
     except fusewire.MisfitError as error:
         if os.environ.get(protocol.VARIABLE) in protocol.OURS:
             sys.exit(f"{error}")
-        print(f"{error}\nThe program goes on without it.", file=sys.stderr)
+        print(f"{error}\nThe program continues without the plug-in.", file=sys.stderr)
         return
     from tensorflow.python.training import server_lib
 
@@ -49,7 +49,7 @@ def prepare(pipe: int) -> None:
 
 
 def run(command: list[str]) -> None:
-    """As `python command...` would."""
+    """Runs the command as `python command...` would."""
     option, *arguments = command
     if option == "-m":
         sys.argv = arguments
@@ -71,7 +71,7 @@ def run(command: list[str]) -> None:
     try:
         exec(code, module.__dict__)
     except Exception as error:
-        # Our own frame is left out, so that the program's first line is on top.
+        # Leave out our own frame: the traceback then begins with the program's.
         trace = error.__traceback__.tb_next if error.__traceback__ else None
         sys.excepthook(type(error), error.with_traceback(trace), trace)
         sys.exit(1)

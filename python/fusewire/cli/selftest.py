@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""A parameter server and a worker in this process; a tensor goes from one to the other over grpc++.
+"""Starts a parameter server and a worker in this process, and sends a tensor from one to the other over grpc++.
 
-`fusewire doctor` runs it as python -m fusewire.cli.selftest, in a process of its own, so that whatever goes wrong with
-TensorFlow or the plug-in, the doctor can still say so. It prints a JSON object for each step that it has reached.
+`fusewire doctor` runs it as python -m fusewire.cli.selftest in a separate process: if TensorFlow or the plug-in
+crashes, the doctor can still report it. It prints a JSON object for each step that it reaches.
 """
 
 import json
@@ -35,7 +35,7 @@ def report(**facts: Any) -> None:
 
 
 def send_tensor() -> dict[str, Any]:
-    """Sends it a few times; {} of the best time, and what the plug-in has counted meanwhile."""
+    """Sends a tensor a few times; returns whether it arrived, the best time, and what the plug-in counted meanwhile."""
     import numpy as np
     import tensorflow as tf
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""fusewire tune: measures collectives among ranks of this machine, with fusewire.collective.tune as each rank."""
+"""fusewire tune: measures collectives among ranks on this machine; each rank runs fusewire.collective.tune."""
 
 import argparse
 import pathlib
@@ -12,28 +12,33 @@ from fusewire.cli.output import Screen
 from fusewire.cli.run import run_ranks
 
 EPILOG = """
-On several machines, start `python -m fusewire.collective.tune --out FILE` as every rank, in the way you start your
-ranks, with FUSEWIRE_RANK and FUSEWIRE_RANK_ADDRESSES; rank 0 writes the file.
+To measure across machines, run `python -m fusewire.collective.tune --out FILE` as every rank, in the way that you start
+your training, with FUSEWIRE_RANK and FUSEWIRE_RANK_ADDRESSES set. Rank 0 writes the file.
 """
 
 
 def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     tune = verbs.add_parser(
         "tune",
-        help="measure the fastest algorithm of each collective, for each size",
-        description="Measures every algorithm of every collective among ranks on this machine, and writes the table "
-        "that FUSEWIRE_COLLECTIVE_TABLE names.",
+        help="find the fastest algorithm of each collective, for each size",
+        description="Measures every algorithm of every collective among ranks on this machine, and writes a table for "
+        "FUSEWIRE_COLLECTIVE_TABLE.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     tune.add_argument(
-        "--ranks", type=counts, default=[2], metavar="N,...", help="numbers of ranks to measure; 2 by default"
+        "--ranks", type=counts, default=[2], metavar="N,...", help="numbers of ranks to measure; default: 2"
     )
-    tune.add_argument("--out", metavar="FILE", default="fusewire-table.txt", help="fusewire-table.txt by default")
-    tune.add_argument("--bytes", type=counts, metavar="N,...", help="sizes to measure; 64 B to 16 MiB by default")
     tune.add_argument(
-        "--seconds", type=seconds, metavar="S", help="seconds for each algorithm and size; 0.1 by default"
+        "--out",
+        metavar="FILE",
+        default="fusewire-table.txt",
+        help="the file to write the table to; default: fusewire-table.txt",
     )
+    tune.add_argument(
+        "--bytes", type=counts, metavar="N,...", help="sizes to measure, in bytes; default: 64 B to 16 MiB"
+    )
+    tune.add_argument("--seconds", type=seconds, metavar="S", help="seconds for each algorithm and size; default: 0.1")
     tune.set_defaults(call=call_tune)
 
 
@@ -42,7 +47,7 @@ def call_tune(options: argparse.Namespace) -> int:
     parts = []
     for ranks in options.ranks:
         if ranks < 2:
-            screen.say("a single rank has nothing to measure. Fix: --ranks 2,4")
+            screen.say(f"--ranks {ranks}: collectives need at least 2 ranks. Fix: --ranks 2,4")
             return USAGE_ERROR
         with tempfile.TemporaryDirectory() as folder:
             part = pathlib.Path(folder, "table")
@@ -56,5 +61,5 @@ def call_tune(options: argparse.Namespace) -> int:
                 return code
             parts.append(part.read_text())
     pathlib.Path(options.out).write_text("".join(parts))
-    screen.say(f"written: {options.out}. Use it: FUSEWIRE_COLLECTIVE_TABLE={options.out} at all ranks")
+    screen.say(f"wrote {options.out}. To use it, set FUSEWIRE_COLLECTIVE_TABLE={options.out} at all ranks")
     return 0

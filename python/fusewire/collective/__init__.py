@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Collectives over NumPy arrays, and whatever else has the buffer protocol or DLPack. Needs no TensorFlow.
+"""Collectives over NumPy arrays and anything else with the buffer protocol or DLPack. TensorFlow is not needed.
 
     import fusewire.collective as fw                # fusewire run --ranks 4 program.py
     fw.init()
@@ -8,8 +8,8 @@
     ticket = fw.allreduce_async(gradient, name="dense/kernel")
     gradient = ticket.wait()
 
-Names and meanings are those that users of Horovod know. What goes wrong is a fusewire.p2p.Error that names the rank;
-after a death shrink() at all that are left, and go on. docs/collectives.md is the contract.
+Names and meanings are Horovod's. A failure raises fusewire.p2p.Error, which names the rank. After a rank has died, call
+shrink() at all remaining ranks and continue. docs/collectives.md is the contract.
 """
 
 import os
@@ -73,9 +73,9 @@ _ASYNC = tuple(f"{name}_async" for name in _METHODS[_METHODS.index("allreduce") 
 class _World(NamedTuple):
     endpoint: Endpoint
     group: Group
-    make: Callable[[str, str | None, bool], Group]  # (name, table, arena): another one of the same ranks
+    make: Callable[[str, str | None, bool], Group]  # (name, table, arena): creates another group of the same ranks
     hosts: list[int]
-    rank: int  # as init() was told
+    rank: int  # as given to init()
 
 
 _world: _World | None = None
@@ -89,30 +89,30 @@ def init(
     secret: str | None = None,
     reproducible: bool = False,
 ) -> None:
-    """This process becomes one rank of a group. `addresses`: host:port of each rank, the same at all ranks.
+    """Makes this process one rank of a group. `addresses`: host:port of each rank, the same list at all ranks.
 
-    What is not given comes from FUSEWIRE_RANK and FUSEWIRE_RANK_ADDRESSES, which `fusewire run --ranks N` sets;
-    without either, the process is alone. Does not wait for the others.
+    The defaults come from FUSEWIRE_RANK and FUSEWIRE_RANK_ADDRESSES, which `fusewire run --ranks N` sets; without
+    them, the group has one rank. Does not wait for the other ranks.
     """
     global _world
     if _world is not None:
-        raise RuntimeError("init was called already: shutdown() first")
+        raise RuntimeError("init() was already called in this process: call shutdown() first")
     if addresses is None:
         addresses = [one for one in os.environ.get("FUSEWIRE_RANK_ADDRESSES", "").split(",") if one]
     if rank is None:
-        rank = int(os.environ.get("FUSEWIRE_RANK") or 0)
+        rank = _rank_of_environment()
     addresses = list(addresses) or [machine.at_port(machine.loopback(), 0)]
     if not 0 <= rank < len(addresses):
-        raise ValueError(f"rank {rank} of {len(addresses)} addresses: ranks count from 0")
+        raise ValueError(
+            f"rank is {rank}, but there are {len(addresses)} addresses: ranks go from 0 to {len(addresses) - 1}; check "
+            "FUSEWIRE_RANK and FUSEWIRE_RANK_ADDRESSES, or the arguments of init()"
+        )
     if secret is None:
         secret = os.environ.get("FUSEWIRE_SECRET") or None
-    table = None
-    if path := os.environ.get("FUSEWIRE_COLLECTIVE_TABLE"):
-        table = pathlib.Path(path).read_text()
+    table = _table_of_environment()
     endpoint = Endpoint(f"{name}:{rank}", addresses[rank], cluster=os.environ.get("FUSEWIRE_CLUSTER"), secret=secret)
     members = [(f"{name}:{one}", address) for one, address in enumerate(addresses)]
-
-    stand = hosts_of(addresses)
+    hosts = hosts_of(addresses)
 
     def make(group_name: str, its_table: str | None, arena: bool) -> Group:
         return Group.make(
@@ -121,20 +121,38 @@ def init(
             members,
             rank,
             reproducible=reproducible,
-            hosts=stand,
+            hosts=hosts,
             table=its_table,
             arena=arena,
         )
 
     try:
-        _world = _World(endpoint, make(name, table, True), make, stand, rank)
+        _world = _World(endpoint, make(name, table, True), make, hosts, rank)
     except Error:
         endpoint.close()
         raise
 
 
+def _rank_of_environment() -> int:
+    text = os.environ.get("FUSEWIRE_RANK") or "0"
+    if not text.isdecimal():
+        raise ValueError(f"FUSEWIRE_RANK={text} is not a rank: set it to a number from 0, or unset it")
+    return int(text)
+
+
+def _table_of_environment() -> str | None:
+    path = os.environ.get("FUSEWIRE_COLLECTIVE_TABLE")
+    if not path:
+        return None
+    try:
+        return pathlib.Path(path).read_text()
+    except OSError as error:
+        what = f"FUSEWIRE_COLLECTIVE_TABLE can't be read: {error.strerror}; write it with fusewire-tune, or unset it"
+        raise OSError(error.errno, what, path) from error
+
+
 def hosts_of(addresses: Sequence[str]) -> list[int]:
-    """A number for each: ranks of one host have the same, as far as their addresses say."""
+    """A number for each rank; ranks whose addresses name the same host have the same number."""
     hosts = [address.rpartition(":")[0] for address in addresses]
     return [hosts.index(host) for host in hosts]
 
@@ -144,7 +162,7 @@ def is_initialized() -> bool:
 
 
 def shutdown() -> None:
-    """This rank leaves."""
+    """This rank leaves the group."""
     global _world
     if _world is None:
         return
@@ -154,52 +172,52 @@ def shutdown() -> None:
 
 
 def world() -> Group:
-    """The group of all ranks, whose methods are this module's functions."""
-    return _there().group
+    """The group of all ranks. Its methods are this module's functions."""
+    return _initialized().group
 
 
 def sibling(name: str, table: str | None = None, *, arena: bool = True) -> Group:
-    """Another group of all ranks, as init() makes it, with a table of algorithms of its own. All ranks call it."""
-    return _there().make(name, table, arena)
+    """Creates another group of all ranks, as init() does, with its own table of algorithms. All ranks must call it."""
+    return _initialized().make(name, table, arena)
 
 
 def hosts() -> list[int]:
-    """The host of each rank, as init() was told by their addresses."""
-    return list(_there().hosts)
+    """The host number of each rank, from the addresses given to init()."""
+    return list(_initialized().hosts)
 
 
 def local_rank() -> int:
-    """How many ranks of this host come before this one: which GPU to take. Like the next three, as init() was told by
-    addresses, also after ranks have died."""
-    there = _there()
-    return there.hosts[: there.rank].count(there.hosts[there.rank])
+    """The index of this rank among the ranks of its host, for example to choose a GPU. This and the next three
+    functions depend only on the addresses given to init(); they do not change when ranks die."""
+    world = _initialized()
+    return world.hosts[: world.rank].count(world.hosts[world.rank])
 
 
 def local_size() -> int:
-    """The ranks of this host."""
-    there = _there()
-    return there.hosts.count(there.hosts[there.rank])
+    """The number of ranks on this host."""
+    world = _initialized()
+    return world.hosts.count(world.hosts[world.rank])
 
 
 def cross_rank() -> int:
-    """The number of this host, among those that have a rank of this local rank."""
-    return _peers_elsewhere().index(_there().rank)
+    """The index of this host among the hosts that have a rank with this local rank."""
+    return _same_local_rank().index(_initialized().rank)
 
 
 def cross_size() -> int:
-    """How many hosts have a rank of this local rank."""
-    return len(_peers_elsewhere())
+    """The number of hosts that have a rank with this local rank."""
+    return len(_same_local_rank())
 
 
-def _peers_elsewhere() -> list[int]:
-    hosts = _there().hosts
+def _same_local_rank() -> list[int]:
+    hosts = _initialized().hosts
     local = local_rank()
     return [rank for rank, host in enumerate(hosts) if hosts[:rank].count(host) == local]
 
 
-def _there() -> _World:
+def _initialized() -> _World:
     if _world is None:
-        raise RuntimeError("fusewire.collective.init() comes first")
+        raise RuntimeError("this process is not a rank yet: call fusewire.collective.init() first")
     return _world
 
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What collectives need to know of arrays: where they lie, how rows are shared out and merged."""
+"""Arrays as collectives see them: address, type and shape; how rows are divided among ranks and merged."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,20 +11,22 @@ from fusewire._native import TYPES, Piece
 
 
 class Array:
-    """An array as a collective sees it: where it lies, how long it is, of what type."""
+    """An array's memory, shape and type name."""
 
     def __init__(self, array: Any, writable: bool) -> None:
-        if hasattr(array, "detach"):  # of torch: what has no gradient has no objections
+        if hasattr(array, "detach"):  # torch exports a tensor that requires a gradient only after detach()
             array = array.detach()
         name = str(getattr(array, "dtype", "")).rpartition(".")[2]
         if not name or not hasattr(array, "shape"):
             array = np.asarray(array)
             name = str(array.dtype)
         if name not in TYPES:
-            raise TypeError(f"no collective of {name}: convert the array to one of {', '.join(TYPES)}")
+            raise TypeError(f"collectives do not support {name}: convert the array to one of {', '.join(TYPES)}")
         if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
             if writable:
-                raise ValueError("the array that takes the result has gaps: make it contiguous first")
+                raise ValueError(
+                    f"the output array, of shape {array.shape}, is not contiguous: pass a contiguous one as `out`"
+                )
             array = np.ascontiguousarray(array)
         self.array, self.name = array, name
         self.shape = tuple(int(length) for length in array.shape)
@@ -42,7 +44,7 @@ class Array:
 
     @property
     def row(self) -> int:
-        """Elements of one row."""
+        """The number of elements in one row."""
         if not self.shape:
             return 1
         row = 1
@@ -54,7 +56,7 @@ class Array:
         return Piece(self.memory.address, self.memory.bytes) if self.memory else Piece(None, 0)
 
     def like(self, shape: Sequence[int]) -> Any:
-        """A new array of its kind."""
+        """A new array of the same library and type."""
         if hasattr(self.array, "new_empty"):
             return self.array.new_empty(tuple(shape))
         return np.empty(tuple(shape), self.array.dtype)
@@ -62,7 +64,7 @@ class Array:
 
 def shares(array: Array, ranks: int) -> list[int]:
     if not array.shape:
-        raise ValueError("a single number has no rows to share out")
+        raise ValueError(f"a scalar has no rows to divide among {ranks} ranks: pass an array of at least one dimension")
     rows, more = divmod(array.shape[0], ranks)
     return [rows + (rank < more) for rank in range(ranks)]
 

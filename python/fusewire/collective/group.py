@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""A group of ranks: its collectives, and the arguments of each for the C API."""
+"""A group of ranks and its collectives: turns their arguments into those of the C API."""
 
 import ctypes
 import hashlib
@@ -27,10 +27,11 @@ def _free_group(handle: int, ends: list[Any]) -> None:
 
 
 class Group:
-    """Ranks that make collectives together. Every method with a tensor has a twin in _async, which returns a Ticket.
+    """Ranks that run collectives together. Every method that takes a tensor also exists as _async, which returns a
+    Ticket.
 
-    `name`: operations of one name meet, whatever the order in which ranks call them; without one, they meet in the
-    order of calls. Seconds everywhere; None is 60.
+    `name`: operations of the same name are matched across ranks, in whatever order the ranks call them; operations
+    without a name are matched in the order of calls. All times are in seconds; None means 60.
     """
 
     def __init__(self, handle: int, endpoint: Endpoint) -> None:
@@ -51,15 +52,15 @@ class Group:
         table: str | None = None,
         arena: bool = True,
     ) -> "Group":
-        """`members`: each rank's endpoint, its name and its address; "" if it will dial us.
+        """`members`: the name and address of each rank's endpoint; "" as the address of a rank that will dial us.
 
-        `hosts`: the host of each rank, any numbers: ranks of one host speak among themselves first. `table`: the text
-        that fusewire-tune writes. `arena`: whether ranks that all stand on one host may share memory for operations
-        without a name. All of these, and the members' names, are the same at all ranks.
+        `hosts`: a number for each rank's host; ranks of one host first communicate among themselves. `table`: the text
+        written by fusewire-tune. `arena`: whether ranks that are all on one host may use shared memory for operations
+        without a name. All of these, and the members' names, must be the same at all ranks.
         """
         handle, count = ctypes.c_void_p(), len(members)
         if hosts is not None and len(hosts) != count:
-            raise ValueError(f"{len(hosts)} hosts for {count} members: name the host of each")
+            raise ValueError(f"{len(hosts)} hosts for {count} members: `hosts` needs one number for each member")
         options = _native.GroupOptions(
             name=name.encode(),
             ranks=count,
@@ -78,7 +79,7 @@ class Group:
     def _live(self) -> int:
         self._endpoint._live(self._handle)
         if not self._end.alive:
-            raise RuntimeError("the group is closed")
+            raise RuntimeError("the group is closed: create a new one")
         return self._handle
 
     def _owns(self, owner: Any, end: Callable[..., None], *arguments: Any) -> "weakref.finalize[..., Any]":
@@ -101,15 +102,16 @@ class Group:
         return int(library.fusewire_group_ranks(self._live()))
 
     def epoch(self) -> int:
-        """How often it has shrunk."""
+        """How often the group has shrunk."""
         return int(library.fusewire_group_epoch(self._live()))
 
     def in_arena(self) -> bool:
-        """Whether operations without a name go through memory that all ranks share: after the first, on one host."""
+        """Whether operations without a name use shared memory. True after the first one, if all ranks are on one
+        host."""
         return bool(library.fusewire_group_in_arena(self._live()))
 
     def subgroup(self, name: str, ranks: Sequence[int]) -> "Group":
-        """Of some of these ranks, which all call it."""
+        """Creates a group of some of these ranks. All of them must call it."""
         handle = ctypes.c_void_p()
         numbers = (ctypes.c_int * len(ranks))(*ranks)
         check(library.fusewire_group_subgroup(self._live(), name.encode(), numbers, len(ranks), ctypes.byref(handle)))
@@ -119,7 +121,7 @@ class Group:
         library.fusewire_group_abort(self._live(), why.encode())
 
     def shrink(self, timeout: float | None = None) -> None:
-        """All survivors call it after a death; they go on with new ranks."""
+        """Removes dead ranks. All survivors must call it after a death; they continue with new rank numbers."""
         check(library.fusewire_group_shrink(self._live(), nanoseconds(timeout)))
 
     # ---- one operation ----
@@ -143,7 +145,7 @@ class Group:
         arrays = [*inputs, *outputs]
         types = {array.name for array in arrays}
         if len(types) > 1:
-            raise TypeError(f"one collective of {' and '.join(sorted(types))}: make one for each type")
+            raise TypeError(f"{kind} got arrays of {' and '.join(sorted(types))}: call it once for each type")
         from_pieces = (Piece * len(inputs))(*(array.piece() for array in inputs))
         to_pieces = (Piece * len(outputs))(*(array.piece() for array in outputs))
         wanted = Wanted(
@@ -164,7 +166,7 @@ class Group:
             timeout_ns=nanoseconds(timeout),
         )
         if waits:
-            # A signal's handler may run in it, and raise.
+            # A signal handler may run during the call, and raise.
             check(_native.group_run(self._live(), ctypes.byref(wanted), ctypes.byref(_native.WAITING)))
             return EndedTicket(result)
         handle = ctypes.c_void_p()
@@ -190,7 +192,7 @@ class Group:
     def grouped_allreduce_async(
         self, tensors: Sequence[Any], op: int = Average, name: str | None = None, **how: Any
     ) -> Ticket:
-        """Many tensors in one operation, without packing them."""
+        """Reduces many tensors in one operation, without packing them."""
         sources = [Array(tensor, False) for tensor in tensors]
         targets = [Array(source.like(source.shape), True) for source in sources]
         return self._start(
@@ -207,7 +209,7 @@ class Group:
     def reduce_async(
         self, tensor: Any, root_rank: int, op: int = Average, name: str | None = None, **how: Any
     ) -> Ticket:
-        """The result is at the root, None elsewhere."""
+        """Returns the result at the root, None at the other ranks."""
         source = Array(tensor, False)
         is_root = self.rank() == root_rank
         target = Array(source.like(source.shape), True) if is_root else None
@@ -226,7 +228,7 @@ class Group:
     def broadcast_async(
         self, tensor: Any, root_rank: int, name: str | None = None, *, out: Any = None, **how: Any
     ) -> Ticket:
-        """Of every rank's tensor, shape and type count; of the root's, also what is in it."""
+        """All ranks pass a tensor of the same shape and type; only the root's values are used."""
         source = Array(tensor, writable=out is tensor)
         target = source if out is tensor else Array(source.like(source.shape) if out is None else out, True)
         is_root = self.rank() == root_rank
@@ -244,7 +246,8 @@ class Group:
     def reduce_scatter_async(
         self, tensor: Any, op: int = Average, name: str | None = None, *, rows: Sequence[int] | None = None, **how: Any
     ) -> Ticket:
-        """Each rank gets its rows of the result: as evenly as possible, the first ranks one more; or as `rows` says."""
+        """Each rank gets its share of the result's rows: `rows` lists how many; None divides them as evenly as
+        possible, the first ranks getting one more."""
         source = Array(tensor, False)
         rows = shares(source, self.size()) if rows is None else list(rows)
         target = Array(source.like((rows[self.rank()], *source.shape[1:])), True)
@@ -262,7 +265,7 @@ class Group:
     def allgather_async(
         self, tensor: Any, name: str | None = None, *, rows: Sequence[int] | None = None, **how: Any
     ) -> Ticket:
-        """All ranks' rows, one after the other. `rows`: how many each has; None: as many as this one."""
+        """Concatenates the rows of all ranks. `rows`: how many each rank has; None: as many as this one."""
         source = Array(tensor, False)
         shape = source.shape or (1,)
         rows = [shape[0]] * self.size() if rows is None else list(rows)
@@ -280,7 +283,7 @@ class Group:
     def gather_async(
         self, tensor: Any, root_rank: int, name: str | None = None, *, rows: Sequence[int] | None = None, **how: Any
     ) -> Ticket:
-        """As allgather, at the root; None elsewhere."""
+        """As allgather, but only the root gets the result; None at the other ranks."""
         source = Array(tensor, False)
         shape = source.shape or (1,)
         rows = [shape[0]] * self.size() if rows is None else list(rows)
@@ -300,7 +303,7 @@ class Group:
     def scatter_async(
         self, tensor: Any, root_rank: int, name: str | None = None, *, rows: Sequence[int] | None = None, **how: Any
     ) -> Ticket:
-        """Each rank gets its rows of the root's tensor. Of the others', shape and type count."""
+        """Each rank gets its rows of the root's tensor. The others pass a tensor of the same shape and type."""
         source = Array(tensor, False)
         rows = shares(source, self.size()) if rows is None else list(rows)
         target = Array(source.like((rows[self.rank()], *source.shape[1:])), True)
@@ -323,7 +326,7 @@ class Group:
         name: str | None = None,
         **how: Any,
     ) -> Ticket:
-        """`splits`: rows for each rank; `received`: rows from each. None: the same for all."""
+        """`splits`: how many rows go to each rank; `received`: how many come from each. None: the same for all."""
         source = Array(tensor, False)
         splits = shares(source, self.size()) if splits is None else [int(count) for count in splits]
         received = splits if received is None else [int(count) for count in received]
@@ -342,7 +345,7 @@ class Group:
     def barrier_async(self, name: str | None = None, **how: Any) -> Ticket:
         return self._start("barrier", name=name, **how)
 
-    # ---- the same, waiting ----
+    # ---- the blocking forms ----
 
     def allreduce(self, tensor: Any, op: int = Average, name: str | None = None, **how: Any) -> Any:
         return self.allreduce_async(tensor, op, name, waits=True, **how).wait()
@@ -362,14 +365,14 @@ class Group:
         return self.reduce_scatter_async(tensor, op, name, waits=True, **how).wait()
 
     def allgather(self, tensor: Any, name: str | None = None, **how: Any) -> Any:
-        """Ranks may bring different numbers of rows: they tell each other first, unless `rows` says it."""
+        """Ranks may pass different numbers of rows: they exchange these first, unless `rows` lists them."""
         rows = how.pop("rows", None)
         if rows is None:
             rows = self._rows_of_all(tensor, name, **how)
         return self.allgather_async(tensor, name, rows=rows, waits=True, **how).wait()
 
     def gather(self, tensor: Any, root_rank: int, name: str | None = None, **how: Any) -> Any:
-        """As allgather, at the root; None elsewhere."""
+        """As allgather, but only the root gets the result; None at the other ranks."""
         rows = how.pop("rows", None)
         if rows is None:
             rows = self._rows_of_all(tensor, name, **how)
@@ -379,7 +382,7 @@ class Group:
         return self.scatter_async(tensor, root_rank, name, waits=True, **how).wait()
 
     def alltoall(self, tensor: Any, splits: Sequence[int] | None = None, name: str | None = None, **how: Any) -> Any:
-        """Without `splits` the result; with them, the result and how many rows came from each rank."""
+        """Returns the result; with `splits`, a pair: the result and how many rows came from each rank."""
         if splits is None:
             return self.alltoall_async(tensor, name=name, waits=True, **how).wait()
         sent = np.array(splits, np.int64)
@@ -392,13 +395,15 @@ class Group:
     def sparse_allreduce(
         self, indices: Any, values: Any, op: int = Average, name: str | None = None, **how: Any
     ) -> tuple[Any, Any]:
-        """Rows by their indices: each index of any rank once, sorted; rows of one index added up in order of ranks."""
+        """Adds up rows of the same index, in the order of ranks. Returns all ranks' indices, sorted, and their rows."""
         if op not in (Sum, Average):
-            raise ValueError("rows of one index are added up: Sum or Average")
+            raise ValueError("sparse_allreduce adds rows of the same index: op must be Sum or Average")
         indices, values = np.asarray(indices), np.asarray(values)
         if indices.ndim != 1 or values.shape[:1] != indices.shape:
-            raise ValueError(f"one index for each row: {indices.shape} indices, {values.shape} values")
-        own, merged = merge(indices, values)  # so that no row travels twice
+            raise ValueError(
+                f"`indices` has shape {indices.shape} and `values` {values.shape}: pass one index for each row"
+            )
+        own, merged = merge(indices, values)  # sends each row only once
         rows = self._rows_of_all(own, name, **how)
         all_indices = self.allgather_async(own, _part(name, "indices"), rows=rows, **how)
         all_values = self.allgather_async(merged, _part(name, "values"), rows=rows, **how)
@@ -406,7 +411,8 @@ class Group:
         return unique, result / self.size() if op == Average else result
 
     def broadcast_object(self, value: Any = None, root_rank: int = 0) -> Any:
-        """Anything that pickle takes, from the root to all, who trust it: an epoch's number, a program's settings."""
+        """Sends an object that can be pickled from the root to all ranks, for example a program's settings. The ranks
+        must trust the root: unpickling can run code."""
         is_root = self.rank() == root_rank
         packed = np.frombuffer(pickle.dumps(value), np.uint8) if is_root else np.empty(0, np.uint8)
         length = int(self.broadcast(np.array([len(packed)], np.int64), root_rank)[0])
@@ -414,7 +420,7 @@ class Group:
         return value if is_root else pickle.loads(sent.tobytes())
 
     def allgather_object(self, value: Any) -> list[Any]:
-        """What all ranks bring, in their order; they trust each other, as pickle runs what it is told to."""
+        """Returns the objects of all ranks, in their order. Ranks must trust each other: unpickling can run code."""
         packed = np.frombuffer(pickle.dumps(value), np.uint8)
         rows = self._rows_of_all(packed, None)
         sent = self.allgather(packed, rows=rows)
@@ -428,7 +434,7 @@ class Group:
 
 
 def _key(kind: str, name: str | None) -> int:
-    """What operations of one name meet by."""
+    """The key by which operations of one name are matched; 0 for those without a name."""
     if name is None:
         return 0
     return int.from_bytes(hashlib.blake2b(f"{kind}:{name}".encode(), digest_size=8).digest(), "little") or 1

@@ -1,12 +1,12 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Training of Keras models by ranks, each with data of its own.
+"""Data-parallel training of Keras models: each rank trains on its own data.
 
     import fusewire.collective.keras as fw          # fusewire run --ranks 4 program.py
     fw.init()
     model.compile(fw.DistributedOptimizer(keras.optimizers.Adam(0.001 * fw.size())), loss)
     model.fit(data, callbacks=[fw.callbacks.BroadcastGlobalVariablesCallback(0), fw.callbacks.MetricAverageCallback()])
 
-With a GPU say compile(jit_compile=False): XLA compiles no collective.
+With a GPU, use compile(jit_compile=False): XLA can't compile collectives.
 """
 
 import types
@@ -71,7 +71,7 @@ __all__ = [
 
 
 class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """After the first batch, when all of them stand, the model's and the optimizer's variables become the root's."""
+    """Sets the model's and the optimizer's variables to the root's, after the first batch: only then do all exist."""
 
     def __init__(self, root_rank: int = 0) -> None:
         super().__init__()
@@ -83,13 +83,14 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):  # type: ig
         self._done = True
         kept = self.model.optimizer.variables
         kept = kept() if callable(kept) else kept  # a method before Keras 2.11
-        # Keras 3 counts the optimizer's among the model's own.
+        # In Keras 3, the model's variables include the optimizer's.
         unique = {id(one): one for one in [*self.model.variables, *kept]}
         broadcast_variables(unique.values(), self._root_rank)
 
 
 class MetricAverageCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """At the end of an epoch, what the logs say is the average of all ranks. Stands before what reads them."""
+    """At the end of an epoch, replaces the values of the logs by their averages over all ranks. Put it before callbacks
+    that read the logs."""
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if not logs:

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Collectives of TensorFlow's tensors and variables, eager and in graphs, and what trains with them.
+"""Collectives on TensorFlow's tensors and variables, eager and in graphs, and the tape and optimizers that use them.
 
     import fusewire.collective.tensorflow as fw     # fusewire run --ranks 4 program.py
     fw.init()
@@ -8,8 +8,8 @@
     optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
     fw.broadcast_variables(variables, root_rank=0)  # once, after the first step
 
-Names and meanings are those that users of Horovod know; of Keras there is more in fusewire.collective.keras. A tensor
-is handed over in the processor's memory: the collective waits for it, and TensorFlow goes on with what is ready.
+Names and meanings are Horovod's; fusewire.collective.keras adds Keras callbacks. A collective works on host memory. It
+waits for its tensors while TensorFlow runs other operations that are ready.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -82,8 +82,9 @@ def size() -> int:
 
 
 def _call(function: Callable[..., Any], tensors: Sequence[Any], types: Sequence[Any], name: str) -> list[Any]:
-    """What `function` makes of the tensors' arrays. In a graph of version 1 one after the other, as they were built: a
-    function orders them by itself, and all ranks have to begin with the same one."""
+    """Calls `function` with the tensors' arrays; returns its results. In a TensorFlow 1 graph, collectives run one
+    after the other in the order in which they were built, so all ranks start with the same one. A tf.function orders
+    them already."""
     graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     if graph is None or tf.inside_function() or graph._get_control_flow_context() is not None:
         return _run(function, tensors, types, name)
@@ -104,8 +105,8 @@ def _shaped(result: Any, shape: Any) -> Any:
 
 
 def allreduce(tensor: Any, op: int = Average, name: str | None = None) -> Any:
-    """The reduction of all ranks' tensors; of tf.IndexedSlices, rows of one index are added up. Its gradient is the
-    same reduction of the gradients, for Sum and Average."""
+    """Reduces the tensors of all ranks. For tf.IndexedSlices, rows of the same index are added up. With Sum and
+    Average, the gradient is the same reduction of the gradients."""
     if isinstance(tensor, tf.IndexedSlices):
         return grouped_allreduce([tensor], op, name)[0]
     if op not in (Sum, Average):
@@ -120,7 +121,7 @@ def allreduce(tensor: Any, op: int = Average, name: str | None = None) -> Any:
 
 
 def grouped_allreduce(tensors: Sequence[Any], op: int = Average, name: str | None = None) -> list[Any]:
-    """Many tensors and tf.IndexedSlices together: those of one type in one operation, without packing them."""
+    """Reduces many tensors and tf.IndexedSlices: one operation for each type, without packing the tensors."""
     tensors = [one if isinstance(one, tf.IndexedSlices) else tf.convert_to_tensor(one) for one in tensors]
     flat: list[Any] = []
     for one in tensors:
@@ -174,7 +175,7 @@ def _named(name: str | None, part: str) -> str | None:
 
 
 def broadcast(tensor: Any, root_rank: int, name: str | None = None) -> Any:
-    """The root's tensor; all ranks bring one of its shape and type."""
+    """Returns the root's tensor. All ranks pass a tensor of the same shape and type."""
     tensor = tf.convert_to_tensor(tensor)
 
     def function(array: Any) -> Any:
@@ -184,7 +185,7 @@ def broadcast(tensor: Any, root_rank: int, name: str | None = None) -> Any:
 
 
 def allgather(tensor: Any, name: str | None = None) -> Any:
-    """All ranks' rows, one after the other; ranks may bring different numbers of them."""
+    """Concatenates the rows of all ranks, which may pass different numbers of rows."""
     tensor = tf.convert_to_tensor(tensor)
 
     def function(array: Any) -> Any:
@@ -195,7 +196,7 @@ def allgather(tensor: Any, name: str | None = None) -> Any:
 
 
 def alltoall(tensor: Any, splits: Any = None, name: str | None = None) -> Any:
-    """Without `splits` the result; with them, the result and how many rows came from each rank."""
+    """Returns the result; with `splits`, a pair: the result and how many rows came from each rank."""
     tensor = tf.convert_to_tensor(tensor)
     shape = [None, *tensor.shape[1:]] if tensor.shape.rank else None
     if splits is None:
@@ -217,7 +218,7 @@ def alltoall(tensor: Any, splits: Any = None, name: str | None = None) -> Any:
 
 
 def broadcast_variables(variables: Iterable[Any], root_rank: int = 0) -> Any:
-    """All ranks' variables become the root's. In a graph of version 1, the operation that does it."""
+    """Sets the variables of all ranks to the root's. In a TensorFlow 1 graph, returns the operation that does so."""
     variables = list(variables)
     if tf.executing_eagerly():
         group = collective.world()
@@ -229,7 +230,7 @@ def broadcast_variables(variables: Iterable[Any], root_rank: int = 0) -> Any:
         return None
     values = [tf.convert_to_tensor(one) for one in variables]
 
-    # Not after what was built before it, which may want to be fed; by name, so that it may run beside that.
+    # Without _call's order: operations built earlier may need to be fed. Named, so that it may run beside them.
     def function(*arrays: Any) -> Any:
         group = collective.world()
         tickets = [group.broadcast_async(one, root_rank, f"variables/{place}") for place, one in enumerate(arrays)]
@@ -242,13 +243,13 @@ def broadcast_variables(variables: Iterable[Any], root_rank: int = 0) -> Any:
 
 
 def broadcast_global_variables(root_rank: int = 0) -> Any:
-    """The operation by which all global variables of a graph of version 1 become the root's."""
+    """Returns the operation that sets all global variables of a TensorFlow 1 graph to the root's."""
     return broadcast_variables(tf.compat.v1.global_variables(), root_rank)
 
 
 class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """When a session of version 1 begins, all its variables become the root's: those that it has just read from a
-    checkpoint too."""
+    """Sets all variables to the root's when a TensorFlow 1 session begins, including those restored from a
+    checkpoint."""
 
     def __init__(self, root_rank: int = 0) -> None:
         super().__init__()
@@ -262,12 +263,13 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):  # type: 
 
 
 def broadcast_object(value: Any = None, root_rank: int = 0) -> Any:
-    """Anything that pickle takes, from the root to all, who trust it: an epoch's number, an optimizer's settings."""
+    """Sends an object that can be pickled from the root to all ranks, for example an optimizer's settings. The ranks
+    must trust the root: unpickling can run code."""
     return collective.world().broadcast_object(value, root_rank)
 
 
 def allgather_object(value: Any) -> list[Any]:
-    """What all ranks bring, in their order."""
+    """Returns the objects of all ranks, in the order of ranks."""
     return collective.world().allgather_object(value)
 
 
@@ -275,7 +277,8 @@ def allgather_object(value: Any) -> list[Any]:
 
 
 class Compression:
-    """How gradients travel: as they are, or as a smaller type, of half the bytes for f32. Each sum is rounded to it."""
+    """The type in which gradients are sent: unchanged, or a 16-bit type, which halves the bytes of float32. Each sum is
+    rounded to that type."""
 
     none = None
     fp16 = tf.float16
@@ -285,7 +288,7 @@ class Compression:
 def reduce_gradients(
     gradients: Iterable[Any], op: int = Average, name: str | None = None, compression: Any = Compression.none
 ) -> list[Any]:
-    """All ranks' gradients together, in one go; None stays None."""
+    """Reduces the gradients of all ranks in one call. A gradient that is None stays None."""
     gradients = list(gradients)
     there = [one for one in gradients if one is not None]
     if not there or size() == 1:
@@ -308,7 +311,7 @@ def _cast(gradient: Any, to: Any) -> Any:
 
 
 class DistributedGradientTape:
-    """A tf.GradientTape whose gradient() is that of all ranks."""
+    """A tf.GradientTape whose gradient() returns the gradients of all ranks, reduced."""
 
     def __init__(self, tape: tf.GradientTape, op: int = Average, compression: Any = Compression.none) -> None:
         self._tape, self._op, self._compression = tape, op, compression
@@ -329,10 +332,10 @@ class DistributedGradientTape:
         return tf.nest.pack_sequence_as(gradients, reduce_gradients(flat, self._op, compression=self._compression))
 
 
-def DistributedOptimizer(  # noqa: N802, as Horovod's users know it
+def DistributedOptimizer(  # noqa: N802, Horovod's name
     optimizer: Any, op: int = Average, compression: Any = Compression.none
 ) -> Any:
-    """The same optimizer, which applies the gradients of all ranks: of Keras, or of tf.compat.v1.train."""
+    """Wraps an optimizer of Keras or of tf.compat.v1.train: it applies the reduced gradients of all ranks."""
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         return _Version1Optimizer(optimizer, op, compression)
     base: Any = type(optimizer)
@@ -346,15 +349,16 @@ def DistributedOptimizer(  # noqa: N802, as Horovod's users know it
         pairs = [(gradient, variable) for gradient, (_, variable) in zip(reduced, pairs, strict=True)]
         return base.apply_gradients(self, pairs, *more, **how)
 
-    # In Keras 3 all ways lead through `apply`, before it through `apply_gradients`. Named as its base, so that a saved
-    # model is one that anybody can load.
+    # In Keras 3, every update goes through `apply`, in earlier versions through `apply_gradients`. The class has its
+    # base's name, so a saved model can be loaded without Fusewire.
     methods = {"apply": apply} if hasattr(base, "apply") else {"apply_gradients": apply_gradients}
     distributed: Any = type(base.__name__, (base,), {**methods, "__module__": base.__module__})
     return distributed.from_config(optimizer.get_config())
 
 
 class _Version1Optimizer(tf.compat.v1.train.Optimizer):  # type: ignore[misc]
-    """Of a graph. Its gradients are all ranks' from compute_gradients on: what is clipped is what is applied."""
+    """For TensorFlow 1 graphs. compute_gradients reduces, so a program that clips gradients clips those of all
+    ranks."""
 
     def __init__(self, optimizer: Any, op: int, compression: Any) -> None:
         super().__init__(name=f"Distributed{optimizer.get_name()}", use_locking=False)

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""One operation of a group: to wait for, to ask after, to cancel."""
+"""The handle of one running operation of a group: wait(), test() and cancel()."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,24 +9,24 @@ from fusewire.p2p import Endpoint
 
 
 class Ticket:
-    """One operation under way. wait() gives its result, or raises fusewire.p2p.Error."""
+    """One running operation. wait() returns its result, or raises fusewire.p2p.Error."""
 
     def __init__(
         self, endpoint: Endpoint, owns: Callable[..., Any], handle: int, holds: Any, result: Callable[[], Any]
     ) -> None:
-        """`owns`: of the group, which frees its tickets before itself."""
+        """`owns`: the group's _owns(). The group frees its tickets before itself."""
         self._handle, self._result, self._endpoint = handle, result, endpoint
         self._end = owns(self, _free_ticket, handle, holds)
 
     def test(self) -> bool:
-        """True: it has ended."""
+        """Whether the operation has ended."""
         return not self._end.alive or bool(library.fusewire_ticket_wait(self._endpoint._here(self._handle), 0))
 
     def wait(self) -> Any:
         if not self._end.alive:
-            raise RuntimeError("the ticket was waited for, or its group is closed")
+            raise RuntimeError("the ticket was already waited for, or its group is closed: call wait() only once")
         while not library.fusewire_ticket_wait(self._endpoint._here(self._handle), UNTIL_SIGNAL):
-            pass  # a signal's handler may run here, and raise
+            pass  # a signal handler may run here, and raise
         try:
             check(library.fusewire_ticket_result(self._handle))
             return self._result()
@@ -34,13 +34,13 @@ class Ticket:
             self._end()
 
     def cancel(self) -> None:
-        """Here and at the other ranks."""
+        """Cancels the operation here and at the other ranks."""
         if self._end.alive:
             library.fusewire_ticket_cancel(self._endpoint._here(self._handle))
 
 
 class EndedTicket(Ticket):
-    """Of an operation that was waited for as it was made."""
+    """The ticket of an operation that has ended before its start function returns."""
 
     def __init__(self, result: Callable[[], Any]) -> None:
         self._result = result
@@ -57,4 +57,4 @@ class EndedTicket(Ticket):
 
 def _free_ticket(handle: int, holds: Any) -> None:
     library.fusewire_ticket_free(handle)
-    del holds  # only now may the arrays go
+    del holds  # the arrays must outlive the operation

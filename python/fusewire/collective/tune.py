@@ -1,10 +1,10 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Which algorithm of a collective is the fastest here: measured by all ranks together, written by rank 0.
+"""Measures the fastest algorithm of each collective, with all ranks together. Rank 0 writes the table.
 
-    python -m fusewire.collective.tune --out FILE       as every rank; on one machine `fusewire-tune` starts them
+    python -m fusewire.collective.tune --out FILE       run by every rank; on one machine `fusewire-tune` starts them
 
-Every algorithm gets a group of its own, whose table names nothing else. Sizes are measured in turns, so that what
-disturbs the machine disturbs all of them. What counts is the slowest rank.
+Every algorithm gets its own group, whose table contains only that algorithm. For each size the algorithms take turns,
+so a disturbance of the machine affects all of them. The time of the slowest rank counts.
 """
 
 import argparse
@@ -22,13 +22,14 @@ import fusewire.collective as fw
 from fusewire._native import KINDS, library
 
 SIZES = tuple(64 << 2 * step for step in range(10))  # 64 B to 16 MiB
-TUNED = ("allreduce", "reduce_scatter", "allgather", "broadcast", "reduce")  # others have one, or know no size
+# The other collectives have a single algorithm, or none that depends on the size.
+TUNED = ("allreduce", "reduce_scatter", "allgather", "broadcast", "reduce")
 CUT = ("ring", "chain")
 SEGMENTS = (16 << 10, 64 << 10, 256 << 10, 1 << 20)
 SEGMENT = 64 << 10
 ROUNDS = 3
-HOPELESS = 3.0  # times as slow as the best at the last size: not tried at the next
-CLEARLY = 0.95  # of the time: less than this is needed to leave what is taken for the size before
+HOPELESS = 3.0  # an algorithm that took this many times as long as the best is not tried at the next size
+CLEARLY = 0.95  # the previous size's algorithm is kept unless another takes less than this share of its time
 BYTES_MAX = 1 << 62
 
 
@@ -45,13 +46,13 @@ class Candidate:
 
 
 def name_of(kind: str) -> str:
-    """As tables call it: all-reduce."""
+    """The name used in tables: all-reduce."""
     return str(library.fusewire_collective_kind(KINDS.index(kind)).decode())
 
 
 def candidates_of(kind: str, hosts: Sequence[int]) -> list[Candidate]:
     algorithms = library.fusewire_collective_algorithms(KINDS.index(kind)).decode().split()
-    if len(set(hosts)) in (1, len(hosts)):  # both levels are one
+    if len(set(hosts)) in (1, len(hosts)):  # one of the two levels would have a single rank
         algorithms = [algorithm for algorithm in algorithms if algorithm != "two-level"]
     return [
         Candidate(algorithm, segment)
@@ -61,7 +62,7 @@ def candidates_of(kind: str, hosts: Sequence[int]) -> list[Candidate]:
 
 
 def call_of(group: fw.Group, kind: str, size: int) -> Callable[[], Any]:
-    """One collective whose larger array has about so many bytes."""
+    """A function that runs one collective whose larger array has about `size` bytes."""
     ranks = group.size()
     count = max(1, size // 4)
     share = max(1, count // ranks)
@@ -82,7 +83,7 @@ def call_of(group: fw.Group, kind: str, size: int) -> Callable[[], Any]:
 
 
 def seconds_of(world: fw.Group, call: Callable[[], Any], budget_s: float) -> float:
-    """Of one call, at the slowest rank."""
+    """The time of one call at the slowest rank."""
     call()
     world.barrier()
     begin = time.perf_counter()
@@ -97,7 +98,7 @@ def seconds_of(world: fw.Group, call: Callable[[], Any], budget_s: float) -> flo
 
 
 class Tuner:
-    """One kind at a time, on groups over the world's endpoint."""
+    """Measures one kind of collective at a time, on groups over the world's endpoint."""
 
     def __init__(
         self, make: Callable[[str, str | None], fw.Group], budget_s: float, say: Callable[[str], None]
@@ -110,7 +111,7 @@ class Tuner:
         self._world.close()
 
     def tune(self, kind: str, sizes: Sequence[int]) -> list[str]:
-        """Rows of the table."""
+        """Measures a kind; returns its rows of the table."""
         name, candidates = name_of(kind), candidates_of(kind, fw.hosts())
         groups = {
             candidate: self._make(f"tune {name} {candidate}", candidate.row(name, self._ranks, BYTES_MAX))
@@ -136,7 +137,7 @@ class Tuner:
                 gain = statistics.median(usual) / took[fastest]
                 self._say(
                     f"  {name:<15} {size:>9} B  {took[fastest] * 1e6:>9.0f} us  {fastest!s:<20} "
-                    f"{gain:.2f} x as fast as what the model takes"
+                    f"{gain:.2f} x as fast as the cost model's choice"
                 )
                 candidates = [one for one in candidates if took[one] <= HOPELESS * took[fastest]]
         finally:
@@ -146,7 +147,7 @@ class Tuner:
         return list(self._rows(name, sizes, best))
 
     def _rows(self, name: str, sizes: Sequence[int], best: Sequence[Candidate]) -> Iterator[str]:
-        """A row ends halfway, in powers, to the first size that wants another."""
+        """A row applies up to the geometric mean of its last size and the next one."""
         for index, candidate in enumerate(best):
             is_last = index + 1 == len(best)
             if is_last:
@@ -157,27 +158,42 @@ class Tuner:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="fusewire.collective.tune", description=__doc__.splitlines()[0])
-    parser.add_argument("--out", required=True, metavar="FILE")
-    parser.add_argument("--bytes", default=",".join(str(size) for size in SIZES), metavar="N,...")
-    parser.add_argument("--kinds", default=",".join(TUNED), metavar="KIND,...")
-    parser.add_argument("--seconds", type=float, default=0.1, metavar="S")
+    parser.add_argument("--out", required=True, metavar="FILE", help="the file that rank 0 writes the table to")
+    parser.add_argument(
+        "--bytes",
+        default=",".join(str(size) for size in SIZES),
+        metavar="N,...",
+        help="sizes to measure, in bytes; default: 64 B to 16 MiB",
+    )
+    parser.add_argument(
+        "--kinds",
+        default=",".join(TUNED),
+        metavar="KIND,...",
+        help=f"collectives to measure; default: all of {', '.join(TUNED)}",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=0.1, metavar="S", help="seconds for each algorithm and size; default: 0.1"
+    )
     options = parser.parse_args()
     sizes = sorted({int(word) for word in options.bytes.split(",")})
     kinds = options.kinds.split(",")
     for kind in kinds:
         if kind not in TUNED:
-            parser.error(f"no choice to make for {kind}; there is one for {', '.join(TUNED)}")
+            parser.error(f"--kinds: {kind} can't be tuned; the choices are {', '.join(TUNED)}")
 
     fw.init()
     world = fw.world()
     is_first = world.rank() == 0
     if world.size() < 2:
-        sys.exit("a single rank has nothing to choose. Fix: fusewire-tune --ranks 2, or start this as every rank")
+        sys.exit(
+            "collectives need at least 2 ranks, and this group has 1. Fix: fusewire-tune --ranks 2, or run this as "
+            "every rank, with FUSEWIRE_RANK and FUSEWIRE_RANK_ADDRESSES set"
+        )
     say = print if is_first else lambda _: None
-    say(f"{world.size()} ranks, {len(sizes)} sizes; times are of the slowest rank, medians of {ROUNDS}")
+    say(f"{world.size()} ranks, {len(sizes)} sizes; times are those of the slowest rank, medians of {ROUNDS}")
     world.barrier()
     if world.in_arena():
-        say("all on one host: what has no name goes through shared memory, by no table; this is for the rest")
+        say("all ranks are on one host: operations without a name use shared memory and no table; named ones use this")
     tuner = Tuner(lambda name, table: fw.sibling(name, table, arena=False), options.seconds, say)
     rows = [row for kind in kinds for row in tuner.tune(kind, sizes)]
     if is_first:

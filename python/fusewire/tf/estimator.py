@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""RunConfig(protocol="grpc++"): Estimator, which TensorFlow 2.15 is the last to have, knows grpc and grpc+verbs only.
+"""RunConfig(protocol="grpc++") for Estimator, which accepts only grpc and grpc+verbs and ends with TensorFlow 2.15.
 
-It also hands on less than its RunConfig says: a server gets none of session_config but its gpu_options, and a run under
-a distribution strategy gets no protocol. Its modules are changed when they are imported, and never imported from here.
+Estimator also drops parts of its RunConfig: a server gets only the gpu_options of session_config, and a run under a
+distribution strategy gets no protocol. We patch its modules when the program imports them, and never import them here.
 """
 
 from collections.abc import Callable
@@ -21,14 +21,14 @@ def change_run_config(module: Any) -> None:
 
 
 def _validate_properties(original: Callable[[Any], None], run_config: Any) -> None:
-    said = run_config._protocol
-    if said not in protocol.OURS:
+    wanted = run_config._protocol
+    if wanted not in protocol.OURS:
         return original(run_config)
     run_config._protocol = protocol.STOCK
     try:
         return original(run_config)
     finally:
-        run_config._protocol = said
+        run_config._protocol = wanted
 
 
 def change_training(module: Any) -> None:

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The plug-in once it is loaded: a shared library inside TensorFlow, and the few functions that Python calls in it."""
+"""The loaded plug-in: a shared library inside TensorFlow, and the few of its functions that Python calls."""
 
 import contextlib
 import ctypes
@@ -9,9 +9,9 @@ from typing import Any
 
 from fusewire.tf.plugin import MisfitError, Plugin, reinstall_command
 
-STATS_BYTES = 4096  # a first guess; the library says how many it needs
+STATS_BYTES = 4096  # a first guess; the library returns the size that it needs
 
-_library: ctypes.CDLL | None = None  # once it is loaded
+_library: ctypes.CDLL | None = None  # None until the plug-in is loaded
 
 
 def is_loaded() -> bool:
@@ -19,15 +19,15 @@ def is_loaded() -> bool:
 
 
 def open_library(plugin: Plugin) -> ctypes.CDLL:
-    """Loads it. There is one in a process."""
+    """Loads the plug-in. A process loads one at most."""
     global _library
-    import tensorflow as tf  # here, so that the command, which asks whether it is loaded, works without one
+    import tensorflow as tf  # imported here because the command calls is_loaded() without TensorFlow
 
     try:
         tf.load_library(str(plugin.library))
     except (tf.errors.OpError, OSError) as error:
         raise MisfitError(
-            f"Fusewire's plug-in was built for the TensorFlow that is installed, yet could not be loaded: {error}\n"
+            f"Fusewire's plug-in matches the installed TensorFlow but could not be loaded: {error}\n"
             f"  file: {plugin.library}\n"
             f"  Fix: {reinstall_command()}   builds it on this machine"
         ) from error
@@ -42,13 +42,13 @@ def open_library(plugin: Plugin) -> ctypes.CDLL:
 
 
 def is_local(target: bytes) -> bool:
-    """Whether a server of ours in this process has this target."""
+    """Whether this target belongs to a Fusewire server in this process."""
     return _library is not None and bool(_library.fusewire_is_local(target))
 
 
 @contextlib.contextmanager
 def fusion_held() -> Iterator[None]:
-    """No graph that is made meanwhile is fused."""
+    """While the context lasts, new graphs are not fused."""
     library = _library
     if library is not None:
         library.fusewire_hold_fusion(1)
@@ -60,9 +60,9 @@ def fusion_held() -> Iterator[None]:
 
 
 def stats() -> dict[str, Any]:
-    """Counts of this process since its start, over all its servers: calls, receives, bytes of tensors, fused receives.
+    """Counters of all servers of this process since its start: calls, receives, bytes of tensors, fused receives.
 
-    Empty where the plug-in is not loaded, which is so under FUSEWIRE_DISABLE=1.
+    Empty if the plug-in is not loaded, as with FUSEWIRE_DISABLE=1.
     """
     if _library is None:
         return {}

@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Loads the plug-in into TensorFlow, and teaches TensorFlow's Python side our names: when a program has imported both.
+"""Loads the plug-in and adds our names to TensorFlow's Python modules, once a program has imported both.
 
-A hook waits for the import of TensorFlow, as nothing tells `import fusewire` from the beginning of
-`import fusewire.collective`, which must not pay for TensorFlow.
+A hook waits for the import of TensorFlow: `import fusewire` can't be told from the start of
+`import fusewire.collective`, which must not import TensorFlow.
 """
 
 import importlib.util
@@ -15,17 +15,17 @@ from fusewire.tf.plugin import SUPPORTED, Build, MisfitError
 
 
 def load_with_tensorflow() -> None:
-    """Loads the plug-in as soon as the program imports TensorFlow; at once if it has."""
+    """Loads the plug-in as soon as the program imports TensorFlow, or at once if it already has."""
     patching.when_imported("tensorflow", lambda _: load())
 
 
 def load() -> None:
-    """Loads the plug-in, once, and teaches TensorFlow's Python side our names. MisfitError when there is none."""
+    """Loads the plug-in, once, and adds our names to TensorFlow's Python modules. MisfitError if no plug-in fits."""
     build = installed_build()
     if not library.is_loaded() and not settings.is_disabled():
         loaded = library.open_library(plugin.fitting(build))
-        # TensorFlow tells no server that the process ends. Unlike atexit, this counts in children of multiprocessing
-        # that import us too, and not in one that was forked from here.
+        # TensorFlow does not tell servers that the process ends. Unlike atexit, a Finalize also runs in
+        # multiprocessing's children that import us, and does not run in a child forked from here.
         multiprocessing.util.Finalize(None, loaded.fusewire_leave, exitpriority=0)
     config.install()
     protocol.install()
@@ -33,13 +33,13 @@ def load() -> None:
 
 
 def installed_build() -> Build:
-    """The TensorFlow that runs here; imports it, and nothing of ours: whoever asks for it loads the plug-in himself."""
+    """The installed TensorFlow. Imports it without loading the plug-in: that is up to the caller."""
     patching.forget("tensorflow")
     if importlib.util.find_spec("tensorflow") is None:
         raise MisfitError(
-            f"Fusewire is a plug-in of TensorFlow, and {sys.executable} has none.\n"
+            f"Fusewire needs TensorFlow to load its plug-in, and TensorFlow is not installed for {sys.executable}.\n"
             f"  Fix: {plugin.pip()} install tensorflow-cpu=={SUPPORTED[-1]} && {plugin.reinstall_command()}"
         )
-    import tensorflow as tf  # here, as whoever imports this module may have none
+    import tensorflow as tf  # imported here because this module must be importable without TensorFlow
 
     return Build(tf.version.VERSION, tf.version.GIT_VERSION, int(tf.sysconfig.CXX11_ABI_FLAG))

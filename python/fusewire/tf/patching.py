@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""How functions and modules of TensorFlow are changed: each once, and no module is imported for it."""
+"""Patches functions and modules of TensorFlow, each only once, without importing a module for it."""
 
 import functools
 import importlib.abc
@@ -11,7 +11,7 @@ from typing import Any, cast
 
 
 def replace(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
-    """Calls wrapper(original, ...) instead of owner.name(...), once."""
+    """Makes owner.name(...) call wrapper(original, ...). A second call has no effect."""
     original = getattr(owner, name)
     if hasattr(original, "__fusewire__"):
         return
@@ -25,7 +25,7 @@ def replace(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
 
 
 def when_imported(name: str, change: Callable[[ModuleType], None]) -> None:
-    """Calls change(module) as soon as the program imports that module; at once if it has."""
+    """Calls change(module) as soon as the program imports that module, or at once if it already has."""
     if name in sys.modules:
         change(sys.modules[name])
     _changes[name] = change
@@ -34,12 +34,12 @@ def when_imported(name: str, change: Callable[[ModuleType], None]) -> None:
 
 
 def forget(name: str) -> None:
-    """Whoever was to be called when that module is imported, is not."""
+    """Cancels when_imported() for that module."""
     _changes.pop(name, None)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds what everybody else finds, and wraps the loader of the modules that are to be changed."""
+    """Finds what the other finders find, and wraps the loaders of the modules to patch."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -63,7 +63,7 @@ class _Loader(importlib.abc.Loader):
         return cast(ModuleType | None, self._loader.create_module(spec))
 
     def exec_module(self, module: ModuleType) -> None:
-        # What is asked about the module from now on is answered as if we had never been here.
+        # Restore the original loader: other code that inspects the module must not see ours.
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
@@ -71,7 +71,7 @@ class _Loader(importlib.abc.Loader):
         if change := _changes.get(module.__name__):
             change(module)
 
-    def __getattr__(self, name: str) -> Any:  # is_package, get_source and others that others ask of a spec
+    def __getattr__(self, name: str) -> Any:  # is_package, get_source and others that users of a spec call
         return getattr(self._loader, name)
 
 

@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Which plug-ins this package brings. One fits one build of TensorFlow, and would crash another.
+"""The plug-ins in this package. Each fits exactly one build of TensorFlow, and would crash another.
 
-So what it was built for stands in build.json beside it, and is compared with what is installed before anything is
-loaded.
+Each plug-in has a build.json that names the TensorFlow it was built for; we compare it with the installed TensorFlow
+before we load anything.
 """
 
 import dataclasses
@@ -22,12 +22,12 @@ _FOLDER = pathlib.Path(__file__).absolute().parents[1]  # not resolved: only thi
 
 
 class MisfitError(ImportError):
-    """There is no plug-in for the TensorFlow that is installed. The text says what is there, and how to get it."""
+    """There is no plug-in for the installed TensorFlow. The text says which are available and how to install it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Build:
-    """What a TensorFlow is, as far as a plug-in must agree with it."""
+    """The properties of a TensorFlow build that a plug-in must match."""
 
     version: str
     git_version: str
@@ -50,7 +50,7 @@ class Plugin:
 
 
 def plugins(folder: pathlib.Path | None = None) -> list[Plugin]:
-    """Those that this package brings: _lib/tf-VERSION/, each with a build.json."""
+    """The plug-ins in this package: _lib/tf-VERSION/, each with a build.json."""
     found = []
     for path in sorted((folder or _FOLDER / "_lib").glob("*/build.json")):
         try:
@@ -59,41 +59,41 @@ def plugins(folder: pathlib.Path | None = None) -> list[Plugin]:
             found.append(Plugin(path.with_name(LIBRARY), build, facts["fusewire"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise MisfitError(
-                f"Fusewire's {path} can't be read: {error!r}.\n  Fix: {reinstall_command()}   puts it right"
+                f"Fusewire's file {path} can't be read: {error!r}.\n  Fix: {reinstall_command()}   writes it anew"
             ) from error
     return found
 
 
 def fitting(build: Build) -> Plugin:
-    """The plug-in for this TensorFlow; else MisfitError."""
-    brought = plugins()
-    for plugin in brought:
+    """The plug-in for this TensorFlow. MisfitError if there is none."""
+    available = plugins()
+    for plugin in available:
         if plugin.build == build and plugin.fusewire == VERSION and plugin.library.is_file():
             return plugin
-    raise MisfitError(misfit_text(build, brought))
+    raise MisfitError(misfit_text(build, available))
 
 
-def misfit_text(build: Build, brought: list[Plugin]) -> str:
+def misfit_text(build: Build, available: list[Plugin]) -> str:
     lines = [
-        "Fusewire has no plug-in for the TensorFlow that is installed; none was loaded.",
+        "Fusewire has no plug-in for the installed TensorFlow; none was loaded.",
         f"  installed: {build}, for {sys.executable}",
         f"  needed:    a plug-in for {build.version}, of Fusewire {VERSION}",
-        f"  there is:  {'; '.join(map(str, brought)) or 'none'}, in {_FOLDER / '_lib'}",
+        f"  available: {'; '.join(map(str, available)) or 'none'}, in {_FOLDER / '_lib'}",
     ]
-    lines += [f"  missing:   {plugin.library}" for plugin in brought if not plugin.library.is_file()]
+    lines += [f"  missing:   {plugin.library}" for plugin in available if not plugin.library.is_file()]
     if build.version in SUPPORTED:
         lines.append(f"  Fix: {reinstall_command()}   builds and installs it")
     else:
         lines.append(
-            f"  Fix: TensorFlow {build.version} is none of {', '.join(SUPPORTED)}, which Fusewire {VERSION} supports:\n"
+            f"  Fix: Fusewire {VERSION} supports TensorFlow {', '.join(SUPPORTED)}, not {build.version}:\n"
             f"       {pip()} install tensorflow-cpu=={nearest(build.version)} && {reinstall_command()}"
         )
-    lines.append("  FUSEWIRE_DISABLE=1 runs the same program over plain gRPC meanwhile.")
+    lines.append("  Until then, FUSEWIRE_DISABLE=1 runs the same program over plain gRPC.")
     return "\n".join(lines)
 
 
 def nearest(version: str) -> str:
-    """The supported version that asks for the fewest changes: the newest that is no newer, else the oldest."""
+    """The closest supported version: the newest that is not newer than `version`, else the oldest."""
 
     def key(text: str) -> list[int]:
         return [int("".join(filter(str.isdigit, part)) or 0) for part in text.split(".")]
@@ -107,16 +107,16 @@ def pip() -> str:
 
 
 def reinstall_command() -> str:
-    """The command that builds the plug-in anew, from where this package came from."""
+    """The command that rebuilds the plug-in from this package's source."""
     source = installed_from()
-    if source is None:  # laid into place by tools/plugin.sh
+    if source is None:  # installed by tools/plugin.sh
         return f"tools/plugin.sh {' '.join(SUPPORTED)}"
-    # A wheel that pip has kept from an earlier build is for the TensorFlow of that day.
+    # A wheel in pip's cache may have been built for another TensorFlow.
     return f"{pip()} install --force-reinstall --no-deps --no-cache-dir {source}"
 
 
 def installed_from() -> str | None:
-    """What pip was told to install, for pip to read again; None where pip has not installed this package."""
+    """The argument that pip was given to install this package. None if pip did not install it."""
     try:
         distribution = importlib.metadata.distribution("fusewire")
     except importlib.metadata.PackageNotFoundError:
@@ -130,5 +130,5 @@ def installed_from() -> str | None:
         info = origin["vcs_info"]
         return f"'{info.get('vcs', 'git')}+{url}@{info.get('commit_id', '')}'"
     if url.endswith(".whl"):
-        return f"SOURCES   (the folder of the sources of Fusewire {VERSION}: the wheel was built elsewhere)"
+        return f"SOURCES   (the source folder of Fusewire {VERSION}, as this wheel was built elsewhere)"
     return shlex.quote(urllib.parse.unquote(url.removeprefix("file://"))) if url else f"fusewire=={VERSION}"

@@ -1,9 +1,9 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Which protocol a server speaks: what the program says, what FUSEWIRE_PROTOCOL says, and FUSEWIRE_DISABLE.
+"""Decides which protocol a server speaks, from the program, FUSEWIRE_PROTOCOL and FUSEWIRE_DISABLE.
 
-A program that was written for gRPC either names no protocol or names "grpc". With FUSEWIRE_PROTOCOL=grpc++ both mean
-grpc++, so that such a program need not be edited; with FUSEWIRE_DISABLE=1 every name of ours means grpc. TensorFlow
-learns a protocol from a ServerDef, and from the scheme of a session's target: both are rewritten where they are made.
+A program that was written for gRPC names either no protocol or "grpc". With FUSEWIRE_PROTOCOL=grpc++ both mean grpc++,
+and such a program need not be edited. With FUSEWIRE_DISABLE=1 each of our names means grpc. TensorFlow takes the
+protocol from a ServerDef and from the scheme of a session's target; we rewrite both where they are created.
 """
 
 import contextlib
@@ -17,19 +17,19 @@ from fusewire.tf import library
 from fusewire.tf.patching import replace
 
 STOCK = "grpc"
-OURS = ("grpc++", "star_server", "star_server_lite")  # those that the plug-in registers
+OURS = ("grpc++", "star_server", "star_server_lite")  # the protocols that the plug-in registers
 VARIABLE = "FUSEWIRE_PROTOCOL"
-LOCAL_MARK = b"fusewire+"  # before a target whose server stands in this process; only the plug-in sees it
+LOCAL_MARK = b"fusewire+"  # prefix of a target whose server is in this process; only the plug-in sees it
 
 
 def install() -> None:
-    """Puts effective() before everything that reads a ServerDef or a target; a second time changes nothing."""
-    # Here, so that the command, which knows our protocols, works without TensorFlow.
+    """Applies effective() wherever a ServerDef or a target is read. A second call has no effect."""
+    # Imported here because the command uses this module without TensorFlow.
     from tensorflow.python.client import session
     from tensorflow.python.eager import context
     from tensorflow.python.training import server_lib
 
-    effective(STOCK)  # an unknown FUSEWIRE_PROTOCOL is said at the import, not at the first server
+    effective(STOCK)  # reports an unknown FUSEWIRE_PROTOCOL at import, not at the first server
     replace(server_lib, "_make_server_def", _made_server_def)
     for method in ("set_server_def", "update_server_def", "enable_collective_ops"):
         replace(context.Context, method, _with_server_def)
@@ -39,19 +39,23 @@ def install() -> None:
 
 
 def effective(protocol: str) -> str:
-    """What a server speaks whose program says protocol."""
+    """The protocol that a server speaks if its program names `protocol`."""
     if protocol in ("", STOCK) and _Scope.protocol:
         protocol = _Scope.protocol
     if settings.is_disabled():
         return STOCK if protocol in OURS else protocol
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", STOCK, *OURS):
-        raise ValueError(f"{VARIABLE}={wanted}: Fusewire knows no such protocol.\n  Fix: {', '.join((STOCK, *OURS))}")
+        known = ", ".join((STOCK, *OURS))
+        raise ValueError(
+            f"{VARIABLE}={wanted}: there is no such protocol.\n  Fix: set it to one of {known}, or unset it"
+        )
     return wanted if wanted and protocol in ("", STOCK) else protocol
 
 
 class _Scope:
-    """What Estimator knows and does not hand on, while it creates a server. Servers are created on its threads too."""
+    """What Estimator's RunConfig says but Estimator does not pass to the servers it creates. Not per thread, because
+    Estimator creates servers on its own threads, too."""
 
     config: Any = None
     protocol: str | None = None
@@ -59,7 +63,7 @@ class _Scope:
 
 @contextlib.contextmanager
 def servers_of(config: Any, protocol: str | None) -> Iterator[None]:
-    """Servers made inside take our options from this ConfigProto, and this protocol if their program names none."""
+    """Servers created in this context take our options from `config`, and `protocol` if their program names none."""
     before = (_Scope.config, _Scope.protocol)
     _Scope.config, _Scope.protocol = config, protocol
     try:
@@ -87,19 +91,19 @@ def _with_server_def(original: Callable[..., Any], self: Any, server_def: Any, *
 
 def _session_init(original: Callable[..., Any], self: Any, target: Any = "", *rest: Any, **keywords: Any) -> Any:
     scheme, mark, address = target.partition("://") if isinstance(target, str) else ("", "", "")
-    if mark and scheme in OURS:  # a target in the name of grpc stays: the plug-in serves it as well
+    if mark and scheme in OURS:  # a target with scheme grpc is left as it is: the plug-in serves it, too
         target = f"{effective(scheme)}://{address}"
     return original(self, target, *rest, **keywords)
 
 
 def _new_session_options(original: Callable[..., Any], target: Any = None, config: Any = None) -> Any:
-    """The program goes on seeing its own target."""
+    """Marks a local target here, not in the session: the program still sees its own target."""
     if isinstance(target, bytes) and library.is_local(target):
         target = LOCAL_MARK + target
     return original(target=target, config=config)
 
 
 def _partial_run_setup(original: Callable[..., Any], self: Any, *arguments: Any, **keywords: Any) -> Any:
-    """Its graph is made here, and must not be fused: a part of it waits for feeds that come later."""
+    """A partial run creates its graph here. It must not be fused, as part of it waits for later feeds."""
     with library.fusion_held():
         return original(self, *arguments, **keywords)

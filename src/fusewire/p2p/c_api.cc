@@ -43,7 +43,7 @@ std::string& LastError() {
   return words;
 }
 
-using p2p::Say;
+using p2p::KeepError;
 
 p2p::Peer* PeerOf(fusewire_peer* peer) { return reinterpret_cast<p2p::Peer*>(peer); }
 fusewire_peer* HandleOf(p2p::Peer* peer) { return reinterpret_cast<fusewire_peer*>(peer); }
@@ -60,19 +60,19 @@ Status NoWire(const char* wire) {
 
 }  // namespace
 
-int p2p::Say(const Status& status) {
+int p2p::KeepError(const Status& status) {
   LastError() = status.ToString();
   return static_cast<int>(status.code());
 }
 
 const char* fusewire_error(void) { return LastError().c_str(); }
 
-int fusewire_wire_try(const char* wire, char* says, size_t says_bytes) {
+int fusewire_wire_try(const char* wire, char* description, size_t description_bytes) {
   fusewire::pipe::Wire named;
-  if (!fusewire::pipe::WireOf(wire, &named)) return Say(NoWire(wire));
+  if (!fusewire::pipe::WireOf(wire, &named)) return KeepError(NoWire(wire));
   const fusewire::pipe::WireTrial trial = fusewire::pipe::TryWire(named);
-  if (says_bytes > 0) says[trial.says.copy(says, says_bytes - 1)] = 0;
-  return trial.status.ok() ? 0 : Say(trial.status);
+  if (description_bytes > 0) description[trial.says.copy(description, description_bytes - 1)] = 0;
+  return trial.status.ok() ? 0 : KeepError(trial.status);
 }
 
 int fusewire_endpoint_start(const char* name, const char* address, const char* cluster, const char* secret,
@@ -82,10 +82,10 @@ int fusewire_endpoint_start(const char* name, const char* address, const char* c
   if (cluster != nullptr) options.pipe.cluster = cluster;
   if (secret != nullptr) options.pipe.secret = secret;
   if (wire != nullptr && !fusewire::pipe::WireOf(wire, &options.wire)) {
-    return Say(NoWire(wire));
+    return KeepError(NoWire(wire));
   }
   auto where = fusewire::transport::Address::Parse(address);
-  if (!where.ok()) return Say(where.status());
+  if (!where.ok()) return KeepError(where.status());
   // A name listens at the address that it has here; numbers are taken as they are.
   fusewire::transport::Address listen = where.value();
   fusewire::transport::SocketAddress number;
@@ -95,7 +95,7 @@ int fusewire_endpoint_start(const char* name, const char* address, const char* c
     if (!place.why.empty()) FUSEWIRE_LOG(kWarn, "endpoint %s listens on every interface: %s", name, place.why.c_str());
   }
   auto started = p2p::Endpoint::Start(std::move(options), listen);
-  if (!started.ok()) return Say(started.status());
+  if (!started.ok()) return KeepError(started.status());
   auto handle = std::make_unique<fusewire_endpoint>();
   handle->endpoint = std::move(started).value();
   handle->address = fusewire::transport::Address{where.value().host, handle->endpoint->address().port}.ToString();
@@ -115,10 +115,10 @@ int fusewire_connect(fusewire_endpoint* endpoint, const char* name, const char* 
     peer = endpoint->endpoint->Expect(name);
   } else {
     auto where = fusewire::transport::Address::Parse(address);
-    if (!where.ok()) return Say(where.status());
+    if (!where.ok()) return KeepError(where.status());
     peer = endpoint->endpoint->Connect(name, where.value());
   }
-  if (!peer.ok()) return Say(peer.status());
+  if (!peer.ok()) return KeepError(peer.status());
   *out = HandleOf(peer.value());
   return 0;
 }
@@ -129,7 +129,9 @@ const char* fusewire_peer_name(fusewire_peer* peer) { return PeerOf(peer)->name(
 
 int fusewire_region_open(fusewire_endpoint* endpoint, void* data, size_t bytes, int access,
                          void (*release)(void* owner), void* owner, fusewire_region** out, uint64_t* id) {
-  if (access < 1 || access > 3) return Say(Status::Invalid("access " + std::to_string(access)).Next("1, 2 or 3"));
+  if (access < 1 || access > 3)
+    return KeepError(Status::Invalid("access: " + std::to_string(access) + ", it must be from 1 to 3")
+                         .Next("take 1 to read, 2 to write, 3 for both"));
   Buffer memory = Buffer::Wrap(Bytes(data, bytes), nullptr, nullptr);
   if (release != nullptr) {
     auto lent = std::make_unique<Lent>(Lent{release, owner});
@@ -139,7 +141,7 @@ int fusewire_region_open(fusewire_endpoint* endpoint, void* data, size_t bytes, 
     });
   }
   auto region = p2p::Region::Open(*endpoint->endpoint, std::move(memory), static_cast<p2p::Access>(access));
-  if (!region.ok()) return Say(region.status());
+  if (!region.ok()) return KeepError(region.status());
   auto handle = std::make_unique<fusewire_region>();
   handle->region = std::move(region).value();
   *id = handle->region->ref().id;
@@ -151,7 +153,7 @@ void fusewire_region_close(fusewire_region* region) { std::unique_ptr<fusewire_r
 
 int fusewire_signal_open(fusewire_endpoint* endpoint, fusewire_signal** out, uint64_t* id) {
   auto signal = p2p::Signal::Open(*endpoint->endpoint);
-  if (!signal.ok()) return Say(signal.status());
+  if (!signal.ok()) return KeepError(signal.status());
   auto handle = std::make_unique<fusewire_signal>();
   handle->signal = std::move(signal).value();
   *id = handle->signal->ref();
@@ -218,7 +220,7 @@ int fusewire_op_wait(fusewire_op* op, int64_t limit_ns) {
 
 int fusewire_op_result(fusewire_op* op) {
   const Status& status = op->op->status();
-  return status.ok() ? 0 : Say(status);
+  return status.ok() ? 0 : KeepError(status);
 }
 
 void fusewire_op_cancel(fusewire_op* op) { op->op->Cancel(); }

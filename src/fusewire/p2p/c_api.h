@@ -1,8 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Endpoints for other languages: plain C over endpoint.h and op.h, whose contract holds here too; docs/p2p.md.
-// Every function that can fail returns a code of docs/errors.md, 0 for success; fusewire_error() says the rest, on the
-// thread that called. Times are in nanoseconds; 0 is the endpoint's own timeout. Any thread; what waits drives the idle
-// reactor. What is opened is closed by whoever opened it, all else before its endpoint.
+// Endpoints for other languages: plain C over endpoint.h and op.h, whose contract holds here too; see docs/p2p.md.
+// Times are in nanoseconds; 0 is the endpoint's own timeout.
+// Home: any thread; a function that waits runs the idle reactor meanwhile.
+// Owns: the caller owns each handle that it opens, and closes or frees it, before its endpoint.
+// Fails: a function that can fail returns a code of docs/errors.md, 0 for success. fusewire_error() returns the whole
+// error on the thread that called.
 #ifndef FUSEWIRE_P2P_C_API_H_
 #define FUSEWIRE_P2P_C_API_H_
 
@@ -25,16 +27,17 @@ typedef struct fusewire_region fusewire_region;
 typedef struct fusewire_signal fusewire_signal;
 typedef struct fusewire_op fusewire_op;
 
-// Of the last failure on this thread; valid until the next call.
+// The last error on this thread; valid until the next call.
 FUSEWIRE_C_API const char* fusewire_error(void);
 
-// Tries a wire on this machine: 0, or why it cannot be had. `says` takes a few words, cut to `says_bytes` with their 0.
-FUSEWIRE_C_API int fusewire_wire_try(const char* wire, char* says, size_t says_bytes);
+// Tries a wire on this machine: 0, or a code that says why it is not available. `description` takes a few words, cut to
+// `description_bytes`, their 0 included.
+FUSEWIRE_C_API int fusewire_wire_try(const char* wire, char* description, size_t description_bytes);
 
 // `cluster`, `secret` and `wire` may be null. `wire`: auto, tcp, uring, shm or ucx (pipe/wires.h).
 FUSEWIRE_C_API int fusewire_endpoint_start(const char* name, const char* address, const char* cluster,
                                            const char* secret, const char* wire, fusewire_endpoint** out);
-// Ends all operations. They, regions and signals are freed after it, and before fusewire_endpoint_free.
+// Ends all operations. Free operations, regions and signals after it, and before fusewire_endpoint_free.
 FUSEWIRE_C_API void fusewire_endpoint_close(fusewire_endpoint* endpoint);
 FUSEWIRE_C_API void fusewire_endpoint_free(fusewire_endpoint* endpoint);
 // "10.0.0.7:5555", valid as long as the endpoint.
@@ -47,7 +50,8 @@ FUSEWIRE_C_API int fusewire_peer_up(fusewire_peer* peer);
 FUSEWIRE_C_API uint64_t fusewire_peer_incarnation(fusewire_peer* peer);
 FUSEWIRE_C_API const char* fusewire_peer_name(fusewire_peer* peer);
 
-// Access: 1 read, 2 write, 3 both. `release(owner)`, if not null, says on any thread that the memory is free.
+// Access: 1 read, 2 write, 3 both. `release(owner)`, if not null, is called on any thread once the memory
+// is free.
 FUSEWIRE_C_API int fusewire_region_open(fusewire_endpoint* endpoint, void* data, size_t bytes, int access,
                                         void (*release)(void* owner), void* owner, fusewire_region** out, uint64_t* id);
 FUSEWIRE_C_API void fusewire_region_close(fusewire_region* region);
@@ -56,10 +60,10 @@ FUSEWIRE_C_API uint64_t fusewire_signal_value(fusewire_signal* signal);
 FUSEWIRE_C_API void fusewire_signal_add(fusewire_signal* signal, uint64_t amount);
 FUSEWIRE_C_API void fusewire_signal_close(fusewire_signal* signal);
 
-// Operations: made once, posted as often as you like, freed when they are not under way.
+// Operations: make one once, post it as often as you like, free it when it is not under way.
 FUSEWIRE_C_API fusewire_op* fusewire_send_op(fusewire_endpoint* endpoint, fusewire_peer* peer, uint64_t tag,
                                              const void* data, size_t bytes, int confirm);
-// `peer` null: from anybody.
+// `peer` null: from any peer.
 FUSEWIRE_C_API fusewire_op* fusewire_receive_op(fusewire_endpoint* endpoint, fusewire_peer* peer, uint64_t tag,
                                                 void* data, size_t bytes);
 FUSEWIRE_C_API fusewire_op* fusewire_put_op(fusewire_endpoint* endpoint, fusewire_peer* peer, uint64_t region,
@@ -70,13 +74,13 @@ FUSEWIRE_C_API fusewire_op* fusewire_get_op(fusewire_endpoint* endpoint, fusewir
 FUSEWIRE_C_API fusewire_op* fusewire_await_op(fusewire_endpoint* endpoint, fusewire_signal* signal, uint64_t at_least);
 FUSEWIRE_C_API fusewire_op* fusewire_await_peer_op(fusewire_endpoint* endpoint, fusewire_peer* peer);
 FUSEWIRE_C_API void fusewire_op_post(fusewire_op* op, int64_t timeout_ns);
-// 1: it has ended. 0: not within limit_ns, it goes on. A negative limit: until a signal interrupts the thread that
-// waits, or one that has come just before may have gone unheard; look at what handlers have left, and wait again.
+// 1: it has ended. 0: it has not ended within limit_ns, and goes on. A negative limit: until a signal interrupts the
+// waiting thread, or one that came just before may not have been noticed; handle signals, and wait again.
 FUSEWIRE_C_API int fusewire_op_wait(fusewire_op* op, int64_t limit_ns);
-// After the end: its code.
+// The code of an operation that has ended.
 FUSEWIRE_C_API int fusewire_op_result(fusewire_op* op);
 FUSEWIRE_C_API void fusewire_op_cancel(fusewire_op* op);
-// Of a receive, after its end.
+// Of a receive that has ended.
 FUSEWIRE_C_API uint64_t fusewire_op_received(fusewire_op* op);
 FUSEWIRE_C_API fusewire_peer* fusewire_op_source(fusewire_op* op);
 // Cancels it if it is under way, and waits for its end.

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What stands behind handles of the C API, for rooms above that add to it.
-// Home: any thread. Owns: a handle its object. Fails: Say keeps a status for fusewire_error.
+// The objects behind the handles of the C API, for rooms above that extend it.
+// Home: any thread. Owns: a handle owns its object. Fails: KeepError keeps a status for fusewire_error.
 #ifndef FUSEWIRE_P2P_C_HANDLES_H_
 #define FUSEWIRE_P2P_C_HANDLES_H_
 
@@ -19,8 +19,8 @@ struct fusewire_endpoint {
 namespace fusewire {
 namespace p2p {
 
-// Of a failure: its code; its words are the calling thread's from now on.
-int Say(const Status& status);
+// Keeps the failure for fusewire_error() on the calling thread. Returns its code.
+int KeepError(const Status& status);
 
 }  // namespace p2p
 }  // namespace fusewire

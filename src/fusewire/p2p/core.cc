@@ -12,18 +12,24 @@ namespace fusewire {
 namespace p2p {
 namespace {
 
-// An eager message is express, so it fits in any chunk that we might agree on, and in a kept copy.
+// An eager message is express, so it must fit in any chunk that may be agreed on, and in a copied buffer.
 uint64_t EagerBytesMax(const Limits& limits, const pipe::Options& options) {
   uint64_t chunk = options.limits.chunk_bytes_max;
   uint64_t around = wire::kHeaderBytes + wire::kP2pHeadBytesMax + 1024;
   return std::min<uint64_t>({limits.eager_bytes_max, kCopyBytesMax - 1, chunk > around ? chunk - around : 0});
 }
 
+// No frame can carry more credit.
+Limits Bounded(Limits limits) {
+  limits.unexpected_bytes_max = std::min(limits.unexpected_bytes_max, kCreditMax);
+  return limits;
+}
+
 }  // namespace
 
 Core::Core(const pipe::Options& options, reactor::Reactor& home, const Limits& limits, OnPeer on_peer, DialLane dial)
     : home_(home),
-      self_{options.name, options.incarnation, limits, EagerBytesMax(limits, options)},
+      self_{options.name, options.incarnation, Bounded(limits), EagerBytesMax(limits, options)},
       on_peer_(std::move(on_peer)),
       dial_(std::move(dial)),
       peers_(self_, verbs_, *this),
@@ -40,11 +46,11 @@ void Core::Begin(Op* op) {
   FUSEWIRE_AT_HOME(home_);
   Ends::Posting posting(table_.ends());
   if (!table_.Enter(op)) return;
-  if (op->kind() == Op::Kind::kReceive) {
+  if (op->kind() == OpKind::kReceive) {
     receives_.Begin(static_cast<ReceiveOp*>(op));
-  } else if (op->kind() == Op::Kind::kAwait) {
+  } else if (op->kind() == OpKind::kAwait) {
     regions_.Begin(static_cast<AwaitOp*>(op));
-  } else if ((!op->peer()->waiting.empty() && op->kind() != Op::Kind::kAwaitPeer) || !Dispatch(op)) {
+  } else if ((!op->peer()->waiting.empty() && op->kind() != OpKind::kAwaitPeer) || !Dispatch(op)) {
     table_.Wait(op);
   }
 }
@@ -57,13 +63,14 @@ void Core::OnMail(Op* op) {
   }
 }
 
-// False: not now. It may have ended when this returns.
+// False: it cannot be sent now. It may have ended when this returns.
 bool Core::Dispatch(Op* op) {
+  FUSEWIRE_CHECK(op->peer() != nullptr);
   if (op->peer()->pipe() == nullptr) return false;
   switch (op->kind()) {
-    case Op::Kind::kSend: return sends_.Dispatch(static_cast<SendOp*>(op));
-    case Op::Kind::kPut: return regions_.Dispatch(static_cast<PutOp*>(op));
-    case Op::Kind::kGet: return regions_.Dispatch(static_cast<GetOp*>(op));
+    case OpKind::kSend: return sends_.Dispatch(static_cast<SendOp*>(op));
+    case OpKind::kPut: return regions_.Dispatch(static_cast<PutOp*>(op));
+    case OpKind::kGet: return regions_.Dispatch(static_cast<GetOp*>(op));
     default: table_.End(op, Status::Ok()); return true;
   }
 }
@@ -81,15 +88,19 @@ void Core::HandleOffers(uint64_t tag_min, uint64_t tag_max, OnOffer on_offer) {
   receives_.HandleOffers(tag_min, tag_max, std::move(on_offer));
 }
 
-// ---- what comes ----
+// ---- incoming ----
 
 Result<pipe::Landing> Core::OnHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, ConstBytes meta) {
+  FUSEWIRE_AT_HOME(home_);
   if (header.body_bytes == 0) return pipe::Landing::View();
   Result<wire::P2pMessage> decoded = wire::DecodeP2p(header, meta);
   if (!decoded.ok()) return decoded.status();
   const wire::P2pMessage& message = decoded.value();
   if (peer.lane() != &lane) return Status::Corrupt(std::string(wire::P2pVerbName(message.verb)) + ": before use");
-  if (lane.Find(header.call) != nullptr) return Status::Corrupt("two bodies of one name");
+  if (lane.Find(header.call) != nullptr) {
+    return Status::Corrupt(std::string(wire::P2pVerbName(message.verb)) + ": call " + std::to_string(header.call) +
+                           " has a body on its way already");
+  }
   switch (message.verb) {
     case wire::P2pVerb::kEager: return receives_.OnEagerHeader(lane, peer, header, message);
     case wire::P2pVerb::kOffer: return receives_.OnPushedHeader(lane, peer, header, message);
@@ -100,13 +111,14 @@ Result<pipe::Landing> Core::OnHeader(Lane& lane, PeerLink& peer, const wire::Fra
 }
 
 Status Core::OnMessage(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, ConstBytes meta) {
+  FUSEWIRE_AT_HOME(home_);
   Result<wire::P2pMessage> decoded = wire::DecodeP2p(header, meta);
   if (!decoded.ok()) return decoded.status();
-  // Nothing here waits for the application: what is kept has bounds of its own.
+  // The pipe's window is free at once: unexpected messages have bounds of their own.
   if (pipe::Pipe* pipe = lane.pipe()) pipe->Consume(header);
   const wire::P2pMessage& message = decoded.value();
-  if (message.verb == wire::P2pVerb::kOpen) return peer.OnOpenSaid(&lane, message);
-  if (message.verb == wire::P2pVerb::kUse) return peer.OnUseSaid(&lane, message.id);
+  if (message.verb == wire::P2pVerb::kOpen) return peer.OnOpen(&lane, message);
+  if (message.verb == wire::P2pVerb::kUse) return peer.OnUse(&lane, message.id);
   if (peer.lane() != &lane) {
     if (lane.pipe() == nullptr) return Status::Ok();
     return Status::Corrupt(std::string(wire::P2pVerbName(message.verb)) + ": before use");
@@ -118,12 +130,12 @@ Status Core::OnVerb(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
   switch (message.verb) {
     case wire::P2pVerb::kEager: return receives_.OnEager(lane, peer, header, message);
     case wire::P2pVerb::kOffer: return receives_.OnOffered(lane, peer, header, message);
-    case wire::P2pVerb::kPull: return sends_.OnPull(peer, message);
+    case wire::P2pVerb::kRequest: return sends_.OnRequest(peer, message);
     case wire::P2pVerb::kData: return receives_.OnData(lane, peer, header, message);
-    case wire::P2pVerb::kTaken: return OnTaken(peer, message);
+    case wire::P2pVerb::kResult: return OnResult(peer, message);
     case wire::P2pVerb::kWithdraw: return receives_.OnWithdraw(peer, message);
-    case wire::P2pVerb::kAhead: return Sends::OnAhead(peer, message);
-    case wire::P2pVerb::kCredit: Sends::OnCredit(peer, message); return Status::Ok();
+    case wire::P2pVerb::kPosted: return Sends::OnPosted(peer, message);
+    case wire::P2pVerb::kCredit: return Sends::OnCredit(peer, message);
     case wire::P2pVerb::kPut: return regions_.OnPut(lane, peer, header, message);
     case wire::P2pVerb::kGet: return regions_.OnGet(lane, peer, message);
     default: return regions_.OnGot(lane, peer, header, message);
@@ -131,14 +143,14 @@ Status Core::OnVerb(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
 }
 
 // Of a send or a put.
-Status Core::OnTaken(PeerLink& peer, const wire::P2pMessage& message) {
+Status Core::OnResult(PeerLink& peer, const wire::P2pMessage& message) {
   Status status;
   if (message.aux != 0) FUSEWIRE_TRY(wire::DecodeStatus(static_cast<Code>(message.aux), message.payload, &status));
-  Op* op = table_.FindOf(message.id, Op::Kind::kSend, peer);
-  if (op == nullptr) op = table_.FindOf(message.id, Op::Kind::kPut, peer);
-  if (op != nullptr && OpTable::AwaitsWord(*op)) return table_.OnWord(op, status);
-  // It has ended, or did not want to know.
-  if (!status.ok()) Tell(&peer, PeerEvent::kRefused, status.Peer(peer.Words()));
+  Op* op = table_.FindOf(message.id, OpKind::kSend, peer);
+  if (op == nullptr) op = table_.FindOf(message.id, OpKind::kPut, peer);
+  if (op != nullptr && OpTable::AwaitsResult(*op)) return table_.OnResult(op, status);
+  // The operation has ended, or wants no result.
+  if (!status.ok()) Tell(&peer, PeerEvent::kRefused, status.Peer(peer.description()));
   return Status::Ok();
 }
 
@@ -171,27 +183,31 @@ std::unique_ptr<Lane> Core::Dial(PeerLink& peer, const transport::Address& addre
 }
 
 void Core::OnPeerUp(PeerLink* peer, bool restarted) {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_DCHECK(peer->lane() != nullptr);
   if (restarted) {
-    FUSEWIRE_LOG(kInfo, "peer %s came back as another incarnation", peer->Words().c_str());
-    // What was meant for the old one must not reach the new one, nor the other way round.
+    FUSEWIRE_LOG(kInfo, "peer %s came back as another incarnation", peer->description().c_str());
+    // Operations with the old incarnation must not reach the new one, nor the other way round.
     table_.EndAllOf(peer, Status::Unavailable("the peer has restarted since it was posted").Next("post it again"),
                     true);
     receives_.unexpected().ForgetAllOf(peer);
   }
   Tell(peer, restarted ? PeerEvent::kRestarted : PeerEvent::kUp, Status::Ok());
-  receives_.SayAheads(peer);
+  receives_.SendAllPosted(peer);
   PumpWaiting(peer);
 }
 
 void Core::OnPeerDown(PeerLink* peer, const Status& why) {
-  // What waits at its sender is gone; what has come, has come.
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_DCHECK(peer->lane() == nullptr);
+  // Offers are gone with their sender; complete messages stay.
   receives_.unexpected().ForgetOffersOf(peer);
   table_.EndAllOf(peer, why, false);
   Tell(peer, PeerEvent::kDown, why);
 }
 
 void Core::OnDialFailed(PeerLink* peer, const Status& why) {
-  // Waiting for the peer does not help if it does not want us, or if it is we who have no descriptor left.
+  // Waiting does not help if the peer refuses us, or if we have no descriptor left.
   bool hopeless = why.code() == Code::kRefused || why.code() == Code::kOverloaded || self_.limits.patience_ns <= 0;
   if (hopeless) table_.EndAllOf(peer, why, true);
 }

@@ -1,11 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// An endpoint at home: its parts, and which of them an operation, a message or a peer's coming and going is for. It
+// The inside of an endpoint: hands each operation, each message and each event of a peer to the part that it is for. It
 // does none of their work.
 // Home: the endpoint's reactor. Owns: the peers, the op table, sends, receives and regions. Fails: a peer that breaks
 // the rules loses its pipe.
 //
-//   core -> sends, receives, regions -> op_table -> peers -> verbs -> lane -> op.       Nothing calls back up, but
-//   PeerHandler's few events.
+//   core -> sends, receives, regions -> op_table -> peers -> verbs -> lane -> op.       Nothing calls back up, except
+//   the few events of PeerHandler.
 #ifndef FUSEWIRE_P2P_CORE_H_
 #define FUSEWIRE_P2P_CORE_H_
 
@@ -55,11 +55,11 @@ class Core final : private PeerHandler {
   Result<PeerLink*> PeerNamed(const std::string& name);
   // Ends all operations, and leaves.
   void Close();
-  // Says goodbye to every peer behind the small messages that still wait for credit, whose operations have ended; or
-  // `at_once`. True: nothing is left of operations and pipes.
+  // Says goodbye to each peer once the small messages to it, whose operations have ended, no longer wait for credit; or
+  // `at_once`. True: no operation and no pipe is left.
   bool Leave(bool at_once);
 
-  // ---- what lanes hear ----
+  // ---- from lanes ----
   Result<pipe::Landing> OnHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, ConstBytes meta);
   Status OnMessage(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, ConstBytes meta);
 
@@ -67,14 +67,14 @@ class Core final : private PeerHandler {
   bool Dispatch(Op* op);
   void PumpWaiting(PeerLink* peer);
   Status OnVerb(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, const wire::P2pMessage& message);
-  Status OnTaken(PeerLink& peer, const wire::P2pMessage& message);
+  Status OnResult(PeerLink& peer, const wire::P2pMessage& message);
   void Tell(PeerLink* peer, PeerEvent event, const Status& why);
 
   std::unique_ptr<Lane> Dial(PeerLink& peer, const transport::Address& address) override;
   void OnPeerUp(PeerLink* peer, bool restarted) override;
   void OnPeerDown(PeerLink* peer, const Status& why) override;
   void OnDialFailed(PeerLink* peer, const Status& why) override;
-  void OnKeptLost(Kept* kept) override { receives_.unexpected().Forget(kept); }
+  void OnUnexpectedLost(UnexpectedMessage* unexpected) override { receives_.unexpected().Forget(unexpected); }
   bool Needs(const PeerLink& peer) override { return table_.Needs(peer); }
 
   reactor::Reactor& home_;

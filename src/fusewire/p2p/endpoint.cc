@@ -22,80 +22,79 @@ std::unique_ptr<pipe::Receiver> NewLane(Core& core, pipe::Pipe& pipe) {
 }  // namespace
 
 struct Endpoint::Impl {
-  Impl(EndpointOptions options, std::unique_ptr<reactor::Pool> pool_in, std::unique_ptr<transport::Transport> way)
-      : shared(std::move(options.pipe)),
-        pool(std::move(pool_in)),
-        transport(std::move(way)),
-        core(std::make_unique<Core>(shared.options(), pool->at(0), options.limits, std::move(options.on_peer),
+  // `own`: the task, if it is the endpoint's; or null.
+  Impl(EndpointOptions options, task::Task& task_in, std::unique_ptr<task::Task> own)
+      : own_task(std::move(own)),
+        task(task_in),
+        shared(std::move(options.pipe), task.shared()),
+        core(std::make_unique<Core>(shared.options(), task.pool().Next(), options.limits, std::move(options.on_peer),
                                     [this](Core& dialling, PeerLink& peer, const transport::Address& address) {
-                                      return std::make_unique<DialedLane>(dialling, peer, shared, *transport, address);
+                                      return std::make_unique<DialedLane>(dialling, peer, shared, task.transport(),
+                                                                          address);
                                     })) {}
   // Taken down in this order: nobody comes any more; then the peers, at home; then what they stood on.
   ~Impl() {
-    if (shared_acceptor != nullptr) shared_acceptor->Withdraw(wire::kP2pService);
-    acceptor.reset();
-    pool->at(0).Run([this] { core.reset(); });
-    transport.reset();
-    pool->Close();
+    if (serves) task.acceptor().Withdraw(wire::kP2pService);
+    reactor::Reactor& home = core->home();
+    home.Run([this] { core.reset(); });
   }
 
-  pipe::Shared shared;
-  std::unique_ptr<reactor::Pool> pool;
-  std::unique_ptr<transport::Transport> transport;
+  Status Serve() {
+    Status served = task.acceptor().Serve(wire::kP2pService, shared, {&core->home()},
+                                          [this](pipe::Pipe& pipe) { return NewLane(*core, pipe); });
+    serves = served.ok();
+    return served;
+  }
+
+  const std::unique_ptr<task::Task> own_task;
+  task::Task& task;
+  pipe::Shared shared;  // of this name; its budgets are the task's
   std::unique_ptr<Core> core;
-  std::unique_ptr<pipe::Acceptor> acceptor;   // our own; or null
-  pipe::Acceptor* shared_acceptor = nullptr;  // instead
-  const transport::Address nowhere;
-  bool may_share = false;
+  bool serves = false;
 };
 
+Status Endpoint::Check(const EndpointOptions& options) {
+  if (!options.pipe.name.empty()) return pipe::CheckOptions(options.pipe);
+  return Status::Invalid("an endpoint without a name").Phase("start").Next("set EndpointOptions::pipe.name");
+}
+
 Result<std::unique_ptr<Endpoint>> Endpoint::Start(EndpointOptions options, const transport::Address& address) {
-  options.pool.reactors = 1;
-  if (options.pool.name == reactor::PoolOptions().name) options.pool.name = "p2p " + options.pipe.name;
-  Result<std::unique_ptr<reactor::Pool>> pool = reactor::Pool::Start(options.pool);
-  if (!pool.ok()) return pool.status();
-  const bool shares = options.wire == pipe::Wire::kShm || (options.wire == pipe::Wire::kAuto && !options.tcp.resolve);
-  auto transport = pipe::MakeTransport(options.wire, std::move(options.tcp));
-  auto endpoint = Make(std::move(options), address, std::move(pool).value(), std::move(transport));
-  if (endpoint.ok()) endpoint.value()->impl_->may_share = shares;
-  return endpoint;
+  FUSEWIRE_TRY(Check(options));
+  task::TaskOptions task_options;
+  task_options.pipe = options.pipe;
+  task_options.pool = options.pool;
+  task_options.pool.reactors = 1;
+  if (options.pool.name == reactor::PoolOptions().name) task_options.pool.name = "p2p " + options.pipe.name;
+  task_options.wire = options.wire;
+  task_options.tcp = std::move(options.tcp);
+  Result<std::unique_ptr<task::Task>> task = task::Task::Start(std::move(task_options));
+  if (!task.ok()) return task.status();
+  return OpenOwn(std::move(options), address, std::move(task).value());
 }
 
 Result<std::unique_ptr<Endpoint>> Endpoint::Make(EndpointOptions options, const transport::Address& address,
                                                  std::unique_ptr<reactor::Pool> pool,
                                                  std::unique_ptr<transport::Transport> transport) {
-  Result<std::unique_ptr<Endpoint>> endpoint = Make(std::move(options), std::move(pool), std::move(transport));
-  if (!endpoint.ok()) return endpoint;
-  FUSEWIRE_TRY(endpoint.value()->Listen(address));
-  return endpoint;
+  FUSEWIRE_TRY(Check(options));
+  FUSEWIRE_CHECK(pool->size() == 1);  // what waits drives all that can end its wait
+  auto task = task::Task::Make(options.pipe, std::move(pool), std::move(transport));
+  return OpenOwn(std::move(options), address, std::move(task));
 }
 
-Result<std::unique_ptr<Endpoint>> Endpoint::Make(EndpointOptions options, std::unique_ptr<reactor::Pool> pool,
-                                                 std::unique_ptr<transport::Transport> transport) {
-  FUSEWIRE_TRY(pipe::CheckOptions(options.pipe));
-  if (options.pipe.name.empty()) {
-    return Status::Invalid("an endpoint without a name").Phase("start").Next("set EndpointOptions::pipe.name");
-  }
-  FUSEWIRE_CHECK(pool->size() == 1);  // what waits drives all that can end its wait
-  auto impl = std::make_unique<Impl>(std::move(options), std::move(pool), std::move(transport));
+Result<std::unique_ptr<Endpoint>> Endpoint::OpenOwn(EndpointOptions options, const transport::Address& address,
+                                                    std::unique_ptr<task::Task> own) {
+  task::Task& task = *own;
+  auto impl = std::make_unique<Impl>(std::move(options), task, std::move(own));
+  FUSEWIRE_TRY(impl->Serve());
+  FUSEWIRE_TRY(task.Listen(address));
   return std::unique_ptr<Endpoint>(new Endpoint(std::move(impl)));
 }
 
-Status Endpoint::Listen(const transport::Address& address) {
-  FUSEWIRE_CHECK(this->address().port == 0);
-  auto acceptor = pipe::Acceptor::Open(shared(), *impl_->pool, *impl_->transport, address, wire::kP2pService,
-                                       [&core = core()](pipe::Pipe& pipe) { return NewLane(core, pipe); });
-  if (!acceptor.ok()) return acceptor.status();
-  impl_->acceptor = std::move(acceptor).value();
-  return Status::Ok();
-}
-
-Status Endpoint::ListenWith(pipe::Acceptor& acceptor) {
-  FUSEWIRE_CHECK(this->address().port == 0);
-  FUSEWIRE_TRY(acceptor.Serve(wire::kP2pService, shared(), home(),
-                              [&core = core()](pipe::Pipe& pipe) { return NewLane(core, pipe); }));
-  impl_->shared_acceptor = &acceptor;
-  return Status::Ok();
+Result<std::unique_ptr<Endpoint>> Endpoint::Open(task::Task& task, EndpointOptions options) {
+  FUSEWIRE_TRY(Check(options));
+  auto impl = std::make_unique<Impl>(std::move(options), task, nullptr);
+  FUSEWIRE_TRY(impl->Serve());
+  return std::unique_ptr<Endpoint>(new Endpoint(std::move(impl)));
 }
 
 Endpoint::Endpoint(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -105,8 +104,8 @@ Endpoint::~Endpoint() { Close(); }
 void Endpoint::Close() {
   Core* core = impl_->core.get();
   FUSEWIRE_CHECK(!home().AtHome());
-  if (impl_->acceptor != nullptr) impl_->acceptor->StopListening();
-  if (impl_->shared_acceptor != nullptr) impl_->shared_acceptor->StopServing(wire::kP2pService);
+  if (impl_->own_task != nullptr) impl_->own_task->acceptor().StopListening();
+  impl_->task.acceptor().StopServing(wire::kP2pService);
   home().Run([core] { core->Close(); });
   // Until the network has all that peers were told, or they have had their time to take it: as long for what they give
   // no credit for, and then for what a pipe has begun to send, and its goodbye.
@@ -126,12 +125,9 @@ void Endpoint::Close() {
 }
 
 const std::string& Endpoint::name() const { return impl_->core->self().name; }
-const transport::Address& Endpoint::address() const {
-  if (impl_->shared_acceptor != nullptr) return impl_->shared_acceptor->address();
-  return impl_->acceptor != nullptr ? impl_->acceptor->address() : impl_->nowhere;
-}
+transport::Address Endpoint::address() const { return impl_->task.acceptor().AddressOf(wire::kP2pService); }
 uint64_t Endpoint::incarnation() const { return impl_->core->self().incarnation; }
-bool Endpoint::may_share() const { return impl_->may_share; }
+bool Endpoint::may_share() const { return impl_->task.may_share(); }
 reactor::Reactor& Endpoint::home() { return impl_->core->home(); }
 pipe::Shared& Endpoint::shared() { return impl_->shared; }
 Core& Endpoint::core() { return *impl_->core; }

@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// An Endpoint is one name in a cluster of peers that send to each other: what rpc's Node, Client and Server are to
-// questions, in one.
+// An Endpoint is one name in a cluster of peers that send to each other: what rpc's Client and Server are to questions,
+// in one.
 // Home: one reactor; all here may be called on any thread, what waits on any but a home.
-// Owns: its reactor, its transport, its peers. Outlives its operations, regions and signals.
-// Fails: Start says why; afterwards each operation on its own.
+// Owns: its peers; its task, unless it was opened in one. Outlives its operations, regions and signals.
+// Fails: Start and Open say why; afterwards each operation on its own.
 #ifndef FUSEWIRE_P2P_ENDPOINT_H_
 #define FUSEWIRE_P2P_ENDPOINT_H_
 
@@ -18,12 +18,10 @@
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/wires.h"
 #include "fusewire/reactor/pool.h"
+#include "fusewire/task/task.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
-namespace pipe {
-class Acceptor;
-}  // namespace pipe
 namespace p2p {
 
 struct EndpointOptions {
@@ -37,28 +35,24 @@ struct EndpointOptions {
 
 class Endpoint {
  public:
-  // Over what options.wire says, listening at `address`; port 0: one that is free.
+  // In a task of its own, over what options.wire says, listening at `address`; port 0: one that is free.
   static Result<std::unique_ptr<Endpoint>> Start(EndpointOptions options, const transport::Address& address);
-  // Over any transport, on the first reactor of `pool`.
+  // The same over any transport, on the first reactor of `pool`.
   static Result<std::unique_ptr<Endpoint>> Make(EndpointOptions options, const transport::Address& address,
                                                 std::unique_ptr<reactor::Pool> pool,
                                                 std::unique_ptr<transport::Transport> transport);
-  // The same, and it listens nowhere yet: it can dial, and nobody can dial it.
-  static Result<std::unique_ptr<Endpoint>> Make(EndpointOptions options, std::unique_ptr<reactor::Pool> pool,
-                                                std::unique_ptr<transport::Transport> transport);
+  // In a task that has other services too, on one of its reactors: peers come by the task's listener, whether that
+  // opened before or opens later, and count into its budgets. Of `options`, the pool, the wire, tcp and the budgets say
+  // nothing here. The name may be another one than the task's. `task` outlives the endpoint; a task has one of them.
+  static Result<std::unique_ptr<Endpoint>> Open(task::Task& task, EndpointOptions options);
   // Closes.
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  // Not from a home; one of them, once, for an endpoint that listens nowhere. With a listener of its own; or with one
-  // that others serve too, which stays until the endpoint has gone: kUnavailable if it takes nobody else.
-  Status Listen(const transport::Address& address);
-  Status ListenWith(pipe::Acceptor& acceptor);
-
   const std::string& name() const;
   // With the port that was really taken; 0: it listens nowhere.
-  const transport::Address& address() const;
+  transport::Address address() const;
   uint64_t incarnation() const;
   // Whether its wire may be memory that tasks of this host share.
   bool may_share() const;
@@ -91,6 +85,9 @@ class Endpoint {
 
  private:
   struct Impl;
+  static Status Check(const EndpointOptions& options);
+  static Result<std::unique_ptr<Endpoint>> OpenOwn(EndpointOptions options, const transport::Address& address,
+                                                   std::unique_ptr<task::Task> own);
   explicit Endpoint(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// How operations of an endpoint are made, posted and waited for: the verbs of op.h. They stand here, since an operation
-// is data for everything below the endpoint.
+// The functions of op.h: operations are made, posted and waited for. They stand here because an operation is data for
+// everything below the endpoint.
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -14,7 +14,7 @@
 namespace fusewire {
 namespace p2p {
 
-Op::Op(Endpoint& endpoint, Peer* peer, Kind kind)
+Op::Op(Endpoint& endpoint, Peer* peer, OpKind kind)
     : run([this] { core_->OnDeadline(this); }),
       core_(&endpoint.core()),
       peer_(static_cast<PeerLink*>(peer)),
@@ -37,16 +37,17 @@ bool Op::Wait(int64_t limit_ns, reactor::Interrupts interrupts) {
   reactor::Reactor& home = core_->home();
   reactor::Waiter waiter;
   auto mine = reinterpret_cast<uintptr_t>(&waiter);
+  static_assert(alignof(reactor::Waiter) > OpRun::kEnded, "a Waiter's address is neither of the two words");
   uintptr_t expected = OpRun::kPending;
   if (!run.word.compare_exchange_strong(expected, mine, std::memory_order_acq_rel)) {
-    FUSEWIRE_CHECK(expected == OpRun::kEnded);  // one waits at a time
+    FUSEWIRE_CHECK(expected == OpRun::kEnded);  // one thread waits at a time
     return true;
   }
   const int64_t deadline_ns = AddNs(home.clock()->NowNs(), limit_ns);
   if (home.Wait(&waiter, deadline_ns, reactor::Idling::kLearned, interrupts)) return true;
   if (run.word.compare_exchange_strong(mine, OpRun::kPending, std::memory_order_acq_rel)) return false;
   while (!home.Wait(&waiter, AddNs(home.clock()->NowNs(), kSecondNs))) {
-    // Its end came just now: whoever brought it is about to say so.
+    // It has just ended, and the thread that ended it is about to signal us.
   }
   return true;
 }
@@ -70,34 +71,34 @@ void Op::Cancel() {
   run.cancel_wanted.store(true, std::memory_order_seq_cst);
   uint64_t name = run.id.load(std::memory_order_seq_cst);
   Core* core = core_;
-  // Before it has come home, Begin will see the wish.
+  // If it has no id yet, Enter will see cancel_wanted.
   if (name != 0) core->home().Post([core, name] { core->OnCancelWanted(name); });
 }
 
 SendOp::SendOp(Endpoint& endpoint, Peer& peer, uint64_t tag_in, ConstBytes bytes)
-    : Op(endpoint, &peer, Kind::kSend), tag(tag_in) {
-  if (!bytes.empty()) parts.push_back(bytes);
+    : Op(endpoint, &peer, OpKind::kSend), tag(tag_in) {
+  if (!bytes.empty()) segments.push_back(bytes);
 }
 
 ReceiveOp::ReceiveOp(Endpoint& endpoint, Peer* peer, uint64_t tag_in, Bytes into)
-    : Op(endpoint, peer, Kind::kReceive), tag(tag_in) {
-  if (!into.empty()) parts.push_back(into);
+    : Op(endpoint, peer, OpKind::kReceive), tag(tag_in) {
+  if (!into.empty()) segments.push_back(into);
 }
 
 PutOp::PutOp(Endpoint& endpoint, Peer& peer, RegionRef region_in, uint64_t offset_in, ConstBytes bytes)
-    : Op(endpoint, &peer, Kind::kPut), region(region_in), offset(offset_in) {
-  if (!bytes.empty()) parts.push_back(bytes);
+    : Op(endpoint, &peer, OpKind::kPut), region(region_in), offset(offset_in) {
+  if (!bytes.empty()) segments.push_back(bytes);
 }
 
 GetOp::GetOp(Endpoint& endpoint, Peer& peer, RegionRef region_in, uint64_t offset_in, Bytes into)
-    : Op(endpoint, &peer, Kind::kGet), region(region_in), offset(offset_in) {
-  if (!into.empty()) parts.push_back(into);
+    : Op(endpoint, &peer, OpKind::kGet), region(region_in), offset(offset_in) {
+  if (!into.empty()) segments.push_back(into);
 }
 
 AwaitOp::AwaitOp(Endpoint& endpoint, Signal& signal_in, uint64_t at_least_in)
-    : Op(endpoint, nullptr, Kind::kAwait), at_least(at_least_in), signal(signal_in.state()) {}
+    : Op(endpoint, nullptr, OpKind::kAwait), at_least(at_least_in), signal(signal_in.state()) {}
 
-AwaitPeerOp::AwaitPeerOp(Endpoint& endpoint, Peer& peer) : Op(endpoint, &peer, Kind::kAwaitPeer) {}
+AwaitPeerOp::AwaitPeerOp(Endpoint& endpoint, Peer& peer) : Op(endpoint, &peer, OpKind::kAwaitPeer) {}
 
 }  // namespace p2p
 }  // namespace fusewire

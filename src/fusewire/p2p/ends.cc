@@ -7,6 +7,7 @@ namespace fusewire {
 namespace p2p {
 
 void Ends::Report(Op* op) {
+  FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_DCHECK(op->run.state == OpRun::State::kEndMailed);
   FUSEWIRE_DCHECK(op->id() == 0);
   if (!posting_ || !op->then) {
@@ -18,11 +19,12 @@ void Ends::Report(Op* op) {
   home_.FlushLater(this);
 }
 
-// A caller who only hands something in may hold his locks: then it is for the next who turns the loop.
+// A caller that only hands something in may hold locks of its own: then whoever runs the loop next runs `then`.
 void Ends::Flush() {
   List<Op> now;
   now.TakeAll(&later_);
   while (Op* op = now.PopFront()) {
+    FUSEWIRE_DCHECK(op->then);
     if (home_.handing_in()) {
       home_.Post(static_cast<Mail*>(op));
     } else {
@@ -33,12 +35,15 @@ void Ends::Flush() {
 
 void Ends::OnMail(Op* op) {
   FUSEWIRE_CHECK(waiting_ > 0);
+  FUSEWIRE_CHECK(op->run.state == OpRun::State::kEndMailed);
   --waiting_;
   Tell(op);
 }
 
-// Nothing of ours touches it after this.
+// Nothing here touches the operation after this.
 void Ends::Tell(Op* op) {
+  FUSEWIRE_DCHECK(op->run.in_pipe == 0);
+  FUSEWIRE_DCHECK(!op->linked());
   op->run.state = OpRun::State::kIdle;
   if (op->then) {
     op->run.word.store(OpRun::kEnded, std::memory_order_release);

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// How the makers of operations hear of their ends: once per Post, and never inside it.
+// Reports the end of an operation to its maker: once per Post, and never inside it.
 // Home: the endpoint's. Owns: nothing. Fails: never.
 #ifndef FUSEWIRE_P2P_ENDS_H_
 #define FUSEWIRE_P2P_ENDS_H_
@@ -16,7 +16,7 @@ namespace p2p {
 
 class Ends final : private reactor::Flushable {
  public:
-  // While it lives an operation is being posted: `then` waits until what was sent is on its way.
+  // While one exists, an operation is being posted: `then` runs only when what was sent is on its way.
   class Posting {
    public:
     explicit Posting(Ends& ends) : ends_(ends), outer_(std::exchange(ends.posting_, true)) {}
@@ -31,9 +31,9 @@ class Ends final : private reactor::Flushable {
 
   explicit Ends(reactor::Reactor& home) : home_(home) {}
 
-  // It is in no table any more, and its status is set.
+  // Of an operation that has left the op table and has its status.
   void Report(Op* op);
-  // It comes back as mail, in which Report had sent it.
+  // Of an operation that Report had sent as mail.
   void OnMail(Op* op);
   uint32_t waiting() const { return waiting_; }
 
@@ -43,7 +43,7 @@ class Ends final : private reactor::Flushable {
 
   reactor::Reactor& home_;
   bool posting_ = false;
-  uint32_t waiting_ = 0;  // in the list or in the mail
+  uint32_t waiting_ = 0;  // ends in the list or in the mail
   List<Op> later_;
 };
 

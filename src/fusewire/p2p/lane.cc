@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/p2p/lane.h"
 
+#include <string>
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -9,6 +10,7 @@ namespace fusewire {
 namespace p2p {
 
 Result<Arriving*> Lane::Take(uint64_t call) {
+  FUSEWIRE_DCHECK(call != 0);
   FUSEWIRE_DCHECK(Find(call) == nullptr);
   for (Arriving& one : arriving) {
     if (one.used) continue;
@@ -17,7 +19,7 @@ Result<Arriving*> Lane::Take(uint64_t call) {
     one.call = call;
     return &one;
   }
-  return Status::Corrupt("a third body inside two others");
+  return Status::Corrupt("call " + std::to_string(call) + ": its body begins while two others are unfinished");
 }
 
 Arriving* Lane::Find(uint64_t call) {
@@ -30,6 +32,7 @@ Arriving* Lane::Find(uint64_t call) {
 Arriving Lane::Landed(uint64_t call) {
   Arriving* found = Find(call);
   FUSEWIRE_CHECK(found != nullptr);  // its header was answered here
+  FUSEWIRE_DCHECK((found->op != 0) + (found->unexpected != nullptr) + (found->region != 0) <= 1);
   Arriving landed = std::move(*found);
   found->used = false;
   return landed;
@@ -43,6 +46,7 @@ Result<pipe::Landing> Lane::LandNowhere(uint64_t call, Status why) {
 }
 
 void Lane::AbandonOp(uint64_t op) {
+  FUSEWIRE_DCHECK(op != 0);
   for (Arriving& one : arriving) {
     if (!one.used || one.op != op) continue;
     one.op = 0;
@@ -51,6 +55,8 @@ void Lane::AbandonOp(uint64_t op) {
 }
 
 void Lane::AbandonRegion(uint64_t region, const Status& why) {
+  FUSEWIRE_DCHECK(region != 0);
+  FUSEWIRE_DCHECK(!why.ok());
   for (Arriving& one : arriving) {
     if (!one.used || one.region != region) continue;
     one.region = 0;

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A Lane is one pipe to a peer, dialled or accepted, whether it is the one in use or not; and what is coming in on it.
-// lanes.h has the two that there are.
-// Home: the endpoint's. Owns: nothing. Fails: a third body inside two others, which no honest peer sends.
+// A Lane is one pipe to a peer, dialled or accepted, in use or not, with the bodies that are arriving on it. The two
+// kinds are in lanes.h.
+// Home: the endpoint's. Owns: nothing. Fails: Take, when a third body begins before two others have ended: kCorrupt.
 #ifndef FUSEWIRE_P2P_LANE_H_
 #define FUSEWIRE_P2P_LANE_H_
 
@@ -15,17 +15,17 @@
 namespace fusewire {
 namespace p2p {
 
-struct Kept;
+struct UnexpectedMessage;
 
-// A body that is coming in. It lands in one of: an operation, a kept message, a region; or nowhere.
+// A body that is arriving. It lands in an operation, an unexpected message or a region; or it is dropped.
 struct Arriving {
   bool used = false;
-  uint64_t call = 0;     // of its header
-  uint64_t op = 0;       // our operation that it lands in, or 0
-  Kept* kept = nullptr;  // or the kept message
-  uint64_t region = 0;   // or the region
-  Bytes part;            // of the region
-  Status refusal;        // it goes nowhere, and this is why
+  uint64_t call = 0;                        // of its header
+  uint64_t op = 0;                          // the operation that it lands in, or 0
+  UnexpectedMessage* unexpected = nullptr;  // or the unexpected message that it lands in
+  uint64_t region = 0;                      // or the region that it lands in
+  Bytes part;                               // of that region or message
+  Status refusal;                           // why it is dropped, for its sender
 };
 
 class Lane {
@@ -33,30 +33,30 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
   virtual ~Lane() = default;
-  // The open pipe, or null.
+  // Null: the pipe is not open.
   virtual pipe::Pipe* pipe() = 0;
-  // Of a dialled one: there is something to send.
+  // There is something to send: a dialled lane connects.
   virtual void Want() {}
-  // As Pipe's, in whatever state the pipe is.
+  // As of a Pipe, in any state of the pipe.
   virtual void Abandon(uint64_t call) = 0;
   virtual void Close(Status why) = 0;
 
-  // A pipe has at most two unfinished bodies: a long one, and a short one between its chunks.
+  // A body begins. A pipe has at most two unfinished ones: a long one, and a short one between its chunks.
   Result<Arriving*> Take(uint64_t call);
   Arriving* Find(uint64_t call);
-  // It has all come.
+  // The body has arrived. Call it once.
   Arriving Landed(uint64_t call);
-  // This body goes nowhere.
+  // Drops this body, which has just begun.
   Result<pipe::Landing> LandNowhere(uint64_t call, Status why);
-  // What is landing for this operation goes nowhere from now on.
+  // Drops the rest of what is landing in this operation, or this region.
   void AbandonOp(uint64_t op);
   void AbandonRegion(uint64_t region, const Status& why);
 
   pipe::PeerInfo info;
-  bool said_open = false;
-  bool heard_open = false;
-  uint64_t promised = 0;  // of our memory for small messages, when we said it
-  wire::P2pMessage open;  // what it said then, but for its views
+  bool open_sent = false;
+  bool open_received = false;
+  uint64_t promised = 0;  // the credit in our open
+  wire::P2pMessage open;  // the peer's open, without its views
   Arriving arriving[2];
 
  protected:

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "fusewire/base/check.h"
+
 namespace fusewire {
 namespace p2p {
 
@@ -14,7 +16,7 @@ DialedLane::DialedLane(Core& core, PeerLink& peer, pipe::Shared& shared, transpo
 
 void DialedLane::OnUp(const pipe::PeerInfo& peer, bool) {
   info = peer;
-  said_open = heard_open = false;
+  open_sent = open_received = false;
   if (peer.name != peer_.name()) {
     Close(Status::Refused("\"" + peer.name + "\" answers there, not \"" + peer_.name() + "\"")
               .Phase("greeting")
@@ -27,8 +29,8 @@ void DialedLane::OnUp(const pipe::PeerInfo& peer, bool) {
 void DialedLane::OnDown(Status why, bool was_up) {
   if (was_up) peer_.OnLaneClosed(this, why);
   for (Arriving& one : arriving) one.used = false;
-  if (!was_up || !said_open) peer_.OnDialFailed(why);
-  said_open = heard_open = false;
+  if (!was_up || !open_sent) peer_.OnDialFailed(why);
+  open_sent = open_received = false;
 }
 
 Result<pipe::Landing> DialedLane::OnHeader(const wire::FrameHeader& header, ConstBytes meta) {
@@ -46,6 +48,7 @@ AcceptedLane::~AcceptedLane() {
 }
 
 pipe::FrameHandler* AcceptedLane::OnOpen(const pipe::PeerInfo& peer) {
+  FUSEWIRE_CHECK(peer_ == nullptr);  // a pipe opens once
   info = peer;
   Result<PeerLink*> found = core_.PeerNamed(peer.name);
   if (!found.ok()) {

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The two kinds of lanes: one that we dialled, one that came in. They hand what they hear to the core.
-// Home: the endpoint's. Owns: a dialled one its Link; an accepted one nothing. Fails: tells its peer, once per pipe.
+// The two kinds of lanes: dialled by us, and accepted. They hand what they receive to the core.
+// Home: the endpoint's. Owns: a dialled lane owns its Link, an accepted one nothing. Fails: reports the end of a pipe
+// to its PeerLink, once.
 #ifndef FUSEWIRE_P2P_LANES_H_
 #define FUSEWIRE_P2P_LANES_H_
 
@@ -54,7 +55,7 @@ class AcceptedLane final : public Lane, public pipe::Receiver {
 
   Core& core_;
   pipe::Pipe& pipe_;
-  PeerLink* peer_ = nullptr;  // null: turned away
+  PeerLink* peer_ = nullptr;  // null: it was turned away
 };
 
 }  // namespace p2p

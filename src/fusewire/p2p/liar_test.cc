@@ -14,16 +14,17 @@ using testing::HasSubstr;
 using wire::kP2pMine;
 using wire::P2pVerb;
 
-constexpr uint64_t kSome = uint64_t{1} << 32;  // the first name that a table gives out
+constexpr uint64_t kSome = uint64_t{1} << 32;  // the first id that a table gives out
 
 struct Scene {
-  Scene() : b(world.Add("b")), liar(std::make_unique<Liar>(world.world, "liar", "b")) {
-    // "b" comes before "liar": b says use.
+  explicit Scene(const transport::LoopbackFaults& faults = {})
+      : world(1, faults), b(world.Add("b")), liar(std::make_unique<Liar>(world.world, "liar", "b")) {
+    // "b" sorts before "liar": b sends use.
     EXPECT_TRUE(world.RunUntil([&] { return liar->Find(P2pVerb::kUse) != nullptr; }));
     peer = b.Expect("liar").value();
   }
   ~Scene() { liar.reset(); }
-  // The liar is told why, and others are not touched.
+  // Waits until the liar has lost its pipe. Returns the reason that it got.
   std::string Ended() {
     EXPECT_TRUE(world.RunUntil([&] { return !liar->up; }));
     return liar->why.ToString();
@@ -40,49 +41,51 @@ TEST(Liar, NonsenseCostsThePipe) {
     void (*say)(Liar&);
   };
   const Lie lies[] = {
-      {"verb 14", [](Liar& liar) { liar.SayRaw(14, 1, 0, "", 0); }},
+      {"verb 14", [](Liar& liar) { liar.SendRaw(14, 1, 0, "", 0); }},
       {"names nothing",
        [](Liar& liar) {
-         liar.Say(P2pVerb::kEager, kSome, 0, {1, 0}, "x");
+         liar.Send(P2pVerb::kEager, kSome, 0, {1, 0}, "x");
        }},
-      {"cut off", [](Liar& liar) { liar.SayRaw(3, kSome | kP2pMine, 0, "short", 0); }},
+      {"cut off", [](Liar& liar) { liar.SendRaw(3, kSome | kP2pMine, 0, "short", 0); }},
       {"head_bytes",
        [](Liar& liar) {
-         liar.Say(P2pVerb::kEager, kSome | kP2pMine, 4097, {1, 0}, "x");
+         liar.Send(P2pVerb::kEager, kSome | kP2pMine, 4097, {1, 0}, "x");
        }},
-      {"bytes behind", [](Liar& liar) { liar.Say(P2pVerb::kPull, kSome, 0, {1}, "more"); }},
+      {"bytes behind", [](Liar& liar) { liar.Send(P2pVerb::kRequest, kSome, 0, {1}, "more"); }},
       {"body_bytes",
        [](Liar& liar) {
-         liar.Say(P2pVerb::kGet, kSome | kP2pMine, 0, {1, 0, 5}, "", 10);
+         liar.Send(P2pVerb::kGet, kSome | kP2pMine, 0, {1, 0, 5}, "", 10);
        }},
-      {"aux", [](Liar& liar) { liar.Say(P2pVerb::kTaken, kSome, 10, {}); }},
+      {"aux", [](Liar& liar) { liar.Send(P2pVerb::kResult, kSome, 10, {}); }},
       {"limit 8192",
        [](Liar& liar) {
-         liar.Say(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "", 20000);
+         liar.Send(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "", 20000);
        }},
-      {"where 90000 were offered",
+      {"offer: body_bytes 100000, where 90000 were offered",
        [](Liar& liar) {
-         liar.Say(P2pVerb::kOffer, kSome | kP2pMine, 0, {1, 0, 90000}, "", 100000);
+         liar.Send(P2pVerb::kOffer, kSome | kP2pMine, 0, {1, 0, 90000}, "", 100000);
        }},
-      {"aux 2", [](Liar& liar) { liar.Say(P2pVerb::kPull, kSome, 2, {1}); }},
-      {"said twice", [](Liar& liar) { liar.SayOpen(); }},
-      {"comes second", [](Liar& liar) { liar.Say(P2pVerb::kUse, 5, 0, {}); }},
-      {"more than were sent",
+      {"aux 2", [](Liar& liar) { liar.Send(P2pVerb::kRequest, kSome, 2, {1}); }},
+      {"open: for the second time", [](Liar& liar) { liar.SendOpen(); }},
+      {"sorts second", [](Liar& liar) { liar.Send(P2pVerb::kUse, 5, 0, {}); }},
+      {"credit: 9223372036854775807 bytes on top of 65536, limit 9223372036854775807",
+       [](Liar& liar) { liar.Send(P2pVerb::kCredit, INT64_MAX, 0, {}); }},
+      {"seen 1 messages, more than the 0 that were sent",
        [](Liar& liar) {
-         liar.Say(P2pVerb::kAhead, kSome | kP2pMine, 0, {1, 1, 1});
+         liar.Send(P2pVerb::kPosted, kSome | kP2pMine, 0, {1, 1, 1});
        }},
       {"credit",
        [](Liar& liar) {
-         for (uint64_t i = 0; i < 40; ++i) liar.Say(P2pVerb::kEager, (kSome + i) | kP2pMine, 0, {1, 0}, "", 8000);
+         for (uint64_t i = 0; i < 40; ++i) liar.Send(P2pVerb::kEager, (kSome + i) | kP2pMine, 0, {1, 0}, "", 8000);
        }},
-      {"offers_max",
+      {"offer: 1024 wait already, offers_max 1024",
        [](Liar& liar) {
-         for (uint64_t i = 0; i < 1100; ++i) liar.Say(P2pVerb::kOffer, (kSome + i) | kP2pMine, 0, {1, 0, 9000});
+         for (uint64_t i = 0; i < 1100; ++i) liar.Send(P2pVerb::kOffer, (kSome + i) | kP2pMine, 0, {1, 0, 9000});
        }},
       {"offers_max 1024",
        [](Liar& liar) {
          for (uint64_t i = 0; i < 1100; ++i)
-           liar.Say(P2pVerb::kOffer, (kSome + i) | kP2pMine, 0, {1, 0, 9000}, "", 9000);
+           liar.Send(P2pVerb::kOffer, (kSome + i) | kP2pMine, 0, {1, 0, 9000}, "", 9000);
        }},
   };
   for (const Lie& lie : lies) {
@@ -94,12 +97,12 @@ TEST(Liar, NonsenseCostsThePipe) {
 
 TEST(Liar, WordsAboutWhatIsNotThereAreIgnored) {
   Scene scene;
-  scene.liar->Say(P2pVerb::kPull, kSome, 0, {kSome});
-  scene.liar->Say(P2pVerb::kTaken, kSome, 0, {});
-  scene.liar->Say(P2pVerb::kData, kSome, 0, {kSome}, "", 100000);
-  scene.liar->Say(P2pVerb::kGot, kSome, 0, {}, "bytes");
-  scene.liar->Say(P2pVerb::kGot, kSome, 0, {}, "", 100000);
-  scene.liar->Say(P2pVerb::kWithdraw, kSome | kP2pMine, 0, {5});
+  scene.liar->Send(P2pVerb::kRequest, kSome, 0, {kSome});
+  scene.liar->Send(P2pVerb::kResult, kSome, 0, {});
+  scene.liar->Send(P2pVerb::kData, kSome, 0, {kSome}, "", 100000);
+  scene.liar->Send(P2pVerb::kGot, kSome, 0, {}, "bytes");
+  scene.liar->Send(P2pVerb::kGot, kSome, 0, {}, "", 100000);
+  scene.liar->Send(P2pVerb::kWithdraw, kSome | kP2pMine, 0, {5});
   scene.world.world.RunFor(kSecondNs);
   EXPECT_TRUE(scene.liar->up) << scene.liar->why.ToString();
 }
@@ -110,9 +113,74 @@ TEST(Liar, BeforeUseNothingButOpenIsHeard) {
   Liar liar(world.world, "liar", "b");
   liar.open_itself = false;
   ASSERT_TRUE(world.RunUntil([&] { return liar.up; }));
-  liar.Say(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "x");
+  liar.Send(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "x");
   ASSERT_TRUE(world.RunUntil([&] { return !liar.up; }));
   EXPECT_THAT(liar.why.ToString(), HasSubstr("before use"));
+}
+
+TEST(Liar, CannotPromiseMoreCreditThanFramesCanSay) {
+  P2pWorld world;
+  world.Add("b");
+  Liar liar(world.world, "liar", "b");
+  liar.open_itself = false;
+  ASSERT_TRUE(world.RunUntil([&] { return liar.up; }));
+  liar.Send(P2pVerb::kOpen, 0, wire::kP2pVersion, {77, 0, 8192, uint64_t{1} << 63, 8});
+  ASSERT_TRUE(world.RunUntil([&] { return !liar.up; }));
+  EXPECT_THAT(liar.why.ToString(), HasSubstr("open: credit 9223372036854775808, limit 9223372036854775807"));
+}
+
+TEST(Liar, CannotUseAPipeTwice) {
+  P2pWorld world;
+  world.Add("b");
+  Liar liar(world.world, "a", "b");  // it decides
+  ASSERT_TRUE(world.RunUntil([&] { return liar.Find(P2pVerb::kOpen) != nullptr; }));
+  liar.Send(P2pVerb::kUse, 1, 0, {});
+  world.world.RunFor(kSecondNs);
+  ASSERT_TRUE(liar.up) << liar.why.ToString();
+  liar.Send(P2pVerb::kUse, 2, 0, {});
+  ASSERT_TRUE(world.RunUntil([&] { return !liar.up; }));
+  EXPECT_THAT(liar.why.ToString(), HasSubstr("use: 2 of the pipe that is in use"));
+}
+
+TEST(Liar, CannotMakeASignalWrap) {
+  Scene scene;
+  auto signal = Signal::Open(scene.b).value();
+  AwaitOp await(scene.b, *signal, UINT64_MAX);
+  await.Post();
+  scene.liar->Send(P2pVerb::kPut, kSome | kP2pMine, wire::kP2pConfirmPut, {0, 0, signal->ref(), UINT64_MAX - 5});
+  ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kResult) != nullptr; }));
+  EXPECT_EQ(scene.liar->Find(P2pVerb::kResult)->aux, 0u);
+  scene.liar->heard.clear();
+  scene.liar->Send(P2pVerb::kPut, kSome | kP2pMine, wire::kP2pConfirmPut, {0, 0, signal->ref(), 6});
+  ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kResult) != nullptr; }));
+  const Liar::Heard result = *scene.liar->Find(P2pVerb::kResult);
+  EXPECT_EQ(static_cast<Code>(result.aux), Code::kInvalid);
+  EXPECT_THAT(result.head, HasSubstr("adding 6 to 18446744073709551610 is over its limit"));
+  signal->Add(6);  // nor can we
+  scene.world.world.RunFor(kSecondNs);
+  EXPECT_EQ(signal->value(), UINT64_MAX - 5);
+  EXPECT_FALSE(await.Test());
+  signal->Add(5);
+  EXPECT_TRUE(scene.world.Ends(await));
+  EXPECT_TRUE(scene.liar->up) << scene.liar->why.ToString();
+}
+
+// The sum is looked at again when the bytes have come: others may have added meanwhile.
+TEST(Liar, CannotMakeASignalWrapWhileItsBytesAreOnTheirWay) {
+  transport::LoopbackFaults slow;
+  slow.bytes_per_second = 10 << 20;
+  Scene scene(slow);
+  auto signal = Signal::Open(scene.b).value();
+  std::string memory(1 << 20, '.');
+  auto region = Region::Open(scene.b, Buffer::Wrap(BytesOf(memory), nullptr, nullptr)).value();
+  scene.liar->Send(P2pVerb::kPut, kSome | kP2pMine, wire::kP2pConfirmPut,
+                   {region->ref().id, 0, signal->ref(), UINT64_MAX}, "", memory.size());
+  ASSERT_TRUE(scene.world.RunUntil([&] { return memory[1 << 18] != '.'; }));
+  signal->Add(7);
+  ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kResult) != nullptr; }));
+  EXPECT_EQ(static_cast<Code>(scene.liar->Find(P2pVerb::kResult)->aux), Code::kInvalid);
+  EXPECT_EQ(signal->value(), 7u);
+  EXPECT_TRUE(scene.liar->up) << scene.liar->why.ToString();
 }
 
 TEST(Liar, CannotLandInWhatIsAnothersReceive) {
@@ -122,8 +190,8 @@ TEST(Liar, CannotLandInWhatIsAnothersReceive) {
   std::string got(100000, '#'), sent = Pattern(100000, 1);
   ReceiveOp receive(scene.b, &scene.world.Expect("b", "c"), 5, BytesOf(got));
   receive.Post();
-  scene.liar->Say(P2pVerb::kData, kSome, 0, {kSome}, "", 100000);
-  scene.liar->Say(P2pVerb::kEager, kSome | kP2pMine, 0, {5, kSome}, "mine");
+  scene.liar->Send(P2pVerb::kData, kSome, 0, {kSome}, "", 100000);
+  scene.liar->Send(P2pVerb::kEager, kSome | kP2pMine, 0, {5, kSome}, "mine");
   scene.world.world.RunFor(kSecondNs);
   EXPECT_FALSE(receive.Test());
   EXPECT_EQ(got, std::string(100000, '#'));
@@ -139,55 +207,69 @@ TEST(Liar, DataOfAnotherSizeThanWasOfferedCostsThePipe) {
   std::string got(100000, '#');
   ReceiveOp receive(scene.b, scene.peer, 5, BytesOf(got));
   receive.Post();
-  scene.liar->Say(P2pVerb::kOffer, (kSome + 7) | kP2pMine, 0, {5, 0, 50000});
-  ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kPull) != nullptr; }));
-  scene.liar->Say(P2pVerb::kData, kSome, 0, {kSome + 7}, "", 100000);
+  scene.liar->Send(P2pVerb::kOffer, (kSome + 7) | kP2pMine, 0, {5, 0, 50000});
+  ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kRequest) != nullptr; }));
+  scene.liar->Send(P2pVerb::kData, kSome, 0, {kSome + 7}, "", 100000);
   EXPECT_THAT(scene.Ended(), HasSubstr("where 50000 were offered"));
   ASSERT_TRUE(scene.world.Finish({&receive}));
   EXPECT_FALSE(receive.status().ok());
   EXPECT_EQ(got, std::string(100000, '#'));
 }
 
-// Says what became of each message that it was sent, and so decides what the next one looks like.
+// The liar answers each message that it gets, and its answers decide how the next one is sent.
 TEST(Liar, IsSentBodiesBeforeItAsksForThemAsLongAsItsReceivesWait) {
   Scene scene;
   std::string large = Pattern(100000, 1);
   SendOp send(scene.b, *scene.peer, 5, large);
   uint64_t body_bytes = 0;
-  // What is said of it: nothing is asked for, or its receive waited, or came later.
-  enum class Word { kNone, kWaited, kLate };
-  auto next = [&](Word word) {
+  // The liar requests nothing; or requests the body for a receive that was posted before, or after.
+  enum class Answer { kNone, kWaited, kLate };
+  auto next = [&](Answer answer) {
     send.Post();
     EXPECT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kOffer) != nullptr; }));
     const uint64_t name = scene.liar->TakeOffer(&body_bytes);
-    if (word != Word::kNone) {
-      scene.liar->Say(P2pVerb::kPull, name, word == Word::kWaited ? wire::kP2pWaited : 0, {kSome});
+    if (answer != Answer::kNone) {
+      scene.liar->Send(P2pVerb::kRequest, name, answer == Answer::kWaited ? wire::kP2pWaited : 0, {kSome});
       EXPECT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kData) != nullptr; }));
       scene.liar->heard.clear();
     }
-    scene.liar->Say(P2pVerb::kTaken, name, 0, {});
+    scene.liar->Send(P2pVerb::kResult, name, 0, {});
     EXPECT_TRUE(scene.world.Ends(send));
     return body_bytes;
   };
-  EXPECT_EQ(next(Word::kLate), 0u);
-  EXPECT_EQ(next(Word::kWaited), 0u);
-  EXPECT_EQ(next(Word::kNone), 100000u);
-  EXPECT_EQ(next(Word::kNone), 100000u);
-  EXPECT_EQ(next(Word::kLate), 100000u) << "it was sent twice";
-  EXPECT_EQ(next(Word::kWaited), 0u);
-  EXPECT_EQ(next(Word::kWaited), 0u);
-  EXPECT_EQ(next(Word::kNone), 100000u) << "trusted again";
+  EXPECT_EQ(next(Answer::kLate), 0u);
+  EXPECT_EQ(next(Answer::kWaited), 0u);
+  EXPECT_EQ(next(Answer::kNone), 100000u);
+  EXPECT_EQ(next(Answer::kNone), 100000u);
+  EXPECT_EQ(next(Answer::kLate), 100000u) << "it was sent twice";
+  EXPECT_EQ(next(Answer::kWaited), 0u);
+  EXPECT_EQ(next(Answer::kWaited), 0u);
+  EXPECT_EQ(next(Answer::kNone), 100000u) << "trusted again";
 }
 
-TEST(Liar, PullingAgainAndAgainCostsThePipe) {
+TEST(Liar, RequestingForAReceiveWithoutANameCostsThePipe) {
+  for (uint64_t receive : {uint64_t{0}, kSome | kP2pMine}) {
+    Scene scene;
+    std::string large = Pattern(10 << 20, 1);
+    SendOp send(scene.b, *scene.peer, 5, large);
+    send.Post();
+    ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kOffer) != nullptr; }));
+    const uint64_t name = scene.liar->Find(P2pVerb::kOffer)->call & ~kP2pMine;
+    scene.liar->Send(P2pVerb::kRequest, name, 0, {receive});
+    EXPECT_THAT(scene.Ended(), HasSubstr("request: receive " + std::to_string(receive) + " names nothing"));
+    EXPECT_TRUE(scene.world.Finish({&send}));
+  }
+}
+
+TEST(Liar, RequestingAgainAndAgainCostsThePipe) {
   Scene scene;
   std::string large = Pattern(10 << 20, 1);
   SendOp send(scene.b, *scene.peer, 5, large);
   send.Post();
   ASSERT_TRUE(scene.world.RunUntil([&] { return scene.liar->Find(P2pVerb::kOffer) != nullptr; }));
   uint64_t name = scene.liar->Find(P2pVerb::kOffer)->call & ~kP2pMine;
-  for (int i = 0; i < 10; ++i) scene.liar->Say(P2pVerb::kPull, name, 0, {kSome});
-  EXPECT_THAT(scene.Ended(), HasSubstr("again and again"));
+  for (int i = 0; i < 10; ++i) scene.liar->Send(P2pVerb::kRequest, name, 0, {kSome});
+  EXPECT_THAT(scene.Ended(), HasSubstr("request: of send " + std::to_string(name) + " for the third time"));
   ASSERT_TRUE(scene.world.Finish({&send}));
   EXPECT_FALSE(send.status().ok());
 }

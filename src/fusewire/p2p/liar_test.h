@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A peer that greets like an endpoint and then says what it likes: a bare pipe in a loopback world.
-// Home: its host's. Owns: its link; goes before the world does. Fails: never; what it hears is written down.
+// A peer that greets like an endpoint and then sends what a test likes: a bare pipe in a loopback world.
+// Home: its host's. Owns: its link; destroy it before the world. Fails: never; it records what it receives.
 #ifndef FUSEWIRE_P2P_LIAR_TEST_H_
 #define FUSEWIRE_P2P_LIAR_TEST_H_
 
@@ -41,7 +41,7 @@ class Liar final : public pipe::LinkHandler {
   };
   std::vector<Heard> heard;
   bool up = false;
-  Status why;  // it is not up any more
+  Status why;  // the pipe was closed
   bool open_itself = true;
 
   const Heard* Find(wire::P2pVerb verb) const {
@@ -50,20 +50,20 @@ class Liar final : public pipe::LinkHandler {
     }
     return nullptr;
   }
-  // The last one, with the sender's name for it, and forgets all.
+  // The id of the last message, if it is an offer; forgets all messages.
   uint64_t TakeOffer(uint64_t* body_bytes) {
     const Heard offer = heard.back();
     heard.clear();
     *body_bytes = offer.body_bytes;
     return offer.verb == wire::P2pVerb::kOffer ? offer.call & ~wire::kP2pMine : 0;
   }
-  void Say(wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,
-           const std::string& behind = "", size_t body_bytes = 0) {
+  void Send(wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,
+            const std::string& behind = "", size_t body_bytes = 0) {
     std::string head(wire::kP2pNumbersMax * sizeof(uint64_t), '\0');
     head.resize(wire::EncodeP2p(verb, numbers.begin(), Bytes(head.data(), head.size())));
-    SayRaw(static_cast<uint16_t>(verb), call, aux, head + behind, body_bytes);
+    SendRaw(static_cast<uint16_t>(verb), call, aux, head + behind, body_bytes);
   }
-  void SayRaw(uint16_t method, uint64_t call, uint32_t aux, const std::string& head, size_t body_bytes) {
+  void SendRaw(uint16_t method, uint64_t call, uint32_t aux, const std::string& head, size_t body_bytes) {
     home_->Run([&] {
       if (link_->pipe() == nullptr) return;
       pipe::Message message;
@@ -80,8 +80,8 @@ class Liar final : public pipe::LinkHandler {
       link_->pipe()->Send(std::move(message));
     });
   }
-  void SayOpen() {
-    Say(wire::P2pVerb::kOpen, 0, wire::kP2pVersion, {shared_.options().incarnation, 0, 8192, 65536, 8});
+  void SendOpen() {
+    Send(wire::P2pVerb::kOpen, 0, wire::kP2pVersion, {shared_.options().incarnation, 0, 8192, 65536, 8});
   }
 
  private:
@@ -93,7 +93,7 @@ class Liar final : public pipe::LinkHandler {
   }
   void OnUp(const pipe::PeerInfo&, bool) override {
     up = true;
-    if (open_itself) SayOpen();
+    if (open_itself) SendOpen();
   }
   void OnDown(Status status, bool) override {
     up = false;

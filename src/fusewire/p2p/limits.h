@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What an endpoint takes on at the most, and how long its operations wait where they say nothing else.
-// Home: none, plain values. Owns: nothing. Fails: never; who exceeds a limit hears of it as docs/p2p.md says.
+// The limits of an endpoint, and the default timeouts of its operations.
+// Home: none, plain values. Owns: nothing. Fails: never; docs/p2p.md says what happens to an operation or a peer that
+// exceeds a limit.
 #ifndef FUSEWIRE_P2P_LIMITS_H_
 #define FUSEWIRE_P2P_LIMITS_H_
 
@@ -12,18 +13,18 @@ namespace fusewire {
 namespace p2p {
 
 struct Limits {
-  // A message up to this travels at once, whether a receive waits for it or not; a larger one is offered first.
+  // A message up to this size is sent at once, whether a receive waits for it or not; a larger one is offered first.
   uint32_t eager_bytes_max = 8 * 1024;
-  // What may be kept of one peer's small messages that nobody has asked for yet; beyond it they are offered too.
-  uint64_t kept_bytes_max = 256 * 1024;
-  // Large messages of one peer that may wait for their receives; the others wait behind them, in order.
+  // What one peer's unexpected small messages may take; beyond it small messages are offered too.
+  uint64_t unexpected_bytes_max = 256 * 1024;
+  // How many offers of one peer may wait for their receives; the others wait at the peer, in order.
   uint32_t offers_max = 1024;
   uint32_t peers_max = 65536;
   uint32_t ops_max = 1u << 20;
   uint32_t regions_max = 65536;
-  // Of an operation that says nothing else. kForeverNs: none.
+  // Of an operation whose own timeout_ns is 0. kForeverNs: none.
   int64_t timeout_ns = 60 * kSecondNs;
-  // How long an operation waits for a peer that is not there.
+  // How long an operation waits for a peer that is not connected.
   int64_t patience_ns = 10 * kSecondNs;
 };
 

@@ -1,12 +1,25 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/p2p/matcher.h"
 
+#include "fusewire/base/check.h"
+
 namespace fusewire {
 namespace p2p {
 
-uint64_t Matcher::TagOf(const Op* op) { return static_cast<const ReceiveOp*>(op)->tag; }
+// Operations end before the endpoint goes, and none of them is in a list any more.
+Matcher::~Matcher() {
+  for (Bucket& bucket : buckets_) FUSEWIRE_DCHECK(bucket.posted.empty());
+}
+
+uint64_t Matcher::TagOf(const Op* op) {
+  FUSEWIRE_DCHECK(op->kind() == OpKind::kReceive);
+  FUSEWIRE_DCHECK(op->run.state == OpRun::State::kPosted);
+  return static_cast<const ReceiveOp*>(op)->tag;
+}
 
 void Matcher::Post(ReceiveOp* op) {
+  FUSEWIRE_DCHECK(op->run.state == OpRun::State::kPosted);
+  FUSEWIRE_DCHECK(op->run.order <= last_order_);
   List<Op>& posted = BucketOf(op->tag).posted;
   if (op->run.order == 0) {
     op->run.order = ++last_order_;
@@ -28,41 +41,52 @@ bool Matcher::AnyWaits(uint64_t tag, uint64_t before) {
   }) != nullptr;
 }
 
-Kept* Matcher::FindKept(const PeerLink* peer, uint64_t tag) {
-  return BucketOf(tag).kept.Find(
-      [peer, tag](const Kept* kept) { return kept->tag == tag && (peer == nullptr || kept->peer == peer); });
+UnexpectedMessage* Matcher::FindUnexpected(const PeerLink* peer, uint64_t tag) {
+  return BucketOf(tag).unexpected.Find([peer, tag](const UnexpectedMessage* unexpected) {
+    return unexpected->tag == tag && (peer == nullptr || unexpected->peer == peer);
+  });
 }
 
-Kept* Matcher::FindOffer(const PeerLink* peer, uint64_t tag, uint64_t send) {
-  return BucketOf(tag).kept.Find(
-      [peer, send](const Kept* kept) { return kept->offer && kept->peer == peer && kept->send == send; });
+UnexpectedMessage* Matcher::FindOffer(const PeerLink* peer, uint64_t tag, uint64_t send) {
+  return BucketOf(tag).unexpected.Find([peer, send](const UnexpectedMessage* unexpected) {
+    return unexpected->offer && unexpected->peer == peer && unexpected->send == send;
+  });
 }
 
-Kept* Matcher::New() {
+UnexpectedMessage* Matcher::New() {
   if (free_.empty()) {
-    all_.push_back(std::make_unique<Kept>());
+    all_.push_back(std::make_unique<UnexpectedMessage>());
     return all_.back().get();
   }
-  Kept* kept = free_.back();
+  UnexpectedMessage* unexpected = free_.back();
   free_.pop_back();
-  return kept;
+  FUSEWIRE_DCHECK(unexpected->peer == nullptr);
+  return unexpected;
 }
 
-void Matcher::Free(Kept* kept) {
-  kept->Unlink();
-  kept->peer = nullptr;
-  kept->op = nullptr;
-  kept->offer = kept->confirm = kept->arriving = kept->matched = false;
-  kept->cost = 0;
-  kept->data.Drop();
-  kept->head.clear();
-  free_.push_back(kept);
+void Matcher::Add(UnexpectedMessage* unexpected) {
+  FUSEWIRE_DCHECK(unexpected->peer != nullptr);
+  FUSEWIRE_DCHECK(!unexpected->matched);
+  BucketOf(unexpected->tag).unexpected.PushBack(unexpected);
 }
 
-std::vector<Kept*> Matcher::AllOf(const PeerLink* peer) {
-  std::vector<Kept*> found;
-  for (const std::unique_ptr<Kept>& kept : all_) {
-    if (kept->peer == peer) found.push_back(kept.get());
+void Matcher::Free(UnexpectedMessage* unexpected) {
+  FUSEWIRE_CHECK(unexpected->peer != nullptr);  // it is free already
+  FUSEWIRE_DCHECK(free_.size() < all_.size());
+  unexpected->Unlink();
+  unexpected->peer = nullptr;
+  unexpected->op = nullptr;
+  unexpected->offer = unexpected->confirm = unexpected->arriving = unexpected->matched = false;
+  unexpected->cost = 0;
+  unexpected->data.Drop();
+  unexpected->head.clear();
+  free_.push_back(unexpected);
+}
+
+std::vector<UnexpectedMessage*> Matcher::AllOf(const PeerLink* peer) {
+  std::vector<UnexpectedMessage*> found;
+  for (const std::unique_ptr<UnexpectedMessage>& unexpected : all_) {
+    if (unexpected->peer == peer) found.push_back(unexpected.get());
   }
   return found;
 }

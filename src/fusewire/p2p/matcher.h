@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Receives that wait for their message, and messages that wait for their receive: each finds the other by peer and
-// tag, in the order in which both came. Pure: no thread, no pipe.
-// Home: the endpoint's. Owns: what is kept; not the receives. Fails: never.
+// Posted receives and unexpected messages: each finds the other by peer and tag, in the order of posting and of
+// arrival. Pure: no thread, no pipe.
+// Home: the endpoint's. Owns: the unexpected messages; not the receives. Fails: never.
 #ifndef FUSEWIRE_P2P_MATCHER_H_
 #define FUSEWIRE_P2P_MATCHER_H_
 
@@ -11,44 +11,49 @@
 #include <vector>
 
 #include "fusewire/base/list.h"
-#include "fusewire/p2p/kept.h"
 #include "fusewire/p2p/op.h"
+#include "fusewire/p2p/unexpected_message.h"
 
 namespace fusewire {
 namespace p2p {
 
 class Matcher {
  public:
-  // In the order of posting, which a receive keeps when it comes back.
+  Matcher() = default;
+  ~Matcher();
+  Matcher(const Matcher&) = delete;
+  Matcher& operator=(const Matcher&) = delete;
+
+  // Behind the others; a receive that was posted before goes back to its place.
   void Post(ReceiveOp* op);
   // The first posted receive for such a message, or null; it stays posted.
   ReceiveOp* FindReceive(const PeerLink* peer, uint64_t tag);
-  // Whether a receive from anybody waits for this tag, posted before that one.
+  // Whether a receive from any peer waits for this tag, posted before that one.
   bool AnyWaits(uint64_t tag, uint64_t before);
-  // The first message for such a receive (peer null: from anybody), or null; it stays kept.
-  Kept* FindKept(const PeerLink* peer, uint64_t tag);
-  // By its sender's name for it.
-  Kept* FindOffer(const PeerLink* peer, uint64_t tag, uint64_t send);
-  // A new one; Keep puts it in order, Free forgets it.
-  Kept* New();
-  void Keep(Kept* kept) { BucketOf(kept->tag).kept.PushBack(kept); }
-  void Free(Kept* kept);
-  // All of one peer, also those that a receive has already.
-  std::vector<Kept*> AllOf(const PeerLink* peer);
-  size_t kept() const { return all_.size() - free_.size(); }
+  // The first message for such a receive (peer null: from any peer), or null; it stays there.
+  UnexpectedMessage* FindUnexpected(const PeerLink* peer, uint64_t tag);
+  // By its sender's id.
+  UnexpectedMessage* FindOffer(const PeerLink* peer, uint64_t tag, uint64_t send);
+  // An empty one; Add puts it behind the others, Free ends it.
+  UnexpectedMessage* New();
+  void Add(UnexpectedMessage* unexpected);
+  void Free(UnexpectedMessage* unexpected);
+  // All of one peer, also those that a receive has been bound to.
+  std::vector<UnexpectedMessage*> AllOf(const PeerLink* peer);
 
  private:
-  static constexpr size_t kBuckets = 256;
+  static constexpr int kBucketBits = 8;
+  static constexpr size_t kBuckets = size_t{1} << kBucketBits;
   struct Bucket {
     List<Op> posted;
-    List<Kept> kept;
+    List<UnexpectedMessage> unexpected;
   };
   static uint64_t TagOf(const Op* op);
-  Bucket& BucketOf(uint64_t tag) { return buckets_[(tag * 0x9e3779b97f4a7c15ULL) >> 56]; }
+  Bucket& BucketOf(uint64_t tag) { return buckets_[(tag * 0x9e3779b97f4a7c15ULL) >> (64 - kBucketBits)]; }
 
   uint64_t last_order_ = 0;
-  std::vector<std::unique_ptr<Kept>> all_;
-  std::vector<Kept*> free_;
+  std::vector<std::unique_ptr<UnexpectedMessage>> all_;
+  std::vector<UnexpectedMessage*> free_;
   std::array<Bucket, kBuckets> buckets_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "fusewire/p2p/core.h"
 #include "fusewire/p2p/world_test.h"
 
 namespace fusewire {
@@ -70,13 +71,13 @@ TEST(Memory, WhatIsNotThereIsAnErrorAndNothingIsWritten) {
       SignalRef signal;
       const char* words;
     };
-    // The origin believes what it was told; the target does not.
+    // The origin trusts the RegionRef; the target checks it.
     const Case cases[] = {
         {{good.id + 1, good.bytes}, 0, 0, "no such region"},
         {{good.id ^ uint64_t{1} << 33, good.bytes}, 0, 0, "no such region"},
-        {{good.id, UINT64_MAX}, good.bytes - size + 1, 0, "of a region of 1048576"},
-        {{good.id, UINT64_MAX}, UINT64_MAX - size, 0, "of a region of 1048576"},
-        {good, good.bytes - 1, 0, "of a region of 1048576"},
+        {{good.id, UINT64_MAX}, good.bytes - size + 1, 0, ", which has 1048576"},
+        {{good.id, UINT64_MAX}, UINT64_MAX - size, 0, ", which has 1048576"},
+        {good, good.bytes - 1, 0, ", which has 1048576"},
         {good, 0, pair.signal->ref() + 1, "no such signal"},
     };
     for (const Case& one : cases) {
@@ -126,6 +127,13 @@ TEST(Memory, ARegionThatGoesInTheMiddleOfAPutIsNotTouchedAnyMore) {
   ASSERT_TRUE(pair.world.Finish({&put}));
   EXPECT_EQ(put.status().code(), Code::kInvalid) << put.status().ToString();
   EXPECT_TRUE(pair.memory == before);
+}
+
+TEST(Memory, ARegionIsClosedOnce) {
+  Pair pair;
+  RegionRef ref = pair.region->ref();
+  pair.region.reset();
+  EXPECT_DEATH(pair.b.home().Run([&] { pair.b.core().regions().Close(ref); }), "state != nullptr");
 }
 
 TEST(Memory, IsGivenBackWhenNobodyReadsItAnyMore) {

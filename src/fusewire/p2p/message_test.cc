@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Send meets receive: whatever comes first, however large, and however it ends.
+// A send meets its receive: in either order, of any size, and with any end.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -78,7 +78,7 @@ TEST(Message, IsMatchedByTagInTheOrderOfPosting) {
   std::vector<std::string> sent, got;
   std::deque<SendOp> sends;
   std::deque<ReceiveOp> receives;
-  // Small and large ones in turns: a small one must not overtake.
+  // Small and large messages in turn: a small one must not overtake.
   for (uint64_t i = 0; i < 40; ++i) {
     sent.push_back(Pattern(i % 3 == 0 ? 20000 + i : 10 + i, i));
     got.emplace_back(30000, '#');
@@ -100,16 +100,16 @@ TEST(Message, LargeOnesNeedNoRoundTripWhereAReceiveIsPosted) {
   faults.latency_ns_min = faults.latency_ns_max = 10 * kMillisecondNs;
   Pair pair(1, faults);
   std::string sent = Pattern(100000, 1), got(100000, '#');
-  auto time = [&](bool ahead) {
+  auto time = [&](bool posted) {
     ReceiveOp receive(pair.b, pair.a_of_b, 5, BytesOf(got));
     SendOp send(pair.a, *pair.b_of_a, 5, sent);
-    if (ahead) {
+    if (posted) {
       receive.Post();
       pair.world.world.RunFor(20 * kMillisecondNs);
     }
     int64_t start_ns = pair.world.world.clock()->NowNs();
     send.Post();
-    if (!ahead) receive.Post();
+    if (!posted) receive.Post();
     EXPECT_TRUE(pair.world.Ends(receive));
     int64_t took_ns = pair.world.world.clock()->NowNs() - start_ns;
     EXPECT_TRUE(pair.world.Ends(send));
@@ -119,7 +119,7 @@ TEST(Message, LargeOnesNeedNoRoundTripWhereAReceiveIsPosted) {
   EXPECT_GE(time(false), 30 * kMillisecondNs);
 }
 
-// The receives of b have waited for messages of a: the next bodies go with their offers.
+// The receives of b were posted before the messages of a came: the next bodies go with their offers.
 void Trust(Pair* pair) {
   std::string sent = Pattern(100000, 9), got(100000, '#');
   for (int i = 0; i < 3; ++i) {
@@ -131,7 +131,7 @@ void Trust(Pair* pair) {
     ASSERT_TRUE(pair->world.Ends(receive));
     EXPECT_TRUE(got == sent);
   }
-  pair->world.world.RunFor(50 * kMillisecondNs);  // credit comes back behind the last word
+  pair->world.world.RunFor(50 * kMillisecondNs);  // until credit has come back
 }
 
 TEST(Message, LargeOnesNeedNoRoundTripWhereReceivesHaveWaited) {
@@ -194,7 +194,7 @@ TEST(Message, ThatIsTooLargeIsAnErrorOnBothSidesAndNoMore) {
       EXPECT_EQ(send.status().code(), Code::kInvalid) << send.status().ToString();
       EXPECT_THAT(send.status().ToString(), HasSubstr("for a landing of " + std::to_string(size - 1)));
       EXPECT_EQ(got, std::string(size - 1, '#'));
-      // The link goes on.
+      // The connection stays.
       std::string more = "more", there(4, '#');
       ReceiveOp next(pair.b, pair.a_of_b, 5, BytesOf(there));
       SendOp again(pair.a, *pair.b_of_a, 5, more);
@@ -209,7 +209,7 @@ TEST(Message, ThatIsTooLargeIsAnErrorOnBothSidesAndNoMore) {
 
 TEST(Message, UnaskedSmallOnesAreBoundedAndTheRestWaitsAtTheSender) {
   Limits limits;
-  limits.kept_bytes_max = 4096;
+  limits.unexpected_bytes_max = 4096;
   limits.offers_max = 5;
   Pair pair(3, {}, limits);
   std::deque<SendOp> sends;
@@ -241,8 +241,8 @@ TEST(Message, DeadlinesEndBothSides) {
   ASSERT_TRUE(pair.world.Finish({&send, &receive}));
   EXPECT_EQ(send.status().code(), Code::kTimeout) << send.status().ToString();
   EXPECT_EQ(receive.status().code(), Code::kTimeout) << receive.status().ToString();
-  EXPECT_THAT(receive.status().ToString(), HasSubstr("receive with tag 6"));
-  // What was offered is gone from there: the next one of this tag comes first.
+  EXPECT_THAT(receive.status().ToString(), HasSubstr("receiving with tag 6"));
+  // The offer is withdrawn: the next message with this tag comes first.
   std::string other = Pattern(100000, 2);
   SendOp next(pair.a, *pair.b_of_a, 5, other);
   next.Post();
@@ -291,6 +291,40 @@ TEST(Message, CancelInTheMiddleOfABodyFreesTheLanding) {
   pair.world.world.RunFor(kSecondNs);
   EXPECT_TRUE(got == before) << "memory was touched after the end";
   EXPECT_TRUE(pair.b_of_a->up());
+}
+
+TEST(Message, WhatIsOverALimitIsAnErrorThatNamesIt) {
+  P2pWorld world;
+  pipe::Options narrow;
+  narrow.limits.body_bytes_max = 100000;
+  narrow.limits.segments_max = 3;
+  Endpoint& a = world.Add("a", Limits(), narrow);
+  Endpoint& b = world.Add("b");
+  Peer& b_of_a = world.Connect("a", "b");
+  Peer& a_of_b = world.Expect("b", "a");
+  std::string large(100001, 'x'), head(4097, 'h'), small = "small";
+  auto region = Region::Open(b, Buffer::Wrap(BytesOf(large), nullptr, nullptr)).value();
+  SendOp long_body(a, b_of_a, 5, large), long_head(a, b_of_a, 5, small), many(a, b_of_a, 5, small),
+      to_narrow(b, a_of_b, 6, large);
+  long_head.head = head;
+  many.segments.assign(4, small);
+  GetOp get(a, b_of_a, region->ref(), 0, BytesOf(large));
+  const std::pair<Op*, const char*> cases[] = {
+      {&long_body, "bytes of the message: 100001, body_bytes_max is 100000, peer b"},
+      {&long_head, "bytes of the head: 4097, the limit is 4096"},
+      {&many, "segments of the message: 4, segments_max is 3"},
+      {&to_narrow, "a message of 100001 bytes, body_bytes_max of the receiver is 100000"},
+      {&get, "a get of 100001 bytes, body_bytes_max is 100000"},
+  };
+  for (const auto& [op, words] : cases) {
+    op->Post();
+    ASSERT_TRUE(world.Finish({op})) << words;
+    EXPECT_EQ(op->status().code(), Code::kInvalid) << op->status().ToString();
+    EXPECT_THAT(op->status().ToString(), HasSubstr(words));
+  }
+  EXPECT_THAT(get.status().ToString(),
+              HasSubstr("while reading at offset 0 of region " + std::to_string(get.region.id)));
+  EXPECT_TRUE(b_of_a.up());
 }
 
 TEST(Message, HandlersOfOffersLandDeferOrRefuse) {
@@ -347,10 +381,10 @@ TEST(Message, PartsAreGatheredAndScattered) {
   for (size_t scale : {1, 100, 10000}) {
     std::string x = Pattern(3 * scale, 1), y = Pattern(7 * scale, 2), one(2 * scale, '#'), other(9 * scale, '#');
     SendOp send(pair.a, *pair.b_of_a, 5, x);
-    send.parts.push_back(ConstBytes());
-    send.parts.push_back(y);
+    send.segments.push_back(ConstBytes());
+    send.segments.push_back(y);
     ReceiveOp receive(pair.b, pair.a_of_b, 5, BytesOf(one));
-    receive.parts.push_back(BytesOf(other));
+    receive.segments.push_back(BytesOf(other));
     send.Post();
     receive.Post();
     ASSERT_TRUE(pair.world.Ends(receive));

@@ -7,31 +7,56 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/p2p/kept.h"
+#include "fusewire/p2p/signal_state.h"
+#include "fusewire/p2p/unexpected_message.h"
 
 namespace fusewire {
 namespace p2p {
 namespace {
 
-// How often we look whether a pipe still sends what an ended operation waits for, and what counts as sending.
+// How often we look whether a pipe still sends what an ending operation waits for, and what counts as sending.
 constexpr int64_t kReleaseLookNs = 1 * kSecondNs;
 constexpr uint64_t kReleaseProgressBytes = 4096;
 
-const char* const kKindNames[] = {"send", "receive", "put", "get", "await a signal", "await a peer"};
-
-// Says who, what and since when, where that has not been said.
-Status Words(const Op& op, const Status& status, int64_t now_ns) {
-  if (status.ok()) return status;
-  std::string phase = kKindNames[static_cast<int>(op.kind())];
-  if (op.kind() == Op::Kind::kSend) phase += " with tag " + std::to_string(static_cast<const SendOp&>(op).tag);
-  if (op.kind() == Op::Kind::kReceive) phase += " with tag " + std::to_string(static_cast<const ReceiveOp&>(op).tag);
-  Status said = status.Phase(phase).AgeMs((now_ns - op.run.posted_ns) / kMillisecondNs);
-  return op.run.with == nullptr ? said : said.Peer(op.run.with->Words());
+std::string Place(RegionRef region, uint64_t offset) {
+  return " at offset " + std::to_string(offset) + " of region " + std::to_string(region.id);
 }
 
-// The peer still takes bytes: this message's turn will come. If it does not, its pipe is of no use to anybody.
+// For an error: "receiving with tag 5".
+std::string Phase(const Op& op) {
+  switch (op.kind()) {
+    case OpKind::kSend: return "sending with tag " + std::to_string(static_cast<const SendOp&>(op).tag);
+    case OpKind::kReceive: return "receiving with tag " + std::to_string(static_cast<const ReceiveOp&>(op).tag);
+    case OpKind::kPut: {
+      const auto& put = static_cast<const PutOp&>(op);
+      const bool signals_only = put.region.id == 0 && put.signal != 0;
+      return signals_only ? "adding to signal " + std::to_string(put.signal)
+                          : "writing" + Place(put.region, put.offset);
+    }
+    case OpKind::kGet: {
+      const auto& get = static_cast<const GetOp&>(op);
+      return "reading" + Place(get.region, get.offset);
+    }
+    case OpKind::kAwait: {
+      const auto& await = static_cast<const AwaitOp&>(op);
+      return "waiting for signal " + std::to_string(await.signal->name) + " to reach " + std::to_string(await.at_least);
+    }
+    case OpKind::kAwaitPeer: return "waiting for the peer to connect";
+  }
+  return "";
+}
+
+// With the peer, the operation and its age, where the status does not have them yet.
+Status WithContext(const Op& op, const Status& status, int64_t now_ns) {
+  if (status.ok()) return status;
+  Status full = status.Phase(Phase(op)).AgeMs((now_ns - op.run.posted_ns) / kMillisecondNs);
+  return op.run.with == nullptr ? full : full.Peer(op.run.with->description());
+}
+
+// If the peer still takes bytes, this message's turn will come. If it does not, the pipe is of no use, and is closed.
 void LookForRelease(Op* op, reactor::Reactor& home) {
   FUSEWIRE_DCHECK(op->run.in_pipe > 0);
+  FUSEWIRE_CHECK(op->run.lane != nullptr);
   pipe::Pipe* pipe = op->run.lane->pipe();
   uint64_t bytes = pipe == nullptr ? 0 : pipe->stats().bytes_out.Read();
   if (pipe != nullptr && bytes - op->run.lane_bytes < kReleaseProgressBytes) {
@@ -44,14 +69,14 @@ void LookForRelease(Op* op, reactor::Reactor& home) {
 
 constexpr unsigned Bit(OpRun::State state) { return 1u << static_cast<int>(state); }
 
-// The states that an operation may come from.
+// The states from which an operation may come into `to`.
 unsigned Before(OpRun::State to) {
   using State = OpRun::State;
   constexpr unsigned kBegun = Bit(State::kWaiting);
   switch (to) {
-    case State::kPosted: return kBegun | Bit(State::kPulling);  // its sender gave it up
-    case State::kPulling:
-    case State::kLanding: return kBegun | Bit(State::kPosted) | Bit(State::kPulling);
+    case State::kPosted: return kBegun | Bit(State::kRequested);  // its sender gave it up
+    case State::kRequested:
+    case State::kLanding: return kBegun | Bit(State::kPosted) | Bit(State::kRequested);
     case State::kOffered: return kBegun;
     case State::kSending:
     case State::kSent: return kBegun | Bit(State::kOffered) | Bit(State::kSending) | Bit(State::kSent);
@@ -85,19 +110,22 @@ void OpTable::Prepare(Op* op, uintptr_t word) {
 }
 
 bool OpTable::Enter(Op* op) {
+  FUSEWIRE_AT_HOME(home_);
   OpRun& run = op->run;
   FUSEWIRE_DCHECK(run.state == State::kWaiting);
   FUSEWIRE_DCHECK(run.in_pipe == 0);
   FUSEWIRE_DCHECK(run.arriving == nullptr);
+  FUSEWIRE_DCHECK(run.lane == nullptr);
+  FUSEWIRE_DCHECK(!run.offered);
+  FUSEWIRE_DCHECK(run.pushed == 0);
+  FUSEWIRE_DCHECK(op->id() == 0);
   FUSEWIRE_DCHECK(!op->linked());
   run.status = Status::Ok();
   run.posted_ns = home_.now_ns();
   run.with = op->peer();
-  run.taken = false;
+  run.result_came = false;
   run.remote_id = 0;
   run.order = 0;
-  run.offered = false;
-  run.pushed = 0;
   int64_t timeout_ns = op->timeout_ns == 0 ? limits_.timeout_ns : std::max<int64_t>(op->timeout_ns, 0);
   run.deadline_ns = AddNs(run.posted_ns, timeout_ns);
   uint64_t name = ops_.Take(op);
@@ -110,7 +138,9 @@ bool OpTable::Enter(Op* op) {
   } else if (run.cancel_wanted.load(std::memory_order_seq_cst)) {
     End(op, Status::Cancelled("it was cancelled before it began"));
   } else if (op->timeout_ns < 0) {
-    End(op, Status::Timeout("its deadline had passed before it was posted").Next("allow more time"));
+    End(op, Status::Timeout("timeout_ns is " + std::to_string(op->timeout_ns) +
+                            ": the deadline had passed before it was posted")
+                .Next("allow more time"));
   } else {
     if (run.deadline_ns != kForeverNs) home_.ArmAt(&run.deadline, run.deadline_ns);
     return true;
@@ -121,6 +151,7 @@ bool OpTable::Enter(Op* op) {
 void OpTable::Wait(Op* op) {
   FUSEWIRE_DCHECK(op->run.state == State::kWaiting);
   PeerLink* peer = op->peer();
+  FUSEWIRE_CHECK(peer != nullptr);
   peer->waiting.PushBack(op);
   if (peer->pipe() != nullptr) return;
   home_.ArmAt(&op->run.deadline, std::min(op->run.deadline_ns, AddNs(op->run.posted_ns, limits_.patience_ns)));
@@ -130,6 +161,7 @@ void OpTable::Wait(Op* op) {
 void OpTable::LeaveQueue(uint64_t name) {
   Op* op = ops_.Find(name);
   if (op == nullptr) return;
+  FUSEWIRE_DCHECK(op->run.state != State::kWaiting);
   op->Unlink();
   if (op->run.deadline_ns != kForeverNs) home_.ArmAt(&op->run.deadline, op->run.deadline_ns);
 }
@@ -145,6 +177,8 @@ void OpTable::Offered(SendOp* op) {
 
 bool OpTable::Send(Op* op, Lane* lane, pipe::Message message) {
   pipe::Pipe* pipe = lane->pipe();
+  FUSEWIRE_CHECK(pipe != nullptr);
+  FUSEWIRE_DCHECK(op->run.lane == nullptr || op->run.lane == lane);
   Status fits = Verbs::Fits(*pipe, message);
   if (!fits.ok()) {
     EndOnceReleased(op, fits);
@@ -171,7 +205,7 @@ void OpTable::OnPiped(uint64_t name, const Status& status) {
     End(op, why);
   } else if (!status.ok()) {
     End(op, status);
-  } else if (op->run.taken || !op->run.wants_word) {
+  } else if (op->run.result_came || !op->run.wants_result) {
     End(op, Status::Ok());
   } else {
     Move(op, State::kSent);
@@ -183,24 +217,25 @@ Result<pipe::Landing> OpTable::LandInto(Lane& lane, const wire::FrameHeader& hea
   if (!arriving.ok()) return arriving.status();
   arriving.value()->op = op->id();
   Move(op, State::kLanding);
+  FUSEWIRE_DCHECK(op->run.with->lane() == &lane);
   op->run.lane = &lane;
   return pipe::Landing::Into(op->run.landing.data(), op->run.landing.size());
 }
 
-bool OpTable::AwaitsWord(const Op& op) {
+bool OpTable::AwaitsResult(const Op& op) {
   return op.run.state == State::kOffered || op.run.state == State::kSending || op.run.state == State::kSent;
 }
 
-Status OpTable::OnWord(Op* op, const Status& status) {
-  FUSEWIRE_DCHECK(AwaitsWord(*op));
+Status OpTable::OnResult(Op* op, const Status& status) {
+  FUSEWIRE_DCHECK(AwaitsResult(*op));
   OpRun& run = op->run;
   if (status.ok() && run.pushed > 0) run.with->flow.pushes.Waited(true);
   if (!status.ok()) {
     EndOnceReleased(op, status);
   } else if (run.state == State::kOffered) {
-    return Status::Corrupt("taken: a message that was not sent");
+    return Status::Corrupt("result: of send " + std::to_string(op->id()) + ", whose body was not requested");
   } else if (run.in_pipe > 0) {
-    run.taken = true;  // the network has not yet said that it is done
+    run.result_came = true;  // the network has not yet said that it is done
   } else {
     End(op, Status::Ok());
   }
@@ -209,7 +244,7 @@ Status OpTable::OnWord(Op* op, const Status& status) {
 
 // ---- finding ----
 
-Op* OpTable::FindOf(uint64_t name, Op::Kind kind, const PeerLink& peer) const {
+Op* OpTable::FindOf(uint64_t name, OpKind kind, const PeerLink& peer) const {
   Op* op = ops_.Find(name);
   bool is_it = op != nullptr && op->kind() == kind && op->run.with == &peer && op->run.state != State::kEnding;
   return is_it ? op : nullptr;
@@ -232,7 +267,7 @@ void OpTable::EndOnceReleased(Op* op, const Status& status) {
     return;
   }
   Move(op, State::kEnding);
-  FreeOffer(op);  // now: when the pipe lets go, the peer may have another, whose offers are counted anew
+  FreeOffer(op);  // now: when the pipe lets go, another pipe may be in use, whose offers are counted from 0
   op->run.status = status;
   op->run.lane_bytes = 0;
   if (pipe::Pipe* pipe = op->run.lane->pipe()) op->run.lane_bytes = pipe->stats().bytes_out.Read();
@@ -242,6 +277,10 @@ void OpTable::EndOnceReleased(Op* op, const Status& status) {
 void OpTable::End(Op* op, const Status& status) {
   OpRun& run = op->run;
   uint64_t name = op->id();
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_CHECK(run.in_pipe == 0);  // the pipe would go on to read memory that is its maker's again
+  FUSEWIRE_DCHECK(name == 0 || ops_.Find(name) == op);
+  FUSEWIRE_DCHECK(run.arriving == nullptr || run.arriving->op == op);
   if (run.state == State::kLanding && run.lane != nullptr) run.lane->AbandonOp(name);
   if (run.arriving != nullptr) std::exchange(run.arriving, nullptr)->op = nullptr;
   run.lane = nullptr;
@@ -249,23 +288,28 @@ void OpTable::End(Op* op, const Status& status) {
   op->Unlink();
   if (name != 0) ops_.Release(name);
   run.id.store(0, std::memory_order_seq_cst);
-  run.status = Words(*op, status, home_.now_ns());
+  run.status = WithContext(*op, status, home_.now_ns());
   FreeOffer(op);
+  FUSEWIRE_DCHECK(run.pushed == 0 || op->kind() == OpKind::kSend);
   if (run.pushed > 0) run.with->flow.pushes.Ended(std::exchange(run.pushed, 0));
   Move(op, State::kEndMailed);
   ends_.Report(op);
 }
 
-// The peer will not answer it, or has: another may be offered.
+// Another message may be offered: the peer has answered this one, or will not.
 void OpTable::FreeOffer(Op* op) {
   if (!std::exchange(op->run.offered, false)) return;
   PeerLink* peer = op->run.with;
+  FUSEWIRE_DCHECK(peer == op->peer());
   peer->flow.OfferEnded();
   if (!peer->waiting.empty() && !closed_) home_.Post([this, peer] { on_room_(peer); });
 }
 
 void OpTable::OnDeadline(Op* op) {
   OpRun& run = op->run;
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_DCHECK(run.state != State::kIdle);
+  FUSEWIRE_DCHECK(run.state != State::kEndMailed);
   if (run.state == State::kEnding) {
     LookForRelease(op, home_);
     return;
@@ -284,26 +328,26 @@ void OpTable::OnDeadline(Op* op) {
                                       : "it has to dial us: give Connect its address, or start it"));
     return;
   }
-  const char* what = waits && peer->pipe() == nullptr   ? "no connection in time"
-                     : op->kind() == Op::Kind::kReceive ? "no message in time"
-                     : op->kind() == Op::Kind::kAwait   ? "no signal in time"
-                                                        : "no answer in time";
+  const char* what = waits && peer->pipe() == nullptr ? "no connection in time"
+                     : op->kind() == OpKind::kReceive ? "no message in time"
+                     : op->kind() == OpKind::kAwait   ? "no signal in time"
+                                                      : "no answer in time";
   GiveUp(op, Status::Timeout(what + last).Next("look at the peer, or allow more time"));
 }
 
-// We end it, not the peer: the peer is told what it needs to know.
+// We end the operation, not the peer; so the peer is told.
 void OpTable::GiveUp(Op* op, const Status& why) {
   OpRun& run = op->run;
   PeerLink* peer = run.with;
   bool up = peer != nullptr && peer->pipe() != nullptr;
-  // Also one whose body is on its way, or was not wanted: what is left of it there must not be asked for any more.
-  if (up && op->kind() == Op::Kind::kSend && run.offered) {
-    verbs_.Say(peer->lane(), wire::P2pVerb::kWithdraw, op->id() | wire::kP2pMine, 0, {static_cast<SendOp*>(op)->tag});
+  // Also if its body is on its way or was dropped: the peer must not request it any more.
+  if (up && op->kind() == OpKind::kSend && run.offered) {
+    verbs_.Send(peer->lane(), wire::P2pVerb::kWithdraw, op->id() | wire::kP2pMine, 0, {static_cast<SendOp*>(op)->tag});
   }
-  bool matched = run.state == State::kPulling || run.state == State::kLanding;
-  if (up && op->kind() == Op::Kind::kReceive && matched && run.remote_id != 0) {
-    verbs_.SayTaken(peer->lane(), run.remote_id,
-                    Status(why.code(), "the receiver gave up: " + why.cause()).Next(why.next()));
+  bool matched = run.state == State::kRequested || run.state == State::kLanding;
+  if (up && op->kind() == OpKind::kReceive && matched && run.remote_id != 0) {
+    verbs_.SendResult(peer->lane(), run.remote_id,
+                      Status(why.code(), "the receiver gave up: " + why.cause()).Next(why.next()));
   }
   EndOnceReleased(op, why);
 }
@@ -314,6 +358,8 @@ void OpTable::OnCancelWanted(uint64_t name) {
 }
 
 void OpTable::EndAllOf(const PeerLink* peer, const Status& why, bool waiting_too) {
+  FUSEWIRE_DCHECK(peer != nullptr);
+  FUSEWIRE_DCHECK(!why.ok());
   for (uint64_t name : ops_.Names()) {
     Op* op = ops_.Find(name);
     if (op == nullptr || op->run.with != peer) continue;

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Every operation that is under way: begun, made to wait, given up, ended once. Nobody else says what state one is in.
-// Home: the endpoint's. Owns: their names, not the operations. Fails: each operation on its own.
+// The operations that are under way: begins them, lets them wait, ends each exactly once. Only the op table changes the
+// state of an operation.
+// Home: the endpoint's. Owns: their ids, not the operations. Fails: each operation on its own.
 #ifndef FUSEWIRE_P2P_OP_TABLE_H_
 #define FUSEWIRE_P2P_OP_TABLE_H_
 
@@ -26,54 +27,54 @@ namespace p2p {
 class OpTable {
  public:
   using State = OpRun::State;
-  // A peer takes more offers than it did, and operations wait for that.
+  // A peer takes offers again, and operations wait for that.
   using OnRoom = UniqueFunction<void(PeerLink* peer)>;
 
   OpTable(reactor::Reactor& home, const Limits& limits, Verbs& verbs, OnRoom on_room);
   ~OpTable();
 
   // ---- beginning ----
-  // Any thread. It is about to be posted; `word`: see OpRun.
+  // Any thread. The operation is about to be posted; `word`: see OpRun.
   static void Prepare(Op* op, uintptr_t word);
-  // It has a name and a deadline from now on. False: it has ended.
+  // Gives it an id and a deadline. False: it has ended.
   bool Enter(Op* op);
-  // For its peer, or behind those that do.
+  // Queues it: its peer is not connected, or takes no more, or others are queued before it.
   void Wait(Op* op);
-  // It waits no more; nothing, if it has ended since.
+  // Takes it out of the queue, unless it has ended.
   void LeaveQueue(uint64_t name);
 
   // ---- on its way ----
   void Posted(Op* op) { Move(op, State::kPosted); }
-  void Pulling(Op* op) { Move(op, State::kPulling); }
+  void Requested(Op* op) { Move(op, State::kRequested); }
   void Sent(Op* op) { Move(op, State::kSent); }
-  // It counts among its peer's offers until it ends.
+  // It counts as one of its peer's offers until it ends.
   void Offered(SendOp* op);
-  // Small: copied, and with the network as far as the caller can tell. Else the pipe holds the memory, and says when it
-  // does not. False: `op` has ended, because it can not be sent.
+  // A message without a body is copied, and its memory is free at once. Otherwise the pipe holds the memory (in_pipe)
+  // until the network has it. False: it cannot be sent, and `op` has ended or is ending.
   bool Send(Op* op, Lane* lane, pipe::Message message);
-  // The body of this header goes to its landing.
+  // The body of this header lands in `op`.
   Result<pipe::Landing> LandInto(Lane& lane, const wire::FrameHeader& header, Op* op);
-  // Of a send or a put: the peer has it, or says why not.
-  static bool AwaitsWord(const Op& op);
-  Status OnWord(Op* op, const Status& status);
+  // Of a send or a put: the peer sends whether it has the bytes, or why not.
+  static bool AwaitsResult(const Op& op);
+  Status OnResult(Op* op, const Status& status);
 
   // ---- finding ----
   // Null: it has ended.
   Op* Find(uint64_t name) const { return ops_.Find(name); }
-  // Null also if it is of another kind, has to do with another peer, or is about to end.
-  Op* FindOf(uint64_t name, Op::Kind kind, const PeerLink& peer) const;
+  // Null also if it is of another kind, is with another peer, or is ending.
+  Op* FindOf(uint64_t name, OpKind kind, const PeerLink& peer) const;
   std::vector<uint64_t> Names() const { return ops_.Names(); }
   bool Needs(const PeerLink& peer) const;
   uint32_t under_way() const { return ops_.in_use() + ends_.waiting(); }
 
   // ---- ending ----
   void End(Op* op, const Status& status);
-  // The pipe may hold its memory: then the end waits until it does not.
+  // If the pipe holds its memory, the end waits until the pipe has given it back.
   void EndOnceReleased(Op* op, const Status& status);
   void EndAllOf(const PeerLink* peer, const Status& why, bool waiting_too);
   void OnDeadline(Op* op);
   void OnCancelWanted(uint64_t name);
-  // Ends all; from now on none begins.
+  // Ends all operations; from now on none begins.
   void Close();
   Ends& ends() { return ends_; }
 
@@ -87,7 +88,7 @@ class OpTable {
   const Limits& limits_;
   Verbs& verbs_;
   OnRoom on_room_;
-  Slots<Op, 31> ops_;  // bit 63 says whose table a name is from
+  Slots<Op, 31> ops_;  // an id leaves bit 63 free, which says in a frame whose table the id is from
   Ends ends_;
   bool closed_ = false;
 };

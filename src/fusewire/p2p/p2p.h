@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Endpoints that send to each other and write into each other's memory: one header for all of it.
-// See docs/p2p.md.
+// Endpoints, which send messages to each other and access each other's memory: one header for the whole API. See
+// docs/p2p.md.
 #ifndef FUSEWIRE_P2P_P2P_H_
 #define FUSEWIRE_P2P_P2P_H_
 

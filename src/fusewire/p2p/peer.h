@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A Peer is another endpoint, by its name: dialled, awaited, or come by itself. There is one pipe to it at a time,
-// whoever dialled.
-// Home: its endpoint's; what is here may be read on any thread. Owns: nothing; it lives as long as its endpoint.
+// A Peer is another endpoint, known by its name: we dial it, or it dials us. One pipe to it is in use at a time,
+// whichever side dialled.
+// Home: its endpoint's; its accessors may be called on any thread. Owns: nothing; it lives as long as its endpoint.
 // Fails: through the operations that are under way with it, and a PeerEvent.
 #ifndef FUSEWIRE_P2P_PEER_H_
 #define FUSEWIRE_P2P_PEER_H_
@@ -22,9 +22,9 @@ class Peer {
   // Any thread.
   const std::string& name() const { return name_; }
   bool up() const { return up_.load(std::memory_order_acquire); }
-  // Which process it is: the one that is connected, or was last. 0: there was none yet.
+  // Of the process that is connected, or was last. 0: none has been connected yet.
   uint64_t incarnation() const { return incarnation_.load(std::memory_order_acquire); }
-  // What its bytes go over, or went over last: "tcp", "uring", "shm", "ucx"; empty: it was never up.
+  // The transport in use, or used last: "tcp", "uring", "shm", "ucx"; empty: it has never been connected.
   const char* wire() const { return wire_.load(std::memory_order_acquire); }
 
  protected:
@@ -38,12 +38,12 @@ class Peer {
 
 enum class PeerEvent {
   kUp,         // connected
-  kRestarted,  // connected, to another incarnation than before; what was under way with the old one has ended
-  kDown,       // and why; what was under way with it has ended
-  kRefused,    // it refused what nobody waits for: a put without `confirm`
+  kRestarted,  // connected, to another incarnation than before; operations with the old one have ended
+  kDown,       // disconnected, and why; operations under way with it have ended
+  kRefused,    // it refused something that no operation waits for: a put without `confirm`
 };
 
-// At home; may post operations, must not wait.
+// Runs at home. It may post operations, and must not wait.
 using OnPeer = UniqueFunction<void(Peer& peer, PeerEvent event, const Status& why)>;
 
 }  // namespace p2p

@@ -10,18 +10,19 @@ namespace fusewire {
 namespace p2p {
 
 PeerLink::PeerLink(const Self& self, Verbs& verbs, PeerHandler& handler, std::string name)
-    : Peer(std::move(name)), self_(self), verbs_(verbs), handler_(handler), words_(name_) {}
+    : Peer(std::move(name)), self_(self), verbs_(verbs), handler_(handler), description_(name_) {}
 
 PeerLink::~PeerLink() {
-  // First: operations end while they go, and say whom they were with.
+  // First: operations end while the lanes go, and their errors name this peer.
   dialed_.reset();
   retired_.clear();
+  FUSEWIRE_DCHECK(waiting.empty());
 }
 
 void PeerLink::SetAddress(const transport::Address& address) {
   if (dialed_ != nullptr && dialed_address_ == address.ToString()) return;
   if (dialed_ != nullptr) {
-    // It may be the pipe in use, or be asking for one: it goes when the endpoint does.
+    // It may be in use, or be connecting: it is destroyed with the endpoint.
     if (dialed_.get() != active_) dialed_->Close(Status::Cancelled("the peer has another address now"));
     retired_.push_back(std::move(dialed_));
   }
@@ -59,64 +60,73 @@ void PeerLink::OnLaneOpen(Lane* lane) {
     met_ = lane->info.incarnation;
     used_ = lost_ = 0;
   }
-  SayOpen(lane);
+  FUSEWIRE_DCHECK(!lane->open_sent);
+  FUSEWIRE_DCHECK(!lane->open_received);
+  SendOpen(lane);
 }
 
-void PeerLink::SayOpen(Lane* lane) {
-  lane->said_open = true;
+void PeerLink::SendOpen(Lane* lane) {
+  lane->open_sent = true;
   const Limits& limits = self_.limits;
-  // What is still kept of it counts against what it may send now.
-  uint64_t room = limits.kept_bytes_max - std::min(limits.kept_bytes_max, flow.kept_bytes);
+  // The peer's unexpected messages that are still held count against its new credit.
+  uint64_t room = limits.unexpected_bytes_max - std::min(limits.unexpected_bytes_max, flow.unexpected_bytes);
   lane->promised = room;
-  verbs_.Say(lane, wire::P2pVerb::kOpen, 0, wire::kP2pVersion,
-             {self_.incarnation, lost_, self_.eager_bytes_max, room, limits.offers_max});
+  verbs_.Send(lane, wire::P2pVerb::kOpen, 0, wire::kP2pVersion,
+              {self_.incarnation, lost_, self_.eager_bytes_max, room, limits.offers_max});
 }
 
-Status PeerLink::OnOpenSaid(Lane* lane, const wire::P2pMessage& message) {
-  if (std::exchange(lane->heard_open, true)) return Status::Corrupt("open: said twice");
+Status PeerLink::OnOpen(Lane* lane, const wire::P2pMessage& message) {
+  if (std::exchange(lane->open_received, true)) return Status::Corrupt("open: for the second time");
   if (message.aux != wire::kP2pVersion) {
     return Status::Refused("the peer's endpoints speak version " + std::to_string(message.aux) + ", ours " +
                            std::to_string(wire::kP2pVersion))
         .Next("run the same version of Fusewire in both tasks");
   }
+  if (message.numbers[3] > kCreditMax) {
+    return Status::Corrupt("open: credit " + std::to_string(message.numbers[3]) + ", limit " +
+                           std::to_string(kCreditMax));
+  }
   lane->open = message;
   if (!Decides()) return Status::Ok();
-  // The peer knows of no pipe that we still use, or is another than it was: ours is dead, and we have not heard of it.
+  // The peer has lost the pipe that we use, or is another incarnation: our pipe is dead, and we do not know it yet.
   bool other = active_ != nullptr && active_->info.incarnation != lane->info.incarnation;
   bool lost = active_ != nullptr && used_ != 0 && message.numbers[1] == used_;
   if (active_ != nullptr && active_->pipe() != nullptr && !other && !lost) {
-    lane->Close(Status::Cancelled("the two are connected already").Phase("greeting"));
+    lane->Close(Status::Cancelled("the two endpoints are connected already").Phase("greeting"));
     return Status::Ok();
   }
-  verbs_.Say(lane, wire::P2pVerb::kUse, ++used_, 0, {});
+  verbs_.Send(lane, wire::P2pVerb::kUse, ++used_, 0, {});
   Use(lane, used_);
   return Status::Ok();
 }
 
-Status PeerLink::OnUseSaid(Lane* lane, uint64_t count) {
-  if (Decides()) return Status::Corrupt("use: from the endpoint whose name comes second");
-  if (!lane->heard_open) return Status::Corrupt("use: before open");
+Status PeerLink::OnUse(Lane* lane, uint64_t count) {
+  if (Decides()) return Status::Corrupt("use: from the endpoint whose name sorts second");
+  if (!lane->open_received) return Status::Corrupt("use: before open");
   if (count <= used_ && met_ == lane->info.incarnation)
     return Status::Corrupt("use: " + std::to_string(count) + " again");
+  if (lane == active_) return Status::Corrupt("use: " + std::to_string(count) + " of the pipe that is in use");
   Use(lane, count);
   return Status::Ok();
 }
 
 void PeerLink::Use(Lane* lane, uint64_t count) {
-  FUSEWIRE_DCHECK(lane->said_open && lane->heard_open);
+  FUSEWIRE_DCHECK(lane->open_sent);
+  FUSEWIRE_DCHECK(lane->open_received);
+  FUSEWIRE_DCHECK(std::find(open_.begin(), open_.end(), lane) != open_.end());
   used_ = count;
   if (active_ != nullptr) {
     Lane* old = active_;
-    Status why = Status::Unavailable("the peer came with a new connection").Phase("greeting").Next("post it again");
+    Status why = Status::Unavailable("the peer opened a new connection").Phase("greeting").Next("post it again");
     Down(why);
     old->Close(why);
   }
   active_ = lane;
-  words_ = lane->info.ToString();
+  description_ = lane->info.ToString();
   last_failure_ = Status::Ok();
   flow.Begin(Flow::Terms{std::min<uint64_t>(lane->open.numbers[2], self_.eager_bytes_max), lane->open.numbers[3],
-                         std::clamp<uint64_t>(lane->open.numbers[4], 1, self_.limits.offers_max)},
-             lane->promised, self_.limits.kept_bytes_max);
+                         std::max<uint64_t>(1, std::min<uint64_t>(lane->open.numbers[4], self_.limits.offers_max))},
+             lane->promised, self_.limits.unexpected_bytes_max);
   uint64_t before = incarnation_.exchange(lane->info.incarnation);
   wire_.store(lane->info.wire, std::memory_order_release);
   up_.store(true, std::memory_order_release);
@@ -126,7 +136,7 @@ void PeerLink::Use(Lane* lane, uint64_t count) {
 void PeerLink::OnLaneClosed(Lane* lane, const Status& why) {
   open_.erase(std::remove(open_.begin(), open_.end(), lane), open_.end());
   for (Arriving& one : lane->arriving) {
-    if (one.used && one.kept != nullptr) handler_.OnKeptLost(one.kept);
+    if (one.used && one.unexpected != nullptr) handler_.OnUnexpectedLost(one.unexpected);
     one.used = false;
   }
   if (active_ == lane) {
@@ -137,7 +147,8 @@ void PeerLink::OnLaneClosed(Lane* lane, const Status& why) {
 }
 
 void PeerLink::Down(const Status& why) {
-  FUSEWIRE_DCHECK(active_ != nullptr);
+  FUSEWIRE_CHECK(active_ != nullptr);
+  FUSEWIRE_DCHECK(!why.ok());
   active_ = nullptr;
   last_failure_ = why;
   up_.store(false, std::memory_order_release);

@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What an endpoint knows of one peer: its pipes, which of them is in use, how much may be sent over it.
-// Home: the endpoint's. Owns: the dialled lanes. Fails: tells its handler, with why.
+// One peer as its endpoint sees it: its lanes, which of them is in use, and how much may be sent over it.
+// Home: the endpoint's. Owns: the dialled lanes. Fails: reports it to its handler, with the reason.
 //
-// Two that dial each other have two pipes. The one whose name comes first decides: it says "use" on one, and closes
-// the others. Nothing but "open" is said on a pipe before that.
+// Two endpoints that dial each other have two pipes. The one whose name sorts first decides: it sends "use" on one pipe
+// and closes the others. Before that only "open" is sent on a pipe.
 #ifndef FUSEWIRE_P2P_PEER_LINK_H_
 #define FUSEWIRE_P2P_PEER_LINK_H_
 
@@ -26,7 +26,7 @@ namespace p2p {
 
 class PeerLink;
 
-// What an endpoint is, and says of itself to each peer.
+// What an endpoint tells each peer about itself.
 struct Self {
   const std::string name;
   const uint64_t incarnation;
@@ -34,7 +34,7 @@ struct Self {
   const uint64_t eager_bytes_max;
 };
 
-// Who hears of peers. At home; none of it is about a single message.
+// Receives the events of peers, at home; none of them is about a single message.
 class PeerHandler {
  public:
   virtual std::unique_ptr<Lane> Dial(PeerLink& peer, const transport::Address& address) = 0;
@@ -42,9 +42,9 @@ class PeerHandler {
   virtual void OnPeerUp(PeerLink* peer, bool restarted) = 0;
   virtual void OnPeerDown(PeerLink* peer, const Status& why) = 0;
   virtual void OnDialFailed(PeerLink* peer, const Status& why) = 0;
-  // The rest of its body will not come.
-  virtual void OnKeptLost(Kept* kept) = 0;
-  // Whether anything waits for it.
+  // The rest of its body will not arrive.
+  virtual void OnUnexpectedLost(UnexpectedMessage* unexpected) = 0;
+  // Whether any operation waits for it.
   virtual bool Needs(const PeerLink& peer) = 0;
 
  protected:
@@ -56,34 +56,34 @@ class PeerLink final : public Peer {
   PeerLink(const Self& self, Verbs& verbs, PeerHandler& handler, std::string name);
   ~PeerLink();
 
-  // At home. From now on it is dialled there when it is wanted.
+  // At home. It is dialled at this address from now on.
   void SetAddress(const transport::Address& address);
-  // At home. There is something to do with it.
+  // At home. An operation needs it: dials, if it has an address and no pipe.
   void Want();
   bool CanDial() const { return dialed_ != nullptr; }
-  // At home. The lane in use; its pipe, if that is open.
+  // At home. The lane in use, or null; its pipe, if that is open.
   Lane* lane() { return active_; }
   pipe::Pipe* pipe() { return active_ != nullptr ? active_->pipe() : nullptr; }
-  // Closes its pipes, those that hold small messages back only if `at_once`. True: no pipe is left.
+  // Closes its pipes; one that still holds small messages back only if `at_once`. True: no pipe is left.
   bool Leave(bool at_once, const Status& why);
   void AbandonRegion(uint64_t region, const Status& why);
-  // For words: "b (10.0.0.7:5555)".
-  std::string Words() const { return words_; }
+  // For errors and logs: "b (10.0.0.7:5555)".
+  const std::string& description() const { return description_; }
   const Status& last_failure() const { return last_failure_; }
 
   // From lanes.
   void OnLaneOpen(Lane* lane);
   void OnLaneClosed(Lane* lane, const Status& why);
   void OnDialFailed(const Status& why);
-  Status OnOpenSaid(Lane* lane, const wire::P2pMessage& message);
-  Status OnUseSaid(Lane* lane, uint64_t count);
+  Status OnOpen(Lane* lane, const wire::P2pMessage& message);
+  Status OnUse(Lane* lane, uint64_t count);
 
   Flow flow;
-  List<Op> waiting;  // for the peer, or for those before them: the op table's
+  List<Op> waiting;  // operations that are queued for the peer; the op table's
 
  private:
   bool Decides() const { return self_.name < name_; }
-  void SayOpen(Lane* lane);
+  void SendOpen(Lane* lane);
   void Use(Lane* lane, uint64_t count);
   void Down(const Status& why);
 
@@ -92,13 +92,13 @@ class PeerLink final : public Peer {
   PeerHandler& handler_;
   std::unique_ptr<Lane> dialed_;
   std::string dialed_address_;
-  std::vector<std::unique_ptr<Lane>> retired_;  // of older addresses
+  std::vector<std::unique_ptr<Lane>> retired_;  // to older addresses
   std::vector<Lane*> open_;
   Lane* active_ = nullptr;
-  uint64_t met_ = 0;   // the incarnation that the next two count for
-  uint64_t used_ = 0;  // the last "use", said or heard
-  uint64_t lost_ = 0;  // the last one whose pipe is gone
-  std::string words_;
+  uint64_t met_ = 0;   // the incarnation for which the next two count
+  uint64_t used_ = 0;  // count of the last "use", sent or received
+  uint64_t lost_ = 0;  // count of the last "use" whose pipe is gone
+  std::string description_;
   Status last_failure_;
 };
 

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Every peer of an endpoint, by its name.
-// Home: the endpoint's. Owns: the peers, which live as long as it does. Fails: Named says why.
+// The peers of an endpoint, by name.
+// Home: the endpoint's. Owns: the peers, which live as long as it does. Fails: Named returns the reason.
 #ifndef FUSEWIRE_P2P_PEERS_H_
 #define FUSEWIRE_P2P_PEERS_H_
 
@@ -20,15 +20,15 @@ class Peers {
  public:
   Peers(const Self& self, Verbs& verbs, PeerHandler& handler) : self_(self), verbs_(verbs), handler_(handler) {}
 
-  // A new one, if it was not known.
+  // The peer of this name; a new one, if there is none yet.
   Result<PeerLink*> Named(const std::string& name);
-  // From now on there are none.
+  // From now on Named fails.
   void Close() { closed_ = true; }
-  // Says goodbye to all; see PeerLink. True: no pipe is left.
+  // Closes the pipes of all peers; see PeerLink::Leave. True: no pipe is left.
   bool Leave(bool at_once);
-  // They go, and their pipes let go of the memory that ended operations still wait for.
-  void Clear() { peers_.clear(); }
-  // Nothing lands in this region any more.
+  // Destroys all peers. Their pipes give back the memory that ending operations still wait for.
+  void Clear();
+  // Drops what is landing in this region.
   void AbandonRegion(uint64_t region, const Status& why);
 
  private:

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Who is connected to whom, and what becomes of operations when that changes.
+// Which endpoints are connected, and what happens to operations when that changes.
 #include <gmock/gmock.h>
 
 #include <deque>
@@ -51,8 +51,8 @@ TEST(Peers, TwoThatDialEachOtherEndWithOnePipe) {
   }
 }
 
-// What it has said arrives, also where the other of the two pipes opens only after it has closed, and is the faster
-// one.
+// The last messages of an endpoint arrive, even if the second of the two pipes opens only after it has closed and is
+// faster.
 TEST(Peers, WhoLeavesHurtsNobodyWhoStillReads) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     P2pWorld world(seed);
@@ -182,7 +182,7 @@ TEST(Peers, CutsAreMendedByWhoeverNeedsIt) {
   }
 }
 
-// It ends when that pipe lets go of it, which is after the next one has begun to count.
+// The send ends when that pipe gives its memory back, after the next pipe has begun to count offers.
 TEST(Peers, WhatTheOldPipeStillHoldsIsNoOfferOfTheNext) {
   P2pWorld world;
   pipe::Options hears_at_once;

@@ -24,6 +24,12 @@ TEST(Pushes, HaveABoundOnWhatIsUnanswered) {
   EXPECT_FALSE(pushes.Worth(Pushes::kUnansweredBytesMax + 1));
 }
 
+TEST(Pushes, NoMoreIsAnsweredThanWasPushed) {
+  Pushes pushes;
+  pushes.Pushed(10);
+  EXPECT_DEATH(pushes.Ended(11), "bytes <= unanswered_");
+}
+
 // How many offers have to be awaited before the next guess.
 int Distrust(Pushes* pushes) {
   int offers = 0;

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Messages that come in: each finds the receive that it lands in, or is kept until there is one. docs/p2p.md draws the
-// exchanges.
-// Home: the endpoint's. Owns: the matcher and what it keeps; the handlers of offers. Fails: each receive on its own; a
-// peer that breaks the rules is told kCorrupt.
+// Incoming messages: each finds the receive in which it lands, or waits for one. docs/p2p.md draws the exchanges.
+// Home: the endpoint's. Owns: the matcher with the unexpected messages; the handlers of offers. Fails: each receive on
+// its own; a peer that breaks the rules gets kCorrupt, and its pipe is closed.
 #ifndef FUSEWIRE_P2P_RECEIVES_H_
 #define FUSEWIRE_P2P_RECEIVES_H_
 
@@ -32,11 +31,11 @@ class Receives {
 
   void Begin(ReceiveOp* op);
   void HandleOffers(uint64_t tag_min, uint64_t tag_max, OnOffer on_offer);
-  // A pipe to the peer is in use: the receives that wait for it say so.
-  void SayAheads(PeerLink* peer);
+  // A pipe to the peer is in use: notifies it of the receives that wait for it.
+  void SendAllPosted(PeerLink* peer);
   Unexpected& unexpected() { return unexpected_; }
 
-  // What senders say. The headers are of messages with a body, which has landed when the message comes.
+  // From senders. OnXHeader is for a message with a body, which has landed when OnX is called.
   Result<pipe::Landing> OnEagerHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
                                       const wire::P2pMessage& message);
   Result<pipe::Landing> OnPushedHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
@@ -57,19 +56,19 @@ class Receives {
   // ---- our side ----
   void MatchOrPost(ReceiveOp* op);
   void Post(ReceiveOp* op);
-  void SayAhead(ReceiveOp* op);
+  void SendPosted(ReceiveOp* op);
   static bool Claim(ReceiveOp* op, PeerLink* peer, uint64_t bytes, ConstBytes head);
-  void TakeKept(ReceiveOp* op, Kept* kept);
-  void Pull(ReceiveOp* op, PeerLink* peer, uint64_t send, uint32_t aux);
+  void TakeUnexpected(ReceiveOp* op, UnexpectedMessage* unexpected);
+  void Request(ReceiveOp* op, PeerLink* peer, uint64_t send, uint32_t aux);
   void End(ReceiveOp* op, PeerLink* peer, uint64_t send, bool confirm, const Status& status);
-  // ---- what comes ----
+  // ---- incoming ----
   ReceiveOp* AskHandlers(const Offer& offer, Status* refusal);
   ReceiveOp* FindReceiveFor(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, Status* refusal);
   Status MeetOffer(PeerLink& peer, const wire::P2pMessage& message, ReceiveOp** receive, Status* refusal);
   Status OnEagerLanded(const Arriving& landed, PeerLink& peer, const wire::P2pMessage& message, uint64_t cost);
   Status OnUnpushed(PeerLink& peer, const wire::P2pMessage& message);
   Status OnLanded(Lane& lane, PeerLink& peer, uint64_t call, uint64_t send);
-  ReceiveOp* FindPulling(const PeerLink& peer, uint64_t receive, uint64_t send);
+  ReceiveOp* FindRequested(const PeerLink& peer, uint64_t receive, uint64_t send);
   void LoseSender(ReceiveOp* op);
 
   const Self& self_;

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "fusewire/base/log.h"
 #include "fusewire/p2p/core.h"
 #include "fusewire/p2p/endpoint.h"
 #include "fusewire/p2p/regions.h"
@@ -30,7 +31,7 @@ Result<std::unique_ptr<Signal>> Signal::Open(Endpoint& endpoint) {
   uint64_t name = state->name;
   if (name == 0) {
     return Status::Overloaded("regions_max (" + std::to_string(core->self().limits.regions_max) + ") signals are open")
-        .Phase("open a signal")
+        .Phase("opening a signal")
         .Next("destroy signals that are not used");
   }
   return std::unique_ptr<Signal>(new Signal(core, std::move(state), name));
@@ -48,7 +49,14 @@ uint64_t Signal::value() const { return state_->value.load(std::memory_order_acq
 void Signal::Add(uint64_t amount) {
   Core* core = core_;
   SignalRef name = ref_;
-  core->home().Post([core, name, amount] { core->regions().AddToSignal(name, amount); });
+  core->home().Post([core, name, amount] {
+    Status fits = core->regions().CheckAdd(name, amount);
+    if (!fits.ok()) {
+      FUSEWIRE_LOG(kError, "endpoint %s: %s", core->self().name.c_str(), fits.ToString().c_str());
+      return;
+    }
+    core->regions().AddToSignal(name, amount);
+  });
 }
 
 }  // namespace p2p

@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A Region is memory that peers may write and read; a Signal is a counter that their writes add to. Both are named by
-// numbers: no pointer travels.
-// Home: their endpoint's; made, asked and destroyed on any thread but inside a callback of another reactor. The
-// endpoint outlives them. Owns: a Region its Buffer, until it is destroyed and no reading of it is under way.
-// Fails: Open, when there are too many. A peer that names what is not there gets an error, and touches nothing.
+// A Region is memory that peers may write and read; a Signal is a counter to which their puts add. Peers know both by
+// numbers; no pointer travels.
+// Home: their endpoint's, which outlives them. Call them on any thread, but not inside a callback of another reactor.
+// Owns: a Region owns its Buffer, until it is destroyed and no peer is reading it.
+// Fails: Open, when there are too many. A peer that names a region or signal that does not exist gets an error.
 #ifndef FUSEWIRE_P2P_REGION_H_
 #define FUSEWIRE_P2P_REGION_H_
 
@@ -23,9 +23,9 @@ class Endpoint;
 
 class Region {
  public:
-  // Any thread. `memory` is given back once the region is gone and nobody reads it any more.
+  // Any thread. `memory` is given back once the region is destroyed and no peer is reading it.
   static Result<std::unique_ptr<Region>> Open(Endpoint& endpoint, Buffer memory, Access access = Access::kReadWrite);
-  // From its return on, nothing is written any more.
+  // After it nothing is written any more.
   ~Region();
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
@@ -43,7 +43,7 @@ class Region {
 class Signal {
  public:
   static Result<std::unique_ptr<Signal>> Open(Endpoint& endpoint);
-  // Waits for it end with kCancelled.
+  // Operations that wait for it end with kCancelled.
   ~Signal();
   Signal(const Signal&) = delete;
   Signal& operator=(const Signal&) = delete;
@@ -51,7 +51,7 @@ class Signal {
   // Any thread.
   SignalRef ref() const { return ref_; }
   uint64_t value() const;
-  // Any thread. As a peer does.
+  // Any thread. Adds as a peer's put does. An amount that would take it past 2^64 - 1 is logged, and not added.
   void Add(uint64_t amount);
 
   // For its operations.

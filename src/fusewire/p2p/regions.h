@@ -1,16 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Memory that peers write and read, and the signals that their writes add to: ours, which peers name, and theirs, which
-// our operations name.
+// Regions and signals: ours, which peers access, and the puts and gets that access theirs.
 // Home: the endpoint's. Owns: our regions' memory while it is in use. Fails: each operation on its own; a peer that
-// names what is not there is told so, and nothing is touched.
+// names a region or signal that does not exist gets an error, and nothing is written.
 #ifndef FUSEWIRE_P2P_REGIONS_H_
 #define FUSEWIRE_P2P_REGIONS_H_
 
-#include <atomic>
 #include <cstdint>
 
 #include "fusewire/base/bytes.h"
-#include "fusewire/base/list.h"
 #include "fusewire/base/slots.h"
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
@@ -18,6 +15,7 @@
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/op_table.h"
 #include "fusewire/p2p/peers.h"
+#include "fusewire/p2p/signal_state.h"
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/wire/p2p.h"
@@ -28,13 +26,7 @@ namespace p2p {
 struct RegionState {
   Buffer memory;
   Access access = Access::kReadWrite;
-  uint64_t uses = 1;  // the Region, and each answer that the network still holds
-};
-
-struct SignalState {
-  uint64_t name = 0;
-  std::atomic<uint64_t> value{0};
-  List<Op> waiting;
+  uint64_t uses = 1;  // by the Region, and by each answer that the network still holds
 };
 
 class Regions {
@@ -44,20 +36,23 @@ class Regions {
 
   // ---- ours ----
   Result<RegionRef> Open(Buffer memory, Access access);
-  // From its return on, nothing is written any more.
+  // After it nothing is written any more.
   void Close(RegionRef ref);
-  // 0: regions_max are open.
+  // 0: regions_max signals are open.
   uint64_t OpenSignal(SignalState* state) { return signals_.Take(state); }
   void CloseSignal(SignalState* state);
+  // Does nothing if the signal is gone. The sum fits: see CheckAdd.
   void AddToSignal(uint64_t name, uint64_t amount);
+  // A signal counts up to 2^64 - 1 and never wraps: returns why the amount does not fit. Ok if the signal is gone.
+  Status CheckAdd(uint64_t name, uint64_t amount) const;
 
   // ---- our operations ----
   void Begin(AwaitOp* op);
-  // The peer's pipe is open. False: not now. It may have ended when this returns.
+  // The peer's pipe is open. False: it cannot be sent now. It may have ended when this returns.
   bool Dispatch(PutOp* op);
   bool Dispatch(GetOp* op);
 
-  // ---- what peers say ----
+  // ---- from peers ----
   Result<pipe::Landing> OnPutHeader(Lane& lane, const wire::FrameHeader& header, const wire::P2pMessage& message);
   Result<pipe::Landing> OnGotHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
                                     const wire::P2pMessage& message);

@@ -1,17 +1,17 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Messages that go out: eager, offered, or offered with their body. docs/p2p.md draws the exchanges.
-// Home: the endpoint's. Owns: nothing. Fails: each send on its own; a peer that asks for what it may not is told
-// kCorrupt.
+// Outgoing messages: eager, offered, or offered with their body. docs/p2p.md draws the exchanges.
+// Home: the endpoint's. Owns: nothing. Fails: each send on its own; a peer that breaks the rules gets kCorrupt, and its
+// pipe is closed.
 #ifndef FUSEWIRE_P2P_SENDS_H_
 #define FUSEWIRE_P2P_SENDS_H_
 
 #include <cstdint>
 
 #include "fusewire/base/status.h"
-#include "fusewire/p2p/aheads.h"
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/op_table.h"
 #include "fusewire/p2p/peer_link.h"
+#include "fusewire/p2p/posted_receives.h"
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/wire/p2p.h"
 
@@ -23,16 +23,16 @@ class Sends {
   Sends(const wire::Limits& wire_limits, OpTable& table, Verbs& verbs)
       : wire_limits_(wire_limits), table_(table), verbs_(verbs) {}
 
-  // Its peer's pipe is open. False: not now. It may have ended when this returns.
+  // The peer's pipe is open. False: the peer takes no more now. The send may have ended when this returns.
   bool Dispatch(SendOp* op);
-  // What its receiver says.
-  Status OnPull(PeerLink& peer, const wire::P2pMessage& message);
-  static Status OnAhead(PeerLink& peer, const wire::P2pMessage& message);
-  static void OnCredit(PeerLink& peer, const wire::P2pMessage& message) { peer.flow.credit += message.id; }
+  // From receivers.
+  Status OnRequest(PeerLink& peer, const wire::P2pMessage& message);
+  static Status OnPosted(PeerLink& peer, const wire::P2pMessage& message);
+  static Status OnCredit(PeerLink& peer, const wire::P2pMessage& message);
 
  private:
-  void SendEager(SendOp* op, const Aheads::Ahead& ahead, uint64_t cost);
-  void SendOffer(SendOp* op, const Aheads::Ahead& ahead, uint64_t bytes);
+  void SendEager(SendOp* op, const PostedReceives::Posted& posted, uint64_t cost);
+  void SendOffer(SendOp* op, const PostedReceives::Posted& posted, uint64_t bytes);
   void SendData(SendOp* op, uint64_t receive);
 
   const wire::Limits& wire_limits_;

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Real reactors, real sockets, many threads, over every wire: what a test in virtual time cannot show.
+// Real reactors, sockets and threads, over every transport: what a test in virtual time cannot show.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -114,7 +114,7 @@ TEST_P(Threads, CancelsMeetEnds) {
   EXPECT_EQ(ok + cancelled, 600);
 }
 
-// The network may be writing there in this moment.
+// The network may be writing to that memory at this moment.
 TEST_P(Threads, ACancelledLandingIsNotTouchedAnyMore) {
   Two two(wire());
   constexpr size_t kBytes = 16 << 20;
@@ -188,12 +188,12 @@ TEST_P(Threads, ClosingEndsAllThatIsUnderWay) {
   }
 }
 
-// Small messages end as soon as they are copied. Whoever leaves then waits for a peer that has not read them yet, and
-// that has something to say before it does.
+// Small sends end as soon as they are copied. An endpoint that closes then waits for a peer that has not read them yet
+// and that sends something before it does.
 void LeaveBehind(pipe::Wire wire, int messages) {
   constexpr int64_t kPauseNs = 20 * kMillisecondNs;
   EndpointOptions options = Two::Over(wire);
-  options.limits.kept_bytes_max = 8 << 20;
+  options.limits.unexpected_bytes_max = 8 << 20;
   options.pipe.window_bytes = 1 << 20;
   Two two(options);
   ASSERT_TRUE(two.a->AwaitUp(*two.to_b).ok());
@@ -229,7 +229,7 @@ void LeaveBehind(pipe::Wire wire, int messages) {
 }
 
 TEST_P(Threads, WhatWasSentArrivesThoughItsSenderHasLeft) {
-  // What a ring or the kernels hold, or nearly; and more than the peer gives credit for.
+  // About what a ring or the kernels hold; and more than the peer's credit.
   for (const int messages : {260, 300, 340, 1500}) {
     LeaveBehind(wire(), messages);
     if (HasFatalFailure()) FAIL() << messages << " messages";

@@ -11,6 +11,7 @@ namespace fusewire {
 namespace p2p {
 
 Status Unexpected::Spend(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, uint64_t* cost) {
+  FUSEWIRE_DCHECK(message.verb == wire::P2pVerb::kEager);
   *cost = CostOf(message.head_bytes, bytes);
   if (bytes > self_.eager_bytes_max) {
     return Status::Corrupt("eager: " + std::to_string(bytes) + " bytes, limit " +
@@ -24,48 +25,50 @@ Status Unexpected::Spend(PeerLink& peer, const wire::P2pMessage& message, uint64
 }
 
 void Unexpected::Owe(PeerLink* peer, uint64_t cost) {
-  if (peer->pipe() == nullptr) return;  // the next pipe begins with all that there is
+  if (peer->pipe() == nullptr) return;  // the next pipe begins with all the credit
   Flow& flow = peer->flow;
+  FUSEWIRE_DCHECK(cost >= kUnexpectedCostBytes);
   flow.owed += cost;
-  if (flow.owed < self_.limits.kept_bytes_max / 2) return;
+  if (flow.owed < self_.limits.unexpected_bytes_max / 2) return;
   uint64_t owed = std::exchange(flow.owed, 0);
   flow.promised += owed;
-  verbs_.Say(peer->lane(), wire::P2pVerb::kCredit, owed, 0, {});
+  verbs_.Send(peer->lane(), wire::P2pVerb::kCredit, owed, 0, {});
 }
 
-Kept* Unexpected::Keep(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, uint64_t cost) {
-  Kept* kept = matcher_.New();
-  kept->peer = &peer;
-  kept->tag = message.numbers[0];
-  kept->send = message.id;
-  kept->bytes = bytes;
-  kept->cost = cost;
-  kept->offer = message.verb == wire::P2pVerb::kOffer;
-  kept->confirm = kept->offer || (message.aux & wire::kP2pConfirmEager) != 0;
-  kept->head.assign(reinterpret_cast<const char*>(message.head.data), message.head.size);
-  FUSEWIRE_DCHECK(kept->offer == (cost == 0));  // small messages are paid for, offers are counted
-  peer.flow.Held(kept->offer, cost);
-  matcher_.Keep(kept);
-  return kept;
+UnexpectedMessage* Unexpected::Add(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, uint64_t cost) {
+  UnexpectedMessage* unexpected = matcher_.New();
+  unexpected->peer = &peer;
+  unexpected->tag = message.numbers[0];
+  unexpected->send = message.id;
+  unexpected->bytes = bytes;
+  unexpected->cost = cost;
+  unexpected->offer = message.verb == wire::P2pVerb::kOffer;
+  unexpected->confirm = unexpected->offer || (message.aux & wire::kP2pConfirmEager) != 0;
+  unexpected->head.assign(reinterpret_cast<const char*>(message.head.data), message.head.size);
+  peer.flow.Held(unexpected->offer, cost);
+  matcher_.Add(unexpected);
+  return unexpected;
 }
 
-void Unexpected::Forget(Kept* kept) {
-  PeerLink* peer = kept->peer;
-  if (kept->op != nullptr) std::exchange(kept->op, nullptr)->run.arriving = nullptr;
-  uint64_t cost = kept->cost;
-  peer->flow.Freed(kept->offer, cost);
-  matcher_.Free(kept);
+void Unexpected::Forget(UnexpectedMessage* unexpected) {
+  PeerLink* peer = unexpected->peer;
+  FUSEWIRE_CHECK(peer != nullptr);
+  FUSEWIRE_DCHECK(unexpected->op == nullptr || unexpected->op->run.arriving == unexpected);
+  if (unexpected->op != nullptr) std::exchange(unexpected->op, nullptr)->run.arriving = nullptr;
+  uint64_t cost = unexpected->cost;
+  peer->flow.Freed(unexpected->offer, cost);
+  matcher_.Free(unexpected);
   if (cost > 0) Owe(peer, cost);
 }
 
 void Unexpected::ForgetOffersOf(const PeerLink* peer) {
-  for (Kept* kept : matcher_.AllOf(peer)) {
-    if (kept->offer) Forget(kept);
+  for (UnexpectedMessage* unexpected : matcher_.AllOf(peer)) {
+    if (unexpected->offer) Forget(unexpected);
   }
 }
 
 void Unexpected::ForgetAllOf(const PeerLink* peer) {
-  for (Kept* kept : matcher_.AllOf(peer)) Forget(kept);
+  for (UnexpectedMessage* unexpected : matcher_.AllOf(peer)) Forget(unexpected);
 }
 
 }  // namespace p2p

@@ -1,16 +1,16 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Messages that are kept until a receive asks for them, and the credit that they cost their senders.
-// Home: the endpoint's. Owns: what the matcher keeps, by way of it. Fails: a peer that spends more than it was promised
-// is told kCorrupt.
+// Unexpected messages, which wait until a receive asks for them, and the credit that they cost their senders.
+// Home: the endpoint's. Owns: nothing; the matcher owns the messages. Fails: Spend, with kCorrupt, when a peer spends
+// more credit than it has.
 #ifndef FUSEWIRE_P2P_UNEXPECTED_H_
 #define FUSEWIRE_P2P_UNEXPECTED_H_
 
 #include <cstdint>
 
 #include "fusewire/base/status.h"
-#include "fusewire/p2p/kept.h"
 #include "fusewire/p2p/matcher.h"
 #include "fusewire/p2p/peer_link.h"
+#include "fusewire/p2p/unexpected_message.h"
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/wire/p2p.h"
 
@@ -21,14 +21,14 @@ class Unexpected {
  public:
   Unexpected(const Self& self, Matcher& matcher, Verbs& verbs) : self_(self), matcher_(matcher), verbs_(verbs) {}
 
-  // A small message comes: what it costs is spent, until it is owed again.
+  // A small message comes, and spends its sender's credit.
   Status Spend(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, uint64_t* cost);
-  // The peer may send as much again; it hears of it when it is worth a message.
+  // Gives credit back. It is sent to the peer once it is worth a frame.
   void Owe(PeerLink* peer, uint64_t cost);
-  // A new one, in its order.
-  Kept* Keep(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, uint64_t cost);
-  void Forget(Kept* kept);
-  // Of a peer that is gone: what waits at its sender, or all of it.
+  // Adds a message behind the others.
+  UnexpectedMessage* Add(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, uint64_t cost);
+  void Forget(UnexpectedMessage* unexpected);
+  // Of a peer that is gone: the offers, which waited at their sender; or all.
   void ForgetOffersOf(const PeerLink* peer);
   void ForgetAllOf(const PeerLink* peer);
 

@@ -8,14 +8,14 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/buffer/buffer.h"
-#include "fusewire/p2p/parts.h"
+#include "fusewire/p2p/segments.h"
 #include "fusewire/wire/meta.h"
 
 namespace fusewire {
 namespace p2p {
 
-void Verbs::Say(Lane* lane, wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,
-                ConstBytes behind) {
+void Verbs::Send(Lane* lane, wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,
+                 ConstBytes behind) {
   pipe::Pipe* pipe = lane->pipe();
   if (pipe == nullptr) return;
   pipe::Message message;
@@ -25,34 +25,37 @@ void Verbs::Say(Lane* lane, wire::P2pVerb verb, uint64_t call, uint32_t aux, std
   message.head = Encode(verb, numbers, behind, {});
   message.express = true;
   if (!pipe->HasRoom(message.head.size)) {
-    pipe->Close(Status::Overloaded("the peer does not take messages as fast as they come").Next("send less at a time"));
+    pipe->Close(Status::Overloaded(std::string(wire::P2pVerbName(verb)) +
+                                   ": the peer does not take messages as fast as they come")
+                    .Next("send less at a time"));
     return;
   }
   pipe->Send(std::move(message));
 }
 
-void Verbs::SayStatus(Lane* lane, wire::P2pVerb verb, uint64_t call, const Status& status) {
+void Verbs::SendStatus(Lane* lane, wire::P2pVerb verb, uint64_t call, const Status& status) {
+  FUSEWIRE_DCHECK(verb == wire::P2pVerb::kResult || verb == wire::P2pVerb::kGot);
   if (lane == nullptr) return;
   std::string words;
   if (!status.ok()) wire::AppendStatus(status, &words);
-  Say(lane, verb, call, static_cast<uint32_t>(status.code()), {}, words);
+  Send(lane, verb, call, static_cast<uint32_t>(status.code()), {}, words);
 }
 
 pipe::Message Verbs::Payload(wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,
-                             ConstBytes head, const std::vector<ConstBytes>& parts, bool express) {
+                             ConstBytes head, const std::vector<ConstBytes>& segments, bool express) {
   pipe::Message message;
   message.method = static_cast<uint16_t>(verb);
   message.call = call;
   message.aux = aux;
   message.express = express;
-  if (express && TotalOf(parts) <= kInlineBytes) {
-    message.head = Encode(verb, numbers, head, parts);
+  if (express && TotalOf(segments) <= kInlineBytes) {
+    message.head = Encode(verb, numbers, head, segments);
     return message;
   }
   message.head = Encode(verb, numbers, head, {});
-  message.body.reserve(parts.size());
-  for (const ConstBytes& part : parts) {
-    if (!part.empty()) message.body.push_back(Buffer::WrapReadOnly(part, nullptr, nullptr));
+  message.body.reserve(segments.size());
+  for (const ConstBytes& segment : segments) {
+    if (!segment.empty()) message.body.push_back(Buffer::WrapReadOnly(segment, nullptr, nullptr));
   }
   return message;
 }
@@ -65,17 +68,17 @@ Status Verbs::Fits(const pipe::Pipe& pipe, const pipe::Message& message) {
 }
 
 ConstBytes Verbs::Encode(wire::P2pVerb verb, std::initializer_list<uint64_t> numbers, ConstBytes one,
-                         const std::vector<ConstBytes>& parts) {
+                         const std::vector<ConstBytes>& segments) {
   FUSEWIRE_DCHECK(numbers.size() == wire::P2pNumbers(verb));
-  size_t size = numbers.size() * sizeof(uint64_t) + one.size + static_cast<size_t>(TotalOf(parts));
+  size_t size = numbers.size() * sizeof(uint64_t) + one.size + static_cast<size_t>(TotalOf(segments));
   if (scratch_.size() < size) scratch_.resize(std::max<size_t>(size, 4096));
   Bytes room(scratch_.data(), size);
   room = room.From(wire::EncodeP2p(verb, numbers.begin(), room));
   CopyBytes(room, one);
   room = room.From(one.size);
-  for (const ConstBytes& part : parts) {
-    CopyBytes(room, part);
-    room = room.From(part.size);
+  for (const ConstBytes& segment : segments) {
+    CopyBytes(room, segment);
+    room = room.From(segment.size);
   }
   return ConstBytes(scratch_.data(), size);
 }

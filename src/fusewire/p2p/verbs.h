@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What endpoints say to each other: encoded, and sent. wire/p2p.h lists the verbs.
-// Home: the endpoint's. Owns: the memory in which a head is put together. Fails: a pipe whose peer takes no more small
-// messages is closed.
+// Encodes and sends the messages between endpoints. wire/p2p.h lists the verbs.
+// Home: the endpoint's. Owns: the memory in which a head is put together. Fails: Send closes a pipe whose peer takes no
+// more small messages.
 #ifndef FUSEWIRE_P2P_VERBS_H_
 #define FUSEWIRE_P2P_VERBS_H_
 
@@ -18,29 +18,29 @@
 namespace fusewire {
 namespace p2p {
 
-// Up to this a payload travels in the head: one copy, no parts.
+// Up to this size a payload travels in the head: one copy, no segments.
 constexpr uint64_t kInlineBytes = 2048;
 
 class Verbs {
  public:
-  // At once; nothing if the pipe is not open.
-  void Say(Lane* lane, wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,
-           ConstBytes behind = ConstBytes());
-  // The verb's code, and its words if it is an error. `lane` may be null.
-  void SayStatus(Lane* lane, wire::P2pVerb verb, uint64_t call, const Status& status);
-  void SayTaken(Lane* lane, uint64_t send, const Status& status) {
-    SayStatus(lane, wire::P2pVerb::kTaken, send, status);
+  // Does nothing if the pipe is not open.
+  void Send(Lane* lane, wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,
+            ConstBytes behind = ConstBytes());
+  // The code, and the whole status if it is an error. `lane` may be null.
+  void SendStatus(Lane* lane, wire::P2pVerb verb, uint64_t call, const Status& status);
+  void SendResult(Lane* lane, uint64_t send, const Status& status) {
+    SendStatus(lane, wire::P2pVerb::kResult, send, status);
   }
-  // A message with a payload: a small one in its head, so that it is copied; else as its body, which the pipe holds.
-  // To be sent before anything else is said.
+  // A message with a payload: a small one in its head, which is copied; otherwise as its body, which the pipe holds.
+  // Send it before the next call here: the head is in memory that is used again.
   pipe::Message Payload(wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,
-                        ConstBytes head, const std::vector<ConstBytes>& parts, bool express);
-  // Whether it can be sent now, or why not.
+                        ConstBytes head, const std::vector<ConstBytes>& segments, bool express);
+  // Ok, or why the message cannot be sent now.
   static Status Fits(const pipe::Pipe& pipe, const pipe::Message& message);
 
  private:
   ConstBytes Encode(wire::P2pVerb verb, std::initializer_list<uint64_t> numbers, ConstBytes one,
-                    const std::vector<ConstBytes>& parts);
+                    const std::vector<ConstBytes>& segments);
 
   std::vector<uint8_t> scratch_;
 };

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What the tests of endpoints share: endpoints in a loopback world, where time is virtual and faults come when they are
-// asked for; and bytes that can be recognised.
+// For the tests of endpoints: endpoints in a loopback world, where time is virtual and faults are made to order; and
+// bytes that can be recognised.
 #ifndef FUSEWIRE_P2P_WORLD_TEST_H_
 #define FUSEWIRE_P2P_WORLD_TEST_H_
 
@@ -48,7 +48,7 @@ class P2pWorld {
     Code code;
     uint64_t incarnation;
   };
-  // One endpoint and what it has heard of its peers.
+  // One endpoint, and the events that it got of its peers.
   struct Task {
     reactor::Reactor* home = nullptr;
     std::vector<Event> events;
@@ -89,7 +89,7 @@ class P2pWorld {
   }
   Peer& Expect(const std::string& from, const std::string& to) { return *at(from).Expect(to).value(); }
 
-  // The endpoint goes as its process would end: closed, with the world turning meanwhile.
+  // Closes the endpoint as a process that ends would, while the world goes on.
   void Take(const std::string& name) {
     Task& task = tasks[name];
     if (task.endpoint == nullptr) return;

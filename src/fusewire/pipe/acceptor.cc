@@ -2,188 +2,332 @@
 #include "fusewire/pipe/acceptor.h"
 
 #include <algorithm>
+#include <atomic>
+#include <map>
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/check.h"
+#include "fusewire/base/mutex.h"
+#include "fusewire/pipe/handed_over.h"
+#include "fusewire/pipe/handshake.h"
 #include "fusewire/pipe/offering.h"
+#include "fusewire/wire/hello.h"
 
 namespace fusewire {
 namespace pipe {
+namespace {
+
+std::vector<reactor::Reactor*> AllOf(reactor::Pool& pool) {
+  std::vector<reactor::Reactor*> homes;
+  for (int i = 0; i < pool.size(); ++i) homes.push_back(&pool.at(i));
+  return homes;
+}
+
+}  // namespace
 
 struct Acceptor::Impl final : OtherHomes {
-  Impl(Shared& shared_in, reactor::Pool& pool_in, transport::Transport& transport_in)
-      : shared(shared_in), pool(pool_in), hands_over(transport_in.HandsOver()) {}
-
-  void OnIncoming(std::unique_ptr<transport::Incoming> incoming);
-  void OnHandedOver(HandedOver handed) override;
-  void Place(HandedOver handed);
-  // For each porch of an offering.
-  size_t GreetingsMax(const Shared& of) const {
-    return static_cast<size_t>(std::max(1, of.options().greetings_max / pool.size()));
-  }
-
-  // A service that shares the listener.
-  struct Other {
-    uint16_t service;
-    std::unique_ptr<Offering> offering;  // null: it was withdrawn
-    bool serves;
+  // Withdrawn, it has no offering: what comes for it is told that it was here.
+  struct Service {
+    std::unique_ptr<Offering> offering;
+    bool serves = false;
+    std::unique_ptr<transport::Listener> listener;  // only where each service has its own
   };
-  Other* Find(uint16_t service);
+
+  Impl(Shared& shared_in, reactor::Pool& pool_in, transport::Transport& transport_in)
+      : shared(shared_in), pool(pool_in), transport(transport_in), hands_over(transport_in.HandsOver()) {}
+
+  reactor::Reactor& first_home() { return pool.at(0); }
+  std::unique_ptr<Offering> NewOffering(uint16_t service, Shared& of, std::vector<reactor::Reactor*> homes,
+                                        NewReceiver new_receiver);
+
+  // ---- at the first home ----
+  Status Open();
+  Status OpenFor(uint16_t service);
+  // At `next`; if its port is 0, at the first of `ports` that is free.
+  Result<std::unique_ptr<transport::Listener>> ListenAtNext(uint16_t service);
+  void Place(HandedOver handed);
+  void OnIncoming(uint16_t service, std::unique_ptr<transport::Incoming> incoming);
+  Offering* Front(uint16_t service);
+
+  void OnHandedOver(HandedOver handed) override;
 
   Shared& shared;
   reactor::Pool& pool;
+  transport::Transport& transport;
   const bool hands_over;
   AcceptorCounts counts;
-  std::unique_ptr<Offering> own;
-  // At home of the pool's first reactor.
-  std::unique_ptr<transport::Listener> listener;
-  std::vector<Other> others;
+  std::atomic<size_t> served{0};
+
+  // At the first home.
+  bool listening = false;
+  transport::Address next;  // of the next listener
+  PortRange ports;
+  std::unique_ptr<transport::Listener> listener;  // of all services
+  std::unique_ptr<Offering> lobby;                // reads the hello of what may be for any service; null until Listen
+  std::map<uint16_t, Service> services;
   bool leaving = false;
+
+  Mutex mutex;
+  std::map<uint16_t, transport::Address> addresses FUSEWIRE_GUARDED_BY(mutex);  // kNoService: of the first listener
 };
+
+Acceptor::Acceptor(Shared& shared, reactor::Pool& pool, transport::Transport& transport)
+    : impl_(std::make_unique<Impl>(shared, pool, transport)) {}
 
 Result<std::unique_ptr<Acceptor>> Acceptor::Open(Shared& shared, reactor::Pool& pool, transport::Transport& transport,
                                                  const transport::Address& address, uint16_t service,
                                                  NewReceiver new_receiver) {
-  auto impl = std::make_unique<Impl>(shared, pool, transport);
-  std::vector<reactor::Reactor*> homes;
-  for (int i = 0; i < pool.size(); ++i) homes.push_back(&pool.at(i));
-  impl->own = std::make_unique<Offering>(impl->counts, service, shared, std::move(homes), pool.at(0),
-                                         impl->GreetingsMax(shared), std::move(new_receiver),
-                                         impl->hands_over ? impl.get() : nullptr);
-  Status failed;
-  pool.at(0).Run([&] {
-    Impl* self = impl.get();
-    auto listener = transport.Listen(pool.at(0), address, [self](std::unique_ptr<transport::Incoming> incoming) {
-      self->OnIncoming(std::move(incoming));
-    });
-    if (!listener.ok()) {
-      failed = listener.status();
-      return;
-    }
-    self->listener = std::move(listener).value();
-    self->counts.address = self->listener->address();
-  });
-  if (!failed.ok()) return failed;
-  return std::unique_ptr<Acceptor>(new Acceptor(std::move(impl)));
+  auto acceptor = std::make_unique<Acceptor>(shared, pool, transport);
+  FUSEWIRE_TRY(acceptor->Serve(service, shared, AllOf(pool), std::move(new_receiver)));
+  FUSEWIRE_TRY(acceptor->Listen(address));
+  return acceptor;
 }
-
-Acceptor::Acceptor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Acceptor::~Acceptor() {
   Impl* impl = impl_.get();
-  impl->pool.at(0).Run([impl] {
-    impl->listener.reset();
+  StopListening();
+  std::map<uint16_t, Impl::Service> gone;  // goes at its homes, not from this one
+  impl->first_home().Run([impl, &gone] {
     impl->leaving = true;  // from now on nobody gets a place
+    gone.swap(impl->services);
   });
-  impl->own.reset();
-  impl->others.clear();
+  gone.clear();
+  impl->lobby.reset();
 }
 
-const transport::Address& Acceptor::address() const { return impl_->counts.address; }
+std::unique_ptr<Offering> Acceptor::Impl::NewOffering(uint16_t service, Shared& of,
+                                                      std::vector<reactor::Reactor*> homes, NewReceiver new_receiver) {
+  // For each porch of an offering.
+  const auto greetings_max = static_cast<size_t>(std::max(1, of.options().greetings_max / pool.size()));
+  return std::make_unique<Offering>(counts, service, of, std::move(homes), first_home(), greetings_max,
+                                    std::move(new_receiver), hands_over ? this : nullptr);
+}
+
+// ---- where it listens ----
+
+transport::Address Acceptor::address() const { return AddressOf(kNoService); }
+
+transport::Address Acceptor::AddressOf(uint16_t service) const {
+  MutexLock lock(impl_->mutex);
+  auto own = impl_->addresses.find(service);
+  if (own == impl_->addresses.end()) own = impl_->addresses.find(kNoService);
+  return own == impl_->addresses.end() ? transport::Address() : own->second;
+}
+
+Status Acceptor::Listen(const transport::Address& address, PortRange ports) {
+  if (ports.min > ports.max) {
+    return Status::Invalid("ports " + std::to_string(ports.min) + " to " + std::to_string(ports.max) + " are none")
+        .Phase("listen")
+        .Next("give the lower port first");
+  }
+  Impl* impl = impl_.get();
+  auto lobby = impl->NewOffering(kNoService, impl->shared, AllOf(impl->pool), [](Pipe&) -> std::unique_ptr<Receiver> {
+    FUSEWIRE_CHECK(false);  // it greets nobody to the end
+    return nullptr;
+  });
+  Status opened;
+  impl->first_home().Run([&] {
+    if (impl->lobby == nullptr) impl->lobby = std::move(lobby);
+    if (impl->listening) {
+      opened = Status::Invalid("the task listens already, at " + impl->counts.address.ToString())
+                   .Peer(address.ToString())
+                   .Phase("listen")
+                   .Next("open its services without an address, or stop listening first");
+      return;
+    }
+    {
+      MutexLock lock(impl->mutex);
+      impl->addresses.clear();
+    }
+    impl->next = address;
+    impl->ports = ports;
+    opened = impl->Open();
+    impl->listening = opened.ok();
+    if (opened.ok()) return;
+    for (auto& [number, service] : impl->services) service.listener.reset();
+  });
+  return opened;
+}
+
+Status Acceptor::Impl::Open() {
+  FUSEWIRE_AT_HOME(first_home());
+  FUSEWIRE_CHECK(!listening);
+  FUSEWIRE_CHECK(listener == nullptr);
+  if (hands_over) {
+    auto opened = ListenAtNext(kNoService);
+    if (!opened.ok()) return opened.status();
+    listener = std::move(opened).value();
+    return Status::Ok();
+  }
+  for (const auto& [number, service] : services) {
+    if (service.serves) FUSEWIRE_TRY(OpenFor(number));
+  }
+  return Status::Ok();
+}
+
+// Where each service has its own listener.
+Status Acceptor::Impl::OpenFor(uint16_t service) {
+  auto opened = ListenAtNext(service);
+  if (!opened.ok()) return opened.status();
+  services[service].listener = std::move(opened).value();
+  next.port = 0;
+  return Status::Ok();
+}
+
+Result<std::unique_ptr<transport::Listener>> Acceptor::Impl::ListenAtNext(uint16_t service) {
+  const int first = next.port != 0 ? next.port : ports.min, last = next.port != 0 ? next.port : ports.max;
+  Status failed;
+  for (int port = first; port <= last; ++port) {
+    auto opened = transport.Listen(
+        first_home(), {next.host, static_cast<uint16_t>(port)},
+        [this, service](std::unique_ptr<transport::Incoming> incoming) { OnIncoming(service, std::move(incoming)); });
+    if (opened.ok()) {
+      MutexLock lock(mutex);
+      addresses[service] = opened.value()->address();
+      if (addresses.count(kNoService) == 0) addresses[kNoService] = addresses[service];
+      counts.address = addresses[kNoService];
+      return opened;
+    }
+    failed = opened.status();
+  }
+  if (first == last) return failed;
+  return Status(failed.code(), "none of the ports " + std::to_string(first) + " to " + std::to_string(last) +
+                                   " could be opened, the last: " + failed.cause())
+      .Peer(next.ToString())
+      .Phase("listen")
+      .Next("allow other ports");
+}
 
 void Acceptor::StopListening() {
   Impl* impl = impl_.get();
-  impl->pool.at(0).Run([impl] { impl->listener.reset(); });
+  impl->first_home().Run([impl] {
+    impl->listening = false;
+    impl->listener.reset();
+    for (auto& [number, service] : impl->services) service.listener.reset();
+  });
 }
 
 void Acceptor::Close(Status why) {
   StopListening();
   Impl* impl = impl_.get();
   std::vector<reactor::Reactor*> homes;
-  impl->pool.at(0).Run([&] {
-    impl->own->CloseAll(why, &homes);
-    for (Impl::Other& other : impl->others) {
-      if (other.offering != nullptr) other.offering->CloseAll(why, &homes);
+  impl->first_home().Run([&] {
+    if (impl->lobby != nullptr) impl->lobby->CloseAll(why, &homes);
+    for (auto& [number, service] : impl->services) {
+      if (service.offering != nullptr) service.offering->CloseAll(why, &homes);
     }
   });
   for (reactor::Reactor* home : homes) home->Run([] {});
 }
 
-// ---- services that share the listener ----
+// ---- its services ----
 
-Status Acceptor::Serve(uint16_t service, Shared& shared, reactor::Reactor& home, NewReceiver new_receiver) {
-  if (!impl_->hands_over) {
-    return Status::Unavailable("over this transport a listener has one service")
-        .Peer(address().ToString())
-        .Phase("listen")
-        .Next("give the other one a listener of its own");
-  }
+Status Acceptor::Serve(uint16_t service, Shared& shared, std::vector<reactor::Reactor*> homes,
+                       NewReceiver new_receiver) {
+  FUSEWIRE_CHECK(service != kNoService);
+  FUSEWIRE_CHECK(!homes.empty());
   Impl* impl = impl_.get();
-  auto offering =
-      std::make_unique<Offering>(impl->counts, service, shared, std::vector<reactor::Reactor*>{&home}, impl->pool.at(0),
-                                 impl->GreetingsMax(shared), std::move(new_receiver), nullptr);
-  impl->pool.at(0).Run([&] {
-    Impl::Other* other = impl->Find(service);
-    if (service == impl->own->service() || (other != nullptr && other->offering != nullptr)) return;
-    if (other == nullptr) other = &impl->others.emplace_back(Impl::Other{service, nullptr, false});
-    other->offering = std::move(offering);
-    other->serves = true;
+  auto offering = impl->NewOffering(service, shared, std::move(homes), std::move(new_receiver));
+  Status served;
+  impl->first_home().Run([&] {
+    Impl::Service& place = impl->services[service];
+    if (place.offering != nullptr) {
+      served = Status::Invalid("service " + wire::ServiceWords(service) + " is served here already")
+                   .Peer(impl->counts.address.ToString())
+                   .Phase("listen")
+                   .Next("close the one that is there, or open this one in a task of its own");
+      return;
+    }
+    if (impl->listening && !impl->hands_over) {
+      served = impl->OpenFor(service);
+      if (!served.ok()) return;
+    }
+    place.offering = std::move(offering);
+    place.serves = true;
+    impl->served.fetch_add(1, std::memory_order_relaxed);
   });
-  if (offering == nullptr) return Status::Ok();
-  return Status::Invalid("service " + wire::ServiceWords(service) + " is served here already")
-      .Peer(address().ToString())
-      .Phase("listen");
+  return served;
 }
 
 void Acceptor::StopServing(uint16_t service) {
   Impl* impl = impl_.get();
-  impl->pool.at(0).Run([impl, service] {
-    Impl::Other* other = impl->Find(service);
-    if (other != nullptr) other->serves = false;
+  impl->first_home().Run([impl, service] {
+    auto found = impl->services.find(service);
+    if (found == impl->services.end()) return;
+    found->second.serves = false;
+    found->second.listener.reset();
   });
+}
+
+void Acceptor::CloseService(uint16_t service, Status why) {
+  Impl* impl = impl_.get();
+  std::vector<reactor::Reactor*> homes;
+  impl->first_home().Run([&] {
+    auto found = impl->services.find(service);
+    if (found != impl->services.end() && found->second.offering != nullptr)
+      found->second.offering->CloseAll(why, &homes);
+  });
+  for (reactor::Reactor* home : homes) home->Run([] {});
 }
 
 void Acceptor::Withdraw(uint16_t service) {
+  StopServing(service);
   Impl* impl = impl_.get();
   std::unique_ptr<Offering> gone;  // goes at its homes, not from this one
-  impl->pool.at(0).Run([impl, service, &gone] {
-    Impl::Other* other = impl->Find(service);
-    if (other == nullptr) return;
-    other->serves = false;
-    gone = std::move(other->offering);
+  impl->first_home().Run([impl, service, &gone] {
+    auto found = impl->services.find(service);
+    if (found != impl->services.end()) gone = std::move(found->second.offering);
+    if (gone != nullptr) impl->served.fetch_sub(1, std::memory_order_relaxed);
   });
 }
 
-Acceptor::Impl::Other* Acceptor::Impl::Find(uint16_t service) {
-  for (Other& other : others) {
-    if (other.service == service) return &other;
-  }
-  return nullptr;
-}
+size_t Acceptor::services() const { return impl_->served.load(std::memory_order_relaxed); }
 
 // ---- what comes in ----
 
-void Acceptor::Impl::OnIncoming(std::unique_ptr<transport::Incoming> incoming) {
+// Where there is nothing to choose, the one service takes it at once; otherwise its hello is read first.
+Offering* Acceptor::Impl::Front(uint16_t service) {
+  FUSEWIRE_AT_HOME(first_home());
+  FUSEWIRE_DCHECK(hands_over == (service == kNoService));
+  if (service == kNoService && services.size() == 1) service = services.begin()->first;
+  auto found = services.find(service);
+  return found != services.end() && found->second.serves ? found->second.offering.get() : lobby.get();
+}
+
+void Acceptor::Impl::OnIncoming(uint16_t service, std::unique_ptr<transport::Incoming> incoming) {
   counts.accepted.fetch_add(1, std::memory_order_relaxed);
   if (counts.connections.load(std::memory_order_relaxed) >= shared.options().connections_max) {
     counts.TellTurnedAway(incoming->peer_address(),
                           Status::Overloaded("connections_max is reached").Next("raise connections_max"),
-                          pool.at(0).now_ns());
+                          first_home().now_ns());
     return;
   }
   counts.connections.fetch_add(1, std::memory_order_relaxed);
-  own->Take(std::move(incoming));
+  Front(service)->Take(std::move(incoming));
 }
 
 void Acceptor::Impl::OnHandedOver(HandedOver handed) {
-  pool.at(0).Post([this, handed = std::move(handed)]() mutable {
+  first_home().Post([this, handed = std::move(handed)]() mutable {
     if (!leaving) Place(std::move(handed));
   });
 }
 
-// Whoever waits for a service that was here may go on waiting.
+// A peer of a service that was here may go on waiting for it.
 void Acceptor::Impl::Place(HandedOver handed) {
-  Other* other = Find(handed.service);
-  if (other != nullptr && other->serves) {
-    other->offering->Take(std::move(handed));
+  FUSEWIRE_AT_HOME(first_home());
+  FUSEWIRE_CHECK(hands_over);
+  auto found = services.find(handed.service);
+  if (found != services.end() && found->second.serves) {
+    found->second.offering->Take(std::move(handed));
     return;
   }
   handed.refusal = NotOffered(handed.service);
-  if (other != nullptr) {
+  if (found != services.end()) {
     handed.refusal = Status::Unavailable("service " + wire::ServiceWords(handed.service) + " is not offered any more")
                          .Next("try again, or look at the peer: it may be about to end");
   }
-  own->Take(std::move(handed));
+  lobby->Take(std::move(handed));
 }
 
 AcceptorStats Acceptor::Snapshot() const {

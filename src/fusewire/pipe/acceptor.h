@@ -1,24 +1,23 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// An Acceptor listens at one address, greets whoever comes, and gives each peer a home among the pool's reactors. It
-// has one service; others may share its listener: whoever says hello to one of those is handed over to its home.
+// An Acceptor serves the services of a task at one address: it reads the hello of each peer that comes, and hands the
+// peer over to a home of the service that the hello names. Over a transport that keeps connections where they came in
+// (UCX), each service has a listener of its own.
 // Home: made and destroyed from any thread that is not a home. Owns: its listener and all pipes that came through it.
-// Fails: Open says why; afterwards each pipe on its own.
+// Fails: Listen and Serve say why; afterwards each pipe on its own.
 #ifndef FUSEWIRE_PIPE_ACCEPTOR_H_
 #define FUSEWIRE_PIPE_ACCEPTOR_H_
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
-#include "fusewire/pipe/pipe.h"
+#include "fusewire/pipe/new_receiver.h"
+#include "fusewire/pipe/options.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace pipe {
-
-// Who serves a new pipe. Called at the pipe's home, on any reactor of the pool; the pipe outlives the receiver, which
-// is destroyed at home after OnClosed, or without it when the acceptor goes.
-using NewReceiver = UniqueFunction<std::unique_ptr<Receiver>(Pipe& pipe)>;
 
 struct AcceptorStats {
   uint64_t accepted = 0;     // connections
@@ -28,9 +27,16 @@ struct AcceptorStats {
   uint64_t open = 0;         // pipes now
 };
 
+// Ports of which the first that is free is taken. 0 to 0: any.
+struct PortRange {
+  uint16_t min = 0, max = 0;
+};
+
 class Acceptor {
  public:
-  // All references outlive the acceptor.
+  // All references outlive the acceptor. `shared` bounds what has not said yet which service it wants.
+  Acceptor(Shared& shared, reactor::Pool& pool, transport::Transport& transport);
+  // One that serves `service` at every reactor of the pool, and listens.
   static Result<std::unique_ptr<Acceptor>> Open(Shared& shared, reactor::Pool& pool, transport::Transport& transport,
                                                 const transport::Address& address, uint16_t service,
                                                 NewReceiver new_receiver);
@@ -38,28 +44,36 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  // Any thread. With the port that was really taken.
-  const transport::Address& address() const;
+  // Any thread. Where it listens, with the port that was really taken, or listened last. Port 0: nowhere.
+  transport::Address address() const;
+  // Any thread. Where peers reach this service: at another port than others only where each has its own listener.
+  transport::Address AddressOf(uint16_t service) const;
 
   // ---- any thread but a home ----
+  // Once, or again after StopListening. Port 0: one of `ports`, which further listeners take too. Where each service
+  // has its own, the one of the lowest number listens at `address`.
+  Status Listen(const transport::Address& address, PortRange ports = PortRange());
   // Pipes that are open stay so.
   void StopListening();
   // Stops listening and says goodbye to all, of every service.
   void Close(Status why);
-  // Serves one more service, whose pipes are greeted as `shared` says and live at `home`; both outlive it here.
-  // kUnavailable: what comes in over this transport keeps its home.
-  Status Serve(uint16_t service, Shared& shared, reactor::Reactor& home, NewReceiver new_receiver);
-  // Who comes for it from now on is told that it is not available; pipes that are open stay so.
+  // Before or after Listen. The pipes of the service live at `homes` in turn, and are greeted as `shared` says. Both
+  // outlive its Withdraw.
+  Status Serve(uint16_t service, Shared& shared, std::vector<reactor::Reactor*> homes, NewReceiver new_receiver);
+  // A peer that comes for it from now on is told that it is not available; pipes that are open stay so.
   void StopServing(uint16_t service);
+  // Says goodbye to its peers.
+  void CloseService(uint16_t service, Status why);
   // When it returns, none of its pipes is left, and its receivers are destroyed.
   void Withdraw(uint16_t service);
 
+  // Any thread. How many services have not been withdrawn.
+  size_t services() const;
   // Any thread. Of all services.
   AcceptorStats Snapshot() const;
 
  private:
   struct Impl;
-  explicit Acceptor(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

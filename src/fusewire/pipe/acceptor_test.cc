@@ -48,6 +48,31 @@ TEST_F(AcceptorTest, APortThatIsTakenIsSaid) {
               AllOf(HasSubstr("already in use"), HasSubstr(":5555"), HasSubstr("listen"), HasSubstr("another port")));
 }
 
+TEST_F(AcceptorTest, ListensBeforeItServesAndOnce) {
+  Acceptor second(*shared_, *pool_, *server_.transport);
+  EXPECT_EQ(second.address().port, 0);
+  ASSERT_TRUE(second.Listen({"", 5556}).ok());
+  EXPECT_EQ(second.address().port, 5556);
+  EXPECT_EQ(second.AddressOf(kTestService).port, 5556);
+  Status again = second.Listen({"", 5557});
+  EXPECT_EQ(again.code(), Code::kInvalid);
+  EXPECT_THAT(again.ToString(), AllOf(HasSubstr("listens already, at :5556"), HasSubstr(":5557")));
+  second.StopListening();
+  EXPECT_TRUE(second.Listen({"", 5557}).ok());
+  EXPECT_EQ(second.address().port, 5557);
+}
+
+TEST_F(AcceptorTest, TakesTheFirstPortThatIsFree) {
+  Acceptor second(*shared_, *pool_, *server_.transport);
+  EXPECT_TRUE(second.Listen({"", 0}, {5555, 5557}).ok());
+  EXPECT_EQ(second.address().port, 5556) << "5555 is taken";
+  Acceptor third(*shared_, *pool_, *server_.transport);
+  Status none = third.Listen({"", 0}, {5555, 5556});
+  EXPECT_THAT(none.ToString(), HasSubstr("none of the ports 5555 to 5556 could be opened, the last: "));
+  EXPECT_EQ(third.address().port, 0);
+  EXPECT_EQ(third.Listen({"", 0}, {5556, 5555}).code(), Code::kInvalid);
+}
+
 // ---- incarnations ----
 
 TEST_F(AcceptorTest, ARestartedTaskClosesThePipesOfItsOldIncarnation) {

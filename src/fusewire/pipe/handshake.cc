@@ -123,7 +123,8 @@ Status Handshake::CheckPeer(const wire::Hello& peer) {
     return Status::Refused("cluster \"" + peer.cluster + "\" meets cluster \"" + own_.cluster + "\"")
         .Next("give both tasks the same cluster name, or check the address");
   }
-  if (peer.service != own_.service) {
+  const bool is_nobodys = role_ == Role::kAcceptor && own_.service == kNoService;
+  if (peer.service != own_.service || is_nobodys) {
     if (role_ == Role::kAcceptor) return refusal_.ok() ? NotOffered(peer.service) : refusal_;
     return Status::Refused("service " + wire::ServiceWords(peer.service) + " answers where service " +
                            wire::ServiceWords(own_.service) + " is wanted")

@@ -18,12 +18,14 @@
 #include "fusewire/base/status.h"
 #include "fusewire/base/unique_function.h"
 #include "fusewire/pipe/options.h"
+#include "fusewire/pipe/role.h"
 #include "fusewire/wire/hello.h"
 
 namespace fusewire {
 namespace pipe {
 
-enum class Role { kDialer, kAcceptor };
+// Of an acceptor that reads a hello for all services of its task. Nobody gets in by this number.
+constexpr uint16_t kNoService = 0;
 
 // Why a pipe cannot be: there is no window for it; nobody serves what it asks for.
 Status NoWindow();

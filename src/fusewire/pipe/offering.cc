@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fusewire/base/log.h"
+#include "fusewire/pipe/handed_over.h"
 
 namespace fusewire {
 namespace pipe {
@@ -49,6 +50,8 @@ Offering::~Offering() {
 }
 
 void Offering::Take(std::unique_ptr<transport::Incoming> incoming) {
+  FUSEWIRE_AT_HOME(first_home_);
+  FUSEWIRE_DCHECK(!leaving_);
   Porch* porch = NextPorch();
   auto seat = [this, porch, incoming = std::move(incoming)] { SeatAt(porch, incoming.get(), nullptr); };
   if (porch->home().AtHome()) {
@@ -74,6 +77,7 @@ void Offering::SeatAt(Porch* porch, transport::Incoming* incoming, const HandedO
 }
 
 void Offering::CloseAll(const Status& why, std::vector<reactor::Reactor*>* homes) {
+  FUSEWIRE_AT_HOME(first_home_);
   for (auto& porch : porches_) {
     Porch* one = porch.get();
     one->home().Post([one, why] { one->CloseAll(why); });

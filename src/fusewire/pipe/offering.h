@@ -10,10 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "fusewire/pipe/acceptor.h"
+#include "fusewire/pipe/new_receiver.h"
 #include "fusewire/pipe/porch.h"
 #include "fusewire/pipe/roster.h"
 #include "fusewire/pipe/source_log.h"
+#include "fusewire/reactor/reactor.h"
+#include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace pipe {

@@ -35,7 +35,7 @@ class OfferingTest : public AcceptorTest {
     options.name = "/job:ps";
     other_ears_.clear();
     other_shared_ = std::make_unique<Shared>(options);
-    Status served = acceptor_->Serve(kOther, *other_shared_, *server_.home,
+    Status served = acceptor_->Serve(kOther, *other_shared_, {server_.home},
                                      [this](Pipe& pipe) { return NewEar(&other_ears_, &pipe); });
     ASSERT_TRUE(served.ok()) << served.ToString();
   }
@@ -89,9 +89,57 @@ TEST_F(OfferingTest, AServiceThatNobodyOffersIsRefusedInWords) {
 TEST_F(OfferingTest, AServiceIsServedOnce) {
   Shared shared{Options()};
   for (uint16_t service : {kTestService, kOther}) {
-    Status again = acceptor_->Serve(service, shared, *server_.home, [](Pipe&) { return nullptr; });
+    Status again = acceptor_->Serve(service, shared, {server_.home}, [](Pipe&) { return nullptr; });
     EXPECT_EQ(again.code(), Code::kInvalid);
     EXPECT_THAT(again.cause(), HasSubstr("is served here already"));
+  }
+}
+
+// The number of whoever reads hellos for all.
+TEST_F(OfferingTest, NobodyGetsInByNoService) {
+  LogLines log;
+  Guest* lost = Friend("worker:0", 1, kNoService);
+  ASSERT_TRUE(Gone(lost));
+  EXPECT_EQ(lost->ear.opened, 0);
+  EXPECT_EQ(lost->ear.why.code(), Code::kRefused);
+  EXPECT_THAT(lost->ear.why.cause(), HasSubstr("service 0 is not offered here"));
+}
+
+TEST_F(OfferingTest, TheFirstServiceMayGoAndTheOtherStays) {
+  Guest *one = Friend("worker:0", 1), *other = Friend("/job:worker", 1, kOther);
+  ASSERT_TRUE(In(one) && In(other));
+  EXPECT_EQ(acceptor_->services(), 2u);
+  acceptor_->CloseService(kTestService, Status::Unavailable("the server is shutting down"));
+  ASSERT_TRUE(Gone(one));
+  EXPECT_THAT(one->ear.why.cause(), HasSubstr("the server is shutting down"));
+  acceptor_->Withdraw(kTestService);
+  EXPECT_EQ(acceptor_->services(), 1u);
+  EXPECT_TRUE(other->in());
+  EXPECT_TRUE(In(Friend("/job:worker/1", 1, kOther)));
+  LogLines log;
+  Guest* late = Friend("worker:1", 1);
+  ASSERT_TRUE(Gone(late));
+  EXPECT_EQ(late->ear.why.code(), Code::kUnavailable);
+  EXPECT_THAT(late->ear.why.cause(), HasSubstr("is not offered any more"));
+}
+
+// At whatever moment of a greeting its service goes, the peer hears an end, and the next one gets in.
+TEST_F(OfferingTest, AServiceClosesWhileAPeerGreets) {
+  Options options;
+  options.secret = "open sesame";  // a greeting of three steps
+  for (int steps = 0; steps < 40; ++steps) {
+    SCOPED_TRACE(steps);
+    LogLines log;
+    acceptor_->Withdraw(kOther);
+    Serve(options);
+    Guest* guest = Friend("one", 1, kOther, "open sesame");
+    for (int i = 0; i < steps; ++i) world_.Step();
+    acceptor_->StopServing(kOther);
+    acceptor_->CloseService(kOther, Status::Unavailable("the endpoint was closed"));
+    ASSERT_TRUE(Gone(guest));
+    EXPECT_EQ(guest->ear.why.code(), Code::kUnavailable) << guest->ear.why.ToString();
+    guests_.clear();
+    ASSERT_TRUE(Until([&] { return acceptor_->Snapshot().open == 0; }));
   }
 }
 

@@ -69,7 +69,8 @@ Status CheckOptions(const Options& options) {
       checked = Status::Invalid(std::string(name) + " " + std::to_string(value) + ", must be over 0");
   }
   if (checked.ok() && options.backoff_ns_max < options.backoff_ns_min) {
-    checked = Status::Invalid("backoff_ns_max is less than backoff_ns_min");
+    checked = Status::Invalid("backoff_ns_max " + std::to_string(options.backoff_ns_max) +
+                              ", must be at least backoff_ns_min, " + std::to_string(options.backoff_ns_min));
   }
   return checked.Phase("check the options").Next("correct this setting");
 }
@@ -80,6 +81,13 @@ Shared::Shared(Options options)
       own_windows_(OwnBudget<WindowBudget>(options_.window_budget_bytes)),
       receive_budget_(own_receive_budget_ != nullptr ? *own_receive_budget_ : ProcessReceiveBudget()),
       windows_(own_windows_ != nullptr ? *own_windows_ : ProcessWindows()) {
+  FUSEWIRE_CHECK(CheckOptions(options_).ok());
+}
+
+Shared::Shared(Options options, Shared& budgets_of)
+    : options_(Complete(std::move(options))),
+      receive_budget_(budgets_of.receive_budget()),
+      windows_(budgets_of.windows()) {
   FUSEWIRE_CHECK(CheckOptions(options_).ok());
 }
 

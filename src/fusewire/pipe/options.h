@@ -47,7 +47,7 @@ struct Options {
   int connections_max = 65536;
 };
 
-// kInvalid names the first setting that makes no sense.
+// kInvalid names the first setting that cannot be used, and its value.
 Status CheckOptions(const Options& options);
 
 // The standing windows of many pipes: the more there are, the smaller is the next. Home: any thread.
@@ -68,6 +68,9 @@ class Shared {
  public:
   // The options have passed CheckOptions().
   explicit Shared(Options options);
+  // Another name in the same task: it counts into the budgets of `budgets_of`, which outlives it, whatever its options
+  // say of budgets.
+  Shared(Options options, Shared& budgets_of);
 
   const Options& options() const { return options_; }
   // This one's own, or the process's: see Options.
@@ -81,7 +84,7 @@ class Shared {
 
  private:
   const Options options_;
-  const std::unique_ptr<Budget> own_receive_budget_;  // null: the process's
+  const std::unique_ptr<Budget> own_receive_budget_;  // null: the process's, or another one's
   const std::unique_ptr<WindowBudget> own_windows_;
   Budget& receive_budget_;
   WindowBudget& windows_;

@@ -56,7 +56,8 @@ TEST(Options, WhatMakesNoSenseIsNamed) {
       {[](Options* options) { options->hello_ns_max = -1; }, "hello_ns_max -1, must be over 0"},
       {[](Options* options) { options->greetings_max = 0; }, "greetings_max 0"},
       {[](Options* options) { options->connections_max = 0; }, "connections_max 0"},
-      {[](Options* options) { options->backoff_ns_max = 1; }, "backoff_ns_max is less than backoff_ns_min"},
+      {[](Options* options) { options->backoff_ns_max = 1; },
+       "backoff_ns_max 1, must be at least backoff_ns_min, 20000000"},
   };
   for (const auto& [spoil, cause] : wrong) {
     Options options;
@@ -90,6 +91,19 @@ TEST(Options, WhoAsksForNoBudgetOfItsOwnSharesTheProcesss) {
   ASSERT_TRUE(window.has_value());
   EXPECT_EQ(endpoint.windows().used_bytes(), before + *window);
   node.ReturnWindow(*window);
+}
+
+TEST(Options, AnotherNameOfATaskCountsIntoItsBudgets) {
+  Options own;
+  own.receive_budget_bytes = 1 << 20;
+  Shared task(own);
+  own.receive_budget_bytes = 2 << 20;
+  own.name = "another";
+  Shared endpoint(own, task);
+  EXPECT_EQ(&endpoint.receive_budget(), &task.receive_budget());
+  EXPECT_EQ(&endpoint.windows(), &task.windows());
+  EXPECT_EQ(endpoint.options().name, "another");
+  EXPECT_NE(endpoint.options().incarnation, task.options().incarnation);
 }
 
 TEST(Options, WindowsGetSmallerAsTheirBudgetIsUsedUp) {

@@ -14,6 +14,7 @@
 
 #include "fusewire/base/random.h"
 #include "fusewire/pipe/script_test.h"
+#include "fusewire/pipe/window.h"
 #include "fusewire/pipe/world_test.h"
 
 namespace fusewire {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/pipe/handed_over.h"
 
 namespace fusewire {
 namespace pipe {

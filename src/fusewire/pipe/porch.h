@@ -9,7 +9,6 @@
 #include <memory>
 #include <utility>
 
-#include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/pipe.h"
 
 namespace fusewire {

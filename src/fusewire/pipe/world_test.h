@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "fusewire/base/log.h"
+#include "fusewire/pipe/handshake.h"
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/transport/loopback/loopback.h"
 

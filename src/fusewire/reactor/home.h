@@ -16,6 +16,7 @@
 #include "fusewire/base/list.h"
 #include "fusewire/base/status.h"
 #include "fusewire/base/unique_function.h"
+#include "fusewire/reactor/options.h"
 #include "fusewire/reactor/poller.h"
 #include "fusewire/reactor/timer_wheel.h"
 
@@ -23,17 +24,6 @@ namespace fusewire {
 namespace reactor {
 
 using Task = UniqueFunction<void()>;
-
-struct Options {
-  std::string name = "fusewire";
-  // Never park: lowest latency, one processor spent.
-  bool busy_poll = false;
-  // The longest spin before parking; the loop learns by itself whether it pays. 0: park at once.
-  int64_t spin_ns_max = 50 * kMicrosecondNs;
-  // The processor to pin the reactor's thread to, or -1. Where pinning is not allowed, a log line says so and all goes
-  // on.
-  int cpu = -1;
-};
 
 // Something that gathers output during one turn of the loop and sends it at the turn's end.
 class Flushable : public ListNode {

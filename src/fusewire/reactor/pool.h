@@ -6,25 +6,14 @@
 
 #include <atomic>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "fusewire/base/status.h"
+#include "fusewire/reactor/options.h"
 #include "fusewire/reactor/reactor.h"
 
 namespace fusewire {
 namespace reactor {
-
-struct PoolOptions {
-  std::string name = "fusewire";
-  // 0: half of the usable processors, between 1 and 4.
-  int reactors = 0;
-  bool busy_poll = false;
-  int64_t spin_ns_max = Options().spin_ns_max;
-  // Pin each reactor to a processor of its own, from the last allowed one down; more reactors than processors: no
-  // pinning.
-  bool pin = false;
-};
 
 class Pool {
  public:

@@ -15,23 +15,13 @@
 #include "fusewire/base/mailbox.h"
 #include "fusewire/base/status.h"
 #include "fusewire/reactor/home.h"
+#include "fusewire/reactor/stats.h"
 #include "fusewire/reactor/waiter.h"
 
 namespace fusewire {
 namespace reactor {
 
 class Doorbell;
-
-struct Stats {
-  uint64_t turns = 0;        // of the loop
-  uint64_t parks = 0;        // waits in the kernel
-  uint64_t spin_hits = 0;    // spins that saved a park
-  uint64_t spin_misses = 0;  // spins in vain
-  uint64_t wakes = 0;        // system calls to wake a parked loop
-  uint64_t mails = 0;
-  uint64_t drives = 0;  // turns taken over by waiting callers
-  uint64_t watched = 0;
-};
 
 class Reactor final : public Home {
  public:

@@ -23,6 +23,11 @@
 namespace fusewire {
 namespace rpc {
 
+// The service number that rpc says in its hello.
+constexpr uint16_t kRpcService = 1;
+// Messages up to this overtake bulk: requests, small answers.
+constexpr uint64_t kExpressBytes = 16 * 1024;
+
 class Client;
 class ClientCore;
 

@@ -26,9 +26,9 @@ class AskedCall final : public Call {
 
 }  // namespace
 
-Client::Client(Node& node, const transport::Address& address, ClientOptions options) {
-  reactor::Reactor& home = node.pool().Next();
-  home.Run([&] { core_ = std::make_unique<ClientCore>(node, home, address, options); });
+Client::Client(task::Task& task, const transport::Address& address, ClientOptions options) {
+  reactor::Reactor& home = task.pool().Next();
+  home.Run([&] { core_ = std::make_unique<ClientCore>(task, home, address, options); });
 }
 
 Client::~Client() {

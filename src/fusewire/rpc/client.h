@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A Client asks one peer: it connects when the first call comes, again after a failure, and ends every call exactly
-// once. Home: one reactor of its node. Owns: the Link to the peer; not the calls. Fails: each call on its own.
+// once. Home: one reactor of its task. Owns: the Link to the peer; not the calls. Fails: each call on its own.
 // kUnavailable: the pipe broke (the outcome of calls that were sent is unknown), or there was none within patience_ns.
 // kOverloaded: this process has no descriptor left to connect with.
 // See docs/errors.md.
@@ -13,25 +13,17 @@
 
 #include "fusewire/reactor/completion.h"
 #include "fusewire/rpc/call.h"
-#include "fusewire/rpc/node.h"
+#include "fusewire/rpc/client_options.h"
 #include "fusewire/rpc/stats.h"
+#include "fusewire/task/task.h"
 
 namespace fusewire {
 namespace rpc {
 
-struct ClientOptions {
-  // How long a call that cannot be sent waits for the peer to appear. 0: it fails with the first failed attempt.
-  int64_t patience_ns = 10 * kSecondNs;
-  uint32_t calls_in_flight_max = 65536;
-  // The one that is meant, where the caller knows it: another one at this address (an old port may have a new owner) is
-  // turned away, and calls end with kRefused. 0: whoever answers.
-  uint64_t incarnation = 0;
-};
-
 class Client {
  public:
-  // Any thread. `node` outlives the client. Does not connect yet.
-  Client(Node& node, const transport::Address& address, ClientOptions options = ClientOptions());
+  // Any thread. `task` outlives the client. Does not connect yet.
+  Client(task::Task& task, const transport::Address& address, ClientOptions options = ClientOptions());
   // Any thread but a home: ends all calls first, as Close does.
   ~Client();
   Client(const Client&) = delete;

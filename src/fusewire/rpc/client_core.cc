@@ -11,10 +11,11 @@
 
 namespace fusewire {
 namespace rpc {
-ClientCore::ClientCore(Node& node, reactor::Reactor& home, const transport::Address& address, ClientOptions options)
+ClientCore::ClientCore(task::Task& task, reactor::Reactor& home, const transport::Address& address,
+                       ClientOptions options)
     : home_(home),
       options_(options),
-      link_(node.shared(), home, node.transport(), address, kRpcService, this),
+      link_(task.shared(), home, task.transport(), address, kRpcService, this),
       calls_(options.calls_in_flight_max),
       under_way_("calls to " + address.ToString()),
       patience_([this] { GiveUpWaiting(); }),

@@ -10,16 +10,16 @@
 #include "fusewire/pipe/link.h"
 #include "fusewire/reactor/drain.h"
 #include "fusewire/rpc/call.h"
-#include "fusewire/rpc/client.h"
-#include "fusewire/rpc/node.h"
+#include "fusewire/rpc/client_options.h"
 #include "fusewire/rpc/stats.h"
+#include "fusewire/task/task.h"
 
 namespace fusewire {
 namespace rpc {
 
 class ClientCore final : private pipe::LinkHandler {
  public:
-  ClientCore(Node& node, reactor::Reactor& home, const transport::Address& address, ClientOptions options);
+  ClientCore(task::Task& task, reactor::Reactor& home, const transport::Address& address, ClientOptions options);
   ~ClientCore();
 
   // Any thread.

@@ -496,8 +496,8 @@ TEST(Client, WithoutADescriptorOfOursCallsFailAtOnce) {
   RpcWorld world;
   auto transport = std::make_unique<Exhaustible>(world.world.MakeTransport("client"));
   Exhaustible* network = transport.get();
-  auto node = Node::Make(pipe::Options(), reactor::Pool::Around(world.client_home), std::move(transport));
-  Client client(*node, {"server", 5555});
+  auto task = task::Task::Make(pipe::Options(), reactor::Pool::Around(world.client_home), std::move(transport));
+  Client client(*task, {"server", 5555});
   ProbeCall first(kEcho), second(kEcho);
   int64_t start_ns = world.now_ns();
   client.Start(&first);
@@ -521,7 +521,7 @@ TEST(Client, ANameThatNobodyBearsIsSaidSo) {
   WorldOptions options;
   options.with_server = false;
   RpcWorld world(std::move(options));
-  Client client(*world.client_node, {"nowhere", 1});
+  Client client(*world.client_task, {"nowhere", 1});
   ProbeCall call(kEcho);
   client.Start(&call);
   ASSERT_TRUE(world.Finish(call));
@@ -639,15 +639,15 @@ TEST(Client, FindsItsPeerAgainAfterARestart) {
 TEST(Client, FollowsANameThatMoves) {
   RpcWorld world;
   world.world.PointName("ps", "server");
-  Client client(*world.client_node, {"ps", 5555});
+  Client client(*world.client_task, {"ps", 5555});
   ProbeCall call(kEcho, "one");
   client.Start(&call);
   ASSERT_TRUE(world.Finish(call));
   reactor::Reactor* new_home = world.world.AddHost("new");
-  auto node = Node::Make(pipe::Options(), reactor::Pool::Around(new_home), world.world.MakeTransport("new"));
+  auto task = task::Task::Make(pipe::Options(), reactor::Pool::Around(new_home), world.world.MakeTransport("new"));
   std::vector<Method> methods;
   methods.push_back(EchoMethod());
-  auto server = Server::Open(*node, {"", 5555}, std::move(methods));
+  auto server = Server::Open(*task, {"", 5555}, std::move(methods));
   ASSERT_TRUE(server.ok());
   world.world.PointName("ps", "new");
   world.KillServer(transport::LoopbackDeath::kReset);
@@ -671,7 +671,7 @@ TEST(Client, ThatMeansOneIncarnationTurnsAnotherAway) {
   ExpectEcho(&world, 10, {100000}, 1);
   ClientOptions other;
   other.incarnation = 40;
-  Client client(*world.client_node, {"server", 5555}, other);
+  Client client(*world.client_task, {"server", 5555}, other);
   ProbeCall call(kEcho, "meant for somebody else");
   client.Start(&call);
   ASSERT_TRUE(world.Finish(call));
@@ -742,7 +742,7 @@ TEST(Client, AClosedClientStaysClosed) {
 TEST(Client, ADestroyedClientEndsItsCallsFirst) {
   RpcWorld world;
   ProbeCall waiting(kEcho), held(kHold);
-  Client nowhere(*world.client_node, {"nowhere", 1});
+  Client nowhere(*world.client_task, {"nowhere", 1});
   nowhere.Start(&waiting);
   world.client->Start(&held);
   ASSERT_TRUE(world.RunUntil([&] { return world.held.size() == 1; }));

@@ -35,10 +35,10 @@ struct Heard {
 class LyingServer {
  public:
   explicit LyingServer(RpcWorld* world) : world_(world) {
-    node_ =
-        Node::Make(pipe::Options(), reactor::Pool::Around(world->server_home), world->world.MakeTransport("server"));
+    task_ = task::Task::Make(pipe::Options(), reactor::Pool::Around(world->server_home),
+                             world->world.MakeTransport("server"));
     auto opened = pipe::Acceptor::Open(
-        node_->shared(), node_->pool(), node_->transport(), {"", 5555}, kRpcService,
+        task_->shared(), task_->pool(), task_->transport(), {"", 5555}, kRpcService,
         [this](pipe::Pipe& came) { return std::unique_ptr<pipe::Receiver>(std::make_unique<Ear>(this, &came)); });
     EXPECT_TRUE(opened.ok());
     acceptor_ = std::move(opened).value();
@@ -76,7 +76,7 @@ class LyingServer {
   };
 
   RpcWorld* const world_;
-  std::unique_ptr<Node> node_;
+  std::unique_ptr<task::Task> task_;
   std::unique_ptr<pipe::Acceptor> acceptor_;
 };
 
@@ -85,9 +85,9 @@ class LyingClient final : public pipe::LinkHandler {
  public:
   explicit LyingClient(RpcWorld* world, pipe::Options options = pipe::Options(), const std::string& host = "liar")
       : home_(world->world.AddHost(host)) {
-    node_ = Node::Make(std::move(options), reactor::Pool::Around(home_), world->world.MakeTransport(host));
+    task_ = task::Task::Make(std::move(options), reactor::Pool::Around(home_), world->world.MakeTransport(host));
     AtHome(home_, [this] {
-      link_ = std::make_unique<pipe::Link>(node_->shared(), *home_, node_->transport(),
+      link_ = std::make_unique<pipe::Link>(task_->shared(), *home_, task_->transport(),
                                            transport::Address{"server", 5555}, kRpcService, this);
       link_->Want();
     });
@@ -125,7 +125,7 @@ class LyingClient final : public pipe::LinkHandler {
   }
 
   reactor::Reactor* const home_;
-  std::unique_ptr<Node> node_;
+  std::unique_ptr<task::Task> task_;
   std::unique_ptr<pipe::Link> link_;
 };
 

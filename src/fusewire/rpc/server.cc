@@ -14,12 +14,12 @@ namespace fusewire {
 namespace rpc {
 
 struct Server::Impl {
-  Impl(Node& node_in, std::vector<Method> methods_in, ServerOptions options_in)
-      : node(node_in), methods(std::move(methods_in)), options(options_in) {
-    for (int i = 0; i < node.pool().size(); ++i) {
+  Impl(task::Task& task_in, std::vector<Method> methods_in, ServerOptions options_in)
+      : task(task_in), methods(std::move(methods_in)), options(options_in) {
+    for (int i = 0; i < task.pool().size(); ++i) {
       homes.push_back(std::make_unique<ServerHome>());
-      homes.back()->reactor = &node.pool().at(i);
-      homes.back()->words_bytes_max = node.shared().options().queued_bytes_max / 8;
+      homes.back()->reactor = &task.pool().at(i);
+      homes.back()->words_bytes_max = task.shared().options().queued_bytes_max / 8;
     }
   }
 
@@ -31,39 +31,45 @@ struct Server::Impl {
     return *homes[0];
   }
 
-  Node& node;
+  task::Task& task;
   MethodIndex methods;
   const ServerOptions options;
   std::atomic<bool> closing{false};
+  bool listens = false;                            // the task listens for us
   std::vector<std::unique_ptr<ServerHome>> homes;  // one per reactor
-  std::unique_ptr<pipe::Acceptor> acceptor;        // goes first: its pipes' sessions are in the homes
 };
 
-Result<std::unique_ptr<Server>> Server::Open(Node& node, const transport::Address& address, std::vector<Method> methods,
-                                             ServerOptions options) {
+Result<std::unique_ptr<Server>> Server::Open(task::Task& task, std::vector<Method> methods, ServerOptions options) {
   FUSEWIRE_TRY(MethodIndex::Check(methods));
-  auto impl = std::make_unique<Impl>(node, std::move(methods), options);
+  auto impl = std::make_unique<Impl>(task, std::move(methods), options);
   Impl* self = impl.get();
-  auto acceptor = pipe::Acceptor::Open(
-      node.shared(), node.pool(), node.transport(), address, kRpcService, [self](pipe::Pipe& pipe) {
-        return std::unique_ptr<pipe::Receiver>(
-            std::make_unique<Session>(pipe, self->methods, self->HomeOf(pipe.home()), self->options, self->closing));
-      });
-  if (!acceptor.ok()) return acceptor.status();
-  impl->acceptor = std::move(acceptor).value();
+  std::vector<reactor::Reactor*> homes;
+  for (auto& home : self->homes) homes.push_back(home->reactor);
+  FUSEWIRE_TRY(task.acceptor().Serve(kRpcService, task.shared(), std::move(homes), [self](pipe::Pipe& pipe) {
+    return std::unique_ptr<pipe::Receiver>(
+        std::make_unique<Session>(pipe, self->methods, self->HomeOf(pipe.home()), self->options, self->closing));
+  }));
   return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+Result<std::unique_ptr<Server>> Server::Open(task::Task& task, const transport::Address& address,
+                                             std::vector<Method> methods, ServerOptions options) {
+  Result<std::unique_ptr<Server>> server = Open(task, std::move(methods), options);
+  if (!server.ok()) return server;
+  FUSEWIRE_TRY(task.Listen(address));
+  server.value()->impl_->listens = true;
+  return server;
 }
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Server::~Server() {
   Close(0);
-  impl_->acceptor.reset();
+  impl_->task.acceptor().Withdraw(kRpcService);               // its pipes' sessions are in the homes
   for (auto& home : impl_->homes) home->reactor->Run([] {});  // the dones of parts have been called when this has
 }
 
-const transport::Address& Server::address() const { return impl_->acceptor->address(); }
-pipe::Acceptor& Server::acceptor() { return *impl_->acceptor; }
+transport::Address Server::address() const { return impl_->task.acceptor().AddressOf(kRpcService); }
 
 uint64_t Server::calls_in_flight() const {
   uint64_t sum = 0;
@@ -73,15 +79,17 @@ uint64_t Server::calls_in_flight() const {
 
 void Server::Close(int64_t grace_ns) {
   impl_->closing.store(true, std::memory_order_relaxed);
-  impl_->acceptor->StopListening();
-  const int64_t deadline_ns = AddNs(impl_->node.pool().at(0).clock()->NowNs(), grace_ns);
+  impl_->task.acceptor().StopServing(kRpcService);
+  if (impl_->listens) impl_->task.acceptor().StopListening();
+  const int64_t deadline_ns = AddNs(impl_->task.pool().at(0).clock()->NowNs(), grace_ns);
   for (auto& home : impl_->homes) {
     const Status drained = home->under_way.Wait(*home->reactor, deadline_ns);
     if (drained.ok() || grace_ns <= 0) continue;
     FUSEWIRE_LOG(kInfo, "server at %s closes without its answers: %s", address().ToString().c_str(),
                  drained.ToString().c_str());
   }
-  impl_->acceptor->Close(Status::Unavailable("the server is shutting down").Next("try again, or another server"));
+  impl_->task.acceptor().CloseService(
+      kRpcService, Status::Unavailable("the server is shutting down").Next("try again, or another server"));
 }
 
 fusewire::rpc::Snapshot Server::Snapshot() {
@@ -100,7 +108,7 @@ fusewire::rpc::Snapshot Server::Snapshot() {
     snapshot.methods.push_back(Read(method, impl_->methods.NameOf(method), stats));
   }
   if (unknown.calls.Read() > 0) snapshot.methods.push_back(Read(0, "unknown", unknown));
-  const Budget& budget = impl_->node.shared().receive_budget();
+  const Budget& budget = impl_->task.shared().receive_budget();
   snapshot.receive_budget_used_bytes = budget.used_bytes();
   snapshot.receive_budget_peak_bytes = budget.peak_bytes();
   snapshot.receive_budget_limit_bytes = budget.limit_bytes();
@@ -108,7 +116,7 @@ fusewire::rpc::Snapshot Server::Snapshot() {
   return snapshot;
 }
 
-pipe::AcceptorStats Server::AcceptorSnapshot() const { return impl_->acceptor->Snapshot(); }
+pipe::AcceptorStats Server::AcceptorSnapshot() const { return impl_->task.acceptor().Snapshot(); }
 
 }  // namespace rpc
 }  // namespace fusewire

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A Server answers calls: methods by number, each a function that runs at the home of the caller's pipe.
-// Home: every reactor of its node. Owns: its acceptor and the calls in flight.
+// Home: every reactor of its task. Owns: its acceptor and the calls in flight.
 // Fails: Open says why; afterwards each call on its own. Every call that reaches a handler gets exactly one reply, if
 // only "the handler dropped it"; a caller that is gone gets none.
 #ifndef FUSEWIRE_RPC_SERVER_H_
@@ -14,8 +14,8 @@
 
 #include "fusewire/pipe/acceptor.h"
 #include "fusewire/rpc/call.h"
-#include "fusewire/rpc/node.h"
 #include "fusewire/rpc/stats.h"
+#include "fusewire/task/task.h"
 
 namespace fusewire {
 namespace rpc {
@@ -86,23 +86,26 @@ struct ServerOptions {
 
 class Server {
  public:
-  // Any thread but a home. The methods are called on every reactor of the node at once. `node` outlives the server.
-  static Result<std::unique_ptr<Server>> Open(Node& node, const transport::Address& address,
+  // Any thread but a home. The methods are called on every reactor of the task at once. `task` outlives the server.
+  // It serves wherever the task listens, before and after that does.
+  static Result<std::unique_ptr<Server>> Open(task::Task& task, std::vector<Method> methods,
+                                              ServerOptions options = ServerOptions());
+  // The same, and the task listens at `address` until the server closes.
+  static Result<std::unique_ptr<Server>> Open(task::Task& task, const transport::Address& address,
                                               std::vector<Method> methods, ServerOptions options = ServerOptions());
   // Any thread but a home. Cuts off all peers; Replies that are still held may be sent or dropped later, to nobody.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Any thread. With the port that was really taken.
-  const transport::Address& address() const;
-  // What it listens with, for services that share its listener. They withdraw before the server goes.
-  pipe::Acceptor& acceptor();
+  // Any thread. With the port that was really taken; port 0: its task listens nowhere.
+  transport::Address address() const;
   // Any thread but a home. New calls are refused with kUnavailable; returns when those in flight have been answered, or
   // after `grace_ns`; then says goodbye to all.
   void Close(int64_t grace_ns = kSecondNs);
   // Any thread but a home.
   fusewire::rpc::Snapshot Snapshot();
+  // Of all services of its task.
   pipe::AcceptorStats AcceptorSnapshot() const;
   // Any thread.
   uint64_t calls_in_flight() const;

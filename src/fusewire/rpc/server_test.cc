@@ -24,7 +24,7 @@ TEST(Server, TwoMethodsOfOneNumberAreRefused) {
   std::vector<Method> methods;
   methods.push_back(MakeMethod(7, "one", [](Request, Reply) {}));
   methods.push_back(MakeMethod(7, "other", [](Request, Reply) {}));
-  auto opened = Server::Open(*world.client_node, {"", 5555}, std::move(methods));
+  auto opened = Server::Open(*world.client_task, {"", 5555}, std::move(methods));
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.status().code(), Code::kInvalid);
   EXPECT_THAT(opened.status().cause(), HasSubstr("\"one\" and \"other\""));
@@ -32,11 +32,25 @@ TEST(Server, TwoMethodsOfOneNumberAreRefused) {
 
 TEST(Server, APortThatIsTakenIsSaidSo) {
   RpcWorld world;
-  auto opened = Server::Open(*world.server_node, {"", 5555}, {});
+  auto second =
+      task::Task::Make(pipe::Options(), reactor::Pool::Around(world.server_home), world.world.MakeTransport("server"));
+  auto opened = Server::Open(*second, {"", 5555}, {});
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.status().code(), Code::kInvalid);
   EXPECT_THAT(opened.status().ToString(), HasSubstr("Address already in use"));
   EXPECT_FALSE(opened.status().next().empty());
+}
+
+TEST(Server, ATaskHasOneServerAndOneListener) {
+  RpcWorld world;
+  auto second = Server::Open(*world.server_task, {});
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.status().code(), Code::kInvalid);
+  EXPECT_THAT(second.status().cause(), HasSubstr("service 1 (rpc) is served here already"));
+  EXPECT_THAT(world.server_task->Listen({"", 5556}).cause(), HasSubstr("listens already"));
+  ProbeCall call(kEcho, "still there");
+  ASSERT_TRUE(world.Ask(&call));
+  EXPECT_TRUE(call.status.ok());
 }
 
 TEST(Server, TellsTheHandlerWhoAsks) {

@@ -4,6 +4,8 @@
 #include <sstream>
 #include <utility>
 
+#include "fusewire/pipe/pipe.h"
+
 namespace fusewire {
 namespace rpc {
 namespace {

@@ -10,11 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "fusewire/base/bytes.h"
 #include "fusewire/base/metrics.h"
-#include "fusewire/pipe/pipe.h"
-#include "fusewire/reactor/reactor.h"
+#include "fusewire/reactor/stats.h"
 
 namespace fusewire {
+namespace pipe {
+struct PipeStats;
+}  // namespace pipe
 namespace rpc {
 
 // Of one method; written at one home.

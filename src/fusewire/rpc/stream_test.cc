@@ -310,9 +310,9 @@ TEST(Stream, TwoTasksThatStreamToEachOtherDoNotWaitForEachOther) {
   std::vector<Reply> replies;
   std::vector<Method> methods;
   methods.push_back(MakeMethod(kHold, "hold", [&](Request, Reply reply) { replies.push_back(std::move(reply)); }));
-  auto other_server = Server::Open(*world.client_node, {"", 5556}, std::move(methods));
+  auto other_server = Server::Open(*world.client_task, {"", 5556}, std::move(methods));
   ASSERT_TRUE(other_server.ok());
-  auto other_client = std::make_unique<Client>(*world.server_node, transport::Address{"client", 5556});
+  auto other_client = std::make_unique<Client>(*world.server_task, transport::Address{"client", 5556});
   ProbeCall there(kHold), back(kHold);
   there.body = PatternSegments({20000}, 1);
   back.body = PatternSegments({20000}, 2);

@@ -103,15 +103,15 @@ class Attic {
   std::vector<Reply> replies_;
 };
 
-std::unique_ptr<Node> StartNode(const std::string& name, int reactors, bool busy_poll = false) {
-  NodeOptions options;
+std::unique_ptr<task::Task> StartTask(const std::string& name, int reactors, bool busy_poll = false) {
+  task::TaskOptions options;
   options.pipe.name = name;
   options.pool.name = name;
   options.pool.reactors = reactors;
   options.pool.busy_poll = busy_poll;
-  auto node = Node::Start(std::move(options));
-  EXPECT_TRUE(node.ok()) << node.status().ToString();
-  return std::move(node).value();
+  auto task = task::Task::Start(std::move(options));
+  EXPECT_TRUE(task.ok()) << task.status().ToString();
+  return std::move(task).value();
 }
 
 constexpr uint16_t kLater = 20, kNever = 21, kParts = 22;
@@ -120,7 +120,7 @@ constexpr uint16_t kLater = 20, kNever = 21, kParts = 22;
 class Site {
  public:
   explicit Site(int reactors, bool busy_poll = false)
-      : node(StartNode("ps:0", reactors, busy_poll)), answerers(std::make_unique<Answerers>(3)) {
+      : task(StartTask("ps:0", reactors, busy_poll)), answerers(std::make_unique<Answerers>(3)) {
     Open(0);
   }
   ~Site() {
@@ -148,12 +148,12 @@ class Site {
         reply.Send(Status::Ok(), head);
       });
     }));
-    auto opened = Server::Open(*node, {"127.0.0.1", port}, std::move(methods));
+    auto opened = Server::Open(*task, {"127.0.0.1", port}, std::move(methods));
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     server = std::move(opened).value();
   }
 
-  std::unique_ptr<Node> node;
+  std::unique_ptr<task::Task> task;
   Attic attic;
   std::atomic<int> parts_sent{0}, part_dones{0};
   std::unique_ptr<Answerers> answerers;
@@ -170,8 +170,8 @@ void ExpectEcho(Client* client, uint16_t method, size_t size, uint64_t seed) {
 
 TEST(Threads, AnAnswerMayComeFromAnyThread) {
   Site site(2);
-  auto node = StartNode("worker:0", 1);
-  Client client(*node, site.server->address());
+  auto task = StartTask("worker:0", 1);
+  Client client(*task, site.server->address());
   for (size_t size : {1, 1000, 100000, 5000000}) ExpectEcho(&client, kLater, size, size);
   ProbeCall call(kParts, "abcdefghij");
   client.Start(&call);
@@ -187,8 +187,8 @@ TEST(Threads, AnAnswerMayComeFromAnyThread) {
 
 TEST(Threads, ALargeBodyIsNotCopied) {
   Site site(1);
-  auto node = StartNode("worker:0", 1);
-  Client client(*node, site.server->address());
+  auto task = StartTask("worker:0", 1);
+  Client client(*task, site.server->address());
   uint64_t large_copies = ReadCopyCounts().large_copies;
   ExpectEcho(&client, kEcho, size_t{64} << 20, 1);
   ExpectEcho(&client, kLater, size_t{16} << 20, 2);
@@ -197,8 +197,8 @@ TEST(Threads, ALargeBodyIsNotCopied) {
 
 TEST(Threads, AWaitingCallerDrivesTheLoop) {
   Site site(1);
-  auto node = StartNode("worker:0", 1);
-  Client client(*node, site.server->address());
+  auto task = StartTask("worker:0", 1);
+  Client client(*task, site.server->address());
   ExpectEcho(&client, kEcho, 100, 1);
   uint64_t drives = client.home().Snapshot().drives;
   for (uint64_t i = 0; i < 200; ++i) ExpectEcho(&client, kEcho, 100, i);
@@ -208,8 +208,8 @@ TEST(Threads, AWaitingCallerDrivesTheLoop) {
 // It would wait for itself, or keep all others on its reactor waiting.
 TEST(Threads, ACallbackThatAsksIsToldNotTo) {
   Site site(1);
-  auto node = StartNode("worker:0", 2);
-  Client client(*node, site.server->address()), other(*node, site.server->address());
+  auto task = StartTask("worker:0", 2);
+  Client client(*task, site.server->address()), other(*task, site.server->address());
   for (Client* asker : {&client, &other}) {
     Client::Answer answer;
     client.home().Run([&] { answer = asker->Ask(kEcho, ConstBytes()); });
@@ -222,8 +222,8 @@ TEST(Threads, ACallbackThatAsksIsToldNotTo) {
 TEST(Threads, ManyCallersWaitOnOneClient) {
   for (bool busy_poll : {false, true}) {
     Site site(1, busy_poll);
-    auto node = StartNode("worker:0", 1, busy_poll);
-    Client client(*node, site.server->address());
+    auto task = StartTask("worker:0", 1, busy_poll);
+    Client client(*task, site.server->address());
     std::vector<std::thread> threads;
     for (uint64_t t = 0; t < 4; ++t) {
       threads.emplace_back([&client, t] {
@@ -238,8 +238,8 @@ TEST(Threads, ManyCallersWaitOnOneClient) {
 
 TEST(Threads, ACallersOwnDeadlineBoundsItsWait) {
   Site site(1);
-  auto node = StartNode("worker:0", 1);
-  Client client(*node, site.server->address());
+  auto task = StartTask("worker:0", 1);
+  Client client(*task, site.server->address());
   int64_t start_ns = Clock::Real()->NowNs();
   Client::Answer answer = client.Ask(kNever, ConstBytes(), Buffers(), 50 * kMillisecondNs);
   EXPECT_EQ(answer.status.code(), Code::kTimeout);
@@ -248,8 +248,8 @@ TEST(Threads, ACallersOwnDeadlineBoundsItsWait) {
 
 TEST(Threads, ACancelMayComeFromManyAtOnce) {
   Site site(1);
-  auto node = StartNode("worker:0", 1);
-  Client client(*node, site.server->address());
+  auto task = StartTask("worker:0", 1);
+  Client client(*task, site.server->address());
   for (int round = 0; round < 50; ++round) {
     ProbeCall call(kNever);
     client.Start(&call);
@@ -264,11 +264,11 @@ TEST(Threads, ACancelMayComeFromManyAtOnce) {
   EXPECT_TRUE(Eventually([&] { return client.Snapshot().calls_in_flight == 0; }));
 }
 
-TEST(Threads, SeveralNodesShareAProcess) {
+TEST(Threads, SeveralTasksShareAProcess) {
   Site one(1), other(2);
-  auto node = StartNode("worker:0", 2), second = StartNode("worker:1", 1);
-  Client clients[] = {Client(*node, one.server->address()), Client(*node, other.server->address()),
-                      Client(*second, one.server->address()), Client(*one.node, other.server->address())};
+  auto task = StartTask("worker:0", 2), second = StartTask("worker:1", 1);
+  Client clients[] = {Client(*task, one.server->address()), Client(*task, other.server->address()),
+                      Client(*second, one.server->address()), Client(*one.task, other.server->address())};
   for (uint64_t i = 0; i < 20; ++i) {
     for (Client& client : clients) ExpectEcho(&client, kEcho, 1000 * i, i);
   }
@@ -280,11 +280,11 @@ TEST(Threads, SeveralNodesShareAProcess) {
 TEST(Threads, ClosingWaitsForCallsThatAreStartedAgain) {
   Site site(1);
   for (int round = 0; round < 20; ++round) {
-    auto node = StartNode("worker:0", 1);
+    auto task = StartTask("worker:0", 1);
     ProbeCall call(kNever);
     int tries = 6;
     UniqueFunction<void()> again;
-    auto client = std::make_unique<Client>(*node, site.server->address());
+    auto client = std::make_unique<Client>(*task, site.server->address());
     again = [&] {
       if (--tries == 0) return;
       call.then = [&] { again(); };
@@ -302,8 +302,8 @@ TEST(Threads, ClosingWaitsForCallsThatAreStartedAgain) {
 TEST(Threads, AServerMayGoWhileOthersAnswer) {
   for (int round = 0; round < 10; ++round) {
     Site site(2);
-    auto node = StartNode("worker:0", 2);
-    Client client(*node, site.server->address());
+    auto task = StartTask("worker:0", 2);
+    Client client(*task, site.server->address());
     std::vector<std::unique_ptr<ProbeCall>> calls;
     for (int i = 0; i < 200; ++i) {
       calls.push_back(std::make_unique<ProbeCall>(i % 3 == 0 ? kParts : kLater, "abc"));
@@ -321,8 +321,8 @@ TEST(Threads, AServerMayGoWhileOthersAnswer) {
 
 TEST(Threads, ClosingLetsOldCallsBeAnswered) {
   Site site(1);
-  auto node = StartNode("worker:0", 1);
-  Client client(*node, site.server->address());
+  auto task = StartTask("worker:0", 1);
+  Client client(*task, site.server->address());
   ExpectEcho(&client, kEcho, 1, 1);
   ProbeCall old(kNever), fresh(kEcho);
   client.Start(&old);
@@ -347,8 +347,8 @@ TEST(Threads, ClosingLetsOldCallsBeAnswered) {
 
 class Storm {
  public:
-  explicit Storm(uint64_t seed) : seed_(seed), site_(2), node_(StartNode("worker:0", 2)) {
-    for (int i = 0; i < 3; ++i) clients_.push_back(std::make_unique<Client>(*node_, site_.server->address()));
+  explicit Storm(uint64_t seed) : seed_(seed), site_(2), task_(StartTask("worker:0", 2)) {
+    for (int i = 0; i < 3; ++i) clients_.push_back(std::make_unique<Client>(*task_, site_.server->address()));
   }
 
   void Run(int threads, int operations) {
@@ -438,7 +438,7 @@ class Storm {
 
   const uint64_t seed_;
   Site site_;
-  std::unique_ptr<Node> node_;
+  std::unique_ptr<task::Task> task_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::atomic<int> started_{0};
   int ok_ = 0;

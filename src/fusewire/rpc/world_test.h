@@ -183,9 +183,9 @@ class RpcWorld {
     options_.server_pipe.name = "ps:0";
     client_home = world.AddHost("client");
     server_home = world.AddHost("server");
-    client_node = MakeNode("client", client_home, options_.client_pipe);
+    client_task = MakeTask("client", client_home, options_.client_pipe);
     if (options_.with_server) OpenServer();
-    client = std::make_unique<Client>(*client_node, transport::Address{"server", 5555}, options_.client);
+    client = std::make_unique<Client>(*client_task, transport::Address{"server", 5555}, options_.client);
   }
   ~RpcWorld() {
     client.reset();
@@ -193,7 +193,7 @@ class RpcWorld {
   }
 
   void OpenServer() {
-    server_node = MakeNode("server", server_home, options_.server_pipe);
+    server_task = MakeTask("server", server_home, options_.server_pipe);
     std::vector<Method> methods;
     methods.push_back(EchoMethod());
     methods.push_back(MakeMethod(kHold, "hold", [this](Request request, Reply reply) {
@@ -207,14 +207,14 @@ class RpcWorld {
     if (options_.more_methods) {
       for (Method& method : options_.more_methods()) methods.push_back(std::move(method));
     }
-    auto opened = Server::Open(*server_node, {"", 5555}, std::move(methods), options_.server);
+    auto opened = Server::Open(*server_task, {"", 5555}, std::move(methods), options_.server);
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     server = std::move(opened).value();
   }
   void CloseServer() {
     server.reset();
     held.clear();
-    server_node.reset();
+    server_task.reset();
   }
   void KillServer(transport::LoopbackDeath death) {
     world.KillHost("server", death);
@@ -247,9 +247,9 @@ class RpcWorld {
     if (server != nullptr && server->calls_in_flight() != 0) {
       return ::testing::AssertionFailure() << server->calls_in_flight() << " calls at the server";
     }
-    for (Node* node : {client_node.get(), server_node.get()}) {
-      if (node != nullptr && node->shared().receive_budget().used_bytes() != 0) {
-        return ::testing::AssertionFailure() << node->shared().receive_budget().used_bytes() << " bytes of budget held";
+    for (task::Task* task : {client_task.get(), server_task.get()}) {
+      if (task != nullptr && task->shared().receive_budget().used_bytes() != 0) {
+        return ::testing::AssertionFailure() << task->shared().receive_budget().used_bytes() << " bytes of budget held";
       }
     }
     return ::testing::AssertionSuccess();
@@ -259,14 +259,14 @@ class RpcWorld {
   transport::LoopbackWorld world;
   reactor::Reactor* client_home = nullptr;
   reactor::Reactor* server_home = nullptr;
-  std::unique_ptr<Node> client_node, server_node;
+  std::unique_ptr<task::Task> client_task, server_task;
   std::deque<Held> held;  // by kHold, oldest first
   std::unique_ptr<Server> server;
   std::unique_ptr<Client> client;
 
  private:
-  std::unique_ptr<Node> MakeNode(const std::string& host, reactor::Reactor* home, const pipe::Options& pipe) {
-    return Node::Make(pipe, reactor::Pool::Around(home), world.MakeTransport(host));
+  std::unique_ptr<task::Task> MakeTask(const std::string& host, reactor::Reactor* home, const pipe::Options& pipe) {
+    return task::Task::Make(pipe, reactor::Pool::Around(home), world.MakeTransport(host));
   }
   WorldOptions options_;
 };

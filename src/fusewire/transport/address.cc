@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "fusewire/transport/transport.h"
+#include "fusewire/transport/address.h"
 
 namespace fusewire {
 namespace transport {

@@ -9,16 +9,13 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
+#include "fusewire/base/unique_function.h"
 #include "fusewire/reactor/reactor.h"
+#include "fusewire/transport/resolve_names.h"
 
 namespace fusewire {
 namespace transport {
-
-using Names = Result<std::vector<std::string>>;
-// Turns a host name into numeric addresses, and may block: it is called on a thread of its own.
-using ResolveNames = UniqueFunction<Names(const std::string& host)>;
 
 class Resolver {
  public:

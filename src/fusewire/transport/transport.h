@@ -16,18 +16,10 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 #include "fusewire/reactor/reactor.h"
+#include "fusewire/transport/address.h"
 
 namespace fusewire {
 namespace transport {
-
-// "host:port", "[::1]:port" or ":port" (every interface). The host may be a name.
-struct Address {
-  std::string host;
-  uint16_t port = 0;
-
-  static Result<Address> Parse(const std::string& text);
-  std::string ToString() const;
-};
 
 // How many pieces a Connection asks for at a time at the most.
 constexpr size_t kLandingPartsMax = 32;

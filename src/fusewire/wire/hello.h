@@ -65,7 +65,7 @@ struct Refusal {
 // "1 (rpc)", "2 (endpoints)", "7": for words.
 std::string ServiceWords(uint16_t service);
 
-// kInvalid if a name is too long or holds control characters, or a number makes no sense: for what a user has set.
+// kInvalid if a name is too long or holds control characters, or a number is out of its range: for what a user has set.
 Status CheckHello(const Hello& hello);
 // Here and below `hello` has passed CheckHello().
 std::string EncodeHello(const Hello& hello);

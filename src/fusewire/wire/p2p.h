@@ -12,11 +12,11 @@
 //   use       count          0                            -                           -                      -
 //   eager     sender's       head_bytes, bit 16 confirm   tag receive                 head, small payload    payload
 //   offer     sender's       head_bytes                   tag receive bytes           head                   -
-//   pull      yours          0                            receive                     -                      -
+//   request   yours          0                            receive                     -                      -
 //   data      yours          0                            send                        -                      payload
-//   taken     yours          a code                       -                           status, if not 0       -
+//   result    yours          a code                       -                           status, if not 0       -
 //   withdraw  sender's       0                            tag                         -                      -
-//   ahead     sender's       0                            tag bytes seen              -                      -
+//   posted    sender's       0                            tag bytes seen              -                      -
 //   credit    bytes          0                            -                           -                      -
 //   put       sender's       bit 0 confirm                region offset signal add    small payload          payload
 //   get       sender's       0                            region offset bytes         -                      -
@@ -39,11 +39,11 @@ enum class P2pVerb : uint16_t {
   kUse = 2,       // this is the one pipe that we use; said by the endpoint whose name comes first
   kEager = 3,     // a small message
   kOffer = 4,     // a large one waits here; with a receive, its data follows if it fits there; or here it is, if wanted
-  kPull = 5,      // send it, here
+  kRequest = 5,   // send it, here
   kData = 6,      // the large one
-  kTaken = 7,     // your send or put has ended here
+  kResult = 7,    // your send or put has ended here
   kWithdraw = 8,  // what I offered is no longer there
-  kAhead = 9,     // a receive is posted: what is sent from now on with this tag need not wait
+  kPosted = 9,    // a receive is posted: what is sent from now on with this tag need not wait
   kCredit = 10,   // so many more bytes of small messages may come before they are received
   kPut = 11,      // into a region
   kGet = 12,      // from a region
@@ -59,7 +59,7 @@ constexpr size_t kP2pHeadBytesMax = 4096;         // of the caller's head
 constexpr uint64_t kP2pMine = uint64_t{1} << 63;  // of a call: a name from the sender's table
 constexpr uint32_t kP2pConfirmEager = 1u << 16;   // in aux
 constexpr uint32_t kP2pConfirmPut = 1;            // in aux
-constexpr uint32_t kP2pWaited = 1;                // in aux of a pull: its receive was there before the offer
+constexpr uint32_t kP2pWaited = 1;                // in aux of a request: its receive was there before the offer
 
 struct P2pMessage {
   P2pVerb verb = P2pVerb::kOpen;

@@ -11,7 +11,7 @@
 #include "fusewire/p2p/c_handles.h"
 
 using fusewire::Status;
-using fusewire::p2p::Say;
+using fusewire::p2p::KeepError;
 namespace collective = fusewire::collective;
 
 struct fusewire_group {
@@ -106,7 +106,7 @@ int fusewire_group_make(fusewire_endpoint* endpoint, const fusewire_group_option
   if (wanted->hosts != nullptr) options.places.hosts.assign(wanted->hosts, wanted->hosts + wanted->ranks);
   if (wanted->table != nullptr) {
     auto table = collective::ParseTable(wanted->table);
-    if (!table.ok()) return Say(table.status());
+    if (!table.ok()) return KeepError(table.status());
     options.table = std::move(table).value();
   }
   for (int i = 0; i < wanted->ranks; ++i) {
@@ -115,13 +115,13 @@ int fusewire_group_make(fusewire_endpoint* endpoint, const fusewire_group_option
     const char* address = wanted->addresses[i];
     if (address != nullptr && address[0] != 0) {
       auto where = fusewire::transport::Address::Parse(address);
-      if (!where.ok()) return Say(where.status());
+      if (!where.ok()) return KeepError(where.status());
       member.address = where.value();
     }
     options.members.push_back(std::move(member));
   }
   auto made = collective::Group::Make(*endpoint->endpoint, std::move(options));
-  if (!made.ok()) return Say(made.status());
+  if (!made.ok()) return KeepError(made.status());
   auto handle = std::make_unique<fusewire_group>();
   handle->group = std::move(made).value();
   *out = handle.release();  // C's, until fusewire_group_free
@@ -131,7 +131,7 @@ int fusewire_group_make(fusewire_endpoint* endpoint, const fusewire_group_option
 int fusewire_group_subgroup(fusewire_group* group, const char* name, const int* ranks, int count,
                             fusewire_group** out) {
   auto made = group->group->MakeSubgroup(name, std::vector<int>(ranks, ranks + count));
-  if (!made.ok()) return Say(made.status());
+  if (!made.ok()) return KeepError(made.status());
   auto handle = std::make_unique<fusewire_group>();
   handle->group = std::move(made).value();
   *out = handle.release();  // C's, until fusewire_group_free
@@ -146,14 +146,14 @@ void fusewire_group_abort(fusewire_group* group, const char* why) { group->group
 
 int fusewire_group_shrink(fusewire_group* group, int64_t timeout_ns) {
   const Status status = group->group->Shrink(timeout_ns);
-  return status.ok() ? 0 : Say(status);
+  return status.ok() ? 0 : KeepError(status);
 }
 
 int fusewire_group_in_arena(fusewire_group* group) { return group->group->in_arena() ? 1 : 0; }
 
 int fusewire_group_run(fusewire_group* group, const fusewire_wanted* wanted, const fusewire_waiting* waiting) {
   const Status known = CheckNumbers(*wanted);
-  if (!known.ok()) return Say(known);
+  if (!known.ok()) return KeepError(known);
   const std::vector<collective::Piece> from = PiecesFrom(wanted->from, wanted->from_size);
   const std::vector<collective::Piece> to = PiecesFrom(wanted->to, wanted->to_size);
   void* begun = nullptr;
@@ -169,12 +169,12 @@ int fusewire_group_run(fusewire_group* group, const fusewire_wanted* wanted, con
   }
   const Status status = group->group->Run(WantedOf(*wanted, from, to), waiting == nullptr ? nullptr : &*cancel);
   if (waiting != nullptr) waiting->end(begun);
-  return status.ok() ? 0 : Say(status);
+  return status.ok() ? 0 : KeepError(status);
 }
 
 int fusewire_group_start(fusewire_group* group, const fusewire_wanted* wanted, fusewire_ticket** out) {
   const Status known = CheckNumbers(*wanted);
-  if (!known.ok()) return Say(known);
+  if (!known.ok()) return KeepError(known);
   auto handle = std::make_unique<fusewire_ticket>();
   handle->from = PiecesFrom(wanted->from, wanted->from_size);
   handle->to = PiecesFrom(wanted->to, wanted->to_size);
@@ -191,7 +191,7 @@ int fusewire_ticket_wait(fusewire_ticket* ticket, int64_t limit_ns) {
 
 int fusewire_ticket_result(fusewire_ticket* ticket) {
   const Status& status = ticket->ticket->status();
-  return status.ok() ? 0 : Say(status);
+  return status.ok() ? 0 : KeepError(status);
 }
 
 void fusewire_ticket_cancel(fusewire_ticket* ticket) {

@@ -19,7 +19,7 @@ namespace collective {
 namespace {
 
 constexpr uint64_t kOpMask = (uint64_t{1} << 40) - 1;
-constexpr uint64_t kKeptBytes = 4096;  // of what nobody has asked the liar for
+constexpr uint64_t kUnexpectedBytes = 4096;  // of what nobody has asked the liar for
 
 std::string Noise(Random* random, size_t bytes) {
   std::string noise(bytes, '\0');
@@ -38,7 +38,7 @@ class Liar {
       p2p::EndpointOptions endpoint;
       endpoint.pipe.name = name;
       endpoint.wire = wire;
-      endpoint.limits.kept_bytes_max = kKeptBytes;
+      endpoint.limits.unexpected_bytes_max = kUnexpectedBytes;
       auto started = p2p::Endpoint::Start(std::move(endpoint), {"127.0.0.1", 0});
       EXPECT_TRUE(started.ok()) << started.status().ToString();
       endpoints.push_back(std::move(started).value());
@@ -200,7 +200,7 @@ TEST(GroupLiar, VotesWithoutEndAreAnsweredByFew) {
   for (int vote = 0; vote < 500; ++vote) world.Tell(Liar::MessageOf(ControlVerb::kVote, {false, false}));
   // What it has not asked for fills what is kept of it; then answers wait for it, and those are few.
   const size_t bytes = EncodeControl(Liar::MessageOf(ControlVerb::kDecided, {false, false})).size();
-  EXPECT_LE(world.notes.load(), static_cast<int>(kKeptBytes / bytes) + 20);
+  EXPECT_LE(world.notes.load(), static_cast<int>(kUnexpectedBytes / bytes) + 20);
 }
 
 TEST(GroupLiar, WhoWasShrunkAwaySaysNothingMore) {

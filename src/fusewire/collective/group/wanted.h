@@ -14,7 +14,7 @@
 #include "fusewire/collective/kernels/pieces.h"
 #include "fusewire/collective/kernels/types.h"
 #include "fusewire/collective/schedule/choice.h"
-#include "fusewire/transport/transport.h"
+#include "fusewire/transport/address.h"
 
 namespace fusewire {
 namespace collective {

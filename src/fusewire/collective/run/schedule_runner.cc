@@ -94,7 +94,7 @@ void ScheduleRunner::BeginNode(size_t index) {
   FUSEWIRE_DCHECK(!run.posted);
   switch (step.what) {
     case Step::Do::kReceive: {
-      memory_.ViewInto(step.span, &run.receive->parts);
+      memory_.ViewInto(step.span, &run.receive->segments);
       run.receive->tag = run_.tag;
       ++under_way_;
       SetMet(step.peer);
@@ -118,7 +118,7 @@ void ScheduleRunner::BeginNode(size_t index) {
 void ScheduleRunner::PostSend(size_t index) {
   const Node& node = compiled_.nodes()[index];
   p2p::SendOp& send = *runs_[index].send;
-  memory_.ViewInto(node.step->span, &send.parts);
+  memory_.ViewInto(node.step->span, &send.segments);
   send.tag = run_.tag;
   send.head = node.opens ? ConstBytes(print_bytes_, sizeof(print_bytes_)) : ConstBytes();
   send.confirm = run_.confirm;

@@ -28,18 +28,23 @@ TfStatus FalseClaim(const std::string& what) {
 TfStatus CheckTensor(const TensorProto& proto, int depth);
 
 // metadata := invalid:varint index:varint[invalid] type:varint elements_max:varint shape
-bool ListMakesSense(const std::string& metadata) {
+TfStatus CheckList(const std::string& metadata) {
   VarReader reader(ConstBytes(metadata.data(), metadata.size()));
   const uint64_t invalid = reader.Varint();
-  if (invalid > reader.left().size) return false;
+  if (invalid > reader.left().size)
+    return FalseClaim(absl::StrCat("a list of tensors with ", invalid, " invalid ones"));
   for (uint64_t i = 0; i < invalid; ++i) reader.Varint();
   const uint64_t type = reader.Varint();
   reader.Varint();
-  if (!reader.ok() || type > INT32_MAX || !tensorflow::DataType_IsValid(static_cast<int>(type))) return false;
-  if (tensorflow::IsRefType(static_cast<tensorflow::DataType>(type))) return false;  // which numbers these are grows
+  if (!reader.ok()) return FalseClaim("a list of tensors whose description is cut off");
+  const bool is_type = type <= INT32_MAX && tensorflow::DataType_IsValid(static_cast<int>(type));
+  // Which numbers references are grows.
+  if (!is_type || tensorflow::IsRefType(static_cast<tensorflow::DataType>(type)))
+    return FalseClaim(absl::StrCat("a list of tensors of type ", type));
   tensorflow::TensorShapeProto shape;
-  return shape.ParseFromArray(reader.left().data, static_cast<int>(reader.left().size)) &&
-         tensorflow::PartialTensorShape::IsValid(shape);
+  const bool is_shape = shape.ParseFromArray(reader.left().data, static_cast<int>(reader.left().size)) &&
+                        tensorflow::PartialTensorShape::IsValid(shape);
+  return is_shape ? TfStatus() : FalseClaim("a list of tensors whose shape is none");
 }
 
 // What a list of tensors was compressed to: it is unpacked into tensors of the shapes that stand here.
@@ -76,8 +81,10 @@ TfStatus CheckVariant(const VariantTensorDataProto& variant, int depth) {
   // Their decoders take the first tensor, whether there is one or not.
   const bool needs_one = type == "tensorflow::Tensor" || type == "tensorflow::data::WrappedDatasetVariant";
   if (needs_one && variant.tensors().empty()) return FalseClaim(absl::StrCat("a ", type, " without a tensor"));
-  if (type == "tensorflow::TensorList" && !ListMakesSense(variant.metadata()))
-    return FalseClaim("a list of tensors whose description makes no sense");
+  if (type == "tensorflow::TensorList") {
+    TfStatus status = CheckList(variant.metadata());
+    if (!status.ok()) return status;
+  }
   if (type == "tensorflow.data.CompressedElement") {
     TfStatus status = CheckCompressed(variant.metadata());
     if (!status.ok()) return status;

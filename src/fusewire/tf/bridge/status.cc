@@ -4,12 +4,18 @@
 #include <absl/strings/cord.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/string_view.h>
+#include "fusewire/base/check.h"
 
 namespace fusewire {
 namespace tf {
 namespace {
 
 constexpr uint64_t kPayloadsMax = 64;
+constexpr auto kCodeMax = static_cast<uint64_t>(absl::StatusCode::kUnauthenticated);
+
+TfStatus Wrong(const std::string& what) {
+  return absl::DataLossError(absl::StrCat("a peer sent a status that cannot be read: ", what));
+}
 
 absl::StatusCode CodeOf(Code code) {
   switch (code) {
@@ -77,25 +83,28 @@ void AppendTfStatus(const TfStatus& status, std::string* out) {
   out->append(payloads);
 }
 
-bool ReadTfStatus(VarReader* reader, TfStatus* out) {
+TfStatus ReadTfStatus(VarReader* reader, TfStatus* out) {
   uint64_t code = reader->Varint();
-  if (!reader->ok() || code > static_cast<uint64_t>(absl::StatusCode::kUnauthenticated)) return false;
+  if (!reader->ok()) return Wrong("it ends before its code");
+  if (code > kCodeMax) return Wrong(absl::StrCat("its code is ", code, ", and the highest is ", kCodeMax));
   if (code == 0) {
     *out = TfStatus();
-    return true;
+    return TfStatus();
   }
   TfStatus status(static_cast<absl::StatusCode>(code), View(reader->Text()));
+  if (!reader->ok()) return Wrong("it ends within its message");
   uint64_t payloads = reader->Varint();
-  if (payloads > kPayloadsMax) return false;
+  if (payloads > kPayloadsMax) return Wrong(absl::StrCat("it has ", payloads, " payloads of at most ", kPayloadsMax));
   for (uint64_t i = 0; i < payloads; ++i) {
     ConstBytes url = reader->Text();
     ConstBytes value = reader->Text();
-    if (!reader->ok()) return false;
+    if (!reader->ok()) return Wrong(absl::StrCat("it ends within payload ", i + 1, " of ", payloads));
     status.SetPayload(View(url), absl::Cord(View(value)));
   }
-  if (!reader->ok()) return false;
+  if (!reader->ok()) return Wrong("it ends before the number of its payloads");
+  FUSEWIRE_DCHECK(!status.ok());
   *out = status;
-  return true;
+  return TfStatus();
 }
 
 }  // namespace tf

@@ -25,8 +25,8 @@ bool IsLost(const Status& status);
 
 // status := code:varint [message:text payloads:varint (url:text value:text)*]     code 0: no more follows
 void AppendTfStatus(const TfStatus& status, std::string* out);
-// False: the bytes make no sense.
-bool ReadTfStatus(VarReader* reader, TfStatus* out);
+// kDataLoss names the field that is wrong; `out` is then as it was.
+TfStatus ReadTfStatus(VarReader* reader, TfStatus* out);
 
 }  // namespace tf
 }  // namespace fusewire

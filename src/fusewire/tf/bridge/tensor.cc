@@ -12,6 +12,7 @@
 #include <tensorflow/core/common_runtime/copy_tensor.h>
 #include <tensorflow/core/common_runtime/dma_helper.h>
 #include <tensorflow/core/framework/tensor.pb.h>
+#include "fusewire/base/check.h"
 #include "fusewire/tf/bridge/claims.h"
 
 namespace fusewire {
@@ -67,6 +68,7 @@ void AppendDescription(const Tensor& tensor, uint8_t form, std::string* head) {
   head->push_back(static_cast<char>(form));
   AppendVarint(head, static_cast<uint64_t>(tensor.dtype()));
   AppendVarint(head, static_cast<uint64_t>(tensor.dims()));
+  FUSEWIRE_DCHECK(form <= kFormMax);
   for (int i = 0; i < tensor.dims(); ++i) AppendVarint(head, static_cast<uint64_t>(tensor.dim_size(i)));
 }
 
@@ -172,6 +174,7 @@ TfStatus TensorLanding::Begin(VarReader* reader, const TensorPlace& place,
   uint64_t type = reader->Varint();
   if (!tensorflow::DataType_IsValid(static_cast<int>(type)) || type == tensorflow::DT_INVALID || type >= 100)
     return Nonsense(absl::StrCat("type ", type));
+  FUSEWIRE_DCHECK(!has_segment_);  // a landing is used once
   type_ = static_cast<DataType>(type);
   uint64_t rank = reader->Varint();
   if (rank > kRankMax) return Nonsense(absl::StrCat("rank ", rank));

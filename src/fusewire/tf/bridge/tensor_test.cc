@@ -244,12 +244,12 @@ TEST(TfStatusTravels, WithItsPayloads) {
   AppendTfStatus(sent, &text);
   VarReader reader{ConstBytes(text)};
   TfStatus received;
-  ASSERT_TRUE(ReadTfStatus(&reader, &received));
+  ASSERT_TRUE(ReadTfStatus(&reader, &received).ok());
   EXPECT_EQ(received, sent);
   EXPECT_TRUE(reader.done());
   for (size_t size = 0; size < text.size(); ++size) {
     VarReader cut(ConstBytes(text.data(), size));
-    EXPECT_FALSE(ReadTfStatus(&cut, &received)) << size;
+    EXPECT_FALSE(ReadTfStatus(&cut, &received).ok()) << size;
   }
 }
 

@@ -2,6 +2,7 @@
 #include "fusewire/tf/bridge/tensors.h"
 
 #include <string>
+#include "fusewire/base/check.h"
 
 namespace fusewire {
 namespace tf {
@@ -14,6 +15,7 @@ Status TensorLandings::Begin(VarReader* reader, const TensorPlace& place) {
   });
   if (!begun.ok()) return NotBegun(begun);
   if (landing.has_segment()) places_.push_back(landing.place());
+  FUSEWIRE_DCHECK(places_.size() <= landings_.size());
   return Status::Ok();
 }
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Several tensors of one message on their way in: each description is read in turn, each content lands in its place.
-// Home: any thread. Owns: the memory that they land in. Fails: Begin, on words or segments that make no sense; Finish
-// with the first tensor that cannot be made.
+// Home: any thread. Owns: the memory that they land in. Fails: Begin and EndOfMessage, naming what is wrong in the
+// description or the segments; Finish with the first tensor that cannot be made.
 #ifndef FUSEWIRE_TF_BRIDGE_TENSORS_H_
 #define FUSEWIRE_TF_BRIDGE_TENSORS_H_
 

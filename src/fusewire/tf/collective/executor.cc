@@ -12,8 +12,9 @@
 #include <tensorflow/core/framework/op_kernel.h>
 #include <tensorflow/core/nccl/collective_communicator.h>
 #include <tensorflow/core/platform/fingerprint.h>
+#include "fusewire/base/check.h"
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/data/counters.h"
+#include "fusewire/tf/peer/counters.h"
 
 namespace fusewire {
 namespace tf {
@@ -76,6 +77,8 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
   }
 
   void Run(tensorflow::StatusCallback done) override {
+    FUSEWIRE_CHECK(context_ != nullptr);
+    FUSEWIRE_DCHECK(done_ == nullptr);  // it runs once
     const tensorflow::CollectiveParams& params = *context_->col_params;
     auto* executor = static_cast<CollectiveExecutor*>(context_->col_exec);
     group_ = executor->groups()->Get(params.group);
@@ -125,7 +128,10 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
     wanted->timeout_ns = kForeverNs;
     wanted->to = PiecesOf(output);
     wanted->from = input != nullptr ? PiecesOf(*input) : wanted->to;
+    FUSEWIRE_DCHECK(ranks > 1);
+    FUSEWIRE_DCHECK(wanted->key != 0);
     size_t size = collective::SizeOf(wanted->reduction.type);
+    FUSEWIRE_DCHECK(size > 0);
     size_t in = wanted->from.bytes() / size, out = wanted->to.bytes() / size;
     switch (params.instance.type) {
       case tensorflow::REDUCTION_COLLECTIVE:
@@ -166,6 +172,7 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
     tensorflow::CancellationManager* cancellation = context_->op_ctx->cancellation_manager();
     bool is_registered = cancellation != nullptr && token_ != tensorflow::CancellationManager::kInvalidToken;
     if (is_registered && cancellation->TryDeregisterCallback(token_)) Unref();
+    FUSEWIRE_CHECK(done_ != nullptr);  // it ends once
     tensorflow::StatusCallback done = std::move(done_);
     TfStatus end = ToTf(status);
     done(end);

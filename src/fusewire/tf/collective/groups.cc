@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/status.h"
@@ -98,6 +99,7 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
     {
       MutexLock lock(mutex_);
       if (status_.ok()) status_ = status;
+      FUSEWIRE_CHECK(left_ > 0);
       if (--left_ > 0) return;
       end = status_;
     }
@@ -115,17 +117,14 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
   TfStatus status_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
-Result<std::unique_ptr<CollectiveHome>> CollectiveHome::Open(Options options, reactor::Pool& pool) {
+Result<std::unique_ptr<CollectiveHome>> CollectiveHome::Open(Options options, task::Task& task) {
   p2p::EndpointOptions endpoint;
-  endpoint.pipe = options.pipe;
+  endpoint.pipe = task.shared().options();
   endpoint.pipe.name = options.own_task;
   // As long as it takes: a member may be busy for hours. One that is dead is noticed by its pipe.
   endpoint.limits.timeout_ns = kForeverNs;
   endpoint.limits.patience_ns = kForeverNs;
-  // An endpoint lives on one reactor; servers of one process take them in turn.
-  Result<std::unique_ptr<p2p::Endpoint>> made =
-      p2p::Endpoint::Make(std::move(endpoint), reactor::Pool::Around(&pool.Next()),
-                          pipe::MakeTransport(options.wire, transport::TcpOptions()));
+  Result<std::unique_ptr<p2p::Endpoint>> made = p2p::Endpoint::Open(task, std::move(endpoint));
   if (!made.ok()) return made.status();
   return std::unique_ptr<CollectiveHome>(new CollectiveHome(std::move(options), std::move(made).value()));
 }
@@ -246,6 +245,8 @@ void CollectiveGroups::Find(const tensorflow::CollGroupParams& params, int rank,
 
 Result<std::unique_ptr<collective::Group>> CollectiveGroups::Make(const std::string& name, int rank,
                                                                   const std::vector<Told>& told) {
+  FUSEWIRE_DCHECK(rank >= 0);
+  FUSEWIRE_DCHECK(static_cast<size_t>(rank) < told.size());
   collective::GroupOptions options;
   options.name = name;
   options.rank = rank;
@@ -293,6 +294,8 @@ void CollectiveGroups::Answered(const std::string& name, int rank, const TfStatu
       }
     }
     Entry& entry = entries_[name];
+    FUSEWIRE_DCHECK(!entry.is_known);
+    FUSEWIRE_DCHECK(!entry.waiting.empty());  // whoever asked
     waiting.swap(entry.waiting);
     entry.status = end;
     entry.group = group;

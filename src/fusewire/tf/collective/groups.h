@@ -20,10 +20,9 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/collective/group/group.h"
 #include "fusewire/p2p/p2p.h"
-#include "fusewire/pipe/wires.h"
-#include "fusewire/rpc/node.h"
+#include "fusewire/task/task.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/data/peer.h"
+#include "fusewire/tf/peer/peer.h"
 
 namespace fusewire {
 namespace tf {
@@ -42,15 +41,13 @@ using CollectiveGroupsPtr = std::shared_ptr<CollectiveGroups>;
 class CollectiveHome {
  public:
   struct Options {
-    pipe::Options pipe;
-    pipe::Wire wire = pipe::Wire::kAuto;
     std::string own_task;  // "/job:worker/replica:0/task:0"
     uint64_t host = 0;     // of this task, as all others are told; see PortWords
     // The address that the cluster gives a task, and the gRPC way to it.
     std::function<TfStatus(const std::string& task, std::string* address, SidePtr* side)> find;
   };
-  // `pool` outlives it. Nobody reaches its endpoint before that listens.
-  static Result<std::unique_ptr<CollectiveHome>> Open(Options options, reactor::Pool& pool);
+  // Its endpoint is a service of `task`, which outlives it. Nobody reaches it before the task listens.
+  static Result<std::unique_ptr<CollectiveHome>> Open(Options options, task::Task& task);
   // What is left of its groups can do nothing more.
   ~CollectiveHome();
 

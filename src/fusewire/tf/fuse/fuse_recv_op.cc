@@ -5,11 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/data/counters.h"
-#include "fusewire/tf/data/rendezvous.h"
+#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/receive/rendezvous.h"
 
+#include <absl/strings/str_cat.h>
 #include <tensorflow/core/framework/common_shape_fns.h>
 #include <tensorflow/core/framework/op.h>
 #include <tensorflow/core/framework/op_kernel.h>
@@ -28,7 +30,8 @@ class FuseRecvOp final : public tensorflow::AsyncOpKernel {
     std::vector<std::string> texts;
     OP_REQUIRES_OK(context, context->GetAttr("keys", &texts));
     OP_REQUIRES(context, static_cast<int>(texts.size()) == context->num_outputs(),
-                absl::InvalidArgumentError("a fused receive has a key for each output"));
+                absl::InvalidArgumentError(absl::StrCat("a fused receive has ", texts.size(), " keys and ",
+                                                        context->num_outputs(), " outputs; each has its key")));
     keys_.resize(texts.size());
     for (size_t i = 0; i < texts.size(); ++i)
       OP_REQUIRES_OK(context, tensorflow::Rendezvous::ParseKey(texts[i], &keys_[i]));
@@ -41,6 +44,8 @@ class FuseRecvOp final : public tensorflow::AsyncOpKernel {
     auto wait =
         std::make_shared<Wait>(keys_.size());  // shared_ptr: one of many answers is the last, nobody knows which
     Rendezvous::Together receives;
+    FUSEWIRE_DCHECK(!keys_.empty());
+    FUSEWIRE_DCHECK(static_cast<int>(keys_.size()) == context->num_outputs());
     receives.keys = &keys_;
     for (size_t i = 0; i < keys_.size(); ++i) {
       tensorflow::Rendezvous::Args args;
@@ -60,6 +65,7 @@ class FuseRecvOp final : public tensorflow::AsyncOpKernel {
           // What may be dead is not fused: this says that the marks were wrong.
           wait->status = status.ok() ? absl::InternalError("a fused receive met a dead tensor") : status;
         }
+        FUSEWIRE_CHECK(wait->left > 0);
         if (--wait->left > 0) return;
         end = wait->status;
       }

@@ -8,6 +8,7 @@
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/framework/node_def_util.h>
 #include <tensorflow/core/graph/algorithm.h>
+#include "fusewire/base/check.h"
 
 namespace fusewire {
 namespace tf {
@@ -70,6 +71,7 @@ int MarkLevels(Graph* graph) {
   int marked = 0;
   for (Node* node : order) {
     size_t id = static_cast<size_t>(node->id());
+    FUSEWIRE_DCHECK(id < levels.size());
     if (!node->IsOp() || behind[id]) continue;
     std::vector<std::string> marks;
     for (const Edge* edge : node->in_edges()) {

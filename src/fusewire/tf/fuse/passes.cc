@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/check.h"
 #include "fusewire/tf/fuse/levels.h"
 
 #include <absl/strings/str_cat.h>
@@ -94,6 +95,7 @@ std::string UniqueName(const std::string& like) {
 }
 
 TfStatus Fuse(Graph* graph, const std::vector<RecvNode>& recvs, bool on_host) {
+  FUSEWIRE_DCHECK(recvs.size() > 1);
   std::vector<std::string> keys;
   std::vector<DataType> types;
   for (const RecvNode& recv : recvs) {
@@ -131,7 +133,10 @@ TfStatus Fuse(Graph* graph, const std::vector<RecvNode>& recvs, bool on_host) {
 
 void SetFuseByDefault(bool fuse) { fuse_by_default.store(fuse); }
 
-void HoldFusion(int change) { holds.fetch_add(change); }
+void HoldFusion(int change) {
+  const int before = holds.fetch_add(change);
+  FUSEWIRE_CHECK(before + change >= 0);
+}
 
 bool AreGraphsHeld() { return holds.load() > 0; }
 

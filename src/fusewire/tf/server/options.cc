@@ -11,7 +11,7 @@
 
 #include "fusewire/base/log.h"
 #include "fusewire/tf/fuse/passes.h"
-#include "fusewire/tf/star/recording.h"
+#include "fusewire/tf/star/call/recording.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The settings of one server, read from the environment when it is made. docs/settings.md has the table.
-// Home: any thread. Owns: plain values. Fails: a value that makes no sense is named in the log, and the default holds.
+// Home: any thread. Owns: plain values. Fails: a value that cannot be used is named in the log, and the default holds.
 #ifndef FUSEWIRE_TF_SERVER_OPTIONS_H_
 #define FUSEWIRE_TF_SERVER_OPTIONS_H_
 
@@ -12,8 +12,7 @@
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/wires.h"
 #include "fusewire/reactor/pool.h"
-#include "fusewire/rpc/node.h"
-#include "fusewire/tf/star/homes.h"
+#include "fusewire/tf/star/cut/homes.h"
 #include "fusewire/transport/listening.h"
 
 namespace fusewire {

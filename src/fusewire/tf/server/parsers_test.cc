@@ -11,9 +11,9 @@
 #include "fusewire/base/random.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensors.h"
-#include "fusewire/tf/data/fused.h"
-#include "fusewire/tf/data/keys.h"
-#include "fusewire/tf/data/peer.h"
+#include "fusewire/tf/peer/fused.h"
+#include "fusewire/tf/peer/keys.h"
+#include "fusewire/tf/peer/peer.h"
 #include "fusewire/tf/server/options.h"
 
 #include <gmock/gmock.h>
@@ -195,12 +195,12 @@ TEST(Parsers, StatusesOfTensorFlow) {
   ForDraws({text, std::string(1, '\0')}, [](const std::string& bent) {
     VarReader reader{ConstBytes(bent)};
     TfStatus read;
-    if (!ReadTfStatus(&reader, &read)) return;
+    if (!ReadTfStatus(&reader, &read).ok()) return;
     std::string again;
     AppendTfStatus(read, &again);
     VarReader twice{ConstBytes(again)};
     TfStatus same;
-    EXPECT_TRUE(ReadTfStatus(&twice, &same));
+    EXPECT_TRUE(ReadTfStatus(&twice, &same).ok());
     EXPECT_EQ(same.message(), read.message());
   });
 }

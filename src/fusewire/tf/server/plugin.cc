@@ -12,12 +12,12 @@
 #include "fusewire/base/log.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/collective/groups.h"
-#include "fusewire/tf/data/counters.h"
 #include "fusewire/tf/fuse/passes.h"
+#include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/server/options.h"
 #include "fusewire/tf/server/server.h"
 #include "fusewire/tf/server/session.h"
-#include "fusewire/tf/star/star_pass.h"
+#include "fusewire/tf/star/cut/star_pass.h"
 #include "fusewire/transport/shm/shm.h"
 
 namespace fusewire {

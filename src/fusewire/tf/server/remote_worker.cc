@@ -7,8 +7,8 @@
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/platform/logging.h>
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/data/counters.h"
-#include "fusewire/tf/data/methods.h"
+#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/server/kept_cancel.h"
 #include "fusewire/tf/server/step_calls.h"
 #include "fusewire/tf/server/wire_call.h"
@@ -59,7 +59,8 @@ class ReceiveBufferCall final : public rpc::Call {
     TfStatus end = ToTf(status);
     if (status.ok()) {
       VarReader reader{ConstBytes(reply_head)};
-      if (!ReadTfStatus(&reader, &end)) end = absl::DataLossError("a peer's answer that makes no sense");
+      TfStatus read = ReadTfStatus(&reader, &end);
+      if (!read.ok()) end = read;
       if (end.ok() && !landed_ && place_.size > 0) end = absl::DataLossError("a collective's peer sent no data");
     }
     end = WithTarget(end, line_->target(), "RecvBuf");

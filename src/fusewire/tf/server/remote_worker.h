@@ -10,8 +10,8 @@
 
 #include <tensorflow/core/distributed_runtime/worker_interface.h>
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/data/methods.h"
-#include "fusewire/tf/data/rendezvous.h"
+#include "fusewire/tf/peer/methods.h"
+#include "fusewire/tf/receive/rendezvous.h"
 
 namespace fusewire {
 namespace tf {

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <memory>
 
-#include "fusewire/tf/data/step_test.h"
+#include "fusewire/tf/receive/step_test.h"
 
 #include <gtest/gtest.h>
 #include <tensorflow/core/distributed_runtime/call_options.h>

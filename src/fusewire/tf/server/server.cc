@@ -11,7 +11,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/collective/executor.h"
-#include "fusewire/tf/data/counters.h"
+#include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/server/session.h"
 #include "fusewire/transport/shm/host.h"
 
@@ -130,7 +130,8 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   if (!sane.ok()) return Failed(sane);
   Result<reactor::Pool*> pool = SharedPool(settings_.pool);
   if (!pool.ok()) return Failed(pool.status());
-  node_ = rpc::Node::Make(settings_.pipe, reactor::Pool::Share(*pool.value()), pipe::MakeTransport(settings_.wire, {}));
+  data_task_ =
+      task::Task::Make(settings_.pipe, reactor::Pool::Share(*pool.value()), pipe::MakeTransport(settings_.wire, {}));
   grpc.worker_service_options.num_serving_threads = kGrpcServingThreads;
   FindHost();
   TfStatus opened = OpenGroups();
@@ -158,14 +159,12 @@ std::string Server::own_task() const { return absl::StrCat("/job:", job_, "/repl
 TfStatus Server::OpenGroups() {
   RegisterCollectives();
   CollectiveHome::Options options;
-  options.pipe = settings_.pipe;
-  options.wire = settings_.wire;
   options.own_task = own_task();
   options.host = transport::HostId();
   options.find = [this](const std::string& task, std::string* address, SidePtr* side) {
     return FindGrpc(task, address, side);
   };
-  Result<std::unique_ptr<CollectiveHome>> groups = CollectiveHome::Open(options, node_->pool());
+  Result<std::unique_ptr<CollectiveHome>> groups = CollectiveHome::Open(options, *data_task_);
   if (!groups.ok()) return Failed(groups.status());
   groups_ = std::move(groups).value();
   return TfStatus();
@@ -181,17 +180,6 @@ void Server::FindHost() {
   if (place.why.empty()) return;
   FUSEWIRE_LOG(kWarn, "%s: its data port listens on every interface: %s; FUSEWIRE_BIND=ADDRESS says where instead",
                settings_.pipe.name.c_str(), place.why.c_str());
-}
-
-// At `fixed`; if that is 0, at the first port that is free of those that the settings allow.
-Status Server::AtAPort(uint16_t fixed, const std::function<Status(const transport::Address&)>& open) const {
-  const int first = fixed != 0 ? fixed : settings_.port_min, last = fixed != 0 ? fixed : settings_.port_max;
-  Status opened;
-  for (int port = first; port <= last; ++port) {
-    opened = open(transport::Address{listen_host_, static_cast<uint16_t>(port)});
-    if (opened.ok()) return opened;
-  }
-  return first == last ? opened : opened.Next("see FUSEWIRE_PORTS: none of its ports could be opened");
 }
 
 void Server::KeepCluster() {
@@ -294,9 +282,12 @@ TfStatus Server::OpenDataPort() {
     if (mapped.ok()) fixed = mapped.value().port;
   }
   service_ = std::make_unique<Service>(worker_env(), worker_);
-  Status opened = AtAPort(fixed, [&](const transport::Address& address) { return service_->Open(*node_, address); });
-  if (opened.ok()) opened = OpenGroupPort();
-  if (!opened.ok()) return Failed(opened);
+  Status opened = service_->Open(*data_task_);
+  if (opened.ok()) opened = data_task_->Listen({listen_host_, fixed}, {settings_.port_min, settings_.port_max});
+  if (!opened.ok()) {
+    const bool is_of_range = fixed == 0 && settings_.port_max != 0;
+    return Failed(is_of_range ? Status(opened.code(), opened.cause()).Next("see FUSEWIRE_PORTS") : opened);
+  }
   worker_->SetStar(&service_->star());
   AnnouncePort();
   GlobalCounters().Add(&Counters::servers);
@@ -304,18 +295,10 @@ TfStatus Server::OpenDataPort() {
   return TfStatus();
 }
 
-// Steps and collectives come in at one port. Where that cannot be, collectives have one of their own: UCX chooses a
-// connection's home before its greeting.
-Status Server::OpenGroupPort() {
-  p2p::Endpoint& endpoint = groups_->endpoint();
-  if (node_->transport().HandsOver()) return endpoint.ListenWith(service_->acceptor());
-  return AtAPort(0, [&](const transport::Address& address) { return endpoint.Listen(address); });
-}
-
 void Server::AnnouncePort() {
   PortWords words;
   words.port = service_->port();
-  words.incarnation = node_->shared().options().incarnation;
+  words.incarnation = data_task_->shared().options().incarnation;
   words.group_port = groups_->port();
   words.group_age = groups_->age();
   words.host = groups_->options().host;
@@ -328,7 +311,7 @@ TfStatus Server::WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions&
   TfStatus made = GrpcServer::WorkerCacheFactory(options, &grpc);
   if (!made.ok()) return made;
   if (directory_ == nullptr) {  // the first comes from Init, before anybody else can ask
-    directory_ = std::make_unique<Directory>(node_.get(), settings_.patience_ns, settings_.endpoints);
+    directory_ = std::make_unique<Directory>(data_task_.get(), settings_.patience_ns, settings_.endpoints);
   }
   auto cluster = std::make_shared<Cluster>();
   cluster->grpc = GrpcCachePtr(grpc);

@@ -2,12 +2,11 @@
 // A TensorFlow server whose data plane is ours: TensorFlow's own gRPC server for sessions, eager and coordination, and
 // beside it a data port that its peers find through the gRPC one. Or, without a data port, TensorFlow's own whose fused
 // receives are one call each.
-// Home: any thread. Owns: its node, its data port and its view of the peers. Like every GrpcServer it is not destroyed
+// Home: any thread. Owns: its task, its data port and its view of the peers. Like every GrpcServer it is not destroyed
 // once it has been started. Fails: Init says why.
 #ifndef FUSEWIRE_TF_SERVER_SERVER_H_
 #define FUSEWIRE_TF_SERVER_SERVER_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,7 +15,7 @@
 #include <tensorflow/core/distributed_runtime/rpc/grpc_server_lib.h>
 #include <tensorflow/core/distributed_runtime/server_lib.h>
 #include "fusewire/base/mutex.h"
-#include "fusewire/rpc/rpc.h"
+#include "fusewire/task/task.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/collective/groups.h"
 #include "fusewire/tf/server/options.h"
@@ -47,9 +46,7 @@ class Server final : public tensorflow::GrpcServer {
   TfStatus Prepare(const tensorflow::ServerFactory::Options& options);
   TfStatus OpenDataPort();
   TfStatus OpenGroups();
-  Status OpenGroupPort();
   void FindHost();
-  Status AtAPort(uint16_t fixed, const std::function<Status(const transport::Address&)>& open) const;
   TfStatus FindGrpc(const std::string& task, std::string* address, SidePtr* side);
   TfStatus FindTaskNow(const std::string& task, Ways* ways, std::string* address);
   // TensorFlow has made the cache for another cluster.
@@ -68,9 +65,9 @@ class Server final : public tensorflow::GrpcServer {
   const std::string protocol_;
   ServerSettings settings_;
   std::string listen_host_;  // of the data port; empty: every interface
-  std::unique_ptr<rpc::Node> node_;
+  std::unique_ptr<task::Task> data_task_;
   std::unique_ptr<Service> service_;
-  std::unique_ptr<CollectiveHome> groups_;  // goes before what it listens with
+  std::unique_ptr<CollectiveHome> groups_;
   std::unique_ptr<Directory> directory_;
   // Through which collectives call other tasks, with the time when each came. Not the session's cache, which goes with
   // its cluster: TensorFlow's resolver says that a call has been aborted, and uses the cache once more.

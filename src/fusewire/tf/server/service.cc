@@ -11,11 +11,12 @@
 #include <tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h>
 #include <tensorflow/core/framework/collective.h>
 #include <tensorflow/core/lib/core/threadpool.h>
+#include "fusewire/base/check.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
-#include "fusewire/tf/data/counters.h"
-#include "fusewire/tf/data/methods.h"
-#include "fusewire/tf/data/provider.h"
+#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/methods.h"
+#include "fusewire/tf/provide/provider.h"
 #include "fusewire/tf/server/kept_cancel.h"
 #include "fusewire/tf/server/wire_call.h"
 
@@ -83,7 +84,7 @@ void Service::CleanUp(int64_t step) {
   star_.DropStep(step);
 }
 
-// Reads and does the cleanups in front of `reader`. False: it makes no sense.
+// Reads and does the cleanups in front of `reader`. False: they are cut off.
 bool Service::DoCleanups(VarReader* reader) {
   uint64_t count = reader->Varint();
   for (uint64_t i = 0; i < count; ++i) {
@@ -140,7 +141,7 @@ rpc::Method Service::CleanupGraph() {
     GlobalCounters().Add(&Counters::calls_in);
     VarReader reader(request.head);
     bool ok = DoCleanups(&reader);
-    reply.Send(ok ? Status::Ok() : Status::Invalid("a list of steps that makes no sense"));
+    reply.Send(ok ? Status::Ok() : Status::Invalid("a list of steps to clean up is cut off"));
   });
 }
 
@@ -150,7 +151,7 @@ rpc::Method Service::AbortStep() {
     VarReader reader(request.head);
     int64_t step = static_cast<int64_t>(reader.Fixed64());
     if (reader.ok()) worker_->Abort(step);
-    reply.Send(reader.ok() ? Status::Ok() : Status::Invalid("a step that makes no sense"));
+    reply.Send(reader.ok() ? Status::Ok() : Status::Invalid("the number of a step to abort is cut off"));
   });
 }
 
@@ -250,7 +251,7 @@ void Service::OnReceive(const rpc::Request& request, rpc::Reply reply) {
   }
 }
 
-Status Service::Open(rpc::Node& node, const transport::Address& address) {
+Status Service::Open(task::Task& task) {
   using W = tensorflow::WorkerInterface;
   std::vector<rpc::Method> methods;
   methods.push_back(Unary(kRegisterGraph, "RegisterGraph", &W::RegisterGraphAsync));
@@ -263,9 +264,10 @@ Status Service::Open(rpc::Node& node, const transport::Address& address) {
   methods.push_back(ReceiveBuffer());
   methods.push_back(Receive());
   methods.push_back(AbortStep());
-  for (rpc::Method& method : star_.Methods(node.pool())) methods.push_back(std::move(method));
-  Result<std::unique_ptr<rpc::Server>> server = rpc::Server::Open(node, address, std::move(methods));
+  for (rpc::Method& method : star_.Methods(task.pool())) methods.push_back(std::move(method));
+  Result<std::unique_ptr<rpc::Server>> server = rpc::Server::Open(task, std::move(methods));
   if (!server.ok()) return server.status();
+  FUSEWIRE_DCHECK(server_ == nullptr);
   server_ = std::move(server).value();
   return Status::Ok();
 }

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The data port of a server: what its peers' RemoteWorkers and Lines ask, answered by its Worker.
-// Home: the reactors of its node; TensorFlow's work is done on its compute pool. Owns: the rpc server.
+// Home: the reactors of its task; TensorFlow's work is done on its compute pool. Owns: the rpc server.
 // Fails: Open says why; afterwards each call on its own.
 #ifndef FUSEWIRE_TF_SERVER_SERVICE_H_
 #define FUSEWIRE_TF_SERVER_SERVICE_H_
@@ -11,9 +11,9 @@
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/data/keys.h"
+#include "fusewire/tf/peer/keys.h"
 #include "fusewire/tf/server/worker.h"
-#include "fusewire/tf/star/star_service.h"
+#include "fusewire/tf/star/serve/star_service.h"
 
 namespace fusewire {
 namespace tf {
@@ -22,10 +22,9 @@ class Service {
  public:
   // All outlive the service.
   Service(tensorflow::WorkerEnv* env, Worker* worker);
-  Status Open(rpc::Node& node, const transport::Address& address);
+  // Served at the task's listener.
+  Status Open(task::Task& task);
   uint16_t port() const { return server_->address().port; }
-  // For whoever shares the data port.
-  pipe::Acceptor& acceptor() { return server_->acceptor(); }
   StarService& star() { return star_; }
 
  private:

@@ -12,6 +12,7 @@
 #include <tensorflow/core/distributed_runtime/message_wrappers.h>
 #include <tensorflow/core/protobuf/debug.pb.h>
 #include <tensorflow/core/protobuf/rewriter_config.pb.h>
+#include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/server/step_limit.h"
@@ -70,6 +71,7 @@ struct GraphsHeld {
 };
 
 TfRef<MasterSession> Share(MasterSession* session) {
+  FUSEWIRE_DCHECK(session != nullptr);
   session->Ref();
   return TfRef<MasterSession>(session);
 }
@@ -105,6 +107,7 @@ bool HasSessionsFor(const std::string& target) {
 TfStatus Session::Make(tensorflow::SessionOptions options, tensorflow::Session** out) {
   static std::atomic<int64_t> last_number{0};
   int64_t number = ++last_number;
+  FUSEWIRE_DCHECK(number > 0);  // 0 is a session that is none of ours
   const int64_t limit_ms = options.config.operation_timeout_in_ms();
   auto* mark = options.config.mutable_graph_options()->mutable_rewrite_options()->add_custom_optimizers();
   mark->set_name(kOptimizer);

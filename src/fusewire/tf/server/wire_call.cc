@@ -4,8 +4,9 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include "fusewire/base/check.h"
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/data/counters.h"
+#include "fusewire/tf/peer/counters.h"
 
 namespace fusewire {
 namespace tf {
@@ -17,7 +18,10 @@ WireCall::WireCall(LinePtr line, MethodNumber number, const char* name, tensorfl
       name_(name),
       options_(options),
       response_(response),
-      done_(std::move(done)) {}
+      done_(std::move(done)) {
+  FUSEWIRE_DCHECK(line_ != nullptr);
+  FUSEWIRE_DCHECK(done_ != nullptr);
+}
 
 void WireCall::Start(const google::protobuf::MessageLite& request) {
   if (!AppendProto(request, &text_, &body)) {
@@ -39,9 +43,12 @@ void WireCall::Start(const google::protobuf::MessageLite& request) {
 TfStatus WireCall::Read() {
   VarReader reader{ConstBytes(reply_head)};
   TfStatus status;
-  if (!ReadTfStatus(&reader, &status)) return absl::DataLossError("a peer's answer that makes no sense");
-  if (status.ok() && response_ != nullptr && !ParseProto(reader.left(), reply_body, response_))
-    return absl::DataLossError("a peer's answer that is not the protobuf it should be");
+  TfStatus read = ReadTfStatus(&reader, &status);
+  if (!read.ok()) return read;
+  if (status.ok() && response_ != nullptr && !ParseProto(reader.left(), reply_body, response_)) {
+    return absl::DataLossError(absl::StrCat("a peer's answer of ", reader.left().size, " bytes in its head and ",
+                                            reply_body.size(), " segments is no ", response_->GetTypeName()));
+  }
   return status;
 }
 

@@ -14,8 +14,8 @@
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/bridge/proto.h"
-#include "fusewire/tf/data/line.h"
-#include "fusewire/tf/data/methods.h"
+#include "fusewire/tf/peer/line.h"
+#include "fusewire/tf/peer/methods.h"
 
 namespace fusewire {
 namespace tf {

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include <tensorflow/core/distributed_runtime/rpc/grpc_tensor_coding.h>
-#include "fusewire/tf/data/fused.h"
-#include "fusewire/tf/data/fused_provider.h"
-#include "fusewire/tf/data/rendezvous.h"
+#include "fusewire/tf/peer/fused.h"
+#include "fusewire/tf/provide/fused_provider.h"
+#include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/server/step_calls.h"
 
 namespace fusewire {

@@ -12,9 +12,9 @@
 #include <tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h>
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/data/peer.h"
-#include "fusewire/tf/data/provider.h"
-#include "fusewire/tf/star/star_service.h"
+#include "fusewire/tf/peer/peer.h"
+#include "fusewire/tf/provide/provider.h"
+#include "fusewire/tf/star/serve/star_service.h"
 
 namespace fusewire {
 namespace tf {

@@ -4,12 +4,13 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include "fusewire/base/check.h"
 
 namespace fusewire {
 namespace tf {
 
-Directory::Directory(rpc::Node* node, int64_t patience_ns, std::map<std::string, std::string> endpoints)
-    : node_(node), patience_ns_(patience_ns), endpoints_(std::move(endpoints)) {}
+Directory::Directory(task::Task* task, int64_t patience_ns, std::map<std::string, std::string> endpoints)
+    : task_(task), patience_ns_(patience_ns), endpoints_(std::move(endpoints)) {}
 
 PeerPtr Directory::Find(const std::string& target, const std::string& address) {
   MutexLock lock(mutex_);
@@ -19,9 +20,9 @@ PeerPtr Directory::Find(const std::string& target, const std::string& address) {
     options.target = target;
     options.address = address;
     auto endpoint = endpoints_.find(address);
-    if (node_ != nullptr && endpoint != endpoints_.end()) options.data_address = endpoint->second;
+    if (task_ != nullptr && endpoint != endpoints_.end()) options.data_address = endpoint->second;
     options.patience_ns = patience_ns_;
-    peer = std::make_shared<Peer>(node_, std::move(options));
+    peer = std::make_shared<Peer>(task_, std::move(options));
   }
   return peer;
 }
@@ -60,6 +61,8 @@ RemoteWorker* WorkerCache::FindOurs(const std::string& target) {
   if (found != workers_.end()) return found->second.get();
   Ways ways;
   if (!FindTask(cluster_, directory_, target, &ways).ok()) return nullptr;
+  FUSEWIRE_DCHECK(ways.peer != nullptr);
+  FUSEWIRE_DCHECK(ways.side != nullptr);
   ways.peer->AskAgain();
   ways.log = log_;
   auto worker = std::make_unique<RemoteWorker>(std::move(ways));

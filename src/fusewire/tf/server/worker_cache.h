@@ -13,7 +13,7 @@
 #include <tensorflow/core/protobuf/cluster.pb.h>
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/data/peer.h"
+#include "fusewire/tf/peer/peer.h"
 #include "fusewire/tf/server/remote_worker.h"
 
 namespace fusewire {
@@ -22,12 +22,12 @@ namespace tf {
 // All tasks that a server has met, by the address that a cluster gives them.
 class Directory {
  public:
-  // `node` outlives the directory. Null: everything goes over gRPC.
-  Directory(rpc::Node* node, int64_t patience_ns, std::map<std::string, std::string> endpoints);
+  // `task` outlives the directory. Null: everything goes over gRPC.
+  Directory(task::Task* task, int64_t patience_ns, std::map<std::string, std::string> endpoints);
   PeerPtr Find(const std::string& target, const std::string& address);
 
  private:
-  rpc::Node* const node_;
+  task::Task* const task_;
   const int64_t patience_ns_;
   const std::map<std::string, std::string> endpoints_;
   Mutex mutex_;

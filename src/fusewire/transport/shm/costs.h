@@ -30,7 +30,7 @@ class Costs {
     double ns_per_kib = 0;
     void Add(size_t bytes, int64_t ns) {
       double sample = static_cast<double>(ns) * 1024 / static_cast<double>(std::max<size_t>(bytes, 1));
-      // Somebody else may have had the processor meanwhile.
+      // Another thread may have had the processor meanwhile.
       if (samples >= kSamplesMin) sample = std::min(sample, 2 * ns_per_kib);
       samples = std::min(samples + 1, kSamplesMin);
       ns_per_kib += (sample - ns_per_kib) / (samples < kSamplesMin ? samples : 8);

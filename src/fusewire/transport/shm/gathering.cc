@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "fusewire/base/bytes.h"
+#include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/base/random.h"
 #include "fusewire/reactor/event_fd.h"
@@ -76,8 +77,8 @@ class Patience {
           poll(waits.data(), waits.size(), static_cast<int>((left_ns + kMillisecondNs - 1) / kMillisecondNs));
       if (ready < 0 && errno != EINTR) return FromErrno("poll");
       if (ready > 0 && waits[0].revents != 0) return Status::Ok();
-      if (ready > 0) return Phase(Status::Cancelled("it was called off"));
-      if (left_ns <= 0) return Phase(Status::Timeout("not all ranks have come"));
+      if (ready > 0) return Phase(Status::Cancelled("the gathering was called off"));
+      if (left_ns <= 0) return Phase(Status::Timeout("a rank of this host has not come by the deadline"));
     }
   }
 
@@ -106,7 +107,7 @@ Result<std::vector<Fd>> ReceiveFiles(int socket, size_t count) {
   char byte = 0;
   PassedPacket packet = ReceivePacket(socket, Bytes(&byte, 1), kPassedFilesMax);
   if (packet.bytes < 0) return FromErrno("recvmsg");
-  if (packet.bytes == 0) return Phase(Status::Unavailable("rank 0 has turned away"));
+  if (packet.bytes == 0) return Phase(Status::Unavailable("rank 0 closed the connection"));
   if (packet.files.size() != count || (packet.flags & MSG_CTRUNC) != 0) {
     return Phase(Status::Overloaded(std::to_string(packet.files.size()) + " of " + std::to_string(count) +
                                     " descriptors have come"))
@@ -130,7 +131,8 @@ Result<std::unique_ptr<Gathering>> Gathering::Open() {
 
 Result<Gathered> Gathering::Hand(int file, int count, int64_t deadline_ns, reactor::CancelToken* cancel) {
   if (count < 1 || count > kGatheringMax)
-    return Phase(Status::Invalid("a gathering of " + std::to_string(count) + " ranks"));
+    return Phase(Status::Invalid("the count of ranks is " + std::to_string(count) + ", and must be from 1 to " +
+                                 std::to_string(kGatheringMax)));
   const Patience patience(deadline_ns, cancel);
   Gathered all;
   std::vector<Fd> sockets(static_cast<size_t>(count));
@@ -150,15 +152,18 @@ Result<Gathered> Gathering::Hand(int file, int count, int64_t deadline_ns, react
     const bool fits = got == static_cast<ssize_t>(sizeof(knock)) && knock.magic == kKnockMagic &&
                       knock.count == static_cast<uint32_t>(count) && knock.number > 0 && knock.number < knock.count &&
                       !sockets[knock.number].valid();
-    if (!fits) return Phase(Status::Corrupt("somebody came who is no rank of this host"));
+    if (!fits) return Phase(Status::Corrupt("a process connected that is no rank of this gathering, or a rank twice"));
     Result<Fd> life = LifeLine(process.value().pid);
     if (!life.ok()) return life.status();
     all.lives[knock.number] = std::move(life).value();
     sockets[knock.number] = std::move(comer);
     --missing;
+    FUSEWIRE_CHECK(missing >= 0);
   }
   std::vector<int> files = {file};
   for (const Fd& life : all.lives) files.push_back(life.get());
+  FUSEWIRE_CHECK(files.size() == static_cast<size_t>(count) + 1);
+  FUSEWIRE_CHECK(files.size() <= kPassedFilesMax);
   for (int number = 1; number < count; ++number)
     FUSEWIRE_TRY(SendFiles(sockets[static_cast<size_t>(number)].get(), files));
   all.file = Fd(fcntl(file, F_DUPFD_CLOEXEC, 0));
@@ -169,11 +174,11 @@ Result<Gathered> Gathering::Hand(int file, int count, int64_t deadline_ns, react
 
 Result<Gathered> ComeTo(const std::string& name, int number, int count, int64_t deadline_ns,
                         reactor::CancelToken* cancel) {
-  // Who told the name need not accept: a connect that waits would have no deadline.
+  // The process that told the name need not accept: a connect that waits would have no deadline.
   Fd place(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!place.valid()) return FromErrno("socket");
   const UnixAddress address = PlaceOf(name);
-  // Rank 0 listens before it tells the name: who is not met is in another network namespace.
+  // Rank 0 listens before it tells the name: if it is not met, it is in another network namespace.
   if (connect(place.get(), address.get(), address.length) != 0) return FromErrno("connect");
   Result<PeerProcess> host = CheckPeer(place.get());
   if (!host.ok()) return Phase(host.status());

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // How numbered processes of one host, one user and one network namespace come to share a file: number 0 opens a place
-// under a name that nobody can guess, and tells the others by other means; they come, the kernel says whose processes
+// under a name that nobody can guess, and tells the others by other means. They come, the kernel tells which processes
 // they are, and each leaves with the file and a life line to every other one.
 //   comer  knock    which number it is
 //   host   the file, then a pidfd of each number: once all have come

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Which host a process is on, as a number that processes may tell each other: it is the same for those that can meet to
-// share memory, whatever addresses they go by. A hint: who meets proves it, see meeting.h and gathering.h.
-// Home: any thread. Owns: nothing. Fails: 0 where the system does not say.
+// Which host a process is on, as a number that processes may send each other: it is the same for those that can meet to
+// share memory, whatever their addresses. A hint: the proof is that they meet, see meeting.h and gathering.h.
+// Home: any thread. Owns: nothing. Fails: 0 where the system does not tell.
 #ifndef FUSEWIRE_TRANSPORT_SHM_HOST_H_
 #define FUSEWIRE_TRANSPORT_SHM_HOST_H_
 

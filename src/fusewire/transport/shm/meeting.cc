@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "fusewire/base/bytes.h"
+#include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/base/random.h"
 #include "fusewire/transport/shm/passing.h"
@@ -38,40 +39,41 @@ const uint64_t* Probe() {
 
 }  // namespace
 
-Status SendNote(int socket, const Note& note, const int* files, size_t file_count) {
-  const ssize_t sent = SendPacket(socket, ConstBytes(&note, sizeof(note)), files, file_count);
-  if (sent == static_cast<ssize_t>(sizeof(note))) return Status::Ok();
+Status SendControl(int socket, const ShmControlMessage& message, const int* files) {
+  const auto packet = EncodeControl(message);
+  const ssize_t sent = SendPacket(socket, ConstBytes(packet.data(), packet.size()), files, FilesOf(message.kind));
+  if (sent == static_cast<ssize_t>(packet.size())) return Status::Ok();
   return Status::FromErrno(Code::kUnavailable, "sendmsg", errno).Phase("meet over shared memory");
 }
 
-std::optional<Result<Packet>> ReceiveNote(int socket, NoteKind kind, size_t file_count) {
-  Packet packet;
-  PassedPacket passed = ReceivePacket(socket, Bytes(&packet.note, sizeof(packet.note)), kNoteFilesMax);
+std::optional<Result<Packet>> ReceiveControl(int socket, ShmControlKind expected) {
+  uint8_t bytes[kShmControlBytes + 1];  // one more, so that a longer packet does not look like one of ours
+  PassedPacket passed = ReceivePacket(socket, Bytes(bytes, sizeof(bytes)), kShmControlFilesMax);
   if (passed.bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
   if (passed.bytes < 0) return Result<Packet>(Status::FromErrno(Code::kUnavailable, "recvmsg", errno));
-  packet.file_count = std::min(passed.files.size(), kNoteFilesMax);
-  std::move(passed.files.begin(), passed.files.begin() + static_cast<std::ptrdiff_t>(packet.file_count),
-            packet.files.begin());
   if (passed.bytes == 0) return Result<Packet>(Status::Unavailable("the peer closed the connection"));
   if ((passed.flags & MSG_CTRUNC) != 0) {
-    return Result<Packet>(Status::Overloaded("no descriptors left for what the peer sent")
+    return Result<Packet>(Status::Overloaded("no descriptors are left for those that the peer sent")
                               .Next("raise the limit of open files (ulimit -n)"));
   }
-  const Note expected;
-  const bool good = passed.bytes == static_cast<ssize_t>(sizeof(Note)) && (passed.flags & MSG_TRUNC) == 0 &&
-                    packet.note.magic == expected.magic && packet.note.version == expected.version &&
-                    packet.note.kind == kind && packet.file_count == file_count;
-  if (!good) return Result<Packet>(Status::Corrupt("the peer's greeting is not ours"));
+  Result<ShmControlMessage> message =
+      DecodeControl(ConstBytes(bytes, static_cast<size_t>(passed.bytes)), passed.files.size(), expected);
+  if (!message.ok()) return Result<Packet>(message.status());
+  Packet packet;
+  packet.message = message.value();
+  FUSEWIRE_CHECK(passed.files.size() <= packet.files.size());
+  std::move(passed.files.begin(), passed.files.end(), packet.files.begin());
   return Result<Packet>(std::move(packet));
 }
 
 Status SendBell(int socket, const reactor::Doorbell& bell, uint32_t bit) {
-  Note note;
-  note.kind = NoteKind::kBell;
-  note.bit = bit;
+  FUSEWIRE_CHECK(bit < reactor::Doorbell::kBits);
+  ShmControlMessage message;
+  message.kind = ShmControlKind::kBell;
+  message.bit = bit;
   const auto [rung, asleep, event] = bell.files();
   const int files[] = {rung, asleep, event};
-  return SendNote(socket, note, files, 3);
+  return SendControl(socket, message, files);
 }
 
 Result<PeerProcess> CheckPeer(int socket) {
@@ -82,7 +84,7 @@ Result<PeerProcess> CheckPeer(int socket) {
   if (peer.uid != geteuid()) {
     return Status::Refused("the process at the other end belongs to user " + std::to_string(peer.uid) +
                            ", and we to user " + std::to_string(geteuid()))
-        .Next("run both tasks as one user; until then they speak over TCP");
+        .Next("run both tasks as one user; until then they use TCP");
   }
   return PeerProcess{peer.pid, peer.uid};
 }
@@ -98,12 +100,12 @@ bool CanRead(pid_t pid, uint64_t address, uint64_t word) {
   return process_vm_readv(pid, &into, 1, &from, 1, 0) == static_cast<ssize_t>(sizeof(found)) && found == word;
 }
 
-bool CanReadOrTell(pid_t pid, uint64_t address, uint64_t word) {
+bool CanReadOrLog(pid_t pid, uint64_t address, uint64_t word) {
   if (CanRead(pid, address, word)) return true;
   const int error = errno;
   if (pid > 0 && error == ESRCH) return false;  // it has ended
-  static std::atomic<bool> told{false};
-  if (told.exchange(true, std::memory_order_relaxed)) return false;
+  static std::atomic<bool> logged{false};
+  if (logged.exchange(true, std::memory_order_relaxed)) return false;
   FUSEWIRE_LOG(
       kWarn,
       "large tensors between tasks of this machine are copied twice instead of once: this process may not read "

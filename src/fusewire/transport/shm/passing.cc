@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kControlBytesMax = CMSG_SPACE(sizeof(int) * kPassedFilesMax);
 
-// Both calls want the same, of memory that they may write to or not.
+// Both calls take the same structure.
 msghdr MessageOf(iovec* part, char* control, size_t files) {
   FUSEWIRE_CHECK(files <= kPassedFilesMax);
   msghdr message = {};
@@ -59,6 +59,7 @@ PassedPacket ReceivePacket(int socket, Bytes into, size_t files_max) {
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    FUSEWIRE_CHECK(count <= kPassedFilesMax);
     for (size_t i = 0; i < count; ++i) {
       int file = -1;
       CopyBytes(Bytes(&file, sizeof(file)), ConstBytes(CMSG_DATA(header) + i * sizeof(int), sizeof(int)));

@@ -15,7 +15,7 @@
 namespace fusewire {
 namespace transport {
 
-// What the kernel takes in one packet, less some.
+// Somewhat less than what the kernel takes in one packet.
 constexpr size_t kPassedFilesMax = 129;
 
 // Bytes sent, or -1.

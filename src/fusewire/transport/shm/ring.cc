@@ -27,12 +27,12 @@ static_assert(kRecordBytesMax < kCopyBytesMax, "what is put into the ring is no 
 // What is larger begins with a cache line, by a lead: copies of whole lines take less time.
 constexpr size_t kAlignedBytesMin = 512;
 constexpr uint32_t kLine = 64, kKindBits = 8;
-// Who finds the ring empty beyond this begins again at its start: little traffic stays in few pages, and a stream whose
-// reader keeps up in a processor's cache.
+// A writer that finds the ring empty beyond this begins again at its start: little traffic stays in few pages, and a
+// stream whose reader keeps up stays in a processor's cache.
 constexpr uint64_t kFrontBytes = 16 * 1024, kLargeFrontBytes = 64 * 1024;
 // So many loans are read while a writer wakes.
 constexpr uint64_t kLoansWhileWaking = 2;
-// Records that are large; one of so many tells what a byte costs to copy out of the ring.
+// Records that are large; one of so many is timed, for what a byte costs to copy out of the ring.
 constexpr size_t kLargeBytesMin = 4 * 1024;
 constexpr uint32_t kCopiesPerTimed = 8;
 // What one system call copies at the most: a connection gives way to the others of its reactor.
@@ -51,19 +51,20 @@ static_assert(sizeof(Loan) == kLoanBytes);
 uint64_t Rounded(uint64_t bytes) { return (bytes + 7) & ~uint64_t{7}; }
 
 // Two ends in one process map the segment twice. ThreadSanitizer goes by addresses: it does not see that what one end
-// stores is what the other loads, so we say it. Like its model of sockets, one for all.
+// stores is what the other loads, so it is told. One variable for all, like its model of sockets.
 char seen_by_all;
 
 }  // namespace
 
 // ---- the writer ----
 
-// A reader that says nonsense gives us no room, and hurts itself alone.
+// A reader that publishes a wrong position gives us no room, and hurts only itself.
 uint64_t RingWriter::FreshRoom() {
   // Up to the last whole record, or nearly: records begin at multiples of 8.
   const uint64_t taken = segment_.peer().taken.load(std::memory_order_acquire) & ~uint64_t{7};
   TellHappensAfter(&seen_by_all);
   if (taken > taken_ && taken <= filled_) taken_ = taken;
+  FUSEWIRE_DCHECK(filled_ - taken_ <= segment_.ring_bytes());
   return segment_.ring_bytes() - (filled_ - taken_);
 }
 
@@ -90,6 +91,8 @@ size_t RingWriter::Contiguous(size_t wanted) {
 }
 
 void RingWriter::PutHeader(uint32_t size, uint32_t kind) {
+  FUSEWIRE_DCHECK(Offset() % kHeaderBytes == 0);
+  FUSEWIRE_DCHECK(Offset() + kHeaderBytes + size <= segment_.ring_bytes());
   auto* header = reinterpret_cast<RecordHeader*>(segment_.own_ring() + Offset());
   header->store(uint64_t{kind} << 32 | size, std::memory_order_relaxed);
   filled_ += kHeaderBytes;
@@ -105,6 +108,8 @@ size_t RingWriter::Put(ConstBytes bytes) {
     const auto to_line = static_cast<size_t>((kLine - (Offset() + kHeaderBytes) % kLine) % kLine);
     const size_t lead = room > lead_max && lead_max > 0 ? to_line : 0;
     const size_t size = std::min(wanted, room - lead);
+    FUSEWIRE_DCHECK(size > 0);
+    FUSEWIRE_DCHECK(lead + size <= room);
     PutHeader(static_cast<uint32_t>(size), kKindBytes | static_cast<uint32_t>(lead) << kKindBits);
     CopyBytes(Bytes(segment_.own_ring() + Offset() + lead, size), bytes.Sub(put, size));
     filled_ += Rounded(lead + size);
@@ -114,6 +119,7 @@ size_t RingWriter::Put(ConstBytes bytes) {
 }
 
 bool RingWriter::Lend(ConstBytes bytes) {
+  FUSEWIRE_CHECK(!bytes.empty());  // to the reader, a loan of nothing is an error
   if (Contiguous(kLoanBytes) < kLoanBytes) return false;
   PutHeader(kLoanBytes, kKindLoan);
   const Loan loan = {reinterpret_cast<uint64_t>(bytes.data), bytes.size};
@@ -124,6 +130,7 @@ bool RingWriter::Lend(ConstBytes bytes) {
 }
 
 bool RingWriter::Publish() {
+  FUSEWIRE_DCHECK(published_ <= filled_);
   if (published_ == filled_) return false;
   published_ = filled_;
   TellHappensBefore(&seen_by_all);
@@ -146,7 +153,9 @@ bool RingReader::Refresh() {
   if (!frozen_) {
     const uint64_t filled = segment_.peer().filled.load(std::memory_order_acquire);
     TellHappensAfter(&seen_by_all);
-    if (filled - taken_ > segment_.ring_bytes()) return false;
+    // A writer never takes back what it has shown, so that we never read beyond it.
+    const uint64_t there = filled - taken_;
+    if (there > segment_.ring_bytes() || there < filled_ - taken_) return false;
     filled_ = filled;
   }
   return true;
@@ -160,18 +169,19 @@ void RingReader::Freeze() {
 // Enters the next record with bytes of the stream, if there is one.
 Status RingReader::NextRecord() {
   for (bool skipped = false; record_left_ == 0;) {
-    if (filled_ == taken_ && !Refresh()) return Status::Corrupt("the writer of a ring is beyond its reader");
+    if (filled_ == taken_ && !Refresh()) return Status::Corrupt("the peer's ring is filled beyond its size");
     if (filled_ == taken_) return Status::Ok();
     const uint64_t to_end = segment_.ring_bytes() - Offset();
     const uint64_t there = std::min(filled_ - taken_, to_end);
-    if (there < kHeaderBytes) return Status::Corrupt("a ring holds a part of a record");
+    if (there < kHeaderBytes) return Status::Corrupt("the peer's ring holds a part of a record's header");
     const auto* header = reinterpret_cast<const RecordHeader*>(segment_.peer_ring() + Offset());
     const uint64_t word = header->load(std::memory_order_relaxed);
     const auto size = static_cast<uint32_t>(word), words = static_cast<uint32_t>(word >> 32);
     const uint32_t kind = words & ((1U << kKindBits) - 1), lead = words >> kKindBits;
     const uint64_t payload = Rounded(uint64_t{lead} + size);
     if (payload > there - kHeaderBytes)
-      return Status::Corrupt("a record of " + std::to_string(size) + " bytes where there are fewer");
+      return Status::Corrupt("the size of a record in the peer's ring is " + std::to_string(size) +
+                             ", beyond what it holds");
     taken_ += kHeaderBytes;
     if (kind == kKindSkip && lead == 0 && !skipped && payload == to_end - kHeaderBytes) {
       skipped = true;
@@ -184,13 +194,14 @@ Status RingReader::NextRecord() {
       Loan loan;
       CopyBytes(Bytes(&loan, sizeof(loan)), ConstBytes(segment_.peer_ring() + Offset(), kLoanBytes));
       taken_ += kLoanBytes;
-      if (loan.size == 0) return Status::Corrupt("a loan of nothing");
+      if (loan.size == 0) return Status::Corrupt("the size of a loan in the peer's ring is 0");
       in_loan_ = true;
       loan_address_ = loan.address;
       record_left_ = loan.size;
       padding_ = 0;
     } else {
-      return Status::Corrupt("a record of kind " + std::to_string(words));
+      return Status::Corrupt("no writer makes a record of kind " + std::to_string(words) + " and size " +
+                             std::to_string(size) + ", as the peer's ring has");
     }
   }
   return Status::Ok();
@@ -200,6 +211,7 @@ void RingReader::Finish() {
   if (record_left_ > 0) return;
   taken_ += padding_;
   padding_ = 0;
+  FUSEWIRE_DCHECK(taken_ <= filled_);
   if (in_loan_) {
     ++loans_read_;
     loan_ended_ = true;
@@ -242,15 +254,17 @@ Result<size_t> RingReader::Read(Bytes* parts, size_t count) {
 
 // Some of the large ones are timed.
 void RingReader::CopyOut(Bytes to) {
+  FUSEWIRE_DCHECK(to.size <= record_left_);
+  FUSEWIRE_DCHECK(Offset() + to.size <= segment_.ring_bytes());
   const ConstBytes from(segment_.peer_ring() + Offset(), to.size);
   if (to.size < kLargeBytesMin || ++large_copies_ % kCopiesPerTimed != 0) return CopyBytes(to, from);
   const int64_t begin_ns = Clock::Real()->NowNs();
   CopyBytes(to, from);
   costs_.OnRing(to.size, Clock::Real()->NowNs() - begin_ns);
-  TellCosts();
+  PublishCosts();
 }
 
-void RingReader::TellCosts() {
+void RingReader::PublishCosts() {
   const bool less = costs_.RingCostsLess();
   if (std::exchange(ring_costs_less_, less) == less) return;
   segment_.own().ring_costs_less.store(less ? 1 : 0, std::memory_order_relaxed);
@@ -258,7 +272,9 @@ void RingReader::TellCosts() {
 
 // One copy, from the writer's memory to where the bytes shall be.
 Result<size_t> RingReader::ReadLoan(Bytes* parts, size_t count) {
-  // Whoever has gone has taken back what he lent; one who has not could keep us here for ever.
+  FUSEWIRE_DCHECK(in_loan_);
+  FUSEWIRE_CHECK(lender_ > 0);
+  // A peer that has gone has taken back what it lent; one that has not could keep us here for ever.
   if (frozen_) return Status::Unavailable("the peer closed the connection");
   iovec into[kLandingPartsMax + 1];
   uint64_t wanted = std::min(record_left_, kLoanReadBytesMax);
@@ -269,20 +285,22 @@ Result<size_t> RingReader::ReadLoan(Bytes* parts, size_t count) {
     left -= size;
     if (used + 1 == count) wanted -= left;
   }
-  // The address is the peer's, and of the peer: wherever it leads, it leads into its own memory.
+  FUSEWIRE_CHECK(used <= kLandingPartsMax + 1);
+  // The peer gave the address, and it is one in the peer's memory: it leads nowhere else.
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   iovec from = {reinterpret_cast<void*>(loan_address_), static_cast<size_t>(wanted)};
   const int64_t begin_ns = Clock::Real()->NowNs();
   const ssize_t got = process_vm_readv(lender_, into, used, &from, 1, 0);
   const int error = errno;
   if (got > 0) costs_.OnLoan(static_cast<size_t>(got), Clock::Real()->NowNs() - begin_ns);
-  TellCosts();
-  // The writer says that it takes a loan back before the memory changes, so what was read before that is good.
+  PublishCosts();
+  // The writer publishes that it takes a loan back before the memory changes, so what was read before that is good.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (segment_.peer().revoked.load(std::memory_order_acquire) != 0)
     return Status::Unavailable("the peer closed the connection");
   if (got < 0) return Status::FromErrno(Code::kUnavailable, "process_vm_readv", error);
-  if (got == 0) return Status::Corrupt("a loan that leads nowhere");
+  if (got == 0) return Status::Corrupt("the address of the peer's loan is not in its memory");
+  FUSEWIRE_CHECK(static_cast<uint64_t>(got) <= record_left_);
   loan_address_ += static_cast<uint64_t>(got);
   record_left_ -= static_cast<uint64_t>(got);
   Finish();
@@ -292,6 +310,7 @@ Result<size_t> RingReader::ReadLoan(Bytes* parts, size_t count) {
 bool RingReader::Release() {
   TellHappensBefore(&seen_by_all);
   if (loan_ended_) segment_.own().loans_read.store(loans_read_, std::memory_order_release);
+  FUSEWIRE_DCHECK(released_ <= taken_);
   if (released_ == taken_ && !loan_ended_) return false;
   released_ = taken_;
   segment_.own().taken.store(taken_, std::memory_order_release);
@@ -301,7 +320,7 @@ bool RingReader::Release() {
     const uint64_t lent = segment_.peer().loans.load(std::memory_order_relaxed);
     if (loans_read_ >= lent || lent - loans_read_ == kLoansWhileWaking) return true;
   }
-  // The writer says that it waits, and looks for room once more; we make room, and look whether it waits.
+  // The writer publishes that it waits, and looks for room once more; we make room, and look whether it waits.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (segment_.peer().wants_room.load(std::memory_order_relaxed) == 0) return false;
   return filled_ - taken_ <= segment_.ring_bytes() / 2;

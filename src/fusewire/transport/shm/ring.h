@@ -6,7 +6,7 @@
 //   skip   := `size` bytes follow that mean nothing: the next record begins behind them
 // Positions count bytes since the beginning. Each side keeps its own position to itself and publishes a copy; what the
 // other published is read once and checked.
-// Home: that of the connection. Owns: nothing. Fails: the reader with kCorrupt, where the writer wrote nonsense.
+// Home: that of the connection. Owns: nothing. Fails: the reader with kCorrupt, where the writer broke the format.
 #ifndef FUSEWIRE_TRANSPORT_SHM_RING_H_
 #define FUSEWIRE_TRANSPORT_SHM_RING_H_
 
@@ -59,7 +59,7 @@ class RingWriter {
 class RingReader {
  public:
   explicit RingReader(Segment* segment) : segment_(*segment) {}
-  // `pid` is whose memory loans stand in; 0: loans are nonsense.
+  // `pid` is the process whose memory is lent; 0: the peer may not lend.
   void SetLender(pid_t pid) { lender_ = pid; }
   // Fills the parts in order, as far as there are bytes; returns how many.
   Result<size_t> Read(Bytes* parts, size_t count);
@@ -79,7 +79,7 @@ class RingReader {
  private:
   Status NextRecord();
   void CopyOut(Bytes to);
-  void TellCosts();
+  void PublishCosts();
   Result<size_t> ReadLoan(Bytes* parts, size_t count);
   void Finish();
   bool Refresh();
@@ -99,7 +99,7 @@ class RingReader {
   uint64_t loans_read_ = 0;
   Costs costs_;
   uint32_t large_copies_ = 0;
-  bool ring_costs_less_ = false;  // as we have told
+  bool ring_costs_less_ = false;  // as it is published
 };
 
 }  // namespace transport

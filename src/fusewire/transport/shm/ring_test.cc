@@ -105,17 +105,17 @@ TEST_F(Rings, SayWhatIsWrongWithARecord) {
     uint64_t filled;
   };
   const std::vector<Bad> all = {
-      {"beyond", {}, kTestRing + 8},
-      {"beyond", {}, UINT64_MAX},
+      {"beyond its size", {}, kTestRing + 8},
+      {"beyond its size", {}, UINT64_MAX},
       {"part of a record", {}, 4},
-      {"where there are fewer", {1000, 1}, 16},
-      {"where there are fewer", {UINT32_MAX, 1}, kTestRing},
+      {"beyond what it holds", {1000, 1}, 16},
+      {"beyond what it holds", {UINT32_MAX, 1}, kTestRing},
       {"kind 0", {0, 0}, 8},
       {"kind 1", {0, 1}, 8},
       {"kind 2", {8, 2, 0, 0}, 16},
       {"kind 3", {8, 3, 0, 0}, 16},
       {"kind 77", {8, 77, 0, 0}, 16},
-      {"loan of nothing", {16, 2, 1, 0, 0, 0}, 24},
+      {"size of a loan", {16, 2, 1, 0, 0, 0}, 24},
   };
   for (const Bad& bad : all) {
     RingReader reader(b_.get());
@@ -184,7 +184,7 @@ TEST_F(Rings, WhatWasTakenBackIsNotRead) {
   EXPECT_THAT(ReadStatus().cause(), HasSubstr("closed"));
 }
 
-// One who closes his end and lives on could lend for ever what is read before anybody else is looked at.
+// A peer that closes its end and lives on could lend without end, and keep the reader from all other connections.
 TEST_F(Rings, ALoanEndsWithItsConnectionInItsMiddle) {
   const std::string lent(1000, 'l');
   writer_->Lend(lent);
@@ -192,6 +192,17 @@ TEST_F(Rings, ALoanEndsWithItsConnectionInItsMiddle) {
   EXPECT_EQ(Read(100), std::string(100, 'l'));
   reader_->Freeze();
   EXPECT_EQ(ReadStatus().code(), Code::kUnavailable);
+}
+
+// What was shown before is read to its end, and nothing behind it.
+TEST_F(Rings, AWriterThatShowsLessThanBeforeIsNotBelieved) {
+  ASSERT_EQ(writer_->Put(std::string(1000, 'x')), 1000u);
+  writer_->Publish();
+  EXPECT_EQ(Read(100), std::string(100, 'x'));
+  Forge(nullptr, 0, 200);
+  reader_->Freeze();
+  EXPECT_EQ(Read(2000), std::string(900, 'x'));
+  EXPECT_EQ(Read(2000), "");
 }
 
 TEST_F(Rings, AReaderThatLiesGivesNoRoom) {

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <string>
 
+#include "fusewire/base/check.h"
+
 namespace fusewire {
 namespace transport {
 namespace {
@@ -33,28 +35,33 @@ Result<std::unique_ptr<Segment>> Segment::Make(uint32_t ring_bytes, Fd* file) {
   *file = Fd(memfd_create("fusewire", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file->valid()) return OutOfSomething("memfd_create");
   if (ftruncate(file->get(), static_cast<off_t>(BytesOf(ring_bytes))) != 0) return OutOfSomething("ftruncate");
-  // Reading beyond the end of a file that was cut short kills the reader: nobody can cut this one.
+  // Reading beyond the end of a file that was cut short kills the reader: no process can cut this one.
   if (fcntl(file->get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return OutOfSomething("fcntl");
   return Map(End::kDialler, file->get(), ring_bytes);
 }
 
 Result<std::unique_ptr<Segment>> Segment::Attach(const Fd& file, uint32_t ring_bytes) {
   if (ring_bytes < kRingBytesMin || ring_bytes > kRingBytesMax || !std::has_single_bit(ring_bytes))
-    return Status::Corrupt("a ring of " + std::to_string(ring_bytes) + " bytes");
+    return Status::Corrupt("ring_bytes in the peer's hello is " + std::to_string(ring_bytes) +
+                           ", and must be a power of two from " + std::to_string(kRingBytesMin) + " to " +
+                           std::to_string(kRingBytesMax));
   const int seals = fcntl(file.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    return Status::Corrupt("what should be shared memory is not, or is not sealed");
+    return Status::Corrupt("the file in the peer's hello is not sealed against becoming smaller");
   struct stat is = {};
   if (fstat(file.get(), &is) != 0 || is.st_size != static_cast<off_t>(BytesOf(ring_bytes)))
-    return Status::Corrupt("the shared memory has another size than it should");
+    return Status::Corrupt("the file in the peer's hello has " + std::to_string(is.st_size) + " bytes, not " +
+                           std::to_string(BytesOf(ring_bytes)));
   return Map(End::kListener, file.get(), ring_bytes);
 }
 
 Result<std::unique_ptr<Segment>> Segment::Map(End end, int fd, uint32_t ring_bytes) {
+  FUSEWIRE_CHECK(std::has_single_bit(ring_bytes));
+  FUSEWIRE_CHECK(ring_bytes >= kRingBytesMin);
   const size_t bytes = BytesOf(ring_bytes);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) return OutOfSomething("mmap");
-  // A child that somebody forks is no end of this connection.
+  // A child of this process is no end of the connection.
   (void)madvise(memory, bytes, MADV_DONTFORK);
   return std::unique_ptr<Segment>(new Segment(end, ring_bytes, memory, bytes));
 }
@@ -68,7 +75,10 @@ Segment::Segment(End end, uint32_t ring_bytes, void* memory, size_t bytes)
       own_ring_(memory_ + kHalvesBytes + (end == End::kDialler ? 0 : ring_bytes_)),
       peer_ring_(memory_ + kHalvesBytes + (end == End::kDialler ? ring_bytes_ : 0)) {}
 
-Segment::~Segment() { munmap(memory_, bytes_); }
+Segment::~Segment() {
+  const int unmapped = munmap(memory_, bytes_);
+  FUSEWIRE_CHECK(unmapped == 0);
+}
 
 }  // namespace transport
 }  // namespace fusewire

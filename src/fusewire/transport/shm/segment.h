@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The memory that the two ends of one connection share, made by the dialler and sealed: nobody can make it smaller.
-//   page 0     two Halves: what each end says about itself; only that end writes it
+// The memory that the two ends of one connection share, made by the dialler and sealed: no process can make it smaller.
+//   page 0     two Halves: what each end publishes about itself; only that end writes it
 //   then       the ring that the dialler writes, then the ring that the listener's side writes
-// What stands in it is the peer's word: every number is read once, and checked before it is used.
+// The peer may have written anything: every number is read once, and checked before it is used.
 // Home: none. Owns: the mapping. Fails: Make and Attach say why.
 #ifndef FUSEWIRE_TRANSPORT_SHM_SEGMENT_H_
 #define FUSEWIRE_TRANSPORT_SHM_SEGMENT_H_
@@ -33,7 +33,7 @@ struct Half {
   std::atomic<uint32_t> can_read;  // we can read the peer's memory: it may lend
   // We look at the peer's `filled` again and again: it need not ring for what it writes. Rarely written.
   alignas(64) std::atomic<uint32_t> watches;
-  // As a reader: what you put into the ring costs us less than what you lend. Rarely written.
+  // As a reader: what the peer puts into the ring costs us less than what it lends. Rarely written.
   std::atomic<uint32_t> ring_costs_less;
 };
 static_assert(sizeof(Half) == 192, "three cache lines: what changes with each message has one for each direction");

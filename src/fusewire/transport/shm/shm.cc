@@ -11,6 +11,7 @@
 #include "fusewire/transport/shm/shm_connection.h"
 #include "fusewire/transport/shm/shm_dialing.h"
 #include "fusewire/transport/shm/shm_listener.h"
+#include "fusewire/transport/shm/shm_sender.h"
 
 namespace fusewire {
 namespace transport {
@@ -44,8 +45,8 @@ std::unique_ptr<Transport> MakeShm(ShmOptions options) { return std::make_unique
 
 uint64_t SharedBytesWritten() { return BytesWrittenByAll(); }
 
-// A child is to us what any neighbour is: the kernel, a sandbox or a security module lets it read us or not. That we
-// may read ourselves, or our children, says nothing.
+// For the kernel, a sandbox or a security module, a child that reads us is like any other task that does. Whether we
+// may read ourselves, or our children, proves nothing.
 bool MayLend() {
   const pid_t parent = getpid();
   const uint64_t address = ProbeAddress(), word = ProbeWord();

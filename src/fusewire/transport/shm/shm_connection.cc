@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -13,35 +12,31 @@
 
 namespace fusewire {
 namespace transport {
-namespace {
-
-// The reader hears of a long write when so much of it is in the ring, and works beside its writer.
-constexpr size_t kShowBytes = 16 * 1024;
-
-std::atomic<uint64_t> shared_bytes_written{0};
-
-}  // namespace
-
-uint64_t BytesWrittenByAll() { return shared_bytes_written.load(std::memory_order_relaxed); }
-
 ShmConnection::ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, std::unique_ptr<Segment> segment,
                              const ShmOptions& options, std::string peer_address, const RingReader* reader)
     : home_(home),
       bell_(bell),
       segment_(std::move(segment)),
-      lend_(options.lend),
-      lend_bytes_min_(std::max<uint32_t>(options.lend_bytes_min, 1)),
       peer_address_(std::move(peer_address)),
       bit_(bell->Hang(this)),
-      writer_(segment_.get()),
+      sender_(segment_.get(), options, &peer_bell_),
       reader_(reader == nullptr ? RingReader(segment_.get()) : *reader),
       later_([this] { DoLater(); }) {}
 
 ShmConnection::~ShmConnection() { Stop(); }
 
 void ShmConnection::SetLender(pid_t pid) {
+  FUSEWIRE_CHECK(pid > 0);
+  FUSEWIRE_CHECK(handler_ == nullptr);
   reader_.SetLender(pid);
   segment_->own().can_read.store(1, std::memory_order_release);
+}
+
+Status ShmConnection::SetOrigin(std::unique_ptr<ShmOrigin> origin) {
+  FUSEWIRE_CHECK(handler_ == nullptr);
+  FUSEWIRE_TRY(peer_bell_.TieLast(*bell_, peer_pid_, &origin->hello.files[1], origin->hello.message.bit));
+  origin_ = std::move(origin);
+  return Status::Ok();
 }
 
 void ShmConnection::Start(ConnectionHandler* handler) {
@@ -54,7 +49,7 @@ void ShmConnection::Start(ConnectionHandler* handler) {
     Fail(watched);
     return;
   }
-  home_.Arm(&later_, 0);  // the peer may have written already, and nobody rang
+  home_.Arm(&later_, 0);  // the peer may have written already, without ringing
 }
 
 // ---- homes ----
@@ -72,15 +67,14 @@ Result<std::unique_ptr<Connection>> ShmIncoming::Adopt(reactor::Reactor& home) {
   auto connection = std::make_unique<ShmConnection>(home, bell.value(), std::move(segment_), origin_->options,
                                                     peer_address_, reader_.has_value() ? &*reader_ : nullptr);
   if (origin_->can_read) connection->SetLender(peer_pid_);
-  // A dialler that has gone already may have left words all the same: reading finds its end.
+  // A dialler that has gone already may have written all the same: reading finds its end.
   (void)SendBell(socket_.get(), *bell.value(), connection->bit());
   connection->SetSocket(std::move(socket_), peer_pid_);
-  FUSEWIRE_TRY(connection->Tie(&origin_->hello.files[1], origin_->hello.note.bit));
-  connection->SetOrigin(std::move(origin_));
+  FUSEWIRE_TRY(connection->SetOrigin(std::move(origin_)));
   return std::unique_ptr<Connection>(std::move(connection));
 }
 
-// Until the dialler has the next home's doorbell it rings here, for nobody: it rings once more when it has.
+// Until the dialler has the next home's doorbell it rings here, in vain: it rings once more when it has.
 std::unique_ptr<Incoming> ShmConnection::HandOver() {
   FUSEWIRE_AT_HOME(home_);
   if (closed_ || origin_ == nullptr) return nullptr;
@@ -89,7 +83,7 @@ std::unique_ptr<Incoming> ShmConnection::HandOver() {
   if (watched_) home_.Unwatch(socket_.get(), this);
   watched_ = false;
   reactor::Reactor::Disarm(&later_);
-  rope_.reset();
+  peer_bell_.Drop();
   auto incoming = std::make_unique<ShmIncoming>(std::move(socket_), std::move(segment_), std::move(origin_), peer_pid_);
   incoming->SetReader(reader_);
   return incoming;
@@ -100,7 +94,7 @@ std::unique_ptr<Incoming> ShmConnection::HandOver() {
 void ShmConnection::OnRung() {
   if (handler_ == nullptr || closed_) return;
   ReadSome();
-  if (!closed_ && (unread_count_ > 0 || room_due_)) Answer();
+  if (!closed_ && sender_.waits()) Answer();
 }
 
 void ShmConnection::ReadSome() {
@@ -121,6 +115,7 @@ void ShmConnection::ReadSome() {
 size_t ShmConnection::ReadOnce(size_t* asked) {
   Bytes into[kLandingPartsMax + 1];
   size_t parts = handler_->Landing(into, kLandingPartsMax);
+  FUSEWIRE_DCHECK(parts <= kLandingPartsMax);
   size_t landing_bytes = 0;
   for (size_t i = 0; i < parts; ++i) landing_bytes += into[i].size;
   into[parts] = Bytes(look_ahead, std::min(handler_->LookAhead(), kLookAheadMax));
@@ -133,9 +128,9 @@ size_t ShmConnection::ReadOnce(size_t* asked) {
   }
   const size_t bytes = read.value();
   if (bytes == 0) return 0;
-  if (reader_.Release()) RingPeer();
-  // What we lent, the peer had read before it wrote this, which may be its goodbye.
-  if (unread_count_ > 0) Answer();
+  if (reader_.Release()) peer_bell_.Ring();
+  // The peer had read what we lent before it wrote this, which may be its goodbye.
+  if (sender_.lends()) Answer();
   if (closed_) return 0;
   const size_t landed = std::min(bytes, landing_bytes);
   if (landed > 0) handler_->OnLanded(landed);
@@ -150,7 +145,7 @@ void ShmConnection::ReadRest() {
   size_t asked = 0;
   while (!closed_ && ReadOnce(&asked) > 0) {
   }
-  if (!closed_ && unread_count_ > 0) Answer();
+  if (!closed_ && sender_.lends()) Answer();
   Fail(Status::Unavailable(finished ? "the peer closed the connection" : "the peer's process has ended"));
 }
 
@@ -158,94 +153,32 @@ void ShmConnection::ReadRest() {
 
 void ShmConnection::Write(const ConstBytes* parts, size_t count) {
   FUSEWIRE_AT_HOME(home_);
-  FUSEWIRE_CHECK(!room_due_ && (unread_count_ == 0 || closed_ || TakesMore()));
   if (closed_) return;  // OnClosed is on its way
+  FUSEWIRE_CHECK(handler_ != nullptr);
   if (origin_ != nullptr) origin_.reset();
-  if (full_) {
-    WaitForRoom();
-    return;
+  const std::optional<size_t> taken = sender_.Write(parts, count);
+  if (taken.has_value()) {
+    handler_->OnWritten(*taken);
+  } else if (sender_.MissedRoom()) {
+    home_.Arm(&later_, 0);
   }
-  const uint64_t loans_before = writer_.loans();
-  size_t offered = 0;
-  const size_t taken = Take(parts, count, &offered);
-  full_ = taken < offered;
-  shared_bytes_written.fetch_add(taken, std::memory_order_relaxed);
-  ShowPeer();
-  if (writer_.loans() != loans_before || unread_count_ > 0) {
-    unread_[unread_count_++] = {taken, writer_.loans()};
-  } else if (taken > 0) {
-    handler_->OnWritten(taken);
-  } else {
-    WaitForRoom();
-  }
-}
-
-// Small parts into the ring, large ones as loans, until there is no room.
-size_t ShmConnection::Take(const ConstBytes* parts, size_t count, size_t* offered) {
-  size_t taken = 0;
-  bool room = true;
-  for (size_t i = 0; i < count; ++i) {
-    *offered += parts[i].size;
-    if (!room) continue;
-    if (parts[i].size >= lend_bytes_min_ && MayLend() && writer_.ShouldLend()) {
-      room = writer_.Lend(parts[i]);
-      if (room) taken += parts[i].size;
-      continue;
-    }
-    for (ConstBytes left = parts[i]; !left.empty() && room;) {
-      const size_t put = writer_.Put(left.Sub(0, std::min(left.size, kShowBytes)));
-      room = put == std::min(left.size, kShowBytes);
-      taken += put;
-      left = left.From(put);
-      if (!left.empty()) ShowPeer();
-    }
-  }
-  return taken;
-}
-
-// The peer's word, on a line that it writes often: it is asked until it has said yes.
-bool ShmConnection::MayLend() {
-  if (!peer_reads_) peer_reads_ = lend_ && segment_->peer().can_read.load(std::memory_order_acquire) != 0;
-  return peer_reads_;
-}
-
-// We show what we wrote, and look whether the peer watches; it stops watching, and looks whether we showed something.
-void ShmConnection::ShowPeer() {
-  if (!writer_.Publish()) return;
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (segment_->peer().watches.load(std::memory_order_relaxed) == 0) RingPeer();
-}
-
-void ShmConnection::RingPeer() {
-  if (rope_ != nullptr) rope_->Ring();
-}
-
-void ShmConnection::WaitForRoom() {
-  room_due_ = true;
-  segment_->own().wants_room.store(1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (writer_.HasRoom()) home_.Arm(&later_, 0);  // the reader may have made room before it could know
 }
 
 // Answers the Writes that wait, if what they wait for has come.
 void ShmConnection::Answer() {
-  for (const uint64_t read = writer_.LoansRead(); !closed_ && unread_count_ > 0 && unread_[0].loans <= read;) {
-    const size_t bytes = unread_[0].bytes;
-    std::copy(unread_ + 1, unread_ + unread_count_--, unread_);
-    handler_->OnWritten(bytes);
+  for (const uint64_t loans_read = sender_.LoansRead(); !closed_;) {
+    const std::optional<size_t> bytes = sender_.PopRead(loans_read);
+    if (!bytes.has_value()) break;
+    handler_->OnWritten(*bytes);
   }
-  if (closed_ || !room_due_ || !writer_.HasRoom()) return;
-  segment_->own().wants_room.store(0, std::memory_order_relaxed);
-  full_ = false;
-  room_due_ = false;
-  handler_->OnWritten(0);
+  if (!closed_ && sender_.TakeRoom()) handler_->OnWritten(0);
 }
 
 // ---- the socket, and the end ----
 
 void ShmConnection::OnEvents(uint32_t) {
   while (!closed_) {
-    std::optional<Result<Packet>> packet = ReceiveNote(socket_.get(), NoteKind::kBell, 3);
+    std::optional<Result<Packet>> packet = ReceiveControl(socket_.get(), ShmControlKind::kBell);
     if (!packet.has_value()) return;
     OnBell(std::move(*packet));
   }
@@ -260,24 +193,12 @@ void ShmConnection::OnBell(Result<Packet> packet) {
     Fail(packet.status());
     return;
   }
-  if (bells_left_-- == 0) {
-    Fail(Status::Corrupt("the peer sent a doorbell too many"));
+  Status changed = peer_bell_.Change(*bell_, peer_pid_, packet.value().files.data(), packet.value().message.bit);
+  if (!changed.ok()) {
+    Fail(changed);
     return;
   }
-  Status tied = Tie(packet.value().files.data(), packet.value().note.bit);
-  if (!tied.ok()) {
-    Fail(tied);
-    return;
-  }
-  RingPeer();  // for what we wrote before we could, or rang for at the peer's last home
-}
-
-Status ShmConnection::Tie(const Fd* files, uint32_t bit) {
-  Result<std::unique_ptr<reactor::DoorbellRope>> rope =
-      bell_->Tie(peer_pid_, {files[0].get(), files[1].get(), files[2].get()}, bit);
-  if (!rope.ok()) return rope.status();
-  rope_ = std::move(rope).value();
-  return Status::Ok();
+  peer_bell_.Ring();  // for what we wrote before we could, or rang for at the peer's last home
 }
 
 void ShmConnection::Fail(Status why) { Close(why.Next("check that the peer is running")); }
@@ -291,6 +212,7 @@ void ShmConnection::Close(Status why) {
 }
 
 void ShmConnection::DoLater() {
+  FUSEWIRE_CHECK(handler_ != nullptr);
   if (closed_) {
     handler_->OnClosed(why_closed_);
     return;
@@ -300,16 +222,15 @@ void ShmConnection::DoLater() {
 
 void ShmConnection::Stop() {
   if (std::exchange(closed_, true)) return;
-  // Before the memory that we lent can change.
-  if (unread_count_ > 0) segment_->own().revoked.store(1, std::memory_order_seq_cst);
+  sender_.TakeBackLoans();
   segment_->own().finished.store(1, std::memory_order_seq_cst);
   bell_->Unhang(bit_, this);
   if (watched_) home_.Unwatch(socket_.get(), this);
   watched_ = false;
-  // The peer hears of it also where a child that somebody forked still holds the socket.
+  // The peer hears of it also where a child of this process still holds the socket.
   if (socket_.valid()) (void)shutdown(socket_.get(), SHUT_RDWR);
   socket_.Close();
-  rope_.reset();
+  peer_bell_.Drop();
 }
 
 }  // namespace transport

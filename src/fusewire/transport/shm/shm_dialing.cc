@@ -24,18 +24,21 @@ ShmDialing::ShmDialing(reactor::Reactor& home, Address address, const ShmOptions
       options_(options),
       on_dialed_(std::move(on_dialed)),
       deadline_([this] {
-        Finish(Status::Timeout("no connection" +
+        Finish(Status::Timeout("there is no connection" +
                                (last_error_.ok() ? std::string() : ", last error: " + last_error_.cause())));
       }),
       step_([this] { TryNext(); }),
       alive_(std::make_shared<bool>(true)) {}
 
 ShmDialing::~ShmDialing() {
+  FUSEWIRE_AT_HOME(home_);
   *alive_ = false;
   Drop();
 }
 
 void ShmDialing::Start(Resolver* resolver, int64_t timeout_ns) {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_CHECK(resolver != nullptr);
   began_ns_ = home_.now_ns();
   home_.Arm(&deadline_, timeout_ns);
   const std::string host = address_.host.empty() || address_.host == "*" ? "localhost" : address_.host;
@@ -49,7 +52,7 @@ void ShmDialing::Start(Resolver* resolver, int64_t timeout_ns) {
   });
 }
 
-// The way is here only if an address of the host is one of this network namespace: no other proof is taken.
+// The peer is on this machine only if an address of the host is one of this network namespace: that is the only proof.
 void ShmDialing::OnNames(const Names& names) {
   last_error_ =
       names.ok() ? Status::Unavailable("the host is not this machine").Next("dial it over TCP") : names.status();
@@ -69,11 +72,12 @@ void ShmDialing::OnNames(const Names& names) {
 }
 
 void ShmDialing::TryNext() {
+  FUSEWIRE_AT_HOME(home_);
   for (; next_ < places_.size(); ++next_) {
     Drop();
     Status connected = Connect();
     if (connected.ok()) return;
-    // That nobody is at one place says less than what went wrong at another.
+    // What went wrong at one place is worth more than that no task listens at another.
     if (last_error_.code() == Code::kUnavailable || last_error_.ok()) last_error_ = std::move(connected);
     if (step_.armed()) return;
   }
@@ -81,6 +85,8 @@ void ShmDialing::TryNext() {
 }
 
 Status ShmDialing::Connect() {
+  FUSEWIRE_CHECK(next_ < places_.size());
+  FUSEWIRE_CHECK(!watched_);
   socket_ = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket_.valid()) {
     return Status::FromErrno(Code::kOverloaded, "socket", errno).Next("raise the limit of open files (ulimit -n)");
@@ -105,19 +111,19 @@ Status ShmDialing::SayHello() {
   if (!segment.ok()) return segment.status();
   connection_ = std::make_unique<ShmConnection>(home_, bell.value(), std::move(segment).value(), options_,
                                                 Address{number_, address_.port}.ToString());
-  Note hello;
-  hello.kind = NoteKind::kHello;
+  ShmControlMessage hello;
+  hello.kind = ShmControlKind::kHello;
   hello.ring_bytes = options_.ring_bytes;
   hello.bit = connection_->bit();
   hello.probe_address = ProbeAddress();
   hello.probe_word = ProbeWord();
   const auto [rung, asleep, event] = bell.value()->files();
   const int files[] = {file.get(), rung, asleep, event};
-  return SendNote(socket_.get(), hello, files, 4);
+  return SendControl(socket_.get(), hello, files);
 }
 
 void ShmDialing::OnEvents(uint32_t) {
-  std::optional<Result<Packet>> received = ReceiveNote(socket_.get(), NoteKind::kWelcome, 0);
+  std::optional<Result<Packet>> received = ReceiveControl(socket_.get(), ShmControlKind::kWelcome);
   if (!received.has_value()) return;
   Result<PeerProcess> process = received->ok() ? CheckPeer(socket_.get()) : Result<PeerProcess>(received->status());
   if (!process.ok()) {
@@ -126,8 +132,9 @@ void ShmDialing::OnEvents(uint32_t) {
     TryNext();
     return;
   }
-  const Note& welcome = received->value().note;
-  if (options_.lend && CanReadOrTell(process.value().pid, welcome.probe_address, welcome.probe_word))
+  FUSEWIRE_CHECK(connection_ != nullptr);
+  const ShmControlMessage& welcome = received->value().message;
+  if (options_.lend && CanReadOrLog(process.value().pid, welcome.probe_address, welcome.probe_word))
     connection_->SetLender(process.value().pid);
   home_.Unwatch(socket_.get(), this);
   watched_ = false;
@@ -151,6 +158,7 @@ void ShmDialing::Finish(Status why) {
   reactor::Reactor::Disarm(&deadline_);
   reactor::Reactor::Disarm(&step_);
   *alive_ = false;
+  FUSEWIRE_CHECK(!why.ok());
   OnDialed on_dialed = std::move(on_dialed_);
   on_dialed(why.Peer(address_.ToString())
                 .Phase("connect")

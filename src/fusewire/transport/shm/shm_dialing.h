@@ -42,7 +42,7 @@ class ShmDialing final : public Dialing, private reactor::FdHandler {
   int64_t began_ns_ = 0;
   Status last_error_;
   reactor::Timer deadline_;
-  reactor::Timer step_;  // the next place, or the end: never from inside somebody's call
+  reactor::Timer step_;  // the next place, or the end: never from inside a call to us
   // shared_ptr: the resolver's answer may come after we are gone, and must find out.
   std::shared_ptr<bool> alive_;
 };

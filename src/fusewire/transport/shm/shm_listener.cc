@@ -16,7 +16,7 @@ namespace fusewire {
 namespace transport {
 namespace {
 
-// Who has not said hello: one for each of a large job's tasks that dial at once. More: the oldest goes.
+// Processes that have sent no hello: one for each of a large job's tasks that dial at once. Of more, the oldest goes.
 constexpr size_t kGuestsMax = 4096;
 // Ports that are tried where any will do: of the dynamic range, as the system's own choice would be.
 constexpr uint16_t kPortMin = 49152, kPortMax = 65535;
@@ -51,7 +51,7 @@ Result<std::string> NumberToListenAt(const Address& address) {
   if (address.host.empty() || address.host == "*") return std::string(kEverywhere);
   const std::string host = address.host == "localhost" ? WhereToListen(address.host).host : address.host;
   if (!ParseNumeric(host, address.port, &where)) {
-    return Status::Invalid("a server listens on a numeric address, not on a name")
+    return Status::Invalid("the host to listen at is a name, and must be a numeric address")
         .Next("write the address in numbers, or :port for every interface");
   }
   std::string number = NumberOf(where);
@@ -62,24 +62,26 @@ Result<std::string> NumberToListenAt(const Address& address) {
 
 }  // namespace
 
-// One who has connected and not said hello yet.
+// A process that has connected and not sent its hello yet.
 class ShmListener::Guest final : public ListNode, private reactor::FdHandler {
  public:
-  Guest(ShmListener* listener, Fd fd, PeerProcess who)
-      : process(who),
+  Guest(ShmListener* listener, Fd fd, PeerProcess peer)
+      : process(peer),
         socket(std::move(fd)),
         listener_(listener),
-        limit_([this] { listener_->TurnAway(this, Status::Timeout("it said no hello")); }) {}
+        limit_([this] { listener_->TurnAway(this, Status::Timeout("it sent no hello within greeting_ns_max")); }) {}
   ~Guest() {
     if (watched_) listener_->home_.Unwatch(socket.get(), this);
   }
   Status Watch() {
+    FUSEWIRE_CHECK(!watched_);
     Status watched = listener_->home_.Watch(socket.get(), EPOLLIN | EPOLLRDHUP, this);
     watched_ = watched.ok();
     if (watched_) listener_->home_.Arm(&limit_, listener_->options_.greeting_ns_max);
     return watched;
   }
   Fd TakeSocket() {
+    FUSEWIRE_CHECK(socket.valid());
     if (std::exchange(watched_, false)) listener_->home_.Unwatch(socket.get(), this);
     return std::move(socket);
   }
@@ -119,10 +121,13 @@ ShmListener::ShmListener(reactor::Reactor& home, Fd fd, const Address& address, 
                  [this](Fd accepted, const SocketAddress&) { Receive(std::move(accepted)); }) {}
 
 ShmListener::~ShmListener() {
+  FUSEWIRE_AT_HOME(home_);
   while (Guest* guest = guests_.front()) End(guest);
+  FUSEWIRE_CHECK(guest_count_ == 0);
 }
 
 void ShmListener::Receive(Fd fd) {
+  FUSEWIRE_AT_HOME(home_);
   Result<PeerProcess> process = CheckPeer(fd.get());
   auto owned = std::make_unique<Guest>(this, std::move(fd), process.ok() ? process.value() : PeerProcess());
   Guest* guest = owned.release();  // the list's now; End() takes it back
@@ -132,31 +137,33 @@ void ShmListener::Receive(Fd fd) {
   if (!good.ok()) {
     TurnAway(guest, good);
   } else if (guest_count_ > kGuestsMax) {
-    TurnAway(guests_.front(), Status::Overloaded("too many have connected and said no hello"));
+    TurnAway(guests_.front(), Status::Overloaded("more than " + std::to_string(kGuestsMax) +
+                                                 " processes have connected and sent no hello"));
   }
 }
 
 void ShmListener::OnHello(Guest* guest) {
-  std::optional<Result<Packet>> received = ReceiveNote(guest->socket.get(), NoteKind::kHello, 4);
+  std::optional<Result<Packet>> received = ReceiveControl(guest->socket.get(), ShmControlKind::kHello);
   if (!received.has_value()) return;
   if (!received->ok()) {
     TurnAway(guest, received->status());
     return;
   }
   Packet& hello = received->value();
-  Result<std::unique_ptr<Segment>> segment = Segment::Attach(hello.files[0], hello.note.ring_bytes);
+  Result<std::unique_ptr<Segment>> segment = Segment::Attach(hello.files[0], hello.message.ring_bytes);
   if (!segment.ok()) {
     TurnAway(guest, segment.status());
     return;
   }
   hello.files[0].Close();
   const PeerProcess process = guest->process;
-  const bool can_read = options_.lend && CanReadOrTell(process.pid, hello.note.probe_address, hello.note.probe_word);
-  Note welcome;
-  welcome.kind = NoteKind::kWelcome;
+  const bool can_read =
+      options_.lend && CanReadOrLog(process.pid, hello.message.probe_address, hello.message.probe_word);
+  ShmControlMessage welcome;
+  welcome.kind = ShmControlKind::kWelcome;
   welcome.probe_address = ProbeAddress();
   welcome.probe_word = ProbeWord();
-  Status sent = SendNote(guest->socket.get(), welcome, nullptr, 0);
+  Status sent = SendControl(guest->socket.get(), welcome, nullptr);
   if (!sent.ok()) {
     TurnAway(guest, sent);
     return;
@@ -170,7 +177,7 @@ void ShmListener::OnHello(Guest* guest) {
 
 void ShmListener::TurnAway(Guest* guest, const Status& why) {
   uint64_t suppressed = 0;
-  const bool gone = why.code() == Code::kUnavailable;  // it changed its mind, or looked whether we are here
+  const bool gone = why.code() == Code::kUnavailable;  // it closed, or only looked whether we listen
   if (!gone && away_log_.Allow(home_.now_ns(), &suppressed)) {
     FUSEWIRE_LOG(kWarn, "listener %s does not share memory with process %d (%llu more in between): %s",
                  address_.ToString().c_str(), static_cast<int>(guest->process.pid),
@@ -180,6 +187,8 @@ void ShmListener::TurnAway(Guest* guest, const Status& why) {
 }
 
 void ShmListener::End(Guest* guest) {
+  FUSEWIRE_CHECK(guest_count_ > 0);
+  FUSEWIRE_CHECK(guest->linked());
   guest->Unlink();
   --guest_count_;
   const std::unique_ptr<Guest> ours(guest);

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Meets processes that want to share memory; stays alive when ours runs out of descriptors.
+// Meets processes that want to share memory. It goes on when this process runs out of descriptors.
 #ifndef FUSEWIRE_TRANSPORT_SHM_SHM_LISTENER_H_
 #define FUSEWIRE_TRANSPORT_SHM_SHM_LISTENER_H_
 
@@ -35,7 +35,7 @@ class ShmListener final : public Listener {
   const ShmOptions& options_;
   OnIncoming on_incoming_;
   LogLimiter away_log_{10 * kSecondNs};
-  List<Guest> guests_;  // those who have not said hello yet, the oldest first; ours
+  List<Guest> guests_;  // those that have sent no hello yet, the oldest first; ours
   size_t guest_count_ = 0;
   Accepting accepting_;
 };

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "fusewire/base/clock.h"
-#include "fusewire/transport/resolver.h"
+#include "fusewire/transport/resolve_names.h"
 
 namespace fusewire {
 namespace transport {
@@ -16,11 +16,11 @@ struct ShmOptions {
   // Each direction's; a power of two. Memory is used as far as it is written: a connection that carries little keeps to
   // the first pages.
   uint32_t ring_bytes = 512 * 1024;
-  // Pieces from this size on are not put into the ring: the receiver takes them from our memory.
+  // Pieces from this size on may be lent instead of put into the ring: the receiver copies them from our memory.
   uint32_t lend_bytes_min = 64 * 1024;
   // Whether pieces are taken that way at all, where the system allows it (process_vm_readv).
   bool lend = true;
-  // A process that connects has so long to say its greeting.
+  // How long a process that connects may take to send its hello.
   int64_t greeting_ns_max = 5 * kSecondNs;
   int backlog = 4096;
   // Null: the system's resolver.

@@ -25,6 +25,7 @@
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/transport/nearest/nearest.h"
 #include "fusewire/transport/shm/meeting.h"
+#include "fusewire/transport/shm/passing.h"
 #include "fusewire/transport/shm/segment.h"
 #include "fusewire/transport/tcp/tcp.h"
 
@@ -121,13 +122,13 @@ class Meetings : public testing::Test {
     liar.socket = Knock();
     Fd file;
     liar.segment = std::move(Segment::Make(kSmallRing, &file)).value();
-    Note hello;
+    ShmControlMessage hello;
     hello.ring_bytes = kSmallRing;
     hello.probe_address = ProbeAddress();
     hello.probe_word = ProbeWord();
     auto [rung, asleep, event] = BellFiles();
     const int files[] = {file.get(), rung, asleep, event};
-    EXPECT_TRUE(SendNote(liar.socket.get(), hello, files, 4).ok());
+    EXPECT_TRUE(SendControl(liar.socket.get(), hello, files).ok());
     EXPECT_TRUE(Eventually([&] { return arrived_ > before; }));
     return liar;
   }
@@ -162,14 +163,14 @@ TEST_F(Meetings, AStrangersGreetingEndsItsConnection) {
   auto segment = Segment::Make(kSmallRing, &file);
   const auto [rung, asleep, event] = BellFiles();
   int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  Note good;
+  ShmControlMessage good;
   good.ring_bytes = kSmallRing;
-  Note old = good, other = good, wide = good;
+  ShmControlMessage old = good, other = good, wide = good;
   old.version = 99;
   other.magic = 1;
   wide.ring_bytes = 1u << 31;
   struct Bad {
-    Note note;
+    ShmControlMessage message;
     std::vector<int> files;
   };
   for (const Bad& bad : {Bad{good, {}}, Bad{good, {file.get(), rung, asleep}}, Bad{good, {null, rung, asleep, event}},
@@ -177,7 +178,9 @@ TEST_F(Meetings, AStrangersGreetingEndsItsConnection) {
                          Bad{old, {file.get(), rung, asleep, event}}, Bad{other, {file.get(), rung, asleep, event}},
                          Bad{wide, {file.get(), rung, asleep, event}}}) {
     Fd socket = Knock();
-    ASSERT_TRUE(SendNote(socket.get(), bad.note, bad.files.data(), bad.files.size()).ok());
+    const auto packet = EncodeControl(bad.message);
+    ASSERT_EQ(SendPacket(socket.get(), ConstBytes(packet.data(), packet.size()), bad.files.data(), bad.files.size()),
+              static_cast<ssize_t>(packet.size()));
     EXPECT_TRUE(Ended(socket));
   }
   Fd socket = Knock();
@@ -234,11 +237,11 @@ TEST_F(Meetings, GarbageAllOverTheMemoryIsSurvived) {
 TEST_F(Meetings, ASecondDoorbellIsRefused) {
   Listen();
   Liar liar = Greet();
-  Note bell;
-  bell.kind = NoteKind::kBell;
+  ShmControlMessage bell;
+  bell.kind = ShmControlKind::kBell;
   auto [rung, asleep, event] = BellFiles();
   const int files[] = {rung, asleep, event};
-  ASSERT_TRUE(SendNote(liar.socket.get(), bell, files, 3).ok());
+  ASSERT_TRUE(SendControl(liar.socket.get(), bell, files).ok());
   EXPECT_TRUE(Ended(liar.socket));
 }
 

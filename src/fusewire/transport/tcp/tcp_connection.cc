@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/transport/handed_socket.h"
 #include "fusewire/transport/reading.h"
 
 namespace fusewire {

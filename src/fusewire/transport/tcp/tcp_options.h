@@ -8,7 +8,7 @@
 
 #include "fusewire/base/clock.h"
 #include "fusewire/transport/drive.h"
-#include "fusewire/transport/resolver.h"
+#include "fusewire/transport/resolve_names.h"
 
 namespace fusewire {
 namespace transport {

@@ -93,7 +93,7 @@ std::string UcxLibrary::Version() const {
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
 }
 
-std::string UcxLibrary::Say(const char* call, ucs_status_t status) const {
+std::string UcxLibrary::Describe(const char* call, ucs_status_t status) const {
   return std::string(call) + ": " + ucs_status_string(status);
 }
 

@@ -56,8 +56,8 @@ struct UcxLibrary {
   // Any thread.
   static Result<UcxLibrary> Load(const std::string& name);
   std::string Version() const;
-  // "init: Input/output error", as UCX says it.
-  std::string Say(const char* call, ucs_status_t status) const;
+  // "init: Input/output error", in the words of UCX.
+  std::string Describe(const char* call, ucs_status_t status) const;
 };
 
 #endif

@@ -1,13 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What two ends say to each other, once they share UCX: one UCX message a record.
-//   to        whose it is: a number that its receiver drew, which nobody else knows
-//   sequence  of kBytes and kLoan, in the stream's order: UCX may hand them over in another one
+// What two ends send each other once they share UCX: one UCX message a record.
+//   to        its receiver: a number that the receiver drew, which only the peer knows
+//   sequence  of kBytes and kLoan, in the stream's order; UCX may deliver them in another one
 //   value     of kTaken: what of the sender's records has been taken since the beginning, as Cost() counts
-// and while they meet, over the lower transport, one Note at a time.
-//   dialler   kHello + its worker's address; then kMove, or kStay and the stream
-//   listener  kWelcome + its worker's address, or kNo and the stream; over UCX it says nothing before kMove
-//   either    kEnd, the last word before it closes: the sequence behind its last record
-// kWelcome and kMove name the sender's endpoint: whoever knows another one for that worker has one that leads nowhere.
 // Home: none, plain values. Owns: nothing. Fails: never.
 #ifndef FUSEWIRE_TRANSPORT_UCX_RECORD_H_
 #define FUSEWIRE_TRANSPORT_UCX_RECORD_H_
@@ -44,21 +39,6 @@ constexpr uint64_t kUcxRecordCost = 64;
 constexpr uint64_t UcxCost(UcxRecordKind kind, size_t bytes) {
   return kUcxRecordCost + (kind == UcxRecordKind::kBytes ? bytes : 0);
 }
-
-enum class UcxNoteKind : uint16_t { kHello = 1, kWelcome = 2, kNo = 3, kMove = 4, kStay = 5, kEnd = 6 };
-
-struct UcxNote {
-  uint32_t magic = 0x78756677;  // "wfux"
-  uint16_t version = 1;
-  UcxNoteKind kind = UcxNoteKind::kHello;
-  uint32_t address_bytes = 0;
-  uint32_t has_rdma = 0;
-  uint64_t id = 0;
-  uint64_t value = 0;
-};
-static_assert(sizeof(UcxNote) == 32, "both ends count on it");
-
-constexpr size_t kUcxAddressBytesMax = 16 * 1024;
 
 }  // namespace transport
 }  // namespace fusewire

@@ -14,7 +14,7 @@ namespace transport {
 
 namespace {
 
-// The worker of this home, or null: then why has been told.
+// The worker of this home, or null: then a log line has said why.
 UcxWorker* WorkerOf(reactor::Reactor& home, const UcxOptions& options) {
   Result<UcxWorker*> worker = UcxWorker::Of(home, options);
   return worker.ok() ? worker.value() : nullptr;
@@ -52,7 +52,7 @@ class UcxDialing final : public Dialing {
   void OnMade(Result<std::unique_ptr<Connection>> made) {
     OnDialed on_dialed = std::move(on_dialed_);
     UcxWorker* worker = made.ok() ? WorkerOf(home_, options_) : nullptr;
-    if (worker == nullptr || worker->IsStranger(address_)) {
+    if (worker == nullptr || worker->strangers().Has(address_)) {
       on_dialed(std::move(made));  // may destroy us
       return;
     }

@@ -3,319 +3,152 @@
 
 #if FUSEWIRE_HAS_UCX
 
-#include <algorithm>
-#include <iterator>
-#include <thread>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "fusewire/base/check.h"
 #include "fusewire/transport/reading.h"
+#include "fusewire/transport/ucx/byte_vector.h"
+#include "fusewire/transport/ucx/feed.h"
 
 namespace fusewire {
 namespace transport {
 namespace {
 
-// What may be said before the way is known, and heard before somebody listens.
-constexpr size_t kEarlyBytesMax = 64 * 1024;
-// How long what the peer said before it ended may take, and the word on how an endpoint broke.
+// How long it may take until what the peer sent before it ended has come, and until it is known how an endpoint broke.
 constexpr int64_t kGraceNs = 2 * kSecondNs;
 constexpr int64_t kBrokenGraceNs = 200 * kMillisecondNs;
-// How long memory that is in the peer's hands may stay there after the end, before the way to the peer is cut.
-constexpr int64_t kSettleNs = 300 * kMillisecondNs;
 constexpr int64_t kCutLookNs = 5 * kMillisecondNs;
-constexpr int64_t kCutNs = 10 * kSecondNs;
-
-void Append(std::vector<uint8_t>* to, ConstBytes bytes) { to->insert(to->end(), bytes.data, bytes.data + bytes.size); }
 
 }  // namespace
 
-UcxConnection::UcxConnection(reactor::Reactor& home, UcxWorker* its_worker, const UcxOptions& options,
+UcxConnection::UcxConnection(reactor::Reactor& home, UcxWorker* worker, const UcxOptions& options,
                              std::unique_ptr<Connection> lower, std::string dialled)
-    : UcxEnd(its_worker),
-      home_(home),
-      options_(options),
-      lower_(std::move(lower)),
-      dialled_(std::move(dialled)),
-      stage_(dialled_.empty() ? Stage::kListening : Stage::kAsking),
+    : home_(home),
+      lower_(std::move(lower), this),
+      stream_(worker, this),
+      meeting_(worker, stream_.id(), options, &lower_, std::move(dialled)),
       later_([this] { DoLater(); }),
-      grace_([this] { DoLater(); }) {
-  note_.resize(sizeof(UcxNote));
-  if (worker != nullptr) id_ = worker->Add(this);
-}
+      grace_([this] { DoLater(); }) {}
 
 UcxConnection::~UcxConnection() {
+  FUSEWIRE_AT_HOME(home_);
   Stop();
-  Settle();
-  if (worker != nullptr) worker->Remove(id_);
+  stream_.Settle();
 }
 
 void UcxConnection::Greet() {
-  lower_started_ = true;
-  lower_->Start(this);
-  SayNote(UcxNoteKind::kHello, 0, worker->address());
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_CHECK(handler_ == nullptr);
+  lower_.Start();
+  meeting_.Ask();
 }
 
 void UcxConnection::Start(ConnectionHandler* handler) {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_CHECK(handler_ == nullptr);
   handler_ = handler;
-  if (!std::exchange(lower_started_, true)) lower_->Start(this);
+  lower_.SetStream(handler);
+  lower_.Start();
   home_.Arm(&later_, 0);  // something may have come already, even the end
 }
 
 void UcxConnection::Look() {
+  FUSEWIRE_AT_HOME(home_);
   if (closed_) return;
-  if (stage_ != Stage::kMoved) {
-    if (lower_started_ && !lower_ended_) lower_->Look();
-  } else if (worker->Progress()) {
-    Deliver();
+  if (!meeting_.moved()) {
+    lower_.Look();
+  } else if (stream_.Look()) {
+    OnStream();
   }
 }
 
 // ---- meeting ----
 
-size_t UcxConnection::Landing(Bytes* parts, size_t parts_max) {
-  if (reads_notes_) {
-    parts[0] = Bytes(note_.data() + note_bytes_, note_wanted_ - note_bytes_);
-    return 1;
-  }
-  return direct() ? handler_->Landing(parts, parts_max) : 0;
-}
-
-size_t UcxConnection::LookAhead() {
-  if (reads_notes_) return 0;
-  return direct() ? handler_->LookAhead() : kEarlyBytesMax;
-}
-
-uint64_t UcxConnection::Expected() { return reads_notes_ || !direct() ? 0 : handler_->Expected(); }
-
-void UcxConnection::OnLanded(size_t bytes) {
-  if (!reads_notes_) {
-    handler_->OnLanded(bytes);
+void UcxConnection::OnControl(const UcxControlMessage& message, ConstBytes address) {
+  Result<UcxMeeting::Event> event = meeting_.OnControl(message, address);
+  if (!event.ok()) {
+    Fail(event.status());
     return;
   }
-  note_bytes_ += bytes;
-  OnNote();
-}
-
-void UcxConnection::OnBytes(ConstBytes bytes) {
-  if (direct()) {
-    handler_->OnBytes(bytes);
-    return;
-  }
-  Append(&early_in_, bytes);
-  if (early_in_.size() > kEarlyBytesMax) Fail(Status::Overloaded("the peer spoke on and on to nobody"));
-}
-
-void UcxConnection::OnNote() {
-  UcxNote note;
-  const size_t magic_bytes = std::min(note_bytes_, sizeof(note.magic));
-  const auto* magic = reinterpret_cast<const uint8_t*>(&note.magic);
-  if (!std::equal(magic, magic + magic_bytes, note_.data())) {
-    BeStranger();
-    return;
-  }
-  if (note_bytes_ < note_wanted_) return;
-  const UcxNote expected;
-  CopyBytes(Bytes(&note, sizeof(note)), ConstBytes(note_.data(), sizeof(note)));
-  if (note.version != expected.version || note.address_bytes > kUcxAddressBytesMax) {
-    Fail(Status::Corrupt("the peer's greeting is not ours"));
-    return;
-  }
-  if (note_bytes_ < sizeof(note) + note.address_bytes) {
-    note_wanted_ = sizeof(note) + note.address_bytes;
-    note_.resize(note_wanted_);
-    return;
-  }
-  const std::vector<uint8_t> whole = std::exchange(note_, std::vector<uint8_t>(sizeof(UcxNote)));
-  note_bytes_ = 0;
-  note_wanted_ = sizeof(UcxNote);
-  const ConstBytes address = ConstBytes(whole.data(), whole.size()).From(sizeof(note));
-  const bool asking = stage_ == Stage::kAsking, listening = stage_ == Stage::kListening;
-  const bool moved = stage_ == Stage::kMoved, listener = dialled_.empty();
-  if (note.kind == UcxNoteKind::kHello && listening) {
-    OnHello(note, address);
-  } else if (note.kind == UcxNoteKind::kWelcome && asking) {
-    OnWelcome(note, address);
-  } else if (note.kind == UcxNoteKind::kNo && asking) {
-    Stay();
-  } else if (note.kind == UcxNoteKind::kStay && listener && !listening) {
-    // It closed before it heard us: what it had said comes this way.
-    stage_ = Stage::kStayed;
-    reads_notes_ = false;
-  } else if (note.kind == UcxNoteKind::kMove && moved && !dialler_.empty()) {
-    OnMove(note);
-  } else if (note.kind == UcxNoteKind::kEnd && moved && end_in_ == UINT64_MAX) {
-    end_in_ = note.value;
-  } else {
-    Fail(Status::Corrupt("the peer said the wrong thing while meeting"));
+  switch (event.value()) {
+    case UcxMeeting::Event::kNone: return;
+    case UcxMeeting::Event::kStayed: AnswerWrite(); return;
+    case UcxMeeting::Event::kReached: Move(); return;
+    case UcxMeeting::Event::kEnd: stream_.receiver().SetEnd(message.value); return;
   }
 }
 
-// A peer that does not speak of UCX at all: its stream has begun.
-void UcxConnection::BeStranger() {
-  if (stage_ != Stage::kListening) {
-    Fail(Status::Corrupt("the peer's greeting is not ours"));
+void UcxConnection::Move() {
+  UcxPeer* peer = meeting_.TakePeer();
+  stream_.Begin(peer, meeting_.peer_id());
+  if (!meeting_.listens()) {
+    meeting_.Move(*peer);
+    const std::vector<uint8_t> kept = meeting_.TakeKept();
+    stream_.sender().WriteEarly(ViewOf(kept), stream_.receiver().next());
+  }
+  stream_.DeliverLater();  // its first records may have been faster than its control message
+  AnswerWrite();
+}
+
+void UcxConnection::OnStranger(ConstBytes begun) {
+  Status status = meeting_.OnStranger();
+  if (!status.ok()) {
+    Fail(status);
     return;
   }
-  stage_ = Stage::kStayed;
-  reads_notes_ = false;
-  const std::vector<uint8_t> begun(note_.begin(), note_.begin() + static_cast<std::ptrdiff_t>(note_bytes_));
-  Feed(ConstBytes(begun.data(), begun.size()));
+  FUSEWIRE_CHECK(handler_ != nullptr);
+  Feed(handler_, &closed_, begun);
   if (!closed_) AnswerWrite();
 }
 
-void UcxConnection::OnHello(const UcxNote& note, ConstBytes address) {
-  const auto stay = [this] {
-    stage_ = Stage::kStayed;
-    SayNote(UcxNoteKind::kNo);  // its kStay is the last note
-  };
-  if (worker == nullptr || note.id == 0 || !(options_.always || (note.has_rdma != 0 && !RdmaDevices().empty()))) {
-    stay();
+void UcxConnection::OnControlSent() {
+  if (!closed_ && meeting_.stayed()) AnswerWrite();
+}
+
+void UcxConnection::OnLowerWritten(size_t bytes) {
+  FUSEWIRE_CHECK(write_waiting_);
+  write_waiting_ = false;
+  handler_->OnWritten(bytes);
+}
+
+// ---- reading ----
+
+void UcxConnection::OnStream() {
+  if (closed_) {
+    if (stream_.settled() && handler_ != nullptr && !told_) home_.Arm(&later_, 0);
     return;
   }
-  Result<UcxPeer*> peer = worker->Reach(address);
-  if (!peer.ok()) {
-    worker->TellFar(peer_address(), peer.status());
-    stay();
-    return;
-  }
-  // Which endpoint it will be is known when the dialler has named its own.
-  Append(&dialler_, address);
-  peer_id_ = note.id;
-  stage_ = Stage::kMoved;
-  SayNote(UcxNoteKind::kWelcome, peer.value()->name, worker->address());
+  if (handler_ == nullptr || !meeting_.moved()) return;
+  if (!meeting_.awaits_move()) DeliverRecords();
+  if (!closed_) AnswerWrite();
+  if (!closed_) FinishIfEnded();
 }
 
-void UcxConnection::OnMove(const UcxNote& note) {
-  const std::vector<uint8_t> dialler = std::exchange(dialler_, {});
-  Result<UcxPeer*> peer = worker->Meet(ConstBytes(dialler.data(), dialler.size()), note.value);
-  if (!peer.ok()) return Fail(peer.status());
-  peer_ = peer.value();
-  worker->DeliverLater(this);
-  AnswerWrite();
-}
-
-void UcxConnection::OnWelcome(const UcxNote& note, ConstBytes address) {
-  Result<UcxPeer*> peer = note.id != 0 ? worker->Meet(address, note.value) : Status::Unavailable("it has no number");
-  if (!peer.ok()) return Fail(peer.status());
-  peer_ = peer.value();
-  peer_id_ = note.id;
-  stage_ = Stage::kMoved;
-  SayNote(UcxNoteKind::kMove, peer_->name);
-  size_t offered = 0;
-  const ConstBytes early(early_out_.data(), early_out_.size());
-  const std::vector<uint8_t> kept = std::exchange(early_out_, {});
-  for (ConstBytes left = early; !left.empty();) {
-    const ConstBytes piece = left.Sub(0, std::min<size_t>(left.size, kUcxBytesMax));
-    if (Take(&piece, 1, &offered) < piece.size) break;  // there is room: UCX has lost the peer
-    left = left.From(piece.size);
-  }
-  answered_out_ = next_out_;
-  worker->DeliverLater(this);  // its first records may have been faster than its welcome
-  AnswerWrite();
-}
-
-// The listener does not want to: the dialler says so too, and its stream begins.
-void UcxConnection::Stay() {
-  stage_ = Stage::kStayed;
-  reads_notes_ = false;
-  SayNote(UcxNoteKind::kStay, 0, ConstBytes(early_out_.data(), early_out_.size()));
-  early_out_.clear();
-  AnswerWrite();
-}
-
-// Notes go out one behind the other; nothing of the handler's comes between.
-void UcxConnection::SayNote(UcxNoteKind kind, uint64_t value, ConstBytes behind) {
-  UcxNote note;
-  note.kind = kind;
-  note.id = id_;
-  note.has_rdma = kind == UcxNoteKind::kHello && !RdmaDevices().empty() ? 1 : 0;
-  note.value = value;
-  if (kind == UcxNoteKind::kHello || kind == UcxNoteKind::kWelcome)
-    note.address_bytes = static_cast<uint32_t>(behind.size);
-  Append(&say_, ConstBytes(&note, sizeof(note)));
-  Append(&say_, behind);
-  SayNext();
-}
-
-void UcxConnection::SayNext() {
-  if (lower_writing_ || lower_ended_ || said_ == say_.size()) return;
-  lower_writing_ = lower_write_ours_ = true;
-  const ConstBytes rest = ConstBytes(say_.data(), say_.size()).From(said_);
-  lower_->Write(&rest, 1);
-}
-
-void UcxConnection::OnWritten(size_t bytes) {
-  lower_writing_ = false;
-  if (!std::exchange(lower_write_ours_, false)) {
-    write_waiting_ = false;
-    handler_->OnWritten(bytes);
-    return;
-  }
-  said_ += bytes;
-  if (said_ < say_.size()) {
-    SayNext();
-    return;
-  }
-  say_.clear();
-  said_ = 0;
-  if (!closed_ && stage_ == Stage::kStayed) AnswerWrite();
-}
-
-void UcxConnection::OnClosed(Status why) {
-  lower_ended_ = true;
-  if (closed_ && !lower_tells_end_) return;
-  if (!closed_ && stage_ == Stage::kMoved) {
-    home_.Arm(&later_, 0);
-    return;
-  }
-  if (stage_ == Stage::kAsking) worker->MarkStranger(dialled_);
-  if (!std::exchange(closed_, true)) why_closed_ = std::move(why);
-  DropRecords();
-  if (handler_ == nullptr) return;
-  if (settled()) {
-    TellEnd();
-  } else {
-    AwaitSettled();
-  }
-}
-
-// The last words to the handler; we may be gone when it returns.
-void UcxConnection::TellEnd() {
-  if (handler_ != nullptr && !std::exchange(told_, true)) handler_->OnClosed(why_closed_);
-}
-
-// Bytes that are here already, to a handler that says where it wants them.
-void UcxConnection::Feed(ConstBytes data) {
-  while (!data.empty() && !closed_) {
-    Bytes into[kLandingPartsMax];
-    const size_t parts = handler_->Landing(into, kLandingPartsMax);
-    const size_t ahead_max = std::min(handler_->LookAhead(), sizeof(look_ahead));
-    size_t landed = 0, landing = 0;
-    for (size_t i = 0; i < parts; ++i) {
-      const size_t piece = std::min(into[i].size, data.size);
-      CopyBytes(into[i].Sub(0, piece), data.Sub(0, piece));
-      data = data.From(piece);
-      landed += piece;
-      landing += into[i].size;
+void UcxConnection::DeliverRecords() {
+  UcxReceiver& receiver = stream_.receiver();
+  size_t total = 0;
+  receiver.FinishLoan(handler_);
+  while (!closed_ && receiver.ready()) {
+    if (total >= kReadBytesPerTurn) {
+      stream_.DeliverLater();
+      break;
     }
-    FUSEWIRE_CHECK(landing + ahead_max > 0);
-    if (landed > 0) handler_->OnLanded(landed);
-    const size_t ahead = std::min(ahead_max, data.size);
-    if (closed_ || ahead == 0) continue;
-    CopyBytes(Bytes(look_ahead, ahead), data.Sub(0, ahead));
-    data = data.From(ahead);
-    handler_->OnBytes(ConstBytes(look_ahead, ahead));
+    // It answers what we lent: UCX will report that the loan is back, and the Write is answered first.
+    if (stream_.sender().IsAnswerToLoan(receiver.NextSaw())) {
+      if (stream_.sender().lends()) break;
+      AnswerWrite();
+      if (closed_) break;
+    }
+    total += receiver.DeliverNext(handler_);
   }
-}
-
-void UcxConnection::FeedLong(ConstBytes data) {
-  while (!data.empty() && !closed_) {
-    const ConstBytes piece = data.Sub(0, std::min(data.size, kUcxBytesMax));
-    Feed(piece);
-    data = data.From(piece.size);
+  if (closed_) return;
+  if (!receiver.corrupt().ok()) {
+    Fail(receiver.corrupt());
+    return;
   }
+  if (receiver.OwesTaken() && stream_.sender().SendTaken(receiver.taken())) receiver.OnTakenTold();
 }
 
 // ---- writing ----
@@ -324,85 +157,87 @@ void UcxConnection::Write(const ConstBytes* parts, size_t count) {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_CHECK(!write_waiting_);
   if (closed_) return;  // OnClosed is on its way
+  FUSEWIRE_CHECK(handler_ != nullptr);
   write_waiting_ = true;
-  size_t taken = 0;
-  if (stage_ == Stage::kStayed && !lower_writing_ && say_.empty()) {
-    lower_writing_ = true;
-    lower_->Write(parts, count);
-    return;
+  std::optional<size_t> taken;
+  switch (meeting_.stage()) {
+    case UcxStage::kStayed:
+      if (lower_.can_write()) lower_.Write(parts, count);
+      return;
+    case UcxStage::kAsking:
+      taken = meeting_.Keep(parts, count);
+      if (*taken == 0) return;  // answered when there is a way
+      break;
+    case UcxStage::kMoved: taken = stream_.sender().Write(parts, count, stream_.receiver().next()); break;
+    case UcxStage::kListening: break;
   }
-  if (stage_ == Stage::kAsking) {
-    for (size_t i = 0; i < count && early_out_.size() < kEarlyBytesMax; ++i) {
-      const size_t piece = std::min(parts[i].size, kEarlyBytesMax - early_out_.size());
-      Append(&early_out_, parts[i].Sub(0, piece));
-      taken += piece;
-      if (piece < parts[i].size) break;
-    }
-  } else if (stage_ == Stage::kMoved && !full_ && peer_ != nullptr) {
-    size_t offered = 0;
-    taken = Take(parts, count, &offered);
-    full_ = taken < offered;
-  }
-  if (loans_out_ > 0) {
-    lent_answer_ = taken;
-    return;
-  }
-  if (taken == 0) return;  // answered when there is a way, and room
-  answered_out_ = next_out_;
+  if (!taken.has_value()) return;
   write_waiting_ = false;
-  handler_->OnWritten(taken);
+  handler_->OnWritten(*taken);
 }
 
 // Answers the Write that waits, if what it waits for has come.
 void UcxConnection::AnswerWrite() {
-  if (!write_waiting_ || closed_ || handler_ == nullptr || loans_out_ > 0) return;
-  if (stage_ == Stage::kMoved) {
-    if (peer_ == nullptr || !broken_.ok()) return;
-    if (lent_answer_ > 0) answered_out_ = next_out_;
-    if (lent_answer_ == 0) {
-      if (!HasRoom(UcxCost(UcxRecordKind::kBytes, kUcxBytesMax))) return;
-      full_ = false;
-    }
-  } else if (lower_writing_ || !say_.empty() || stage_ != Stage::kStayed) {
-    return;
+  if (!write_waiting_ || closed_ || handler_ == nullptr) return;
+  std::optional<size_t> taken;
+  if (meeting_.moved()) {
+    if (stream_.broken().ok()) taken = stream_.sender().Answer();
+  } else if (meeting_.stayed() && lower_.can_write()) {
+    taken = 0;
   }
+  if (!taken.has_value()) return;
   write_waiting_ = false;
-  handler_->OnWritten(std::exchange(lent_answer_, 0));
+  handler_->OnWritten(*taken);
 }
 
 // ---- the end ----
 
-void UcxConnection::OnPeerFailed(const UcxPeer* peer, const Status& why) {
-  if (peer != peer_) return;
-  peer_ = nullptr;
-  if (broken_.ok()) broken_ = why;
-  worker->DeliverLater(this);
+void UcxConnection::OnLowerClosed(Status why) {
+  if (closed_ && !lower_tells_end_) return;
+  if (!closed_ && meeting_.moved()) {
+    home_.Arm(&later_, 0);
+    return;
+  }
+  meeting_.OnLowerClosed();
+  if (!std::exchange(closed_, true)) why_closed_ = std::move(why);
+  stream_.receiver().Drop();
+  if (handler_ == nullptr) return;
+  if (stream_.settled()) {
+    TellEnd();
+  } else {
+    AwaitSettled();
+  }
+}
+
+// The last call to the handler; it may destroy us.
+void UcxConnection::TellEnd() {
+  if (handler_ != nullptr && !std::exchange(told_, true)) handler_->OnClosed(why_closed_);
 }
 
 // The peer has gone: what it had written is still ours, as far as it came.
 void UcxConnection::FinishIfEnded() {
-  if (!lower_ended_) {
-    if (broken_.ok()) return;
-    if (!std::exchange(waits_for_rest_, true)) home_.Arm(&grace_, kBrokenGraceNs);  // the lower way may know better
-    if (!grace_.armed()) Fail(broken_);
+  if (!lower_.ended()) {
+    if (stream_.broken().ok()) return;
+    if (!std::exchange(waits_for_rest_, true))
+      home_.Arm(&grace_, kBrokenGraceNs);  // the lower connection may know better
+    if (!grace_.armed()) Fail(stream_.broken());
     return;
   }
-  const bool said_so = end_in_ != UINT64_MAX;
-  const bool more = receiving_ || HasNext() || (said_so && next_in_ < end_in_);
-  if (more && !lost_) {
-    if (!std::exchange(waits_for_end_, true)) home_.Arm(&grace_, said_so ? kGraceNs : kBrokenGraceNs);
+  const bool has_end = stream_.receiver().has_end();
+  if (stream_.receiver().IsShort() && !stream_.receiver().lost()) {
+    if (!std::exchange(waits_for_end_, true)) home_.Arm(&grace_, has_end ? kGraceNs : kBrokenGraceNs);
     if (grace_.armed()) return;
   }
-  Fail(Status::Unavailable(said_so ? "the peer closed the connection" : "the peer's process has ended"));
+  Fail(Status::Unavailable(has_end ? "the peer closed the connection" : "the peer's process has ended"));
 }
 
 void UcxConnection::Close(Status why) {
   FUSEWIRE_AT_HOME(home_);
   if (closed_) return;
-  if (stage_ == Stage::kStayed && lower_started_ && !lower_ended_) {
+  if (meeting_.stayed() && lower_.started() && !lower_.ended()) {
     closed_ = lower_tells_end_ = true;
     why_closed_ = why;
-    lower_->Close(std::move(why));  // OnClosed follows from there
+    lower_.CloseStream(std::move(why));  // OnLowerClosed follows from there
     return;
   }
   why_closed_ = std::move(why);
@@ -411,82 +246,51 @@ void UcxConnection::Close(Status why) {
   home_.Arm(&later_, 0);
 }
 
-// Says the last words, and asks the peer to give back what is ours.
+// Sends the last control message, and asks the peer to give back what is ours.
 void UcxConnection::Stop() {
   if (std::exchange(closed_, true)) return;
-  if (!lower_ended_ && lower_started_ && !lower_writing_) {
-    if (stage_ == Stage::kMoved) SayNote(UcxNoteKind::kEnd, answered_out_);
-    if (stage_ == Stage::kAsking) SayNote(UcxNoteKind::kStay, 0, ConstBytes(early_out_.data(), early_out_.size()));
-  }
-  DropRecords();
-  if (!std::exchange(lower_ended_, true) && lower_started_) lower_->Close(Status::Cancelled("closed"));
+  meeting_.Leave(stream_.sender().answered());
+  stream_.receiver().Drop();
+  lower_.Close();
   AwaitSettled();
 }
 
 // The peer has its time to give back what is ours.
 void UcxConnection::AwaitSettled() {
+  FUSEWIRE_CHECK(closed_);
   reactor::Reactor::Disarm(&grace_);
-  if (!settled()) home_.Arm(&grace_, kSettleNs);
+  if (!stream_.settled()) home_.Arm(&grace_, kUcxSettleNs);
 }
 
-void UcxConnection::DropRecords() {
-  for (const auto& [sequence, record] : records_) worker->GiveBack(record.data);
-  records_.clear();
-}
-
-// Waits until nobody else holds memory of the handler's. A peer that does not give it back is cut off.
-void UcxConnection::Settle() {
-  DriveUntil([this] { return settled(); });
-}
-
-// A rendezvous that has begun cannot be called off: the peer finishes it, or is cut off.
 void UcxConnection::TakeBackLanding() {
   FUSEWIRE_AT_HOME(home_);
-  if (stage_ == Stage::kStayed) {
-    if (lower_started_ && !lower_ended_) lower_->TakeBackLanding();
-  } else if (aside_ == nullptr) {
-    DriveUntil([this] { return !receiving_; });
-  }
-}
-
-template <class Done>
-void UcxConnection::DriveUntil(Done done) {
-  if (done()) return;
-  Clock* clock = home_.clock();
-  const int64_t began_ns = clock->NowNs();
-  bool cut = false;
-  while (!done()) {
-    if (!worker->Progress()) std::this_thread::yield();
-    const int64_t waited_ns = clock->NowNs() - began_ns;
-    if (!cut && waited_ns > kSettleNs) {
-      cut = true;
-      if (peer_ != nullptr) worker->Break(peer_, UCS_ERR_ENDPOINT_TIMEOUT);
-    }
-    // Cutting needs nobody else: if it does not help, UCX would write into memory that is no longer ours.
-    FUSEWIRE_CHECK(waited_ns < kCutNs);
+  if (meeting_.stayed()) {
+    lower_.TakeBackLanding();
+  } else {
+    stream_.TakeBackLanding();
   }
 }
 
 void UcxConnection::DoLater() {
   if (closed_) {
-    if (!settled() && grace_.armed()) return;
-    if (!settled()) {
-      if (peer_ != nullptr) worker->Break(peer_, UCS_ERR_ENDPOINT_TIMEOUT);
-      worker->Touch();
+    if (!stream_.settled() && grace_.armed()) return;
+    if (!stream_.settled()) {
+      stream_.Cut();
+      stream_.Touch();
       home_.Arm(&grace_, kCutLookNs);
       return;
     }
     reactor::Reactor::Disarm(&grace_);
-    if (!lower_tells_end_ || lower_ended_) TellEnd();
+    if (!lower_tells_end_ || lower_.ended()) TellEnd();
     return;
   }
-  if (!early_in_.empty()) {
-    const std::vector<uint8_t> early = std::exchange(early_in_, {});
-    FeedLong(ConstBytes(early.data(), early.size()));
+  if (lower_.has_early()) {
+    const std::vector<uint8_t> early = lower_.TakeEarly();
+    Feed(handler_, &closed_, ViewOf(early));
   }
-  if (closed_ || stage_ != Stage::kMoved) return;
-  if (lower_ended_) worker->Progress();
-  Deliver();
+  if (closed_ || !meeting_.moved()) return;
+  if (lower_.ended()) stream_.Look();
+  OnStream();
 }
 
 }  // namespace transport

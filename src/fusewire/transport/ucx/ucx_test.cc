@@ -21,7 +21,7 @@
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/transport/talker_test.h"
 #include "fusewire/transport/tcp/tcp.h"
-#include "fusewire/transport/ucx/record.h"
+#include "fusewire/transport/ucx/control_message.h"
 #include "fusewire/transport/ucx/worker.h"
 
 namespace fusewire {
@@ -243,7 +243,8 @@ TEST_F(Ucx, AnEndpointThatLeadsNowhereIsNotUsedAgain) {
   const ConstBytes address(b.data(), b.size());
   const std::string a = AskHome(*a_, [this] { return UcxWorker::Of(*a_, {}).value()->address().ToString(); });
   const auto peer_of_b = [&]() -> const UcxPeer* {
-    return AskHome(*b_, [&] { return UcxWorker::Of(*b_, {}).value()->Reach(ConstBytes(a.data(), a.size())).value(); });
+    return AskHome(
+        *b_, [&] { return UcxWorker::Of(*b_, {}).value()->endpoints().Reach(ConstBytes(a.data(), a.size())).value(); });
   };
   ASSERT_TRUE(Eventually([&] { return peer_of_b()->theirs != 0; }));
   const UcxPeer* first_of_b = peer_of_b();
@@ -251,16 +252,16 @@ TEST_F(Ucx, AnEndpointThatLeadsNowhereIsNotUsedAgain) {
   std::unique_ptr<Talker> first_b = AskHome(*b_, [this] { return std::move(at_b_); });
   AskHome(*a_, [&] {
     UcxWorker* worker = UcxWorker::Of(*a_, {}).value();
-    const UcxPeer* old = worker->Reach(address).value();
+    const UcxPeer* old = worker->endpoints().Reach(address).value();
     const uint64_t name = old->name, theirs = old->theirs;
     EXPECT_NE(theirs, 0u);
-    EXPECT_EQ(worker->Meet(address, theirs).value(), old);
-    const UcxPeer* renewed = worker->Meet(address, theirs + 2).value();
+    EXPECT_EQ(worker->endpoints().Meet(address, theirs).value(), old);
+    const UcxPeer* renewed = worker->endpoints().Meet(address, theirs + 2).value();
     EXPECT_NE(renewed, old);
     EXPECT_EQ(renewed->name, name);  // b need not renew its own for that
-    EXPECT_EQ(worker->Reach(address).value(), renewed);
-    worker->Break(worker->Reach(address).value(), UCS_ERR_ENDPOINT_TIMEOUT);
-    EXPECT_NE(worker->Reach(address).value()->name, name);  // b hears that its own leads nowhere
+    EXPECT_EQ(worker->endpoints().Reach(address).value(), renewed);
+    worker->endpoints().Break(worker->endpoints().Reach(address).value(), UCS_ERR_ENDPOINT_TIMEOUT);
+    EXPECT_NE(worker->endpoints().Reach(address).value()->name, name);  // b hears that its own leads nowhere
     return true;
   });
   // The first connection goes on over its endpoints, which both sides have retired by now; the second over new ones.
@@ -273,7 +274,7 @@ TEST_F(Ucx, AnEndpointThatLeadsNowhereIsNotUsedAgain) {
   EXPECT_NE(met, first_of_b);
   const uint64_t name_of_b = met->name, theirs_of_b = met->theirs;
   AskHome(*a_, [&] {
-    const UcxPeer* peer = UcxWorker::Of(*a_, {}).value()->Reach(address).value();
+    const UcxPeer* peer = UcxWorker::Of(*a_, {}).value()->endpoints().Reach(address).value();
     EXPECT_EQ(peer->theirs, name_of_b);
     EXPECT_EQ(peer->name, theirs_of_b);
     at_a_ = std::move(first_a);
@@ -291,16 +292,16 @@ TEST_F(Ucx, AnEndpointThatLeadsNowhereIsNotUsedAgain) {
 // A peer that says the magic word and then nonsense.
 TEST_F(Ucx, AStrangersGreetingCostsItsConnection) {
   FUSEWIRE_NEEDS_UCX();
-  UcxNote old, huge, odd, again;
+  UcxControlMessage old, huge, odd, again;
   old.version = 99;
   huge.address_bytes = UINT32_MAX;
-  odd.kind = UcxNoteKind::kEnd;
-  again.kind = UcxNoteKind::kWelcome;
-  for (const UcxNote& note : {old, huge, odd, again}) {
+  odd.kind = UcxControlKind::kEnd;
+  again.kind = UcxControlKind::kWelcome;
+  for (const UcxControlMessage& message : {old, huge, odd, again}) {
     arrived_ = false;
     ASSERT_TRUE(Meet(MakeTcp({}), Over({})));
     AskHome(*a_, [&] {
-      at_a_->Say(std::string(reinterpret_cast<const char*>(&note), sizeof(note)));
+      at_a_->Say(std::string(reinterpret_cast<const char*>(&message), sizeof(message)));
       return true;
     });
     EXPECT_TRUE(Eventually([&] { return at_b_->closed > 0 && at_a_->closed > 0; }));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/transport/handed_socket.h"
 #include "fusewire/transport/uring/uring.h"
 
 namespace fusewire {

@@ -1,0 +1,25 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What stands behind a Signal: its counter, and the operations that wait for it.
+// Home: the endpoint's; the value may be read on any thread. Owns: nothing; the Signal owns it. Fails: never.
+#ifndef FUSEWIRE_P2P_SIGNAL_STATE_H_
+#define FUSEWIRE_P2P_SIGNAL_STATE_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "fusewire/base/list.h"
+#include "fusewire/p2p/op.h"
+
+namespace fusewire {
+namespace p2p {
+
+struct SignalState {
+  uint64_t name = 0;
+  std::atomic<uint64_t> value{0};
+  List<Op> waiting;
+};
+
+}  // namespace p2p
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_P2P_SIGNAL_STATE_H_

@@ -1,0 +1,61 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What the peer may send: grants credit from the standing window and the budget, and recalls what the peer does not use
+// while others wait for it.
+// Home: the pipe's. Owns: the pipe's part of the window budget and of the receive budget. Fails: through `on_stuck`, if
+// the peer keeps credit that others wait for.
+#ifndef FUSEWIRE_PIPE_GRANTS_H_
+#define FUSEWIRE_PIPE_GRANTS_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "fusewire/base/status.h"
+#include "fusewire/base/unique_function.h"
+#include "fusewire/pipe/options.h"
+#include "fusewire/pipe/pipe_stats.h"
+#include "fusewire/pipe/sender.h"
+#include "fusewire/pipe/window.h"
+#include "fusewire/reactor/reactor.h"
+
+namespace fusewire {
+namespace pipe {
+
+class Grants {
+ public:
+  using OnStuck = UniqueFunction<void(Status why)>;
+  // All references outlive it. `on_stuck` comes from a timer.
+  Grants(Shared& shared, reactor::Reactor& home, Sender& sender, PipeStats& stats, OnStuck on_stuck);
+  ~Grants();
+  Grants(const Grants&) = delete;
+  Grants& operator=(const Grants&) = delete;
+
+  // Once: the pipe's part of the window budget, if there is one left. Nothing has been received yet.
+  std::optional<uint64_t> TakeWindow();
+  const std::optional<uint64_t>& window_bytes() const { return window_bytes_; }
+  ReceiveWindow& window() { return window_; }
+  const ReceiveWindow& window() const { return window_; }
+  // Sends what there is to grant. At the end of a turn in which something was consumed or asked for.
+  void SendGrant();
+  // Nothing will be received or granted any more.
+  void End();
+
+ private:
+  void RecallIfWanted();
+
+  Shared& shared_;
+  reactor::Reactor& home_;
+  Sender& sender_;
+  PipeStats& stats_;
+  OnStuck on_stuck_;
+  std::optional<uint64_t> window_bytes_;  // our part of the window budget, if there was one
+  ReceiveWindow window_;
+  int64_t recalled_ns_ = 0;  // when we asked for unused credit in vain; 0: we have not
+  uint64_t bytes_in_at_recall_ = 0;
+  reactor::Timer again_;   // while the peer waits for our budget
+  reactor::Timer recall_;  // while we hold a share of it: do others wait?
+};
+
+}  // namespace pipe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_PIPE_GRANTS_H_

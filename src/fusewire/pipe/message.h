@@ -1,0 +1,36 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a pipe is asked to send, and what a message counts against the peer's window.
+// Home: the pipe's. Owns: the Buffers of the body. Fails: never; Pipe::Send says what it refuses.
+#ifndef FUSEWIRE_PIPE_MESSAGE_H_
+#define FUSEWIRE_PIPE_MESSAGE_H_
+
+#include <cstdint>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/buffer/buffer.h"
+#include "fusewire/wire/wire.h"
+
+namespace fusewire {
+namespace pipe {
+
+struct Message {
+  wire::FrameKind kind = wire::FrameKind::kMessage;
+  uint16_t method = 0;
+  uint32_t aux = 0;
+  uint64_t call = 0;
+  ConstBytes head;  // copied before Send returns
+  Buffers body;     // held until the network is done with them
+  // May overtake messages that are not express, also between the chunks of one. Express messages keep their own order.
+  // What is longer than a chunk, as agreed with the peer, is not express whatever this says.
+  bool express = false;
+};
+
+// What a message counts against the window.
+inline uint64_t WindowCost(const wire::FrameHeader& header) {
+  return wire::kHeaderBytes + header.meta_bytes + header.body_bytes;
+}
+
+}  // namespace pipe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_PIPE_MESSAGE_H_

@@ -1,0 +1,274 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/pipe/pipe_core.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/log.h"
+
+namespace fusewire {
+namespace pipe {
+namespace {
+
+constexpr uint32_t kChunkBytesMin = 4096;  // smaller ones would be mostly headers
+
+}  // namespace
+
+PipeCore::PipeCore(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
+                   uint16_t service, PipeHandler* handler)
+    : shared_(shared),
+      home_(home),
+      connection_(std::move(connection)),
+      handler_(handler),
+      heartbeat_(shared.options().silent_ns_max, home.now_ns()),
+      sender_(shared.options(), home, *connection_, peer_, stats_, this),
+      grants_(shared, home, sender_, stats_, [this](Status why) { Close(std::move(why)); }),
+      intake_(shared.options(), home, sender_, grants_, heartbeat_, stats_),
+      // A dialer says in its hello what its peer may send; an acceptor decides it once the peer's hello is one of ours.
+      handshake_(std::make_unique<Handshake>(role, shared.options(), service,
+                                             role == Role::kDialer ? grants_.TakeWindow() : std::nullopt,
+                                             [this] { return grants_.TakeWindow(); })),
+      tick_([this] { OnTick(); }),
+      again_([this] { home_.FlushLater(this); }) {
+  peer_.address = connection_->peer_address();
+  peer_.wire = connection_->wire();
+}
+
+PipeCore::~PipeCore() { Abort(Status::Cancelled("the pipe was destroyed")); }
+
+void PipeCore::Start(OtherHomes* others) {
+  FUSEWIRE_AT_HOME(home_);
+  others_ = others;
+  if (others != nullptr) handshake_->LeaveOthers();
+  bool mute = handshake_->role() == Role::kDialer && grants_.window_bytes() == std::nullopt;
+  std::string first = mute ? std::string() : handshake_->Begin();
+  if (!first.empty()) {
+    sender_.AppendGreeting(first);
+    home_.FlushLater(this);
+  }
+  greeted_by_ns_ = AddNs(home_.now_ns(), shared_.options().hello_ns_max);
+  home_.Arm(&tick_, shared_.options().hello_ns_max);
+  connection_->Start(this);
+  if (mute) Close(NoWindow());
+}
+
+void PipeCore::GoOn(const HandedOver& handed) {
+  handshake_->RefuseOthers(handed.refusal);
+  Start(nullptr);
+  home_.Arm(&tick_, std::max<int64_t>(handed.greeted_by_ns - home_.now_ns(), 0));
+  OnBytes(handed.heard);
+}
+
+// The greeting goes on at another home.
+void PipeCore::HandOver(ConstBytes rest) {
+  HandedOver handed;
+  handed.service = handshake_->peer().service;
+  handed.incoming = connection_->HandOver();
+  if (handed.incoming == nullptr) {
+    Close(Status::Refused("service " + wire::ServiceWords(handed.service) + " cannot be reached this way")
+              .Phase("greeting"));
+    return;
+  }
+  handed.heard = handshake_->hello_bytes() + rest.ToString();
+  handed.greeted_by_ns = greeted_by_ns_;
+  why_closing_ = Status::Cancelled("handed over");
+  EndAll(why_closing_);
+  others_->OnHandedOver(std::move(handed));
+}
+
+// ---- input ----
+
+void PipeCore::OnLanded(size_t bytes) {
+  heartbeat_.OnHeard(home_.now_ns());
+  stats_.bytes_in.Add(bytes);
+  if (open()) OnRead(intake_.OnLanded(bytes));
+}
+
+void PipeCore::OnBytes(ConstBytes bytes) {
+  heartbeat_.OnHeard(home_.now_ns());
+  stats_.bytes_in.Add(bytes.size);
+  if (state_ == State::kGreeting) OnGreetingBytes(&bytes);
+  if (open() && !bytes.empty()) OnRead(intake_.OnBytes(bytes));
+}
+
+void PipeCore::OnGreetingBytes(ConstBytes* bytes) {
+  std::string answer;
+  Status status = handshake_->Feed(bytes, &answer);
+  if (!answer.empty()) {
+    sender_.AppendGreeting(answer);
+    sender_.Write();  // at once: it may be the last that we say
+  }
+  if (status.ok() && handshake_->is_for_other()) {
+    HandOver(std::exchange(*bytes, ConstBytes()));
+    return;
+  }
+  if (status.ok() && handshake_->done()) status = OpenWith(handshake_->peer());
+  if (!status.ok()) Close(status.Next("check that both tasks run the same version of Fusewire"));
+}
+
+Status PipeCore::OpenWith(const wire::Hello& hello) {
+  peer_.name = hello.name;
+  peer_.incarnation = hello.incarnation;
+  peer_.features = hello.features;
+  const uint32_t chunk_bytes = std::min(shared_.options().limits.chunk_bytes_max, hello.chunk_bytes);
+  if (chunk_bytes < kChunkBytesMin)
+    return Status::Corrupt("the peer wants chunks of " + std::to_string(chunk_bytes) + " bytes").Phase("greeting");
+  sender_.Open(chunk_bytes, hello.window_bytes);
+  handshake_.reset();
+  state_ = State::kOpen;
+  home_.Arm(&tick_, heartbeat_.PeriodNs());
+  home_.FlushLater(this);
+  peer_.wire = connection_->wire();  // it may have moved while we greeted
+  FrameHandler* messages = handler_->OnOpen(peer_);
+  FUSEWIRE_CHECK(messages != nullptr);
+  if (open()) intake_.Open(chunk_bytes, messages);
+  return Status::Ok();
+}
+
+// After each read. A broken rule of the wire, and a refusal of the receiver's, both end the pipe; so does a goodbye.
+void PipeCore::OnRead(const Status& status) {
+  if (status.ok() && intake_.goodbye().ok()) return;
+  if (!open()) return;  // behind a goodbye anything may stand
+  if (!intake_.goodbye().ok()) {
+    state_ = State::kSayingGoodbye;  // it has heard enough of us
+    why_closing_ = intake_.goodbye().Peer(peer_.ToString());
+    sender_.Stop(why_closing_);
+    connection_->Close(why_closing_);
+    return;
+  }
+  uint64_t held_back = 0;
+  if (shared_.broken_log().Allow(peer_.address, home_.now_ns(), &held_back)) {
+    FUSEWIRE_LOG(kWarn, "pipe to %s is closed (%llu more in between): %s", peer_.ToString().c_str(),
+                 static_cast<unsigned long long>(held_back), status.ToString().c_str());
+  }
+  Close(status.Phase("reading").Next("run the same version of Fusewire in both tasks; if they are, report this"));
+}
+
+void PipeCore::Abandon(wire::FrameKind kind, uint64_t call) {
+  FUSEWIRE_AT_HOME(home_);
+  if (connection_ != nullptr && intake_.IsFilling(kind, call)) connection_->TakeBackLanding();
+  intake_.Abandon(kind, call);
+}
+
+// ---- output ----
+
+void PipeCore::Flush() {
+  if (state_ == State::kClosed) return;
+  if (open()) grants_.SendGrant();
+  sender_.Write();
+  FinishGoodbye();
+}
+
+void PipeCore::OnWritten(size_t bytes) {
+  sender_.OnWritten(bytes);
+  FinishGoodbye();
+}
+
+// ---- time ----
+
+void PipeCore::OnTick() {
+  if (state_ == State::kGreeting) {
+    Close(handshake_->CutOff(Status::Timeout("no greeting"))
+              .AgeMs(shared_.options().hello_ns_max / kMillisecondNs)
+              .Next("check that a Fusewire task listens there"));
+    home_.Arm(&tick_, 0);  // what could not be written until now is not worth more time
+    return;
+  }
+  if (state_ == State::kSayingGoodbye) {
+    connection_->Close(why_closing_);
+    return;
+  }
+  if (intake_.Expected() > 0) connection_->Look();  // a long body that trickles is not silence
+  if (open()) LookAtPeer();
+}
+
+void PipeCore::LookAtPeer() {
+  int64_t now_ns = home_.now_ns();
+  switch (heartbeat_.Look(now_ns)) {
+    case Heartbeat::Peer::kHeard: break;
+    case Heartbeat::Peer::kSuspect: home_.Arm(&tick_, Heartbeat::SecondLookNs()); return;
+    case Heartbeat::Peer::kSilent:
+      Close(Status::Unavailable("the peer is silent")
+                .Phase("waiting for a heartbeat")
+                .AgeMs(heartbeat_.silent_ns(now_ns) / kMillisecondNs)
+                .Next("look at the peer: it may be stopped, overloaded, or cut off; raise silent_ns_max if such pauses "
+                      "are normal"));
+      home_.Arm(&tick_, 0);  // nobody listens: the goodbye goes now or never
+      return;
+  }
+  OnRead(intake_.CheckMetaGrows(now_ns));
+  if (!open()) return;
+  if (std::optional<uint64_t> ping = heartbeat_.Ping(now_ns, sender_.wrote_ns())) {
+    sender_.AppendControl(wire::FrameKind::kPing, 0, *ping);
+  }
+  // No message since the last look: nobody needs the larger windows now. Heartbeats do not count, whoever asks for
+  // them.
+  if (heartbeat_.IsIdle(stats_.messages_in.Read() + stats_.messages_out.Read())) {
+    sender_.Rest();
+    grants_.window().Rest();
+  }
+  sender_.Trim();
+  home_.FlushLater(this);
+  home_.Arm(&tick_, heartbeat_.NextLookNs(now_ns));
+}
+
+// ---- the end ----
+
+void PipeCore::Close(Status why) {
+  FUSEWIRE_AT_HOME(home_);
+  if (state_ == State::kSayingGoodbye || state_ == State::kClosed) return;
+  FUSEWIRE_CHECK(!why.ok());
+  why_closing_ = why.Peer(peer_.ToString());
+  bool was_open = open();
+  state_ = State::kSayingGoodbye;
+  intake_.Close();
+  sender_.Stop(why_closing_);
+  if (was_open) {
+    sender_.AppendControl(wire::FrameKind::kGoodbye, static_cast<uint32_t>(why.code()), 0,
+                          ConstBytes(why.cause().data(), std::min<size_t>(why.cause().size(), 512)));
+  }
+  // Before the greeting is over there is nobody to say goodbye to; but a refusal may be on its way to the network.
+  home_.Arm(&tick_, shared_.options().goodbye_ns_max);
+  home_.FlushLater(this);
+}
+
+// Everything that had begun to travel, and the goodbye behind it, is where the peer can read it.
+void PipeCore::FinishGoodbye() {
+  if (state_ != State::kSayingGoodbye || !sender_.idle()) return;
+  if (connection_->Delivered()) {
+    connection_->Close(why_closing_);
+  } else {
+    home_.Arm(&again_, kMillisecondNs);
+  }
+}
+
+void PipeCore::OnClosed(Status why) {
+  if (why_closing_.ok()) {
+    Status in_words = state_ == State::kGreeting ? handshake_->CutOff(why) : why.Phase("reading");
+    why_closing_ = in_words.Peer(peer_.ToString());
+  }
+  EndAll(why_closing_);
+  handler_->OnClosed(why_closing_);
+}
+
+void PipeCore::Abort(const Status& why) {
+  if (state_ == State::kClosed) return;
+  if (why_closing_.ok()) why_closing_ = why.Peer(peer_.ToString());
+  connection_.reset();  // the network lets go of everything before anybody hears that it is done
+  EndAll(why_closing_);
+}
+
+void PipeCore::EndAll(const Status& why) {
+  state_ = State::kClosed;
+  intake_.Close();
+  grants_.End();
+  for (reactor::Timer* timer : {&tick_, &again_}) reactor::Reactor::Disarm(timer);
+  Flushable::Unlink();
+  sender_.End(why);
+}
+
+}  // namespace pipe
+}  // namespace fusewire

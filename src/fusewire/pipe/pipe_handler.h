@@ -1,0 +1,48 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a pipe tells its owner: that it is open, and with which peer; that it has closed.
+// Home: the pipe's. Owns: nothing. Fails: never.
+#ifndef FUSEWIRE_PIPE_PIPE_HANDLER_H_
+#define FUSEWIRE_PIPE_PIPE_HANDLER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "fusewire/base/status.h"
+#include "fusewire/pipe/frame_handler.h"
+
+namespace fusewire {
+namespace pipe {
+
+// The peer, as its greeting describes it.
+struct PeerInfo {
+  std::string name;
+  std::string address;
+  uint64_t incarnation = 0;
+  uint64_t features = 0;
+  const char* wire = "";  // what the pipe runs over: "tcp", "shm" ...
+  // "worker:3 (10.0.0.7:5555)"
+  std::string ToString() const { return name.empty() ? address : name + " (" + address + ")"; }
+};
+
+// The beginning and the end of a pipe. All calls at home. None may destroy the pipe, except that OnClosed may.
+class PipeHandler {
+ public:
+  // The greeting is over. Returns what takes the messages from now on; it stays until OnClosed.
+  virtual FrameHandler* OnOpen(const PeerInfo& peer) = 0;
+  // The last call, exactly once, never from inside a call of ours to the pipe.
+  virtual void OnClosed(Status why) = 0;
+
+ protected:
+  ~PipeHandler() = default;
+};
+
+// Both in one.
+class Receiver : public PipeHandler, public FrameHandler {
+ public:
+  virtual ~Receiver() = default;
+};
+
+}  // namespace pipe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_PIPE_PIPE_HANDLER_H_

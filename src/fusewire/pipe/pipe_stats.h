@@ -1,0 +1,21 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a pipe counts. Home: counted at the pipe's; any thread may read. Owns: numbers. Fails: never.
+#ifndef FUSEWIRE_PIPE_PIPE_STATS_H_
+#define FUSEWIRE_PIPE_PIPE_STATS_H_
+
+#include "fusewire/base/metrics.h"
+
+namespace fusewire {
+namespace pipe {
+
+struct PipeStats {
+  Counter messages_in, messages_out, bytes_in, bytes_out, frames_in, frames_out;
+  Counter credit_stalls;  // a message had to wait for the peer's credit
+  Counter budget_stalls;  // the peer had to wait for our budget
+  Histogram ping_ns;
+};
+
+}  // namespace pipe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_PIPE_PIPE_STATS_H_

@@ -1,0 +1,111 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The sending side of a pipe: which frame goes next (the pipe's own and express messages at once, the rest chunk by
+// chunk), as far as the peer's credit reaches, and handing it to the network.
+// Home: the pipe's. Owns: every message from Send until the network is done with it. Fails: a message on its own,
+// through its Done; all of them by End.
+#ifndef FUSEWIRE_PIPE_SENDER_H_
+#define FUSEWIRE_PIPE_SENDER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
+#include "fusewire/pipe/frame_writer.h"
+#include "fusewire/pipe/message.h"
+#include "fusewire/pipe/options.h"
+#include "fusewire/pipe/out_queue.h"
+#include "fusewire/pipe/pipe_handler.h"
+#include "fusewire/pipe/pipe_stats.h"
+#include "fusewire/pipe/send_queue.h"
+#include "fusewire/pipe/window.h"
+#include "fusewire/reactor/reactor.h"
+#include "fusewire/transport/transport.h"
+#include "fusewire/wire/wire.h"
+
+namespace fusewire {
+namespace pipe {
+
+class Sender {
+ public:
+  // All references outlive the sender. `flushable` is flushed at the end of a turn in which there is something to
+  // write, and calls Write.
+  Sender(const Options& options, reactor::Reactor& home, transport::Connection& connection, const PeerInfo& peer,
+         PipeStats& stats, reactor::Flushable* flushable);
+
+  // ---- its life ----
+  // Bytes of the greeting.
+  void AppendGreeting(ConstBytes bytes);
+  // The greeting is over; this is what was agreed. Messages may go.
+  void Open(uint32_t chunk_bytes, uint64_t window_bytes);
+  // No message begins or goes on any more; what is lined up for the network still goes, and so does a goodbye.
+  void Stop(const Status& why);
+  // Nothing is written any more: every Done hears of it, in the order in which the messages would have been sent.
+  void End(const Status& why);
+
+  // ---- messages; see Pipe ----
+  void Send(Message&& message, Done&& done);
+  bool HasRoom(size_t head_bytes) const { return queue_.HasRoom(head_bytes); }
+  Status CheckSize(size_t head_bytes, const Buffers& body) const;
+  void Cancel(uint64_t call);
+  bool GoesAtOnce(uint64_t cost) const;
+  bool holds_express_back() const { return queue_.has_express(); }
+
+  // ---- the pipe's own frames, and those of the peer that are about our sending ----
+  void AppendControl(wire::FrameKind kind, uint32_t aux, uint64_t call, ConstBytes meta = ConstBytes());
+  Status OnCredit(uint64_t bytes);
+  // The peer wants back the credit that we cannot use.
+  void OnRecall();
+  void OnPing(uint64_t call);
+
+  // ---- writing ----
+  // There may be something to write.
+  void FlushSoon() { home_.FlushLater(flushable_); }
+  void Write();
+  void OnWritten(size_t bytes);
+  // All that was lined up is written, and no Write is on the stack.
+  bool idle() const { return !in_write_ && out_.empty() && writes_ == 0; }
+  int64_t wrote_ns() const { return wrote_ns_; }
+  // No message has come or gone for a while: gives back credit that nothing waits for.
+  void Rest();
+  // Gives back memory that an idle connection does not need.
+  void Trim();
+
+ private:
+  enum class Stage { kGreeting, kOpen, kStopped, kEnded };
+
+  Status WhyNot(const Message& message) const;
+  Status Describe(const Status& why) const { return why.Peer(peer_.ToString()); }
+  void Begin(Message* message, ConstBytes head, Done done);
+  void Pump();
+  void AskForCredit();
+
+  const Options& options_;
+  reactor::Reactor& home_;
+  transport::Connection& connection_;
+  const PeerInfo& peer_;
+  PipeStats& stats_;
+  reactor::Flushable* const flushable_;
+  Stage stage_ = Stage::kGreeting;
+  Status why_stopped_;
+  const size_t bulk_bytes_;  // is lined up for the network while less waits; never while express messages wait
+
+  SendQueue queue_;
+  SendWindow window_;
+  OutQueue out_;
+  FrameWriter frames_;
+  bool pong_due_ = false;
+  uint64_t pong_call_ = 0;
+  bool give_back_ = false;  // unused credit, unless what waits next can use it
+
+  size_t writes_ = 0;  // unanswered
+  bool in_write_ = false;
+  int64_t wrote_ns_;  // when we last gave the network something
+  static constexpr size_t kPartsPerWrite = 64;
+  ConstBytes parts_[kPartsPerWrite];
+};
+
+}  // namespace pipe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_PIPE_SENDER_H_

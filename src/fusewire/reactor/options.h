@@ -1,0 +1,40 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The options of one reactor, and of a pool of them.
+// Home: any, plain values. Owns: nothing. Fails: never.
+#ifndef FUSEWIRE_REACTOR_OPTIONS_H_
+#define FUSEWIRE_REACTOR_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "fusewire/base/clock.h"
+
+namespace fusewire {
+namespace reactor {
+
+struct Options {
+  std::string name = "fusewire";
+  // Never park: lowest latency, one processor spent.
+  bool busy_poll = false;
+  // The longest spin before parking; the loop learns by itself whether it pays. 0: park at once.
+  int64_t spin_ns_max = 50 * kMicrosecondNs;
+  // The processor to pin the reactor's thread to, or -1. Where pinning is not allowed, a log line says so and all goes
+  // on.
+  int cpu = -1;
+};
+
+struct PoolOptions {
+  std::string name = "fusewire";
+  // 0: half of the usable processors, between 1 and 4.
+  int reactors = 0;
+  bool busy_poll = false;
+  int64_t spin_ns_max = Options().spin_ns_max;
+  // Pin each reactor to a processor of its own, from the last allowed one down; more reactors than processors: no
+  // pinning.
+  bool pin = false;
+};
+
+}  // namespace reactor
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_REACTOR_OPTIONS_H_

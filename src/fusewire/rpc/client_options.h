@@ -1,0 +1,26 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a Client is made with.
+// Home: none, plain values. Owns: nothing. Fails: never.
+#ifndef FUSEWIRE_RPC_CLIENT_OPTIONS_H_
+#define FUSEWIRE_RPC_CLIENT_OPTIONS_H_
+
+#include <cstdint>
+
+#include "fusewire/base/clock.h"
+
+namespace fusewire {
+namespace rpc {
+
+struct ClientOptions {
+  // How long a call that cannot be sent waits for the peer to appear. 0: it fails with the first failed attempt.
+  int64_t patience_ns = 10 * kSecondNs;
+  uint32_t calls_in_flight_max = 65536;
+  // The one that is meant, where the caller knows it: another one at this address (an old port may have a new owner) is
+  // turned away, and calls end with kRefused. 0: whoever answers.
+  uint64_t incarnation = 0;
+};
+
+}  // namespace rpc
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_RPC_CLIENT_OPTIONS_H_

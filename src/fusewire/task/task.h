@@ -1,0 +1,71 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A Task is one task of a cluster: its name and limits, its reactors, its transport, its memory budgets, and one
+// listener that serves all its services at one address. Clients, servers and endpoints stand on it.
+// Home: any thread; made and destroyed from one that is not a home. Owns: the pool, the transport, the acceptor and the
+// budgets. Outlives everything that stands on it. Fails: Start and Listen say why.
+#ifndef FUSEWIRE_TASK_TASK_H_
+#define FUSEWIRE_TASK_TASK_H_
+
+#include <memory>
+#include <string>
+
+#include "fusewire/base/status.h"
+#include "fusewire/pipe/acceptor.h"
+#include "fusewire/pipe/options.h"
+#include "fusewire/pipe/wires.h"
+#include "fusewire/reactor/pool.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace task {
+
+struct TaskOptions {
+  pipe::Options pipe;
+  reactor::PoolOptions pool;
+  pipe::Wire wire = pipe::Wire::kAuto;
+  transport::TcpOptions tcp;
+};
+
+class Task {
+ public:
+  // Over what options.wire says.
+  static Result<std::unique_ptr<Task>> Start(TaskOptions options);
+  // Over any transport and any reactors; for tests, simulation, and transports of one's own. `options` have passed
+  // CheckOptions().
+  static std::unique_ptr<Task> Make(pipe::Options options, std::unique_ptr<reactor::Pool> pool,
+                                    std::unique_ptr<transport::Transport> transport);
+  ~Task();
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+
+  // Any thread but a home. Opens the listener, once; services may come before and after. Port 0: one of `ports`.
+  Status Listen(const transport::Address& address, pipe::PortRange ports = pipe::PortRange()) {
+    return acceptor_->Listen(address, ports);
+  }
+  // Any thread. The one address to publish, with the port that was really taken; port 0: it listens nowhere. Over UCX,
+  // each service has a port of its own: acceptor().AddressOf().
+  transport::Address address() const { return acceptor_->address(); }
+  // Where services serve: what they need of it is theirs to know.
+  pipe::Acceptor& acceptor() { return *acceptor_; }
+
+  const std::string& name() const { return shared_.options().name; }
+  pipe::Shared& shared() { return shared_; }
+  reactor::Pool& pool() { return *pool_; }
+  transport::Transport& transport() { return *transport_; }
+  // Whether its wire may be memory that tasks of this host share.
+  bool may_share() const { return may_share_; }
+
+ private:
+  Task(pipe::Options options, std::unique_ptr<reactor::Pool> pool, std::unique_ptr<transport::Transport> transport);
+
+  pipe::Shared shared_;
+  std::unique_ptr<reactor::Pool> pool_;
+  std::unique_ptr<transport::Transport> transport_;
+  std::unique_ptr<pipe::Acceptor> acceptor_;
+  bool may_share_ = false;
+};
+
+}  // namespace task
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TASK_TASK_H_

@@ -1,0 +1,233 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A task's services over real sockets: who comes by the one listener, and where it lives then.
+#include "fusewire/task/task.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/mutex.h"
+#include "fusewire/pipe/link.h"
+#include "fusewire/reactor/home_test.h"
+
+namespace fusewire {
+namespace task {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint16_t kWide = 3, kNarrow = 4;  // at all reactors; at one
+constexpr int64_t kDeadlineNs = 20 * kSecondNs;
+
+std::unique_ptr<Task> StartTask(const std::string& name, int reactors) {
+  TaskOptions options;
+  options.pipe.name = name;
+  options.pool.reactors = reactors;
+  options.wire = pipe::Wire::kTcp;
+  return std::move(Task::Start(std::move(options))).value();
+}
+
+// A service that counts its pipes at each home, and says its name.
+class Service {
+ public:
+  Service(Task& task, uint16_t number, std::vector<reactor::Reactor*> homes, const std::string& name)
+      : task_(task), number_(number), shared_(OptionsOf(name), task.shared()) {
+    Status served = task.acceptor().Serve(number, shared_, std::move(homes), [this](pipe::Pipe& pipe) {
+      MutexLock lock(mutex_);
+      ++pipes_[&pipe.home()];
+      return std::make_unique<Ear>();
+    });
+    EXPECT_TRUE(served.ok()) << served.ToString();
+  }
+  ~Service() { task_.acceptor().Withdraw(number_); }
+
+  pipe::Shared& shared() { return shared_; }
+  std::map<const void*, int> pipes() {
+    MutexLock lock(mutex_);
+    return pipes_;
+  }
+
+ private:
+  struct Ear final : pipe::Receiver {
+    pipe::FrameHandler* OnOpen(const pipe::PeerInfo&) override { return this; }
+    Result<pipe::Landing> OnHeader(const wire::FrameHeader&, ConstBytes) override { return pipe::Landing::Discard(); }
+    Status OnMessage(const wire::FrameHeader&, ConstBytes, ConstBytes) override { return Status::Ok(); }
+    void OnClosed(Status) override {}
+  };
+  static pipe::Options OptionsOf(const std::string& name) {
+    pipe::Options options;
+    options.name = name;
+    return options;
+  }
+
+  Task& task_;
+  const uint16_t number_;
+  pipe::Shared shared_;
+  Mutex mutex_;
+  std::map<const void*, int> pipes_ FUSEWIRE_GUARDED_BY(mutex_);
+};
+
+// Somebody who comes for a service.
+class Guest final : public pipe::LinkHandler {
+ public:
+  Guest(Task& own, const transport::Address& address, uint16_t service) : home_(own.pool().at(0)) {
+    home_.Run([&] {
+      link_ = std::make_unique<pipe::Link>(own.shared(), home_, own.transport(), address, service, this);
+      link_->Want();
+    });
+  }
+  ~Guest() {
+    home_.Run([this] { link_.reset(); });
+  }
+  bool AwaitUp() {
+    return reactor::Eventually([this] { return ups_.load() > 0; }, kDeadlineNs);
+  }
+  // Why it is not in, or is not any more.
+  Status AwaitDown() {
+    EXPECT_TRUE(reactor::Eventually([this] { return downs_.load() > 0; }, kDeadlineNs));
+    Status why;
+    home_.Run([&] { why = why_; });
+    return why;
+  }
+  std::string met() {
+    std::string name;
+    home_.Run([&] { name = met_; });
+    return name;
+  }
+
+ private:
+  void OnUp(const pipe::PeerInfo& peer, bool) override {
+    met_ = peer.name;
+    ups_.fetch_add(1);
+  }
+  void OnDown(Status why, bool) override {
+    why_ = std::move(why);
+    downs_.fetch_add(1);
+  }
+  Result<pipe::Landing> OnHeader(const wire::FrameHeader&, ConstBytes) override { return pipe::Landing::Discard(); }
+  Status OnMessage(const wire::FrameHeader&, ConstBytes, ConstBytes) override { return Status::Ok(); }
+
+  reactor::Reactor& home_;
+  std::unique_ptr<pipe::Link> link_;
+  std::string met_;
+  Status why_;
+  std::atomic<int> ups_{0}, downs_{0};
+};
+
+std::vector<reactor::Reactor*> AllOf(Task& task) {
+  std::vector<reactor::Reactor*> homes;
+  for (int i = 0; i < task.pool().size(); ++i) homes.push_back(&task.pool().at(i));
+  return homes;
+}
+
+TEST(Task, NamesTheOptionThatIsWrong) {
+  TaskOptions options;
+  options.pipe.greetings_max = 0;
+  auto started = Task::Start(std::move(options));
+  ASSERT_FALSE(started.ok());
+  EXPECT_THAT(started.status().cause(), HasSubstr("greetings_max"));
+}
+
+TEST(Task, PublishesTheOneAddressAtWhichItListens) {
+  auto task = StartTask("ps:0", 1);
+  EXPECT_EQ(task->address().port, 0);
+  ASSERT_TRUE(task->Listen({"127.0.0.1", 0}).ok());
+  const transport::Address address = task->address();
+  EXPECT_NE(address.port, 0);
+  Status again = task->Listen({"127.0.0.1", 0});
+  EXPECT_EQ(again.code(), Code::kInvalid);
+  EXPECT_THAT(again.ToString(), HasSubstr("listens already, at " + address.ToString()));
+  EXPECT_EQ(task->address().ToString(), address.ToString());
+  EXPECT_EQ(task->acceptor().AddressOf(kWide).ToString(), address.ToString());
+}
+
+TEST(Task, RefusesAServiceThatItDoesNotHave) {
+  auto task = StartTask("ps:0", 1), own = StartTask("worker:0", 1);
+  ASSERT_TRUE(task->Listen({"127.0.0.1", 0}).ok());
+  {
+    Guest early(*own, task->address(), kWide);
+    Status why = early.AwaitDown();
+    EXPECT_EQ(why.code(), Code::kRefused);
+    EXPECT_THAT(why.cause(), HasSubstr("service 3 is not offered here"));
+  }
+  Service narrow(*task, kNarrow, {&task->pool().at(0)}, "narrow");
+  Guest lost(*own, task->address(), kWide);
+  Status why = lost.AwaitDown();
+  EXPECT_EQ(why.code(), Code::kRefused);
+  EXPECT_THAT(why.cause(), HasSubstr("service 3 is not offered here"));
+}
+
+class Services : public testing::TestWithParam<int> {};
+
+TEST_P(Services, LiveAtTheirOwnHomesAndCountIntoOneBudget) {
+  auto task = StartTask("ps:0", GetParam()), own = StartTask("", 1);
+  reactor::Reactor& last = task->pool().at(GetParam() - 1);
+  Service wide(*task, kWide, AllOf(*task), "wide");
+  ASSERT_TRUE(task->Listen({"127.0.0.1", 0}).ok());
+  Service narrow(*task, kNarrow, {&last}, "narrow");  // before and after it listens
+  EXPECT_EQ(&wide.shared().receive_budget(), &narrow.shared().receive_budget());
+  EXPECT_EQ(&wide.shared().windows(), &task->shared().windows());
+
+  std::vector<std::unique_ptr<Guest>> guests;
+  constexpr int kRounds = 3;
+  for (int i = 0; i < kRounds * GetParam(); ++i) {
+    for (uint16_t service : {kWide, kNarrow}) {
+      guests.push_back(std::make_unique<Guest>(*own, task->address(), service));
+      ASSERT_TRUE(guests.back()->AwaitUp());
+      EXPECT_EQ(guests.back()->met(), service == kWide ? "wide" : "narrow");
+    }
+  }
+  // A guest may be in before its acceptor has heard that.
+  EXPECT_TRUE(reactor::Eventually([&] { return task->acceptor().Snapshot().open == guests.size(); }, kDeadlineNs));
+  const std::map<const void*, int> at_all = wide.pipes(), at_one = narrow.pipes();
+  EXPECT_EQ(at_all.size(), static_cast<size_t>(GetParam()));
+  for (const auto& [home, count] : at_all) EXPECT_EQ(count, kRounds) << "in turn";
+  ASSERT_EQ(at_one.size(), 1u);
+  EXPECT_EQ(at_one.begin()->first, &last);
+  EXPECT_EQ(task->acceptor().Snapshot().turned_away, 0u);
+}
+
+// Whatever a peer hears, it hears it, and the other service does not.
+TEST_P(Services, MayCloseWhileAPeerGreets) {
+  auto task = StartTask("ps:0", GetParam()), own = StartTask("", 1);
+  ASSERT_TRUE(task->Listen({"127.0.0.1", 0}).ok());
+  Service wide(*task, kWide, AllOf(*task), "wide");
+  Guest stays(*own, task->address(), kWide);
+  ASSERT_TRUE(stays.AwaitUp());
+  for (int round = 0; round < 30; ++round) {
+    SCOPED_TRACE(round);
+    auto narrow =
+        std::make_unique<Service>(*task, kNarrow, std::vector<reactor::Reactor*>{&task->pool().at(0)}, "narrow");
+    Guest guest(*own, task->address(), kNarrow);
+    if (round % 2 == 0) task->acceptor().StopServing(kNarrow);
+    narrow.reset();
+    EXPECT_FALSE(guest.AwaitDown().ok());
+  }
+  EXPECT_EQ(task->acceptor().services(), 1u);
+  Guest late(*own, task->address(), kWide);
+  EXPECT_TRUE(late.AwaitUp());
+  EXPECT_TRUE(reactor::Eventually([&] { return task->acceptor().Snapshot().open == 2; }, kDeadlineNs));
+  EXPECT_EQ(wide.pipes().size(), std::min<size_t>(2, static_cast<size_t>(GetParam())));
+}
+
+INSTANTIATE_TEST_SUITE_P(Reactors, Services, testing::Values(1, 2, 4));
+
+TEST(TaskDeathTest, ATaskDoesNotGoBeforeItsServices) {
+  EXPECT_DEATH(
+      {
+        auto task = StartTask("ps:0", 1);
+        Service narrow(*task, kNarrow, {&task->pool().at(0)}, "narrow");
+        task.reset();
+      },
+      "services\\(\\) == 0");
+}
+
+}  // namespace
+}  // namespace task
+}  // namespace fusewire

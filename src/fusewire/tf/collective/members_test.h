@@ -1,0 +1,107 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What tests of collectives share: two tasks of one process, each with its home of collectives, over real sockets; and
+// the gRPC way from each to the other, over which it is told where that is reached.
+#ifndef FUSEWIRE_TF_COLLECTIVE_MEMBERS_TEST_H_
+#define FUSEWIRE_TF_COLLECTIVE_MEMBERS_TEST_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "fusewire/tf/collective/groups.h"
+#include "fusewire/tf/peer/grpc_test.h"
+
+namespace fusewire {
+namespace tf {
+
+inline std::string MemberTask(int rank) { return "/job:worker/replica:0/task:" + std::to_string(rank); }
+
+// As TensorFlow describes them: one device in each of two tasks.
+inline tensorflow::CollGroupParams PairOfMembers() {
+  tensorflow::CollGroupParams params;
+  params.group_key = 3;
+  params.group_size = 2;
+  params.num_tasks = 2;
+  params.device_type = tensorflow::DeviceType(tensorflow::DEVICE_CPU);
+  for (int rank = 0; rank < 2; ++rank) {
+    tensorflow::CollGroupMember member;
+    member.task = MemberTask(rank);
+    member.device.set_name(MemberTask(rank) + "/device:CPU:0");
+    member.device.set_incarnation(static_cast<uint64_t>(100 + rank));
+    params.members.push_back(member);
+  }
+  return params;
+}
+
+class Member {
+ public:
+  explicit Member(int rank) : other_(MemberTask(1 - rank)), cache_(std::make_shared<FakeCache>(other_)) {
+    CollectiveHome::Options options;
+    options.wire = pipe::Wire::kTcp;
+    options.own_task = MemberTask(rank);
+    options.host = 77;
+    options.find = [this](const std::string& task, std::string* address, SidePtr* side) {
+      if (task != other_) return TfStatus(absl::InternalError("No worker known as " + task));
+      *address = "127.0.0.1:2222";
+      *side = std::make_shared<GrpcSide>(cache_, task);
+      return TfStatus();
+    };
+    static reactor::Pool* pool = [] {
+      reactor::PoolOptions of_pool;
+      of_pool.reactors = 2;
+      auto started = reactor::Pool::Start(of_pool);
+      EXPECT_TRUE(started.ok()) << started.status().ToString();
+      return std::move(started).value().release();
+    }();
+    auto opened = CollectiveHome::Open(std::move(options), *pool);
+    EXPECT_TRUE(opened.ok()) << opened.status().ToString();
+    home = std::move(opened).value();
+    Status listening = home->endpoint().Listen({"127.0.0.1", 0});
+    EXPECT_TRUE(listening.ok()) << listening.ToString();
+    groups = home->Renew();
+  }
+
+  // What this one tells of itself.
+  PortWords Words() const {
+    PortWords words;
+    words.port = 1;
+    words.incarnation = 1;
+    words.fuses = true;
+    words.group_port = home->port();
+    words.group_age = home->age();
+    words.host = home->options().host;
+    return words;
+  }
+  // The gRPC way to the other.
+  FakeWorker& grpc() { return cache_->worker(); }
+  tensorflow::WorkerCacheInterface* cache() { return cache_.get(); }
+
+ private:
+  const std::string other_;
+  const std::shared_ptr<FakeCache> cache_;
+
+ public:
+  std::unique_ptr<CollectiveHome> home;
+  CollectiveGroupsPtr groups;
+};
+
+// What Find has come to.
+struct FoundGroup {
+  int count = 0;
+  TfStatus status;
+  GroupPtr group;
+  CollectiveGroups::Found Take() {
+    return [this](const TfStatus& found, const GroupPtr& of) {
+      ++count;
+      status = found;
+      group = of;
+    };
+  }
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_COLLECTIVE_MEMBERS_TEST_H_

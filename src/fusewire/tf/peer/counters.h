@@ -1,0 +1,45 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What the plug-in counts in this process, over all its servers.
+// Home: any thread. Owns: numbers. Fails: never.
+#ifndef FUSEWIRE_TF_PEER_COUNTERS_H_
+#define FUSEWIRE_TF_PEER_COUNTERS_H_
+
+#include <atomic>
+#include <cstdint>
+
+namespace fusewire {
+namespace tf {
+
+struct Counters {
+  std::atomic<uint64_t> calls_out{0};  // of every method, on our wire
+  std::atomic<uint64_t> calls_in{0};
+  std::atomic<uint64_t> parts_out{0};      // messages that answer a receive
+  std::atomic<uint64_t> asked{0};          // tensors that peers have asked us for
+  std::atomic<uint64_t> asked_late{0};     // of these, those that were there already when the question came
+  std::atomic<uint64_t> recvs{0};          // tensors that came over our wire
+  std::atomic<uint64_t> recv_batches{0};   // questions they were asked for in
+  std::atomic<uint64_t> control_edges{0};  // of these tensors, those that carry nothing
+  std::atomic<uint64_t> tensor_bytes{0};   // that travelled in segments of their own
+  std::atomic<uint64_t> run_graphs{0};
+  std::atomic<uint64_t> fallback_grpc_calls{0};  // because the peer speaks gRPC only
+  std::atomic<uint64_t> fused_recvs{0};          // fused operations that ran
+  std::atomic<uint64_t> grpc_recvs{0};           // calls of RecvTensor for one tensor
+  std::atomic<uint64_t> grpc_fused_recvs{0};     // calls of RecvTensor for all tensors of a fused operation
+  std::atomic<uint64_t> star_runs_out{0};        // parts of graphs that parameter servers ran for us
+  std::atomic<uint64_t> star_runs_in{0};         // and that we ran for workers
+  std::atomic<uint64_t> star_parts{0};           // parts held now
+  std::atomic<uint64_t> collectives{0};          // that ran over our wire
+  std::atomic<uint64_t> servers{0};
+
+  void Add(std::atomic<uint64_t> Counters::*counter, uint64_t amount = 1) {
+    (this->*counter).fetch_add(amount, std::memory_order_relaxed);
+  }
+};
+
+// Lives until the process ends.
+Counters& GlobalCounters();
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_PEER_COUNTERS_H_

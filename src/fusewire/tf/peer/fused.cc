@@ -1,0 +1,154 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/peer/fused.h"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/common_runtime/dma_helper.h>
+#include "fusewire/base/check.h"
+#include "fusewire/tf/bridge/varint.h"
+
+namespace fusewire {
+namespace tf {
+
+using tensorflow::Tensor;
+
+namespace {
+
+constexpr const char* kUrl = "fusewire/receives";
+constexpr uint64_t kMagic = 0x3163657264736675;  // a number that nobody else begins with
+constexpr size_t kIntroductionBytes = 16;
+
+TfStatus Wrong(const std::string& what) {
+  return absl::DataLossError(absl::StrCat("a fused receive cannot be read: ", what));
+}
+
+ConstBytes ContentOf(const Tensor& vector) {
+  auto content = vector.tensor_data();
+  return ConstBytes(content.data(), content.size());
+}
+
+// Not counted as a copy of ours: gRPC carries protobufs, which are copied anyway.
+void Copy(Bytes to, ConstBytes from) {
+  if (!from.empty()) std::memcpy(to.data, from.data, from.size);
+}
+
+// The content of one tensor, on its way from the answer into its place.
+TfStatus Land(VarReader* head, VarReader* segments, const TensorPlace& place, TensorLanding* landing) {
+  ConstBytes segment = segments->Take(head->Varint());
+  if (!segments->ok()) return Wrong("a tensor is cut off");
+  TfStatus begun = landing->Begin(head, place, [segment] { return uint64_t{segment.size}; });
+  if (begun.ok() && landing->has_segment()) Copy(landing->place(), segment);
+  return begun;
+}
+
+}  // namespace
+
+void AskFused(const ParsedKeys& keys, tensorflow::RecvTensorRequest* request) {
+  FUSEWIRE_DCHECK(!keys.empty());
+  auto text = [](const tensorflow::Rendezvous::ParsedKey& key) {
+    return std::string(key.FullKey().data(), key.FullKey().size());
+  };
+  request->set_rendezvous_key(text(keys.front()));
+  request->mutable_transport_options()->set_type_url(kUrl);
+  std::string all;
+  AppendVarint(&all, keys.size());
+  for (const auto& key : keys) AppendText(&all, text(key));
+  request->mutable_transport_options()->set_value(all);
+}
+
+bool IsFused(const tensorflow::RecvTensorRequest& request) { return request.transport_options().type_url() == kUrl; }
+
+TfStatus ReadFused(const tensorflow::RecvTensorRequest& request, ParsedKeys* keys) {
+  const std::string value(request.transport_options().value());
+  VarReader reader(ConstBytes(value.data(), value.size()));
+  uint64_t count = reader.Varint();
+  if (count == 0 || count > reader.left().size)
+    return Wrong(absl::StrCat("it announces ", count, " keys, and ", reader.left().size, " bytes follow"));
+  // One by one: a byte that claims to be a key would cost some hundred.
+  for (keys->clear(); count > 0; --count) {
+    absl::string_view text = View(reader.Text());
+    TfStatus parsed = tensorflow::Rendezvous::ParseKey({text.data(), text.size()}, &keys->emplace_back());
+    if (!parsed.ok()) return parsed;
+  }
+  return reader.ok() && reader.done() ? TfStatus() : Wrong("its keys are cut off, or something follows them");
+}
+
+TfStatus EncodeFused(std::vector<FusedItem>* items, uint64_t bytes_max, Tensor* answer) {
+  std::string head;
+  Buffers segments;
+  uint64_t bytes = kIntroductionBytes + items->size();  // each item's kind
+  for (FusedItem& item : *items) {
+    std::string description;
+    Buffers content;
+    if (item.kind == FusedKind::kValue) {
+      TfStatus appended = AppendTensor(item.tensor, &description, &content);
+      if (!appended.ok()) return appended;
+      uint64_t content_bytes = content.empty() ? 0 : content[0].size();
+      std::string size;
+      AppendVarint(&size, content_bytes);
+      uint64_t more = size.size() + description.size() + content_bytes;
+      if (bytes + more <= bytes_max) {
+        bytes += more;
+        head.push_back(static_cast<char>(FusedKind::kValue));
+        head.append(size).append(description);
+        if (!content.empty()) segments.push_back(std::move(content[0]));
+        continue;
+      }
+      item.kind = FusedKind::kApart;
+    }
+    head.push_back(static_cast<char>(item.kind));
+  }
+  *answer = Tensor(tensorflow::DT_UINT8, tensorflow::TensorShape({static_cast<int64_t>(bytes)}));
+  if (!answer->IsInitialized()) {
+    return absl::ResourceExhaustedError(absl::StrCat("no memory for a fused receive of ", bytes, " bytes"));
+  }
+  std::string introduction;
+  AppendFixed64(&introduction, kMagic);
+  AppendFixed64(&introduction, head.size());
+  Bytes left(tensorflow::DMAHelper::base(answer), static_cast<size_t>(bytes));
+  auto put = [&left](ConstBytes part) {
+    Copy(left, part);
+    left = left.From(part.size);
+  };
+  put(ConstBytes(introduction.data(), introduction.size()));
+  put(ConstBytes(head.data(), head.size()));
+  for (const Buffer& segment : segments) put(segment.bytes());
+  return TfStatus();
+}
+
+bool IsFusedAnswer(const Tensor& answer) {
+  if (answer.dtype() != tensorflow::DT_UINT8 || answer.dims() != 1) return false;
+  VarReader reader(ContentOf(answer));
+  return reader.Fixed64() == kMagic && reader.ok();
+}
+
+void DecodeFused(const Tensor& answer, const std::vector<TensorPlace>& places, const FusedDone& done) {
+  VarReader segments(ContentOf(answer));
+  segments.Fixed64();
+  VarReader head(segments.Take(segments.Fixed64()));
+  TfStatus status = segments.ok() ? TfStatus() : Wrong("its head is cut off");
+  // `places` may go with the last call of `done`.
+  for (size_t i = 0, count = places.size(); i < count; ++i) {
+    auto kind = static_cast<FusedKind>(head.Byte());
+    if (status.ok() && !head.ok()) status = Wrong(absl::StrCat("it ends before item ", i + 1, " of ", count));
+    if (status.ok() && kind > FusedKind::kApart)
+      status = Wrong(absl::StrCat("item ", i + 1, " has kind ", static_cast<int>(kind), ", and 2 is the last"));
+    TensorLanding landing;
+    if (status.ok() && kind == FusedKind::kValue) status = Land(&head, &segments, places[i], &landing);
+    if (!status.ok()) {
+      done(i, status, FusedKind::kValue, Tensor());
+    } else if (kind == FusedKind::kValue) {
+      landing.Finish(places[i], [done, i](const TfStatus& landed, const Tensor& tensor) {
+        done(i, landed, FusedKind::kValue, tensor);
+      });
+    } else {
+      done(i, TfStatus(), kind, Tensor());
+    }
+  }
+}
+
+}  // namespace tf
+}  // namespace fusewire

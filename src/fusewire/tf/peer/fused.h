@@ -1,0 +1,62 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A fused receive over gRPC: one RecvTensor call for several tensors of one task. Both halves of what is said.
+// Home: any thread, pure functions. Owns: nothing. Fails: with TensorFlow's status; an answer that is none of ours is
+// one of TensorFlow's own, which looks at the first key only.
+//
+//   request := RecvTensorRequest: the first key where a key always stands, and in transport_options an Any of our url
+//   Any     := keys:varint key:text[keys]
+//   answer  := RecvTensorResponse with a tensor: a vector of uint8
+//   vector  := magic:u64 head_bytes:u64 head segment*
+//   head    := item[keys]
+//   item    := kind:u8 [bytes:varint tensor]    kValue; a segment of that many bytes, in the items' order, unless 0
+//   tensor                                      bridge/tensor.h
+#ifndef FUSEWIRE_TF_PEER_FUSED_H_
+#define FUSEWIRE_TF_PEER_FUSED_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include <tensorflow/core/framework/rendezvous.h>
+#include <tensorflow/core/framework/tensor.h>
+#include <tensorflow/core/protobuf/worker.pb.h>
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/bridge/tensor.h"
+
+namespace fusewire {
+namespace tf {
+
+using ParsedKeys = std::vector<tensorflow::Rendezvous::ParsedKey>;
+
+enum class FusedKind : uint8_t {
+  kValue = 0,
+  kDead = 1,
+  kApart = 2,  // it did not fit, and is still there: ask for it by itself
+};
+
+// What protobuf, and so gRPC, can carry, less what stands around the vector.
+constexpr uint64_t kFusedBytesMax = INT32_MAX - 4096;
+
+// ---- the question ----
+void AskFused(const ParsedKeys& keys, tensorflow::RecvTensorRequest* request);
+bool IsFused(const tensorflow::RecvTensorRequest& request);
+TfStatus ReadFused(const tensorflow::RecvTensorRequest& request, ParsedKeys* keys);
+
+// ---- the answer ----
+struct FusedItem {
+  tensorflow::Tensor tensor;  // in host memory
+  FusedKind kind = FusedKind::kValue;
+};
+// An item that would make the answer longer than this becomes kApart.
+TfStatus EncodeFused(std::vector<FusedItem>* items, uint64_t bytes_max, tensorflow::Tensor* answer);
+
+bool IsFusedAnswer(const tensorflow::Tensor& answer);
+// Calls `done` once for each place: here, or on a thread of the device that the tensor goes on to.
+using FusedDone = std::function<void(size_t, const TfStatus&, FusedKind, const tensorflow::Tensor&)>;
+void DecodeFused(const tensorflow::Tensor& answer, const std::vector<TensorPlace>& places, const FusedDone& done);
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_PEER_FUSED_H_

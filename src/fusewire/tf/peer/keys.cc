@@ -1,0 +1,190 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/peer/keys.h"
+
+#include <utility>
+
+#include <absl/strings/str_cat.h>
+#include "fusewire/base/check.h"
+#include "fusewire/base/random.h"
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+constexpr uint64_t kSaysKey = 1, kSaysStep = 2, kSaysFrame = 4;
+constexpr int kFlagBits = 3;
+static_assert((kSaysKey | kSaysStep | kSaysFrame) < 1 << kFlagBits);
+// A receiver of a thousand parameters from each of a thousand steps' graphs stays below both.
+constexpr size_t kKeysMax = 1 << 20;
+constexpr size_t kKeyBytesMax = 128 << 20;
+constexpr size_t kBooksMax = 8192;  // receivers of one server, and their past incarnations
+constexpr size_t kGapMax = 65536;   // questions may overtake each other by so many new keys
+// Of all books together; what a key takes here is about thrice its text.
+constexpr size_t kLibraryBytesMax = size_t{1} << 30;
+constexpr size_t kPlaceBytes = sizeof(KeyPtr) + sizeof(std::string);
+constexpr size_t kTextsOfKey = 3;  // here, whole in the parsed one, and what is parsed of it
+constexpr absl::string_view kOutermost = "0:0";
+
+TfStatus Wrong(uint64_t index, uint64_t count, const std::string& what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("a question for tensors cannot be read at want ", index + 1, " of ", count, ": ", what));
+}
+
+}  // namespace
+
+KeyNames::KeyNames() : book_(SystemRandom64()) {}
+
+void KeyNames::Begin(size_t count, std::string* head) {
+  FUSEWIRE_DCHECK(count > 0);
+  AppendFixed64(head, book_);
+  AppendVarint(head, count);
+  first_ = true;
+}
+
+void KeyNames::Append(absl::string_view full_key, int64_t step, std::string* head) {
+  size_t end = full_key.rfind(';') + 1;
+  absl::string_view key = full_key.substr(0, end), frame = full_key.substr(end);
+  uint64_t number = 0;
+  auto found = numbers_.find(key);
+  if (found != numbers_.end()) {
+    number = found->second;
+  } else if (numbers_.size() < kKeysMax && bytes_ + key.size() <= kKeyBytesMax) {
+    number = numbers_.size() + 1;
+    numbers_.emplace(key, number);
+    bytes_ += key.size();
+  }
+  FUSEWIRE_DCHECK(number <= numbers_.size());
+  bool says_key = number == 0 || number > known_;
+  bool says_step = first_ || step != last_step_;
+  bool says_frame = frame != kOutermost;
+  AppendVarint(head, number << kFlagBits | (says_key ? kSaysKey : 0) | (says_step ? kSaysStep : 0) |
+                         (says_frame ? kSaysFrame : 0));
+  if (says_key) AppendText(head, key.data(), key.size());
+  if (says_step) AppendFixed64(head, static_cast<uint64_t>(step));
+  if (says_frame) AppendText(head, frame.data(), frame.size());
+  if (number > said_) said_ = number;
+  first_ = false;
+  last_step_ = step;
+}
+
+void KeyNames::Forget() {
+  book_ = SystemRandom64();
+  numbers_.clear();
+  bytes_ = 0;
+  said_ = known_ = 0;
+}
+
+bool KeyBook::Read(VarReader* reader, std::vector<Want>* wants, TfStatus* error) {
+  MutexLock lock(mutex_);
+  uint64_t count = reader->Varint();
+  if (count > reader->left().size) {
+    *error = absl::InvalidArgumentError(absl::StrCat("a question for tensors is cut off: it announces ", count,
+                                                     " wants, and ", reader->left().size, " bytes follow"));
+    return true;
+  }
+  wants->reserve(static_cast<size_t>(count));
+  int64_t step = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    uint64_t tag = reader->Varint();
+    uint64_t number = tag >> kFlagBits;
+    ConstBytes said = (tag & kSaysKey) != 0 ? reader->Text() : ConstBytes();
+    if ((tag & kSaysStep) != 0) step = static_cast<int64_t>(reader->Fixed64());
+    ConstBytes frame = (tag & kSaysFrame) != 0 ? reader->Text() : ConstBytes();
+    const bool too_far = number > texts_.size() + kGapMax || number > kKeysMax;
+    // Nothing said is what stands in a place that nobody has filled, and there is no key beside it.
+    const bool is_none = (tag & kSaysKey) != 0 ? said.empty() : number == 0;
+    if (!reader->ok()) {
+      *error = Wrong(i, count, "it is cut off");
+    } else if (too_far) {
+      *error = Wrong(i, count, absl::StrCat("its key has number ", number, ", where ", texts_.size(), " are known"));
+    } else if (is_none) {
+      *error = Wrong(i, count, "it has neither a key nor the number of one");
+    }
+    if (!error->ok()) return true;
+    if ((tag & kSaysKey) == 0 && (number >= texts_.size() || texts_[number].empty())) return false;
+    KeyPtr key;
+    bool is_new = number != 0 && (tag & kSaysKey) != 0 && (number >= texts_.size() || texts_[number] != View(said));
+    if (number == 0 || is_new || (tag & kSaysFrame) != 0) {
+      std::string text(number != 0 && (tag & kSaysKey) == 0 ? absl::string_view(texts_[number]) : View(said));
+      auto parse = [error](const std::string& full) -> KeyPtr {
+        auto parsed = std::make_shared<tensorflow::Rendezvous::ParsedKey>();
+        TfStatus status = tensorflow::Rendezvous::ParseKey(full, parsed.get());
+        if (!status.ok()) *error = status;
+        return parsed;
+      };
+      if (is_new) {
+        KeyPtr parsed = parse(absl::StrCat(text, kOutermost));
+        if (!error->ok()) return true;
+        if (number >= texts_.size()) {
+          bytes_ += (number + 1 - texts_.size()) * kPlaceBytes;
+          texts_.resize(number + 1);
+          keys_.resize(number + 1);
+        }
+        bytes_ += kTextsOfKey * text.size();
+        bytes_ -= kTextsOfKey * texts_[number].size();
+        keys_[number] = std::move(parsed);
+        texts_[number] = text;
+      }
+      key = (tag & kSaysFrame) != 0 ? parse(absl::StrCat(text, View(frame)))
+                                    : (number == 0 ? parse(absl::StrCat(text, kOutermost)) : keys_[number]);
+      if (!error->ok()) return true;
+    } else {
+      key = keys_[number];
+    }
+    wants->push_back(Want{step, std::move(key)});
+  }
+  return true;
+}
+
+KeyLibrary::BookPtr KeyLibrary::Find(uint64_t id) {
+  MutexLock lock(mutex_);
+  auto found = books_.find(id);
+  if (found != books_.end()) {
+    used_.splice(used_.begin(), used_, found->second.place);
+    return found->second.book;
+  }
+  if (books_.size() >= kBooksMax) DropOldest();
+  used_.push_front(id);
+  auto book = std::make_shared<KeyBook>();
+  books_.emplace(id, Entry{book, used_.begin(), 0});
+  return book;
+}
+
+void KeyLibrary::DropOldest() {
+  FUSEWIRE_CHECK(!used_.empty());
+  FUSEWIRE_DCHECK(used_.size() == books_.size());
+  auto oldest = books_.find(used_.back());
+  FUSEWIRE_CHECK(oldest != books_.end());
+  FUSEWIRE_DCHECK(oldest->second.bytes <= bytes_);
+  bytes_ -= oldest->second.bytes;
+  books_.erase(oldest);
+  used_.pop_back();
+}
+
+// Whoever's book goes says its keys again.
+void KeyLibrary::Count(uint64_t id, size_t bytes) {
+  MutexLock lock(mutex_);
+  auto found = books_.find(id);
+  if (found == books_.end()) return;
+  bytes_ += bytes - found->second.bytes;
+  found->second.bytes = bytes;
+  while (bytes_ > kLibraryBytesMax && books_.size() > 1) DropOldest();
+}
+
+bool KeyLibrary::Read(ConstBytes head, std::vector<Want>* wants, TfStatus* error) {
+  VarReader reader(head);
+  uint64_t id = reader.Fixed64();
+  if (!reader.ok()) {
+    *error = absl::InvalidArgumentError(absl::StrCat(
+        "a question for tensors is cut off: of the number of its asker's keys it has ", head.size, " bytes"));
+    return true;
+  }
+  const BookPtr book = Find(id);
+  const size_t before = book->bytes();
+  const bool known = book->Read(&reader, wants, error);
+  if (book->bytes() != before) Count(id, book->bytes());
+  return known;
+}
+
+}  // namespace tf
+}  // namespace fusewire

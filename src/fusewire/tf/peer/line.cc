@@ -1,0 +1,431 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/peer/line.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/platform/env.h>
+#include "fusewire/base/check.h"
+#include "fusewire/reactor/cpus.h"
+#include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/methods.h"
+
+namespace fusewire {
+namespace tf {
+
+using tensorflow::Tensor;
+
+namespace {
+
+constexpr size_t kWantsMax = 512;  // in one question
+constexpr int64_t kCleanupDelayNs = 20 * kMillisecondNs;
+constexpr size_t kCleanupsMax = 256;  // in one call
+constexpr int kAskAgainMax = 3;
+// A question waits until no receive has come for this long, and at most so long after the first.
+constexpr int64_t kQuietNs = 5 * kMicrosecondNs;
+constexpr int64_t kGatherNsMax = 100 * kMicrosecondNs;
+static_assert(kQuietNs < kGatherNsMax);
+constexpr int kLooksMax = 100'000;  // a test's clock stands still meanwhile
+
+// One-way words: nobody waits for the answer.
+class Note final : public rpc::Call {
+ public:
+  Note(LinePtr line, uint16_t number, std::string text) : Call(number), line_(std::move(line)), text_(std::move(text)) {
+    head = text_;
+    timeout_ns = 10 * kSecondNs;
+  }
+
+ private:
+  void OnDone(Status) override { delete this; }
+  const LinePtr line_;
+  const std::string text_;
+};
+
+void Say(LinePtr line, uint16_t number, std::string text) {
+  GlobalCounters().Add(&Counters::calls_out);
+  Line& on = *line;
+  on.client().Start(new Note(std::move(line), number, std::move(text)));
+}
+
+}  // namespace
+
+// ---- one question ----
+
+class ReceiveCall final : public rpc::Call {
+ public:
+  ReceiveCall(LinePtr line, std::vector<Recv*> recvs)
+      : Call(kReceive), line_(std::move(line)), recvs_(std::move(recvs)), unanswered_(recvs_.size()) {
+    FUSEWIRE_DCHECK(line_ != nullptr);
+    FUSEWIRE_DCHECK(!recvs_.empty());
+    FUSEWIRE_DCHECK(recvs_.size() <= kWantsMax);
+  }
+
+  void Ask() {
+    FUSEWIRE_AT_HOME(line_->home_);
+    line_->names_.Begin(recvs_.size(), &text_);
+    for (Recv* recv : recvs_) {
+      FUSEWIRE_DCHECK(recv->asked_);
+      FUSEWIRE_DCHECK(recv->line() == line_);
+      line_->names_.Append(recv->key(), recv->step(), &text_);
+    }
+    said_ = line_->names_.said();
+    head = text_;
+    GlobalCounters().Add(&Counters::calls_out);
+    GlobalCounters().Add(&Counters::recv_batches);
+    line_->client_.Start(this);
+  }
+
+ private:
+  struct Answer {
+    Recv* recv;
+    AnswerKind kind;
+    TfStatus error;
+  };
+
+  Result<pipe::Landing> Land(ConstBytes head_in, const rpc::SegmentSizes& sizes) override {
+    return LandPart(head_in, sizes);
+  }
+
+  Result<pipe::Landing> LandPart(ConstBytes head_in, const rpc::SegmentSizes& sizes) override {
+    FUSEWIRE_TRY(Read(head_in, &sizes));
+    return pipe::Landing::Into(places_.data(), places_.size());
+  }
+
+  void OnPart(ConstBytes head_in, Buffers) override {
+    FUSEWIRE_AT_HOME(line_->home_);
+    line_->names_.Known(said_);
+    if (!read_) bad_ = Read(head_in, nullptr);
+    if (bad_.ok()) EndAnswered();
+  }
+
+  // Reads all answers of one message, and makes places for what comes in segments.
+  Status Read(ConstBytes head_in, const rpc::SegmentSizes* sizes) {
+    FUSEWIRE_AT_HOME(line_->home_);
+    read_ = true;
+    places_.clear();
+    answers_.clear();
+    VarReader reader(head_in);
+    size_t segment = 0;
+    while (!reader.done()) {
+      uint64_t index = reader.Varint();
+      uint8_t kind = reader.Byte();
+      if (!reader.ok() || index >= recvs_.size() || recvs_[index] == nullptr || kind > kError)
+        return Status::Corrupt("an answer to a tensor that was not asked for");
+      Answer answer{recvs_[index], static_cast<AnswerKind>(kind), TfStatus()};
+      if (kind == kError) {
+        TfStatus read = ReadTfStatus(&reader, &answer.error);
+        if (!read.ok()) return Status::Corrupt(std::string(read.message()));
+      }
+      if (kind == kValue) {
+        answer.recv->OnArrival();
+        TensorLanding& landing = answer.recv->landing_;
+        // Of a receive that was aborted the step has ended, and its session, with the device, may have gone.
+        const TensorPlace place = answer.recv->ended_ ? TensorPlace() : answer.recv->place_;
+        answer.error = landing.Begin(&reader, place, [sizes, segment] {
+          return sizes != nullptr && segment < sizes->count() ? sizes->at(segment) : UINT64_MAX;
+        });
+        if (!answer.error.ok()) {
+          // Where the next answer begins is known only to whoever can read this one.
+          return NotBegun(answer.error);
+        }
+        if (landing.has_segment()) {
+          places_.push_back(landing.place());
+          ++segment;
+        }
+      }
+      recvs_[index] = nullptr;
+      answers_.push_back(std::move(answer));
+    }
+    if (segment != (sizes != nullptr ? sizes->count() : 0)) return Status::Corrupt("a segment that no answer names");
+    return Status::Ok();
+  }
+
+  void EndAnswered() {
+    read_ = false;
+    std::vector<Answer> answers = std::move(answers_);
+    answers_.clear();
+    FUSEWIRE_CHECK(answers.size() <= unanswered_);
+    unanswered_ -= answers.size();
+    for (Answer& answer : answers) {
+      Recv* recv = answer.recv;
+      if (recv->ended_) {
+        recv->Unref();
+        continue;
+      }
+      recv->ended_ = true;
+      if (answer.kind != kValue) {
+        line_->End(recv, answer.kind == kDead ? TfStatus() : answer.error, Tensor(), answer.kind == kDead);
+        continue;
+      }
+      GlobalCounters().Add(&Counters::tensor_bytes, recv->landing_.place().size);
+      LinePtr line = line_;
+      recv->landing_.Finish(recv->place_, [line, recv](const TfStatus& status, const Tensor& tensor) {
+        line->End(recv, status, tensor, false);
+      });
+    }
+  }
+
+  void OnDone(Status status) override {
+    LinePtr line = line_;
+    FUSEWIRE_AT_HOME(line->home_);
+    if (status.ok()) {
+      line->names_.Known(said_);
+      if (!read_ && !reply_head.empty()) bad_ = Read(reply_head, nullptr);
+      if (bad_.ok()) EndAnswered();
+      status = bad_;
+      if (status.ok() && unanswered_ > 0) status = Status::Corrupt("the peer left tensors without an answer");
+    }
+    bool ask_again = status.code() == Code::kApplication && status.app_code() == kUnknownKeys;
+    if (ask_again) line->names_.Forget();
+    line->Note(status);
+    TfStatus error = WithTarget(ToTf(status), line->target(), "RecvTensor");
+    // What was read in a message whose body did not arrive has no place in recvs_ any more.
+    for (Answer& answer : answers_) recvs_.push_back(answer.recv);
+    std::vector<Recv*> again;
+    for (Recv* recv : recvs_) {
+      if (recv == nullptr) continue;
+      if (recv->ended_) {
+        recv->Unref();
+      } else if (ask_again && ++recv->asked_again_ <= kAskAgainMax) {
+        again.push_back(recv);
+      } else {
+        recv->ended_ = true;
+        line->End(recv, error, Tensor(), false);
+      }
+    }
+    delete this;
+    if (!again.empty()) line->Ask(std::move(again));
+  }
+
+  const LinePtr line_;
+  std::vector<Recv*> recvs_;  // by the index that the peer says; null once answered
+  size_t unanswered_;
+  std::string text_;
+  uint64_t said_ = 0;
+  std::vector<Answer> answers_;  // of the message that is coming in
+  std::vector<Bytes> places_;
+  bool read_ = false;
+  Status bad_;
+};
+
+// ---- one receive ----
+
+Recv::Recv(LinePtr line, int64_t step, std::string key, TensorPlace place)
+    : line_(std::move(line)), step_(step), key_(std::move(key)), place_(place) {
+  FUSEWIRE_DCHECK(line_ != nullptr);
+}
+
+void Recv::Unref() {
+  const int refs = refs_.fetch_sub(1, std::memory_order_acq_rel);
+  FUSEWIRE_CHECK(refs > 0);
+  if (refs == 1) delete this;
+}
+
+void Recv::Go() {
+  if (RecvGroup::current != nullptr) {
+    RecvGroup::current->recvs_.push_back(this);
+  } else {
+    line_->Enter(this);
+  }
+}
+
+void Recv::Deliver() { line_->Collect(this); }
+
+void Recv::Abort(const TfStatus& why) {
+  FUSEWIRE_DCHECK(!why.ok());
+  Ref();
+  line_->home_.Post(static_cast<Mail*>(new AbortMail(this, why)));
+}
+
+void Recv::AbortMail::Deliver() {
+  recv->line_->OnAborted(recv, why);
+  Recv* held = recv;
+  delete this;
+  held->Unref();
+}
+
+// ---- several receives ----
+
+thread_local RecvGroup* RecvGroup::current = nullptr;
+
+RecvGroup::RecvGroup() : outer_(current) { current = this; }
+
+RecvGroup::~RecvGroup() {
+  FUSEWIRE_DCHECK(current == this);
+  current = outer_;
+  // One mail for each line, so that nobody sends what has come home of it so far.
+  while (!recvs_.empty()) {
+    LinePtr line = recvs_.front()->line();
+    auto others = std::stable_partition(recvs_.begin(), recvs_.end(), [&](Recv* recv) { return recv->line() == line; });
+    std::vector<Recv*> same(recvs_.begin(), others);
+    recvs_.erase(recvs_.begin(), others);
+    line->GoTogether(std::move(same));
+  }
+}
+
+// ---- the line ----
+
+LinePtr Line::Make(task::Task& task, Options options) {
+  // A client ends on a thread that may wait; the last to let go of the line may be its own reactor.
+  return LinePtr(new Line(task, std::move(options)), [](Line* line) {
+    if (reactor::Reactor::InsideAny()) {
+      tensorflow::Env::Default()->SchedClosure([line] { delete line; });
+    } else {
+      delete line;
+    }
+  });
+}
+
+namespace {
+
+rpc::ClientOptions ClientOptionsOf(const Line::Options& options) {
+  rpc::ClientOptions client;
+  client.patience_ns = options.patience_ns;
+  client.incarnation = options.incarnation;
+  return client;
+}
+
+}  // namespace
+
+Line::Line(task::Task& task, Options options)
+    : options_(std::move(options)),
+      client_(task, options_.address, ClientOptionsOf(options_)),
+      home_(client_.home()),
+      cleanup_timer_([this] { SendCleanups(); }) {}
+
+Line::~Line() {
+  FUSEWIRE_DCHECK(!reactor::Reactor::InsideAny());
+  FUSEWIRE_DCHECK(entrance_.empty());  // each receive holds its line
+  client_.Close();
+  home_.Run([this] {
+    FUSEWIRE_DCHECK(gathered_.empty());
+    reactor::Reactor::Disarm(&cleanup_timer_);
+    Unlink();
+  });
+}
+
+void Line::Note(const Status& status) {
+  if (IsLost(status)) alive_.store(false, std::memory_order_relaxed);
+}
+
+void Line::GoTogether(std::vector<Recv*> recvs) {
+  home_.Post([recvs = std::move(recvs)] {
+    for (Recv* recv : recvs) recv->Deliver();
+  });
+}
+
+void Line::Enter(Recv* recv) {
+  entrance_.Push(recv);
+  if (!is_called_.exchange(true)) home_.Post(static_cast<Mail*>(&doorman_));
+}
+
+// An executor starts its receives one after the other, less than a microsecond apart: a question that left with the
+// first of them would be followed by twenty others, and each would be answered on its own.
+void Line::Gather() {
+  FUSEWIRE_AT_HOME(home_);
+  static const int64_t quiet_ns =
+      reactor::UsableCpuCount() < 2 ? 0 : kQuietNs;  // alone, we would keep the executor out
+  LinePtr self = shared_from_this();                 // what enters holds it, and may end in here
+  Clock* clock = home_.clock();
+  int64_t now_ns = clock->NowNs(), last_ns = now_ns, end_ns = now_ns + kGatherNsMax;
+  int looks = 0;
+  do {
+    if (entrance_.DeliverAll() > 0) last_ns = now_ns;
+    now_ns = clock->NowNs();
+  } while (now_ns - last_ns < quiet_ns && now_ns < end_ns && ++looks < kLooksMax);
+  is_called_.store(false);
+  if (!entrance_.empty() && !is_called_.exchange(true)) home_.Post(static_cast<Mail*>(&doorman_));
+}
+
+void Line::Collect(Recv* recv) {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_DCHECK(!recv->asked_);
+  FUSEWIRE_DCHECK(!recv->ended_);
+  recv->asked_ = true;
+  if (!recv->aborted_.ok()) {
+    recv->ended_ = true;
+    End(recv, recv->aborted_, Tensor(), false);
+    return;
+  }
+  gathered_.push_back(recv);
+  home_.FlushLater(this);
+}
+
+void Line::Flush() {
+  FUSEWIRE_AT_HOME(home_);
+  std::vector<Recv*> recvs = std::move(gathered_);
+  gathered_.clear();
+  for (size_t from = 0; from < recvs.size(); from += kWantsMax) {
+    size_t to = std::min(recvs.size(), from + kWantsMax);
+    Ask(std::vector<Recv*>(recvs.begin() + static_cast<ptrdiff_t>(from), recvs.begin() + static_cast<ptrdiff_t>(to)));
+  }
+}
+
+void Line::Ask(std::vector<Recv*> recvs) { (new ReceiveCall(shared_from_this(), std::move(recvs)))->Ask(); }
+
+// At home. Its question still holds it: a body may be landing in its memory.
+void Line::OnAborted(Recv* recv, const TfStatus& why) {
+  FUSEWIRE_AT_HOME(home_);
+  if (recv->ended_) return;
+  if (!recv->asked_) {
+    recv->aborted_ = why;
+    return;
+  }
+  recv->ended_ = true;
+  recv->Ref();
+  End(recv, why, Tensor(), false);
+}
+
+void Line::End(Recv* recv, const TfStatus& status, const Tensor& tensor, bool is_dead) {
+  FUSEWIRE_DCHECK(!is_dead || status.ok());
+  recv->OnEnd(status, tensor, is_dead);
+  recv->Unref();
+}
+
+void Line::CleanUp(int64_t step) {
+  bool first;
+  {
+    MutexLock lock(cleanups_mutex_);
+    first = cleanups_.empty();
+    cleanups_.push_back(step);
+  }
+  if (!first) return;
+  std::weak_ptr<Line> weak = weak_from_this();
+  home_.Post([weak] {
+    LinePtr line = weak.lock();
+    if (line != nullptr && !line->cleanup_timer_.armed()) line->home_.Arm(&line->cleanup_timer_, kCleanupDelayNs);
+  });
+}
+
+void Line::TakeCleanups(std::string* head) {
+  MutexLock lock(cleanups_mutex_);
+  size_t count = std::min(cleanups_.size(), kCleanupsMax);
+  AppendVarint(head, count);
+  for (size_t i = 0; i < count; ++i) AppendFixed64(head, static_cast<uint64_t>(cleanups_[i]));
+  cleanups_.erase(cleanups_.begin(), cleanups_.begin() + static_cast<ptrdiff_t>(count));
+}
+
+void Line::SendCleanups() {
+  FUSEWIRE_AT_HOME(home_);
+  LinePtr self = weak_from_this().lock();
+  if (self == nullptr) return;  // about to be destroyed
+  {
+    MutexLock lock(cleanups_mutex_);
+    if (cleanups_.empty()) return;
+    if (cleanups_.size() > kCleanupsMax) home_.Arm(&cleanup_timer_, kMillisecondNs);
+  }
+  std::string text;
+  TakeCleanups(&text);
+  Say(std::move(self), kCleanupGraph, std::move(text));
+}
+
+void Line::AbortStep(int64_t step) {
+  std::string text;
+  AppendFixed64(&text, static_cast<uint64_t>(step));
+  Say(shared_from_this(), kAbortStep, std::move(text));
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,40 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What tasks ask each other, by number, and the form of what they say.
+// Home: none. Owns: nothing.
+//
+//   A method of TensorFlow's WorkerService carries its protobufs: the request in the head, or, when it is long, in the
+//   one segment of the body; answer := status content, the content likewise.
+//   receive: wants (peer/keys.h) -> answer*, in parts as they get ready
+//   answer  := index:varint kind:u8 [status | tensor]
+#ifndef FUSEWIRE_TF_PEER_METHODS_H_
+#define FUSEWIRE_TF_PEER_METHODS_H_
+
+#include <cstdint>
+
+namespace fusewire {
+namespace tf {
+
+enum MethodNumber : uint16_t {
+  kRunGraph = 1,  // request := cleanups:varint step:u64[cleanups] proto
+  kRegisterGraph = 2,
+  kDeregisterGraph = 3,
+  kCleanupGraph = 4,  // request := cleanups:varint step:u64[cleanups]
+  kCleanupAll = 5,
+  kReceive = 6,
+  kReceiveBuffer = 7,
+  kCompleteInstance = 9,
+  kGetStepSequence = 10,
+  kAbortStep = 11,  // request := step:u64
+  kPlacePart = 12,  // star/words.h
+  kRunPart = 13,
+  kKeepValues = 14,
+};
+
+enum AnswerKind : uint8_t { kValue = 0, kDead = 1, kError = 2 };
+
+// An application error of kReceive: say the keys again.
+constexpr uint32_t kUnknownKeys = 1;
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_PEER_METHODS_H_

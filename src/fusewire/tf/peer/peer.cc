@@ -1,0 +1,193 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/peer/peer.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include <absl/strings/str_cat.h>
+#include "fusewire/base/check.h"
+#include "fusewire/base/log.h"
+#include "fusewire/tf/peer/counters.h"
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+// A step number that no session draws: "fusewire" as a number.
+constexpr int64_t kPortStep = 0x6675736577697265;
+constexpr int kPortVersion = 1;
+constexpr const char* kFuses = "fuses";
+
+}  // namespace
+
+void PortWords::Ask(tensorflow::LoggingRequest* request) { request->add_fetch_step_id(kPortStep); }
+
+bool PortWords::IsAsked(const tensorflow::LoggingRequest& request) {
+  return request.fetch_step_id_size() == 1 && request.fetch_step_id(0) == kPortStep;
+}
+
+void PortWords::Answer(tensorflow::LoggingResponse* response) const {
+  tensorflow::LabeledStepStats* step = response->add_step();
+  step->set_step_id(kPortStep);
+  step->mutable_step_stats()->add_dev_stats()->set_device(
+      absl::StrCat("fusewire ", kPortVersion, " ", port, " ", absl::Hex(incarnation), " ", kFuses, " ", group_port, " ",
+                   absl::Hex(host), " ", group_age));
+}
+
+bool PortWords::Read(const tensorflow::LoggingResponse& response) {
+  if (response.step_size() != 1 || response.step(0).step_id() != kPortStep) return false;
+  const tensorflow::StepStats& stats = response.step(0).step_stats();
+  if (stats.dev_stats_size() != 1) return false;
+  int version = 0;
+  unsigned number = 0, group_number = 0;
+  char more[16] = "";
+  int read = std::sscanf(stats.dev_stats(0).device().c_str(), "fusewire %d %u %" SCNx64 " %15s %u %" SCNx64 " %" SCNu32,
+                         &version, &number, &incarnation, more, &group_number, &host, &group_age);
+  if (read < 3 || version != kPortVersion || number > UINT16_MAX) return false;
+  if (read < 5 || group_number > UINT16_MAX) group_number = 0;
+  if (read < 6) host = 0;
+  if (read < 7) group_age = 0;
+  port = static_cast<uint16_t>(number);
+  group_port = static_cast<uint16_t>(group_number);
+  fuses = std::strcmp(more, kFuses) == 0;
+  return true;
+}
+
+Peer::Peer(task::Task* task, Options options) : task_(task), options_(std::move(options)) {}
+
+LinePtr Peer::line() {
+  MutexLock lock(mutex_);
+  FUSEWIRE_DCHECK(state_ != State::kLine || line_ != nullptr);
+  return state_ == State::kLine && line_->alive() ? line_ : nullptr;
+}
+
+bool Peer::is_lost() {
+  MutexLock lock(mutex_);
+  return state_ == State::kLine ? !line_->alive() : has_lost_;
+}
+
+void Peer::AskAgain() {
+  MutexLock lock(mutex_);
+  if (state_ == State::kGrpc) state_ = State::kUnknown;
+}
+
+bool Peer::Fuses(const SidePtr& side) {
+  bool fuses = false;
+  {
+    MutexLock lock(mutex_);
+    // With a task, whoever routes asks.
+    if (!is_grpc_only()) return state_ == State::kGrpc && fuses_;
+    if (state_ != State::kUnknown) return fuses_;
+    fuses = fuses_;
+  }
+  Find(side, [](const TfStatus&, const LinePtr&) {});
+  return fuses;
+}
+
+void Peer::CannotFuse() {
+  MutexLock lock(mutex_);
+  fuses_ = false;
+}
+
+LinePtr Peer::MakeLine(const std::string& host, uint16_t port, uint64_t incarnation) {
+  FUSEWIRE_DCHECK(task_ != nullptr);
+  Line::Options line;
+  line.address = {host, port};
+  line.incarnation = incarnation;
+  line.target = options_.target;
+  line.patience_ns = options_.patience_ns;
+  return Line::Make(*task_, std::move(line));
+}
+
+void Peer::Route(const SidePtr& side, Routed routed) {
+  if (is_grpc_only()) {
+    routed(TfStatus(), nullptr);
+  } else {
+    Find(side, std::move(routed));
+  }
+}
+
+void Peer::Find(const SidePtr& side, Routed routed) {
+  LinePtr line, lost;
+  bool is_known = true;
+  {
+    MutexLock lock(mutex_);
+    if (state_ == State::kLine && !line_->alive()) {
+      lost = std::move(line_);  // let go of outside the lock
+      line_ = nullptr;
+      has_lost_ = true;
+      state_ = State::kUnknown;
+    }
+    if (state_ == State::kUnknown && !options_.data_address.empty()) {
+      Result<transport::Address> address = transport::Address::Parse(options_.data_address);
+      if (address.ok()) {
+        line_ = MakeLine(address.value().host, address.value().port, 0);
+        has_lost_ = false;
+        state_ = State::kLine;
+      }
+    }
+    if (state_ == State::kUnknown || state_ == State::kAsking) {
+      is_known = false;
+      waiting_.push_back(std::move(routed));
+      if (state_ == State::kAsking) return;
+      state_ = State::kAsking;
+    } else {
+      line = line_;  // null for gRPC
+    }
+  }
+  if (is_known) {
+    routed(TfStatus(), std::move(line));
+    return;
+  }
+  FUSEWIRE_CHECK(side != nullptr);
+  FUSEWIRE_CHECK(side->worker() != nullptr);
+  struct Question {
+    SidePtr side;
+    tensorflow::LoggingRequest request;
+    tensorflow::LoggingResponse response;
+  };
+  auto question = std::make_shared<Question>();  // shared_ptr: std::function wants copies
+  question->side = side;
+  PortWords::Ask(&question->request);
+  side->worker()->LoggingAsync(
+      &question->request, &question->response,
+      [peer = shared_from_this(), question](const TfStatus& status) { peer->Answered(status, question->response); });
+}
+
+void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& response) {
+  PortWords words;
+  // A server that has no such method is one without the plug-in; everything else is a failure to reach it.
+  bool is_answer = status.ok() || absl::IsUnimplemented(status);
+  bool has_plugin = status.ok() && words.Read(response);
+  bool speaks = has_plugin && words.port != 0 && !is_grpc_only();
+  std::vector<Routed> waiting;
+  LinePtr line;
+  {
+    MutexLock lock(mutex_);
+    FUSEWIRE_DCHECK(state_ == State::kAsking);
+    if (speaks) {
+      Result<transport::Address> grpc = transport::Address::Parse(options_.address);
+      line_ = MakeLine(grpc.ok() ? grpc.value().host : options_.address, words.port, words.incarnation);
+      state_ = State::kLine;
+      line = line_;
+    } else {
+      state_ = is_answer ? State::kGrpc : State::kUnknown;
+    }
+    if (is_answer) has_lost_ = false;
+    if (is_answer) fuses_ = has_plugin && words.fuses;
+    waiting.swap(waiting_);
+  }
+  if (speaks) {
+    FUSEWIRE_LOG(kInfo, "%s (%s) has its data port at %u", options_.target.c_str(), options_.address.c_str(),
+                 words.port);
+  } else if (is_answer && !is_grpc_only()) {
+    FUSEWIRE_LOG(kInfo, "%s (%s) speaks gRPC only: it is served over gRPC", options_.target.c_str(),
+                 options_.address.c_str());
+  }
+  for (Routed& routed : waiting) routed(is_answer ? TfStatus() : status, line);
+}
+
+}  // namespace tf
+}  // namespace fusewire

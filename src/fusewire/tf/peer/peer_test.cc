@@ -1,0 +1,197 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/peer/peer.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/tf/peer/grpc_test.h"
+#include "fusewire/tf/peer/world_test.h"
+
+#include <gtest/gtest.h>
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+class PeerTest : public testing::Test {
+ protected:
+  struct Routing {
+    int ends = 0;
+    TfStatus status;
+    LinePtr line;
+  };
+
+  PeerPtr MakePeer(bool is_grpc_only = false, const std::string& data_address = "") {
+    Peer::Options options;
+    options.target = kPeerTask;
+    options.address = "ps:2222";
+    options.data_address = data_address;
+    return std::make_shared<Peer>(is_grpc_only ? nullptr : world_.worker.get(), std::move(options));
+  }
+  void Route(const PeerPtr& peer, Routing* routing) {
+    peer->Route(side_, [routing](const TfStatus& status, LinePtr line) {
+      ++routing->ends;
+      routing->status = status;
+      routing->line = std::move(line);
+    });
+  }
+  static PortWords Words(uint16_t port = 5555) {
+    PortWords words;
+    words.port = port;
+    words.incarnation = 1;
+    words.fuses = true;
+    return words;
+  }
+
+  DataWorld world_;
+  // shared_ptr: as sessions hold it.
+  std::shared_ptr<FakeCache> cache_ = std::make_shared<FakeCache>(kPeerTask);
+  FakeWorker& grpc_ = cache_->worker();
+  SidePtr side_ = std::make_shared<GrpcSide>(cache_, kPeerTask);
+  PeerPtr peer_ = MakePeer();
+};
+
+TEST_F(PeerTest, IsAskedOnceForItsDataPortWhoeverWaits) {
+  Routing routings[3];
+  for (Routing& routing : routings) Route(peer_, &routing);
+  EXPECT_EQ(grpc_.asked.size(), 1u);
+  EXPECT_EQ(routings[0].ends, 0);
+  EXPECT_EQ(peer_->line(), nullptr);
+  grpc_.Answer(Words());
+  for (Routing& routing : routings) {
+    EXPECT_EQ(routing.ends, 1);
+    EXPECT_TRUE(routing.status.ok()) << routing.status;
+    ASSERT_NE(routing.line, nullptr);
+    EXPECT_EQ(routing.line, peer_->line());
+  }
+  EXPECT_EQ(peer_->line()->address().ToString(), "ps:5555");  // the host that the cluster names
+  Routing later;
+  Route(peer_, &later);
+  EXPECT_EQ(later.line, peer_->line());
+  EXPECT_TRUE(grpc_.asked.empty());
+}
+
+TEST_F(PeerTest, ItsLineLeadsToIt) {
+  Routing routing;
+  Route(peer_, &routing);
+  grpc_.Answer(Words());
+  routing.line->AbortStep(3);
+  ASSERT_TRUE(world_.AwaitAsked(1));
+  EXPECT_EQ(world_.asked[0].method, kAbortStep);
+  world_.asked[0].reply.Send(Status::Ok());
+  world_.world.RunFor(kSecondNs);
+}
+
+TEST_F(PeerTest, WithoutThePluginTheWayIsGrpcUntilANewSession) {
+  for (const TfStatus& said : {TfStatus(), TfStatus(absl::UnimplementedError("no such method"))}) {
+    Routing routing, later, again;
+    Route(peer_, &routing);
+    ASSERT_EQ(grpc_.asked.size(), 1u);
+    grpc_.Answer(said);
+    EXPECT_EQ(routing.ends, 1);
+    EXPECT_TRUE(routing.status.ok()) << routing.status;
+    EXPECT_EQ(routing.line, nullptr);
+    Route(peer_, &later);
+    EXPECT_EQ(later.ends, 1);
+    EXPECT_TRUE(grpc_.asked.empty());
+    peer_->AskAgain();
+  }
+}
+
+TEST_F(PeerTest, WithoutAPortItSpeaksGrpcOnlyAndFuses) {
+  Routing routing;
+  Route(peer_, &routing);
+  EXPECT_FALSE(peer_->Fuses(side_));
+  grpc_.Answer(Words(0));
+  EXPECT_EQ(routing.ends, 1);
+  EXPECT_EQ(routing.line, nullptr);
+  EXPECT_TRUE(peer_->Fuses(side_));
+  peer_->CannotFuse();
+  EXPECT_FALSE(peer_->Fuses(side_));
+}
+
+TEST_F(PeerTest, WhoCannotBeReachedIsAskedAgainByTheNext) {
+  Routing first, second, third;
+  Route(peer_, &first);
+  Route(peer_, &second);
+  grpc_.Answer(TfStatus(absl::UnavailableError("connection refused")));
+  for (Routing* routing : {&first, &second}) {
+    EXPECT_EQ(routing->ends, 1);
+    EXPECT_TRUE(absl::IsUnavailable(routing->status)) << routing->status;
+    EXPECT_EQ(routing->line, nullptr);
+  }
+  Route(peer_, &third);
+  ASSERT_EQ(grpc_.asked.size(), 1u);
+  grpc_.Answer(Words());
+  EXPECT_NE(third.line, nullptr);
+}
+
+TEST_F(PeerTest, ALineThatWasLostIsReplacedAfterAnotherQuestion) {
+  Routing first, second;
+  Route(peer_, &first);
+  grpc_.Answer(Words());
+  EXPECT_FALSE(peer_->is_lost());
+  first.line->Note(Status::Unavailable("the pipe broke"));
+  EXPECT_TRUE(peer_->is_lost());
+  EXPECT_EQ(peer_->line(), nullptr);
+  Route(peer_, &second);
+  EXPECT_EQ(second.ends, 0);
+  EXPECT_TRUE(peer_->is_lost());  // until it answers
+  grpc_.Answer(Words());
+  EXPECT_FALSE(peer_->is_lost());
+  ASSERT_NE(second.line, nullptr);
+  EXPECT_NE(second.line, first.line);
+}
+
+TEST_F(PeerTest, AMapOfPortsNeedsNoQuestion) {
+  PeerPtr mapped = MakePeer(false, "elsewhere:7777");
+  Routing routing;
+  Route(mapped, &routing);
+  ASSERT_NE(routing.line, nullptr);
+  EXPECT_EQ(routing.line->address().ToString(), "elsewhere:7777");
+  EXPECT_TRUE(grpc_.asked.empty());
+}
+
+TEST_F(PeerTest, OfATaskThatUsesGrpcAloneIsOnlyAskedWhetherItFuses) {
+  PeerPtr plain = MakePeer(/*is_grpc_only=*/true);
+  Routing routing;
+  Route(plain, &routing);
+  EXPECT_EQ(routing.ends, 1);
+  EXPECT_EQ(routing.line, nullptr);
+  EXPECT_TRUE(grpc_.asked.empty());
+  EXPECT_FALSE(plain->Fuses(side_));  // nobody waits for the answer
+  EXPECT_FALSE(plain->Fuses(side_));
+  ASSERT_EQ(grpc_.asked.size(), 1u);
+  grpc_.Answer(Words());
+  EXPECT_TRUE(plain->Fuses(side_));
+}
+
+TEST_F(PeerTest, WhoIsToldItsWayMayAskForItAgain) {
+  Routing inner;
+  int ends = 0;
+  peer_->Route(side_, [&](const TfStatus&, const LinePtr& line) {
+    ++ends;
+    Route(peer_, &inner);
+    EXPECT_EQ(inner.line, line);
+  });
+  grpc_.Answer(Words());
+  EXPECT_EQ(ends, 1);
+  EXPECT_EQ(inner.ends, 1);
+}
+
+TEST_F(PeerTest, AnAnswerMayComeAfterAllInterestInIt) {
+  Routing routing;
+  Route(peer_, &routing);
+  side_.reset();
+  peer_.reset();
+  EXPECT_EQ(cache_->lent(), 1);  // the question holds it
+  grpc_.Answer(Words());
+  EXPECT_NE(routing.line, nullptr);
+  EXPECT_EQ(cache_->lent(), 0);
+}
+
+}  // namespace
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,184 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/provide/provider.h"
+
+#include <memory>
+#include <set>
+#include <utility>
+
+#include <tensorflow/core/common_runtime/copy_tensor.h>
+#include <tensorflow/core/common_runtime/device_mgr.h>
+#include <tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h>
+#include "fusewire/base/check.h"
+#include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/bridge/tensor.h"
+#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/methods.h"
+
+namespace fusewire {
+namespace tf {
+
+using tensorflow::Tensor;
+
+namespace {
+
+// One message: more would only wait for each other.
+constexpr size_t kPartHeadBytesMax = 256 * 1024;
+constexpr size_t kPartSegmentsMax = 1024;
+
+}  // namespace
+
+void FetchToHost(const Provider::Source& source, int64_t step, const tensorflow::Rendezvous::ParsedKey& key,
+                 Fetched fetched) {
+  tensorflow::Device* device = nullptr;
+  TfStatus found = source.find(key, &device);
+  if (!found.ok()) {
+    fetched(found, Tensor(), false);
+    return;
+  }
+  source.env->rendezvous_mgr->RecvLocalAsync(
+      step, key,
+      [fetched = std::move(fetched), device = IsAccelerator(device) ? device : nullptr](
+          const TfStatus& status, const tensorflow::Rendezvous::Args& send_args, const tensorflow::Rendezvous::Args&,
+          const Tensor& tensor, bool is_dead) {
+        if (!status.ok() || is_dead || device == nullptr || send_args.alloc_attrs.on_host()) {
+          fetched(status, tensor, is_dead);
+          return;
+        }
+        // Through host memory that the device reaches.
+        tensorflow::Allocator* allocator = device->GetAllocator(HostForDevice());
+        // shared_ptr: the copy ends on the device's own thread.
+        auto from = std::make_shared<Tensor>(tensor), copy = std::make_shared<Tensor>();
+        tensorflow::CopyDeviceToHost(from.get(), allocator, allocator, "fusewire", device, copy.get(),
+                                     send_args.device_context,
+                                     [fetched, from, copy](const TfStatus& copied) { fetched(copied, *copy, false); });
+      });
+}
+
+void Provider::Start(const Source& source, std::vector<Want> wants, rpc::Reply reply) {
+  if (wants.empty()) {
+    reply.Send(Status::Ok());
+    return;
+  }
+  (new Provider(source, std::move(wants), std::move(reply)))->Begin();
+}
+
+Provider::Provider(const Source& source, std::vector<Want> wants, rpc::Reply reply)
+    : source_(source),
+      wants_(std::move(wants)),
+      reply_(std::move(reply)),
+      home_(reply_.home()),
+      unsent_(wants_.size()),
+      sent_(wants_.size(), false) {
+  FUSEWIRE_DCHECK(!wants_.empty());
+}
+
+void Provider::Begin() {
+  FUSEWIRE_AT_HOME(home_);
+  reply_.OnUnwanted([this] { OnUnwanted(); });
+  // Once for this, once for each tensor that is found later.
+  refs_.store(1 + static_cast<int>(wants_.size()), std::memory_order_relaxed);
+  for (size_t i = 0; i < wants_.size(); ++i) Find(i);
+  size_t unsent = unsent_;
+  Deliver();  // what was there already
+  GlobalCounters().Add(&Counters::asked, unsent);
+  GlobalCounters().Add(&Counters::asked_late, unsent - unsent_);
+  Unref();
+}
+
+void Provider::Find(size_t index) {
+  FUSEWIRE_DCHECK(wants_[index].key != nullptr);
+  FetchToHost(source_, wants_[index].step, *wants_[index].key,
+              [this, index](const TfStatus& status, const Tensor& tensor, bool is_dead) {
+                Put(Ready{index, status, tensor, is_dead});
+              });
+}
+
+void Provider::Put(Ready ready) {
+  FUSEWIRE_DCHECK(ready.index < wants_.size());
+  bool post;
+  {
+    MutexLock lock(mutex_);
+    ready_.push_back(std::move(ready));
+    post = !posted_;
+    posted_ = true;
+  }
+  // Whoever looks gives the reference back.
+  if (post) home_.Post(static_cast<Mail*>(this));
+}
+
+void Provider::Deliver() {
+  FUSEWIRE_AT_HOME(home_);
+  std::vector<Ready> ready;
+  {
+    MutexLock lock(mutex_);
+    ready.swap(ready_);
+    posted_ = false;
+  }
+  size_t count = ready.size();
+  if (count > 0) Send(std::move(ready));
+  for (size_t i = 0; i < count; ++i) Unref();
+}
+
+void Provider::Append(const Ready& ready) {
+  AppendVarint(&head_, ready.index);
+  size_t head_bytes = head_.size(), segments = body_.size();
+  TfStatus status = ready.status;
+  if (status.ok() && ready.is_dead) {
+    head_.push_back(static_cast<char>(kDead));
+    return;
+  }
+  if (status.ok()) {
+    head_.push_back(static_cast<char>(kValue));
+    status = AppendTensor(ready.tensor, &head_, &body_);
+    if (status.ok()) return;
+    head_.resize(head_bytes);
+    body_.resize(segments);
+  }
+  head_.push_back(static_cast<char>(kError));
+  AppendTfStatus(status, &head_);
+}
+
+void Provider::Send(std::vector<Ready> ready) {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_CHECK(ready.size() <= unsent_);
+  for (Ready& one : ready) {
+    if (head_.size() > kPartHeadBytesMax || body_.size() > kPartSegmentsMax) {
+      GlobalCounters().Add(&Counters::parts_out);
+      reply_.SendPart(head_, std::move(body_));
+      head_.clear();
+      body_ = Buffers();
+    }
+    Append(one);
+    FUSEWIRE_DCHECK(!sent_[one.index]);
+    sent_[one.index] = true;
+    one.tensor = Tensor();
+  }
+  unsent_ -= ready.size();
+  GlobalCounters().Add(&Counters::parts_out);
+  if (unsent_ == 0) {
+    reply_.Send(Status::Ok(), head_, std::move(body_));
+  } else {
+    reply_.SendPart(head_, std::move(body_));
+  }
+  head_.clear();
+  body_ = Buffers();
+}
+
+// At home. Nobody will answer for these steps any more; their producers learn it, as they would over gRPC.
+void Provider::OnUnwanted() {
+  FUSEWIRE_AT_HOME(home_);
+  std::set<int64_t> steps;
+  for (size_t i = 0; i < wants_.size(); ++i) {
+    if (!sent_[i]) steps.insert(wants_[i].step);
+  }
+  for (int64_t step : steps) source_.abort_step(step);
+}
+
+void Provider::Unref() {
+  const int refs = refs_.fetch_sub(1, std::memory_order_acq_rel);
+  FUSEWIRE_CHECK(refs > 0);
+  if (refs == 1) delete this;
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,75 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Answers one question for tensors: each as soon as it has been produced, all that are ready together.
+// Home: the question's. Owns: itself, until the last answer; the tensors that wait to be sent.
+// Fails: each tensor on its own; when the asker is gone, the steps it asked for are aborted, as gRPC does.
+#ifndef FUSEWIRE_TF_PROVIDE_PROVIDER_H_
+#define FUSEWIRE_TF_PROVIDE_PROVIDER_H_
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <tensorflow/core/distributed_runtime/worker_env.h>
+#include <tensorflow/core/framework/rendezvous.h>
+#include "fusewire/base/mutex.h"
+#include "fusewire/rpc/rpc.h"
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/peer/keys.h"
+
+namespace fusewire {
+namespace tf {
+
+class Provider final : public Mail {
+ public:
+  // What it asks of the server's worker.
+  struct Source {
+    tensorflow::WorkerEnv* env;
+    std::function<TfStatus(const tensorflow::Rendezvous::ParsedKey&, tensorflow::Device**)> find;
+    std::function<void(int64_t)> abort_step;
+  };
+  // At home. `source` outlives it.
+  static void Start(const Source& source, std::vector<Want> wants, rpc::Reply reply);
+
+ private:
+  struct Ready {
+    size_t index;
+    TfStatus status;
+    tensorflow::Tensor tensor;
+    bool is_dead;
+  };
+  Provider(const Source& source, std::vector<Want> wants, rpc::Reply reply);
+  void Begin();
+  void Find(size_t index);
+  // Any thread.
+  void Put(Ready ready);
+  void Deliver() override;
+  void Send(std::vector<Ready> ready);
+  void Append(const Ready& ready);
+  void OnUnwanted();
+  void Unref();
+
+  const Source& source_;
+  std::vector<Want> wants_;
+  rpc::Reply reply_;
+  reactor::Reactor& home_;
+  std::atomic<int> refs_{1};
+  // At home.
+  size_t unsent_;
+  std::string head_;
+  Buffers body_;
+  std::vector<bool> sent_;
+  Mutex mutex_;
+  std::vector<Ready> ready_ FUSEWIRE_GUARDED_BY(mutex_);
+  bool posted_ FUSEWIRE_GUARDED_BY(mutex_) = true;  // somebody will look at ready_
+};
+
+// Any thread. Waits for the tensor of a key and brings it into host memory; `fetched` is called once, on any thread.
+using Fetched = std::function<void(const TfStatus&, const tensorflow::Tensor&, bool is_dead)>;
+void FetchToHost(const Provider::Source& source, int64_t step, const tensorflow::Rendezvous::ParsedKey& key,
+                 Fetched fetched);
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_PROVIDE_PROVIDER_H_

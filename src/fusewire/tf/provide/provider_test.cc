@@ -1,0 +1,209 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/provide/provider.h"
+
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/world_test.h"
+#include "fusewire/tf/provide/producers_test.h"
+
+#include <absl/strings/str_cat.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h>
+#include <tensorflow/core/framework/collective.h>
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+using tensorflow::Tensor;
+
+class ProviderTest : public testing::Test {
+ protected:
+  ProviderTest() {
+    env_.rendezvous_mgr = &producers_;
+    source_.env = &env_;
+    source_.find = [this](const tensorflow::Rendezvous::ParsedKey& key, tensorflow::Device** device) {
+      if (key.edge_name == unknown_) return TfStatus(absl::NotFoundError("no such device"));
+      *device = WorkersCpu();
+      return TfStatus();
+    };
+    source_.abort_step = [this](int64_t step) { aborted_.push_back(step); };
+  }
+
+  // So many receives of the worker, whose question a Provider answers.
+  void Receive(size_t count) {
+    endings_ = std::vector<Ending>(count);
+    {
+      RecvGroup together;
+      for (size_t i = 0; i < count; ++i) (new ProbeRecv(line_, Edge(i), &endings_[i]))->Go();
+    }
+    ASSERT_TRUE(world_.AwaitAsked(1));
+    std::vector<Want> wants;
+    TfStatus error;
+    ASSERT_TRUE(library_.Read(world_.asked[0].head, &wants, &error));
+    ASSERT_TRUE(error.ok()) << error;
+    ASSERT_EQ(wants.size(), count);
+    world_.ps_home->Run(
+        [this, &wants] { Provider::Start(source_, std::move(wants), std::move(world_.asked[0].reply)); });
+  }
+  static std::string Edge(size_t index) { return absl::StrCat("edge_", index); }
+  bool Await(size_t index) {
+    return world_.RunUntil([this, index] { return endings_[index].ends > 0; });
+  }
+  bool AwaitAll() {
+    return world_.RunUntil([this] {
+      for (const Ending& ending : endings_) {
+        if (ending.ends == 0) return false;
+      }
+      return true;
+    });
+  }
+
+  DataWorld world_;
+  LinePtr line_ = world_.MakeLine();
+  KeyLibrary library_;
+  tensorflow::WorkerEnv env_;
+  Producers producers_;
+  Provider::Source source_;
+  std::string unknown_;
+  std::vector<int64_t> aborted_;
+  std::vector<Ending> endings_;
+};
+
+TEST_F(ProviderTest, WhatIsThereAlreadyGoesInOneMessage) {
+  for (size_t i = 0; i < 3; ++i) producers_.Have(Edge(i), Ramp(1000, static_cast<float>(i)));
+  const uint64_t before = GlobalCounters().parts_out.load();
+  Receive(3);
+  EXPECT_EQ(GlobalCounters().parts_out.load() - before, 1u);
+  ASSERT_TRUE(AwaitAll());
+  for (size_t i = 0; i < 3; ++i) ExpectRamp(endings_[i], 1000, static_cast<float>(i));
+  EXPECT_TRUE(aborted_.empty());
+}
+
+TEST_F(ProviderTest, EachGoesAsSoonAsItIsProduced) {
+  producers_.Have(Edge(1), Ramp(2, 1));
+  Receive(4);
+  ASSERT_TRUE(Await(1));
+  EXPECT_EQ(producers_.awaited().size(), 3u);
+  producers_.Produce(Edge(3), Ramp(100'000, 3));
+  ASSERT_TRUE(Await(3));
+  ExpectRamp(endings_[3], 100'000, 3);
+  EXPECT_EQ(endings_[0].ends + endings_[2].ends, 0);
+  // Two at once, on a thread of TensorFlow's.
+  std::thread([this] {
+    producers_.Produce(Edge(0), Tensor(), /*is_dead=*/true);
+    producers_.Produce(Edge(2), Ramp(1, 2));
+  }).join();
+  ASSERT_TRUE(AwaitAll());
+  EXPECT_TRUE(endings_[0].is_dead);
+  ExpectRamp(endings_[2], 1, 2);
+}
+
+TEST_F(ProviderTest, AnErrorIsThatOfItsTensorAlone) {
+  unknown_ = Edge(0);
+  Receive(3);
+  ASSERT_TRUE(Await(0));
+  EXPECT_TRUE(absl::IsNotFound(endings_[0].status)) << endings_[0].status;
+  producers_.Fail(Edge(1), absl::ResourceExhaustedError("no memory"));
+  producers_.Produce(Edge(2), Ramp(3, 2));
+  ASSERT_TRUE(AwaitAll());
+  EXPECT_TRUE(absl::IsResourceExhausted(endings_[1].status)) << endings_[1].status;
+  ExpectRamp(endings_[2], 3, 2);
+}
+
+TEST_F(ProviderTest, MoreThanAMessageHoldsGoesInSeveral) {
+  constexpr size_t kMany = 2500;  // each in a segment of its own
+  for (size_t i = 0; i < kMany; ++i) producers_.Have(Edge(i), Ramp(300, static_cast<float>(i)));
+  // A question has 512 at the most.
+  endings_ = std::vector<Ending>(kMany);
+  std::vector<Want> wants;
+  for (size_t i = 0; i < kMany; ++i) {
+    auto key = std::make_shared<tensorflow::Rendezvous::ParsedKey>();
+    ASSERT_TRUE(tensorflow::Rendezvous::ParseKey(KeyOf(Edge(i)), key.get()).ok());
+    wants.push_back(Want{kStep, std::move(key)});
+  }
+  class Counting final : public rpc::Call {
+   public:
+    Counting() : Call(kReceive) {}
+    size_t segments = 0, messages = 0;
+    bool ended = false;
+    Status status;
+
+   private:
+    void OnPart(ConstBytes, Buffers part) override { Count(part); }
+    void OnDone(Status done) override {
+      Count(reply_body);
+      status = std::move(done);
+      ended = true;
+    }
+    void Count(const Buffers& come) {
+      ++messages;
+      segments += come.size();
+    }
+  } call;
+  line_->client().Start(&call);
+  ASSERT_TRUE(world_.AwaitAsked(1));
+  world_.ps_home->Run([&] { Provider::Start(source_, std::move(wants), std::move(world_.asked[0].reply)); });
+  ASSERT_TRUE(world_.RunUntil([&] { return call.ended; }));
+  EXPECT_TRUE(call.status.ok()) << call.status.ToString();
+  EXPECT_EQ(call.segments, kMany);
+  EXPECT_GE(call.messages, 3u);
+}
+
+TEST_F(ProviderTest, NothingIsAnsweredWithNothing) {
+  rpc::SimpleCall call(kReceive, [this](Status status) {
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    aborted_.push_back(-1);
+  });
+  line_->client().Start(&call);
+  ASSERT_TRUE(world_.AwaitAsked(1));
+  world_.ps_home->Run([this] { Provider::Start(source_, {}, std::move(world_.asked[0].reply)); });
+  ASSERT_TRUE(world_.RunUntil([this] { return !aborted_.empty(); }));
+}
+
+TEST_F(ProviderTest, StepsOfAnAskerWhoIsGoneAreAborted) {
+  producers_.Have(Edge(0), Ramp(1, 0));
+  Receive(3);
+  ASSERT_TRUE(Await(0));
+  world_.world.Cut("worker", "ps");
+  ASSERT_TRUE(AwaitAll());
+  ASSERT_TRUE(world_.RunUntil([this] { return !aborted_.empty(); }));
+  EXPECT_EQ(aborted_, std::vector<int64_t>{kStep});  // once, for two tensors
+  for (size_t i : {1, 2}) EXPECT_TRUE(absl::IsUnavailable(endings_[i].status)) << endings_[i].status;
+  // The producers learn it, and end; what the last of them brings comes to nobody.
+  producers_.Fail(Edge(1), absl::AbortedError("the step was aborted"));
+  producers_.Produce(Edge(2), Ramp(10'000, 1));
+  world_.world.RunFor(kSecondNs);
+  EXPECT_EQ(endings_[2].ends, 1);
+  EXPECT_EQ(aborted_.size(), 1u);
+}
+
+TEST_F(ProviderTest, AStepThatHasBeenAnsweredIsNotAborted) {
+  producers_.Have(Edge(0), Ramp(1, 0));
+  Receive(1);
+  ASSERT_TRUE(AwaitAll());
+  world_.world.Cut("worker", "ps");
+  world_.world.RunFor(kSecondNs);
+  EXPECT_TRUE(aborted_.empty());
+}
+
+TEST_F(ProviderTest, FetchesOfAnUnknownDeviceEndAtOnce) {
+  unknown_ = "edge";
+  tensorflow::Rendezvous::ParsedKey key;
+  ASSERT_TRUE(tensorflow::Rendezvous::ParseKey(KeyOf("edge"), &key).ok());
+  int ends = 0;
+  FetchToHost(source_, kStep, key, [&ends](const TfStatus& status, const Tensor&, bool) {
+    EXPECT_TRUE(absl::IsNotFound(status));
+    ++ends;
+  });
+  EXPECT_EQ(ends, 1);
+}
+
+}  // namespace
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,403 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/receive/rendezvous.h"
+
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
+#include <tensorflow/core/common_runtime/device_mgr.h>
+#include <tensorflow/core/distributed_runtime/worker_session.h>
+#include "fusewire/base/check.h"
+#include "fusewire/base/mutex.h"
+#include "fusewire/tf/peer/counters.h"
+
+namespace fusewire {
+namespace tf {
+
+using tensorflow::Tensor;
+
+// A receive over our wire. It has two ends, in either order: somebody wants it (Meet), and it has ended. From the first
+// to the second TensorFlow's base class knows it, and aborts it with the step.
+class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTensorCall {
+ public:
+  // `log` is null where the step is not traced.
+  WireRecv(Rendezvous* rendezvous, LinePtr line, std::string key, TensorPlace place, TransferLogPtr log)
+      : Recv(std::move(line), rendezvous->step_id_, std::move(key), place),
+        rendezvous_(rendezvous),
+        log_(std::move(log)) {
+    rendezvous_->Ref();  // until its end
+  }
+
+  // Any thread, once. Calls `done` here if the tensor is there.
+  void Meet(const Args& args, DoneCallback done) {
+    FUSEWIRE_DCHECK(done != nullptr);
+    FUSEWIRE_DCHECK(done_ == nullptr);
+    args_ = args;
+    done_ = std::move(done);
+    if (!is_there_.load(std::memory_order_acquire)) {
+      is_registered_ = true;
+      rendezvous_->RegisterCall(this, args_);
+    }
+    if (has_one_end_.exchange(true, std::memory_order_acq_rel)) HandOver();
+  }
+
+  // tensorflow::BaseRecvTensorCall
+  void Start(std::function<void()>) override { Go(); }
+  // Called under the base class's lock, while the call is registered: it cannot end meanwhile.
+  void StartAbort(const TfStatus& why) override {
+    FUSEWIRE_DCHECK(!why.ok());
+    {
+      MutexLock lock(mutex_);
+      if (!status_.ok()) return;
+      status_ = why;
+    }
+    Abort(why);
+    rendezvous_->TellAbort(line());
+  }
+  TfStatus status() const override {
+    MutexLock lock(mutex_);
+    return status_;
+  }
+
+ private:
+  void OnArrival() override {
+    if (log_ != nullptr) arrived_us_ = static_cast<int64_t>(tensorflow::Env::Default()->NowMicros());
+  }
+
+  void OnEnd(const TfStatus& status, const Tensor& tensor, bool is_dead) override {
+    FUSEWIRE_DCHECK(!is_there_.load(std::memory_order_relaxed));
+    result_ = status;
+    tensor_ = tensor;
+    is_dead_ = is_dead;
+    if (status.ok() && log_ != nullptr) Record(tensor);
+    is_there_.store(true, std::memory_order_release);
+    if (has_one_end_.exchange(true, std::memory_order_acq_rel)) HandOver();
+    rendezvous_->Unref();
+  }
+
+  void HandOver() {
+    FUSEWIRE_DCHECK(is_there_.load(std::memory_order_relaxed));
+    FUSEWIRE_DCHECK(done_ != nullptr);
+    if (is_registered_) rendezvous_->DeregisterCall(this, args_);
+    TfStatus end = this->status();
+    if (end.ok()) {
+      end = result_;
+      GlobalCounters().Add(&Counters::recvs);
+      if (tensor_.dtype() == tensorflow::DT_FLOAT && tensor_.NumElements() == 0)
+        GlobalCounters().Add(&Counters::control_edges);
+    }
+    DoneCallback done = std::move(done_);
+    Tensor tensor = std::move(tensor_);  // the only one: who gets it may write into it
+    done(end, Args(), args_, end.ok() ? tensor : Tensor(), is_dead_);
+  }
+
+  // As gRPC's workers do. A key is source;incarnation;target;tensor;frame.
+  void Record(const Tensor& tensor) {
+    std::vector<std::string> parts = absl::StrSplit(key(), ';');
+    if (parts.size() != 5) return;
+    auto now_us = static_cast<int64_t>(tensorflow::Env::Default()->NowMicros());
+    if (arrived_us_ == 0) arrived_us_ = now_us;  // a dead one has no content
+    auto bytes = static_cast<int64_t>(tensor.TotalBytes());
+    log_->RecordRecvTensor(step(), arrived_us_, now_us, parts[3], parts[0], parts[2], bytes);
+  }
+
+  Rendezvous* const rendezvous_;  // holds a reference until the end
+  const TransferLogPtr log_;
+  int64_t arrived_us_ = 0;  // at home
+  std::atomic<bool> is_there_{false};
+  std::atomic<bool> has_one_end_{false};  // the second hands over
+  // Of Meet.
+  Args args_;
+  DoneCallback done_;
+  bool is_registered_ = false;
+  // Of the end.
+  TfStatus result_;
+  Tensor tensor_;
+  bool is_dead_ = false;
+  mutable Mutex mutex_;
+  TfStatus status_ FUSEWIRE_GUARDED_BY(mutex_);
+};
+
+// A receive that does not know the way yet. TensorFlow's base class knows it meanwhile, and aborts it with the step.
+class Rendezvous::WaySearch final : public tensorflow::BaseRecvTensorCall {
+ public:
+  WaySearch(Rendezvous* rendezvous, const Args& args, Routed found)
+      : rendezvous_(rendezvous),
+        args_(args),
+        found_(std::move(found)),
+        search_(
+            std::make_shared<Search>([this](const TfStatus& status, LinePtr line) { End(status, std::move(line)); })) {
+    rendezvous_->Ref();  // until its end
+  }
+
+  void Go(const Ways& ways) {
+    FUSEWIRE_DCHECK(ways.peer != nullptr);
+    FUSEWIRE_DCHECK(ways.side != nullptr);
+    SearchPtr search = search_;  // which outlives this
+    rendezvous_->RegisterCall(this, args_);
+    search->Begin([&ways](Routed routed) { ways.peer->Route(ways.side, std::move(routed)); });
+  }
+
+  // tensorflow::BaseRecvTensorCall
+  void Start(std::function<void()>) override {}
+  void StartAbort(const TfStatus& why) override { search_->GiveUp(why); }
+  TfStatus status() const override { return search_->status(); }
+
+ private:
+  ~WaySearch() override = default;
+
+  void End(const TfStatus& status, LinePtr line) {
+    rendezvous_->DeregisterCall(this, args_);
+    TfRef<Rendezvous> held(rendezvous_);
+    FUSEWIRE_DCHECK(found_ != nullptr);
+    Routed found = std::move(found_);
+    delete this;
+    found(status, std::move(line));
+  }
+
+  Rendezvous* const rendezvous_;  // holds a reference
+  const Args args_;
+  Routed found_;
+  const SearchPtr search_;  // shared_ptr: what it asks holds it too
+};
+
+absl::string_view Rendezvous::TaskOf(absl::string_view device) {
+  size_t end = device.find("/device:");
+  return end == absl::string_view::npos ? absl::string_view() : device.substr(0, end);
+}
+
+Rendezvous::Rendezvous(const tensorflow::WorkerEnv* env, int64_t step, PlanBookPtr book)
+    : BaseRemoteRendezvous(env, step), book_(std::move(book)) {}
+
+Rendezvous::~Rendezvous() {
+  for (std::atomic<WireRecv*>& recv : ahead_) {
+    if (recv != nullptr) recv.load()->Unref();
+  }
+  if (left_there_.load(std::memory_order_relaxed) != 0) {
+    for (const LinePtr& holder : holders_) holder->CleanUp(step_id_);
+  }
+  if (!unplanned_.empty()) book_->Learn(graph_, std::move(unplanned_));
+}
+
+// ---- asking ahead ----
+
+void Rendezvous::SetGraph(const std::string& session, const std::string& graph, bool is_traced) {
+  session_handle_ = session;
+  graph_ = PlanBook::NameOf(session, graph);
+  is_traced_ = is_traced;
+  plan_ = book_->Find(graph_);
+}
+
+TfStatus Rendezvous::Initialize(tensorflow::WorkerSession* session) {
+  TfStatus initialized = BaseRemoteRendezvous::Initialize(session);
+  if (initialized.ok() && plan_ != nullptr) AskAhead();
+  return initialized;
+}
+
+void Rendezvous::AskAhead() {
+  FUSEWIRE_DCHECK(plan_ != nullptr);
+  FUSEWIRE_DCHECK(ahead_.empty());
+  ahead_ = std::vector<std::atomic<WireRecv*>>(plan_->receives().size());
+  RecvGroup together;
+  // What follows comes from few tasks and goes to few devices.
+  Source source;
+  TensorPlace place;
+  const std::string *task = nullptr, *device = nullptr;
+  for (size_t i = 0; i < ahead_.size(); ++i) {
+    const Plan::Receive& planned = plan_->receives()[i];
+    if (task == nullptr || *task != planned.task) {
+      if (!FindSource(planned.task, &source).ok()) source = Source();
+      task = &planned.task;
+    }
+    if (device == nullptr || *device != planned.device) {
+      if (!session()->device_mgr()->LookupDevice(planned.device, &place.device).ok()) place.device = nullptr;
+      device = &planned.device;
+    }
+    // What cannot be asked now is asked when it is wanted, and fails then.
+    if (source.line == nullptr || place.device == nullptr) continue;
+    place.attributes = planned.attributes;
+    auto* recv = new WireRecv(this, source.line, planned.key, place, source.is_traced ? source.ways.log : nullptr);
+    recv->Ref();
+    ahead_[i].store(recv, std::memory_order_release);
+    recv->Go();
+  }
+}
+
+Rendezvous::WireRecv* Rendezvous::TakeAhead(absl::string_view key) {
+  int index = ahead_.empty() ? -1 : plan_->Find(key);
+  FUSEWIRE_DCHECK(index < static_cast<int>(ahead_.size()));  // of the plan that was asked ahead
+  return index < 0 ? nullptr : ahead_[static_cast<size_t>(index)].exchange(nullptr, std::memory_order_acq_rel);
+}
+
+// Loops have keys of their own for each turn, and a device's memory needs its context: neither can be planned.
+void Rendezvous::Remember(const ParsedKey& parsed, const Args& args) {
+  absl::string_view key = parsed.FullKey();
+  if (graph_.empty() || !absl::EndsWith(key, ";0:0") || args.device_context != nullptr) return;
+  if (plan_ != nullptr && plan_->Find(key) >= 0) return;
+  Plan::Receive receive;
+  receive.key = std::string(key);
+  receive.task = std::string(TaskOf(parsed.src_device));
+  receive.device = std::string(parsed.dst_device);
+  receive.attributes = args.alloc_attrs;
+  MutexLock lock(mutex_);
+  unplanned_.push_back(std::move(receive));
+}
+
+void Rendezvous::RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallback done) {
+  if (WireRecv* ahead = TakeAhead(parsed.FullKey())) {
+    ahead->Meet(args, std::move(done));
+    ahead->Unref();
+    return;
+  }
+  tensorflow::WorkerSession* on = session();
+  // What the base class would do with this costs a copy of the key and of all its parts.
+  if (on != nullptr && !parsed.src_device.empty()) {
+    absl::string_view own = on->worker_name();
+    absl::string_view source(parsed.src_device.data(), parsed.src_device.size());
+    absl::string_view target(parsed.dst_device.data(), parsed.dst_device.size());
+    if (TaskOf(source) != own && absl::StartsWith(target, own) && TaskOf(target) == own) {
+      RecvFromRemoteAsync(parsed, args, std::move(done));
+      return;
+    }
+  }
+  BaseRemoteRendezvous::RecvAsync(parsed, args, std::move(done));
+}
+
+TfStatus FindWays(const GrpcCachePtr& cache, const std::string& task, Ways* ways) {
+  // Sessions wrap their cache, so it is the worker that has to be asked.
+  tensorflow::WorkerInterface* worker = cache->GetOrCreateWorker(task);
+  if (worker == nullptr) return absl::InternalError(absl::StrCat("No worker known as ", task));
+  auto* has_ways = dynamic_cast<HasWays*>(worker);
+  if (has_ways != nullptr) {
+    *ways = has_ways->ways();
+  } else {
+    ways->side = std::make_shared<GrpcSide>(cache, task);
+  }
+  cache->ReleaseWorker(task, worker);
+  return TfStatus();
+}
+
+TfStatus Rendezvous::FindSource(absl::string_view task, Source* out) {
+  // An eager context keeps its rendezvous while its cluster changes: the same name may be another task by now.
+  GrpcCachePtr cache = session()->GetSharedWorkerCache();
+  MutexLock lock(mutex_);
+  if (cache != cache_) {
+    sources_.clear();
+    cache_ = cache;
+  }
+  for (Source& source : sources_) {
+    if (source.task != task) continue;
+    bool is_usable = source.line != nullptr && source.line->alive();
+    if (!is_usable && source.ways.peer != nullptr) source.line = source.ways.peer->line();
+    *out = source;
+    return TfStatus();
+  }
+  Source source;
+  source.task = std::string(task);
+  TfStatus found = FindWays(cache, source.task, &source.ways);
+  if (!found.ok()) return found;
+  if (source.ways.peer != nullptr) {
+    source.line = source.ways.peer->line();
+    // The word that logging is on may come after the step.
+    source.is_traced = is_traced_ || source.ways.log->LoggingActive();
+  }
+  *out = source;
+  sources_.push_back(std::move(source));
+  return TfStatus();
+}
+
+void Rendezvous::Leave(const std::vector<std::string>& tasks, int64_t values) {
+  FUSEWIRE_DCHECK(values > 0);
+  left_there_.fetch_add(values, std::memory_order_relaxed);
+  for (const std::string& task : tasks) {
+    Source source;
+    // Without a way to it, it can be given nothing to keep.
+    if (!FindSource(task, &source).ok() || source.line == nullptr) continue;
+    MutexLock lock(mutex_);
+    holders_.push_back(std::move(source.line));
+  }
+}
+
+void Rendezvous::RouteTo(const std::string& task, Routed routed) {
+  Source source;
+  TfStatus found = FindSource(task, &source);
+  if (!found.ok() || source.line != nullptr || source.ways.peer == nullptr) {
+    routed(found, std::move(source.line));
+    return;
+  }
+  source.ways.peer->Route(source.ways.side, std::move(routed));
+}
+
+void Rendezvous::RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, DoneCallback done) {
+  Source source;
+  TfStatus found = FindSource(TaskOf(absl::string_view(parsed.src_device.data(), parsed.src_device.size())), &source);
+  if (!found.ok()) {
+    done(found, Args(), args, Tensor(), false);
+    return;
+  }
+  TransferLogPtr log = source.is_traced ? std::move(source.ways.log) : nullptr;
+  if (source.line != nullptr) {
+    StartOnWire(parsed, args, std::move(done), std::move(source.line), std::move(log));
+    return;
+  }
+  if (source.ways.peer == nullptr || source.ways.peer->is_grpc_only()) {
+    StartOnGrpc(parsed, args, std::move(done), std::move(source.ways.side));
+    return;
+  }
+  auto found_way = [this, parsed, args, done = std::move(done), side = source.ways.side, log = std::move(log)](
+                       const TfStatus& status, LinePtr line) {
+    if (!status.ok()) {
+      done(status, Args(), args, Tensor(), false);
+    } else if (line != nullptr) {
+      StartOnWire(parsed, args, done, std::move(line), log);
+    } else {
+      GlobalCounters().Add(&Counters::fallback_grpc_calls);
+      StartOnGrpc(parsed, args, done, side);
+    }
+  };
+  (new WaySearch(this, args, std::move(found_way)))->Go(source.ways);
+}
+
+void Rendezvous::StartOnWire(const ParsedKey& parsed, const Args& args, DoneCallback done, LinePtr line,
+                             TransferLogPtr log) {
+  FUSEWIRE_DCHECK(line != nullptr);
+  TensorPlace place;
+  TfStatus found = session()->device_mgr()->LookupDevice(parsed.dst_device, &place.device);
+  if (!found.ok()) {
+    done(found, Args(), args, Tensor(), false);
+    return;
+  }
+  place.attributes = args.alloc_attrs;
+  place.context = args.device_context;
+  Remember(parsed, args);
+  auto* recv = new WireRecv(this, std::move(line), std::string(parsed.FullKey()), place, std::move(log));
+  recv->Meet(args, std::move(done));
+  recv->Start(nullptr);
+}
+
+void Rendezvous::TellAbort(const LinePtr& line) {
+  FUSEWIRE_DCHECK(line != nullptr);
+  if (IsRemoteEagerContextDefault()) return;  // it goes on for other operations
+  {
+    MutexLock lock(mutex_);
+    for (Source& source : sources_) {
+      if (source.line != line) continue;
+      if (source.abort_told) return;
+      source.abort_told = true;
+    }
+  }
+  line->AbortStep(step_id_);
+}
+
+TfRef<tensorflow::RemoteRendezvous> RendezvousMgr::Expect(int64_t step, const std::string& session,
+                                                          const std::string& graph, bool is_traced) {
+  TfRef<tensorflow::RemoteRendezvous> rendezvous = Find(step);
+  static_cast<Rendezvous*>(rendezvous.get())->SetGraph(session, graph, is_traced);
+  return rendezvous;
+}
+
+TfRef<tensorflow::BaseRemoteRendezvous> RendezvousMgr::Create(int64_t step, const tensorflow::WorkerEnv* env) {
+  return TfRef<tensorflow::BaseRemoteRendezvous>(new Rendezvous(env, step, book_));
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,154 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Tests: server/session.cc. A server of a cluster of one task, and sessions whose master it is.
+#include "fusewire/tf/server/server.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/server/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <tensorflow/core/framework/graph.pb.h>
+#include <tensorflow/core/public/session_options.h>
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+using tensorflow::Tensor;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+tensorflow::ServerDef DefOf(const std::string& protocol) {
+  tensorflow::ServerDef def;
+  def.set_protocol(protocol);
+  def.set_job_name("worker");
+  def.set_task_index(0);
+  tensorflow::JobDef* job = def.mutable_cluster()->add_job();
+  job->set_name("worker");
+  (*job->mutable_tasks())[0] = "localhost:0";
+  return def;
+}
+
+// TensorFlow's servers live until the process ends, and so does this one.
+tensorflow::ServerInterface& TheServer() {
+  static tensorflow::ServerInterface* server = [] {
+    std::unique_ptr<tensorflow::ServerInterface> made;
+    TfStatus status = Server::Make(DefOf("grpc++"), {}, &made);
+    EXPECT_TRUE(status.ok()) << status;
+    status = made->Start();
+    EXPECT_TRUE(status.ok()) << status;
+    return made.release();
+  }();
+  return *server;
+}
+
+tensorflow::NodeDef* Add(tensorflow::GraphDef* graph, const std::string& name, const std::string& op) {
+  tensorflow::NodeDef* node = graph->add_node();
+  node->set_name(name);
+  node->set_op(op);
+  return node;
+}
+
+// "negative" of what is fed to "fed"; and "never", which waits for a queue that stays empty.
+tensorflow::GraphDef SomeGraph() {
+  tensorflow::GraphDef graph;
+  (*Add(&graph, "fed", "Placeholder")->mutable_attr())["dtype"].set_type(tensorflow::DT_FLOAT);
+  tensorflow::NodeDef* negative = Add(&graph, "negative", "Neg");
+  negative->add_input("fed");
+  (*negative->mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
+  tensorflow::NodeDef* queue = Add(&graph, "queue", "FIFOQueueV2");
+  tensorflow::NodeDef* never = Add(&graph, "never", "QueueDequeueV2");
+  never->add_input("queue");
+  for (tensorflow::NodeDef* node : {queue, never})
+    (*node->mutable_attr())["component_types"].mutable_list()->add_type(tensorflow::DT_FLOAT);
+  return graph;
+}
+
+TEST(ServerTest, OffersSessionsAndADataPort) {
+  const std::string target = TheServer().target();
+  EXPECT_THAT(target, StartsWith("grpc://localhost:"));
+  EXPECT_TRUE(HasSessionsFor(target));
+  EXPECT_FALSE(HasSessionsFor("grpc://localhost:1"));
+  EXPECT_GE(GlobalCounters().servers.load(), 1u);
+}
+
+TEST(ServerTest, OfAnotherProtocolIsTensorFlowsOwn) {
+  const uint64_t before = GlobalCounters().servers.load();
+  static tensorflow::ServerInterface* server = [] {
+    std::unique_ptr<tensorflow::ServerInterface> made;
+    TfStatus status = Server::Make(DefOf(kStockProtocol), {}, &made);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(made->Start().ok());
+    return made.release();
+  }();
+  EXPECT_FALSE(HasSessionsFor(server->target()));
+  EXPECT_EQ(GlobalCounters().servers.load(), before);  // it opens no data port
+}
+
+TEST(ServerTest, SaysWhyItCannotBe) {
+  tensorflow::ServerDef def = DefOf("grpc++");
+  def.set_task_index(7);  // of which the cluster says nothing
+  std::unique_ptr<tensorflow::ServerInterface> made;
+  TfStatus status = Server::Make(def, {}, &made);
+  EXPECT_FALSE(status.ok());
+  EXPECT_EQ(made, nullptr);
+}
+
+class SessionTest : public testing::Test {
+ protected:
+  SessionTest() {
+    tensorflow::SessionOptions options;
+    options.target = TheServer().target();
+    tensorflow::Session* session = nullptr;
+    TfStatus made = Session::Make(options, &session);
+    EXPECT_TRUE(made.ok()) << made;
+    session_.reset(session);
+    TfStatus created = session_->Create(SomeGraph());
+    EXPECT_TRUE(created.ok()) << created;
+  }
+  TfStatus Run(const std::vector<std::string>& fetches, int64_t limit_ms = 0) {
+    tensorflow::RunOptions options;
+    options.set_timeout_in_ms(limit_ms);
+    tensorflow::RunMetadata metadata;
+    return session_->Run(options, {{"fed", Tensor(2.0F)}}, fetches, {}, &outputs_, &metadata);
+  }
+
+  std::unique_ptr<tensorflow::Session> session_;
+  std::vector<Tensor> outputs_;
+};
+
+TEST_F(SessionTest, RunsItsStepsAndFetchesInTheOrderOfTheirNames) {
+  TfStatus run = Run({"negative:0", "fed:0", "negative:0"});
+  ASSERT_TRUE(run.ok()) << run;
+  ASSERT_EQ(outputs_.size(), 3u);
+  EXPECT_EQ(outputs_[0].scalar<float>()(), -2);
+  EXPECT_EQ(outputs_[1].scalar<float>()(), 2);
+  EXPECT_EQ(outputs_[2].scalar<float>()(), -2);
+}
+
+TEST_F(SessionTest, AStepEndsByItsLimit) {
+  TfStatus run = Run({"never:0"}, /*limit_ms=*/200);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(run)) << run;
+  EXPECT_EQ(run.message(), "Operation timed out.");
+  EXPECT_TRUE(Run({"negative:0"}).ok());  // and the session goes on
+}
+
+TEST_F(SessionTest, AnErrorOfAStepIsTensorFlows) {
+  TfStatus run = Run({"nothing:0"});
+  EXPECT_FALSE(run.ok());
+  EXPECT_THAT(std::string(run.message()), HasSubstr("nothing"));
+}
+
+TEST_F(SessionTest, OnceClosedItRunsNothing) {
+  ASSERT_TRUE(session_->Close().ok());
+  EXPECT_FALSE(Run({"negative:0"}).ok());
+}
+
+}  // namespace
+}  // namespace tf
+}  // namespace fusewire

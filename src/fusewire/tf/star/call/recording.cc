@@ -1,0 +1,94 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/star/call/recording.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/log.h"
+#include "fusewire/base/mutex.h"
+#include "fusewire/tf/bridge/varint.h"
+#include "fusewire/tf/peer/methods.h"
+#include "fusewire/tf/star/call/observer.h"
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+class Recording final : public CallObserver {
+ public:
+  void Begin(const std::string& path) {
+    MutexLock lock(mutex_);
+    if (path == path_) return;
+    if (file_ != nullptr) std::fclose(file_);
+    path_ = path;
+    recorded_bytes_ = 0;
+    file_ = std::fopen(path.c_str(), "wb");
+    if (file_ == nullptr || std::fwrite("FWRECORD", 8, 1, file_) != 1) {
+      Stop(std::strerror(errno));
+      return;
+    }
+    SetCallObserver(this);
+  }
+
+  void OnPlaced(const transport::Address& address, uint64_t part, const std::string& session,
+                const std::string& fingerprint) override {
+    std::string record = Start(kPlacePart, address, part);
+    AppendText(&record, session);
+    AppendText(&record, fingerprint);
+    Write(record);
+  }
+
+  void OnRun(const transport::Address& address, uint64_t part, const std::string& head, const Buffers& body) override {
+    std::string record = Start(kRunPart, address, part);
+    AppendText(&record, head);
+    AppendVarint(&record, body.size());
+    for (const Buffer& segment : body)
+      AppendText(&record, reinterpret_cast<const char*>(segment.bytes().data), segment.size());
+    Write(record);
+  }
+
+ private:
+  static std::string Start(MethodNumber kind, const transport::Address& address, uint64_t part) {
+    FUSEWIRE_DCHECK(part != 0);  // no server gives this number
+    std::string record(1, static_cast<char>(kind));
+    AppendText(&record, address.ToString());
+    AppendFixed64(&record, part);
+    return record;
+  }
+
+  void Stop(const char* why) FUSEWIRE_REQUIRES(mutex_) {
+    SetCallObserver(nullptr);
+    FUSEWIRE_LOG(kWarn, "the record %s ends: %s", path_.c_str(), why);
+    if (file_ != nullptr) std::fclose(file_);
+    file_ = nullptr;
+  }
+
+  // Whoever reads the file while it grows finds whole records: each goes out at once.
+  void Write(const std::string& record) {
+    MutexLock lock(mutex_);
+    if (file_ == nullptr) return;
+    recorded_bytes_ += record.size();
+    if (recorded_bytes_ > kRecordBytesMax) {
+      Stop("it has reached its limit");
+    } else if (std::fwrite(record.data(), 1, record.size(), file_) != record.size() || std::fflush(file_) != 0) {
+      Stop(std::strerror(errno));
+    }
+  }
+
+  Mutex mutex_;
+  std::FILE* file_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;
+  uint64_t recorded_bytes_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+  std::string path_ FUSEWIRE_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+void RecordTo(const std::string& path) {
+  static auto* recording = new Recording;  // never freed: threads may outlive main
+  if (!path.empty()) recording->Begin(path);
+}
+
+}  // namespace tf
+}  // namespace fusewire

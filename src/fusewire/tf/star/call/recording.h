@@ -1,0 +1,29 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// FUSEWIRE_STAR_RECORD: an observer that writes what this task's steps send to parameter servers to a file, to be
+// looked at or to be sent again by a load generator (bench/replay). Home: any thread. Owns: the file, for the life of
+// the process. Fails: it stops recording, and the log says why; steps do not notice.
+//
+//   file   := "FWRECORD" record*
+//   record := kind:u8 address:text part:u64 rest
+//   kPlacePart rest := session:text fingerprint:text    the part stands at the address under this number
+//   kRunPart   rest := head:text segments:varint text*  one call; calls of a step share its number in their heads
+#ifndef FUSEWIRE_TF_STAR_CALL_RECORDING_H_
+#define FUSEWIRE_TF_STAR_CALL_RECORDING_H_
+
+#include <cstdint>
+#include <string>
+
+namespace fusewire {
+namespace tf {
+
+// A record of more is no use to anybody.
+constexpr uint64_t kRecordBytesMax = 1u << 30;
+
+// Starts a new file, unless this one is being written already; from then on the recording is the process's observer.
+// Empty: none.
+void RecordTo(const std::string& path);
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_STAR_CALL_RECORDING_H_

@@ -1,0 +1,412 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The worker's end of a part: an operation that pushes its inputs to the parameter server and pulls its outputs, in one
+// message each way. The part is placed there with the first step, and again whenever the server does not know it.
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/mutex.h"
+#include "fusewire/tf/bridge/compat.h"
+
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/common_runtime/step_stats_collector.h>
+#include <tensorflow/core/framework/common_shape_fns.h>
+#include <tensorflow/core/framework/op.h>
+#include <tensorflow/core/framework/op_kernel.h>
+#include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/bridge/tensors.h"
+#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/methods.h"
+#include "fusewire/tf/peer/search.h"
+#include "fusewire/tf/receive/rendezvous.h"
+#include "fusewire/tf/star/call/observer.h"
+#include "fusewire/tf/star/words.h"
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+
+// How often a part is placed for one step before it is given up.
+constexpr int kPlacedMax = 3;
+static_assert(kPlacedMax > 0);
+
+// A part, and where it is known by which number.
+struct Placement {
+  std::string task, piece, fingerprint;
+  // Who keeps something of it for later parts, how often that will be taken, and what it takes itself.
+  std::vector<std::string> holders;
+  int64_t kept = 0, taken = 0;
+  bool is_alone = false;  // no other part is called in its round
+  Mutex mutex;
+  LinePtr line FUSEWIRE_GUARDED_BY(mutex);  // shared_ptr: as the peer holds it
+  uint64_t id FUSEWIRE_GUARDED_BY(mutex) = 0;
+};
+// shared_ptr: a call may outlive the kernel's session.
+using PlacementPtr = std::shared_ptr<Placement>;
+
+class PlaceCall final : public rpc::Call {
+ public:
+  using Placed = std::function<void(const TfStatus&, uint64_t id)>;
+  PlaceCall(LinePtr line, PlacementPtr placement, const std::string& session, Placed placed)
+      : Call(kPlacePart),
+        line_(std::move(line)),
+        placement_(std::move(placement)),
+        session_(session),
+        placed_(std::move(placed)) {
+    FUSEWIRE_DCHECK(line_ != nullptr);
+    FUSEWIRE_DCHECK(placement_ != nullptr);
+    FUSEWIRE_DCHECK(placed_ != nullptr);
+    AppendText(&text_, session_);
+    AppendText(&text_, placement_->fingerprint);
+  }
+  void Go() {
+    head = text_;
+    GlobalCounters().Add(&Counters::calls_out);
+    line_->client().Start(this);
+  }
+
+ private:
+  void OnDone(Status status) override {
+    FUSEWIRE_AT_HOME(line_->client().home());
+    line_->Note(status);
+    TfStatus end = ToTf(status);
+    uint64_t id = 0;
+    if (status.ok()) {
+      VarReader reader{ConstBytes(reply_head)};
+      TfStatus read = ReadTfStatus(&reader, &end);
+      if (!read.ok()) end = read;
+      if (end.ok()) id = reader.Fixed64();
+      if (!reader.ok() && end.ok()) end = absl::DataLossError("a peer's answer ends within the number of a part");
+    }
+    if (end.ok() && id == 0 && !is_sent_) {
+      is_sent_ = true;
+      body.push_back(Buffer::CopyOf(ConstBytes(placement_->piece.data(), placement_->piece.size())));
+      Go();
+      return;
+    }
+    if (end.ok() && id == 0) end = absl::InternalError("a parameter server does not take a part of a graph");
+    FUSEWIRE_DCHECK(!end.ok() || id != 0);
+    end = WithTarget(end, line_->target(), "PlacePart");
+    if (CallObserver* observer = TheCallObserver(); end.ok() && observer != nullptr)
+      observer->OnPlaced(line_->address(), id, session_, placement_->fingerprint);
+    placed_(end, id);
+    delete this;
+  }
+
+  const LinePtr line_;
+  const PlacementPtr placement_;
+  const std::string session_;
+  const Placed placed_;
+  std::string text_;
+  bool is_sent_ = false;
+};
+
+// One step of one part: it finds the way, places the part where that is needed, and runs it.
+class Running final : public rpc::Call {
+ public:
+  Running(PlacementPtr placement, OpKernelContext* context, Rendezvous* rendezvous,
+          tensorflow::AsyncOpKernel::DoneCallback done)
+      : Call(kRunPart),
+        placement_(std::move(placement)),
+        context_(context),
+        rendezvous_(rendezvous),
+        done_(std::move(done)),
+        search_(std::make_shared<Search>(
+            [this](const TfStatus& status, LinePtr line) { OnWay(status, std::move(line)); })) {
+    place_.device = static_cast<tensorflow::Device*>(context->device());
+  }
+
+  void Begin() {
+    SearchPtr search = search_;  // which outlives this, as the task's name does
+    PlacementPtr placement = placement_;
+    Rendezvous* rendezvous = rendezvous_;
+    cancellation_ = context_->cancellation_manager();
+    if (cancellation_ != nullptr) {
+      token_ = cancellation_->get_cancellation_token();
+      if (!cancellation_->RegisterCallback(token_, [this] { OnCancel(); })) {
+        cancellation_ = nullptr;
+        End(absl::CancelledError("the step was cancelled"));
+        return;
+      }
+    }
+    search->Begin([&](Routed routed) { rendezvous->RouteTo(placement->task, std::move(routed)); });
+  }
+
+ private:
+  // Any thread.
+  void OnCancel() {
+    is_cancelled_.store(true, std::memory_order_release);
+    search_->GiveUp(absl::CancelledError("the step was cancelled"));
+    {
+      MutexLock lock(mutex_);
+      if (placing_ != nullptr) placing_->Cancel();
+    }
+    Cancel();
+  }
+
+  void OnWay(const TfStatus& status, LinePtr line) {
+    FUSEWIRE_DCHECK(line_ == nullptr);  // it is looked for once
+    if (status.ok() && line == nullptr) {
+      End(absl::UnavailableError(absl::StrCat("fusewire: ", placement_->task,
+                                              " has no data port any more, and a part of this session's graph was to "
+                                              "run there. It answers over gRPC only: was it restarted without import "
+                                              "fusewire? A new session goes without.")));
+    } else if (!status.ok()) {
+      End(status);
+    } else {
+      line_ = std::move(line);
+      FindPart();
+    }
+  }
+
+  void FindPart() {
+    uint64_t id = 0;
+    {
+      MutexLock lock(placement_->mutex);
+      if (placement_->line == line_) id = placement_->id;
+    }
+    if (id != 0) {
+      Go(id);
+      return;
+    }
+    if (++placed_ > kPlacedMax) {
+      End(absl::AbortedError("a parameter server forgets a part of a graph as soon as it is placed"));
+      return;
+    }
+    PlacePart();
+  }
+
+  void PlacePart() {
+    auto* call = new PlaceCall(line_, placement_, rendezvous_->session_handle(),
+                               [this](const TfStatus& status, uint64_t id) { OnPlaced(status, id); });
+    {
+      MutexLock lock(mutex_);
+      FUSEWIRE_DCHECK(placing_ == nullptr);
+      placing_ = call;
+      if (is_cancelled_.load(std::memory_order_acquire)) call->Cancel();
+    }
+    call->Go();
+  }
+
+  void OnPlaced(const TfStatus& status, uint64_t id) {
+    {
+      MutexLock lock(mutex_);
+      FUSEWIRE_DCHECK(placing_ != nullptr);
+      placing_ = nullptr;
+    }
+    if (!status.ok()) {
+      End(status);
+      return;
+    }
+    {
+      MutexLock lock(placement_->mutex);
+      placement_->line = line_;
+      placement_->id = id;
+    }
+    Go(id);
+  }
+
+  void Go(uint64_t id) {
+    if (is_cancelled_.load(std::memory_order_acquire)) {
+      End(absl::CancelledError("the step was cancelled"));
+      return;
+    }
+    FUSEWIRE_DCHECK(id != 0);
+    FUSEWIRE_DCHECK(body.empty());  // what an earlier try had there was sent
+    text_.clear();
+    AppendFixed64(&text_, id);
+    AppendFixed64(&text_, static_cast<uint64_t>(context_->step_id()));
+    text_.push_back(static_cast<char>(is_traced() ? kTraced : 0));
+    for (int i = 0; i < context_->num_inputs(); ++i) {
+      TfStatus appended = AppendTensor(context_->input(i), &text_, &body);
+      if (!appended.ok()) {
+        body.clear();
+        End(appended);
+        return;
+      }
+    }
+    head = text_;
+    if (placement_->kept > 0 && !has_left_) rendezvous_->Leave(placement_->holders, placement_->kept);
+    has_left_ = true;
+    if (CallObserver* observer = TheCallObserver()) observer->OnRun(line_->address(), id, text_, body);
+    GlobalCounters().Add(&Counters::calls_out);
+    GlobalCounters().Add(&Counters::star_runs_out);
+    bool is_only_one = under_way.fetch_add(1, std::memory_order_acq_rel) == 0;
+    if (!is_only_one || !MayWait()) {
+      line_->client().Start(this);
+      return;
+    }
+    reactor::Completion answered;
+    answered_ = &answered;
+    line_->client().StartAndWait(this, &answered);
+    FUSEWIRE_DCHECK(answered_ == &answered);
+    answered_ = nullptr;
+    Ended(answered.TakeStatus());
+  }
+
+  // The executor's thread itself reads the answer where nobody has anything else to do: no other call is under way, and
+  // the next one of this step waits for this one. Should others begin, who waits serves them too.
+  bool MayWait() const {
+    return placement_->is_alone && rendezvous_->pool_threads() > 1 && !reactor::Reactor::InsideAny();
+  }
+
+  bool is_traced() const { return context_->stats_collector() != nullptr; }
+
+  Result<pipe::Landing> Land(ConstBytes head_in, const rpc::SegmentSizes& sizes) override {
+    FUSEWIRE_TRY(Read(head_in, &sizes));
+    return landings_->Where();
+  }
+
+  Status Read(ConstBytes head_in, const rpc::SegmentSizes* sizes) {
+    VarReader reader(head_in);
+    landings_ = std::make_unique<TensorLandings>(sizes);
+    TfStatus read = ReadTfStatus(&reader, &answer_);
+    if (!read.ok()) return Status::Corrupt(std::string(read.message()));
+    if (answer_.ok()) {
+      for (int i = 0; i < context_->num_outputs(); ++i) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
+      if (is_traced()) stats_ = std::string(View(reader.Text()));
+    }
+    if (!reader.ok()) return Status::Corrupt("a run's answer without some of its results");
+    return landings_->EndOfMessage();
+  }
+
+  void OnDone(Status status) override {
+    FUSEWIRE_AT_HOME(line_->client().home());
+    if (answered_ == nullptr) {
+      Ended(std::move(status));
+      return;
+    }
+    answered_->Done(std::move(status));
+  }
+
+  void Ended(Status status) {
+    const int were_under_way = under_way.fetch_sub(1, std::memory_order_acq_rel);
+    FUSEWIRE_CHECK(were_under_way > 0);
+    line_->Note(status);
+    if (status.code() == Code::kApplication && status.app_code() == kUnknownPart) {
+      {
+        MutexLock lock(placement_->mutex);
+        if (placement_->line == line_) placement_->line = nullptr;
+      }
+      FindPart();
+      return;
+    }
+    if (status.ok() && landings_ == nullptr) status = Read(ConstBytes(reply_head), nullptr);
+    if (!status.ok()) {
+      End(WithTarget(ToTf(status), line_->target(), "RunPart"));
+      return;
+    }
+    if (!answer_.ok()) {
+      // Whoever asks for the status of a step wants to know where it was.
+      End(TfStatus(answer_.code(), absl::StrCat("From ", placement_->task, ":\n", answer_.message())));
+      return;
+    }
+    std::vector<Tensor> results;
+    TfStatus end = landings_->Finish(place_, &results);
+    FUSEWIRE_DCHECK(!end.ok() || results.size() == static_cast<size_t>(context_->num_outputs()));
+    for (size_t i = 0; end.ok() && i < results.size(); ++i) {
+      int index = static_cast<int>(i);
+      if (results[i].dtype() != context_->expected_output_dtype(index))
+        end = absl::DataLossError("a parameter server sent a tensor of another type than its part has");
+      if (end.ok()) context_->set_output(index, std::move(results[i]));
+    }
+    if (end.ok() && placement_->taken > 0) rendezvous_->Taken(placement_->taken);
+    if (!stats_.empty()) SaveStats();
+    End(end);
+  }
+
+  void SaveStats() {
+    auto* collector = dynamic_cast<tensorflow::StepStatsCollector*>(context_->stats_collector());
+    tensorflow::StepStats stats;
+    if (collector == nullptr || !stats.ParseFromString(stats_)) return;
+    for (const auto& device : stats.dev_stats()) {
+      for (const auto& node : device.node_stats())
+        collector->Save(device.device(), new tensorflow::NodeExecStats(node));
+    }
+  }
+
+  void End(const TfStatus& status) {
+    if (cancellation_ != nullptr) cancellation_->DeregisterCallback(token_);
+    if (!status.ok()) context_->SetStatus(status);
+    FUSEWIRE_DCHECK(done_ != nullptr);  // it ends once
+    auto done = std::move(done_);
+    delete this;
+    done();
+  }
+
+  const PlacementPtr placement_;
+  OpKernelContext* const context_;
+  Rendezvous* const rendezvous_;
+  tensorflow::AsyncOpKernel::DoneCallback done_;
+  TensorPlace place_;
+  tensorflow::CancellationManager* cancellation_ = nullptr;
+  tensorflow::CancellationToken token_ = 0;
+  std::atomic<bool> is_cancelled_{false};
+  const SearchPtr search_;  // shared_ptr: what it asks holds it too
+  Mutex mutex_;
+  PlaceCall* placing_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;
+  LinePtr line_;
+  int placed_ = 0;
+  std::string text_;
+  bool has_left_ = false;
+  static std::atomic<int> under_way;         // of the process
+  reactor::Completion* answered_ = nullptr;  // of whoever waits for this call
+  // Of the answer.
+  TfStatus answer_;
+  std::unique_ptr<TensorLandings> landings_;
+  std::string stats_;
+};
+
+std::atomic<int> Running::under_way{0};
+
+class RunOp final : public tensorflow::AsyncOpKernel {
+ public:
+  explicit RunOp(tensorflow::OpKernelConstruction* context)
+      : AsyncOpKernel(context), placement_(std::make_shared<Placement>()) {
+    OP_REQUIRES_OK(context, context->GetAttr("task", &placement_->task));
+    OP_REQUIRES_OK(context, context->GetAttr("piece", &placement_->piece));
+    OP_REQUIRES_OK(context, context->GetAttr("fingerprint", &placement_->fingerprint));
+    OP_REQUIRES_OK(context, context->GetAttr("holders", &placement_->holders));
+    OP_REQUIRES_OK(context, context->GetAttr("kept", &placement_->kept));
+    OP_REQUIRES_OK(context, context->GetAttr("taken", &placement_->taken));
+    OP_REQUIRES_OK(context, context->GetAttr("alone", &placement_->is_alone));
+  }
+
+  void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+    auto* rendezvous = dynamic_cast<Rendezvous*>(context->rendezvous());
+    OP_REQUIRES_ASYNC(context, rendezvous != nullptr,
+                      absl::InternalError("a part of a graph needs the rendezvous of a step of this task"), done);
+    (new Running(placement_, context, rendezvous, std::move(done)))->Begin();
+  }
+
+ private:
+  const PlacementPtr placement_;
+};
+
+REGISTER_OP("_FusewireRun")
+    .Input("args: Tin")
+    .Output("rets: Tout")
+    .Attr("Tin: list(type) >= 0")
+    .Attr("Tout: list(type) >= 0")
+    .Attr("task: string")
+    .Attr("piece: string")
+    .Attr("fingerprint: string")
+    .Attr("holders: list(string)")
+    .Attr("kept: int")
+    .Attr("taken: int")
+    .Attr("alone: bool")
+    .SetIsStateful()
+    .SetIsDistributedCommunication()
+    .SetShapeFn(tensorflow::shape_inference::UnknownShape);
+REGISTER_KERNEL_BUILDER(Name("_FusewireRun").Device(tensorflow::DEVICE_CPU), RunOp);
+
+}  // namespace
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,333 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The operation of star/call/run_op.cc beside a parameter server that the test plays.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/tf/receive/step_test.h"
+#include "fusewire/tf/star/call/observer.h"
+#include "fusewire/tf/star/call/run_test.h"
+#include "fusewire/tf/star/words.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <tensorflow/core/framework/cancellation.h>
+#include <tensorflow/core/framework/op_kernel.h>
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+using tensorflow::CancellationManager;
+using tensorflow::Tensor;
+using testing::HasSubstr;
+
+constexpr uint64_t kPart = 17;  // its number at the parameter server
+
+class RunOpTest : public testing::Test {
+ protected:
+  std::unique_ptr<RunningOp> Start(CancellationManager* cancellation = nullptr) {
+    return std::make_unique<RunningOp>(&on_.task, kernel_.get(), ++last_step_, Ramp(3, 1), cancellation);
+  }
+  // The next question that comes to the parameter server.
+  DataWorld::Asked* Next(uint16_t method) {
+    if (!on_.world.AwaitAsked(++questions_)) {
+      ADD_FAILURE() << "nothing was asked";
+      return nullptr;
+    }
+    DataWorld::Asked* asked = &on_.world.asked[questions_ - 1];
+    EXPECT_EQ(asked->method, method);
+    return asked;
+  }
+  static void Say(DataWorld::Asked* asked, const TfStatus& status, const std::string& rest = "",
+                  Buffers body = Buffers()) {
+    std::string head;
+    AppendTfStatus(status, &head);
+    head += rest;
+    asked->reply.Send(Status::Ok(), head, std::move(body));
+  }
+  static void SayPlaced(DataWorld::Asked* asked, uint64_t id) {
+    std::string head;
+    AppendFixed64(&head, id);
+    Say(asked, TfStatus(), head);
+  }
+  static void SayResult(DataWorld::Asked* asked, const Tensor& result) {
+    std::string head;
+    Buffers body;
+    EXPECT_TRUE(AppendTensor(result, &head, &body).ok());
+    Say(asked, TfStatus(), head, std::move(body));
+  }
+  // As the first step does: the server knows the part by its fingerprint.
+  void PlaceIt() {
+    auto running = Start();
+    SayPlaced(Next(kPlacePart), kPart);
+    SayResult(Next(kRunPart), Ramp(1, 1));
+    ASSERT_TRUE(AwaitEnd(*running));
+    ASSERT_TRUE(running->status().ok()) << running->status();
+  }
+  bool AwaitEnd(const RunningOp& running) {
+    return on_.world.RunUntilWithThreads([&running] { return running.ends.count() > 0; });
+  }
+  void ExpectCancelled(RunningOp* running) {
+    ASSERT_TRUE(AwaitEnd(*running));
+    Settle();
+    EXPECT_EQ(running->ends.count(), 1);
+    EXPECT_TRUE(absl::IsCancelled(running->status())) << running->status();
+  }
+  void Settle() { on_.world.world.RunFor(kSecondNs); }
+
+  StepWorld on_;
+  const std::unique_ptr<tensorflow::OpKernel> kernel_ = MakeRunOp(on_.task.cpu(), "the piece", /*is_alone=*/false);
+  int64_t last_step_ = 1000;
+  size_t questions_ = 0;
+};
+
+TEST_F(RunOpTest, PlacesItsPartOnceAndRunsItInEachStep) {
+  on_.KnowPeer();
+  auto running = Start();
+  DataWorld::Asked* place = Next(kPlacePart);
+  VarReader named{ConstBytes(place->head)};
+  EXPECT_EQ(View(named.Text()), "session");
+  EXPECT_EQ(View(named.Text()), "its fingerprint");
+  EXPECT_TRUE(place->body.empty());
+  SayPlaced(place, 0);  // it does not know the part: here it is
+  DataWorld::Asked* again = Next(kPlacePart);
+  ASSERT_EQ(again->body.size(), 1u);
+  EXPECT_EQ(View(again->body[0].bytes()), "the piece");
+  SayPlaced(again, kPart);
+  DataWorld::Asked* run = Next(kRunPart);
+  VarReader said{ConstBytes(run->head)};
+  EXPECT_EQ(said.Fixed64(), kPart);
+  EXPECT_EQ(static_cast<int64_t>(said.Fixed64()), last_step_);
+  EXPECT_EQ(said.Byte(), 0);
+  EXPECT_EQ(running->ends.count(), 0);
+  SayResult(run, Ramp(10'000, 5));
+  ASSERT_TRUE(AwaitEnd(*running));
+  ASSERT_TRUE(running->status().ok()) << running->status();
+  ASSERT_EQ(running->output().NumElements(), 10'000);
+  EXPECT_EQ(running->output().flat<float>()(9'999), 10'004);
+  auto next = Start();
+  SayResult(Next(kRunPart), Ramp(2, 7));
+  ASSERT_TRUE(AwaitEnd(*next));
+  EXPECT_EQ(next->output().flat<float>()(1), 8);
+  EXPECT_EQ(running->ends.count(), 1);
+}
+
+TEST_F(RunOpTest, APartThatTheServerForgotIsPlacedAgain) {
+  on_.KnowPeer();
+  PlaceIt();
+  auto running = Start();
+  Next(kRunPart)->reply.Send(Status::Application(kUnknownPart, "not here"));
+  SayPlaced(Next(kPlacePart), kPart + 1);
+  DataWorld::Asked* run = Next(kRunPart);
+  VarReader said{ConstBytes(run->head)};
+  EXPECT_EQ(said.Fixed64(), kPart + 1);
+  SayResult(run, Ramp(1, 2));
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_TRUE(running->status().ok()) << running->status();
+}
+
+TEST_F(RunOpTest, AServerThatForgetsAgainAndAgainIsGivenUp) {
+  on_.KnowPeer();
+  auto running = Start();
+  for (int turn = 0; turn < 3; ++turn) {
+    SayPlaced(Next(kPlacePart), kPart);
+    EXPECT_EQ(running->ends.count(), 0);
+    Next(kRunPart)->reply.Send(Status::Application(kUnknownPart, "not here"));
+  }
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_TRUE(absl::IsAborted(running->status())) << running->status();
+  Settle();
+  EXPECT_EQ(on_.world.asked.size(), questions_);
+}
+
+TEST_F(RunOpTest, WhyAPartCannotBePlacedIsTheStepsError) {
+  on_.KnowPeer();
+  auto refused = Start();
+  Say(Next(kPlacePart), absl::InvalidArgumentError("an operation that is not known here"));
+  ASSERT_TRUE(AwaitEnd(*refused));
+  EXPECT_TRUE(absl::IsInvalidArgument(refused->status())) << refused->status();
+  EXPECT_THAT(refused->message(), HasSubstr("an operation that is not known here"));
+  auto not_taken = Start();
+  for (int turn = 0; turn < 2; ++turn) SayPlaced(Next(kPlacePart), 0);
+  ASSERT_TRUE(AwaitEnd(*not_taken));
+  EXPECT_FALSE(not_taken->status().ok());
+  auto nonsense = Start();
+  Next(kPlacePart)->reply.Send(Status::Ok(), ConstBytes("\xff", 1));
+  ASSERT_TRUE(AwaitEnd(*nonsense));
+  EXPECT_FALSE(nonsense->status().ok());
+  Settle();
+  EXPECT_EQ(on_.world.asked.size(), questions_);
+}
+
+TEST_F(RunOpTest, AnErrorOfTheRunSaysWhereItWas) {
+  on_.KnowPeer();
+  PlaceIt();
+  auto running = Start();
+  Say(Next(kRunPart), absl::OutOfRangeError("the queue is closed"));
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_TRUE(absl::IsOutOfRange(running->status())) << running->status();
+  EXPECT_THAT(running->message(), HasSubstr(std::string("From ") + kPeerTask));
+  EXPECT_THAT(running->message(), HasSubstr("the queue is closed"));
+}
+
+TEST_F(RunOpTest, AServerThatLiesEndsTheStepOnce) {
+  std::string value;
+  Buffers none;
+  ASSERT_TRUE(AppendTensor(Ramp(3, 1), &value, &none).ok());
+  std::string integer;
+  ASSERT_TRUE(AppendTensor(Tensor(int64_t{3}), &integer, &none).ok());
+  const std::vector<std::string> lies = {"", value.substr(0, value.size() - 1), integer, "\xff\xff\xff"};
+  on_.KnowPeer();
+  for (const std::string& lie : lies) {
+    SCOPED_TRACE(lie.size());
+    auto running = Start();
+    if (on_.task.peer->line() == nullptr) on_.AnswerPort();
+    while (on_.world.AwaitAsked(questions_ + 1) && on_.world.asked.back().method == kPlacePart)
+      SayPlaced(Next(kPlacePart), kPart);
+    Say(Next(kRunPart), TfStatus(), lie);
+    ASSERT_TRUE(AwaitEnd(*running));
+    Settle();
+    EXPECT_EQ(running->ends.count(), 1);
+    EXPECT_FALSE(running->status().ok());
+  }
+  auto running = Start();
+  if (on_.task.peer->line() == nullptr) on_.AnswerPort();
+  while (on_.world.AwaitAsked(questions_ + 1) && on_.world.asked.back().method == kPlacePart)
+    SayPlaced(Next(kPlacePart), kPart);
+  Buffers surplus;
+  surplus.push_back(Buffer::CopyOf(ConstBytes("surplus", 7)));
+  Say(Next(kRunPart), TfStatus(), value, std::move(surplus));
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_FALSE(running->status().ok());
+}
+
+TEST_F(RunOpTest, AServerThatDiesEndsTheStepAndTheNextOnePlacesThePartAgain) {
+  on_.KnowPeer();
+  PlaceIt();
+  auto running = Start();
+  Next(kRunPart);
+  on_.world.KillPeer();
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_TRUE(absl::IsUnavailable(running->status())) << running->status();
+  EXPECT_THAT(running->message(), HasSubstr(kPeerTask));
+  on_.world.RestartPeer();
+  questions_ = 0;
+  auto next = Start();
+  on_.AnswerPort();
+  SayPlaced(Next(kPlacePart), kPart);
+  SayResult(Next(kRunPart), Ramp(1, 2));
+  ASSERT_TRUE(AwaitEnd(*next));
+  EXPECT_TRUE(next->status().ok()) << next->status();
+}
+
+TEST_F(RunOpTest, AServerWithoutADataPortSaysSo) {
+  auto unreachable = Start();
+  on_.grpc().Answer(TfStatus(absl::UnavailableError("connection refused")));
+  EXPECT_EQ(unreachable->ends.count(), 1);
+  EXPECT_THAT(unreachable->message(), HasSubstr("connection refused"));
+  auto without = Start();
+  on_.AnswerPort(0);
+  EXPECT_EQ(without->ends.count(), 1);
+  EXPECT_TRUE(absl::IsUnavailable(without->status())) << without->status();
+  EXPECT_THAT(without->message(), HasSubstr("has no data port"));
+}
+
+// ---- who looks on ----
+
+class Onlooker final : public CallObserver {
+ public:
+  Onlooker() { SetCallObserver(this); }
+  ~Onlooker() { SetCallObserver(nullptr); }
+  void OnPlaced(const transport::Address& address, uint64_t part, const std::string& session,
+                const std::string& fingerprint) override {
+    seen.push_back(absl::StrCat("placed ", part, " at ", address.ToString(), ": ", session, ", ", fingerprint));
+  }
+  void OnRun(const transport::Address&, uint64_t part, const std::string& head, const Buffers& body) override {
+    seen.push_back(absl::StrCat("run ", part));
+    VarReader reader{ConstBytes(head)};
+    EXPECT_EQ(reader.Fixed64(), part);
+    EXPECT_TRUE(body.empty());  // a small input is in the head
+  }
+  std::vector<std::string> seen;
+};
+
+TEST_F(RunOpTest, AnObserverSeesEachCallWithTheNumberOfItsPart) {
+  on_.KnowPeer();
+  Onlooker onlooker;
+  PlaceIt();
+  auto running = Start();
+  SayResult(Next(kRunPart), Ramp(1, 1));
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_THAT(onlooker.seen, testing::ElementsAre(HasSubstr(": session, its fingerprint"), "run 17", "run 17"));
+}
+
+// ---- cancellation ----
+
+TEST_F(RunOpTest, WhatIsCancelledBeforeItBeginsAsksNobody) {
+  on_.KnowPeer();
+  CancellationManager cancellation;
+  cancellation.StartCancel();
+  auto running = Start(&cancellation);
+  EXPECT_EQ(running->ends.count(), 1);
+  ExpectCancelled(running.get());
+  EXPECT_TRUE(on_.world.asked.empty());
+}
+
+TEST_F(RunOpTest, ACancellationEndsTheSearchForTheWay) {
+  CancellationManager cancellation;
+  auto running = Start(&cancellation);
+  ASSERT_EQ(on_.grpc().asked.size(), 1u);
+  cancellation.StartCancel();
+  ExpectCancelled(running.get());
+  on_.AnswerPort();  // which was still being asked for
+  Settle();
+  EXPECT_EQ(running->ends.count(), 1);
+  EXPECT_TRUE(on_.world.asked.empty());
+}
+
+TEST_F(RunOpTest, ACancellationEndsThePlacing) {
+  on_.KnowPeer();
+  CancellationManager cancellation;
+  auto running = Start(&cancellation);
+  DataWorld::Asked* place = Next(kPlacePart);
+  cancellation.StartCancel();
+  ExpectCancelled(running.get());
+  EXPECT_TRUE(place->unwanted);
+  SayPlaced(place, kPart);
+  Settle();
+  EXPECT_EQ(running->ends.count(), 1);
+  PlaceIt();  // the next step asks anew
+}
+
+TEST_F(RunOpTest, ACancellationEndsTheRunAndTheServerHearsOfIt) {
+  on_.KnowPeer();
+  PlaceIt();
+  CancellationManager cancellation;
+  auto running = Start(&cancellation);
+  DataWorld::Asked* run = Next(kRunPart);
+  cancellation.StartCancel();
+  ExpectCancelled(running.get());
+  EXPECT_TRUE(run->unwanted);
+  SayResult(run, Ramp(10'000, 1));
+  Settle();
+  EXPECT_EQ(running->ends.count(), 1);
+}
+
+TEST_F(RunOpTest, ACancellationAfterTheEndIsHeardByNobody) {
+  on_.KnowPeer();
+  PlaceIt();
+  CancellationManager cancellation;
+  auto running = Start(&cancellation);
+  SayResult(Next(kRunPart), Ramp(2, 1));
+  ASSERT_TRUE(AwaitEnd(*running));
+  cancellation.StartCancel();
+  Settle();
+  EXPECT_EQ(running->ends.count(), 1);
+  EXPECT_TRUE(running->status().ok()) << running->status();
+}
+
+}  // namespace
+}  // namespace tf
+}  // namespace fusewire

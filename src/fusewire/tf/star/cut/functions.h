@@ -1,0 +1,38 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What the functions do that a node calls, by its own name or by one of its attributes, and those that they call.
+// Home: one thread. Owns: what it has found out. Fails: never; a function that is not there does nothing.
+#ifndef FUSEWIRE_TF_STAR_CUT_FUNCTIONS_H_
+#define FUSEWIRE_TF_STAR_CUT_FUNCTIONS_H_
+
+#include <map>
+#include <string>
+
+#include <tensorflow/core/framework/function.h>
+#include <tensorflow/core/graph/graph.h>
+
+namespace fusewire {
+namespace tf {
+
+class Functions {
+ public:
+  // `library` outlives it; null: there are none.
+  explicit Functions(const tensorflow::FunctionLibraryDefinition* library) : library_(library) {}
+
+  struct Facts {
+    bool may_block = false;     // one of its operations may, see MayBlock
+    bool is_elsewhere = false;  // one of them stands on another device than the node, or belongs to the session
+  };
+  Facts Of(const tensorflow::Node& node);
+
+ private:
+  Facts OfName(const std::string& name, const std::string& device);
+  Facts OfCalled(const tensorflow::NodeDef& def, const std::string& device);
+
+  const tensorflow::FunctionLibraryDefinition* const library_;
+  std::map<std::pair<std::string, std::string>, Facts> known_;  // by name and the caller's device
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_STAR_CUT_FUNCTIONS_H_

@@ -1,0 +1,485 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/star/cut/grouping.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/framework/types.h>
+#include <tensorflow/core/graph/control_flow.h>
+#include "fusewire/base/check.h"
+#include "fusewire/tf/star/cut/functions.h"
+#include "fusewire/tf/star/cut/kinds.h"
+#include "fusewire/tf/star/cut/sets.h"
+#include "fusewire/tf/star/cut/straighten.h"
+
+namespace fusewire {
+namespace tf {
+
+using tensorflow::DataType;
+using tensorflow::Edge;
+using tensorflow::Graph;
+using tensorflow::Node;
+
+namespace {
+
+constexpr int kNowhere = -1;   // of no place: the worker's, or left to send and receive
+constexpr int kNoChoice = -1;  // of a condition that is a bool
+
+class Grouper {
+ public:
+  Grouper(const Graph& graph, const GroupingOptions& options)
+      : graph_(graph),
+        options_(options),
+        ids_(static_cast<size_t>(graph.num_node_ids())),
+        functions_(options.library) {}
+
+  TfStatus Make(Grouping* out) {
+    TfStatus status = FindFrames();
+    if (!status.ok()) return status;
+    if (!Order()) return absl::UnimplementedError("its loops stand in a circle");
+    Classify();
+    // What has to be left may leave others without what they need.
+    do {
+      has_changed_ = false;
+      FindPlaces();
+      FindRounds();
+      FindCrossings();
+      LeaveBroken();
+    } while (has_changed_);
+    if (options_.merge) Merge();
+    Write(out);
+    return TfStatus();
+  }
+
+ private:
+  enum class Kind { kFree, kMember, kSource };
+  using Facts = int;  // a number of sets_
+
+  static size_t Id(const Node* node) { return static_cast<size_t>(node->id()); }
+
+  // All nodes of an outermost loop are one unit: its ends wait for all of its beginnings.
+  TfStatus FindFrames() {
+    std::vector<tensorflow::ControlFlowInfo> info;
+    TfStatus status = tensorflow::BuildControlFlowInfo(&graph_, &info);
+    if (!status.ok()) return status;
+    unit_.resize(ids_);
+    in_loop_.resize(ids_, false);
+    std::map<std::string, int> frames;
+    for (const Node* node : graph_.op_nodes()) {
+      unit_[Id(node)] = node->id();
+      const tensorflow::ControlFlowInfo* at = &info[Id(node)];
+      if (at->frame_name.empty()) continue;
+      while (at->parent_frame != nullptr && !info[Id(at->parent_frame)].frame_name.empty())
+        at = &info[Id(at->parent_frame)];
+      in_loop_[Id(node)] = true;
+      unit_[Id(node)] = frames.emplace(at->frame_name, node->id()).first->second;
+    }
+    return TfStatus();
+  }
+
+  // Nodes so that each stands behind what it needs; those of a unit together. False: there is a circle of units.
+  bool Order() {
+    std::vector<std::vector<Node*>> members(ids_);
+    std::vector<std::vector<int>> next(ids_);
+    std::vector<int> missing(ids_, 0);
+    for (Node* node : graph_.op_nodes()) {
+      int unit = unit_[Id(node)];
+      members[static_cast<size_t>(unit)].push_back(node);
+      for (const Edge* edge : node->in_edges()) {
+        int from = edge->src()->IsOp() ? unit_[Id(edge->src())] : unit;
+        if (from == unit) continue;
+        next[static_cast<size_t>(from)].push_back(unit);
+        ++missing[static_cast<size_t>(unit)];
+      }
+    }
+    std::vector<int> ready;
+    size_t units = 0, ordered = 0;
+    for (size_t unit = 0; unit < ids_; ++unit) {
+      if (members[unit].empty()) continue;
+      ++units;
+      if (missing[unit] == 0) ready.push_back(static_cast<int>(unit));
+    }
+    while (!ready.empty()) {
+      size_t unit = static_cast<size_t>(ready.back());
+      ready.pop_back();
+      ++ordered;
+      order_.push_back(members[unit]);
+      for (int to : next[unit]) {
+        FUSEWIRE_DCHECK(missing[static_cast<size_t>(to)] > 0);
+        if (--missing[static_cast<size_t>(to)] == 0) ready.push_back(to);
+      }
+    }
+    FUSEWIRE_DCHECK(ordered <= units);
+    FUSEWIRE_DCHECK(order_.size() == ordered);
+    return ordered == units;
+  }
+
+  void Classify() {
+    kind_.assign(ids_, Kind::kFree);
+    served_.assign(ids_, false);
+    may_block_.assign(ids_, false);
+    for (const Node* node : graph_.op_nodes()) {
+      if (!options_.is_served(node->assigned_device_name())) continue;
+      served_[Id(node)] = true;
+      const Functions::Facts functions = functions_.Of(*node);
+      may_block_[Id(node)] = functions.may_block || MayBlock(node->type_string());
+      if (in_loop_[Id(node)]) {
+        Leave(node, "in a loop");
+      } else if (node->IsControlFlow() && !node->IsMerge() && !IsSwitchOfTwo(*node)) {
+        Leave(node, "control flow");
+      } else if (BelongsElsewhere(node->type_string())) {
+        Leave(node, "of the session");
+      } else if (functions.is_elsewhere) {
+        Leave(node, "a function of several tasks");
+      } else {
+        kind_[Id(node)] = IsNamed(*node) ? Kind::kSource : Kind::kMember;
+      }
+    }
+  }
+
+  void Leave(const Node* node, const char* why) {
+    kind_[Id(node)] = Kind::kFree;
+    why_[node->id()] = why;
+  }
+
+  // A source that somebody else needs, or nobody, runs in a group of its own kind as well.
+  bool RunsItself(const Node* node) const {
+    bool is_used = false, is_copied = true;
+    for (const Edge* edge : node->out_edges()) {
+      if (!edge->dst()->IsOp() || edge->IsControlEdge()) continue;
+      size_t to = Id(edge->dst());
+      if (served_[to] && kind_[to] == Kind::kFree) return false;  // it stays where it is, for that one
+      is_used = true;
+      is_copied = is_copied && IsCopied(edge);
+    }
+    return !is_used || !is_copied;
+  }
+  // From a source to a group of its own device.
+  bool IsCopied(const Edge* edge) const {
+    const Node* from = edge->src();
+    const Node* to = edge->dst();
+    return kind_[Id(from)] == Kind::kSource && to->IsOp() && kind_[Id(to)] != Kind::kFree &&
+           from->assigned_device_name() == to->assigned_device_name();
+  }
+
+  // ---- places: the device, the guards, and what is waited for ----
+
+  // Conditions that an edge, or a node, stands under: those that its group's call stands under, and the group's own.
+  struct Under {
+    Facts guards = 0, inner = 0;
+  };
+
+  void FindPlaces() {
+    FUSEWIRE_DCHECK(kind_.size() == ids_);
+    under_.assign(ids_, Under());
+    waits_.assign(ids_, 0);
+    place_.assign(ids_, kNowhere);
+    std::map<std::tuple<std::string, Facts, Facts>, int> places;
+    for (const std::vector<Node*>& unit : order_) {
+      Under under;
+      Facts waits = 0;
+      for (const Node* node : unit) {
+        for (const Edge* edge : node->in_edges()) {
+          if (!edge->src()->IsOp() || unit_[Id(edge->src())] == unit_[Id(node)] || IsCopied(edge)) continue;
+          Under there = UnderOf(edge);
+          under.guards = sets_.Union(under.guards, there.guards);
+          under.inner = sets_.Union(under.inner, there.inner);
+          waits = sets_.Union(waits, waits_[Id(edge->src())]);
+        }
+      }
+      if (unit.size() == 1 && unit[0]->IsMerge() && !in_loop_[Id(unit[0])]) under = UnderMerge(unit[0]);
+      for (const Node* node : unit) {
+        Facts own = waits;
+        if (may_block_[Id(node)]) own = sets_.Union(own, sets_.Number({node->id()}));
+        under_[Id(node)] = under;
+        waits_[Id(node)] = own;
+        if (!IsGrouped(node)) continue;
+        auto key = std::make_tuple(node->assigned_device_name(), under.guards, own);
+        place_[Id(node)] = places.emplace(key, static_cast<int>(places.size())).first->second;
+      }
+    }
+  }
+
+  bool IsGrouped(const Node* node) const {
+    return kind_[Id(node)] == Kind::kMember || (kind_[Id(node)] == Kind::kSource && RunsItself(node));
+  }
+  // May both ends be in one group? As far as is known yet.
+  bool StaysInside(const Edge* edge) const {
+    const Node *from = edge->src(), *to = edge->dst();
+    return IsGrouped(from) && IsGrouped(to) && from->assigned_device_name() == to->assigned_device_name() &&
+           crossing_.count(edge->id()) == 0;
+  }
+
+  // As its consumer sees it: what was inside of another group is outside for this one.
+  Under UnderOf(const Edge* edge) {
+    const Node* from = edge->src();
+    Under under = under_[Id(from)];
+    if (from->IsSwitch() && !in_loop_[Id(from)]) under.inner = sets_.Union(under.inner, FactOf(edge));
+    if (StaysInside(edge)) return under;
+    return Under{sets_.Union(under.guards, under.inner), 0};
+  }
+
+  // A fact is the branch of a condition.
+  Facts FactOf(const Edge* edge) {
+    FUSEWIRE_DCHECK(edge->src()->IsSwitch());
+    const Edge* condition = nullptr;
+    if (edge->IsControlEdge()) return 0;  // the Switch itself is not under its condition
+    if (!edge->src()->input_edge(1, &condition).ok()) return Opaque(edge->src());
+    const Edge* origin = OriginOf(condition);
+    if (IsSwitchOfTwo(*edge->src()))
+      return sets_.Number({Fact(origin->src(), origin->src_output(), edge->src_output())});
+    // Of tf.switch_case: each branch is a condition of its own.
+    return sets_.Number({Fact(origin->src(), origin->src_output(), 0, edge->src_output())});
+  }
+
+  // Two branches of one condition meet: what they have in common is left.
+  Under UnderMerge(Node* merge) {
+    std::vector<Under> inputs;
+    bool is_inside = IsGrouped(merge);
+    for (const Edge* edge : merge->in_edges()) {
+      if (!edge->src()->IsOp() || edge->IsControlEdge()) continue;
+      inputs.push_back(UnderOf(edge));
+      is_inside = is_inside && StaysInside(edge);
+    }
+    Under under;
+    for (const Under& input : inputs) under.guards = sets_.Union(under.guards, input.guards);
+    if (IsGrouped(merge)) {
+      bool are_same =
+          std::all_of(inputs.begin(), inputs.end(), [&](const Under& input) { return input.guards == under.guards; });
+      if (is_inside && are_same && Meet(inputs, &Under::inner, &under.inner)) return under;
+      // Of its inputs only one is alive, so they cannot be those of a call.
+      if (IsHandle(merge->output_type(0))) {
+        Leave(merge, "control flow");
+      } else {
+        kind_[Id(merge)] = Kind::kFree;
+        served_[Id(merge)] = false;
+        to_home_.push_back(merge);
+      }
+      has_changed_ = true;
+      return under;
+    }
+    if (!Meet(inputs, &Under::guards, &under.guards)) under.guards = Opaque(merge);
+    return under;
+  }
+
+  bool Meet(const std::vector<Under>& inputs, Facts Under::*facts, Facts* out) {
+    if (inputs.size() != 2) return false;
+    const Sets::Set left = sets_.at(inputs[0].*facts), right = sets_.at(inputs[1].*facts);
+    Sets::Set common, only_left, only_right;
+    std::set_intersection(left.begin(), left.end(), right.begin(), right.end(), std::inserter(common, common.end()));
+    std::set_difference(left.begin(), left.end(), right.begin(), right.end(),
+                        std::inserter(only_left, only_left.end()));
+    std::set_difference(right.begin(), right.end(), left.begin(), left.end(),
+                        std::inserter(only_right, only_right.end()));
+    if (only_left.size() != 1 || only_right.size() != 1) return false;
+    if (*only_left.begin() / 2 != *only_right.begin() / 2) return false;
+    *out = sets_.Number(common);
+    return true;
+  }
+
+  // The two branches of a condition are neighbours: 2n and 2n + 1.
+  // `choice`: of a condition that is a number, the one that it has to be.
+  int Fact(Node* node, int output, int branch, int choice = kNoChoice) {
+    FUSEWIRE_DCHECK(branch == 0 || branch == 1);
+    auto added = condition_number_.emplace(std::make_tuple(node, output, choice), static_cast<int>(conditions_.size()));
+    if (added.second) conditions_.push_back({node, output});
+    FUSEWIRE_DCHECK(condition_number_.size() == conditions_.size());
+    return 2 * added.first->second + branch;
+  }
+  // A condition that nobody else has.
+  Facts Opaque(Node* node) { return sets_.Number({Fact(node, -1, 0)}); }
+
+  // ---- rounds ----
+
+  int RoundOf(const Node* node) const { return round_[Id(node)]; }
+
+  int FirstRound(const Node* node) const {
+    int place = place_[Id(node)];
+    int round = place == kNowhere ? 0 : 1;
+    for (const Edge* edge : node->in_edges()) {
+      const Node* from = edge->src();
+      if (!from->IsOp() || IsCopied(edge)) continue;
+      int there = RoundOf(from), other = place_[Id(from)];
+      if (other == kNowhere) {
+        round = std::max(round, place == kNowhere ? there : there + 1);
+      } else if (place == kNowhere) {
+        round = std::max(round, there + 1);
+      } else {
+        round = std::max(round, place == other ? there : there + 2);
+      }
+    }
+    return round;
+  }
+
+  void FindRounds() {
+    FUSEWIRE_DCHECK(place_.size() == ids_);
+    round_.assign(ids_, 0);
+    for (const std::vector<Node*>& unit : order_) {
+      int round = 0;
+      for (const Node* node : unit) round = std::max(round, FirstRound(node));
+      for (const Node* node : unit) {
+        auto least = least_.find({place_[Id(node)], round});
+        while (place_[Id(node)] != kNowhere && least != least_.end()) {
+          FUSEWIRE_DCHECK(least->second > round);  // or it would have no end
+          round = least->second;
+          least = least_.find({place_[Id(node)], round});
+        }
+        // Even for the worker, odd for a parameter server.
+        FUSEWIRE_DCHECK(in_loop_[Id(node)] || round % 2 == (place_[Id(node)] == kNowhere ? 0 : 1));
+        round_[Id(node)] = round;
+      }
+    }
+  }
+
+  bool AreTogether(const Node* left, const Node* right) const {
+    return place_[Id(left)] != kNowhere && place_[Id(left)] == place_[Id(right)] && RoundOf(left) == RoundOf(right);
+  }
+
+  // What was thought to stay inside and leaves its group under a condition.
+  void FindCrossings() {
+    for (const Edge* edge : graph_.edges()) {
+      if (!edge->src()->IsOp() || !edge->dst()->IsOp() || !StaysInside(edge)) continue;
+      if (AreTogether(edge->src(), edge->dst()) || UnderOf(edge).inner == 0) continue;
+      crossing_.insert(edge->id());
+      has_changed_ = true;
+    }
+  }
+
+  // Handles and references do not travel.
+  bool IsBroken(const Edge* edge) const {
+    const Node *from = edge->src(), *to = edge->dst();
+    if (!from->IsOp() || !to->IsOp() || edge->IsControlEdge() || IsCopied(edge)) return false;
+    if (!served_[Id(from)] || !served_[Id(to)] || from->assigned_device_name() != to->assigned_device_name())
+      return false;
+    DataType type = from->output_type(edge->src_output());
+    if (!IsHandle(type)) return false;
+    if (tensorflow::IsRefType(type) && !tensorflow::IsRefType(to->input_type(edge->dst_input()))) return false;
+    bool are_left = kind_[Id(to)] == Kind::kFree && kind_[Id(from)] != Kind::kMember;
+    return !are_left && !AreTogether(from, to);
+  }
+  void LeaveBroken() {
+    for (const Edge* edge : graph_.edges()) {
+      if (!IsBroken(edge)) continue;
+      // Who has to be left for it? The consumer; or, if that is left already, whoever made the handle.
+      const Node* node = kind_[Id(edge->dst())] == Kind::kFree ? edge->src() : edge->dst();
+      Leave(node, "a handle from elsewhere");
+      has_changed_ = true;
+    }
+  }
+
+  // ---- star_server_lite ----
+
+  using Spot = std::pair<int, int>;  // place and round
+
+  std::set<Spot> Spots() const {
+    std::set<Spot> spots;
+    for (const Node* node : graph_.op_nodes()) {
+      if (place_[Id(node)] != kNowhere) spots.insert({place_[Id(node)], RoundOf(node)});
+    }
+    return spots;
+  }
+  // What the worker does afterwards is not counted: most of it only says that something has been done.
+  int LastRound() const {
+    int last = 0;
+    for (const Spot& spot : Spots()) last = std::max(last, spot.second);
+    return last;
+  }
+
+  // A group may as well wait for the next one of its place, if nobody gets later by it.
+  void Merge() {
+    bool again = true;
+    while (again) {
+      again = false;
+      std::set<Spot> spots = Spots();
+      int last = LastRound();
+      for (auto spot = spots.begin(); spot != spots.end() && !again; ++spot) {
+        auto next = std::next(spot);
+        if (next == spots.end() || next->first != spot->first) continue;
+        std::vector<int> before = round_;
+        least_[*spot] = next->second;
+        FindRounds();
+        again = Spots().size() < spots.size() && LastRound() <= last && !IsAnyBroken();
+        if (again) continue;
+        least_.erase(*spot);
+        round_ = before;
+      }
+    }
+  }
+
+  bool IsAnyBroken() {
+    for (const Edge* edge : graph_.edges()) {
+      if (!edge->src()->IsOp() || !edge->dst()->IsOp()) continue;
+      bool crosses = StaysInside(edge) && !AreTogether(edge->src(), edge->dst()) && UnderOf(edge).inner != 0;
+      if (crosses || IsBroken(edge)) return true;
+    }
+    return false;
+  }
+
+  void Write(Grouping* out) {
+    out->group_of.assign(ids_, Grouping::kNone);
+    out->is_source.assign(ids_, false);
+    out->conditions.resize(ids_);
+    out->to_home = to_home_;
+    std::map<Spot, std::vector<Node*>> groups;  // by round first
+    for (Node* node : graph_.op_nodes()) {
+      if (place_[Id(node)] != kNowhere) groups[{RoundOf(node), place_[Id(node)]}].push_back(node);
+      if (place_[Id(node)] != kNowhere) {
+        for (int fact : sets_.at(under_[Id(node)].inner)) {
+          FUSEWIRE_DCHECK(static_cast<size_t>(fact / 2) < conditions_.size());
+          const auto& condition = conditions_[static_cast<size_t>(fact / 2)];
+          out->conditions[Id(node)].push_back({condition.first, condition.second, fact % 2});
+        }
+      }
+      out->is_source[Id(node)] = kind_[Id(node)] == Kind::kSource;
+    }
+    for (auto& found : groups) {
+      Grouping::Group group;
+      group.nodes = std::move(found.second);
+      FUSEWIRE_DCHECK(!group.nodes.empty());
+      std::sort(group.nodes.begin(), group.nodes.end(),
+                [](const Node* left, const Node* right) { return left->name() < right->name(); });
+      group.device = group.nodes[0]->assigned_device_name();
+      group.round = found.first.first;
+      for (const Node* node : group.nodes) out->group_of[Id(node)] = static_cast<int>(out->groups.size());
+      out->groups.push_back(std::move(group));
+    }
+    FUSEWIRE_DCHECK(std::is_sorted(out->groups.begin(), out->groups.end(),
+                                   [](const auto& left, const auto& right) { return left.round < right.round; }));
+    for (const auto& reason : why_) ++out->left[reason.second];
+  }
+
+  const Graph& graph_;
+  const GroupingOptions& options_;
+  const size_t ids_;
+  Functions functions_;
+  std::vector<int> unit_;
+  std::vector<bool> in_loop_;
+  std::vector<std::vector<Node*>> order_;
+  std::vector<Kind> kind_;
+  std::vector<bool> served_;
+  std::vector<bool> may_block_;     // of those that are served
+  std::map<int, std::string> why_;  // by node id
+  Sets sets_;
+  std::vector<std::pair<Node*, int>> conditions_;
+  std::map<std::tuple<Node*, int, int>, int> condition_number_;
+  std::vector<Under> under_;
+  std::set<int> crossing_;  // edges, by id
+  std::vector<Node*> to_home_;
+  bool has_changed_ = false;  // and all has to be found again
+  std::vector<Facts> waits_;
+  std::vector<int> place_;
+  std::vector<int> round_;
+  std::map<Spot, int> least_;  // rounds that merging has put off
+};
+
+}  // namespace
+
+TfStatus MakeGroups(const Graph& graph, const GroupingOptions& options, Grouping* out) {
+  return Grouper(graph, options).Make(out);
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,38 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A thread for what may wait when it ends, where whoever lets go of it may not: a thread of a pool, a reactor. It
+// starts with the first that is left to it. Home: any thread. Owns: the thread, and what has been left to it.
+// Fails: never.
+#ifndef FUSEWIRE_TF_STAR_SERVE_END_THREAD_H_
+#define FUSEWIRE_TF_STAR_SERVE_END_THREAD_H_
+
+#include <deque>
+#include <functional>
+#include <thread>
+
+#include "fusewire/base/mutex.h"
+
+namespace fusewire {
+namespace tf {
+
+class EndThread {
+ public:
+  EndThread() = default;
+  ~EndThread();  // when all is done that was left to it
+  EndThread(const EndThread&) = delete;
+
+  void Leave(std::function<void()> end);
+
+ private:
+  void Work();
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::function<void()>> ends_ FUSEWIRE_GUARDED_BY(mutex_);
+  bool is_closing_ FUSEWIRE_GUARDED_BY(mutex_) = false;
+  std::thread thread_ FUSEWIRE_GUARDED_BY(mutex_);
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_STAR_SERVE_END_THREAD_H_

@@ -1,0 +1,331 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/star/serve/part.h"
+
+#include <map>
+#include <utility>
+
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/common_runtime/graph_constructor.h>
+#include <tensorflow/core/common_runtime/graph_optimizer.h>
+#include <tensorflow/core/common_runtime/local_executor_params.h>
+#include <tensorflow/core/common_runtime/memory_types.h>
+#include <tensorflow/core/common_runtime/optimization_registry.h>
+#include <tensorflow/core/common_runtime/rendezvous_mgr.h>
+#include <tensorflow/core/framework/node_def_util.h>
+#include <tensorflow/core/framework/op.h>
+#include <tensorflow/core/framework/op_segment.h>
+#include "fusewire/base/check.h"
+#include "fusewire/base/clock.h"
+#include "fusewire/base/happens_before.h"
+#include "fusewire/tf/star/cut/cut.h"
+#include "fusewire/tf/star/cut/kinds.h"
+#include "fusewire/tf/star/serve/store.h"
+
+namespace fusewire {
+namespace tf {
+
+using tensorflow::DataType;
+using tensorflow::Node;
+using tensorflow::OpKernel;
+using tensorflow::Tensor;
+
+namespace {
+
+// A reactor that runs a part serves nobody else meanwhile: longer ones go to the pool.
+constexpr int64_t kQuickNs = 2 * kMillisecondNs;
+
+// TensorFlow calls these stateful. Variables are the same by their names, and ends keep nothing.
+bool IsOfNoSession(const std::string& op) {
+  return op == "VarHandleOp" || op == "VariableV2" || op == "Variable" || op == "_Arg" || op == "_Retval";
+}
+
+// Kernels with state are found by name, and run with what the graph's node has: that must be what they take and give.
+bool IsKernelOf(const OpKernel& kernel, const tensorflow::NodeProperties& properties) {
+  return kernel.type_string() == properties.node_def.op() && kernel.input_types() == properties.input_types &&
+         kernel.output_types() == properties.output_types;
+}
+
+// What the executor's _Arg and _Retval kernels see.
+class Ends final : public tensorflow::CallFrameInterface {
+ public:
+  Ends(PartRun* run, size_t rets) : run_(run) { run->rets.resize(rets); }
+  size_t num_args() const override { return run_->args.size(); }
+  size_t num_retvals() const override { return run_->rets.size(); }
+  TfStatus GetArg(int index, const Tensor** value) override {
+    FUSEWIRE_DCHECK(static_cast<size_t>(index) < run_->args.size());
+    *value = &run_->args[static_cast<size_t>(index)];
+    TellHappensBefore(run_);  // see RunInExecutor
+    return TfStatus();
+  }
+  bool CanConsumeArg(int) const override { return false; }
+  TfStatus SetRetval(int index, const Tensor& value) override {
+    FUSEWIRE_DCHECK(static_cast<size_t>(index) < run_->rets.size());
+    run_->rets[static_cast<size_t>(index)] = value;
+    TellHappensBefore(run_);
+    return TfStatus();
+  }
+
+ private:
+  PartRun* const run_;
+};
+
+}  // namespace
+
+Part::Part(Owner owner) : owner_(std::move(owner)) {}
+
+Part::~Part() {
+  executor_.reset();
+  program_.reset();
+  for (OpKernel* kernel : kernels_) DropKernel(kernel);
+  if (device_ != nullptr) device_->op_segment()->RemoveHold(owner_.handle);
+}
+
+TfStatus Part::Make(const tensorflow::RegisterGraphRequest& request, Owner owner, PartPtr* out) {
+  EndThread* ends = owner.ends;
+  PartPtr part(new Part(std::move(owner)), [ends](Part* ended) {
+    if (ends == nullptr) {
+      delete ended;
+    } else {
+      ends->Leave([ended] { delete ended; });
+    }
+  });
+  TfStatus built = part->Build(request);
+  if (built.ok()) *out = std::move(part);
+  return built;
+}
+
+bool Part::NeedsSession(const tensorflow::GraphDef& graph) {
+  for (const tensorflow::NodeDef& node : graph.node()) {
+    const tensorflow::OpDef* op = nullptr;
+    if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node.op(), &op).ok()) return true;
+    if (!op->is_stateful() || IsOfNoSession(node.op())) continue;
+    auto shared_name = node.attr().find("shared_name");
+    if (shared_name != node.attr().end() && !shared_name->second.s().empty()) continue;
+    // Its state is that of the variable, table or queue that it is given.
+    bool has_handle = false;
+    for (const auto& input : op->input_arg())
+      has_handle = has_handle || input.is_ref() || input.type() == tensorflow::DT_RESOURCE;
+    if (!has_handle) return true;
+  }
+  return false;
+}
+
+// As TensorFlow makes what it runs of a partition that is registered.
+TfStatus Part::Build(const tensorflow::RegisterGraphRequest& request) {
+  const tensorflow::GraphDef& graph = request.graph_def();
+  if (graph.node_size() == 0) return absl::InvalidArgumentError("a part of a graph without operations");
+  definitions_ =
+      std::make_unique<tensorflow::FunctionLibraryDefinition>(tensorflow::OpRegistry::Global(), graph.library());
+  graph_ = std::make_unique<tensorflow::Graph>(tensorflow::OpRegistry::Global());
+  tensorflow::GraphConstructorOptions options;
+  options.allow_internal_ops = true;
+  options.expect_device_spec = true;
+  options.validate_nodes = true;
+  TfStatus status = tensorflow::ConvertGraphDefToGraph(options, graph, graph_.get());
+  if (!status.ok()) return status;
+
+  tensorflow::DeviceMgr* devices = owner_.session != nullptr ? owner_.session->device_mgr() : owner_.env->device_mgr;
+  tensorflow::Device* device = nullptr;
+  status = devices->LookupDevice(graph.node(0).device(), &device);
+  if (!status.ok()) return status;
+  // All of a function stands on this task. One of several devices passes tensors between them in here.
+  auto make_rendezvous = [](int64_t, const tensorflow::DeviceMgr* of, TfRef<tensorflow::Rendezvous>* out) {
+    *out = TfRef<tensorflow::Rendezvous>(new tensorflow::RefCountedIntraProcessRendezvous(of));
+    return TfStatus();
+  };
+  const tensorflow::OptimizerOptions& optimizer_options = request.graph_options().optimizer_options();
+  libraries_ = std::make_unique<tensorflow::ProcessFunctionLibraryRuntime>(
+      devices, owner_.env->env, &request.config_proto(), graph.versions().producer(), definitions_.get(),
+      optimizer_options, owner_.env->compute_pool, owner_.session != nullptr ? owner_.session->cluster_flr() : nullptr,
+      nullptr, tensorflow::Rendezvous::Factory{make_rendezvous});
+  library_ = libraries_->GetFLR(device->name());
+  if (library_ == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat("Cannot find FLR for device: ", device->name()));
+  FUSEWIRE_CHECK(device_ == nullptr);  // a hold is let go of once
+  device->op_segment()->AddHold(owner_.handle);
+  device_ = device;
+
+  status = ReadEnds(graph.node_size());
+  if (status.ok()) status = Optimize(optimizer_options);
+  if (status.ok()) status = MakeProgram();
+  return status;
+}
+
+// All that TensorFlow does to a partition once it has been cut.
+TfStatus Part::Optimize(const tensorflow::OptimizerOptions& options) {
+  std::unordered_map<std::string, std::unique_ptr<tensorflow::Graph>> partitions;
+  partitions[device_->name()] = std::move(graph_);
+  tensorflow::GraphOptimizationPassOptions pass_options;
+  pass_options.flib_def = definitions_.get();
+  pass_options.partition_graphs = &partitions;
+  TfStatus status = tensorflow::OptimizationPassRegistry::Global()->RunGrouping(
+      tensorflow::OptimizationPassRegistry::POST_PARTITIONING, pass_options);
+  graph_ = std::move(partitions[device_->name()]);
+  if (status.ok()) status = device_->MaybeRewriteGraph(&graph_);
+  if (!status.ok()) return status;
+  tensorflow::GraphOptimizer(options).Optimize(library_, owner_.env->env, device_, &graph_,
+                                               tensorflow::GraphOptimizer::Options());
+  return tensorflow::EnsureMemoryTypes(tensorflow::DeviceType(device_->device_type()), device_->name(), graph_.get());
+}
+
+TfStatus Part::MakeProgram() {
+  std::vector<OpKernel*> by_node(static_cast<size_t>(graph_->num_node_ids()), nullptr);
+  for (Node* node : graph_->op_nodes()) {
+    if (node->IsArg() || node->IsRetval()) continue;
+    may_take_long_ = may_take_long_ || MayTakeLong(node->type_string());
+    TfStatus status = MakeKernel(node->properties(), &by_node[static_cast<size_t>(node->id())]);
+    if (!status.ok()) return tensorflow::AttachDef(status, node->def());
+    kernels_.push_back(by_node[static_cast<size_t>(node->id())]);
+  }
+  Program::Place place;
+  place.device = device_;
+  place.library = library_;
+  place.runner = [pool = owner_.env->compute_pool](std::function<void()> work) { pool->Schedule(std::move(work)); };
+  program_ =
+      Program::Make(*graph_, place, [&by_node](const Node& node) { return by_node[static_cast<size_t>(node.id())]; });
+  if (program_ != nullptr) return TfStatus();
+
+  tensorflow::LocalExecutorParams params;
+  params.device = device_;
+  params.function_library = library_;
+  params.create_kernel = [this](const PropertiesPtr& properties, OpKernel** kernel) {
+    return MakeKernel(properties, kernel);
+  };
+  params.delete_kernel = [this](OpKernel* kernel) { DropKernel(kernel); };
+  tensorflow::Executor* executor = nullptr;
+  TfStatus status = tensorflow::NewLocalExecutor(params, *graph_, &executor);
+  executor_.reset(executor);
+  return status;
+}
+
+// Each end has a place of its own, without holes; those that see the worker come first.
+TfStatus Part::ReadEnds(int nodes) {
+  std::map<int, uint32_t> takes;
+  std::map<int, Kept> keeps;
+  for (const Node* node : graph_->op_nodes()) {
+    if (!node->IsArg() && !node->IsRetval()) continue;
+    int index = 0;
+    int64_t number = 0, takers = 0;
+    Kept kept;
+    DataType type = tensorflow::DT_INVALID;
+    TfStatus status = tensorflow::GetNodeAttr(node->attrs(), "index", &index);
+    if (status.ok()) status = tensorflow::GetNodeAttr(node->attrs(), "T", &type);
+    if (!status.ok()) return status;
+    auto* types = node->IsArg() ? &args_ : &rets_;
+    if (index < 0 || index >= nodes) return absl::InvalidArgumentError("an end of a part without a place");
+    if (types->size() <= static_cast<size_t>(index)) types->resize(static_cast<size_t>(index) + 1);
+    if ((*types)[static_cast<size_t>(index)] != tensorflow::DT_INVALID)
+      return absl::InvalidArgumentError("two ends of a part in one place");
+    (*types)[static_cast<size_t>(index)] = type;
+    bool is_taken = tensorflow::TryGetNodeAttr(node->attrs(), kTakeAttribute, &number);
+    bool is_kept = tensorflow::TryGetNodeAttr(node->attrs(), kKeepAttribute, &number);
+    if (is_kept) {
+      status = tensorflow::GetNodeAttr(node->attrs(), kTakersAttribute, &takers);
+      if (status.ok()) status = tensorflow::GetNodeAttr(node->attrs(), kHolderAttribute, &kept.holder);
+      if (!status.ok()) return status;
+    }
+    if (number < 0 || number >= kKeptNumbersMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a value of a part is kept by number ", number, "; 0 to ", kKeptNumbersMax - 1, " can be"));
+    }
+    if (takers < 0 || takers > nodes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a value of a part is kept for ", takers, " takers, and its graph has ", nodes, " nodes"));
+    }
+    kept.number = static_cast<uint32_t>(number);
+    kept.takers = static_cast<uint32_t>(takers);
+    is_sending_ = is_sending_ || !kept.holder.empty();
+    if (is_taken && node->IsArg()) takes[index] = kept.number;
+    if (is_kept && node->IsRetval()) keeps[index] = kept;
+  }
+  for (const auto* types : {&args_, &rets_}) {
+    for (DataType type : *types) {
+      if (type == tensorflow::DT_INVALID) return absl::InvalidArgumentError("a part lacks an end");
+    }
+  }
+  FUSEWIRE_DCHECK(takes.size() <= args_.size());
+  FUSEWIRE_DCHECK(keeps.size() <= rets_.size());
+  for (const auto& take : takes) takes_.push_back(take.second);
+  for (const auto& keep : keeps) keeps_.push_back(keep.second);
+  bool are_last = (takes.empty() || takes.begin()->first == static_cast<int>(given())) &&
+                  (keeps.empty() || keeps.begin()->first == static_cast<int>(returned()));
+  return are_last ? TfStatus() : absl::InvalidArgumentError("the ends of a part are in disorder");
+}
+
+TfStatus Part::MakeKernel(const PropertiesPtr& properties, OpKernel** kernel) {
+  const tensorflow::NodeDef& def = properties->node_def;
+  if (!IsShared(def.op())) return library_->CreateKernel(properties, kernel);
+  TfStatus found = device_->op_segment()->FindOrCreate(
+      owner_.handle, def.name(), kernel,
+      [this, &properties](OpKernel** made) { return library_->CreateKernel(properties, made); });
+  if (!found.ok() || IsKernelOf(**kernel, *properties)) return found;
+  *kernel = nullptr;
+  return absl::InvalidArgumentError(
+      absl::StrCat("this session has another operation that keeps state under the name \"", def.name(), "\""));
+}
+
+void Part::DropKernel(OpKernel* kernel) {
+  if (kernel != nullptr && !IsShared(kernel->type_string())) delete kernel;
+}
+
+// Kernels with state are one for all parts of a session, as they are one for all its graphs. The ends are ours alone.
+bool Part::IsShared(const std::string& op) const {
+  return op != "_Arg" && op != "_Retval" && tensorflow::OpSegment::ShouldOwnKernel(library_, op);
+}
+
+bool Part::is_quick() const {
+  return program_ != nullptr && !may_take_long_ && usual_ns_.load(std::memory_order_relaxed) < kQuickNs;
+}
+
+void Part::Measured(int64_t ns) {
+  FUSEWIRE_DCHECK(ns >= 0);
+  int64_t usual = usual_ns_.load(std::memory_order_relaxed);
+  // Far from the limit nothing is written: other homes read this word.
+  if (usual < kQuickNs / 4 && ns < kQuickNs / 4) return;
+  usual_ns_.store(usual == INT64_MAX ? ns : usual + (ns - usual) / 8, std::memory_order_relaxed);
+}
+
+void Part::Run(PartRun* run, std::function<void(const TfStatus&)> done) {
+  FUSEWIRE_CHECK(program_ != nullptr || executor_ != nullptr);
+  FUSEWIRE_DCHECK(run->args.size() == args_.size());
+  if (program_ == nullptr) {
+    RunInExecutor(run, std::move(done));
+    return;
+  }
+  int64_t begun_ns = Clock::Real()->NowNs();
+  TfStatus status = program_->Run(run);
+  Measured(Clock::Real()->NowNs() - begun_ns);
+  done(status);
+}
+
+void Part::RunInExecutor(PartRun* run, std::function<void(const TfStatus&)> done) {
+  struct State {
+    State(PartRun* of, size_t rets, tensorflow::ResourceMgr* resources)
+        : ends(of, rets), container(of->step, [resources](const std::string& name) {
+            resources->Cleanup(name).IgnoreError();  // nothing is there if nothing was made
+          }) {}
+    Ends ends;
+    tensorflow::ScopedStepContainer container;
+  };
+  auto* state = new State(run, rets_.size(), device_->resource_manager());
+  tensorflow::Executor::Args args;
+  args.step_id = run->step;
+  args.call_frame = &state->ends;
+  args.step_container = &state->container;
+  args.cancellation_manager = &run->cancellation;
+  args.stats_collector = run->collector.get();
+  args.runner = [pool = owner_.env->compute_pool](std::function<void()> work) { pool->Schedule(std::move(work)); };
+  executor_->RunAsync(args, [this, run, state, done = std::move(done)](const TfStatus& status) {
+    TellHappensAfter(run);  // its count of what has still to run is TensorFlow's own
+    delete state;
+    FUSEWIRE_DCHECK(run->rets.size() == rets_.size());
+    for (size_t i = 0; i < rets_.size(); ++i) {
+      // A dead one; nobody looks at it, but its type is looked at.
+      if (run->rets[i].dtype() != rets_[i]) run->rets[i] = Tensor(rets_[i], tensorflow::TensorShape({0}));
+    }
+    done(status);
+  });
+}
+
+}  // namespace tf
+}  // namespace fusewire

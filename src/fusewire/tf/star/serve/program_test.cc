@@ -1,0 +1,258 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/star/serve/program.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <tensorflow/core/common_runtime/device_factory.h>
+#include <tensorflow/core/common_runtime/device_mgr.h>
+#include <tensorflow/core/common_runtime/process_function_library_runtime.h>
+#include <tensorflow/core/public/session_options.h>
+#include "fusewire/tf/star/cut/sketch_test.h"
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+using tensorflow::DT_BOOL;
+using tensorflow::DT_FLOAT;
+using tensorflow::Node;
+using tensorflow::NodeBuilder;
+using tensorflow::OpKernel;
+using tensorflow::Tensor;
+using testing::ElementsAre;
+
+// A graph with kernels on a processor of its own.
+class Bench : public Sketch {
+ public:
+  Bench() {
+    tensorflow::SessionOptions options;
+    std::unique_ptr<tensorflow::Device> device =
+        tensorflow::DeviceFactory::NewDevice("CPU", options, "/job:ps/replica:0/task:0");
+    device_ = device.get();
+    devices_ = std::make_unique<tensorflow::StaticDeviceMgr>(std::move(device));
+    libraries_ = std::make_unique<tensorflow::ProcessFunctionLibraryRuntime>(devices_.get(), tensorflow::Env::Default(),
+                                                                             nullptr, 0, &graph.flib_def(),
+                                                                             tensorflow::OptimizerOptions(), nullptr);
+  }
+
+  Node* Arg(int index, tensorflow::DataType type = DT_FLOAT) {
+    return Add(NodeBuilder("arg" + std::to_string(index), "_Arg").Attr("T", type).Attr("index", index), kPs);
+  }
+  // A variable of version 1.
+  Node* Reference(const std::string& shared_name) {
+    return Add(NodeBuilder("variable", "VariableV2")
+                   .Attr("dtype", DT_FLOAT)
+                   .Attr("shape", tensorflow::TensorShape())
+                   .Attr("shared_name", shared_name),
+               kPs);
+  }
+  void Ret(int index, const Out& value) {
+    Add(NodeBuilder("ret" + std::to_string(index), "_Retval").Input(value).Attr("index", index), kPs);
+  }
+
+  Program* Made() {
+    if (program_ != nullptr) return program_.get();
+    tensorflow::FixupSourceAndSinkEdges(&graph);
+    Program::Place place;
+    place.device = device_;
+    place.library = libraries_->GetFLR(device_->name());
+    place.runner = [](std::function<void()> work) { work(); };
+    std::map<const Node*, OpKernel*> kernel_of;
+    for (Node* node : graph.op_nodes()) {
+      if (node->IsArg() || node->IsRetval()) continue;
+      OpKernel* kernel = nullptr;
+      TfStatus made = place.library->CreateKernel(node->properties(), &kernel);
+      EXPECT_TRUE(made.ok()) << made;
+      kernels_.emplace_back(kernel);
+      kernel_of[node] = kernel;
+    }
+    program_ = Program::Make(graph, place, [&kernel_of](const Node& node) { return kernel_of[&node]; });
+    return program_.get();
+  }
+
+  // What a run says of scalars; -1 is for one that is dead.
+  std::vector<float> Values(std::vector<Tensor> args, TfStatus* status = nullptr) {
+    PartRun run;
+    run.step = ++step_;
+    run.args = std::move(args);
+    TfStatus ended = Made()->Run(&run);
+    if (status != nullptr) *status = ended;
+    EXPECT_TRUE(status != nullptr || ended.ok()) << ended;
+    std::vector<float> values;
+    for (const Tensor& ret : run.rets) values.push_back(ret.dims() == 0 ? ret.scalar<float>()() : -1);
+    return values;
+  }
+
+ private:
+  tensorflow::Device* device_ = nullptr;
+  std::unique_ptr<tensorflow::StaticDeviceMgr> devices_;
+  std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> libraries_;
+  std::vector<std::unique_ptr<OpKernel>> kernels_;
+  std::unique_ptr<Program> program_;
+  int64_t step_ = 0;
+};
+
+using Floats = std::vector<float>;
+
+TEST(StarProgram, ComputesWhatIsDrawn) {
+  Bench bench;
+  Node* sum = bench.Sum("sum", Sketch::kPs, bench.Arg(0), bench.Arg(1));
+  bench.Ret(0, bench.Op("negated", "Neg", Sketch::kPs, {sum}));
+  bench.Ret(1, sum);
+  for (float value : {1.0F, 5.0F})
+    EXPECT_EQ(bench.Values({Tensor(value), Tensor(2.0F)}), (Floats{-value - 2, value + 2}));
+}
+
+// A kernel may write its output over an input that nobody else has.
+TEST(StarProgram, NobodyWritesOverWhatAnotherReads) {
+  Bench bench;
+  Node* arg = bench.Arg(0);
+  Node* constant = bench.Constant("constant", Sketch::kPs, 10.0F);
+  Node* first = bench.Sum("a_first", Sketch::kPs, arg, constant);
+  Node* second = bench.Sum("b_second", Sketch::kPs, arg, constant);
+  bench.Ret(0, bench.Op("c_negated", "Neg", Sketch::kPs, {first}));
+  bench.Ret(1, bench.Sum("d_sum", Sketch::kPs, first, second));
+  bench.Ret(2, constant);
+  bench.Ret(3, arg);
+  Tensor mine(1.0F);
+  for (int turn = 0; turn < 3; ++turn) EXPECT_EQ(bench.Values({mine}), (Floats{-11, 22, 10, 1}));
+  EXPECT_EQ(mine.scalar<float>()(), 1.0F);
+}
+
+TEST(StarProgram, ArgumentOnlyForAControlEdgeIsDropped) {
+  Bench bench;
+  Node* arg = bench.Arg(0);
+  bench.Ret(0, bench.Op("negated", "Neg", Sketch::kPs, {bench.Arg(1)}, {arg}));
+  EXPECT_EQ(bench.Values({Tensor(1.0F), Tensor(2.0F)}), (Floats{-2}));
+}
+
+TEST(StarProgram, TakesTheBranchThatIsChosen) {
+  Bench bench;
+  Node* value = bench.Arg(0);
+  Node* either = bench.Op("either", "Switch", Sketch::kPs, {value, bench.Arg(1, DT_BOOL)});
+  Node* negated = bench.Op("negated", "Neg", Sketch::kPs, {{either, 0}});
+  Node* squared = bench.Op("squared", "Square", Sketch::kPs, {{either, 1}});
+  Node* merged = bench.Merge("merged", Sketch::kPs, {negated, squared});
+  bench.Ret(0, merged);
+  bench.Ret(1, squared);
+  bench.Ret(2, bench.Op("after", "Neg", Sketch::kPs, {value}, {negated}));
+  for (int turn = 0; turn < 2; ++turn) {
+    EXPECT_EQ(bench.Values({Tensor(3.0F), Tensor(true)}), (Floats{9, 9, -1}));
+    EXPECT_EQ(bench.Values({Tensor(3.0F), Tensor(false)}), (Floats{-3, -1, -3}));
+  }
+}
+
+// It has a constant's inputs, none, but for what it waits for.
+TEST(StarProgram, ConstantOfABranchIsDeadInTheOther) {
+  Bench bench;
+  Node* either = bench.Op("either", "Switch", Bench::kPs, {bench.Arg(0, DT_BOOL), bench.Arg(1, DT_BOOL)});
+  std::vector<Bench::Out> values;
+  for (int branch : {0, 1}) {
+    std::string name = std::to_string(branch);
+    Node* pivot = bench.Op("pivot" + name, "Identity", Bench::kPs, {{either, branch}});
+    Node* constant = bench.Constant("constant" + name, Bench::kPs, 10.0F + static_cast<float>(branch));
+    bench.graph.AddControlEdge(pivot, constant);
+    values.emplace_back(constant);
+  }
+  bench.Ret(0, bench.Merge("merged", Bench::kPs, values));
+  for (bool choice : {false, true, false})
+    EXPECT_THAT(bench.Values({Tensor(choice), Tensor(choice)}), ElementsAre(choice ? 11 : 10));
+}
+
+TEST(StarProgram, NestedBranchesDieTogether) {
+  Bench bench;
+  Node *outer = bench.Arg(1, DT_BOOL), *inner = bench.Arg(2, DT_BOOL);
+  Node* first = bench.Op("first", "Switch", Sketch::kPs, {bench.Arg(0), outer});
+  Node* inner_there = bench.Op("inner_there", "Switch", Sketch::kPs, {inner, outer});
+  Node* second = bench.Op("second", "Switch", Sketch::kPs, {{first, 1}, {inner_there, 1}});
+  Node* negated = bench.Op("negated", "Neg", Sketch::kPs, {{second, 0}});
+  Node* squared = bench.Op("squared", "Square", Sketch::kPs, {{second, 1}});
+  bench.Ret(0, bench.Merge("all", Sketch::kPs, {bench.Merge("some", Sketch::kPs, {negated, squared}), {first, 0}}));
+  EXPECT_EQ(bench.Values({Tensor(3.0F), Tensor(true), Tensor(true)}), (Floats{9}));
+  EXPECT_EQ(bench.Values({Tensor(3.0F), Tensor(true), Tensor(false)}), (Floats{-3}));
+  EXPECT_EQ(bench.Values({Tensor(3.0F), Tensor(false), Tensor(true)}), (Floats{3}));
+}
+
+TEST(StarProgram, ReferencesAreThoseOfTheVariable) {
+  Bench bench;
+  Node* variable = bench.Reference("variable");
+  Node* set = bench.Op("set", "Assign", Sketch::kPs, {variable, bench.Arg(0)});
+  Node* more = bench.Op("more", "AssignAdd", Sketch::kPs, {set, bench.Arg(1)});
+  bench.Ret(0, bench.Op("read", "Identity", Sketch::kPs, {variable}, {more}));
+  bench.Ret(1, more);
+  EXPECT_EQ(bench.Values({Tensor(3.0F), Tensor(2.0F)}), (Floats{5, 5}));
+  EXPECT_EQ(bench.Values({Tensor(4.0F), Tensor(2.0F)}), (Floats{6, 6}));
+}
+
+// As TensorFlow's executor says it: programs catch it to initialize their variables.
+TEST(StarProgram, VariableWithoutAValueIsRefusedByName) {
+  for (bool is_returned_itself : {false, true}) {
+    Bench bench;
+    Node* variable = bench.Reference("unset");
+    bench.Ret(0, is_returned_itself ? variable : bench.Op("read", "Identity", Sketch::kPs, {variable}));
+    TfStatus status;
+    bench.Values({}, &status);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("Attempting to use uninitialized value variable"));
+  }
+}
+
+TEST(StarProgram, VariableIsAskedWhetherItHasAValue) {
+  Bench bench;
+  Node* variable = bench.Reference("unset");
+  Node* is_set = bench.Op("is_set", "IsVariableInitialized", Sketch::kPs, {variable});
+  bench.Ret(0, bench.Add(NodeBuilder("number", "Cast").Input(is_set).Attr("SrcT", DT_BOOL).Attr("DstT", DT_FLOAT),
+                         Sketch::kPs));
+  EXPECT_EQ(bench.Values({}), (Floats{0}));
+}
+
+TEST(StarProgram, WhatWasReadStaysWhenTheVariableChanges) {
+  Bench bench;
+  Node* variable = bench.Variable("resource", Sketch::kPs);
+  Node* set = bench.Op("set", "AssignVariableOp", Sketch::kPs, {variable, bench.Arg(0)});
+  Node* before = bench.Read("before", variable, {set});
+  Node* update = bench.Update("update", variable, bench.Arg(1), {before});
+  bench.Ret(0, before);
+  bench.Ret(1, bench.Read("after", variable, {update}));
+  EXPECT_EQ(bench.Values({Tensor(3.0F), Tensor(2.0F)}), (Floats{3, 5}));
+  EXPECT_EQ(bench.Values({Tensor(4.0F), Tensor(2.0F)}), (Floats{4, 6}));
+}
+
+TEST(StarProgram, ErrorNamesTheOperationAndTheNextRunIsSound) {
+  Bench bench;
+  Node* variable = bench.Variable("later", Sketch::kPs);
+  Node* early = bench.Op("early", "Switch", Sketch::kPs, {bench.Arg(0), bench.Arg(1, DT_BOOL)});
+  bench.Op("set", "AssignVariableOp", Sketch::kPs, {variable, {early, 1}});
+  bench.Ret(0, bench.Read("culprit", variable));
+  TfStatus status;
+  bench.Values({Tensor(3.0F), Tensor(false)}, &status);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(testing::HasSubstr("culprit"), testing::HasSubstr("later")));
+}
+
+TEST(StarProgram, CancelledRunEnds) {
+  Bench bench;
+  bench.Ret(0, bench.Op("negated", "Neg", Sketch::kPs, {bench.Arg(0)}));
+  PartRun run;
+  run.args = {Tensor(1.0F)};
+  run.cancellation.StartCancel();
+  EXPECT_EQ(bench.Made()->Run(&run).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(bench.Values({Tensor(1.0F)}), (Floats{-1}));
+}
+
+TEST(StarProgram, IsNotForWhatWaits) {
+  Bench bench;
+  Node* queue = bench.Add(NodeBuilder("queue", "FIFOQueueV2").Attr("component_types", {DT_FLOAT}), Sketch::kPs);
+  bench.Ret(0, bench.Add(NodeBuilder("taken", "QueueDequeueV2").Input(queue).Attr("component_types", {DT_FLOAT}),
+                         Sketch::kPs));
+  EXPECT_EQ(bench.Made(), nullptr);
+}
+
+}  // namespace
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,148 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/star/serve/shelf.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/distributed_runtime/session_mgr.h>
+#include "fusewire/base/check.h"
+#include "fusewire/tf/peer/counters.h"
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+std::string KeyOf(const std::string& session, const std::string& fingerprint) {
+  return absl::StrCat(session, " ", fingerprint);
+}
+
+}  // namespace
+
+uint64_t Shelf::Join(const std::string& session, const std::string& key) {
+  auto found = parts_.find(key);
+  if (found == parts_.end()) return kNotHere;
+  uint64_t& id = found->second.leases[session];
+  if (id == 0) {
+    id = ++last_id_;
+    FUSEWIRE_DCHECK(id != kNotHere);
+    leases_[id] = Lease{found->second.part, session};
+  }
+  return id;
+}
+
+TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint,
+                      const tensorflow::RegisterGraphRequest* request, uint64_t* id) {
+  Part::Owner owner;
+  owner.env = env_;
+  TfStatus status = env_->session_mgr->WorkerSessionForSession(session, &owner.session);
+  if (!status.ok()) return status;
+  bool is_isolated = owner.session->device_mgr() != env_->device_mgr;
+  {
+    MutexLock lock(mutex_);
+    *id = Join(session, KeyOf(session, fingerprint));
+    if (*id == kNotHere && !is_isolated) *id = Join(session, KeyOf("", fingerprint));
+    if (*id != kNotHere || request == nullptr) return TfStatus();
+  }
+  // Kernels may take their time to be made: without the lock. If two do it at once, the first counts.
+  bool is_private = is_isolated || Part::NeedsSession(request->graph_def());
+  owner.handle = is_private ? session : absl::StrCat("fusewire ", fingerprint);
+  if (!is_private) owner.session = nullptr;
+  owner.ends = &ends_;
+  PartPtr part;
+  status = Part::Make(*request, std::move(owner), &part);
+  if (!status.ok()) return status;
+  std::string key = KeyOf(is_private ? session : "", fingerprint);
+  MutexLock lock(mutex_);
+  if (parts_.emplace(key, Placed{std::move(part), {}}).second) GlobalCounters().Add(&Counters::star_parts);
+  *id = Join(session, key);
+  FUSEWIRE_DCHECK(*id != kNotHere);
+  return TfStatus();
+}
+
+void Shelf::SetHomes(reactor::Pool& homes) {
+  for (int i = 0; i < homes.size(); ++i) {
+    readings_.push_back(std::make_shared<Reading>());
+    readings_.back()->home = &homes.at(i);
+  }
+}
+
+Shelf::LeasePtr Shelf::Find(uint64_t id) {
+  auto at_home = [](const auto& reading) { return reading->home->AtHome(); };
+  auto here = std::find_if(readings_.begin(), readings_.end(), at_home);
+  FUSEWIRE_CHECK(here != readings_.end());
+  Reading& reading = **here;
+  uint64_t endings = endings_.load(std::memory_order_acquire);
+  if (reading.endings != endings) {
+    reading.leases.clear();
+    reading.endings = endings;
+  }
+  auto known = reading.leases.find(id);
+  if (known != reading.leases.end()) return known->second;
+  MutexLock lock(mutex_);
+  auto found = leases_.find(id);
+  if (found == leases_.end()) return nullptr;
+  return reading.leases[id] = std::make_shared<const Lease>(found->second);
+}
+
+void Shelf::ForgetReadings() {
+  for (const auto& reading : readings_) {
+    reading->home->Post([reading] { reading->leases.clear(); });
+  }
+}
+
+// Parts go before what they were made with.
+Shelf::~Shelf() {
+  for (const auto& reading : readings_) {
+    reading->home->Run([&reading] { reading->leases.clear(); });
+  }
+}
+
+void Shelf::Release(const std::string& session) {
+  std::vector<PartPtr> unused;  // they go when the lock has been given back
+  bool has_ended = false;
+  MutexLock lock(mutex_);
+  for (auto placed = parts_.begin(); placed != parts_.end();) {
+    auto lease = placed->second.leases.find(session);
+    if (lease == placed->second.leases.end()) {
+      ++placed;
+      continue;
+    }
+    has_ended = true;
+    FUSEWIRE_DCHECK(leases_.count(lease->second) == 1);
+    leases_.erase(lease->second);
+    placed->second.leases.erase(lease);
+    if (!placed->second.leases.empty()) {
+      ++placed;
+      continue;
+    }
+    unused.push_back(std::move(placed->second.part));
+    placed = parts_.erase(placed);
+    const uint64_t parts = GlobalCounters().star_parts.fetch_sub(1, std::memory_order_relaxed);
+    FUSEWIRE_CHECK(parts > 0);
+  }
+  lock.Unlock();
+  if (!has_ended) return;
+  endings_.fetch_add(1, std::memory_order_release);
+  ForgetReadings();
+}
+
+std::vector<std::string> Shelf::ReleaseEnded() {
+  std::set<std::string> sessions;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& lease : leases_) sessions.insert(lease.second.session);
+  }
+  std::vector<std::string> ended;
+  for (const std::string& session : sessions) {
+    SessionPtr found;
+    if (env_->session_mgr->WorkerSessionForSession(session, &found).ok()) continue;
+    Release(session);
+    ended.push_back(session);
+  }
+  return ended;
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,80 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The parts of graphs that a parameter server holds. Workers with the same model share one: a part is known by its
+// fingerprint; only one whose kernels keep state of their own is made once per session. A part stays for as long as
+// some session has placed it; sessions that have ended are forgotten when TensorFlow says so. Each home keeps what its
+// runs have found, so that they take no lock and count in no word that other homes write. Home: any thread. Owns: the
+// parts, together with their runs. Fails: Place says why.
+#ifndef FUSEWIRE_TF_STAR_SERVE_SHELF_H_
+#define FUSEWIRE_TF_STAR_SERVE_SHELF_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "fusewire/base/mutex.h"
+#include "fusewire/reactor/pool.h"
+#include "fusewire/tf/star/serve/part.h"
+
+namespace fusewire {
+namespace tf {
+
+class Shelf {
+ public:
+  static constexpr uint64_t kNotHere = 0;
+
+  explicit Shelf(tensorflow::WorkerEnv* env) : env_(env) {}
+  ~Shelf();  // on a thread that may wait
+  // Before the first Find: the homes that will call it. They outlive the shelf.
+  void SetHomes(reactor::Pool& homes);
+
+  // `request` may be null: *id is kNotHere if the part is not known. Fails if there is no such session.
+  TfStatus Place(const std::string& session, const std::string& fingerprint,
+                 const tensorflow::RegisterGraphRequest* request, uint64_t* id);
+  // What a session has placed.
+  struct Lease {
+    PartPtr part;
+    std::string session;
+  };
+  // shared_ptr: a run may outlast the lease.
+  using LeasePtr = std::shared_ptr<const Lease>;
+  // At one of the homes. Null if it is not known, or not any more.
+  LeasePtr Find(uint64_t id);
+  // Any thread, as all that follows.
+  void Release(const std::string& session);
+  // Sessions that ended without a word: their masters have come back under new incarnations.
+  std::vector<std::string> ReleaseEnded();
+
+ private:
+  // One part, and its lease by each session.
+  struct Placed {
+    PartPtr part;
+    std::map<std::string, uint64_t> leases;
+  };
+  // What the runs of one home have found.
+  struct Reading {
+    reactor::Reactor* home = nullptr;
+    uint64_t endings = 0;
+    std::unordered_map<uint64_t, LeasePtr> leases;
+  };
+  uint64_t Join(const std::string& session, const std::string& key) FUSEWIRE_REQUIRES(mutex_);
+  void ForgetReadings();
+
+  tensorflow::WorkerEnv* const env_;
+  EndThread ends_;  // a part's functions may have left work in the task's pool, and their end waits for it
+  // shared_ptr: the mail that empties one may come after the shelf's end.
+  std::vector<std::shared_ptr<Reading>> readings_;
+  std::atomic<uint64_t> endings_{0};  // of leases: a reading from before is void
+  Mutex mutex_;
+  uint64_t last_id_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+  std::unordered_map<uint64_t, Lease> leases_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::map<std::string, Placed> parts_ FUSEWIRE_GUARDED_BY(mutex_);  // by session, or nothing, and fingerprint
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_STAR_SERVE_SHELF_H_

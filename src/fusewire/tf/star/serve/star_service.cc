@@ -1,0 +1,262 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/star/serve/star_service.h"
+
+#include <string>
+#include <utility>
+
+#include <tensorflow/core/distributed_runtime/session_mgr.h>
+#include <tensorflow/core/lib/core/threadpool.h>
+#include "fusewire/tf/bridge/proto.h"
+#include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/bridge/tensors.h"
+#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/methods.h"
+#include "fusewire/tf/star/serve/values.h"
+#include "fusewire/tf/star/words.h"
+
+namespace fusewire {
+namespace tf {
+
+namespace {
+
+Status UnknownPart() { return Status::Application(kUnknownPart, "a part of a graph that is not placed here"); }
+
+void AnswerPlaced(rpc::Reply reply, const TfStatus& status, uint64_t id) {
+  std::string head;
+  AppendTfStatus(status, &head);
+  if (status.ok()) AppendFixed64(&head, id);
+  reply.Send(Status::Ok(), head);
+}
+
+}  // namespace
+
+// A request to run a part, from its first byte to its answer. Its tensors land where the kernels will read them.
+class StarService::Incoming final : public rpc::RequestSink {
+ public:
+  // `sizes` is null where there is no body.
+  Status Read(Shelf* shelf, ConstBytes head, const rpc::SegmentSizes* sizes) {
+    VarReader reader(head);
+    uint64_t id = reader.Fixed64();
+    run_.step = static_cast<int64_t>(reader.Fixed64());
+    uint8_t flags = reader.Byte();
+    if (!reader.ok()) return Status::Invalid("a request for a run ends before its flags");
+    if ((flags & ~kRunFlagsAll) != 0) {
+      return Status::Invalid("a request for a run has flags " + std::to_string(flags) + ", and only " +
+                             std::to_string(kRunFlagsAll) + " is known: the worker's Fusewire is newer than ours");
+    }
+    lease_ = shelf->Find(id);
+    if (lease_ == nullptr) return UnknownPart();
+    if ((flags & kTraced) != 0) run_.collector = std::make_unique<tensorflow::StepStatsCollector>(&run_.stats);
+    place_.device = lease_->part->device();
+    landings_ = std::make_unique<TensorLandings>(sizes);
+    while (landings_->size() < lease_->part->given()) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
+    if (!reader.done()) return Status::Invalid("a request for a run with more than the part takes");
+    return landings_->EndOfMessage();
+  }
+
+  pipe::Landing Where() override { return landings_->Where(); }
+
+  // All has landed. The first tensor that cannot be made, or is not what the part takes, is the run's error.
+  TfStatus Finish(StepStore* store) {
+    TfStatus made = landings_->Finish(place_, &run_.args);
+    if (!made.ok()) return made;
+    const std::vector<tensorflow::DataType>& types = part().args();
+    run_.args.resize(types.size());
+    TfStatus taken = store->Take(run_.step, part().takes(), part().given(), &run_.args);
+    if (!taken.ok()) return taken;
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (run_.args[i].dtype() != types[i])
+        return absl::InvalidArgumentError("a tensor of another type than the part takes");
+    }
+    return TfStatus();
+  }
+
+  Part& part() { return *lease_->part; }
+  const std::string& session() const { return lease_->session; }
+  PartRun& run() { return run_; }
+
+ private:
+  Shelf::LeasePtr lease_;  // shared_ptr: the lease may end meanwhile
+  TensorPlace place_;
+  std::unique_ptr<TensorLandings> landings_;
+  PartRun run_;
+};
+
+namespace {
+
+void Answer(rpc::Reply* reply, TfStatus status, PartRun* run) {
+  std::string head;
+  Buffers body;
+  AppendTfStatus(status, &head);
+  for (size_t i = 0; status.ok() && i < run->rets.size(); ++i) {
+    status = AppendTensor(run->rets[i], &head, &body);
+    run->rets[i] = tensorflow::Tensor();
+  }
+  if (status.ok() && run->collector != nullptr) {
+    run->collector->FinalizeAndSwap(&run->stats);
+    AppendText(&head, run->stats.SerializeAsString());
+  }
+  if (!status.ok()) {
+    head.clear();
+    body.clear();
+    AppendTfStatus(status, &head);
+  }
+  reply->Send(Status::Ok(), head, std::move(body));
+}
+
+}  // namespace
+
+void StarService::Place(rpc::Request request, rpc::Reply reply) {
+  FUSEWIRE_AT_HOME(reply.home());
+  GlobalCounters().Add(&Counters::calls_in);
+  VarReader reader(request.head);
+  std::string session(View(reader.Text())), fingerprint(View(reader.Text()));
+  if (!reader.ok() || !reader.done()) {
+    reply.Send(Status::Invalid("a part of a graph without a name"));
+    return;
+  }
+  // shared_ptr: TensorFlow's pool copies what it is to do.
+  struct Placing {
+    std::string session, fingerprint;
+    Buffers body;
+    rpc::Reply reply;
+  };
+  auto placing = std::make_shared<Placing>();
+  placing->session = std::move(session);
+  placing->fingerprint = std::move(fingerprint);
+  placing->body = std::move(request.body);
+  placing->reply = std::move(reply);
+  env_->compute_pool->Schedule([this, placing] {
+    tensorflow::RegisterGraphRequest part;
+    bool has_part = !placing->body.empty();
+    if (has_part && !ParseProto(ConstBytes(), placing->body, &part)) {
+      AnswerPlaced(std::move(placing->reply), absl::InvalidArgumentError("a part that is no graph"), Shelf::kNotHere);
+      return;
+    }
+    uint64_t id = Shelf::kNotHere;
+    TfStatus placed = shelf_.Place(placing->session, placing->fingerprint, has_part ? &part : nullptr, &id);
+    AnswerPlaced(std::move(placing->reply), placed, id);
+  });
+}
+
+void StarService::Run(rpc::Request request, rpc::Reply reply) {
+  FUSEWIRE_AT_HOME(reply.home());
+  GlobalCounters().Add(&Counters::calls_in);
+  GlobalCounters().Add(&Counters::star_runs_in);
+  std::unique_ptr<Incoming> incoming(static_cast<Incoming*>(request.sink.release()));
+  if (incoming == nullptr) {
+    incoming = std::make_unique<Incoming>();
+    Status read = incoming->Read(&shelf_, request.head, nullptr);
+    if (!read.ok()) {
+      reply.Send(std::move(read));
+      return;
+    }
+  }
+  TfStatus ready = incoming->Finish(&store_);
+  if (!ready.ok()) {
+    Answer(&reply, ready, &incoming->run());
+    return;
+  }
+  bool is_quick = incoming->part().is_quick();
+  if (is_quick && !incoming->part().is_sending()) {
+    incoming->part().Run(&incoming->run(), [&](const TfStatus& status) {
+      TfStatus end = status;
+      if (end.ok()) {
+        KeepResults(env_, incoming->part(), incoming->session(), &incoming->run(), &store_,
+                    [&end](const TfStatus& kept) { end = kept; });
+      }
+      Answer(&reply, end, &incoming->run());
+    });
+    return;
+  }
+  // shared_ptr: it is held by the pool, by its end, and by whoever hears that nobody wants the answer any more.
+  struct Running {
+    std::unique_ptr<Incoming> incoming;
+    rpc::Reply reply;
+  };
+  auto running = std::make_shared<Running>();
+  running->incoming = std::move(incoming);
+  running->reply = std::move(reply);
+  running->reply.OnUnwanted([weak = std::weak_ptr<Running>(running)] {
+    if (auto there = weak.lock()) there->incoming->run().cancellation.StartCancel();
+  });
+  auto run = [this, running] {
+    running->incoming->part().Run(&running->incoming->run(), [this, running](const TfStatus& status) {
+      if (!status.ok()) {
+        Answer(&running->reply, status, &running->incoming->run());
+        return;
+      }
+      KeepResults(env_, running->incoming->part(), running->incoming->session(), &running->incoming->run(), &store_,
+                  [running](const TfStatus& kept) { Answer(&running->reply, kept, &running->incoming->run()); });
+    });
+  };
+  if (is_quick) {
+    run();
+  } else {
+    env_->compute_pool->Schedule(run);
+  }
+}
+
+void StarService::Keep(rpc::Request request, rpc::Reply reply) {
+  FUSEWIRE_AT_HOME(reply.home());
+  GlobalCounters().Add(&Counters::calls_in);
+  std::unique_ptr<IncomingValues> values(static_cast<IncomingValues*>(request.sink.release()));
+  if (values == nullptr) {
+    values = std::make_unique<IncomingValues>();
+    Status read = values->Read(env_, request.head, nullptr);
+    if (!read.ok()) {
+      reply.Send(std::move(read));
+      return;
+    }
+  }
+  const std::string session = values->session();
+  TfStatus stored = values->Store(&store_);
+  // Looked for last: whoever ends a session now drops what it kept. Nobody would, of one that has ended before.
+  SessionPtr found;
+  if (stored.ok()) {
+    stored = env_->session_mgr->WorkerSessionForSession(session, &found);
+    if (!stored.ok()) store_.DropSession(session);
+  }
+  reply.Send(stored.ok() ? Status::Ok() : Status::Invalid(std::string(stored.message())));
+}
+
+void StarService::Release(const std::string& session) {
+  shelf_.Release(session);
+  store_.DropSession(session);
+}
+
+void StarService::ReleaseEnded() {
+  for (const std::string& session : shelf_.ReleaseEnded()) store_.DropSession(session);
+}
+
+std::vector<rpc::Method> StarService::Methods(reactor::Pool& homes) {
+  shelf_.SetHomes(homes);
+  std::vector<rpc::Method> methods(3);
+  methods[0].number = kPlacePart;
+  methods[0].name = "PlacePart";
+  methods[0].handle = [this](rpc::Request request, rpc::Reply reply) { Place(std::move(request), std::move(reply)); };
+  methods[1].number = kRunPart;
+  methods[1].name = "RunPart";
+  methods[1].handle = [this](rpc::Request request, rpc::Reply reply) { Run(std::move(request), std::move(reply)); };
+  methods[1].make_sink = [this](ConstBytes head,
+                                const rpc::SegmentSizes& sizes) -> Result<std::unique_ptr<rpc::RequestSink>> {
+    auto incoming = std::make_unique<Incoming>();
+    Status read = incoming->Read(&shelf_, head, &sizes);
+    if (!read.ok()) return read;
+    return std::unique_ptr<rpc::RequestSink>(std::move(incoming));
+  };
+  methods[2].number = kKeepValues;
+  methods[2].name = "KeepValues";
+  methods[2].handle = [this](rpc::Request request, rpc::Reply reply) { Keep(std::move(request), std::move(reply)); };
+  methods[2].make_sink = [this](ConstBytes head,
+                                const rpc::SegmentSizes& sizes) -> Result<std::unique_ptr<rpc::RequestSink>> {
+    auto values = std::make_unique<IncomingValues>();
+    Status read = values->Read(env_, head, &sizes);
+    if (!read.ok()) return read;
+    return std::unique_ptr<rpc::RequestSink>(std::move(values));
+  };
+  return methods;
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,45 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a parameter server does for workers under star_server: it places parts of graphs, and runs them. A quick part
+// runs on the reactor that read the request, between its bytes and those of the answer; others run on TensorFlow's
+// pool. Home: every reactor of its node. Owns: the shelf and the store. Fails: each request on its own.
+#ifndef FUSEWIRE_TF_STAR_SERVE_STAR_SERVICE_H_
+#define FUSEWIRE_TF_STAR_SERVE_STAR_SERVICE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tensorflow/core/distributed_runtime/worker_env.h>
+#include "fusewire/rpc/rpc.h"
+#include "fusewire/tf/star/serve/shelf.h"
+#include "fusewire/tf/star/serve/store.h"
+
+namespace fusewire {
+namespace tf {
+
+class StarService {
+ public:
+  explicit StarService(tensorflow::WorkerEnv* env) : env_(env), shelf_(env) {}
+  // Once: what a server at these homes answers.
+  std::vector<rpc::Method> Methods(reactor::Pool& homes);
+  // Any thread.
+  void Release(const std::string& session);
+  void ReleaseEnded();
+  void DropStep(int64_t step) { store_.Drop(step); }
+
+ private:
+  class Incoming;
+
+  void Place(rpc::Request request, rpc::Reply reply);
+  void Run(rpc::Request request, rpc::Reply reply);
+  void Keep(rpc::Request request, rpc::Reply reply);
+
+  tensorflow::WorkerEnv* const env_;
+  Shelf shelf_;
+  StepStore store_;
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_STAR_SERVE_STAR_SERVICE_H_

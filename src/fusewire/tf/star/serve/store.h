@@ -1,0 +1,60 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Values of steps that stay on a parameter server between two parts of a step, or come from another server, without
+// seeing the worker. Each is taken as often as was said when it was kept; what is left when a step fails is dropped
+// with the step, or, if its worker is gone, with the session. Home: any thread. Owns: the values. Fails: Take, if a
+// value is not there: the server is not the one that kept it.
+#ifndef FUSEWIRE_TF_STAR_SERVE_STORE_H_
+#define FUSEWIRE_TF_STAR_SERVE_STORE_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <tensorflow/core/framework/tensor.h>
+#include "fusewire/base/mutex.h"
+#include "fusewire/tf/bridge/compat.h"
+
+namespace fusewire {
+namespace tf {
+
+struct KeptValue {
+  uint32_t number = 0;  // in its graph
+  uint32_t takers = 0;
+  tensorflow::Tensor tensor;
+};
+// More values than any graph passes on.
+constexpr uint32_t kKeptNumbersMax = 1 << 20;
+
+class StepStore {
+ public:
+  void Keep(int64_t step, const std::string& session, std::vector<KeptValue> values);
+  // Fills (*args)[first] and those behind it.
+  TfStatus Take(int64_t step, const std::vector<uint32_t>& numbers, size_t first,
+                std::vector<tensorflow::Tensor>* args);
+  void Drop(int64_t step);
+  void DropSession(const std::string& session);
+  size_t steps();  // that have something here
+
+ private:
+  struct Step {
+    std::string session;
+    size_t left = 0;
+    std::unordered_map<uint32_t, KeptValue> values;  // by number: a peer chooses those, and pays for no gaps
+  };
+
+  // Steps are numbered at random: two homes seldom want the same drawer at once.
+  struct alignas(64) Drawer {
+    Mutex mutex;
+    std::unordered_map<int64_t, Step> steps FUSEWIRE_GUARDED_BY(mutex);
+  };
+  Drawer& DrawerOf(int64_t step) { return drawers_[static_cast<uint64_t>(step) % drawers_.size()]; }
+
+  std::array<Drawer, 32> drawers_;
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_STAR_SERVE_STORE_H_

@@ -1,0 +1,177 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/star/serve/values.h"
+
+#include <atomic>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/distributed_runtime/session_mgr.h>
+#include "fusewire/base/mutex.h"
+#include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/methods.h"
+#include "fusewire/tf/receive/rendezvous.h"
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+class KeepCall final : public rpc::Call {
+ public:
+  KeepCall(const std::string& session, int64_t step, std::function<void(const TfStatus&)> done)
+      : Call(kKeepValues), done_(std::move(done)) {
+    AppendText(&text_, session);
+    AppendFixed64(&text_, static_cast<uint64_t>(step));
+  }
+
+  TfStatus Add(const KeptValue& value) {
+    AppendVarint(&text_, value.number);
+    AppendVarint(&text_, value.takers);
+    return AppendTensor(value.tensor, &text_, &body);
+  }
+
+  void Go(LinePtr line) {
+    line_ = std::move(line);
+    head = text_;
+    GlobalCounters().Add(&Counters::calls_out);
+    line_->client().Start(this);
+  }
+  // Instead of Go.
+  void Fail(const TfStatus& status) {
+    auto done = std::move(done_);
+    delete this;
+    done(status);
+  }
+
+ private:
+  void OnDone(Status status) override {
+    line_->Note(status);
+    Fail(WithTarget(ToTf(status), line_->target(), "KeepValues"));
+  }
+
+  LinePtr line_;
+  std::function<void(const TfStatus&)> done_;
+  std::string text_;
+};
+
+// The last of several ends, with the first error among them.
+class KeptEnds {
+ public:
+  KeptEnds(size_t count, std::function<void(const TfStatus&)> done) : left_(count), done_(std::move(done)) {}
+  void One(const TfStatus& status) {
+    TfStatus end;
+    {
+      MutexLock lock(mutex_);
+      if (status_.ok()) status_ = status;
+      if (--left_ > 0) return;
+      end = status_;
+    }
+    done_(end);
+  }
+
+ private:
+  Mutex mutex_;
+  size_t left_ FUSEWIRE_GUARDED_BY(mutex_);
+  TfStatus status_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::function<void(const TfStatus&)> done_;
+};
+
+TfStatus NoDataPort(const std::string& task) {
+  return absl::UnavailableError(absl::StrCat("fusewire: ", task, " has no data port"));
+}
+
+void SendTo(tensorflow::WorkerEnv* env, const std::string& task, const std::string& session, KeepCall* call) {
+  SessionPtr found;
+  TfStatus status = env->session_mgr->WorkerSessionForSession(session, &found);
+  if (!status.ok()) {
+    call->Fail(status);
+    return;
+  }
+  Ways ways;
+  status = FindWays(found->GetSharedWorkerCache(), task, &ways);
+  if (!status.ok() || ways.peer == nullptr) {
+    call->Fail(status.ok() ? NoDataPort(task) : status);
+    return;
+  }
+  ways.peer->Route(ways.side, [call, task](const TfStatus& routed, LinePtr line) {
+    if (routed.ok() && line != nullptr) {
+      call->Go(std::move(line));
+    } else {
+      call->Fail(routed.ok() ? NoDataPort(task) : routed);
+    }
+  });
+}
+
+}  // namespace
+
+void KeepResults(tensorflow::WorkerEnv* env, const Part& part, const std::string& session, PartRun* run,
+                 StepStore* store, std::function<void(const TfStatus&)> done) {
+  std::map<std::string, std::vector<KeptValue>> by_holder;
+  for (size_t i = 0; i < part.keeps().size(); ++i) {
+    const Part::Kept& kept = part.keeps()[i];
+    tensorflow::Tensor& result = run->rets[part.returned() + i];
+    by_holder[kept.holder].push_back(KeptValue{kept.number, kept.takers, std::move(result)});
+  }
+  run->rets.resize(part.returned());
+  auto here = by_holder.find("");
+  if (here != by_holder.end()) {
+    store->Keep(run->step, session, std::move(here->second));
+    by_holder.erase(here);
+  }
+  if (by_holder.empty()) {
+    done(TfStatus());
+    return;
+  }
+  // shared_ptr: one of many ends is the last, nobody knows which.
+  auto ends = std::make_shared<KeptEnds>(by_holder.size(), std::move(done));
+  for (auto& holder : by_holder) {
+    auto* call = new KeepCall(session, run->step, [ends](const TfStatus& status) { ends->One(status); });
+    TfStatus added;
+    for (const KeptValue& value : holder.second) {
+      if (added.ok()) added = call->Add(value);
+    }
+    if (added.ok()) {
+      SendTo(env, holder.first, session, call);
+    } else {
+      call->Fail(added);
+    }
+  }
+}
+
+Status IncomingValues::Read(tensorflow::WorkerEnv* env, ConstBytes head, const rpc::SegmentSizes* sizes) {
+  VarReader reader(head);
+  session_ = std::string(View(reader.Text()));
+  step_ = static_cast<int64_t>(reader.Fixed64());
+  place_.device = env->device_mgr->HostCPU();
+  landings_ = std::make_unique<TensorLandings>(sizes);
+  while (reader.ok() && !reader.done()) {
+    KeptValue value;
+    uint64_t number = reader.Varint(), takers = reader.Varint();
+    if (number >= kKeptNumbersMax || takers > UINT32_MAX) {
+      return Status::Invalid("a value to be kept has number " + std::to_string(number) + " and " +
+                             std::to_string(takers) + " takers: at least one is too large");
+    }
+    value.number = static_cast<uint32_t>(number);
+    value.takers = static_cast<uint32_t>(takers);
+    values_.push_back(value);
+    FUSEWIRE_TRY(landings_->Begin(&reader, place_));
+  }
+  if (!reader.ok()) {
+    return Status::Invalid("a list of values to be kept is cut off behind value " + std::to_string(values_.size()));
+  }
+  return landings_->EndOfMessage();
+}
+
+TfStatus IncomingValues::Store(StepStore* store) {
+  std::vector<tensorflow::Tensor> tensors;
+  TfStatus made = landings_->Finish(place_, &tensors);
+  if (!made.ok()) return made;
+  for (size_t i = 0; i < values_.size(); ++i) values_[i].tensor = std::move(tensors[i]);
+  store->Keep(step_, session_, std::move(values_));
+  return TfStatus();
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,46 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Takes the results of a run that later parts will want to where they are kept: here, or at another parameter server.
+// Home: any thread. Owns: nothing; a run's end holds what is under way. Fails: through `done`, with the first server
+// that cannot be told.
+#ifndef FUSEWIRE_TF_STAR_SERVE_VALUES_H_
+#define FUSEWIRE_TF_STAR_SERVE_VALUES_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tensorflow/core/distributed_runtime/worker_env.h>
+#include "fusewire/rpc/rpc.h"
+#include "fusewire/tf/bridge/tensors.h"
+#include "fusewire/tf/star/serve/part.h"
+#include "fusewire/tf/star/serve/store.h"
+
+namespace fusewire {
+namespace tf {
+
+// Takes the kept results from `run`, and leaves those for the worker. Calls `done` once: here, if all stay here.
+void KeepResults(tensorflow::WorkerEnv* env, const Part& part, const std::string& session, PartRun* run,
+                 StepStore* store, std::function<void(const TfStatus&)> done);
+
+// Values that another parameter server sends.
+class IncomingValues final : public rpc::RequestSink {
+ public:
+  // `sizes` is null where there is no body.
+  Status Read(tensorflow::WorkerEnv* env, ConstBytes head, const rpc::SegmentSizes* sizes);
+  pipe::Landing Where() override { return landings_->Where(); }
+  TfStatus Store(StepStore* store);
+  const std::string& session() const { return session_; }
+
+ private:
+  std::string session_;
+  int64_t step_ = 0;
+  TensorPlace place_;
+  std::vector<KeptValue> values_;
+  std::unique_ptr<TensorLandings> landings_;
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_STAR_SERVE_VALUES_H_

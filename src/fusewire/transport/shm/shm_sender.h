@@ -1,0 +1,77 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The sending side of one connection: puts small parts into the ring and lends large ones, and knows which Writes are
+// unanswered, and why. It calls only the peer's doorbell: the connection answers the Writes.
+//   a Write is answered   at once, if it lent nothing and nothing before it is unanswered
+//                         once the peer has read its loans, and those before it
+//                         with nothing, once there is room, if the ring was full
+// Home: that of the connection. Owns: nothing. Fails: never.
+#ifndef FUSEWIRE_TRANSPORT_SHM_SHM_SENDER_H_
+#define FUSEWIRE_TRANSPORT_SHM_SHM_SENDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/transport/shm/peer_bell.h"
+#include "fusewire/transport/shm/ring.h"
+#include "fusewire/transport/shm/segment.h"
+#include "fusewire/transport/shm/shm_options.h"
+
+namespace fusewire {
+namespace transport {
+
+class ShmSender {
+ public:
+  ShmSender(Segment* segment, const ShmOptions& options, PeerBell* peer_bell);
+
+  // The answer, if it is known at once: how many bytes were taken.
+  std::optional<size_t> Write(const ConstBytes* parts, size_t count);
+  // A Write is answered when all its loans have been read: the reader finds the next one behind it.
+  bool TakesMore() const { return unread_count_ > 0 && unread_count_ < kUnreadMax && !full_; }
+  // A Write is unanswered because of its loans; or for any reason.
+  bool lends() const { return unread_count_ > 0; }
+  bool waits() const { return unread_count_ > 0 || room_due_; }
+  // After a Write that is unanswered: it waits for room, and the reader made some before it could know. Nobody rings.
+  bool MissedRoom() { return room_due_ && writer_.HasRoom(); }
+
+  uint64_t LoansRead() const { return writer_.LoansRead(); }
+  // The answer to the oldest Write whose loans are among the first `loans_read`.
+  std::optional<size_t> PopRead(uint64_t loans_read);
+  // True: the Write that waits for room has it, and is to be answered.
+  bool TakeRoom();
+
+  // Before the memory that was lent can change: what the peer reads from now on is worth nothing to it.
+  void TakeBackLoans();
+
+ private:
+  size_t Put(const ConstBytes* parts, size_t count, size_t* offered);
+  void WaitForRoom();
+  bool MayLend();
+  void ShowPeer();
+
+  Segment& segment_;
+  PeerBell& peer_bell_;
+  const bool lend_;
+  const uint32_t lend_bytes_min_;
+  RingWriter writer_;
+  bool peer_reads_ = false;  // it has shown that it can read our memory
+  bool full_ = false;        // the ring took less than it was offered: wait for room before the next try
+  bool room_due_ = false;    // a Write waits for room
+  // Writes that are answered once the peer has read so many loans.
+  struct Unread {
+    size_t bytes;
+    uint64_t loans;
+  };
+  static constexpr size_t kUnreadMax = 2;
+  Unread unread_[kUnreadMax] = {};
+  size_t unread_count_ = 0;
+};
+
+// Any thread. What all connections of this process have written so far.
+uint64_t BytesWrittenByAll();
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_SHM_SHM_SENDER_H_

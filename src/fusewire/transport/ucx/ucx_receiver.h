@@ -1,0 +1,95 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The stream over UCX, inwards: records wait until their turn; then small ones are copied to where the handler wants
+// them, and loans land there.
+// Home: one reactor. Owns: the records, until they are delivered. Fails: corrupt() is what the peer did; or `broken` is
+// set, once.
+#ifndef FUSEWIRE_TRANSPORT_UCX_UCX_RECEIVER_H_
+#define FUSEWIRE_TRANSPORT_UCX_UCX_RECEIVER_H_
+
+#include "fusewire/transport/ucx/worker.h"
+
+#if FUSEWIRE_HAS_UCX
+
+#include <map>
+#include <memory>
+
+namespace fusewire {
+namespace transport {
+
+class UcxReceiver {
+ public:
+  // `end` is told when a loan has landed. `broken`: why UCX lost the peer; the first reason counts.
+  UcxReceiver(UcxEnd* end, Status* broken) : end_(*end), broken_(*broken) {}
+  ~UcxReceiver() { Drop(); }
+  UcxReceiver(const UcxReceiver&) = delete;
+  UcxReceiver& operator=(const UcxReceiver&) = delete;
+
+  // Inside UCX. True: `data` is kept.
+  bool OnRecord(const UcxRecord& record, void* data, size_t bytes, bool rendezvous);
+  void OnReceived(ucs_status_t status, size_t bytes);
+  // Inside UCX: the peer broke the rules; nothing more is taken from it.
+  void Refuse(const char* what);
+  // Nothing more is delivered, and nothing is taken.
+  void Drop();
+  bool takes() const { return !dropped_ && corrupt_.ok(); }
+  const Status& corrupt() const { return corrupt_; }
+
+  // Whether a record can be delivered now; and how many of our records its sender had seen.
+  bool ready() const { return !receiving_ && !lost_ && HasNext(); }
+  uint64_t NextSaw() const { return records_.begin()->second.saw; }
+  // Returns the record's bytes.
+  size_t DeliverNext(ConnectionHandler* handler);
+  // Delivers the loan that has landed since, if one has.
+  void FinishLoan(ConnectionHandler* handler);
+
+  // A loan is landing. In memory of ours: the handler can have its own back.
+  bool receiving() const { return receiving_; }
+  bool lands_aside() const { return aside_ != nullptr; }
+  // A loan did not land: nothing behind it is worth anything.
+  bool lost() const { return lost_; }
+
+  // The peer has closed: nothing follows from this sequence on.
+  void SetEnd(uint64_t sequence) { end_sequence_ = sequence; }
+  bool has_end() const { return end_sequence_ != UINT64_MAX; }
+  // Something that the peer had sent is still to come.
+  bool IsShort() const { return receiving_ || HasNext() || (has_end() && next_ < end_sequence_); }
+
+  // Sequence of the next record.
+  uint64_t next() const { return next_; }
+  // What has been taken since the beginning; whether the peer should hear of it.
+  uint64_t taken() const { return taken_cost_; }
+  bool OwesTaken() const { return taken_cost_ - taken_told_ >= kUcxWindowBytes / 4; }
+  void OnTakenTold() { taken_told_ = taken_cost_; }
+
+ private:
+  struct Record {
+    void* data = nullptr;
+    size_t bytes = 0;
+    bool loan = false;
+    uint64_t saw = 0;
+  };
+  bool HasNext() const { return !records_.empty() && records_.begin()->first == next_ && next_ < end_sequence_; }
+  void ReceiveLoan(ConnectionHandler* handler, const Record& record);
+
+  UcxEnd& end_;
+  Status& broken_;
+  bool dropped_ = false;
+  std::map<uint64_t, Record> records_;  // by sequence
+  uint64_t next_ = 0;
+  uint64_t end_sequence_ = UINT64_MAX;
+  uint64_t came_cost_ = 0, taken_cost_ = 0, taken_told_ = 0;
+  bool receiving_ = false;  // a loan is landing
+  bool received_ = false;   // ... has landed
+  ucs_status_t receive_status_ = UCS_OK;
+  size_t receive_bytes_ = 0;
+  bool lost_ = false;
+  std::unique_ptr<uint8_t[]> aside_;  // where it lands if the handler has less room
+  Status corrupt_;                    // the peer broke the rules, and we were inside UCX
+};
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif
+
+#endif  // FUSEWIRE_TRANSPORT_UCX_UCX_RECEIVER_H_

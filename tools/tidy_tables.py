@@ -1,0 +1,215 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""The tables of tools/tidy.py: which room may include which, which calls have one place, and every exception."""
+
+# The rooms that a room may include. Rooms on one floor (buffer, wire, reactor) never include each other.
+ROOMS = {
+    "base": (),
+    "buffer": ("base",),
+    "wire": ("base",),
+    "reactor": ("base",),
+    "transport": ("buffer", "reactor", "base"),
+    "pipe": ("wire", "transport", "buffer", "reactor", "base"),
+    "task": ("pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "rpc": ("task", "pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "p2p": ("task", "pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "collective": ("p2p", "task", "pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "tf": ("rpc", "collective", "p2p", "task", "pipe", "wire", "transport", "buffer", "reactor", "base"),
+}
+
+# A room that is a wing: its folders, and which of them each may include. The folders of other rooms never meet.
+WINGS = {
+    "tf": {
+        "bridge": (),
+        "peer": ("bridge",),
+        "provide": ("peer", "bridge"),
+        "receive": ("peer", "bridge"),
+        "collective": ("peer", "bridge"),
+        "fuse": ("receive", "peer", "bridge"),
+        "star": (),
+        "star/cut": ("fuse", "bridge"),
+        "star/call": ("star", "receive", "peer", "bridge"),
+        "star/serve": ("star", "star/cut", "receive", "peer", "bridge"),
+        "server": (
+            *("star", "star/cut", "star/call", "star/serve"),
+            *("fuse", "collective", "receive", "provide", "peer", "bridge"),
+        ),
+        "threads": ("star/call", "star/serve", "receive", "provide", "peer", "bridge"),
+    },
+    "collective": {
+        "kernels": (),
+        "schedule": ("kernels",),
+        "run": ("schedule", "kernels"),
+        "arena": ("kernels",),
+        "group": ("arena", "run", "schedule", "kernels"),
+        "c_api": ("group", "run", "schedule", "kernels"),
+    },
+}
+
+# Folders in which each source has a test that needs no cluster.
+TESTED = ("src/fusewire/tf/",)
+
+# Code that is allowed only in some places of src/: (rule, pattern, what to do instead, {place: the reason}). A place is
+# a file, a folder with a trailing slash, or a class with a trailing dot (its .h and .cc). Tests may use all of it,
+# except for the rules in CALLS_IN_TESTS_TOO.
+CALLS = [
+    (
+        "getenv",
+        r"\b(secure_)?getenv\s*\(",
+        "a room takes an Options struct; its caller reads the environment",
+        {"src/fusewire/tf/server/options.cc": "where the plug-in reads its settings"},
+    ),
+    (
+        "new",
+        # Left alone: a private constructor's unique_ptr<T>(new T), placement, #include <new>.
+        r"^(?!.*unique_ptr).*(?<!operator )(?<!<)\bnew\b(?!\s*\((?!std::nothrow))",
+        "own by type: Buffer, std::make_unique or a member; memory by size is allocated in buffer/",
+        {
+            "src/fusewire/base/": "UniqueFunction owns by hand for all others; a few words live until the process ends",
+            "src/fusewire/pipe/out_queue.h": "a unique_ptr to bytes that need no zeroing; C++17 has no word for it",
+            "src/fusewire/reactor/reactor.cc": "a piece of mail belongs to the mailbox until it is delivered",
+            "src/fusewire/tf/": "a call owns itself until its end; TensorFlow's factories take pointers",
+        },
+    ),
+    (
+        "delete",
+        r"(?<!= )(?<!operator )\bdelete\b(?!d)",
+        "own by type: std::unique_ptr or a member",
+        {
+            "src/fusewire/base/unique_function.h": "UniqueFunction owns by hand for all others",
+            "src/fusewire/reactor/reactor.cc": "a piece of mail ends itself when it has been delivered",
+            "src/fusewire/rpc/reply.cc": "a ServerCall outlives its Session for as long as a Reply is out",
+            "src/fusewire/rpc/session.cc": "a ServerCall outlives its Session for as long as a Reply is out",
+            "src/fusewire/tf/": "calls and receives own themselves until their end",
+        },
+    ),
+    (
+        "thread",
+        r"std::j?thread\b(?!::)|\bpthread_create\b|std::async\b",
+        "threads are started by reactor/ alone; Post a task to one",
+        {
+            "src/fusewire/reactor/": "the room that owns the threads",
+            "src/fusewire/transport/resolver.cc": "the system's resolver blocks; it does so on a thread of its own",
+            "src/fusewire/collective/group/arena_lane.": "meetings in an arena block; what has no waiter blocks here",
+            "src/fusewire/tf/server/step_limit.cc": "a cancel runs TensorFlow's callbacks, which no reactor waits for",
+            "src/fusewire/tf/star/serve/end_thread.": "the end of a part may wait for TensorFlow's pool",
+        },
+    ),
+    (
+        "lock",
+        r"\bstd::((recursive_|shared_|timed_)*mutex|condition_variable\w*|lock_guard|(unique|scoped|shared)_lock)\b"
+        r"|#include <(mutex|shared_mutex|condition_variable)>|\babsl::(Mutex|CondVar)\b|\b(tensorflow|tsl)::mutex\w*"
+        r"|\bpthread_(mutex|cond|rwlock|spin)_\w+",
+        "at home nothing is shared: Post to the home of what you want to touch. What threads do share is behind a "
+        "Mutex of base/mutex.h, which the compiler checks",
+        {
+            "src/fusewire/base/mutex.": "what a Mutex is made of",
+            "src/fusewire/tf/star/serve/program.": "a variable's lock, which TensorFlow hands over with the variable",
+        },
+    ),
+    (
+        "mutex",
+        r"\bMutex\s+\w+;",
+        "nothing is shared between threads: Post to the home of what you want to touch",
+        {
+            "src/fusewire/buffer/budget.": "taken when a window grows or shrinks, never per message",
+            "src/fusewire/pipe/acceptor.cc": "any thread asks where a task listens, at home or not",
+            "src/fusewire/transport/resolver.cc": "once for each name; its thread blocks and has no mailbox",
+            "src/fusewire/collective/group/arena_lane.": "waiting callers enter the arena, one after the other",
+            "src/fusewire/tf/": "TensorFlow calls from any of its threads and does not wait",
+        },
+    ),
+    (
+        "memcpy",
+        r"\b(std::)?(memcpy|memmove|bcopy)\s*\(",
+        "copies of payload are counted: CopyBytes of base/bytes.h; headers are coded in wire/",
+        {
+            "src/fusewire/base/": "CopyBytes is defined here",
+            "src/fusewire/wire/": "encoders and decoders copy numbers of a few bytes",
+            "src/fusewire/tf/peer/fused.cc": "over gRPC, which copies what it carries in any case",
+            "src/fusewire/collective/kernels/arithmetic.cc": "in shared memory the copy is the transport",
+        },
+    ),
+    (
+        "exception",
+        r"\bthrow\b|\bcatch\s*\(",
+        "return a Status or a Result",
+        {},
+    ),
+    (
+        "abort",
+        r"\b(std::)?(abort|exit|_Exit|quick_exit|terminate)\s*\(|\bassert\s*\(",
+        "FUSEWIRE_CHECK for a bug of ours, a Status for any other error",
+        {"src/fusewire/base/check.cc": "how FUSEWIRE_CHECK ends the process"},
+    ),
+    (
+        "print",
+        r"\bstd::(cout|cerr|clog)\b|\b(std::)?(f?printf|v?dprintf|f?puts|perror)\s*\(",
+        "FUSEWIRE_LOG of base/log.h: levels, one fact a line",
+        {
+            "src/fusewire/base/check.cc": "the last message of a process; the log itself may be broken",
+        },
+    ),
+    (
+        "clock",
+        r"\b(steady|system|high_resolution)_clock::now\b|\bclock_gettime\s*\(|\bgettimeofday\s*\(",
+        "take a Clock of base/clock.h, so that tests can advance it",
+        {
+            "src/fusewire/base/clock.cc": "where Clock asks the system",
+            "src/fusewire/base/log.cc": "a log line has the time of day, even with a virtual clock",
+        },
+    ),
+    (
+        "random",
+        r"std::(random_device|mt19937(_64)?)\b|(?<![\w.>])s?rand\s*\(|\bgetrandom\s*\(",
+        "base/random.h: seeded, so that a run can be repeated",
+        {"src/fusewire/base/random.cc": "seeds come from the system here"},
+    ),
+    (
+        "epoll",
+        r"\bepoll_(create1?|ctl|p?wait2?)\s*\(",
+        "Reactor::Watch",
+        {"src/fusewire/reactor/": "the room that owns the loop"},
+    ),
+    (
+        "socket",
+        r"(?<![\w.>])(::)?(socket|accept4?|connect|listen|bind|setsockopt|sendmsg|recvmsg|readv|writev)\s*\((?!\))",
+        "sockets belong in transport/",
+        {"src/fusewire/transport/": "the room that holds sockets"},
+    ),
+    (
+        "sleep",
+        r"\bsleep_(for|until)\s*\(|\b(u|nano)?sleep\s*\(",
+        "wait for the event itself, with a deadline; in a simulation, advance the virtual clock",
+        {},
+    ),
+    (
+        "capture",
+        r"\[=[,\]]",
+        "name each capture",
+        {},
+    ),
+]
+CALLS_IN_TESTS_TOO = ("sleep", "capture")
+
+LINE_COLUMNS_MAX = 120
+FILE_LINES_MAX = 500
+TEST_LINES_MAX = 800  # for a test: many small cases about one class
+FILES_LONGER = {}  # path: why it can't be split
+
+CHANGE_CHARACTERS_MAX = 400
+
+# Hosts that a file may name. The project downloads nothing from an address: packages are installed by name, from the
+# machine's configured sources.
+HOSTS = {
+    "www.apache.org": "the address of the licence",
+    "example.com": "reserved for examples",
+    "example.org": "reserved for examples",
+}
+
+CIRCLE_UNITS_MAX = 2
+CLASS_FUNCTIONS_MAX = 30
+
+# What was over these bounds when the rules came, each with a bound of its own, which is never raised. A circle is
+# named by one of its units. An entry that is no longer needed is a finding.
+CIRCLES_LARGER = {}
+CLASSES_LARGER = {}
