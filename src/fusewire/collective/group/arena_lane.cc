@@ -199,7 +199,7 @@ void ArenaLane::Work() {
     const bool ran = job->ran;
     Forget(job);
     if (owned == nullptr) continue;
-    owned->ended = ran;
+    if (ran) OperationTable::SetServed(owned.get());
     lock.Unlock();
     SendHome(std::move(owned));
     lock.Lock();
@@ -358,7 +358,7 @@ bool ArenaLane::Cancel(uint64_t number, const Status& why) {
     std::unique_ptr<GroupOperation> operation = std::move(job->owned);
     job->operation = nullptr;
     operation->status = why;
-    operation->ended = true;
+    OperationTable::SetServed(operation.get());
     lock.Unlock();
     SendHome(std::move(operation));
     return true;

@@ -30,7 +30,14 @@ enum class ControlVerb : uint8_t {
 constexpr size_t kControlBytesMax = 8 * 1024;
 constexpr uint32_t kControlSeatsMax = 32 * 1024;
 
+// Each verb is built with the fields that it has.
 struct ControlMessage {
+  static ControlMessage Failed(uint32_t epoch, const Fingerprint& place, const Status& why);
+  static ControlMessage Broken(uint32_t epoch, const Status& why);
+  static ControlMessage Left(uint32_t epoch);
+  static ControlMessage Vote(uint32_t epoch, uint64_t round, const std::vector<bool>& dead);
+  static ControlMessage Decided(uint32_t epoch, const std::vector<bool>& dead);
+
   ControlVerb verb = ControlVerb::kFailed;
   uint32_t epoch = 0;
   uint64_t round = 0;

@@ -37,8 +37,8 @@ void GroupOperation::Deliver() {
   std::unique_ptr<GroupOperation> self(this);
   // The Group may have gone since Start.
   const std::shared_ptr<GroupCore> home = std::move(core);
-  if (ended) {
-    home->TakeEnded(std::move(self));
+  if (state == State::kServed) {
+    home->TakeServed(std::move(self));
   } else {
     home->Begin(std::move(self));
   }
@@ -90,11 +90,7 @@ void GroupCore::Break(const Status& why, bool tell) {
   if (!operations_.broken().ok() || closed_) return;
   if (lane_ != nullptr) lane_->Shut(why);
   if (tell) {
-    ControlMessage message;
-    message.verb = ControlVerb::kBroken;
-    message.epoch = seats_.epoch();
-    message.status = why;
-    members_.SendToAll(message);
+    members_.SendToAll(ControlMessage::Broken(seats_.epoch(), why));
   }
   operations_.Break(why);
 }
@@ -102,10 +98,7 @@ void GroupCore::Break(const Status& why, bool tell) {
 void GroupCore::Close() {
   FUSEWIRE_AT_HOME(home_);
   if (closed_) return;
-  ControlMessage message;
-  message.verb = ControlVerb::kLeft;
-  message.epoch = seats_.epoch();
-  members_.SendToAll(message);
+  members_.SendToAll(ControlMessage::Left(seats_.epoch()));
   const Status why = Status::Cancelled("the group was closed");
   survivors_.End(why);
   Break(why, false);
@@ -123,13 +116,10 @@ void GroupCore::Cancel(uint64_t number, const Status& why) {
 
 void GroupCore::SendFailed(uint32_t epoch, uint64_t turn, const Status& why) {
   if (epoch != seats_.epoch() || !operations_.broken().ok() || closed_) return;
-  ControlMessage message;
-  message.verb = ControlVerb::kFailed;
-  message.epoch = epoch;
-  message.print.epoch = static_cast<uint16_t>(epoch);
-  message.print.turn = turn;
-  message.status = why;
-  members_.SendToAll(message);
+  Fingerprint place;
+  place.epoch = static_cast<uint16_t>(epoch);
+  place.turn = turn;
+  members_.SendToAll(ControlMessage::Failed(epoch, place, why));
 }
 
 // ---- shrink ----

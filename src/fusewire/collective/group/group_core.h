@@ -44,7 +44,7 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   reactor::Drain& under_way() { return under_way_; }
   // The operation of that turn has failed here, in the arena.
   void SendFailed(uint32_t epoch, uint64_t turn, const Status& why);
-  void TakeEnded(std::unique_ptr<GroupOperation> operation) { operations_.TakeEnded(std::move(operation)); }
+  void TakeServed(std::unique_ptr<GroupOperation> operation) { operations_.TakeServed(std::move(operation)); }
   void BeginShrink(int64_t timeout_ns, Done done);
   std::string NameOf(int rank) const;
 

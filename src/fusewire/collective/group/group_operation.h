@@ -28,6 +28,7 @@ struct PlanState;
 struct GroupOperation : Mail {
   enum class State : uint8_t {
     kIdle,     // not at home, or between two runs
+    kServed,   // the lane has run it, and sends it home
     kBehind,   // another one of its key is under way
     kRunning,  // its tag is its own
     kEnded,    // its `done` is about to be called
@@ -53,10 +54,9 @@ struct GroupOperation : Mail {
   ScheduleRunner::Run run;
   bool work_queued = false;
   uint32_t prepared_epoch = 0;  // of a plan's runner
-  // Of those that the lane has seen: their place, and that it has run them.
+  // Of those that the lane has seen: their place.
   std::optional<uint64_t> given_turn;
   uint32_t given_epoch = 0;
-  bool ended = false;
   // Of one whose caller waits, and may give it up; null: it does not.
   reactor::CancelToken* cancel = nullptr;
   // Of its arrays: when they were last looked at, and what came of it.

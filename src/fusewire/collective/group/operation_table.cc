@@ -50,6 +50,14 @@ void OperationTable::EndIdle(Operation operation, const Status& status) {
   PutEnded(std::move(operation), status);
 }
 
+void OperationTable::SetServed(GroupOperation* operation) { Change(operation, State::kIdle, State::kServed); }
+
+void OperationTable::EndServed(Operation operation) {
+  Change(operation.get(), State::kServed, State::kEnded);
+  const Status status = operation->status;
+  PutEnded(std::move(operation), status);
+}
+
 bool OperationTable::EndBehind(const GroupOperation& operation, const Status& status) {
   const auto behind = behind_.find(operation.tag);
   if (behind == behind_.end()) return false;

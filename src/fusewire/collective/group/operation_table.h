@@ -2,6 +2,7 @@
 // Every operation that is at home, and what state it is in: nobody else changes that. Each change is checked.
 //   idle -> running (Run), behind (Queue), ended (EndIdle)     behind -> ended (EndBehind), idle (TakeBehind)
 //   running -> ended (End)                                     ended -> idle (TakeEnded)
+//   idle -> served (SetServed, the lane's) -> ended (EndServed)
 // Home: the endpoint's. Owns: the operations, and their deadlines. Fails: never.
 // At most one operation is running under a tag; others are behind only while one of their tag is running or has ended.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_OPERATION_TABLE_H_
@@ -33,6 +34,9 @@ class OperationTable {
   void Queue(Operation operation);
   void End(GroupOperation* operation, const Status& status);
   void EndIdle(Operation operation, const Status& status);
+  // The lane's, where it runs an operation that is not here, and the table's once it has come home.
+  static void SetServed(GroupOperation* operation);
+  void EndServed(Operation operation);
   // False: it is not behind another one.
   bool EndBehind(const GroupOperation& operation, const Status& status);
   void EndAllBehind(const Status& status);

@@ -109,15 +109,12 @@ void Operations::Begin(std::unique_ptr<GroupOperation> operation) {
   raw->deadline_ns = timeout_ns == kForeverNs ? kForeverNs : AddNs(raw->began_ns, std::max<int64_t>(timeout_ns, 0));
   if (timeout_ns != kForeverNs) table_.ArmDeadline(raw, std::max<int64_t>(timeout_ns, 0));
   order_.Place(raw);
-  const uint64_t number = raw->number;
-  const bool is_given_up = raw->cancel != nullptr && raw->cancel->cancelled();
   if (table_.Running(raw->tag) != nullptr) {
     table_.Queue(std::move(operation));
+    if (raw->cancel != nullptr && raw->cancel->cancelled()) Cancel(raw->number, GivenUp());
   } else {
     Launch(std::move(operation));
   }
-  // In its place, so that the others hear of it.
-  if (is_given_up) Cancel(number, GivenUp());
 }
 
 void Operations::Launch(std::unique_ptr<GroupOperation> operation) {
@@ -134,6 +131,9 @@ void Operations::Launch(std::unique_ptr<GroupOperation> operation) {
   }
   const Status compared = CompareEarly(raw);
   if (status.ok()) status = compared;
+  // Nothing of it has left: it fails in its place, and the others hear of it.
+  if (status.ok() && raw->cancel != nullptr && raw->cancel->cancelled())
+    status = GivenUp().Peer(seats_->RankText(seats_->rank()));
   if (!status.ok()) return Fail(raw, status, tell);
   Hurry(table_, work_);
   raw->runner->Begin();
@@ -308,14 +308,8 @@ void Operations::Fail(GroupOperation* operation, const Status& why, bool tell) {
   operation->status =
       why.Phase(operation->print.Describe()).AgeMs((home_.now_ns() - operation->began_ns) / kMillisecondNs);
   order_.OnFailed(operation->print);
-  if (tell && broken_.ok()) {
-    ControlMessage message;
-    message.verb = ControlVerb::kFailed;
-    message.epoch = seats_->epoch();
-    message.print = operation->print;
-    message.status = operation->status;
-    members_->SendToAll(message);
-  }
+  if (tell && broken_.ok())
+    members_->SendToAll(ControlMessage::Failed(seats_->epoch(), operation->print, operation->status));
   failed_tags_.Add(operation->tag, operation->status);
   (void)early_.Take(operation->tag);
   ScheduleRunner* const runner = operation->runner.get();
@@ -348,12 +342,11 @@ void Operations::Cancel(uint64_t number, const Status& why) {
   if (behind != nullptr && table_.EndBehind(*behind, why)) ended_mail_.Post();
 }
 
-void Operations::TakeEnded(std::unique_ptr<GroupOperation> operation) {
+void Operations::TakeServed(std::unique_ptr<GroupOperation> operation) {
+  FUSEWIRE_AT_HOME(home_);
   under_way_->Open();
-  operation->ended = false;
   operation->tag = 0;
-  const Status status = operation->status;
-  table_.EndIdle(std::move(operation), status);
+  table_.EndServed(std::move(operation));
   ended_mail_.Post();
 }
 

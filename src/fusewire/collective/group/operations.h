@@ -45,7 +45,7 @@ class Operations final : private RunnerOwner {
   void Begin(std::unique_ptr<GroupOperation> operation);
   void Cancel(uint64_t number, const Status& why);
   // The lane has run it.
-  void TakeEnded(std::unique_ptr<GroupOperation> operation);
+  void TakeServed(std::unique_ptr<GroupOperation> operation);
   // All that is under way and to come fails, until the next epoch.
   void Break(const Status& why);
   void Close();

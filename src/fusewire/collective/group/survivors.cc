@@ -17,14 +17,6 @@ Survivors::Survivors(reactor::Reactor& home, const Seats* seats, Members* member
                      std::function<void(const std::vector<bool>& dead)> decided)
     : home_(home), seats_(seats), members_(members), decided_by_all_(std::move(decided)) {}
 
-ControlMessage Survivors::MessageOfDead(ControlVerb verb, const std::vector<bool>& dead) const {
-  ControlMessage message;
-  message.verb = verb;
-  message.epoch = seats_->epoch();
-  message.seats = dead;
-  return message;
-}
-
 void Survivors::Begin(int64_t limit_ns, Done done) {
   FUSEWIRE_CHECK(!busy());
   shrinking_ = std::make_unique<Shrinking>();
@@ -52,8 +44,7 @@ void Survivors::Vote() {
     const Seat& seat = seats_->at(i);
     if (seat.rank < 0 || !seat.lost.ok() || seat.left) shrinking_->dead[static_cast<size_t>(i)] = true;
   }
-  ControlMessage message = MessageOfDead(ControlVerb::kVote, shrinking_->dead);
-  message.round = shrinking_->round;
+  const ControlMessage message = ControlMessage::Vote(seats_->epoch(), shrinking_->round, shrinking_->dead);
   votes_[{seats_->own(), shrinking_->round}] = message;
   members_->SendToAll(message);
 }
@@ -87,7 +78,7 @@ void Survivors::TryDecide() {
       return End(Status::Unavailable(takers + seats_->RankText(seats_->rank()) + " for dead").Next("start it anew"));
     }
     if (same) {
-      const ControlMessage decision = MessageOfDead(ControlVerb::kDecided, known);
+      const ControlMessage decision = ControlMessage::Decided(seats_->epoch(), known);
       members_->SendToAll(decision);
       return Decide(decision);
     }

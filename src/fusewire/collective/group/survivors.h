@@ -51,7 +51,6 @@ class Survivors {
   // False: a vote is missing.
   bool CountVotes(const std::vector<bool>& known, bool* same, std::string* accusers);
   void Decide(const ControlMessage& decision);
-  ControlMessage MessageOfDead(ControlVerb verb, const std::vector<bool>& dead) const;
 
   reactor::Reactor& home_;
   const Seats* const seats_;

@@ -13,6 +13,7 @@
 #include <immintrin.h>
 #endif
 
+#include "fusewire/collective/kernels/find_kernel.h"
 #include "fusewire/collective/kernels/halves.h"
 #include "fusewire/collective/kernels/levels.h"
 
@@ -244,58 +245,37 @@ void Reduce(const ReduceCall& call) {
   ReduceRest<Lane, F>(call, at);
 }
 
-template <class Lane>
-ReduceKernel FindNumber(Op op) {
-  switch (op) {
-    case Op::kSum:
-    case Op::kAverage: return Reduce<Lane, Sum>;
-    case Op::kProduct: return Reduce<Lane, Product>;
-    case Op::kMin: return Reduce<Lane, Min>;
-    case Op::kMax: return Reduce<Lane, Max>;
-    default: return nullptr;
+template <Op op>
+struct FunctionOf;
+template <>
+struct FunctionOf<Op::kSum> : Sum {};
+template <>
+struct FunctionOf<Op::kProduct> : Product {};
+template <>
+struct FunctionOf<Op::kMin> : Min {};
+template <>
+struct FunctionOf<Op::kMax> : Max {};
+template <>
+struct FunctionOf<Op::kAnd> : And {};
+template <>
+struct FunctionOf<Op::kOr> : Or {};
+template <>
+struct FunctionOf<Op::kXor> : Xor {};
+
+// For find_kernel.h.
+struct Vectors {
+  template <class T>
+  using Number = Plain<T>;
+  using F16 = Half;
+  using Brain16 = Bf16;
+  using Truths = Truth;
+  template <class Lane, Op op>
+  static ReduceKernel Kernel() {
+    return Reduce<Lane, FunctionOf<op>>;
   }
-}
+};
 
-template <class Lane>
-ReduceKernel FindBits(Op op) {
-  switch (op) {
-    case Op::kAnd: return Reduce<Lane, And>;
-    case Op::kOr: return Reduce<Lane, Or>;
-    case Op::kXor: return Reduce<Lane, Xor>;
-    default: return nullptr;
-  }
-}
-
-template <class T>
-ReduceKernel FindInteger(Op op) {
-  const ReduceKernel bits = FindBits<Plain<T>>(op);
-  return bits != nullptr ? bits : FindNumber<Plain<T>>(op);
-}
-
-inline ReduceKernel FindTruth(Op op) {
-  if (op == Op::kMin) return Reduce<Truth, Min>;
-  if (op == Op::kMax) return Reduce<Truth, Max>;
-  return FindBits<Truth>(op);
-}
-
-inline ReduceKernel FindHere(Op op, Type type) {
-  switch (type) {
-    case Type::kI8: return FindInteger<int8_t>(op);
-    case Type::kI16: return FindInteger<int16_t>(op);
-    case Type::kI32: return FindInteger<int32_t>(op);
-    case Type::kI64: return FindInteger<int64_t>(op);
-    case Type::kU8: return FindInteger<uint8_t>(op);
-    case Type::kU16: return FindInteger<uint16_t>(op);
-    case Type::kU32: return FindInteger<uint32_t>(op);
-    case Type::kU64: return FindInteger<uint64_t>(op);
-    case Type::kF16: return FindNumber<Half>(op);
-    case Type::kBf16: return FindNumber<Bf16>(op);
-    case Type::kF32: return FindNumber<Plain<float>>(op);
-    case Type::kF64: return FindNumber<Plain<double>>(op);
-    case Type::kBool: return FindTruth(op);
-  }
-  return nullptr;
-}
+inline ReduceKernel FindHere(Op op, Type type) { return KernelFinder<Vectors>::Find(op, type); }
 
 }  // namespace avx512, avx2 or base
 

@@ -2,6 +2,7 @@
 // The reference: one element after the other, as a reader would do it by hand.
 #include <type_traits>
 
+#include "fusewire/collective/kernels/find_kernel.h"
 #include "fusewire/collective/kernels/halves.h"
 #include "fusewire/collective/kernels/levels.h"
 
@@ -78,57 +79,22 @@ void Reduce(const ReduceCall& call) {
   }
 }
 
-template <class Lane>
-ReduceKernel FindNumber(Op op) {
-  switch (op) {
-    case Op::kSum:
-    case Op::kAverage: return Reduce<Lane, Op::kSum>;
-    case Op::kProduct: return Reduce<Lane, Op::kProduct>;
-    case Op::kMin: return Reduce<Lane, Op::kMin>;
-    case Op::kMax: return Reduce<Lane, Op::kMax>;
-    default: return nullptr;
+// For find_kernel.h.
+struct OneByOne {
+  template <class T>
+  using Number = Plain<T>;
+  using F16 = Half;
+  using Brain16 = Bf16;
+  using Truths = Truth;
+  template <class Lane, Op op>
+  static ReduceKernel Kernel() {
+    return Reduce<Lane, op>;
   }
-}
-
-template <class Lane>
-ReduceKernel FindBits(Op op) {
-  switch (op) {
-    case Op::kAnd: return Reduce<Lane, Op::kAnd>;
-    case Op::kOr: return Reduce<Lane, Op::kOr>;
-    case Op::kXor: return Reduce<Lane, Op::kXor>;
-    default: return nullptr;
-  }
-}
-
-template <class T>
-ReduceKernel FindInteger(Op op) {
-  const ReduceKernel bits = FindBits<Plain<T>>(op);
-  return bits != nullptr ? bits : FindNumber<Plain<T>>(op);
-}
+};
 
 }  // namespace
 
-ReduceKernel FindScalar(Op op, Type type) {
-  switch (type) {
-    case Type::kI8: return FindInteger<int8_t>(op);
-    case Type::kI16: return FindInteger<int16_t>(op);
-    case Type::kI32: return FindInteger<int32_t>(op);
-    case Type::kI64: return FindInteger<int64_t>(op);
-    case Type::kU8: return FindInteger<uint8_t>(op);
-    case Type::kU16: return FindInteger<uint16_t>(op);
-    case Type::kU32: return FindInteger<uint32_t>(op);
-    case Type::kU64: return FindInteger<uint64_t>(op);
-    case Type::kF16: return FindNumber<Half>(op);
-    case Type::kBf16: return FindNumber<Bf16>(op);
-    case Type::kF32: return FindNumber<Plain<float>>(op);
-    case Type::kF64: return FindNumber<Plain<double>>(op);
-    case Type::kBool:
-      if (op == Op::kMin) return Reduce<Truth, Op::kMin>;
-      if (op == Op::kMax) return Reduce<Truth, Op::kMax>;
-      return FindBits<Truth>(op);
-  }
-  return nullptr;
-}
+ReduceKernel FindScalar(Op op, Type type) { return KernelFinder<OneByOne>::Find(op, type); }
 
 }  // namespace collective
 }  // namespace fusewire

@@ -1,0 +1,77 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The one switch from an operation and a type to a kernel, for every way of computing: the reference, and vectors of
+// each width. A Way says how an array of each type is read (Number<T>, F16, Brain16, Truths), and has Kernel<Lane,
+// op>(). Home: any thread, pure functions. Owns: nothing. Fails: null, where a type has no such operation.
+#ifndef FUSEWIRE_COLLECTIVE_KERNELS_FIND_KERNEL_H_
+#define FUSEWIRE_COLLECTIVE_KERNELS_FIND_KERNEL_H_
+
+#include <cstdint>
+
+#include "fusewire/collective/kernels/levels.h"
+
+namespace fusewire {
+namespace collective {
+
+// Each Way is a type of its own, so that no function made for a newer processor takes the place of one made for all.
+template <class Way>
+struct KernelFinder {
+  template <class Lane>
+  static ReduceKernel OfNumber(Op op) {
+    switch (op) {
+      case Op::kSum:
+      case Op::kAverage: return Way::template Kernel<Lane, Op::kSum>();
+      case Op::kProduct: return Way::template Kernel<Lane, Op::kProduct>();
+      case Op::kMin: return Way::template Kernel<Lane, Op::kMin>();
+      case Op::kMax: return Way::template Kernel<Lane, Op::kMax>();
+      default: return nullptr;
+    }
+  }
+
+  template <class Lane>
+  static ReduceKernel OfBits(Op op) {
+    switch (op) {
+      case Op::kAnd: return Way::template Kernel<Lane, Op::kAnd>();
+      case Op::kOr: return Way::template Kernel<Lane, Op::kOr>();
+      case Op::kXor: return Way::template Kernel<Lane, Op::kXor>();
+      default: return nullptr;
+    }
+  }
+
+  template <class T>
+  static ReduceKernel OfInteger(Op op) {
+    using Lane = typename Way::template Number<T>;
+    const ReduceKernel bits = OfBits<Lane>(op);
+    return bits != nullptr ? bits : OfNumber<Lane>(op);
+  }
+
+  static ReduceKernel OfTruth(Op op) {
+    using Lane = typename Way::Truths;
+    if (op == Op::kMin) return Way::template Kernel<Lane, Op::kMin>();
+    if (op == Op::kMax) return Way::template Kernel<Lane, Op::kMax>();
+    return OfBits<Lane>(op);
+  }
+
+  static ReduceKernel Find(Op op, Type type) {
+    switch (type) {
+      case Type::kI8: return OfInteger<int8_t>(op);
+      case Type::kI16: return OfInteger<int16_t>(op);
+      case Type::kI32: return OfInteger<int32_t>(op);
+      case Type::kI64: return OfInteger<int64_t>(op);
+      case Type::kU8: return OfInteger<uint8_t>(op);
+      case Type::kU16: return OfInteger<uint16_t>(op);
+      case Type::kU32: return OfInteger<uint32_t>(op);
+      case Type::kU64: return OfInteger<uint64_t>(op);
+      case Type::kF16: return OfNumber<typename Way::F16>(op);
+      case Type::kBf16: return OfNumber<typename Way::Brain16>(op);
+      case Type::kF32: return OfNumber<typename Way::template Number<float>>(op);
+      case Type::kF64: return OfNumber<typename Way::template Number<double>>(op);
+      case Type::kBool: return OfTruth(op);
+    }
+    return nullptr;
+  }
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_KERNELS_FIND_KERNEL_H_
