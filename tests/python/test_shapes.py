@@ -41,7 +41,7 @@ RANK = [
 def why_not() -> str:
     """Why no shape can be made here; nothing where they can."""
     if os.geteuid() != 0:
-        return "only root may make namespaces"
+        return "only root may create namespaces"
     done = subprocess.run(
         [sys.executable, SHAPES / "enter.py", "--no-ipv6", "--", "true"], capture_output=True, text=True, check=False
     )
