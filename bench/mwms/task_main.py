@@ -1,10 +1,11 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """One worker of a measured MultiWorkerMirroredStrategy. ps/tasks.py starts and drives it, mwms/measure.py all of them.
 
-Commands, one line of JSON each, and their answers: open      creates the strategy and runs two steps, together with all
-other workers; {} go        trains "steps" steps in a separate thread; {} stop      waits for the last step; {"ends",
-"seconds", "losses"}: when each ended (CLOCK_MONOTONIC), how long it took, ... The first answer, {}, means that
-TensorFlow is loaded. An answer {"error": ...} is the last one.
+Commands, one line of JSON each, and their answers:
+  open      creates the strategy and runs two steps, together with all other workers; {}
+  go        trains "steps" steps in a separate thread; {}
+  stop      waits for the last step; {"ends", "seconds", "losses"}: when each ended (CLOCK_MONOTONIC), its duration, ...
+The first answer, {}, means that TensorFlow is loaded. An answer {"error": ...} is the last one.
 """
 
 import json

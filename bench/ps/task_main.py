@@ -1,13 +1,15 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """One task of a measured cluster: a TensorFlow server, and the sessions of its workers. tasks.py starts and drives it.
 
-Commands, one line of JSON each, and their answers: open      starts each worker: server, session, a first step;
-{"opened": number} repeatedly, then {} go        starts training, each session in a separate thread, for "steps" steps
-or until `stop`; {} look      {"steps": number so far} counters  {"bytes_sent", "fusewire"} of this process so far; used
-when no worker trains, as many threads delay it calls     {"calls": number per step over stock gRPC} stop      ends
-training; {"ends", "seconds", "losses"}: when each step ended (CLOCK_MONOTONIC), how long it took, ... evaluate  the
-model's evaluation The first answer, {}, means that a server is up, or that workers may be opened. An answer {"error":
-...} is the last one.
+Commands, one line of JSON each, and their answers:
+  open      starts each worker: server, session, a first step; {"opened": number} repeatedly, then {}
+  go        starts training, each session in a separate thread, for "steps" steps or until `stop`; {}
+  look      {"steps": number so far}
+  counters  {"bytes_sent", "fusewire"} of this process so far; used when no worker trains, as many threads delay it
+  calls     {"calls": number per step over stock gRPC}
+  stop      ends training; {"ends", "seconds", "losses"}: when each step ended (CLOCK_MONOTONIC), how long it took, ...
+  evaluate  the model's evaluation
+The first answer, {}, means that a server is up, or that workers may be opened. {"error": ...} is the last answer.
 """
 
 import json

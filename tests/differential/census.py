@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""How often each kind of thing is drawn."""
+"""Counts how often each kind of statement is drawn."""
 
 import collections
 import re
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from making import make
 from program import Program
 
-# What issue and README promise, by what shows it in the code of a statement.
+# The kinds of the README, with patterns that find them in the code of a statement.
 FEATURES = {
     "variable by reference": r"get_variable.*use_resource=False",
     "variable as a resource": r"get_variable.*use_resource=True",
@@ -72,7 +72,7 @@ def features(program: Program) -> set[str]:
 
 
 def census(seeds: Iterable[int]) -> str:
-    """A line for each feature: in how many of these programs it is."""
+    """A line for each kind: the number of programs that contain it."""
     counts: collections.Counter = collections.Counter(dict.fromkeys(FEATURES, 0))
     total = 0
     for seed in seeds:

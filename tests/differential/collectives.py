@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Random collectives, compared bit for bit with NumPy: ranks are threads of this process. README.md says how to use it.
+"""Random collectives, compared bit for bit with NumPy: ranks are threads of this process. See README.md.
 
 python collectives.py --seeds 0:200 | --seconds 60 | --seed 17
 """
@@ -22,26 +22,26 @@ from seeds import seeds_of
 import fusewire.collective as fw
 from fusewire import p2p
 
-LIMIT_S = 30.0  # of one operation
+LIMIT_S = 30.0  # for one operation
 SHRINKS_MAX = 60
 
 
 def with_gaps(array: np.ndarray) -> np.ndarray:
-    """The same numbers, with others between them."""
+    """A strided view of the same numbers."""
     wide = np.empty((*array.shape[:-1], array.shape[-1] * 2), array.dtype)
     wide[..., ::2] = array
     return wide[..., ::2]
 
 
 class Rank:
-    """One rank of a round, in a thread of its own."""
+    """One rank of a round, in its own thread."""
 
     def __init__(self, group: fw.Group, number: int, seed: int, planted: str) -> None:
         self.group, self.number, self.planted = group, number, planted
         self.random = random.Random(seed * 100 + number)
 
     def run(self, bunches: tuple[tuple[Operation, ...], ...]) -> str:
-        """What differs; nothing, if all is as NumPy says."""
+        """The difference from NumPy's result, or ""."""
         for number, bunch in enumerate(bunches):
             try:
                 said = self.alone(bunch[0]) if len(bunch) == 1 else self.at_once(bunch)
@@ -57,7 +57,7 @@ class Rank:
         return self.judge(one, self.take(one))
 
     def at_once(self, bunch: tuple[Operation, ...]) -> str:
-        """Ranks begin them, and wait for them, each in an order of its own."""
+        """Each rank starts the operations, and waits for them, in its own order."""
         started = [(one, *self.start(one)) for one in self.random.sample(bunch, len(bunch))]
         for one, ticket, finish in self.random.sample(started, len(started)):
             if said := self.judge(one, finish(ticket.wait())):
@@ -111,14 +111,14 @@ class Rank:
         return finish_none(getattr(self.group, one.kind)(*words, **how), finish)
 
     def mistake(self, one: Operation) -> str:
-        """One rank brings more than the others: all are told, and go on."""
+        """One rank makes a different request: all ranks get the error, and continue."""
         if one.ranks == 1:
             return ""
         try:
             self.group.allreduce(np.zeros(5 + (self.number == one.root)), fw.Sum, one.name, timeout=LIMIT_S)
         except fw.Error as error:
             return "" if error.code == "invalid" else f"{one}: code {error.code}: {error}"
-        return f"{one}: different wishes went well"
+        return f"{one}: different requests succeeded"
 
     def judge(self, one: Operation, got) -> str:
         expected = one.expected(self.number)
@@ -135,7 +135,7 @@ def finish_none(result, finish):
 
 
 def play(round: Round, planted: str = "") -> str:
-    """What differs at the first rank where something does."""
+    """The difference at the first rank that has one."""
     with contextlib.ExitStack() as stack:
         endpoints = [stack.enter_context(p2p.Endpoint(f"w{rank}", wire=round.wire)) for rank in range(round.ranks)]
         members = [(endpoint.name, endpoint.address) for endpoint in endpoints]
@@ -153,7 +153,7 @@ def play(round: Round, planted: str = "") -> str:
 
 
 def shrink(round: Round, planted: str) -> Round:
-    """Fewer bunches, then smaller ones, as long as it still differs."""
+    """Tries fewer bunches, then smaller ones, as long as the round still differs."""
     tries = 0
 
     def still(candidate: Round) -> bool:
@@ -185,10 +185,10 @@ def shrink(round: Round, planted: str) -> Round:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, help="this one only")
-    parser.add_argument("--seeds", metavar="FIRST:LAST", help="without either, those of today")
+    parser.add_argument("--seeds", metavar="FIRST:LAST", help="a range of seeds; default: those of today")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     options = parser.parse_args()
-    planted = os.environ.get("TEST_PLANT", "")  # a kind that is said to differ, for the tester's own test
+    planted = os.environ.get("TEST_PLANT", "")  # a kind that is reported to differ, to test this program
     ends = time.monotonic() + options.seconds
     counts: collections.Counter = collections.Counter()
     for seed in seeds_of(options, 10_000):

@@ -29,7 +29,7 @@ BATCH = 20  # seeds that one process runs, with as many reactors
 
 
 class Child:
-    """A process that runs programs; a new one comes when it has died, or was ended because it hung."""
+    """A process that runs programs; it is replaced when it has crashed, or was ended because it hung."""
 
     def __init__(self, reactors: int, limit_s: float, is_cut: bool) -> None:
         count = str(reactors)
@@ -51,7 +51,7 @@ class Child:
             raise RuntimeError(f"the clusters could not be started: {words[1:]}")
 
     def run(self, program: Program, runs: tuple[str, ...] = ()) -> dict:
-        """`runs`: over which protocols; without any, over all."""
+        """`runs`: the protocols; empty: all."""
         words = {"program": dataclasses.asdict(program), "runs": runs, "is_cut": self._is_cut}
         self._at = ""  # of this program
         try:
@@ -94,7 +94,7 @@ class Child:
 
 
 class Log:
-    """A line for each program that was run: what is there is not run again."""
+    """The log of outcomes, a line per program: logged programs are not run again."""
 
     def __init__(self, path: pathlib.Path | None) -> None:
         self._path = path
@@ -139,7 +139,7 @@ class Run:
         result = self.child(reactors).run(program)
         self.took.update(result.get("took", {}))
         if "broken" in result:
-            print(f"seed {seed}: cannot be built: {result['broken']}", flush=True)
+            print(f"seed {seed}: the program can't be built: {result['broken']}", flush=True)
             self._log.add(seed, "broken", reactors=reactors)
         elif result.get("discarded"):
             self._log.add(seed, "discarded", reactors=reactors, why=result["discarded"])
@@ -161,15 +161,21 @@ class Run:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, help="this one only, with its program")
-    parser.add_argument("--seeds", metavar="FIRST:LAST", help="without either, those of today")
+    parser.add_argument("--seed", type=int, help="only this seed; prints its program")
+    parser.add_argument("--seeds", metavar="FIRST:LAST", help="a range of seeds; default: those of today")
     parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--batch", type=int, default=BATCH, help="seeds that one process runs")
-    parser.add_argument("--reactors", type=int, help="of every task; without it 1, 2 and 4 in turn")
-    parser.add_argument("--cut", action="store_true", help="with limits that pass at any point of a step: does it end?")
-    parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds for one program: on a busy machine more")
-    parser.add_argument("--log", type=pathlib.Path, help="outcomes are added here; seeds that are there are left out")
-    parser.add_argument("--census", metavar="FIRST:LAST", help="only count what is drawn by these seeds")
+    parser.add_argument("--batch", type=int, default=BATCH, help="number of seeds that one process runs")
+    parser.add_argument("--reactors", type=int, help="number of reactors of every task; default: 1, 2 and 4 in turn")
+    parser.add_argument(
+        "--cut", action="store_true", help="check only that steps end, with limits that pass at any point"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=LIMIT_S, help="seconds for one program; use more on a busy machine"
+    )
+    parser.add_argument("--log", type=pathlib.Path, help="file to which outcomes are appended; seeds in it are skipped")
+    parser.add_argument(
+        "--census", metavar="FIRST:LAST", help="only count the kinds of statements that these seeds draw"
+    )
     options = parser.parse_args()
     if options.census:
         print(census(range(*map(int, options.census.split(":")))))

@@ -1,10 +1,10 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What a program is made with: the statements so far, and what may stand on what.
+"""The state while a program is drawn: its statements so far, and their dependencies.
 
-Every read of a variable comes behind the updates before it, and every update behind the reads before it, on the
-variable's own device: a reference that travels is read when it is sent. What TensorFlow reads of a reference by itself,
-for a gradient or a lookup, no control edge orders: such a variable is trained only before anything else happens to it,
-and one that was looked up stays as it is.
+Every read of a variable is ordered after the updates before it, and every update after the reads before it, on the
+variable's own device: a reference is read when it is sent to another device. A read of a reference that TensorFlow
+adds, for a gradient or a lookup, is not ordered by control edges: such a variable is trained only before any other
+update, and not changed after a lookup.
 """
 
 import random
@@ -22,7 +22,7 @@ NAME = tf.concat(NAME_read, 0)"""
 DEVICES = ("/job:ps/task:0", "/job:ps/task:0", "/job:ps/task:1", "/job:worker/task:0", "/job:worker/task:1")
 SERVERS = DEVICES[:3]
 SHAPES = ((4, 6), (6, 4), (6,), (4,), ())
-# What steps must not do at once: there may be two of one session among them, which would share its draws, too.
+# Not for concurrent steps: two of them may be of one session, and would share its random numbers.
 CHANGES = (
     *("update", "scatter", "train", "queue", "accumulator", "table", "iterator", "counter", "generator"),
     *("drawn", "wrong", "blocked"),
@@ -37,12 +37,12 @@ class Maker:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.statements: list[Statement] = []
-        self.values: dict[str, tuple[int, ...]] = {}  # float32 tensors, by their shapes
-        self.others: list[str] = []  # fetched, and used by nobody
-        self.roles: dict[str, str] = {}  # what is fed and is no float: "ids", "words"
+        self.values: dict[str, tuple[int, ...]] = {}  # float32 tensors: {name: shape}
+        self.others: list[str] = []  # fetched, but not used by other statements
+        self.roles: dict[str, str] = {}  # fed values that are not float: "ids", "words"
         self.variables: dict[str, tuple[int, ...]] = {}
         self.behind: dict[str, list[str]] = {}  # of a variable: reads and updates since the last update
-        self.fixed: set[str] = set()  # references that were read where no control edge orders it
+        self.fixed: set[str] = set()  # references that were read without an order by control edges
 
     def add(self, kind, code, device=None, uses=(), after=(), shape=None, prefix="t", role=None) -> str:
         name = f"{prefix}{len(self.statements)}"
@@ -72,7 +72,7 @@ class Maker:
         return next((name for name, of in self.roles.items() if of == role), None)
 
     def before(self, name: str) -> set[str]:
-        """Everything that a statement needs, itself too."""
+        """A statement and all statements that it needs."""
         found: set[str] = set()
         ahead = [name]
         while ahead:
@@ -84,7 +84,7 @@ class Maker:
         return found
 
     def is_pure(self, name: str) -> bool:
-        """Neither changes anything nor comes behind what does."""
+        """Whether it neither changes state nor depends on a statement that does."""
         return not any(self.statement(each).kind in CHANGES for each in self.before(name))
 
     def is_from_variables(self, name: str) -> bool:

@@ -1,5 +1,6 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Draws a program from a seed: placed at random on two parameter servers and two workers, and with one result only."""
+"""Draws a program from a seed: placed at random on two parameter servers and two workers, with a deterministic
+result."""
 
 import making_flow
 import making_state
@@ -50,7 +51,8 @@ def feed_words(maker: Maker) -> str:
 def steps_of(maker: Maker) -> tuple[Step, ...]:
     feeds = {each.name for each in maker.statements if each.kind == "feed"}
     every = [name for name in (*maker.values, *maker.others) if name not in feeds]
-    # What changes a variable is fetched by every step or by none, so that both sessions' steps mean one thing.
+    # An update of a variable is fetched by every step or by none, so that the order of both sessions' steps does not
+    # matter.
     kept = [name for name in every if maker.random.random() < 0.6] or every[-1:]
     few = kept[: max(1, len(kept) // 2)]
     steps = []

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Random collectives as data: what each rank brings, and what NumPy says that each must get."""
+"""Random collectives as data: the input of each rank, and the result that it must get, computed with NumPy."""
 
 import dataclasses
 import functools
@@ -82,7 +82,7 @@ class Operation:
         return {"rank": rank, "words": "x" * int(draw.integers(0, 5000)), "of": [1.5, None, (rank,)]}
 
     def expected(self, rank: int):
-        """What this rank must get."""
+        """The result that this rank must get."""
         if self.kind in ("barrier", "mistake"):
             return None
         if self.kind == "broadcast_object":
@@ -126,7 +126,7 @@ class Operation:
 
 
 def fold(every: list[np.ndarray], op: str) -> np.ndarray:
-    """As docs/collectives.md says: in the order of ranks, half as single precision, rounded once."""
+    """As docs/collectives.md specifies: in the order of ranks, half precision combined as single and rounded once."""
     dtype = every[0].dtype
     wide = np.dtype(np.float32) if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype
     sources = [each.astype(wide) for each in every]
@@ -144,7 +144,7 @@ def truncated(total: np.ndarray, by: int) -> np.ndarray:
 
 
 def first_of(better):
-    """Of equals the first; a NaN, where there is one."""
+    """The first of equal values; NaN if there is one."""
 
     def combine(one: np.ndarray, other: np.ndarray) -> np.ndarray:
         picked = np.where(better(other, one), other, one)
@@ -168,7 +168,7 @@ COMBINE = {
 
 
 def same(expected, got) -> bool:
-    """The same bits; any NaN is a NaN."""
+    """Whether the bits are the same; all NaNs are equal."""
     if isinstance(expected, np.ndarray):
         if not isinstance(got, np.ndarray) or got.dtype != expected.dtype or got.shape != expected.shape:
             return False

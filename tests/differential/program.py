@@ -1,5 +1,6 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""A program as data: statements of Python that build a graph, and steps that run it. What is printed is what runs."""
+"""A program as data: Python statements that build a graph, and steps that run it. The printed code is the code that
+runs."""
 
 import dataclasses
 
@@ -78,7 +79,7 @@ class Program:
         return {each.name for each in self.statements}
 
     def text(self) -> str:
-        """Builds the graph; the steps stand behind it as comments."""
+        """The code that builds the graph, followed by the steps as comments."""
         present = self.names()
         lines = [PROLOGUE, f"config = tf1.ConfigProto({self.config})", f"tf1.set_random_seed({self.seed})"]
         if any(READS_EARLY in each.code for each in self.statements):
@@ -87,7 +88,7 @@ class Program:
         return "\n".join(lines + [each.text() for each in self.steps]) + "\n"
 
     def without(self, dropped: set[str]) -> "Program":
-        """Less these statements, and those that need them."""
+        """The program without these statements, and those that need them."""
         kept = []
         gone = set(dropped)
         for each in self.statements:
@@ -104,7 +105,7 @@ class Program:
 
 
 def told(words: dict) -> Program:
-    """A program as dataclasses.asdict() and JSON have left it."""
+    """Reads a program from the JSON of dataclasses.asdict()."""
     statements = tuple(
         Statement(**{**each, "uses": tuple(each["uses"]), "after": tuple(each["after"])})
         for each in words["statements"]

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Draws a round of collectives from a seed: a group, and what its ranks do one after the other or at once."""
+"""Draws a round of collectives from a seed: a group, and its operations, in sequence or at the same time."""
 
 import dataclasses
 import random
@@ -26,8 +26,8 @@ class Round:
     arena: bool
     reproducible: bool
     table: str | None
-    members: tuple[int, ...]  # who makes the operations: all, or a subgroup in this order
-    bunches: tuple[tuple[Operation, ...], ...]  # those of one bunch are under way at once
+    members: tuple[int, ...]  # the ranks of the operations: all, or a subgroup in this order
+    bunches: tuple[tuple[Operation, ...], ...]  # the operations of a bunch run at the same time
 
     def text(self) -> str:
         lines = [f"# ranks {self.ranks}, wire {self.wire}, hosts {self.hosts}, arena {self.arena}"]
@@ -42,7 +42,7 @@ class Drawing:
         self.random = random.Random(seed)
 
     def rows(self, width: int) -> int:
-        """Of one rank. Few are large: a round has many."""
+        """The number of rows of a rank. Few are large, as a round has many operations."""
         most = self.random.choices((0, 10, 200, 5000, 300_000), (1, 4, 4, 3, 0.3))[0]
         return self.random.randint(0, most) // max(1, width)
 

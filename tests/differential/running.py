@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Runs programs over every protocol, in clusters of one process: two parameter servers and two workers for each.
 
-A line of JSON comes in for each program (program.py), and a line goes out with what differed from stock gRPC. Run by
-judging.py, which notices when it dies or hangs.
+Reads a line of JSON for each program (program.py), and prints a line with the differences from stock gRPC. Run by
+judging.py, which detects crashes and hangs.
 """
 
 import collections
@@ -18,7 +18,7 @@ import time
 import traceback
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-os.environ["TF_NUM_INTRAOP_THREADS"] = "1"  # a sum must not depend on how many threads share it
+os.environ["TF_NUM_INTRAOP_THREADS"] = "1"  # a sum must not depend on the number of threads
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import numpy as np
@@ -34,10 +34,10 @@ RUNS = ("grpc++", "grpc++ fused", "star_server", "star_server_lite")
 STOCK_AGAIN = 4  # runs over stock, where something differs: does it differ from itself?
 OURS_AGAIN = 2
 LIMIT_MS = 60_000
-# For a step that waits for what never comes. TensorFlow forgets a cancel that comes before the graph is registered.
+# For a step that would wait forever. TensorFlow loses a cancel that arrives before the graph is registered.
 SHORT_MS = 2000
 CUTS = 3  # of each step, where limits are drawn
-SHOWN_BYTES = 1024  # of a value; of more only what tells it from others
+SHOWN_BYTES = 1024  # of a value; a larger one is shown by a digest
 
 
 class Cluster:
@@ -51,7 +51,7 @@ class Cluster:
 
 
 def canonical(value) -> list:
-    """Equal for equal bits; any NaN is a NaN."""
+    """A text that is equal for equal bits; all NaNs are equal."""
     if value is None:  # of an operation
         return []
     if isinstance(value, tuple) and not isinstance(value, np.ndarray):  # of SparseTensor and the like
@@ -110,7 +110,7 @@ class Runner:
                     for values in pool.map(self.take, steps) if len(steps) > 1 else map(self.take, steps):
                         seen.append([canonical(value) for value in values])
         except tf.errors.OpError as error:
-            # What else this step did is anybody's guess: the program ends here.
+            # The other effects of this step are unknown: the program ends here.
             seen.append(["error", type(error).__name__])
         finally:
             self.close()
@@ -122,7 +122,7 @@ class Runner:
         return "together" if step.how == "together" else number
 
     def run_cut(self, program: Program) -> None:
-        """Each step several times, each time with a limit that may pass at any point of it. Whatever ends will do."""
+        """Runs each step several times, each time with a limit that may pass at any point. It only has to end."""
         limits = random.Random(program.seed)
         try:
             if limits.random() < 0.7:  # otherwise steps fail, too
@@ -193,7 +193,7 @@ def first_difference(expected: list, got: list) -> str:
 
 class Judge:
     def __init__(self, clusters: dict, plant: str) -> None:
-        """`plant`: a kind of statement whose programs are said to differ, for the tester's own test."""
+        """`plant`: a kind of statement whose programs are reported to differ, to test this program."""
         self.clusters, self.plant = clusters, plant
         self.took: collections.Counter = collections.Counter()  # seconds
 
@@ -213,7 +213,7 @@ class Judge:
             planted = self.plant and any(each.kind == self.plant for each in program.statements)
 
             def runner(protocol: str) -> Runner:
-                print("OVER", protocol, flush=True)  # so that who hangs or dies is known
+                print("OVER", protocol, flush=True)  # so that a protocol that hangs or crashes is known
                 config = tf1.ConfigProto()
                 config.CopyFrom(names["config"])
                 if protocol.endswith(" fused"):
@@ -227,7 +227,7 @@ class Judge:
 
             if not is_cut:
                 return self.compare(run, runs)
-            # Stock has nothing to say here: a limit that passes while a step is being prepared makes it hang.
+            # Stock is left out: a limit that passes while a step is being prepared makes it hang.
             for protocol in runs:
                 with self.clock(protocol):
                     runner(protocol).run_cut(program)
@@ -239,7 +239,7 @@ class Judge:
         result: dict = {"differs": {}, "ends": "error" if expected and expected[-1][0] == "error" else "ok"}
         if all(each == expected for each in got.values()):
             return result
-        # Only now stock has to show that it agrees with itself.
+        # Only now check that stock agrees with itself.
         for _ in range(STOCK_AGAIN):
             if (again := run(STOCK)) != expected:
                 return {"discarded": first_difference(expected, again)}

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Which seeds a tester runs: one, a range, or those of today."""
+"""The seeds to run: one, a range, or those of today."""
 
 import argparse
 import datetime

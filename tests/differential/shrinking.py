@@ -10,7 +10,7 @@ SHRINKS_MAX = 150
 
 
 def shrink(program: Program, differs: Callable[[Program], bool]) -> Program:
-    """Fewer steps, then fewer statements, then plainer steps, as long as it still differs."""
+    """Tries fewer steps, then fewer statements, then simpler steps, as long as the program still differs."""
     tries = 0
 
     def still(candidate: Program) -> bool:

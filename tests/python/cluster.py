@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Programs that run as every task of a real local cluster, once over each protocol; what they print is compared."""
+"""Runs programs as every task of a real local cluster, once over each protocol, and compares their output."""
 
 import contextlib
 import datetime
@@ -78,7 +78,7 @@ for each in held:
 
 
 def reactors_of(test: str) -> dict[str, str]:
-    """How many reactors the tasks of a test have: 1, 2 or 4, another number each day; TEST_REACTORS says which."""
+    """The number of reactors of a test's tasks: 1, 2 or 4, changing daily; TEST_REACTORS overrides it."""
     day = datetime.datetime.now(datetime.UTC).toordinal()
     count = os.environ.get("TEST_REACTORS") or str((1, 2, 4)[(zlib.crc32(test.encode()) + day) % 3])
     print(f"again with as many reactors: TEST_REACTORS={count}")
@@ -127,7 +127,7 @@ def run_cluster(tmp_path, request):
 
 
 def free_addresses(count: int) -> list[str]:
-    """Of ports that nobody has now, nor gets: the kernel gives connections and servers that ask for any port others."""
+    """Ports that are free and stay free: the kernel does not assign them to connections and servers."""
     free: set[int] = set()
     while len(free) < count:
         with socket.socket() as trial, contextlib.suppress(OSError):
@@ -137,7 +137,7 @@ def free_addresses(count: int) -> list[str]:
 
 
 class Tasks:
-    """The tasks of one cluster, each of which a test may stop, kill and start again."""
+    """The tasks of one cluster, each of which a test may stop, kill and restart."""
 
     def __init__(
         self, folder: pathlib.Path, program: str, protocol: str, workers: int, environment: dict[str, str]
@@ -161,7 +161,7 @@ class Tasks:
         return task
 
     def read_until(self, task: warm.Program, words: str, deadline_s: float) -> list[str]:
-        """Its lines up to the one that begins so."""
+        """Its lines up to the one with this prefix."""
         lines: list[str] = []
         ends = time.monotonic() + deadline_s
         os.set_blocking(task.stdout.fileno(), False)
@@ -181,7 +181,7 @@ class Tasks:
         pytest.fail(f"no line {words!r} within {deadline_s} s, but {lines}\n{errors}")
 
     def told(self, server: int) -> dict[str, int]:
-        """What a parameter server with TEST_TELL in its environment counts now."""
+        """The current counters of a parameter server with TEST_TELL in its environment."""
         path = self._folder / f"ps-{server}.json"
         asked, ends = time.time_ns(), time.monotonic() + 20
         while not path.exists() or path.stat().st_mtime_ns <= asked:

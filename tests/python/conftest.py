@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What tests of the Python side share: programs in processes of their own, ended for certain."""
+"""Shared by the Python tests: runs programs in separate processes, which are always ended."""
 
 import contextlib
 import dataclasses
@@ -43,7 +43,7 @@ class Done:
 def process(
     command: list[object], cwd: pathlib.Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process in a session of its own; the whole session is gone when the block ends."""
+    """A process in its own session; the whole session is killed when the block ends."""
     words = [str(word) for word in command]
     env = dict(environment or clean_environment())
     pipe = subprocess.PIPE
@@ -75,7 +75,7 @@ def run_to_end(
 
 @pytest.fixture
 def run_python(tmp_path: pathlib.Path) -> Callable[..., Done]:
-    """run_python(code, NAME=value...): the code in a fresh interpreter, in an empty folder."""
+    """run_python(code, NAME=value...): runs the code in a new interpreter, in an empty folder."""
 
     def run(code: str, **environment: str) -> Done:
         program = tmp_path / "program.py"
@@ -87,7 +87,7 @@ def run_python(tmp_path: pathlib.Path) -> Callable[..., Done]:
 
 @pytest.fixture
 def fusewire_command(tmp_path: pathlib.Path) -> Callable[..., Done]:
-    """fusewire_command("run", ..., NAME=value...), in an empty folder."""
+    """fusewire_command("run", ..., NAME=value...): runs the command in an empty folder."""
 
     def run(*words: object, **environment: str) -> Done:
         return run_to_end([FUSEWIRE, *words], tmp_path, clean_environment(**environment))

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""How many messages of a step stand in a row, each of which cannot leave before the one ahead has arrived.
+"""The number of sequential messages of a step: each can't be sent before the previous one has arrived.
 
 Counted in the partitions that TensorFlow made of the step's graph, as RunMetadata has them. What a loop does again in
 its next turn is not followed.
@@ -29,7 +29,7 @@ class Partitions:
         return node.attr["tensor_name"].s, node.attr["recv_device"].s
 
     def _until(self, key: tuple[int, str]) -> int:
-        """The longest row that ends at this node."""
+        """The longest sequence that ends at this node."""
         if key not in self._known:
             self._known[key] = max((self._until(other) + step for other, step in self._before(key)), default=0)
         return self._known[key]

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What test_star.py runs over each protocol, in one process: python star_cases.py [CASE...].
+"""The cases that test_star.py runs over each protocol, in one process: python star_cases.py [CASE...].
 
 Clusters of two parameter servers and a worker, one for each protocol. A case builds a graph, runs it, and returns what
 it has seen; each case is one line of JSON, with what was seen over each protocol and how many parts a server ran.
@@ -47,7 +47,7 @@ def initialised(start):
 
 
 def error_of(run, *words):
-    """Its kind, and which of the words its message has."""
+    """The type of an error, and which of the words are in its message."""
     try:
         run()
     except tf.errors.OpError as error:
@@ -158,7 +158,7 @@ def loops_of_version_2(start):
 
 
 def strewn(seed):
-    """Places each operation by itself, but for what is fed."""
+    """Places each operation separately, except for fed ones."""
 
     def place(operation):
         turn = zlib.crc32(f"{seed} {operation.name}".encode())
@@ -451,7 +451,7 @@ def large_tensors(start):
 
 
 def draw_graph(random):
-    """Placeholders, and an operation that wants everything; what each tensor was is added up in variables.
+    """Placeholders, and an operation that needs all of them; variables accumulate the tensors' values.
 
     All values are whole numbers below 97, so sums do not depend on their order.
     """
@@ -616,7 +616,7 @@ def functions(start):
 
 @case
 def a_function_that_waits_for_a_queue(start):
-    """What does not wait for it runs all the same."""
+    """Operations that do not wait for it run anyway."""
     with tf.device(PS):
         queue = tf1.FIFOQueue(4, tf.float32, [[]], shared_name="waited")
 
@@ -679,7 +679,7 @@ def kernels_whose_functions_are_inlined(start):
 
 
 class Cluster:
-    """start() is a session of its worker."""
+    """start() returns a session of its worker."""
 
     def __init__(self, protocol, serving="ps", working="worker"):
         self.protocol = protocol

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The suite `mwms` with real workers: every case's model trains, and alike over both protocols."""
+"""The suite `mwms` with real workers: every case's model trains, with the same results over both protocols."""
 
 import pathlib
 import sys

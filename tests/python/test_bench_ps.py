@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The benchmark's clusters, with real servers: what it counts is what happens, and every case runs."""
+"""The benchmark's clusters, with real servers: its counts are correct, and every case runs."""
 
 import pathlib
 import re
@@ -35,7 +35,7 @@ def test_calls_are_as_many_as_grpc_itself_traces(model, servers, monkeypatch):
 
 
 def calls_traced(cluster: ps.tasks.Cluster) -> int:
-    """Once nothing is added any more: a step's last calls end after it."""
+    """The counts once they no longer change: the last calls of a step end after it."""
     counts = [-1, -2]
     deadline = time.monotonic() + 30
     while counts[-1] != counts[-2]:

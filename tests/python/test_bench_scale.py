@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The crowd of the suite `scale` with a real parameter server: its steps are those of the worker that was recorded."""
+"""The crowd of the suite `scale` with a real parameter server: its steps are those of the recorded worker."""
 
 import pathlib
 import sys

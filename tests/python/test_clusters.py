@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Clusters of every kind: tasks that speak gRPC only, several servers in one process."""
+"""Clusters of every kind: tasks that only use gRPC, several servers in one process."""
 
 import pytest
 from cluster import FREE_PORTS
@@ -37,7 +37,7 @@ def test_switched_off_everything_goes_over_grpc(run_cluster):
     ("job", "wires"), [("ps", ("", "")), ("ps", ("tcp", "")), ("worker", ("tcp", "")), ("ps", ("", "shm"))]
 )
 def test_memory_is_shared_where_both_tasks_agree(run_cluster, job, wires):
-    """One job may speak TCP alone, or share memory alone; nobody has to be told that they are on one machine."""
+    """One job may use only TCP, or only shared memory; it is detected that tasks are on one machine."""
     output = run_cluster(TRAIN, "grpc++", TEST_TRANSPORT_JOB=job, TEST_TRANSPORT=wires[0], FUSEWIRE_TRANSPORT=wires[1])
     assert output.said == [run_cluster(TRAIN, "grpc").said[0]]
     assert output.stats["recvs"] > 0
@@ -45,7 +45,7 @@ def test_memory_is_shared_where_both_tasks_agree(run_cluster, job, wires):
 
 
 def test_a_data_port_of_the_endpoint_map(run_cluster, tmp_path):
-    """An entry for a port of nobody: the task cannot be reached there, so the map was read."""
+    """An entry for an unused port: the task can't be reached there, which shows that the map was read."""
     (tmp_path / "map").mkdir()
     (tmp_path / "map/.endpoint_map").write_text("# nothing of this cluster\n\n10.0.0.1:1=10.0.0.1:2\n")
     output = run_cluster(TRAIN, "grpc++", TF_SEASTAR_ENDPOINT_MAP_PATH=str(tmp_path / "map"))

@@ -35,7 +35,7 @@ class OnlyDlpack:
 
 
 def run_ranks(count, work, **how):
-    """[work(group) of each rank], at the same time."""
+    """[work(group) of each rank], run at the same time."""
     with contextlib.ExitStack() as stack:
         endpoints = [stack.enter_context(p2p.Endpoint(f"w{rank}")) for rank in range(count)]
         members = [(endpoint.name, endpoint.address) for endpoint in endpoints]

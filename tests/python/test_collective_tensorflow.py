@@ -19,7 +19,7 @@ BEGIN = """
 
 @pytest.fixture
 def run_ranks(tmp_path):
-    """run_ranks(program, ranks): the lines that they print, sorted, without their labels."""
+    """run_ranks(program, ranks): the output lines of the ranks, sorted, without labels."""
 
     def run(text: str, ranks: int = 2) -> list[str]:
         program = tmp_path / "program.py"

@@ -1,5 +1,6 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""TensorFlow's own collective operations: ours run them, give what TensorFlow's give, and fail as a program expects."""
+"""TensorFlow's collective operations run on ours, with the same results as TensorFlow's, and fail as programs
+expect."""
 
 import re
 
@@ -111,7 +112,7 @@ def test_a_group_with_one_that_speaks_grpc_only_is_tensorflows(run_cluster):
 
 
 def test_tasks_of_one_host_know_it(run_cluster):
-    """Each has asked all others; what they go by has to be the same for all."""
+    """Each member has asked all others; their lists must be the same."""
     output = run_cluster(KINDS, "grpc++", ps=0, workers=3, prologue=PROLOGUE, FUSEWIRE_LOG="info")
     assert output.said == ["checked"] * 3
     told = re.findall(r"task:(\d): 3 tasks run their collectives over our wire, (.*)", output.errors)
@@ -141,7 +142,7 @@ os._exit(0)
 
 
 def test_a_worker_that_dies_is_named(run_cluster):
-    """The job fails, as its worker did; what the survivors saw comes first."""
+    """The job fails, as its worker did; the survivors' output comes first."""
     with pytest.raises(AssertionError, match=r"signal 9|SIGKILL|137") as failed:
         run_cluster(DEATH, "grpc++", ps=0, workers=3, prologue=PROLOGUE)
     assert "no error" not in str(failed.value)
@@ -196,7 +197,7 @@ ops.all_reduce_v2(tf.ones([100]), size, 1, 600)
 
 
 def test_a_worker_whose_program_ends_says_goodbye(run_cluster):
-    """It does nothing for it, and is not taken for dead."""
+    """The program does nothing for that, and is not reported dead."""
     output = run_cluster(END, "grpc++", ps=0, workers=3, prologue=PROLOGUE)
     assert output.said == ["UnavailableError True True"] * 2
     assert "task:1) is lost" not in output.errors

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""make demo, with a few steps: it trains, prints its table, and leaves its page."""
+"""make demo, with a few steps: it trains, prints its table, and writes its page."""
 
 import pathlib
 import re

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""`fusewire doctor`: a healthy machine, and faults that it must name together with what mends them."""
+"""`fusewire doctor`: a healthy machine, and faults that it must report with a fix."""
 
 import json
 import pathlib
@@ -17,7 +17,7 @@ from fusewire.cli import doctor
 
 
 def report_of(done) -> dict[str, dict[str, str]]:
-    """{name: check}, the worst where a name comes more than once; each that is not well has a fix."""
+    """{name: check}, the worst one if a name occurs more than once; each problem must have a fix."""
     report = json.loads(done.out)
     order = ["ok", "note", "warn", "FAIL"]
     checks = sorted(report["checks"], key=lambda check: order.index(check["status"]))
@@ -73,7 +73,7 @@ def test_misfit_and_settings_in_words(tmp_path):
 
 
 def test_library_that_kills_the_process(tmp_path):
-    """One that aborts when it is loaded: the doctor outlives it, and says how it went."""
+    """A plug-in that aborts when it is loaded: the doctor survives and reports it."""
     shutil.copytree(pathlib.Path(fusewire.__file__).parent, tmp_path / "fusewire")
     [library] = tmp_path.glob("fusewire/_lib/*/libfusewire_tf.so")
     library.unlink()

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Where a server listens beside gRPC's port: at the cluster's own address, and nowhere else where that can be told."""
+"""Where a server's data port listens: at its address in the cluster, and nowhere else if that can be determined."""
 
 import json
 import socket
@@ -65,7 +65,7 @@ os._exit(0)
 
 
 def data_ports(run_python, host: str, protocols: str = "grpc++", **environment: str) -> list[tuple[str, int]]:
-    """Of two servers of each protocol: each has one."""
+    """The data ports of two servers of each protocol: each has one."""
     done = run_python(PROGRAM, TEST_HOST=host, TEST_PROTOCOLS=protocols, **environment)
     found = json.loads(done.ok().splitlines()[-1])
     assert len(found) == len(protocols.split())

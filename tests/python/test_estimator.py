@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Estimator, which TensorFlow 2.15 is the last to have: RunConfig(protocol="grpc++"), and what it hands on."""
+"""Estimator, whose last version is TensorFlow 2.15: RunConfig(protocol="grpc++"), and what reaches its servers."""
 
 import inspect
 import json
@@ -47,7 +47,7 @@ def test_it_is_not_imported_for_nothing_and_may_come_first(run_python, first):
 
 
 def server_def_of(monkeypatch, run_config):
-    """What Estimator's parameter server starts with."""
+    """The ServerDef of Estimator's parameter server."""
     from tensorflow.python.training import server_lib
 
     seen = []
@@ -82,7 +82,7 @@ def test_server_gets_protocol_and_tensor_fuse(monkeypatch, tmp_path):
 
 
 def test_server_under_a_distribution_strategy_gets_the_protocol(run_python):
-    """run_distribute_coordinator knows no protocol: without us this server speaks grpc."""
+    """run_distribute_coordinator has no protocol: without us, this server uses grpc."""
     done = run_python(
         """
         import fusewire, tensorflow as tf

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The models of examples/recommend: over every protocol they learn the same, bit for bit, and go on from each other."""
+"""The models of examples/recommend: training gives the same bits over every protocol, and resumes across protocols."""
 
 import pathlib
 import re
@@ -50,7 +50,7 @@ def train(folder: pathlib.Path, model: str, protocol: str, ps: int, *options: ob
 
 
 def saved(folder: pathlib.Path, step: int, to: pathlib.Path) -> pathlib.Path:
-    """A folder to go on from: as if training had ended at that step."""
+    """A checkpoint folder as if training had ended at that step."""
     to.mkdir()
     for path in folder.glob(f"model.ckpt-{step}.*"):
         shutil.copy(path, to)

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Tasks that die, stand still and come back: the step ends with an error that names the task, training goes on.
+"""Tasks that die, hang and come back: the step ends with an error that names the task, and training continues.
 
 test_star.py kills tasks under star_server.
 """
@@ -60,7 +60,7 @@ def training(tasks):
 
 
 def error_of(lines: list[str]) -> tuple[float, str]:
-    """How long the step that failed took, and what it said."""
+    """The duration of the failed step, and its error."""
     found = next(line for line in lines if line.startswith("ERROR"))
     _, seconds, words = found.split(" ", 2)
     return float(seconds), words

@@ -64,7 +64,7 @@ def test_a_task_without_the_plugin_is_asked_one_by_one(run_cluster, tasks, job):
 
 
 def test_a_peer_that_speaks_grpc_is_asked_in_one_call(run_cluster):
-    """Ours to a stock server with the plug-in, and the other way round."""
+    """From our server to a stock server with the plug-in, and the reverse."""
     expected = run_cluster(TRAIN, "grpc").said
     output = run_cluster(TRAIN, "grpc++", fuse=True, TEST_PROTOCOL_OF_ps="grpc")
     assert output.said == expected

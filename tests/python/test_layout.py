@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Which modules of the Python package import which: python/fusewire/README.md."""
+"""Checks the imports between modules of the Python package: python/fusewire/README.md."""
 
 import ast
 import graphlib
@@ -28,7 +28,7 @@ USES_TENSORFLOW = {"fusewire.collective.tensorflow", "fusewire.collective.keras"
 
 
 def modules():
-    """{name: its syntax}"""
+    """{name of a module: its syntax tree}"""
     found = {}
     for path in PACKAGE.rglob("*.py"):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
@@ -41,7 +41,7 @@ MODULES = modules()
 
 
 def imports(tree, name):
-    """(what is imported, True where it is inside of a function)"""
+    """(imported name, True if the import is inside a function)"""
     inner = {
         id(node) for function in ast.walk(tree) if isinstance(function, ast.FunctionDef) for node in ast.walk(function)
     }

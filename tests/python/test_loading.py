@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""`import fusewire`: what it loads, what it refuses to load, and what it says then."""
+"""`import fusewire`: what it loads, what it refuses to load, and its errors."""
 
 import json
 import pathlib
@@ -65,7 +65,7 @@ SPOILT: dict[str, Callable[[pathlib.Path], object]] = {
 
 
 def copy_package(folder: pathlib.Path) -> pathlib.Path:
-    """Copies the installed package, plug-in and all; returns the folder of the plug-in."""
+    """Copies the installed package with its plug-in; returns the folder of the plug-in."""
     shutil.copytree(pathlib.Path(fusewire.__file__).parent, folder / "fusewire")
     [library_folder] = folder.glob("fusewire/_lib/tf-*")
     return library_folder
@@ -73,7 +73,7 @@ def copy_package(folder: pathlib.Path) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def misfits(tmp_path_factory) -> dict[str, str]:
-    """{kind: what the import of a copy that is spoilt so says}; no library was loaded for any of them."""
+    """{kind: the error when a copy with this defect is imported}; no library was loaded for any of them."""
     folders = {kind: tmp_path_factory.mktemp(kind) for kind in SPOILT}
     for kind, spoil in SPOILT.items():
         spoil(copy_package(folders[kind]))

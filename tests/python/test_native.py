@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""fusewire/_native.py says of the C API what its headers say: functions, structures, and the numbers of its words."""
+"""fusewire/_native.py agrees with the headers of the C API: functions, structures, and the numbers of names."""
 
 import ctypes
 import re
@@ -45,7 +45,7 @@ def mirror_of(structure: str) -> type[ctypes.Structure]:
 
 
 def declared(text: str) -> tuple[object, str]:
-    """What ctypes calls the type of "const uint64_t* counts", and the name."""
+    """The ctypes type of "const uint64_t* counts", and the name."""
     if "(*" in text:
         return ctypes.c_void_p, re.search(r"\(\*(\w+)\)", text)[1]
     words = re.sub(r"\bconst\b", "", text).replace("*", " * ").split()
@@ -68,7 +68,7 @@ def declared(text: str) -> tuple[object, str]:
 
 
 def arguments_of(text: str) -> list[str]:
-    """Those of a function; a comma between them is not one of an argument's own arguments."""
+    """The arguments of a function; commas inside an argument's own parentheses don't separate."""
     return [one.strip() for one in re.split(r",(?![^()]*\))", text) if one.strip() != "void"]
 
 

@@ -51,7 +51,7 @@ def test_a_wire_can_be_tried():
 
 
 class OnlyDlpack:
-    """An array that has no buffer protocol, as a torch tensor has none."""
+    """An array without the buffer protocol, like a torch tensor."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array

@@ -30,7 +30,7 @@ OFFLINE = clean_environment(PIP_NO_INDEX="1", PIP_FIND_LINKS=str(WHEELHOUSE), PI
 
 
 def make_environment(folder: pathlib.Path, with_tensorflow: bool) -> pathlib.Path:
-    """A virtual environment beside ours; it sees our packages where it shall have TensorFlow. Returns its Python."""
+    """Creates a virtual environment; it sees our packages if it should have TensorFlow. Returns its Python."""
     run_to_end([sys.executable, "-m", "venv", "--without-pip", folder], folder.parent).ok()
     if with_tensorflow:
         [packages] = folder.glob("lib/python*/site-packages")

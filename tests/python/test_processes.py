@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Programs that fork, start others, or are interrupted in the middle of everything."""
+"""Programs that fork, start other programs, or are interrupted at any time."""
 
 import concurrent.futures
 import ctypes
@@ -37,7 +37,7 @@ def exchange(a, b, to_a, to_b, tag, elements=1000):
 
 
 def end_of(child):
-    """The status of a forked child; one that hangs is a failure."""
+    """The exit status of a forked child; a hang is a failure."""
     until = time.monotonic() + LIMIT_S
     while time.monotonic() < until:
         pid, status = os.waitpid(child, os.WNOHANG)
@@ -50,7 +50,7 @@ def end_of(child):
 
 
 def test_a_forked_child_that_ends_takes_nothing_with_it():
-    """It ends as Python ends, with all that is finalized there: no peer hears a goodbye, no rank leaves its group."""
+    """The child ends as Python does, with all finalizers: no peer gets a goodbye, no rank leaves its group."""
     code = textwrap.dedent(f"""
         import os, sys
         sys.path[:0] = {sys.path!r}
@@ -118,7 +118,7 @@ def test_a_program_that_is_started_inherits_no_descriptor(wire):
 
 @pytest.mark.parametrize("wire", ["shm", "tcp", "uring"])
 def test_storms_of_signals_break_nothing(wire):
-    """Handlers without SA_RESTART on whichever thread the kernel picks, a thousand times a second."""
+    """Handlers without SA_RESTART, on the thread that the kernel picks, a thousand times a second."""
     heard = [0]
     storm = [signal.SIGALRM, signal.SIGUSR1, signal.SIGCHLD]
     before = {number: signal.signal(number, lambda *_: heard.__setitem__(0, heard[0] + 1)) for number in storm}
@@ -140,7 +140,7 @@ def test_storms_of_signals_break_nothing(wire):
 
 
 def storm_over_all_threads(until, number):
-    """The signal to each thread of the process in turn, also to those that Python does not know."""
+    """Sends the signal to each thread of the process in turn, including those that Python does not know."""
     tgkill = ctypes.CDLL(None).syscall
     while not until.wait(0.001):
         for thread in os.listdir("/proc/self/task"):
@@ -151,7 +151,7 @@ def storm_over_all_threads(until, number):
 @pytest.mark.parametrize("restarts", [True, False])
 @pytest.mark.parametrize("arena", [True, False])
 def test_storms_of_signals_break_no_collective(restarts, arena):
-    """In the middle of futexes, polls and writes, on threads of ours too, with and without SA_RESTART."""
+    """During futexes, polls and writes, also on our threads, with and without SA_RESTART."""
     heard = [0]
     before = signal.signal(signal.SIGUSR1, lambda *_: heard.__setitem__(0, heard[0] + 1))
     signal.siginterrupt(signal.SIGUSR1, not restarts)
@@ -188,7 +188,7 @@ def test_storms_of_signals_break_no_collective(restarts, arena):
 
 
 class Told:
-    """What is run where it is unpickled."""
+    """An object that runs code when it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -198,7 +198,7 @@ class Told:
 
 
 def test_nothing_is_unpickled_from_who_does_not_know_the_secret(tmp_path):
-    """Not for the name of a rank, and not for the name of the group; a rank is believed."""
+    """Neither with the name of a rank nor with the name of the group; ranks trust each other."""
     here, members_of = tmp_path / "run", lambda *ends: [(end.name, end.address) for end in ends]
     a, b = p2p.Endpoint("a", secret="sesame"), p2p.Endpoint("b", secret="sesame")
     for secret in (None, "guessed"):

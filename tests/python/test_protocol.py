@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Which protocol a server speaks, by what the program and the environment say."""
+"""The protocol of a server, depending on the program and the environment."""
 
 import pytest
 import tensorflow as tf

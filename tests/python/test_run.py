@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""`fusewire run` with tasks that are shell commands: what it starts, shows, passes on, and leaves behind (nothing)."""
+"""`fusewire run` with shell commands as tasks: what it starts, prints, passes on, and leaves behind (nothing)."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ MARK = "RUN_TEST_MARK"  # in the environment of every process that a test starts
 
 
 class Runner:
-    """Runs the command with one shell script as its program, and looks for what it has left."""
+    """Runs the command with a shell script as its program, and checks that no process is left behind."""
 
     def __init__(self, folder: pathlib.Path):
         self.folder = folder
@@ -43,14 +43,14 @@ class Runner:
 
     @contextlib.contextmanager
     def started(self, *options: str, script: str, until: str) -> Iterator["subprocess.Popen[str]"]:
-        """Once each task has created a file whose name begins so."""
+        """Waits until each task has created a file with this prefix."""
         tasks = sum(int(options[options.index(name) + 1]) for name in ("--ps", "--workers"))
         with process(self.words(*options, script=script), self.folder, self.environment) as launcher:
             wait_for(lambda: len(list(self.folder.glob(f"{until}*"))) == tasks)
             yield launcher
 
     def survivors(self) -> list[str]:
-        """Command lines of processes that bear our mark."""
+        """Command lines of processes with our mark in their environment."""
         found = []
         for folder in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -77,7 +77,7 @@ def run(tmp_path: pathlib.Path) -> Iterator[Runner]:
 
 
 def configs(done: Done) -> dict[str, dict[str, object]]:
-    """{label: TF_CONFIG} of tasks that have printed it."""
+    """{label: TF_CONFIG} of the tasks, which print it."""
     lines = [line.partition("|") for line in done.ok().splitlines()]
     return {label.strip(): json.loads(text) for label, _, text in lines}
 
@@ -141,7 +141,7 @@ def test_a_line_without_end_is_shown_in_pieces(run):
 
 
 def test_nothing_is_lost_where_python_does_not_buffer(run):
-    """Every task that ends interrupts a write of another's output."""
+    """Every ending task interrupts a write of another task's output."""
     run.environment["PYTHONUNBUFFERED"] = "1"
     script = "head -c 300000 /dev/zero | tr '\\0' y"
     for _ in range(5):

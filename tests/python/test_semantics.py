@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What crosses tasks over our protocols is what crosses over stock gRPC, bit for bit."""
+"""Tensors sent between tasks over our protocols are the same as over stock gRPC, bit for bit."""
 
 import pytest
 

@@ -157,7 +157,7 @@ done()
 
 @pytest.mark.parametrize("protocol", ["grpc", "grpc++", "star_server"])
 def test_a_session_that_was_reset_aborts(run_cluster, protocol):
-    """On which MonitoredTrainingSession makes a new one."""
+    """An error after which MonitoredTrainingSession creates a new session."""
     said = run_cluster(RESET, protocol, ps=0).said
     assert said == ["1.0 2.0", "aborted True", "aborted True", "1.0", "uninitialized True", "closed True"]
 
@@ -292,7 +292,7 @@ done()
 
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_a_recurrent_network_trains_the_same(run_cluster, version):
-    """Its loop runs on the worker with weights of two servers; its gradient too."""
+    """Its loop, and its gradient, run on the worker with weights of two servers."""
     said = [
         run_cluster(RNN, protocol, ps=2, fuse=fuse, CONTROL_FLOW=version).said
         for protocol, fuse in [("grpc", False), ("grpc++", False), ("grpc++", True), ("star_server", False)]

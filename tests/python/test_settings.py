@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The table of settings agrees with its page, and with what the code reads."""
+"""The table of settings agrees with docs/settings.md, and with the variables that the code reads."""
 
 import re
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Defaults on machines and in containers of every shape: right values, no hang, and one line for what falls back.
+"""Defaults on machines and in containers of every shape: right values, no hang, and one log line per fallback.
 
 tests/shapes makes the shapes; docs/reliability.md has the table of what is tested with which.
 """
@@ -39,9 +39,9 @@ RANK = [
 
 
 def why_not() -> str:
-    """Why no shape can be made here; nothing where they can."""
+    """Why shapes can't be created here; "" if they can."""
     if os.geteuid() != 0:
-        return "only root may make namespaces"
+        return "only root may create namespaces"
     done = subprocess.run(
         [sys.executable, SHAPES / "enter.py", "--no-ipv6", "--", "true"], capture_output=True, text=True, check=False
     )
@@ -102,7 +102,7 @@ def checks_of(done: Done) -> dict[str, dict]:
 
 
 def test_servers_in_a_container_of_little(run_in):
-    """And how many reactors a server has there, and on machines of other sizes without the quota's bound."""
+    """Also the number of reactors of a server there, and on machines of other sizes without a quota."""
     done = run_in(LITTLE, [sys.executable, SHAPES / "trainee.py", "shapehost", "1", "192"])
     told = trained(done)
     assert told["reactors"] == {"default": 1, "1": 1, "192": 1}  # the quota holds, however many there are
@@ -143,7 +143,7 @@ def test_doctor_on_ipv6_only(run_in):
 
 
 def test_doctor_where_nothing_can_be_written(run_in):
-    """TensorFlow can't be imported there; that is no reason to install it again."""
+    """TensorFlow can't be imported there; the fix must not be to reinstall it."""
     code = "from fusewire.cli import doctor as d; print(d.check_temporary(), d.check_tensorflow(d.Report({}, 'ended')))"
     said = run_in(["--read-only"], [sys.executable, "-c", code], TMPDIR="/nowhere").ok()
     assert "name='temporary folder', status='FAIL', value=" in said
@@ -185,7 +185,7 @@ def test_ranks(run_in, shape, host, in_arena, told):
     ids=["users", "pid-namespaces"],
 )
 def test_a_rank_that_stands_apart(run_in, apart, in_arena, told):
-    """As containers of one pod do, that share a network and not all else."""
+    """Like containers of one pod, which share a network namespace but not the others."""
     start = f'if [ $FUSEWIRE_RANK = 1 ]; then exec {apart} "$@"; else exec "$@"; fi'
     done = run_in([], [FUSEWIRE, "run", "--ranks", "2", "--timeout", "60", "sh", "-c", start, "sh", *RANK])
     said = [json.loads(line.split("RANK ", 1)[1]) for line in done.ok().splitlines() if "RANK " in line]

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The soak in short: tests/soak/run.py trains under faults for two minutes, with a seed that it prints."""
+"""A short soak: tests/soak/run.py trains under faults for two minutes, with a seed that it prints."""
 
 import datetime
 import json

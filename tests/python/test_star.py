@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""star_server: what comes out is what stock gRPC gives, in as few calls as the graph allows; nothing is left."""
+"""star_server: the same results as over stock gRPC, in as few calls as the graph allows; nothing is left behind."""
 
 import functools
 import json
@@ -19,7 +19,8 @@ TELL = {"TEST_TELL": "1"}
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory):
-    """case -> what star_cases.py says of it. All run in one process: most of the time of one is TensorFlow's start."""
+    """{case: output of star_cases.py}. All run in one process, as most of the time of a case would be TensorFlow's
+    start."""
 
     @functools.cache
     def run():

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""`fusewire run` with programs as users write them: none of them mentions Fusewire, the command line alone does."""
+"""`fusewire run` with ordinary programs: none of them mentions Fusewire; only the command line does."""
 
 import pathlib
 import re
@@ -129,7 +129,7 @@ def test_an_unchanged_program_over_grpc(run):
 
 @pytest.mark.parametrize("protocol", ["grpc++", pytest.param("star_server", marks=pytest.mark.slow)])
 def test_parameter_server_strategy(run, protocol):
-    """Its workers never end by themselves: they only serve once they have joined, and the chief ends the job."""
+    """Its workers never end: they only serve once they have joined, and the chief ends the job."""
     out = run(STRATEGY, "--ps", "1", "--workers", "2", "--chief", "--protocol", protocol)
     assert re.fullmatch(r"chief +\| sum 20000.0 over \w+\n", out)
 
@@ -144,7 +144,7 @@ def test_estimator(run, protocol):
 
 
 def test_program_without_a_plugin_that_fits(tmp_path):
-    """It is not started where grpc++ was asked for; where grpc was, it goes on."""
+    """The program is not started if grpc++ was requested; with grpc, it continues."""
     shutil.copytree(pathlib.Path(fusewire.__file__).parent, tmp_path / "fusewire")
     shutil.rmtree(tmp_path / "fusewire/_lib")
     (tmp_path / "train.py").write_text("print('started')")

@@ -1,5 +1,6 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The plug-in's own C++ tests, which tools/test.sh has built for the same TensorFlow; and what the library shows."""
+"""The plug-in's C++ tests, which tools/test.sh has built for the same TensorFlow; and the library's exported
+symbols."""
 
 import pathlib
 import re

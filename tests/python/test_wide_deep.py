@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The example's data and model: what is planted can be found, and what the curve's area is called is what it is."""
+"""The example's data and model: the planted model can be learned, and the area under the curve is correct."""
 
 import itertools
 import pathlib
@@ -61,7 +61,7 @@ def test_batches_begin_anew_after_the_last():
 
 
 def test_what_is_planted_is_found(run_python):
-    """800 steps in one process come near to the best that can be reached."""
+    """800 steps in one process come close to the best possible result."""
     said = run_python(
         f"""
         import sys

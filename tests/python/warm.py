@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Programs that begin with TensorFlow imported: importing it is two seconds of each, and most of what short tests cost.
+"""Programs that start with TensorFlow imported: the import takes two seconds, most of the time of short tests.
 
 A process imports TensorFlow once and nothing of ours; each program is a fork of it, in a session and with descriptors
 and an environment of its own, and imports fusewire itself. `fusewire run` is such a fork too, and forks its tasks. What
@@ -45,7 +45,7 @@ START_S = 60.0
 
 
 def fits(environment: Mapping[str, str]) -> bool:
-    """True if a program with this environment may begin so. With TEST_COLD in the environment, none does."""
+    """Whether a program with this environment may start this way. With TEST_COLD in the environment, none does."""
     if os.environ.get("TEST_COLD"):
         return False
     early = [name for name in environment if name.startswith("TF_") and name not in READ_LATER]
@@ -54,7 +54,7 @@ def fits(environment: Mapping[str, str]) -> bool:
 
 
 class Program:
-    """A running one, with what tests use of subprocess.Popen. Without a stream for its output, that is read here."""
+    """A running program, with the parts of subprocess.Popen that tests use. Output without a stream is read here."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Program:
         self.send_signal(signal.SIGKILL)
 
     def end(self) -> None:
-        """With all that is in its session."""
+        """Kills it with its whole session."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self.wait(START_S)
@@ -115,7 +115,8 @@ class Program:
 def run_command(
     words: Sequence[object], cwd: pathlib.Path, environment: Mapping[str, str], timeout: float, cold: bool = False
 ) -> "subprocess.CompletedProcess[str]":
-    """`fusewire WORDS...`, as subprocess.run; as users start it where its environment or the caller wants that."""
+    """Runs `fusewire WORDS...` like subprocess.run; as a normal process if its environment or the caller requires
+    that."""
     command = [str(word) for word in words]
     if cold or not fits(environment):
         options: dict[str, Any] = {"cwd": cwd, "env": environment, "capture_output": True, "text": True}
@@ -139,7 +140,7 @@ def run_command(
 
 
 def _stream(given: IO[Any] | int | None, ours: contextlib.ExitStack) -> tuple[IO[str] | None, int]:
-    """The end that is read here, if any, and the one that the program writes to."""
+    """The read end, if there is one, and the end that the program writes to."""
     if given is None:
         read, write = os.pipe()
         ours.callback(os.close, write)
@@ -152,7 +153,7 @@ def _stream(given: IO[Any] | int | None, ours: contextlib.ExitStack) -> tuple[IO
 
 
 class _Server:
-    """The process that forks, started when it is first needed."""
+    """The process that forks programs, started when it is first needed."""
 
     process: "subprocess.Popen[bytes] | None" = None
     path = ""
@@ -216,7 +217,7 @@ def serve(path: str) -> None:
 
 
 def attend(line: socket.socket) -> None:
-    """Starts one program and tells how it ends; it is killed where nobody listens any more."""
+    """Starts one program and reports how it ends; kills it when the caller has gone."""
     size, rights, _, _ = line.recvmsg(4, socket.CMSG_SPACE(8))
     request = json.loads(_receive(line, int.from_bytes(size, "little")))
     out, error = array.array("i", rights[0][2])
@@ -243,7 +244,7 @@ def attend(line: socket.socket) -> None:
 def become(
     words: Sequence[str], environment: Mapping[str, str], streams: tuple[int, int, int], passed: Sequence[int]
 ) -> None:
-    """In a fork: does what `words` say, as a process that has just begun, and ends."""
+    """In a fork: runs the command `words` like a new process, and exits."""
     for number in range(1, signal.NSIG):
         with contextlib.suppress(OSError, ValueError):
             if signal.getsignal(number) not in (signal.SIG_IGN, signal.SIG_DFL, None):
@@ -315,7 +316,7 @@ def carry_out(words: list[str]) -> None:
 
 @contextlib.contextmanager
 def hidden(name: str) -> Iterator[None]:
-    """What is imported inside begins as in a process that has not imported this module."""
+    """Modules imported inside start as in a process that has not imported this module."""
     module = sys.modules.pop(name)
     try:
         yield
@@ -324,7 +325,7 @@ def hidden(name: str) -> Iterator[None]:
 
 
 class Forked:
-    """What `fusewire run` takes for subprocess.Popen: its tasks are forks too."""
+    """Replaces subprocess.Popen in `fusewire run`: its tasks are forks as well."""
 
     def __new__(cls, words, **options):
         is_python = words[0] == sys.executable and (words[1:3] == ["-m", "fusewire.cli.program"] or words[1][:1] != "-")

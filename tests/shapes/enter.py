@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Runs a command on a machine of another shape: python enter.py [SHAPE...] -- COMMAND...
+"""Runs a command on a simulated machine of another shape: python enter.py [SHAPE...] -- COMMAND...
 
-Namespaces of its own for mounts, network and name; files laid over those of the kernel; system calls that are refused.
-Needs root, and says so otherwise. What a container has and this does not make is in docs/reliability.md.
+It uses namespaces for mounts, network and host name, files mounted over the kernel's, and a filter of system calls.
+It needs root. docs/reliability.md lists the properties of containers that it does not simulate.
 """
 
 import argparse
@@ -23,8 +23,8 @@ READ_ONLY, REMOUNT, BIND = 1, 32, 4096
 SET_SECCOMP, SET_NO_NEW_PRIVILEGES, FILTER_MODE = 22, 38, 2
 NOBODY = 65534
 HOST = "shapehost"
-ROOM = pathlib.Path("/sys/fs/cgroup")  # what can be written to where all else is read-only
-# What the kernel itself shows; all else may be made read-only.
+ROOM = pathlib.Path("/sys/fs/cgroup")  # writable when everything else is read-only
+# File systems of the kernel; all others may be made read-only.
 KERNELS = {"proc", "sysfs", "devtmpfs", "devpts", "mqueue", "cgroup", "cgroup2", "securityfs", "tracefs", "debugfs"}
 # Numbers of system calls, on x86_64 and aarch64.
 CALLS = {
@@ -42,7 +42,7 @@ def main() -> None:
     middle = words.index("--")
     shape = parse(words[:middle])
     if os.geteuid() != 0:
-        sys.exit("enter.py: only root may make namespaces")
+        sys.exit("enter.py: only root may create namespaces; run it with sudo")
     flags = NEW_MOUNTS | NEW_NAME
     if shape.no_ipv6 or shape.ipv6_only or shape.ipv6_address:
         flags |= NEW_NETWORK
@@ -53,7 +53,7 @@ def main() -> None:
     lay_files(shape)
     if shape.read_only:
         make_read_only()
-        # TensorFlow wants a folder that it can write to.
+        # TensorFlow needs a writable folder.
         os.environ.setdefault("TMPDIR", str(ROOM))
     if shape.nobody:
         os.setgroups([])
@@ -70,18 +70,22 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--processors", type=int, default=0)
     parser.add_argument("--shim", default="", help="processors_shim.c, compiled")
-    parser.add_argument("--quota", type=float, default=0, help="processors' worth of time, said by control groups")
-    parser.add_argument("--groups", type=int, default=2, help="version of the control groups: 1 or 2")
-    parser.add_argument("--memory", type=int, default=0, help="bytes, said by control groups")
-    parser.add_argument("--shm", default="", help="size of /dev/shm, or none")
+    parser.add_argument("--quota", type=float, default=0, help="processor quota in the control groups' files")
+    parser.add_argument("--groups", type=int, default=2, help="version of control groups: 1 or 2")
+    parser.add_argument("--memory", type=int, default=0, help="memory limit in bytes in the control groups' files")
+    parser.add_argument("--shm", default="", help="size of /dev/shm, or `none`")
     parser.add_argument("--no-sys-cpu", action="store_true")
     parser.add_argument("--refuse", default="", metavar="CALL[=ERROR],...")
     parser.add_argument("--read-only", action="store_true")
-    parser.add_argument("--nobody", action="store_true", help="a user that is not root, and has no home")
+    parser.add_argument("--nobody", action="store_true", help="run as an unprivileged user without a home")
     parser.add_argument("--no-ipv6", action="store_true")
     parser.add_argument("--ipv6-only", action="store_true", help="not even 127.0.0.1")
-    parser.add_argument("--ipv6-address", action="store_true", help="its own address is of IPv6, 127.0.0.1 is there")
-    parser.add_argument("--loopback-name", action="store_true", help="its own name is 127.0.1.1, as Debian has it")
+    parser.add_argument(
+        "--ipv6-address", action="store_true", help="the machine's own address is IPv6 only; 127.0.0.1 exists"
+    )
+    parser.add_argument(
+        "--loopback-name", action="store_true", help="the host name resolves to 127.0.1.1, as on Debian"
+    )
     return parser.parse_args(words)
 
 
@@ -152,7 +156,7 @@ def lay_groups(shape: argparse.Namespace) -> None:
 
 
 def lay_devices() -> None:
-    """A /dev of a few devices and no shm."""
+    """A /dev with a few devices and without shm."""
     with tempfile.TemporaryDirectory() as folder:
         run("mount", "-t", "tmpfs", "-o", "mode=755", "shape", folder)
         for name in ("null", "zero", "full", "random", "urandom", "tty"):
@@ -176,7 +180,7 @@ def make_read_only() -> None:
 
 
 def refuse(shape: argparse.Namespace) -> None:
-    """A filter that answers some system calls itself."""
+    """A filter that makes some system calls fail."""
     column = 0 if platform.machine() == "x86_64" else 1
     load, equal, answer = 0x20, 0x15, 0x06
     allowed, refused = 0x7FFF0000, 0x00050000

@@ -1,9 +1,9 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Trains a few steps over grpc++, star_server and star_server_lite with default settings, on a machine of any shape.
 
-One process with a parameter server and a worker for each protocol. Prints what it found as JSON; what fell back stands
-in the log. Arguments: the host that the clusters name, then numbers of processors to make more servers with, for whom
-the shim pretends them.
+One process with a parameter server and a worker for each protocol. Prints its results as JSON; fallbacks are
+in the log. Arguments: the host name in the clusters, then numbers of processors with which to create more servers;
+the shim simulates them.
 """
 
 import ctypes
@@ -56,13 +56,13 @@ def start(protocol: str, host: str, jobs: tuple[str, str]) -> list:
 
 
 def reactors(job: str) -> int:
-    """How many threads serve this job, by their names."""
+    """The number of reactor threads of this job, by their names."""
     names = [path.read_text().strip() for path in pathlib.Path("/proc/self/task").glob("*/comm")]
     return sum(name.startswith(f"fusewire-{job}/"[:15]) for name in names)
 
 
 def train(target: str) -> bool:
-    """Halves a variable at each step; powers of two have no rounding."""
+    """Halves a variable at each step; powers of two are exact."""
     with tf.Graph().as_default():
         with tf.device("/job:ps/task:0"):
             weights = tf1.get_variable("w", [ELEMENTS], initializer=tf1.ones_initializer(), use_resource=True)

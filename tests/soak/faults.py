@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What may happen to a cluster: each fault is a generator that does it, waits, and takes it back.
+"""The faults of a cluster: each is a generator that causes the fault, waits, and reverts it.
 
-It yields for how many seconds the run shall go on before the next line; what it draws, it draws from the run's seed.
+It yields the number of seconds that the run continues before the next line; it draws from the run's seed.
 """
 
 import random
@@ -50,7 +50,7 @@ def stop(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
 
 
 def slow_reader(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
-    """A process that runs a tenth of the time: what is sent to it piles up."""
+    """A process that runs a tenth of the time: data sent to it accumulates."""
     task = draw.choice(machine.tasks)
 
     def work() -> Iterator[float]:

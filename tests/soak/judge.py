@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Reads what the workers told and says what was done, what was lost, and what must not have happened."""
+"""Reads the workers' reports, counts acknowledged and lost steps, and finds violated rules."""
 
 import collections
 import math
@@ -15,7 +15,7 @@ class Event:
 
 
 class Tail:
-    """The lines that a task has written so far; only new ones are read."""
+    """The lines that a task has written; reads only new ones."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path, self._read, self._rest = path, 0, ""
@@ -51,22 +51,22 @@ class Tail:
 @dataclass
 class Verdict:
     steps: int = 0  # acknowledged
-    lost: int = 0  # acknowledged, and taken back when a checkpoint was restored
+    lost: int = 0  # acknowledged, and lost when a checkpoint was restored
     sessions: int = 0
     saved: int = 0
-    anew: int = 0  # times that the chief began at 0, as it could open no checkpoint
+    anew: int = 0  # how often the chief began at 0, as it could not open a checkpoint
     errors: collections.Counter = field(default_factory=collections.Counter)
     wrong: list[str] = field(default_factory=list)
 
 
-# A restore is told when it has been done; a step that runs beside it may be told before.
+# A restore is reported when it is done; a concurrent step may be reported before.
 BESIDE_S = 15.0
 
 
 def judge(tails: dict[str, Tail], servers: int, blind: list[tuple[float, float]]) -> Verdict:
-    """`tails` by the name of the worker, the chief first; `blind`: when the chief could open no file.
+    """`tails`: by worker name, the chief first; `blind`: the times when the chief could not open files.
 
-    TensorFlow takes a checkpoint that it cannot open for none, and initialises the model: that is not our doing.
+    TensorFlow treats a checkpoint that it can't open as missing, and initialises the model: this is not our fault.
     """
     verdict = Verdict()
     chief = next(iter(tails.values()))
@@ -111,7 +111,7 @@ def _judge_worker(name: str, tail: Tail, servers: int, restores: list[float], ve
                 wrong.append(f"the loss is {event.more[servers + 3]}")
         else:
             verdict.sessions += 1
-            doubtful += 1  # the step that its predecessor was about to do
+            doubtful += 1  # the step that its predecessor had begun
         if last is not None:
             sure = 1 if event.word == "STEP" else 0
             back = [before + sure - after for before, after in zip(last, now, strict=True)]

@@ -1,9 +1,9 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The soak's machines: processes in network namespaces of their own, joined by a router, where we are root.
+"""The soak's machines: with root, processes in separate network namespaces, connected by a router.
 
-All of it stands in namespaces that this process enters first (network, mounts, processes), so that nothing is left when
-it ends, however it ends. Where that may not be done, tasks are plain processes and the faults that need more are left
-out: enter() says which it is.
+All of it is in namespaces that this process enters first (network, mounts, processes), so that nothing is left when
+it ends, however it ends. Without permission for that, tasks are plain processes and the faults that need more are left
+out: enter() says which applies.
 """
 
 import contextlib
@@ -20,14 +20,14 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Not root: root has no limit of threads. All tasks are one user, so that they may share memory.
+# Not root, which has no limit on threads. All tasks have the same user, so that they may share memory.
 USER = 65500
 ENTERED = "SOAK_ENTERED"
 LIMITS = {"nofile": "Max open files", "nproc": "Max processes", "as": "Max address space"}  # in /proc/PID/limits
 
 
 def enter() -> bool:
-    """Goes on in namespaces of our own (the process is replaced), and says whether it is there."""
+    """Re-executes this process in new namespaces; returns whether it is in them."""
     if os.environ.get(ENTERED):
         return os.environ[ENTERED] == "yes"
     words = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -46,7 +46,7 @@ def command(line: str) -> None:
 
 
 class Task:
-    """One task of the cluster, as process after process."""
+    """One task of the cluster, with one process after another."""
 
     def __init__(self, machine: "Machine", job: str, index: int, number: int) -> None:
         self.name, self.job, self.index, self.number = f"{job}{index}", job, index, number
@@ -59,7 +59,7 @@ class Task:
         self.clock_path.write_bytes(bytes(4096))
         self.process: subprocess.Popen | None = None
         self.started = 0.0
-        self.may_die = ""  # the fault under which its end is no surprise
+        self.may_die = ""  # the fault under which it may end
         if machine.apart:
             for line in (
                 f"ip netns add {self.name}",
@@ -79,7 +79,7 @@ class Task:
         variables = {**machine.variables, "TF_CONFIG": json.dumps(config), "SOAK_CLOCK": str(self.clock_path)}
         words: list[object] = [sys.executable, machine.program]
         if machine.apart:
-            more = "+dac_override,+dac_read_search"  # a clone may lie where only root can read
+            more = "+dac_override,+dac_read_search"  # the clone may be readable only by root
             words = [
                 *("nsenter", f"--net=/run/netns/{self.name}", "setpriv", f"--reuid={USER}", f"--regid={USER}"),
                 *("--clear-groups", "--inh-caps", more, "--ambient-caps", more, *words),
@@ -107,13 +107,13 @@ class Task:
             self.process.wait(30)
 
     def limit(self, kind: str, most: int | None) -> None:
-        """Its own limit, one of LIMITS, while it lives; None gives back what it had."""
+        """Sets a limit, one of LIMITS, of the running process; None restores the old one."""
         if not self.alive():
             return
         limits = pathlib.Path(f"/proc/{self.pid}/limits").read_text()
         hard = re.search(rf"^{LIMITS[kind]} +\S+ +(\S+)", limits, re.MULTILINE)[1]
         line = f"prlimit --pid {self.pid} --{kind}={hard if most is None else most}:{hard}"
-        # As its own user: not every root may change what another has.
+        # As the task's user: root in a container may not change other users' limits.
         command(f"setpriv --reuid={USER} --regid={USER} --clear-groups {line}" if self._machine.apart else line)
 
     def descriptors(self) -> int:
@@ -132,9 +132,9 @@ class Task:
         return None
 
     def stacks(self) -> str:
-        """Of every thread, as far as this machine lets us see: Python's own (into its .err), the kernel's, gdb's."""
+        """The stacks of every thread, as far as this machine permits: Python's (in its .err), the kernel's, gdb's."""
         said = [f"--- {self.name}, pid {self.pid}"]
-        with contextlib.suppress(OSError):  # it may end meanwhile
+        with contextlib.suppress(OSError):  # it may have ended
             for thread in sorted(pathlib.Path(f"/proc/{self.pid}/task").iterdir()):
                 with contextlib.suppress(OSError, IndexError):
                     name, where = (thread / "comm").read_text().strip(), (thread / "wchan").read_text()
@@ -144,13 +144,13 @@ class Task:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 done = subprocess.run(words, capture_output=True, text=True, timeout=40, check=False)
                 said.append(done.stdout)
-        self.send(signal.SIGUSR1)  # last: what it does to a process in trouble, nobody knows
+        self.send(signal.SIGUSR1)  # last: its effect on a hanging process is unknown
         time.sleep(0.5)
         return "\n".join(said)
 
 
 class Machine:
-    """The cluster of one run, and what may be done to it."""
+    """The cluster of one run, and the operations on it."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class Machine:
     ) -> None:
         self.folder, self.apart, self.protocol, self.program = folder, apart, protocol, HERE / program
         folder.mkdir(parents=True, exist_ok=True)
-        # Where any user may look: access(2) knows nothing of what a task may do beyond its user.
+        # Readable by any user: access(2) does not consider a task's capabilities.
         self.checkpoints = pathlib.Path("/run/netns/checkpoints") if apart else folder / "checkpoints"
         self._ports: list[int] = []
         self.variables = {
@@ -177,7 +177,7 @@ class Machine:
         self.clock = self._build_clock()
         if apart:
             command("ip link set lo up")
-            # Our own: the mounts of this run are seen by nobody else.
+            # Separate mounts: no other process sees those of this run.
             pathlib.Path("/run/netns").mkdir(exist_ok=True)
             command("mount -t tmpfs none /run/netns")
             self.checkpoints.mkdir()
@@ -221,14 +221,14 @@ class Machine:
             task.kill()
 
     def leave(self) -> None:
-        """Takes the namespaces and the mounts away, so that another machine can be made here."""
+        """Removes the namespaces and the mounts, so that another machine can be created."""
         for task in self.tasks:
-            command(f"ip link del to{task.number}")  # the namespace takes its end away later
+            command(f"ip link del to{task.number}")  # the other end is removed with its namespace
             command(f"ip netns del {task.name}")
         command(f"umount {self.checkpoints}")
         command("umount /run/netns")
 
-    # What is done to the cables. Packets go by this namespace: a rule drops those of one direction.
+    # Faults of links. Packets pass through this namespace: a rule drops those of one direction.
     def cut(self, source: Task, target: Task) -> None:
         command(f"ip rule add from {source.host} to {target.host} blackhole")
 
@@ -236,12 +236,12 @@ class Machine:
         command(f"ip rule del from {source.host} to {target.host} blackhole")
 
     def slow(self, task: Task, rate: str | None) -> None:
-        """What goes to the task passes a narrow place."""
+        """Limits the bandwidth to the task."""
         link = f"dev to{task.number} root"
         command(f"tc qdisc add {link} tbf rate {rate} burst 16k latency 2s" if rate else f"tc qdisc del {link}")
 
     def reset_connections(self, task: Task) -> int:
-        """Ends all that the task has; says how many."""
+        """Resets all connections of the task; returns how many."""
         words = ["ip", "netns", "exec", task.name, "ss", "-K", "-t", "-n", "-H", "state", "established"]
         return len(subprocess.run(words, capture_output=True, text=True, check=False).stdout.splitlines())
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Trains under faults that a seed draws, and says what came of it: make soak MINUTES=10.
+"""Trains under random faults from a seed, and reports the results: make soak MINUTES=10.
 
   tests/soak/run.py --minutes 10 --protocol star_server --seed 7
   tests/soak/run.py --minutes 2 --protocol grpc --faults kill-server,stop     stock gRPC, these faults only
-  tests/soak/run.py --replay 20 --seed 7                                      the 20th fault of a seed, alone
+  tests/soak/run.py --replay 20 --seed 7                                      only the 20th fault of a seed
 
 Run with a Python that has TensorFlow, and Fusewire unless the protocol is grpc. Two parameter servers, two workers.
-After each fault every worker must take a step within the bound; what the judge says of the steps is in judge.py. Exit
-code 1: a hang, a task that died and was not killed, or something that must not be. Leaves a JSON and all logs.
+After each fault, every worker must make a step within the bound; judge.py checks the steps. Exit
+code 1: a hang, a task that ended without being killed, or a violated rule. Writes a JSON report and all logs.
 """
 
 import argparse
@@ -45,7 +45,7 @@ class Run:
         print(f"{time.monotonic() - self._began:7.1f}  {text}", flush=True)
 
     def _watch(self, seconds: float, until: float = 0.0) -> bool:
-        """Goes on for so long, or until every worker has stepped after `until`; starts again whoever ended."""
+        """Continues for this long, or until every worker has made a step after `until`; restarts tasks that ended."""
         ends = time.monotonic() + seconds
         sampled = 0.0
         while True:
@@ -82,14 +82,14 @@ class Run:
         path = self._machine.folder / f"hang-{len(self.hangs)}.txt"
         tasks = [task for task in self._machine.tasks if task.alive() and (task.job == "ps" or task.name in silent)]
         path.write_text("\n".join(task.stacks() for task in tasks))
-        self.say(f"the stacks are in {path}; all tasks are started anew")
+        self.say(f"the stacks are in {path}; restarting all tasks")
         self._machine.stop()
         self._machine.start()
         if not self._watch(BEGIN_S, time.monotonic()):
-            raise RuntimeError("the cluster does not train, although all of it was started anew")
+            raise RuntimeError("the cluster does not train, although all tasks were restarted")
 
     def _one(self, name: str, number: int) -> None:
-        # Each fault draws from a seed of its own: what one does cannot change the next.
+        # Each fault has its own seed, so that one fault does not change the next.
         what, work = faults.ALL[name](self._machine, random.Random(f"{self._options.seed} {number}"))
         self.say(f"{number:3d} {name}: {what}")
         began = time.monotonic()
@@ -111,7 +111,7 @@ class Run:
         left = [name for name in options.faults if name not in chosen]
         self.say(f"seed {options.seed}, {options.protocol}, faults: {', '.join(chosen)}")
         if left:
-            self.say(f"left out, as this machine does not let us: {', '.join(left)}")
+            self.say(f"left out, as this machine does not permit them: {', '.join(left)}")
         machine.start()
         if not self._watch(BEGIN_S, self._began):
             raise RuntimeError(f"no training within {BEGIN_S:.0f} s; see {machine.folder}")
@@ -120,7 +120,7 @@ class Run:
         ends = time.monotonic() + options.minutes * 60
         draw, number, bag = random.Random(options.seed), 0, []
         while time.monotonic() < ends:
-            if not bag:  # each once before any comes again
+            if not bag:  # each fault once before any is repeated
                 bag = draw.sample(chosen, len(chosen))
             name, pause = bag.pop(), draw.uniform(*SETTLE_S)
             number += 1
@@ -133,7 +133,7 @@ class Run:
         self._watch(5)
 
     def grown(self) -> list[dict]:
-        """Of each process that lived long enough: what it had at first, and at last."""
+        """For each process that ran long enough: its first and its last sample."""
         found = []
         for (name, _), samples in self._samples.items():
             settled = [sample for sample in samples if sample["age"] > 30]
@@ -166,7 +166,7 @@ class Run:
             print(f"{name:14} {len(took):5} {words}" + (f"  hung {hung} times" if hung else ""))
         print(f"steps acknowledged {verdict.steps}, lost to restores {verdict.lost}, checkpoints {verdict.saved}")
         if verdict.anew:
-            print(f"begun anew {verdict.anew} times: the chief, without descriptors, could open no checkpoint")
+            print(f"initialised anew {verdict.anew} times: the chief, without descriptors, could not open a checkpoint")
         print(f"sessions {verdict.sessions}, errors that ended a program's loop {dict(verdict.errors)}")
         grown = self.grown()
         for row in grown:
@@ -221,15 +221,17 @@ def main() -> int:
     parser.add_argument("--protocol", default="grpc++", choices=["grpc", "grpc++", "star_server", "star_server_lite"])
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--faults", type=lambda text: text.split(","), default=list(faults.ALL))
-    parser.add_argument("--bound", type=float, default=90, help="seconds within which every worker steps again")
+    parser.add_argument(
+        "--bound", type=float, default=90, help="seconds within which every worker must make a step after a fault"
+    )
     parser.add_argument("--servers", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--replay", type=int, default=0, help="only the fault of this number")
-    parser.add_argument("--out", type=pathlib.Path, help="where report and logs go; a new folder without it")
+    parser.add_argument("--replay", type=int, default=0, help="run only the fault with this number")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for the report and the logs; default: a new folder")
     options = parser.parse_args()
     unknown = [name for name in options.faults if name not in faults.ALL]
     if unknown:
-        parser.error(f"no fault named {', '.join(unknown)}; there are: {', '.join(faults.ALL)}")
+        parser.error(f"--faults: there is no fault {', '.join(unknown)}; the faults are {', '.join(faults.ALL)}")
     if options.seed is None:
         options.seed = random.SystemRandom().randrange(1 << 20)
         sys.argv += ["--seed", str(options.seed)]

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""One fault at a time, over stock gRPC and over our protocols: what a program sees of it, in seconds.
+"""Measures the effect of one fault at a time on a program, in seconds, over stock gRPC and over our protocols.
 
   tests/soak/scorecard.py                        every fault over grpc, grpc++, star_server, star_server_lite
   tests/soak/scorecard.py --rows F2,F8 --protocols grpc,star_server
 
-As root, with a Python that has TensorFlow and Fusewire. Each fault gets a cluster of its own, a parameter server and a
-worker (stepper.py) in network namespaces. Prints a table for docs/reliability.md, leaves a JSON.
+Run it as root, with a Python that has TensorFlow and Fusewire. Each fault gets its own cluster, a parameter server and
+a worker (stepper.py) in network namespaces. Prints a table for docs/reliability.md, and writes a JSON.
 """
 
 import argparse
@@ -30,11 +30,11 @@ from judge import Event, Tail
 
 PROTOCOLS = ["grpc", "grpc++", "star_server", "star_server_lite"]
 BEGIN_S = 60.0
-BEYOND_S = 45.0  # who has said nothing by then is not waited for
+BEYOND_S = 45.0  # the time limit for an event
 
 
 class Cluster:
-    """A parameter server and a worker that step, and what the worker has told."""
+    """A parameter server and a worker that makes steps, and the worker's events."""
 
     def __init__(self, folder: pathlib.Path, protocol: str, **variables: str) -> None:
         self.machine = machines.Machine(folder, protocol, 1, 1, True, program="stepper.py")
@@ -50,7 +50,7 @@ class Cluster:
         time.sleep(2)
 
     def wait(self, words: str, since: float, limit: float) -> Event | None:
-        """The first event after `since` with one of these words."""
+        """The first event after `since` of one of these kinds."""
         ends = time.monotonic() + limit
         while True:
             self.tail.look()
@@ -83,7 +83,7 @@ def after(event: Event | None, began: float) -> str:
 
 
 def ended(cluster: Cluster, began: float) -> dict[str, str]:
-    """What the program sees of a fault that began then: its error, and what close() takes."""
+    """The effect of a fault on the program: its error, and the duration of close()."""
     error = cluster.wait("ERROR", began, BEYOND_S)
     found = {"error after": after(error, began)}
     if error is not None:
@@ -136,7 +136,7 @@ def one_way(cluster: Cluster) -> dict[str, str]:
 
 
 def lossy(cluster: Cluster) -> dict[str, str]:
-    """Packets to both are dropped at random, by nft in their own namespaces."""
+    """Packets to both are dropped at random, by nft in their namespaces."""
     words = ["nsenter", f"--net=/run/netns/{cluster.server.name}", "nft"]
     found = {"steps/s without": f"{cluster.steps(5) / 5:.0f}"}
     for percent in (1, 5):
@@ -152,7 +152,7 @@ def lossy(cluster: Cluster) -> dict[str, str]:
 
 
 def vanished(cluster: Cluster) -> dict[str, str]:
-    """The host is gone: its cable, then its processes, so that nothing says goodbye."""
+    """The host is gone: first its link, then its processes, so that no goodbye is sent."""
     began = time.monotonic()
     machines.command(f"ip -n {cluster.server.name} link set cable down")
     cluster.server.kill()
@@ -168,7 +168,7 @@ def _new_worker(cluster: Cluster) -> float:
 
 
 def half_open(cluster: Cluster) -> dict[str, str]:
-    """A thousand connections to each port that never say anything, and a friend who comes."""
+    """A thousand silent connections to each port, and a new worker."""
     usual = statistics.median(_new_worker(cluster) for _ in range(2))
     ports = cluster.ports(cluster.server)
     before = cluster.server.sample()
@@ -222,7 +222,7 @@ def noise(cluster: Cluster) -> dict[str, str]:
 
 
 def foreign(cluster: Cluster) -> dict[str, str]:
-    """A worker whose cluster has another name comes to our parameter server."""
+    """A worker of a cluster with another name connects to our parameter server."""
     cluster.worker.kill()
     cluster.machine.variables["FUSEWIRE_CLUSTER"] = "another"
     since = time.monotonic()
@@ -262,7 +262,7 @@ def starved(cluster: Cluster) -> dict[str, str]:
 
 
 def deaf_listener(cluster: Cluster) -> dict[str, str]:
-    """No descriptor is free when a worker comes; later there are some."""
+    """No descriptor is free when a worker connects; later some are."""
     server, begun = cluster.server, time.monotonic()
     cluster.worker.kill()
     time.sleep(2)  # what it had is closed
@@ -278,7 +278,7 @@ def deaf_listener(cluster: Cluster) -> dict[str, str]:
 
 
 def without_memory(cluster: Cluster) -> dict[str, str]:
-    """A worker sends 128 MiB with each step to a new server, which may have 96 MiB more than it begins with."""
+    """A worker sends 128 MiB with each step to a new server, which may allocate 96 MiB more than at its start."""
     server, worker = cluster.server, cluster.worker
     worker.kill()
     _listens(cluster, server)
@@ -299,7 +299,7 @@ def without_memory(cluster: Cluster) -> dict[str, str]:
 
 
 def _listens(cluster: Cluster, task: machines.Task) -> float:
-    """Starts it anew; returns when it listens."""
+    """Restarts it; returns when it listens."""
     task.kill()
     task.start()
     while not cluster.ports(task):
@@ -310,8 +310,9 @@ def _listens(cluster: Cluster, task: machines.Task) -> float:
 
 
 def names(cluster: Cluster) -> dict[str, str]:
-    """The server comes back while nobody knows its name; a worker comes while the name is first an IPv6 address that
-    nobody has; another one while nobody knows it. Each time the name is right 10 s after the task listens."""
+    """The server comes back while its name does not resolve; a worker starts while the name first resolves to an unused
+    IPv6 address; another one while its name does not resolve. Each time, the name is correct 10 s after the task
+    listens."""
     server, worker, host = cluster.server, cluster.worker, cluster.server.host
     found = {"usually a worker's first step": healed(cluster, _listens(cluster, worker))}
     _name()
@@ -384,10 +385,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=lambda text: text.split(","), default=list(ROWS))
     parser.add_argument("--protocols", type=lambda text: text.split(","), default=PROTOCOLS)
-    parser.add_argument("--out", type=pathlib.Path, help="where logs go; a new folder without it")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for the logs; default: a new folder")
     options = parser.parse_args()
     if not machines.enter():
-        print("scorecard: needs root, unshare, nsenter, setpriv and ip", file=sys.stderr)
+        print("scorecard: this needs root, unshare, nsenter, setpriv and ip", file=sys.stderr)
         return 2
     out = options.out.resolve() if options.out else pathlib.Path(tempfile.mkdtemp(prefix="fusewire-scorecard-"))
     out.mkdir(parents=True, exist_ok=True)
@@ -395,7 +396,7 @@ def main() -> int:
     with own_hosts(out):
         for row in options.rows:
             if row == "F10" and shutil.which("nft") is None:
-                print("F10: left out, needs nft")
+                print("F10: left out, as nft is not installed")
                 continue
             for protocol in options.protocols:
                 figures = measure(row, protocol, out / f"{row}-{protocol}")

@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""One task of the scorecard: a parameter server, or a worker with plain sessions that step without pause.
+"""One task of the scorecard: a parameter server, or a worker with plain sessions that makes steps without pause.
 
-It tells, like trainee.py, a line for each thing that happened: STEP when, ERROR when type words (of a step),
-CLOSED when seconds (what Session.close() took, or STUCK when seconds where that is not over), then it begins anew.
+Like trainee.py, it prints a line for each event: STEP when, ERROR when type words (of a step), CLOSED when seconds (the
+duration of Session.close(), or STUCK when seconds if that has not returned), then it starts again.
 """
 
 import json
@@ -13,7 +13,7 @@ import time
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "1"
 protocol = os.environ["SOAK_PROTOCOL"]
 if protocol != "grpc":
-    import fusewire  # noqa: F401  the protocol's name means something from here on
+    import fusewire  # noqa: F401  registers the protocol
 
 import tensorflow as tf  # noqa: E402
 

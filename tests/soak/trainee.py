@@ -1,13 +1,13 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""One task of the soak: a parameter server, or a worker that trains until it is ended, and tells of every step.
+"""One task of the soak: a parameter server, or a worker that trains until it is ended, and reports every step.
 
-Its standard output is a file, a line for each thing that happened, with the monotonic clock:
-  SESSION when counts... low high global    a session was made: what its variables hold (of the chief: was restored)
+Its standard output is a file with a line for each event, with the monotonic clock:
+  SESSION when counts... low high global    a session was created: the values of its variables (the chief: restored)
   STEP when counts... low high global loss  a step was acknowledged
   SAVED when global                         the chief has written a checkpoint
-  ERROR when type words                     an error that ended the program's loop; it begins anew
-Each worker counts its steps in a variable of its own on every parameter server: an acknowledged step must have been
-applied once, one that failed once or not at all. Its block of weights grows by one with each step, in all places.
+  ERROR when type words                     an error that ended the program's loop, which starts again
+Each worker counts its steps in its own variable on every parameter server: an acknowledged step must have been
+applied once, a failed one at most once. Its block of weights grows by one with each step, in all elements.
 """
 
 import faulthandler
@@ -20,7 +20,7 @@ faulthandler.register(signal.SIGUSR1, all_threads=True)
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "1"
 protocol = os.environ["SOAK_PROTOCOL"]
 if protocol != "grpc":
-    import fusewire  # noqa: F401  the protocol's name means something from here on
+    import fusewire  # noqa: F401  registers the protocol
 
 import tensorflow as tf  # noqa: E402
 
@@ -38,12 +38,12 @@ def say(word: str, *more: object) -> None:
 
 
 def session_config() -> object:
-    # A worker and the servers: it neither waits for other workers nor fails with them.
+    # Only this worker and the servers: it neither waits for other workers nor fails with them.
     return tf1.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{index}"])
 
 
 def recover_soon() -> None:
-    """Who waits for a restored model looks each second, not each half minute."""
+    """Polls for the restored model every second, not every half minute."""
     manager = tf1.train.SessionManager
     make = manager.__init__
     manager.__init__ = lambda self, *arguments, **options: make(self, *arguments, **{"recovery_wait_secs": 1} | options)
