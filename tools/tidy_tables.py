@@ -113,6 +113,7 @@ CALLS = [
         {
             "src/fusewire/buffer/budget.": "taken when a window grows or shrinks, never per message",
             "src/fusewire/pipe/acceptor.cc": "any thread asks where a task listens, at home or not",
+            "src/fusewire/reactor/cancel.h": "taken as such a wait begins and ends; hooks run without it",
             "src/fusewire/transport/resolver.cc": "once for each name; its thread blocks and has no mailbox",
             "src/fusewire/collective/group/arena_lane.": "waiting callers enter the arena, one after the other",
             "src/fusewire/tf/": "TensorFlow calls from any of its threads and does not wait",

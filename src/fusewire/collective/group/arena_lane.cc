@@ -272,7 +272,12 @@ bool ArenaLane::Serve(const Job& job, Arena* arena) {
     }
     // Closed, or a rank has ended, before all had come: nobody has done anything yet, and messages tell more.
     const bool closed = arena->closed() || status.code() == Code::kUnavailable;
-    if (!met && closed && !HasReason()) {
+    bool has_reason = false;
+    {
+      MutexLock lock(mutex_);
+      has_reason = reason_.has_value();
+    }
+    if (!met && closed && !has_reason) {
       GoOverMessages(*arena, status, job.turn);
       return false;
     }
@@ -290,11 +295,6 @@ bool ArenaLane::Serve(const Job& job, Arena* arena) {
     SendFailed(job, status);
   }
   return true;
-}
-
-bool ArenaLane::HasReason() {
-  MutexLock lock(mutex_);
-  return reason_.has_value();
 }
 
 void ArenaLane::GoOverMessages(const Arena& arena, const Status& why, uint64_t from_turn) {
@@ -343,6 +343,7 @@ bool ArenaLane::Cancel(uint64_t number, const Status& why) {
     if (!reason_.has_value()) reason_ = why;
     is_given_up_ = true;
     if (arena_ != nullptr) arena_->Close();
+    // shared_ptr: it may be over once we let go of the lock.
     const std::shared_ptr<SettingUp> setting_up = setting_up_;
     lock.Unlock();
     if (setting_up != nullptr) setting_up->messages.Cancel();

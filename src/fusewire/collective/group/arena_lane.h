@@ -83,7 +83,6 @@ class ArenaLane {
   void ServeJob(Job* job) FUSEWIRE_REQUIRES(mutex_);
   // As Run.
   bool Serve(const Job& job, Arena* arena) FUSEWIRE_EXCLUDES(mutex_);
-  bool HasReason();
   void GoOverMessages(const Arena& arena, const Status& why, uint64_t from_turn) FUSEWIRE_EXCLUDES(mutex_);
   void FailTurn(const Job& job, const Arena& arena, Status why) FUSEWIRE_EXCLUDES(mutex_);
   void SendFailed(const Job& job, const Status& why);

@@ -27,6 +27,8 @@ void CallOrder::Place(GroupOperation* operation) {
     PlaceGiven(print.turn);
   }
   operation->tag = TagOf(print);
+  FUSEWIRE_DCHECK(print.keyed == 0 || print.key != 0);
+  FUSEWIRE_DCHECK(print.keyed == 0 || !operation->given_turn.has_value());  // the lane's have no key
 }
 
 // Turns are given on many threads, and come home nearly in order. Those in between were the arena's, or will come.
@@ -34,6 +36,8 @@ void CallOrder::PlaceGiven(uint64_t turn) {
   skipped_.erase(turn);
   for (uint64_t between = turn; between > turn_ && over_messages_(between - 1); --between) skipped_.insert(between - 1);
   turn_ = std::max(turn_, turn + 1);
+  FUSEWIRE_DCHECK(turn < turn_);
+  FUSEWIRE_DCHECK(skipped_.count(turn) == 0);
 }
 
 bool CallOrder::HasEnded(const Fingerprint& place) const {
@@ -49,6 +53,7 @@ void CallOrder::OnFailed(const Fingerprint& place) {
 }
 
 void CallOrder::EnterEpoch(uint32_t epoch) {
+  FUSEWIRE_CHECK(epoch == epoch_ + 1);
   epoch_ = epoch;
   turn_ = 0;
   skipped_.clear();

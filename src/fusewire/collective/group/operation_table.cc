@@ -18,6 +18,7 @@ void OperationTable::Change(GroupOperation* operation, State from, State to) {
 
 GroupOperation* OperationTable::Run(Operation operation) {
   Change(operation.get(), State::kIdle, State::kRunning);
+  FUSEWIRE_CHECK(operation->number != 0);
   Operation& place = running_[operation->tag];
   FUSEWIRE_CHECK(place == nullptr);
   place = std::move(operation);
@@ -32,6 +33,7 @@ void OperationTable::Queue(Operation operation) {
 
 void OperationTable::PutEnded(Operation operation, const Status& status) {
   if (operation->deadline != nullptr) reactor::Reactor::Disarm(operation->deadline.get());
+  FUSEWIRE_CHECK(operation->state == State::kEnded);
   operation->status = status;
   ended_.push_back(std::move(operation));
 }
@@ -83,6 +85,7 @@ void OperationTable::EndAllBehind(const Status& status) {
 
 GroupOperation* OperationTable::Running(uint64_t tag) const {
   const auto found = running_.find(tag);
+  FUSEWIRE_DCHECK(found == running_.end() || found->second->state == State::kRunning);
   return found == running_.end() ? nullptr : found->second.get();
 }
 

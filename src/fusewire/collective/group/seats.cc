@@ -16,6 +16,9 @@ Seats::Seats(const GroupOptions& options)
     At(i).rank = i;
   }
   Renumber();
+  FUSEWIRE_CHECK(own_ >= 0);
+  FUSEWIRE_CHECK(own_ < count());
+  FUSEWIRE_CHECK(ranks() == count());
 }
 
 void Seats::MarkLost(int seat, const Status& why) {
@@ -31,6 +34,9 @@ void Seats::EnterEpoch(const std::vector<bool>& dead) {
   }
   ++epoch_;
   Renumber();
+  FUSEWIRE_CHECK(rank() >= 0);
+  FUSEWIRE_CHECK(ranks() <= count());
+  FUSEWIRE_CHECK(SeatOfRank(rank()) == own_);
 }
 
 void Seats::Renumber() {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
 #include "fusewire/collective/group/wanted.h"
 #include "fusewire/p2p/endpoint.h"
@@ -32,13 +33,20 @@ class Seats {
   explicit Seats(const GroupOptions& options);
 
   void SetPeer(int seat, p2p::Peer* peer) { At(seat).peer = peer; }
-  void MarkLeft(int seat) { At(seat).left = true; }
+  void MarkLeft(int seat) {
+    FUSEWIRE_DCHECK(seat != own_);
+    At(seat).left = true;
+  }
   void MarkLost(int seat, const Status& why);
   // Those who are left go on in a new epoch.
   void EnterEpoch(const std::vector<bool>& dead);
 
   int count() const { return static_cast<int>(seats_.size()); }
-  const Seat& at(int seat) const { return seats_[static_cast<size_t>(seat)]; }
+  const Seat& at(int seat) const {
+    FUSEWIRE_DCHECK(seat >= 0);
+    FUSEWIRE_DCHECK(seat < count());
+    return seats_[static_cast<size_t>(seat)];
+  }
   const Seat& OfRank(int rank) const { return at(SeatOfRank(rank)); }
   int SeatOfRank(int rank) const;
   int SeatOf(const p2p::Peer& peer) const;  // -1: it is no member
@@ -55,7 +63,11 @@ class Seats {
   std::string Text(int seat) const;
 
  private:
-  Seat& At(int seat) { return seats_[static_cast<size_t>(seat)]; }
+  Seat& At(int seat) {
+    FUSEWIRE_DCHECK(seat >= 0);
+    FUSEWIRE_DCHECK(seat < count());
+    return seats_[static_cast<size_t>(seat)];
+  }
   void Renumber();
 
   const Places all_places_;

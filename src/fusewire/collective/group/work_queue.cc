@@ -16,7 +16,9 @@ constexpr size_t kSmallWorkBytesMax = 64 * 1024;
 }  // namespace
 
 void WorkQueue::Add(GroupOperation* operation) {
+  FUSEWIRE_DCHECK(operation->runner != nullptr);
   if (operation->work_queued || !operation->runner->Work(kSmallWorkBytesMax)) return;
+  FUSEWIRE_DCHECK(operation->state == GroupOperation::State::kRunning);
   operation->work_queued = true;
   operations_.push_back(operation);
 }
