@@ -54,7 +54,8 @@ task::TaskOptions TaskOptionsOf(const Shape& shape, const std::string& name, int
 class OneListener : public testing::TestWithParam<Shape> {
  protected:
   void SetUp() override {
-    if (GetParam().wire == pipe::TransportChoice::kUring && !transport::TryUring().ok()) GTEST_SKIP() << "no io_uring here";
+    if (GetParam().wire == pipe::TransportChoice::kUring && !transport::TryUring().ok())
+      GTEST_SKIP() << "no io_uring here";
     task_ = std::move(task::Task::Start(TaskOptionsOf(GetParam(), "ps:0", GetParam().reactors))).value();
     ASSERT_TRUE(task_->Listen({"127.0.0.1", 0}).ok());
     OpenServer();
@@ -340,7 +341,8 @@ TEST(OneListenerAlone, AnEndpointHasItsOwnTaskWhereItIsStartedWithoutOne) {
 // What chooses a connection's home before the greeting is over gives each service a listener.
 TEST(OneListenerAlone, ATransportThatKeepsHomesHasAListenerForEachService) {
   if (!transport::DescribeUcx({}).loaded) GTEST_SKIP() << "no UCX here";
-  auto task = std::move(task::Task::Start(TaskOptionsOf({pipe::TransportChoice::kUcx, "ucx", 1, ""}, "ps:0", 1))).value();
+  auto task =
+      std::move(task::Task::Start(TaskOptionsOf({pipe::TransportChoice::kUcx, "ucx", 1, ""}, "ps:0", 1))).value();
   EXPECT_FALSE(task->transport().HandsOver());
   p2p::EndpointOptions options;
   options.pipe.name = "/job:ps";

@@ -12,7 +12,8 @@ Result<std::unique_ptr<Task>> Task::Start(TaskOptions options) {
   FUSEWIRE_TRY(pipe::CheckOptions(options.pipe));
   Result<std::unique_ptr<reactor::Pool>> pool = reactor::Pool::Start(options.pool);
   if (!pool.ok()) return pool.status();
-  const bool shares = options.wire == pipe::TransportChoice::kShm || (options.wire == pipe::TransportChoice::kAuto && !options.tcp.resolve);
+  const bool shares = options.wire == pipe::TransportChoice::kShm ||
+                      (options.wire == pipe::TransportChoice::kAuto && !options.tcp.resolve);
   auto task =
       Make(std::move(options.pipe), std::move(pool).value(), pipe::MakeTransport(options.wire, std::move(options.tcp)));
   task->may_share_ = shares;
