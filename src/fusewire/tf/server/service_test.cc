@@ -28,9 +28,9 @@ class Question final : public rpc::Call {
   // What the answer says of TensorFlow's call.
   TfStatus OfTensorFlow() const {
     VarReader reader{ConstBytes(reply_head)};
-    TfStatus status;
-    EXPECT_TRUE(ReadTfStatus(&reader, &status).ok());
-    return status;
+    TfStatus said;
+    EXPECT_TRUE(ReadTfStatus(&reader, &said).ok());
+    return said;
   }
   std::string text;
   bool has_ended = false;
