@@ -134,7 +134,7 @@ class Lies : public Faults {
         SCOPED_TRACE(honest.name + ", " + field.name + " " + std::to_string(value));
         Honest lie = honest;
         field.set(&lie, value);
-        LyingWire liar(node(), to);
+        LyingWire liar(task(), to);
         liar.Send(before + Frame(lie.header, lie.meta, lie.body));
         // What follows is no frame: who still listens turns away here.
         if (!Eventually([&] { return liar.closed() || liar.GoodbyeAt() != std::string::npos; }, kLookNs))

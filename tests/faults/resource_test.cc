@@ -119,7 +119,7 @@ TEST_F(Resources, AThousandConnectionsAtOnceThatDieTogether) {
   ASSERT_TRUE(peer.ready()) << peer.first_words();
   peer.LimitFds(2 * kAll);
   {
-    rpc::Client first(node(), peer.address());
+    rpc::Client first(task(), peer.address());
     EXPECT_TRUE(Works(first));  // its reactor has made what it keeps
   }
   EXPECT_TRUE(Eventually([&] { return peer.AskNumbers("stats")["open"] == 0; }, kPatienceNs)) << peer.Ask("stats");

@@ -99,7 +99,7 @@ class Session {
     world_.RunFor(6 * kSecondNs);
     for (const Posted& posted : posted_) posted.Check();
     for (int member = 0; member < kHonest; ++member) {
-      FUSEWIRE_CHECK(cores_[member]->idle());
+      FUSEWIRE_CHECK(cores_[member]->under_way().empty());
       cores_[member].reset();
       endpoints_[member].reset();
     }
