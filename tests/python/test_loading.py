@@ -236,7 +236,7 @@ def test_without_tensorflow_there_is_p2p_and_all_else_says_so(tmp_path):
         "try: fusewire.load()\nexcept fusewire.MisfitError as error: print(error)"
     )
     out = run_to_end([python, "-c", code], tmp_path).ok()
-    assert out.startswith("a\nFusewire is a plug-in of TensorFlow, and ")
+    assert out.startswith("a\nFusewire needs TensorFlow to load its plug-in, ")
 
 
 def test_without_tensorflow_and_without_p2p(tmp_path):
@@ -248,7 +248,7 @@ def test_without_tensorflow_and_without_p2p(tmp_path):
         "try: from fusewire import p2p\nexcept ImportError as error: print(error)"
     )
     said = run_to_end([python, "-c", code], tmp_path).ok()
-    assert said.startswith(f"Fusewire is a plug-in of TensorFlow, and {python}")
+    assert said.startswith("Fusewire needs TensorFlow to load its plug-in, ") and f"not installed for {python}" in said
     assert "pip install tensorflow" in said
     assert f"fusewire.p2p needs {tmp_path}/fusewire/_lib/{_native.LIBRARY}" in said
     assert said.count("Fix: ") == 2
