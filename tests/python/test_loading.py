@@ -250,7 +250,7 @@ def test_without_tensorflow_and_without_p2p(tmp_path):
     said = run_to_end([python, "-c", code], tmp_path).ok()
     assert said.startswith("Fusewire needs TensorFlow to load its plug-in, ") and f"not installed for {python}" in said
     assert "pip install tensorflow" in said
-    assert f"fusewire.p2p needs {tmp_path}/fusewire/_lib/{_native.LIBRARY}" in said
+    assert f"fusewire.p2p and fusewire.collective need {tmp_path}/fusewire/_lib/{_native.LIBRARY}" in said
     assert said.count("Fix: ") == 2
 
 

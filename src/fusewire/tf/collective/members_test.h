@@ -39,7 +39,6 @@ class Member {
  public:
   explicit Member(int rank) : other_(MemberTask(1 - rank)), cache_(std::make_shared<FakeCache>(other_)) {
     CollectiveHome::Options options;
-    options.wire = pipe::TransportChoice::kTcp;
     options.own_task = MemberTask(rank);
     options.host = 77;
     options.find = [this](const std::string& task, std::string* address, SidePtr* side) {
@@ -48,17 +47,16 @@ class Member {
       *side = std::make_shared<GrpcSide>(cache_, task);
       return TfStatus();
     };
-    static reactor::Pool* pool = [] {
-      reactor::PoolOptions of_pool;
-      of_pool.reactors = 2;
-      auto started = reactor::Pool::Start(of_pool);
-      EXPECT_TRUE(started.ok()) << started.status().ToString();
-      return std::move(started).value().release();
-    }();
-    auto opened = CollectiveHome::Open(std::move(options), *pool);
+    task::TaskOptions of_task;
+    of_task.wire = pipe::TransportChoice::kTcp;
+    of_task.pool.reactors = 2;
+    auto started = task::Task::Start(std::move(of_task));
+    EXPECT_TRUE(started.ok()) << started.status().ToString();
+    task_ = std::move(started).value();
+    auto opened = CollectiveHome::Open(std::move(options), *task_);
     EXPECT_TRUE(opened.ok()) << opened.status().ToString();
     home = std::move(opened).value();
-    Status listening = home->endpoint().Listen({"127.0.0.1", 0});
+    Status listening = task_->Listen({"127.0.0.1", 0});
     EXPECT_TRUE(listening.ok()) << listening.ToString();
     groups = home->Renew();
   }
@@ -81,6 +79,7 @@ class Member {
  private:
   const std::string other_;
   const std::shared_ptr<FakeCache> cache_;
+  std::unique_ptr<task::Task> task_;  // outlives its services
 
  public:
   std::unique_ptr<CollectiveHome> home;

@@ -11,6 +11,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tensorflow/core/common_runtime/graph_constructor.h>
 #include <tensorflow/core/framework/node_def_util.h>
 #include <tensorflow/core/graph/algorithm.h>
 #include <tensorflow/core/graph/node_builder.h>
