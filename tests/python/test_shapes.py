@@ -124,7 +124,7 @@ def test_servers_on_ipv6_only_of_every_size(run_in):
 def test_doctor_in_a_container_of_little(run_in):
     checks = checks_of(run_in(LITTLE, [FUSEWIRE, "doctor", "--json"]))
     assert checks["cores"]["value"] == "192 of 192 usable, quota 1.5; a server has 1 reactor by default"
-    assert "of which the container may use 1.0; a process holds at most 0.2 GiB" in checks["memory"]["value"]
+    assert "of which the container may use 1.0 GiB; a process holds at most 0.2 GiB" in checks["memory"]["value"]
     assert "uring: not available: " in checks["wires"]["value"]
     assert "io_uring_setup: Function not implemented" in checks["wires"]["value"]
     assert "shm: a large tensor is copied twice" in checks["wires"]["value"]
@@ -149,7 +149,7 @@ def test_doctor_where_nothing_can_be_written(run_in):
     assert "name='temporary folder', status='FAIL', value=" in said
     assert "No usable temporary directory" in said
     assert "docker run --tmpfs /tmp" in said
-    assert said.endswith("fix='see temporary folder')\n")
+    assert said.endswith("fix='fix the temporary folder first, see below')\n")
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_ranks(run_in, shape, host, in_arena, told):
         (
             "setpriv --reuid 65534 --regid 65534 --clear-groups",
             False,
-            "run both tasks as one user; until then they speak over TCP",
+            "run both tasks as one user; until then they use TCP",
         ),
         ("unshare --pid --fork", True, "it is in a pid namespace that we cannot see"),
     ],
