@@ -86,7 +86,6 @@ class Sender {
   const PeerInfo& peer_;
   PipeStats& stats_;
   reactor::Flushable* const flushable_;
-  Stage stage_ = Stage::kGreeting;
   Status why_stopped_;
   const size_t bulk_bytes_;  // is lined up for the network while less waits; never while express messages wait
 
@@ -94,12 +93,13 @@ class Sender {
   SendWindow window_;
   OutQueue out_;
   FrameWriter frames_;
-  bool pong_due_ = false;
   uint64_t pong_call_ = 0;
+  Stage stage_ = Stage::kGreeting;
+  bool pong_due_ = false;
+  bool in_write_ = false;
   bool give_back_ = false;  // unused credit, unless what waits next can use it
 
   size_t writes_ = 0;  // unanswered
-  bool in_write_ = false;
   int64_t wrote_ns_;  // when we last gave the network something
   static constexpr size_t kPartsPerWrite = 64;
   ConstBytes parts_[kPartsPerWrite];
