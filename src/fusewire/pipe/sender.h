@@ -100,7 +100,7 @@ class Sender {
   bool give_back_ = false;  // unused credit, unless what waits next can use it
 
   size_t writes_ = 0;  // unanswered
-  int64_t wrote_ns_;  // when we last gave the network something
+  int64_t wrote_ns_;   // when we last gave the network something
   static constexpr size_t kPartsPerWrite = 64;
   ConstBytes parts_[kPartsPerWrite];
 };
