@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/rpc/peer_calls.h"
 #include "fusewire/rpc/server.h"
-#include "fusewire/rpc/session.h"
 
 namespace fusewire {
 namespace rpc {
@@ -19,15 +19,15 @@ Reply& Reply::operator=(Reply&& other) noexcept {
 
 Reply::~Reply() {
   if (call_ != nullptr)
-    Send(Status::Internal("the handler dropped the call").Next("report this to whoever wrote the handler"));
+    Send(Status::Internal("the handler dropped the call").Next("report this to the author of the handler"));
 }
 
 void Reply::Send(Status status, ConstBytes head, Buffers body) {
   FUSEWIRE_CHECK(call_ != nullptr);  // a Reply is sent once
   ServerCall* call = std::exchange(call_, nullptr);
   if (call->home.AtHome()) {
-    if (call->session != nullptr) {
-      call->session->Answer(call, status, head, std::move(body));
+    if (call->peer != nullptr) {
+      call->peer->Answer(call, status, head, std::move(body));
     } else {
       delete call;
     }
@@ -44,8 +44,8 @@ void Reply::Send(Status status, ConstBytes head, Buffers body) {
 void Reply::SendPart(ConstBytes head, Buffers body, Done done) {
   FUSEWIRE_CHECK(call_ != nullptr);
   auto send = [call = call_](ConstBytes part_head, Buffers part_body, Done part_done) {
-    if (call->session != nullptr) {
-      call->session->SendPart(call, part_head, std::move(part_body), std::move(part_done));
+    if (call->peer != nullptr) {
+      call->peer->SendPart(call, part_head, std::move(part_body), std::move(part_done));
     } else if (part_done) {
       part_body.clear();
       call->home.Post(

@@ -8,7 +8,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
-#include "fusewire/rpc/session.h"
+#include "fusewire/rpc/peer_calls.h"
 
 namespace fusewire {
 namespace rpc {
@@ -47,7 +47,7 @@ Result<std::unique_ptr<Server>> Server::Open(task::Task& task, std::vector<Metho
   for (auto& home : self->homes) homes.push_back(home->reactor);
   FUSEWIRE_TRY(task.acceptor().Serve(kRpcService, task.shared(), std::move(homes), [self](pipe::Pipe& pipe) {
     return std::unique_ptr<pipe::Receiver>(
-        std::make_unique<Session>(pipe, self->methods, self->HomeOf(pipe.home()), self->options, self->closing));
+        std::make_unique<PeerCalls>(pipe, self->methods, self->HomeOf(pipe.home()), self->options, self->closing));
   }));
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
@@ -65,7 +65,7 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Server::~Server() {
   Close(0);
-  impl_->task.acceptor().Withdraw(kRpcService);               // its pipes' sessions are in the homes
+  impl_->task.acceptor().Withdraw(kRpcService);               // its pipes' PeerCalls are in the homes
   for (auto& home : impl_->homes) home->reactor->Run([] {});  // the dones of parts have been called when this has
 }
 
@@ -98,7 +98,7 @@ fusewire::rpc::Snapshot Server::Snapshot() {
   MethodStats unknown;
   for (auto& home : impl_->homes) {
     home->reactor->Run([&] {
-      home->sessions.ForEach([&](Session* session) { snapshot.peers.push_back(session->Snapshot()); });
+      home->peers.ForEach([&](PeerCalls* peer) { snapshot.peers.push_back(peer->Snapshot()); });
       for (const auto& [method, stats] : home->methods.all()) sums[method].Merge(*stats);
       unknown.Merge(home->unknown);
     });

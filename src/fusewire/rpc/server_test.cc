@@ -207,7 +207,7 @@ TEST(Server, AHandlerMayAnswerWhenItHearsThatNobodyWantsIt) {
   world.client->Start(&one);
   world.client->Start(&other);
   ASSERT_TRUE(world.RunUntil([&] { return world.held.size() == 2; }));
-  // Each also lets the other go: while the session leaves, and by a cancel.
+  // Each also lets the other go: while the PeerCalls is destroyed, and by a cancel.
   AtHome(world.server_home, [&] {
     for (auto& held : world.held) {
       held.reply.OnUnwanted([&] {

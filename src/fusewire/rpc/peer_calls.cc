@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/rpc/session.h"
+#include "fusewire/rpc/peer_calls.h"
 
 #include <algorithm>
 #include <map>
@@ -16,13 +16,13 @@ constexpr size_t kFreeCallsMax = 256;
 
 }  // namespace
 
-ServerCall::ServerCall(Session* session_in, reactor::Reactor& home_in)
-    : session(session_in), home(home_in), deadline([this] { Session::MarkUnwanted(this); }) {}
+ServerCall::ServerCall(PeerCalls* peer_in, reactor::Reactor& home_in)
+    : peer(peer_in), home(home_in), deadline([this] { PeerCalls::MarkUnwanted(this); }) {}
 
 void ServerCall::Deliver() {
-  if (session != nullptr) {
+  if (peer != nullptr) {
     Buffer head_bytes = std::move(head);
-    session->Answer(this, status, head_bytes.bytes(), std::move(body));
+    peer->Answer(this, status, head_bytes.bytes(), std::move(body));
   } else {
     delete this;
   }
@@ -54,24 +54,24 @@ std::string MethodIndex::NameOf(uint16_t number) {
   return method == nullptr ? std::string() : method->name;
 }
 
-Session::Session(pipe::Pipe& pipe, MethodIndex& methods, ServerHome& home, const ServerOptions& options,
-                 const std::atomic<bool>& closing)
+PeerCalls::PeerCalls(pipe::Pipe& pipe, MethodIndex& methods, ServerHome& home, const ServerOptions& options,
+                     const std::atomic<bool>& closing)
     : pipe_(pipe), methods_(methods), home_(home), options_(options), closing_(closing) {
-  home_.sessions.PushBack(this);
+  home_.peers.PushBack(this);
 }
 
-Session::~Session() { LeaveAll(); }
+PeerCalls::~PeerCalls() { LeaveAll(); }
 
-pipe::FrameHandler* Session::OnOpen(const pipe::PeerInfo&) { return this; }
+pipe::FrameHandler* PeerCalls::OnOpen(const pipe::PeerInfo&) { return this; }
 
-void Session::OnClosed(Status) { LeaveAll(); }
+void PeerCalls::OnClosed(Status) { LeaveAll(); }
 
-// Calls whose Reply is held elsewhere outlive the session; the others end here.
-void Session::LeaveAll() {
+// Calls whose Reply is held elsewhere outlive the PeerCalls; the others end here.
+void PeerCalls::LeaveAll() {
   while (ServerCall* call = calls_.PopFront()) {
     home_.under_way.Close();
     reactor::Reactor::Disarm(&call->deadline);
-    call->session = nullptr;
+    call->peer = nullptr;
     if (call->landing) {
       delete call;
     } else {
@@ -86,7 +86,7 @@ void Session::LeaveAll() {
 // ---- a call comes in ----
 
 // A generation is used once: an honest caller never sends a repeated or older one.
-Status Session::TakeSlot(const wire::FrameHeader& header) {
+Status PeerCalls::TakeSlot(const wire::FrameHeader& header) {
   wire::CallId id = wire::UnpackCallId(header.call);
   if (id.slot >= options_.calls_in_flight_max) {
     return Status::Corrupt("call slot " + std::to_string(id.slot) + " is over calls_in_flight_max " +
@@ -112,7 +112,7 @@ Status Session::TakeSlot(const wire::FrameHeader& header) {
   return Status::Ok();
 }
 
-ServerCall* Session::NewCall() {
+ServerCall* PeerCalls::NewCall() {
   std::unique_ptr<ServerCall> call;
   if (free_.empty()) {
     call = std::make_unique<ServerCall>(this, *home_.reactor);
@@ -126,7 +126,7 @@ ServerCall* Session::NewCall() {
   return call.release();  // in calls_ until it has a Reply, then the Reply's
 }
 
-ServerCall* Session::TakeLanded(uint64_t id) {
+ServerCall* PeerCalls::TakeLanded(uint64_t id) {
   auto found =
       std::find_if(landing_.begin(), landing_.end(), [id](const ServerCall* call) { return call->header.call == id; });
   FUSEWIRE_CHECK(found != landing_.end());
@@ -136,7 +136,7 @@ ServerCall* Session::TakeLanded(uint64_t id) {
   return call;
 }
 
-Result<pipe::Landing> Session::OnHeader(const wire::FrameHeader& header, ConstBytes meta) {
+Result<pipe::Landing> PeerCalls::OnHeader(const wire::FrameHeader& header, ConstBytes meta) {
   if (header.kind != wire::FrameKind::kCall)
     return Status::Corrupt(std::string("a server was sent a ") + wire::KindName(header.kind));
   FUSEWIRE_TRY(TakeSlot(header));
@@ -165,7 +165,7 @@ Result<pipe::Landing> Session::OnHeader(const wire::FrameHeader& header, ConstBy
   return landing;
 }
 
-Status Session::LandRequest(ServerCall* call, Method* method, ConstBytes meta, pipe::Landing* landing) {
+Status PeerCalls::LandRequest(ServerCall* call, Method* method, ConstBytes meta, pipe::Landing* landing) {
   SegmentSizes sizes(call->header, meta);
   if (!method->make_sink) {
     FUSEWIRE_TRY(AllocateSegments(sizes, &call->request_body, &call->parts));
@@ -182,11 +182,11 @@ Status Session::LandRequest(ServerCall* call, Method* method, ConstBytes meta, p
 }
 
 // Unknown methods must not use memory.
-MethodStats& Session::StatsOf(uint16_t method) {
+MethodStats& PeerCalls::StatsOf(uint16_t method) {
   return methods_.Find(method) == nullptr ? home_.unknown : home_.methods.At(method);
 }
 
-Status Session::OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes) {
+Status PeerCalls::OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes) {
   ServerCall* call = TakeLanded(header.call);
   MethodStats& stats = StatsOf(header.method);
   stats.request_bytes.Add(header.meta_bytes + header.body_bytes);
@@ -209,7 +209,7 @@ Status Session::OnMessage(const wire::FrameHeader& header, ConstBytes meta, Cons
   return Status::Ok();
 }
 
-void Session::OnCancel(uint64_t call_id) {
+void PeerCalls::OnCancel(uint64_t call_id) {
   wire::CallId id = wire::UnpackCallId(call_id);
   if (id.slot >= slots_.size()) return;
   ServerCall* call = slots_[id.slot].call;
@@ -218,7 +218,7 @@ void Session::OnCancel(uint64_t call_id) {
   MarkUnwanted(call);
 }
 
-void Session::MarkUnwanted(ServerCall* call) {
+void PeerCalls::MarkUnwanted(ServerCall* call) {
   if (call->unwanted.exchange(true, std::memory_order_acq_rel)) return;
   reactor::Reactor::Disarm(&call->deadline);
   UniqueFunction<void()> told = std::move(call->told);
@@ -228,7 +228,7 @@ void Session::MarkUnwanted(ServerCall* call) {
 
 // ---- an answer goes out ----
 
-void Session::Answer(ServerCall* call, const Status& status, ConstBytes head, Buffers body) {
+void PeerCalls::Answer(ServerCall* call, const Status& status, ConstBytes head, Buffers body) {
   FUSEWIRE_AT_HOME(*home_.reactor);
   bool wanted = !call->unwanted.load(std::memory_order_relaxed) && call->current;
   MethodStats& stats = StatsOf(call->header.method);
@@ -243,12 +243,12 @@ void Session::Answer(ServerCall* call, const Status& status, ConstBytes head, Bu
 
 // A call returns its credit before its reply waits for credit: otherwise two tasks that stream to each other could wait
 // forever.
-void Session::Consume(ServerCall* call) {
+void PeerCalls::Consume(ServerCall* call) {
   if (!std::exchange(call->consumed, true)) pipe_.Consume(call->header);
 }
 
 // Sends the reason instead, if the reply itself can't be sent. Returns the status that it sent.
-Status Session::SendAnswer(ServerCall* call, Status status, ConstBytes head, Buffers body, MethodStats* stats) {
+Status PeerCalls::SendAnswer(ServerCall* call, Status status, ConstBytes head, Buffers body, MethodStats* stats) {
   if (status.ok()) status = call->refusal;  // a stream with a gap must not end with success
   if (status.ok()) status = WhyNot(head, body);
   std::string words;
@@ -277,18 +277,18 @@ Status Session::SendAnswer(ServerCall* call, Status status, ConstBytes head, Buf
 }
 
 // Why a reply, or a part of one, can't be sent; or ok.
-Status Session::WhyNot(ConstBytes head, const Buffers& body) const {
+Status PeerCalls::WhyNot(ConstBytes head, const Buffers& body) const {
   Status fits = pipe_.CheckSize(head.size, body);
   if (!fits.ok()) {
     return Status::Internal("the handler's answer cannot be sent: " + fits.cause())
-        .Next("report this to whoever wrote the handler");
+        .Next("report this to the author of the handler");
   }
   if (pipe_.HasRoom(head.size + home_.words_bytes_max)) return Status::Ok();
   return Status::Overloaded("the caller does not take answers as fast as they come")
       .Next("ask less at a time; a handler that streams waits for the done of each part");
 }
 
-void Session::SendPart(ServerCall* call, ConstBytes head, Buffers body, Done done) {
+void PeerCalls::SendPart(ServerCall* call, ConstBytes head, Buffers body, Done done) {
   Status why;
   if (call->unwanted.load(std::memory_order_relaxed)) {
     why = Status::Cancelled("the caller no longer wants the answer");
@@ -320,7 +320,7 @@ void Session::SendPart(ServerCall* call, ConstBytes head, Buffers body, Done don
   });
 }
 
-void Session::Free(ServerCall* call) {
+void PeerCalls::Free(ServerCall* call) {
   std::unique_ptr<ServerCall> owned(call);
   if (call->current) slots_[wire::UnpackCallId(call->header.call).slot].call = nullptr;
   call->Unlink();
@@ -339,7 +339,7 @@ void Session::Free(ServerCall* call) {
   free_.push_back(std::move(owned));
 }
 
-PeerSnapshot Session::Snapshot() const {
+PeerSnapshot PeerCalls::Snapshot() const {
   PeerSnapshot peer;
   peer.peer = pipe_.peer().ToString();
   peer.up = pipe_.open();

@@ -2,8 +2,8 @@
 // The calls of one peer at the server, and their states.
 // Home: the pipe's. Owns: calls until they have a Reply, and their storage. Fails: with kCorrupt if the peer violates
 // the protocol.
-#ifndef FUSEWIRE_RPC_SESSION_H_
-#define FUSEWIRE_RPC_SESSION_H_
+#ifndef FUSEWIRE_RPC_PEER_CALLS_H_
+#define FUSEWIRE_RPC_PEER_CALLS_H_
 
 #include <atomic>
 #include <memory>
@@ -19,18 +19,18 @@
 namespace fusewire {
 namespace rpc {
 
-class Session;
+class PeerCalls;
 
-// An incoming call. Created at home when its header arrives; belongs to its session until the handler gets its Reply,
-// then to the Reply; destroyed at home after the reply. If the session is destroyed first, no reply is sent.
+// An incoming call. Created at home when its header arrives; belongs to its PeerCalls until the handler gets its Reply,
+// then to the Reply; destroyed at home after the reply. If the PeerCalls is destroyed first, no reply is sent.
 class ServerCall final : public Mail, public ListNode {
  public:
-  ServerCall(Session* session_in, reactor::Reactor& home_in);
+  ServerCall(PeerCalls* peer_in, reactor::Reactor& home_in);
 
   // At home; the reply is in status, head and body.
   void Deliver() override;
 
-  Session* session;  // null: the peer is gone. Only at home
+  PeerCalls* peer;  // null: the peer is gone. Only at home
   reactor::Reactor& home;
   wire::FrameHeader header;
   int64_t started_ns = 0;
@@ -51,7 +51,7 @@ class ServerCall final : public Mail, public ListNode {
   Buffers body;
 };
 
-// Shared by all sessions on one reactor.
+// Shared by all callers on one reactor.
 struct ServerHome {
   reactor::Reactor* reactor = nullptr;
   // The part of a caller's queue that is reserved for errors about replies that can't be sent.
@@ -59,7 +59,7 @@ struct ServerHome {
   MethodTable methods;
   MethodStats unknown;                // calls of unknown methods
   reactor::Drain under_way{"calls"};  // from their header to their reply
-  List<Session> sessions;
+  List<PeerCalls> peers;
 };
 
 // The methods of a server by number.
@@ -76,11 +76,11 @@ class MethodIndex {
   std::vector<Method*> by_number_;
 };
 
-class Session final : public pipe::Receiver, public ListNode {
+class PeerCalls final : public pipe::Receiver, public ListNode {
  public:
-  Session(pipe::Pipe& pipe, MethodIndex& methods, ServerHome& home, const ServerOptions& options,
-          const std::atomic<bool>& closing);
-  ~Session() override;
+  PeerCalls(pipe::Pipe& pipe, MethodIndex& methods, ServerHome& home, const ServerOptions& options,
+            const std::atomic<bool>& closing);
+  ~PeerCalls() override;
 
   // pipe::Receiver
   pipe::FrameHandler* OnOpen(const pipe::PeerInfo& peer) override;
@@ -130,4 +130,4 @@ class Session final : public pipe::Receiver, public ListNode {
 }  // namespace rpc
 }  // namespace fusewire
 
-#endif  // FUSEWIRE_RPC_SESSION_H_
+#endif  // FUSEWIRE_RPC_PEER_CALLS_H_
