@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Collectives of the ranks of one host, in memory that all of them map: no messages, no copies through the kernel.
 // Home: each rank's Arena belongs to one thread at a time; ranks are processes, or threads of one. Owns: its mapping,
-// and the life lines it was given. Fails: with a Status that names the rank that died, was late, or wants something
-// else. After a death or a missed deadline it is broken: every call says so, and those who are left make another arena.
-// What peers write is never trusted: it may spoil results, not memory. See docs/collectives.md.
+// and the life lines it was given. Fails: with a Status that names the rank that died, was late, or made another call.
+// After a death or a missed deadline the arena is broken: every call fails, and the survivors make another arena.
+// Bytes that a peer writes are never trusted: they may spoil results, but not memory. See docs/collectives.md.
 #ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_H_
 #define FUSEWIRE_COLLECTIVE_ARENA_ARENA_H_
 
@@ -37,18 +37,17 @@ class Arena {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  // Every call returns when this rank's part is done, or by `deadline_ns` of Clock::Real(). All ranks make the same
-  // calls in the same order. `from` may be `to`, and both may be lists of pieces; otherwise they do not overlap.
+  // Every call returns when this rank's part is done, or at `deadline_ns` of Clock::Real(). All ranks make the same
+  // calls in the same order. `from` and `to` are the same list of pieces, or do not overlap.
   Status Barrier(int64_t deadline_ns);
-  // The order of reduction is that of ranks, element by element, whatever the size: the same bits on every rank, in
-  // every run.
+  // Each element is reduced in the order of ranks, for every size: all ranks get the same bits, in every run.
   Status AllReduce(const Reduction& reduction, const Pieces& from, const Pieces& to, int64_t deadline_ns);
   Status Reduce(const Reduction& reduction, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns);
   // `from` holds each rank's part one after the other, counts[r] elements for rank r, `to` this rank's own.
   Status ReduceScatter(const Reduction& reduction, const std::vector<size_t>& counts, const Pieces& from,
                        const Pieces& to, int64_t deadline_ns);
-  // `from` holds this rank's bytes[rank] bytes, `to` those of all ranks, one after the other. `type` is what ranks
-  // compare, no more.
+  // `from` holds this rank's bytes[rank] bytes, `to` those of all ranks, one after the other. `type` is only compared
+  // with the other ranks'.
   Status AllGather(const std::vector<size_t>& bytes, const Pieces& from, const Pieces& to, int64_t deadline_ns,
                    Type type = Type::kU8);
   Status Gather(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns,
@@ -60,14 +59,15 @@ class Arena {
   Status AllToAll(const std::vector<size_t>& send_bytes, const std::vector<size_t>& receive_bytes, const Pieces& from,
                   const Pieces& to, int64_t deadline_ns, Type type = Type::kU8);
 
-  // Instead of the call that is this rank's turn: it can't be made. All ranks hear of it with kInvalid, and go on.
+  // Takes the place of a call that this rank can't make. The call fails with kInvalid at all ranks; the arena stays
+  // usable.
   Status Decline(int64_t deadline_ns);
-  // Any thread. For good: calls under way and to come fail at all ranks, but for those whose last meeting is complete.
+  // Any thread. Permanent: open and later calls fail at all ranks, except those whose last meeting is complete.
   void Close();
-  // Any thread. At any rank.
+  // Any thread. True if any rank has closed it.
   bool closed() const;
-  // A call that follows asks the token while it sleeps; once that is cancelled, the call ends, and the arena is broken.
-  // Cancel wakes no sleeper here: whoever has a token hooks in Close.
+  // Later calls ask the token while they sleep; when it is cancelled, the call ends and the arena is broken. Cancel
+  // does not wake a sleeper: the token's owner hooks Close to it.
   void SetCancel(reactor::CancelToken* cancel);
 
   const ArenaCounts& counts() const;
@@ -76,7 +76,7 @@ class Arena {
   explicit Arena(ArenaSeat seat, const ArenaOptions& options);
   const ArenaMemory& memory() const;
 
-  // Three steps for each chunk, a meeting after each of the first two; steps of neighbouring chunks share a stage.
+  // Three steps for each chunk, with a meeting after each of the first two. Steps of neighbouring chunks share a stage.
   template <class In, class Middle, class Out>
   Status RunThreeSteps(const ArenaCall& call, size_t chunks, int64_t deadline_ns, In in, Middle middle, Out out);
   template <class In, class Out>

@@ -1,17 +1,21 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/collective/arena/arena_call.h"
 
+#include "fusewire/base/check.h"
+
 namespace fusewire {
 namespace collective {
 
 ArenaCall ArenaCall::Of(CollectiveKind kind, const Reduction& reduction, int root, uint64_t amount) {
+  FUSEWIRE_DCHECK(static_cast<uint8_t>(kind) < kKinds);
   const uint64_t word = static_cast<uint64_t>(kind) | static_cast<uint64_t>(reduction.op) << 8 |
                         static_cast<uint64_t>(reduction.type) << 16 |
                         static_cast<uint64_t>(static_cast<uint32_t>(root)) << 32;
+  FUSEWIRE_DCHECK(word != kDeclined);
   return {word, amount};
 }
 
-// Any number may stand there.
+// The words may be a peer's: any number is possible.
 std::string ArenaCall::Describe() const {
   const uint64_t word = kind_op_type_root;
   const auto kind = static_cast<CollectiveKind>(word & 0xff);

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a rank calls, in two words that ranks compare before they touch a byte.
-// Home: any thread, plain values. Owns: nothing. Fails: never; any number may come from a peer.
+// The call that a rank makes, as two words that ranks compare before they touch a byte.
+// Home: any thread, plain values. Owns: nothing. Fails: never; a peer may have written any number.
 #ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_CALL_H_
 #define FUSEWIRE_COLLECTIVE_ARENA_ARENA_CALL_H_
 
@@ -12,7 +12,7 @@
 namespace fusewire {
 namespace collective {
 
-// Where ranks all know the sizes of all parts, their amount is the bytes of all, and above them a digest of each.
+// If every rank knows the sizes of all parts, `amount` is the sum of their bytes, with a digest of the sizes above it.
 constexpr int kPartsBytesBits = 44;
 constexpr uint64_t kPartsBytesMask = (uint64_t{1} << kPartsBytesBits) - 1;
 
@@ -20,7 +20,7 @@ struct ArenaCall {
   static constexpr uint64_t kDeclined = ~uint64_t{0};
 
   static ArenaCall Of(CollectiveKind kind, const Reduction& reduction, int root, uint64_t amount);
-  // It can't be made.
+  // The call of a rank that can't make its own.
   static ArenaCall Declined() { return {kDeclined, 0}; }
   bool operator==(const ArenaCall& other) const {
     return kind_op_type_root == other.kind_op_type_root && amount == other.amount;
@@ -29,7 +29,7 @@ struct ArenaCall {
   std::string Describe() const;
 
   uint64_t kind_op_type_root = 0;
-  uint64_t amount = 0;  // elements; or a digest, where each rank knows all counts
+  uint64_t amount = 0;  // elements, or bytes and a digest, see kPartsBytesBits
 };
 
 }  // namespace collective

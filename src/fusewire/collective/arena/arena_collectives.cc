@@ -17,12 +17,12 @@ namespace collective {
 namespace {
 
 constexpr int kNoRoot = -1;
-// From here on what is written would push everything else out of a core's own cache.
+// From this size on, a plain copy would evict everything else from a core's own cache.
 constexpr size_t kStreamBytesMin = 4 << 20;
-// Of an all-reduce's results, those of all ranks together.
+// The same for the results of an all-reduce, of all ranks together.
 constexpr size_t kStreamBytesOfAllMin = 32 << 20;
-// What is reduced goes to the share in copies of so much. Stores to lines that others have read fetch them first, even
-// from another core; a copy of whole lines need not.
+// Results are copied to the share in runs of this size. A store to a line that other cores have read fetches the line
+// first; a copy of whole lines does not.
 constexpr size_t kMirrorBytes = 64 * 1024;
 
 // Parts of shares begin at cache lines: two ranks never write one line.
@@ -30,7 +30,7 @@ size_t LinesDown(size_t bytes) { return bytes / kCacheLineBytes * kCacheLineByte
 size_t LinesUp(size_t bytes) { return (bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes; }
 size_t ChunksOf(size_t bytes, size_t chunk_bytes) { return (bytes + chunk_bytes - 1) / chunk_bytes; }
 
-// What ranks compare in place of a list that all of them know: its sum, and FNV-1a over its numbers.
+// Stands for a list that all ranks know when they compare calls: its sum, and FNV-1a over its numbers.
 uint64_t PartsOf(const std::vector<size_t>& bytes) {
   uint64_t digest = 0xcbf29ce484222325ULL;
   for (const size_t one : bytes) digest = (digest ^ one) * 0x100000001b3ULL;
@@ -48,6 +48,7 @@ struct Range {
 Range ChunkOf(size_t block_bytes, size_t chunk, size_t chunk_bytes) {
   FUSEWIRE_DCHECK(chunk_bytes > 0);
   const size_t from = std::min(chunk * chunk_bytes, block_bytes);
+  FUSEWIRE_DCHECK(from <= block_bytes);
   return {from, std::min(chunk_bytes, block_bytes - from)};
 }
 
@@ -55,7 +56,7 @@ Status CheckBytes(const char* which, size_t has, size_t needs) {
   if (has == needs) return Status::Ok();
   return Status::Invalid(std::string("`") + which + "` has " + std::to_string(has) + " bytes, and should have " +
                          std::to_string(needs))
-      .Next("give arrays of the size that the counts say");
+      .Next("give arrays of the size that follows from the counts");
 }
 
 Status CheckList(const char* which, size_t has, size_t ranks) {
@@ -67,15 +68,15 @@ Status CheckList(const char* which, size_t has, size_t ranks) {
 
 Status CheckRoot(int root, int ranks) {
   if (root >= 0 && root < ranks) return Status::Ok();
-  return Status::Invalid("root " + std::to_string(root) + " of " + std::to_string(ranks) + " ranks")
-      .Next("name a rank of the group");
+  return Status::Invalid("`root` is " + std::to_string(root) + ", and there are " + std::to_string(ranks) + " ranks")
+      .Next("give a rank of the group, from 0 to " + std::to_string(ranks - 1));
 }
 
 Status CheckPieces(const Pieces& pieces, size_t element_bytes) {
   for (size_t i = 0; i < pieces.count(); ++i) {
     if (pieces.at(i).bytes % element_bytes == 0) continue;
     return Status::Invalid("piece " + std::to_string(i) + " has " + std::to_string(pieces.at(i).bytes) +
-                           " bytes: no whole number of elements")
+                           " bytes, which is not a multiple of an element's " + std::to_string(element_bytes))
         .Next("cut arrays between elements");
   }
   return Status::Ok();
@@ -93,7 +94,7 @@ void CopyOut(PieceCursor* to, size_t offset, size_t bytes, const uint8_t* from, 
               [copy, from, offset](uint8_t* data, size_t at, size_t run) { copy(data, from + (at - offset), run); });
 }
 
-// From one array to another, past the shares: a rank's own part.
+// A rank's own part: directly from one array to the other, without a share.
 void CopyAcross(PieceCursor* from, size_t from_offset, PieceCursor* to, size_t to_offset, size_t bytes) {
   to->ForRuns(to_offset, bytes, [&](uint8_t* data, size_t at, size_t run) {
     const size_t begin = from_offset + (at - to_offset);
@@ -165,11 +166,13 @@ Status Arena::ReduceAll(const ArenaCall& call, const Reduction& reduction, int r
   return ReduceSlices(call, reducer, root, from, to, deadline_ns);
 }
 
-// A few bytes travel in the line that says that they are there.
+// A few bytes travel in the post itself, in one cache line with its progress.
 Status Arena::ReduceTiny(const ArenaCall& call, const Reducer& reducer, const Pieces& from, const Pieces& to,
                          int64_t deadline_ns) {
   const size_t bytes = from.bytes();
   FUSEWIRE_CHECK(bytes <= kTinyBytesMax);
+  FUSEWIRE_DCHECK(to.bytes() == bytes);
+  FUSEWIRE_DCHECK(ranks() <= kArenaRanksMax);
   CopyPayload(memory().PostOf(rank_, meeting_->next_stage()).tiny, from.at(0).data, bytes);
   FUSEWIRE_TRY(meeting_->Meet(call, deadline_ns));
   std::array<const void*, kArenaRanksMax> sources;
@@ -185,7 +188,7 @@ Status Arena::ReduceTiny(const ArenaCall& call, const Reducer& reducer, const Pi
   return Status::Ok();
 }
 
-// One meeting; every rank reduces everything that it wants by itself.
+// One meeting; then every rank that wants the result reduces all of it.
 Status Arena::ReduceOneShot(const ArenaCall& call, const Reducer& reducer, const Pieces& from, const Pieces& to,
                             int64_t deadline_ns) {
   FUSEWIRE_CHECK(from.bytes() <= memory().share_bytes());
@@ -198,8 +201,8 @@ Status Arena::ReduceOneShot(const ArenaCall& call, const Reducer& reducer, const
   return Status::Ok();
 }
 
-// Two meetings and one more for each further chunk: copy in all slices but one's own, reduce one's own for all, copy
-// the others' out.
+// Two meetings, and one more for each further chunk: each rank copies in all slices but its own, reduces its own slice
+// for all ranks, and copies the others' slices out.
 Status Arena::ReduceSlices(const ArenaCall& call, const Reducer& reducer, int root, const Pieces& from,
                            const Pieces& to, int64_t deadline_ns) {
   const size_t bytes = from.bytes();
@@ -207,14 +210,15 @@ Status Arena::ReduceSlices(const ArenaCall& call, const Reducer& reducer, int ro
   const auto n = static_cast<size_t>(ranks());
   const auto me = static_cast<size_t>(rank_);
   const bool wants = root == kNoRoot || root == rank_;
-  // Then one's own slice takes the way of the others', out of the share.
+  // When streaming, this rank's own slice is copied out of the share like the others'.
   const bool stream = to.bytes() >= kStreamBytesMin && to.bytes() * n >= kStreamBytesOfAllMin && n > 1;
-  // A user's function combines into its first source, which one's own array may not be.
+  // A user's function combines into its first source, which must not be this rank's input.
   const bool user = reducer.reduction().op == Op::kUser;
   PieceCursor read(from), read_own(from), write_own(to), write(to);
   auto slice_of = [&](size_t chunk, size_t rank) {
     const Range whole = ChunkOf(bytes, chunk, chunk_bytes);
     const Range slice = ChunkOf(whole.bytes, rank, LinesUp((whole.bytes + n - 1) / n));
+    FUSEWIRE_DCHECK(slice.from + slice.bytes <= chunk_bytes);
     return std::pair<size_t, Range>(whole.from, slice);
   };
   auto in = [&](size_t chunk, uint64_t stage) {
@@ -237,7 +241,7 @@ Status Arena::ReduceSlices(const ArenaCall& call, const Reducer& reducer, int ro
   auto out = [&](size_t chunk, uint64_t stage) {
     if (!wants) return;
     for (size_t i = stream ? 0 : 1; i < n; ++i) {
-      const size_t rank = (me + i) % n;  // not all from the same one first
+      const size_t rank = (me + i) % n;  // ranks do not all start with the same share
       const auto [base, slice] = slice_of(chunk, rank);
       if (slice.bytes == 0) continue;
       CopyOut(&write, base + slice.from, slice.bytes, memory().ShareOf(static_cast<int>(rank), stage) + slice.from,
@@ -248,10 +252,13 @@ Status Arena::ReduceSlices(const ArenaCall& call, const Reducer& reducer, int ro
   return RunThreeSteps(call, ChunksOf(bytes, chunk_bytes), deadline_ns, in, middle, out);
 }
 
-// Reduces `bytes` that lie at `share_offset` of every rank's share. One's own are taken from `from` where that is
-// given; the result goes to `to` and `mirror`, of which one may be null.
+// Reduces `bytes` at `share_offset` of every rank's share. This rank's own bytes are taken from `from` if it is not
+// null. The result goes to `to` and `mirror`; one of them may be null.
 void Arena::ReduceRuns(const Reducer& reducer, uint64_t stage, size_t share_offset, PieceCursor* from, PieceCursor* to,
                        size_t from_offset, size_t to_offset, size_t bytes, uint8_t* mirror) {
+  FUSEWIRE_DCHECK(to != nullptr || mirror != nullptr);
+  FUSEWIRE_DCHECK(bytes % reducer.element_bytes() == 0);
+  FUSEWIRE_DCHECK(ranks() <= kArenaRanksMax);
   std::array<const void*, kArenaRanksMax> sources;
   ReduceCall reduce_call;
   reduce_call.sources = sources.data();
@@ -267,6 +274,7 @@ void Arena::ReduceRuns(const Reducer& reducer, uint64_t stage, size_t share_offs
         sources[static_cast<size_t>(rank)] = (rank == rank_ && own != nullptr ? own : share) + at;
       }
       reduce_call.to = (target != nullptr ? target : mirror + done) + at;
+      FUSEWIRE_DCHECK(piece % reducer.element_bytes() == 0);
       reduce_call.count = piece / reducer.element_bytes();
       reducer.Reduce(reduce_call);
       if (both) CopyPayload(mirror + done + at, target + at, piece);
@@ -424,8 +432,8 @@ Status Arena::AllToAll(const std::vector<size_t>& send_bytes, const std::vector<
   return Exchange(call, send_bytes, receive_bytes, largest.value(), from, to, deadline_ns);
 }
 
-// Everybody reads everybody's sizes, so that everybody comes to the same end: the largest, or the two that contradict
-// each other.
+// Every rank reads all sizes, so that all ranks come to the same result: the largest size, or an error that names two
+// ranks that contradict each other.
 Result<size_t> Arena::CompareTables(const ArenaCall& call) const {
   size_t largest = 0;
   for (int sender = 0; sender < ranks(); ++sender) {
@@ -433,19 +441,19 @@ Result<size_t> Arena::CompareTables(const ArenaCall& call) const {
       const size_t sent = memory().TableOf(sender, meeting_->stage()).send[receiver].load(std::memory_order_relaxed);
       const size_t expected =
           memory().TableOf(receiver, meeting_->stage()).receive[sender].load(std::memory_order_relaxed);
-      if (sender != receiver) largest = std::max(largest, sent);  // its own part goes by no share
+      if (sender != receiver) largest = std::max(largest, sent);  // a rank's own part does not use the share
       if (sent == expected) continue;
       return Status::Invalid(meeting_->NameOf(sender) + " sends " + std::to_string(sent) + " bytes to " +
                              meeting_->NameOf(receiver) + ", which wants " + std::to_string(expected))
           .Peer(meeting_->NameOf(sender == rank_ ? receiver : sender))
           .Phase(call.Describe())
-          .Next("let both ranks name the same size; nothing was changed, and the group may go on");
+          .Next("give the same size at both ranks; no array was changed, and the group stays usable");
     }
   }
   return largest;
 }
 
-// Each rank's share has a part for every other one. `largest` is known to all: it says how many chunks there are.
+// Each rank's share has a part for every other rank. All ranks know `largest`, which gives the number of chunks.
 Status Arena::Exchange(const ArenaCall& call, const std::vector<size_t>& send, const std::vector<size_t>& receive,
                        size_t largest, const Pieces& from, const Pieces& to, int64_t deadline_ns) {
   FUSEWIRE_TRY(CheckBytes("to", to.bytes(), SumOf(receive)));
@@ -458,6 +466,7 @@ Status Arena::Exchange(const ArenaCall& call, const std::vector<size_t>& send, c
   }
   PieceCursor read(from), read_own(from), write(to);
   const size_t part_bytes = LinesDown(memory().share_bytes() / n);
+  FUSEWIRE_DCHECK(part_bytes > 0);
   if (send[me] > 0) CopyAcross(&read_own, send_at[me], &write, receive_at[me], send[me]);
   auto in = [&](size_t chunk, uint64_t stage) {
     for (size_t rank = 0; rank < n; ++rank) {

@@ -1,13 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What lies where in the memory that ranks share.
+// The layout of the memory that ranks share.
 //
 //   ArenaHeader | ArenaPosts of each rank | ArenaTable of each rank, thrice | share of each rank, thrice
 //   1 page        256 B each                768 B each                        share_bytes each
 //
-// A rank writes into its own posts, tables and shares alone, and into the words of the header. Meetings are
-// numbered; what is shown at meeting m lies in the m % 3 rd post, table and share: one is being written while another
-// is reduced and the third is still read by whoever is late. Home: shared. Owns: nothing. Fails: never; a reader takes
-// each word once and trusts none of it.
+// A rank writes only its own posts, tables and shares, and the words of the header. Meetings are numbered: meeting m
+// uses post, table and share number m % 3. One of the three is being written while another is reduced, and a late rank
+// may still read the third. Home: shared. Owns: nothing. Fails: never; a reader loads each word once and trusts none.
 #ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_LAYOUT_H_
 #define FUSEWIRE_COLLECTIVE_ARENA_ARENA_LAYOUT_H_
 
@@ -24,7 +23,7 @@ constexpr size_t kCacheLineBytes = 64;
 constexpr size_t kArenaPageBytes = 4096;
 constexpr uint64_t kArenaMagic = 0x32616e6572416677;  // "wfArena2"
 constexpr uint64_t kTurns = 3;
-constexpr size_t kTinyBytesMax = 40;  // what fits beside the words of a post, in one cache line
+constexpr size_t kTinyBytesMax = 40;  // the room beside the words of a post, in one cache line
 
 // Padded on purpose: each word that ranks write has a cache line of its own.
 struct ArenaHeader {  // NOLINT(clang-analyzer-optin.performance.Padding): see above
@@ -32,15 +31,15 @@ struct ArenaHeader {  // NOLINT(clang-analyzer-optin.performance.Padding): see a
   uint64_t ranks;
   uint64_t share_bytes;
   uint64_t one_shot_bytes;
-  // A futex: rises by two when a meeting is complete; bit 0 says that somebody sleeps.
+  // A futex: rises by two when a meeting is complete; bit 0 is set while a rank sleeps.
   alignas(kCacheLineBytes) std::atomic<uint32_t> bell;
-  // Rises when somebody saw a rank die: look at your life lines now.
+  // Rises when a rank has seen another one die: each rank then checks its life lines at once.
   alignas(kCacheLineBytes) std::atomic<uint32_t> revoked;
-  // Once not 0, nobody meets here any more.
+  // Not 0: closed, and no further meeting completes.
   std::atomic<uint32_t> closed;
 };
 
-// Progress is the number of the meeting, written last.
+// `progress` is the number of the meeting; it is written last.
 struct alignas(kCacheLineBytes) ArenaPost {
   std::atomic<uint64_t> progress;
   std::atomic<uint64_t> kind_op_type_root;
@@ -48,13 +47,13 @@ struct alignas(kCacheLineBytes) ArenaPost {
   uint8_t tiny[kTinyBytesMax];
 };
 
-// Padded: a processor fetches lines in pairs, and two ranks' must not be one pair.
+// Padded: a processor fetches cache lines in pairs, and the posts of two ranks must not share a pair.
 struct ArenaPosts {
   ArenaPost of[kTurns];
   uint8_t padding[kCacheLineBytes];
 };
 
-// What a rank sends to each rank, then what it expects from each.
+// The bytes that a rank sends to each rank, then those that it expects from each.
 struct alignas(kCacheLineBytes) ArenaTable {
   std::atomic<uint64_t> send[kArenaRanksMax];
   std::atomic<uint64_t> receive[kArenaRanksMax];
@@ -62,6 +61,10 @@ struct alignas(kCacheLineBytes) ArenaTable {
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "processes share these words");
 static_assert(sizeof(std::atomic<uint32_t>) == 4, "the kernel reads the bell");
+static_assert(sizeof(ArenaHeader) <= kArenaPageBytes, "the header has a page of its own");
+static_assert(sizeof(ArenaPost) == kCacheLineBytes, "a post and its tiny array are one cache line");
+static_assert(sizeof(ArenaPosts) == 4 * kCacheLineBytes, "as drawn above");
+static_assert(sizeof(ArenaTable) == 12 * kCacheLineBytes, "as drawn above");
 
 }  // namespace collective
 }  // namespace fusewire

@@ -20,10 +20,9 @@ namespace collective {
 
 namespace {
 
-// How often a sleeper looks whether a rank has died: the only interval in which anything is looked for, as a rank that
-// is gone rings no bell, and a thread cannot sleep on a word and on a life line at once. Half of what would be 100 ms,
-// twice within that. In a group this is the second net: its members lose their connection to a rank that dies, and that
-// closes the arena at once.
+// How often a sleeper checks the life lines: a dead rank does not ring the bell, and a thread can't sleep on a word and
+// on a descriptor at the same time. Nothing else is polled. A death is noticed within 100 ms, with a margin of two. In
+// a group this is the second net: members lose their connection to a rank that dies, which closes the arena at once.
 constexpr int64_t kDeathLookNs = 50 * kMillisecondNs;
 
 void Relax() {
@@ -57,14 +56,16 @@ std::string ArenaMeeting::NameOf(int rank) const {
 
 Status ArenaMeeting::Meet(const ArenaCall& call, int64_t deadline_ns) {
   if (!broken_.ok()) return broken_;
+  FUSEWIRE_DCHECK(memory_.mapped());
   ++stage_;
   ArenaPost& mine = memory_.PostOf(rank_, stage_);
   mine.kind_op_type_root.store(call.kind_op_type_root, std::memory_order_relaxed);
   mine.amount.store(call.amount, std::memory_order_relaxed);
-  // seq_cst here and at the bell: either I see the sleeper's bit, or the sleeper sees my post.
+  // seq_cst here and at the bell: either this rank sees the sleeper's bit, or the sleeper sees this post.
   mine.progress.store(stage_, std::memory_order_seq_cst);
   int first_missing = 0;
   const bool complete = AllArrived(&first_missing);
+  FUSEWIRE_DCHECK(complete == (first_missing == ranks_));
   if (complete && (memory_.header().bell.load(std::memory_order_seq_cst) & 1) != 0) Ring();
   if (!complete) FUSEWIRE_TRY(WaitForAll(call, first_missing, deadline_ns));
   ++counts_.meetings;
@@ -92,7 +93,7 @@ Status ArenaMeeting::WaitForAll(const ArenaCall& call, int first_missing, int64_
     }
     now_ns = clock->NowNs();
   }
-  // Whoever is missing may be waiting for this very processor.
+  // The missing rank may be waiting for this processor.
   while (now_ns < yield_until_ns) {
     sched_yield();
     if (AllArrived(&first_missing)) return Status::Ok();
@@ -103,7 +104,7 @@ Status ArenaMeeting::WaitForAll(const ArenaCall& call, int first_missing, int64_
   bool interrupted = false;
   while (!AllArrived(&first_missing)) {
     if (closed()) {
-      // Whoever closed it may have met us before: then we have met, too.
+      // The rank that closed it may have arrived before: then this meeting is complete, too.
       if (AllArrived(&first_missing)) return Status::Ok();
       return Break(Status::Cancelled("the arena was closed").Phase(call.Describe()));
     }
@@ -123,7 +124,7 @@ Status ArenaMeeting::WaitForAll(const ArenaCall& call, int first_missing, int64_
                        .Peer(NameOf(first_missing))
                        .Phase(call.Describe())
                        .AgeMs((now_ns - since_ns) / kMillisecondNs)
-                       .Next("look at what it does; then make another arena, or end"));
+                       .Next("find out why that rank is late; then make another arena, or end"));
     }
     interrupted =
         !SleepOnBell(std::min({look_ns, ask_ns, deadline_ns}), [&] { return AllArrived(&first_missing) || closed(); });
@@ -143,7 +144,7 @@ bool ArenaMeeting::SleepOnBell(int64_t until_ns, Complete complete) {
   timespec left{};
   left.tv_sec = (until_ns - now_ns) / kSecondNs;
   left.tv_nsec = (until_ns - now_ns) % kSecondNs;
-  // Not private: the word is shared between processes. Whatever it returns, the caller looks again.
+  // Not FUTEX_PRIVATE: the word is shared between processes. The caller looks again, whatever this returns.
   return syscall(SYS_futex, &memory_.header().bell, FUTEX_WAIT, bell | 1, &left, nullptr, 0) == 0 || errno != EINTR;
 }
 
@@ -163,7 +164,7 @@ void ArenaMeeting::Ring() {
   syscall(SYS_futex, &memory_.header().bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Everybody compares with rank 0, so that everybody comes to the same end.
+// Every rank compares with rank 0, so that all ranks come to the same result.
 Status ArenaMeeting::Compare(const ArenaCall& mine) const {
   auto called = [this](int rank) {
     const ArenaPost& post = memory_.PostOf(rank, stage_);
@@ -173,7 +174,7 @@ Status ArenaMeeting::Compare(const ArenaCall& mine) const {
     return call;
   };
   for (int rank = 0; rank < ranks_; ++rank) {
-    // Others can write into our own post, too.
+    // Not this rank's own post: others can write into it, too.
     if (rank == rank_ || called(rank) == mine) continue;
     const ArenaCall first = rank_ == 0 ? mine : called(0);
     int other = 1;
@@ -183,7 +184,7 @@ Status ArenaMeeting::Compare(const ArenaCall& mine) const {
                            differs.Describe())
         .Peer(rank_ == 0 ? NameOf(other) : NameOf(0))
         .Phase(mine.Describe())
-        .Next("make the same calls in the same order on all ranks; nothing was changed, and the group may go on");
+        .Next("make the same calls in the same order on all ranks; no array was changed, and the group stays usable");
   }
   return Status::Ok();
 }
@@ -198,11 +199,13 @@ Status ArenaMeeting::CheckLives(const ArenaCall& call, int64_t since_ns) {
                    .Peer(dead)
                    .Phase(call.Describe())
                    .AgeMs((Clock::Real()->NowNs() - since_ns) / kMillisecondNs)
-                   .Next("make another arena of those who are left, or end"));
+                   .Next("make another arena of the ranks that are left, or end"));
 }
 
-// The others are woken to look for themselves: nobody believes a peer that another is dead.
+// Wakes the others, and each checks the life lines itself: a rank does not trust another one's word about a death.
 Status ArenaMeeting::Break(Status why) {
+  FUSEWIRE_DCHECK(!why.ok());
+  FUSEWIRE_DCHECK(broken_.ok());
   broken_ = std::move(why);
   memory_.header().revoked.fetch_add(1, std::memory_order_seq_cst);
   Ring();

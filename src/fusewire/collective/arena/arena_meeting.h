@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Meetings of the ranks of an arena: each shows its part and what it calls, and nobody goes on before all have.
+// Meetings of the ranks of an arena: each rank shows its part and its call, and none continues before all have.
 // Home: one thread at a time; Close and closed from any. Owns: the mapping, and the life lines.
-// Fails: with a Status that names the rank that died, was late, or calls something else. After a death, a missed
-// deadline or a close it is broken: every further meeting says so. Meetings are numbered from 1. stage_ is the last
-// that this rank has come to; another rank is at most one further.
+// Fails: with a Status that names the rank that died, was late, or made another call. After a death, a missed deadline
+// or a close it is broken: every further meeting fails. Meetings are numbered from 1. stage_ is the last one that this
+// rank has reached; another rank is at most one ahead.
 #ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_MEETING_H_
 #define FUSEWIRE_COLLECTIVE_ARENA_ARENA_MEETING_H_
 
@@ -25,7 +25,7 @@ namespace collective {
 class ArenaMeeting {
  public:
   ArenaMeeting(ArenaSeat seat, const ArenaOptions& options);
-  // First, and once.
+  // Called first, and once.
   Status Join(int memory);
 
   int rank() const { return rank_; }
@@ -36,7 +36,7 @@ class ArenaMeeting {
   uint64_t next_stage() const { return stage_ + 1; }
   ArenaCounts& counts() { return counts_; }
 
-  // Shows what was laid out, and waits until all ranks have done so; then compares what they call.
+  // Shows this rank's part, waits until all ranks have shown theirs, and compares their calls.
   Status Meet(const ArenaCall& call, int64_t deadline_ns);
   Status Decline(int64_t deadline_ns);
   void Close();
@@ -45,15 +45,15 @@ class ArenaMeeting {
 
  private:
   Status WaitForAll(const ArenaCall& call, int first_missing, int64_t deadline_ns);
-  // From rank *first_missing on; leaves there the first that has not come.
+  // Looks from rank *first_missing on, and stores the first rank that has not arrived there.
   bool AllArrived(int* first_missing) const;
   Status Compare(const ArenaCall& mine) const;
   void Ring();
-  // Asks every life line; remembers and returns what broke the group.
+  // Checks every life line; stores and returns the error if a rank has ended.
   Status CheckLives(const ArenaCall& call, int64_t since_ns);
   Status Break(Status why);
-  // Sleeps until the bell rings, `until_ns` passes, or for no reason; not at all once `complete` says true. False: a
-  // signal of the operating system has interrupted it.
+  // Sleeps until the bell rings or `until_ns`; may wake spuriously, and does not sleep if `complete` returns true.
+  // False: a signal of the operating system has interrupted it.
   template <class Complete>
   bool SleepOnBell(int64_t until_ns, Complete complete);
 

@@ -42,6 +42,8 @@ Offsets OffsetsOf(size_t ranks, size_t share_bytes) {
   at.tables = at.posts + ranks * sizeof(ArenaPosts);
   at.shares = RoundUp(at.tables + ranks * kTurns * sizeof(ArenaTable), kArenaPageBytes);
   at.end = at.shares + ranks * kTurns * share_bytes;
+  FUSEWIRE_DCHECK(at.tables % kCacheLineBytes == 0);
+  FUSEWIRE_DCHECK(at.shares % kArenaPageBytes == 0);
   return at;
 }
 
@@ -87,7 +89,7 @@ Status ArenaMemory::Map(int fd, int ranks, const ArenaOptions& options) {
   const Offsets at = OffsetsOf(ranks_, share_bytes_);
   struct stat about {};
   const int seals = fcntl(fd, F_GET_SEALS);
-  // Memory that a peer may cut short would end us with a signal in the middle of a copy.
+  // If a peer could truncate the memory, a copy would end this process with a signal.
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd, &about) != 0 ||
       about.st_size != static_cast<off_t>(at.end)) {
     return Status::Refused("the arena's memory is not sealed, or not " + std::to_string(at.end) + " bytes long")
@@ -102,10 +104,11 @@ Status ArenaMemory::Map(int fd, int ranks, const ArenaOptions& options) {
   posts_ = reinterpret_cast<ArenaPosts*>(memory_ + at.posts);
   tables_ = reinterpret_cast<ArenaTable*>(memory_ + at.tables);
   shares_ = memory_ + at.shares;
-  // Ranks that cut arrays in different ways would wait for meetings that the others never hold.
+  FUSEWIRE_DCHECK(shares_ + ranks_ * kTurns * share_bytes_ == memory_ + bytes_);
+  // Ranks that cut arrays differently would wait for meetings that the others never reach.
   if (header_->magic != kArenaMagic || header_->ranks != ranks_ || header_->share_bytes != share_bytes_ ||
       header_->one_shot_bytes != options.one_shot_bytes) {
-    return Status::Refused("this memory is no arena of " + std::to_string(ranks) + " ranks")
+    return Status::Refused("the header of the memory is not that of an arena of " + std::to_string(ranks) + " ranks")
         .Phase("joining an arena")
         .Next("give all ranks the descriptor of CreateArenaMemory, and the same options");
   }

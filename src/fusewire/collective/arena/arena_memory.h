@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The memory that ranks share, mapped; arena_layout.h says what lies where.
-// Home: its rank's thread; ranks write their own parts. Owns: the mapping. Fails: Map, where the memory is not sealed,
-// or was made with other options. No offset or length is ever read from the memory: a peer may spoil results, and never
-// makes us write elsewhere.
+// The mapping of the memory that ranks share; arena_layout.h draws its layout.
+// Home: its rank's thread; each rank writes its own parts. Owns: the mapping. Fails: Map, if the memory is not sealed,
+// or was made with other options. No offset or length is ever read from the memory: a peer may spoil results, but can't
+// make this rank write elsewhere.
 #ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_MEMORY_H_
 #define FUSEWIRE_COLLECTIVE_ARENA_ARENA_MEMORY_H_
 
@@ -26,8 +26,12 @@ class ArenaMemory {
 
   Status Map(int fd, int ranks, const ArenaOptions& options);
 
-  ArenaHeader& header() const { return *header_; }
-  // What rank r shows at meeting `stage`, and where it lays that out.
+  bool mapped() const { return memory_ != nullptr; }
+  ArenaHeader& header() const {
+    FUSEWIRE_DCHECK(header_ != nullptr);
+    return *header_;
+  }
+  // The post, table and share of a rank for meeting `stage`.
   ArenaPost& PostOf(int rank, uint64_t stage) const {
     FUSEWIRE_DCHECK(static_cast<size_t>(rank) < ranks_);
     return posts_[rank].of[stage % kTurns];

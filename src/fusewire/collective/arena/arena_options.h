@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// How an arena is made, and what a rank brings along.
-// Home: any thread, plain values. Owns: nothing. Fails: CreateArenaMemory, where options are out of bounds or there is
-// no memory.
+// The options of an arena, and a rank's seat in it.
+// Home: any thread, plain values. Owns: nothing. Fails: CreateArenaMemory, if options are out of bounds or memory is
+// short.
 #ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_OPTIONS_H_
 #define FUSEWIRE_COLLECTIVE_ARENA_ARENA_OPTIONS_H_
 
@@ -15,16 +15,16 @@
 namespace fusewire {
 namespace collective {
 
-// Ranks that share an arena.
+// The most ranks that can share an arena.
 constexpr int kArenaRanksMax = 48;
 
 struct ArenaOptions {
-  // What a rank lays out at a time. Three of them are in turn: written, reduced, read.
+  // The size of a share. A rank has three of them: one is written, one reduced, one read.
   size_t share_bytes = 256 * 1024;
-  // Up to this size every rank reduces everything by itself; above, each reduces a slice for all. 0: chosen by ranks.
+  // Up to this size every rank reduces everything by itself; above, each reduces a slice for all. 0: the default.
   size_t one_shot_bytes = 0;
-  // How a waiter spends its time before it sleeps: it spins, if each rank may have a processor of its own; then it
-  // gives the processor to whoever wants it, again and again.
+  // Before a rank sleeps, it spins for spin_ns if each rank may have its own processor, then it yields in a loop for
+  // yield_ns.
   int64_t spin_ns = 5 * 1000;
   int64_t yield_ns = 200 * 1000;
   // Processors for these ranks; 0: those that this process may use.
@@ -34,22 +34,22 @@ struct ArenaOptions {
 // Bytes of the memory that `ranks` share.
 size_t ArenaBytes(int ranks, const ArenaOptions& options);
 
-// A memfd for `ranks`, sealed against shrinking and growing; the caller's, which hands it to all ranks.
+// A memfd for `ranks`, sealed against shrinking and growing. The caller owns it and hands it to all ranks.
 Result<int> CreateArenaMemory(int ranks, const ArenaOptions& options);
 
-// What a rank brings along. `memory` is borrowed for the call of Join.
+// A rank's seat. `memory` is borrowed during Join.
 struct ArenaSeat {
   int memory = -1;
   int rank = 0;
   int ranks = 1;
   // lives[r] is a descriptor that ends when rank r does: a socket or a pipe whose other end r alone holds, or a pidfd.
-  // It is asked, never read, and closed with the Arena. -1 for oneself.
+  // It is polled, never read, and closed with the Arena. -1 for this rank itself.
   std::vector<int> lives;
-  // What errors call the ranks besides their numbers; empty: nothing.
+  // Names of the ranks, for errors; may be empty.
   std::vector<std::string> names;
 };
 
-// How often all have met, how often this rank slept, and how many bytes it copied into shares and out of them.
+// How many meetings were complete, how often this rank slept, and how many bytes it copied and reduced.
 struct ArenaCounts {
   uint64_t meetings = 0;
   uint64_t sleeps = 0;

@@ -15,7 +15,7 @@ namespace collective {
 
 namespace {
 
-// Which events say that a life line has ended: of a pipe or a socket its end, of a pidfd that it can be read.
+// The poll events that mean the end: a hang-up of a pipe or a socket; a pidfd becomes readable.
 int16_t LifeEvents(int fd) {
   struct stat about {};
   const bool stream = fstat(fd, &about) == 0 && (S_ISSOCK(about.st_mode) || S_ISFIFO(about.st_mode));
@@ -27,6 +27,7 @@ int16_t LifeEvents(int fd) {
 
 LifeLines::LifeLines(std::vector<int> lives) : lives_(std::move(lives)) {
   for (const int life : lives_) events_.push_back(life < 0 ? int16_t{0} : LifeEvents(life));
+  FUSEWIRE_DCHECK(events_.size() == lives_.size());
 }
 
 LifeLines::~LifeLines() {
@@ -37,14 +38,14 @@ LifeLines::~LifeLines() {
 
 Status LifeLines::Check(int own, int ranks) const {
   if (own < 0 || own >= ranks || lives_.size() != static_cast<size_t>(ranks)) {
-    return Status::Invalid("rank " + std::to_string(own) + " of " + std::to_string(ranks) + " with " +
-                           std::to_string(lives_.size()) + " life lines")
-        .Next("give each rank a number below ranks, and a life line for every rank (-1 for oneself)");
+    return Status::Invalid("the seat has `rank` " + std::to_string(own) + ", `ranks` " + std::to_string(ranks) +
+                           " and " + std::to_string(lives_.size()) + " `lives`")
+        .Next("give a rank below `ranks`, and a life line for every rank (-1 for this one)");
   }
   for (int other = 0; other < ranks; ++other) {
     if (other == own || lives_[static_cast<size_t>(other)] >= 0) continue;
     return Status::Invalid("rank " + std::to_string(other) + " has no life line")
-        .Next("give a socket, pipe or pidfd that ends with it");
+        .Next("give a socket, pipe or pidfd that ends with that rank");
   }
   return Status::Ok();
 }
@@ -52,6 +53,7 @@ Status LifeLines::Check(int own, int ranks) const {
 bool LifeLines::HasEnded(int rank) const {
   const auto index = static_cast<size_t>(rank);
   FUSEWIRE_DCHECK(index < lives_.size());
+  FUSEWIRE_DCHECK(lives_[index] >= 0);  // a rank does not ask about itself
   pollfd life{lives_[index], static_cast<int16_t>(POLLIN | POLLRDHUP), 0};
   return poll(&life, 1, 0) > 0 && (life.revents & events_[index]) != 0;
 }

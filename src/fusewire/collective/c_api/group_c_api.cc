@@ -41,12 +41,12 @@ Status CheckNumbers(const fusewire_wanted& wanted) {
   const bool known = wanted.kind >= 0 && wanted.kind < collective::kKinds && wanted.type >= 0 &&
                      wanted.type < collective::kTypes && wanted.op >= 0 && wanted.op < collective::kBuiltInOps;
   if (known) return Status::Ok();
-  return Status::Invalid("kind " + std::to_string(wanted.kind) + ", op " + std::to_string(wanted.op) + ", type " +
-                         std::to_string(wanted.type))
+  return Status::Invalid("`kind` is " + std::to_string(wanted.kind) + ", `op` " + std::to_string(wanted.op) +
+                         ", `type` " + std::to_string(wanted.type) + ": at least one is unknown")
       .Next("use the numbers of collective/kernels/types.h");
 }
 
-// The lists stay the caller's.
+// The lists are borrowed.
 collective::Wanted WantedOf(const fusewire_wanted& wanted, const std::vector<collective::Piece>& from,
                             const std::vector<collective::Piece>& to) {
   collective::Wanted wants;
@@ -80,7 +80,7 @@ const KindWords* WordsOf(int kind) {
         words.algorithms += (words.algorithms.empty() ? "" : " ") + collective::AlgorithmName(algorithm);
       all->push_back(std::move(words));
     }
-    return all.release();  // what it holds is pointed at until the process ends
+    return all.release();  // callers keep pointers into it until the process ends
   }();
   return kind >= 0 && kind < collective::kKinds ? &(*kAll)[static_cast<size_t>(kind)] : nullptr;
 }

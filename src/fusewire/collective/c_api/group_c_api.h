@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Groups for other languages: plain C over group.h, whose contract holds here too; docs/collectives.md. As in
-// p2p/c_api.h: a function that can fail returns a code of docs/errors.md, 0 for success, and fusewire_error() says the
-// rest. Times are in nanoseconds; 0 is the group's own timeout. Any thread; what waits drives the idle reactor. A group
-// is freed before its endpoint, its tickets before it.
+// Groups for other languages: plain C over group.h, with the same contract; see docs/collectives.md. As in p2p/c_api.h,
+// a function that can fail returns a code of docs/errors.md, 0 for success, and fusewire_error() returns the text.
+// Times are in nanoseconds; 0 is the group's own timeout. Any thread; a thread that waits drives the idle reactor. Free
+// a group's tickets before the group, and the group before its endpoint.
 #ifndef FUSEWIRE_COLLECTIVE_C_API_GROUP_C_API_H_
 #define FUSEWIRE_COLLECTIVE_C_API_GROUP_C_API_H_
 
@@ -33,26 +33,26 @@ typedef struct fusewire_wanted {
   size_t counts_size;
   const uint64_t* receives;
   size_t receives_size;
-  const fusewire_piece* from;  // none: in place
+  const fusewire_piece* from;  // empty: in place
   size_t from_size;
   const fusewire_piece* to;
   size_t to_size;
-  uint64_t key;  // 0: in the order of calls
+  uint64_t key;  // 0: matched in the order of calls
   int priority;
   int64_t timeout_ns;
 } fusewire_wanted;
 
-// All but `rank` and addresses is the same at all ranks.
+// All fields but `rank` and `addresses` are the same at all ranks.
 typedef struct fusewire_group_options {
   const char* name;
   int ranks;
   int rank;
   const char* const* names;      // of each rank's endpoint
-  const char* const* addresses;  // an empty or null one: it dials us
-  const int* hosts;              // of each rank, any numbers; null: not known
+  const char* const* addresses;  // empty or null: that rank dials this one
+  const int* hosts;              // the host of each rank, as any number; null: unknown
   const char* table;             // rows of choice.h, as text; null: none
   int reproducible;
-  int without_arena;  // not 0: over messages, also where all ranks stand on one host
+  int without_arena;  // not 0: over messages, even if all ranks are on one host
 } fusewire_group_options;
 
 // Does not wait.
@@ -64,36 +64,37 @@ FUSEWIRE_C_API void fusewire_group_free(fusewire_group* group);
 FUSEWIRE_C_API int fusewire_group_rank(fusewire_group* group);
 FUSEWIRE_C_API int fusewire_group_ranks(fusewire_group* group);
 FUSEWIRE_C_API uint32_t fusewire_group_epoch(fusewire_group* group);
-// 1: operations without a key go through an arena just now.
+// 1: operations without a key currently go through an arena.
 FUSEWIRE_C_API int fusewire_group_in_arena(fusewire_group* group);
 FUSEWIRE_C_API void fusewire_group_abort(fusewire_group* group, const char* why);
 FUSEWIRE_C_API int fusewire_group_shrink(fusewire_group* group, int64_t timeout_ns);
 
-// What a table of algorithms is written with: the name of a kind, and its algorithms, with spaces between them. Null:
+// Words for a table of algorithms: the name of a kind, and the names of its algorithms, separated by spaces. Null if
 // there is no such kind.
 FUSEWIRE_C_API const char* fusewire_collective_kind(int kind);
 FUSEWIRE_C_API const char* fusewire_collective_algorithms(int kind);
 
-// How a thread of another language waits: with `begin` it gives up what it must not hold meanwhile (an interpreter's
-// lock), with `end` it takes it back. When a signal interrupts the thread that waits, and every 200 ms besides,
-// `called_off` is asked, after `end` and before `begin`; not 0 cancels the operation. All on the thread that waits.
+// Hooks for a thread of another language that waits: `begin` releases what it must not hold while it waits (an
+// interpreter's lock), `end` takes it back. When a signal interrupts the thread, and every 200 ms, `called_off` is
+// called between `end` and `begin`; if it returns not 0, the operation is cancelled. All run on the thread that waits.
 typedef struct fusewire_waiting {
   void* (*begin)(void);
   void (*end)(void* begun);
   int (*called_off)(void);
 } fusewire_waiting;
-// Waits for the end. `waiting` may be null.
+// Waits until it has ended. `waiting` may be null.
 FUSEWIRE_C_API int fusewire_group_run(fusewire_group* group, const fusewire_wanted* wanted,
                                       const fusewire_waiting* waiting);
 // The lists that `wanted` names are copied, the arrays are not.
 FUSEWIRE_C_API int fusewire_group_start(fusewire_group* group, const fusewire_wanted* wanted, fusewire_ticket** out);
-// 1: it has ended. 0: not within limit_ns, it goes on. A negative limit: until a signal interrupts the thread that
-// waits, or one that has come just before may have gone unheard; look at what handlers have left, and wait again.
+// 1: the operation has ended. 0: it has not ended within limit_ns. With a negative limit, it also returns 0 when a
+// signal interrupts the thread, and from time to time, in case a signal arrived just before the wait: run the handlers,
+// and wait again.
 FUSEWIRE_C_API int fusewire_ticket_wait(fusewire_ticket* ticket, int64_t limit_ns);
-// After the end: its code.
+// The code of the operation, after its end.
 FUSEWIRE_C_API int fusewire_ticket_result(fusewire_ticket* ticket);
 FUSEWIRE_C_API void fusewire_ticket_cancel(fusewire_ticket* ticket);
-// Cancels it if it is under way, and waits for its end.
+// Cancels the operation if it is under way, and waits for its end.
 FUSEWIRE_C_API void fusewire_ticket_free(fusewire_ticket* ticket);
 
 #ifdef __cplusplus

@@ -18,12 +18,12 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-// All ranks that hear of a call that can't be made have made theirs, or will soon.
+// How long a rank that can't make its call waits for the others, which have made theirs, or soon will.
 constexpr int64_t kDeclineNs = 5 * kSecondNs;
-// When an arena is closed under us, why is about to be said.
+// How long an operation waits for the reason after another rank has closed the arena.
 constexpr int64_t kReasonNs = 500 * kMillisecondNs;
 
-// Of all parts `part`, with `element` bytes for each count.
+// The pieces of part number `part`; an element has `element` bytes.
 std::vector<Piece> BlockOf(const Pieces& all, const std::vector<size_t>& counts, size_t part, size_t element) {
   size_t offset = 0;
   for (size_t i = 0; i < part; ++i) offset += counts[i] * element;
@@ -56,20 +56,20 @@ void CopyPieces(const Pieces& from, const Pieces& to) {
 
 // ---- which thread runs what, and when ----
 
-// All but `number` to `deadline_ns` is under the lane's lock.
+// The lane's lock guards all fields but `number` to `deadline_ns`.
 struct ArenaLane::Job {
-  GroupOperation* operation;              // null: its caller has gone
-  std::unique_ptr<GroupOperation> owned;  // nobody waits
+  GroupOperation* operation;              // null: its caller has left
+  std::unique_ptr<GroupOperation> owned;  // null: a caller waits for it
   uint64_t number;
   uint64_t turn;
   uint32_t epoch;
   int64_t deadline_ns;
-  Status declined;       // it must not run any more, but its turn must be served
-  bool is_here = false;  // on the thread of its caller, which waits
+  Status declined;       // if set, it must not run any more, but its turn must be served
+  bool is_here = false;  // it runs on the thread of its caller, which waits
   bool begun = false;
   bool served = false;
   bool ran = false;
-  // For a caller that waits for the lane's thread, until it has gone. It lives with the caller.
+  // The caller's, if it waits for the lane's thread; null after the caller has left.
   reactor::Completion* end = nullptr;
 };
 
@@ -79,7 +79,7 @@ ArenaLane::~ArenaLane() = default;
 bool ArenaLane::GiveTurn(GroupOperation* operation) {
   operation->given_epoch = epoch_;
   operation->given_turn = next_turn_++;
-  // Behind those that are here, so that turns come to messages in their order.
+  // If others are here, it queues behind them, so that turns reach the messages in order.
   if (way_ != Way::kMessages || busy_ || !jobs_.empty()) return true;
   messages_from_ = std::min(messages_from_, *operation->given_turn);
   return false;
@@ -113,7 +113,7 @@ bool ArenaLane::Run(GroupOperation* operation) {
     MutexLock lock(mutex_);
     if (!GiveTurn(operation)) return false;
     Job here{operation, nullptr, operation->number, *operation->given_turn, epoch_, deadline_ns, Status::Ok()};
-    // A hook that was called before finds it nowhere.
+    // An earlier call of the hook did not find the operation.
     const bool is_given_up = cancel != nullptr && cancel->cancelled();
     if (!is_given_up && !busy_ && jobs_.empty()) {
       here.is_here = true;
@@ -126,17 +126,17 @@ bool ArenaLane::Run(GroupOperation* operation) {
   }
   AwaitJob(*job, end, cancel);
   MutexLock lock(mutex_);
-  if (!end.status().ok()) return true;  // the job is the lane's now, or has gone
+  if (!end.status().ok()) return true;  // the caller has left it: the lane owns the job, or has destroyed it
   const bool ran = job->ran;
   Forget(job);
   return ran;
 }
 
-// Until its turn was served, or its caller has left it.
+// Waits until its turn has been served, or its caller has left it.
 void ArenaLane::AwaitJob(Job& job, reactor::Completion& end, reactor::CancelToken* cancel) {
   const auto interrupts = cancel == nullptr ? reactor::Interrupts::kGoOn : cancel->interrupts();
   Clock* const clock = core_->home().clock();
-  int64_t leave_ns = job.deadline_ns;  // of what has begun, the operation's own deadline is the end
+  int64_t leave_ns = job.deadline_ns;  // once begun, the operation ends at its own deadline
   while (true) {
     const int64_t ask_ns = cancel == nullptr ? kForeverNs : cancel->NextAskNs(clock->NowNs());
     if (end.Wait(core_->home(), std::min(leave_ns, ask_ns), core_->idling(), interrupts)) return;
@@ -146,16 +146,18 @@ void ArenaLane::AwaitJob(Job& job, reactor::Completion& end, reactor::CancelToke
     if (job.begun) {
       leave_ns = kForeverNs;
     } else if (clock->NowNs() >= leave_ns) {
-      LeaveJob(&job,
-               Status::Timeout("those before it have not ended in time").Next("look at them, or allow more time"));
+      LeaveJob(&job, Status::Timeout("the operations before it have not ended in time")
+                         .Next("find out why they are late, or allow more time"));
     }
   }
 }
 
-// Its turn is served without its caller, who need not wait for that.
+// Its caller stops waiting; the lane serves its turn later.
 void ArenaLane::LeaveJob(Job* job, const Status& why) {
   FUSEWIRE_CHECK(!job->begun);
   FUSEWIRE_CHECK(job->end != nullptr);
+  FUSEWIRE_DCHECK(!why.ok());
+  FUSEWIRE_DCHECK(job->owned == nullptr);
   job->declined = job->operation->status = why;
   job->operation = nullptr;
   std::exchange(job->end, nullptr)->Done(why);
@@ -176,10 +178,10 @@ void ArenaLane::Start(std::unique_ptr<GroupOperation> operation) {
 
 void ArenaLane::SendHome(std::unique_ptr<GroupOperation> operation) {
   operation->core = core_->shared_from_this();
-  core_->home().Post(static_cast<Mail*>(operation.release()));  // its own, until it is delivered
+  core_->home().Post(static_cast<Mail*>(operation.release()));  // it owns itself until it is delivered
 }
 
-// The lane's thread: serves those whose callers do not serve them.
+// The lane's thread: serves the jobs that their callers do not run.
 void ArenaLane::Work() {
   pthread_setname_np(pthread_self(), "fusewire/arena");
   MutexLock lock(mutex_);
@@ -193,7 +195,7 @@ void ArenaLane::Work() {
     Job* const job = next->get();
     ServeJob(job);
     changed_.NotifyAll();
-    // The caller that waits for it takes it away.
+    // The caller that waits for it forgets the job.
     if (job->operation != nullptr && job->owned == nullptr) continue;
     std::unique_ptr<GroupOperation> owned = std::move(job->owned);
     const bool ran = job->ran;
@@ -219,6 +221,7 @@ void ArenaLane::ServeJob(Job* job) {
   mutex_.Unlock();
   const bool ran = Serve(*job, arena);
   mutex_.Lock();
+  FUSEWIRE_DCHECK(busy_);
   job->ran = ran;
   job->served = true;
   if (job->end != nullptr) std::exchange(job->end, nullptr)->Done();
@@ -228,7 +231,7 @@ void ArenaLane::ServeJob(Job* job) {
   if (!jobs_.empty()) changed_.NotifyAll();
 }
 
-// Stays as long as we are busy.
+// The arena stays while the lane is busy. Null: not through an arena.
 Arena* ArenaLane::OpenArena(uint32_t epoch) {
   if (way_ == Way::kArena && arena_->closed()) way_ = Way::kMessages;
   return way_ == Way::kArena && epoch_ == epoch ? arena_.get() : nullptr;
@@ -270,7 +273,8 @@ bool ArenaLane::Serve(const Job& job, Arena* arena) {
       operation->status = status;
       return true;
     }
-    // Closed, or a rank has ended, before all had come: nobody has done anything yet, and messages tell more.
+    // The arena was closed, or a rank has ended, before all ranks met: no rank has changed an array, and the messages
+    // give a more precise error.
     const bool closed = arena->closed() || status.code() == Code::kUnavailable;
     bool has_reason = false;
     {
@@ -286,10 +290,10 @@ bool ArenaLane::Serve(const Job& job, Arena* arena) {
       return true;
     }
   }
-  // What cannot be done is said in its place, and the lane goes on.
+  // This rank can't make the call: it declines in the call's turn, and the arena stays usable.
   const Status heard = arena->Decline(std::max(job.deadline_ns, AddNs(Clock::Real()->NowNs(), kDeclineNs)));
   if (operation != nullptr) operation->status = status;
-  // Where all ranks decline, none differs.
+  // Ok: all ranks have declined, so their calls were equal.
   if (!heard.ok() && heard.code() != Code::kInvalid) {
     GoOverMessages(*arena, heard, job.turn + 1);
     SendFailed(job, status);
@@ -312,7 +316,7 @@ void ArenaLane::SendFailed(const Job& job, const Status& why) {
   });
 }
 
-// Here it has failed, and so it fails at every rank. Whoever closed the arena is about to say why.
+// It has failed here, so it fails at every rank. If another rank closed the arena, its reason is about to arrive.
 void ArenaLane::FailTurn(const Job& job, const Arena& arena, Status why) {
   const bool by_another = arena.closed() || why.code() == Code::kUnavailable;
   GoOverMessages(arena, why, job.turn + 1);
@@ -343,7 +347,7 @@ bool ArenaLane::Cancel(uint64_t number, const Status& why) {
     if (!reason_.has_value()) reason_ = why;
     is_given_up_ = true;
     if (arena_ != nullptr) arena_->Close();
-    // shared_ptr: it may be over once we let go of the lock.
+    // shared_ptr: its creator may drop it once the lock is released.
     const std::shared_ptr<SettingUp> setting_up = setting_up_;
     lock.Unlock();
     if (setting_up != nullptr) setting_up->messages.Cancel();
@@ -355,7 +359,7 @@ bool ArenaLane::Cancel(uint64_t number, const Status& why) {
     if (job->end != nullptr) LeaveJob(job.get(), why);
     if (job->owned == nullptr) return true;
     job->declined = why;
-    // Its turn is served without it.
+    // The operation ends now; the lane serves its turn later.
     std::unique_ptr<GroupOperation> operation = std::move(job->owned);
     job->operation = nullptr;
     operation->status = why;
@@ -378,11 +382,11 @@ bool ArenaLane::OnFailed(uint64_t turn, const Status& why) {
   if (!reason_.has_value()) reason_ = why;
   if (arena_ != nullptr) arena_->Close();
   changed_.NotifyAll();
-  // It may be on its way to messages just now: there it is to fail too.
+  // It may be on its way to the messages: then it fails there, too.
   return false;
 }
 
-// Its hook only writes to an eventfd: it may be called under the lock.
+// Called under the lock: the token's hook only writes to an eventfd.
 void ArenaLane::CallOffGathering() {
   if (setting_up_ != nullptr) setting_up_->gathering.Cancel();
 }
@@ -400,9 +404,10 @@ void ArenaLane::Reopen(uint32_t epoch) {
   MutexLock lock(mutex_);
   if (arena_ != nullptr) arena_->Close();
   CallOffGathering();
-  // A call in it may not have returned yet; nobody enters another one before it has.
+  // A call in the old arena may not have returned yet; no other call begins before that.
   if (busy_ && arena_ != nullptr) retired_ = std::move(arena_);
   arena_.reset();
+  FUSEWIRE_DCHECK(epoch >= epoch_);
   epoch_ = epoch;
   next_turn_ = kSetUpTurns;
   served_turns_ = 0;
@@ -415,6 +420,7 @@ void ArenaLane::Stop() {
   std::thread ends;
   {
     MutexLock lock(mutex_);
+    FUSEWIRE_DCHECK(way_ == Way::kMessages);  // after Shut
     stopping_ = true;
     changed_.NotifyAll();
     ends.swap(thread_);
@@ -437,7 +443,7 @@ Status ArenaLane::Execute(Arena* arena, GroupOperation* operation, int64_t deadl
   const size_t element = SizeOf(type);
   const auto me = static_cast<size_t>(arena->rank());
   const bool root = arena->rank() == wanted.root;
-  // In place, the larger array is what is there, and the smaller its block.
+  // In place, only the larger array is given, and the smaller one is its block.
   std::vector<Piece> block;
   auto mine = [&](const Pieces& whole, const Pieces& part) {
     if (!operation->in_place) return part;
@@ -467,7 +473,8 @@ Status ArenaLane::Execute(Arena* arena, GroupOperation* operation, int64_t deadl
       return arena->AllToAll(BytesOf(wanted.counts, element), BytesOf(wanted.receives, element), input, output,
                              deadline_ns, type);
   }
-  return Status::Invalid("kind " + std::to_string(static_cast<int>(wanted.kind)) + " is no collective");
+  return Status::Invalid("`kind` is " + std::to_string(static_cast<int>(wanted.kind)) + ", which is no collective")
+      .Next("use a CollectiveKind of types.h");
 }
 
 }  // namespace collective

@@ -18,13 +18,14 @@ namespace collective {
 namespace {
 
 constexpr size_t kNameBytes = 63;
-// All ranks are on their way when the gathering opens.
+// How long ranks wait for each other at the gathering: all of them are on their way when it opens.
 constexpr int64_t kGatherNs = 5 * kSecondNs;
 
 }  // namespace
 
-// Turn 0 is an all-reduce of the largest: byte 0 says that somebody cannot, the rest is rank 0's place. Then they meet
-// there, and turn 1 succeeds once all have. A rank that has not met the others tells them that turn 1 has failed.
+// Turn 0 is an all-reduce with max: byte 0 is 1 if a rank can't share memory, the rest is the name of rank 0's
+// gathering. Then all ranks meet there, and turn 1 succeeds once all have. A rank that has not met the others sends
+// them the failure of turn 1.
 void ArenaLane::SetUp(int64_t deadline_ns) {
   uint32_t epoch = 0;
   const auto setting_up = std::make_shared<SettingUp>();
@@ -37,9 +38,9 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
   }
   const int ranks = core_->ranks(), rank = core_->rank();
   std::array<uint8_t, 1 + kNameBytes> told = {};
-  Status able = core_->endpoint().may_share() ? Status::Ok() : Status::Refused("its wire shares no memory");
+  Status able = core_->endpoint().may_share() ? Status::Ok() : Status::Refused("its transport shares no memory");
   ArenaOptions options;
-  // Fewer meetings, while all shares stay in the caches.
+  // Larger shares need fewer meetings; those of two ranks still fit into the caches.
   if (ranks <= 2) options.share_bytes = 512 * 1024;
   std::unique_ptr<transport::Gathering> gathering;
   transport::Fd memory;
@@ -61,14 +62,14 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
 
   std::unique_ptr<Arena> arena;
   if (able.ok()) {
-    // What other ranks said is in it too: it need not end.
+    // Other ranks contribute to it too, so it may lack its terminating 0.
     const auto* first = reinterpret_cast<const char*>(told.data() + 1);
     const std::string name(first, strnlen(first, kNameBytes));
     const int64_t end_ns = std::min(deadline_ns, AddNs(Clock::Real()->NowNs(), kGatherNs));
     Result<transport::Gathered> gathered = rank == 0
                                                ? gathering->Hand(memory.get(), ranks, end_ns, &setting_up->gathering)
                                                : transport::ComeTo(name, rank, ranks, end_ns, &setting_up->gathering);
-    gathering.reset();  // if it has failed, those who still wait there hear of it now
+    gathering.reset();  // if it has failed, this ends the wait of the other ranks
     able = gathered.status();
     if (able.ok()) {
       ArenaSeat seat;
@@ -86,7 +87,7 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
   }
   const bool all_try = heard.ok() && told[0] == 0;
   if (all_try && !able.ok()) {
-    // Said at once, as the others may wait for this rank.
+    // At once, since the others may wait for this rank.
     core_->home().Post([core = core_->shared_from_this(), epoch, able] { core->SendFailed(epoch, 1, able); });
   } else {
     uint8_t nothing = 0;
@@ -108,7 +109,7 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
   if (able.ok()) arena_ = std::move(arena);
 }
 
-// What this machine forbids is news to whoever runs the ranks; what they chose, or that the group ends, is not.
+// A warning if the machine prevents an arena; only information if the configuration excludes it, or the group ends.
 void ArenaLane::Tell(const Status& why) const {
   const bool is_chosen = !core_->endpoint().may_share() || why.code() == Code::kCancelled;
   const LogLevel level = is_chosen ? LogLevel::kInfo : LogLevel::kWarn;

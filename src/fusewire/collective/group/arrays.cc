@@ -8,10 +8,10 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-// A message's pieces are segments on the wire; 65535 at the most, some to spare.
+// The pieces of a message are segments of a frame, which has at most 65535; some are reserved.
 constexpr size_t kPiecesMax = 60000;
 
-// Where the first byte lies. Pieces without any may lie anywhere, at no address too: they say nothing.
+// The address of the first byte. Empty pieces are skipped: they may have any address, or none.
 const void* Start(const Pieces& pieces) {
   for (size_t i = 0; i < pieces.count(); ++i) {
     if (pieces.at(i).bytes > 0) return pieces.at(i).data;
@@ -23,7 +23,7 @@ bool Touch(const Pieces& one, const Pieces& other) {
   return one.bytes() > 0 && other.bytes() > 0 && Start(one) == Start(other);
 }
 
-// Elements that this rank's arrays must have; -1: none, whatever is given.
+// The number of elements that this rank's arrays must have; -1: the array is not used.
 struct Sizes {
   int64_t input = 0;
   int64_t output = 0;
@@ -49,7 +49,7 @@ Sizes SizesOf(const Request& request) {
 
 Status CheckWholeElements(const Pieces& pieces, size_t element_bytes) {
   if (pieces.count() > kPiecesMax)
-    return Status::Invalid("a list of " + std::to_string(pieces.count()) + " pieces")
+    return Status::Invalid("an array has " + std::to_string(pieces.count()) + " pieces")
         .Next("give at most " + std::to_string(kPiecesMax));
   for (size_t i = 0; i < pieces.count(); ++i) {
     if (pieces.at(i).bytes % element_bytes == 0) continue;
@@ -80,13 +80,14 @@ Status CheckArrays(const Wanted& wanted, int ranks, int rank, ScheduleRunner::Ru
                    wanted.kind == CollectiveKind::kBroadcast;
   const size_t needed = wanted.kind == CollectiveKind::kBarrier ? 0 : one ? 1 : static_cast<size_t>(request.ranks);
   if (wanted.root < 0 || wanted.root >= request.ranks) {
-    return Status::Invalid(KindName(wanted.kind) + ": root " + std::to_string(wanted.root) + " of " +
+    return Status::Invalid(KindName(wanted.kind) + ": `root` is " + std::to_string(wanted.root) + ", and there are " +
                            std::to_string(request.ranks) + " ranks")
-        .Next("name a rank from 0 to " + std::to_string(request.ranks - 1));
+        .Next("give a rank from 0 to " + std::to_string(request.ranks - 1));
   }
   if (request.counts.size() != needed) {
-    return Status::Invalid(KindName(wanted.kind) + ": " + std::to_string(request.counts.size()) + " counts for " +
-                           std::to_string(request.ranks) + " ranks")
+    return Status::Invalid(KindName(wanted.kind) + ": `counts` has " + std::to_string(request.counts.size()) +
+                           " numbers, not " + std::to_string(needed) + ", for " + std::to_string(request.ranks) +
+                           " ranks")
         .Next("see the table at Request in schedule.h");
   }
   const auto element = static_cast<int64_t>(SizeOf(wanted.reduction.type));
@@ -102,7 +103,7 @@ Status CheckArrays(const Wanted& wanted, int ranks, int rank, ScheduleRunner::Ru
   for (const Pieces* pieces : {&run->input, &run->output}) {
     const bool is_input = pieces == &run->input;
     const int64_t wants = is_input ? sizes.input : sizes.output;
-    // In place the larger array is what is there.
+    // In place, only the larger array is given.
     if (wants < 0 || (*in_place && wants < (is_input ? sizes.output : sizes.input))) continue;
     if (pieces->bytes() != static_cast<uint64_t>(wants * element)) {
       return Status::Invalid(KindName(wanted.kind) + ": the " + (is_input ? "input" : "output") + " has " +

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Whether an operation's arrays are what its counts say, and which of them it reads and writes.
+// Checks an operation's arrays against its counts, and finds which of them it reads and writes.
 // Home: any thread, pure functions. Owns: nothing. Fails: with kInvalid, which names the count or the array.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_ARRAYS_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_ARRAYS_H_
@@ -12,7 +12,7 @@
 namespace fusewire {
 namespace collective {
 
-// As it was wanted: neither where its arrays stand nor its algorithm is in it yet.
+// The request as it was made: without `in_place` and the algorithm, which are chosen later.
 Request RequestOf(const Wanted& wanted, int ranks, int rank);
 
 // Sets the input and output of `run`, and whether they are one array.

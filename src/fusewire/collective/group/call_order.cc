@@ -31,7 +31,8 @@ void CallOrder::Place(GroupOperation* operation) {
   FUSEWIRE_DCHECK(print.keyed == 0 || !operation->given_turn.has_value());  // the lane's have no key
 }
 
-// Turns are given on many threads, and come home nearly in order. Those in between were the arena's, or will come.
+// The lane gives out turns on many threads, and they come home nearly in order. Turns in between went through the
+// arena, or are still to come.
 void CallOrder::PlaceGiven(uint64_t turn) {
   skipped_.erase(turn);
   for (uint64_t between = turn; between > turn_ && over_messages_(between - 1); --between) skipped_.insert(between - 1);
@@ -49,6 +50,7 @@ bool CallOrder::HasEnded(const Fingerprint& place) const {
 void CallOrder::OnFailed(const Fingerprint& place) {
   if (place.keyed == 0) return;
   if (key_turns_.size() >= kFailedKeysMax) key_turns_.erase(key_turns_.begin());
+  FUSEWIRE_DCHECK(key_turns_.size() < kFailedKeysMax);
   key_turns_[place.key] = place.turn + 1;
 }
 

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Which operations of other ranks an operation meets: those of its turn in the order of calls, or those of its key,
-// which after a failure begins anew under another tag.
-// Home: the endpoint's. Owns: the turns and keys of this epoch. Fails: never.
-// Turns below turn_ have ended, are under way, or are in skipped_: these will come yet.
+// Matches an operation with those of the other ranks: by its turn in the order of calls, or by its key. After a
+// failure, a key continues under another tag. Home: the endpoint's. Owns: the turns and keys of this epoch. Fails:
+// never. Turns below turn_ have ended, are under way, or are in skipped_, which holds turns that are still to come.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_CALL_ORDER_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_CALL_ORDER_H_
 
@@ -22,16 +21,16 @@ namespace collective {
 
 class CallOrder {
  public:
-  // `over_messages` says whether a turn that was given elsewhere will come here.
+  // `over_messages` returns whether a turn that the lane has given out will come here.
   CallOrder(const std::string& group_name, std::function<bool(uint64_t turn)> over_messages)
       : tags_(group_name), over_messages_(std::move(over_messages)) {}
 
-  // Fills in its print's place, and its tag.
+  // Fills in its tag, and the place of its fingerprint.
   void Place(GroupOperation* operation);
-  // Of a place that another rank names.
+  // The tag of a place that another rank has sent.
   uint64_t TagOf(const Fingerprint& place) const { return tags_.Of(epoch_, place); }
   bool HasEnded(const Fingerprint& place) const;
-  // The operation of that place has failed, and so has its key until its next operation.
+  // The operation of that place has failed: later operations of its key have the next turn.
   void OnFailed(const Fingerprint& place);
   void EnterEpoch(uint32_t epoch);
 

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Control messages: what members of a group send to each other besides the messages of operations.
+// Control messages: the messages between members of a group that do not belong to an operation.
 // Home: any thread, plain values. Owns: nothing. Fails: DecodeControl, with kCorrupt.
 //
 //   message := version:u8 verb:u8 epoch:u32 round:u64 print:fingerprint status seats
@@ -22,8 +22,8 @@ namespace collective {
 enum class ControlVerb : uint8_t {
   kFailed = 1,   // the operation of that place has failed
   kBroken = 2,   // the epoch is broken
-  kLeft = 3,     // I go; it is no fault
-  kVote = 4,     // in that round of shrinking I take these seats for dead
+  kLeft = 3,     // the sender leaves the group, without a failure
+  kVote = 4,     // in that round of shrinking, the sender considers these seats dead
   kDecided = 5,  // the next epoch begins without these
 };
 

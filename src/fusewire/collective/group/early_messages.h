@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// First messages of operations that this rank has not begun: their fingerprints are compared when it does.
-// Home: the endpoint's. Owns: what it remembers, within a bound: what is beyond is compared when its receive has it.
+// The first messages of operations that this rank has not begun: their fingerprints are compared when it does.
+// Home: the endpoint's. Owns: the fingerprints, within a bound; one beyond the bound is compared by its receive.
 // Fails: never.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_EARLY_MESSAGES_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_EARLY_MESSAGES_H_

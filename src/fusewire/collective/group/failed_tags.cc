@@ -34,14 +34,14 @@ void FailedTags::Clear() {
   order_.clear();
 }
 
-// What has come is taken, one after the other; what would come is refused from now on.
+// Takes the messages that have arrived, one after the other; later ones are refused from now on.
 void FailedTags::ThrowAway(uint64_t tag) {
   receives_.remove_if([](const std::unique_ptr<p2p::ReceiveOp>& receive) { return receive->Test(); });
   p2p::ReceiveOp* const receive =
       receives_.emplace_back(std::make_unique<p2p::ReceiveOp>(endpoint_, nullptr, tag)).get();
   receive->timeout_ns = kForeverNs;
   receive->then = [this, receive] {
-    // It took one, which was too large for it. Otherwise there was none, or the endpoint takes no more.
+    // It took a message, which may have been too large for it. Otherwise there was none, or the endpoint is closing.
     const bool took = receive->status().ok() || receive->status().code() == Code::kInvalid;
     if (took) return PostToThrowAway(receive);
     under_way_->Close();
@@ -50,7 +50,7 @@ void FailedTags::ThrowAway(uint64_t tag) {
   PostToThrowAway(receive);
 }
 
-// A receive that has not found a message at once is of no use.
+// Cancelled at once: it takes only a message that has arrived.
 void FailedTags::PostToThrowAway(p2p::ReceiveOp* receive) {
   receive->Post();
   receive->Cancel();

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Tags of operations that have failed here: messages that come under them are refused, with the reason, and those that
-// have come are thrown away.
-// Home: the endpoint's. Owns: reasons of the last 4,096, and the receives that throw away. Fails: never.
+// The tags of operations that have failed here: later messages with such a tag are refused with the reason, and those
+// that were kept unexpectedly are discarded.
+// Home: the endpoint's. Owns: the last 4,096 reasons, and the receives that discard messages. Fails: never.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_FAILED_TAGS_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_FAILED_TAGS_H_
 
@@ -25,7 +25,7 @@ class FailedTags {
   FailedTags(p2p::Endpoint& endpoint, reactor::Drain* under_way) : endpoint_(endpoint), under_way_(under_way) {}
 
   void Add(uint64_t tag, const Status& why);
-  // Null: it has not failed here.
+  // Null: no operation has failed here under this tag.
   const Status* Find(uint64_t tag) const;
   void Clear();
 

@@ -12,15 +12,15 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-// How long a group that goes waits for what it has ended: a peer that takes nothing of a message loses its pipe before.
+// How long ~Group waits for its ended operations; a peer that reads nothing of a message loses its pipe before that.
 constexpr int64_t kGoodbyeNsMax = 10 * kSecondNs;
 constexpr size_t kNameBytesMax = 64 * 1024;
 
 Status Check(const p2p::Endpoint& endpoint, const GroupOptions& options) {
   const auto members = static_cast<int64_t>(options.members.size());
   if (options.name.empty() || options.name.size() > kNameBytesMax)
-    return Status::Invalid("a group's name has " + std::to_string(options.name.size()) + " bytes")
-        .Next("give it 1 to 65536, the same at all ranks");
+    return Status::Invalid("a group's `name` has " + std::to_string(options.name.size()) + " bytes")
+        .Next("give a name of 1 to 65536 bytes, the same at all ranks");
   if (options.rank < 0 || options.rank >= members || members > kControlSeatsMax)
     return Status::Invalid("rank " + std::to_string(options.rank) + " of " + std::to_string(members) + " members")
         .Next("ranks count from 0 to less than members");
@@ -45,7 +45,7 @@ Status MustNotWait(const char* for_what) {
       .Next("use Start and go on in `done`, or wait on a thread of your own");
 }
 
-// Through the lane, or over messages.
+// Begins an operation, through the lane or over messages.
 void Begin(const std::shared_ptr<GroupCore>& core, std::unique_ptr<GroupOperation> operation) {
   if (core->lane() != nullptr && operation->wanted.key == 0) {
     core->lane()->Start(std::move(operation));
@@ -53,7 +53,7 @@ void Begin(const std::shared_ptr<GroupCore>& core, std::unique_ptr<GroupOperatio
     core->Begin(std::move(operation));
   } else {
     operation->core = core;
-    core->home().Post(static_cast<Mail*>(operation.release()));  // its own, until it is delivered
+    core->home().Post(static_cast<Mail*>(operation.release()));  // it owns itself until it is delivered
   }
 }
 
@@ -84,7 +84,7 @@ Group::~Group() {
   GroupCore* core = core_.get();
   if (core->lane() != nullptr) core->lane()->Stop();
   const Status drained = core->under_way().Wait(home, AddNs(home.clock()->NowNs(), kGoodbyeNsMax));
-  // A clock that is turned by hand does not move while we wait.
+  // A virtual clock does not advance during the wait.
   if (drained.ok() || home.clock() != Clock::Real()) return;
   FUSEWIRE_LOG(kWarn, "group %s goes, and what is left ends with its endpoint: %s", core->options().name.c_str(),
                drained.ToString().c_str());
@@ -191,7 +191,7 @@ Result<std::unique_ptr<Group>> Group::MakeSubgroup(const std::string& name, cons
       if (!options.places.hosts.empty()) hosts.push_back(options.places.hosts[seat]);
     }
   }
-  // Two subgroups of one name, of different groups or different members, must not hear each other.
+  // Subgroups of the same name, of other groups or with other members, must not receive each other's messages.
   options.name += "/" + name + "/" + std::to_string(epoch());
   for (const int one : ranks) options.name += "," + std::to_string(one);
   options.members = std::move(members);

@@ -11,7 +11,7 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-// All of it is the same at all ranks. Where time is turned by hand nobody can wait for an arena.
+// All inputs are the same at all ranks. With a virtual clock, no thread can wait in an arena.
 bool MayShareArena(const GroupOptions& options, const reactor::Reactor& home) {
   const size_t ranks = options.members.size();
   const bool fits = options.places.one_host() && ranks > 1 && ranks <= kArenaRanksMax;
@@ -25,7 +25,7 @@ Status LostStatus(const Seats& seats, int seat) {
       .Next("call Shrink at all ranks that are left, or restart the group");
 }
 
-// The member that sends it, besides the one that it is about.
+// Adds the member that reported the failure, if it is not the one that failed.
 Status AsReported(const Status& said, const std::string& reporter) {
   if (said.peer().empty() || said.peer() == reporter) return said.Peer(reporter);
   return Status(said.code(), said.cause() + " (" + reporter + " says so)").Peer(said.peer()).Next(said.next());
@@ -160,7 +160,7 @@ void GroupCore::OnLost(int seat) {
 }
 
 void GroupCore::OnControl(int seat, const ControlMessage& message) {
-  // A member that was shrunk away may ask what was decided, and has no other say.
+  // From a member that was shrunk away, only a vote counts: it is answered with the decision.
   if (seats_.at(seat).rank < 0 && message.verb != ControlVerb::kVote) return;
   switch (message.verb) {
     case ControlVerb::kFailed: return OnFailureMessage(seat, message);
@@ -171,7 +171,7 @@ void GroupCore::OnControl(int seat, const ControlMessage& message) {
     case ControlVerb::kLeft:
       seats_.MarkLeft(seat);
       operations_.OnLeft(seat);
-      // In an arena all wait for all.
+      // An arena needs all ranks.
       if (lane_ != nullptr) lane_->Shut(Status::Unavailable(seats_.Text(seat) + " has left the group"));
       return;
     case ControlVerb::kVote: return survivors_.OnVote(seat, message);
@@ -179,7 +179,7 @@ void GroupCore::OnControl(int seat, const ControlMessage& message) {
   }
 }
 
-// An operation has failed there: so it fails here, now or when it begins.
+// An operation has failed at another rank, so it fails here, now or when it begins.
 void GroupCore::OnFailureMessage(int seat, const ControlMessage& message) {
   if (message.epoch != seats_.epoch() || message.status.ok() || !operations_.broken().ok()) return;
   const Status why = AsReported(message.status, seats_.Text(seat));
@@ -207,7 +207,7 @@ Status GroupCore::RunAndWait(std::unique_ptr<GroupOperation> operation) {
   reactor::CancelToken* const cancel = operation->cancel;
   const auto interrupts = cancel == nullptr ? reactor::Interrupts::kGoOn : cancel->interrupts();
   const auto until = [&] { return cancel == nullptr ? kForeverNs : cancel->NextAskNs(home_.clock()->NowNs()); };
-  // Where it comes home before the operation does, the operation sees its token when it begins.
+  // If the cancel comes home before the operation, the operation finds its token cancelled when it begins.
   const reactor::CancelHook hook(cancel, [this, number = operation->number] {
     home_.Post([core = shared_from_this(), number] { core->Cancel(number, GivenUp()); });
   });

@@ -1,11 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a Group does at home: it hands calls, control messages and events of members to their owners, and does no more.
+// The part of a Group at home: it only passes calls, control messages and events of members to their owners.
 // Home: the endpoint's reactor. Owns: seats, members, operations, the lane.
 // Fails: a death or an abort breaks the epoch, and with it all operations.
 //
 //   group -> group_core -> survivors -> members -> seats
 //                       -> operations -> operation_table, call_order, runners, ... -> group_operation (data)
-//                       -> arena_lane (which knows the core: it sends home what does not go through the arena)
+//                       -> arena_lane (includes the core: it sends home the operations that do not use the arena)
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_GROUP_CORE_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_GROUP_CORE_H_
 
@@ -40,7 +40,7 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   void Cancel(uint64_t number, const Status& why);
   void Break(const Status& why, bool tell);
   void Close();
-  // What may still touch arrays, or memory of ours.
+  // Counts operations and messages that may still access the arrays, or this group's memory.
   reactor::Drain& under_way() { return under_way_; }
   // The operation of that turn has failed here, in the arena.
   void SendFailed(uint32_t epoch, uint64_t turn, const Status& why);
@@ -58,9 +58,9 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   uint64_t NextNumber() { return next_number_.fetch_add(1, std::memory_order_relaxed) + 1; }
   const GroupOptions& options() const { return options_; }
   p2p::Endpoint& endpoint() { return endpoint_; }
-  // Null: none of the group's operations may go through an arena.
+  // Null: the group has no arena.
   ArenaLane* lane() const { return lane_.get(); }
-  // Any thread but a home: over messages. Its own deadline ends it.
+  // Any thread but a home. Runs it over messages; its own deadline ends it.
   Status RunAndWait(std::unique_ptr<GroupOperation> operation);
 
  private:
@@ -71,7 +71,7 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
 
   void OnFailureMessage(int seat, const ControlMessage& message);
   void EnterEpoch(const std::vector<bool>& dead);
-  // Of the epoch that begins.
+  // Publishes the values of the epoch that begins, for other threads.
   void Show();
   p2p::OfferAnswer OnOffer(const p2p::Offer& offer, uint32_t epoch);
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// An operation of a group, from Start to done; that of a plan again and again. It is data: operations.h says what
-// becomes of it, and operation_table.h what state it is in.
-// Home: its maker's until it is posted, then the group's, or its lane's. Owns: its runner. Fails: as `status` says.
+// An operation of a group, from Start to done; a plan uses the same one again and again. It is data: operations.h runs
+// it, and only operation_table.h changes its state.
+// Home: its maker's until it is posted, then the group's, or its lane's. Owns: its runner. Fails: with `status`.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_GROUP_OPERATION_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_GROUP_OPERATION_H_
 
@@ -29,14 +29,14 @@ struct GroupOperation : Mail {
   enum class State : uint8_t {
     kIdle,     // not at home, or between two runs
     kServed,   // the lane has run it, and sends it home
-    kBehind,   // another one of its key is under way
-    kRunning,  // its tag is its own
+    kBehind,   // it waits for another one of its key
+    kRunning,  // it is the only one under its tag
     kEnded,    // its `done` is about to be called
   };
 
   void Deliver() override;  // group_core.cc
 
-  // Until it has come home: the Group may go meanwhile.
+  // Set until it has come home: the Group may be destroyed meanwhile.
   std::shared_ptr<GroupCore> core;
   Wanted wanted;
   Done done;
@@ -45,31 +45,31 @@ struct GroupOperation : Mail {
   uint64_t tag = 0;
   Fingerprint print;
   Status status;
-  Status doubt;  // a message of ours has failed at a peer, which is about to send the reason
+  Status doubt;  // set if a message of this rank has failed at a peer, which is about to send the reason
   int64_t began_ns = 0;
   int64_t deadline_ns = kForeverNs;
   std::unique_ptr<ScheduleRunner> runner;
   std::unique_ptr<reactor::Timer> deadline;
-  std::string runner_key;  // what its runner was made for
+  std::string runner_key;  // the parameters that its runner was made for
   ScheduleRunner::Run run;
   bool work_queued = false;
   uint32_t prepared_epoch = 0;  // of a plan's runner
-  // Of those that the lane has seen: their place.
+  // The turn and epoch that the lane has given it, if the lane has seen it.
   std::optional<uint64_t> given_turn;
   uint32_t given_epoch = 0;
-  // Of one whose caller waits, and may give it up; null: it does not.
+  // Of a caller that waits and may cancel it; otherwise null.
   reactor::CancelToken* cancel = nullptr;
-  // Of its arrays: when they were last looked at, and what came of it.
+  // The epoch in which its arrays were checked last, and the result.
   std::optional<uint32_t> checked_epoch;
   bool in_place = false;
-  // Of a plan, while it is under way: where it goes back to, though the plan may be gone.
+  // Of a plan: the state to which it returns after its end, even if the plan has been destroyed.
   std::shared_ptr<PlanState> home_plan;
 };
 
-// Why an operation ends whose caller does not want it any more.
+// The status of an operation whose caller has cancelled its token.
 inline Status GivenUp() { return Status::Cancelled("the caller gave it up"); }
 
-// Where a plan's operation lies between two runs.
+// Holds a plan's operation between two runs.
 struct PlanState {
   std::unique_ptr<GroupOperation> operation;
 };

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The tags of a group's messages: a name and an epoch have a range of their own, so that no message of another group or
-// of an old epoch can reach an operation.
+// The tags of a group's messages: each name and epoch has its own range, so that no message of another group or of an
+// old epoch can reach an operation.
 // Home: any thread, plain values. Owns: the name's hash. Fails: never.
 //
 //   tag := 1:1 hash of name and epoch:23 keyed:1 (turn or hash of key and failures):39

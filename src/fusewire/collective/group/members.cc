@@ -10,11 +10,11 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-// Of a control message: whoever does not take it by then has other troubles.
+// The timeout of a control message: a member that has not received it by then has failed in another way.
 constexpr int64_t kControlTimeoutNs = 5 * kSecondNs;
-// After an attempt to reach a member has failed.
+// The delay after a failed attempt to reach a member.
 constexpr int64_t kAgainNs = 200 * kMillisecondNs;
-// To one member, under way.
+// The most answers to one member that are under way.
 constexpr std::ptrdiff_t kAnswersMax = 4;
 
 }  // namespace
@@ -51,7 +51,7 @@ void Members::Close() {
   }
 }
 
-// ---- what others send ----
+// ---- control messages from other members ----
 
 void Members::Listen() {
   for (int seat = 0; seat < seats_->count(); ++seat) {
@@ -83,7 +83,7 @@ void Members::OnHeard(int seat) {
   ListenTo(seat);
   if (!message.ok()) return Lose(seat, message.status());
   handler_->OnControl(seat, message.value());
-  // A peer that has gone meanwhile was missed by the receives that were posted, and we had none.
+  // If the peer went down between the two receives, no receive of this seat has reported it.
   if (!seats_->at(seat).peer->up()) Lose(seat, Status::Unavailable("the peer has gone"));
 }
 
@@ -123,7 +123,7 @@ void Members::OnAwaited(int seat) {
   home_.Arm(ear.again.get(), kAgainNs);
 }
 
-// ---- what we send ----
+// ---- control messages to other members ----
 
 void Members::SendToAll(const ControlMessage& message) {
   for (int seat = 0; seat < seats_->count(); ++seat) {
@@ -141,7 +141,7 @@ void Members::Answer(int seat, const ControlMessage& message) {
 void Members::SendCounted(int seat, const ControlMessage& message, bool answers) {
   const Seat& to = seats_->at(seat);
   if (!to.lost.ok() || closed_) return;
-  // Nobody is dialled only to be told that we go.
+  // No member is dialled only for a kLeft.
   if (message.verb == ControlVerb::kLeft && !to.peer->up()) return;
   sent_.remove_if([](const SentControl& sent) { return sent.ended; });
   SentControl& sent = sent_.emplace_back();
@@ -150,7 +150,7 @@ void Members::SendCounted(int seat, const ControlMessage& message, bool answers)
   sent.answers = answers;
   sent.op = std::make_unique<p2p::SendOp>(endpoint_, *to.peer, control_tag_, ConstBytes(sent.text));
   sent.op->timeout_ns = kControlTimeoutNs;
-  // Nobody waits for it: its text is ours, and we live as long as the endpoint.
+  // No thread waits for it: this object owns its text, and lives as long as the endpoint.
   sent.op->then = [&sent] { sent.ended = true; };
   sent.op->Post();
 }

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Messages between members besides those of operations, and which members are there. Each member listens to each other
-// one: a receive that is always posted ends when its peer goes, whether or not an operation has to do with it.
-// Home: the endpoint's. Owns: the receives of control messages, those that it sends, and waits for peers.
-// Fails: reports a member that is lost, once.
+// Control messages between members, and the detection of lost members. Each member always has a receive posted for each
+// other one: it ends when that peer is lost, even if no operation involves the peer.
+// Home: the endpoint's. Owns: the receives and sends of control messages, and the waits for peers.
+// Fails: reports each lost member once.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_MEMBERS_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_MEMBERS_H_
 
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
 #include "fusewire/collective/group/control_message.h"
 #include "fusewire/collective/group/seats.h"
@@ -26,11 +27,11 @@ namespace collective {
 class MemberHandler {
  public:
   virtual void OnControl(int seat, const ControlMessage& message) = 0;
-  // It is up, after AwaitPeer.
+  // The member's peer is up, after AwaitPeer.
   virtual void OnReached(int seat) = 0;
-  // Seats says why. Once for each.
+  // Once for each seat; Seats has the reason.
   virtual void OnLost(int seat) = 0;
-  // Whether anything still waits for OnReached.
+  // Whether an operation still waits for OnReached.
   virtual bool WaitsToReach(int seat) const = 0;
 
  protected:
@@ -39,28 +40,28 @@ class MemberHandler {
 
 class Members {
  public:
-  // `under_way` counts what it has posted and has not ended.
+  // `under_way` counts the operations that it has posted and that have not ended.
   Members(p2p::Endpoint& endpoint, uint64_t control_tag, Seats* seats, MemberHandler* handler,
           reactor::Drain* under_way);
 
-  // Dials those that have an address.
+  // Dials the members that have an address.
   Status Connect(const std::vector<GroupMember>& members);
   void Listen();
-  // Nothing is heard or sent any more; what is under way ends soon.
+  // Stops receiving and sending; operations under way end soon.
   void Close();
 
-  // OnReached or OnLost follows. A send waits for a peer as long as its operation does: members may come hours later.
+  // OnReached or OnLost follows. The wait has no limit but that of the operation: members may connect hours later.
   void AwaitPeer(int seat);
-  // It has been seen to be gone.
+  // Marks a member as lost.
   void Lose(int seat, const Status& why);
 
   void Send(int seat, const ControlMessage& message) { SendCounted(seat, message, false); }
   void SendToAll(const ControlMessage& message);
-  // To a member that may ask faster than it takes answers: no more than a few are under way.
+  // Sends an answer, unless a few are under way: a member may ask faster than it reads the answers.
   void Answer(int seat, const ControlMessage& message);
 
  private:
-  // Of a seat.
+  // The operations that listen to a seat.
   struct Ear {
     std::unique_ptr<p2p::ReceiveOp> receive;
     std::vector<uint8_t> heard;
@@ -79,7 +80,10 @@ class Members {
   void OnHeard(int seat);
   void OnAwaited(int seat);
   void SendCounted(int seat, const ControlMessage& message, bool answers);
-  Ear& EarOf(int seat) { return ears_[static_cast<size_t>(seat)]; }
+  Ear& EarOf(int seat) {
+    FUSEWIRE_DCHECK(static_cast<size_t>(seat) < ears_.size());
+    return ears_[static_cast<size_t>(seat)];
+  }
 
   p2p::Endpoint& endpoint_;
   reactor::Reactor& home_;

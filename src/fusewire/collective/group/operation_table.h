@@ -1,10 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Every operation that is at home, and what state it is in: nobody else changes that. Each change is checked.
+// Every operation that is at home, and its state. Only the table changes states, and it checks each change.
 //   idle -> running (Run), behind (Queue), ended (EndIdle)     behind -> ended (EndBehind), idle (TakeBehind)
 //   running -> ended (End)                                     ended -> idle (TakeEnded)
 //   idle -> served (SetServed, the lane's) -> ended (EndServed)
 // Home: the endpoint's. Owns: the operations, and their deadlines. Fails: never.
-// At most one operation is running under a tag; others are behind only while one of their tag is running or has ended.
+// At most one operation is running under a tag; others of the tag are behind only while one is running, or has ended
+// and has not been taken.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_OPERATION_TABLE_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_OPERATION_TABLE_H_
 
@@ -29,12 +30,12 @@ class OperationTable {
   OperationTable(reactor::Reactor& home, std::function<void(GroupOperation*)> on_deadline)
       : home_(home), on_deadline_(std::move(on_deadline)) {}
 
-  // Under its tag. Its end is its maker's to bring about.
+  // Adds it under its tag; the caller ends it later.
   GroupOperation* Run(Operation operation);
   void Queue(Operation operation);
   void End(GroupOperation* operation, const Status& status);
   void EndIdle(Operation operation, const Status& status);
-  // The lane's, where it runs an operation that is not here, and the table's once it has come home.
+  // For an operation that the lane has run; EndServed follows when it has come home.
   static void SetServed(GroupOperation* operation);
   void EndServed(Operation operation);
   // False: it is not behind another one.
@@ -45,7 +46,7 @@ class OperationTable {
   GroupOperation* Running(uint64_t tag) const;
   GroupOperation* RunningByNumber(uint64_t number) const;
   GroupOperation* BehindByNumber(uint64_t number) const;
-  // One that has ended under this tag, and has not been taken.
+  // An operation that has ended under this tag, and has not been taken.
   const GroupOperation* Ended(uint64_t tag) const;
   std::vector<GroupOperation*> AllRunning() const;
   template <class Visit>

@@ -13,7 +13,7 @@ namespace collective {
 namespace {
 
 constexpr size_t kFailedElsewhereMax = 4096;
-// How long we wait for the reason of a failure that a peer has had.
+// How long an operation waits for the reason of a failure at a peer.
 constexpr int64_t kDoubtNs = 1 * kSecondNs;
 constexpr size_t kLateRanksMax = 8;
 
@@ -25,7 +25,7 @@ Status MismatchOf(const Seats& seats, const Fingerprint& mine, int rank, const F
       .Next("make the same calls with the same counts at all ranks");
 }
 
-// The ranks that it waits for; empty: none.
+// Names the ranks for which it waits; empty if there are none.
 std::string LateText(const Seats& seats, const GroupOperation& operation) {
   if (operation.runner == nullptr) return "";
   std::string text;
@@ -35,7 +35,7 @@ std::string LateText(const Seats& seats, const GroupOperation& operation) {
   return text.empty() ? "" : text + " had not done its part at " + seats.RankText(seats.rank());
 }
 
-// Of one that has not begun, behind others of its key.
+// The same for an operation that is behind another one of its key.
 std::string LateBeforeText(const Seats& seats, const OperationTable& table, const GroupOperation& operation) {
   if (const GroupOperation* const running = table.Running(operation.tag)) return LateText(seats, *running);
   const GroupOperation* const before = table.Ended(operation.tag);
@@ -48,7 +48,7 @@ bool Expects(const GroupOperation& operation, int rank) {
          (operation.print.keyed == 0 || operation.runner->ReceivesFrom(rank));
 }
 
-// The less urgent hold back while something more urgent is under way.
+// Less urgent operations hold back while a more urgent one runs.
 void Hurry(const OperationTable& table, const WorkQueue& work) {
   int highest = INT_MIN;
   if (table.running_count() > 1 || work.size() > 1) {
@@ -63,7 +63,7 @@ void Hurry(const OperationTable& table, const WorkQueue& work) {
 }  // namespace
 
 void Operations::OwnedMail::Deliver() {
-  // Until it has run: the Group may go meanwhile.
+  // Keeps the owner until the function has returned: the Group may be destroyed meanwhile.
   const std::shared_ptr<void> alive = std::move(alive_);
   (operations_->*run_)();
 }
@@ -131,7 +131,7 @@ void Operations::Launch(std::unique_ptr<GroupOperation> operation) {
   }
   const Status compared = CompareEarly(raw);
   if (status.ok()) status = compared;
-  // Nothing of it has left: it fails in its place, and the others hear of it.
+  // It has sent nothing yet: it fails in its place, and the other ranks are notified.
   if (status.ok() && raw->cancel != nullptr && raw->cancel->cancelled())
     status = GivenUp().Peer(seats_->RankText(seats_->rank()));
   if (!status.ok()) return Fail(raw, status, tell);
@@ -140,13 +140,13 @@ void Operations::Launch(std::unique_ptr<GroupOperation> operation) {
   Attend(raw);
 }
 
-// With the first messages that came before it began.
+// Compares its fingerprint with those of first messages that arrived before it began.
 Status Operations::CompareEarly(GroupOperation* operation) {
   Status status;
   for (const EarlyMessages::Message& early : early_.Take(operation->tag)) {
     const int rank = seats_->at(early.seat).rank;
     if (!Expects(*operation, rank)) {
-      // Of one key, a later operation may be meant: then it is looked at when that begins.
+      // With a key, it may belong to a later operation: it is compared again when that begins.
       if (operation->print.keyed != 0) early_.Add(operation->tag, early);
       continue;
     }
@@ -198,8 +198,8 @@ void Operations::OnMessageFailed(GroupOperation* operation, const MessageFailure
     members_->Lose(seats_->SeatOfRank(rank), why);  // which fails all operations
     return Fail(operation, broken_.ok() ? why : broken_, false);
   }
-  // Its receiver has failed, and the rank that failed first tells all others why: that says more than this does. If we
-  // closed our own endpoint nobody will.
+  // The receiver's operation has failed, and the rank that failed first sends a more precise reason to all others,
+  // unless it is this rank's own endpoint that was closed.
   const bool ours = why.cause().rfind("the endpoint", 0) == 0;
   if (failure.sent && !gone && !ours && why.code() != Code::kRefused) {
     if (!operation->doubt.ok()) return;
@@ -252,13 +252,13 @@ void Operations::OnGoneAfterLeaving(int seat) {
   }
 }
 
-// ---- messages that nobody has asked for yet ----
+// ---- unexpected messages ----
 
 p2p::OfferAnswer Operations::OnOffer(const p2p::Offer& offer) {
   using p2p::OfferAnswer;
   const int seat = seats_->SeatOf(offer.peer);
   if (seat < 0) return OfferAnswer::Refuse(Status::Refused("\"" + offer.peer.name() + "\" is no member of the group"));
-  // With the reason: the rank that failed first may have told us alone.
+  // With the reason: the rank that failed first may have sent it to this rank only.
   if (const Status* const failed = failed_tags_.Find(offer.tag))
     return OfferAnswer::Refuse(Status::Cancelled("this operation has failed here: " + failed->ToString()));
   if (offer.head.empty()) return OfferAnswer::Defer();
@@ -279,7 +279,7 @@ p2p::OfferAnswer Operations::OnOffer(const p2p::Offer& offer) {
   }
   operation->runner->SetMet(rank);
   if (print == operation->print) return OfferAnswer::Defer();
-  // Not from within the pipe that it came through.
+  // By mail: not inside a call of the pipe that received it.
   home_.Post([this, alive = owner_.lock(), number = operation->number,
               why = MismatchOf(*seats_, operation->print, rank, print)] {
     if (GroupOperation* const differing = table_.RunningByNumber(number)) Fail(differing, why, true);
@@ -385,7 +385,7 @@ void Operations::TellEnded() {
   for (std::unique_ptr<GroupOperation>& operation : ended) {
     Done done = std::move(operation->done);
     const Status status = std::exchange(operation->status, Status::Ok());
-    // To its plan, which may start it again inside `done`; or to nobody.
+    // It returns to its plan, if any, which may start it again inside `done`.
     const std::shared_ptr<PlanState> plan = std::move(operation->home_plan);
     if (plan != nullptr) plan->operation = std::move(operation);
     operation.reset();

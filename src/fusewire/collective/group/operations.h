@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The life of an operation that goes over messages: placed among those of other ranks, given a runner, run, ended once,
-// and told to its maker. What has failed here is sent to all members, and what others send of failures ends it here.
-// Home: the endpoint's. Owns: the operations, and what is remembered of messages that came early or too late.
-// Fails: each operation on its own; Break fails all of them, and those to come, until the next epoch.
-// `done` is never called from inside a call of ours: ends gather, and a mail tells them.
+// The life of an operation that goes over messages: it gets its place among those of the other ranks and a runner,
+// runs, ends once, and its `done` is called. A failure here is sent to all members, and a failure that they send ends
+// it here. Home: the endpoint's. Owns: the operations, and the records of messages that arrived too early or too late.
+// Fails: each operation on its own; Break fails all current and later ones, until the next epoch.
+// `done` is never called inside a function of this class: ended operations are collected, and a mail calls it.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_OPERATIONS_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_OPERATIONS_H_
 
@@ -39,28 +39,28 @@ class Operations final : private RunnerOwner {
   // `under_way` counts operations from Begin until their `done` has returned.
   Operations(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, Members* members,
              reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages);
-  // Mail keeps this alive until it has come.
+  // Mail keeps the owner alive until it is delivered.
   void SetOwner(std::weak_ptr<void> owner) { owner_ = std::move(owner); }
 
   void Begin(std::unique_ptr<GroupOperation> operation);
   void Cancel(uint64_t number, const Status& why);
-  // The lane has run it.
+  // Ends an operation that the lane has run.
   void TakeServed(std::unique_ptr<GroupOperation> operation);
-  // All that is under way and to come fails, until the next epoch.
+  // Fails all current and later operations, until the next epoch.
   void Break(const Status& why);
   void Close();
   void EnterEpoch();
   const Status& broken() const { return broken_; }
   const GroupTags& tags() const { return order_.tags(); }
 
-  // A message that no receive waits for.
+  // For an unexpected message.
   p2p::OfferAnswer OnOffer(const p2p::Offer& offer);
   // The operation of that place has failed at another rank.
   void OnFailedElsewhere(const Fingerprint& place, Status why);
   void OnReached(int seat);
-  // It sends no more, and what it sent has come.
+  // The member has left the group; all that it sent has arrived.
   void OnLeft(int seat);
-  // It had left, and is gone now: only what still needs it fails.
+  // A member that had left is gone now: only operations that still need it fail.
   void OnGoneAfterLeaving(int seat);
   bool WaitsToReach(int seat) const;
 
@@ -74,7 +74,7 @@ class Operations final : private RunnerOwner {
    private:
     Operations* const operations_;
     void (Operations::*const run_)();
-    // The Group may go before the mail has come.
+    // The Group may be destroyed before the mail is delivered.
     std::shared_ptr<void> alive_;
   };
 
@@ -85,7 +85,7 @@ class Operations final : private RunnerOwner {
 
   void Launch(std::unique_ptr<GroupOperation> operation);
   Status CompareEarly(GroupOperation* operation);
-  // Looks at what has come of its runner.
+  // Acts on the state of its runner.
   void Attend(GroupOperation* operation);
   void OnMessageFailed(GroupOperation* operation, const MessageFailure& failure);
   void Fail(GroupOperation* operation, const Status& why, bool tell);
@@ -110,7 +110,7 @@ class Operations final : private RunnerOwner {
   WorkQueue work_;
   EarlyMessages early_;
   FailedTags failed_tags_;
-  std::unordered_map<uint64_t, Status> failed_elsewhere_;  // by tag: before we have begun
+  std::unordered_map<uint64_t, Status> failed_elsewhere_;  // by tag: failures of operations that have not begun here
   OwnedMail ended_mail_;
   OwnedMail work_mail_;
 };

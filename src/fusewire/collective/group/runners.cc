@@ -49,7 +49,7 @@ Status Runners::Prepare(GroupOperation* operation) {
   return Status::Ok();
 }
 
-// What this operation asks for, with its algorithm; and what the others must want too.
+// Completes its request with the algorithm, and its fingerprint.
 Status Runners::Choose(GroupOperation* operation, Request* request) {
   const Wanted& wanted = operation->wanted;
   const int ranks = seats_->ranks(), rank = seats_->rank();
@@ -58,7 +58,7 @@ Status Runners::Choose(GroupOperation* operation, Request* request) {
   const size_t element_bytes = SizeOf(wanted.reduction.type);
   *request = RequestOf(wanted, ranks, rank);
   request->in_place = in_place;
-  // Of an all-to-all each rank knows its own counts only, so none of them may sway the choice.
+  // In an all-to-all each rank knows only its own counts, so the choice must not depend on them.
   const size_t bytes = wanted.kind == CollectiveKind::kAllToAll ? 0 : SumOf(request->counts) * element_bytes;
   const Choice choice = collective::Choose(wanted.kind, ranks, bytes, options_.link_cost, options_.table,
                                            options_.reproducible, seats_->places());
@@ -93,6 +93,7 @@ Result<std::unique_ptr<ScheduleRunner>> Runners::Find(const Request& request, Gr
 void Runners::TakeBack(GroupOperation* operation) {
   std::unique_ptr<ScheduleRunner> runner = std::move(operation->runner);
   FUSEWIRE_CHECK(!runner->running());
+  FUSEWIRE_DCHECK(operation->prepared_epoch <= seats_->epoch());
   if (idle_nodes_ + runner->nodes() + 1 > kIdleNodesMax) Clear();
   if (runner->nodes() + 1 > kIdleNodesMax) return;
   idle_nodes_ += runner->nodes() + 1;

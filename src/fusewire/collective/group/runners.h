@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Finds a runner for an operation: chooses its algorithm, and takes a runner that was made for the same before, or
-// makes one.
-// Home: the endpoint's. Owns: runners that wait to be used again, within a bound. Fails: Prepare, where the arrays are
-// not what the counts say.
-// A runner that waits is not running, and belongs to the epoch of its key.
+// Finds a runner for an operation: chooses its algorithm, and takes an idle runner for the same parameters, or makes
+// one.
+// Home: the endpoint's. Owns: idle runners, within a bound. Fails: Prepare, if the arrays do not match the counts.
+// An idle runner is not running, and belongs to the epoch of its key.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_RUNNERS_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_RUNNERS_H_
 
@@ -28,9 +27,9 @@ class Runners {
   Runners(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, RunnerOwner* owner)
       : endpoint_(endpoint), options_(options), seats_(seats), owner_(owner) {}
 
-  // Gives it a runner that may begin, and completes its print. A plan keeps the runner that it has.
+  // Gives it a runner that may begin, and completes its fingerprint. A plan keeps its runner.
   Status Prepare(GroupOperation* operation);
-  // It has ended.
+  // Makes its runner idle, after its end.
   void TakeBack(GroupOperation* operation);
   void Clear();
 
@@ -43,7 +42,7 @@ class Runners {
   const Seats* const seats_;
   RunnerOwner* const owner_;
   std::unordered_map<std::string, std::vector<std::unique_ptr<ScheduleRunner>>> idle_;
-  size_t idle_nodes_ = 0;  // of all of them, and one for each
+  size_t idle_nodes_ = 0;  // the nodes of all idle runners, plus one for each runner
 };
 
 }  // namespace collective

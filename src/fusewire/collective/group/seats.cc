@@ -49,7 +49,7 @@ void Seats::Renumber() {
     seats_of_ranks_.push_back(i);
     if (!all_places_.hosts.empty()) places_.hosts.push_back(all_places_.hosts[static_cast<size_t>(i)]);
   }
-  // All of them, whatever this rank may use: every rank must come to the same choice.
+  // All processors of the machine, not only those that this rank may use: all ranks must make the same choice.
   if (places_.one_host() && places_.near.cpus == 0) places_.near.cpus = reactor::MachineCpuCount();
   FUSEWIRE_DCHECK(places_.hosts.empty() || places_.hosts.size() == seats_of_ranks_.size());
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The members of a group: each has a seat for good, and a rank, which changes when others have died and the group has
-// shrunk. Each time begins a new epoch.
-// Home: the endpoint's. Owns: what is known of each member; not the peers. Fails: never.
+// The members of a group: each has a permanent seat, and a rank, which may change each time that the group shrinks and
+// begins a new epoch.
+// Home: the endpoint's. Owns: the state of each member; not the peers. Fails: never.
 // Ranks are numbered from 0 in the order of seats, without gaps; this member always has one.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_SEATS_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_SEATS_H_
@@ -22,10 +22,10 @@ namespace collective {
 
 struct Seat {
   std::string name;
-  p2p::Peer* peer = nullptr;  // null: ourselves
-  int rank = -1;              // -1: dead, and shrunk away
-  bool left = false;          // it said goodbye
-  Status lost;                // why
+  p2p::Peer* peer = nullptr;  // null: this member itself
+  int rank = -1;              // -1: dead, the group has shrunk without it
+  bool left = false;          // it has left without a failure
+  Status lost;                // not ok: the member is lost, for this reason
 };
 
 class Seats {
@@ -38,7 +38,7 @@ class Seats {
     At(seat).left = true;
   }
   void MarkLost(int seat, const Status& why);
-  // Those who are left go on in a new epoch.
+  // Begins a new epoch with the members that are not dead.
   void EnterEpoch(const std::vector<bool>& dead);
 
   int count() const { return static_cast<int>(seats_.size()); }
@@ -75,7 +75,7 @@ class Seats {
   std::vector<Seat> seats_;
   uint32_t epoch_ = 0;
   std::vector<int> seats_of_ranks_;
-  Places places_;  // of the ranks there are now
+  Places places_;  // of the current ranks
 };
 
 }  // namespace collective

@@ -8,7 +8,7 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-// Each round but the last finds somebody dead.
+// Each round but the last finds another member dead; these are spare.
 constexpr uint64_t kSpareRounds = 8;
 
 }  // namespace
@@ -35,11 +35,15 @@ void Survivors::OnDeadline() {
                        votes_.count({i, shrinking_->round}) == 0;
     if (waits) missing += (missing.empty() ? "" : ", ") + seats_->Text(i);
   }
-  End(Status::Timeout("not heard of " + missing).Phase("shrinking the group").Next("call Shrink at all ranks"));
+  End(Status::Timeout("no vote has arrived from " + missing)
+          .Phase("shrinking the group")
+          .Next("call Shrink at all ranks"));
 }
 
-// This round's vote, with all that we know by now.
+// Sends this round's vote, with all deaths that are known by now.
 void Survivors::Vote() {
+  FUSEWIRE_CHECK(busy());
+  FUSEWIRE_DCHECK(!seats_->at(seats_->own()).left);
   for (int i = 0; i < seats_->count(); ++i) {
     const Seat& seat = seats_->at(i);
     if (seat.rank < 0 || !seat.lost.ok() || seat.left) shrinking_->dead[static_cast<size_t>(i)] = true;
@@ -75,7 +79,8 @@ void Survivors::TryDecide() {
     if (!CountVotes(known, &same, &accusers)) return;
     if (shrinking_->dead[static_cast<size_t>(seats_->own())]) {
       const std::string takers = accusers.empty() ? "the others take " : accusers + " takes ";
-      return End(Status::Unavailable(takers + seats_->RankText(seats_->rank()) + " for dead").Next("start it anew"));
+      return End(Status::Unavailable(takers + seats_->RankText(seats_->rank()) + " for dead")
+                     .Next("restart that rank, or the group"));
     }
     if (same) {
       const ControlMessage decision = ControlMessage::Decided(seats_->epoch(), known);
@@ -99,13 +104,13 @@ void Survivors::OnVote(int seat, const ControlMessage& message) {
 }
 
 void Survivors::OnDecided(int seat, const ControlMessage& message) {
-  // A member that has not voted yet hears it again, as the answer to its vote.
+  // A member that has not voted yet gets the decision again, as the answer to its vote.
   const bool sane = message.epoch == seats_->epoch() && message.seats.size() == static_cast<size_t>(seats_->count());
   if (!sane || !busy()) return;
   if (message.seats[static_cast<size_t>(seats_->own())]) {
     return End(Status::Unavailable("the others took " + seats_->RankText(seats_->rank()) + " for dead, says " +
                                    seats_->Text(seat))
-                   .Next("start it anew"));
+                   .Next("restart that rank, or the group"));
   }
   Decide(message);
 }

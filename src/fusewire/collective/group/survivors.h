@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// How survivors agree on who is left. In rounds, each sends all others the seats that it takes for dead; a round in
-// which all that are left have sent the same decides. A death meanwhile makes another round. A member that has decided
-// sends the decision to the others, and those that have not decided adopt it: all decide the same.
+// The agreement of survivors on the remaining members. In each round, every member sends all others the seats that it
+// considers dead; a round in which all remaining members have sent the same seats decides. A death meanwhile leads to
+// another round. A member that has decided sends the decision to the others, which adopt it: all decide the same.
 // Home: the endpoint's. Owns: the votes of this epoch, and the decisions of earlier ones, for members that ask later.
-// Fails: at its deadline, and where others take this member for dead.
+// Fails: at its deadline, and if others consider this member dead.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_SURVIVORS_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_SURVIVORS_H_
 
@@ -26,7 +26,7 @@ namespace collective {
 
 class Survivors {
  public:
-  // `decided` is called once for each epoch that begins: without these seats.
+  // `decided` is called once for each new epoch, which begins without these seats.
   Survivors(reactor::Reactor& home, const Seats* seats, Members* members,
             std::function<void(const std::vector<bool>& dead)> decided);
 
@@ -35,7 +35,7 @@ class Survivors {
   void OnVote(int seat, const ControlMessage& message);
   void OnDecided(int seat, const ControlMessage& message);
   void OnLost();
-  // What is under way ends so.
+  // Ends the agreement under way, if any, with `status`.
   void End(const Status& status);
 
  private:

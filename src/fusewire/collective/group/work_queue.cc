@@ -9,7 +9,7 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-// What one turn of the loop reduces: some hundred microseconds. Small things are done on the spot.
+// The work of one turn of the loop: some hundred microseconds. Less than the second is done immediately.
 constexpr size_t kWorkBytesMax = 1024 * 1024;
 constexpr size_t kSmallWorkBytesMax = 64 * 1024;
 

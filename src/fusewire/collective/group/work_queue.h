@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Operations that have something to reduce or to copy. A little is done on the spot, the rest in turns of the loop, the
+// The operations that have data to reduce or to copy. A little is done immediately, the rest in turns of the loop, the
 // most urgent first.
-// Home: the endpoint's. Owns: nothing; an operation leaves before it ends. Fails: never.
-// An operation is in the queue once, and says so itself (`work_queued`).
+// Home: the endpoint's. Owns: nothing; an operation is removed before it ends. Fails: never.
+// An operation is in the queue at most once: exactly if its `work_queued` is set.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_WORK_QUEUE_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_WORK_QUEUE_H_
 
@@ -18,9 +18,9 @@ class WorkQueue {
  public:
   bool empty() const { return operations_.empty(); }
   size_t size() const { return operations_.size(); }
-  // It has work.
+  // Does a little of its work, and queues it if there is more.
   void Add(GroupOperation* operation);
-  // One turn of the loop, for one of them, which is returned.
+  // Does one turn's work of the most urgent operation, and returns it.
   GroupOperation* RunTurn();
   void Remove(GroupOperation* operation);
 

@@ -24,7 +24,7 @@ Level FindBestLevel() {
   const bool wide = __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
                     __builtin_cpu_supports("avx512vl") != 0;
   if (wide && FindAvx512(Op::kSum, Type::kF32) != nullptr) return Level::kAvx512;
-  // Every processor with AVX2 converts halves, too; what the compiler's words for it are differs.
+  // Every processor with AVX2 also has F16C, for which compilers have different names.
   if (__builtin_cpu_supports("avx2") != 0 && FindAvx2(Op::kSum, Type::kF32) != nullptr) return Level::kAvx2;
 #endif
   return Level::kBase;
@@ -55,8 +55,10 @@ Reducer::Reducer(const Reduction& reduction, Level level) : reduction_(reduction
 
 void Reducer::Reduce(const ReduceCall& call) const {
   FUSEWIRE_DCHECK(call.sources_count > 0);
+  FUSEWIRE_DCHECK(call.divisor > 0);
+  FUSEWIRE_DCHECK(call.divisor == 1 || averages());
   if (kernel_ != nullptr) return kernel_(call);
-  // The first source is what the others are combined into: `to` may be no other one.
+  // The others are combined into the first source, so `to` must not be one of them.
   const size_t bytes = call.count * element_bytes();
   for (size_t s = 1; s < call.sources_count; ++s) FUSEWIRE_CHECK(call.to != call.sources[s]);
   if (call.to != call.sources[0]) CopyPayload(call.to, call.sources[0], bytes);
@@ -85,6 +87,7 @@ void StreamPayload(void* to, const void* from, size_t bytes) {
   auto* target = static_cast<uint8_t*>(to);
   const auto* source = static_cast<const uint8_t*>(from);
   const size_t head = std::min((kLineBytes - reinterpret_cast<uintptr_t>(target) % kLineBytes) % kLineBytes, bytes);
+  FUSEWIRE_DCHECK(head == bytes || reinterpret_cast<uintptr_t>(target + head) % kLineBytes == 0);
   CopyPayload(target, source, head);
   size_t at = head;
   for (; at + kLineBytes <= bytes; at += kLineBytes) {

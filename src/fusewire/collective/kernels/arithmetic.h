@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Reduces arrays: any number of sources in one pass over memory, as wide as the processor allows.
 //   to[i] = ((sources[0][i] op sources[1][i]) op sources[2][i]) ...
-// always in this order, so that the result depends on nothing else; f16 and bf16 are combined as f32 and rounded once.
-// All levels give the same bits, but for the payload of a NaN.
-// Home: any thread, pure functions. Owns: nothing. Fails: never; see CheckReduction for what may be asked.
+// always in this order, so that the result depends only on the sources; f16 and bf16 are combined as f32 and rounded
+// once. All levels give the same bits, except for the payload of a NaN.
+// Home: any thread, pure functions. Owns: nothing. Fails: never; CheckReduction has checked the reduction before.
 #ifndef FUSEWIRE_COLLECTIVE_KERNELS_ARITHMETIC_H_
 #define FUSEWIRE_COLLECTIVE_KERNELS_ARITHMETIC_H_
 
@@ -16,13 +16,13 @@
 namespace fusewire {
 namespace collective {
 
-// The highest that this processor has, and that we were compiled with.
+// The highest level that both this processor and this build have.
 Level BestLevel();
 
-// The kernel of a built-in op, or null where CheckReduction says no.
+// The kernel of a built-in op; null if CheckReduction refuses the combination.
 ReduceKernel FindKernel(Op op, Type type, Level level);
 
-// A built-in op's kernel is looked up once, a user's function is called for one source after the other.
+// The kernel of a built-in op is looked up once; a user's function is called for each source in turn.
 class Reducer {
  public:
   explicit Reducer(const Reduction& reduction, Level level = BestLevel());
@@ -39,10 +39,10 @@ class Reducer {
   ReduceKernel kernel_;
 };
 
-// Copies payload: the one place of this room that does.
+// Copies payload; no other function of this room does. The arrays do not overlap.
 void CopyPayload(void* to, const void* from, size_t bytes);
-// The same past the caches of `to`, for arrays that would not fit there: half the traffic, as a line that is written
-// whole need not be read first.
+// The same with stores that bypass the caches, for arrays that would not fit there. It halves the traffic of the
+// stores: a line that is written whole is not read first.
 void StreamPayload(void* to, const void* from, size_t bytes);
 
 }  // namespace collective

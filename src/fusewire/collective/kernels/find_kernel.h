@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The one switch from an operation and a type to a kernel, for every way of computing: the reference, and vectors of
-// each width. A Way says how an array of each type is read (Number<T>, F16, Brain16, Truths), and has Kernel<Lane,
-// op>(). Home: any thread, pure functions. Owns: nothing. Fails: null, where a type has no such operation.
+// each width. A Way defines how an array of each type is read (Number<T>, F16, Brain16, Truths), and has Kernel<Lane,
+// op>(). Home: any thread, pure functions. Owns: nothing. Fails: with null, if a type has no such operation.
 #ifndef FUSEWIRE_COLLECTIVE_KERNELS_FIND_KERNEL_H_
 #define FUSEWIRE_COLLECTIVE_KERNELS_FIND_KERNEL_H_
 
@@ -12,7 +12,7 @@
 namespace fusewire {
 namespace collective {
 
-// Each Way is a type of its own, so that no function made for a newer processor takes the place of one made for all.
+// Each Way is a separate type. So the linker can't merge a function compiled for a newer processor with one for all.
 template <class Way>
 struct KernelFinder {
   template <class Lane>

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Floats of 16 bits to f32 and back, one at a time: the reference that the vector kernels are held to.
-// Rounding is to the nearest, ties to even; what is too large becomes infinite; a NaN stays one, and is quiet.
+// Floats of 16 bits to f32 and back, one at a time: the reference for the vector kernels.
+// Rounds to the nearest, ties to even; too large a value becomes infinite; a NaN stays a NaN, and is quiet.
 // Home: any thread, pure functions. Owns: nothing. Fails: never.
 #ifndef FUSEWIRE_COLLECTIVE_KERNELS_HALVES_H_
 #define FUSEWIRE_COLLECTIVE_KERNELS_HALVES_H_

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The vector kernels, written once over vectors as wide as this file is compiled for; kernels_*.cc compile it for each
-// level. The namespace bears the level's name, and nothing of the standard library is called: so no function made for a
-// newer processor can take the place of one made for all.
+// The vector kernels, for vectors of any width; kernels_*.cc compile this file for each level. The namespace has the
+// level's name, and no function of the standard library is called. So the linker can't merge a function compiled for a
+// newer processor with one for all.
 // Home: any thread, pure functions. Owns: nothing. Fails: never.
 #ifndef FUSEWIRE_COLLECTIVE_KERNELS_KERNELS_H_
 #define FUSEWIRE_COLLECTIVE_KERNELS_KERNELS_H_
@@ -110,7 +110,7 @@ struct Half {
   }
 };
 
-// Signed overflow is nobody's to use: integers are added and multiplied as unsigned ones.
+// Signed overflow is undefined: integers are added and multiplied as unsigned ones.
 template <class T>
 struct Wrapping {
   using Of = T;
@@ -190,7 +190,7 @@ inline typename Lane::Wide Divided(typename Lane::Wide wide, uint64_t divisor) {
   return wide;
 }
 
-// The last elements, fewer than a vector: they go through a vector padded with zeros.
+// The last elements are fewer than a vector: they are padded with zeros.
 template <class Lane, class F>
 void ReduceRest(const ReduceCall& call, size_t at) {
   using Element = typename Lane::Element;

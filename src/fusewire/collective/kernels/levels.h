@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Levels of processors, a call of a kernel, and the kernels of each level; arithmetic.h chooses among them. A level
-// that we were not compiled for has none.
-// Home: any thread, pure functions. Owns: nothing. Fails: null where there is no kernel.
+// that this build lacks has no kernels.
+// Home: any thread, pure functions. Owns: nothing. Fails: with null, if there is no kernel.
 #ifndef FUSEWIRE_COLLECTIVE_KERNELS_LEVELS_H_
 #define FUSEWIRE_COLLECTIVE_KERNELS_LEVELS_H_
 
@@ -21,8 +21,8 @@ enum class Level : uint8_t {
 };
 constexpr uint8_t kLevels = 4;
 
-// Arrays need no alignment. `to` may be one of the sources, else it overlaps nothing. `sources_count` is at least 1.
-// The result is divided by `divisor` (of Op::kAverage: how many ranks are in it; 1: not at all).
+// Arrays need no alignment. `to` is one of the sources, or overlaps none of them. `sources_count` is at least 1. The
+// result is divided by `divisor`: the number of ranks in it for Op::kAverage, otherwise 1.
 struct ReduceCall {
   void* to = nullptr;
   const void* const* sources = nullptr;

@@ -19,7 +19,7 @@ inline size_t SumOf(const std::vector<size_t>& counts) {
   return sum;
 }
 
-// Bytes are a multiple of the element's size.
+// `bytes` is a multiple of the element's size.
 struct Piece {
   void* data = nullptr;
   size_t bytes = 0;
@@ -36,7 +36,10 @@ class Pieces {
 
   size_t bytes() const { return bytes_; }
   size_t count() const { return pieces_ == nullptr ? 1 : count_; }
-  const Piece& at(size_t index) const { return pieces_ == nullptr ? own_ : pieces_[index]; }
+  const Piece& at(size_t index) const {
+    FUSEWIRE_DCHECK(index < count());
+    return pieces_ == nullptr ? own_ : pieces_[index];
+  }
 
  private:
   const Piece* pieces_ = nullptr;
@@ -45,7 +48,7 @@ class Pieces {
   Piece own_;
 };
 
-// Walks through pieces by offsets that mostly grow; going back starts anew.
+// Walks through pieces by offsets that mostly grow. A smaller offset than before starts again at the first piece.
 class PieceCursor {
  public:
   explicit PieceCursor(const Pieces& pieces) : pieces_(&pieces) {}
@@ -61,6 +64,7 @@ class PieceCursor {
     }
     while (offset < end) {
       const Piece& piece = pieces_->at(piece_);
+      FUSEWIRE_DCHECK(offset >= piece_start_);
       const size_t within = offset - piece_start_;
       if (within >= piece.bytes) {
         piece_start_ += piece.bytes;

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a collective is about: types of elements, ways to combine them, and which go together.
-// Home: any thread, plain values. Owns: nothing. Fails: CheckReduction says what does not go together.
+// Kinds of collectives, types of elements, operators, and which of these can be combined.
+// Home: any thread, plain values. Owns: nothing. Fails: CheckReduction, for an operator that its type does not have.
 #ifndef FUSEWIRE_COLLECTIVE_KERNELS_TYPES_H_
 #define FUSEWIRE_COLLECTIVE_KERNELS_TYPES_H_
 
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
 
 namespace fusewire {
@@ -26,7 +27,7 @@ enum class Type : uint8_t {
   kBf16 = 9,
   kF32 = 10,
   kF64 = 11,
-  kBool = 12,  // one byte; what is not 0 counts as 1
+  kBool = 12,  // one byte; any value but 0 counts as 1
 };
 constexpr uint8_t kTypes = 13;
 
@@ -43,7 +44,7 @@ enum class Op : uint8_t {
 };
 constexpr uint8_t kBuiltInOps = 8;
 
-// Which collective; what ranks compare before they exchange a byte.
+// The collective; ranks compare it before they exchange a byte.
 enum class CollectiveKind : uint8_t {
   kBarrier = 0,
   kAllReduce = 1,
@@ -64,10 +65,11 @@ constexpr bool Reduces(CollectiveKind kind) {
 
 constexpr size_t SizeOf(Type type) {
   constexpr size_t kSizes[kTypes] = {1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 1};
+  FUSEWIRE_DCHECK(static_cast<uint8_t>(type) < kTypes);
   return kSizes[static_cast<uint8_t>(type)];
 }
 
-// "f32", "sum"; for a number that is none of ours "type 77", as peers may say anything.
+// "f32", "sum"; "type 77" for an unknown number, which a peer may have sent.
 std::string TypeName(Type type);
 std::string OpName(Op op);
 std::string KindName(CollectiveKind kind);
@@ -84,9 +86,9 @@ struct Reduction {
   UserFunction user;  // of Op::kUser
 };
 
-// Ok, or invalid: any number may come from C.
+// Ok, or kInvalid: C may pass any number.
 Status CheckType(Type type);
-// Ok, or invalid with what to do instead: bits of a float, the sum of truths, a user's op without its function.
+// Ok, or kInvalid with an alternative: for bits of a float, the sum of bools, a user's op without its function.
 Status CheckReduction(const Reduction& reduction);
 
 }  // namespace collective

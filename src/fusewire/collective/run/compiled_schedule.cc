@@ -13,19 +13,21 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-// So many stages may be begun before an earlier one has ended: enough to keep a wire busy.
+// This many stages may begin before an earlier one has ended: enough to keep the network busy.
 constexpr size_t kWindowStages = 8;
 constexpr uint32_t kNobody = UINT32_MAX;
-// A message of up to so much is sent at once by endpoints that nobody has told otherwise. What is a little longer goes
-// in several of them: cheaper than to ask for it first, or to be told of its end. Two ranks wait for each other, and
-// their endpoints send it whole. Part of what ranks agree on, kFingerprintVersion.
+// An endpoint sends a message of up to this size eagerly by default. A slightly longer message is cut into several:
+// this is cheaper than a rendezvous, or a message that reports its end. It is not cut between only two ranks, which
+// wait for each other, and whose endpoints send it whole. All ranks must agree on these numbers: a change changes
+// kFingerprintVersion.
 constexpr size_t kAtOnceBytes = 8 * 1024;
 constexpr size_t kCutBytesMax = 2 * kAtOnceBytes;
 constexpr int kCutRanksMin = 3;
 
-// Cuts the messages of a stage, in their order: so the k-th part of a send meets the k-th of its receive.
+// Cuts the messages of a stage in their order, so that the k-th part of a send meets the k-th part of its receive.
 Stage CutMessages(const Stage& stage, size_t element_bytes) {
   Stage cut;
+  FUSEWIRE_DCHECK(element_bytes > 0);
   const size_t most = std::max<size_t>(kAtOnceBytes / element_bytes, 1);
   for (const Step& step : stage) {
     const bool message = step.what == Step::Do::kSend || step.what == Step::Do::kReceive;
@@ -43,7 +45,7 @@ Stage CutMessages(const Stage& stage, size_t element_bytes) {
   return cut;
 }
 
-// The last writer of an array and its readers since, stretch by stretch.
+// The last writer of each stretch of an array, and the readers since then.
 class Traces {
  public:
   template <class Need>
@@ -75,9 +77,10 @@ class Traces {
     uint32_t writer = kNobody;
     std::vector<uint32_t> readers;
   };
-  // A stretch begins here from now on.
+  // Makes a stretch begin at `at`.
   void Cut(size_t at) {
     auto after = stretches_.upper_bound(at);
+    FUSEWIRE_DCHECK(after != stretches_.begin());  // the first stretch begins at 0
     const auto before = std::prev(after);
     if (before->first != at) stretches_.emplace_hint(after, at, before->second);
   }
@@ -110,7 +113,7 @@ void CompiledSchedule::Flatten() {
   nodes_.resize(count);
   size_t at = 0;
   for (size_t stage = 0; stage < schedule_.stages.size(); ++stage) {
-    // Receives first: what comes at once lands at once. Work last, while messages travel.
+    // Receives first, so that early messages land directly. Work last, while messages travel.
     for (const int round : {0, 1, 2}) {
       for (const Step& step : schedule_.stages[stage]) {
         const int when = step.what == Step::Do::kReceive ? 0 : step.what == Step::Do::kSend ? 1 : 2;
@@ -122,11 +125,13 @@ void CompiledSchedule::Flatten() {
     }
     stage_nodes_.push_back(static_cast<uint32_t>(schedule_.stages[stage].size()));
   }
-  // What a barrier says is only that others have come so far: its stages wait for each other.
+  FUSEWIRE_DCHECK(at == count);
+  // The stages of a barrier wait for each other: its messages carry nothing but their order.
   window_ = request_.kind == CollectiveKind::kBarrier ? 0 : kWindowStages;
 }
 
 void CompiledSchedule::Need(size_t node, size_t before) {
+  FUSEWIRE_DCHECK(before <= node);
   std::vector<uint32_t>& enables = nodes_[before].enables;
   if (node == before || (!enables.empty() && enables.back() == node)) return;
   enables.push_back(static_cast<uint32_t>(node));
@@ -156,7 +161,7 @@ void CompiledSchedule::FindNeeds() {
   }
 }
 
-// The k-th send from a to b meets the k-th receive: so they are posted in their order.
+// The k-th send from a to b meets the k-th receive, so the messages of a peer are posted in order.
 void CompiledSchedule::ChainMessages() {
   const auto ranks = static_cast<size_t>(request_.ranks);
   std::vector<int64_t> last_send(ranks, -1), last_receive(ranks, -1);
@@ -183,7 +188,7 @@ void CompiledSchedule::CheckNeeds() const {
     FUSEWIRE_DCHECK(i == 0 || nodes_[i - 1].stage <= nodes_[i].stage);
     FUSEWIRE_DCHECK(nodes_[i].next_posted < 0 || static_cast<size_t>(nodes_[i].next_posted) > i);
   }
-  // Else a node would begin too early, or never.
+  // Otherwise a node would begin too early, or never.
   FUSEWIRE_CHECK(needs == given);
 }
 

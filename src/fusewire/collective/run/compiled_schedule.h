@@ -1,7 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A schedule compiled for its run: its steps in the order in which they begin, and what each of them waits for.
+// A schedule prepared for its run: its steps as nodes, in the order in which they begin, with their dependencies.
 // Home: any thread, plain values. Owns: the schedule. Fails: Make, with kInvalid, as Compile in schedule.h.
-// Nodes stand in the order of their stages; a node enables only later nodes, and `needs` counts what enables it.
+// Nodes are in the order of their stages; a node enables only later nodes, and `needs` is the number of nodes that
+// enable it.
 #ifndef FUSEWIRE_COLLECTIVE_RUN_COMPILED_SCHEDULE_H_
 #define FUSEWIRE_COLLECTIVE_RUN_COMPILED_SCHEDULE_H_
 
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
 #include "fusewire/collective/schedule/schedule.h"
 
@@ -20,14 +22,14 @@ class CompiledSchedule {
   struct Node {
     const Step* step = nullptr;
     uint32_t stage = 0;
-    uint32_t needs = 0;             // ends, and postings, that it waits for
+    uint32_t needs = 0;             // the ends and postings of other nodes that it waits for
     std::vector<uint32_t> enables;  // nodes that wait for its end
     int64_t next_posted = -1;       // the node that waits for it to be posted
     bool opens = false;             // the first message with its peer
   };
 
   static Result<CompiledSchedule> Make(const Request& request, size_t element_bytes);
-  // Nodes point to steps: it moves, and is not copied.
+  // Not copied: nodes point to steps.
   CompiledSchedule(CompiledSchedule&&) = default;
   CompiledSchedule& operator=(CompiledSchedule&&) = delete;
   CompiledSchedule(const CompiledSchedule&) = delete;
@@ -36,12 +38,15 @@ class CompiledSchedule {
 
   const Request& request() const { return request_; }
   const std::vector<Node>& nodes() const { return nodes_; }
-  // How many nodes each stage has.
+  // The number of nodes of each stage.
   const std::vector<uint32_t>& stage_nodes() const { return stage_nodes_; }
-  // How many stages beyond the first that has not ended may begin.
+  // The number of stages after the first unfinished one that may begin.
   size_t window() const { return window_; }
   size_t scratch_count() const { return schedule_.scratch_count; }  // elements
-  bool ReceivesFrom(int rank) const { return receives_from_[static_cast<size_t>(rank)]; }
+  bool ReceivesFrom(int rank) const {
+    FUSEWIRE_DCHECK(static_cast<size_t>(rank) < receives_from_.size());
+    return receives_from_[static_cast<size_t>(rank)];
+  }
 
  private:
   CompiledSchedule(const Request& request, Schedule schedule);

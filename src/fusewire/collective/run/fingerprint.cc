@@ -82,7 +82,8 @@ void EncodeFingerprint(const Fingerprint& from, Bytes out) {
 
 Result<Fingerprint> DecodeFingerprint(ConstBytes in) {
   if (in.size != kFingerprintBytes || in.data[0] != kFingerprintVersion)
-    return Status::Corrupt("no fingerprint of a collective in " + std::to_string(in.size) + " bytes");
+    return Status::Corrupt("the head of a collective's first message has " + std::to_string(in.size) +
+                           " bytes that are not a fingerprint of version " + std::to_string(kFingerprintVersion));
   Fingerprint print;
   print.kind = in.data[1];
   print.op = in.data[2];

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a rank wants of one collective: the first message to each other rank says it, so that no two ranks ever combine
-// what does not belong together. Home: any thread, plain values. Owns: nothing. Fails: DecodeFingerprint, with
-// kCorrupt.
+// The parameters of a rank's collective. The first message to each other rank carries them, so that ranks that make
+// different calls never combine their data. Home: any thread, plain values. Owns: nothing. Fails: DecodeFingerprint,
+// with kCorrupt.
 //
 //   fingerprint := version:u8 kind:u8 op:u8 type:u8 algorithm:u8 keyed:u8 epoch:u16 root:u32 segment:u32
 //                  key:u64 turn:u64 amount:u64 digest:u64
@@ -31,19 +31,19 @@ struct Fingerprint {
   uint16_t epoch = 0;
   uint32_t root = 0;
   uint32_t segment = 0;
-  uint64_t key = 0;     // of a keyed one
-  uint64_t turn = 0;    // which in order; of a keyed one: how often this key has failed
-  uint64_t amount = 0;  // elements, all together
-  uint64_t digest = 0;  // of counts, where all ranks know all
+  uint64_t key = 0;     // if keyed
+  uint64_t turn = 0;    // the position in the order of calls; if keyed: how often this key has failed
+  uint64_t amount = 0;  // the sum of counts
+  uint64_t digest = 0;  // of counts, if every rank knows all of them
 
   bool operator==(const Fingerprint& other) const;
-  // Same place in the order, or same key.
+  // The same position in the order of calls, or the same key.
   bool SamePlace(const Fingerprint& other) const;
   // "all-reduce sum of 12 f32"
   std::string Describe() const;
 };
 
-// What of `request` all ranks agree on; place and epoch are the caller's to fill in.
+// The part of `request` that is the same at all ranks. The caller fills in the place and the epoch.
 Fingerprint FingerprintOf(const Request& request, const Reduction& reduction);
 
 void EncodeFingerprint(const Fingerprint& from, Bytes out);  // kFingerprintBytes

@@ -28,6 +28,7 @@ Status RunMemory::Begin(const Pieces& input, const Pieces& output) {
   FillStarts(input_, &input_starts_);
   FillStarts(output_, &output_starts_);
   if (scratch_.empty() && scratch_bytes_ > 0) scratch_ = Buffer::TryAllocate(scratch_bytes_);
+  FUSEWIRE_DCHECK(scratch_.empty() || scratch_.size() >= scratch_bytes_);
   if (scratch_.size() >= scratch_bytes_) return Status::Ok();
   return Status::Overloaded("no memory for " + std::to_string(scratch_bytes_) + " bytes of scratch")
       .Next("free memory, or make smaller operations");

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Where the spans of a schedule lie in one run: in the input, the output, or scratch memory.
-// Home: the runner's. Owns: the scratch memory, which stays from run to run; not the arrays.
-// Fails: Begin, with kOverloaded, where there is no memory for scratch.
-// Every span lies within its array: whoever checked the request checked the arrays against it.
+// Maps the spans of a schedule to memory in one run: to the input, the output, or scratch memory.
+// Home: the runner's. Owns: the scratch memory, which is kept from run to run; not the arrays.
+// Fails: Begin, with kOverloaded, if there is no memory for scratch.
+// Every span lies within its array: arrays.h has checked the arrays against the request.
 #ifndef FUSEWIRE_COLLECTIVE_RUN_RUN_MEMORY_H_
 #define FUSEWIRE_COLLECTIVE_RUN_RUN_MEMORY_H_
 
@@ -25,7 +25,7 @@ class RunMemory {
 
   // The arrays of the run that begins.
   Status Begin(const Pieces& input, const Pieces& output);
-  // How many bytes stand in one piece from byte `from` of the span on, and where.
+  // The address of byte `from` of the span; returns how many bytes of the span are contiguous there.
   size_t At(const Span& span, size_t from, uint8_t** data) const;
   // Bytes or ConstBytes, one for each piece.
   template <class View>

@@ -11,7 +11,7 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-// Elements are reduced in runs that stay in a cache.
+// Elements are reduced in runs that fit into a cache.
 constexpr size_t kRunBytesMax = 128 * 1024;
 
 }  // namespace
@@ -99,7 +99,7 @@ void ScheduleRunner::BeginNode(size_t index) {
       ++under_way_;
       SetMet(step.peer);
       run.receive->Post();
-      if (owner_->HasLeft(step.peer)) run.receive->Cancel();  // unless its message is there
+      if (owner_->HasLeft(step.peer)) run.receive->Cancel();  // has no effect if its message has arrived
       run.posted = true;
       order_.OnPosted(index);
       break;
@@ -117,6 +117,8 @@ void ScheduleRunner::BeginNode(size_t index) {
 
 void ScheduleRunner::PostSend(size_t index) {
   const Node& node = compiled_.nodes()[index];
+  FUSEWIRE_DCHECK(!runs_[index].posted);
+  FUSEWIRE_DCHECK(under_way_ > 0);  // counted since BeginNode
   p2p::SendOp& send = *runs_[index].send;
   memory_.ViewInto(node.step->span, &send.segments);
   send.tag = run_.tag;
@@ -140,7 +142,7 @@ bool ScheduleRunner::WaitsToReach(int rank) const {
 }
 
 void ScheduleRunner::OnReached(int rank) {
-  // Sends that begin meanwhile find their peer up, or wait behind those that are taken out here.
+  // Sends that begin meanwhile find their peer up, or are queued behind those that are taken out here.
   const std::vector<WaitingSend> waiting = std::exchange(waiting_sends_, {});
   for (const WaitingSend& one : waiting) {
     if (one.rank == rank) {
@@ -164,7 +166,7 @@ Status ScheduleRunner::CheckReceived(size_t index, std::optional<Fingerprint>* d
   const Node& node = compiled_.nodes()[index];
   const p2p::ReceiveOp& receive = *runs_[index].receive;
   const Status& status = receive.status();
-  const bool came = status.ok() || status.code() == Code::kInvalid;  // or it came, and was too large
+  const bool came = status.ok() || status.code() == Code::kInvalid;  // kInvalid: it was larger than the receive
   if (status_.ok() && node.opens && came) {
     Result<Fingerprint> print = DecodeFingerprint(ConstBytes(receive.head));
     if (!print.ok()) return print.status();
@@ -250,16 +252,17 @@ bool ScheduleRunner::Work(size_t bytes_max) {
       work_at_ = 0;
     }
     order_.OnEnded(index);
-    // Messages first: they travel while we go on reducing.
+    // Messages first: they travel while this rank goes on reducing.
     BeginReady();
   }
   EndIfIdle();
   return has_work();
 }
 
-// Does about `bytes_max` of it; returns how much that was.
+// Does about `bytes_max` of a node's work; returns the number of bytes that it read.
 size_t ScheduleRunner::WorkOn(size_t index, size_t bytes_max) {
   const Step& step = *compiled_.nodes()[index].step;
+  FUSEWIRE_DCHECK(step.what == Step::Do::kReduce || step.what == Step::Do::kCopy);
   const size_t element_bytes = memory_.element_bytes();
   const size_t bytes = memory_.BytesOf(step.span);
   size_t& done = runs_[index].done;
@@ -287,6 +290,7 @@ size_t ScheduleRunner::WorkOn(size_t index, size_t bytes_max) {
       reducer_->Reduce(call);
     }
     done += run;
+    FUSEWIRE_DCHECK(done <= bytes);
     spent += run * step.from.size();
   }
   return spent;

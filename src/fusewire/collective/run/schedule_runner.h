@@ -1,14 +1,14 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Runs a compiled schedule over an endpoint, again and again, with an operation of the endpoint for each message. Steps
-// begin as soon as what they read is there and what they write is free; messages of later stages travel while earlier
-// ones are reduced.
-// Home: the endpoint's reactor. Owns: its operations and scratch memory; not the arrays, and not the peers.
-// Fails: ends with the first error, once no operation is under way and so nothing touches the arrays any more.
+// Runs a compiled schedule over an endpoint, again and again, with an operation of the endpoint for each message. A
+// step begins as soon as its sources are complete and its destination is free; messages of later stages travel while
+// earlier ones are reduced. Home: the endpoint's reactor. Owns: its operations and scratch memory; not the arrays, and
+// not the peers. Fails: ends with the first error, as soon as no operation is under way and nothing touches the arrays
+// any more.
 //
-// Its owner calls it; it calls its owner when a message has ended, and never from inside a call of its owner. After
-// each of either the owner looks at what has come of it: running, has_work, TakeUnreached, TakeFailure.
-// While it runs: under_way_ is the number of messages that are posted and have not ended, and of sends that wait for
-// their peer; no node begins before all that it needs; a run that has ended has neither, and no work.
+// Its owner calls it; it calls its owner when a message has ended, but never from inside a call of its owner. After
+// each call in either direction, the owner checks its state: running, has_work, TakeUnreached, TakeFailure. While it
+// runs, under_way_ is the number of messages that are posted and have not ended, plus that of sends that wait for their
+// peer. No node begins before its needs are met. When a run has ended, under_way_ is 0 and no work is left.
 #ifndef FUSEWIRE_COLLECTIVE_RUN_SCHEDULE_RUNNER_H_
 #define FUSEWIRE_COLLECTIVE_RUN_SCHEDULE_RUNNER_H_
 
@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
 #include "fusewire/collective/kernels/arithmetic.h"
 #include "fusewire/collective/kernels/pieces.h"
@@ -34,86 +35,90 @@ class ScheduleRunner;
 
 class RunnerOwner {
  public:
-  // A send to that rank may be posted. Else it waits for ScheduleRunner::OnReached.
+  // Whether a send to that rank may be posted. Otherwise it waits for ScheduleRunner::OnReached.
   virtual bool IsUp(int rank) const = 0;
-  // It has said that it sends nothing more; what it sent before has come.
+  // The rank has left the group; all that it sent before has arrived.
   virtual bool HasLeft(int rank) const = 0;
-  // A message has ended, and something has come of it for the owner.
+  // A message has ended, and the runner's state has changed for its owner.
   virtual void OnMessageEnded(ScheduleRunner* runner) = 0;
 
  protected:
   ~RunnerOwner() = default;
 };
 
-// Of a message from that rank, or one to it (`sent`).
+// The failure of a message from `rank`, or, if `sent`, of one to it.
 struct MessageFailure {
   int rank = 0;
   bool sent = false;
   Status why;
-  // The message was the first from that rank, and not what this rank wants: `why` is ok.
+  // The fingerprint of that rank's first message, if it differs from this rank's: then `why` is ok.
   std::optional<Fingerprint> differs;
 };
 
 class ScheduleRunner {
  public:
-  // `peers` by rank, null for this one.
+  // `peers` by rank, null for this rank.
   static Result<std::unique_ptr<ScheduleRunner>> Make(const Request& request, size_t element_bytes,
                                                       p2p::Endpoint* endpoint, const std::vector<p2p::Peer*>& peers,
                                                       RunnerOwner* owner);
 
-  // What changes from run to run.
+  // The parameters that change from run to run.
   struct Run {
     Reduction reduction;
     Pieces input;
     Pieces output;
     uint64_t tag = 0;
     Fingerprint print;
-    bool confirm = false;  // its sends end when a receive has them
-    bool hurried = false;  // something more urgent is under way: hold back
+    bool confirm = false;  // a send ends only when its receive has the data
+    bool hurried = false;  // hold back: a more urgent operation runs
   };
   void Prepare(const Run& run);
   void Begin();
-  // Sends that waited for that rank are posted.
+  // Posts the sends that waited for that rank.
   void OnReached(int rank);
-  // Reduces and copies about `bytes_max`. True: there is more to do now.
+  // Reduces and copies about `bytes_max`. Returns whether more work is ready.
   bool Work(size_t bytes_max);
-  // It ends, with `why`, as soon as it can; at once if nothing is under way.
+  // Ends the run with `why` as soon as nothing is under way any more.
   void Fail(const Status& why);
-  // Receives that would wait for that rank fail, with kCancelled.
+  // Receives from that rank that have no message yet fail with kCancelled.
   void ExpectNoMoreOf(int rank);
   void SetHurried(bool hurried) { order_.SetHurried(run_.hurried = hurried); }
 
-  // ---- what has come of it ----
+  // ---- its state ----
   bool running() const { return running_; }
   bool has_work() const { return work_at_ < work_.size() && status_.ok(); }
-  // A rank that a send has begun to wait for.
+  // A rank for which a send has begun to wait.
   std::optional<int> TakeUnreached();
   std::optional<MessageFailure> TakeFailure();
   bool WaitsToReach(int rank) const;
-  // Ranks whose messages it waits for.
+  // The ranks for whose messages it waits.
   std::vector<int> WaitsFor() const;
   const Status& status() const { return status_; }
 
   size_t nodes() const { return runs_.size(); }
   bool ReceivesFrom(int rank) const { return compiled_.ReceivesFrom(rank); }
-  // Whether a message of that rank that nobody has asked for can no longer be its first: the first has a receive.
-  bool met(int rank) const { return met_[static_cast<size_t>(rank)]; }
+  // Whether the first message of that rank has a receive: then an unexpected message can't be its first.
+  bool met(int rank) const {
+    FUSEWIRE_DCHECK(static_cast<size_t>(rank) < met_.size());
+    return met_[static_cast<size_t>(rank)];
+  }
   void SetMet(int rank) { met_[static_cast<size_t>(rank)] = true; }
 
-  // Its owner's.
+  // For the owner's use.
   void* context = nullptr;
 
  private:
   using Node = CompiledSchedule::Node;
-  // Of a node, in this run.
+  // The state of a node in this run.
   struct NodeRun {
     bool posted = false;
     size_t done = 0;  // bytes, of a reduction or a copy
     std::unique_ptr<p2p::SendOp> send;
     std::unique_ptr<p2p::ReceiveOp> receive;
 
-    // Its message, if that has been posted and has not ended.
+    // Its message, if it has been posted and has not ended.
     p2p::Op* under_way() const {
+      FUSEWIRE_DCHECK(send == nullptr || receive == nullptr);
       p2p::Op* const op = send != nullptr ? static_cast<p2p::Op*>(send.get()) : receive.get();
       return posted && !op->Test() ? op : nullptr;
     }

@@ -31,7 +31,7 @@ void StepOrder::OnEnded(size_t node) {
   while (open_stage_ < stage_left_.size() && stage_left_[open_stage_] == 0) {
     ++open_stage_;
     const size_t opened = open_stage_ + window();
-    // A wider window may have come meanwhile: all that it opens.
+    // The window may have become wider meanwhile, so more than one stage may open.
     for (size_t stage = open_stage_; stage <= opened && stage < late_.size(); ++stage) {
       ready_.insert(ready_.end(), late_[stage].begin(), late_[stage].end());
       late_[stage].clear();

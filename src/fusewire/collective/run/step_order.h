@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Which nodes of a compiled schedule may begin now, in one run.
-// Home: the runner's. Owns: what each node still needs. Fails: never.
-// A node is given out once in a run: when all that it needs has ended or been posted, and no more than a window of
-// stages lies between it and the first stage that has not ended.
+// The nodes of a compiled schedule that may begin now, in one run.
+// Home: the runner's. Owns: the number of needs that each node still waits for. Fails: never.
+// A node is given out once in a run: when all its needs have ended or been posted, and at most a window of stages lies
+// between it and the first unfinished stage.
 #ifndef FUSEWIRE_COLLECTIVE_RUN_STEP_ORDER_H_
 #define FUSEWIRE_COLLECTIVE_RUN_STEP_ORDER_H_
 
@@ -25,7 +25,7 @@ class StepOrder {
       : compiled_(compiled), left_(compiled.nodes().size()), late_(compiled.stage_nodes().size()) {}
 
   void Begin(bool hurried);
-  // Something more urgent is under way: hold back.
+  // Narrows the window while a more urgent operation runs.
   void SetHurried(bool hurried) { hurried_ = hurried; }
   std::optional<size_t> TakeNext();
   // The next message of the same peer may be posted.
@@ -40,7 +40,7 @@ class StepOrder {
   void Release(size_t node);
 
   const CompiledSchedule& compiled_;
-  std::vector<uint32_t> left_;  // of what each node needs
+  std::vector<uint32_t> left_;  // by node: needs that have not been met
   std::vector<uint32_t> stage_left_;
   size_t open_stage_ = 0;
   std::vector<std::vector<uint32_t>> late_;  // released, but too many stages ahead
@@ -61,8 +61,9 @@ inline std::optional<size_t> StepOrder::TakeNext() {
   return std::nullopt;
 }
 
-// All that it needs has come; perhaps its stage is still too far ahead.
+// All its needs are met. It still waits if its stage is too far ahead.
 inline void StepOrder::Release(size_t node) {
+  FUSEWIRE_DCHECK(left_[node] == 0);
   const size_t stage = compiled_.nodes()[node].stage;
   if (stage > open_stage_ + window()) {
     late_[stage].push_back(static_cast<uint32_t>(node));
@@ -78,6 +79,7 @@ inline void StepOrder::Meet(size_t node) {
 
 inline void StepOrder::OnPosted(size_t node) {
   const int64_t next = compiled_.nodes()[node].next_posted;
+  FUSEWIRE_DCHECK(left_[node] == 0);
   if (next >= 0) Meet(static_cast<size_t>(next));
 }
 

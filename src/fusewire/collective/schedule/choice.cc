@@ -10,15 +10,15 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-// Of one processor, about; and what a byte costs beyond its price where more is under way.
+// The cache of one processor, about; and the additional cost, as a share, of a byte if more than that is in flight.
 constexpr double kCacheBytes = 1 << 20;
 constexpr double kUncachedShare = 0.3;
 
-// What one rank does, the busiest; and how many messages all of them send together. Fractions are of `bytes`.
+// The work of the busiest rank, and of all ranks together. Shares are of `bytes`.
 struct Work {
-  double ways = 0;      // one after the other
-  double messages = 0;  // of one rank
-  double sent = 0;      // share of bytes, of one rank
+  double ways = 0;      // latencies, one after the other
+  double messages = 0;  // of the busiest rank
+  double sent = 0;      // share of bytes, of the busiest rank
   double reduced = 0;
   double all_messages = 0;
   double all_sent = 0;
@@ -35,19 +35,19 @@ double Log2Up(double n) {
   return rounds;
 }
 
-// Everybody does the same.
+// All ranks do the same work.
 Work Even(double n, double ways, double messages, double sent, double reduced) {
   return {ways, messages, sent, reduced, n * messages, n * sent, n * reduced};
 }
 
-// The fold of a number of ranks that is no power of two costs the first pairs a way there and one back.
+// If the number of ranks is not a power of two, the first pairs need two more latencies, see schedule_reduce.cc, Fold.
 double FoldWays(double n) {
   double pow2 = 1;
   while (pow2 * 2 <= n) pow2 *= 2;
   return pow2 == n ? 0 : 2;
 }
 
-// Of two levels only one: all ranks are on one host.
+// The flat algorithm that a two-level one is within a host.
 Algorithm FlatOf(CollectiveKind kind, Algorithm algorithm) {
   if (algorithm != Algorithm::kTwoLevel) return algorithm;
   if (kind == CollectiveKind::kAllReduce) return Algorithm::kTwoShot;
@@ -103,8 +103,8 @@ Work WorkOf(CollectiveKind kind, Algorithm algorithm, double n, double segments)
   return {};
 }
 
-// How much of what an all-reduce sends is under way with more than a cache holds, and is then fetched once more at
-// every turn. A two-shot has all its blocks under way at once, a ring one segment.
+// The share of an all-reduce's bytes that is in flight together with more than a cache holds, and is therefore fetched
+// again in every round. A two-shot has all its blocks in flight at once, a ring one segment.
 double ShareOfLarge(Algorithm algorithm, double n, double size, double segment_bytes) {
   switch (algorithm) {
     case Algorithm::kRing: return std::min(size / n, segment_bytes) > kCacheBytes ? 1 : 0;
@@ -117,7 +117,7 @@ double ShareOfLarge(Algorithm algorithm, double n, double size, double segment_b
   }
 }
 
-// A schedule holds some hundred bytes for each segment, and compiling it takes its time.
+// A schedule needs some hundred bytes and time to compile for each segment.
 constexpr size_t kSegmentBytesMin = 1024;
 
 bool ParseNumber(std::string_view word, size_t* number) {
@@ -137,7 +137,7 @@ std::vector<std::string_view> WordsOf(std::string_view line) {
   }
 }
 
-// A word of the file in an error.
+// A word of the table, for an error.
 std::string Quoted(std::string_view word) {
   constexpr size_t kWordBytesMax = 40;
   std::string quoted(word.substr(0, kWordBytesMax));
@@ -148,36 +148,39 @@ std::string Quoted(std::string_view word) {
 }
 
 Status ParseRow(const std::vector<std::string_view>& words, TableRow* row) {
-  if (words.size() != 5) return Status::Invalid(std::to_string(words.size()) + " words");
+  if (words.size() != 5) return Status::Invalid("the row has " + std::to_string(words.size()) + " words, not 5");
   size_t kind = 0;
   while (kind < kKinds && KindName(static_cast<CollectiveKind>(kind)) != words[0]) ++kind;
   size_t algorithm = 0;
   while (algorithm < kAlgorithms && AlgorithmName(static_cast<Algorithm>(algorithm)) != words[3]) ++algorithm;
   size_t ranks = 0;
-  if (kind == kKinds) return Status::Invalid("no collective " + Quoted(words[0]));
+  if (kind == kKinds) return Status::Invalid("KIND: there is no collective " + Quoted(words[0]));
   row->kind = static_cast<CollectiveKind>(kind);
   row->algorithm = static_cast<Algorithm>(algorithm);
   const std::vector<Algorithm> known = AlgorithmsOf(row->kind);
   if (std::find(known.begin(), known.end(), row->algorithm) == known.end()) {
-    return Status::Invalid(Quoted(words[0]) + " has no algorithm " + Quoted(words[3]));
+    return Status::Invalid("ALGORITHM: " + Quoted(words[0]) + " has no algorithm " + Quoted(words[3]));
   }
   if (!ParseNumber(words[1], &ranks) || ranks < 1 || ranks > kScheduleRanksMax) {
-    return Status::Invalid("ranks " + Quoted(words[1]));
+    return Status::Invalid("RANKS is " + Quoted(words[1]) + ", and must be 1 to " + std::to_string(kScheduleRanksMax));
   }
   row->ranks = static_cast<int>(ranks);
-  if (!ParseNumber(words[2], &row->bytes_max)) return Status::Invalid("bytes " + Quoted(words[2]));
+  if (!ParseNumber(words[2], &row->bytes_max)) {
+    return Status::Invalid("BYTES_MAX is " + Quoted(words[2]) + ", and must be a number of bytes");
+  }
   if (!ParseNumber(words[4], &row->segment_bytes) || row->segment_bytes < kSegmentBytesMin) {
-    return Status::Invalid("segment of bytes " + Quoted(words[4]));
+    return Status::Invalid("SEGMENT_BYTES is " + Quoted(words[4]) + ", and must be at least " +
+                           std::to_string(kSegmentBytesMin));
   }
   return Status::Ok();
 }
 
-// How ranks lie on hosts.
+// The distribution of ranks over hosts.
 struct Levels {
   double ranks;
-  double hosts = 0;  // 0: not known
+  double hosts = 0;  // 0: unknown
   double lanes = 1;  // ranks of the host that has the fewest
-  double crowd = 1;  // and of the one that has the most
+  double crowd = 1;  // ranks of the host that has the most
 
   Levels(const std::vector<int>& host_of, int all) : ranks(all) {
     std::map<int, int> counts;
@@ -190,7 +193,7 @@ struct Levels {
       crowd = std::max<double>(crowd, count);
     }
   }
-  // What a flat schedule meets: the ranks of a host share its link for all that does not stay on the host.
+  // The cost for a flat schedule: the ranks of a host share its link to the other hosts.
   LinkCost OfAll(LinkCost cost) const {
     cost.byte_ns *= std::max(1.0, crowd * (ranks - crowd) / std::max(1.0, ranks - 1));
     return cost;
@@ -252,7 +255,7 @@ double EstimateNs(CollectiveKind kind, Algorithm algorithm, int ranks, size_t by
   if (ranks < 2) return 0;
   const double n = ranks;
   const auto size = static_cast<double>(bytes);
-  // A ring cuts into segments of every block, a chain into segments of the whole.
+  // A ring cuts each block into segments, a chain the whole array.
   const double cut = static_cast<double>(segment_bytes) * (algorithm == Algorithm::kRing ? n : 1);
   const double segments = std::max(1.0, size / cut);
   const Work work = WorkOf(kind, FlatOf(kind, algorithm), n, segments);
@@ -262,7 +265,7 @@ double EstimateNs(CollectiveKind kind, Algorithm algorithm, int ranks, size_t by
   const double large = kind == CollectiveKind::kAllReduce
                            ? ShareOfLarge(FlatOf(kind, algorithm), n, size, static_cast<double>(segment_bytes))
                            : 0;
-  // Half of a message's way is work of a processor, at either end.
+  // Half of a message's latency is work of a processor, at one of the two ends.
   const double together = work.all_messages * std::max(cost.message_ns, cost.way_ns / 2) +
                           work.all_sent * size * cost.byte_ns * (1 + large * kUncachedShare) +
                           work.all_reduced * size * cost.reduced_byte_ns;
@@ -282,9 +285,13 @@ Result<std::vector<TableRow>> ParseTable(const std::string& text) {
     Status status = ParseRow(words, &row);
     for (const TableRow& other : rows) {
       if (!status.ok() || other.kind != row.kind || other.ranks != row.ranks) continue;
-      if (other.bytes_max >= row.bytes_max) status = Status::Invalid("sizes do not rise");
+      if (other.bytes_max >= row.bytes_max) {
+        status = Status::Invalid("BYTES_MAX is not above that of the rows before with the same KIND and RANKS");
+      }
     }
-    if (rows.size() == kTableRowsMax) status = Status::Invalid("more than 10000 rows");
+    if (rows.size() == kTableRowsMax) {
+      status = Status::Invalid("there are more than " + std::to_string(kTableRowsMax) + " rows");
+    }
     if (!status.ok()) {
       return Status::Invalid("line " + std::to_string(number) + ": " + status.cause())
           .Phase("reading a table of algorithms")

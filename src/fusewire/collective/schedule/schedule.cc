@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "fusewire/base/check.h"
 #include "fusewire/collective/schedule/schedule_builder.h"
 
 namespace fusewire {
@@ -25,9 +26,9 @@ Status Check(const Request& request) {
   const std::string what = KindName(request.kind) + " by " + AlgorithmName(request.algorithm);
   if (request.ranks < 1 || request.ranks > kScheduleRanksMax || request.rank < 0 || request.rank >= request.ranks ||
       request.root < 0 || request.root >= request.ranks) {
-    return Status::Invalid(what + ": rank " + std::to_string(request.rank) + ", root " + std::to_string(request.root) +
-                           " of " + std::to_string(request.ranks))
-        .Next("ranks count from 0 to less than ranks");
+    return Status::Invalid(what + ": `rank` is " + std::to_string(request.rank) + ", `root` " +
+                           std::to_string(request.root) + ", `ranks` " + std::to_string(request.ranks))
+        .Next("give a rank and a root from 0 to less than `ranks`");
   }
   const std::vector<Algorithm> algorithms = AlgorithmsOf(request.kind);
   if (std::find(algorithms.begin(), algorithms.end(), request.algorithm) == algorithms.end()) {
@@ -35,15 +36,16 @@ Status Check(const Request& request) {
   }
   const size_t receives = request.kind == CollectiveKind::kAllToAll ? static_cast<size_t>(request.ranks) : 0;
   if (request.counts.size() != CountsNeeded(request.kind, request.ranks) || request.receives.size() != receives) {
-    return Status::Invalid(what + ": " + std::to_string(request.counts.size()) + " counts and " +
-                           std::to_string(request.receives.size()) + " receives")
+    return Status::Invalid(what + ": `counts` has " + std::to_string(request.counts.size()) +
+                           " numbers, and `receives` " + std::to_string(request.receives.size()))
         .Next("see the table at Request in schedule.h");
   }
   if (request.in_place && request.kind == CollectiveKind::kAllToAll) {
-    return Status::Invalid(what + ": never in place").Next("give it an output of its own");
+    return Status::Invalid(what + ": `in_place` is set").Next("give an all-to-all an output of its own");
   }
   if (!request.hosts.empty() && request.hosts.size() != static_cast<size_t>(request.ranks)) {
-    return Status::Invalid(what + ": hosts of " + std::to_string(request.hosts.size()) + " ranks")
+    return Status::Invalid(what + ": `hosts` has " + std::to_string(request.hosts.size()) + " numbers for " +
+                           std::to_string(request.ranks) + " ranks")
         .Next("name the host of each rank, or of none");
   }
   const bool knows_between = std::find(algorithms.begin(), algorithms.end(), request.between) != algorithms.end();
@@ -52,8 +54,7 @@ Status Check(const Request& request) {
     return Status::Invalid(what + ": no schedule by " + AlgorithmName(request.between) + " between hosts")
         .Next("choose another one of AlgorithmsOf");
   }
-  if (request.segment_count == 0)
-    return Status::Invalid(what + ": segment_count is 0").Next("give a segment one element at least");
+  if (request.segment_count == 0) return Status::Invalid(what + ": `segment_count` is 0").Next("give at least 1");
   return Status::Ok();
 }
 
@@ -71,13 +72,14 @@ void Build(Builder* builder) {
   }
 }
 
-// In place, all parts are named by the larger array: the smaller one is its block of it.
+// In place, all spans refer to the larger array: the smaller one is a block of it.
 void NameByTheLarger(const Request& request, Schedule* schedule) {
   const bool own_block = request.kind == CollectiveKind::kReduceScatter || request.kind == CollectiveKind::kAllGather ||
                          request.kind == CollectiveKind::kGather || request.kind == CollectiveKind::kScatter;
   const bool rooted = request.kind == CollectiveKind::kGather || request.kind == CollectiveKind::kScatter ||
                       request.kind == CollectiveKind::kReduce;
   if (rooted && request.rank != request.root) return;  // only the root has both
+  FUSEWIRE_DCHECK(request.in_place);
   const size_t shift = own_block ? Blocks(request.counts).at(static_cast<size_t>(request.rank)) : 0;
   const bool input_is_larger =
       request.kind == CollectiveKind::kReduceScatter || request.kind == CollectiveKind::kScatter;
@@ -113,6 +115,20 @@ void MeasureScratch(Schedule* schedule) {
       for (const Span& span : step.from) measure(span);
     }
   }
+}
+
+// The invariants of a step that its runner relies on.
+void CheckStep(const Request& request, const Step& step) {
+  const bool message = step.what == Step::Do::kSend || step.what == Step::Do::kReceive;
+  FUSEWIRE_DCHECK(message == (step.peer >= 0));
+  FUSEWIRE_DCHECK(step.peer < request.ranks);
+  FUSEWIRE_DCHECK(step.peer != request.rank);
+  FUSEWIRE_DCHECK(message == step.from.empty());
+  FUSEWIRE_DCHECK(step.what != Step::Do::kCopy || step.from.size() == 1);
+  for (const Span& span : step.from) FUSEWIRE_DCHECK(span.count == step.span.count);
+  // An input is written only if it is the larger array of an operation in place.
+  const bool writes = step.what != Step::Do::kSend && step.span.count > 0;
+  FUSEWIRE_DCHECK(!writes || step.span.memory != Memory::kInput || request.in_place);
 }
 
 }  // namespace
@@ -163,6 +179,9 @@ Result<Schedule> Compile(const Request& request) {
   auto empty = [](const Stage& stage) { return stage.empty(); };
   schedule.stages.erase(std::remove_if(schedule.stages.begin(), schedule.stages.end(), empty), schedule.stages.end());
   MeasureScratch(&schedule);
+  for (const Stage& stage : schedule.stages) {
+    for (const Step& step : stage) CheckStep(request, step);
+  }
   return schedule;
 }
 

@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A collective over messages, compiled into steps for one rank: what to send, receive, reduce and copy, in which order.
-// Home: any thread, plain values. Owns: its lists. Fails: Compile says what cannot be asked for.
-// Whoever runs a schedule needs no knowledge of its algorithm: start all steps of a stage, in their order, and begin
-// the next stage when all have ended. Within a stage no step reads or writes what another one writes. The k-th send
-// from a to b meets the k-th receive at b from a, and both have the same size.
+// A collective over messages, compiled into one rank's steps: sends, receives, reductions and copies, in order.
+// Home: any thread, plain values. Owns: its lists. Fails: Compile, with a Status that names the invalid field.
+// A runner needs no knowledge of the algorithm: it starts all steps of a stage in their order, and the next stage when
+// all of them have ended. Within a stage no step reads or writes elements that another one writes. The k-th send from a
+// to b meets the k-th receive at b from a, and both have the same size.
 #ifndef FUSEWIRE_COLLECTIVE_SCHEDULE_SCHEDULE_H_
 #define FUSEWIRE_COLLECTIVE_SCHEDULE_SCHEDULE_H_
 
@@ -31,9 +31,9 @@ struct Step {
   enum class Do : uint8_t { kSend, kReceive, kReduce, kCopy };
   Do what = Do::kCopy;
   int peer = -1;           // of a send or a receive
-  Span span;               // what is sent, or where the others put their result
-  std::vector<Span> from;  // what is reduced, in this order; or copied
-  bool last = false;       // of a reduction: all ranks are in it, so an average is divided now
+  Span span;               // of a send its source, of any other step its destination
+  std::vector<Span> from;  // the sources of a reduction, in this order, or of a copy
+  bool last = false;       // of a reduction: its result includes all ranks, so an average is divided now
 };
 
 using Stage = std::vector<Step>;
@@ -44,14 +44,14 @@ struct Schedule {
 };
 
 enum class Algorithm : uint8_t {
-  kOneShot = 0,            // all to all at once, everybody reduces everything
+  kOneShot = 0,            // all to all at once, every rank reduces everything
   kTwoShot = 1,            // each rank reduces a block for all
   kRecursiveDoubling = 2,  // log2 n exchanges of everything
   kRabenseifner = 3,       // halving, then doubling
   kRing = 4,               // blocks go round, in segments that overlap
   kBinomial = 5,           // a tree: the fewest messages
-  kDirect = 6,             // each message straight to where it belongs
-  kBruck = 7,              // log2 n exchanges of all that one has
+  kDirect = 6,             // each message directly to its destination
+  kBruck = 7,              // log2 n exchanges of all blocks that a rank has
   kChain = 8,              // from neighbour to neighbour in segments
   kScatterGather = 9,      // a block to each, then all to all (or to the root)
   kPairwise = 10,          // one partner at a time
@@ -61,13 +61,13 @@ enum class Algorithm : uint8_t {
 constexpr uint8_t kAlgorithms = 13;
 std::string AlgorithmName(Algorithm algorithm);
 
-// Which algorithms a collective has.
+// The algorithms of a collective.
 std::vector<Algorithm> AlgorithmsOf(CollectiveKind kind);
-// Whether the result is the fold in the order of ranks, element by element: the same bits for every size, and the same
-// as the arena's. Collectives that only move bytes always are.
+// Whether each element is reduced in the order of ranks: then the bits are the same for every size, and the same as the
+// arena's. True for collectives that only move bytes.
 bool IsReproducible(CollectiveKind kind, Algorithm algorithm);
 
-// What one rank asks for. The arrays, in elements, blocks one after the other:
+// One rank's request. The sizes of its arrays, in elements; blocks lie one after the other:
 //                  input                 output               counts
 //   all-reduce     counts[0]             counts[0]            one
 //   reduce         counts[0]             counts[0] at root    one
@@ -77,7 +77,7 @@ bool IsReproducible(CollectiveKind kind, Algorithm algorithm);
 //   gather         counts[rank]          sum, at root         likewise
 //   scatter        sum, at root          counts[rank]         likewise
 //   all-to-all     sum of counts         sum of receives      sent to each rank; `receives`: received from each
-// In place, the smaller of the two arrays is its block within the larger one; of the same size, they are one array. An
+// In place, the smaller of the two arrays is its block within the larger one; arrays of the same size are one array. An
 // all-to-all is never in place.
 struct Request {
   CollectiveKind kind = CollectiveKind::kBarrier;
@@ -89,7 +89,7 @@ struct Request {
   std::vector<size_t> receives;
   bool in_place = false;
   size_t segment_count = 64 * 1024;  // elements of a segment, of a ring and a chain
-  // Of two levels: the host of each rank, any numbers; none: one host. And what is used between hosts.
+  // Of two levels: the host of each rank, as any numbers (empty: one host), and the algorithm between hosts.
   std::vector<int> hosts;
   Algorithm between = Algorithm::kBinomial;
 };
@@ -98,7 +98,8 @@ constexpr int kScheduleRanksMax = 64 * 1024;
 
 Result<Schedule> Compile(const Request& request);
 
-// What a schedule costs its rank: messages and elements sent, and elements that a reduction reads beyond its first.
+// The cost of a schedule to its rank: messages and elements sent, and elements that reductions read after their first
+// source.
 struct Load {
   size_t stages = 0;
   size_t messages = 0;

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The words that schedules are written in.
-// Home: whoever compiles. Owns: the schedule it makes. Fails: never.
+// Helpers to write schedules: spans, blocks, and a builder of stages.
+// Home: the thread that compiles. Owns: the schedule that it builds. Fails: never.
 #ifndef FUSEWIRE_COLLECTIVE_SCHEDULE_SCHEDULE_BUILDER_H_
 #define FUSEWIRE_COLLECTIVE_SCHEDULE_SCHEDULE_BUILDER_H_
 
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/check.h"
 #include "fusewire/collective/schedule/schedule.h"
 
 namespace fusewire {
@@ -25,17 +26,28 @@ class Blocks {
     starts_.push_back(0);
     for (const size_t count : counts) starts_.push_back(starts_.back() + count);
   }
-  // `count` elements in `blocks` blocks as equal as can be.
+  // `count` elements in `blocks` blocks whose sizes differ by at most one.
   static Blocks Even(size_t count, size_t blocks) {
+    FUSEWIRE_DCHECK(blocks > 0);
     std::vector<size_t> counts(blocks, count / blocks);
     for (size_t i = 0; i < count % blocks; ++i) ++counts[i];
     return Blocks(counts);
   }
-  size_t at(size_t block) const { return starts_[block]; }
-  size_t count(size_t block) const { return starts_[block + 1] - starts_[block]; }
+  size_t at(size_t block) const {
+    FUSEWIRE_DCHECK(block < starts_.size());
+    return starts_[block];
+  }
+  size_t count(size_t block) const {
+    FUSEWIRE_DCHECK(block + 1 < starts_.size());
+    return starts_[block + 1] - starts_[block];
+  }
   size_t sum() const { return starts_.back(); }
   // Of blocks [from, to).
-  size_t CountOf(size_t from, size_t to) const { return starts_[to] - starts_[from]; }
+  size_t CountOf(size_t from, size_t to) const {
+    FUSEWIRE_DCHECK(from <= to);
+    FUSEWIRE_DCHECK(to < starts_.size());
+    return starts_[to] - starts_[from];
+  }
   size_t largest() const {
     size_t most = 0;
     for (size_t i = 0; i + 1 < starts_.size(); ++i) most = std::max(most, count(i));
@@ -46,7 +58,7 @@ class Blocks {
   std::vector<size_t> starts_;
 };
 
-// Steps go into stages by number: a stage that does not exist yet is made. Both ends leave out messages of nothing.
+// Puts steps into stages by their numbers, and creates missing stages. Empty messages are left out, at both ends alike.
 class Builder {
  public:
   explicit Builder(const Request& request)
@@ -56,22 +68,26 @@ class Builder {
   size_t n() const { return n_; }
   size_t me() const { return me_; }
   size_t root() const { return static_cast<size_t>(request_.root); }
-  size_t count() const { return request_.counts[0]; }
-  // The rank `steps` further round.
+  size_t count() const {
+    FUSEWIRE_DCHECK(!request_.counts.empty());
+    return request_.counts[0];
+  }
+  // The rank `steps` after `rank`, modulo the number of ranks.
   size_t After(size_t rank, size_t steps) const { return (rank + steps) % n_; }
   size_t Before(size_t rank, size_t steps) const { return (rank + n_ - steps % n_) % n_; }
-  // The number of the stage that begins when all others have ended.
+  // The number of a new stage behind all others.
   size_t Next() const { return schedule_.stages.size(); }
 
   void Send(size_t stage, size_t peer, Span span) { Message(stage, Step::Do::kSend, peer, span); }
   void Receive(size_t stage, size_t peer, Span span) { Message(stage, Step::Do::kReceive, peer, span); }
-  // Of nothing, but it is sent all the same.
+  // An empty message that is sent nevertheless.
   void Signal(size_t stage, size_t to, size_t from) {
     Put(stage, Step::Do::kSend).peer = static_cast<int>(to);
     Put(stage, Step::Do::kReceive).peer = static_cast<int>(from);
   }
   void Reduce(size_t stage, Span to, std::vector<Span> from, bool last) {
     if (to.count == 0) return;
+    FUSEWIRE_DCHECK(!from.empty());
     Step& step = Put(stage, Step::Do::kReduce);
     step.span = to;
     step.from = std::move(from);
@@ -79,11 +95,12 @@ class Builder {
   }
   void Copy(size_t stage, Span to, Span from) {
     if (to.count == 0) return;
+    FUSEWIRE_DCHECK(to.count == from.count);
     Step& step = Put(stage, Step::Do::kCopy);
     step.span = to;
     step.from = {from};
   }
-  // Behind all others.
+  // Adds a stage behind all others.
   void Add(Stage stage) { schedule_.stages.push_back(std::move(stage)); }
   Schedule Take() { return std::move(schedule_); }
 
@@ -96,6 +113,8 @@ class Builder {
   }
   void Message(size_t stage, Step::Do what, size_t peer, Span span) {
     if (span.count == 0) return;
+    FUSEWIRE_DCHECK(peer < n_);
+    FUSEWIRE_DCHECK(peer != me_);
     Step& step = Put(stage, what);
     step.peer = static_cast<int>(peer);
     step.span = span;
@@ -123,9 +142,9 @@ void TwoLevelAllReduce(Builder* builder);
 void TwoLevelBroadcast(Builder* builder);
 void TwoLevelReduce(Builder* builder);
 void TwoLevelAllGather(Builder* builder);
-// The second half of other schedules. Down the tree: the root's output is everybody's.
+// The second half of other schedules. Sends the root's output down a tree to all ranks.
 void AppendBinomialDown(Builder* builder);
-// Each rank's block of the output stands at its place.
+// Each rank's own block is already at its place in the output.
 void AppendAllGatherDirect(Builder* builder, const Blocks& blocks);
 void AppendAllGatherRing(Builder* builder, const Blocks& blocks);
 

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Schedules in two levels: among the ranks of a host, and between hosts. They are made of flat ones, one after the
-// other, each among some of the ranks and on some of the arrays.
+// Schedules in two levels: among the ranks of a host, and between hosts. Each is a sequence of flat schedules, among
+// some of the ranks and on parts of the arrays.
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -40,9 +40,9 @@ class Hosts {
     for (const auto& ranks : ranks_) least = std::min(least, ranks.size());
     return least;
   }
-  // The rank on `host` that speaks for the others about `rank`, which is elsewhere.
+  // The rank on `host` that receives the block of `rank`, which is on another host, for all ranks of `host`.
   size_t DelegateOf(size_t rank, size_t host) const { return ranks_[host][index_of_[rank] % ranks_[host].size()]; }
-  // One rank of each host: of the root's host the root, of the others the first.
+  // One rank of each host: the root on its own host, the first rank on each other host.
   std::vector<size_t> LeadersFor(size_t root) const {
     std::vector<size_t> leaders;
     for (const auto& ranks : ranks_) leaders.push_back(ranks[0]);
@@ -56,16 +56,16 @@ class Hosts {
   std::vector<std::vector<size_t>> ranks_;
 };
 
-// A flat collective among `ranks` of ours, which this one is of.
+// A flat collective among some ranks of the whole, this rank included.
 struct Among {
   CollectiveKind kind;
   Algorithm algorithm;
   const std::vector<size_t>& ranks;
-  size_t root = 0;  // a rank of ours
+  size_t root = 0;  // as a rank of the whole
   std::vector<size_t> counts;
   bool in_place = false;
   bool last = false;  // its reductions are the last ones
-  // Where its arrays lie in ours.
+  // Its arrays, as spans of the whole's.
   Span input;
   Span output;
 };
@@ -79,16 +79,18 @@ void Append(Builder* b, const Among& what) {
   request.algorithm = what.algorithm;
   request.ranks = static_cast<int>(what.ranks.size());
   request.rank = index(b->me());
+  FUSEWIRE_CHECK(request.rank < request.ranks);  // this rank is one of them
   const bool has_root = what.kind == CollectiveKind::kBroadcast || what.kind == CollectiveKind::kReduce;
   request.root = has_root ? index(what.root) : 0;
   request.counts = what.counts;
   request.in_place = what.in_place;
   request.segment_count = b->request().segment_count;
   Result<Schedule> flat = Compile(request);
-  FUSEWIRE_CHECK(flat.ok());  // what it asks for is written here
+  FUSEWIRE_CHECK(flat.ok());  // the request above is always valid
   auto ours = [&what](Span span) {
     if (span.memory == Memory::kScratch) return span;
     const Span& array = span.memory == Memory::kInput ? what.input : what.output;
+    FUSEWIRE_DCHECK(span.at + span.count <= array.count);
     return Span{array.memory, array.at + span.at, span.count};
   };
   Schedule schedule = std::move(flat).value();
@@ -105,8 +107,9 @@ void Append(Builder* b, const Among& what) {
 
 }  // namespace
 
-// As many blocks as the smallest host has ranks. On each host rank k of it sums block k; between hosts the ranks k sum
-// that; then each host's ranks hand each other the blocks. So a host sends no more than one rank alone would.
+// The array has as many blocks as the smallest host has ranks. On each host, its rank k sums block k. The ranks k of
+// all hosts sum block k between hosts. Then each host's ranks gather all blocks. So a host sends no more to other hosts
+// than a single rank would.
 void TwoLevelAllReduce(Builder* b) {
   const Hosts hosts(*b);
   const std::vector<size_t>& mine = hosts.RanksOf(hosts.HostOf(b->me()));
@@ -128,7 +131,7 @@ void TwoLevelAllReduce(Builder* b) {
   Append(b, {CollectiveKind::kAllGather, Algorithm::kDirect, mine, 0, counts, true, false, all, all});
 }
 
-// From the root to a rank of each host, from there to the host's others.
+// From the root to one rank of each host, then from that rank to the others of its host.
 void TwoLevelBroadcast(Builder* b) {
   const Hosts hosts(*b);
   const std::vector<size_t> leaders = hosts.LeadersFor(b->root());
@@ -156,7 +159,7 @@ void TwoLevelBroadcast(Builder* b) {
              all});
 }
 
-// The same way back: each host's sum at one of its ranks, and theirs at the root.
+// The reverse: one rank of each host gets the host's sum, and the root gets the sum of these.
 void TwoLevelReduce(Builder* b) {
   const Hosts hosts(*b);
   const std::vector<size_t> leaders = hosts.LeadersFor(b->root());
@@ -164,7 +167,7 @@ void TwoLevelReduce(Builder* b) {
   const std::vector<size_t>& mine = hosts.RanksOf(host);
   const size_t count = b->count();
   const bool one_host = hosts.count() == 1;
-  // Behind where the others' arrays land.
+  // Behind the scratch memory into which the others' arrays land.
   const Span sum =
       b->me() == b->root() ? Output(0, count) : Scratch((std::max(mine.size(), leaders.size()) + 1) * count, count);
   Append(b, {CollectiveKind::kReduce,
@@ -180,7 +183,7 @@ void TwoLevelReduce(Builder* b) {
   Append(b, {CollectiveKind::kReduce, b->request().between, leaders, b->root(), {count}, true, true, sum, sum});
 }
 
-// A block goes once to each other host, to a rank that hands it on.
+// Each block is sent once to each other host, to a delegate that sends it on to the other ranks of its host.
 void TwoLevelAllGather(Builder* b) {
   const Hosts hosts(*b);
   const Blocks blocks(b->request().counts);

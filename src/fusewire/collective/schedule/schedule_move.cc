@@ -10,7 +10,7 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-// Blocks first, first + 1, ... round the end, as messages of at most two runs.
+// Visits `many` blocks from `first` on, modulo n, as at most two runs.
 template <class Visit>
 void ForRuns(const Blocks& blocks, size_t n, size_t first, size_t many, Visit visit) {
   const size_t until_end = std::min(many, n - first);
@@ -18,7 +18,7 @@ void ForRuns(const Blocks& blocks, size_t n, size_t first, size_t many, Visit vi
   if (many > until_end) visit(Output(0, blocks.CountOf(0, many - until_end)));
 }
 
-// After round k everybody has the blocks of the 2^k ranks from itself on.
+// After round k each rank has the blocks of 2^k ranks, beginning with its own.
 void Bruck(Builder* b, const Blocks& blocks) {
   for (size_t have = 1; have < b->n(); have *= 2) {
     const size_t many = std::min(have, b->n() - have);
@@ -42,7 +42,7 @@ void ScatterGatherBroadcast(Builder* b) {
   } else {
     b->Receive(0, b->root(), Output(blocks.at(me), blocks.count(me)));
   }
-  // The root has all: nobody sends to it again.
+  // The root has all blocks: no rank sends to it.
   for (size_t i = 1; i < b->n(); ++i) {
     const size_t to = b->After(me, i);
     const size_t from = b->Before(me, i);

@@ -1,17 +1,18 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Schedules that reduce. Where two ranks hold partial results, the lower one's comes first on both: so both get the
-// same.
+// Schedules that reduce. If two ranks exchange partial results, the lower rank's comes first on both, so that both get
+// the same bits.
 #include <cstddef>
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/check.h"
 #include "fusewire/collective/schedule/schedule_builder.h"
 
 namespace fusewire {
 namespace collective {
 namespace {
 
-// The sources of a reduction in the order of ranks: one's own is `mine`, of rank r its place in scratch.
+// The sources of a reduction in the order of ranks: `mine` for this rank, for each other rank r its place in scratch.
 std::vector<Span> InRankOrder(const Builder& b, Span mine, size_t scratch_stride) {
   std::vector<Span> from;
   for (size_t rank = 0; rank < b.n(); ++rank) {
@@ -30,7 +31,7 @@ void OneShot(Builder* b) {
   b->Reduce(1, Output(0, count), InRankOrder(*b, Input(0, count), count), true);
 }
 
-// Everybody's part of my block comes to me, and I reduce it into `to`; two stages.
+// This rank receives all parts of its own block, and reduces them into `to`; two stages.
 void ReduceMyBlock(Builder* b, const Blocks& blocks, Span to) {
   const size_t me = b->me();
   const size_t count = blocks.count(me);
@@ -67,8 +68,8 @@ void ExchangeAndReduce(Builder* b, size_t peer, Span sent, Span kept, bool last)
   b->Reduce(stage + 1, kept, std::move(from), last);
 }
 
-// The largest power of two up to n takes part; of the first pairs of ranks the even one hands its share to the odd one
-// before, and gets the result after.
+// Only pow2 ranks take part, the largest power of two up to n. In each of the first pairs of ranks, the even rank sends
+// its array to the odd one first, and gets the result afterwards.
 struct Fold {
   size_t pow2 = 1;
   size_t extra = 0;
@@ -81,7 +82,10 @@ struct Fold {
     takes_part = b.me() >= 2 * extra || b.me() % 2 == 1;
     number = b.me() < 2 * extra ? b.me() / 2 : b.me() - extra;
   }
-  size_t RankOf(size_t place) const { return place < extra ? 2 * place + 1 : place + extra; }
+  size_t RankOf(size_t place) const {
+    FUSEWIRE_DCHECK(place < pow2);
+    return place < extra ? 2 * place + 1 : place + extra;
+  }
 };
 
 void FoldIn(Builder* b, const Fold& fold) {
@@ -116,7 +120,7 @@ void Rabenseifner(Builder* b) {
   FoldIn(b, fold);
   const Blocks blocks = Blocks::Even(b->count(), fold.pow2);
   auto span = [&blocks](size_t from, size_t to) { return Output(blocks.at(from), blocks.CountOf(from, to)); };
-  // Halving: of the blocks [from, to) that both still sum, each of two keeps a half.
+  // Halving: both ranks of a pair hold sums of blocks [from, to), and each keeps one half.
   size_t from = 0;
   size_t to = fold.pow2;
   for (size_t distance = fold.pow2 / 2; fold.takes_part && distance > 0; distance /= 2) {
@@ -127,7 +131,8 @@ void Rabenseifner(Builder* b) {
     ExchangeAndReduce(b, fold.RankOf(fold.number ^ distance), upper ? low : high, upper ? high : low, distance == 1);
     (upper ? from : to) = middle;
   }
-  // Doubling, the same way back.
+  FUSEWIRE_DCHECK(!fold.takes_part || to - from == 1);
+  // Doubling, in the reverse order.
   for (size_t distance = 1; fold.takes_part && distance < fold.pow2; distance *= 2) {
     const size_t peer = fold.RankOf(fold.number ^ distance);
     const bool upper = (fold.number & distance) != 0;
@@ -144,8 +149,8 @@ void Rabenseifner(Builder* b) {
   FoldOut(b, fold);
 }
 
-// Block by block round the ring, each rank adding its share; then the sums once more round. Of each segment a stage's
-// reduction runs while the next segment travels: segment k is k stages behind the first.
+// Each block goes round the ring, and each rank adds its own array to it; then the sums go round once more. A segment
+// is reduced while the next one travels: segment k is k stages behind the first.
 void Ring(Builder* b) {
   const size_t n = b->n();
   const size_t me = b->me();
@@ -175,7 +180,7 @@ void Ring(Builder* b) {
   }
 }
 
-// A tree whose root is `root`; ranks are counted from it.
+// Up a tree; `number` counts ranks from the root.
 void BinomialReduce(Builder* b, Span sum) {
   const size_t number = b->Before(b->me(), b->root());
   b->Copy(0, sum, Input(0, b->count()));
@@ -218,7 +223,7 @@ void BuildReduce(Builder* b) {
     }
     return b->Reduce(1, Output(0, count), InRankOrder(*b, Input(0, count), count), true);
   }
-  // Each rank reduces a block, behind where the parts have landed; then the root gathers.
+  // Each rank reduces a block into scratch memory behind the landed parts; then the root gathers the blocks.
   const Blocks blocks = Blocks::Even(count, b->n());
   const size_t mine = blocks.count(b->me());
   const Span sum = at_root ? Output(blocks.at(b->me()), mine) : Scratch(b->n() * mine, mine);
@@ -237,8 +242,8 @@ void BuildReduceScatter(Builder* b) {
   const Span mine = Output(0, blocks.count(me));
   if (b->request().algorithm == Algorithm::kDirect) return ReduceMyBlock(b, blocks, mine);
   if (n == 1) return b->Copy(0, mine, Input(0, blocks.count(0)));
-  // Round the ring, so that the last block to reach a rank is its own. Sums wait in one half of scratch while the next
-  // ones land in the other.
+  // Round the ring; the last block that reaches a rank is its own. A sum stays in one half of scratch while the next
+  // block lands in the other half.
   const size_t half = blocks.largest();
   for (size_t step = 0; step + 1 < n; ++step) {
     const size_t sent = b->Before(me, step + 1);
