@@ -139,6 +139,7 @@ Status Arena::Barrier(int64_t deadline_ns) {
 // --- reductions ---
 
 Status Arena::AllReduce(const Reduction& reduction, const Pieces& from, const Pieces& to, int64_t deadline_ns) {
+  FUSEWIRE_TRY(CheckType(reduction.type));
   FUSEWIRE_TRY(CheckBytes("to", to.bytes(), from.bytes()));
   const ArenaCall call =
       ArenaCall::Of(CollectiveKind::kAllReduce, reduction, kNoRoot, from.bytes() / SizeOf(reduction.type));
@@ -146,6 +147,7 @@ Status Arena::AllReduce(const Reduction& reduction, const Pieces& from, const Pi
 }
 
 Status Arena::Reduce(const Reduction& reduction, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns) {
+  FUSEWIRE_TRY(CheckType(reduction.type));
   FUSEWIRE_TRY(CheckRoot(root, ranks()));
   if (rank_ == root) FUSEWIRE_TRY(CheckBytes("to", to.bytes(), from.bytes()));
   const ArenaCall call = ArenaCall::Of(CollectiveKind::kReduce, reduction, root, from.bytes() / SizeOf(reduction.type));

@@ -280,6 +280,10 @@ TEST(Arena, WrongArraysAreRefusedBeforeAnybodyMeets) {
     Reduction bits;
     bits.op = Op::kXor;
     EXPECT_EQ(arena.AllReduce(bits, Whole(four), Whole(four), Soon()).code(), Code::kInvalid);
+    Reduction unknown;
+    unknown.type = static_cast<Type>(kTypes);
+    EXPECT_EQ(arena.AllReduce(unknown, Whole(four), Whole(four), Soon()).code(), Code::kInvalid);
+    EXPECT_EQ(arena.Reduce(unknown, 0, Whole(four), Whole(four), Soon()).code(), Code::kInvalid);
     EXPECT_EQ(arena.Broadcast(1, Whole(four), Soon()).code(), Code::kInvalid);
     EXPECT_EQ(arena.AllReduce({}, Pieces(four.data(), 7), Pieces(four.data(), 7), Soon()).code(), Code::kInvalid);
   });
