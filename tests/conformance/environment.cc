@@ -37,7 +37,7 @@ class SilentPort {
   virtual uint16_t port() const = 0;
 };
 
-// The kernel drops whoever comes.
+// The kernel drops new connections.
 class SilentTcpPort final : public SilentPort {
  public:
   SilentTcpPort() {
@@ -72,7 +72,7 @@ class SilentTcpPort final : public SilentPort {
   uint16_t port_ = 0;
 };
 
-// The kernel asks whoever comes to come again.
+// The kernel makes diallers try again.
 class SilentShmPort final : public SilentPort {
  public:
   SilentShmPort() {

@@ -338,7 +338,7 @@ TEST(OneListenerAlone, AnEndpointHasItsOwnTaskWhereItIsStartedWithoutOne) {
   EXPECT_NE(endpoint->address().port, 0);
 }
 
-// What chooses a connection's home before the greeting is over gives each service a listener.
+// A transport that chooses a connection's home before the end of the greeting gives each service a listener.
 TEST(OneListenerAlone, ATransportThatKeepsHomesHasAListenerForEachService) {
   if (!transport::DescribeUcx({}).loaded) GTEST_SKIP() << "no UCX here";
   auto task =

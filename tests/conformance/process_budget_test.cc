@@ -82,7 +82,7 @@ TEST(ProcessBudget, IsOneForServersAndEndpointsWhichWaitAtItsBoundAndDoNotFail) 
   for (const auto& send : sends) {
     const auto ends = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     const auto is_late = [&] { return std::chrono::steady_clock::now() > ends; };
-    // What the last one left reserved is asked for, and comes back.
+    // The bytes that the last one left reserved are recalled, and returned.
     int holder = 0;
     bool has_all = false;
     while (!has_all && !is_late()) {

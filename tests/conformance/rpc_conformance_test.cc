@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What rpc promises its users, over every transport: from one task's Client to another task's Server, through
+// The contract of rpc with its users, over every transport: from one task's Client to another task's Server, through
 // everything.
 #include <gmock/gmock.h>
 
@@ -27,7 +27,7 @@ using rpc::Reply;
 using rpc::Request;
 using testing::HasSubstr;
 
-constexpr uint16_t kParts = 5;  // as many streamed parts as the head says
+constexpr uint16_t kParts = 5;  // as many streamed parts as the head requests
 
 class RpcContract : public conformance::Suite {
  protected:

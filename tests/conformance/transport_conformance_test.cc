@@ -199,7 +199,7 @@ TEST_P(TransportContract, CarriesBytesInOrder) {
     SCOPED_TRACE(size);
     ASSERT_TRUE(ConnectTalkers(size));
     AtA([&] { a().SayPattern(size); });
-    // The last bytes may be read before the writer hears that they are written.
+    // The last bytes may be read before the writer is notified that they are written.
     ASSERT_TRUE(env().RunUntil([&] { return b().heard == size && a().said == size; }));
     EXPECT_TRUE(b().as_pattern);
   }
@@ -279,7 +279,7 @@ TEST_P(TransportContract, ASlowReaderHoldsItsWriterUp) {
   ExpectNoFault();
 }
 
-// Whoever hears an answer has heard that what it answers was written: the answer may be the peer's last word.
+// Before an answer is received, the request's write is reported as done: the answer may be the peer's last message.
 TEST_P(TransportContract, AnAnswerComesAfterTheWordThatItsQuestionIsWritten) {
   constexpr uint64_t kBytes = 300 * 1000;
   const uint64_t rounds = env().simulated() ? 10 : 100;
@@ -491,7 +491,7 @@ TEST_P(TransportContract, SpeaksWhileTheOtherEndHasNoHomeYet) {
   });
 }
 
-// Its home reads the first bytes, and somebody else the rest; the dialler speaks on and on, and hears the answer.
+// Its home reads the first bytes, and another home the rest; the dialler keeps sending, and receives the answer.
 TEST_P(TransportContract, ChangesItsHomeBeforeItIsAnswered) {
   if (!env().transport_b().HandsOver()) GTEST_SKIP() << "it keeps its home";
   const uint64_t size = env().simulated() ? 20 * 1000 : 1 << 20;

@@ -90,13 +90,13 @@ TEST_F(Deaths, AStoppedPeerIsGivenUpAfterTheSilentLimitAndWorksAgainAfterwards) 
     EXPECT_EQ(call.status.phase(), "waiting for a heartbeat");
     EXPECT_THAT(call.status.next(), HasSubstr("silent_ns_max"));
   }
-  // What is asked now waits for it: the kernel of a stopped peer still accepts, and nobody greets.
+  // New calls wait for it: the kernel of a stopped peer still accepts, but the peer does not greet.
   TimedCall& waiting = calls_.Start(client, kEcho);
   peer.Continue();
   ASSERT_TRUE(calls_.AllDone());
   EXPECT_TRUE(waiting.status.ok()) << waiting.status.ToString();
   EXPECT_TRUE(Works(client));
-  // What the old connection had in flight is forgotten there.
+  // The calls in flight over the old connection are dropped there.
   EXPECT_TRUE(InFlight(peer, 0)) << peer.Ask("stats");
 }
 
@@ -186,7 +186,7 @@ TEST_F(Deaths, APeerThatComesBackAtAnotherAddressIsFoundByItsName) {
   EXPECT_EQ(held.status.code(), Code::kUnavailable);
   PeerProcess moved("name=ps:0 host=" + OwnHost(1) + " port=" + std::to_string(port));
   ASSERT_TRUE(moved.ready()) << moved.first_words();
-  // The name still says the old address for a while.
+  // The name still resolves to the old address for a while.
   TimedCall& waiting = calls_.Start(client, kEcho);
   int asked = names->asked;
   ASSERT_TRUE(Eventually([&] { return names->asked >= asked + 3; }));

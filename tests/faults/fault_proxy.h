@@ -22,7 +22,7 @@ enum Way { kUp = 0, kDown = 1 };
 
 class FaultProxy {
  public:
-  // What shall happen to each way of each connection, counted from 0. On the proxy's thread.
+  // The fault for each direction of each connection, counted from 0. On the proxy's thread.
   using Planner = std::function<Plan(int connection, Way way)>;
 
   explicit FaultProxy(const transport::Address& target, Planner planner = nullptr);
@@ -30,7 +30,7 @@ class FaultProxy {
   const transport::Address& address() const { return address_; }
 
   // All below: any thread, for all connections.
-  // Takes nothing from this side until it is told otherwise.
+  // Reads nothing from this side until it is released.
   void Hold(Way way, bool hold) { held_[way].store(hold); }
   // One byte every 20 ms.
   void Trickle(Way way) { trickles_[way].store(true); }
@@ -48,7 +48,7 @@ class FaultProxy {
     Mangler mangler;
     std::string waiting;  // for the other side
     bool ended = false;   // nothing more is read
-    bool closed = false;  // the other side knows
+    bool closed = false;  // and the other side has seen it
     bool counted = false;
   };
   struct Relay {

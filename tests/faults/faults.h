@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What tests of faults share: calls that remember how and when they ended, and a task of the test's own.
+// For tests of faults: calls that store how and when they ended, and a task of the test's own.
 #ifndef FUSEWIRE_TESTS_FAULTS_FAULTS_H_
 #define FUSEWIRE_TESTS_FAULTS_FAULTS_H_
 
@@ -111,7 +111,7 @@ inline int64_t OwnRssBytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-// In a build with sanitizers memory says nothing.
+// In a build with sanitizers, the use of memory means nothing.
 inline void ExpectGrowth(int64_t bytes, int64_t limit_bytes) {
   EXPECT_LT(bytes, FUSEWIRE_TEST_SLOWDOWN == 1 ? limit_bytes : INT64_MAX);
 }

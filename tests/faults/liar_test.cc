@@ -66,7 +66,7 @@ struct Lie {
 
 class Liars : public Faults {};
 
-// What comes from the stream until it ends, less the greeting; the end comes in time.
+// The bytes of the stream until its end, without the greeting; the end comes in time.
 std::string RestOf(const RawSocket& socket) {
   bool ended = false;
   int64_t begin_ns = NowNs();

@@ -31,7 +31,7 @@ std::string Hello(uint16_t service, const std::string& name) {
   return wire::EncodeHello(hello);
 }
 
-// The check is right whatever the header says; the meta is as long as it is.
+// The check is right for any header; the meta has its real length.
 std::string Frame(const FrameHeader& header, const std::string& meta, const std::string& body) {
   std::string frame(wire::kHeaderBytes, '\0');
   FrameHeader honest = header;
@@ -136,7 +136,7 @@ class Lies : public Faults {
         field.set(&lie, value);
         LyingWire liar(task(), to);
         liar.Send(before + Frame(lie.header, lie.meta, lie.body));
-        // What follows is no frame: who still listens turns away here.
+        // The following bytes are no frame: a pipe that still reads closes here.
         if (!Eventually([&] { return liar.closed() || liar.GoodbyeAt() != std::string::npos; }, kLookNs))
           liar.Send(std::string(200, '\0'));
         ++lies_;
@@ -278,7 +278,7 @@ TEST_F(Lies, OfAPeerInEachField) {
   }
   EXPECT_GT(lies_, 16 * 6 * 6);
   EXPECT_GT(told_, lies_ / 2);
-  // What a liar may write is the region, and no more.
+  // A liar may write the region, and no more.
   EXPECT_EQ(memory.size(), 100000u);
   region.reset();
   signal.reset();

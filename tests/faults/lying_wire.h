@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A connection over any wire, in the hands of somebody who says what he likes: bytes out, bytes in.
+// A connection over any transport that sends arbitrary bytes, and receives bytes.
 // Home: any thread but a reactor. Owns: its connection. Fails: `closed()` once it has ended, however.
 #ifndef FUSEWIRE_TESTS_FAULTS_LYING_WIRE_H_
 #define FUSEWIRE_TESTS_FAULTS_LYING_WIRE_H_

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A cable that is pulled and put back, between two network namespaces: nobody sends a farewell, and no kernel says
+// A cable that is pulled and put back, between two network namespaces: no end sends a goodbye, and no kernel reports
 // that the peer is gone. The namespaces belong to this test's thread and to its peer, and go with them.
 #include <sched.h>
 
@@ -71,7 +71,7 @@ TEST_F(Networks, APulledCable) {
       int64_t begin_ns = NowNs();
       ASSERT_TRUE(at_our_end ? Here("link set cable down") : There("link set plug down"));
       calls.ExpectAll(Code::kUnavailable, begin_ns, Within(1 * kSecondNs) + kToldNs);
-      // Who comes now waits for his patience.
+      // A new caller waits for its whole patience.
       begin_ns = NowNs();
       Calls late;
       late.Start(ClientOf(there(), patient), kEcho);
@@ -84,7 +84,7 @@ TEST_F(Networks, APulledCable) {
   });
 }
 
-// What we send arrives, and nothing comes back.
+// Our bytes arrive, but none come back.
 TEST_F(Networks, ACableThatCarriesOneWay) {
   WithCable([this] {
     rpc::Client& client = ClientOf(there());
@@ -100,7 +100,7 @@ TEST_F(Networks, ACableThatCarriesOneWay) {
   });
 }
 
-// Shorter than the silent limit: TCP repeats what was lost, and nobody hears of it.
+// Shorter than the limit of silence: TCP sends lost bytes again, and no caller notices.
 TEST_F(Networks, AShortBreakIsNotNoticed) {
   options_.pipe.silent_ns_max = kPatienceNs;
   WithCable([this] {

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a test and the peer that it starts say to each other: methods over the wire, lines over pipes.
+// The messages between a test and the peer that it starts: methods over the wire, lines over pipes.
 //   --key=value       host, port, name, cluster, secret, silent_ms, hello_ms, window_bytes, queued_bytes,
 //                     reactors, journal, parent, own_network (1: a network namespace), wire (ucx)
 //   stdout            "ready PORT", or "failed: STATUS" and exit 3; then one line for each command
@@ -26,13 +26,13 @@ namespace faults {
 
 constexpr uint16_t kEcho = 1;     // answers with what came
 constexpr uint16_t kSink = 2;     // takes a body, answers with its size
-constexpr uint16_t kSlow = 3;     // answers after as many ms as the head says
-constexpr uint16_t kProduce = 4;  // answers with a body of as many bytes as the head says
+constexpr uint16_t kSlow = 3;     // answers after as many ms as the head requests
+constexpr uint16_t kProduce = 4;  // answers with a body of as many bytes as the head requests
 constexpr uint16_t kHold = 5;     // does not answer
 constexpr uint16_t kJournal = 6;  // writes the head into the journal, then answers after 1 ms
 
-// What both sides run over. The tests run once for what a task takes by itself, which is shared memory on one machine,
-// and again for each of the others.
+// The transport of both sides. The tests run once for what a task takes by itself, which is shared memory on one
+// machine, and again for each of the others.
 inline pipe::TransportChoice WireUnderTest() {
   const char* name = std::getenv("FUSEWIRE_FAULTS_WIRE");
   pipe::TransportChoice wire = pipe::TransportChoice::kAuto;

@@ -20,7 +20,7 @@ namespace faults {
 constexpr int64_t Within(int64_t limit_ns) { return limit_ns * FUSEWIRE_TEST_SLOWDOWN; }
 // For what is not measured, but must end.
 constexpr int64_t kPatienceNs = Within(20 * kSecondNs);
-// How long a caller may be left in the dark where the kernel knows that the peer is dead.
+// The time in which a call must end if the kernel knows that the peer is dead.
 constexpr int64_t kToldNs = Within(1 * kSecondNs);
 
 using Numbers = std::map<std::string, int64_t>;
@@ -40,7 +40,7 @@ class PeerProcess {
   pid_t pid() const { return pid_; }
 
   void Signal(int number) const;
-  // SIGKILL: no chance to say goodbye. Returns when it has gone.
+  // SIGKILL: it can't send a goodbye. Returns when it has ended.
   void Kill();
   // Stopped when this returns.
   void Stop() const;
@@ -55,11 +55,11 @@ class PeerProcess {
   std::string Ask(const std::string& command, int64_t limit_ns = kPatienceNs);
   // The answer as numbers by their names.
   Numbers AskNumbers(const std::string& command, int64_t limit_ns = kPatienceNs);
-  // What it has written to its log.
+  // The text of its log.
   std::string Log() const;
   int LogLines(const std::string& containing) const;
 
-  // What the system says about it.
+  // Its state in /proc.
   int64_t RssBytes() const;
   int64_t CpuNs() const;
   int64_t Threads() const;

@@ -92,7 +92,7 @@ class Mangled : public Faults {
   }
 };
 
-// What the check of a frame covers (all but bodies, see docs/wire.md) is never delivered wrong.
+// Bytes that the check of a frame covers (all but bodies, see docs/wire.md) are never delivered wrong.
 TEST_F(Mangled, HeadsComeRightOrNotAtAll) {
   PeerProcess peer("silent_ms=2000");
   ASSERT_TRUE(peer.ready()) << peer.first_words();

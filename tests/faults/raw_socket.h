@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A bare socket, for whoever does not speak as a task does.
+// A bare socket, for peers that do not follow the protocol.
 #ifndef FUSEWIRE_TESTS_FAULTS_RAW_SOCKET_H_
 #define FUSEWIRE_TESTS_FAULTS_RAW_SOCKET_H_
 
@@ -32,7 +32,7 @@ class RawSocket {
   bool Send(const std::string& bytes) const;
   // So many bytes, or fewer if the end or the limit comes first.
   std::string Receive(size_t bytes, int64_t limit_ns) const;
-  // What comes until the end; *ended is false if the end does not come in time.
+  // The bytes until the end; *ended is false if the end does not come in time.
   std::string ReceiveAll(int64_t limit_ns, bool* ended) const;
   void Close();
   // With a reset instead of a farewell.

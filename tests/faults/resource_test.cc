@@ -85,7 +85,7 @@ TEST_F(Resources, AServerWithoutDescriptors) {
   EXPECT_TRUE(waiting.status.ok()) << waiting.status.ToString();
 }
 
-// No descriptor is left at the client: that call fails and says so, what is connected goes on.
+// No descriptor is left at the client: the call fails with that reason, and open connections go on.
 TEST_F(Resources, AClientWithoutDescriptors) {
   PeerProcess peer("name=ps:0");
   ASSERT_TRUE(peer.ready()) << peer.first_words();

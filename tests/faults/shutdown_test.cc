@@ -43,7 +43,7 @@ TEST_F(Shutdowns, BothEndsAtOnce) {
   }
 }
 
-// A server takes its time for those in flight, and says goodbye to the others.
+// A server finishes the calls in flight, and sends the other callers a goodbye.
 TEST_F(Shutdowns, AServerThatEndsAnswersWhatItHasWithinTheGrace) {
   PeerProcess peer("name=ps:0");
   ASSERT_TRUE(peer.ready()) << peer.first_words();

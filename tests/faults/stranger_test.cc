@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Whoever does not belong here: port scans, other protocols, other clusters, versions and secrets. One log line each,
-// however often they come; calls of others go on.
+// Connections that do not belong here: port scans, other protocols, other clusters, versions and secrets. One log line
+// each, however often they come; calls of others go on.
 #include "faults.h"
 #include "fusewire/wire/hello.h"
 #include "raw_socket.h"
@@ -26,7 +26,7 @@ class Strangers : public Faults {
     held_ = &calls_.Start(*friend_, kHold);
     ASSERT_TRUE(InFlight(*peer_, 1));
   }
-  // It says this fifty times; each time it hears `answer` or nothing, and the end in time.
+  // It sends this fifty times; each time it receives `answer` or nothing, and the end in time.
   void Knock(const std::string& words, const std::string& log, const std::string& answer = "") {
     SCOPED_TRACE(log);
     ASSERT_NO_FATAL_FAILURE(Begin());
@@ -142,7 +142,7 @@ TEST_F(Strangers, TasksWithOtherSettingsFailAtOnce) {
   ExpectNoDamage();
 }
 
-// Who repeats what he has overheard gets nowhere: the proof is for another welcome.
+// A replay of overheard bytes is refused: the proof belongs to another welcome.
 TEST_F(Strangers, AGreetingThatIsReplayed) {
   ASSERT_NO_FATAL_FAILURE(Begin("mellon"));
   const std::string hello = HelloOf("prod", true);
@@ -169,8 +169,8 @@ TEST_F(Strangers, AGreetingThatIsReplayed) {
   ExpectNoDamage();
 }
 
-// The dearest that anybody can say who does not know the secret: the longest greeting that is answered, and a proof
-// that is not one. It costs us one signature more than him, and leaves nothing.
+// The most expensive attack without the secret: the longest greeting that is answered, and a wrong proof. It costs the
+// server one signature more than the attacker, and leaves no state.
 TEST_F(Strangers, CostLittleBeforeTheyProveAnything) {
   ASSERT_NO_FATAL_FAILURE(Begin("sesame"));
   constexpr int kStrangers = 300;

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Connections that end by halves, peers that say nothing, take nothing, or take their time.
+// Connections that end in one direction, peers that are silent, do not read, or are slow.
 #include "fault_proxy.h"
 #include "faults.h"
 #include "raw_socket.h"
@@ -174,7 +174,7 @@ TEST_F(Streams, APeerThatWritesByteByByte) {
   rpc::Client& other = ClientOf(peer_->address());
   for (int i = 0; i < 50; ++i) EXPECT_TRUE(Works(other, kToldNs));
   slow.ExpectAll(Code::kTimeout, begin_ns, Within(500 * kMillisecondNs) + kToldNs);
-  // What the callers gave up is given back there, but for what waits behind the one that has begun to travel.
+  // The cancelled requests are released there, except for those that wait behind the one that is being sent.
   ExpectGrowth(peer_->RssBytes() - before, 100 << 20);
 }
 

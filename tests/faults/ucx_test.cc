@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Two tasks over UCX: what one hears when the other dies or stops, in the middle of transfers. Where there are RDMA
-// devices in software at the two ends of a virtual cable (tools/rdma_vm.sh), the same over them, with packets lost and
-// with the cable pulled.
+// Two tasks over UCX: one dies or stops in the middle of transfers, and the other is notified. If there are software
+// RDMA devices at the two ends of a virtual cable (tools/rdma_vm.sh), the same over them, with lost packets and with
+// the cable pulled.
 #include <algorithm>
 #include <cstdlib>
 #include <string>

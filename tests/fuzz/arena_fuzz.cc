@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// input := ranks:u8 op[...]      op := what:u8 argument:u8[...]
-// A rank in memory that others share, who write what they like there before each call: that they have come, what they
-// want, sizes, votes, the bell, the header. It makes every kind of call. Whatever they wrote: each call returns, soon
-// after its deadline at the latest, and nothing is read or written outside the arrays and the shared memory.
+// input := ranks:u8 op[...]      op := what:u8 argument:u8[...] A rank that makes every kind of call. Before each one,
+// the others write arbitrary values into the shared memory: their progress, their calls, sizes, the bell, the header.
+// Each call returns, soon after its deadline at the latest, and nothing is read or written outside the arrays and the
+// shared memory.
 #include <unistd.h>
 
 #include <algorithm>
@@ -119,8 +119,8 @@ class Ranks {
     Join(seat_);
   }
 
-  // What it wants lies in its own post only once it meets: those who are to agree are given it before, by a rehearsal
-  // that nobody comes to.
+  // The rank writes its call into its own post only when it meets. A rehearsal that no other rank attends makes the
+  // call known before, for others that are to agree.
   Status Call(int kind) {
     const int64_t deadline_ns = Clock::Real()->NowNs() + kPatienceNs;
     const size_t count = in_.OneOf(kCounts);
@@ -192,7 +192,7 @@ class Ranks {
     for (int seat = 0; seat < ranks_; ++seat) {
       for (size_t i = 0; i < 2 * kSeats; ++i) Store(TableAt(seat, next) + i * 8, each);
     }
-    // To itself a rank may say what it likes: the same twice.
+    // For its own part, a rank may give any size: the same one twice.
     const int other = (seat_ + 1) % ranks_;
     const uint64_t huge = in_.Word();
     if (how % 4 != 0) return;

@@ -29,7 +29,7 @@ wire::Limits SomeLimits() {
   return limits;
 }
 
-// Adds up what it hears, and insists on the reader's contract.
+// Sums up the messages, and checks the reader's contract.
 class Listener final : public FrameSink {
  public:
   FrameReader* reader = nullptr;

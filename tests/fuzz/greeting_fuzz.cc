@@ -15,7 +15,7 @@ namespace {
 
 bool IsControl(char c) { return static_cast<uint8_t>(c) < 0x20 || c == 0x7f; }
 
-// What goes to a log must be one line of bounded length, whatever the peer sent.
+// A log entry must be one line of bounded length, whatever the peer sent.
 void CheckWords(const Status& status) {
   FUSEWIRE_CHECK(status.code() == Code::kCorrupt || status.code() == Code::kRefused);
   FUSEWIRE_CHECK(!status.cause().empty());

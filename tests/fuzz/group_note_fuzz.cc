@@ -1,7 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// input := note
-// What members of a group say to each other: a note with its fingerprint, or a fingerprint alone. What is read says the
-// same again, costs no more memory than its bytes can tell, and can be put into words whatever its numbers.
+// input := message
+// The messages between members of a group: a control message with its fingerprint, or a fingerprint alone. An accepted
+// message encodes to the same bytes, takes no more memory than its bytes justify, and can be described, whatever its
+// numbers.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// input := op[...]      op := what:u8 argument:u8[...]
-// A group of three: two are honest, the third is an endpoint that may be the rank it is taken for, for a while, and
-// else says what it likes, with tags, fingerprints and sizes that it knows or has heard. It may go, come back, come
-// twice, and greet as an honest one. Whatever it does: every operation ends once, soon after its deadline at the
-// latest, nothing is written beside an array, and where an honest member is told of an error, that names the third.
+// input := op[...]      op := what:u8 argument:u8[...] A group of three: two members are honest. The third is an
+// endpoint that may behave like an honest rank for a while, and otherwise sends arbitrary messages, with tags,
+// fingerprints and sizes that it knows or has received. It may leave, come back, connect twice, and greet as an honest
+// member. For every input: each operation ends once, soon after its deadline at the latest, nothing is written outside
+// the arrays, and an error at an honest member names the third.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -34,7 +34,7 @@ constexpr size_t kOpsMax = 32, kHeardMax = 16, kLiesMax = 400;
 constexpr size_t kGuardBytes = 64;
 constexpr size_t kCounts[] = {0, 1, 7, 100, 1025, 3000, 9000, 40000};
 constexpr uint64_t kNumbers[] = {0, 1, 2, 3, 255, uint64_t{1} << 31, uint64_t{1} << 63, UINT64_MAX};
-// What an operation has, and what is lost between turns.
+// The state of an operation, which is lost between turns.
 constexpr int64_t kTimeoutNs = 2 * kSecondNs, kGraceNs = 50 * kMillisecondNs;
 
 constexpr uint64_t kOpMask = (uint64_t{1} << 40) - 1, kKeyedBit = uint64_t{1} << 39;
@@ -108,7 +108,7 @@ class Session {
   }
 
  private:
-  // What honest members have heard of one.
+  // The messages of one that honest members have received.
   struct Call {
     bool is_named = false;
     std::string words;
@@ -157,7 +157,7 @@ class Session {
     world_.RunFor(kSecondNs);
     Forget();
   }
-  // Nobody hears a goodbye.
+  // No goodbye is received.
   void Die() {
     world_.KillHost(kNames[kLiar], transport::LoopbackDeath::kReset);
     if (endpoints_[kLiar] == nullptr) return;
@@ -248,7 +248,7 @@ class Session {
     if (posted->member == kLiar) return;
     FUSEWIRE_CHECK(world_.clock()->NowNs() - posted->began_ns <= kTimeoutNs + kGraceNs);
     if (status.ok() || interfered_) return;
-    // What the third told one of the two alone, the other one hears of by what that does: it may name that one only.
+    // If the third sends a message only to one of the two, the other one may only see that one fail, and name it.
     const std::string words = status.ToString();
     const auto says = [&words](const char* name) { return words.find(name) != std::string::npos; };
     const bool names = says("rank 2 (z)") || says("peer z ");
@@ -260,7 +260,7 @@ class Session {
     FUSEWIRE_CHECK(names || names_next);
   }
 
-  // ---- what it says ----
+  // ---- its messages ----
 
   uint64_t Number() {
     const uint8_t what = in_.Next();
@@ -379,7 +379,7 @@ class Session {
   }
   // Another process of that name speaks to the first.
   void Double(int as) {
-    // Who greets as an honest one takes its place, where there is no secret: that one is what is named then.
+    // Without a secret, a peer that greets as an honest member takes its place: errors then name that member.
     if (as != kLiar) interfered_ = true;
     const std::string host = "double" + std::to_string(doubles_.size());
     reactor::Reactor* const home = world_.AddHost(host);

@@ -46,7 +46,7 @@ struct Side {
     CheckWords(handshake.done() || !status.ok() ? status : handshake.CutOff(Status::Timeout("no greeting")));
   }
 
-  // What goes to a log is one line of bounded length, whatever the peer sent.
+  // A log entry is one line of bounded length, whatever the peer sent.
   static void CheckWords(const Status& words) {
     if (words.ok()) return;
     FUSEWIRE_CHECK(!words.phase().empty());

@@ -31,7 +31,7 @@ void Try(const uint8_t* how, ConstBytes meta) {
     return;
   }
   const P2pMessage& message = read.value();
-  // All that was read is in the meta, once, and says the same again.
+  // All fields that were read are in the meta, once, and encode to the same bytes.
   size_t numbers = P2pNumbers(message.verb) * sizeof(uint64_t);
   FUSEWIRE_CHECK(numbers + message.head.size + message.payload.size == meta.size);
   FUSEWIRE_CHECK(message.head.size == message.head_bytes);

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // input := who:u8 op[...]      op := what:u8 argument:u8[...]
-// An endpoint and a peer that says what it likes, and knows the names that the endpoint uses. Whatever it says: every
-// operation ends once, nothing is written beside a landing or a region, what is kept stays within its bounds, and an
-// operation that has ended well has memory that the peer wrote, or that it could have written.
+// An endpoint, and a peer that sends arbitrary messages and knows the endpoint's names. For every input: each operation
+// ends once, nothing is written outside a landing or a region, unexpected messages stay within their bounds, and an
+// operation that has ended with success has memory that the peer wrote, or could have written.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -45,7 +45,7 @@ struct Posted {
 class Session {
  public:
   Session(const uint8_t* data, size_t size) : data_(data), left_(size), world_(1, {}), region_memory_(4096) {
-    // Of two, the one whose name comes first says which pipe is used.
+    // Of two ends, the one with the smaller name chooses the pipe.
     const char* name = Next() % 2 == 0 ? "a" : "z";
     home_ = world_.AddHost("m");
     EndpointOptions options;

@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // input := chunk:u8 window:u8 op[...]      op := what:u8 argument:u8[...]
-// A pipe, and a peer that greets and then sends frames whose checks are right and whose numbers are not: kinds,
-// lengths, tables of segments, calls, credit, sequence, flags. The pipe's own side sends, cancels, consumes and waits
-// meanwhile. Whatever comes: each Done comes once, OnClosed once, no byte beside a landing, and what is held stays
-// within credit.
+// A pipe, and a peer that greets and then sends frames with correct checks and wrong numbers: kinds, lengths, tables of
+// segments, calls, credit, sequence, flags. The pipe's own side sends, cancels, consumes and waits meanwhile. For every
+// input: each Done runs once, OnClosed runs once, no byte is written outside a landing, and the held bytes stay within
+// credit.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +40,7 @@ reactor::Reactor& Home() {
   return *home;
 }
 
-// What the pipe writes goes nowhere, at once or when it is allowed to.
+// The pipe's output is discarded, at once or when the input allows it.
 class Wire final : public transport::Connection {
  public:
   Wire() : tell_closed_([this] { handler_->OnClosed(why_); }) {}
@@ -278,7 +278,7 @@ class Session {
     left_ -= std::min(left_, bytes);
     Say(script_.Chunk(bytes) + std::string(std::min<uint64_t>(bytes, 64 * 1024), 'c'));
   }
-  // A message as it should be, but for what the input says about its lengths.
+  // A correct message, except for lengths from the input.
   void SayMessage() {
     const uint8_t how = in_.Next();
     const uint8_t count = how % 4;

@@ -180,7 +180,7 @@ class Party final : public Receiver {
     }
   }
 
-  // What was tampered with on its way here.
+  // Bytes that were altered on their way.
   void SetBent() { bent_ = true; }
   bool bent() const { return bent_; }
   bool opened() const { return opened_ > 0; }

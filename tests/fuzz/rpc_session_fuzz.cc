@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // input := who:u8 op[...]      op := what:u8 argument:u8[...]
 //   who: bit 0: a server lies to a client, else a client to a server.
-// A peer that has greeted, and says any kind, id, method, code, head and body, whole or inside one another. Whatever it
-// says: a call ends once, and never while its memory is being written; what it sends is answered once at the most; a
-// neighbour is served.
+// A peer that has greeted, and sends any kind, id, method, code, head and body, whole or interleaved. For every input:
+// a call ends once, and never while its memory is being written; a request is answered at most once; other peers are
+// served.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -88,7 +88,7 @@ struct Heard {
   std::vector<uint64_t> ids;
 };
 
-// The liar's end: what it hears goes nowhere.
+// The liar's end: it discards all that it receives.
 class Ear final : public pipe::Receiver, public pipe::LinkHandler {
  public:
   explicit Ear(Heard* heard) : heard_(*heard) {}

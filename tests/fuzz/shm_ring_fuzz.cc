@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // input := op[...]      op := what:u8 argument:u8[...]
-// A neighbour that writes what it likes into the memory that we share, between any two looks: records with any words,
-// positions, counts and flags; loans of its memory, or of addresses that nobody has. We read its ring and write ours.
-// Whatever it wrote: nothing is read or written outside the rings and the parts, and its ring is never written to.
+// A neighbour that writes arbitrary bytes into the shared memory, between any two reads: records with any words,
+// positions, counts and flags; loans of its memory, or of addresses that do not exist. We read its ring and write ours.
+// For all its bytes: nothing is read or written outside the rings and the parts, and its ring is never written to.
 #include <unistd.h>
 
 #include <algorithm>

@@ -47,7 +47,7 @@ void Try(Code code, ConstBytes in) {
   std::string encoded;
   AppendStatus(said, &encoded);
   if (FitsUncut(said)) FUSEWIRE_CHECK(encoded == in.ToString());
-  // What was cut once is not cut again.
+  // A text that was cut is not cut again.
   Status again;
   FUSEWIRE_CHECK(DecodeStatus(code, encoded, &again).ok());
   FUSEWIRE_CHECK(FitsUncut(again));

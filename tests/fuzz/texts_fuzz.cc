@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // input := text
-// What people and files write for us: addresses, hosts, and the table of algorithms. What is read says the same again;
-// what is not costs one line of bounded length.
+// Texts from users and files: addresses, hosts, and the table of algorithms. An accepted text is written the same way
+// again; a refused one causes an error of one line with a bounded length.
 #include <cstddef>
 #include <cstdint>
 #include <string>

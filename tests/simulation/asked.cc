@@ -44,7 +44,7 @@ void CancelNow(Run* run, Record* record) {
   run->journal.Say("call %d is cancelled", record->question->number);
   record->cancelled = true;
   record->call->Cancel();
-  // The mail that says so is delivered at once.
+  // The mail about it is delivered at once.
   run->After(kMillisecondNs, [run, record] {
     if (record->dones > 0 || !Acts(run, *record)) return;
     run->journal.Find("late-done", "call %d goes on after it was cancelled", record->question->number);
@@ -173,7 +173,7 @@ void Asked::OnDone(Status status) {
   int next = question_.next;
   self.reset();
   if (then) then(status);
-  // Who starts again in OnDone stops when he is cancelled.
+  // A call that starts again in OnDone stops when it is cancelled.
   if (next >= 0 && status.code() != Code::kCancelled) Ask(run, holder, next);
 }
 

@@ -39,7 +39,7 @@ class Asked final : public rpc::Call {
 // Starts a question on a client of this task; outside of every home, or at home.
 void Ask(Run* run, Task* task, int number);
 
-// What the segments are and what they should be, in words; empty if they are right.
+// The actual and the expected segments, as text; empty if they are right.
 std::string WhatDiffers(const Buffers& got, const std::vector<size_t>& sizes, int number, Use use, size_t first);
 
 }  // namespace simulation

@@ -102,7 +102,7 @@ void Cluster::PlanStart(const Question& question) {
   });
 }
 
-// Whoever reads the counters must not disturb the work.
+// Reading the counters must not disturb the work.
 void Cluster::PlanLook() {
   run_.After(run_.plan.horizon_ns / 8, [this] {
     if (run_.now_ns() > run_.plan.horizon_ns) return;

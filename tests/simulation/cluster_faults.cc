@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What goes wrong in a run, when its time has come.
+// The faults of a run, at their times.
 #include <utility>
 
 #include "cluster.h"
@@ -115,7 +115,7 @@ void Cluster::StrikeMember(const Fault& fault) {
   }
 }
 
-// ---- a peer that says nothing is given up in time ----
+// ---- a silent peer is given up in time ----
 
 void Cluster::PlanSilenceCheck(int asker, int peer) {
   if (!links_.silent(peer, asker)) return;

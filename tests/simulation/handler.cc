@@ -86,7 +86,7 @@ void CheckRequest(Run* run, const Question& question, const rpc::Request& reques
   }
 }
 
-// What it keeps of the request no longer counts.
+// The part of the request that it keeps no longer counts.
 void LetGo(Owed* owed) {
   owed->held.reset();
   if (owed->sink != nullptr) static_cast<Sink*>(owed->sink.get())->LetGo();

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The server's side of a question: it looks at every byte of the request, and answers as the plan says.
+// The server's side of a question: it looks at every byte of the request, and answers according to the plan.
 #ifndef FUSEWIRE_TESTS_SIMULATION_HANDLER_H_
 #define FUSEWIRE_TESTS_SIMULATION_HANDLER_H_
 

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What happened in a run, line by line, and what was wrong with it. Every line goes into a sum: two runs of one seed
+// The events of a run, line by line, and its errors. Every line goes into a sum: two runs of one seed
 // must come to the same sum.
 #ifndef FUSEWIRE_TESTS_SIMULATION_JOURNAL_H_
 #define FUSEWIRE_TESTS_SIMULATION_JOURNAL_H_

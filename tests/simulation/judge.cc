@@ -36,7 +36,7 @@ struct Case {
   bool disturbed;  // something has gone wrong between them
 };
 
-// What a handler that was reached makes of it; ok if it answers well.
+// The result of a handler that was reached; ok if it answers well.
 bool MayBeOk(const Case& which) {
   const Question& question = which.question;
   bool answers = question.deed == Deed::kAnswer || question.deed == Deed::kEcho || question.deed == Deed::kStream ||
@@ -66,7 +66,7 @@ std::string WhyNotApplication(const Case& which, const Status& status) {
   if (refused && status.cause() == RefusedPlace(number).cause() && status.app_code() == RefusedPlace(number).app_code())
     return "";
   if (deed == Deed::kFail && SameWords(status, PlannedFailure(number))) return "";
-  // What has gone wrong behind the handler, or with a part of its stream, it says itself.
+  // The handler itself reports errors behind it, or in a part of its stream.
   bool cut_short = deed == Deed::kStream && (AnswerIsTooLarge(which.run, which.question) || which.run.plan.tight);
   if ((deed == Deed::kForward || cut_short) && status.cause() == PlannedFailure(number).cause()) return "";
   return "these are not the handler's words";
@@ -76,7 +76,7 @@ std::string WhyNot(const Case& which, const Status& status) {
   const Record& record = which.record;
   const Question& question = which.question;
   bool impatient = which.asker.client.patience_ns == 0;
-  // Who greets while too many others do is turned away; he may already have said his last word, and a call.
+  // A peer that greets while too many others do is refused; it may already have sent its last message, and a call.
   bool crowded = which.run.plan.members[static_cast<size_t>(question.to)].pipe.greetings_max < 8;
   switch (status.code()) {
     case Code::kOk: return WhyNotOk(which);
@@ -101,7 +101,7 @@ std::string WhyNot(const Case& which, const Status& status) {
   return "nobody knows this code";
 }
 
-// Whether an error says what it has to say.
+// Whether an error has all that it must have.
 const char* MissingWord(const Case& which, const Status& status) {
   if (status.ok()) return nullptr;
   if (status.cause().empty()) return "cause";
@@ -132,7 +132,7 @@ int64_t LatestNs(const Run& run, const Record& record) {
   const Question& question = *record.question;
   if (question.timeout_ns == kForeverNs) return kForeverNs;
   int64_t latest_ns = AddNs(record.started_ns, question.timeout_ns);
-  // Who stands still hears nothing.
+  // A stopped task receives nothing.
   int64_t resumed_ns = run.members[static_cast<size_t>(question.from)]->paused_until_ns();
   return std::max(latest_ns, resumed_ns) + kToleranceNs;
 }

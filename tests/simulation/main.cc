@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Runs clusters by seed, and says how to repeat those that found something. See README.md.
+// Runs clusters by seed, and prints how to repeat those that found an error. See README.md.
 //   fusewire_simulation [--seed N] [--count K] [--trace] [--twice] [--seeds FILE] [--meddle KIND] [--limit_s S]
 #include <sys/time.h>
 #include <unistd.h>

@@ -184,7 +184,7 @@ void Member::Kill(transport::LoopbackDeath death) {
   TakeDown(std::move(task_));
 }
 
-// What it still does while it is taken down may look for it.
+// Work during its shutdown may still look it up.
 void Member::TakeDown(std::unique_ptr<Task> task) {
   dying_ = task.get();
   task.reset();

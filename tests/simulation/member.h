@@ -56,7 +56,7 @@ class Task {
   // Made when it is first wanted.
   rpc::Client& ClientOf(int peer, int lane, std::shared_ptr<ClientLife>* life);
   void CloseClients();
-  // Whatever this task holds of other people's messages: counted, and compared with what docs/buffers.md promises.
+  // All that this task holds of other tasks' messages: counted, and compared with what docs/buffers.md promises.
   void Hold(uint64_t bytes);
   void LetGo(uint64_t bytes);
   // Reads all counters.
@@ -110,7 +110,7 @@ class Member {
   void Restart(bool elsewhere);
   void Pause();
   void Resume();
-  // The present incarnation stands still, another one takes its name.
+  // The present incarnation is stopped, and another one takes its name.
   void BeReplaced();
   void ResumeZombie();
   void KillZombie();

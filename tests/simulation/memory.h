@@ -17,7 +17,7 @@
 namespace fusewire {
 namespace simulation {
 
-// What a piece of payload belongs to: together with the call's number it says which bytes it must hold.
+// The place of a piece of payload: together with the call's number it determines the bytes.
 enum class Use : uint32_t { kRequestHead, kRequest, kAnswerHead, kAnswer, kPartHead, kPart };
 
 uint64_t PatternOf(int number, Use use, size_t index);

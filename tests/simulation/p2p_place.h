@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Where the endpoints of p2p_simulation live: hosts of a loopback world, in virtual time; or this process, over a real
-// wire, where only a restart can be had of all that may go wrong.
-// Home: the main thread. Owns: the network between them; not the endpoints, which go first. Fails: never; a wire that
-// this machine lacks is told by WhyNot.
+// The place of the endpoints of p2p_simulation: hosts of a loopback world, in virtual time; or this process, over a
+// real transport, where a restart is the only possible fault.
+// Home: the main thread. Owns: the network between them; not the endpoints, which are destroyed first. Fails: never;
+// WhyNot has the reason if this machine lacks a transport.
 #ifndef FUSEWIRE_TESTS_SIMULATION_P2P_PLACE_H_
 #define FUSEWIRE_TESTS_SIMULATION_P2P_PLACE_H_
 
@@ -33,7 +33,7 @@ class Place {
   // The connections between two; the host of one, before its endpoint is taken down.
   virtual void Cut(const std::string& a, const std::string& b) = 0;
   virtual void Kill(const std::string& name, bool silently) = 0;
-  // What operations wait for a message, and for a peer.
+  // The operations that wait for a message, and for a peer.
   virtual int64_t timeout_ns() const = 0;
   virtual int64_t patience_ns() const = 0;
 };

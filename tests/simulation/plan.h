@@ -24,7 +24,7 @@ struct MemberPlan {
   bool stranger = false;  // another cluster or secret: nobody talks to it
 };
 
-// What becomes of a call.
+// The fate of a call.
 enum class Deed {
   kAnswer,        // bytes of the handler's own
   kEcho,          // the request's own Buffers
@@ -80,7 +80,7 @@ enum class FaultKind {
   kLies,
   kKill,
   kPause,
-  kZombie,  // stands still, is replaced by a new incarnation elsewhere, and wakes up again
+  kZombie,  // stops, is replaced by a new incarnation elsewhere, and wakes up again
   kCloseServer,
   kCloseClients,
 };

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What goes wrong in a run.
+// The faults of a run.
 #include <algorithm>
 
 #include "plan.h"
@@ -85,7 +85,8 @@ class Faults {
     if (random_.Chance(0.3)) faults.cut_chance = random_.Fraction() * 0.01;
   }
 
-  // A greeting has no checksum; only a proof tells a bent one. Windows that the two count differently never open.
+  // A greeting has no checksum: only a proof reveals an altered one. Windows that the two ends count differently never
+  // open.
   void ProveGreetings() {
     for (MemberPlan& member : plan_.members) {
       if (!member.stranger && member.pipe.secret.empty()) member.pipe.secret = "the secret of a lying network";

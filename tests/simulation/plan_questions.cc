@@ -50,7 +50,7 @@ class Questions {
     return number;
   }
 
-  // Whoever asks from inside of another call is a given member; nobody asks himself.
+  // A call from inside another call comes from a given member; no member calls itself.
   void SetFrom(int number, int from) {
     Question& question = At(number);
     question.from = from;

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What the parts of one run share: the world, the plan, and what is known about each call.
+// The common state of the parts of one run: the world, the plan, and the state of each call.
 #ifndef FUSEWIRE_TESTS_SIMULATION_RUN_H_
 #define FUSEWIRE_TESTS_SIMULATION_RUN_H_
 
@@ -30,7 +30,7 @@ struct ClientLife {
   bool gone = false;
 };
 
-// What has happened to one question so far.
+// The events of one call so far.
 struct Record {
   const Question* question = nullptr;
   std::unique_ptr<rpc::Call> call;  // from its start until its OnDone

@@ -101,7 +101,7 @@ TEST(Buffer, MayBeDroppedOnAnotherThread) {
   EXPECT_EQ(lender.returned.size(), 1u);
 }
 
-// Whoever takes memory back may at once lend it again through the same Buffer.
+// A release function may lend the memory again at once, through the same Buffer.
 struct Repeater {
   static void TakeBack(void* owner, Bytes bytes) {
     auto* self = static_cast<Repeater*>(owner);

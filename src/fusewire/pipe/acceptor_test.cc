@@ -88,7 +88,7 @@ TEST_F(AcceptorTest, ARestartedTaskClosesThePipesOfItsOldIncarnation) {
   EXPECT_EQ(acceptor_->Snapshot().open, 2u);
 }
 
-// It was only stopped, say, and wakes up after its heir has come.
+// For instance, it was only stopped, and wakes up after its successor has come.
 TEST_F(AcceptorTest, ASupersededIncarnationIsFencedOff) {
   ASSERT_TRUE(Until([guest = Friend("worker:0", 1)] { return guest->in(); }));
   Guest* heir = Friend("worker:0", 2);
@@ -274,7 +274,7 @@ TEST_F(AcceptorTest, MayGoAtAnyMoment) {
   }
 }
 
-// Whatever comes and goes, no place is lost: at the end as many friends get in as at the beginning.
+// No place is lost, whatever connects and disconnects: at the end, as many peers are accepted as at the beginning.
 TEST_F(AcceptorTest, PlacesAreNotLostInAnyWeather) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(seed);

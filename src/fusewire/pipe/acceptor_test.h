@@ -19,7 +19,7 @@
 namespace fusewire {
 namespace pipe {
 
-// Somebody on a host of the world who dials the acceptor: a pipe, or a stranger that says what it is told.
+// A dialler of the acceptor on a host of the world: a pipe, or a stranger that sends given bytes.
 struct Guest {
   using Dialled = Result<std::unique_ptr<transport::Connection>>;
   Guest(Task* task_in, Shared* shared, bool is_pipe, uint16_t service = kTestService) : task(task_in) {

@@ -25,7 +25,7 @@ using wire::FrameKind;
 
 constexpr uint32_t kChunk = 64;
 
-// Lands each message as its call number says, and writes down what it is told.
+// Lands each message according to its call number, and records the events.
 class Recorder final : public FrameSink {
  public:
   enum How { kView = 0, kInto = 1, kDiscard = 2, kInManyParts = 3 };
@@ -77,7 +77,7 @@ class Recorder final : public FrameSink {
 struct Reading {
   explicit Reading(uint32_t chunk_bytes = kChunk) : reader(wire::Limits(), &sink) { reader.SetChunkBytes(chunk_bytes); }
 
-  // `next` says how many bytes the network has now, given how many are left.
+  // `next` returns how many bytes the network has now, given the number that is left.
   Status Feed(const std::string& stream, const std::function<size_t(size_t)>& next) {
     return FeedAsConnection(&reader, stream, next);
   }

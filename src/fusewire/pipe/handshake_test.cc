@@ -129,7 +129,7 @@ struct Difference {
   const char* what;
   Options dialer, acceptor;
   uint16_t dialer_service;
-  const char* cause;  // what the one who notices says
+  const char* cause;  // the error of the side that detects it
 };
 
 std::vector<Difference> Differences() {
@@ -381,7 +381,7 @@ class Attack : public testing::Test {
  protected:
   Attack() : earlier_(OptionsOf("worker:3", "s"), OptionsOf("ps:0", "s")), said_(Protocol(&earlier_)) {}
 
-  // What an earlier, honest greeting looked like on the wire.
+  // The bytes of an earlier, honest greeting.
   Pair earlier_;
   const std::vector<std::string> said_;
 };

@@ -95,7 +95,7 @@ TEST_F(OfferingTest, AServiceIsServedOnce) {
   }
 }
 
-// The number of whoever reads hellos for all.
+// The number of the service that reads hellos for all.
 TEST_F(OfferingTest, NobodyGetsInByNoService) {
   LogLines log;
   Guest* lost = Friend("worker:0", 1, kNoService);
@@ -123,7 +123,7 @@ TEST_F(OfferingTest, TheFirstServiceMayGoAndTheOtherStays) {
   EXPECT_THAT(late->ear.why.cause(), HasSubstr("is not offered any more"));
 }
 
-// At whatever moment of a greeting its service goes, the peer hears an end, and the next one gets in.
+// If its service ends at any moment of a greeting, the peer's connection is closed, and the next peer is accepted.
 TEST_F(OfferingTest, AServiceClosesWhileAPeerGreets) {
   Options options;
   options.secret = "open sesame";  // a greeting of three steps
@@ -159,7 +159,7 @@ TEST_F(OfferingTest, ASecretGuardsTheOtherServiceToo) {
   EXPECT_EQ(other_ears_.size(), 1u);
 }
 
-// They say hello to the other service and prove nothing: the time for a greeting is one, wherever it is spent.
+// They send a hello for the other service and no proof: there is one time limit for a greeting, in any service.
 TEST_F(OfferingTest, WhoFallsSilentBehindItsHelloIsTurnedAwayInTime) {
   Options options;
   options.secret = "open sesame";

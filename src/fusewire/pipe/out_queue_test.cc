@@ -27,7 +27,7 @@ std::string Offered(OutQueue* queue, size_t parts_max = 64, size_t bytes_max = S
   return bytes;
 }
 
-// What would be offered if nothing had been.
+// The bytes that would be offered if none had been yet.
 std::string Gathered(OutQueue* queue, size_t parts_max = 64, size_t bytes_max = SIZE_MAX) {
   queue->TakeBackOffers();
   return Offered(queue, parts_max, bytes_max);
@@ -142,7 +142,7 @@ TEST(OutQueue, KeepsToItsMemoryInSteadyTraffic) {
   EXPECT_EQ(used.size(), 1u);  // the block is empty again each time
   // The same when it is never empty: what is written is given back.
   Append(&queue, "x");
-  size_t before = mallinfo2().uordblks;  // 0 under a sanitizer: its allocator does not say
+  size_t before = mallinfo2().uordblks;  // 0 under a sanitizer: its allocator does not report it
   for (int i = 0; i < 10000; ++i) {
     queue.Append(100);
     queue.Written(100);
@@ -242,7 +242,7 @@ class Model {
     ++ends_told_;
     ASSERT_EQ(status.ok(), !failed_);
     ASSERT_TRUE(failed_ || written_ >= ends_[index].position);
-    for (const Owned* owned : ends_[index].owned) ASSERT_EQ(owned->released, 1);  // before it is told
+    for (const Owned* owned : ends_[index].owned) ASSERT_EQ(owned->released, 1);  // before the event
   }
 
   // Up to three offers under way; only the last may be taken in part.

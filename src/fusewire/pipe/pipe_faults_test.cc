@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Pipes that end, and peers that go, lie or fall silent: at any moment, each end hears of it once, and every Done
-// comes.
+// Pipes that end, and peers that leave, lie or become silent: at any moment, each end is notified once, and every Done
+// runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -271,7 +271,7 @@ TEST(PipeFaults, WhateverTheNetworkDoesMessagesAreWholeOrGone) {
     if (random.Chance(0.3)) faults.cut_chance = 0.002;
     if (random.Chance(0.3)) faults.drop_chance = 0.002;
     if (random.Chance(0.3)) faults.duplicate_chance = 0.002;
-    LogLines log;  // what is dropped or doubled is told as corrupt
+    LogLines log;  // a dropped or repeated frame is reported as corrupt
     PipePair pair(seed, faults, SmallWindows(), SmallWindows());
     pair.Dial();
     Outcomes outcomes;
@@ -331,7 +331,7 @@ class LiarTest : public testing::Test {
     ExpectTyped(pair_.server_ear.why);
     EXPECT_EQ(pair_.server_ear.messages, 0u);
     ASSERT_TRUE(pair_.RunUntil([&] { return pair_.raw_client.closed > 0; }));
-    EXPECT_THAT(pair_.raw_client.heard, HasSubstr(cause));  // the goodbye says it
+    EXPECT_THAT(pair_.raw_client.heard, HasSubstr(cause));  // the goodbye has the reason
     EXPECT_THAT(log_.lines, ElementsAre(HasSubstr(cause)));
   }
 
@@ -421,7 +421,7 @@ TEST_F(LiarTest, PingsWithoutListeningAreAnsweredByFew) {
   constexpr int kPings = 200000;
   std::string pings;
   for (int i = 0; i < kPings; ++i) pings += script_.Control(FrameKind::kPing, static_cast<uint64_t>(i));
-  // The line back is full: nothing that we say gets through.
+  // The way back is full: nothing that we send arrives.
   LoopbackFaults clogged;
   clogged.clogged = true;
   clogged.send_buffer_bytes = 4096;
@@ -448,8 +448,8 @@ TEST_F(LiarTest, AGoodbyeEndsItWithThePeersWords) {
   EXPECT_TRUE(log_.lines.empty());
 }
 
-// Connections times window is not a bound: when the windows' budget is spent, the next connection is turned away, and
-// both ends say why.
+// Connections times window is not a bound: when the windows' budget is spent, the next connection is refused, and
+// both ends get the reason.
 TEST(PipeFaults, WithoutAWindowThereIsNoPipe) {
   Options full;
   full.window_budget_bytes = 8 * 1024;

@@ -25,7 +25,7 @@ namespace {
 using testing::HasSubstr;
 using wire::FrameKind;
 
-// Waits until `done` says so, without using up the processor; false after ten seconds.
+// Waits until `done` returns true, without using up the processor; false after ten seconds.
 bool WaitFor(const std::function<bool()>& done) {
   Clock* clock = Clock::Real();
   std::unique_ptr<reactor::Reactor> pause = reactor::Reactor::MakeManual(clock);
@@ -136,7 +136,7 @@ TEST(PipeOnTcp, ExpressNeverWaitsBehindMoreThanAMegabyteOfASlowReader) {
   pair.client_home->Run([&] { client.pipe->Send(MakeMessage(FrameKind::kCall, 1, "", bulk)); });
   uint64_t asked = 0;
   while (!bulk_done && asked < 30) {
-    // The reader stands still until all buffers between the two are full.
+    // The reader does not read until all buffers between the two are full.
     std::atomic<bool> goes_on{false}, stands{false};
     pair.server_home->Post([&] {
       stands = true;

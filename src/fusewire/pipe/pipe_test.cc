@@ -407,7 +407,7 @@ TEST(Pipe, ACallThatHasNotBegunToTravelIsTakenBack) {
   pair.client_task.AtHome([&] {
     size_t before = outcomes.come();
     pair.client->Cancel(2);
-    pair.client->Cancel(2);              // it is gone; the peer is told of a call that it never sees
+    pair.client->Cancel(2);              // it is gone; the peer gets a cancel for a call that it never sees
     EXPECT_EQ(outcomes.come(), before);  // not from inside the call
   });
   ASSERT_TRUE(pair.RunUntil([&] {
@@ -478,7 +478,7 @@ TEST(Pipe, ASilentPeerIsGivenUpInTime) {
   }
 }
 
-// After a stop of our own, the clock says that the peer was silent; what it said lies unread.
+// After this process was stopped, the peer seems to have been silent by the clock; its bytes are still unread.
 TEST(Pipe, OurOwnStallIsNotThePeersSilence) {
   for (int64_t stall_ns : {15 * kSecondNs, 40 * kSecondNs, 4000 * kSecondNs}) {
     Options patient;

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Writes what a peer says, frame by frame, for tests: correct as it stands, or bent by hand; and feeds it to a reader.
+// Writes a peer's frames for tests, correct or altered by hand, and feeds them to a reader.
 // Home: none. Owns: the number of the next frame. Fails: never.
 #ifndef FUSEWIRE_PIPE_SCRIPT_TEST_H_
 #define FUSEWIRE_PIPE_SCRIPT_TEST_H_
@@ -114,8 +114,8 @@ class FrameScript {
   const uint32_t chunk_bytes_;
 };
 
-// Feeds a stream to a reader as a connection does: what is landed, then what is looked at, never more than was asked
-// for. `next` says how many bytes the network has now, given how many are left.
+// Feeds a stream to a reader as a connection does: bytes that land, then bytes to look at, never more than requested.
+// `next` returns how many bytes the network has now, given the number that is left.
 template <class Next>
 Status FeedAsConnection(FrameReader* reader, ConstBytes stream, Next next) {
   while (!stream.empty()) {

@@ -174,7 +174,7 @@ TEST_F(ReceiveWindowTest, AWantIsGrantedForOneMessageAtTheMost) {
   EXPECT_EQ(window.TakeGrant(), 7000 + kStanding);
 }
 
-// Else whoever asks for a terabyte may fill our memory with a million small messages.
+// Otherwise a peer that asks for a terabyte could fill our memory with a million small messages.
 TEST_F(ReceiveWindowTest, CreditForOneLargeMessageIsNotForMany) {
   constexpr uint64_t kLarge = 100 << 20, kSmall = 9000;
   ReceiveWindow window(kStanding, &budget_);
@@ -282,7 +282,7 @@ TEST_F(ReceiveWindowTest, AClosedWindowLeavesTheQueue) {
 
 // ---- both ends, many pipes, one budget ----
 
-// What a pipe sends about credit, and the beginning of a message.
+// A pipe's frames about credit, and the beginning of a message.
 struct Frame {
   enum class Kind { kMessage, kWant, kReturn, kCredit, kRecall } kind;
   uint64_t bytes;

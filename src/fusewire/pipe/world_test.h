@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What tests of pipes are made of: a receiver that writes down what it hears, a peer that says whatever it is told, and
-// two tasks in a loopback world. Home: each part at home of its task; the world belongs to the test's thread.
+// For tests of pipes: a receiver that records its messages and events, a peer that sends given bytes, and two tasks in
+// a loopback world. Home: each part at home of its task; the world belongs to the test's thread.
 #ifndef FUSEWIRE_PIPE_WORLD_TEST_H_
 #define FUSEWIRE_PIPE_WORLD_TEST_H_
 
@@ -65,7 +65,7 @@ class Outcomes {
 // Lands everything in memory of its own, and blames the pipe for calls that break its contract.
 class Ear : public Receiver {
  public:
-  // What it does.
+  // Its behaviour.
   Pipe* pipe = nullptr;
   bool hold = false;  // consumes later: Consume()
   bool keep = true;   // bodies
@@ -73,7 +73,7 @@ class Ear : public Receiver {
   std::function<Status(const wire::FrameHeader&)> on_header, on_message;
   std::function<void()> on_open, on_closed;
 
-  // What it has heard.
+  // The messages and events that it has received.
   struct Got {
     wire::FrameKind kind;
     uint16_t method;
@@ -155,7 +155,7 @@ class Ear : public Receiver {
   std::map<uint32_t, Place> places_;  // by sequence
 };
 
-// Says and hears bytes; greets first if it is given options. Not a pipe: it keeps no rule.
+// Sends and receives bytes; greets first if it is given options. Unlike a pipe, it follows no rules.
 class RawPeer final : public transport::ConnectionHandler {
  public:
   RawPeer() = default;

@@ -58,7 +58,7 @@ TEST(Cancel, ANullTokenIsNeverCancelled) {
   EXPECT_FALSE(called);
 }
 
-// What the hook uses may go as soon as the hook has.
+// Objects that the hook uses may be destroyed right after the hook.
 TEST(Cancel, AHookDoesNotGoWhileItIsCalled) {
   CancelToken token;
   std::atomic<bool> inside{false}, go_on{false}, gone{false};

@@ -26,7 +26,7 @@ std::unique_ptr<Reactor> StartOne(int64_t spin_ns_max = 0) {
 
 int64_t SoonNs(int64_t delay_ns = kTestPatienceNs) { return Clock::Real()->NowNs() + delay_ns; }
 
-// A thread that drives the loop until it is told to stop, so that others have to sleep outside.
+// A thread that drives the loop until it is stopped, so that others have to sleep outside.
 class Driver {
  public:
   explicit Driver(Reactor& home)
@@ -123,7 +123,7 @@ TEST(Completion, TwoThreadsWaitForOneAndADeadlineOfOneLeavesTheOther) {
         ++told;
       });
     }
-    // Whoever drives, and whoever sleeps: those with a deadline have left before, or were told.
+    // For threads that drive and threads that sleep: those with a deadline have returned before, or were woken.
     if (round % 2 == 0) {
       EXPECT_TRUE(Eventually([&] { return late == 2; }));
     }

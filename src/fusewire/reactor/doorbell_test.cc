@@ -127,7 +127,7 @@ TEST_F(DoorbellTest, AVisitorMayEndAnotherOfItsBit) {
   });
 }
 
-// A loop that spins says so, and its peer does not ring. No write is lost when that begins or ends.
+// A loop that spins announces it, and its peer does not ring. No write is lost when that begins or ends.
 TEST_F(DoorbellTest, WhoeverIsWatchedNeedNotRing) {
   if (UsableCpuCount() < 2) GTEST_SKIP() << "with one processor no loop spins";
   Reader reader;
@@ -286,8 +286,8 @@ class DoorbellParking : public DoorbellTest {
   DoorbellParking() : DoorbellTest(NoSpin()) {}
 };
 
-// The thread sleeps in the loop's own epoll when a caller takes the loop from it. An event that is told once must not
-// end with the thread, which cannot come in.
+// The thread sleeps in the loop's own epoll when a caller takes the loop from it. An event that is reported only once
+// must not get lost with the thread, which can't enter the loop.
 TEST_F(DoorbellParking, ACallerThatTakesTheLoopHearsOfIt) {
   Visitor* visitor = Hang();
   std::unique_ptr<DoorbellRope> rope = Tie(visitor->bit);

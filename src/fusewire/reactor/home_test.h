@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What tests of reactors share: asking at a home, waiting with a deadline, and a descriptor that wants attention.
+// For tests of reactors: calls at a home, waits with a deadline, and a descriptor that has an event.
 #ifndef FUSEWIRE_REACTOR_HOME_TEST_H_
 #define FUSEWIRE_REACTOR_HOME_TEST_H_
 
@@ -25,7 +25,7 @@ namespace reactor {
 // Longer than anything may take, shorter than a test's time limit.
 constexpr int64_t kTestPatienceNs = 20 * kSecondNs;
 
-// What `ask` returns when it is called at home of `home`, without driving the loop.
+// Returns the result of `ask` at `home`, without driving the loop.
 template <class Ask>
 auto AskHome(Reactor& home, Ask ask) {
   using Answer = decltype(ask());

@@ -229,7 +229,7 @@ TEST(Reactor, AReusedDescriptorDoesNotHearItsPredecessorsEvents) {
 
 // ---- everybody gets his turn ----
 
-// Mail that sends itself again, until it is told to stop.
+// Mail that posts itself again, until it is stopped.
 class Flood {
  public:
   explicit Flood(Reactor* reactor) : reactor_(*reactor) {}
@@ -299,7 +299,7 @@ TEST(Reactor, MailWithoutEndDoesNotHoldACallerCaptive) {
   }
 }
 
-// The one that the loop asks first has something to say each time.
+// The handler that the loop calls first has an event each time.
 TEST(Reactor, ABusyDescriptorDoesNotHoldUpTheOthers) {
   struct Talkative final : FdHandler {
     void OnEvents(uint32_t) override {}

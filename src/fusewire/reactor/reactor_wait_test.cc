@@ -168,8 +168,8 @@ TEST(ReactorWait, WhoSleptOutsideHearsOfInputWhenHeDrives) {
   });
 }
 
-// The thread has been sent out of the way by a caller, the caller has left, and then something comes: the thread hears
-// of it, with or without timers to wake it by chance.
+// A caller has taken the loop from the thread and has left, and then an event comes: the thread gets it, with or
+// without timers that would wake it by chance.
 TEST(ReactorWait, WhatComesWhenNobodyDrivesIsServedAtOnce) {
   for (bool with_timer : {false, true}) {
     std::unique_ptr<Reactor> reactor = StartParked();
@@ -310,7 +310,7 @@ TEST(ReactorWait, CloseEndsTheLoopUnderADriver) {
     reactor->Close();
     reactor->Join();
     EXPECT_FALSE(answered);
-    // The wait goes on: mail is still delivered, by whoever sends it.
+    // The wait goes on: mail is still delivered, on the thread that sends it.
     reactor->Post([&] { waiter.Signal(); });
     driver.join();
     EXPECT_TRUE(answered);

@@ -99,7 +99,7 @@ TEST(TimerWheel, IsNeverEarlyAndAtMostATickLate) {
       if (model.random().Chance(0.7)) model.Arm(which, model.Delay());
       if (model.random().Chance(0.1)) model.Disarm(which);
       int64_t step_ns = model.Delay() / 4;
-      // Half of the steps are as long as a loop would sleep, and land exactly where the wheel says.
+      // Half of the steps are as long as a loop would sleep, and end exactly at the time that the wheel returns.
       if (model.random().Chance(0.5)) step_ns = std::min(model.Delay(), model.NextNs() - model.now_ns());
       model.AdvanceTo(model.now_ns() + std::max<int64_t>(0, step_ns));
     }

@@ -42,7 +42,7 @@ void ExpectPipeLives(RpcWorld* world) {
   EXPECT_EQ(world->client->Snapshot().connects, 1u);
 }
 
-// Whoever cancels cannot know whether another thread has started the call yet.
+// The thread that cancels can't know whether another thread has started the call yet.
 TEST(Cancel, BeforeStartEndsTheNextStart) {
   RpcWorld world;
   ProbeCall call(kEcho);
@@ -96,7 +96,7 @@ TEST(Cancel, ACallThatWaitsForCreditIsTakenBack) {
   queued.body = PatternSegments({6000}, 1);
   world.client->Start(&holds_credit);
   ASSERT_TRUE(world.RunUntil([&] { return world.held.size() == 1; }));
-  // Whoever is alone may have more than the budget: somebody else has to hold it.
+  // A single peer may exceed the budget, so another one has to use it up.
   ASSERT_TRUE(world.server_task->shared().receive_budget().TryReserve(1, &world));
   world.client->Start(&queued);
   world.world.RunFor(kSecondNs);
@@ -285,7 +285,7 @@ TEST(Deadline, TravelsWithTheCall) {
   ASSERT_TRUE(world.Finish(forever));
 }
 
-// The server hears of the deadline by its own clock, also when it can no longer be told.
+// The server applies the deadline by its own clock, even if no cancel can reach it.
 TEST(Deadline, IsKeptByAServerThatIsCutOff) {
   WorldOptions options;
   options.client.patience_ns = kSecondNs;

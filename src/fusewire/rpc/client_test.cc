@@ -129,7 +129,7 @@ TEST(Client, EveryCodeTravels) {
     ASSERT_TRUE(world.Ask(&call));
     EXPECT_EQ(call.status.code(), static_cast<Code>(code));
     EXPECT_EQ(call.status.cause(), "said the handler");
-    // What the handler left open is said here.
+    // The part that the handler has left open.
     EXPECT_EQ(call.status.peer(), "ps:0 (server:5555)");
     EXPECT_EQ(call.status.phase(), "calling method 10");
   }
@@ -317,7 +317,7 @@ TEST(Client, AnAnswerOverTheLimitsFailsOnlyItsCall) {
   EXPECT_TRUE(world.IsClean());
 }
 
-// More heads than may wait for a caller that does not read: each call still hears something.
+// More heads than may wait for a caller that does not read: each call still ends.
 TEST(Client, AnAnswerThatFindsNoRoomIsAnError) {
   for (size_t held : {300, 3000}) {
     WorldOptions options;

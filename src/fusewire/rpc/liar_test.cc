@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a client does about a server that lies, and a server about a client.
+// A client against a server that lies, and a server against such a client.
 #include "fusewire/rpc/liar_test.h"
 
 #include <gmock/gmock.h>

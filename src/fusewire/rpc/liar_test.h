@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Peers that greet like everybody else and then say what they like: a server and a client made of a bare pipe.
+// Peers that greet correctly and then send arbitrary frames: a server and a client made of a bare pipe.
 #ifndef FUSEWIRE_RPC_LIAR_TEST_H_
 #define FUSEWIRE_RPC_LIAR_TEST_H_
 
@@ -23,7 +23,7 @@ inline pipe::Message MakeMessage(wire::FrameKind kind, uint64_t call, Buffers bo
   return message;
 }
 
-// What a liar has heard.
+// The messages that a liar has received.
 struct Heard {
   std::vector<wire::FrameHeader> messages;
   std::vector<std::string> heads;
@@ -80,7 +80,7 @@ class LyingServer {
   std::unique_ptr<pipe::Acceptor> acceptor_;
 };
 
-// Dials the server of an RpcWorld from a host of its own, and says calls that no Client would.
+// Dials the server of an RpcWorld from a host of its own, and sends calls that no Client would send.
 class LyingClient final : public pipe::LinkHandler {
  public:
   explicit LyingClient(RpcWorld* world, pipe::Options options = pipe::Options(), const std::string& host = "liar")

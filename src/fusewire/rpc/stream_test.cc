@@ -221,7 +221,7 @@ TEST(Stream, ASlowReaderStopsASteadyWriter) {
   EXPECT_TRUE(stream.world.IsClean());
 }
 
-// A handler that does not wait for the dones gets so far; then the stream is broken, and its caller hears of it.
+// A handler that does not wait for the dones reaches a limit; then the stream breaks, and its caller gets an error.
 TEST(Stream, AnImpatientWriterBreaksItsStreamButLosesNoPartInSilence) {
   WorldOptions options;
   options.server_pipe.queued_bytes_max = 100000;
@@ -281,7 +281,7 @@ TEST(Stream, TwoStreamsShareAConnection) {
   EXPECT_TRUE(one.world.IsClean());
 }
 
-// A done that sends the next part, whatever it is told, must not bury itself in its own stack.
+// A done that sends the next part, whatever its status, must not recurse without end.
 TEST(Stream, ADoneThatGoesOnAfterAnErrorDoesNotRecurse) {
   StreamWorld stream;
   stream.world.world.Cut("client", "server");

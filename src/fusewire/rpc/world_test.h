@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What the tests of calls share: calls that remember how they ended, bytes that can be recognised, and two whole tasks
+// For tests of calls: calls that store how they ended, bytes that can be recognised, and two whole tasks
 // in a loopback world, where time is virtual and faults come when they are asked for.
 #ifndef FUSEWIRE_RPC_WORLD_TEST_H_
 #define FUSEWIRE_RPC_WORLD_TEST_H_

@@ -33,7 +33,7 @@ std::unique_ptr<Task> StartTask(const std::string& name, int reactors) {
   return std::move(Task::Start(std::move(options))).value();
 }
 
-// A service that counts its pipes at each home, and says its name.
+// A service that counts its pipes at each home, and sends its name.
 class Service {
  public:
   Service(Task& task, uint16_t number, std::vector<reactor::Reactor*> homes, const std::string& name)
@@ -193,7 +193,7 @@ TEST_P(Services, LiveAtTheirOwnHomesAndCountIntoOneBudget) {
   EXPECT_EQ(task->acceptor().Snapshot().turned_away, 0u);
 }
 
-// Whatever a peer hears, it hears it, and the other service does not.
+// A service gets all events of its own peers, and none of the other service's.
 TEST_P(Services, MayCloseWhileAPeerGreets) {
   auto task = StartTask("ps:0", GetParam()), own = StartTask("", 1);
   ASSERT_TRUE(task->Listen({"127.0.0.1", 0}).ok());

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One end of a connection in a test: says bytes, checks what it hears, and watches that the transport keeps its
-// contract. Home: the connection's; what is atomic may be read from the test's thread. Fails: says so in fault().
+// One end of a connection in a test: sends bytes, checks received ones, and verifies that the transport keeps its
+// contract. Home: the connection's; what is atomic may be read from the test's thread. Fails: with fault().
 #ifndef FUSEWIRE_TRANSPORT_TALKER_TEST_H_
 #define FUSEWIRE_TRANSPORT_TALKER_TEST_H_
 
@@ -20,7 +20,7 @@
 namespace fusewire {
 namespace transport {
 
-// The byte that stands at `offset` of a long text that everybody knows.
+// The byte at `offset` of a long text that both ends know.
 inline uint8_t PatternAt(uint64_t offset) {
   uint64_t mixed = (offset / 8 + 1) * 0x9e3779b97f4a7c15ULL;
   return static_cast<uint8_t>((mixed ^ mixed >> 29) >> (offset % 8 * 8));
@@ -29,7 +29,7 @@ inline uint8_t PatternAt(uint64_t offset) {
 class Talker final : public ConnectionHandler {
  public:
   struct Manner {
-    size_t block_bytes_max = 256 * 1024;  // says so much in one Write
+    size_t block_bytes_max = 256 * 1024;  // the size of one Write
     size_t parts_max = 8;                 // in so many parts
     size_t landing_bytes_max = 64 * 1024;
     size_t look_ahead_max = 4096;
@@ -52,7 +52,7 @@ class Talker final : public ConnectionHandler {
     blocks_.emplace_back(text.begin(), text.end());
     Push();
   }
-  // Says the next `bytes` bytes of the text that everybody knows.
+  // Sends the next `bytes` bytes of the common text.
   void SayPattern(uint64_t bytes) {
     pattern_left_ += bytes;
     Push();
@@ -80,7 +80,7 @@ class Talker final : public ConnectionHandler {
   // Any thread.
   std::atomic<uint64_t> heard{0}, said{0};
   std::atomic<int> closed{0};
-  // All that was heard was the text that everybody knows.
+  // All received bytes were those of the common text.
   std::atomic<bool> as_pattern{true};
 
   size_t Landing(Bytes* parts, size_t parts_max) override {

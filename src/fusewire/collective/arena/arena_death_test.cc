@@ -56,7 +56,7 @@ Status SumOnes(Arena& arena, std::vector<float>* array) {
   return status;
 }
 
-// Sums until a death stops it; then names the rank, and says so again at once.
+// Sums until a death stops it; the error names the rank, and the next call returns it at once.
 void LiveAs(int seat, Crew* crew, Board* board, int victim, size_t count) {
   const auto arena = crew->Join(seat);
   for (int other = 0; other < kRanks; ++other) crew->CloseLivesOf(other);

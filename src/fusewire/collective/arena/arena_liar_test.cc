@@ -74,8 +74,8 @@ TEST(ArenaLiar, ARankThatIsAloneIsNotToldWhatItWants) {
       });
 }
 
-// It is at every meeting, and wants what rank 0 wants, and says that it sends itself what no array can hold: rank 0 met
-// it once for each part of that.
+// The liar comes to every meeting with rank 0's call, and claims to send itself more than any array can hold. Rank 0
+// used to meet it once for each part of that.
 TEST(ArenaLiar, WhatARankSendsToItselfIsItsOwnAffair) {
   World world(2);
   ArenaLiar& liar = *world.liar;

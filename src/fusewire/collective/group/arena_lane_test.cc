@@ -135,7 +135,7 @@ TEST(ArenaLane, TypesAreComparedOfWhatOnlyMovesToo) {
   });
 }
 
-// One gives up an operation that waits behind another, and one that is under way: everybody hears of it.
+// One rank cancels an operation that waits behind another, and one that is under way: all ranks are notified.
 TEST(ArenaLane, CancelEndsWhatWaitsAndWhatRuns) {
   for (const bool running : {false, true}) {
     Party party(2, pipe::TransportChoice::kAuto, OneHost(2));

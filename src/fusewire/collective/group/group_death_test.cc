@@ -56,7 +56,7 @@ std::string ReadLine(int from) {
 struct Child {
   pid_t pid = -1;
   int to = -1;    // the child reads there
-  int from = -1;  // what it says
+  int from = -1;  // as the message states it
 };
 
 int Fail(const std::string& why) {

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Ranks that leave a group while others go on: what they have brought counts, and a rank that needs more is told so.
+// Ranks that leave a group while others go on: data that they have sent stays valid, and a rank that needs more fails.
 #include <gtest/gtest.h>
 
 #include <atomic>

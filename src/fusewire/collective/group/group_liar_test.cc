@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A member that says what no member would say costs its group an error that names it, and nobody a crash.
+// A member that sends invalid messages causes an error in its group that names it, and no crash.
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -84,7 +84,7 @@ class Liar {
     note.round = round;
     return note;
   }
-  // Plays along once, and hears which tags the group has.
+  // Takes part once, and learns the tags of the group.
   void Learn() {
     const Status status =
         RunAgainst([this](p2p::Peer& to) { Send(to, tag, head, std::string(100 * sizeof(int64_t), '!')); });
@@ -214,7 +214,7 @@ TEST(GroupLiar, WhoWasShrunkAwaySaysNothingMore) {
   broken.epoch = 1;
   broken.status = Status::Unavailable("names a rank that has gone");
   world.Tell(broken);
-  // Behind it: what is heard in its place says that it has been heard.
+  // Another message follows it: when that has been received, so has this one.
   const int before = world.notes.load();
   world.Tell(Liar::MessageOf(ControlVerb::kVote, {false, true}));
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);

@@ -115,7 +115,7 @@ TEST(GroupSimulation, ADeadHostIsNamedWhenItsPipeEnds) {
   }
 }
 
-// In a chain, a rank knows only the one that it waits for; and that one may be told before its own deadline.
+// In a chain, a rank can name only the one that it waits for; and that one may be notified before its own deadline.
 TEST(GroupSimulation, TheOneInTheMiddleOfAChainSaysForWhomItWaits) {
   Simulated sim(3, 1);
   std::vector<std::vector<int64_t>> arrays(2, std::vector<int64_t>(5000));
@@ -152,7 +152,7 @@ TEST(GroupSimulation, WhoHasNotBegunBehindAnotherOfItsKeySaysForWhomThatWaits) {
   }
 }
 
-// Whoever fails tells all; unless it lies.
+// A rank that fails notifies all, unless it lies.
 TEST(GroupSimulation, AFailureThatOneAloneWasToldOfComesWithItsReasonToTheOthers) {
   uint64_t control_tag = 0;
   Simulated sim(3, 1);

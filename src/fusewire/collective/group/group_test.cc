@@ -81,7 +81,7 @@ TEST_P(Groups, KeysMeetWhateverTheOrder) {
   });
 }
 
-// Every kind against what a few loops say, with random counts, roots, pieces and in place or not.
+// Every kind against a reference of a few loops, with random counts, roots and pieces, in place or not.
 void AgreeWithTheReference(int ranks, pipe::TransportChoice wire, const GroupOptions& options) {
   Party party(ranks, wire, options);
   party.Run([ranks](int rank, Group& group) {
@@ -332,7 +332,7 @@ TEST_P(Groups, ADeadlineNamesWhoIsLate) {
   const Status status = party.at(0).Run(wanted);
   EXPECT_EQ(status.code(), Code::kTimeout) << status.ToString();
   EXPECT_NE(status.cause().find("rank 1 (w1)"), std::string::npos) << status.ToString();
-  // The other one hears of it, unless all that it needs had come before.
+  // The other rank fails, too, unless it had received all that it needs before.
   wanted.timeout_ns = 10 * kSecondNs;
   const Status later = party.at(1).Run(wanted);
   EXPECT_TRUE(later.ok() || later.code() == Code::kTimeout) << later.ToString();

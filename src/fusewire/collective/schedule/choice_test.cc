@@ -9,7 +9,7 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-// Its own figures of each: what the model says must be what the schedules do.
+// The figures of each algorithm: the model must agree with the schedules.
 TEST(Choice, TheModelCountsWhatSchedulesSend) {
   LinkCost only_messages{0, 0, 0, 0, 1};
   only_messages.message_ns = 1;

@@ -265,7 +265,7 @@ TEST(Schedule, TwoLevelsWhereverRanksStand) {
   EXPECT_GT(played, 3000U);
 }
 
-// What the second level is for: of everything that a host has to say, each byte crosses the wire once.
+// The purpose of the second level: each byte that leaves a host crosses the network once.
 TEST(Schedule, TwoLevelsSendNoMoreBetweenHostsThanOneRankOfEachWould) {
   auto crossing = [](CollectiveKind kind, Algorithm algorithm, size_t count) {
     const std::vector<int> hosts = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
@@ -322,7 +322,7 @@ TEST(Schedule, LoadsAreWhatTheTableInTheDocumentSays) {
   EXPECT_EQ(totals.messages, 7U);
 }
 
-// Each element's last reduction says so, and only that one: an average is divided exactly once.
+// Exactly the last reduction of each element is marked: an average is divided once.
 TEST(Schedule, AReductionIsMarkedLastOnceForEachElementThatIsReduced) {
   for (const CollectiveKind kind :
        {CollectiveKind::kAllReduce, CollectiveKind::kReduce, CollectiveKind::kReduceScatter}) {

@@ -120,7 +120,7 @@ TEST(Gathering, WhoIsNoRankEndsIt) {
   other.join();
 }
 
-// Whoever the program starts later must not hold our memory.
+// A process that the program starts later must not hold our memory.
 TEST(Gathering, LeavesNothingToProgramsThatAreStarted) {
   auto gathering = Gathering::Open();
   ASSERT_TRUE(gathering.ok());
@@ -138,7 +138,7 @@ TEST(Gathering, LeavesNothingToProgramsThatAreStarted) {
   EXPECT_NE(fcntl(hand.value().lives[1].get(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
-// A name is what another rank says: behind it may be somebody who never accepts.
+// The name comes from another rank: it may belong to a listener that never accepts.
 TEST(Gathering, WhoComesToOneThatIsFullHearsOfItInTime) {
   const Fd full(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const std::string name = "fusewire-test-full-" + std::to_string(getpid());

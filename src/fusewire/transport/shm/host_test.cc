@@ -12,7 +12,7 @@ namespace fusewire {
 namespace transport {
 namespace {
 
-// What it is in a new process, which first makes itself a network of its own if it is told to; nothing if it may not.
+// The host in a new process, which makes a network namespace of its own first if requested; nothing if it may not.
 bool IdInAProcess(bool own_network, uint64_t* id) {
   int pipe_ends[2];
   if (pipe(pipe_ends) != 0) return false;

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What is particular to shared memory: who is met, peers that lie, and Writes that wait for their loans. The contract
-// of a transport is tested in tests/conformance, death in tests/faults.
+// The particulars of shared memory: the peers that are met, lying peers, and Writes that wait for their loans. The
+// contract of a transport is tested in tests/conformance, death in tests/faults.
 #include "fusewire/transport/shm/shm.h"
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ constexpr uint32_t kSmallRing = 4096;
 
 // ---- who is met ----
 
-// Keeps what it hears.
+// Keeps the bytes that it receives.
 class Listening final : public ConnectionHandler {
  public:
   void Meet(std::unique_ptr<Connection> made) {
@@ -318,7 +318,7 @@ TEST_F(Meetings, AnotherUserIsRefusedByBothEnds) {
   Status status = Dial(*shm_, {"127.0.0.1", 9});
   EXPECT_EQ(status.code(), Code::kRefused) << status.ToString();
   EXPECT_THAT(status.cause(), HasSubstr("65534"));
-  // Together with TCP: one line that says why, and the way over TCP.
+  // Together with TCP: one log line with the reason, and a connection over TCP.
   std::unique_ptr<Transport> nearest = MakeNearest(MakeShm({}), MakeTcp({}));
   EXPECT_THAT(Dial(*nearest, {"127.0.0.1", 9}).cause(), HasSubstr("refused"));
   EXPECT_THAT(log_, HasSubstr("127.0.0.1:9 goes the far way"));

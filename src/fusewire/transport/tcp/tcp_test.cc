@@ -203,10 +203,10 @@ TEST_P(Tcp, APeerThatClosesHalfIsClosed) {
     EXPECT_EQ(talker->text(), "the end");
     EXPECT_EQ(talker->why().code(), Code::kUnavailable);
   });
-  EXPECT_EQ(raw.Hear(), "");  // and hears that we closed, too
+  EXPECT_EQ(raw.Hear(), "");  // and sees that we closed, too
 }
 
-// The peer says why, and goes with our bytes unread: our next write fails, but what it said is heard.
+// The peer sends its reason, and closes with our bytes unread: our next write fails, but its bytes are received.
 TEST_P(Tcp, LastWordsAreHeardThoughAWriteFails) {
   RawSocket raw;
   std::unique_ptr<Connection> connection = ConnectionTo(&raw);
@@ -386,8 +386,8 @@ TEST_P(Tcp, AServerListensOnNumbers) {
   });
 }
 
-// No descriptor is left: diallers are turned away at once instead of hanging, the log says so once, and when there is
-// room again all goes on.
+// No descriptor is left: diallers are refused at once instead of hanging, there is one log entry, and connections are
+// accepted again as soon as descriptors are free.
 TEST_P(Tcp, RunsOutOfDescriptorsAndRecovers) {
   static std::atomic<int> lines{0};
   lines = 0;
@@ -411,7 +411,7 @@ TEST_P(Tcp, RunsOutOfDescriptorsAndRecovers) {
     EXPECT_EQ(dialler.Hear(), "");
   }
   EXPECT_EQ(lines, 1);
-  // Dialling says what is wrong, too.
+  // Dialling fails with the reason, too.
   std::vector<Fd> rest;
   for (int fd; (fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) rest.emplace_back(fd);
   Result<std::unique_ptr<Connection>> made = Dial({"127.0.0.1", port});
@@ -429,7 +429,7 @@ TEST_P(Tcp, RunsOutOfDescriptorsAndRecovers) {
 
 // ---- names ----
 
-// What the resolver says. It may be asked when the test is over: its thread is left behind inside the system's
+// The resolver's answers. It may be called after the test has ended: its thread may still be inside the system's
 // resolver.
 struct NameService {
   std::function<Result<std::vector<std::string>>(const std::string&)> answer;
@@ -484,7 +484,7 @@ TEST_P(TcpNames, TriesTheNextAddressWhenOneIsSilent) {
   ASSERT_TRUE(made.ok()) << made.status().ToString();
   EXPECT_EQ(made.value()->peer_address(), "127.0.0.1:" + std::to_string(port));
   AtHome([&] { std::move(made).value().reset(); });
-  // With nothing but silence the deadline ends it, and says what was tried.
+  // If no address answers, the deadline ends it with an error that names the attempts.
   Answer({"127.0.0.2"});
   made = Dial({"server", port}, 50 * kMillisecondNs);
   ASSERT_FALSE(made.ok());

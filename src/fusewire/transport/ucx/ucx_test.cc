@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What is particular to UCX: whether the stream really moves, and what becomes of it where UCX is missing, broken or
+// The particulars of UCX: whether the stream really moves, and what happens if UCX is missing, broken or
 // strange. The contract of a transport is tested in tests/conformance, death in tests/faults.
 #include "fusewire/transport/ucx/ucx.h"
 
@@ -261,7 +261,7 @@ TEST_F(Ucx, AnEndpointThatLeadsNowhereIsNotUsedAgain) {
     EXPECT_EQ(renewed->name, name);  // b need not renew its own for that
     EXPECT_EQ(worker->endpoints().Reach(address).value(), renewed);
     worker->endpoints().Break(worker->endpoints().Reach(address).value(), UCS_ERR_ENDPOINT_TIMEOUT);
-    EXPECT_NE(worker->endpoints().Reach(address).value()->name, name);  // b hears that its own leads nowhere
+    EXPECT_NE(worker->endpoints().Reach(address).value()->name, name);  // b learns that its own address leads nowhere
     return true;
   });
   // The first connection goes on over its endpoints, which both sides have retired by now; the second over new ones.
@@ -289,7 +289,7 @@ TEST_F(Ucx, AnEndpointThatLeadsNowhereIsNotUsedAgain) {
 
 #endif
 
-// A peer that says the magic word and then nonsense.
+// A peer that sends the magic word and then nonsense.
 TEST_F(Ucx, AStrangersGreetingCostsItsConnection) {
   FUSEWIRE_NEEDS_UCX();
   UcxControlMessage old, huge, odd, again;

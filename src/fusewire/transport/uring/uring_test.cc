@@ -153,8 +153,8 @@ TEST_F(Uring, SmallRingsAreSlowAndNotWrong) {
   EXPECT_GT(stats.short_of_buffers, 0u);
 }
 
-// On one machine the kernel has to copy, and says so: the next send does not ask again. The talker watches that memory
-// comes back once, and spoils it then.
+// On one machine the kernel has to copy, and reports that: the next send does not try without a copy. The talker checks
+// that its memory is released once, and overwrites it then.
 TEST_F(Uring, LargeSendsStopLendingWhereTheKernelCopies) {
   Start();
   constexpr uint64_t kBytes = 16 << 20;
@@ -175,7 +175,7 @@ TEST_F(Uring, LargeSendsStopLendingWhereTheKernelCopies) {
 
 // ---- memory that the kernel holds ----
 
-// Waits for one landing, and says nothing.
+// Waits for one landing, and sends nothing.
 struct Lander final : ConnectionHandler {
   size_t Landing(Bytes* parts, size_t) override {
     parts[0] = Bytes(memory.data(), memory.size());
@@ -204,7 +204,7 @@ TEST_F(Uring, AConnectionThatGoesLeavesNoReadBehind) {
   const std::string late(1000, 'x');
   (void)send(ends[1].get(), late.data(), late.size(), MSG_NOSIGNAL);
   char end = 0;
-  EXPECT_LE(recv(ends[1].get(), &end, 1, 0), 0);  // the peer hears the end: nobody reads any more
+  EXPECT_LE(recv(ends[1].get(), &end, 1, 0), 0);  // the peer sees the end: no one reads any more
   AtHome([] {});
   EXPECT_EQ(lander.calls, 0);
   EXPECT_TRUE(std::all_of(lander.memory.begin(), lander.memory.end(), [](uint8_t byte) { return byte == 7; }));
