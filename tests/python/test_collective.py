@@ -175,7 +175,7 @@ def test_ranks_know_where_they_stand():
 
 def test_what_cannot_be_done_is_said():
     def work(group):
-        with pytest.raises(fw.Error, match="root 3 of 1 ranks"):
+        with pytest.raises(fw.Error, match="`root` is 3, and `ranks` is 1"):
             group.broadcast(np.zeros(3), 3)
         with pytest.raises(TypeError, match="do not support complex128"):
             group.allreduce(np.zeros(3, complex))

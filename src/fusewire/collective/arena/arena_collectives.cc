@@ -68,7 +68,7 @@ Status CheckList(const char* which, size_t has, size_t ranks) {
 
 Status CheckRoot(int root, int ranks) {
   if (root >= 0 && root < ranks) return Status::Ok();
-  return Status::Invalid("`root` is " + std::to_string(root) + ", and there are " + std::to_string(ranks) + " ranks")
+  return Status::Invalid("`root` is " + std::to_string(root) + ", and `ranks` is " + std::to_string(ranks))
       .Next("give a rank of the group, from 0 to " + std::to_string(ranks - 1));
 }
 

@@ -80,8 +80,8 @@ Status CheckArrays(const Wanted& wanted, int ranks, int rank, ScheduleRunner::Ru
                    wanted.kind == CollectiveKind::kBroadcast;
   const size_t needed = wanted.kind == CollectiveKind::kBarrier ? 0 : one ? 1 : static_cast<size_t>(request.ranks);
   if (wanted.root < 0 || wanted.root >= request.ranks) {
-    return Status::Invalid(KindName(wanted.kind) + ": `root` is " + std::to_string(wanted.root) + ", and there are " +
-                           std::to_string(request.ranks) + " ranks")
+    return Status::Invalid(KindName(wanted.kind) + ": `root` is " + std::to_string(wanted.root) + ", and `ranks` is " +
+                           std::to_string(request.ranks))
         .Next("give a rank from 0 to " + std::to_string(request.ranks - 1));
   }
   if (request.counts.size() != needed) {
