@@ -146,7 +146,7 @@ def best_peers(figures: Sequence[Figure], records: Sequence[Record]) -> tuple[li
 
 
 def lack_of(way: Way, options: argparse.Namespace) -> str:
-    """What is missing to run it, or ""."""
+    """The reason why it can't run, or ""."""
     if not programs.program_path(options.build_dir, way.program).exists():
         return f"bench_{way.program} is not built"
     if way.launcher and shutil.which(way.launcher) is None:

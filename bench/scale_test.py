@@ -144,7 +144,7 @@ class Suite(unittest.TestCase):
 
 
 class Server:
-    """What drive() asks of the task that is measured: here a process that sleeps, or has ended."""
+    """A stand-in for the measured task of drive(): a process that sleeps, or has ended."""
 
     def __init__(self, alive: bool = True) -> None:
         self.pid, self._alive = 1, alive

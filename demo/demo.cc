@@ -58,7 +58,7 @@ Status ShowFailure(rpc::Client& client, ChildProcess* peer) {
   return Status::Ok();
 }
 
-// What a child process does, until it is killed.
+// The work of a child process, until it is killed.
 int Serve(const std::string& what, int port) {
   bool is_raw = what == "raw";
   (is_raw ? ServeRaw : ServeFusewire)(static_cast<uint16_t>(port), ChildProcess::Ready);

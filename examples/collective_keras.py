@@ -24,7 +24,7 @@ model.fit(
     callbacks=[fw.callbacks.BroadcastGlobalVariablesCallback(0), fw.callbacks.MetricAverageCallback()],
 )
 
-# Whoever looks, finds the same model.
+# All ranks have the same model.
 mine = np.concatenate([weight.numpy().ravel() for weight in model.trainable_variables])
 apart = fw.allreduce(np.abs(mine - fw.broadcast(mine, 0).numpy()).max(), fw.Max)
 if fw.rank() == 0:

@@ -164,7 +164,7 @@ class SuitesTest(ScriptTest):
         return result.returncode, result.stdout.splitlines(), calls.read_text().splitlines()
 
     def calls_of(self, *words):
-        """What is tested: the calls of ctest, pytest and the plug-in's unit tests."""
+        """The tests that run: the calls of ctest, pytest and the plug-in's unit tests."""
         status, _, calls = self.start(*words)
         self.assertEqual(status, 0)
         return [call.strip() for call in calls if call.startswith(("ctest", *TENSORFLOWS, "fusewire_tf_tests"))]

@@ -210,7 +210,7 @@ HOSTS = {
 CIRCLE_UNITS_MAX = 2
 CLASS_FUNCTIONS_MAX = 30
 
-# What was over these bounds when the rules came, each with a bound of its own, which is never raised. A circle is
-# named by one of its units. An entry that is no longer needed is a finding.
+# The exceptions that were over these bounds when the rules came, each with its own bound, which is never raised. A
+# circle is named by one of its units. An entry that is no longer needed is a finding.
 CIRCLES_LARGER = {}
 CLASSES_LARGER = {}

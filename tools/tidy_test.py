@@ -61,7 +61,7 @@ BAD_CALLS = {
 
 class TidyTest(unittest.TestCase):
     def findings(self, changed):
-        """What tidy says once these files are changed, added, or (None) removed."""
+        """The findings of tidy after these files were changed, added, or (None) removed."""
         files = clean_files() | changed
         tree = Tree({path: text for path, text in files.items() if text is not None})
         findings = tidy.Findings()

@@ -20,7 +20,7 @@ OURS = (ROOMS_FOLDER, "include/fusewire/")
 HEADERS = (".h", ".hh", ".hpp", ".hxx")
 SOURCES = (".c", ".cc", ".cpp", ".cxx")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
-# What is blanked before ctags reads it: directives, deleted functions, attributes, and `override`, which hides a
+# Blanked before ctags reads a source: directives, deleted functions, attributes, and `override`, which hides a
 # destructor from it.
 _NO_FUNCTION = re.compile(
     r"^[ \t]*#(?:[^\n\\]|\\.)*|[^;{}:]*=\s*delete\s*;|(?<!operator)\[\[[^\]]*\]\]|\boverride\b"
@@ -84,7 +84,7 @@ def reached_from(unit, arrows):
 
 
 def tags_of(texts):
-    """What universal-ctags finds in {path: text}."""
+    """The tags that universal-ctags finds in {path: text}."""
     asked = []
     for path, text in texts.items():
         code = _NO_FUNCTION.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), code_of(text))

@@ -41,7 +41,7 @@ const Named& WireOf(const std::string& name) {
   Die("no wire " + name);
 }
 
-// Who asks for the wires hears those that this machine can do; and, on the other stream, why not the others.
+// Prints the transports that this machine supports; on the other stream, the reasons against the others.
 std::vector<std::string> Wires(bool asks) {
   std::vector<std::string> names;
   for (const Named& wire : kWires) {
@@ -55,7 +55,7 @@ std::vector<std::string> Wires(bool asks) {
   return names;
 }
 
-// What a user sets for UCX on a host without RDMA. Its shared memory serves us only if it notices a peer's end.
+// A user's settings for UCX on a host without RDMA. Its shared memory is usable only if it notices a peer's end.
 void SetUcx(const Named& wire) {
   if (wire.ucx_tls == nullptr) return;
   setenv("UCX_TLS", wire.ucx_tls, 1);

@@ -141,7 +141,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def wire_of(before: Sequence[Mapping], after: Sequence[Mapping], steps: int) -> dict[str, float]:
-    """What all tasks sent per step: bytes, counted by the kernel, and our own calls, counted by the plug-in."""
+    """The traffic of all tasks per step: bytes, counted by the kernel, and our own calls, counted by the plug-in."""
 
     def grown(read: Callable[[Mapping], float]) -> float:
         return sum(read(new) - read(old) for old, new in zip(before, after, strict=True)) / steps

@@ -17,7 +17,7 @@ EPSILON = 1e-6
 
 @dataclass(frozen=True)
 class Model:
-    """What to fetch: `scores` for evaluation, `loss` and `train` for a step."""
+    """The tensors to fetch: `scores` for evaluation, `loss` and `train` for a step."""
 
     scores: tf.Tensor
     loss: tf.Tensor

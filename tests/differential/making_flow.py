@@ -21,7 +21,7 @@ def of_version(maker: Maker, code: str) -> str:
 
 
 def captured(maker: Maker, shape: tuple[int, ...]) -> tuple[str, list[str], list[str], str | None]:
-    """What a body catches: its code, what it uses, what it comes behind, and the variable that it reads."""
+    """A value that a body captures: its code, its inputs, its predecessors, and the variable that it reads."""
     fitting = [
         name
         for name, of in maker.variables.items()

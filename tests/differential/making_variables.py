@@ -123,7 +123,7 @@ def counter(maker: Maker) -> None:
 
 
 def lookup(maker: Maker, of: str) -> tuple[str, tuple[int, ...], list[str]]:
-    """What looks rows up: its code, its shape, and what else it uses."""
+    """A lookup of rows: its code, its shape, and its other inputs."""
     rows, width = maker.variables[of]
     strategy = maker.random.choice(("mod", "div"))
     ids, uses = str([maker.random.randrange(rows) for _ in range(4)]), []

@@ -334,7 +334,7 @@ def queues(start):
         session.run(put)
         seen.append(int(session.run(size)))  # the dequeue that was given up takes none
         seen.append(session.run([here, taken[1]])[0].tolist())
-        # What stands beside a queue does not wait for it.
+        # Operations beside a queue do not wait for it.
         seen.append(session.run(weights).tolist())
         session.run(put)
         session.run(put)

@@ -43,7 +43,7 @@ def test_a_difference_is_found_and_shrunk(tmp_path, monkeypatch):
     assert done.status == 1, done.out + done.error
     smallest = done.out.split("its smallest form:\n")[1]
     assert f"again: python differential/judging.py --seed {seed} --reactors 2" in smallest
-    # What was planted, and what it needs.
+    # The planted error, and the operations that it needs.
     assert smallest.count("with tf.device") < 6
     assert smallest.count("# worker") == 1
 

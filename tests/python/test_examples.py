@@ -23,9 +23,9 @@ PROTOCOLS = ("grpc", "grpc++", "star_server")
 GO_ON = (("grpc++", "star_server_lite"), ("star_server", "grpc"))
 STEPS, SAVED_AT = 100, 50
 RUN_LIMIT_S = 75.0
-# Who goes on does so with other variables on other servers: nothing of that may show in a loss.
+# A continued training has its variables on other servers: no loss may differ.
 ELSEWHERE = (1, "--ref-variables")
-# What so few steps reach at least. Chance alone: an AUC of 0.5, a recall of 0.1.
+# The least that so few steps reach. By chance: an AUC of 0.5, a recall of 0.1.
 REACHED = {"AUC": 0.7, "recall@10": 0.3}
 
 
@@ -83,7 +83,7 @@ def test_two_workers_share_the_steps(fusewire_command, tmp_path):
     said = fusewire_command("run", "--ps", 2, "--workers", 2, *program).ok()
     steps = [int(count) for count in re.findall(r"(\d+) steps here", said)]
     assert len(steps) == 2
-    # Who has begun a step ends it, whatever the other has counted meanwhile.
+    # A worker finishes a step that it has begun, even if the other one has reached the last step meanwhile.
     assert 200 <= sum(steps) < 205
     assert len((tmp_path / "losses").read_text().split()) in steps
 

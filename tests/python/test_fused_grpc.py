@@ -74,7 +74,7 @@ def test_a_peer_that_speaks_grpc_is_asked_in_one_call(run_cluster):
     assert (output.stats["grpc_recvs"], output.stats["grpc_fused_recvs"]) == (0, 1)
 
 
-# What a parameter server makes of feeds: every type, scalars, strings, nothing at all, and something large.
+# Feeds for a parameter server: every type, scalars, strings, an empty tensor, and a large one.
 TYPES = """
 names = ["float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
          "uint64", "bool", "complex64", "complex128"]

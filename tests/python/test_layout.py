@@ -10,7 +10,7 @@ from conftest import ROOT
 pytestmark = pytest.mark.once
 
 PACKAGE = ROOT / "python/fusewire"
-# What a folder may import of the others, besides the modules on the ground floor and itself.
+# The folders that a folder may import, besides the modules on the ground floor and itself.
 GROUND = {"version", "settings", "machine"}
 ARROWS = {
     "_native": set(),

@@ -187,7 +187,7 @@ def test_timeout(run):
     assert "Fix: raise --timeout" in done.error.splitlines()[-1]
 
 
-# What each task leaves running: a child, and a child that has left its group.
+# Each task leaves these running: a child, and a child that has left its group.
 FAMILY = "sleep 1000 & setsid sleep 1000 & "
 
 

@@ -59,7 +59,7 @@ with tf1.train.MonitoredTrainingSession(server.target, is_chief=is_chief, hooks=
         # The tokens are nobody's: who is faster would take both.
         open(f"at-{index}-{number}", "w").close()
         wait_for(f"at-{1 - index}-{number}")
-    # Whoever ends takes his part of the session along, and the chief hands out the tokens.
+    # A worker that ends takes its part of the session along, and the chief hands out the tokens.
     open(f"done-{index}", "w").close()
     if is_chief:
         wait_for("done-1")

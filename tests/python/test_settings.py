@@ -8,7 +8,7 @@ from conftest import ROOT
 from fusewire import settings
 from fusewire.cli import settings_page
 
-# What a source calls with the name of a variable.
+# A call in a source with the name of a variable.
 READERS = re.compile(r"\b(?:getenv|Read[A-Z]\w*|FirstOf)\(\{?((?:\s*\"[A-Z_]+\",?)+)")
 
 

@@ -58,7 +58,7 @@ def shim(tmp_path_factory):
     library = folder / "processors_shim.so"
     words = ["cc", "-O1", "-shared", "-fPIC", "-o", library, SHAPES / "processors_shim.c", "-ldl"]
     subprocess.run(words, check=True)
-    # What ranks import: with TensorFlow beside it, fusewire would load that first.
+    # The import of ranks: with TensorFlow installed, fusewire would load that first.
     for name in ("fusewire", "numpy", "numpy.libs"):
         (folder / name).symlink_to(pathlib.Path(fusewire.__file__).parents[1] / name)
     yield library

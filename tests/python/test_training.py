@@ -11,7 +11,7 @@ from conftest import FUSEWIRE, clean_environment, run_to_end
 
 import fusewire
 
-# What a task says at its end: did its calls travel by the plug-in?
+# The last line of a task: whether its calls used the plug-in.
 SAY = """
 def say(*words):
     import sys

@@ -7,7 +7,7 @@ is about importing, loading, or variables that TensorFlow reads when it is impor
 
     with start(["program.py", "argument"], folder, environment) as program: ...
 
-As a script, `warm.py SOCKET`, this is the process that forks. It ends with whoever holds its standard input.
+As a script, `warm.py SOCKET`, this is the process that forks. It ends with the process that holds its standard input.
 """
 
 import array

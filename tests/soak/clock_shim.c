@@ -97,7 +97,7 @@ int sem_clockwait(sem_t* restrict semaphore, clockid_t clock, const struct times
   return next(semaphore, clock, &real);
 }
 
-// What waits by futex itself: nsync and Abseil, inside TensorFlow and gRPC.
+// Code that waits by futex itself: nsync and Abseil, inside TensorFlow and gRPC.
 long syscall(long number, ...) {
   static long (*next)(long, ...);
   if (next == NULL) next = dlsym(RTLD_NEXT, "syscall");

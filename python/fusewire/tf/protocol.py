@@ -54,8 +54,8 @@ def effective(protocol: str) -> str:
 
 
 class _Scope:
-    """What Estimator's RunConfig says but Estimator does not pass to the servers it creates. Not per thread, because
-    Estimator creates servers on its own threads, too."""
+    """The settings of Estimator's RunConfig that Estimator does not pass to the servers it creates. Not per thread,
+    because Estimator creates servers on its own threads, too."""
 
     config: Any = None
     protocol: str | None = None
