@@ -47,7 +47,7 @@ TfStatus CheckList(const std::string& metadata) {
   return is_shape ? TfStatus() : FalseClaim("a list of tensors whose shape is none");
 }
 
-// What a list of tensors was compressed to: it is unpacked into tensors of the shapes that stand here.
+// A compressed list of tensors: it is unpacked into tensors of the shapes in its metadata.
 TfStatus CheckCompressed(const std::string& text) {
   tensorflow::data::CompressedElement element;
   if (!element.ParseFromString(text)) return FalseClaim("a compressed element that cannot be read");
@@ -59,7 +59,7 @@ TfStatus CheckCompressed(const std::string& text) {
     const auto count = static_cast<uint64_t>(shape.num_elements());
     const auto parts = static_cast<uint64_t>(component.uncompressed_bytes_size());
     const bool is_string = component.dtype() == tensorflow::DT_STRING;
-    // Of others it holds protobufs, which we could look at no more once they are unpacked.
+    // Tensors of other types are protobufs, which could not be checked before they are unpacked.
     if (!is_string && !tensorflow::DataTypeCanUseMemcpy(component.dtype()))
       return FalseClaim("a compressed element of variants or resources");
     if (parts != (is_string ? count : 1) && (parts > 0 || count > 0))
@@ -92,8 +92,8 @@ TfStatus CheckVariant(const VariantTensorDataProto& variant, int depth) {
   for (const TensorProto& tensor : variant.tensors()) {
     TfStatus status = CheckTensor(tensor, depth + 1);
     if (!status.ok()) return status;
-    // One that cannot be made is left out without a word, and the decoder takes the next, or none. What it holds has
-    // been looked at: it can be tried.
+    // TensorFlow silently leaves out a tensor that can't be made, and its decoder takes the next one, or none. The
+    // content has been checked, so making it can be tried here.
     if (!tensorflow::Tensor().FromProto(tensor)) return FalseClaim("a variant with a tensor that cannot be made");
   }
   return TfStatus();
@@ -124,7 +124,7 @@ TfStatus CheckTensor(const TensorProto& proto, int depth) {
   TfStatus status = TensorShape::BuildTensorShape(proto.tensor_shape(), &shape);
   if (!status.ok()) return FalseClaim(std::string(status.message()));
   const auto count = static_cast<uint64_t>(shape.num_elements());
-  // However an element is written, it takes a byte.
+  // In every encoding, an element takes at least a byte.
   if (count > proto.ByteSizeLong()) return FalseClaim(absl::StrCat(count, " elements in fewer bytes"));
   for (const VariantTensorDataProto& variant : proto.variant_val()) {
     status = CheckVariant(variant, depth);

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a peer's TensorProto claims to hold, looked at before TensorFlow decodes it: that believes what it reads. A
-// shape of 2^40 elements is filled up from one value, variants within variants recurse without a bound, and the
-// decoders of some variants take counts and sizes from the message as they are. Home: any thread. Owns: nothing. Fails:
-// with DataLoss, saying which claim.
+// Checks the sizes that a peer's TensorProto claims, before TensorFlow decodes it: TensorFlow trusts the message. It
+// fills a shape of 2^40 elements from one value, variants within variants recurse without a bound, and the decoders of
+// some variants trust counts and sizes in the message. Home: any thread. Owns: nothing. Fails: with DataLoss, which
+// names the claim.
 #ifndef FUSEWIRE_TF_BRIDGE_CLAIMS_H_
 #define FUSEWIRE_TF_BRIDGE_CLAIMS_H_
 

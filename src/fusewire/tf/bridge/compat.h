@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What differs between the TensorFlow versions that we are built against: every #if on a version stands here.
-// Home: none. Owns: nothing. Fails: to compile, on a version that nobody has tried.
+// The differences between the TensorFlow versions that we support: every #if on a version is here.
+// Home: none. Owns: nothing. Fails: to compile, with a version that is not supported.
 #ifndef FUSEWIRE_TF_BRIDGE_COMPAT_H_
 #define FUSEWIRE_TF_BRIDGE_COMPAT_H_
 
@@ -12,7 +12,7 @@
 #include <tensorflow/core/framework/types.h>
 #include <tensorflow/core/platform/refcount.h>
 
-// The version comes from the build: newer wheels bring no header that says it.
+// The version comes from the build: newer wheels have no header with it.
 #if FUSEWIRE_TF_MAJOR != 2 || FUSEWIRE_TF_MINOR < 15
 #error "Fusewire needs TensorFlow 2.15 or newer"
 #endif

@@ -7,7 +7,7 @@ namespace fusewire {
 namespace tf {
 namespace {
 
-// A protobuf up to this travels in the head.
+// A protobuf of up to this size travels in the head.
 constexpr size_t kHeadBytesMax = 16 * 1024;
 
 }  // namespace

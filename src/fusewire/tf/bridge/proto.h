@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A protobuf on the wire: in the head while it is small, else in a segment of its own.
-// Home: any thread. Owns: nothing. Fails: with false: more than protobuf can carry (2 GiB), or not this protobuf.
+// A protobuf on the wire: in the head if it is small, otherwise in a segment of its own.
+// Home: any thread. Owns: nothing. Fails: with false, for more than protobuf can carry (2 GiB), or another protobuf.
 #ifndef FUSEWIRE_TF_BRIDGE_PROTO_H_
 #define FUSEWIRE_TF_BRIDGE_PROTO_H_
 

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A Status in TensorFlow's words and back. TensorFlow's recovery code reads the code and the text of an error, so both
-// are those of its own gRPC.
+// Converts a Status to TensorFlow's and back. TensorFlow's recovery code reads the code and the text of an error, so
+// both are those of its own gRPC.
 // Home: none, pure functions. Owns: nothing. Fails: never.
 #ifndef FUSEWIRE_TF_BRIDGE_STATUS_H_
 #define FUSEWIRE_TF_BRIDGE_STATUS_H_
@@ -14,18 +14,18 @@
 namespace fusewire {
 namespace tf {
 
-// An error of the wire: what the caller of TensorFlow's RPC is told.
+// An error of the wire, as the caller of TensorFlow's RPC gets it.
 TfStatus ToTf(const Status& status);
-// An error of TensorFlow's that ours tell: ToTf gives its code again, or kCancelled for those that we do not have.
+// An error of TensorFlow's as a Status: ToTf restores its code, or returns kCancelled for a code that we do not have.
 Status FromTf(const TfStatus& status);
-// TensorFlow's coordinators find out which task failed by these words at the end of an error.
+// Appends the words by which TensorFlow's coordinators find the failed task.
 TfStatus WithTarget(const TfStatus& status, const std::string& target, const char* method);
 // Whether the peer, or the way to it, is gone: the next call asks for its address again.
 bool IsLost(const Status& status);
 
 // status := code:varint [message:text payloads:varint (url:text value:text)*]     code 0: no more follows
 void AppendTfStatus(const TfStatus& status, std::string* out);
-// kDataLoss names the field that is wrong; `out` is then as it was.
+// kDataLoss names the field that is wrong; `out` is then unchanged.
 TfStatus ReadTfStatus(VarReader* reader, TfStatus* out);
 
 }  // namespace tf

@@ -49,7 +49,7 @@ TEST(TfStatuses, NameTheirTaskAtTheirEnd) {
   EXPECT_TRUE(told.GetPayload("why").has_value());
 }
 
-// What a peer sent as a status, and the field that the error names.
+// A status as a peer has sent it, and the field that the error names.
 std::string ErrorOf(const std::string& text) {
   VarReader reader{ConstBytes(text)};
   TfStatus out = absl::UnknownError("as it was");

@@ -45,8 +45,8 @@ TfStatus NoMemory(uint64_t bytes) {
   return absl::ResourceExhaustedError(absl::StrCat("no memory for a tensor of ", bytes, " bytes that a peer sends"));
 }
 
-// TensorFlow's allocators wait ten seconds for memory that they do not get. A reactor that did would be silent for all
-// its peers, so it looks first whether there is some; where it matters, as that costs some microseconds.
+// TensorFlow's allocators wait ten seconds if memory is short. A reactor must not wait, since all its peers would, so
+// it first checks whether memory is available; only for large sizes, as this takes some microseconds.
 bool MayHave(uint64_t bytes) {
   constexpr uint64_t kLookedForBytes = uint64_t{1} << 20;
   if (bytes < kLookedForBytes) return true;
@@ -162,7 +162,7 @@ bool IsAccelerator(const tensorflow::Device* device) { return device->tensorflow
 TfStatus TensorLanding::Begin(VarReader* reader, const TensorPlace& place,
                               const std::function<uint64_t()>& segment_bytes) {
   uint8_t form = reader->Byte();
-  if (!reader->ok()) return Nonsense("it is cut off");  // or the empty float would be read out of nothing
+  if (!reader->ok()) return Nonsense("it is cut off");  // otherwise missing bytes would be read as the empty float
   if (form > kFormMax) return Nonsense(absl::StrCat("form ", form));
   form_ = static_cast<Form>(form);
   if (form_ == Form::kControl) {
@@ -261,7 +261,7 @@ TfStatus TensorLanding::DecodeStrings() {
   if (count == 0) return TfStatus();
   if (!tensor_.IsInitialized()) return NoMemory(count * sizeof(tensorflow::tstring));
   auto strings = tensor_.flat<tensorflow::tstring>();
-  // Twice over the lengths, so that nothing but the content says how much is allocated.
+  // Two passes over the lengths, so that only the content's real size determines the allocation.
   for (uint64_t i = 0; i < count; ++i) lengths.Varint();
   if (!lengths.ok()) return Nonsense("the lengths of its strings are cut off");
   VarReader texts(lengths.left());

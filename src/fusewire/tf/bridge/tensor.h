@@ -28,8 +28,8 @@
 namespace fusewire {
 namespace tf {
 
-// Content up to this travels behind its description. A copy costs less than a segment of its own, and gives the
-// tensor's memory back at once: a variable that is being sent would otherwise be copied by its next update.
+// Content of up to this size follows its description. A copy costs less than a segment of its own, and releases the
+// tensor's memory at once: otherwise the next update of a variable would have to copy it.
 constexpr size_t kInlineBytesMax = 1024;
 
 // The tensor's bytes for as long as the network needs them.
@@ -37,9 +37,9 @@ Buffer WrapTensor(const tensorflow::Tensor& tensor);
 // Appends the description to `head` and, if it is not small, the content to `body`. `tensor` lies in host memory.
 TfStatus AppendTensor(const tensorflow::Tensor& tensor, std::string* head, Buffers* body);
 
-// Where a tensor is going to live.
+// The destination of a tensor.
 struct TensorPlace {
-  tensorflow::Device* device = nullptr;  // null: nobody wants it any more, and it is only read
+  tensorflow::Device* device = nullptr;  // null: it is no longer wanted, and only read
   tensorflow::AllocatorAttributes attributes;
   tensorflow::DeviceContext* context = nullptr;
 };
@@ -48,9 +48,9 @@ struct TensorPlace {
 // tensor.
 class TensorLanding {
  public:
-  // `segment_bytes`: of the segment that will come for it, should its content not be small.
+  // `segment_bytes` returns the size of its segment, for content that is not small.
   TfStatus Begin(VarReader* reader, const TensorPlace& place, const std::function<uint64_t()>& segment_bytes);
-  // True if a segment comes; its memory. It may be empty.
+  // Whether it has a segment, and the memory for it, which may be empty.
   bool has_segment() const { return has_segment_; }
   Bytes place() const { return place_; }
   // Calls `done` here, or, where the tensor goes on to a device, on a thread of that device.
@@ -76,10 +76,10 @@ class TensorLanding {
 // Host memory that a device copies to and from.
 tensorflow::AllocatorAttributes HostForDevice();
 
-// What a message ends with whose tensor TensorLanding::Begin has refused: its sender's fault, or want of memory here.
+// The status of a message whose tensor TensorLanding::Begin has refused: corrupt, or memory is short here.
 Status NotBegun(const TfStatus& why);
 
-// Whether tensors of this device lie in memory that only the device reaches.
+// Whether tensors of this device are in memory that only the device can access.
 bool IsAccelerator(const tensorflow::Device* device);
 
 }  // namespace tf

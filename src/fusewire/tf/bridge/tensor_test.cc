@@ -213,7 +213,7 @@ TEST(TensorThatIsNone, NeverCrashesWhateverItsBytes) {
   }
 }
 
-// On a reactor: TensorFlow's own allocator waits ten seconds before it says so.
+// On a reactor: TensorFlow's own allocator waits ten seconds before it fails.
 TEST(TensorWithoutMemory, IsRefusedAtOnce) {
   constexpr int64_t kBytes = int64_t{1} << 30;
   std::string head("\2\4", 2);  // raw, uint8

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Several tensors of one message on their way in: each description is read in turn, each content lands in its place.
-// Home: any thread. Owns: the memory that they land in. Fails: Begin and EndOfMessage, naming what is wrong in the
-// description or the segments; Finish with the first tensor that cannot be made.
+// Several incoming tensors of one message: each description is read in turn, and each content lands in its memory.
+// Home: any thread. Owns: the memory into which they land. Fails: Begin and EndOfMessage, with the error in the
+// description or the segments; Finish, with the first tensor that can't be made.
 #ifndef FUSEWIRE_TF_BRIDGE_TENSORS_H_
 #define FUSEWIRE_TF_BRIDGE_TENSORS_H_
 
@@ -20,11 +20,11 @@ class TensorLandings {
 
   // Reads the next one.
   Status Begin(VarReader* reader, const TensorPlace& place);
-  // All have been read: no segment is left over. Afterwards the sizes are not looked at any more.
+  // After all have been read: checks that no segment is left. The sizes are not used afterwards.
   Status EndOfMessage();
   pipe::Landing Where() { return pipe::Landing::Into(places_.data(), places_.size()); }
   size_t size() const { return landings_.size(); }
-  // All has landed. Tensors in host memory only; those behind the first that cannot be made are not there.
+  // After all has landed. For tensors in host memory only; stops at the first that can't be made.
   TfStatus Finish(const TensorPlace& place, std::vector<tensorflow::Tensor>* tensors);
 
  private:

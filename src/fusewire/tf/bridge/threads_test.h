@@ -24,7 +24,7 @@ class TestThreads final : public tensorflow::thread::ThreadPoolInterface {
   explicit TestThreads(int count) : count_(count) {
     for (int i = 0; i < count; ++i) threads_.emplace_back([this] { Run(); });
   }
-  // What has been scheduled is done first.
+  // Runs all scheduled closures first.
   ~TestThreads() override {
     {
       MutexLock lock(mutex_);

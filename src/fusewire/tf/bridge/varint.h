@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Small numbers in few bytes: seven bits a byte, the lowest first. What the heads of tensors are written in.
-// Home: none. Owns: nothing. Fails: a VarReader that runs out of bytes yields zeros from then on and says so in ok().
+// Small numbers in few bytes: seven bits a byte, the lowest first. The encoding of the heads of tensors.
+// Home: none. Owns: nothing. Fails: a VarReader that runs out of bytes yields zeros from then on, and ok() is false.
 #ifndef FUSEWIRE_TF_BRIDGE_VARINT_H_
 #define FUSEWIRE_TF_BRIDGE_VARINT_H_
 
@@ -80,7 +80,7 @@ class VarReader {
   bool ok_ = true;
 };
 
-// What strings of TensorFlow's libraries are compared and built with.
+// Compares and builds strings of TensorFlow's libraries.
 inline absl::string_view View(ConstBytes bytes) { return {reinterpret_cast<const char*>(bytes.data), bytes.size}; }
 
 }  // namespace tf

@@ -20,7 +20,7 @@ namespace fusewire {
 namespace tf {
 namespace {
 
-// What TensorFlow's table of implementations calls ours.
+// The name of our implementation in TensorFlow's table.
 constexpr const char* kName = "Fusewire";
 
 std::optional<collective::Type> TypeOf(tensorflow::DataType type) {
@@ -36,7 +36,7 @@ std::optional<collective::Type> TypeOf(tensorflow::DataType type) {
   }
 }
 
-// Of the kernels that a reduction is given: how two are merged, and what becomes of the result.
+// From the kernels of a reduction: the operator, and the division of the result.
 std::optional<collective::Op> OpOf(const tensorflow::CollectiveParams& params) {
   if (params.merge_op == nullptr) return std::nullopt;
   const std::string& merge = params.merge_op->type_string();
@@ -143,7 +143,7 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
       case tensorflow::BROADCAST_COLLECTIVE:
         wanted->kind = collective::CollectiveKind::kBroadcast;
         wanted->root = params.source_rank;
-        wanted->confirm = true;  // as TensorFlow's own, whose root may be the program's last to say anything
+        wanted->confirm = true;  // as in TensorFlow's own: the root's process may exit right afterwards
         wanted->counts = {out};
         return TfStatus();
       case tensorflow::GATHER_COLLECTIVE:
@@ -161,7 +161,7 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
     }
   }
 
-  // Either finds the number, or is seen by who stores it.
+  // Either this finds the number, or the thread that stores it sees the cancel.
   void Cancel() {
     is_cancelled_.store(true);
     uint64_t number = number_.load();

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// TensorFlow's collectives, run by ours where a group's members all have it: reductions, broadcasts, gathers and
-// all-to-alls of arrays in host memory. Everything else, and every other group, is run as TensorFlow runs it.
+// Runs TensorFlow's collectives with ours if all members of a group have the plug-in: reductions, broadcasts, gathers
+// and all-to-alls of arrays in host memory. TensorFlow runs all others itself.
 // Home: any thread. Owns: nothing more than its bases. Fails: each operation with a status that names the task.
 #ifndef FUSEWIRE_TF_COLLECTIVE_EXECUTOR_H_
 #define FUSEWIRE_TF_COLLECTIVE_EXECUTOR_H_

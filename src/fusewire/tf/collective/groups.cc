@@ -30,7 +30,7 @@ struct Living {
 };
 
 Living& TheLiving() {
-  static auto* const living = new Living;  // nobody knows who is the last to need it
+  static auto* const living = new Living;  // never freed: other threads may need it at exit
   return *living;
 }
 
@@ -45,7 +45,7 @@ std::vector<int> HostsOf(const std::vector<uint64_t>& ids) {
   return hosts;
 }
 
-// One question to each member; the last answer of all ends it.
+// One request to each member; the last answer ends it.
 class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
  public:
   Asking(CollectiveGroupsPtr groups, std::string name, int rank, size_t members)
@@ -88,7 +88,7 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
           } else {
             self->are_ours_.store(false, std::memory_order_relaxed);
           }
-          // A server that has no such method is one without the plug-in.
+          // A server without this method has no plug-in.
           self->Ended(absl::IsUnimplemented(status) ? TfStatus() : status);
         });
   }
@@ -110,7 +110,7 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
   const CollectiveGroupsPtr groups_;
   const std::string name_;
   const int rank_;
-  std::vector<Told> told_;  // each by its own answer, then by the last
+  std::vector<Told> told_;  // each is written by its own answer, and read by the last one
   std::atomic<bool> are_ours_{true};
   Mutex mutex_;
   size_t left_ FUSEWIRE_GUARDED_BY(mutex_);
@@ -121,7 +121,7 @@ Result<std::unique_ptr<CollectiveHome>> CollectiveHome::Open(Options options, ta
   p2p::EndpointOptions endpoint;
   endpoint.pipe = task.shared().options();
   endpoint.pipe.name = options.own_task;
-  // As long as it takes: a member may be busy for hours. One that is dead is noticed by its pipe.
+  // Without a timeout: a member may be busy for hours. A dead one is detected by its pipe.
   endpoint.limits.timeout_ns = kForeverNs;
   endpoint.limits.patience_ns = kForeverNs;
   Result<std::unique_ptr<p2p::Endpoint>> made = p2p::Endpoint::Open(task, std::move(endpoint));
@@ -238,7 +238,7 @@ void CollectiveGroups::Find(const tensorflow::CollGroupParams& params, int rank,
     entry.waiting.push_back(std::move(found));
     if (!is_first) return;
   }
-  // shared_ptr: held by each of its questions.
+  // shared_ptr: held by each of its requests.
   auto asking = std::make_shared<Asking>(shared_from_this(), name, rank, params.members.size());
   for (size_t i = 0; i < params.members.size(); ++i) asking->Ask(i, params.members[i].task);
 }
@@ -255,15 +255,15 @@ Result<std::unique_ptr<collective::Group>> CollectiveGroups::Make(const std::str
     options.members.push_back(each.member);
     host_ids.push_back(each.host);
   }
-  // Where nobody has begun anew, as a version without ages calls it.
+  // At age 0, the same name as in a version without ages.
   bool is_first = std::all_of(told.begin(), told.end(), [](const Told& each) { return each.age == 0; });
   for (size_t i = 0; i < told.size() && !is_first; ++i)
     absl::StrAppend(&options.name, i == 0 ? " age " : " ", told[i].age);
   options.places.hosts = HostsOf(host_ids);
   const std::string where = WhereIs(options.places.hosts);
-  // Known to be on one host it would make an arena, which takes no operation that has a key, as all of ours have:
-  // executors run them in any order. And with more ranks than processors it would choose what takes the fewest
-  // messages, which was no faster here.
+  // On a known single host, the group would make an arena, which takes no operation with a key; all of ours have one,
+  // because executors run them in any order. And with more ranks than processors, it would choose the algorithm with
+  // the fewest messages, which was no faster here.
   if (options.places.one_host()) options.places.hosts.clear();
   Result<std::unique_ptr<collective::Group>> made = collective::Group::Make(home_.endpoint(), std::move(options));
   if (made.ok()) {
@@ -295,12 +295,12 @@ void CollectiveGroups::Answered(const std::string& name, int rank, const TfStatu
     }
     Entry& entry = entries_[name];
     FUSEWIRE_DCHECK(!entry.is_known);
-    FUSEWIRE_DCHECK(!entry.waiting.empty());  // whoever asked
+    FUSEWIRE_DCHECK(!entry.waiting.empty());  // the caller that asked
     waiting.swap(entry.waiting);
     entry.status = end;
     entry.group = group;
     entry.is_known = true;
-    // Who could not be asked may be asked again.
+    // A member that could not be asked may be asked again.
     if (!end.ok()) entries_.erase(name);
     aborted = aborted_;
   }

@@ -1,10 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Which of TensorFlow's groups our collectives can serve, and the Group for each. A group is served where each task has
-// one device, a CPU, and each task's server is one of ours; every member comes to the same answer, and to the same list
-// of hosts, as all ask the same tasks and each tells all the same.
-// TensorFlow begins anew with a manager of executors for each cluster that a server is given: what was aborted before
-// works again. So a server has a CollectiveHome for good, and CollectiveGroups for each of its managers in turn.
-// Home: any thread. Owns: the server's endpoint and the groups. Fails: Find with the reason why a member cannot be
+// Finds out which of TensorFlow's groups our collectives can serve, and holds the Group for each. A group is served if
+// each task has one device, a CPU, and a server of ours. All members ask the same tasks, and each task gives all of
+// them the same answer, so all members come to the same result and to the same list of hosts. TensorFlow creates a new
+// manager of executors for each cluster that a server is given, and aborted groups work again. So a server has one
+// CollectiveHome for its life, and CollectiveGroups for each of its managers in turn.
+// Home: any thread. Owns: the server's endpoint and the groups. Fails: Find, with the reason why a member can't be
 // asked.
 #ifndef FUSEWIRE_TF_COLLECTIVE_GROUPS_H_
 #define FUSEWIRE_TF_COLLECTIVE_GROUPS_H_
@@ -30,8 +30,8 @@ namespace tf {
 // shared_ptr: operations that are under way outlast the group's place in the table.
 using GroupPtr = std::shared_ptr<collective::Group>;
 
-// The hosts of a group's ranks, from what their tasks say of them. None where a task says nothing: it is of a version
-// whose groups know no hosts, and all must know the same.
+// The hosts of a group's ranks, from their tasks' answers. Empty if a task's version does not send its host: all
+// members must use the same list.
 std::vector<int> HostsOf(const std::vector<uint64_t>& ids);
 
 class CollectiveGroups;
@@ -42,25 +42,25 @@ class CollectiveHome {
  public:
   struct Options {
     std::string own_task;  // "/job:worker/replica:0/task:0"
-    uint64_t host = 0;     // of this task, as all others are told; see PortWords
+    uint64_t host = 0;     // of this task, as in its answer to all others; see PortWords
     // The address that the cluster gives a task, and the gRPC way to it.
     std::function<TfStatus(const std::string& task, std::string* address, SidePtr* side)> find;
   };
-  // Its endpoint is a service of `task`, which outlives it. Nobody reaches it before the task listens.
+  // Its endpoint is a service of `task`, which outlives it. It can be reached once the task listens.
   static Result<std::unique_ptr<CollectiveHome>> Open(Options options, task::Task& task);
-  // What is left of its groups can do nothing more.
+  // Groups that are still held can do nothing more.
   ~CollectiveHome();
 
   const Options& options() const { return options_; }
   p2p::Endpoint& endpoint() { return *endpoint_; }
-  // Where the other members' endpoints reach ours.
+  // The port at which other members reach our endpoint.
   uint16_t port() const { return endpoint_->address().port; }
-  // How often there was a new manager: it tells the groups of one apart from those of the next.
+  // The number of managers so far: it distinguishes the groups of one from those of the next.
   uint32_t age() const { return age_.load(std::memory_order_acquire); }
-  // Not from a home. For a new manager; the groups of the one before leave.
+  // Not from a home. For a new manager; the groups of the previous one leave.
   CollectiveGroupsPtr Renew();
-  // Not from a home. Those of this process say goodbye, and what they have sent reaches its peers' hosts if that can
-  // be: the process is about to end, and TensorFlow ends no server before.
+  // Not from a home. For a process that is about to exit, in which TensorFlow stops no server: all of its groups leave,
+  // and their sent data reaches the peers' hosts if possible.
   static void LeaveAll();
 
  private:
@@ -73,7 +73,8 @@ class CollectiveHome {
   std::atomic<uint32_t> age_{0};
   Mutex mutex_;
   CollectiveGroupsPtr present_ FUSEWIRE_GUARDED_BY(mutex_);
-  // Those that have left. An operation that is about to end may be the last to hold one, at home, where it may not go.
+  // The groups that have left. Otherwise the last reference could be that of an operation that ends at home, where a
+  // group can't be destroyed.
   std::vector<GroupPtr> left_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
@@ -82,15 +83,15 @@ class CollectiveGroups : public std::enable_shared_from_this<CollectiveGroups> {
   // `home` outlives its use: Retire ends that.
   CollectiveGroups(CollectiveHome& home, uint32_t age) : home_(home), age_(age) {}
 
-  // Calls `found` here if the answer is known, else once it is; null: the group is TensorFlow's own to serve.
+  // Calls `found` here if the answer is known, otherwise once it is; null: TensorFlow serves the group.
   using Found = std::function<void(const TfStatus& status, const GroupPtr& group)>;
   void Find(const tensorflow::CollGroupParams& params, int rank, Found found);
   // Null if Find has not found it.
   GroupPtr Get(const tensorflow::CollGroupParams& params);
-  // Everything under way and to come fails with this.
+  // Fails all current and later operations with this status.
   void Abort(const TfStatus& why);
   std::vector<GroupPtr> Known() const;
-  // It finds no more groups. Those that it knew.
+  // Finds no more groups from now on. Returns those that it had found.
   std::vector<GroupPtr> Retire();
 
  private:
@@ -100,7 +101,7 @@ class CollectiveGroups : public std::enable_shared_from_this<CollectiveGroups> {
     GroupPtr group;
     std::vector<Found> waiting;
   };
-  // What a member's task said of itself.
+  // A member's answer about itself.
   struct Told {
     collective::GroupMember member;
     uint64_t host = 0;

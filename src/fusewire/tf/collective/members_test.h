@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What tests of collectives share: two tasks of one process, each with its home of collectives, over real sockets; and
-// the gRPC way from each to the other, over which it is told where that is reached.
+// For tests of collectives: two tasks of one process, each with its home of collectives, over real sockets; and the
+// gRPC way from each to the other, over which it gets the other's address.
 #ifndef FUSEWIRE_TF_COLLECTIVE_MEMBERS_TEST_H_
 #define FUSEWIRE_TF_COLLECTIVE_MEMBERS_TEST_H_
 
@@ -61,7 +61,7 @@ class Member {
     groups = home->Renew();
   }
 
-  // What this one tells of itself.
+  // This member's answer about itself.
   PortWords Words() const {
     PortWords words;
     words.port = 1;

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The operation that N receives became: N keys, N outputs, one question.
+// The operation that N receives become: N keys, N outputs, one request.
 #include <memory>
 #include <string>
 #include <utility>
@@ -62,7 +62,7 @@ class FuseRecvOp final : public tensorflow::AsyncOpKernel {
         if (status.ok() && !is_dead) {
           context->set_output(static_cast<int>(i), tensor);
         } else if (wait->status.ok()) {
-          // What may be dead is not fused: this says that the marks were wrong.
+          // Tensors that may be dead are not fused: the marks were wrong.
           wait->status = status.ok() ? absl::InternalError("a fused receive met a dead tensor") : status;
         }
         FUSEWIRE_CHECK(wait->left > 0);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kLevelsAttribute = "_fusewire_levels";
 
-// Everything that control flow can reach: its levels depend on iterations, its tensors may be dead.
+// All nodes that control flow can reach: their levels depend on iterations, and their tensors may be dead.
 std::vector<bool> BehindControlFlow(const Graph& graph) {
   std::vector<bool> behind(static_cast<size_t>(graph.num_node_ids()), false);
   std::vector<const Node*> todo;

@@ -1,12 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Which receives of a graph may become one. A node's level is how many times a tensor has to cross between tasks before
-// the node can run. Two receives from one device whose producers have the same level can't wait for each other through
-// this task: if one's producer needed the other's tensor, its level would be higher. So they may be one operation.
+// Decides which receives of a graph may become one. A node's level is the number of times that a tensor has to cross
+// between tasks before the node can run. Two receives from one device whose producers have the same level can't wait
+// for each other through this task: if one's producer needed the other's tensor, its level would be higher. So they may
+// become one operation.
 //
-// The whole graph is seen only by the master, before it is cut into partitions; the receives exist only afterwards, in
-// each task. So the master writes the levels into the consumers' attributes, and each task reads them there.
-// Left out, for they may come in pieces or not at all: everything behind control flow (a tensor may be dead, or come
-// once per iteration), and consumers that take a remote tensor by reference.
+// Only the master sees the whole graph, before it is cut into partitions; the receives exist only afterwards, in each
+// task. So the master writes the levels into the consumers' attributes, and each task reads them there. Left out are
+// all nodes behind control flow (a tensor may be dead, or come once per iteration), and consumers that take a remote
+// tensor by reference.
 // Home: any thread. Owns: nothing. Fails: never; a graph without marks is not fused.
 #ifndef FUSEWIRE_TF_FUSE_LEVELS_H_
 #define FUSEWIRE_TF_FUSE_LEVELS_H_
@@ -19,9 +20,9 @@
 namespace fusewire {
 namespace tf {
 
-// Writes the marks; returns how many edges between tasks have one.
+// Writes the marks; returns the number of marked edges between tasks.
 int MarkLevels(tensorflow::Graph* graph);
-// What the marks of a partition say: the level of each remote producer, by its name.
+// Reads the marks of a partition: the level of each remote producer, by its name.
 std::map<std::string, int> ReadLevels(const tensorflow::Graph& partition);
 // "/job:ps/replica:0/task:0/device:CPU:0" -> "/job:ps/replica:0/task:0"
 std::string TaskOfDevice(const std::string& device);

@@ -32,7 +32,7 @@ namespace {
 std::atomic<bool> fuse_by_default{false};
 std::atomic<int> holds{0};
 
-// What one _Recv says about itself.
+// The attributes of one _Recv.
 struct RecvNode {
   Node* node = nullptr;
   std::string send_device, recv_device, tensor_name;
@@ -70,7 +70,7 @@ bool HasControlInput(const Node& node) {
   return false;
 }
 
-// Where, from where, on which level, and into host memory or the device's.
+// The destination, the source, the level, and whether it goes into host memory or the device's.
 using GroupKey = std::tuple<std::string, std::string, int, bool>;
 
 std::map<GroupKey, std::vector<RecvNode>> GroupsOf(const Graph& graph, const std::map<std::string, int>& levels) {

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// tensor_fuse: two passes over graphs, one in the master that marks, one in each task that fuses. plugin.cc registers
-// them. See fuse/levels.h for what may be fused.
-// Home: any thread. Owns: nothing. Fails: never; what cannot be fused stays as it is.
+// tensor_fuse: two passes over graphs; one marks receives in the master, one fuses them in each task. plugin.cc
+// registers them. fuse/levels.h decides which may be fused.
+// Home: any thread. Owns: nothing. Fails: never; other receives stay as they are.
 #ifndef FUSEWIRE_TF_FUSE_PASSES_H_
 #define FUSEWIRE_TF_FUSE_PASSES_H_
 
@@ -13,10 +13,10 @@
 namespace fusewire {
 namespace tf {
 
-// Whether a session's config, or without a word in it the environment's default, wants receives to be fused.
+// Whether receives are fused: by the session's config, or by the environment if the config has no setting.
 void SetFuseByDefault(bool fuse);
 bool WantsFuse(const tensorflow::ConfigProto& config);
-// While it is above 0, graphs stay as they are: the parts of a partial run wait for feeds that come later.
+// While it is above 0, graphs are not fused: the parts of a partial run wait for feeds that come later.
 void HoldFusion(int change);
 bool AreGraphsHeld();
 

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What the plug-in counts in this process, over all its servers.
+// The counters of the plug-in in this process, over all its servers.
 // Home: any thread. Owns: numbers. Fails: never.
 #ifndef FUSEWIRE_TF_PEER_COUNTERS_H_
 #define FUSEWIRE_TF_PEER_COUNTERS_H_
@@ -14,12 +14,12 @@ struct Counters {
   std::atomic<uint64_t> calls_out{0};  // of every method, on our wire
   std::atomic<uint64_t> calls_in{0};
   std::atomic<uint64_t> parts_out{0};      // messages that answer a receive
-  std::atomic<uint64_t> asked{0};          // tensors that peers have asked us for
-  std::atomic<uint64_t> asked_late{0};     // of these, those that were there already when the question came
+  std::atomic<uint64_t> asked{0};          // tensors that peers have requested
+  std::atomic<uint64_t> asked_late{0};     // of these, those that were ready when the request came
   std::atomic<uint64_t> recvs{0};          // tensors that came over our wire
-  std::atomic<uint64_t> recv_batches{0};   // questions they were asked for in
+  std::atomic<uint64_t> recv_batches{0};   // requests for them
   std::atomic<uint64_t> control_edges{0};  // of these tensors, those that carry nothing
-  std::atomic<uint64_t> tensor_bytes{0};   // that travelled in segments of their own
+  std::atomic<uint64_t> tensor_bytes{0};   // in segments of their own
   std::atomic<uint64_t> run_graphs{0};
   std::atomic<uint64_t> fallback_grpc_calls{0};  // because the peer speaks gRPC only
   std::atomic<uint64_t> fused_recvs{0};          // fused operations that ran

@@ -18,7 +18,7 @@ using tensorflow::Tensor;
 namespace {
 
 constexpr const char* kUrl = "fusewire/receives";
-constexpr uint64_t kMagic = 0x3163657264736675;  // a number that nobody else begins with
+constexpr uint64_t kMagic = 0x3163657264736675;  // no other answer begins with this number
 constexpr size_t kIntroductionBytes = 16;
 
 TfStatus Wrong(const std::string& what) {
@@ -30,7 +30,7 @@ ConstBytes ContentOf(const Tensor& vector) {
   return ConstBytes(content.data(), content.size());
 }
 
-// Not counted as a copy of ours: gRPC carries protobufs, which are copied anyway.
+// Not counted as a copy: gRPC copies protobufs in any case.
 void Copy(Bytes to, ConstBytes from) {
   if (!from.empty()) std::memcpy(to.data, from.data, from.size);
 }
@@ -67,7 +67,7 @@ TfStatus ReadFused(const tensorflow::RecvTensorRequest& request, ParsedKeys* key
   uint64_t count = reader.Varint();
   if (count == 0 || count > reader.left().size)
     return Wrong(absl::StrCat("it announces ", count, " keys, and ", reader.left().size, " bytes follow"));
-  // One by one: a byte that claims to be a key would cost some hundred.
+  // No reserve: each byte could claim to be a key, which takes some hundred.
   for (keys->clear(); count > 0; --count) {
     absl::string_view text = View(reader.Text());
     TfStatus parsed = tensorflow::Rendezvous::ParseKey({text.data(), text.size()}, &keys->emplace_back());
@@ -130,7 +130,7 @@ void DecodeFused(const Tensor& answer, const std::vector<TensorPlace>& places, c
   segments.Fixed64();
   VarReader head(segments.Take(segments.Fixed64()));
   TfStatus status = segments.ok() ? TfStatus() : Wrong("its head is cut off");
-  // `places` may go with the last call of `done`.
+  // `places` may be destroyed in the last call of `done`.
   for (size_t i = 0, count = places.size(); i < count; ++i) {
     auto kind = static_cast<FusedKind>(head.Byte());
     if (status.ok() && !head.ok()) status = Wrong(absl::StrCat("it ends before item ", i + 1, " of ", count));

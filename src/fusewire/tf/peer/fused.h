@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A fused receive over gRPC: one RecvTensor call for several tensors of one task. Both halves of what is said.
-// Home: any thread, pure functions. Owns: nothing. Fails: with TensorFlow's status; an answer that is none of ours is
-// one of TensorFlow's own, which looks at the first key only.
+// A fused receive over gRPC: one RecvTensor call for several tensors of one task. Both the request and the answer.
+// Home: any thread, pure functions. Owns: nothing. Fails: with TensorFlow's status. An answer in another format comes
+// from stock TensorFlow, which looks only at the first key.
 //
-//   request := RecvTensorRequest: the first key where a key always stands, and in transport_options an Any of our url
+//   request := RecvTensorRequest: the first key in rendezvous_key, and in transport_options an Any of our url
 //   Any     := keys:varint key:text[keys]
 //   answer  := RecvTensorResponse with a tensor: a vector of uint8
 //   vector  := magic:u64 head_bytes:u64 head segment*
@@ -32,13 +32,13 @@ using ParsedKeys = std::vector<tensorflow::Rendezvous::ParsedKey>;
 enum class FusedKind : uint8_t {
   kValue = 0,
   kDead = 1,
-  kApart = 2,  // it did not fit, and is still there: ask for it by itself
+  kApart = 2,  // it did not fit, and is still there: request it on its own
 };
 
-// What protobuf, and so gRPC, can carry, less what stands around the vector.
+// The most that protobuf, and so gRPC, can carry, less the fields around the vector.
 constexpr uint64_t kFusedBytesMax = INT32_MAX - 4096;
 
-// ---- the question ----
+// ---- the request ----
 void AskFused(const ParsedKeys& keys, tensorflow::RecvTensorRequest* request);
 bool IsFused(const tensorflow::RecvTensorRequest& request);
 TfStatus ReadFused(const tensorflow::RecvTensorRequest& request, ParsedKeys* keys);
@@ -52,7 +52,7 @@ struct FusedItem {
 TfStatus EncodeFused(std::vector<FusedItem>* items, uint64_t bytes_max, tensorflow::Tensor* answer);
 
 bool IsFusedAnswer(const tensorflow::Tensor& answer);
-// Calls `done` once for each place: here, or on a thread of the device that the tensor goes on to.
+// Calls `done` once for each place: here, or on a thread of the tensor's device.
 using FusedDone = std::function<void(size_t, const TfStatus&, FusedKind, const tensorflow::Tensor&)>;
 void DecodeFused(const tensorflow::Tensor& answer, const std::vector<TensorPlace>& places, const FusedDone& done);
 

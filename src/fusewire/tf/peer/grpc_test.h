@@ -75,7 +75,7 @@ class FakeWorker : public tensorflow::WorkerInterface {
     asked.push_back(Asked{request, response, std::move(done)});
   }
 
-  // Nobody asks for the rest.
+  // The rest is not called.
   static void Refuse(const Done& done) { done(absl::UnimplementedError("not played")); }
   void GetStatusAsync(Options*, const tensorflow::GetStatusRequest*, tensorflow::GetStatusResponse*, bool,
                       Done done) override {

@@ -18,8 +18,8 @@ static_assert((kSaysKey | kSaysStep | kSaysFrame) < 1 << kFlagBits);
 constexpr size_t kKeysMax = 1 << 20;
 constexpr size_t kKeyBytesMax = 128 << 20;
 constexpr size_t kBooksMax = 8192;  // receivers of one server, and their past incarnations
-constexpr size_t kGapMax = 65536;   // questions may overtake each other by so many new keys
-// Of all books together; what a key takes here is about thrice its text.
+constexpr size_t kGapMax = 65536;   // requests may overtake each other by this many new keys
+// Of all books together; a key takes about three times its text.
 constexpr size_t kLibraryBytesMax = size_t{1} << 30;
 constexpr size_t kPlaceBytes = sizeof(KeyPtr) + sizeof(std::string);
 constexpr size_t kTextsOfKey = 3;  // here, whole in the parsed one, and what is parsed of it
@@ -91,7 +91,7 @@ bool KeyBook::Read(VarReader* reader, std::vector<Want>* wants, TfStatus* error)
     if ((tag & kSaysStep) != 0) step = static_cast<int64_t>(reader->Fixed64());
     ConstBytes frame = (tag & kSaysFrame) != 0 ? reader->Text() : ConstBytes();
     const bool too_far = number > texts_.size() + kGapMax || number > kKeysMax;
-    // Nothing said is what stands in a place that nobody has filled, and there is no key beside it.
+    // An empty text marks a number without a key, so it can't be a key.
     const bool is_none = (tag & kSaysKey) != 0 ? said.empty() : number == 0;
     if (!reader->ok()) {
       *error = Wrong(i, count, "it is cut off");
@@ -161,7 +161,7 @@ void KeyLibrary::DropOldest() {
   used_.pop_back();
 }
 
-// Whoever's book goes says its keys again.
+// The receiver of a dropped book sends its keys again.
 void KeyLibrary::Count(uint64_t id, size_t bytes) {
   MutexLock lock(mutex_);
   auto found = books_.find(id);

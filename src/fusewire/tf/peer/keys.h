@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Rendezvous keys as numbers. A key is about 150 bytes, the same in every step: the receiver says it once, with a
-// number, and from then on the number.
-// Home: KeyNames at the receiver's line, a KeyBook at its server, on any thread. Owns: the keys.
-// Fails: an unknown number is an error of the whole question; the receiver then says all its keys again.
+// Rendezvous keys as numbers. A key has about 150 bytes and is the same in every step: the receiver sends it once with
+// a number, and afterwards only the number.
+// Home: KeyNames at the receiver's channel, a KeyBook at its server, on any thread. Owns: the keys.
+// Fails: an unknown number is an error of the whole request; the receiver then sends all its keys again.
 //
 //   wants := book:u64 count:varint want*
 //   want  := tag:varint [key:text] [step:u64] [frame:text]
@@ -29,25 +29,25 @@
 namespace fusewire {
 namespace tf {
 
-// The receiver's half: which number a key has.
+// The receiver's half: the number of each key.
 class KeyNames {
  public:
   KeyNames();
-  // Begins a question of so many wants.
+  // Begins a request of so many wants.
   void Begin(size_t count, std::string* head);
   // Adds one want to it.
   void Append(absl::string_view full_key, int64_t step, std::string* head);
-  // The highest number that has been said with its key, and what an answer to that question then confirms.
+  // The highest number that has been sent with its key; an answer to that request confirms it.
   uint64_t said() const { return said_; }
   void Known(uint64_t said) {
     if (said > known_) known_ = said;
   }
-  // The peer does not know us any more: all keys will be said again, in another book.
+  // The peer has dropped the book: all keys are sent again, in another one.
   void Forget();
 
  private:
   uint64_t book_;
-  // Numbers are given in order, so "the peer knows it" is a comparison.
+  // Numbers rise, so one comparison tells whether the peer has a key.
   absl::flat_hash_map<std::string, uint64_t> numbers_;
   size_t bytes_ = 0;
   uint64_t said_ = 0;
@@ -56,7 +56,7 @@ class KeyNames {
   bool first_ = true;
 };
 
-// shared_ptr: the book may be dropped while a question that names its keys is being answered.
+// shared_ptr: the book may be dropped while a request that names its keys is being answered.
 using KeyPtr = std::shared_ptr<const tensorflow::Rendezvous::ParsedKey>;
 struct Want {
   int64_t step = 0;
@@ -66,9 +66,9 @@ struct Want {
 // The keys of one receiver.
 class KeyBook {
  public:
-  // False: a number that nobody has given a key.
+  // False: the number has no key.
   bool Read(VarReader* reader, std::vector<Want>* wants, TfStatus* error);
-  // Any thread: what it holds by now, about.
+  // Any thread: about how many bytes it holds.
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
@@ -78,10 +78,10 @@ class KeyBook {
   std::vector<std::string> texts_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
-// The books of all receivers of a server, the longest unused going first when they are too many or hold too much.
+// The books of all receivers of a server. If they are too many or too large, the least recently used are dropped.
 class KeyLibrary {
  public:
-  // Reads a whole question. False: the receiver has to say its keys again.
+  // Reads a whole request. False: the receiver has to send its keys again.
   bool Read(ConstBytes head, std::vector<Want>* wants, TfStatus* error);
   size_t bytes() {
     MutexLock lock(mutex_);

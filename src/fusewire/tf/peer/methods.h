@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What tasks ask each other, by number, and the form of what they say.
+// The methods that tasks call at each other, by number, and the formats of their messages.
 // Home: none. Owns: nothing.
 //
 //   A method of TensorFlow's WorkerService carries its protobufs: the request in the head, or, when it is long, in the
@@ -32,7 +32,7 @@ enum MethodNumber : uint16_t {
 
 enum AnswerKind : uint8_t { kValue = 0, kDead = 1, kError = 2 };
 
-// An application error of kReceive: say the keys again.
+// An application error of kReceive: send the keys again.
 constexpr uint32_t kUnknownKeys = 1;
 }  // namespace tf
 }  // namespace fusewire

@@ -57,15 +57,15 @@ bool PortWords::Read(const tensorflow::LoggingResponse& response) {
 
 Peer::Peer(task::Task* task, Options options) : task_(task), options_(std::move(options)) {}
 
-LinePtr Peer::line() {
+ChannelPtr Peer::channel() {
   MutexLock lock(mutex_);
-  FUSEWIRE_DCHECK(state_ != State::kLine || line_ != nullptr);
-  return state_ == State::kLine && line_->alive() ? line_ : nullptr;
+  FUSEWIRE_DCHECK(state_ != State::kChannel || channel_ != nullptr);
+  return state_ == State::kChannel && channel_->alive() ? channel_ : nullptr;
 }
 
 bool Peer::is_lost() {
   MutexLock lock(mutex_);
-  return state_ == State::kLine ? !line_->alive() : has_lost_;
+  return state_ == State::kChannel ? !channel_->alive() : has_lost_;
 }
 
 void Peer::AskAgain() {
@@ -77,12 +77,12 @@ bool Peer::Fuses(const SidePtr& side) {
   bool fuses = false;
   {
     MutexLock lock(mutex_);
-    // With a task, whoever routes asks.
+    // With a task, Route asks.
     if (!is_grpc_only()) return state_ == State::kGrpc && fuses_;
     if (state_ != State::kUnknown) return fuses_;
     fuses = fuses_;
   }
-  Find(side, [](const TfStatus&, const LinePtr&) {});
+  Find(side, [](const TfStatus&, const ChannelPtr&) {});
   return fuses;
 }
 
@@ -91,14 +91,14 @@ void Peer::CannotFuse() {
   fuses_ = false;
 }
 
-LinePtr Peer::MakeLine(const std::string& host, uint16_t port, uint64_t incarnation) {
+ChannelPtr Peer::MakeChannel(const std::string& host, uint16_t port, uint64_t incarnation) {
   FUSEWIRE_DCHECK(task_ != nullptr);
-  Line::Options line;
-  line.address = {host, port};
-  line.incarnation = incarnation;
-  line.target = options_.target;
-  line.patience_ns = options_.patience_ns;
-  return Line::Make(*task_, std::move(line));
+  Channel::Options channel;
+  channel.address = {host, port};
+  channel.incarnation = incarnation;
+  channel.target = options_.target;
+  channel.patience_ns = options_.patience_ns;
+  return Channel::Make(*task_, std::move(channel));
 }
 
 void Peer::Route(const SidePtr& side, Routed routed) {
@@ -110,22 +110,22 @@ void Peer::Route(const SidePtr& side, Routed routed) {
 }
 
 void Peer::Find(const SidePtr& side, Routed routed) {
-  LinePtr line, lost;
+  ChannelPtr channel, lost;
   bool is_known = true;
   {
     MutexLock lock(mutex_);
-    if (state_ == State::kLine && !line_->alive()) {
-      lost = std::move(line_);  // let go of outside the lock
-      line_ = nullptr;
+    if (state_ == State::kChannel && !channel_->alive()) {
+      lost = std::move(channel_);  // dropped outside the lock
+      channel_ = nullptr;
       has_lost_ = true;
       state_ = State::kUnknown;
     }
     if (state_ == State::kUnknown && !options_.data_address.empty()) {
       Result<transport::Address> address = transport::Address::Parse(options_.data_address);
       if (address.ok()) {
-        line_ = MakeLine(address.value().host, address.value().port, 0);
+        channel_ = MakeChannel(address.value().host, address.value().port, 0);
         has_lost_ = false;
-        state_ = State::kLine;
+        state_ = State::kChannel;
       }
     }
     if (state_ == State::kUnknown || state_ == State::kAsking) {
@@ -134,11 +134,11 @@ void Peer::Find(const SidePtr& side, Routed routed) {
       if (state_ == State::kAsking) return;
       state_ = State::kAsking;
     } else {
-      line = line_;  // null for gRPC
+      channel = channel_;  // null for gRPC
     }
   }
   if (is_known) {
-    routed(TfStatus(), std::move(line));
+    routed(TfStatus(), std::move(channel));
     return;
   }
   FUSEWIRE_CHECK(side != nullptr);
@@ -158,20 +158,20 @@ void Peer::Find(const SidePtr& side, Routed routed) {
 
 void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& response) {
   PortWords words;
-  // A server that has no such method is one without the plug-in; everything else is a failure to reach it.
+  // A server without this method has no plug-in; any other error is a failure to reach it.
   bool is_answer = status.ok() || absl::IsUnimplemented(status);
   bool has_plugin = status.ok() && words.Read(response);
   bool speaks = has_plugin && words.port != 0 && !is_grpc_only();
   std::vector<Routed> waiting;
-  LinePtr line;
+  ChannelPtr channel;
   {
     MutexLock lock(mutex_);
     FUSEWIRE_DCHECK(state_ == State::kAsking);
     if (speaks) {
       Result<transport::Address> grpc = transport::Address::Parse(options_.address);
-      line_ = MakeLine(grpc.ok() ? grpc.value().host : options_.address, words.port, words.incarnation);
-      state_ = State::kLine;
-      line = line_;
+      channel_ = MakeChannel(grpc.ok() ? grpc.value().host : options_.address, words.port, words.incarnation);
+      state_ = State::kChannel;
+      channel = channel_;
     } else {
       state_ = is_answer ? State::kGrpc : State::kUnknown;
     }
@@ -186,7 +186,7 @@ void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& r
     FUSEWIRE_LOG(kInfo, "%s (%s) speaks gRPC only: it is served over gRPC", options_.target.c_str(),
                  options_.address.c_str());
   }
-  for (Routed& routed : waiting) routed(is_answer ? TfStatus() : status, line);
+  for (Routed& routed : waiting) routed(is_answer ? TfStatus() : status, channel);
 }
 
 }  // namespace tf

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A Peer is another task of the cluster as our data plane knows it: whether it speaks our wire, and the Line to it.
-// Its data port is asked for through the gRPC address that the cluster names, at first use and again after each loss.
-// Home: any thread. Owns: the Line of the moment. Fails: a route fails as the gRPC call that asked for it did.
+// A Peer is another task of the cluster as our data plane knows it: whether it has a data port, and the Channel to it.
+// The data port is requested from the gRPC address in the cluster, at first use and again after each loss.
+// Home: any thread. Owns: the current Channel. Fails: a route fails as the gRPC call that requested the port did.
 #ifndef FUSEWIRE_TF_PEER_PEER_H_
 #define FUSEWIRE_TF_PEER_PEER_H_
 
@@ -16,28 +16,28 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/peer/line.h"
+#include "fusewire/tf/peer/channel.h"
 
 namespace fusewire {
 namespace tf {
 
-// The question for a task's data port: a Logging call that asks for this step. A task without the plug-in has no logs
-// of it; one that has it answers with a step of these words. Port 0: it has none, and speaks gRPC only.
+// The request for a task's data port: a Logging call for a reserved step. A task without the plug-in has no logs of
+// that step; one with the plug-in answers with a step that has this text. Port 0: it has no data port, only gRPC.
 //   port := "fusewire" version:decimal port:decimal incarnation:hex "fuses" group_port:decimal host:hex age:decimal
-// with one space between. Whoever reads stops behind what he knows.
+// with one space between. A reader ignores the words behind those that it knows.
 class PortWords {
  public:
   uint16_t port = 0;
   uint64_t incarnation = 0;
-  // It answers a fused receive over gRPC, see peer/fused.h; the first versions said nothing of it.
+  // It answers a fused receive over gRPC, see peer/fused.h. The first versions did not send it, nor the next three.
   bool fuses = false;
-  uint16_t group_port = 0;  // where its collectives are reached, likewise; 0: nowhere
-  uint64_t host = 0;        // see transport/shm/host.h, likewise; 0: it does not say
-  uint32_t group_age = 0;   // how often its collectives have begun anew, likewise
+  uint16_t group_port = 0;  // the port of its collectives; 0: none
+  uint64_t host = 0;        // see transport/shm/host.h; 0: unknown
+  uint32_t group_age = 0;   // how often its collectives have been restarted
 
   static void Ask(tensorflow::LoggingRequest* request);
   static bool IsAsked(const tensorflow::LoggingRequest& request);
-  // Whoever can answer can fuse.
+  // Always with "fuses": this version answers fused receives.
   void Answer(tensorflow::LoggingResponse* response) const;
   // False: the task is without the plug-in.
   bool Read(const tensorflow::LoggingResponse& response);
@@ -46,7 +46,7 @@ class PortWords {
 // shared_ptr: calls outlive the session that began them, and its cache.
 using GrpcCachePtr = std::shared_ptr<tensorflow::WorkerCacheInterface>;
 
-// The gRPC way to a task, from one session's worker cache; it lives for as long as somebody uses it.
+// The gRPC worker of a task, from one session's worker cache; it lives as long as it is used.
 class GrpcSide {
  public:
   GrpcSide(GrpcCachePtr cache, const std::string& target)
@@ -67,49 +67,49 @@ class GrpcSide {
 // shared_ptr: as the cache that it comes from.
 using SidePtr = std::shared_ptr<GrpcSide>;
 
-// With a null line, the way is gRPC.
-using Routed = std::function<void(const TfStatus&, LinePtr)>;
+// With a null channel, the way is gRPC.
+using Routed = std::function<void(const TfStatus&, ChannelPtr)>;
 
 class Peer : public std::enable_shared_from_this<Peer> {
  public:
   struct Options {
     std::string target;
     std::string address;       // "host:port", as the cluster names it
-    std::string data_address;  // where .endpoint_map says so; else empty
+    std::string data_address;  // from .endpoint_map; empty: not there
     int64_t patience_ns = 0;
   };
   // `task` outlives the peer. Null: the way is gRPC, whatever the peer speaks.
   Peer(task::Task* task, Options options);
 
-  // Calls `routed` here if the way is known, else once it is. Whoever does not know `side` may not ask.
+  // Calls `routed` here if the way is known, otherwise once it is. The request, if one is needed, goes through `side`.
   void Route(const SidePtr& side, Routed routed);
-  // Whether the task answers a fused receive over gRPC, as far as is known. Where it has not been asked in this session
-  // it is, and nobody waits for that: the answer counts from the next step on.
+  // Whether the task answers a fused receive over gRPC, as far as is known. If it has not been asked in this session,
+  // it is asked now, without waiting: the answer counts from the next step on.
   bool Fuses(const SidePtr& side);
   // It has shown that it does not.
   void CannotFuse();
-  // The line if there is one that works, or null.
-  LinePtr line();
+  // The channel if it is alive, otherwise null.
+  ChannelPtr channel();
   // A new session: the task may have been restarted with the plug-in.
   void AskAgain();
   bool is_grpc_only() const { return task_ == nullptr; }
-  // Its line has ended, and there is no other one yet: it is dead, or stands still. Whoever only tidies up at it need
-  // not wait for its answer.
+  // Its channel has been lost, and has no successor yet: the task is dead, or hangs. A caller that only cleans up there
+  // need not wait for its answer.
   bool is_lost();
 
  private:
-  enum class State { kUnknown, kAsking, kLine, kGrpc };
+  enum class State { kUnknown, kAsking, kChannel, kGrpc };
   void Find(const SidePtr& side, Routed routed);
   void Answered(const TfStatus& status, const tensorflow::LoggingResponse& response);
-  LinePtr MakeLine(const std::string& host, uint16_t port, uint64_t incarnation);
+  ChannelPtr MakeChannel(const std::string& host, uint16_t port, uint64_t incarnation);
 
   task::Task* const task_;
   const Options options_;
   Mutex mutex_;
   State state_ FUSEWIRE_GUARDED_BY(mutex_) = State::kUnknown;
   bool fuses_ FUSEWIRE_GUARDED_BY(mutex_) = false;
-  bool has_lost_ FUSEWIRE_GUARDED_BY(mutex_) = false;  // a line, and has no new one
-  LinePtr line_ FUSEWIRE_GUARDED_BY(mutex_);
+  bool has_lost_ FUSEWIRE_GUARDED_BY(mutex_) = false;  // a channel, and has no new one
+  ChannelPtr channel_ FUSEWIRE_GUARDED_BY(mutex_);
   std::vector<Routed> waiting_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 // shared_ptr: an answer to its question for the data port may come after its server's interest in it.

@@ -20,7 +20,7 @@ class PeerTest : public testing::Test {
   struct Routing {
     int ends = 0;
     TfStatus status;
-    LinePtr line;
+    ChannelPtr channel;
   };
 
   PeerPtr MakePeer(bool is_grpc_only = false, const std::string& data_address = "") {
@@ -31,10 +31,10 @@ class PeerTest : public testing::Test {
     return std::make_shared<Peer>(is_grpc_only ? nullptr : world_.worker.get(), std::move(options));
   }
   void Route(const PeerPtr& peer, Routing* routing) {
-    peer->Route(side_, [routing](const TfStatus& status, LinePtr line) {
+    peer->Route(side_, [routing](const TfStatus& status, ChannelPtr channel) {
       ++routing->ends;
       routing->status = status;
-      routing->line = std::move(line);
+      routing->channel = std::move(channel);
     });
   }
   static PortWords Words(uint16_t port = 5555) {
@@ -58,26 +58,26 @@ TEST_F(PeerTest, IsAskedOnceForItsDataPortWhoeverWaits) {
   for (Routing& routing : routings) Route(peer_, &routing);
   EXPECT_EQ(grpc_.asked.size(), 1u);
   EXPECT_EQ(routings[0].ends, 0);
-  EXPECT_EQ(peer_->line(), nullptr);
+  EXPECT_EQ(peer_->channel(), nullptr);
   grpc_.Answer(Words());
   for (Routing& routing : routings) {
     EXPECT_EQ(routing.ends, 1);
     EXPECT_TRUE(routing.status.ok()) << routing.status;
-    ASSERT_NE(routing.line, nullptr);
-    EXPECT_EQ(routing.line, peer_->line());
+    ASSERT_NE(routing.channel, nullptr);
+    EXPECT_EQ(routing.channel, peer_->channel());
   }
-  EXPECT_EQ(peer_->line()->address().ToString(), "ps:5555");  // the host that the cluster names
+  EXPECT_EQ(peer_->channel()->address().ToString(), "ps:5555");  // the host that the cluster names
   Routing later;
   Route(peer_, &later);
-  EXPECT_EQ(later.line, peer_->line());
+  EXPECT_EQ(later.channel, peer_->channel());
   EXPECT_TRUE(grpc_.asked.empty());
 }
 
-TEST_F(PeerTest, ItsLineLeadsToIt) {
+TEST_F(PeerTest, ItsChannelLeadsToIt) {
   Routing routing;
   Route(peer_, &routing);
   grpc_.Answer(Words());
-  routing.line->AbortStep(3);
+  routing.channel->AbortStep(3);
   ASSERT_TRUE(world_.AwaitAsked(1));
   EXPECT_EQ(world_.asked[0].method, kAbortStep);
   world_.asked[0].reply.Send(Status::Ok());
@@ -92,7 +92,7 @@ TEST_F(PeerTest, WithoutThePluginTheWayIsGrpcUntilANewSession) {
     grpc_.Answer(said);
     EXPECT_EQ(routing.ends, 1);
     EXPECT_TRUE(routing.status.ok()) << routing.status;
-    EXPECT_EQ(routing.line, nullptr);
+    EXPECT_EQ(routing.channel, nullptr);
     Route(peer_, &later);
     EXPECT_EQ(later.ends, 1);
     EXPECT_TRUE(grpc_.asked.empty());
@@ -106,7 +106,7 @@ TEST_F(PeerTest, WithoutAPortItSpeaksGrpcOnlyAndFuses) {
   EXPECT_FALSE(peer_->Fuses(side_));
   grpc_.Answer(Words(0));
   EXPECT_EQ(routing.ends, 1);
-  EXPECT_EQ(routing.line, nullptr);
+  EXPECT_EQ(routing.channel, nullptr);
   EXPECT_TRUE(peer_->Fuses(side_));
   peer_->CannotFuse();
   EXPECT_FALSE(peer_->Fuses(side_));
@@ -120,37 +120,37 @@ TEST_F(PeerTest, WhoCannotBeReachedIsAskedAgainByTheNext) {
   for (Routing* routing : {&first, &second}) {
     EXPECT_EQ(routing->ends, 1);
     EXPECT_TRUE(absl::IsUnavailable(routing->status)) << routing->status;
-    EXPECT_EQ(routing->line, nullptr);
+    EXPECT_EQ(routing->channel, nullptr);
   }
   Route(peer_, &third);
   ASSERT_EQ(grpc_.asked.size(), 1u);
   grpc_.Answer(Words());
-  EXPECT_NE(third.line, nullptr);
+  EXPECT_NE(third.channel, nullptr);
 }
 
-TEST_F(PeerTest, ALineThatWasLostIsReplacedAfterAnotherQuestion) {
+TEST_F(PeerTest, AChannelThatWasLostIsReplacedAfterAnotherQuestion) {
   Routing first, second;
   Route(peer_, &first);
   grpc_.Answer(Words());
   EXPECT_FALSE(peer_->is_lost());
-  first.line->Note(Status::Unavailable("the pipe broke"));
+  first.channel->ReportStatus(Status::Unavailable("the pipe broke"));
   EXPECT_TRUE(peer_->is_lost());
-  EXPECT_EQ(peer_->line(), nullptr);
+  EXPECT_EQ(peer_->channel(), nullptr);
   Route(peer_, &second);
   EXPECT_EQ(second.ends, 0);
   EXPECT_TRUE(peer_->is_lost());  // until it answers
   grpc_.Answer(Words());
   EXPECT_FALSE(peer_->is_lost());
-  ASSERT_NE(second.line, nullptr);
-  EXPECT_NE(second.line, first.line);
+  ASSERT_NE(second.channel, nullptr);
+  EXPECT_NE(second.channel, first.channel);
 }
 
 TEST_F(PeerTest, AMapOfPortsNeedsNoQuestion) {
   PeerPtr mapped = MakePeer(false, "elsewhere:7777");
   Routing routing;
   Route(mapped, &routing);
-  ASSERT_NE(routing.line, nullptr);
-  EXPECT_EQ(routing.line->address().ToString(), "elsewhere:7777");
+  ASSERT_NE(routing.channel, nullptr);
+  EXPECT_EQ(routing.channel->address().ToString(), "elsewhere:7777");
   EXPECT_TRUE(grpc_.asked.empty());
 }
 
@@ -159,9 +159,9 @@ TEST_F(PeerTest, OfATaskThatUsesGrpcAloneIsOnlyAskedWhetherItFuses) {
   Routing routing;
   Route(plain, &routing);
   EXPECT_EQ(routing.ends, 1);
-  EXPECT_EQ(routing.line, nullptr);
+  EXPECT_EQ(routing.channel, nullptr);
   EXPECT_TRUE(grpc_.asked.empty());
-  EXPECT_FALSE(plain->Fuses(side_));  // nobody waits for the answer
+  EXPECT_FALSE(plain->Fuses(side_));  // does not wait for the answer
   EXPECT_FALSE(plain->Fuses(side_));
   ASSERT_EQ(grpc_.asked.size(), 1u);
   grpc_.Answer(Words());
@@ -171,10 +171,10 @@ TEST_F(PeerTest, OfATaskThatUsesGrpcAloneIsOnlyAskedWhetherItFuses) {
 TEST_F(PeerTest, WhoIsToldItsWayMayAskForItAgain) {
   Routing inner;
   int ends = 0;
-  peer_->Route(side_, [&](const TfStatus&, const LinePtr& line) {
+  peer_->Route(side_, [&](const TfStatus&, const ChannelPtr& channel) {
     ++ends;
     Route(peer_, &inner);
-    EXPECT_EQ(inner.line, line);
+    EXPECT_EQ(inner.channel, channel);
   });
   grpc_.Answer(Words());
   EXPECT_EQ(ends, 1);
@@ -188,7 +188,7 @@ TEST_F(PeerTest, AnAnswerMayComeAfterAllInterestInIt) {
   peer_.reset();
   EXPECT_EQ(cache_->lent(), 1);  // the question holds it
   grpc_.Answer(Words());
-  EXPECT_NE(routing.line, nullptr);
+  EXPECT_NE(routing.channel, nullptr);
   EXPECT_EQ(cache_->lent(), 0);
 }
 

@@ -12,7 +12,9 @@ namespace tf {
 void Search::Begin(const std::function<void(Routed)>& ask) {
   FUSEWIRE_DCHECK(ask != nullptr);
   if (status().ok())
-    ask([self = shared_from_this()](const TfStatus& status, LinePtr line) { self->End(status, std::move(line)); });
+    ask([self = shared_from_this()](const TfStatus& status, ChannelPtr channel) {
+      self->End(status, std::move(channel));
+    });
   {
     MutexLock lock(mutex_);
     FUSEWIRE_DCHECK(!is_waiting_);  // Begin comes once
@@ -38,7 +40,7 @@ TfStatus Search::status() {
   return why_;
 }
 
-void Search::End(const TfStatus& status, LinePtr line) {
+void Search::End(const TfStatus& status, ChannelPtr channel) {
   Routed found;
   TfStatus why;
   {
@@ -48,7 +50,7 @@ void Search::End(const TfStatus& status, LinePtr line) {
   }
   if (found == nullptr) return;
   if (why.ok()) {
-    found(status, std::move(line));
+    found(status, std::move(channel));
   } else {
     found(why, nullptr);
   }

@@ -15,9 +15,9 @@ namespace {
 class SearchTest : public testing::Test {
  protected:
   SearchPtr Make() {
-    return std::make_shared<Search>([this](const TfStatus& status, const LinePtr& line) {
+    return std::make_shared<Search>([this](const TfStatus& status, const ChannelPtr& channel) {
       status_ = status;
-      EXPECT_EQ(line, nullptr);
+      EXPECT_EQ(channel, nullptr);
       ends_.Add();
     });
   }

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What tests of the data plane share: a task that asks, and one beside it that plays its peer, in a loopback world
+// For tests of the data plane: a task that sends requests, and one that plays its peer, in a loopback world
 // where time is virtual. What comes to the peer stands in `asked` until the test answers it, as it likes.
 #ifndef FUSEWIRE_TF_PEER_WORLD_TEST_H_
 #define FUSEWIRE_TF_PEER_WORLD_TEST_H_
@@ -22,8 +22,8 @@
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
+#include "fusewire/tf/peer/channel.h"
 #include "fusewire/tf/peer/keys.h"
-#include "fusewire/tf/peer/line.h"
 #include "fusewire/tf/peer/methods.h"
 #include "fusewire/transport/loopback/loopback.h"
 
@@ -58,8 +58,8 @@ struct Ending {
 
 class ProbeRecv final : public Recv {
  public:
-  ProbeRecv(LinePtr line, const std::string& edge, Ending* ending, tensorflow::Device* device = WorkersCpu())
-      : Recv(std::move(line), kStep, KeyOf(edge), PlaceAt(device)), ending_(ending) {}
+  ProbeRecv(ChannelPtr channel, const std::string& edge, Ending* ending, tensorflow::Device* device = WorkersCpu())
+      : Recv(std::move(channel), kStep, KeyOf(edge), PlaceAt(device)), ending_(ending) {}
 
  private:
   static TensorPlace PlaceAt(tensorflow::Device* device) {
@@ -175,19 +175,19 @@ class DataWorld {
     OpenPeer();
   }
 
-  Line::Options LineOptions() {
-    Line::Options options;
+  Channel::Options ChannelOptions() {
+    Channel::Options options;
     options.address = {"ps", 5555};
     options.target = kPeerTask;
     options.patience_ns = 2 * kSecondNs;
     return options;
   }
-  LinePtr MakeLine() { return Line::Make(*worker, LineOptions()); }
+  ChannelPtr MakeChannel() { return Channel::Make(*worker, ChannelOptions()); }
 
   bool RunUntil(UniqueFunction<bool()> done, int64_t limit_ns = 60 * kSecondNs) {
     return world.RunUntil(std::move(done), limit_ns);
   }
-  // Where others than the world's one thread take part, nobody knows when nothing more will happen.
+  // If other threads than the world's take part, it can't be known when all is done.
   bool RunUntilWithThreads(const std::function<bool()>& done) {
     const int64_t deadline_ns = AddNs(Clock::Real()->NowNs(), 60 * kSecondNs);
     while (!world.RunUntil([&done] { return done(); }, kMillisecondNs)) {
@@ -206,7 +206,7 @@ class DataWorld {
   reactor::Reactor* ps_home = nullptr;
   uint64_t incarnation = 0;  // of the peer
   std::unique_ptr<task::Task> worker, ps;
-  std::deque<Asked> asked;  // stays where it is: what is told that an answer is unwanted points into it
+  std::deque<Asked> asked;  // a deque: callbacks for unwanted answers point into it
   std::unique_ptr<rpc::Server> server;
 
  private:

@@ -59,7 +59,7 @@ void FusedProvider::Put(size_t index, const TfStatus& status, const Tensor& tens
   End(status, Tensor());  // at once: the others may never come
 }
 
-// `options_` is gone after this.
+// `options_` may be destroyed after this.
 void FusedProvider::End(const TfStatus& status, const Tensor& answer) {
   FUSEWIRE_CHECK(done_ != nullptr);  // it ends once
   options_->ClearCancelCallback();
@@ -67,7 +67,7 @@ void FusedProvider::End(const TfStatus& status, const Tensor& answer) {
   done(status, answer);
 }
 
-// What does not fit is asked for again, like a tensor that nobody has taken yet.
+// A tensor that does not fit is requested again, like one that has not been requested yet.
 TfStatus FusedProvider::GiveBack(const std::vector<FusedItem>& items) {
   FUSEWIRE_DCHECK(items.size() == keys_.size());
   TfStatus status;

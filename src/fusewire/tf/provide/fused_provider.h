@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Answers one fused receive that came over gRPC, once all its tensors have been produced.
-// Home: any thread. Owns: itself, until the last tensor; the tensors that have come.
-// Fails: with the first tensor that does. When the asker is gone its step is aborted, as for TensorFlow's RecvTensor.
+// Home: any thread. Owns: itself, until the last tensor; the tensors that are ready.
+// Fails: with the first tensor that does. If the caller is gone, its step is aborted, as for TensorFlow's RecvTensor.
 #ifndef FUSEWIRE_TF_PROVIDE_FUSED_PROVIDER_H_
 #define FUSEWIRE_TF_PROVIDE_FUSED_PROVIDER_H_
 

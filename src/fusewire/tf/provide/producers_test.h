@@ -18,7 +18,7 @@
 namespace fusewire {
 namespace tf {
 
-// A tensor of step kStep is there, or comes when the test says so.
+// A tensor of step kStep is ready, or is produced when the test calls for it.
 class Producers final : public tensorflow::RendezvousMgrInterface {
  public:
   using Done = tensorflow::Rendezvous::DoneCallback;

@@ -21,7 +21,7 @@ using tensorflow::Tensor;
 
 namespace {
 
-// One message: more would only wait for each other.
+// The most in one message: a longer one would only delay its first tensors.
 constexpr size_t kPartHeadBytesMax = 256 * 1024;
 constexpr size_t kPartSegmentsMax = 1024;
 
@@ -44,7 +44,7 @@ void FetchToHost(const Provider::Source& source, int64_t step, const tensorflow:
           fetched(status, tensor, is_dead);
           return;
         }
-        // Through host memory that the device reaches.
+        // Through host memory that the device can access.
         tensorflow::Allocator* allocator = device->GetAllocator(HostForDevice());
         // shared_ptr: the copy ends on the device's own thread.
         auto from = std::make_shared<Tensor>(tensor), copy = std::make_shared<Tensor>();
@@ -75,11 +75,11 @@ Provider::Provider(const Source& source, std::vector<Want> wants, rpc::Reply rep
 void Provider::Begin() {
   FUSEWIRE_AT_HOME(home_);
   reply_.OnUnwanted([this] { OnUnwanted(); });
-  // Once for this, once for each tensor that is found later.
+  // One reference for this call, and one for each tensor that is found later.
   refs_.store(1 + static_cast<int>(wants_.size()), std::memory_order_relaxed);
   for (size_t i = 0; i < wants_.size(); ++i) Find(i);
   size_t unsent = unsent_;
-  Deliver();  // what was there already
+  Deliver();  // sends the tensors that were ready
   GlobalCounters().Add(&Counters::asked, unsent);
   GlobalCounters().Add(&Counters::asked_late, unsent - unsent_);
   Unref();
@@ -102,7 +102,7 @@ void Provider::Put(Ready ready) {
     post = !posted_;
     posted_ = true;
   }
-  // Whoever looks gives the reference back.
+  // Deliver drops the reference of each tensor.
   if (post) home_.Post(static_cast<Mail*>(this));
 }
 
@@ -164,7 +164,7 @@ void Provider::Send(std::vector<Ready> ready) {
   body_ = Buffers();
 }
 
-// At home. Nobody will answer for these steps any more; their producers learn it, as they would over gRPC.
+// At home. The caller is gone: aborts the producers of its steps, as gRPC does.
 void Provider::OnUnwanted() {
   FUSEWIRE_AT_HOME(home_);
   std::set<int64_t> steps;

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Answers one question for tensors: each as soon as it has been produced, all that are ready together.
-// Home: the question's. Owns: itself, until the last answer; the tensors that wait to be sent.
-// Fails: each tensor on its own; when the asker is gone, the steps it asked for are aborted, as gRPC does.
+// Answers one request for tensors: each as soon as it has been produced, all that are ready in one message.
+// Home: the request's. Owns: itself, until the last answer; the tensors that wait to be sent.
+// Fails: each tensor on its own; if the caller is gone, the requested steps are aborted, as gRPC does.
 #ifndef FUSEWIRE_TF_PROVIDE_PROVIDER_H_
 #define FUSEWIRE_TF_PROVIDE_PROVIDER_H_
 
@@ -22,7 +22,7 @@ namespace tf {
 
 class Provider final : public Mail {
  public:
-  // What it asks of the server's worker.
+  // The calls that it makes at the server's worker.
   struct Source {
     tensorflow::WorkerEnv* env;
     std::function<TfStatus(const tensorflow::Rendezvous::ParsedKey&, tensorflow::Device**)> find;
@@ -61,7 +61,7 @@ class Provider final : public Mail {
   std::vector<bool> sent_;
   Mutex mutex_;
   std::vector<Ready> ready_ FUSEWIRE_GUARDED_BY(mutex_);
-  bool posted_ FUSEWIRE_GUARDED_BY(mutex_) = true;  // somebody will look at ready_
+  bool posted_ FUSEWIRE_GUARDED_BY(mutex_) = true;  // a Deliver that takes ready_ is under way
 };
 
 // Any thread. Waits for the tensor of a key and brings it into host memory; `fetched` is called once, on any thread.

@@ -40,7 +40,7 @@ class ProviderTest : public testing::Test {
     endings_ = std::vector<Ending>(count);
     {
       RecvGroup together;
-      for (size_t i = 0; i < count; ++i) (new ProbeRecv(line_, Edge(i), &endings_[i]))->Go();
+      for (size_t i = 0; i < count; ++i) (new ProbeRecv(channel_, Edge(i), &endings_[i]))->Go();
     }
     ASSERT_TRUE(world_.AwaitAsked(1));
     std::vector<Want> wants;
@@ -65,7 +65,7 @@ class ProviderTest : public testing::Test {
   }
 
   DataWorld world_;
-  LinePtr line_ = world_.MakeLine();
+  ChannelPtr channel_ = world_.MakeChannel();
   KeyLibrary library_;
   tensorflow::WorkerEnv env_;
   Producers producers_;
@@ -146,7 +146,7 @@ TEST_F(ProviderTest, MoreThanAMessageHoldsGoesInSeveral) {
       segments += come.size();
     }
   } call;
-  line_->client().Start(&call);
+  channel_->client().Start(&call);
   ASSERT_TRUE(world_.AwaitAsked(1));
   world_.ps_home->Run([&] { Provider::Start(source_, std::move(wants), std::move(world_.asked[0].reply)); });
   ASSERT_TRUE(world_.RunUntil([&] { return call.ended; }));
@@ -160,7 +160,7 @@ TEST_F(ProviderTest, NothingIsAnsweredWithNothing) {
     EXPECT_TRUE(status.ok()) << status.ToString();
     aborted_.push_back(-1);
   });
-  line_->client().Start(&call);
+  channel_->client().Start(&call);
   ASSERT_TRUE(world_.AwaitAsked(1));
   world_.ps_home->Run([this] { Provider::Start(source_, {}, std::move(world_.asked[0].reply)); });
   ASSERT_TRUE(world_.RunUntil([this] { return !aborted_.empty(); }));
@@ -175,7 +175,7 @@ TEST_F(ProviderTest, StepsOfAnAskerWhoIsGoneAreAborted) {
   ASSERT_TRUE(world_.RunUntil([this] { return !aborted_.empty(); }));
   EXPECT_EQ(aborted_, std::vector<int64_t>{kStep});  // once, for two tensors
   for (size_t i : {1, 2}) EXPECT_TRUE(absl::IsUnavailable(endings_[i].status)) << endings_[i].status;
-  // The producers learn it, and end; what the last of them brings comes to nobody.
+  // The producers are aborted, and end; the tensor of the last one is dropped.
   producers_.Fail(Edge(1), absl::AbortedError("the step was aborted"));
   producers_.Produce(Edge(2), Ramp(10'000, 1));
   world_.world.RunFor(kSecondNs);

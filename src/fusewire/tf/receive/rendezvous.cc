@@ -15,19 +15,19 @@ namespace tf {
 
 using tensorflow::Tensor;
 
-// A receive over our wire. It has two ends, in either order: somebody wants it (Meet), and it has ended. From the first
-// to the second TensorFlow's base class knows it, and aborts it with the step.
+// A receive over our wire. Two events come in either order: its kernel wants it (Meet), and it ends. From Meet to its
+// end, it is registered with TensorFlow's base class, which aborts it with the step.
 class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTensorCall {
  public:
   // `log` is null where the step is not traced.
-  WireRecv(Rendezvous* rendezvous, LinePtr line, std::string key, TensorPlace place, TransferLogPtr log)
-      : Recv(std::move(line), rendezvous->step_id_, std::move(key), place),
+  WireRecv(Rendezvous* rendezvous, ChannelPtr channel, std::string key, TensorPlace place, TransferLogPtr log)
+      : Recv(std::move(channel), rendezvous->step_id_, std::move(key), place),
         rendezvous_(rendezvous),
         log_(std::move(log)) {
     rendezvous_->Ref();  // until its end
   }
 
-  // Any thread, once. Calls `done` here if the tensor is there.
+  // Any thread, once. Calls `done` here if the tensor has arrived.
   void Meet(const Args& args, DoneCallback done) {
     FUSEWIRE_DCHECK(done != nullptr);
     FUSEWIRE_DCHECK(done_ == nullptr);
@@ -51,7 +51,7 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
       status_ = why;
     }
     Abort(why);
-    rendezvous_->TellAbort(line());
+    rendezvous_->TellAbort(channel());
   }
   TfStatus status() const override {
     MutexLock lock(mutex_);
@@ -86,7 +86,7 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
         GlobalCounters().Add(&Counters::control_edges);
     }
     DoneCallback done = std::move(done_);
-    Tensor tensor = std::move(tensor_);  // the only one: who gets it may write into it
+    Tensor tensor = std::move(tensor_);  // the only reference: the consumer may then write into it
     done(end, Args(), args_, end.ok() ? tensor : Tensor(), is_dead_);
   }
 
@@ -117,15 +117,15 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
   TfStatus status_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
-// A receive that does not know the way yet. TensorFlow's base class knows it meanwhile, and aborts it with the step.
+// A receive whose way is not known yet. It is registered with TensorFlow's base class, which aborts it with the step.
 class Rendezvous::WaySearch final : public tensorflow::BaseRecvTensorCall {
  public:
   WaySearch(Rendezvous* rendezvous, const Args& args, Routed found)
       : rendezvous_(rendezvous),
         args_(args),
         found_(std::move(found)),
-        search_(
-            std::make_shared<Search>([this](const TfStatus& status, LinePtr line) { End(status, std::move(line)); })) {
+        search_(std::make_shared<Search>(
+            [this](const TfStatus& status, ChannelPtr channel) { End(status, std::move(channel)); })) {
     rendezvous_->Ref();  // until its end
   }
 
@@ -145,13 +145,13 @@ class Rendezvous::WaySearch final : public tensorflow::BaseRecvTensorCall {
  private:
   ~WaySearch() override = default;
 
-  void End(const TfStatus& status, LinePtr line) {
+  void End(const TfStatus& status, ChannelPtr channel) {
     rendezvous_->DeregisterCall(this, args_);
     TfRef<Rendezvous> held(rendezvous_);
     FUSEWIRE_DCHECK(found_ != nullptr);
     Routed found = std::move(found_);
     delete this;
-    found(status, std::move(line));
+    found(status, std::move(channel));
   }
 
   Rendezvous* const rendezvous_;  // holds a reference
@@ -165,7 +165,7 @@ absl::string_view Rendezvous::TaskOf(absl::string_view device) {
   return end == absl::string_view::npos ? absl::string_view() : device.substr(0, end);
 }
 
-Rendezvous::Rendezvous(const tensorflow::WorkerEnv* env, int64_t step, PlanBookPtr book)
+Rendezvous::Rendezvous(const tensorflow::WorkerEnv* env, int64_t step, ReceiveBookPtr book)
     : BaseRemoteRendezvous(env, step), book_(std::move(book)) {}
 
 Rendezvous::~Rendezvous() {
@@ -173,49 +173,49 @@ Rendezvous::~Rendezvous() {
     if (recv != nullptr) recv.load()->Unref();
   }
   if (left_there_.load(std::memory_order_relaxed) != 0) {
-    for (const LinePtr& holder : holders_) holder->CleanUp(step_id_);
+    for (const ChannelPtr& holder : holders_) holder->CleanUp(step_id_);
   }
-  if (!unplanned_.empty()) book_->Learn(graph_, std::move(unplanned_));
+  if (!unlisted_.empty()) book_->Learn(graph_, std::move(unlisted_));
 }
 
 // ---- asking ahead ----
 
 void Rendezvous::SetGraph(const std::string& session, const std::string& graph, bool is_traced) {
   session_handle_ = session;
-  graph_ = PlanBook::NameOf(session, graph);
+  graph_ = ReceiveBook::NameOf(session, graph);
   is_traced_ = is_traced;
-  plan_ = book_->Find(graph_);
+  list_ = book_->Find(graph_);
 }
 
 TfStatus Rendezvous::Initialize(tensorflow::WorkerSession* session) {
   TfStatus initialized = BaseRemoteRendezvous::Initialize(session);
-  if (initialized.ok() && plan_ != nullptr) AskAhead();
+  if (initialized.ok() && list_ != nullptr) AskAhead();
   return initialized;
 }
 
 void Rendezvous::AskAhead() {
-  FUSEWIRE_DCHECK(plan_ != nullptr);
+  FUSEWIRE_DCHECK(list_ != nullptr);
   FUSEWIRE_DCHECK(ahead_.empty());
-  ahead_ = std::vector<std::atomic<WireRecv*>>(plan_->receives().size());
+  ahead_ = std::vector<std::atomic<WireRecv*>>(list_->receives().size());
   RecvGroup together;
-  // What follows comes from few tasks and goes to few devices.
+  // Consecutive receives mostly have the same task and device.
   Source source;
   TensorPlace place;
   const std::string *task = nullptr, *device = nullptr;
   for (size_t i = 0; i < ahead_.size(); ++i) {
-    const Plan::Receive& planned = plan_->receives()[i];
-    if (task == nullptr || *task != planned.task) {
-      if (!FindSource(planned.task, &source).ok()) source = Source();
-      task = &planned.task;
+    const ReceiveList::Receive& listed = list_->receives()[i];
+    if (task == nullptr || *task != listed.task) {
+      if (!FindSource(listed.task, &source).ok()) source = Source();
+      task = &listed.task;
     }
-    if (device == nullptr || *device != planned.device) {
-      if (!session()->device_mgr()->LookupDevice(planned.device, &place.device).ok()) place.device = nullptr;
-      device = &planned.device;
+    if (device == nullptr || *device != listed.device) {
+      if (!session()->device_mgr()->LookupDevice(listed.device, &place.device).ok()) place.device = nullptr;
+      device = &listed.device;
     }
-    // What cannot be asked now is asked when it is wanted, and fails then.
-    if (source.line == nullptr || place.device == nullptr) continue;
-    place.attributes = planned.attributes;
-    auto* recv = new WireRecv(this, source.line, planned.key, place, source.is_traced ? source.ways.log : nullptr);
+    // A receive that can't be requested now is requested by its kernel, and fails then.
+    if (source.channel == nullptr || place.device == nullptr) continue;
+    place.attributes = listed.attributes;
+    auto* recv = new WireRecv(this, source.channel, listed.key, place, source.is_traced ? source.ways.log : nullptr);
     recv->Ref();
     ahead_[i].store(recv, std::memory_order_release);
     recv->Go();
@@ -223,23 +223,24 @@ void Rendezvous::AskAhead() {
 }
 
 Rendezvous::WireRecv* Rendezvous::TakeAhead(absl::string_view key) {
-  int index = ahead_.empty() ? -1 : plan_->Find(key);
-  FUSEWIRE_DCHECK(index < static_cast<int>(ahead_.size()));  // of the plan that was asked ahead
+  int index = ahead_.empty() ? -1 : list_->Find(key);
+  FUSEWIRE_DCHECK(index < static_cast<int>(ahead_.size()));  // of the list that was asked ahead
   return index < 0 ? nullptr : ahead_[static_cast<size_t>(index)].exchange(nullptr, std::memory_order_acq_rel);
 }
 
-// Loops have keys of their own for each turn, and a device's memory needs its context: neither can be planned.
+// Not listed: receives in loops, whose keys differ in each iteration, and those into device memory, which need the
+// kernel's context.
 void Rendezvous::Remember(const ParsedKey& parsed, const Args& args) {
   absl::string_view key = parsed.FullKey();
   if (graph_.empty() || !absl::EndsWith(key, ";0:0") || args.device_context != nullptr) return;
-  if (plan_ != nullptr && plan_->Find(key) >= 0) return;
-  Plan::Receive receive;
+  if (list_ != nullptr && list_->Find(key) >= 0) return;
+  ReceiveList::Receive receive;
   receive.key = std::string(key);
   receive.task = std::string(TaskOf(parsed.src_device));
   receive.device = std::string(parsed.dst_device);
   receive.attributes = args.alloc_attrs;
   MutexLock lock(mutex_);
-  unplanned_.push_back(std::move(receive));
+  unlisted_.push_back(std::move(receive));
 }
 
 void Rendezvous::RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallback done) {
@@ -249,7 +250,7 @@ void Rendezvous::RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallba
     return;
   }
   tensorflow::WorkerSession* on = session();
-  // What the base class would do with this costs a copy of the key and of all its parts.
+  // The base class would copy the key and all its parts.
   if (on != nullptr && !parsed.src_device.empty()) {
     absl::string_view own = on->worker_name();
     absl::string_view source(parsed.src_device.data(), parsed.src_device.size());
@@ -277,7 +278,7 @@ TfStatus FindWays(const GrpcCachePtr& cache, const std::string& task, Ways* ways
 }
 
 TfStatus Rendezvous::FindSource(absl::string_view task, Source* out) {
-  // An eager context keeps its rendezvous while its cluster changes: the same name may be another task by now.
+  // An eager context keeps its rendezvous while its cluster changes: a name may belong to another task by now.
   GrpcCachePtr cache = session()->GetSharedWorkerCache();
   MutexLock lock(mutex_);
   if (cache != cache_) {
@@ -286,8 +287,8 @@ TfStatus Rendezvous::FindSource(absl::string_view task, Source* out) {
   }
   for (Source& source : sources_) {
     if (source.task != task) continue;
-    bool is_usable = source.line != nullptr && source.line->alive();
-    if (!is_usable && source.ways.peer != nullptr) source.line = source.ways.peer->line();
+    bool is_usable = source.channel != nullptr && source.channel->alive();
+    if (!is_usable && source.ways.peer != nullptr) source.channel = source.ways.peer->channel();
     *out = source;
     return TfStatus();
   }
@@ -296,8 +297,8 @@ TfStatus Rendezvous::FindSource(absl::string_view task, Source* out) {
   TfStatus found = FindWays(cache, source.task, &source.ways);
   if (!found.ok()) return found;
   if (source.ways.peer != nullptr) {
-    source.line = source.ways.peer->line();
-    // The word that logging is on may come after the step.
+    source.channel = source.ways.peer->channel();
+    // The request to log may come after the step has begun.
     source.is_traced = is_traced_ || source.ways.log->LoggingActive();
   }
   *out = source;
@@ -310,18 +311,18 @@ void Rendezvous::Leave(const std::vector<std::string>& tasks, int64_t values) {
   left_there_.fetch_add(values, std::memory_order_relaxed);
   for (const std::string& task : tasks) {
     Source source;
-    // Without a way to it, it can be given nothing to keep.
-    if (!FindSource(task, &source).ok() || source.line == nullptr) continue;
+    // Without a channel, no value can have been left there.
+    if (!FindSource(task, &source).ok() || source.channel == nullptr) continue;
     MutexLock lock(mutex_);
-    holders_.push_back(std::move(source.line));
+    holders_.push_back(std::move(source.channel));
   }
 }
 
 void Rendezvous::RouteTo(const std::string& task, Routed routed) {
   Source source;
   TfStatus found = FindSource(task, &source);
-  if (!found.ok() || source.line != nullptr || source.ways.peer == nullptr) {
-    routed(found, std::move(source.line));
+  if (!found.ok() || source.channel != nullptr || source.ways.peer == nullptr) {
+    routed(found, std::move(source.channel));
     return;
   }
   source.ways.peer->Route(source.ways.side, std::move(routed));
@@ -335,8 +336,8 @@ void Rendezvous::RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, 
     return;
   }
   TransferLogPtr log = source.is_traced ? std::move(source.ways.log) : nullptr;
-  if (source.line != nullptr) {
-    StartOnWire(parsed, args, std::move(done), std::move(source.line), std::move(log));
+  if (source.channel != nullptr) {
+    StartOnWire(parsed, args, std::move(done), std::move(source.channel), std::move(log));
     return;
   }
   if (source.ways.peer == nullptr || source.ways.peer->is_grpc_only()) {
@@ -344,11 +345,11 @@ void Rendezvous::RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, 
     return;
   }
   auto found_way = [this, parsed, args, done = std::move(done), side = source.ways.side, log = std::move(log)](
-                       const TfStatus& status, LinePtr line) {
+                       const TfStatus& status, ChannelPtr channel) {
     if (!status.ok()) {
       done(status, Args(), args, Tensor(), false);
-    } else if (line != nullptr) {
-      StartOnWire(parsed, args, done, std::move(line), log);
+    } else if (channel != nullptr) {
+      StartOnWire(parsed, args, done, std::move(channel), log);
     } else {
       GlobalCounters().Add(&Counters::fallback_grpc_calls);
       StartOnGrpc(parsed, args, done, side);
@@ -357,9 +358,9 @@ void Rendezvous::RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, 
   (new WaySearch(this, args, std::move(found_way)))->Go(source.ways);
 }
 
-void Rendezvous::StartOnWire(const ParsedKey& parsed, const Args& args, DoneCallback done, LinePtr line,
+void Rendezvous::StartOnWire(const ParsedKey& parsed, const Args& args, DoneCallback done, ChannelPtr channel,
                              TransferLogPtr log) {
-  FUSEWIRE_DCHECK(line != nullptr);
+  FUSEWIRE_DCHECK(channel != nullptr);
   TensorPlace place;
   TfStatus found = session()->device_mgr()->LookupDevice(parsed.dst_device, &place.device);
   if (!found.ok()) {
@@ -369,23 +370,23 @@ void Rendezvous::StartOnWire(const ParsedKey& parsed, const Args& args, DoneCall
   place.attributes = args.alloc_attrs;
   place.context = args.device_context;
   Remember(parsed, args);
-  auto* recv = new WireRecv(this, std::move(line), std::string(parsed.FullKey()), place, std::move(log));
+  auto* recv = new WireRecv(this, std::move(channel), std::string(parsed.FullKey()), place, std::move(log));
   recv->Meet(args, std::move(done));
   recv->Start(nullptr);
 }
 
-void Rendezvous::TellAbort(const LinePtr& line) {
-  FUSEWIRE_DCHECK(line != nullptr);
-  if (IsRemoteEagerContextDefault()) return;  // it goes on for other operations
+void Rendezvous::TellAbort(const ChannelPtr& channel) {
+  FUSEWIRE_DCHECK(channel != nullptr);
+  if (IsRemoteEagerContextDefault()) return;  // it is still used by other operations
   {
     MutexLock lock(mutex_);
     for (Source& source : sources_) {
-      if (source.line != line) continue;
+      if (source.channel != channel) continue;
       if (source.abort_told) return;
       source.abort_told = true;
     }
   }
-  line->AbortStep(step_id_);
+  channel->AbortStep(step_id_);
 }
 
 TfRef<tensorflow::RemoteRendezvous> RendezvousMgr::Expect(int64_t step, const std::string& session,

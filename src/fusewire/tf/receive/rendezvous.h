@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The tensors of one step that cross tasks: a receive from a task with a Line goes there, from any other over gRPC.
-// What is sent is kept by TensorFlow's own rendezvous until it is asked for.
+// The tensors of one step that cross tasks: a receive from a task with a Channel goes over that, any other over gRPC.
+// TensorFlow's own rendezvous keeps tensors to be sent until they are requested.
 // Home: any thread. Owns: the receives under way, as TensorFlow's base class counts them.
 // Fails: each receive on its own, or all of the step's through StartAbort.
 #ifndef FUSEWIRE_TF_RECEIVE_RENDEZVOUS_H_
@@ -20,15 +20,15 @@
 #include "fusewire/tf/peer/fused.h"
 #include "fusewire/tf/peer/peer.h"
 #include "fusewire/tf/peer/search.h"
-#include "fusewire/tf/receive/plans.h"
+#include "fusewire/tf/receive/receive_lists.h"
 
 namespace fusewire {
 namespace tf {
 
-// What traces of steps ask for, as gRPC's own cache keeps it. shared_ptr: calls outlive the session that began them.
+// The log for traces of steps, as in gRPC's own cache. shared_ptr: calls outlive the session that began them.
 using TransferLogPtr = std::shared_ptr<tensorflow::WorkerCacheLogger>;
 
-// The ways to a task: what a worker of our cache has to offer to a rendezvous.
+// The ways to a task, from a worker of our cache.
 struct Ways {
   // shared_ptr: calls outlive the session that began them. Null in a cache that is none of ours.
   PeerPtr peer;
@@ -53,11 +53,10 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
     std::vector<Args> args;
     std::function<void(size_t, const TfStatus&, const tensorflow::Tensor&, bool is_dead)> done;
   };
-  // Receives them in one question if `rendezvous` is one of ours. Over gRPC that is one call, once the task is known to
-  // have the plug-in.
+  // Receives them in one request if `rendezvous` is one of ours; over gRPC, once the task is known to have the plug-in.
   static void RecvTogether(tensorflow::RendezvousInterface* rendezvous, Together receives);
 
-  Rendezvous(const tensorflow::WorkerEnv* env, int64_t step, PlanBookPtr book);
+  Rendezvous(const tensorflow::WorkerEnv* env, int64_t step, ReceiveBookPtr book);
   // Before Initialize: the step runs this graph of this session, and whether its transfers are wanted in a trace.
   void SetGraph(const std::string& session, const std::string& graph, bool is_traced);
   const std::string& session_handle() const { return session_handle_; }
@@ -66,11 +65,11 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   // The way to a task of the step's session; calls `routed` here if it is known, else once it is. The rendezvous and
   // its session live at least until this returns.
   void RouteTo(const std::string& task, Routed routed);
-  // Parts of the step leave values at other tasks, so many to be taken, and take some. What is left when the step is
-  // over is dropped there.
+  // Parts of the step leave values at these tasks, to be taken `values` times in all, and take some of them. Values
+  // that remain after the step are dropped there.
   void Leave(const std::vector<std::string>& tasks, int64_t values);
   void Taken(int64_t values) { left_there_.fetch_sub(values, std::memory_order_relaxed); }
-  // Asks for all that the graph's steps have received so far.
+  // Requests all tensors of the graph's receive list.
   TfStatus Initialize(tensorflow::WorkerSession* session) override;
   void RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallback done) override;
 
@@ -88,7 +87,7 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   struct Source {
     std::string task;
     Ways ways;
-    LinePtr line;  // null until known; shared_ptr: the peer may replace it
+    ChannelPtr channel;  // null until known; shared_ptr: the peer may replace it
     bool is_traced = false;
     bool abort_told = false;
   };
@@ -98,28 +97,29 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   static absl::string_view TaskOf(absl::string_view device);
   TfStatus FindSource(absl::string_view task, Source* source);
   void AskAhead();
-  // The receive of this key if it was asked ahead; to be given back with Unref.
+  // The receive of this key if it was requested ahead; the caller calls Unref.
   WireRecv* TakeAhead(absl::string_view key);
   void Remember(const ParsedKey& parsed, const Args& args);
-  void StartOnWire(const ParsedKey& parsed, const Args& args, DoneCallback done, LinePtr line, TransferLogPtr log);
+  void StartOnWire(const ParsedKey& parsed, const Args& args, DoneCallback done, ChannelPtr channel,
+                   TransferLogPtr log);
   void StartOnGrpc(const ParsedKey& parsed, const Args& args, DoneCallback done, SidePtr side);
   // False: they have to be received one by one.
   bool StartFusedOnGrpc(const TogetherPtr& wanted);
   static void RecvOne(tensorflow::RendezvousInterface* rendezvous, const TogetherPtr& wanted, size_t index);
-  void TellAbort(const LinePtr& line);
+  void TellAbort(const ChannelPtr& channel);
 
-  const PlanBookPtr book_;
+  const ReceiveBookPtr book_;
   // Written before the step begins.
   std::string session_handle_;
   std::string graph_;  // empty: of no graph that is registered
   bool is_traced_ = false;
-  PlanPtr plan_;
-  std::vector<std::atomic<WireRecv*>> ahead_;  // by the plan's index; null where nothing was asked, or once taken
+  ReceiveListPtr list_;
+  std::vector<std::atomic<WireRecv*>> ahead_;  // by the list's index; null where nothing was asked, or once taken
 
   std::atomic<int64_t> left_there_{0};
   Mutex mutex_;
-  std::vector<LinePtr> holders_ FUSEWIRE_GUARDED_BY(mutex_);  // of what is left there
-  std::vector<Plan::Receive> unplanned_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::vector<ChannelPtr> holders_ FUSEWIRE_GUARDED_BY(mutex_);  // of remaining values
+  std::vector<ReceiveList::Receive> unlisted_ FUSEWIRE_GUARDED_BY(mutex_);
   std::vector<Source> sources_ FUSEWIRE_GUARDED_BY(mutex_);  // of cache_; a step has few
   GrpcCachePtr cache_ FUSEWIRE_GUARDED_BY(mutex_);           // shared_ptr: as TensorFlow holds it
 };
@@ -127,18 +127,20 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
 class RendezvousMgr final : public tensorflow::BaseRendezvousMgr {
  public:
   explicit RendezvousMgr(const tensorflow::WorkerEnv* env)
-      : BaseRendezvousMgr(env), book_(std::make_shared<PlanBook>()) {}
+      : BaseRendezvousMgr(env), book_(std::make_shared<ReceiveBook>()) {}
 
-  // The step will run this graph. TensorFlow lets go of a rendezvous that nobody holds: hold it until the step has run.
+  // The step will run this graph. TensorFlow destroys a rendezvous without references: hold it until the step has run.
   TfRef<tensorflow::RemoteRendezvous> Expect(int64_t step, const std::string& session, const std::string& graph,
                                              bool is_traced);
-  void Forget(const std::string& session, const std::string& graph) { book_->Forget(PlanBook::NameOf(session, graph)); }
+  void Forget(const std::string& session, const std::string& graph) {
+    book_->Forget(ReceiveBook::NameOf(session, graph));
+  }
 
  protected:
   TfRef<tensorflow::BaseRemoteRendezvous> Create(int64_t step, const tensorflow::WorkerEnv* env) override;
 
  private:
-  const PlanBookPtr book_;
+  const ReceiveBookPtr book_;
 };
 
 }  // namespace tf

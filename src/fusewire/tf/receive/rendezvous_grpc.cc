@@ -18,10 +18,10 @@ namespace tf {
 
 using tensorflow::Tensor;
 
-// One call of RecvTensor. TensorFlow's base class knows it from Go to its end, and aborts it with the step.
+// One call of RecvTensor. It is registered with TensorFlow's base class from Go to its end, and aborted with the step.
 class Rendezvous::GrpcCall : public tensorflow::BaseRecvTensorCall {
  public:
-  // `args` are those of all that it brings.
+  // `args` are those of all its tensors.
   GrpcCall(Rendezvous* rendezvous, SidePtr side, const Args& args)
       : rendezvous_(rendezvous), side_(std::move(side)), args_(args) {
     FUSEWIRE_DCHECK(side_ != nullptr);
@@ -37,7 +37,7 @@ class Rendezvous::GrpcCall : public tensorflow::BaseRecvTensorCall {
     Start(nullptr);
   }
   void Start(std::function<void()>) override {
-    // Two ends: the answer, and the look at an abort that came too early to be heard by the call.
+    // Two references: the answer, and the check for an abort that came before the call could be cancelled.
     side_->worker()->RecvTensorAsync(&options_, &request_, &response_, [this](const TfStatus& status) {
       if (!status.ok()) Fail(status);
       Leave();
@@ -55,7 +55,7 @@ class Rendezvous::GrpcCall : public tensorflow::BaseRecvTensorCall {
   }
 
  protected:
-  // Once. TensorFlow may let go of everything that the last `done` of a step was told.
+  // Once. After the last `done` of a step, TensorFlow may destroy all of the step's objects.
   virtual void OnEnd(const TfStatus& status) = 0;
 
   Rendezvous* const rendezvous_;  // holds a reference
@@ -141,7 +141,7 @@ class Rendezvous::GrpcFusedRecv final : public GrpcCall {
     }
   }
 
-  // The task has been restarted without the plug-in: it has looked at the first key, and answered as TensorFlow does.
+  // The task has been restarted without the plug-in: it has answered the first key, as TensorFlow does.
   void TakeFirst() {
     peer_->CannotFuse();
     bool is_elsewhere = IsAccelerator(places_[0].device) && !places_[0].attributes.on_host();
@@ -178,10 +178,11 @@ bool Rendezvous::StartFusedOnGrpc(const TogetherPtr& wanted) {
   const ParsedKey& first = wanted->keys->front();
   Source source;
   tensorflow::Device* device = nullptr;
-  // Whatever is wrong here is said of each tensor by itself.
+  // An error here is reported for each tensor on its own.
   if (!is_initialized() || wanted->keys->size() < 2) return false;
   if (!FindSource(TaskOf(first.src_device), &source).ok()) return false;
-  if (source.line != nullptr || source.ways.peer == nullptr || !source.ways.peer->Fuses(source.ways.side)) return false;
+  if (source.channel != nullptr || source.ways.peer == nullptr || !source.ways.peer->Fuses(source.ways.side))
+    return false;
   if (!session()->device_mgr()->LookupDevice(first.dst_device, &device).ok()) return false;
   if (!source.ways.peer->is_grpc_only()) GlobalCounters().Add(&Counters::fallback_grpc_calls);
   (new GrpcFusedRecv(this, source.ways.side, source.ways.peer, device, wanted))->Go();

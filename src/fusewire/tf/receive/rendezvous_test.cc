@@ -159,7 +159,7 @@ TEST_F(RendezvousTest, AnAbortEndsAllThatIsUnderWayAndThePeerIsToldOnce) {
   ASSERT_TRUE(on_.world.AwaitAsked(5));
   VarReader reader{ConstBytes(on_.world.asked[4].head)};
   EXPECT_EQ(static_cast<int64_t>(reader.Fixed64()), kStep);
-  // What it answers all the same comes to nobody.
+  // Its answer comes nevertheless, and is dropped.
   Reply(0, Answer().Value(0, Ramp(10'000, 1)));
   Reply(2, Answer().Error(0, absl::AbortedError("as it was told")));
   Settle();
@@ -238,15 +238,15 @@ TEST_F(RendezvousTest, APeerThatLiesEndsTheReceiveOnce) {
   on_.KnowPeer();
   Step step(&on_.task);
   std::vector<Answer> lies(4);
-  lies[0].Dead(7);  // nobody asked for that
+  lies[0].Dead(7);  // was not requested
   lies[1].Value(0, Ramp(3, 1)).Value(0, Ramp(3, 2));
   lies[2].Value(0, Ramp(3, 1)).head.pop_back();
-  lies[3].head = "";  // and so says nothing of it
+  lies[3].head = "";  // and so does not answer
   for (Answer& lie : lies) {
     Ending ending;
     const size_t question = on_.world.asked.size();
     step.Receive("edge", &ending);
-    if (!on_.grpc().asked.empty()) on_.AnswerPort();  // its line has ended with the lie before
+    if (!on_.grpc().asked.empty()) on_.AnswerPort();  // its channel has ended with the lie before
     ASSERT_TRUE(on_.world.AwaitAsked(question + 1));
     Reply(question, lie);
     ASSERT_TRUE(AwaitEnd(ending));
@@ -269,7 +269,7 @@ TEST(Rendezvous, WaitsForAPeerThatIsNotThereAsLongAsItsPatience) {
   EXPECT_LT(on.world.world.clock()->NowNs() - begun_ns, 10 * kSecondNs);
 }
 
-// ---- plans ----
+// ---- receive lists ----
 
 TEST_F(RendezvousTest, AStepAsksForWhatTheFirstOneReceived) {
   on_.KnowPeer();
@@ -351,7 +351,7 @@ TEST_F(RendezvousTest, WhatIsAskedOfAStepThatHasNotBegunWaitsForIt) {
   Ending sent, lost;
   on_.task.manager->RecvLocalAsync(4711, key_of("sent"), Step::EndOf(&sent));
   on_.task.manager->RecvLocalAsync(4711, key_of("lost"), Step::EndOf(&lost));
-  on_.task.manager->Cleanup(4712);  // which nobody knows either
+  on_.task.manager->Cleanup(4712);  // a step that does not exist
   EXPECT_EQ(sent.ends + lost.ends, 0);
   Step step(&on_.task, 4711);
   ASSERT_TRUE(step->Send(key_of("sent"), tensorflow::Rendezvous::Args(), Ramp(2, 6), false).ok());

@@ -57,7 +57,7 @@ class WorkerWithWays final : public FakeWorker, public HasWays {
 // The task whose steps they are.
 class StepTask {
  public:
-  // `grpc` is the gRPC way to its peer, which the cluster knows by this address.
+  // `grpc` is the gRPC way to its peer, which has this address in the cluster.
   StepTask(task::Task* task, const std::string& address, std::unique_ptr<FakeWorker> grpc,
            int64_t patience_ns = 2 * kSecondNs)
       : grpc_(std::make_shared<FakeCache>(kPeerTask, std::move(grpc))),
@@ -106,7 +106,7 @@ class StepWorld {
  public:
   explicit StepWorld(bool has_peer = true)
       : world(has_peer), task(world.worker.get(), "ps:2222", std::make_unique<FakeWorker>()) {}
-  // What was said without waiting for an answer holds its line until its time is over.
+  // A one-way call holds its channel until its timeout.
   ~StepWorld() { world.world.RunFor(20 * kSecondNs); }
 
   FakeWorker& grpc() { return task.grpc(); }
@@ -119,11 +119,11 @@ class StepWorld {
     words.fuses = true;
     grpc().Answer(words);
   }
-  // Somebody has found the way before.
+  // The way has been found before.
   void KnowPeer(uint16_t port = 5555) {
     Ways ways;
     ASSERT_TRUE(FindWays(task.session->GetSharedWorkerCache(), kPeerTask, &ways).ok());
-    task.peer->Route(ways.side, [](const TfStatus&, const LinePtr&) {});
+    task.peer->Route(ways.side, [](const TfStatus&, const ChannelPtr&) {});
     AnswerPort(port);
   }
   // How many questions of this kind have come to the peer.

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The options of a call, and whether it has been cancelled. TensorFlow's CallOptions don't remember that: a cancel that
-// comes before there is anything to cancel is lost.
+// The options of a call, and whether it has been cancelled. TensorFlow's CallOptions do not store that: a cancel that
+// comes before the cancel callback is set is lost.
 // Home: any thread. Owns: the options. Fails: never.
 #ifndef FUSEWIRE_TF_SERVER_KEPT_CANCEL_H_
 #define FUSEWIRE_TF_SERVER_KEPT_CANCEL_H_
@@ -19,7 +19,7 @@ class KeptCancel {
     is_cancelled_ = true;
     options_.StartCancel();
   }
-  // By whoever has given the options to what may be cancelled from now on: it is told what came before.
+  // Call it after the cancel callback was set: repeats a cancel that came before.
   void PassOn() {
     if (is_cancelled_) options_.StartCancel();
   }

@@ -18,13 +18,13 @@ namespace fusewire {
 namespace tf {
 namespace {
 
-// What a step pushes at once, a few hundred KiB, travels without asking for credit first. The budget for all windows
-// makes them smaller where there are thousands.
+// The few hundred KiB that a step sends at once need no request for credit. If there are thousands of windows, their
+// common budget makes them smaller.
 constexpr uint64_t kWindowBytes = 1 << 20;
 // Ten thousand tasks with names of a hundred bytes each.
 constexpr size_t kMapBytesMax = 2 << 20;
 
-// The first of these that is set; what it is called goes into *name.
+// The first of these variables that is set; stores its name in *name.
 const char* FirstOf(std::initializer_list<const char*> names, const char** name) {
   for (const char* candidate : names) {
     const char* value = std::getenv(candidate);
@@ -86,7 +86,7 @@ std::map<std::string, std::string> ReadEndpointMap() {
   std::string path = folder + ".endpoint_map";
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return {};
-  // A pipe would keep us waiting for its writer, and a device for ever.
+  // Only regular files: reading a pipe would wait for its writer, and a device may never end.
   if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) > kMapBytesMax) {
     FUSEWIRE_LOG(kWarn, "%s: left out, it is no file, or has more than %zu bytes", path.c_str(), kMapBytesMax);
     return {};
@@ -128,7 +128,7 @@ FewGrpcThreads::~FewGrpcThreads() {
 
 namespace {
 
-// The first lines that cannot be read, for one line of the log, whatever stands in them.
+// The first malformed lines, for one line of the log, whatever they contain.
 class BadLines {
  public:
   void Add(const std::string& line) {
@@ -187,7 +187,7 @@ transport::ListeningPlace WhereDataPortsAre(const std::string& bind, const std::
                                             const std::map<std::string, std::string>& tasks) {
   if (!bind.empty()) {
     transport::ListeningPlace place = transport::WhereToListen(bind);
-    // Rather no server than one that listens where it was told not to.
+    // No server is better than one that listens on an address that was not allowed.
     return place.why.empty() ? place : transport::ListeningPlace{bind, ""};
   }
   const std::string host = HostOf(own);
@@ -232,7 +232,7 @@ StarMode StarModeOf(const std::string& protocol) {
 ServerSettings ReadSettings(const std::string& job) {
   ServerSettings settings;
   settings.pipe.window_bytes = kWindowBytes;
-  // As in the predecessor, the worker's names are for workers and chiefs, the others for every other job.
+  // As in our predecessor, the variables for workers also apply to chiefs, the others to all other jobs.
   bool is_worker = job == "worker" || job == "chief" || job == "master";
   settings.disabled = ReadSwitch({"FUSEWIRE_DISABLE"}, false);
   settings.merge_parts = ReadSwitch({"TF_ENABLE_PS_GRAPH_FUSION"}, true);

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Each parser of what tasks say to each other, with what a peer that lies would say: what is right, bent a little.
-// TensorFlow is too large for a fuzz target of its own, so a bounded number of them is drawn here, by a seed. Whatever
-// is read: no crash, no memory beyond what its bytes can tell, and what is taken says the same again.
+// Each parser of messages between tasks, with the messages of a lying peer: correct ones, slightly altered. TensorFlow
+// is too large for a fuzz target, so a bounded number of them is drawn here, by a seed. For every input: no crash, no
+// memory beyond what its bytes justify, and an accepted message encodes to the same bytes again.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -178,7 +178,7 @@ TEST(Parsers, FusedQuestions) {
     const bool taken = ReadFused(request, &read).ok();
     EXPECT_TRUE(!taken || !read.empty());
   });
-  // As many keys as bytes, none of which is one.
+  // As many keys as bytes, but no byte is a key.
   std::string claims;
   AppendVarint(&claims, 1000000);
   asked.mutable_transport_options()->set_value(claims + std::string(1000000, '\0'));

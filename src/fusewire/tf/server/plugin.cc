@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What happens when the library is loaded: protocols and session targets are registered. And what Python may ask.
+// Registers protocols and session targets when the library is loaded; and the functions for Python.
 #include <cstring>
 #include <memory>
 #include <string>
@@ -26,8 +26,8 @@ namespace {
 
 constexpr const char* kLocalMark = "fusewire+";
 
-// "grpc" too, always: whether a graph is fused is said by its session, when the server stands already. Such a server is
-// TensorFlow's own with our rendezvous, which does the same, and asks nothing of anybody until a fused receive runs.
+// "grpc" too, always: a session decides whether its graphs are fused when the server exists already. Such a server is
+// TensorFlow's own with our rendezvous, which behaves the same, and sends no request until a fused receive runs.
 class Factory final : public tensorflow::ServerFactory {
  public:
   bool AcceptsOptions(const tensorflow::ServerDef& def) override {
@@ -64,8 +64,8 @@ class Sessions final : public tensorflow::SessionFactory {
   }
 };
 
-// TensorFlow asks its factories in the order of a hash table, where the last to come is the first, unless the table has
-// grown meanwhile. So it is asked whom it takes for "grpc", and told of us by another name until that is us.
+// TensorFlow asks its factories in the order of a hash table, in which the last one registered is first, unless the
+// table has grown meanwhile. So this registers under further names until TensorFlow chooses our factory for "grpc".
 void RegisterFactory() {
   constexpr int kNamesMax = 8;
   auto* factory = new Factory;
@@ -87,7 +87,7 @@ const bool kRegistered = [] {
   return true;
 }();
 
-// After all that TensorFlow does to the whole graph; before all that it does to partitions.
+// After TensorFlow's own passes over the whole graph, and before those over partitions.
 REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 1000, StarPass);
 REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 1001, MarkPass);
 REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_PARTITIONING, 0, FusePass);
@@ -104,13 +104,13 @@ FUSEWIRE_EXPORT const char* fusewire_tensorflow_version() { return FUSEWIRE_TF_V
 // Whether a session with this target would have its master in this process, and its steps on its own threads.
 FUSEWIRE_EXPORT int fusewire_is_local(const char* target) { return fusewire::tf::HasSessionsFor(target) ? 1 : 0; }
 
-// This process is about to end: its servers say goodbye to those with whom they make collectives.
+// This process is about to exit: its servers leave their groups of collectives.
 FUSEWIRE_EXPORT void fusewire_leave() { fusewire::tf::CollectiveHome::LeaveAll(); }
 
-// +1 before a partial run is set up, -1 after it: its parts must not wait for each other's feeds.
+// +1 before a partial run is set up, -1 after it: fused receives would wait for each other's feeds.
 FUSEWIRE_EXPORT void fusewire_hold_fusion(int change) { fusewire::tf::HoldFusion(change); }
 
-// Writes JSON text, cut to `size`; returns the size that all of it needs.
+// Writes JSON text, cut to `size`; returns the size of the whole text.
 FUSEWIRE_EXPORT size_t fusewire_stats(char* out, size_t size) {
   using fusewire::tf::Counters;
   Counters& counters = fusewire::tf::GlobalCounters();

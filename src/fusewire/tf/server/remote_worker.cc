@@ -21,12 +21,13 @@ using tensorflow::StatusCallback;
 
 namespace {
 
-// Collectives say where the bytes are to go: they land there, and nothing else is answered.
+// A collective provides the memory for the bytes: they land there, and the answer has nothing else.
 class ReceiveBufferCall final : public rpc::Call {
  public:
-  ReceiveBufferCall(LinePtr line, CallOptions* options, const tensorflow::RecvBufRequest& request, StatusCallback done)
+  ReceiveBufferCall(ChannelPtr channel, CallOptions* options, const tensorflow::RecvBufRequest& request,
+                    StatusCallback done)
       : Call(kReceiveBuffer),
-        line_(std::move(line)),
+        channel_(std::move(channel)),
         options_(options),
         place_(reinterpret_cast<void*>(static_cast<uintptr_t>(request.buf_ptr())),
                static_cast<size_t>(request.num_bytes())),
@@ -40,7 +41,7 @@ class ReceiveBufferCall final : public rpc::Call {
   void Go() {
     options_->SetCancelCallback([this] { Cancel(); });
     GlobalCounters().Add(&Counters::calls_out);
-    line_->client().Start(this);
+    channel_->client().Start(this);
   }
 
  private:
@@ -55,7 +56,7 @@ class ReceiveBufferCall final : public rpc::Call {
 
   void OnDone(Status status) override {
     options_->ClearCancelCallback();
-    line_->Note(status);
+    channel_->ReportStatus(status);
     TfStatus end = ToTf(status);
     if (status.ok()) {
       VarReader reader{ConstBytes(reply_head)};
@@ -63,13 +64,13 @@ class ReceiveBufferCall final : public rpc::Call {
       if (!read.ok()) end = read;
       if (end.ok() && !landed_ && place_.size > 0) end = absl::DataLossError("a collective's peer sent no data");
     }
-    end = WithTarget(end, line_->target(), "RecvBuf");
+    end = WithTarget(end, channel_->target(), "RecvBuf");
     StatusCallback done = std::move(done_);
     delete this;
     done(end);
   }
 
-  const LinePtr line_;
+  const ChannelPtr channel_;
   CallOptions* const options_;
   Bytes place_;
   StatusCallback done_;
@@ -77,7 +78,7 @@ class ReceiveBufferCall final : public rpc::Call {
   bool landed_ = false;
 };
 
-// A call whose answer nobody waits for: it lives until it has one. shared_ptr: std::function wants copies.
+// A call whose answer is ignored: it lives until its answer. shared_ptr: std::function must be copyable.
 template <class Request, class Response>
 struct Posted {
   SidePtr side;
@@ -94,7 +95,7 @@ auto Post(const SidePtr& side, const Request& request, const Response*) {
   return posted;
 }
 
-// Over gRPC, and nobody waits for the answer.
+// Over gRPC; the answer is ignored.
 template <class Request, class Response>
 void Tell(const SidePtr& side, void (tensorflow::WorkerInterface::*method)(const Request*, Response*, StatusCallback),
           const Request& request, const Response* response) {
@@ -111,9 +112,9 @@ void RemoteWorker::Route(CallOptions* opts, StatusCallback done, OverGrpc over_g
     over_grpc(opts, std::move(done));
     return;
   }
-  LinePtr line = ways_.peer->line();
-  if (line != nullptr) {
-    over_wire(std::move(line), opts, std::move(done));
+  ChannelPtr channel = ways_.peer->channel();
+  if (channel != nullptr) {
+    over_wire(std::move(channel), opts, std::move(done));
     return;
   }
   // shared_ptr: a cancel may come from the caller while the search ends.
@@ -127,7 +128,7 @@ void RemoteWorker::Route(CallOptions* opts, StatusCallback done, OverGrpc over_g
     };
   }
   auto search = std::make_shared<Search>([call, done = std::move(done), over_grpc = std::move(over_grpc),
-                                          over_wire = std::move(over_wire)](const TfStatus& status, LinePtr found) {
+                                          over_wire = std::move(over_wire)](const TfStatus& status, ChannelPtr found) {
     CallOptions* options = call == nullptr ? nullptr : call->options();
     if (!status.ok()) {
       done(status);
@@ -180,8 +181,8 @@ void RemoteWorker::RecvTensorAsync(CallOptions* opts, const tensorflow::RecvTens
   ways_.side->worker()->RecvTensorAsync(opts, request, response, std::move(done));
 }
 
-// Switched on and off without waiting: at the answer TensorFlow lets go of the step's graph, which gives the worker
-// back to the session's cache; a session that ended meanwhile has deleted that. Steps that are asked for are answered.
+// Switching logs on and off does not wait: at the answer, TensorFlow drops the step's graph, which returns the worker
+// to the session's cache, and a session that ended meanwhile has deleted the cache. Requests for a step are answered.
 void RemoteWorker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow::LoggingResponse* response,
                                 StatusCallback done) {
   if (request->fetch_step_id_size() > 0) {
@@ -197,7 +198,7 @@ void RemoteWorker::TracingAsync(const tensorflow::TracingRequest* request, tenso
   ways_.side->worker()->TracingAsync(request, response, std::move(done));
 }
 
-// ---- over our wire, where the task has it ----
+// ---- over our wire, if the task has a data port ----
 
 template <class Request, class Response>
 void RemoteWorker::Unary(MethodNumber number, const char* name,
@@ -208,8 +209,8 @@ void RemoteWorker::Unary(MethodNumber number, const char* name,
       [side = ways_.side, method, request, response](CallOptions*, StatusCallback end) {
         (side->worker()->*method)(request, response, std::move(end));
       },
-      [number, name, request, response](LinePtr line, CallOptions*, StatusCallback end) {
-        (new WireCall(std::move(line), number, name, nullptr, response, std::move(end)))->Start(*request);
+      [number, name, request, response](ChannelPtr channel, CallOptions*, StatusCallback end) {
+        (new WireCall(std::move(channel), number, name, nullptr, response, std::move(end)))->Start(*request);
       });
 }
 
@@ -226,8 +227,9 @@ void RemoteWorker::DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest
           if (!status.ok())
             VLOG(1) << "fusewire: a graph stays with " << posted->side->target() << ": " << status.message();
         });
-  // Not at its end: TensorFlow then gives the worker back to the session's cache, and has deleted that with a session
-  // that ended meanwhile. Over gRPC alone the session's end, which it waits for, comes behind on one connection.
+  // Answers at once, not at the call's end: TensorFlow would then return the worker to the session's cache, which a
+  // session that ended meanwhile has deleted. Over gRPC alone, the session's end follows on the same connection, and
+  // TensorFlow waits for it.
   done(TfStatus());
 }
 
@@ -239,9 +241,10 @@ void RemoteWorker::RunGraphAsync(CallOptions* opts, tensorflow::RunGraphRequestW
         [side = ways_.side, request, response](CallOptions* options, StatusCallback ended) {
           side->worker()->RunGraphAsync(options, request, response, std::move(ended));
         },
-        [request, proto = get_proto_from_wrapper(response)](LinePtr line, CallOptions* options, StatusCallback ended) {
-          auto* call = new WireCall(line, kRunGraph, "RunGraph", options, proto, std::move(ended));
-          line->TakeCleanups(call->text());
+        [request, proto = get_proto_from_wrapper(response)](ChannelPtr channel, CallOptions* options,
+                                                            StatusCallback ended) {
+          auto* call = new WireCall(channel, kRunGraph, "RunGraph", options, proto, std::move(ended));
+          channel->TakeCleanups(call->text());
           GlobalCounters().Add(&Counters::run_graphs);
           call->Start(request->ToProto());
         });
@@ -253,8 +256,8 @@ void RemoteWorker::RunGraphAsync(CallOptions* opts, tensorflow::RunGraphRequestW
   }
 }
 
-// The answer says nothing, and nobody acts on it: what is to be cleaned up travels with the next step. A session cannot
-// be closed before all its steps are cleaned up, so a task that is lost is told without waiting for it.
+// The answer is empty and is not used, so cleanups travel with the next step. A session can't be closed before all its
+// steps are cleaned up, so this does not wait for a lost task.
 void RemoteWorker::CleanupGraphAsync(const tensorflow::CleanupGraphRequest* request,
                                      tensorflow::CleanupGraphResponse* response, StatusCallback done) {
   if (ways_.peer->is_lost()) {
@@ -267,8 +270,8 @@ void RemoteWorker::CleanupGraphAsync(const tensorflow::CleanupGraphRequest* requ
       [side = ways_.side, request, response](CallOptions*, StatusCallback end) {
         side->worker()->CleanupGraphAsync(request, response, std::move(end));
       },
-      [step = request->step_id()](LinePtr line, CallOptions*, StatusCallback end) {
-        line->CleanUp(step);
+      [step = request->step_id()](ChannelPtr channel, CallOptions*, StatusCallback end) {
+        channel->CleanUp(step);
         end(TfStatus());
       });
 }
@@ -289,8 +292,8 @@ void RemoteWorker::RecvBufAsync(CallOptions* opts, const tensorflow::RecvBufRequ
       [side = ways_.side, request, response](CallOptions* options, StatusCallback end) {
         side->worker()->RecvBufAsync(options, request, response, std::move(end));
       },
-      [request](LinePtr line, CallOptions* options, StatusCallback end) {
-        (new ReceiveBufferCall(std::move(line), options, *request, std::move(end)))->Go();
+      [request](ChannelPtr channel, CallOptions* options, StatusCallback end) {
+        (new ReceiveBufferCall(std::move(channel), options, *request, std::move(end)))->Go();
       });
 }
 
@@ -307,8 +310,8 @@ void RemoteWorker::CompleteInstanceAsync(CallOptions* opts, const tensorflow::Co
       [side = ways_.side, request, response](CallOptions* options, StatusCallback end) {
         side->worker()->CompleteInstanceAsync(options, request, response, std::move(end));
       },
-      [request, response](LinePtr line, CallOptions* options, StatusCallback end) {
-        (new WireCall(std::move(line), kCompleteInstance, "CompleteInstance", options, response, std::move(end)))
+      [request, response](ChannelPtr channel, CallOptions* options, StatusCallback end) {
+        (new WireCall(std::move(channel), kCompleteInstance, "CompleteInstance", options, response, std::move(end)))
             ->Start(*request);
       });
 }

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Another task's WorkerService: what matters in each step over our wire, the rest (sessions, status, logs) over gRPC.
+// Another task's WorkerService: the calls of each step over our wire, the rest (sessions, status, logs) over gRPC.
 // A task without a data port gets everything over gRPC.
 // Home: any thread. Owns: the gRPC way to the task. Fails: each call on its own, in gRPC's words.
 #ifndef FUSEWIRE_TF_SERVER_REMOTE_WORKER_H_
@@ -59,15 +59,15 @@ class RemoteWorker final : public tensorflow::WorkerInterface, public HasWays {
                             tensorflow::GetStepSequenceResponse* response, tensorflow::StatusCallback done) override;
 
  private:
-  // Both are given what may cancel them, unless `opts` is null.
+  // Both get the options through which they may be cancelled; null if `opts` is.
   using OverGrpc = std::function<void(tensorflow::CallOptions*, tensorflow::StatusCallback)>;
-  using OverWire = std::function<void(LinePtr, tensorflow::CallOptions*, tensorflow::StatusCallback)>;
+  using OverWire = std::function<void(ChannelPtr, tensorflow::CallOptions*, tensorflow::StatusCallback)>;
 
   // `over_grpc` is called if the task has no data port; `over_wire` if it has. Until then `opts`, unless null, may
   // cancel the search for the way.
   void Route(tensorflow::CallOptions* opts, tensorflow::StatusCallback done, OverGrpc over_grpc, OverWire over_wire);
 
-  // A call without options: over our wire if the task has it, else over gRPC.
+  // A call without options: over our wire if the task has a data port, otherwise over gRPC.
   template <class Request, class Response>
   void Unary(MethodNumber number, const char* name,
              void (tensorflow::WorkerInterface::*method)(const Request*, Response*, tensorflow::StatusCallback),

@@ -19,13 +19,13 @@ namespace fusewire {
 namespace tf {
 namespace {
 
-// TensorFlow's gRPC service serves sessions and what gRPC peers ask: two threads are enough.
+// TensorFlow's gRPC service serves sessions and gRPC peers: two threads are enough.
 constexpr int kGrpcServingThreads = 2;
 constexpr int64_t kReachNs = 5 * kSecondNs;
 constexpr int64_t kUsedOnceMoreNs = 60 * kSecondNs;
 
-// Servers of one process share their reactors where their settings are the same: four hundred workers in one process do
-// not need four hundred threads.
+// Servers of one process with the same settings share their reactors: four hundred workers in one process do not need
+// four hundred threads.
 Result<reactor::Pool*> SharedPool(const reactor::PoolOptions& options) {
   struct Pools {
     Mutex mutex;
@@ -43,8 +43,8 @@ Result<reactor::Pool*> SharedPool(const reactor::PoolOptions& options) {
   return pool;
 }
 
-// TensorFlow's pool for executors, but its threads sleep when they have nothing to do. Those of TensorFlow's own look
-// for work for a while first, and take the processor from the threads that would bring it.
+// A pool of TensorFlow's for executors whose threads sleep at once when they are idle. Threads of TensorFlow's default
+// pool spin first, and take the processor from the threads that would bring work.
 tensorflow::thread::ThreadPool* QuietPool(int threads) {
   struct Pools {
     Mutex mutex;
@@ -64,9 +64,9 @@ TfStatus Failed(const Status& status) {
   return TfStatus(ToTf(status).code(), absl::StrCat("fusewire: the data port cannot be opened: ", status.ToString()));
 }
 
-// "worker:3 host:2222": how those whom it dials know a server. A second one of this name is its next incarnation to
-// them, so tasks of several clusters that share a job and an index must differ in it; and who leaves the choice of its
-// port to the kernel, as every local server does, has no next incarnation.
+// "worker:3 host:2222": a server's name for the peers that it dials. They take a second server of this name for its
+// next incarnation, so tasks of several clusters with the same job and index must differ in it. A server whose port the
+// kernel chooses, like every local server, has no next incarnation.
 std::string NameOf(const tensorflow::ServerDef& def, const std::string& own_task, uint64_t incarnation) {
   std::string address = AddressesOf(def.cluster())[own_task];
   Result<transport::Address> parsed = transport::Address::Parse(address);
@@ -100,7 +100,7 @@ TfStatus Server::Make(const tensorflow::ServerDef& def, const tensorflow::Server
   std::unique_ptr<Server> server(new Server(def));
   TfStatus prepared = server->Prepare(options);
   if (!prepared.ok()) {
-    // gRPC ends the process when a server goes that was set up and never started.
+    // gRPC aborts the process when a server is destroyed that was set up but never started.
     if (server->service_ != nullptr) (void)server.release();
     return prepared;
   }
@@ -121,7 +121,7 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
     return worker;
   };
   if (settings_.disabled) {
-    // As TensorFlow makes it, but for what a fused receive needs at both of its ends.
+    // As TensorFlow's, except for the two ends of a fused receive.
     FUSEWIRE_LOG(kInfo, "%s: everything goes over gRPC", settings_.pipe.name.c_str());
     return GrpcServer::Init(grpc);
   }
@@ -146,10 +146,10 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
     if (!init.ok()) return init;
   }
   KeepCluster();
-  // Who asked for polling has processors to spare.
+  // With polling, there are processors to spare.
   if (!settings_.pool.busy_poll) worker_env()->compute_pool = QuietPool(worker_env()->compute_pool->NumThreads());
   CutGraphs();
-  // A limit on all operations takes TensorFlow's second thread.
+  // With a limit on all operations, TensorFlow needs a second thread for each.
   if (server_def().default_session_config().operation_timeout_in_ms() == 0) OfferSessions(target(), master_env());
   return OpenDataPort();
 }
@@ -170,7 +170,7 @@ TfStatus Server::OpenGroups() {
   return TfStatus();
 }
 
-// Peers reach the data port by the host that the cluster gives this task, or .endpoint_map does.
+// Peers reach the data port at this task's host in the cluster, or in .endpoint_map.
 void Server::FindHost() {
   std::map<std::string, std::string> tasks = AddressesOf(server_def().cluster());
   auto mapped = settings_.endpoints.find(tasks[own_task()]);
@@ -187,7 +187,7 @@ void Server::KeepCluster() {
   cluster_ = ClusterOf(master_env()->worker_cache);
 }
 
-// Not by way of TensorFlow's session without a name: that one keeps the cache that it began with, also when it is gone.
+// Not through TensorFlow's session without a name: it keeps its first cache, even after that is destroyed.
 TfStatus Server::FindTaskNow(const std::string& task, Ways* ways, std::string* address) {
   ClusterPtr cluster;
   {
@@ -247,7 +247,7 @@ void Server::CutGraphs() {
     RegisterHome(device->attributes().incarnation(), home);
 }
 
-// Called while a graph is made: a task that does not answer for so long is counted in; the step will say what is wrong.
+// Called while a graph is made: a task that does not answer in time counts as capable, and the step reports the error.
 bool Server::Reaches(const std::string& task) {
   Ways ways;
   std::string address;
@@ -260,10 +260,10 @@ bool Server::Reaches(const std::string& task) {
     bool is_grpc_only FUSEWIRE_GUARDED_BY(mutex) = false;
   };
   auto answer = std::make_shared<Answer>();
-  ways.peer->Route(ways.side, [answer](const TfStatus& status, const LinePtr& line) {
+  ways.peer->Route(ways.side, [answer](const TfStatus& status, const ChannelPtr& channel) {
     MutexLock lock(answer->mutex);
     answer->has_come = true;
-    answer->is_grpc_only = status.ok() && line == nullptr;
+    answer->is_grpc_only = status.ok() && channel == nullptr;
     answer->come.NotifyAll();
   });
   MutexLock lock(answer->mutex);
@@ -273,7 +273,7 @@ bool Server::Reaches(const std::string& task) {
   return !answer->is_grpc_only;
 }
 
-// Before the gRPC port answers: whoever asks for the data port finds it open.
+// Before the gRPC port answers, so that the data port is open at the first request for it.
 TfStatus Server::OpenDataPort() {
   uint16_t fixed = 0;
   auto endpoint = settings_.endpoints.find(absl::StrCat(host_name(), ":", bound_port()));
@@ -310,7 +310,7 @@ TfStatus Server::WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions&
   tensorflow::WorkerCacheInterface* grpc = nullptr;
   TfStatus made = GrpcServer::WorkerCacheFactory(options, &grpc);
   if (!made.ok()) return made;
-  if (directory_ == nullptr) {  // the first comes from Init, before anybody else can ask
+  if (directory_ == nullptr) {  // the first call comes from Init, before other threads can call
     directory_ = std::make_unique<Directory>(data_task_.get(), settings_.patience_ns, settings_.endpoints);
   }
   auto cluster = std::make_shared<Cluster>();

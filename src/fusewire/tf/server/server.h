@@ -3,7 +3,7 @@
 // beside it a data port that its peers find through the gRPC one. Or, without a data port, TensorFlow's own whose fused
 // receives are one call each.
 // Home: any thread. Owns: its task, its data port and its view of the peers. Like every GrpcServer it is not destroyed
-// once it has been started. Fails: Init says why.
+// once it has been started. Fails: Init, with the reason.
 #ifndef FUSEWIRE_TF_SERVER_SERVER_H_
 #define FUSEWIRE_TF_SERVER_SERVER_H_
 
@@ -25,7 +25,7 @@
 namespace fusewire {
 namespace tf {
 
-// Of a ServerDef. With "grpc", a server is TensorFlow's own, but for what fused receives need.
+// From a ServerDef. With "grpc", a server is TensorFlow's own, except for fused receives.
 constexpr const char* kStockProtocol = "grpc";
 
 class Server final : public tensorflow::GrpcServer {
@@ -34,7 +34,7 @@ class Server final : public tensorflow::GrpcServer {
                        std::unique_ptr<tensorflow::ServerInterface>* out);
   ~Server() override;
 
-  // Another cluster: TensorFlow makes what runs collectives anew, and so do we.
+  // For another cluster: TensorFlow makes a new manager for collectives, and so does this.
   TfStatus UpdateServerDef(const tensorflow::ServerDef& def) override;
 
  protected:
@@ -51,7 +51,7 @@ class Server final : public tensorflow::GrpcServer {
   TfStatus FindTaskNow(const std::string& task, Ways* ways, std::string* address);
   // TensorFlow has made the cache for another cluster.
   void KeepCluster();
-  // Makes what runs collectives of `cluster`.
+  // Makes the manager for collectives of `cluster`.
   std::unique_ptr<tensorflow::CollectiveExecutorMgrInterface> MakeCollectives(const tensorflow::ConfigProto& config,
                                                                               const tensorflow::WorkerEnv& env,
                                                                               ClusterPtr cluster);
@@ -69,8 +69,8 @@ class Server final : public tensorflow::GrpcServer {
   std::unique_ptr<Service> service_;
   std::unique_ptr<CollectiveHome> groups_;
   std::unique_ptr<Directory> directory_;
-  // Through which collectives call other tasks, with the time when each came. Not the session's cache, which goes with
-  // its cluster: TensorFlow's resolver says that a call has been aborted, and uses the cache once more.
+  // The caches through which collectives call other tasks, with the time when each was made. Not the session's cache,
+  // which is destroyed with its cluster: TensorFlow's resolver uses its cache once more after an aborted call.
   std::vector<std::pair<int64_t, std::unique_ptr<WorkerCache>>> collective_caches_;
   Mutex cluster_mutex_;
   ClusterPtr cluster_ FUSEWIRE_GUARDED_BY(cluster_mutex_);

@@ -92,7 +92,7 @@ TEST(ServerTest, OfAnotherProtocolIsTensorFlowsOwn) {
 
 TEST(ServerTest, SaysWhyItCannotBe) {
   tensorflow::ServerDef def = DefOf("grpc++");
-  def.set_task_index(7);  // of which the cluster says nothing
+  def.set_task_index(7);  // which is not in the cluster
   std::unique_ptr<tensorflow::ServerInterface> made;
   TfStatus status = Server::Make(def, {}, &made);
   EXPECT_FALSE(status.ok());
@@ -134,7 +134,7 @@ TEST_F(SessionTest, AStepEndsByItsLimit) {
   TfStatus run = Run({"never:0"}, /*limit_ms=*/200);
   EXPECT_TRUE(absl::IsDeadlineExceeded(run)) << run;
   EXPECT_EQ(run.message(), "Operation timed out.");
-  EXPECT_TRUE(Run({"negative:0"}).ok());  // and the session goes on
+  EXPECT_TRUE(Run({"negative:0"}).ok());  // and the session still works
 }
 
 TEST_F(SessionTest, AnErrorOfAStepIsTensorFlows) {

@@ -51,8 +51,8 @@ void Answer(rpc::Reply reply, const TfStatus& status, const google::protobuf::Me
 
 TfStatus CannotRead() { return absl::InvalidArgumentError("a request that is not the protobuf it should be"); }
 
-// Keeps the request until TensorFlow can read it, off the reactor. shared_ptr: the worker holds it, and whoever waits
-// for a cancel from the wire.
+// Keeps the request until TensorFlow can read it, off the reactor. shared_ptr: the worker holds it, and so does the
+// callback for a cancel from the wire.
 template <class A>
 std::shared_ptr<A> Take(rpc::Request* request, rpc::Reply reply) {
   GlobalCounters().Add(&Counters::calls_in);
@@ -84,7 +84,7 @@ void Service::CleanUp(int64_t step) {
   star_.DropStep(step);
 }
 
-// Reads and does the cleanups in front of `reader`. False: they are cut off.
+// Reads the cleanups at the beginning, and makes them. False: they are cut off.
 bool Service::DoCleanups(VarReader* reader) {
   uint64_t count = reader->Varint();
   for (uint64_t i = 0; i < count; ++i) {
@@ -172,7 +172,7 @@ rpc::Method Service::CompleteInstance() {
   });
 }
 
-// The producer's buffer is sent as it lies, and given back when the network is done with it.
+// The producer's buffer is sent without a copy, and released when the network is done with it.
 rpc::Method Service::ReceiveBuffer() {
   return MakeMethod(kReceiveBuffer, "RecvBuf", [this](rpc::Request request, rpc::Reply reply) {
     using A = Asked<tensorflow::RecvBufRequest, tensorflow::RecvBufResponse>;

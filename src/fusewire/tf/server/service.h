@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The data port of a server: what its peers' RemoteWorkers and Lines ask, answered by its Worker.
+// The data port of a server: its Worker answers the calls of its peers' RemoteWorkers and Channels.
 // Home: the reactors of its task; TensorFlow's work is done on its compute pool. Owns: the rpc server.
-// Fails: Open says why; afterwards each call on its own.
+// Fails: Open, with the reason; afterwards each call on its own.
 #ifndef FUSEWIRE_TF_SERVER_SERVICE_H_
 #define FUSEWIRE_TF_SERVER_SERVICE_H_
 

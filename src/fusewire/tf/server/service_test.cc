@@ -24,7 +24,7 @@ using testing::HasSubstr;
 class Question final : public rpc::Call {
  public:
   explicit Question(uint16_t number) : Call(number) {}
-  // What the answer says of TensorFlow's call.
+  // The status of TensorFlow's call in the answer.
   TfStatus OfTensorFlow() const {
     VarReader reader{ConstBytes(reply_head)};
     TfStatus said;
@@ -53,17 +53,17 @@ class ServiceTest : public testing::Test {
     EXPECT_TRUE(opened.ok()) << opened.ToString();
     Status listening = task.Listen({"", 5555});
     EXPECT_TRUE(listening.ok()) << listening.ToString();
-    line_ = world_.MakeLine();
+    channel_ = world_.MakeChannel();
   }
   ~ServiceTest() override {
-    line_.reset();
+    channel_.reset();
     service_.reset();
     world_.ClosePeer();
   }
 
   void Ask(Question* question) {
     question->head = question->text;
-    line_->client().Start(question);
+    channel_->client().Start(question);
     ASSERT_TRUE(world_.RunUntilWithThreads([this, question] {
       task_.RunHere();
       return question->has_ended;
@@ -82,7 +82,7 @@ class ServiceTest : public testing::Test {
   DataWorld world_{/*has_peer=*/false};
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<Service> service_;
-  LinePtr line_;
+  ChannelPtr channel_;
 };
 
 TEST_F(ServiceTest, SendsATensorThatIsAskedFor) {

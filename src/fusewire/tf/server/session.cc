@@ -27,14 +27,14 @@ using tensorflow::Tensor;
 
 namespace {
 
-// A master's sessions are made on a thread of its own, from a config: what we write into that tells them apart.
+// A master makes its sessions on its own thread, from a config: a number that we write into the config identifies each.
 constexpr const char* kOptimizer = "fusewire";
 constexpr const char* kNumber = "session";
 
 struct Offers {
   Mutex mutex;
   std::set<std::string> targets FUSEWIRE_GUARDED_BY(mutex);
-  std::map<int64_t, TfRef<MasterSession>> made FUSEWIRE_GUARDED_BY(mutex);  // that nobody has come for yet
+  std::map<int64_t, TfRef<MasterSession>> made FUSEWIRE_GUARDED_BY(mutex);  // not collected yet
 };
 
 Offers& All() {
@@ -60,7 +60,7 @@ TfRef<MasterSession> Collect(int64_t number) {
   return session;
 }
 
-// What a master's session says, and nobody else: what an operation says begins with where it stands.
+// Whether the error comes from the master's session itself: an error of an operation begins with its place.
 bool IsClosed(const TfStatus& status) {
   return absl::IsFailedPrecondition(status) && status.message() == "Session is closed.";
 }
@@ -145,7 +145,7 @@ void Session::LetGo() {
 TfStatus Session::Run(const RunOptions& options, const std::vector<std::pair<std::string, Tensor>>& inputs,
                       const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
                       std::vector<Tensor>* outputs, RunMetadata* metadata) {
-  // Whoever debugs a step wants to see its operations where he put them.
+  // A debugger expects operations on the devices on which the program has placed them.
   std::optional<GraphsHeld> held;
   if (options.debug_options().debug_tensor_watch_opts_size() > 0) held.emplace();
   MasterPtr master = Master();
@@ -156,7 +156,7 @@ TfStatus Session::Run(const RunOptions& options, const std::vector<std::pair<std
   *request.mutable_options() = options;
   if (options.timeout_in_ms() == 0) request.mutable_options()->set_timeout_in_ms(limit_ms_);
   for (const auto& input : inputs) request.add_feed(input.first, input.second);
-  // A fetch that is named twice is fetched once.
+  // A fetch that occurs twice is fetched once.
   std::unordered_map<std::string, size_t> first_index;
   for (size_t i = 0; i < fetches.size(); ++i) {
     if (first_index.emplace(fetches[i], i).second) request.add_fetch(fetches[i]);
@@ -171,7 +171,7 @@ TfStatus Session::Run(const RunOptions& options, const std::vector<std::pair<std
     if (limit.HasPassed()) return absl::DeadlineExceededError("Operation timed out.");
   }
   if (IsClosed(status)) {
-    // By its master, as when the target was reset: TensorFlow's session knows what to say of that.
+    // Closed by its master, for instance when the target was reset: TensorFlow's session has the error for that.
     LetGo();
     return inner_->Run(options, inputs, fetches, targets, outputs, metadata);
   }
@@ -210,7 +210,7 @@ TfStatus Session::Create(const RunOptions& options, const tensorflow::GraphDef& 
 TfStatus Session::Create(const RunOptions& options, tensorflow::GraphDef&& graph) {
   return Created(inner_->Create(options, std::move(graph)));
 }
-// The first graph of a session that is still empty creates it.
+// The first graph creates the session, if it was empty so far.
 TfStatus Session::Extend(const tensorflow::GraphDef& graph) { return Created(inner_->Extend(graph)); }
 TfStatus Session::Extend(tensorflow::GraphDef&& graph) { return Created(inner_->Extend(std::move(graph))); }
 TfStatus Session::Extend(const RunOptions& options, const tensorflow::GraphDef& graph) {

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A session whose master is in its own process runs its steps on the thread that asks for them. TensorFlow's makes a
-// thread for each step, and two threads wait for each other. A step with a limit ends by it, also while it is being
-// prepared (step_limit.h). Everything else is TensorFlow's session.
+// A session whose master is in its own process runs each step on the calling thread. TensorFlow's own makes a thread
+// for each step, and two threads wait for each other. A step with a limit ends by it, even while it is being prepared
+// (step_limit.h). In all other respects it is TensorFlow's session.
 // Home: any thread. Owns: TensorFlow's session; shares the master's. Fails: as TensorFlow's.
 #ifndef FUSEWIRE_TF_SERVER_SESSION_H_
 #define FUSEWIRE_TF_SERVER_SESSION_H_
@@ -21,13 +21,13 @@
 namespace fusewire {
 namespace tf {
 
-// Sessions with this target are to be had from this process's master.
+// Sessions with this target are available from this process's master.
 void OfferSessions(const std::string& target, tensorflow::MasterEnv* env);
 bool HasSessionsFor(const std::string& target);
 
 class Session final : public tensorflow::Session {
  public:
-  // `options` names a target that is offered.
+  // The target in `options` is available.
   static TfStatus Make(tensorflow::SessionOptions options, tensorflow::Session** out);
   ~Session() override;
 
@@ -79,7 +79,7 @@ class Session final : public tensorflow::Session {
 
   const std::unique_ptr<tensorflow::Session> inner_;
   const int64_t number_;
-  const int64_t limit_ms_;  // of each step that has none of its own; 0: none
+  const int64_t limit_ms_;  // of each step without a limit of its own; 0: none
   Mutex mutex_;
   MasterPtr master_ FUSEWIRE_GUARDED_BY(mutex_);
 };

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The RunGraph calls of one step, which a master starts one after the other on one thread. When one fails, TensorFlow
-// cancels them all, once: what it has not started yet does not hear of it, and may wait for ever for what comes from
-// the one that failed. Here such a call is cancelled as soon as it is started.
+// cancels all of them once; a call that is started later is not cancelled, and may wait forever for tensors from the
+// failed one. Here such a call is cancelled as soon as it is started.
 // Home: any thread. Owns: whether one of a step has failed. Fails: never.
 #ifndef FUSEWIRE_TF_SERVER_STEP_CALLS_H_
 #define FUSEWIRE_TF_SERVER_STEP_CALLS_H_
@@ -35,7 +35,7 @@ class StepCalls {
   }
 
  private:
-  // The thread's and each call's: nobody is the last for sure.
+  // shared by the thread and each call: any of them may be the last.
   using Flag = std::shared_ptr<std::atomic<bool>>;
 
   explicit StepCalls(int64_t step) : step_(step) {}

@@ -15,7 +15,7 @@
 namespace fusewire {
 namespace tf {
 
-// Lives as long as the process: what it waits for are steps, each of which ends with its caller.
+// Lives as long as the process: it waits for steps, and each step ends with its caller.
 class LimitThread {
  public:
   static LimitThread& Get() {
@@ -27,7 +27,7 @@ class LimitThread {
     MutexLock lock(mutex_);
     step->due_ns_ = due_ns;
     steps_.insert({due_ns, step});
-    // It sleeps until the first step was due that it knew of, ended or not: few steps have to wake it.
+    // It sleeps until the earliest limit that it knew, even if that step has ended: so few steps have to wake it.
     if (due_ns < awake_ns_) changed_.NotifyAll();
   }
 
@@ -56,7 +56,7 @@ class LimitThread {
         changed_.WaitUntil(mutex_, awake_ns_);
       } else {
         StepLimit* step = Begin();
-        lock.Unlock();  // what a step does when it is cancelled may take long, or begin another
+        lock.Unlock();  // a step's cancellation may take long, or begin another step
         step->call_->StartCancel();
         lock.Lock();
         cancelled_ = nullptr;
@@ -79,7 +79,7 @@ class LimitThread {
   Mutex mutex_;
   CondVar changed_;
   std::set<std::pair<int64_t, StepLimit*>> steps_ FUSEWIRE_GUARDED_BY(mutex_);
-  const StepLimit* cancelled_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;  // at this moment
+  const StepLimit* cancelled_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;  // being cancelled now
   int64_t awake_ns_ FUSEWIRE_GUARDED_BY(mutex_) = kForeverNs;
 };
 

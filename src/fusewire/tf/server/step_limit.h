@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Cancels a step whose time is up. TensorFlow cancels it once, and a step that is still being prepared (placed, cut,
-// registered with its workers) does not notice: it then runs without a limit, for ever if it waits for something that
-// does not come. Here a step is cancelled again and again until it ends.
+// Cancels a step whose time is up. TensorFlow cancels it once, which has no effect on a step that is still being
+// prepared (placed, cut, registered with its workers): it then runs without a limit, perhaps forever. Here a step is
+// cancelled again and again until it ends.
 // Home: any thread; cancels on a thread of its own, `fusewire/limits`, one for the process. Fails: never.
 #ifndef FUSEWIRE_TF_SERVER_STEP_LIMIT_H_
 #define FUSEWIRE_TF_SERVER_STEP_LIMIT_H_
@@ -16,7 +16,7 @@ namespace tf {
 
 class StepLimit {
  public:
-  // From now on; 0 for a step without one. `call` is the step's, and outlives this.
+  // The limit counts from now on; 0: none. `call` is the step's, and outlives this.
   StepLimit(tensorflow::CallOptions* call, int64_t limit_ms);
   ~StepLimit();  // no cancel after it
   StepLimit(const StepLimit&) = delete;

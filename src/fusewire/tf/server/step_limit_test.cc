@@ -26,7 +26,7 @@ bool Await(const Condition& condition) {
   return condition();
 }
 
-// A step as the master runs it: what it is told before it listens is lost.
+// A step as the master runs it: a cancel that comes before it listens is lost.
 struct LimitedStep {
   tensorflow::CallOptions call;
   std::atomic<int> cancels{0};
@@ -79,7 +79,7 @@ TEST(StepLimitTest, LeavesAloneWhatEndsInTimeOrHasNoLimit) {
   EXPECT_FALSE(late.HasPassed());
 }
 
-// An earlier one than all that it knows of wakes the thread.
+// A limit that is earlier than all known ones wakes the thread.
 TEST(StepLimitTest, TheirOrderIsThatOfTheirTimes) {
   LimitedStep late, early;
   late.Listen();
@@ -105,7 +105,7 @@ TEST(StepLimitTest, EndsWhileItIsBeingCancelled) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Not that of whoever was first to limit a step.
+// Not that of the first thread that has limited a step.
 TEST(StepLimitTest, ItsThreadHasANameOfItsOwn) {
   LimitedStep step;
   std::string name(16, '\0');

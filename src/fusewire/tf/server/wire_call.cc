@@ -11,15 +11,15 @@
 namespace fusewire {
 namespace tf {
 
-WireCall::WireCall(LinePtr line, MethodNumber number, const char* name, tensorflow::CallOptions* options,
+WireCall::WireCall(ChannelPtr channel, MethodNumber number, const char* name, tensorflow::CallOptions* options,
                    google::protobuf::MessageLite* response, tensorflow::StatusCallback done)
     : Call(number),
-      line_(std::move(line)),
+      channel_(std::move(channel)),
       name_(name),
       options_(options),
       response_(response),
       done_(std::move(done)) {
-  FUSEWIRE_DCHECK(line_ != nullptr);
+  FUSEWIRE_DCHECK(channel_ != nullptr);
   FUSEWIRE_DCHECK(done_ != nullptr);
 }
 
@@ -37,7 +37,7 @@ void WireCall::Start(const google::protobuf::MessageLite& request) {
     options_->SetCancelCallback([this] { Cancel(); });
   }
   GlobalCounters().Add(&Counters::calls_out);
-  line_->client().Start(this);
+  channel_->client().Start(this);
 }
 
 TfStatus WireCall::Read() {
@@ -53,12 +53,12 @@ TfStatus WireCall::Read() {
 }
 
 void WireCall::OnDone(Status status) {
-  FUSEWIRE_AT_HOME(line_->client().home());
+  FUSEWIRE_AT_HOME(channel_->client().home());
   if (options_ != nullptr) options_->ClearCancelCallback();
-  line_->Note(status);
+  channel_->ReportStatus(status);
   TfStatus end = status.ok() ? Read() : ToTf(status);
   tensorflow::StatusCallback done = std::move(done_);
-  end = WithTarget(end, line_->target(), name_);
+  end = WithTarget(end, channel_->target(), name_);
   delete this;
   done(end);
 }

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One call of TensorFlow's WorkerService over a Line: protobuf there, status and protobuf back.
-// Home: the line's, from Start until its end. Owns: itself, until its end. Fails: in gRPC's words, through `done`.
+// One call of TensorFlow's WorkerService over a Channel: protobuf there, status and protobuf back.
+// Home: the channel's, from Start until its end. Owns: itself, until its end. Fails: in gRPC's words, through `done`.
 #ifndef FUSEWIRE_TF_SERVER_WIRE_CALL_H_
 #define FUSEWIRE_TF_SERVER_WIRE_CALL_H_
 
@@ -14,7 +14,7 @@
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/bridge/proto.h"
-#include "fusewire/tf/peer/line.h"
+#include "fusewire/tf/peer/channel.h"
 #include "fusewire/tf/peer/methods.h"
 
 namespace fusewire {
@@ -23,10 +23,10 @@ namespace tf {
 class WireCall : public rpc::Call {
  public:
   // `name` is the method's in errors. `options` may be null; it and `response` live until `done`.
-  WireCall(LinePtr line, MethodNumber number, const char* name, tensorflow::CallOptions* options,
+  WireCall(ChannelPtr channel, MethodNumber number, const char* name, tensorflow::CallOptions* options,
            google::protobuf::MessageLite* response, tensorflow::StatusCallback done);
 
-  // What stands before the protobuf, if anything.
+  // The bytes before the protobuf, if any.
   std::string* text() { return &text_; }
   // `fail_fast` false: waits for the peer as long as it takes.
   void Start(const google::protobuf::MessageLite& request);
@@ -38,7 +38,7 @@ class WireCall : public rpc::Call {
  private:
   TfStatus Read();
 
-  const LinePtr line_;
+  const ChannelPtr channel_;
   const char* const name_;
   tensorflow::CallOptions* const options_;
   google::protobuf::MessageLite* const response_;

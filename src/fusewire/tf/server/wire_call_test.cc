@@ -21,7 +21,7 @@ class WireCallTest : public testing::Test {
   void Start() {
     tensorflow::GetStepSequenceRequest request;
     request.add_graph_key(41);
-    (new WireCall(line_, kRunPart, "GetStepSequence", &options_, &response_, [this](const TfStatus& status) {
+    (new WireCall(channel_, kRunPart, "GetStepSequence", &options_, &response_, [this](const TfStatus& status) {
       status_ = status;
       ++ends_;
     }))->Start(request);
@@ -37,7 +37,7 @@ class WireCallTest : public testing::Test {
   std::string message() const { return std::string(status_.message()); }
 
   DataWorld world_;
-  LinePtr line_ = world_.MakeLine();
+  ChannelPtr channel_ = world_.MakeChannel();
   tensorflow::CallOptions options_;
   tensorflow::GetStepSequenceResponse response_;
   TfStatus status_;
@@ -107,12 +107,12 @@ TEST_F(WireCallTest, ItsOptionsHoldItsTime) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(status_)) << status_;
 }
 
-TEST_F(WireCallTest, APeerThatDiesEndsItAndItsLine) {
+TEST_F(WireCallTest, APeerThatDiesEndsItAndItsChannel) {
   Start();
   world_.KillPeer();
   ASSERT_TRUE(AwaitEnd());
   EXPECT_TRUE(absl::IsUnavailable(status_)) << status_;
-  EXPECT_FALSE(line_->alive());
+  EXPECT_FALSE(channel_->alive());
 }
 
 }  // namespace

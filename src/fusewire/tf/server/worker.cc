@@ -33,7 +33,7 @@ void Worker::GrpcRecvTensorAsync(tensorflow::CallOptions* options, const tensorf
     return;
   }
   ParsedKeys keys;
-  // A call that gRPC has sent twice would wait for ever for what the first has taken.
+  // If gRPC sends a call twice, the second would wait forever for the tensor that the first one took.
   TfStatus sane = recent_request_ids_.TrackUnique(request->request_id(), "RecvTensor (fused)", *request);
   if (sane.ok()) sane = ReadFused(*request, &keys);
   if (!sane.ok()) {
@@ -43,7 +43,7 @@ void Worker::GrpcRecvTensorAsync(tensorflow::CallOptions* options, const tensorf
   FusedProvider::Start(
       source_, options, request->step_id(), std::move(keys),
       [response, done = std::move(done)](const TfStatus& status, const tensorflow::Tensor& answer) {
-        // It cannot fail for a tensor of this size, and said nothing in older versions.
+        // It can't fail for a tensor of this size, and returned nothing in older versions.
         if (status.ok()) static_cast<void>(tensorflow::grpc::EncodeTensorToByteBuffer(false, answer, false, response));
         done(status);
       });
@@ -55,10 +55,10 @@ void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGrap
     GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
     return;
   }
-  // What gRPC delivers cannot be changed, and is looked at; what can be is the own master's.
+  // A request from gRPC can't be changed, and is checked for duplicates; one that can be changed is the own master's.
   auto* own = dynamic_cast<tensorflow::MutableRunGraphRequestWrapper*>(request);
   if (own != nullptr) own->set_request_id(kNoRequestId);
-  // The parts of a partial run receive what their feeds allow.
+  // The parts of a partial run receive only tensors that their feeds allow.
   if (request->is_partial()) {
     GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
     return;

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// TensorFlow's worker with what the data plane needs of its insides. The gRPC service and our own call the same one, so
-// that sessions, partial runs and duplicates are known to both.
-// Home: any thread. Owns: nothing more than its base. Fails: each call on its own, in TensorFlow's words.
+// TensorFlow's worker, with access to its internals for the data plane. The gRPC service and ours call the same one, so
+// that they share sessions, partial runs and the check for duplicates.
+// Home: any thread. Owns: nothing more than its base. Fails: each call on its own, with TensorFlow's errors.
 #ifndef FUSEWIRE_TF_SERVER_WORKER_H_
 #define FUSEWIRE_TF_SERVER_WORKER_H_
 
@@ -19,8 +19,8 @@
 namespace fusewire {
 namespace tf {
 
-// TensorFlow refuses a step whose request id it has seen before. It draws the ids from a generator with 32 bits of
-// seed, a new one for each step, so that one step in some 40,000 is refused for nothing. This id is not looked at.
+// TensorFlow refuses a step whose request id it has seen before. It draws the ids from a generator with a seed of 32
+// bits, a new one for each step, so that one step in some 40,000 is refused by mistake. This id is not checked.
 constexpr int64_t kNoRequestId = 0;
 
 class Worker final : public tensorflow::GrpcWorker {
@@ -28,7 +28,7 @@ class Worker final : public tensorflow::GrpcWorker {
   // `is_grpc_only`: steps are run as TensorFlow runs them.
   Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config, bool is_grpc_only);
 
-  // What the gRPC peers of this task are told when they ask for its data port.
+  // The answer to gRPC peers that request this task's data port.
   void Announce(const PortWords& words);
 
   void LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow::LoggingResponse* response,
@@ -38,11 +38,11 @@ class Worker final : public tensorflow::GrpcWorker {
   void GrpcRecvTensorAsync(tensorflow::CallOptions* options, const tensorflow::RecvTensorRequest* request,
                            ::grpc::ByteBuffer* response, tensorflow::StatusCallback done) override;
 
-  // From this process's own master: nothing that could come twice.
+  // From this process's own master: it can't come twice.
   void RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGraphRequestWrapper* request,
                      tensorflow::MutableRunGraphResponseWrapper* response, tensorflow::StatusCallback done) override;
 
-  // Sessions come and go over gRPC; what they have placed here goes with them.
+  // Sessions are created and closed over gRPC; parts that they have placed here are removed with them.
   void SetStar(StarService* star) { star_.store(star, std::memory_order_release); }
   void CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessionRequest* request,
                                 tensorflow::CreateWorkerSessionResponse* response,
@@ -63,7 +63,7 @@ class Worker final : public tensorflow::GrpcWorker {
   const Provider::Source source_;
   Mutex mutex_;
   PortWords words_ FUSEWIRE_GUARDED_BY(mutex_);  // without a port until it is announced
-  std::atomic<StarService*> star_{nullptr};      // of the service, as long as that
+  std::atomic<StarService*> star_{nullptr};      // the service's, while that exists
 };
 
 }  // namespace tf

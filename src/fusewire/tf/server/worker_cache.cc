@@ -31,7 +31,7 @@ std::map<std::string, std::string> AddressesOf(const tensorflow::ClusterDef& clu
   std::map<std::string, std::string> addresses;
   for (const tensorflow::JobDef& job : cluster.job()) {
     for (const auto& task : job.tasks()) {
-      // TensorFlow lets a list of addresses stand for a task; the first is its own.
+      // In TensorFlow, a task may have a list of addresses; the first is its own.
       std::string address = task.second.substr(0, task.second.find(','));
       addresses[absl::StrCat("/job:", job.name(), "/replica:0/task:", task.first)] = address;
     }
@@ -90,7 +90,7 @@ void WorkerCache::ClearLogs() {
 }
 
 bool WorkerCache::RetrieveLogs(int64_t step, tensorflow::StepStats* stats) {
-  // Either replaces what is there.
+  // Both replace the current one.
   tensorflow::StepStats ours;
   bool any = cluster_->grpc->RetrieveLogs(step, stats);
   if (!log_->RetrieveLogs(step, &ours)) return any;

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A session's view of the cluster: TensorFlow's own gRPC cache, with our RemoteWorkers in the place of its own. The
-// peers behind them belong to the server, so that all its sessions share one connection to each.
+// A session's view of the cluster: TensorFlow's own gRPC cache, with our RemoteWorkers instead of its own. Their peers
+// belong to the server, so that all its sessions share one connection to each.
 // Home: any thread. Owns: the gRPC cache and the RemoteWorkers. Fails: an unknown task is a null worker.
 #ifndef FUSEWIRE_TF_SERVER_WORKER_CACHE_H_
 #define FUSEWIRE_TF_SERVER_WORKER_CACHE_H_
@@ -44,7 +44,7 @@ struct Cluster {
   std::string own_target;
   std::map<std::string, std::string> addresses;
 };
-// shared_ptr: TensorFlow lets go of a server's cache when its cluster changes, while somebody looks up a task.
+// shared_ptr: TensorFlow drops a server's cache when its cluster changes, perhaps while a thread looks up a task.
 using ClusterPtr = std::shared_ptr<const Cluster>;
 // Fails if the cluster has no such task, or if it is our own.
 TfStatus FindTask(const ClusterPtr& cluster, Directory& directory, const std::string& target, Ways* ways);
@@ -58,7 +58,7 @@ class WorkerCache final : public tensorflow::WorkerCacheWrapper {
   tensorflow::WorkerInterface* GetOrCreateWorker(const std::string& target) override;
   void ReleaseWorker(const std::string& target, tensorflow::WorkerInterface* worker) override;
 
-  // What is traced comes over our wire, or over gRPC.
+  // Traced tensors come over our wire, or over gRPC.
   void SetLogging(bool is_on) override;
   void ClearLogs() override;
   bool RetrieveLogs(int64_t step, tensorflow::StepStats* stats) override;

@@ -88,13 +88,13 @@ TEST_F(WorkerCacheTest, ATaskAtAnotherAddressIsAnotherPeer) {
 
 TEST_F(WorkerCacheTest, AMappedAddressNeedsNoQuestion) {
   PeerPtr peer = directory_.Find(kPeerTask, "mapped:2222");
-  LinePtr line;
-  peer->Route(std::make_shared<GrpcSide>(grpc_, kPeerTask), [&line](const TfStatus& status, LinePtr found) {
+  ChannelPtr channel;
+  peer->Route(std::make_shared<GrpcSide>(grpc_, kPeerTask), [&channel](const TfStatus& status, ChannelPtr found) {
     EXPECT_TRUE(status.ok()) << status;
-    line = std::move(found);
+    channel = std::move(found);
   });
-  ASSERT_NE(line, nullptr);
-  EXPECT_EQ(line->address().ToString(), "ps:5555");
+  ASSERT_NE(channel, nullptr);
+  EXPECT_EQ(channel->address().ToString(), "ps:5555");
   EXPECT_TRUE(grpc_->worker().asked.empty());
 }
 

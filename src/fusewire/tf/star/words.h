@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a worker and a parameter server say to each other about parts of graphs.
+// The messages between a worker and a parameter server about parts of graphs.
 // Home: none. Owns: nothing.
 //
 //   place (kPlacePart)  := session:text fingerprint:text, and in the body, if it is asked for, the part as TensorFlow

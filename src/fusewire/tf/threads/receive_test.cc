@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Many threads, real reactors, real sockets: steps that receive, are aborted and end, while their peer comes and goes.
-// What ThreadSanitizer looks at: tools/test.sh tf-tsan.
+// For ThreadSanitizer: tools/test.sh tf-tsan.
 #include <atomic>
 #include <memory>
 #include <string>

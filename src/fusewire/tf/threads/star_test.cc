@@ -36,7 +36,7 @@ class StarThreadsTest : public testing::Test {
     workers_ = std::make_unique<StepTask>(WorkersTask(), "127.0.0.1:2222", std::move(grpc));
     Ways ways;
     EXPECT_TRUE(FindWays(workers_->session->GetSharedWorkerCache(), kPeerTask, &ways).ok());
-    ways.peer->Route(ways.side, [](const TfStatus&, const LinePtr&) {});
+    ways.peer->Route(ways.side, [](const TfStatus&, const ChannelPtr&) {});
     PortWords words;
     words.port = server_->address().port;
     way.Answer(words);

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Whoever looks on while this task's steps call parts at parameter servers: recording.h, and tests. A call asks for it
-// once, which costs one load where nobody does.
-// Home: any thread. Owns: nothing; an observer outlives every step. Fails: never; steps do not notice an observer.
+// An observer of the calls of parts at parameter servers by this task's steps: recording.h, and tests. Each call looks
+// it up once, which costs one load if there is none.
+// Home: any thread. Owns: nothing; an observer outlives every step. Fails: never; steps do not depend on an observer.
 #ifndef FUSEWIRE_TF_STAR_CALL_OBSERVER_H_
 #define FUSEWIRE_TF_STAR_CALL_OBSERVER_H_
 
@@ -30,9 +30,9 @@ class CallObserver {
 
 inline std::atomic<CallObserver*> call_observer{nullptr};
 
-// Any thread. Null: nobody looks on from now on; a call that has asked before still tells the one that was there.
+// Any thread. Null: no observer from now on; a call that has looked up the previous one still uses it.
 inline void SetCallObserver(CallObserver* observer) { call_observer.store(observer, std::memory_order_release); }
-// Any thread. Null: nobody looks on.
+// Any thread. Null: there is no observer.
 inline CallObserver* TheCallObserver() { return call_observer.load(std::memory_order_acquire); }
 
 }  // namespace tf

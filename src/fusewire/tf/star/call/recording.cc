@@ -65,7 +65,7 @@ class Recording final : public CallObserver {
     file_ = nullptr;
   }
 
-  // Whoever reads the file while it grows finds whole records: each goes out at once.
+  // Each record is one write: a reader of the growing file finds whole records.
   void Write(const std::string& record) {
     MutexLock lock(mutex_);
     if (file_ == nullptr) return;

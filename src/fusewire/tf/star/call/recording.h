@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// FUSEWIRE_STAR_RECORD: an observer that writes what this task's steps send to parameter servers to a file, to be
-// looked at or to be sent again by a load generator (bench/replay). Home: any thread. Owns: the file, for the life of
-// the process. Fails: it stops recording, and the log says why; steps do not notice.
+// FUSEWIRE_STAR_RECORD: an observer that writes all requests of this task's steps to parameter servers to a file, for
+// inspection or for a load generator (bench/replay). Home: any thread. Owns: the file, for the life of the process.
+// Fails: it logs the error and stops recording; steps are not affected.
 //
 //   file   := "FWRECORD" record*
 //   record := kind:u8 address:text part:u64 rest
@@ -16,7 +16,7 @@
 namespace fusewire {
 namespace tf {
 
-// A record of more is no use to anybody.
+// The largest record.
 constexpr uint64_t kRecordBytesMax = 1u << 30;
 
 // Starts a new file, unless this one is being written already; from then on the recording is the process's observer.

@@ -33,19 +33,19 @@ namespace {
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 
-// How often a part is placed for one step before it is given up.
+// The attempts to place a part in one step.
 constexpr int kPlacedMax = 3;
 static_assert(kPlacedMax > 0);
 
-// A part, and where it is known by which number.
+// A part, and its number at the server that has it.
 struct Placement {
   std::string task, piece, fingerprint;
-  // Who keeps something of it for later parts, how often that will be taken, and what it takes itself.
+  // The tasks that keep values of it for later parts, how often these will be taken, and how many values it takes.
   std::vector<std::string> holders;
   int64_t kept = 0, taken = 0;
   bool is_alone = false;  // no other part is called in its round
   Mutex mutex;
-  LinePtr line FUSEWIRE_GUARDED_BY(mutex);  // shared_ptr: as the peer holds it
+  ChannelPtr channel FUSEWIRE_GUARDED_BY(mutex);  // shared_ptr: as the peer holds it
   uint64_t id FUSEWIRE_GUARDED_BY(mutex) = 0;
 };
 // shared_ptr: a call may outlive the kernel's session.
@@ -54,13 +54,13 @@ using PlacementPtr = std::shared_ptr<Placement>;
 class PlaceCall final : public rpc::Call {
  public:
   using Placed = std::function<void(const TfStatus&, uint64_t id)>;
-  PlaceCall(LinePtr line, PlacementPtr placement, const std::string& session, Placed placed)
+  PlaceCall(ChannelPtr channel, PlacementPtr placement, const std::string& session, Placed placed)
       : Call(kPlacePart),
-        line_(std::move(line)),
+        channel_(std::move(channel)),
         placement_(std::move(placement)),
         session_(session),
         placed_(std::move(placed)) {
-    FUSEWIRE_DCHECK(line_ != nullptr);
+    FUSEWIRE_DCHECK(channel_ != nullptr);
     FUSEWIRE_DCHECK(placement_ != nullptr);
     FUSEWIRE_DCHECK(placed_ != nullptr);
     AppendText(&text_, session_);
@@ -69,13 +69,13 @@ class PlaceCall final : public rpc::Call {
   void Go() {
     head = text_;
     GlobalCounters().Add(&Counters::calls_out);
-    line_->client().Start(this);
+    channel_->client().Start(this);
   }
 
  private:
   void OnDone(Status status) override {
-    FUSEWIRE_AT_HOME(line_->client().home());
-    line_->Note(status);
+    FUSEWIRE_AT_HOME(channel_->client().home());
+    channel_->ReportStatus(status);
     TfStatus end = ToTf(status);
     uint64_t id = 0;
     if (status.ok()) {
@@ -93,14 +93,14 @@ class PlaceCall final : public rpc::Call {
     }
     if (end.ok() && id == 0) end = absl::InternalError("a parameter server does not take a part of a graph");
     FUSEWIRE_DCHECK(!end.ok() || id != 0);
-    end = WithTarget(end, line_->target(), "PlacePart");
+    end = WithTarget(end, channel_->target(), "PlacePart");
     if (CallObserver* observer = TheCallObserver(); end.ok() && observer != nullptr)
-      observer->OnPlaced(line_->address(), id, session_, placement_->fingerprint);
+      observer->OnPlaced(channel_->address(), id, session_, placement_->fingerprint);
     placed_(end, id);
     delete this;
   }
 
-  const LinePtr line_;
+  const ChannelPtr channel_;
   const PlacementPtr placement_;
   const std::string session_;
   const Placed placed_;
@@ -108,7 +108,7 @@ class PlaceCall final : public rpc::Call {
   bool is_sent_ = false;
 };
 
-// One step of one part: it finds the way, places the part where that is needed, and runs it.
+// One step of one part: it finds the way, places the part if the server does not have it, and runs it.
 class Running final : public rpc::Call {
  public:
   Running(PlacementPtr placement, OpKernelContext* context, Rendezvous* rendezvous,
@@ -119,7 +119,7 @@ class Running final : public rpc::Call {
         rendezvous_(rendezvous),
         done_(std::move(done)),
         search_(std::make_shared<Search>(
-            [this](const TfStatus& status, LinePtr line) { OnWay(status, std::move(line)); })) {
+            [this](const TfStatus& status, ChannelPtr channel) { OnWay(status, std::move(channel)); })) {
     place_.device = static_cast<tensorflow::Device*>(context->device());
   }
 
@@ -151,9 +151,9 @@ class Running final : public rpc::Call {
     Cancel();
   }
 
-  void OnWay(const TfStatus& status, LinePtr line) {
-    FUSEWIRE_DCHECK(line_ == nullptr);  // it is looked for once
-    if (status.ok() && line == nullptr) {
+  void OnWay(const TfStatus& status, ChannelPtr channel) {
+    FUSEWIRE_DCHECK(channel_ == nullptr);  // it is looked for once
+    if (status.ok() && channel == nullptr) {
       End(absl::UnavailableError(absl::StrCat("fusewire: ", placement_->task,
                                               " has no data port any more, and a part of this session's graph was to "
                                               "run there. It answers over gRPC only: was it restarted without import "
@@ -161,7 +161,7 @@ class Running final : public rpc::Call {
     } else if (!status.ok()) {
       End(status);
     } else {
-      line_ = std::move(line);
+      channel_ = std::move(channel);
       FindPart();
     }
   }
@@ -170,7 +170,7 @@ class Running final : public rpc::Call {
     uint64_t id = 0;
     {
       MutexLock lock(placement_->mutex);
-      if (placement_->line == line_) id = placement_->id;
+      if (placement_->channel == channel_) id = placement_->id;
     }
     if (id != 0) {
       Go(id);
@@ -184,7 +184,7 @@ class Running final : public rpc::Call {
   }
 
   void PlacePart() {
-    auto* call = new PlaceCall(line_, placement_, rendezvous_->session_handle(),
+    auto* call = new PlaceCall(channel_, placement_, rendezvous_->session_handle(),
                                [this](const TfStatus& status, uint64_t id) { OnPlaced(status, id); });
     {
       MutexLock lock(mutex_);
@@ -207,7 +207,7 @@ class Running final : public rpc::Call {
     }
     {
       MutexLock lock(placement_->mutex);
-      placement_->line = line_;
+      placement_->channel = channel_;
       placement_->id = id;
     }
     Go(id);
@@ -219,7 +219,7 @@ class Running final : public rpc::Call {
       return;
     }
     FUSEWIRE_DCHECK(id != 0);
-    FUSEWIRE_DCHECK(body.empty());  // what an earlier try had there was sent
+    FUSEWIRE_DCHECK(body.empty());  // an earlier attempt has sent its body
     text_.clear();
     AppendFixed64(&text_, id);
     AppendFixed64(&text_, static_cast<uint64_t>(context_->step_id()));
@@ -235,24 +235,24 @@ class Running final : public rpc::Call {
     head = text_;
     if (placement_->kept > 0 && !has_left_) rendezvous_->Leave(placement_->holders, placement_->kept);
     has_left_ = true;
-    if (CallObserver* observer = TheCallObserver()) observer->OnRun(line_->address(), id, text_, body);
+    if (CallObserver* observer = TheCallObserver()) observer->OnRun(channel_->address(), id, text_, body);
     GlobalCounters().Add(&Counters::calls_out);
     GlobalCounters().Add(&Counters::star_runs_out);
     bool is_only_one = under_way.fetch_add(1, std::memory_order_acq_rel) == 0;
     if (!is_only_one || !MayWait()) {
-      line_->client().Start(this);
+      channel_->client().Start(this);
       return;
     }
     reactor::Completion answered;
     answered_ = &answered;
-    line_->client().StartAndWait(this, &answered);
+    channel_->client().StartAndWait(this, &answered);
     FUSEWIRE_DCHECK(answered_ == &answered);
     answered_ = nullptr;
     Ended(answered.TakeStatus());
   }
 
-  // The executor's thread itself reads the answer where nobody has anything else to do: no other call is under way, and
-  // the next one of this step waits for this one. Should others begin, who waits serves them too.
+  // The executor's thread itself waits for the answer if there is nothing else to do: no other call is under way, and
+  // the next one of this step waits for this one. If others begin, the waiting thread serves them too.
   bool MayWait() const {
     return placement_->is_alone && rendezvous_->pool_threads() > 1 && !reactor::Reactor::InsideAny();
   }
@@ -278,7 +278,7 @@ class Running final : public rpc::Call {
   }
 
   void OnDone(Status status) override {
-    FUSEWIRE_AT_HOME(line_->client().home());
+    FUSEWIRE_AT_HOME(channel_->client().home());
     if (answered_ == nullptr) {
       Ended(std::move(status));
       return;
@@ -289,22 +289,22 @@ class Running final : public rpc::Call {
   void Ended(Status status) {
     const int were_under_way = under_way.fetch_sub(1, std::memory_order_acq_rel);
     FUSEWIRE_CHECK(were_under_way > 0);
-    line_->Note(status);
+    channel_->ReportStatus(status);
     if (status.code() == Code::kApplication && status.app_code() == kUnknownPart) {
       {
         MutexLock lock(placement_->mutex);
-        if (placement_->line == line_) placement_->line = nullptr;
+        if (placement_->channel == channel_) placement_->channel = nullptr;
       }
       FindPart();
       return;
     }
     if (status.ok() && landings_ == nullptr) status = Read(ConstBytes(reply_head), nullptr);
     if (!status.ok()) {
-      End(WithTarget(ToTf(status), line_->target(), "RunPart"));
+      End(WithTarget(ToTf(status), channel_->target(), "RunPart"));
       return;
     }
     if (!answer_.ok()) {
-      // Whoever asks for the status of a step wants to know where it was.
+      // The status of a step names the task.
       End(TfStatus(answer_.code(), absl::StrCat("From ", placement_->task, ":\n", answer_.message())));
       return;
     }
@@ -352,12 +352,12 @@ class Running final : public rpc::Call {
   const SearchPtr search_;  // shared_ptr: what it asks holds it too
   Mutex mutex_;
   PlaceCall* placing_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;
-  LinePtr line_;
+  ChannelPtr channel_;
   int placed_ = 0;
   std::string text_;
   bool has_left_ = false;
   static std::atomic<int> under_way;         // of the process
-  reactor::Completion* answered_ = nullptr;  // of whoever waits for this call
+  reactor::Completion* answered_ = nullptr;  // of the thread that waits for this call
   // Of the answer.
   TfStatus answer_;
   std::unique_ptr<TensorLandings> landings_;

@@ -40,8 +40,8 @@ class RunOpTest : public testing::Test {
     EXPECT_EQ(asked->method, method);
     return asked;
   }
-  static void Say(DataWorld::Asked* asked, const TfStatus& status, const std::string& rest = "",
-                  Buffers body = Buffers()) {
+  static void AnswerWith(DataWorld::Asked* asked, const TfStatus& status, const std::string& rest = "",
+                         Buffers body = Buffers()) {
     std::string head;
     AppendTfStatus(status, &head);
     head += rest;
@@ -50,15 +50,15 @@ class RunOpTest : public testing::Test {
   static void SayPlaced(DataWorld::Asked* asked, uint64_t id) {
     std::string head;
     AppendFixed64(&head, id);
-    Say(asked, TfStatus(), head);
+    AnswerWith(asked, TfStatus(), head);
   }
   static void SayResult(DataWorld::Asked* asked, const Tensor& result) {
     std::string head;
     Buffers body;
     EXPECT_TRUE(AppendTensor(result, &head, &body).ok());
-    Say(asked, TfStatus(), head, std::move(body));
+    AnswerWith(asked, TfStatus(), head, std::move(body));
   }
-  // As the first step does: the server knows the part by its fingerprint.
+  // As in the first step: the server finds the part by its fingerprint.
   void PlaceIt() {
     auto running = Start();
     SayPlaced(Next(kPlacePart), kPart);
@@ -145,7 +145,7 @@ TEST_F(RunOpTest, AServerThatForgetsAgainAndAgainIsGivenUp) {
 TEST_F(RunOpTest, WhyAPartCannotBePlacedIsTheStepsError) {
   on_.KnowPeer();
   auto refused = Start();
-  Say(Next(kPlacePart), absl::InvalidArgumentError("an operation that is not known here"));
+  AnswerWith(Next(kPlacePart), absl::InvalidArgumentError("an operation that is not known here"));
   ASSERT_TRUE(AwaitEnd(*refused));
   EXPECT_TRUE(absl::IsInvalidArgument(refused->status())) << refused->status();
   EXPECT_THAT(refused->message(), HasSubstr("an operation that is not known here"));
@@ -165,7 +165,7 @@ TEST_F(RunOpTest, AnErrorOfTheRunSaysWhereItWas) {
   on_.KnowPeer();
   PlaceIt();
   auto running = Start();
-  Say(Next(kRunPart), absl::OutOfRangeError("the queue is closed"));
+  AnswerWith(Next(kRunPart), absl::OutOfRangeError("the queue is closed"));
   ASSERT_TRUE(AwaitEnd(*running));
   EXPECT_TRUE(absl::IsOutOfRange(running->status())) << running->status();
   EXPECT_THAT(running->message(), HasSubstr(std::string("From ") + kPeerTask));
@@ -183,22 +183,22 @@ TEST_F(RunOpTest, AServerThatLiesEndsTheStepOnce) {
   for (const std::string& lie : lies) {
     SCOPED_TRACE(lie.size());
     auto running = Start();
-    if (on_.task.peer->line() == nullptr) on_.AnswerPort();
+    if (on_.task.peer->channel() == nullptr) on_.AnswerPort();
     while (on_.world.AwaitAsked(questions_ + 1) && on_.world.asked.back().method == kPlacePart)
       SayPlaced(Next(kPlacePart), kPart);
-    Say(Next(kRunPart), TfStatus(), lie);
+    AnswerWith(Next(kRunPart), TfStatus(), lie);
     ASSERT_TRUE(AwaitEnd(*running));
     Settle();
     EXPECT_EQ(running->ends.count(), 1);
     EXPECT_FALSE(running->status().ok());
   }
   auto running = Start();
-  if (on_.task.peer->line() == nullptr) on_.AnswerPort();
+  if (on_.task.peer->channel() == nullptr) on_.AnswerPort();
   while (on_.world.AwaitAsked(questions_ + 1) && on_.world.asked.back().method == kPlacePart)
     SayPlaced(Next(kPlacePart), kPart);
   Buffers surplus;
   surplus.push_back(Buffer::CopyOf(ConstBytes("surplus", 7)));
-  Say(Next(kRunPart), TfStatus(), value, std::move(surplus));
+  AnswerWith(Next(kRunPart), TfStatus(), value, std::move(surplus));
   ASSERT_TRUE(AwaitEnd(*running));
   EXPECT_FALSE(running->status().ok());
 }

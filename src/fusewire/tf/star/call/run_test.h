@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What tests of the worker's end of parts share: the operation of star/call/run_op.cc, and a step of it.
+// For tests of the worker's end of parts: the operation of star/call/run_op.cc, and a step of it.
 #ifndef FUSEWIRE_TF_STAR_CALL_RUN_TEST_H_
 #define FUSEWIRE_TF_STAR_CALL_RUN_TEST_H_
 

@@ -32,17 +32,17 @@ namespace {
 
 using Port = std::pair<Node*, int>;
 
-// One group on its way out.
+// One group that is cut out.
 struct Piece {
   tensorflow::GraphDef graph;
-  // What travels between it and home; behind these come the ends that stay among parameter servers.
+  // Its ends towards home; behind these are the ends that stay among parameter servers.
   std::vector<Port> inputs, outputs;
   std::map<Port, int> input_index, output_index;
   std::set<Port> taken;
   std::set<Node*> control_inputs;
-  std::set<size_t> earlier;       // pieces that it takes something from
-  std::set<std::string> holders;  // tasks that keep something of it for later pieces
-  int64_t kept = 0;               // how often something of it will be taken
+  std::set<size_t> earlier;       // pieces from which it takes values
+  std::set<std::string> holders;  // tasks that keep values of it for later pieces
+  int64_t kept = 0;               // how often these values will be taken
   Node* run = nullptr;
 };
 
@@ -105,7 +105,7 @@ class Cutter {
     if (!to->IsOp() || GroupOf(to) == GroupOf(from)) return false;
     return GroupOf(to) == Grouping::kNone || !IsCopied(from, to->assigned_device_name());
   }
-  // Under which conditions of its group a tensor stands.
+  // The conditions of its group under which a tensor stands.
   std::vector<Grouping::Condition> ConditionsOf(const Port& port) const {
     std::vector<Grouping::Condition> all = grouping_.conditions[static_cast<size_t>(port.first->id())];
     const Edge* condition = nullptr;
@@ -114,7 +114,7 @@ class Cutter {
     return all;
   }
 
-  // What leaves a group under a condition needs the condition at home.
+  // A tensor that leaves a group under a condition needs the condition at home.
   void FindConditions() {
     for (const Grouping::Group& group : grouping_.groups) {
       for (Node* node : group.nodes) {
@@ -127,8 +127,8 @@ class Cutter {
     }
   }
 
-  // What goes from one parameter server to another, or waits at its own for a later round, need not see home; unless it
-  // may be dead, which only home can say.
+  // A value that goes to another parameter server, or stays at its own for a later round, need not pass home, unless it
+  // may be dead, which only home can tell.
   bool IsTaken(const Edge* edge) const {
     const Node* from = edge->src();
     int group = GroupOf(from);
@@ -202,7 +202,7 @@ class Cutter {
     *def = node.def();
     def->clear_input();
     def->set_device(node.assigned_device_name());
-    // What placed it, and where it was written: it has arrived.
+    // Without debug information, and the attributes for placement: it is placed.
     def->clear_experimental_debug_info();
     for (const char* name : {"_class", "_output_shapes", "_fusewire_levels"}) def->mutable_attr()->erase(name);
     return def;
@@ -370,7 +370,7 @@ class Cutter {
     }
   }
 
-  // Where a tensor comes from now.
+  // The new source of a tensor.
   Port Now(const Port& port) {
     int group = GroupOf(port.first);
     if (group == Grouping::kNone) return port;
@@ -382,14 +382,14 @@ class Cutter {
     return from;
   }
 
-  // The same tensor, dead where one of the conditions does not hold.
+  // The same tensor, dead if one of the conditions does not hold.
   Port Under(Port from, const std::vector<Grouping::Condition>& conditions) {
     for (const Grouping::Condition& condition : conditions)
       from = {Add("Switch", {from, Now({condition.node, condition.output})}), condition.branch};
     return from;
   }
 
-  // What has ended when a node has. Under conditions it is dead where the node is.
+  // A node that ends after this one has. Under conditions it is dead if this one is.
   Node* End(Node* node) {
     int group = GroupOf(node);
     if (group == Grouping::kNone) return node;
@@ -428,7 +428,7 @@ class Cutter {
     for (const Grouping::Group& group : grouping_.groups) {
       for (Node* node : group.nodes) graph_->RemoveNode(node);
     }
-    // Sources that everybody has copied.
+    // Sources of which every consumer's group has a copy.
     std::vector<Node*> nodes;
     for (Node* node : graph_->op_nodes()) {
       if (IsSource(node)) nodes.push_back(node);

@@ -17,7 +17,7 @@ void Add(const Functions::Facts& more, Functions::Facts* facts) {
   facts->is_elsewhere = facts->is_elsewhere || more.is_elsewhere;
 }
 
-// What an operation of a function asks for is where the function is called, unless it contradicts.
+// An operation of a function is on the caller's device, unless it requests another one.
 bool Contradicts(const std::string& asked, const std::string& device) {
   DeviceNameUtils::ParsedName wanted, there;
   if (asked.empty() || !DeviceNameUtils::ParseFullName(device, &there)) return false;
@@ -45,7 +45,7 @@ Functions::Facts Functions::OfName(const std::string& name, const std::string& d
   const tensorflow::FunctionDef* function = library_->Find(name);
   if (function == nullptr) return Facts();
   auto known = known_.emplace(std::make_pair(name, device), Facts());
-  if (!known.second) return known.first->second;  // of one that calls itself, what is known so far
+  if (!known.second) return known.first->second;  // a recursive function: the facts so far
   Facts facts;
   for (const NodeDef& def : function->node_def()) {
     facts.may_block = facts.may_block || MayBlock(def.op());

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What the functions do that a node calls, by its own name or by one of its attributes, and those that they call.
-// Home: one thread. Owns: what it has found out. Fails: never; a function that is not there does nothing.
+// Facts about the functions that a node calls, by its own name or by an attribute, and about those that they call.
+// Home: one thread. Owns: the facts found so far. Fails: never; a missing function does nothing.
 #ifndef FUSEWIRE_TF_STAR_CUT_FUNCTIONS_H_
 #define FUSEWIRE_TF_STAR_CUT_FUNCTIONS_H_
 
@@ -20,7 +20,7 @@ class Functions {
 
   struct Facts {
     bool may_block = false;     // one of its operations may, see MayBlock
-    bool is_elsewhere = false;  // one of them stands on another device than the node, or belongs to the session
+    bool is_elsewhere = false;  // one of them is on another device than the node, or belongs to the session
   };
   Facts Of(const tensorflow::Node& node);
 

@@ -25,8 +25,8 @@ using tensorflow::Node;
 
 namespace {
 
-constexpr int kNowhere = -1;   // of no place: the worker's, or left to send and receive
-constexpr int kNoChoice = -1;  // of a condition that is a bool
+constexpr int kNowhere = -1;   // no place: the worker's, or left to send and receive
+constexpr int kNoChoice = -1;  // for a condition that is a bool
 
 class Grouper {
  public:
@@ -41,7 +41,7 @@ class Grouper {
     if (!status.ok()) return status;
     if (!Order()) return absl::UnimplementedError("its loops stand in a circle");
     Classify();
-    // What has to be left may leave others without what they need.
+    // A node that has to be left out may be an input of others, which then have to be left out, too.
     do {
       has_changed_ = false;
       FindPlaces();
@@ -80,7 +80,7 @@ class Grouper {
     return TfStatus();
   }
 
-  // Nodes so that each stands behind what it needs; those of a unit together. False: there is a circle of units.
+  // Orders nodes so that each is behind its inputs, and those of a unit are together. False: units form a circle.
   bool Order() {
     std::vector<std::vector<Node*>> members(ids_);
     std::vector<std::vector<int>> next(ids_);
@@ -145,13 +145,13 @@ class Grouper {
     why_[node->id()] = why;
   }
 
-  // A source that somebody else needs, or nobody, runs in a group of its own kind as well.
+  // A source with other consumers, or with none, also runs in a group of its own.
   bool RunsItself(const Node* node) const {
     bool is_used = false, is_copied = true;
     for (const Edge* edge : node->out_edges()) {
       if (!edge->dst()->IsOp() || edge->IsControlEdge()) continue;
       size_t to = Id(edge->dst());
-      if (served_[to] && kind_[to] == Kind::kFree) return false;  // it stays where it is, for that one
+      if (served_[to] && kind_[to] == Kind::kFree) return false;  // the source stays where it is, for this consumer
       is_used = true;
       is_copied = is_copied && IsCopied(edge);
     }
@@ -165,7 +165,7 @@ class Grouper {
            from->assigned_device_name() == to->assigned_device_name();
   }
 
-  // ---- places: the device, the guards, and what is waited for ----
+  // ---- places: the device, the guards, and the blocking operations that a node waits for ----
 
   // Conditions that an edge, or a node, stands under: those that its group's call stands under, and the group's own.
   struct Under {
@@ -213,7 +213,7 @@ class Grouper {
            crossing_.count(edge->id()) == 0;
   }
 
-  // As its consumer sees it: what was inside of another group is outside for this one.
+  // As its consumer sees it: conditions inside another group are outside of this one.
   Under UnderOf(const Edge* edge) {
     const Node* from = edge->src();
     Under under = under_[Id(from)];
@@ -235,7 +235,7 @@ class Grouper {
     return sets_.Number({Fact(origin->src(), origin->src_output(), 0, edge->src_output())});
   }
 
-  // Two branches of one condition meet: what they have in common is left.
+  // Two branches of one condition meet: the conditions that they have in common remain.
   Under UnderMerge(Node* merge) {
     std::vector<Under> inputs;
     bool is_inside = IsGrouped(merge);
@@ -281,7 +281,7 @@ class Grouper {
   }
 
   // The two branches of a condition are neighbours: 2n and 2n + 1.
-  // `choice`: of a condition that is a number, the one that it has to be.
+  // `choice`: for a condition that is a number, the value that it must have.
   int Fact(Node* node, int output, int branch, int choice = kNoChoice) {
     FUSEWIRE_DCHECK(branch == 0 || branch == 1);
     auto added = condition_number_.emplace(std::make_tuple(node, output, choice), static_cast<int>(conditions_.size()));
@@ -289,7 +289,7 @@ class Grouper {
     FUSEWIRE_DCHECK(condition_number_.size() == conditions_.size());
     return 2 * added.first->second + branch;
   }
-  // A condition that nobody else has.
+  // A condition of its own.
   Facts Opaque(Node* node) { return sets_.Number({Fact(node, -1, 0)}); }
 
   // ---- rounds ----
@@ -323,7 +323,7 @@ class Grouper {
       for (const Node* node : unit) {
         auto least = least_.find({place_[Id(node)], round});
         while (place_[Id(node)] != kNowhere && least != least_.end()) {
-          FUSEWIRE_DCHECK(least->second > round);  // or it would have no end
+          FUSEWIRE_DCHECK(least->second > round);  // otherwise this would not end
           round = least->second;
           least = least_.find({place_[Id(node)], round});
         }
@@ -338,7 +338,7 @@ class Grouper {
     return place_[Id(left)] != kNowhere && place_[Id(left)] == place_[Id(right)] && RoundOf(left) == RoundOf(right);
   }
 
-  // What was thought to stay inside and leaves its group under a condition.
+  // Finds tensors that leave their group under a condition after all.
   void FindCrossings() {
     for (const Edge* edge : graph_.edges()) {
       if (!edge->src()->IsOp() || !edge->dst()->IsOp() || !StaysInside(edge)) continue;
@@ -363,7 +363,7 @@ class Grouper {
   void LeaveBroken() {
     for (const Edge* edge : graph_.edges()) {
       if (!IsBroken(edge)) continue;
-      // Who has to be left for it? The consumer; or, if that is left already, whoever made the handle.
+      // Leave out the consumer, or, if that is left out already, the producer of the handle.
       const Node* node = kind_[Id(edge->dst())] == Kind::kFree ? edge->src() : edge->dst();
       Leave(node, "a handle from elsewhere");
       has_changed_ = true;
@@ -381,14 +381,14 @@ class Grouper {
     }
     return spots;
   }
-  // What the worker does afterwards is not counted: most of it only says that something has been done.
+  // The worker's own rounds are not counted: most of its nodes there only wait for others.
   int LastRound() const {
     int last = 0;
     for (const Spot& spot : Spots()) last = std::max(last, spot.second);
     return last;
   }
 
-  // A group may as well wait for the next one of its place, if nobody gets later by it.
+  // A group may merge with the next one of its place, if no other group becomes later.
   void Merge() {
     bool again = true;
     while (again) {
@@ -468,11 +468,11 @@ class Grouper {
   std::vector<Under> under_;
   std::set<int> crossing_;  // edges, by id
   std::vector<Node*> to_home_;
-  bool has_changed_ = false;  // and all has to be found again
+  bool has_changed_ = false;  // everything has to be computed again
   std::vector<Facts> waits_;
   std::vector<int> place_;
   std::vector<int> round_;
-  std::map<Spot, int> least_;  // rounds that merging has put off
+  std::map<Spot, int> least_;  // the earliest rounds of groups that merging has delayed
 };
 
 }  // namespace

@@ -64,7 +64,7 @@ TEST(StarGrouping, StepIsCountedWhenBothServersHaveUpdated) {
   DrawStep(&sketch, {Sketch::kPs, Sketch::kOtherPs});
   EXPECT_THAT(WordsOfGroups(sketch.Group()),
               UnorderedElementsAre("0:1:read0", "1:1:read1", "0:3:update0", "1:3:update1", "0:5:count"));
-  // Who counts may as well update then.
+  // The node that counts can update in the same group.
   EXPECT_THAT(WordsOfGroups(sketch.Group(true)),
               UnorderedElementsAre("0:1:read0", "1:1:read1", "1:3:update1", "0:5:count,update0"));
 }
@@ -216,7 +216,7 @@ TEST(StarGrouping, HandlesStayInTheirGroup) {
                           {here, sketch.Op("negated", "Neg", Sketch::kWorker, {read})});
   sketch.Op("length", "TensorListLength", Sketch::kPs, {later});
   Grouping grouping = sketch.Group();
-  // What came before the list travels, what holds the list stays with send and receive.
+  // The tensors before the list are sent; nodes that hold the list stay with send and receive.
   EXPECT_EQ(grouping.left["a handle from elsewhere"], 4);
   for (const char* name : {"list", "here", "later", "length"})
     EXPECT_EQ(grouping.group_of[static_cast<size_t>(sketch.Find(name)->id())], Grouping::kNone) << name;
@@ -238,7 +238,7 @@ TEST(StarGrouping, NobodyWaitsForAQueueUnlessHeHasTo) {
 TEST(StarGrouping, LiteLetsAGroupWaitForTheNext) {
   Sketch sketch;
   DrawStep(&sketch, {Sketch::kPs});
-  // Nobody asks for it before the step's end.
+  // No node needs it before the step's end.
   sketch.Update("by_itself", sketch.Variable("apart", Sketch::kPs), sketch.Fed("more", Sketch::kWorker));
   EXPECT_EQ(sketch.Group().groups.size(), 2);
   EXPECT_EQ(sketch.Group(true).groups.size(), 2);

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Which servers of this process cut the graphs of their sessions. A graph pass is not told whose session it serves; but
-// it sees the session's devices, and their incarnations are unique.
+// The servers of this process that cut the graphs of their sessions. A graph pass does not know its session's server,
+// but it sees the session's devices, whose incarnations are unique.
 // Home: any thread. Owns: what is registered, until the process ends, as TensorFlow's servers live.
 #ifndef FUSEWIRE_TF_STAR_CUT_HOMES_H_
 #define FUSEWIRE_TF_STAR_CUT_HOMES_H_
@@ -16,8 +16,8 @@ enum class StarMode { kOff, kFull, kLite };
 
 struct StarHome {
   StarMode mode = StarMode::kOff;
-  std::string protocol;  // for words
-  // Whether this task can be sent parts of a graph; may wait for its answer.
+  std::string protocol;  // for logs
+  // Whether this task accepts parts of a graph; may wait for its answer.
   std::function<bool(const std::string& task)> reaches;
 };
 

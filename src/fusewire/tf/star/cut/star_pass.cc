@@ -27,7 +27,7 @@ using tensorflow::Node;
 
 namespace {
 
-// A parameter server: another task that is not of the session's own job, and of it the first processor's memory.
+// A device of a parameter server: the first CPU of a task that is not of the session's own job.
 class Served {
  public:
   Served(const StarHome& home, const tensorflow::DeviceSet& devices) : home_(home), devices_(devices) {
@@ -76,8 +76,8 @@ void BringEndsHome(Graph* graph, const tensorflow::Device& home) {
   }
 }
 
-// Of a session's settings, those that TensorFlow registers a partition with and that change what it computes. Not what
-// differs between workers whose models are the same: they share parts.
+// The settings of a session that TensorFlow registers with a partition and that change its results. Not those that
+// differ between workers with the same model: they share parts.
 tensorflow::ConfigProto HowPartsAreOptimized(const tensorflow::ConfigProto& config) {
   tensorflow::ConfigProto kept;
   *kept.mutable_graph_options()->mutable_optimizer_options() = config.graph_options().optimizer_options();
@@ -108,7 +108,7 @@ TfStatus StarPass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
   grouping_options.is_served = [&served](const std::string& device) { return served(device); };
   grouping_options.library = options.flib_def;
   grouping_options.merge = home->mode == StarMode::kLite;
-  // Both leave a graph that means the same, should it not be cut.
+  // Both keep the graph's meaning, so it may stay like this if it is not cut.
   BringEndsHome(options.graph->get(), *client);
   Straighten(grouping_options.is_served, options.graph->get());
   Grouping grouping;

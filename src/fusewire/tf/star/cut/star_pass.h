@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// star_server: takes what stands on parameter servers out of a session's graph, in the master, before it is
-// partitioned. Home: any thread. Owns: nothing. Fails: never; what cannot be cut stays with send and receive, and the
-// log says why.
+// star_server: takes the nodes on parameter servers out of a session's graph, in the master, before it is partitioned.
+// Home: any thread. Owns: nothing. Fails: never; nodes that can't be cut out stay with send and receive, and the log
+// has the reason.
 #ifndef FUSEWIRE_TF_STAR_CUT_STAR_PASS_H_
 #define FUSEWIRE_TF_STAR_CUT_STAR_PASS_H_
 

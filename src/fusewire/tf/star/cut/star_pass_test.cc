@@ -90,7 +90,7 @@ TEST_F(StarPassTest, LeavesWhatStandsOnATaskThatIsNotReached) {
 }
 
 TEST_F(StarPassTest, LeavesGraphsOfOtherProtocols) {
-  RunPass();  // of a session whose server is none of ours
+  RunPass();  // of a session of stock TensorFlow's server
   EXPECT_EQ(Count("_FusewireRun"), 0);
   Register(StarMode::kOff, true);
   RunPass();

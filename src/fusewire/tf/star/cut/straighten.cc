@@ -23,7 +23,7 @@ using tensorflow::Node;
 
 namespace {
 
-// The only input of a node, if it has no other of any kind; else null.
+// The input of a node that has exactly one edge of any kind coming in; otherwise null.
 const Edge* OnlyInput(const Node& node) {
   const Edge* only = nullptr;
   for (const Edge* edge : node.in_edges()) {
@@ -34,7 +34,7 @@ const Edge* OnlyInput(const Node& node) {
   return only;
 }
 
-// What tf.cond makes of a branch: an Identity of one output of a Switch that switches its own condition.
+// The pivot of a branch of tf.cond: an Identity of one output of a Switch that switches its own condition.
 const Edge* ConditionOfPivot(const Node& node, int* branch) {
   const Edge* through = node.type_string() == "Identity" ? OnlyInput(node) : nullptr;
   if (through == nullptr || through->src()->type_string() != "Switch") return nullptr;
@@ -77,15 +77,15 @@ class Straightener {
   }
 
  private:
-  // Not in a loop: that stays with send and receive, and its constants are in it by what they wait for.
+  // Not in a loop: loops stay with send and receive, and their constants belong to them by their control inputs.
   bool IsStraightened(const Node& node) const {
     const auto id = static_cast<size_t>(node.id());
     const bool is_in_loop = id < control_flow_.size() && !control_flow_[id].frame_name.empty();
     return !is_in_loop && is_served_(node.assigned_device_name());
   }
 
-  // A constant of the worker is a constant everywhere. What it waited for, its consumer waits for, and is dead with;
-  // but not a Merge, which would have two values.
+  // A constant of the worker is a constant everywhere. Its consumer takes over its control inputs, and is dead with
+  // them; but not a Merge, which would then have two values.
   void HaveConstant(const Edge* edge) {
     Node *constant = edge->src(), *to = edge->dst();
     if (to->IsMerge() && HasInputs(*constant)) return;
@@ -116,7 +116,8 @@ class Straightener {
     graph_->AddEdge(from, output, to, input);
   }
 
-  // tf.group makes a NoOp at the worker of what parameter servers did: who waits for that waits for them.
+  // tf.group makes a NoOp at the worker that waits for nodes on parameter servers: its consumers wait for them
+  // directly.
   void WaitForItself(Node* node) {
     std::vector<const Edge*> todo(node->in_edges().begin(), node->in_edges().end());
     while (!todo.empty()) {
@@ -130,7 +131,7 @@ class Straightener {
       for (const Edge* before : group->in_edges()) {
         if (!before->src()->IsOp()) continue;
         const Edge* added = graph_->AddControlEdge(before->src(), node);
-        if (added != nullptr) todo.push_back(added);  // else it waits for that already
+        if (added != nullptr) todo.push_back(added);  // otherwise it has that edge already
       }
     }
   }
@@ -146,7 +147,7 @@ class Straightener {
     graph_->AddControlEdge(pivot, to);
   }
 
-  // The same pivot on another device. Its names say where it comes from: equal graphs stay equal.
+  // The same pivot on another device. Its name derives from its origin, so that equal graphs stay equal.
   Node* PivotAt(const std::string& device, const Node& pivot, Node* condition, int output, int branch) {
     Node*& known = pivots_[{device, pivot.name()}];
     if (known != nullptr) return known;
@@ -177,7 +178,7 @@ class Straightener {
     return node;
   }
 
-  // One that the order of the graph's nodes has no part in: "one/fusewire_const/job_ps/replica_0/task_1".
+  // A name that does not depend on the order of the graph's nodes: "one/fusewire_const/job_ps/replica_0/task_1".
   static std::string NameAt(const std::string& name, const std::string& device) {
     return absl::StrCat(name, absl::StrReplaceAll(TaskOfDevice(device), {{":", "_"}}));
   }
@@ -201,7 +202,7 @@ const Edge* OriginOf(const Edge* edge) {
 
 void Straighten(const std::function<bool(const std::string& device)>& is_served, Graph* graph) {
   Straightener(is_served, graph).Run();
-  // What looks for loops begins at the source: it would not see what hangs on our constants alone.
+  // The search for loops begins at the source: otherwise it would miss nodes that depend only on these constants.
   tensorflow::FixupSourceAndSinkEdges(graph);
 }
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Detours through the worker that say nothing: what a parameter server computes and gets back through an Identity, what
-// it has to wait for through a NoOp (tf.group), and conditions that only the worker hands down (the pivots of tf.cond).
-// Each would cost a round. And constants of the worker, which would travel in every step.
-// Home: any thread. Owns: nothing. Fails: never; what it does not know stays. The graph means the same as before.
+// Removes detours through the worker: a tensor that a parameter server gets back through an Identity, a wait through a
+// NoOp (tf.group), and conditions that only pass the worker (the pivots of tf.cond). Each would cost a round. Also
+// copies constants of the worker, which would travel in every step.
+// Home: any thread. Owns: nothing. Fails: never; other nodes stay as they are. The graph keeps its meaning.
 #ifndef FUSEWIRE_TF_STAR_CUT_STRAIGHTEN_H_
 #define FUSEWIRE_TF_STAR_CUT_STRAIGHTEN_H_
 
@@ -15,7 +15,7 @@
 namespace fusewire {
 namespace tf {
 
-// The edge that this one's tensor really comes from.
+// The edge from the node that computes this edge's tensor, without detours.
 const tensorflow::Edge* OriginOf(const tensorflow::Edge* edge);
 
 void Straighten(const std::function<bool(const std::string& device)>& is_served, tensorflow::Graph* graph);

@@ -87,7 +87,7 @@ TEST(Straighten, ConstantOfTheWorkerIsHadByEachServer) {
   EXPECT_EQ(InputOf(here, 1), InputOf(also, 1));
   EXPECT_EQ(InputOf(there, 1)->assigned_device_name(), Sketch::kOtherPs);
   EXPECT_NE(InputOf(here, 1)->name(), InputOf(there, 1)->name());
-  // What the constant waited for.
+  // The control input of the constant.
   EXPECT_THAT(WaitsFor(here), ElementsAre("update"));
   EXPECT_THAT(WaitsFor(there), ElementsAre("update"));
 }
@@ -153,7 +153,7 @@ TEST(Straighten, PivotIsMadeWhereItIsNeeded) {
   EXPECT_EQ(through->src_output(), 1);
 }
 
-// A Switch of something else says more than its condition: that it is there.
+// A Switch of another tensor depends on more than its condition: on that tensor.
 TEST(Straighten, SwitchOfAnotherValueIsNoPivot) {
   Sketch sketch;
   Node* choice = sketch.Fed("choice", Sketch::kWorker, DT_BOOL);

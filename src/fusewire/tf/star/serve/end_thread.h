@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A thread for what may wait when it ends, where whoever lets go of it may not: a thread of a pool, a reactor. It
-// starts with the first that is left to it. Home: any thread. Owns: the thread, and what has been left to it.
-// Fails: never.
+// A thread that destroys objects whose destructors may wait, for threads that must not: a pool's, a reactor's. It
+// starts with the first object. Home: any thread. Owns: the thread, and the objects that were left to it. Fails: never.
 #ifndef FUSEWIRE_TF_STAR_SERVE_END_THREAD_H_
 #define FUSEWIRE_TF_STAR_SERVE_END_THREAD_H_
 
@@ -17,7 +16,7 @@ namespace tf {
 class EndThread {
  public:
   EndThread() = default;
-  ~EndThread();  // when all is done that was left to it
+  ~EndThread();  // waits until all objects are destroyed
   EndThread(const EndThread&) = delete;
 
   void Leave(std::function<void()> end);

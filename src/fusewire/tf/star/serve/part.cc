@@ -31,21 +31,21 @@ using tensorflow::Tensor;
 
 namespace {
 
-// A reactor that runs a part serves nobody else meanwhile: longer ones go to the pool.
+// A reactor that runs a part serves no other peer meanwhile: longer parts run on the pool.
 constexpr int64_t kQuickNs = 2 * kMillisecondNs;
 
-// TensorFlow calls these stateful. Variables are the same by their names, and ends keep nothing.
+// Stateful by TensorFlow's flag, but without state of their own: variables are shared by name, and ends keep nothing.
 bool IsOfNoSession(const std::string& op) {
   return op == "VarHandleOp" || op == "VariableV2" || op == "Variable" || op == "_Arg" || op == "_Retval";
 }
 
-// Kernels with state are found by name, and run with what the graph's node has: that must be what they take and give.
+// Kernels with state are found by name: their types must match the graph's node.
 bool IsKernelOf(const OpKernel& kernel, const tensorflow::NodeProperties& properties) {
   return kernel.type_string() == properties.node_def.op() && kernel.input_types() == properties.input_types &&
          kernel.output_types() == properties.output_types;
 }
 
-// What the executor's _Arg and _Retval kernels see.
+// The call frame of the executor's _Arg and _Retval kernels.
 class Ends final : public tensorflow::CallFrameInterface {
  public:
   Ends(PartRun* run, size_t rets) : run_(run) { run->rets.resize(rets); }
@@ -101,7 +101,7 @@ bool Part::NeedsSession(const tensorflow::GraphDef& graph) {
     if (!op->is_stateful() || IsOfNoSession(node.op())) continue;
     auto shared_name = node.attr().find("shared_name");
     if (shared_name != node.attr().end() && !shared_name->second.s().empty()) continue;
-    // Its state is that of the variable, table or queue that it is given.
+    // Its state is that of its input: a variable, table or queue.
     bool has_handle = false;
     for (const auto& input : op->input_arg())
       has_handle = has_handle || input.is_ref() || input.type() == tensorflow::DT_RESOURCE;
@@ -110,7 +110,7 @@ bool Part::NeedsSession(const tensorflow::GraphDef& graph) {
   return false;
 }
 
-// As TensorFlow makes what it runs of a partition that is registered.
+// As TensorFlow makes the items of a registered partition.
 TfStatus Part::Build(const tensorflow::RegisterGraphRequest& request) {
   const tensorflow::GraphDef& graph = request.graph_def();
   if (graph.node_size() == 0) return absl::InvalidArgumentError("a part of a graph without operations");
@@ -128,7 +128,7 @@ TfStatus Part::Build(const tensorflow::RegisterGraphRequest& request) {
   tensorflow::Device* device = nullptr;
   status = devices->LookupDevice(graph.node(0).device(), &device);
   if (!status.ok()) return status;
-  // All of a function stands on this task. One of several devices passes tensors between them in here.
+  // All of a function is on this task. A function on several devices passes tensors between them through this.
   auto make_rendezvous = [](int64_t, const tensorflow::DeviceMgr* of, TfRef<tensorflow::Rendezvous>* out) {
     *out = TfRef<tensorflow::Rendezvous>(new tensorflow::RefCountedIntraProcessRendezvous(of));
     return TfStatus();
@@ -141,7 +141,7 @@ TfStatus Part::Build(const tensorflow::RegisterGraphRequest& request) {
   library_ = libraries_->GetFLR(device->name());
   if (library_ == nullptr)
     return absl::InvalidArgumentError(absl::StrCat("Cannot find FLR for device: ", device->name()));
-  FUSEWIRE_CHECK(device_ == nullptr);  // a hold is let go of once
+  FUSEWIRE_CHECK(device_ == nullptr);  // a hold is released once
   device->op_segment()->AddHold(owner_.handle);
   device_ = device;
 
@@ -198,7 +198,7 @@ TfStatus Part::MakeProgram() {
   return status;
 }
 
-// Each end has a place of its own, without holes; those that see the worker come first.
+// Each end has its own index, without gaps; ends towards the worker come first.
 TfStatus Part::ReadEnds(int nodes) {
   std::map<int, uint32_t> takes;
   std::map<int, Kept> keeps;
@@ -268,7 +268,7 @@ void Part::DropKernel(OpKernel* kernel) {
   if (kernel != nullptr && !IsShared(kernel->type_string())) delete kernel;
 }
 
-// Kernels with state are one for all parts of a session, as they are one for all its graphs. The ends are ours alone.
+// All parts of a session share its kernels with state, as its graphs do. The ends belong to one part.
 bool Part::IsShared(const std::string& op) const {
   return op != "_Arg" && op != "_Retval" && tensorflow::OpSegment::ShouldOwnKernel(library_, op);
 }
@@ -302,7 +302,7 @@ void Part::RunInExecutor(PartRun* run, std::function<void(const TfStatus&)> done
   struct State {
     State(PartRun* of, size_t rets, tensorflow::ResourceMgr* resources)
         : ends(of, rets), container(of->step, [resources](const std::string& name) {
-            resources->Cleanup(name).IgnoreError();  // nothing is there if nothing was made
+            resources->Cleanup(name).IgnoreError();  // fails if no resource was made
           }) {}
     Ends ends;
     tensorflow::ScopedStepContainer container;
@@ -316,11 +316,11 @@ void Part::RunInExecutor(PartRun* run, std::function<void(const TfStatus&)> done
   args.stats_collector = run->collector.get();
   args.runner = [pool = owner_.env->compute_pool](std::function<void()> work) { pool->Schedule(std::move(work)); };
   executor_->RunAsync(args, [this, run, state, done = std::move(done)](const TfStatus& status) {
-    TellHappensAfter(run);  // its count of what has still to run is TensorFlow's own
+    TellHappensAfter(run);  // TensorFlow, which counts its pending nodes, is not instrumented
     delete state;
     FUSEWIRE_DCHECK(run->rets.size() == rets_.size());
     for (size_t i = 0; i < rets_.size(); ++i) {
-      // A dead one; nobody looks at it, but its type is looked at.
+      // A dead value: it is not used, but its type is checked.
       if (run->rets[i].dtype() != rets_[i]) run->rets[i] = Tensor(rets_[i], tensorflow::TensorShape({0}));
     }
     done(status);

@@ -1,8 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A part of a graph that a parameter server runs for workers: its kernels, and the way to run them: a Program where
-// that suffices, else TensorFlow's executor. Home: any thread; many runs at once. Owns: the graph's functions and
-// kernels; shares the session that it belongs to. Its end may wait for the task's pool, so none of the pool's threads
-// ends it: `ends` does. Fails: Make says why; a run with the status that the graph's own step would have.
+// A part of a graph that a parameter server runs for workers: its kernels, and a Program to run them if that suffices,
+// otherwise TensorFlow's executor. Home: any thread; many runs at once. Owns: the graph's functions and kernels; shares
+// the session that it belongs to. Its destructor may wait for the task's pool, so it is destroyed on the thread of
+// `ends`, not on one of the pool's. Fails: Make, with the reason; a run, with the status that the graph's own step
+// would have.
 #ifndef FUSEWIRE_TF_STAR_SERVE_PART_H_
 #define FUSEWIRE_TF_STAR_SERVE_PART_H_
 
@@ -39,7 +40,7 @@ class Part {
     tensorflow::WorkerEnv* env = nullptr;
     SessionPtr session;  // null: the part belongs to the task, and serves all sessions
     std::string handle;  // kernels with state of their own are kept by this name
-    // Parts are deleted there; it outlives them. Null: they are deleted by who lets go of them last.
+    // Parts are deleted there; it outlives them. Null: a part is deleted where its last reference is dropped.
     EndThread* ends = nullptr;
   };
   static TfStatus Make(const tensorflow::RegisterGraphRequest& request, Owner owner, PartPtr* out);
@@ -64,7 +65,7 @@ class Part {
   };
   const std::vector<Kept>& keeps() const { return keeps_; }
   bool is_sending() const { return is_sending_; }
-  // It ends soon, and without waiting for anybody: a reactor may run it.
+  // It ends soon, and does not wait: a reactor may run it.
   bool is_quick() const;
   // Calls `done` once, here or on another thread. `run` lives until then.
   void Run(PartRun* run, std::function<void(const TfStatus&)> done);
@@ -94,7 +95,7 @@ class Part {
   std::vector<tensorflow::OpKernel*> kernels_;  // of the program
   std::unique_ptr<Program> program_;            // null: executor_ runs it
   std::unique_ptr<tensorflow::Executor> executor_;
-  bool may_take_long_ = false;  // some kernel may, however long it took until now
+  bool may_take_long_ = false;  // a kernel may, even if it was quick so far
   std::atomic<int64_t> usual_ns_{INT64_MAX};
 };
 

@@ -84,8 +84,8 @@ PartPtr Make(Task* task, const Piece& piece) {
   return part;
 }
 
-// Its worker looks at the types of all results. A function's end takes the part to TensorFlow's executor, which says
-// nothing of dead ones.
+// The worker checks the types of all results. A function needs TensorFlow's executor, which returns no type for a dead
+// result.
 TEST(StarPart, ResultsHaveTheirTypesDeadOrAlive) {
   for (bool has_function : {false, true}) {
     Piece piece(has_function ? "AddV2" : "Neg", 1);
@@ -115,7 +115,7 @@ bool IsQuick(const Piece& piece, size_t args) {
   Task task;
   PartPtr part = Make(&task, piece);
   if (part == nullptr) return false;
-  EXPECT_FALSE(part->is_quick());  // nobody knows yet
+  EXPECT_FALSE(part->is_quick());  // not known yet
   PartRun run;
   run.args.assign(args, tensorflow::Tensor(1.0F));
   TfStatus ended = absl::UnknownError("it has not ended");

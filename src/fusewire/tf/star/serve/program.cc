@@ -26,15 +26,16 @@ using tensorflow::TensorValue;
 
 namespace {
 
-// Frames that are kept for later runs; more runs than this at once make theirs anew.
+// Frames that are kept for later runs; if more runs than this are under way, the others make new ones.
 constexpr size_t kFramesMax = 64;
 
-// Its output is the same in every step, and nobody may write into it. One that waits may be in a branch, and be dead.
+// Its output is the same in every step, and is never written. A constant with a control input may be in a branch, and
+// dead.
 bool IsConstant(const Node& node) {
   return !HasInputs(node) && (node.IsConstant() || node.type_string() == "VarHandleOp");
 }
 
-// With the executor's words.
+// With the error text of TensorFlow's executor.
 TfStatus Uninitialized(const std::string& name) {
   return absl::FailedPreconditionError(absl::StrCat("Attempting to use uninitialized value ", name));
 }
@@ -200,7 +201,7 @@ TfStatus Program::Execute(PartRun* run, Frame* frame) {
   tensorflow::port::ScopedFlushDenormal flush;
   tensorflow::ResourceMgr* resources = place_.device->resource_manager();
   tensorflow::ScopedStepContainer container(run->step, [resources](const std::string& name) {
-    resources->Cleanup(name).IgnoreError();  // nothing is there if nothing was made
+    resources->Cleanup(name).IgnoreError();  // fails if no resource was made
   });
   frame->params.step_id = run->step;
   frame->params.step_container = &container;
@@ -242,7 +243,7 @@ TfStatus Program::Return(PartRun* run, Frame* frame) {
   for (size_t i = 0; i < rets_.size(); ++i) {
     Slot& slot = frame->slots[rets_[i].slot];
     if (!slot.Dereference()) return Uninitialized(rets_[i].name);
-    // Nobody looks at a dead one: at home it goes through a Switch.
+    // A dead value is not used: at home it goes through a Switch.
     run->rets[i] = slot.is_dead ? Tensor(rets_[i].type, tensorflow::TensorShape({0})) : std::move(slot.tensor);
   }
   return TfStatus();

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A part of a graph as a list: kernels in an order in which each finds its inputs, and slots that their outputs go to.
-// One thread runs it from the first to the last, without a queue, a lock or a count of what is missing.
-// Branches are taken as they come: what stands in the other one is dead, and passed over.
-// Only for kernels that end when they return, and not for loops: Part gives the rest to TensorFlow's executor.
+// A part of a graph as a list: kernels in an order in which each has its inputs, and slots for their outputs. One
+// thread runs it from the first to the last, without a queue, a lock or a count of missing inputs. Branches are decided
+// during the run: operations in a branch that is not taken are dead, and skipped. Only for kernels that end when they
+// return, and not for loops: Part gives the rest to TensorFlow's executor.
 // Home: any thread; many runs at once. Owns: its constants; not the kernels. Fails: with the first kernel's status.
 #ifndef FUSEWIRE_TF_STAR_SERVE_PROGRAM_H_
 #define FUSEWIRE_TF_STAR_SERVE_PROGRAM_H_
@@ -23,7 +23,7 @@
 namespace fusewire {
 namespace tf {
 
-// What a run has of its own.
+// The data of one run.
 struct PartRun {
   int64_t step = 0;
   std::vector<tensorflow::Tensor> args;  // taken by the run
@@ -42,14 +42,14 @@ class Program {
   };
   using KernelOf = std::function<tensorflow::OpKernel*(const tensorflow::Node&)>;
 
-  // Null: not for a list.
+  // Null: the graph can't be run as a list.
   static std::unique_ptr<Program> Make(const tensorflow::Graph& graph, const Place& place, const KernelOf& kernel_of);
   ~Program();
 
   TfStatus Run(PartRun* run);
 
  private:
-  // What a kernel's input, or a result, is given.
+  // The value of a kernel's input, or of a result.
   struct Slot {
     tensorflow::Tensor tensor;
     tensorflow::Tensor* reference = nullptr;
@@ -60,7 +60,7 @@ class Program {
       is_dead = false;
       tensor = tensorflow::Tensor();
     }
-    // Of a variable: it is read now. False: it has no value yet.
+    // For a variable: reads it now. False: it has no value yet.
     bool Dereference();
     bool IsInitialized() const;
   };
@@ -73,7 +73,7 @@ class Program {
     const tensorflow::NodeDef* def;
     size_t first_slot, slots;
     bool is_switch, is_merge;
-    bool may_be_uninitialized;  // it gives its variable a value, or asks whether that has one
+    bool may_be_uninitialized;  // it sets its variable, or only asks whether that is set
     std::vector<Output> outputs;
     std::vector<size_t> before;  // operations that it is dead with; only where there are branches
   };
@@ -81,7 +81,7 @@ class Program {
     tensorflow::Tensor tensor;
     std::vector<size_t> slots;
   };
-  // The slots of one run, and what every kernel of it is told.
+  // The slots of one run, and the parameters of all its kernels.
   struct Frame;
 
   explicit Program(Place place);
@@ -102,7 +102,7 @@ class Program {
   struct Result {
     size_t slot = 0;
     tensorflow::DataType type = tensorflow::DT_INVALID;
-    std::string name;  // of what is returned
+    std::string name;  // of the returned value
   };
   std::vector<Result> rets_;
   bool has_branches_ = false;

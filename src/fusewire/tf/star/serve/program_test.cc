@@ -74,7 +74,7 @@ class Bench : public Sketch {
     return program_.get();
   }
 
-  // What a run says of scalars; -1 is for one that is dead.
+  // The results of a run on scalars; -1 for a dead one.
   std::vector<float> Values(std::vector<Tensor> args, TfStatus* status = nullptr) {
     PartRun run;
     run.step = ++step_;
@@ -107,7 +107,7 @@ TEST(StarProgram, ComputesWhatIsDrawn) {
     EXPECT_EQ(bench.Values({Tensor(value), Tensor(2.0F)}), (Floats{-value - 2, value + 2}));
 }
 
-// A kernel may write its output over an input that nobody else has.
+// A kernel may write its output over an input if it has the only reference.
 TEST(StarProgram, NobodyWritesOverWhatAnotherReads) {
   Bench bench;
   Node* arg = bench.Arg(0);
@@ -188,7 +188,7 @@ TEST(StarProgram, ReferencesAreThoseOfTheVariable) {
   EXPECT_EQ(bench.Values({Tensor(4.0F), Tensor(2.0F)}), (Floats{6, 6}));
 }
 
-// As TensorFlow's executor says it: programs catch it to initialize their variables.
+// The error of TensorFlow's executor: programs catch it to initialize their variables.
 TEST(StarProgram, VariableWithoutAValueIsRefusedByName) {
   for (bool is_returned_itself : {false, true}) {
     Bench bench;

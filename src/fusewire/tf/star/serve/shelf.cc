@@ -45,7 +45,7 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
     if (*id == kNotHere && !is_isolated) *id = Join(session, KeyOf("", fingerprint));
     if (*id != kNotHere || request == nullptr) return TfStatus();
   }
-  // Kernels may take their time to be made: without the lock. If two do it at once, the first counts.
+  // Without the lock: making kernels may take long. If two threads make the same part, the first one is used.
   bool is_private = is_isolated || Part::NeedsSession(request->graph_def());
   owner.handle = is_private ? session : absl::StrCat("fusewire ", fingerprint);
   if (!is_private) owner.session = nullptr;
@@ -92,7 +92,7 @@ void Shelf::ForgetReadings() {
   }
 }
 
-// Parts go before what they were made with.
+// Parts are destroyed before the objects that they were made with.
 Shelf::~Shelf() {
   for (const auto& reading : readings_) {
     reading->home->Run([&reading] { reading->leases.clear(); });
@@ -100,7 +100,7 @@ Shelf::~Shelf() {
 }
 
 void Shelf::Release(const std::string& session) {
-  std::vector<PartPtr> unused;  // they go when the lock has been given back
+  std::vector<PartPtr> unused;  // destroyed after the lock has been released
   bool has_ended = false;
   MutexLock lock(mutex_);
   for (auto placed = parts_.begin(); placed != parts_.end();) {

@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The parts of graphs that a parameter server holds. Workers with the same model share one: a part is known by its
-// fingerprint; only one whose kernels keep state of their own is made once per session. A part stays for as long as
-// some session has placed it; sessions that have ended are forgotten when TensorFlow says so. Each home keeps what its
-// runs have found, so that they take no lock and count in no word that other homes write. Home: any thread. Owns: the
-// parts, together with their runs. Fails: Place says why.
+// The parts of graphs that a parameter server holds. Workers with the same model share parts by their fingerprints;
+// only a part whose kernels keep state of their own is made once per session. A part stays as long as a session has
+// placed it; a session's parts are released when TensorFlow reports its end. Each home caches the parts that its runs
+// have found, so that they take no lock, and write no word that other homes write. Home: any thread. Owns: the parts,
+// together with their runs. Fails: Place, with the reason.
 #ifndef FUSEWIRE_TF_STAR_SERVE_SHELF_H_
 #define FUSEWIRE_TF_STAR_SERVE_SHELF_H_
 
@@ -34,7 +34,7 @@ class Shelf {
   // `request` may be null: *id is kNotHere if the part is not known. Fails if there is no such session.
   TfStatus Place(const std::string& session, const std::string& fingerprint,
                  const tensorflow::RegisterGraphRequest* request, uint64_t* id);
-  // What a session has placed.
+  // A part that a session has placed.
   struct Lease {
     PartPtr part;
     std::string session;
@@ -43,9 +43,9 @@ class Shelf {
   using LeasePtr = std::shared_ptr<const Lease>;
   // At one of the homes. Null if it is not known, or not any more.
   LeasePtr Find(uint64_t id);
-  // Any thread, as all that follows.
+  // Any thread, like all functions below.
   void Release(const std::string& session);
-  // Sessions that ended without a word: their masters have come back under new incarnations.
+  // Releases sessions that were lost: their masters have been restarted with new incarnations. Returns their names.
   std::vector<std::string> ReleaseEnded();
 
  private:
@@ -54,7 +54,7 @@ class Shelf {
     PartPtr part;
     std::map<std::string, uint64_t> leases;
   };
-  // What the runs of one home have found.
+  // The parts that the runs of one home have found.
   struct Reading {
     reactor::Reactor* home = nullptr;
     uint64_t endings = 0;
@@ -64,7 +64,7 @@ class Shelf {
   void ForgetReadings();
 
   tensorflow::WorkerEnv* const env_;
-  EndThread ends_;  // a part's functions may have left work in the task's pool, and their end waits for it
+  EndThread ends_;  // a part's functions may have work in the task's pool, and their destructors wait for it
   // shared_ptr: the mail that empties one may come after the shelf's end.
   std::vector<std::shared_ptr<Reading>> readings_;
   std::atomic<uint64_t> endings_{0};  // of leases: a reading from before is void

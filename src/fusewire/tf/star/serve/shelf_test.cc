@@ -138,7 +138,7 @@ TEST_F(ShelfTest, ManyWhoPlaceTheSameAtOnceGetOne) {
 // A part calls a function on a constant: TensorFlow makes the function while it folds, leaves work of it in the task's
 // pool, and its end waits for that work.
 TEST_F(ShelfTest, WhoLetsGoOfAPartDoesNotWaitForTheTasksPool) {
-  Task task(0);  // its pool stands still, as one does whose threads are all busy with letting go of parts
+  Task task(0);  // its pool has no free thread, as if all were busy destroying parts
   task.Begin("one");
   Shelf shelf(&task.env);
   Piece piece("AddV2", 1);

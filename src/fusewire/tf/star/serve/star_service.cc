@@ -56,7 +56,7 @@ class StarService::Incoming final : public rpc::RequestSink {
 
   pipe::Landing Where() override { return landings_->Where(); }
 
-  // All has landed. The first tensor that cannot be made, or is not what the part takes, is the run's error.
+  // After all tensors have landed. The first that can't be made, or does not match the part, is the run's error.
   TfStatus Finish(StepStore* store) {
     TfStatus made = landings_->Finish(place_, &run_.args);
     if (!made.ok()) return made;
@@ -115,7 +115,7 @@ void StarService::Place(rpc::Request request, rpc::Reply reply) {
     reply.Send(Status::Invalid("a part of a graph without a name"));
     return;
   }
-  // shared_ptr: TensorFlow's pool copies what it is to do.
+  // shared_ptr: TensorFlow's pool copies its closures.
   struct Placing {
     std::string session, fingerprint;
     Buffers body;
@@ -169,7 +169,7 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
     });
     return;
   }
-  // shared_ptr: it is held by the pool, by its end, and by whoever hears that nobody wants the answer any more.
+  // shared_ptr: held by the pool, by the run's end, and by the callback for an unwanted answer.
   struct Running {
     std::unique_ptr<Incoming> incoming;
     rpc::Reply reply;
@@ -211,7 +211,8 @@ void StarService::Keep(rpc::Request request, rpc::Reply reply) {
   }
   const std::string session = values->session();
   TfStatus stored = values->Store(&store_);
-  // Looked for last: whoever ends a session now drops what it kept. Nobody would, of one that has ended before.
+  // The session is looked up last: if it ends later, its end drops the kept values. If it had ended before, they would
+  // stay.
   SessionPtr found;
   if (stored.ok()) {
     stored = env_->session_mgr->WorkerSessionForSession(session, &found);

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a parameter server does for workers under star_server: it places parts of graphs, and runs them. A quick part
-// runs on the reactor that read the request, between its bytes and those of the answer; others run on TensorFlow's
-// pool. Home: every reactor of its node. Owns: the shelf and the store. Fails: each request on its own.
+// The service of a parameter server for workers under star_server: it places parts of graphs, and runs them. A quick
+// part runs on the reactor that has read the request; others run on TensorFlow's pool. Home: every reactor of its node.
+// Owns: the shelf and the store. Fails: each request on its own.
 #ifndef FUSEWIRE_TF_STAR_SERVE_STAR_SERVICE_H_
 #define FUSEWIRE_TF_STAR_SERVE_STAR_SERVICE_H_
 
@@ -20,7 +20,7 @@ namespace tf {
 class StarService {
  public:
   explicit StarService(tensorflow::WorkerEnv* env) : env_(env), shelf_(env) {}
-  // Once: what a server at these homes answers.
+  // Once: the methods for a server at these homes.
   std::vector<rpc::Method> Methods(reactor::Pool& homes);
   // Any thread.
   void Release(const std::string& session);

@@ -34,7 +34,7 @@ class Asking final : public rpc::Call {
   }
 };
 
-// What came back of a run.
+// The answer of a run.
 struct Outcome {
   Status wire;
   TfStatus status;
@@ -46,14 +46,14 @@ class StarServiceTest : public testing::Test {
  protected:
   StarServiceTest() { task_.Begin(kSession); }
   ~StarServiceTest() override {
-    line_.reset();
+    channel_.reset();
     world_.ClosePeer();
     service_.reset();  // its homes are the world's
   }
 
   void Ask(Asking* asking) {
     asking->head = asking->text;
-    line_->client().Start(asking);
+    channel_->client().Start(asking);
     ASSERT_TRUE(world_.RunUntilWithThreads([this, asking] {
       task_.RunHere();
       return asking->has_ended;
@@ -124,7 +124,7 @@ class StarServiceTest : public testing::Test {
   Task task_{/*threads=*/0};
   std::unique_ptr<StarService> service_ = std::make_unique<StarService>(&task_.env);
   DataWorld world_{true, [this](reactor::Pool& homes) { return service_->Methods(homes); }};
-  LinePtr line_ = world_.MakeLine();
+  ChannelPtr channel_ = world_.MakeChannel();
 };
 
 TEST_F(StarServiceTest, PlacesAPartOnceAndRunsIt) {
@@ -215,7 +215,7 @@ TEST_F(StarServiceTest, KeptValuesThatMakeNoSenseAreRefusedOrTheRunsError) {
   ASSERT_TRUE(Keep(5, 1, Ramp(3, 1)).ok());
   Outcome other_shape = Run(part, {Ramp(2, 1)});
   EXPECT_TRUE(absl::IsInvalidArgument(other_shape.status)) << other_shape.status;
-  // For nobody: it is not kept.
+  // No part takes it: it is not kept.
   ASSERT_TRUE(Keep(5, 0, Ramp(2, 1)).ok());
   EXPECT_TRUE(absl::IsAborted(Run(part, {Ramp(2, 1)}).status));
 }

@@ -20,7 +20,7 @@ void StepStore::Keep(int64_t step, const std::string& session, std::vector<KeptV
     if (kept.takers > 0 && value.takers == 0) --at.left;
     kept = std::move(value);
   }
-  // What nobody takes is no reason to stay.
+  // A step remains only while values are to be taken.
   if (at.left == 0) gone = drawer.steps.extract(step);
 }
 

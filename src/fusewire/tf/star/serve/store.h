@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Values of steps that stay on a parameter server between two parts of a step, or come from another server, without
-// seeing the worker. Each is taken as often as was said when it was kept; what is left when a step fails is dropped
+// Values that stay on a parameter server between two parts of a step, or come from another server, without passing the
+// worker. Each is taken as often as it was declared when it was kept; values that remain when a step fails are dropped
 // with the step, or, if its worker is gone, with the session. Home: any thread. Owns: the values. Fails: Take, if a
-// value is not there: the server is not the one that kept it.
+// value is missing: this server is not the one that kept it.
 #ifndef FUSEWIRE_TF_STAR_SERVE_STORE_H_
 #define FUSEWIRE_TF_STAR_SERVE_STORE_H_
 
@@ -24,7 +24,7 @@ struct KeptValue {
   uint32_t takers = 0;
   tensorflow::Tensor tensor;
 };
-// More values than any graph passes on.
+// The most values of a step; no graph passes on so many.
 constexpr uint32_t kKeptNumbersMax = 1 << 20;
 
 class StepStore {
@@ -35,7 +35,7 @@ class StepStore {
                 std::vector<tensorflow::Tensor>* args);
   void Drop(int64_t step);
   void DropSession(const std::string& session);
-  size_t steps();  // that have something here
+  size_t steps();  // that have values here
 
  private:
   struct Step {
@@ -44,7 +44,7 @@ class StepStore {
     std::unordered_map<uint32_t, KeptValue> values;  // by number: a peer chooses those, and pays for no gaps
   };
 
-  // Steps are numbered at random: two homes seldom want the same drawer at once.
+  // Steps have random numbers: two homes seldom need the same drawer at once.
   struct alignas(64) Drawer {
     Mutex mutex;
     std::unordered_map<int64_t, Step> steps FUSEWIRE_GUARDED_BY(mutex);

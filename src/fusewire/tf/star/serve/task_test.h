@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What tests of a parameter server's side share: a task with a device, threads and sessions, and parts to place there.
+// For tests of a parameter server's side: a task with a device, threads and sessions, and parts to place there.
 #ifndef FUSEWIRE_TF_STAR_SERVE_TASK_TEST_H_
 #define FUSEWIRE_TF_STAR_SERVE_TASK_TEST_H_
 

@@ -32,11 +32,11 @@ class KeepCall final : public rpc::Call {
     return AppendTensor(value.tensor, &text_, &body);
   }
 
-  void Go(LinePtr line) {
-    line_ = std::move(line);
+  void Go(ChannelPtr channel) {
+    channel_ = std::move(channel);
     head = text_;
     GlobalCounters().Add(&Counters::calls_out);
-    line_->client().Start(this);
+    channel_->client().Start(this);
   }
   // Instead of Go.
   void Fail(const TfStatus& status) {
@@ -47,11 +47,11 @@ class KeepCall final : public rpc::Call {
 
  private:
   void OnDone(Status status) override {
-    line_->Note(status);
-    Fail(WithTarget(ToTf(status), line_->target(), "KeepValues"));
+    channel_->ReportStatus(status);
+    Fail(WithTarget(ToTf(status), channel_->target(), "KeepValues"));
   }
 
-  LinePtr line_;
+  ChannelPtr channel_;
   std::function<void(const TfStatus&)> done_;
   std::string text_;
 };
@@ -95,9 +95,9 @@ void SendTo(tensorflow::WorkerEnv* env, const std::string& task, const std::stri
     call->Fail(status.ok() ? NoDataPort(task) : status);
     return;
   }
-  ways.peer->Route(ways.side, [call, task](const TfStatus& routed, LinePtr line) {
-    if (routed.ok() && line != nullptr) {
-      call->Go(std::move(line));
+  ways.peer->Route(ways.side, [call, task](const TfStatus& routed, ChannelPtr channel) {
+    if (routed.ok() && channel != nullptr) {
+      call->Go(std::move(channel));
     } else {
       call->Fail(routed.ok() ? NoDataPort(task) : routed);
     }
@@ -124,7 +124,7 @@ void KeepResults(tensorflow::WorkerEnv* env, const Part& part, const std::string
     done(TfStatus());
     return;
   }
-  // shared_ptr: one of many ends is the last, nobody knows which.
+  // shared_ptr: any of many ends may be the last.
   auto ends = std::make_shared<KeptEnds>(by_holder.size(), std::move(done));
   for (auto& holder : by_holder) {
     auto* call = new KeepCall(session, run->step, [ends](const TfStatus& status) { ends->One(status); });

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Takes the results of a run that later parts will want to where they are kept: here, or at another parameter server.
-// Home: any thread. Owns: nothing; a run's end holds what is under way. Fails: through `done`, with the first server
-// that cannot be told.
+// Sends the results of a run that later parts need to the task that keeps them: this one, or another parameter server.
+// Home: any thread. Owns: nothing; a run's end holds the calls under way. Fails: through `done`, with the first server
+// that can't be reached.
 #ifndef FUSEWIRE_TF_STAR_SERVE_VALUES_H_
 #define FUSEWIRE_TF_STAR_SERVE_VALUES_H_
 

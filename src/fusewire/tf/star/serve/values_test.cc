@@ -69,7 +69,7 @@ TEST(IncomingValues, AreTakenAsOftenAsWasSaid) {
 TEST(IncomingValues, WithoutASenseAreRefused) {
   std::string head = TwoValues();
   for (size_t size = 0; size < head.size(); ++size) {
-    // What ends between two values is a message of fewer.
+    // A message that ends between two values has fewer of them.
     StepStore store;
     IncomingValues values;
     if (values.Read(Env(), ConstBytes(head.data(), size), nullptr).ok()) {

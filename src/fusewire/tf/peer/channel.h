@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A Line is the way to one incarnation of one peer's data port, and the place where receives gather: all that an
-// executor starts in one go travel in one question, and their answers stream back.
+// A Channel leads to one incarnation of one peer's data port, and collects receives: all that an executor starts in
+// close succession become one request, and their answers stream back.
 // Home: one reactor of its task. Owns: the Client; not the receives. Fails: with the pipe; it is then replaced.
-#ifndef FUSEWIRE_TF_PEER_LINE_H_
-#define FUSEWIRE_TF_PEER_LINE_H_
+#ifndef FUSEWIRE_TF_PEER_CHANNEL_H_
+#define FUSEWIRE_TF_PEER_CHANNEL_H_
 
 #include <atomic>
 #include <functional>
@@ -24,14 +24,14 @@
 namespace fusewire {
 namespace tf {
 
-class Line;
-// shared_ptr: a line that broke is replaced at once, and what is under way on it ends in its own time.
-using LinePtr = std::shared_ptr<Line>;
+class Channel;
+// shared_ptr: a broken channel is replaced at once, while calls over it are still ending.
+using ChannelPtr = std::shared_ptr<Channel>;
 
-// One tensor that somebody waits for. Reference-counted: its question, and an abort under way, hold it.
+// One tensor that a caller waits for. Reference-counted: its request, and an abort under way, hold it.
 class Recv : public Mail {
  public:
-  Recv(LinePtr line, int64_t step, std::string key, TensorPlace place);
+  Recv(ChannelPtr channel, int64_t step, std::string key, TensorPlace place);
   void Ref() { refs_.fetch_add(1, std::memory_order_relaxed); }
   void Unref();
 
@@ -40,19 +40,19 @@ class Recv : public Mail {
   // Any thread, also before Go. OnEnd follows with `why`, unless the tensor was faster.
   void Abort(const TfStatus& why);
 
-  const LinePtr& line() const { return line_; }
+  const ChannelPtr& channel() const { return channel_; }
   const std::string& key() const { return key_; }
   int64_t step() const { return step_; }
 
  protected:
-  // At home. Its content begins to come in; it may yet be lost.
+  // At home. Its content begins to arrive; the receive may still fail.
   virtual void OnArrival() {}
   // At home or on a device's own thread; exactly once after Go. The tensor is valid during the call.
   virtual void OnEnd(const TfStatus& status, const tensorflow::Tensor& tensor, bool is_dead) = 0;
   ~Recv() override = default;
 
  private:
-  friend class Line;
+  friend class Channel;
   friend class ReceiveCall;
   struct AbortMail final : Mail {
     explicit AbortMail(Recv* recv_in, TfStatus why_in) : recv(recv_in), why(std::move(why_in)) {}
@@ -62,20 +62,20 @@ class Recv : public Mail {
   };
   void Deliver() override;  // the mail that brings it home
 
-  const LinePtr line_;
+  const ChannelPtr channel_;
   const int64_t step_;
   const std::string key_;
   const TensorPlace place_;
   std::atomic<int> refs_{1};
   // At home.
-  bool ended_ = false;  // or about to: nobody else may end it
-  bool asked_ = false;  // it is in a question
+  bool ended_ = false;  // it has ended, or its one end is decided
+  bool asked_ = false;  // it is in a request
   TfStatus aborted_;    // before it came home
   int asked_again_ = 0;
   TensorLanding landing_;
 };
 
-// Receives that this thread begins during its life travel in one question for each line.
+// The receives that this thread begins during the group's life become one request for each channel.
 class RecvGroup {
  public:
   RecvGroup();
@@ -89,7 +89,7 @@ class RecvGroup {
   std::vector<Recv*> recvs_;
 };
 
-class Line final : public std::enable_shared_from_this<Line>, private reactor::Flushable {
+class Channel final : public std::enable_shared_from_this<Channel>, private reactor::Flushable {
  public:
   struct Options {
     transport::Address address;
@@ -97,36 +97,36 @@ class Line final : public std::enable_shared_from_this<Line>, private reactor::F
     std::string target;  // "/job:ps/replica:0/task:0", for words
     int64_t patience_ns = 0;
   };
-  // Made by Make alone, so that its end finds a thread that may wait.
-  static LinePtr Make(task::Task& task, Options options);
-  ~Line();
+  // Only Make makes one, so that it is destroyed on a thread that may wait.
+  static ChannelPtr Make(task::Task& task, Options options);
+  ~Channel();
 
   rpc::Client& client() { return client_; }
   const std::string& target() const { return options_.target; }
   const transport::Address& address() const { return options_.address; }
-  // Any thread. False once something was lost on it: ask for another.
+  // Any thread. False once a call over it was lost: get another channel.
   bool alive() const { return alive_.load(std::memory_order_relaxed); }
-  // Any thread. Whoever sees an error of the wire says so.
-  void Note(const Status& status);
+  // Any thread. For the status of each call over this channel: a lost connection makes it no longer alive.
+  void ReportStatus(const Status& status);
 
-  // Any thread. This step's rendezvous at the peer is no longer wanted; told with the next call, or soon.
+  // Any thread. Drops the step's rendezvous at the peer: sent with the next call, or soon.
   void CleanUp(int64_t step);
-  // Any thread. Takes what is to be cleaned up, to travel with another call: cleanups:varint step:u64[cleanups]
+  // Any thread. Takes the pending cleanups, for the head of another call: cleanups:varint step:u64[cleanups]
   void TakeCleanups(std::string* head);
-  // Any thread. The steps' producers at the peer need not go on.
+  // Any thread. Aborts the step's producers at the peer.
   void AbortStep(int64_t step);
 
  private:
   friend class Recv;
   friend class RecvGroup;
   friend class ReceiveCall;
-  Line(task::Task& task, Options options);
+  Channel(task::Task& task, Options options);
 
-  // A mail that looks into the entrance.
+  // A mail that takes the receives out of the entrance.
   struct Doorman final : Mail {
-    explicit Doorman(Line* line_in) : line(line_in) {}
-    void Deliver() override { line->Gather(); }
-    Line* const line;
+    explicit Doorman(Channel* channel_in) : channel(channel_in) {}
+    void Deliver() override { channel->Gather(); }
+    Channel* const channel;
   };
 
   // Any thread.
@@ -146,7 +146,7 @@ class Line final : public std::enable_shared_from_this<Line>, private reactor::F
   reactor::Reactor& home_;
   std::atomic<bool> alive_{true};
   Mailbox entrance_;                    // receives on their way home
-  std::atomic<bool> is_called_{false};  // the doorman is on his way
+  std::atomic<bool> is_called_{false};  // the doorman is posted
   Doorman doorman_{this};
   KeyNames names_;                // at home
   std::vector<Recv*> gathered_;   // at home
@@ -158,4 +158,4 @@ class Line final : public std::enable_shared_from_this<Line>, private reactor::F
 }  // namespace tf
 }  // namespace fusewire
 
-#endif  // FUSEWIRE_TF_PEER_LINE_H_
+#endif  // FUSEWIRE_TF_PEER_CHANNEL_H_

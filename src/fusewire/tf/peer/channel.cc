@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/peer/line.h"
+#include "fusewire/tf/peer/channel.h"
 
 #include <algorithm>
 #include <utility>
@@ -19,62 +19,63 @@ using tensorflow::Tensor;
 
 namespace {
 
-constexpr size_t kWantsMax = 512;  // in one question
+constexpr size_t kWantsMax = 512;  // in one request
 constexpr int64_t kCleanupDelayNs = 20 * kMillisecondNs;
 constexpr size_t kCleanupsMax = 256;  // in one call
 constexpr int kAskAgainMax = 3;
-// A question waits until no receive has come for this long, and at most so long after the first.
+// A request is sent when no receive has come for kQuietNs, at the latest kGatherNsMax after its first receive.
 constexpr int64_t kQuietNs = 5 * kMicrosecondNs;
 constexpr int64_t kGatherNsMax = 100 * kMicrosecondNs;
 static_assert(kQuietNs < kGatherNsMax);
 constexpr int kLooksMax = 100'000;  // a test's clock stands still meanwhile
 
-// One-way words: nobody waits for the answer.
-class Note final : public rpc::Call {
+// A one-way call: its answer is ignored.
+class OneWayCall final : public rpc::Call {
  public:
-  Note(LinePtr line, uint16_t number, std::string text) : Call(number), line_(std::move(line)), text_(std::move(text)) {
+  OneWayCall(ChannelPtr channel, uint16_t number, std::string text)
+      : Call(number), channel_(std::move(channel)), text_(std::move(text)) {
     head = text_;
     timeout_ns = 10 * kSecondNs;
   }
 
  private:
   void OnDone(Status) override { delete this; }
-  const LinePtr line_;
+  const ChannelPtr channel_;
   const std::string text_;
 };
 
-void Say(LinePtr line, uint16_t number, std::string text) {
+void SendOneWay(ChannelPtr channel, uint16_t number, std::string text) {
   GlobalCounters().Add(&Counters::calls_out);
-  Line& on = *line;
-  on.client().Start(new Note(std::move(line), number, std::move(text)));
+  Channel& on = *channel;
+  on.client().Start(new OneWayCall(std::move(channel), number, std::move(text)));
 }
 
 }  // namespace
 
-// ---- one question ----
+// ---- one request ----
 
 class ReceiveCall final : public rpc::Call {
  public:
-  ReceiveCall(LinePtr line, std::vector<Recv*> recvs)
-      : Call(kReceive), line_(std::move(line)), recvs_(std::move(recvs)), unanswered_(recvs_.size()) {
-    FUSEWIRE_DCHECK(line_ != nullptr);
+  ReceiveCall(ChannelPtr channel, std::vector<Recv*> recvs)
+      : Call(kReceive), channel_(std::move(channel)), recvs_(std::move(recvs)), unanswered_(recvs_.size()) {
+    FUSEWIRE_DCHECK(channel_ != nullptr);
     FUSEWIRE_DCHECK(!recvs_.empty());
     FUSEWIRE_DCHECK(recvs_.size() <= kWantsMax);
   }
 
   void Ask() {
-    FUSEWIRE_AT_HOME(line_->home_);
-    line_->names_.Begin(recvs_.size(), &text_);
+    FUSEWIRE_AT_HOME(channel_->home_);
+    channel_->names_.Begin(recvs_.size(), &text_);
     for (Recv* recv : recvs_) {
       FUSEWIRE_DCHECK(recv->asked_);
-      FUSEWIRE_DCHECK(recv->line() == line_);
-      line_->names_.Append(recv->key(), recv->step(), &text_);
+      FUSEWIRE_DCHECK(recv->channel() == channel_);
+      channel_->names_.Append(recv->key(), recv->step(), &text_);
     }
-    said_ = line_->names_.said();
+    said_ = channel_->names_.said();
     head = text_;
     GlobalCounters().Add(&Counters::calls_out);
     GlobalCounters().Add(&Counters::recv_batches);
-    line_->client_.Start(this);
+    channel_->client_.Start(this);
   }
 
  private:
@@ -94,15 +95,15 @@ class ReceiveCall final : public rpc::Call {
   }
 
   void OnPart(ConstBytes head_in, Buffers) override {
-    FUSEWIRE_AT_HOME(line_->home_);
-    line_->names_.Known(said_);
+    FUSEWIRE_AT_HOME(channel_->home_);
+    channel_->names_.Known(said_);
     if (!read_) bad_ = Read(head_in, nullptr);
     if (bad_.ok()) EndAnswered();
   }
 
-  // Reads all answers of one message, and makes places for what comes in segments.
+  // Reads all answers of one message, and allocates memory for its segments.
   Status Read(ConstBytes head_in, const rpc::SegmentSizes* sizes) {
-    FUSEWIRE_AT_HOME(line_->home_);
+    FUSEWIRE_AT_HOME(channel_->home_);
     read_ = true;
     places_.clear();
     answers_.clear();
@@ -112,7 +113,7 @@ class ReceiveCall final : public rpc::Call {
       uint64_t index = reader.Varint();
       uint8_t kind = reader.Byte();
       if (!reader.ok() || index >= recvs_.size() || recvs_[index] == nullptr || kind > kError)
-        return Status::Corrupt("an answer to a tensor that was not asked for");
+        return Status::Corrupt("an answer to a tensor that was not requested");
       Answer answer{recvs_[index], static_cast<AnswerKind>(kind), TfStatus()};
       if (kind == kError) {
         TfStatus read = ReadTfStatus(&reader, &answer.error);
@@ -121,13 +122,13 @@ class ReceiveCall final : public rpc::Call {
       if (kind == kValue) {
         answer.recv->OnArrival();
         TensorLanding& landing = answer.recv->landing_;
-        // Of a receive that was aborted the step has ended, and its session, with the device, may have gone.
+        // The step of an aborted receive has ended; its session, and with it the device, may be gone.
         const TensorPlace place = answer.recv->ended_ ? TensorPlace() : answer.recv->place_;
         answer.error = landing.Begin(&reader, place, [sizes, segment] {
           return sizes != nullptr && segment < sizes->count() ? sizes->at(segment) : UINT64_MAX;
         });
         if (!answer.error.ok()) {
-          // Where the next answer begins is known only to whoever can read this one.
+          // The next answer can't be found without reading this one.
           return NotBegun(answer.error);
         }
         if (landing.has_segment()) {
@@ -138,7 +139,8 @@ class ReceiveCall final : public rpc::Call {
       recvs_[index] = nullptr;
       answers_.push_back(std::move(answer));
     }
-    if (segment != (sizes != nullptr ? sizes->count() : 0)) return Status::Corrupt("a segment that no answer names");
+    if (segment != (sizes != nullptr ? sizes->count() : 0))
+      return Status::Corrupt("a segment that belongs to no answer");
     return Status::Ok();
   }
 
@@ -156,32 +158,32 @@ class ReceiveCall final : public rpc::Call {
       }
       recv->ended_ = true;
       if (answer.kind != kValue) {
-        line_->End(recv, answer.kind == kDead ? TfStatus() : answer.error, Tensor(), answer.kind == kDead);
+        channel_->End(recv, answer.kind == kDead ? TfStatus() : answer.error, Tensor(), answer.kind == kDead);
         continue;
       }
       GlobalCounters().Add(&Counters::tensor_bytes, recv->landing_.place().size);
-      LinePtr line = line_;
-      recv->landing_.Finish(recv->place_, [line, recv](const TfStatus& status, const Tensor& tensor) {
-        line->End(recv, status, tensor, false);
+      ChannelPtr channel = channel_;
+      recv->landing_.Finish(recv->place_, [channel, recv](const TfStatus& status, const Tensor& tensor) {
+        channel->End(recv, status, tensor, false);
       });
     }
   }
 
   void OnDone(Status status) override {
-    LinePtr line = line_;
-    FUSEWIRE_AT_HOME(line->home_);
+    ChannelPtr channel = channel_;
+    FUSEWIRE_AT_HOME(channel->home_);
     if (status.ok()) {
-      line->names_.Known(said_);
+      channel->names_.Known(said_);
       if (!read_ && !reply_head.empty()) bad_ = Read(reply_head, nullptr);
       if (bad_.ok()) EndAnswered();
       status = bad_;
       if (status.ok() && unanswered_ > 0) status = Status::Corrupt("the peer left tensors without an answer");
     }
     bool ask_again = status.code() == Code::kApplication && status.app_code() == kUnknownKeys;
-    if (ask_again) line->names_.Forget();
-    line->Note(status);
-    TfStatus error = WithTarget(ToTf(status), line->target(), "RecvTensor");
-    // What was read in a message whose body did not arrive has no place in recvs_ any more.
+    if (ask_again) channel->names_.Forget();
+    channel->ReportStatus(status);
+    TfStatus error = WithTarget(ToTf(status), channel->target(), "RecvTensor");
+    // Answers whose body did not arrive were taken out of recvs_ when their message's head was read.
     for (Answer& answer : answers_) recvs_.push_back(answer.recv);
     std::vector<Recv*> again;
     for (Recv* recv : recvs_) {
@@ -192,15 +194,15 @@ class ReceiveCall final : public rpc::Call {
         again.push_back(recv);
       } else {
         recv->ended_ = true;
-        line->End(recv, error, Tensor(), false);
+        channel->End(recv, error, Tensor(), false);
       }
     }
     delete this;
-    if (!again.empty()) line->Ask(std::move(again));
+    if (!again.empty()) channel->Ask(std::move(again));
   }
 
-  const LinePtr line_;
-  std::vector<Recv*> recvs_;  // by the index that the peer says; null once answered
+  const ChannelPtr channel_;
+  std::vector<Recv*> recvs_;  // by the index in the request; null once answered
   size_t unanswered_;
   std::string text_;
   uint64_t said_ = 0;
@@ -212,9 +214,9 @@ class ReceiveCall final : public rpc::Call {
 
 // ---- one receive ----
 
-Recv::Recv(LinePtr line, int64_t step, std::string key, TensorPlace place)
-    : line_(std::move(line)), step_(step), key_(std::move(key)), place_(place) {
-  FUSEWIRE_DCHECK(line_ != nullptr);
+Recv::Recv(ChannelPtr channel, int64_t step, std::string key, TensorPlace place)
+    : channel_(std::move(channel)), step_(step), key_(std::move(key)), place_(place) {
+  FUSEWIRE_DCHECK(channel_ != nullptr);
 }
 
 void Recv::Unref() {
@@ -227,20 +229,20 @@ void Recv::Go() {
   if (RecvGroup::current != nullptr) {
     RecvGroup::current->recvs_.push_back(this);
   } else {
-    line_->Enter(this);
+    channel_->Enter(this);
   }
 }
 
-void Recv::Deliver() { line_->Collect(this); }
+void Recv::Deliver() { channel_->Collect(this); }
 
 void Recv::Abort(const TfStatus& why) {
   FUSEWIRE_DCHECK(!why.ok());
   Ref();
-  line_->home_.Post(static_cast<Mail*>(new AbortMail(this, why)));
+  channel_->home_.Post(static_cast<Mail*>(new AbortMail(this, why)));
 }
 
 void Recv::AbortMail::Deliver() {
-  recv->line_->OnAborted(recv, why);
+  recv->channel_->OnAborted(recv, why);
   Recv* held = recv;
   delete this;
   held->Unref();
@@ -255,32 +257,33 @@ RecvGroup::RecvGroup() : outer_(current) { current = this; }
 RecvGroup::~RecvGroup() {
   FUSEWIRE_DCHECK(current == this);
   current = outer_;
-  // One mail for each line, so that nobody sends what has come home of it so far.
+  // One mail for each channel, so that no request is sent before all of the group have come home.
   while (!recvs_.empty()) {
-    LinePtr line = recvs_.front()->line();
-    auto others = std::stable_partition(recvs_.begin(), recvs_.end(), [&](Recv* recv) { return recv->line() == line; });
+    ChannelPtr channel = recvs_.front()->channel();
+    auto others =
+        std::stable_partition(recvs_.begin(), recvs_.end(), [&](Recv* recv) { return recv->channel() == channel; });
     std::vector<Recv*> same(recvs_.begin(), others);
     recvs_.erase(recvs_.begin(), others);
-    line->GoTogether(std::move(same));
+    channel->GoTogether(std::move(same));
   }
 }
 
-// ---- the line ----
+// ---- the channel ----
 
-LinePtr Line::Make(task::Task& task, Options options) {
-  // A client ends on a thread that may wait; the last to let go of the line may be its own reactor.
-  return LinePtr(new Line(task, std::move(options)), [](Line* line) {
+ChannelPtr Channel::Make(task::Task& task, Options options) {
+  // A client is destroyed on a thread that may wait; the last reference may be dropped on the channel's own reactor.
+  return ChannelPtr(new Channel(task, std::move(options)), [](Channel* channel) {
     if (reactor::Reactor::InsideAny()) {
-      tensorflow::Env::Default()->SchedClosure([line] { delete line; });
+      tensorflow::Env::Default()->SchedClosure([channel] { delete channel; });
     } else {
-      delete line;
+      delete channel;
     }
   });
 }
 
 namespace {
 
-rpc::ClientOptions ClientOptionsOf(const Line::Options& options) {
+rpc::ClientOptions ClientOptionsOf(const Channel::Options& options) {
   rpc::ClientOptions client;
   client.patience_ns = options.patience_ns;
   client.incarnation = options.incarnation;
@@ -289,15 +292,15 @@ rpc::ClientOptions ClientOptionsOf(const Line::Options& options) {
 
 }  // namespace
 
-Line::Line(task::Task& task, Options options)
+Channel::Channel(task::Task& task, Options options)
     : options_(std::move(options)),
       client_(task, options_.address, ClientOptionsOf(options_)),
       home_(client_.home()),
       cleanup_timer_([this] { SendCleanups(); }) {}
 
-Line::~Line() {
+Channel::~Channel() {
   FUSEWIRE_DCHECK(!reactor::Reactor::InsideAny());
-  FUSEWIRE_DCHECK(entrance_.empty());  // each receive holds its line
+  FUSEWIRE_DCHECK(entrance_.empty());  // each receive holds its channel
   client_.Close();
   home_.Run([this] {
     FUSEWIRE_DCHECK(gathered_.empty());
@@ -306,28 +309,28 @@ Line::~Line() {
   });
 }
 
-void Line::Note(const Status& status) {
+void Channel::ReportStatus(const Status& status) {
   if (IsLost(status)) alive_.store(false, std::memory_order_relaxed);
 }
 
-void Line::GoTogether(std::vector<Recv*> recvs) {
+void Channel::GoTogether(std::vector<Recv*> recvs) {
   home_.Post([recvs = std::move(recvs)] {
     for (Recv* recv : recvs) recv->Deliver();
   });
 }
 
-void Line::Enter(Recv* recv) {
+void Channel::Enter(Recv* recv) {
   entrance_.Push(recv);
   if (!is_called_.exchange(true)) home_.Post(static_cast<Mail*>(&doorman_));
 }
 
-// An executor starts its receives one after the other, less than a microsecond apart: a question that left with the
-// first of them would be followed by twenty others, and each would be answered on its own.
-void Line::Gather() {
+// An executor starts its receives one after the other, less than a microsecond apart. A request with only the first one
+// would be followed by twenty others, and each would be answered on its own.
+void Channel::Gather() {
   FUSEWIRE_AT_HOME(home_);
   static const int64_t quiet_ns =
-      reactor::UsableCpuCount() < 2 ? 0 : kQuietNs;  // alone, we would keep the executor out
-  LinePtr self = shared_from_this();                 // what enters holds it, and may end in here
+      reactor::UsableCpuCount() < 2 ? 0 : kQuietNs;  // a wait would keep the executor off a single processor
+  ChannelPtr self = shared_from_this();              // the receives hold it, and may end in here
   Clock* clock = home_.clock();
   int64_t now_ns = clock->NowNs(), last_ns = now_ns, end_ns = now_ns + kGatherNsMax;
   int looks = 0;
@@ -339,7 +342,7 @@ void Line::Gather() {
   if (!entrance_.empty() && !is_called_.exchange(true)) home_.Post(static_cast<Mail*>(&doorman_));
 }
 
-void Line::Collect(Recv* recv) {
+void Channel::Collect(Recv* recv) {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_DCHECK(!recv->asked_);
   FUSEWIRE_DCHECK(!recv->ended_);
@@ -353,7 +356,7 @@ void Line::Collect(Recv* recv) {
   home_.FlushLater(this);
 }
 
-void Line::Flush() {
+void Channel::Flush() {
   FUSEWIRE_AT_HOME(home_);
   std::vector<Recv*> recvs = std::move(gathered_);
   gathered_.clear();
@@ -363,10 +366,10 @@ void Line::Flush() {
   }
 }
 
-void Line::Ask(std::vector<Recv*> recvs) { (new ReceiveCall(shared_from_this(), std::move(recvs)))->Ask(); }
+void Channel::Ask(std::vector<Recv*> recvs) { (new ReceiveCall(shared_from_this(), std::move(recvs)))->Ask(); }
 
-// At home. Its question still holds it: a body may be landing in its memory.
-void Line::OnAborted(Recv* recv, const TfStatus& why) {
+// At home. Its request still holds it: a body may be landing in its memory.
+void Channel::OnAborted(Recv* recv, const TfStatus& why) {
   FUSEWIRE_AT_HOME(home_);
   if (recv->ended_) return;
   if (!recv->asked_) {
@@ -378,13 +381,13 @@ void Line::OnAborted(Recv* recv, const TfStatus& why) {
   End(recv, why, Tensor(), false);
 }
 
-void Line::End(Recv* recv, const TfStatus& status, const Tensor& tensor, bool is_dead) {
+void Channel::End(Recv* recv, const TfStatus& status, const Tensor& tensor, bool is_dead) {
   FUSEWIRE_DCHECK(!is_dead || status.ok());
   recv->OnEnd(status, tensor, is_dead);
   recv->Unref();
 }
 
-void Line::CleanUp(int64_t step) {
+void Channel::CleanUp(int64_t step) {
   bool first;
   {
     MutexLock lock(cleanups_mutex_);
@@ -392,14 +395,15 @@ void Line::CleanUp(int64_t step) {
     cleanups_.push_back(step);
   }
   if (!first) return;
-  std::weak_ptr<Line> weak = weak_from_this();
+  std::weak_ptr<Channel> weak = weak_from_this();
   home_.Post([weak] {
-    LinePtr line = weak.lock();
-    if (line != nullptr && !line->cleanup_timer_.armed()) line->home_.Arm(&line->cleanup_timer_, kCleanupDelayNs);
+    ChannelPtr channel = weak.lock();
+    if (channel != nullptr && !channel->cleanup_timer_.armed())
+      channel->home_.Arm(&channel->cleanup_timer_, kCleanupDelayNs);
   });
 }
 
-void Line::TakeCleanups(std::string* head) {
+void Channel::TakeCleanups(std::string* head) {
   MutexLock lock(cleanups_mutex_);
   size_t count = std::min(cleanups_.size(), kCleanupsMax);
   AppendVarint(head, count);
@@ -407,9 +411,9 @@ void Line::TakeCleanups(std::string* head) {
   cleanups_.erase(cleanups_.begin(), cleanups_.begin() + static_cast<ptrdiff_t>(count));
 }
 
-void Line::SendCleanups() {
+void Channel::SendCleanups() {
   FUSEWIRE_AT_HOME(home_);
-  LinePtr self = weak_from_this().lock();
+  ChannelPtr self = weak_from_this().lock();
   if (self == nullptr) return;  // about to be destroyed
   {
     MutexLock lock(cleanups_mutex_);
@@ -418,13 +422,13 @@ void Line::SendCleanups() {
   }
   std::string text;
   TakeCleanups(&text);
-  Say(std::move(self), kCleanupGraph, std::move(text));
+  SendOneWay(std::move(self), kCleanupGraph, std::move(text));
 }
 
-void Line::AbortStep(int64_t step) {
+void Channel::AbortStep(int64_t step) {
   std::string text;
   AppendFixed64(&text, static_cast<uint64_t>(step));
-  Say(shared_from_this(), kAbortStep, std::move(text));
+  SendOneWay(shared_from_this(), kAbortStep, std::move(text));
 }
 
 }  // namespace tf

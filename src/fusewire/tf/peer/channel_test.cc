@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/peer/line.h"
+#include "fusewire/tf/peer/channel.h"
 
 #include <memory>
 #include <string>
@@ -22,16 +22,16 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
-class LineTest : public testing::Test {
+class ChannelTest : public testing::Test {
  protected:
-  // What was said without waiting for an answer holds the line until its time is over.
+  // A one-way call holds the channel until its timeout.
   void TearDown() override { world_.world.RunFor(20 * kSecondNs); }
 
   // So many receives, begun together.
   std::vector<Ending>& Receive(size_t count) {
     endings_ = std::vector<Ending>(count);
     RecvGroup together;
-    for (size_t i = 0; i < count; ++i) (new ProbeRecv(line_, absl::StrCat("edge_", i), &endings_[i]))->Go();
+    for (size_t i = 0; i < count; ++i) (new ProbeRecv(channel_, absl::StrCat("edge_", i), &endings_[i]))->Go();
     return endings_;
   }
   bool AwaitEnds() {
@@ -42,7 +42,7 @@ class LineTest : public testing::Test {
       return true;
     });
   }
-  // What the peer makes of the question.
+  // The peer's reading of the request.
   std::vector<std::string> EdgesOf(const std::string& head) {
     std::vector<Want> wants;
     TfStatus error;
@@ -64,16 +64,16 @@ class LineTest : public testing::Test {
   }
 
   DataWorld world_;
-  LinePtr line_ = world_.MakeLine();
+  ChannelPtr channel_ = world_.MakeChannel();
   KeyLibrary library_;
   std::vector<Ending> endings_;
 };
 
-TEST_F(LineTest, AsksForAllOfAGroupInOneQuestion) {
+TEST_F(ChannelTest, AsksForAllOfAGroupInOneQuestion) {
   auto& ends = Receive(4);
   ASSERT_TRUE(world_.AwaitAsked(1));
   EXPECT_THAT(EdgesOf(world_.asked[0].head), ElementsAre("edge_0", "edge_1", "edge_2", "edge_3"));
-  // What is ready goes ahead, in any order; large and small.
+  // Ready tensors are sent first, in any order, large and small.
   Answer part;
   part.Dead(2).Value(1, Ramp(10'000, 5));
   world_.asked[0].reply.SendPart(part.head, std::move(part.body));
@@ -88,13 +88,13 @@ TEST_F(LineTest, AsksForAllOfAGroupInOneQuestion) {
   ASSERT_TRUE(AwaitEnds());
   ExpectRamp(ends[0], 20'000, 2);
   ExpectRamp(ends[3], 3, 1);
-  EXPECT_TRUE(line_->alive());
+  EXPECT_TRUE(channel_->alive());
   EXPECT_EQ(world_.asked.size(), 1u);
 }
 
-TEST_F(LineTest, AReceiveByItselfGoesAtOnce) {
+TEST_F(ChannelTest, AReceiveByItselfGoesAtOnce) {
   endings_ = std::vector<Ending>(1);
-  (new ProbeRecv(line_, "alone", &endings_[0]))->Go();
+  (new ProbeRecv(channel_, "alone", &endings_[0]))->Go();
   ASSERT_TRUE(world_.AwaitAsked(1));
   EXPECT_THAT(EdgesOf(world_.asked[0].head), ElementsAre("alone"));
   Reply(0, Answer().Value(0, Ramp(1, 9)));
@@ -102,13 +102,13 @@ TEST_F(LineTest, AReceiveByItselfGoesAtOnce) {
   ExpectRamp(endings_[0], 1, 9);
 }
 
-TEST_F(LineTest, EachLineOfAGroupIsAskedOnce) {
-  LinePtr other = world_.MakeLine();
+TEST_F(ChannelTest, EachChannelOfAGroupIsAskedOnce) {
+  ChannelPtr other = world_.MakeChannel();
   endings_ = std::vector<Ending>(4);
   {
     RecvGroup together;
     for (size_t i = 0; i < 4; ++i)
-      (new ProbeRecv(i % 2 == 0 ? line_ : other, absl::StrCat("edge_", i), &endings_[i]))->Go();
+      (new ProbeRecv(i % 2 == 0 ? channel_ : other, absl::StrCat("edge_", i), &endings_[i]))->Go();
   }
   ASSERT_TRUE(world_.AwaitAsked(2));
   std::vector<std::vector<std::string>> edges;  // either may come first
@@ -118,22 +118,22 @@ TEST_F(LineTest, EachLineOfAGroupIsAskedOnce) {
   ASSERT_TRUE(AwaitEnds());
 }
 
-TEST_F(LineTest, AnErrorIsThatOfItsTensorAlone) {
+TEST_F(ChannelTest, AnErrorIsThatOfItsTensorAlone) {
   auto& ends = Receive(2);
   ASSERT_TRUE(world_.AwaitAsked(1));
   Reply(0, Answer().Error(1, absl::NotFoundError("no such edge")).Value(0, Ramp(2, 3)));
   ASSERT_TRUE(AwaitEnds());
   ExpectRamp(ends[0], 2, 3);
   EXPECT_TRUE(absl::IsNotFound(ends[1].status)) << ends[1].status;
-  EXPECT_TRUE(line_->alive());
+  EXPECT_TRUE(channel_->alive());
 }
 
-TEST_F(LineTest, SaysAllKeysAgainToAPeerThatForgotThem) {
+TEST_F(ChannelTest, SaysAllKeysAgainToAPeerThatForgotThem) {
   auto& ends = Receive(2);
   ASSERT_TRUE(world_.AwaitAsked(1));
   Reply(0, Answer().Dead(0).Dead(1));
   ASSERT_TRUE(AwaitEnds());
-  // The peer knows both keys by now, and then drops its books.
+  // The peer has both keys by now; then it drops its books.
   Receive(2);
   ASSERT_TRUE(world_.AwaitAsked(2));
   KeyLibrary empty;
@@ -151,7 +151,7 @@ TEST_F(LineTest, SaysAllKeysAgainToAPeerThatForgotThem) {
   ExpectRamp(ends[1], 1, 2);
 }
 
-TEST_F(LineTest, GivesUpOnAPeerThatForgetsAgainAndAgain) {
+TEST_F(ChannelTest, GivesUpOnAPeerThatForgetsAgainAndAgain) {
   auto& ends = Receive(1);
   for (size_t question = 0; question < 4; ++question) {
     ASSERT_TRUE(world_.AwaitAsked(question + 1)) << question;
@@ -163,7 +163,7 @@ TEST_F(LineTest, GivesUpOnAPeerThatForgetsAgainAndAgain) {
   EXPECT_EQ(world_.asked.size(), 4u);
 }
 
-TEST_F(LineTest, APeerThatDiesInMidQuestionEndsWhatIsLeft) {
+TEST_F(ChannelTest, APeerThatDiesInMidQuestionEndsWhatIsLeft) {
   auto& ends = Receive(3);
   ASSERT_TRUE(world_.AwaitAsked(1));
   Answer part;
@@ -178,10 +178,10 @@ TEST_F(LineTest, APeerThatDiesInMidQuestionEndsWhatIsLeft) {
     EXPECT_THAT(std::string(ends[i].status.message()), HasSubstr(kPeerTask));
     EXPECT_EQ(ends[i].ends, 1);
   }
-  EXPECT_FALSE(line_->alive());  // whoever wants more asks for another line
+  EXPECT_FALSE(channel_->alive());  // the next caller gets another channel
 }
 
-TEST_F(LineTest, ABodyThatIsCutOffEndsWhatWasToLandThere) {
+TEST_F(ChannelTest, ABodyThatIsCutOffEndsWhatWasToLandThere) {
   auto& ends = Receive(2);
   ASSERT_TRUE(world_.AwaitAsked(1));
   transport::LoopbackFaults slow;
@@ -198,7 +198,7 @@ TEST_F(LineTest, ABodyThatIsCutOffEndsWhatWasToLandThere) {
   }
 }
 
-TEST_F(LineTest, AnswersThatMakeNoSenseAreRefused) {
+TEST_F(ChannelTest, AnswersThatMakeNoSenseAreRefused) {
   Answer no_error;
   no_error.Begin(0, kError).head.push_back('\xff');
   Answer cut_off;
@@ -208,13 +208,13 @@ TEST_F(LineTest, AnswersThatMakeNoSenseAreRefused) {
   Answer bare;
   bare.Value(0, Ramp(10'000, 1)).body.clear();
   std::vector<Answer> answers(2);
-  answers[0].Dead(2);  // nobody asked for that
+  answers[0].Dead(2);  // was not requested
   answers[1].Begin(0, kError + 1);
   for (Answer* answer : {&no_error, &cut_off, &surplus, &bare}) answers.push_back(std::move(*answer));
   size_t question = 0;
   for (Answer& answer : answers) {
     SCOPED_TRACE(question);
-    line_ = world_.MakeLine();
+    channel_ = world_.MakeChannel();
     auto& ends = Receive(2);
     ASSERT_TRUE(world_.AwaitAsked(question + 1));
     Reply(question++, answer);
@@ -226,7 +226,7 @@ TEST_F(LineTest, AnswersThatMakeNoSenseAreRefused) {
   }
 }
 
-TEST_F(LineTest, AnAnswerThatComesTwiceIsRefusedAndTheFirstStands) {
+TEST_F(ChannelTest, AnAnswerThatComesTwiceIsRefusedAndTheFirstStands) {
   auto& ends = Receive(2);
   ASSERT_TRUE(world_.AwaitAsked(1));
   Answer part;
@@ -241,7 +241,7 @@ TEST_F(LineTest, AnAnswerThatComesTwiceIsRefusedAndTheFirstStands) {
   EXPECT_FALSE(ends[1].status.ok());
 }
 
-TEST_F(LineTest, WhatThePeerLeavesOutEndsWithAnError) {
+TEST_F(ChannelTest, WhatThePeerLeavesOutEndsWithAnError) {
   auto& ends = Receive(2);
   ASSERT_TRUE(world_.AwaitAsked(1));
   Reply(0, Answer().Dead(1));
@@ -250,14 +250,14 @@ TEST_F(LineTest, WhatThePeerLeavesOutEndsWithAnError) {
   EXPECT_THAT(std::string(ends[0].status.message()), HasSubstr("without an answer"));
 }
 
-TEST_F(LineTest, AnAbortEndsAReceiveOnceAndTheAnswerComesToNobody) {
+TEST_F(ChannelTest, AnAbortEndsAReceiveOnceAndTheAnswerComesToNobody) {
   endings_ = std::vector<Ending>(2);
-  auto* aborted = new ProbeRecv(line_, "edge_0", &endings_[0]);
+  auto* aborted = new ProbeRecv(channel_, "edge_0", &endings_[0]);
   aborted->Ref();
   {
     RecvGroup together;
     aborted->Go();
-    (new ProbeRecv(line_, "edge_1", &endings_[1]))->Go();
+    (new ProbeRecv(channel_, "edge_1", &endings_[1]))->Go();
   }
   ASSERT_TRUE(world_.AwaitAsked(1));
   aborted->Abort(absl::CancelledError("the step was cancelled"));
@@ -272,14 +272,14 @@ TEST_F(LineTest, AnAbortEndsAReceiveOnceAndTheAnswerComesToNobody) {
   aborted->Unref();
 }
 
-TEST_F(LineTest, AnAnswerThatComesTooLateNeedsNoDevice) {
+TEST_F(ChannelTest, AnAnswerThatComesTooLateNeedsNoDevice) {
   auto device = tensorflow::DeviceFactory::NewDevice("CPU", tensorflow::SessionOptions(), kOwnTask);
   endings_ = std::vector<Ending>(5);
   std::vector<ProbeRecv*> recvs;
   {
     RecvGroup together;
     for (size_t i = 0; i < 5; ++i) {
-      recvs.push_back(new ProbeRecv(line_, absl::StrCat("edge_", i), &endings_[i], device.get()));
+      recvs.push_back(new ProbeRecv(channel_, absl::StrCat("edge_", i), &endings_[i], device.get()));
       recvs.back()->Ref();
       recvs.back()->Go();
     }
@@ -299,17 +299,17 @@ TEST_F(LineTest, AnAnswerThatComesTooLateNeedsNoDevice) {
     EXPECT_EQ(endings_[i].ends, 1);
     recvs[i]->Unref();
   }
-  EXPECT_TRUE(line_->alive());
+  EXPECT_TRUE(channel_->alive());
 }
 
-TEST_F(LineTest, WhatIsAbortedBeforeItGoesIsNotAskedFor) {
+TEST_F(ChannelTest, WhatIsAbortedBeforeItGoesIsNotAskedFor) {
   endings_ = std::vector<Ending>(2);
-  auto* aborted = new ProbeRecv(line_, "edge_0", &endings_[0]);
+  auto* aborted = new ProbeRecv(channel_, "edge_0", &endings_[0]);
   aborted->Abort(absl::CancelledError("the step was cancelled"));
   {
     RecvGroup together;
     aborted->Go();
-    (new ProbeRecv(line_, "edge_1", &endings_[1]))->Go();
+    (new ProbeRecv(channel_, "edge_1", &endings_[1]))->Go();
   }
   ASSERT_TRUE(world_.AwaitAsked(1));
   EXPECT_TRUE(absl::IsCancelled(endings_[0].status));
@@ -319,8 +319,8 @@ TEST_F(LineTest, WhatIsAbortedBeforeItGoesIsNotAskedFor) {
   EXPECT_EQ(endings_[0].ends, 1);
 }
 
-TEST_F(LineTest, StepsThatAreOverAreSaidTogetherAndNoneTwice) {
-  for (int64_t step = 0; step < 300; ++step) line_->CleanUp(step);
+TEST_F(ChannelTest, StepsThatAreOverAreSaidTogetherAndNoneTwice) {
+  for (int64_t step = 0; step < 300; ++step) channel_->CleanUp(step);
   ASSERT_TRUE(world_.AwaitAsked(2));
   std::vector<uint64_t> steps;
   for (const DataWorld::Asked& asked : world_.asked) {
@@ -338,10 +338,10 @@ TEST_F(LineTest, StepsThatAreOverAreSaidTogetherAndNoneTwice) {
   EXPECT_EQ(world_.asked.size(), 2u);
 }
 
-TEST_F(LineTest, WhatTravelsWithAnotherCallIsNotSaidAgain) {
-  line_->CleanUp(5);
+TEST_F(ChannelTest, WhatTravelsWithAnotherCallIsNotSaidAgain) {
+  channel_->CleanUp(5);
   std::string head;
-  line_->TakeCleanups(&head);
+  channel_->TakeCleanups(&head);
   VarReader reader{ConstBytes(head)};
   EXPECT_EQ(reader.Varint(), 1u);
   EXPECT_EQ(reader.Fixed64(), 5u);
@@ -349,8 +349,8 @@ TEST_F(LineTest, WhatTravelsWithAnotherCallIsNotSaidAgain) {
   EXPECT_TRUE(world_.asked.empty());
 }
 
-TEST_F(LineTest, AnAbortOfTheStepIsTold) {
-  line_->AbortStep(-3);
+TEST_F(ChannelTest, AnAbortOfTheStepIsTold) {
+  channel_->AbortStep(-3);
   ASSERT_TRUE(world_.AwaitAsked(1));
   EXPECT_EQ(world_.asked[0].method, kAbortStep);
   VarReader reader{ConstBytes(world_.asked[0].head)};
@@ -359,11 +359,11 @@ TEST_F(LineTest, AnAbortOfTheStepIsTold) {
   Reply(0, nothing);
 }
 
-TEST(Line, WaitsForAPeerAsLongAsItsPatience) {
+TEST(Channel, WaitsForAPeerAsLongAsItsPatience) {
   DataWorld world(/*has_peer=*/false);
-  LinePtr line = world.MakeLine();
+  ChannelPtr channel = world.MakeChannel();
   Ending ending;
-  (new ProbeRecv(line, "edge", &ending))->Go();
+  (new ProbeRecv(channel, "edge", &ending))->Go();
   const int64_t begun_ns = world.world.clock()->NowNs();
   ASSERT_TRUE(world.RunUntil([&] { return ending.ends > 0; }));
   EXPECT_TRUE(absl::IsUnavailable(ending.status)) << ending.status;
@@ -371,17 +371,17 @@ TEST(Line, WaitsForAPeerAsLongAsItsPatience) {
   EXPECT_LT(world.world.clock()->NowNs() - begun_ns, 10 * kSecondNs);
 }
 
-TEST(Line, TurnsAnotherIncarnationAway) {
+TEST(Channel, TurnsAnotherIncarnationAway) {
   DataWorld world;
-  Line::Options options = world.LineOptions();
+  Channel::Options options = world.ChannelOptions();
   options.incarnation = world.incarnation + 1;
-  LinePtr line = Line::Make(*world.worker, std::move(options));
+  ChannelPtr channel = Channel::Make(*world.worker, std::move(options));
   Ending ending;
-  (new ProbeRecv(line, "edge", &ending))->Go();
+  (new ProbeRecv(channel, "edge", &ending))->Go();
   ASSERT_TRUE(world.RunUntil([&] { return ending.ends > 0; }));
   EXPECT_FALSE(ending.status.ok());
   EXPECT_TRUE(world.asked.empty());
-  EXPECT_FALSE(line->alive());
+  EXPECT_FALSE(channel->alive());
 }
 
 }  // namespace
