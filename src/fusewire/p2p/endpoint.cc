@@ -12,7 +12,8 @@ namespace fusewire {
 namespace p2p {
 namespace {
 
-// Who leaves looks so often whether the others have heard of it, each time a turn of the loop, before it sleeps.
+// An endpoint that leaves checks this often whether the others have received its goodbye, once in each turn of the
+// loop; afterwards it naps between the checks.
 constexpr int kLooksAtOnce = 4;
 
 std::unique_ptr<pipe::Receiver> NewLane(Core& core, pipe::Pipe& pipe) {

@@ -19,7 +19,8 @@ void Ends::Report(Op* op) {
   home_.FlushLater(this);
 }
 
-// A caller that only hands something in may hold locks of its own: then whoever runs the loop next runs `then`.
+// A caller that only submits an operation may hold locks of its own: then the next thread that runs the loop runs
+// `then`.
 void Ends::Flush() {
   List<Op> now;
   now.TakeAll(&later_);

@@ -44,7 +44,7 @@ struct RegionRef {
 };
 // The name of a signal for a peer; 0 is none.
 using SignalRef = uint64_t;
-// What peers may do with a region.
+// The operations that peers may make on a region.
 enum class Access { kRead = 1, kWrite = 2, kReadWrite = 3 };
 
 enum class OpKind { kSend, kReceive, kPut, kGet, kAwait, kAwaitPeer };
@@ -211,7 +211,7 @@ struct Offer {
   uint64_t bytes;
   ConstBytes head;  // valid during the call
 };
-// What becomes of it.
+// The handling of an offer.
 struct OfferAnswer {
   // It lands in this receive, which is not under way and has room for it.
   static OfferAnswer Take(ReceiveOp* into) { return OfferAnswer{into, Status::Ok()}; }

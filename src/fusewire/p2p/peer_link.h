@@ -26,7 +26,7 @@ namespace p2p {
 
 class PeerLink;
 
-// What an endpoint tells each peer about itself.
+// An endpoint's description of itself for each peer.
 struct Self {
   const std::string name;
   const uint64_t incarnation;

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What stands behind a Signal: its counter, and the operations that wait for it.
+// The state of a Signal: its counter, and the operations that wait for it.
 // Home: the endpoint's; the value may be read on any thread. Owns: nothing; the Signal owns it. Fails: never.
 #ifndef FUSEWIRE_P2P_SIGNAL_STATE_H_
 #define FUSEWIRE_P2P_SIGNAL_STATE_H_

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What is done with messages that come in: one interface for whatever reads them, from the frame reader up to rpc and
-// p2p. Home: the pipe's. Owns: nothing. Fails: an error closes the pipe.
+// The handling of incoming messages: one interface for all readers, from the frame reader up to rpc and p2p. Home: the
+// pipe's. Owns: nothing. Fails: an error closes the pipe.
 #ifndef FUSEWIRE_PIPE_FRAME_HANDLER_H_
 #define FUSEWIRE_PIPE_FRAME_HANDLER_H_
 

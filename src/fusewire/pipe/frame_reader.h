@@ -31,7 +31,7 @@ class FrameReader {
  public:
   FrameReader(const wire::Limits& limits, FrameSink* sink) : limits_(limits), sink_(sink) {}
 
-  // What was agreed in the hello.
+  // The chunk size that was agreed in the hello.
   void SetChunkBytes(uint32_t chunk_bytes) { limits_.chunk_bytes_max = chunk_bytes; }
 
   // As in transport::ConnectionHandler.

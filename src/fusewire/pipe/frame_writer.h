@@ -21,10 +21,10 @@ namespace pipe {
 
 class FrameWriter {
  public:
-  // What is encoded goes to `out`, which outlives the writer.
+  // Encodes into `out`, which outlives the writer.
   FrameWriter(OutQueue& out, uint32_t chunk_bytes) : out_(out), chunk_bytes_(chunk_bytes) {}
 
-  // What was agreed in the greeting. Before the first message.
+  // The chunk size that was agreed in the greeting. Before the first message.
   void SetChunkBytes(uint32_t chunk_bytes) {
     FUSEWIRE_CHECK(chunk_bytes > 0);
     FUSEWIRE_CHECK(sequence_ == 0);

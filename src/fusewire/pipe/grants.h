@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What the peer may send: grants credit from the standing window and the budget, and recalls what the peer does not use
-// while others wait for it.
+// The peer's credit: grants it from the standing window and the budget, and recalls unused credit while others wait for
+// it.
 // Home: the pipe's. Owns: the pipe's part of the window budget and of the receive budget. Fails: through `on_stuck`, if
 // the peer keeps credit that others wait for.
 #ifndef FUSEWIRE_PIPE_GRANTS_H_

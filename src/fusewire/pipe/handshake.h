@@ -34,13 +34,13 @@ Status NotOffered(uint16_t service);
 
 class Handshake {
  public:
-  // What we let the peer send from the start; nothing: there is no room for another peer, and an acceptor tells it so.
+  // The peer's initial window; none: there is no room for another peer, and the acceptor refuses it with this reason.
   using TakeWindow = UniqueFunction<std::optional<uint64_t>()>;
   // An acceptor with a `take_window` asks it once the peer's hello is one of ours: a silent peer holds nothing.
   Handshake(Role role, const Options& options, uint16_t service, std::optional<uint64_t> window_bytes,
             TakeWindow take_window = nullptr);
 
-  // What to say first; empty for the acceptor.
+  // The first bytes to send; empty for the acceptor.
   std::string Begin();
   // Takes what it needs from the front of `in` and moves `in` behind it; appends what to say to `out`.
   // After an error, `out` may still hold a refusal to be said before closing.
@@ -61,7 +61,7 @@ class Handshake {
   // Nothing more comes, because of `why`: with what was awaited, or if the peer's unfinished words are not ours, what
   // they look like.
   Status CutOff(const Status& why) const;
-  // What is awaited, for words.
+  // The phase that it waits for, as text.
   const char* phase() const;
   // The peer's hello, once done, or for another.
   const wire::Hello& peer() const { return peer_; }

@@ -33,7 +33,7 @@ class Intake final : private FrameSink {
 
   // The greeting is over; what comes from now on is for `messages`.
   void Open(uint32_t chunk_bytes, FrameHandler* messages);
-  // Whatever still comes goes nowhere.
+  // Later bytes are discarded.
   void Close();
 
   // As in transport::ConnectionHandler. Not before Open, apart from LookAhead.

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a pipe is asked to send, and what a message counts against the peer's window.
-// Home: the pipe's. Owns: the Buffers of the body. Fails: never; Pipe::Send says what it refuses.
+// A message to send, and its cost in the peer's window.
+// Home: the pipe's. Owns: the Buffers of the body. Fails: never; Pipe::Send documents its limits.
 #ifndef FUSEWIRE_PIPE_MESSAGE_H_
 #define FUSEWIRE_PIPE_MESSAGE_H_
 
@@ -21,11 +21,11 @@ struct Message {
   ConstBytes head;  // copied before Send returns
   Buffers body;     // held until the network is done with them
   // May overtake messages that are not express, also between the chunks of one. Express messages keep their own order.
-  // What is longer than a chunk, as agreed with the peer, is not express whatever this says.
+  // Ignored for a message that is longer than the chunk that was agreed with the peer.
   bool express = false;
 };
 
-// What a message counts against the window.
+// The cost of a message in the window.
 inline uint64_t WindowCost(const wire::FrameHeader& header) {
   return wire::kHeaderBytes + header.meta_bytes + header.body_bytes;
 }

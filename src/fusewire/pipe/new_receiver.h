@@ -12,8 +12,8 @@
 namespace fusewire {
 namespace pipe {
 
-// Who serves a new pipe. Called at the pipe's home, on any reactor of the pool; the pipe outlives the receiver, which
-// is destroyed at home after OnClosed, or without it when the acceptor goes.
+// Makes the receiver of a new pipe. Called at the pipe's home, on any reactor of the pool; the pipe outlives the
+// receiver, which is destroyed at home after OnClosed, or without it when the acceptor goes.
 using NewReceiver = UniqueFunction<std::unique_ptr<Receiver>(Pipe& pipe)>;
 
 }  // namespace pipe

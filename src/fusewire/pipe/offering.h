@@ -20,7 +20,7 @@
 namespace fusewire {
 namespace pipe {
 
-// What all services of an acceptor count together. Home: any thread.
+// The counts of all services of an acceptor together. Home: any thread.
 struct AcceptorCounts {
   // One that was seated is not any more, and why.
   void TurnAway(const std::string& peer_address, const Status& why, int64_t now_ns);

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What all pipes of one process (or one server in it) share: our name, our limits, our patience.
+// The options that all pipes of one process (or one server in it) share: its name, limits and timeouts.
 // Home: any thread; constant after construction, apart from the budgets and counters. Owns: its budgets, where it has
 // its own.
 #ifndef FUSEWIRE_PIPE_OPTIONS_H_
@@ -30,12 +30,12 @@ struct Options {
   // Credit that each pipe has from the start. More comes from the receive budget, for peers that have something to
   // send.
   uint64_t window_bytes = 256 * 1024;
-  // What these windows may be together: they get smaller as it is used up, and when there is none left, a connection is
-  // turned away. 0: the process's own budget for them, a sixteenth of the memory that it may use, for all its servers,
+  // The limit of all these windows together: they get smaller as it is used up, and when none is left, a connection is
+  // refused. 0: the process's own budget for them, a sixteenth of the memory that it may use, for all its servers,
   // nodes and endpoints together. Another number: a budget of this one's own.
   uint64_t window_budget_bytes = 0;
-  // What all pipes together may hold of messages beyond their windows. 0: the process's own budget, a quarter of the
-  // memory that it may use for all of it. Another number: a budget of this one's own.
+  // The bytes of messages beyond their windows that all pipes together may hold. 0: the process's own budget, a quarter
+  // of the memory that it may use for all of it. Another number: a budget of this one's own.
   uint64_t receive_budget_bytes = 0;
   // Heads and small bodies that wait in our memory because a peer does not take them. Per pipe.
   uint64_t queued_bytes_max = 64 << 20;

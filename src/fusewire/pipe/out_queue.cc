@@ -29,7 +29,7 @@ Bytes OutQueue::Append(size_t size) {
   return room;
 }
 
-// What is not written yet is what lies in the parts; a part of it is with the network.
+// The unwritten bytes are exactly those in the parts; the network has some of them.
 void OutQueue::DcheckSums() const {
   FUSEWIRE_DCHECK(appended_ - written_ == bytes_);
   FUSEWIRE_DCHECK(offered_ <= bytes_);

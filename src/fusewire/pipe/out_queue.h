@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What is to be written, in wire order: small things copied side by side into blocks, large ones by reference.
+// The bytes to write, in wire order: small pieces are copied side by side into blocks, large ones held by reference.
 // Home: the pipe's. Owns: its blocks, and every Buffer until the network is done with it. Fails: never.
 #ifndef FUSEWIRE_PIPE_OUT_QUEUE_H_
 #define FUSEWIRE_PIPE_OUT_QUEUE_H_

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a pipe tells its owner: that it is open, and with which peer; that it has closed.
+// The events of a pipe, for its owner: it has opened, with this peer; it has closed.
 // Home: the pipe's. Owns: nothing. Fails: never.
 #ifndef FUSEWIRE_PIPE_PIPE_HANDLER_H_
 #define FUSEWIRE_PIPE_PIPE_HANDLER_H_

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a pipe counts. Home: counted at the pipe's; any thread may read. Owns: numbers. Fails: never.
+// The counters of a pipe. Home: counted at the pipe's; any thread may read. Owns: numbers. Fails: never.
 #ifndef FUSEWIRE_PIPE_PIPE_STATS_H_
 #define FUSEWIRE_PIPE_PIPE_STATS_H_
 

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What one reactor holds of one of an acceptor's services: the pipes that came in and live here, greeted or not yet.
+// One reactor's part of one of an acceptor's services: the accepted pipes that live here, greeted or not yet.
 // Home: its reactor. Owns: those pipes and their receivers. Fails: each pipe on its own.
 #ifndef FUSEWIRE_PIPE_PORCH_H_
 #define FUSEWIRE_PIPE_PORCH_H_
@@ -14,7 +14,7 @@
 namespace fusewire {
 namespace pipe {
 
-// What a porch tells its owner. Called at the porch's home, which may be any reactor.
+// The events of a porch, for its owner. Called at the porch's home, which may be any reactor.
 class PorchOwner {
  public:
   virtual std::unique_ptr<Receiver> NewReceiverFor(Pipe& pipe) = 0;

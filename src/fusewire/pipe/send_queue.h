@@ -35,7 +35,7 @@ class SendQueue {
   bool empty() const { return express_.empty() && in_order_.empty(); }
   bool has_express() const { return !express_.empty(); }
   bool has_in_order() const { return !in_order_.empty(); }
-  // What the next one costs; there is one.
+  // The cost of the next one; there is one.
   uint64_t express_cost() const { return express_.front().cost; }
   uint64_t in_order_cost() const { return in_order_.front().cost; }
   WaitingMessage PopExpress() { return Pop(&express_); }

@@ -12,7 +12,7 @@ namespace {
 
 // Room of this size is granted without being asked for.
 constexpr uint64_t kGrantBytes = 64 * 1024;
-// What an honest peer may send ahead of one message that is larger than the whole budget: its small ones that wait.
+// The small waiting messages that an honest peer may send ahead of one that is larger than the whole budget.
 constexpr uint64_t kLargeSlackBytes = 64 << 20;
 
 uint64_t AddBytes(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }

@@ -35,12 +35,12 @@ class SendWindow {
     FUSEWIRE_DCHECK(sent_ <= limit_);
     return cost <= limit_ - sent_;
   }
-  // What messages that are not express leave unused, so that express never waits for credit that bulk has taken.
+  // Credit that only express messages may use, so that they never wait for credit that bulk has taken.
   uint64_t set_aside() const { return standing_ / 4; }
   void Take(uint64_t cost);
   Status OnCredit(uint64_t bytes);
-  // What is to be sent next costs so much; 0: nothing is. True if the peer has to hear of it: then `position` is what
-  // we want to have sent in all.
+  // `cost` is that of the next message; 0: there is none. True if the peer has to be asked for credit: `position` is
+  // then the total that this side wants to have sent.
   bool Want(uint64_t cost, uint64_t* position);
   // How much unused credit to give back, because nothing that waits can use it; it is gone at once. 0: nothing to give.
   uint64_t GiveBack();
@@ -76,7 +76,7 @@ class ReceiveWindow {
   // of no use to an honest one, and not granted.
   void OnWant(uint64_t position, uint64_t message_bytes_max);
   Status OnReturn(uint64_t bytes);
-  // What to grant now with a kCredit frame; 0: nothing. Call after Consume, OnWant and OnReturn, and again every few
+  // The credit to grant now with a kCredit frame; 0: none. Call after Consume, OnWant and OnReturn, and again every few
   // milliseconds while waiting() is true.
   uint64_t TakeGrant();
   // The peer wants more than the budget has at present.
@@ -91,7 +91,7 @@ class ReceiveWindow {
 
   uint64_t reserved_bytes() const { return reserved_; }
   uint64_t unconsumed_bytes() const { return received_ - consumed_; }
-  // What the peer may still send.
+  // The bytes that the peer may still send.
   uint64_t promised_bytes() const { return granted_ - received_; }
 
  private:

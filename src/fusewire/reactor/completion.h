@@ -2,7 +2,7 @@
 // A Completion is the end of something that threads wait for, and the Status that it ended with: the one word to wait
 // on. Whatever a thread waits for in Fusewire (a call's answer, a collective, a drain) says here that it has ended.
 // Home: Done from any thread; Wait from any thread but a home, all of one Completion with the same reactor.
-// Owns: the status. Whoever keeps it, keeps it until every wait has returned: that is checked.
+// Owns: the status. Its owner keeps it until every wait has returned: that is checked.
 // Fails: never; a wait may be over before the end.
 //
 //   pending --Done--> done (for good, or until Reset)      Wait before or after Done, by any number of threads

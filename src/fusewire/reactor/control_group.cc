@@ -60,7 +60,7 @@ std::vector<std::string> Folders(const ControlGroupFiles& files, const std::vect
   return all;
 }
 
-// What is no number is none: "max" and an empty file.
+// 0 for a text that is not a number, such as "max" or an empty file.
 double NumberOf(const std::string& text) { return std::atof(text.c_str()); }
 
 double Least(double one, double other) {

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What the control groups of this process allow it: its own and every group above, of version 1, 2 or both. A container
-// is one, and shows its host's processors and memory all the same.
+// The limits of this process's control groups: its own and every group above, of version 1, 2 or both. A container is
+// one, though it shows all of its host's processors and memory.
 // Home: any thread. Owns: nothing. Fails: never; what cannot be read is taken as no limit.
 #ifndef FUSEWIRE_REACTOR_CONTROL_GROUP_H_
 #define FUSEWIRE_REACTOR_CONTROL_GROUP_H_

@@ -50,14 +50,14 @@ struct AsleepPage {
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free,
               "words that processes share have no lock");
 
-// What a peer sent for its doorbell.
+// The descriptors with which a peer rings a doorbell.
 struct DoorbellFiles {
   int rung = -1, asleep = -1, event = -1;
 };
 
 class DoorbellRope;
 
-// Who hangs at a doorbell.
+// An object that a doorbell calls.
 class DoorbellHandler : public ListNode {
  public:
   virtual void OnRung() = 0;  // at home; may come though nobody rang
@@ -77,7 +77,7 @@ class Doorbell final : private FdHandler {
   static Result<std::unique_ptr<Doorbell>> Make(Home& home);
   ~Doorbell();
 
-  // What a peer needs to ring. The descriptors stay ours.
+  // For a peer. The doorbell keeps the descriptors.
   DoorbellFiles files() const { return {rung_file_, asleep_file_, event_fd_}; }
   // At home. A rope to a doorbell of process `peer_pid`, for something at this home. All ropes to one doorbell of one
   // process share their mapping and their descriptor: a thousand connections need one. 0: the process is not known.
@@ -152,7 +152,7 @@ class DoorbellRope {
   // Takes what a peer sent for its doorbell: checks that it is what it should be, and maps it. The descriptors stay the
   // caller's.
   static Result<std::unique_ptr<DoorbellRope>> Tie(const DoorbellFiles& files, uint32_t bit);
-  // What was written to shared memory before is seen by whoever answers.
+  // Earlier writes to shared memory are visible to the thread that answers.
   void Ring();
   uint64_t wakes() const { return wakes_; }
 

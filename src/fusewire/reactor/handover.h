@@ -33,7 +33,7 @@ class Handover {
   ~Handover();
   Handover(const Handover&) = delete;
   Handover& operator=(const Handover&) = delete;
-  // What a reactor with a thread needs. The thread is taken to be parked, until it says where it is.
+  // For a reactor with a thread, which counts as parked until it reports its place.
   bool Open();
 
   Loop& loop() { return loop_; }

@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A Home is what the objects of one reactor ask of its loop: the time, timers, output at the end of a turn, input from
 // descriptors, and a place for objects that all connections share.
-// Home: itself. Whoever is not at home reaches it through the Reactor that it is a part of (reactor.h).
+// Home: itself. Other threads reach it through the Reactor that it is a part of (reactor.h).
 // Owns: the timer wheel, the poller, the residents. Not the timers, the flushables, the handlers or their descriptors.
-// Fails: Watch says why.
+// Fails: Watch, with the reason.
 #ifndef FUSEWIRE_REACTOR_HOME_H_
 #define FUSEWIRE_REACTOR_HOME_H_
 
@@ -57,7 +57,7 @@ class Output {
   List<Flushable> later_, last_;
 };
 
-// What the objects of a home and its loop share.
+// The state that the objects of a home share with its loop.
 struct HomeParts {
   HomeParts(const Options& options_in, Clock* clock_in);
   const Options options;

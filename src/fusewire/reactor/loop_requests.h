@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What other threads want of a loop: that it wakes for their mail, makes way for a caller, or ends.
+// The requests of other threads to a loop: to wake for their mail, to make way for a caller, or to end.
 // Home: any thread, but for SetSleeping. Owns: two eventfds; a manual reactor has none. Fails: Open with errno.
 // Invariants: the loop ends after it was asked to; it is woken at most once each time it says that it sleeps.
 #ifndef FUSEWIRE_REACTOR_LOOP_REQUESTS_H_
@@ -18,7 +18,7 @@ class LoopRequests {
   LoopRequests& operator=(const LoopRequests&) = delete;
   ~LoopRequests();
   bool Open();
-  int wake_fd() const { return wake_fd_; }  // wakes whoever waits in the loop's own epoll
+  int wake_fd() const { return wake_fd_; }  // wakes the thread that waits in the loop's own epoll
   int kick_fd() const { return kick_fd_; }  // wakes the reactor's thread in the outer epoll
 
   // ---- that it wakes ----

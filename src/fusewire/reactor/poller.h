@@ -30,7 +30,7 @@ class FdHandler {
   ~FdHandler() = default;
 };
 
-// What one wait in epoll has brought. Less than 0: a signal interrupted it.
+// The events of one wait in epoll. `count` is less than 0 if a signal interrupted it.
 struct PolledEvents {
   static constexpr int kMax = 64;
   bool Contain(int fd) const;
@@ -45,11 +45,11 @@ class Poller {
   Poller& operator=(const Poller&) = delete;
   ~Poller();
 
-  // Makes the epoll, with an eventfd in it that wakes whoever waits there. False: errno says why. Without it nothing
-  // can be watched.
+  // Makes the epoll, with an eventfd in it that wakes a waiting thread. False: with errno. Without it nothing can be
+  // watched.
   bool Open(int wake_fd);
   bool is_open() const { return epoll_fd_ >= 0; }
-  // What another epoll may hold, to hear of input here.
+  // A descriptor that another epoll may watch for input here.
   int fd() const { return epoll_fd_; }
 
   // ---- for handlers, at home ----

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Learns whether a short spin before parking pays. It does when the next event mostly comes within the spin, and comes
 // sooner than it does after parking: where processors are scarce, a spin keeps the peer from its own.
-// Home: whoever runs the loop. Owns: some numbers. Fails: never.
+// Home: the thread that runs the loop. Owns: some numbers. Fails: never.
 #ifndef FUSEWIRE_REACTOR_SPIN_H_
 #define FUSEWIRE_REACTOR_SPIN_H_
 

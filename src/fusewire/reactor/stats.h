@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a reactor counts.
+// The counters of a reactor.
 // Home: any, plain values. Owns: nothing. Fails: never.
 #ifndef FUSEWIRE_REACTOR_STATS_H_
 #define FUSEWIRE_REACTOR_STATS_H_

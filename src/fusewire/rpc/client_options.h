@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a Client is made with.
+// The options of a Client.
 // Home: none, plain values. Owns: nothing. Fails: never.
 #ifndef FUSEWIRE_RPC_CLIENT_OPTIONS_H_
 #define FUSEWIRE_RPC_CLIENT_OPTIONS_H_
@@ -16,7 +16,7 @@ struct ClientOptions {
   int64_t patience_ns = 10 * kSecondNs;
   uint32_t calls_in_flight_max = 65536;
   // The one that is meant, where the caller knows it: another one at this address (an old port may have a new owner) is
-  // turned away, and calls end with kRefused. 0: whoever answers.
+  // turned away, and calls end with kRefused. 0: any incarnation.
   uint64_t incarnation = 0;
 };
 

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What the reading ends of all transports have in common.
+// The common part of the reading ends of all transports.
 // Home: each thread has a look_ahead of its own. Owns: nothing. Fails: never.
 #ifndef FUSEWIRE_TRANSPORT_READING_H_
 #define FUSEWIRE_TRANSPORT_READING_H_

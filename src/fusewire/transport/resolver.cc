@@ -17,7 +17,7 @@ namespace {
 // All addresses, also of a family that no interface has but loopback (no AI_ADDRCONFIG): on a host whose own address is
 // of IPv6 only, 127.0.0.1 may still be where the peer listens. One that cannot be reached fails at once.
 Names AskSystem(const std::string& host) {
-  // Whoever listens there has not asked the system either: see WhereToListen.
+  // A listener does not ask the system either: see WhereToListen.
   if (host == "localhost") return std::vector<std::string>{"127.0.0.1", "::1"};
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What every backend on sockets needs: descriptors that are closed once, and addresses in numbers and in words.
+// For every backend on sockets: descriptors that are closed once, and addresses as numbers and as text.
 // Home: none, plain values. Owns: an Fd its descriptor. Fails: ParseNumeric says false.
 #ifndef FUSEWIRE_TRANSPORT_SOCKET_ADDRESS_H_
 #define FUSEWIRE_TRANSPORT_SOCKET_ADDRESS_H_

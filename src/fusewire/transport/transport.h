@@ -24,7 +24,7 @@ namespace transport {
 // How many pieces a Connection asks for at a time at the most.
 constexpr size_t kLandingPartsMax = 32;
 
-// What a Connection asks and tells. All calls at home. No call may destroy the Connection, except that OnClosed may.
+// The questions and events of a Connection. All calls at home. No call may destroy the Connection, except OnClosed.
 class ConnectionHandler {
  public:
   // Before each read: where the next bytes of the stream shall land, in up to parts_max pieces; returns how many it
@@ -87,12 +87,12 @@ class Connection {
   // before the next call. What had come there by then is told by OnLanded, now or later, all the same.
   virtual void TakeBackLanding() {}
   // At home, inside OnBytes, of one that was adopted and that nothing was written to yet: lets go of its home, for
-  // another. What has not been read goes with it, and whoever dialled need not know. The handler is told nothing more.
+  // another. Unread bytes move with it, and the dialler does not notice. The handler gets no more calls.
   // Null: it cannot, and nothing has changed.
   virtual std::unique_ptr<Incoming> HandOver() { return nullptr; }
   // "10.0.0.7:5555", for words and logs.
   virtual const std::string& peer_address() const = 0;
-  // What it runs over: "tcp", "uring" (which is TCP), "shm", "loopback".
+  // The transport: "tcp", "uring" (which is TCP), "shm", "loopback".
   virtual const char* wire() const = 0;
 };
 

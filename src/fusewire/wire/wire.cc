@@ -28,7 +28,7 @@ enum : size_t {
 };
 static_assert(kBodyBytesAt + sizeof(uint64_t) == kHeaderBytes);
 
-// What the header of one kind may hold. A field that a kind does not use is 0.
+// The limits of a header of one kind. A field that a kind does not use is 0.
 struct KindRule {
   const char* name = nullptr;  // null: no such kind
   uint16_t method_max = 0;

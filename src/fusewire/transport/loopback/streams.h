@@ -23,7 +23,7 @@ class Streams {
   Pair Connect(Host* one, Host* other);
   // In the order in which they were made.
   std::vector<std::shared_ptr<Stream>> InUse();
-  // What was held up may be free to go now.
+  // Delayed bytes may be due now.
   void PumpAll();
 
  private:

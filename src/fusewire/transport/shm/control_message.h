@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What two processes send each other over their unix socket to share memory: one packet a control message.
+// The control messages of two processes over their unix socket to share memory: one packet each.
 //   dialler   kHello    how large the rings are, its bit at its doorbell; a word to try process_vm_readv with
 //   listener  kWelcome  a word to try it with
 //   listener  kBell     its bit at its doorbell

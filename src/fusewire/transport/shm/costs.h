@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a byte costs its reader: copied out of the ring, or out of the writer's memory. The kernel looks up each page of
-// a loan; a ring that stays in a cache can take half of the time, and its writer copies at the same time as its reader.
+// The cost of a byte for its reader: copied out of the ring, or out of the writer's memory. The kernel looks up each
+// page of a loan; a ring that stays in a cache can take half of the time, and its writer copies at the same time as its
+// reader.
 // Home: any, plain values. Owns: nothing. Fails: never.
 #ifndef FUSEWIRE_TRANSPORT_SHM_COSTS_H_
 #define FUSEWIRE_TRANSPORT_SHM_COSTS_H_

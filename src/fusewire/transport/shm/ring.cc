@@ -24,7 +24,7 @@ constexpr size_t kHeaderBytes = 8, kLoanBytes = 16;
 // A record of bytes is no longer than this: the reader need not wait for the rest of a long write.
 constexpr size_t kRecordBytesMax = 8 * 1024;
 static_assert(kRecordBytesMax < kCopyBytesMax, "what is put into the ring is no large copy");
-// What is larger begins with a cache line, by a lead: copies of whole lines take less time.
+// A larger piece begins at a cache line, after a lead: copies of whole lines take less time.
 constexpr size_t kAlignedBytesMin = 512;
 constexpr uint32_t kLine = 64, kKindBits = 8;
 // A writer that finds the ring empty beyond this begins again at its start: little traffic stays in few pages, and a
@@ -35,7 +35,7 @@ constexpr uint64_t kLoansWhileWaking = 2;
 // Records that are large; one of so many is timed, for what a byte costs to copy out of the ring.
 constexpr size_t kLargeBytesMin = 4 * 1024;
 constexpr uint32_t kCopiesPerTimed = 8;
-// What one system call copies at the most: a connection gives way to the others of its reactor.
+// The most that one system call copies, so that a connection makes way for the others of its reactor.
 constexpr uint64_t kLoanReadBytesMax = 4 << 20;
 
 // One word, so that it is read once.

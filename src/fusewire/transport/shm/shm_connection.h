@@ -23,7 +23,7 @@
 namespace fusewire {
 namespace transport {
 
-// What a dialler sent when it came: kept for as long as its connection may be handed over.
+// The first packet of a dialler: kept for as long as its connection may be handed over.
 struct ShmOrigin {
   Packet hello;  // with the dialler's doorbell
   bool can_read = false;

@@ -77,7 +77,7 @@ void ShmDialing::TryNext() {
     Drop();
     Status connected = Connect();
     if (connected.ok()) return;
-    // What went wrong at one place is worth more than that no task listens at another.
+    // An error at one place says more than the absence of a listener at another.
     if (last_error_.code() == Code::kUnavailable || last_error_.ok()) last_error_ = std::move(connected);
     if (step_.armed()) return;
   }

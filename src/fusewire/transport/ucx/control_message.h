@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What two ends send each other over the lower transport, to meet and to end: one control message at a time.
+// The control messages between two ends over the lower transport, to meet and to end: one at a time.
 //   dialler   kHello + its worker's address; then kMove, or kStay and the stream
 //   listener  kWelcome + its worker's address, or kNo and the stream; over UCX it sends nothing before kMove
 //   either    kEnd, the last one before it closes: the sequence behind its last record

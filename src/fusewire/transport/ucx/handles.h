@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What UCX gives out at one home: a context and a worker, with the worker's address and its descriptor.
-// Home: that of the worker. Owns: both, until Close. Fails: Open says which call failed.
+// The handles of UCX at one home: a context and a worker, with the worker's address and its descriptor.
+// Home: that of the worker. Owns: both, until Close. Fails: Open, with the call that failed.
 #ifndef FUSEWIRE_TRANSPORT_UCX_HANDLES_H_
 #define FUSEWIRE_TRANSPORT_UCX_HANDLES_H_
 

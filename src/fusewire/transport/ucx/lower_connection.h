@@ -54,7 +54,7 @@ class UcxLowerConnection final : private ConnectionHandler {
   bool can_send() const { return started_ && !ended_ && !writing_; }
   // No control message follows: what comes next is the stream.
   void BeginStream() { reads_control_ = false; }
-  // What came of the stream before SetStream, which is called once it has been given to the stream's handler.
+  // Bytes of the stream that came before SetStream, which is called once the stream's handler has them.
   bool has_early() const { return !early_in_.empty(); }
   std::vector<uint8_t> TakeEarly();
 

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What two ends send each other once they share UCX: one UCX message a record.
+// The records that two ends exchange once they share UCX: one UCX message a record.
 //   to        its receiver: a number that the receiver drew, which only the peer knows
 //   sequence  of kBytes and kLoan, in the stream's order; UCX may deliver them in another one
 //   value     of kTaken: what of the sender's records has been taken since the beginning, as Cost() counts
@@ -34,7 +34,7 @@ constexpr size_t kUcxLendBytesMin = kCopyBytesMax;
 constexpr size_t kUcxLoanBytesMax = 1 << 20;
 // How much may wait at a receiver whose handler does not read: 16 messages.
 constexpr uint64_t kUcxWindowBytes = 256 * 1024;
-// What a record costs beside its bytes.
+// The cost of a record besides its bytes.
 constexpr uint64_t kUcxRecordCost = 64;
 constexpr uint64_t UcxCost(UcxRecordKind kind, size_t bytes) {
   return kUcxRecordCost + (kind == UcxRecordKind::kBytes ? bytes : 0);

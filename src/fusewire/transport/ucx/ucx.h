@@ -19,7 +19,7 @@ namespace transport {
 
 std::unique_ptr<Transport> MakeUcx(std::unique_ptr<Transport> lower, UcxOptions options);
 
-// What `fusewire doctor` shows. Loads the library; any thread.
+// For `fusewire doctor`. Loads the library; any thread.
 struct UcxDescription {
   bool loaded = false;
   std::string version;       // "1.13.1"

@@ -40,14 +40,14 @@ class UcxConnection final : public Connection, private UcxLowerHandler, private 
   const char* wire() const override { return meeting_.moved() ? "ucx" : lower_.connection().wire(); }
 
  private:
-  // What the lower connection tells.
+  // Events of the lower connection.
   void OnControl(const UcxControlMessage& message, ConstBytes address) override;
   void OnStranger(ConstBytes begun) override;
   void OnMisbehaved(Status why) override { Fail(std::move(why)); }
   void OnControlSent() override;
   void OnLowerWritten(size_t bytes) override;
   void OnLowerClosed(Status why) override;
-  // What the stream over UCX tells.
+  // Events of the stream over UCX.
   void OnStream() override;
 
   void Move();

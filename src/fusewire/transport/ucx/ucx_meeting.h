@@ -28,7 +28,7 @@ enum class UcxStage {
 
 class UcxMeeting {
  public:
-  // What has come of a control message.
+  // The result of a control message.
   enum class Event {
     kNone,
     kStayed,   // the handler may write, over the lower connection

@@ -56,7 +56,7 @@ class UcxReceiver {
 
   // Sequence of the next record.
   uint64_t next() const { return next_; }
-  // What has been taken since the beginning; whether the peer should hear of it.
+  // The total cost of taken records; whether the peer should be notified.
   uint64_t taken() const { return taken_cost_; }
   bool OwesTaken() const { return taken_cost_ - taken_told_ >= kUcxWindowBytes / 4; }
   void OnTakenTold() { taken_told_ = taken_cost_; }

@@ -27,7 +27,7 @@ class UcxSender final : private UcxLender {
   std::optional<size_t> Write(const ConstBytes* parts, size_t count, uint64_t seen);
   // The answer to the Write that waits, if what it waits for has come.
   std::optional<size_t> Answer();
-  // What the handler wrote before the stream moved.
+  // Bytes that the handler wrote before the stream moved.
   void WriteEarly(ConstBytes bytes, uint64_t seen);
   // The sequence behind the last answered Write: what follows need not arrive.
   uint64_t answered() const { return answered_; }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kUcxKey = 0;  // its address names the resident
 
-// What a home keeps: the worker, or why there is none.
+// Kept by a home: the worker, or the reason why there is none.
 class Opened final : public reactor::Resident {
  public:
   Opened(std::unique_ptr<UcxWorker> made, Status failed) : worker(std::move(made)), why(std::move(failed)) {}
