@@ -21,7 +21,7 @@ parsers=(
   "ring: shm_ring: transport/shm/ring.cc"
   "arena: arena: collective/arena/arena_collectives.cc collective/arena/arena_meeting.cc \
     collective/arena/arena_memory.cc collective/arena/arena_call.cc collective/arena/life_lines.cc"
-  "control: group_note group_session: collective/group/control_message.cc collective/run/fingerprint.cc"
+  "control: group_control group_session: collective/group/control_message.cc collective/run/fingerprint.cc"
   "group: group_session: collective/group/group_core.cc collective/group/members.cc \
     collective/group/operations.cc collective/group/operation_table.cc collective/group/call_order.cc \
     collective/group/failed_tags.cc collective/group/survivors.cc collective/run/schedule_runner.cc \

@@ -326,14 +326,14 @@ def words():
     for verb in range(7):
         head = bytes([1, verb]) + bytes(12) + print_
         yield (
-            f"group_note/verb_{verb}",
+            f"group_control/verb_{verb}",
             head + bytes([7]) + text(b"gone") + text(b"rank 2") + text(b"shrink") + (bytes([9, 0, 0, 0, 255, 1])),
         )
-    yield "group_note/seats", bytes([1, 4]) + bytes(12) + print_ + bytes(7) + b"\0\x80\0\0" + bytes(4096)
-    yield "group_note/fingerprint", print_
-    yield "group_note/unknown", bytes([3]) + b"\xff" * 47
+    yield "group_control/seats", bytes([1, 4]) + bytes(12) + print_ + bytes(7) + b"\0\x80\0\0" + bytes(4096)
+    yield "group_control/fingerprint", print_
+    yield "group_control/unknown", bytes([3]) + b"\xff" * 47
     for kind in range(9):
-        yield f"group_note/kind_{kind}", bytes([3, kind, kind, kind, kind]) + bytes(43)
+        yield f"group_control/kind_{kind}", bytes([3, kind, kind, kind, kind]) + bytes(43)
     rows = (
         "all-reduce 8 65536 ring 16384",
         "all-reduce 8 1048576 two-shot 65536",

@@ -49,7 +49,7 @@ class Liar {
         head = offer.head.ToString();
         tag.store(offer.tag, std::memory_order_release);
       } else {
-        notes.fetch_add(1);
+        messages.fetch_add(1);
       }
       return p2p::OfferAnswer::Defer();
     });
@@ -76,13 +76,13 @@ class Liar {
     return ticket->status();
   }
   p2p::Peer& ToHonest() { return *endpoints[1]->Connect("honest", endpoints[0]->address()).value(); }
-  void Tell(const ControlMessage& note) { Send(ToHonest(), ControlTag(), "", EncodeControl(note)); }
+  void Tell(const ControlMessage& message) { Send(ToHonest(), ControlTag(), "", EncodeControl(message)); }
   static ControlMessage MessageOf(ControlVerb verb, std::vector<bool> dead = {}, uint64_t round = 0) {
-    ControlMessage note;
-    note.verb = verb;
-    note.seats = std::move(dead);
-    note.round = round;
-    return note;
+    ControlMessage message;
+    message.verb = verb;
+    message.seats = std::move(dead);
+    message.round = round;
+    return message;
   }
   // Takes part once, and learns the tags of the group.
   void Learn() {
@@ -103,7 +103,7 @@ class Liar {
   std::unique_ptr<Group> group;
   std::string head;
   std::atomic<uint64_t> tag{0};
-  std::atomic<int> notes{0};
+  std::atomic<int> messages{0};
 };
 
 void ExpectNamed(const Status& status) {
@@ -142,10 +142,10 @@ TEST_P(GroupLiarOver, ControlMessagesOutOfOrderBreakNothingThatIsNotTheirs) {
   key.print.key = 12345;
   const Status status = world.RunAgainst([&](p2p::Peer& to) {
     for (int turn = 0; turn < 2; ++turn) {
-      for (const ControlMessage& note :
+      for (const ControlMessage& message :
            {Liar::MessageOf(ControlVerb::kDecided, {false, true}), Liar::MessageOf(ControlVerb::kVote, {}, 99),
             Liar::MessageOf(ControlVerb::kVote, {true}, 3), late, done, key})
-        world.Tell(note);
+        world.Tell(message);
     }
     world.Send(to, world.tag, world.head, std::string(100 * sizeof(int64_t), '!'));
   });
@@ -172,12 +172,12 @@ FUSEWIRE_OVER_WIRES(GroupLiarOver);
 
 TEST(GroupLiar, WhoBlamesAnotherIsNamedTo) {
   Liar world;
-  ControlMessage note = Liar::MessageOf(ControlVerb::kFailed);
-  note.status = Status::Unavailable("it was not me").Peer("rank 0 (honest)");
+  ControlMessage message = Liar::MessageOf(ControlVerb::kFailed);
+  message.status = Status::Unavailable("it was not me").Peer("rank 0 (honest)");
   const Status status = world.RunAgainst([&](p2p::Peer&) {
     const Result<Fingerprint> print = DecodeFingerprint(world.head);
-    note.print = print.value();
-    world.Tell(note);
+    message.print = print.value();
+    world.Tell(message);
   });
   ExpectNamed(status);
   EXPECT_EQ(status.peer(), "rank 0 (honest)");
@@ -200,7 +200,7 @@ TEST(GroupLiar, VotesWithoutEndAreAnsweredByFew) {
   for (int vote = 0; vote < 500; ++vote) world.Tell(Liar::MessageOf(ControlVerb::kVote, {false, false}));
   // What it has not asked for fills what is kept of it; then answers wait for it, and those are few.
   const size_t bytes = EncodeControl(Liar::MessageOf(ControlVerb::kDecided, {false, false})).size();
-  EXPECT_LE(world.notes.load(), static_cast<int>(kUnexpectedBytes / bytes) + 20);
+  EXPECT_LE(world.messages.load(), static_cast<int>(kUnexpectedBytes / bytes) + 20);
 }
 
 TEST(GroupLiar, WhoWasShrunkAwaySaysNothingMore) {
@@ -215,11 +215,11 @@ TEST(GroupLiar, WhoWasShrunkAwaySaysNothingMore) {
   broken.status = Status::Unavailable("names a rank that has gone");
   world.Tell(broken);
   // Another message follows it: when that has been received, so has this one.
-  const int before = world.notes.load();
+  const int before = world.messages.load();
   world.Tell(Liar::MessageOf(ControlVerb::kVote, {false, true}));
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (world.notes.load() == before && std::chrono::steady_clock::now() < until) std::this_thread::yield();
-  EXPECT_GT(world.notes.load(), before);
+  while (world.messages.load() == before && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  EXPECT_GT(world.messages.load(), before);
   Array array(10, 1);
   const Status alone = world.group->Run(Want(CollectiveKind::kAllReduce, {array.size()}, Pieces(), Of(array)));
   EXPECT_TRUE(alone.ok()) << alone.ToString();
@@ -253,9 +253,10 @@ TEST(GroupLiar, NonsenseInPlaceOfAControlMessageBreaksTheGroupAndNamesTheLiar) {
   huge.verb = ControlVerb::kVote;
   std::string seats = EncodeControl(huge);
   seats.replace(seats.size() - 4, 4, "\xff\xff\xff\xff");
-  for (const std::string& note : {Noise(&random, 100), std::string("\1"), std::string(), seats, Noise(&random, 9000)}) {
+  for (const std::string& message :
+       {Noise(&random, 100), std::string("\1"), std::string(), seats, Noise(&random, 9000)}) {
     Liar world;
-    const Status status = world.RunAgainst([&](p2p::Peer& to) { world.Send(to, world.tag | kOpMask, "", note); });
+    const Status status = world.RunAgainst([&](p2p::Peer& to) { world.Send(to, world.tag | kOpMask, "", message); });
     EXPECT_FALSE(status.ok());
     EXPECT_NE(status.ToString().find("rank 1 (liar)"), std::string::npos) << status.ToString();
   }
@@ -263,20 +264,20 @@ TEST(GroupLiar, NonsenseInPlaceOfAControlMessageBreaksTheGroupAndNamesTheLiar) {
 
 TEST(GroupLiar, ControlMessagesAndFingerprintsSurviveTheWireAndNoiseDoesNotSurviveThem) {
   Random random(7);
-  ControlMessage note;
-  note.verb = ControlVerb::kDecided;
-  note.epoch = 3;
-  note.round = 9;
-  note.print.key = 77;
-  note.print.amount = 12;
-  note.status = Status::Unavailable("gone").Peer("rank 2").Next("shrink");
-  note.seats = {true, false, false, true, false, false, false, false, true};
-  const std::string text = EncodeControl(note);
+  ControlMessage message;
+  message.verb = ControlVerb::kDecided;
+  message.epoch = 3;
+  message.round = 9;
+  message.print.key = 77;
+  message.print.amount = 12;
+  message.status = Status::Unavailable("gone").Peer("rank 2").Next("shrink");
+  message.seats = {true, false, false, true, false, false, false, false, true};
+  const std::string text = EncodeControl(message);
   const Result<ControlMessage> back = DecodeControl(ConstBytes(text));
   ASSERT_TRUE(back.ok());
-  EXPECT_EQ(back.value().seats, note.seats);
-  EXPECT_TRUE(back.value().print == note.print);
-  EXPECT_EQ(back.value().status.ToString(), note.status.ToString());
+  EXPECT_EQ(back.value().seats, message.seats);
+  EXPECT_TRUE(back.value().print == message.print);
+  EXPECT_EQ(back.value().status.ToString(), message.status.ToString());
   for (size_t size = 0; size < text.size(); ++size) EXPECT_FALSE(DecodeControl(ConstBytes(text.data(), size)).ok());
   int refused = 0;
   for (int i = 0; i < 20000; ++i) {

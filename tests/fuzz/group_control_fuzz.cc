@@ -30,7 +30,7 @@ void TryFingerprint(ConstBytes in) {
   FUSEWIRE_CHECK(again == in.ToString());
 }
 
-void TryNote(ConstBytes in) {
+void TryControl(ConstBytes in) {
   const AllocatedBytes allocated;
   Result<ControlMessage> read = DecodeControl(in);
   FUSEWIRE_CHECK(allocated.sum() <= kWordsBytesMax + 4 * in.size);
@@ -56,6 +56,6 @@ void TryNote(ConstBytes in) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > fusewire::collective::kControlBytesMax) return 0;
   fusewire::collective::TryFingerprint(fusewire::ConstBytes(data, size));
-  fusewire::collective::TryNote(fusewire::ConstBytes(data, size));
+  fusewire::collective::TryControl(fusewire::ConstBytes(data, size));
   return 0;
 }
