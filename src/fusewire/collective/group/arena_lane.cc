@@ -124,7 +124,7 @@ bool ArenaLane::Run(GroupOperation* operation) {
     job = Enqueue(std::move(here));
     if (is_given_up) LeaveJob(job, GivenUp());
   }
-  AwaitJob(*job, end, cancel);
+  AwaitJob(job, deadline_ns, end, cancel);
   MutexLock lock(mutex_);
   if (!end.status().ok()) return true;  // the job is the lane's now, or has gone
   const bool ran = job->ran;
@@ -132,22 +132,21 @@ bool ArenaLane::Run(GroupOperation* operation) {
   return ran;
 }
 
-// Until its turn was served, or its caller has left it.
-void ArenaLane::AwaitJob(Job& job, reactor::Completion& end, reactor::CancelToken* cancel) {
+// Until its turn was served, or its caller has left it. The job is there as long as `end` is pending: what ends it
+// holds the mutex, so that only a look under the mutex, at a pending end, may be followed by a look at the job.
+void ArenaLane::AwaitJob(Job* job, int64_t leave_ns, reactor::Completion& end, reactor::CancelToken* cancel) {
   const auto interrupts = cancel == nullptr ? reactor::Interrupts::kGoOn : cancel->interrupts();
   Clock* const clock = core_->home().clock();
-  int64_t leave_ns = job.deadline_ns;  // of what has begun, the operation's own deadline is the end
   while (true) {
     const int64_t ask_ns = cancel == nullptr ? kForeverNs : cancel->NextAskNs(clock->NowNs());
     if (end.Wait(core_->home(), std::min(leave_ns, ask_ns), core_->idling(), interrupts)) return;
     if (cancel != nullptr) cancel->Ask();
     MutexLock lock(mutex_);
     if (end.done()) return;
-    if (job.begun) {
-      leave_ns = kForeverNs;
+    if (job->begun) {
+      leave_ns = kForeverNs;  // of what has begun, the operation's own deadline is the end
     } else if (clock->NowNs() >= leave_ns) {
-      LeaveJob(&job,
-               Status::Timeout("those before it have not ended in time").Next("look at them, or allow more time"));
+      LeaveJob(job, Status::Timeout("those before it have not ended in time").Next("look at them, or allow more time"));
     }
   }
 }
