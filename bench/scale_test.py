@@ -209,7 +209,7 @@ class Program(unittest.TestCase):
     def test_a_file_that_is_no_record_is_named(self):
         done = self.replay("--record", __file__, "--server-pid", "1")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("scale_test.py is no record of a worker's steps", done.stderr)
+        self.assertIn("scale_test.py is not a record of FUSEWIRE_STAR_RECORD", done.stderr)
 
     def test_more_connections_than_files_are_refused_in_words(self):
         done = self.replay("--record", __file__, "--server-pid", "1", "--workers", "100000000")

@@ -33,6 +33,10 @@ function(fusewire_room name)
     _fusewire_headers_alone(${name} 17 ${ARG_DOORS})
     file(GLOB_RECURSE headers RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.h)
     list(REMOVE_ITEM headers ${ARG_DOORS})
+    foreach(source IN LISTS ARG_SOURCES)  # x.cc includes x.h first
+      string(REGEX REPLACE "cc$" "h" header ${source})
+      list(REMOVE_ITEM headers ${header})
+    endforeach()
     _fusewire_headers_alone(${name} 20 ${headers})
   endif()
   if(ARG_TESTS)
@@ -53,6 +57,7 @@ function(fusewire_test name)
   endif()
   _fusewire_executable(${name})
   target_link_libraries(${name} PRIVATE GTest::gmock GTest::gtest_main)
+  _fusewire_test_options(${name})
   if(NOT ARG_LIBRARIES)  # what they define could differ from what GoogleTest was compiled with
     _fusewire_with_googletest(${name})
   endif()
@@ -89,12 +94,16 @@ endfunction()
 
 # fusewire_fuzzer(NAME SOURCES x.cc... CORPUS folder USES room...)
 #   SOURCES define LLVMFuzzerTestOneInput. In the fuzz preset ctest runs it FUSEWIRE_FUZZ_RUNS times from the corpus;
-#   in every other build ctest replays the corpus (seeds and past findings) through the same code. Labels: fuzz, room.
+#   in a build without sanitizers ctest replays the corpus (seeds and past findings) through the same code.
+#   Labels: fuzz, room.
 #   COST: what takes long begins first. RUNS: no more than these, where one execution is a whole world. PART: one of so
 #   many of FUSEWIRE_FUZZ_RUNS, where one takes long.
 function(fusewire_fuzzer name)
   cmake_parse_arguments(ARG "" "CORPUS;COST;RUNS;PART" "SOURCES;USES;LIBRARIES" ${ARGN})
   _fusewire_refuse_unknown(${name})
+  if(FUSEWIRE_SANITIZE AND NOT FUSEWIRE_FUZZ)  # the preset fuzz replays each corpus under AddressSanitizer
+    return()
+  endif()
   cmake_path(ABSOLUTE_PATH ARG_CORPUS OUTPUT_VARIABLE corpus)
   if(NOT FUSEWIRE_FUZZ)
     list(APPEND ARG_SOURCES ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cc)
@@ -144,6 +153,13 @@ macro(_fusewire_executable name)
   target_link_libraries(${name} PRIVATE ${_used} fusewire_include fusewire_flags ${ARG_LIBRARIES})
 endmacro()
 
+# clang takes half as long for an instrumented test that is not optimised; what it tests is.
+macro(_fusewire_test_options name)
+  if(FUSEWIRE_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
+endmacro()
+
 # GoogleTest's headers, compiled once for all tests: without, they are a third of each test's compilation.
 macro(_fusewire_with_googletest name)
   if(NOT TARGET fusewire_googletest)
@@ -152,6 +168,7 @@ macro(_fusewire_with_googletest name)
     add_executable(fusewire_googletest ${_empty})  # not a library: those are compiled to lie anywhere
     target_compile_features(fusewire_googletest PRIVATE cxx_std_20)
     target_link_libraries(fusewire_googletest PRIVATE fusewire_flags GTest::gmock GTest::gtest_main)
+    _fusewire_test_options(fusewire_googletest)
     target_precompile_headers(fusewire_googletest PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
   endif()
   target_precompile_headers(${name} REUSE_FROM fusewire_googletest)

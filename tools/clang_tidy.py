@@ -4,7 +4,7 @@
 
 A clean file is not checked again until it, a header it includes, its flags or .clang-tidy change: the hash of all of
 these is stored beside the database. (clang-tidy takes seconds per file, the hash a fraction of a second.) In CI, which
-starts from scratch each time, nothing is hashed, and the files of a folder are checked together: most of the work is
+starts from scratch each time, nothing is hashed, and a dozen files are checked together: most of the work is
 headers, which they share. Batches that don't compile, or have findings, are halved, down to single files. LLVM's
 run-clang-tidy does neither: it takes 30 s for the sources of pipe/, this script 10.
 """
@@ -23,12 +23,16 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SECONDS_MAX = 300  # for one file
-BATCH = 8  # files: larger batches would leave a processor idle at the end
+BATCH = 12  # files: larger batches would leave a processor idle at the end
 
 # The analyzer takes a file that this one includes for code, and not for a header, only if it has this name.
 TOGETHER = "UnifiedSource.cc"
 # Of functions that a program has once, each gets a name of its own.
 ONCE = ("main", "LLVMFuzzerTestOneInput")
+# What two files of a batch must not both define, as universal-ctags names it: functions, variables and types outside of
+# classes. Macros such as TEST, which look like functions to it, are not meant.
+CTAGS = ("ctags", "--output-format=json", "--kinds-C++=fvscgtu", "--fields=+sS", "-o", "-")
+MACRO = re.compile(r"[A-Z0-9_]+")
 # Three checks look at the main file only: unused using declarations and aliases, and names of macros. A source that has
 # any of these is looked at by itself.
 MAIN_FILE_ONLY = re.compile(r"^\s*(?:using\s+(?!namespace\b)[\w:]+\s*;|namespace\s+\w+\s*=|#\s*define\b)", re.MULTILINE)
@@ -82,7 +86,9 @@ def check_together(entries, database):
             lines += [f"#undef {name}\n#define {name} Once{name.title()}{number}  // NOLINT" for name in ONCE]
             lines.append(f'#include "{entry["file"]}"')
         file.write_text("\n".join(lines) + "\n")
-        command = shlex.join([*words_of(entries[0]), "-c", str(file)])
+        command = shlex.join(
+            [*words_of(entries[0]), "-Wno-shadow", "-c", str(file)]
+        )  # what one file shadows in another
         together = {"directory": entries[0]["directory"], "command": command, "file": str(file)}
         pathlib.Path(folder, "compile_commands.json").write_text(json.dumps([together]))
         return not clang_tidy(together, folder, is_test(entries[0]), "-bugprone-suspicious-include")
@@ -108,22 +114,55 @@ def is_test(entry):
     return entry["file"].endswith("_test.cc")
 
 
+def names_of(files):
+    """{file: {name: where}}: what each file, and the headers for tests that it includes, define outside of classes."""
+    helpers = {file: helpers_of(file) for file in files}
+    defined = collections.defaultdict(set)
+    told = subprocess.run([*CTAGS, *set().union(files, *helpers.values())], capture_output=True, text=True, check=True)
+    for tag in map(json.loads, told.stdout.splitlines()):
+        name = tag["name"]
+        if tag.get("scopeKind", "namespace") == "namespace" and name not in ONCE and not MACRO.fullmatch(name):
+            defined[tag["path"]].add(name)
+    return {file: {name: path for path in [*paths, file] for name in defined[path]} for file, paths in helpers.items()}
+
+
+def helpers_of(file):
+    included = re.findall(r'^#include "(.*_test\.h)"', pathlib.Path(file).read_text(), re.MULTILINE)
+    return [str(path) for name in included for path in (ROOT / "src" / name, ROOT / name) if path.exists()]
+
+
 def batches_of(entries):
-    """Groups of files of one folder with the same compiler options, either tests or sources."""
+    """Groups of files with the same compiler options, either tests or sources, that don't share names."""
     alike = collections.defaultdict(list)
     for entry in entries:
-        file = pathlib.Path(entry["file"])
-        if is_test(entry) or not MAIN_FILE_ONLY.search(file.read_text()):
-            alike[file.parent, is_test(entry), *words_of(entry)].append(entry)
-    for files in alike.values():
-        for first in range(0, len(files), BATCH):
-            yield files[first : first + BATCH]
+        if is_test(entry) or not MAIN_FILE_ONLY.search(pathlib.Path(entry["file"]).read_text()):
+            alike[is_test(entry), *words_of(entry)].append(entry)
+    names = names_of([entry["file"] for entry in entries])
+    batches = []
+    for files in alike.values():  # in the order of the rooms
+        mine = []  # (entries, their names)
+        for entry in files:
+            own = names[entry["file"]]
+            fitting = (
+                batch
+                for batch in mine
+                if len(batch[0]) < BATCH and all(batch[1].get(name, path) == path for name, path in own.items())
+            )
+            batch = next(fitting, None)
+            if batch is None:
+                batch = ([], {})
+                mine.append(batch)
+            batch[0].append(entry)
+            batch[1].update(own)
+        batches += [files for files, _ in mine]
+    return sorted(batches, key=len, reverse=True)  # what takes long begins first
 
 
 def main():
     database = pathlib.Path(sys.argv[1])
     entries = json.loads((database / "compile_commands.json").read_text())
-    ours = [e for e in entries if not pathlib.Path(e["file"]).is_relative_to(ROOT / "build")]
+    # A file that is part of several programs is checked once.
+    ours = list({e["file"]: e for e in entries if not pathlib.Path(e["file"]).is_relative_to(ROOT / "build")}.values())
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
     settings = version + pathlib.Path(__file__).read_bytes() + (ROOT / ".clang-tidy").read_bytes()
     memory = database / "clean.json"

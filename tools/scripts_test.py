@@ -175,7 +175,7 @@ class SuitesTest(ScriptTest):
         "ctest --preset asan",
         "ctest --preset tsan",
         "ctest --preset fuzz",
-        "ctest --preset release -L ^bench-smoke$",
+        "ctest --preset release -L ^(bench-smoke|install)$",
     )
 
     def pytest(self, wanted):

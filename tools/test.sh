@@ -13,7 +13,8 @@
 #          intercept_tls_get_addr: clang 14 takes random bytes for the size of what UCX keeps for each thread
 #   tsan   the same tests, without those labelled slow, under clang's ThreadSanitizer
 #   fuzz   a million executions of each fuzz target, or FUSEWIRE_FUZZ_RUNS, from its corpus
-#   bench  the benchmarks in short form, release build: whether they run, and their results are correct
+#   bench  the benchmarks in short form, release build: whether they run, and their results are correct;
+#          and the installed library
 #   tf     the plug-in and the Python package with each TensorFlow, with the soak's short form; without the smoke tests
 #          if the phase smoke is selected as well
 #   tf-asan  the plug-in's unit tests under gcc's AddressSanitizer with leak detection, with the oldest TensorFlow
@@ -149,8 +150,9 @@ run_phase() {
     bench)
       preset=release
       build_arguments=(--target bench_programs --target bench_collective_programs --target bench_p2p_programs
+                       --target fusewire_static --target fusewire_shared
                        -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON)
-      test_arguments=(-L '^bench-smoke$')
+      test_arguments=(-L '^(bench-smoke|install)$')
       ;;
   esac
   tools/build.sh "$preset" "${build_arguments[@]}" || return 0

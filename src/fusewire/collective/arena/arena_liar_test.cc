@@ -31,7 +31,7 @@ struct World {
     seat.lives.push_back(-1);
     for (int rank = 1; rank < ranks; ++rank) {
       int ends[2] = {-1, -1};
-      EXPECT_EQ(pipe(ends), 0);
+      EXPECT_EQ(::pipe(ends), 0);
       seat.lives.push_back(ends[0]);
       others.push_back(ends[1]);
     }

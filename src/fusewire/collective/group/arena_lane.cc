@@ -124,7 +124,7 @@ bool ArenaLane::Run(GroupOperation* operation) {
     job = Enqueue(std::move(here));
     if (is_given_up) LeaveJob(job, GivenUp());
   }
-  AwaitJob(*job, end, cancel);
+  AwaitJob(job, deadline_ns, end, cancel);
   MutexLock lock(mutex_);
   if (!end.status().ok()) return true;  // the caller has left it: the lane owns the job, or has destroyed it
   const bool ran = job->ran;
@@ -132,22 +132,22 @@ bool ArenaLane::Run(GroupOperation* operation) {
   return ran;
 }
 
-// Waits until its turn has been served, or its caller has left it.
-void ArenaLane::AwaitJob(Job& job, reactor::Completion& end, reactor::CancelToken* cancel) {
+// Waits until its turn has been served, or its caller has left it. The job exists while `end` is pending, and `end` is
+// set only under the mutex: so the job may be read only under the mutex, and only while `end` is pending.
+void ArenaLane::AwaitJob(Job* job, int64_t leave_ns, reactor::Completion& end, reactor::CancelToken* cancel) {
   const auto interrupts = cancel == nullptr ? reactor::Interrupts::kGoOn : cancel->interrupts();
   Clock* const clock = core_->home().clock();
-  int64_t leave_ns = job.deadline_ns;  // once begun, the operation ends at its own deadline
   while (true) {
     const int64_t ask_ns = cancel == nullptr ? kForeverNs : cancel->NextAskNs(clock->NowNs());
     if (end.Wait(core_->home(), std::min(leave_ns, ask_ns), core_->idling(), interrupts)) return;
     if (cancel != nullptr) cancel->Ask();
     MutexLock lock(mutex_);
     if (end.done()) return;
-    if (job.begun) {
-      leave_ns = kForeverNs;
+    if (job->begun) {
+      leave_ns = kForeverNs;  // once begun, the operation ends at its own deadline
     } else if (clock->NowNs() >= leave_ns) {
-      LeaveJob(&job, Status::Timeout("the operations before it have not ended in time")
-                         .Next("find out why they are late, or allow more time"));
+      LeaveJob(job, Status::Timeout("the operations before it have not ended in time")
+                        .Next("find out why they are late, or allow more time"));
     }
   }
 }

@@ -72,7 +72,8 @@ class ArenaLane {
   bool GiveTurn(GroupOperation* operation) FUSEWIRE_REQUIRES(mutex_);
   // For the lane's thread.
   Job* Enqueue(Job job) FUSEWIRE_REQUIRES(mutex_);
-  void AwaitJob(Job& job, reactor::Completion& end, reactor::CancelToken* cancel) FUSEWIRE_EXCLUDES(mutex_);
+  void AwaitJob(Job* job, int64_t leave_ns, reactor::Completion& end, reactor::CancelToken* cancel)
+      FUSEWIRE_EXCLUDES(mutex_);
   void LeaveJob(Job* job, const Status& why) FUSEWIRE_REQUIRES(mutex_);
   void Forget(const Job* job) FUSEWIRE_REQUIRES(mutex_);
   int64_t DeadlineOf(const GroupOperation& operation) const;
