@@ -175,7 +175,7 @@ TEST(GreetingPrefix, AVersionThatWeDoNotShareIsRefusedInWords) {
   const Status older = DecodeGreetingPrefix(Changed(hello, 8, Undraw("0000 0000"))).status();
   EXPECT_EQ(older.code(), Code::kRefused);
   EXPECT_EQ(older.cause(), "peer speaks version 0 of the protocol, we speak version 1");
-  // What else stands in the prefix of another version is not ours to judge.
+  // The rest of another version's prefix is not checked.
   EXPECT_EQ(DecodeGreetingPrefix(Changed(hello, 8, Undraw("0300 0200 09 01 ffff"))).status().code(), Code::kRefused);
 }
 

@@ -270,7 +270,7 @@ TEST(Frame, EveryTruncationIsNoticed) {
 }
 
 TEST(Frame, EveryFlippedBitIsNoticed) {
-  // What follows a frame on the stream, for a flipped meta_bytes that reaches into it.
+  // The bytes behind a frame on the stream, for a flipped meta_bytes that reaches into them.
   Random random(3);
   std::string behind(Limits().meta_bytes_max, '\0');
   for (char& byte : behind) byte = static_cast<char>(random.Next());

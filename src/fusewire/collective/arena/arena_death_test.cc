@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What happens to an arena when processes are killed.
+// An arena whose processes are killed.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ namespace {
 constexpr int kRanks = 4;
 constexpr int64_t kNoticeNsMax = kSecondNs;
 
-// What the test and its children see of each other.
+// The memory that the test shares with its children.
 struct Board {
   std::array<std::atomic<uint64_t>, kRanks> rounds;
   std::atomic<int64_t> killed_at_ns;

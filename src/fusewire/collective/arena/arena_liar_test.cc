@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a rank does about others that write what they like into the memory of all.
+// A rank against others that write arbitrary bytes into the shared memory.
 #include "fusewire/collective/arena/arena_liar_test.h"
 
 #include <gtest/gtest.h>

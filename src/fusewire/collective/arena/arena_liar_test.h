@@ -34,7 +34,7 @@ class ArenaLiar {
   size_t PostAt(int seat, uint64_t stage) const {
     return 4096 + static_cast<size_t>(seat) * 256 + static_cast<size_t>(stage % kTurns) * 64;
   }
-  // What a seat sends to each seat, and behind kSeatsMax of them what it expects.
+  // The bytes that a seat sends to each seat, and behind kSeatsMax of them those that it expects.
   size_t TableAt(int seat, uint64_t stage) const {
     return PostAt(ranks_, 0) + (static_cast<size_t>(seat) * kTurns + static_cast<size_t>(stage % kTurns)) * 768;
   }

@@ -20,7 +20,7 @@ namespace {
 
 int64_t Soon() { return Clock::Real()->NowNs() + 20 * kSecondNs; }
 
-// What rank r puts into element i: sums of it are exact in f32, and differ for every i and r.
+// Rank r's value of element i: sums of it are exact in f32, and differ for every i and r.
 float Value(int rank, size_t i) { return static_cast<float>((i * 7 + static_cast<size_t>(rank) * 13) % 1001); }
 
 std::vector<float> Values(int rank, size_t count) {

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What is the lane's alone; that a group behaves in an arena as it does over messages is for group_test.cc.
+// The lane on its own; group_test.cc tests that a group behaves in an arena as it does over messages.
 #include "fusewire/collective/group/arena_lane.h"
 
 #include <gtest/gtest.h>

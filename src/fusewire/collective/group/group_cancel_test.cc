@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a caller gives up ends at once, wherever its operation is: in the arena, behind others, while ranks agree on an
+// A cancelled operation ends at once, wherever it is: in the arena, behind others, while ranks agree on an
 // arena, over messages. The others hear of it, and the group goes on.
 #include <gtest/gtest.h>
 

@@ -134,7 +134,8 @@ Child StartRank(pipe::TransportChoice wire, bool arena, int rank, int victim, si
 
 TEST_P(GroupDeath, SurvivorsNameTheKilledShrinkAndGoOn) {
   if (GetParam().name == std::string("UcxShm"))
-    GTEST_SKIP() << "whoever is killed while it writes into UCX's shared queue blocks that queue for good: UCX's limit";
+    GTEST_SKIP()
+        << "a process that is killed while it writes into UCX's shared queue blocks that queue for good: UCX's limit";
   Random random(4711);
   int64_t slowest_ms = 0;
   const int rounds = wire() == pipe::TransportChoice::kShm ? 2 * kRounds : kRounds;

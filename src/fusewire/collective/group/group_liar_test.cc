@@ -198,7 +198,7 @@ TEST(GroupLiar, VotesWithoutEndAreAnsweredByFew) {
   ASSERT_TRUE(shrunk.ok()) << shrunk.ToString();
   ASSERT_EQ(world.group->epoch(), 1U);
   for (int vote = 0; vote < 500; ++vote) world.Tell(Liar::MessageOf(ControlVerb::kVote, {false, false}));
-  // What it has not asked for fills what is kept of it; then answers wait for it, and those are few.
+  // Unexpected messages fill the space for them; then answers wait for the liar, and only a few of them.
   const size_t bytes = EncodeControl(Liar::MessageOf(ControlVerb::kDecided, {false, false})).size();
   EXPECT_LE(world.messages.load(), static_cast<int>(kUnexpectedBytes / bytes) + 20);
 }

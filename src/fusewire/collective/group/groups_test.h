@@ -44,7 +44,7 @@ inline Wanted Want(CollectiveKind kind, std::vector<size_t> counts, Pieces from,
   return wanted;
 }
 
-// What rank r brings at element i.
+// Rank r's value at element i.
 inline int64_t Value(int rank, size_t i) { return static_cast<int64_t>(i * 7 % 1000) + 1000 * rank; }
 
 inline Array Brought(int rank, size_t count) {

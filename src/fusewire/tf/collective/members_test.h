@@ -86,7 +86,7 @@ class Member {
   CollectiveGroupsPtr groups;
 };
 
-// What Find has come to.
+// The result of Find.
 struct FoundGroup {
   int count = 0;
   TfStatus status;

@@ -40,7 +40,7 @@ class FusedProviderTest : public testing::Test {
                            ++ends_;
                          });
   }
-  // What the asker makes of the answer.
+  // The caller's reading of the answer.
   std::vector<Ending> Decoded(size_t count) {
     std::vector<Ending> endings(count);
     TensorPlace place;

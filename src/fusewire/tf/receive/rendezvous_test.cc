@@ -36,7 +36,7 @@ class RendezvousTest : public testing::Test {
   void Reply(size_t question, Answer& answer) {
     on_.world.asked[question].reply.Send(Status::Ok(), answer.head, std::move(answer.body));
   }
-  // Whatever is under way has arrived.
+  // All requests under way have arrived.
   void Settle() { on_.world.world.RunFor(kSecondNs); }
   std::string Message(const Ending& ending) { return std::string(ending.status.message()); }
   // A step of this graph, whose receives are these.

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What tests of steps share: a worker's session in a cluster with one other task, which the test plays, and the
+// For tests of steps: a worker's session in a cluster with one other task, which the test plays, and the
 // rendezvous of its steps.
 #ifndef FUSEWIRE_TF_RECEIVE_STEP_TEST_H_
 #define FUSEWIRE_TF_RECEIVE_STEP_TEST_H_

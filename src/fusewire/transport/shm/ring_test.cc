@@ -148,7 +148,7 @@ TEST_F(Rings, AnEndlessRunOfSkipsIsRefused) {
   EXPECT_FALSE(reader.Read(&part, 1).ok());
 }
 
-// Whatever stands before it, a large record's bytes begin with a cache line.
+// A large record's bytes begin at a cache line, for any record before it.
 TEST_F(Rings, LargeRecordsBeginWithALine) {
   MakeRings(256 * 1024);
   for (size_t before = 1; before < 80; ++before) {
@@ -194,7 +194,7 @@ TEST_F(Rings, ALoanEndsWithItsConnectionInItsMiddle) {
   EXPECT_EQ(ReadStatus().code(), Code::kUnavailable);
 }
 
-// What was shown before is read to its end, and nothing behind it.
+// Records that were shown before are read to their end, and nothing behind them.
 TEST_F(Rings, AWriterThatShowsLessThanBeforeIsNotBelieved) {
   ASSERT_EQ(writer_->Put(std::string(1000, 'x')), 1000u);
   writer_->Publish();

@@ -289,7 +289,7 @@ TEST_F(Meetings, AnotherHostIsNotMet) {
   EXPECT_THAT(status.cause(), HasSubstr("not this machine"));
 }
 
-// Who takes our name without being us is not believed. Needs to be root to become somebody else.
+// A process of another user that takes our name is refused. Needs root, to become another user.
 TEST_F(Meetings, AnotherUserIsRefusedByBothEnds) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   Listen();

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What is TCP's own: sockets that are not ours at the other end, names, and the limits of the process. The contract
-// that all transports keep is tested by tests/conformance.
+// The particulars of TCP: sockets that are not ours at the other end, names, and the limits of the process. The
+// contract that all transports keep is tested by tests/conformance.
 #include "fusewire/transport/tcp/tcp.h"
 
 #include <arpa/inet.h>
@@ -268,7 +268,7 @@ TEST_P(Tcp, TunesItsSockets) {
   EXPECT_GT(read(SOL_SOCKET, SO_RCVBUF), 0);
 }
 
-// What goes from task to task of one host is not paced, whatever the system does for others.
+// Connections between tasks of one host are not paced, whatever the system does for others.
 TEST_P(Tcp, ChoosesNoPacingOnOneHost) {
   const Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   SocketAddress address;

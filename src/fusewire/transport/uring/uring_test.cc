@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What is io_uring's own: rings that are too small, memory that the kernel holds, threads that end, kernels that
+// The particulars of io_uring: rings that are too small, memory that the kernel holds, threads that end, kernels that
 // refuse. tcp_test.cc and the conformance suite run over it too.
 #include "fusewire/transport/uring/uring.h"
 
@@ -304,7 +304,7 @@ std::unique_ptr<Transport> MakeDriven() {
   return MakeTcp(std::move(options));
 }
 
-// What two ends that dial each other run over; "" if they hear nothing.
+// The transport of two ends that dial each other; "" if nothing arrives.
 std::string WireBetween(Transport& transport) {
   std::unique_ptr<reactor::Reactor> home = std::move(reactor::Reactor::Start(reactor::Options())).value();
   std::unique_ptr<Listener> listener;
