@@ -39,9 +39,7 @@ std::unique_ptr<reactor::Reactor> StartReactor(const Options& options) {
 std::unique_ptr<transport::Transport> MakeWire(const Options& options) {
   if (options.case_name.ends_with("_shm")) return transport::MakeShm({});
   if (options.case_name.ends_with("_ucx")) return transport::MakeUcx(transport::MakeTcp({}), {});
-  transport::TcpOptions tcp;
-  if (options.wire == "uring") tcp.drive = transport::DriveByUring();
-  return transport::MakeTcp(std::move(tcp));
+  return transport::MakeTcp({}, options.wire == "uring" ? transport::DriveByUring() : nullptr);
 }
 
 // One end: lands input in `landing`, reports it, and writes one thing at a time.

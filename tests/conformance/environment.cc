@@ -192,11 +192,7 @@ Kind Uring(const std::string& name, const std::string& listens, const std::strin
   return {name, [listens, dials]() -> std::unique_ptr<Environment> {
             if (!transport::TryUring().ok() || (listens == "::1" && !HasIpv6())) return nullptr;
             auto make_silent = [] { return std::make_unique<SilentTcpPort>(); };
-            auto make = [] {
-              transport::TcpOptions options;
-              options.drive = transport::DriveByUring();
-              return transport::MakeTcp(std::move(options));
-            };
+            auto make = [] { return transport::MakeTcp({}, transport::DriveByUring()); };
             return std::make_unique<SocketEnvironment>(make, make_silent, listens, dials);
           }};
 }

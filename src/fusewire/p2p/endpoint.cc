@@ -7,6 +7,7 @@
 #include "fusewire/p2p/core.h"
 #include "fusewire/p2p/lanes.h"
 #include "fusewire/pipe/acceptor.h"
+#include "fusewire/pipe/shared.h"
 
 namespace fusewire {
 namespace p2p {

@@ -19,6 +19,7 @@
 #include "fusewire/pipe/transport_choice.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/task/task.h"
+#include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {

@@ -13,6 +13,7 @@
 #include "fusewire/p2p/peer_link.h"
 #include "fusewire/pipe/link.h"
 #include "fusewire/pipe/pipe.h"
+#include "fusewire/pipe/shared.h"
 
 namespace fusewire {
 namespace p2p {

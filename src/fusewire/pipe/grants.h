@@ -11,9 +11,9 @@
 
 #include "fusewire/base/status.h"
 #include "fusewire/base/unique_function.h"
-#include "fusewire/pipe/options.h"
 #include "fusewire/pipe/pipe_stats.h"
 #include "fusewire/pipe/sender.h"
+#include "fusewire/pipe/shared.h"
 #include "fusewire/pipe/window.h"
 #include "fusewire/reactor/reactor.h"
 

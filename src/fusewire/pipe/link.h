@@ -11,6 +11,7 @@
 
 #include "fusewire/base/random.h"
 #include "fusewire/pipe/pipe.h"
+#include "fusewire/pipe/shared.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {

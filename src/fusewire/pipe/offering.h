@@ -13,6 +13,7 @@
 #include "fusewire/pipe/new_receiver.h"
 #include "fusewire/pipe/porch.h"
 #include "fusewire/pipe/roster.h"
+#include "fusewire/pipe/shared.h"
 #include "fusewire/pipe/source_log.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"

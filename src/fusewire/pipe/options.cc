@@ -1,56 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/pipe/options.h"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <utility>
 
-#include "fusewire/base/check.h"
-#include "fusewire/base/random.h"
-#include "fusewire/reactor/control_group.h"
 #include "fusewire/wire/hello.h"
 
 namespace fusewire {
 namespace pipe {
-namespace {
-
-// A smaller window would make small messages wait for each other.
-constexpr uint64_t kWindowBytesMin = 16 * 1024;
-// No pipe takes more of what is left than this part of it.
-constexpr uint64_t kWindowShare = 64;
-
-uint64_t MemoryBytes() {
-  long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-  bool known = pages > 0 && page_bytes > 0;
-  uint64_t machine = known ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) : uint64_t{4} << 30;
-  // A container that goes beyond its own bound is killed, however much its host has.
-  uint64_t group = reactor::ControlGroupMemoryBytes();
-  return group == 0 ? machine : std::min(machine, group);
-}
-
-Options Complete(Options options) {
-  if (options.incarnation == 0) options.incarnation = SystemRandom64() | 1;
-  return options;
-}
-
-// Of all servers, nodes and endpoints of this process that ask for none of their own; until it ends.
-Budget& ProcessReceiveBudget() {
-  static auto* const budget = std::make_unique<Budget>(MemoryBytes() / 4).release();
-  return *budget;
-}
-
-WindowBudget& ProcessWindows() {
-  static auto* const windows = std::make_unique<WindowBudget>(MemoryBytes() / 16).release();
-  return *windows;
-}
-
-template <class BudgetType>
-std::unique_ptr<BudgetType> OwnBudget(uint64_t limit_bytes) {
-  return limit_bytes == 0 ? nullptr : std::make_unique<BudgetType>(limit_bytes);
-}
-
-}  // namespace
 
 Status CheckOptions(const Options& options) {
   wire::Hello hello;
@@ -73,34 +29,6 @@ Status CheckOptions(const Options& options) {
                               ", must be at least backoff_ns_min, " + std::to_string(options.backoff_ns_min));
   }
   return checked.Phase("check the options").Next("correct this setting");
-}
-
-Shared::Shared(Options options)
-    : options_(Complete(std::move(options))),
-      own_receive_budget_(OwnBudget<Budget>(options_.receive_budget_bytes)),
-      own_windows_(OwnBudget<WindowBudget>(options_.window_budget_bytes)),
-      receive_budget_(own_receive_budget_ != nullptr ? *own_receive_budget_ : ProcessReceiveBudget()),
-      windows_(own_windows_ != nullptr ? *own_windows_ : ProcessWindows()) {
-  FUSEWIRE_CHECK(CheckOptions(options_).ok());
-}
-
-Shared::Shared(Options options, Shared& budgets_of)
-    : options_(Complete(std::move(options))),
-      receive_budget_(budgets_of.receive_budget()),
-      windows_(budgets_of.windows()) {
-  FUSEWIRE_CHECK(CheckOptions(options_).ok());
-}
-
-std::optional<uint64_t> WindowBudget::Take(uint64_t wish_bytes) {
-  uint64_t used = used_bytes();
-  for (;;) {
-    uint64_t left = limit_bytes_ - std::min(used, limit_bytes_);
-    uint64_t smallest = std::min(kWindowBytesMin, wish_bytes);
-    uint64_t window = std::clamp(left / kWindowShare, smallest, wish_bytes);
-    if (window > left) return std::nullopt;
-    FUSEWIRE_DCHECK(window <= wish_bytes);
-    if (used_bytes_.compare_exchange_weak(used, used + window, std::memory_order_relaxed)) return window;
-  }
 }
 
 }  // namespace pipe

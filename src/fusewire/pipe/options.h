@@ -1,22 +1,15 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The options that all pipes of one process (or one server in it) share: its name, limits and timeouts.
-// Home: any thread; constant after construction, apart from the budgets and counters. Owns: its budgets, where it has
-// its own.
+// Home: any, plain values. Owns: nothing. Fails: CheckOptions names the first setting that cannot be used.
 #ifndef FUSEWIRE_PIPE_OPTIONS_H_
 #define FUSEWIRE_PIPE_OPTIONS_H_
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <string>
 
-#include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/base/status.h"
-#include "fusewire/buffer/budget.h"
-#include "fusewire/pipe/source_log.h"
-#include "fusewire/wire/wire.h"
+#include "fusewire/wire/limits.h"
 
 namespace fusewire {
 namespace pipe {
@@ -52,48 +45,9 @@ struct Options {
 // kInvalid names the first setting that cannot be used, and its value.
 Status CheckOptions(const Options& options);
 
-// The standing windows of many pipes: the more there are, the smaller is the next. Home: any thread.
-class WindowBudget {
- public:
-  explicit WindowBudget(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
-  // The window for one more pipe, `wish_bytes` at the most, if there is one left. Given back with Return.
-  std::optional<uint64_t> Take(uint64_t wish_bytes);
-  void Return(uint64_t bytes) {
-    const uint64_t before = used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-    FUSEWIRE_CHECK(bytes <= before);
-  }
-  uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
-
- private:
-  const uint64_t limit_bytes_;
-  std::atomic<uint64_t> used_bytes_{0};
-};
-
-class Shared {
- public:
-  // The options have passed CheckOptions().
-  explicit Shared(Options options);
-  // Another name in the same task: it counts into the budgets of `budgets_of`, which outlives it, whatever its options
-  // say of budgets.
-  Shared(Options options, Shared& budgets_of);
-
-  const Options& options() const { return options_; }
-  // This one's own, or the process's: see Options.
-  Budget& receive_budget() { return receive_budget_; }
-  // Any thread. The standing window for one more pipe, if there is one left. Given back with ReturnWindow.
-  std::optional<uint64_t> TakeWindow() { return windows_.Take(options_.window_bytes); }
-  void ReturnWindow(uint64_t bytes) { windows_.Return(bytes); }
-  WindowBudget& windows() { return windows_; }
-  // Any thread. For lines about peers that broke the law.
-  SourceLog& broken_log() { return broken_log_; }
-
- private:
-  const Options options_;
-  const std::unique_ptr<Budget> own_receive_budget_;  // null: the process's, or another one's
-  const std::unique_ptr<WindowBudget> own_windows_;
-  Budget& receive_budget_;
-  WindowBudget& windows_;
-  SourceLog broken_log_;
+// Ports of which the first that is free is taken. 0 to 0: any.
+struct PortRange {
+  uint16_t min = 0, max = 0;
 };
 
 }  // namespace pipe

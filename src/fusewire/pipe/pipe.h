@@ -16,6 +16,7 @@
 #include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/pipe/pipe_stats.h"
 #include "fusewire/pipe/role.h"
+#include "fusewire/pipe/shared.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/wire.h"

@@ -4,25 +4,12 @@
 #ifndef FUSEWIRE_PIPE_PIPE_HANDLER_H_
 #define FUSEWIRE_PIPE_PIPE_HANDLER_H_
 
-#include <cstdint>
-#include <string>
-
 #include "fusewire/base/status.h"
 #include "fusewire/pipe/frame_handler.h"
+#include "fusewire/pipe/peer_info.h"
 
 namespace fusewire {
 namespace pipe {
-
-// The peer, as its greeting describes it.
-struct PeerInfo {
-  std::string name;
-  std::string address;
-  uint64_t incarnation = 0;
-  uint64_t features = 0;
-  const char* wire = "";  // what the pipe runs over: "tcp", "shm" ...
-  // "worker:3 (10.0.0.7:5555)"
-  std::string ToString() const { return name.empty() ? address : name + " (" + address + ")"; }
-};
 
 // The beginning and the end of a pipe. All calls at home. None may destroy the pipe, except that OnClosed may.
 class PipeHandler {

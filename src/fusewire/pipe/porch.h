@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "fusewire/pipe/pipe.h"
+#include "fusewire/pipe/shared.h"
 
 namespace fusewire {
 namespace pipe {

@@ -5,6 +5,7 @@
 
 #include "fusewire/transport/nearest/nearest.h"
 #include "fusewire/transport/shm/shm.h"
+#include "fusewire/transport/tcp/tcp.h"
 #include "fusewire/transport/ucx/ucx.h"
 #include "fusewire/transport/uring/uring.h"
 
@@ -50,9 +51,8 @@ TransportTrial TryTransport(TransportChoice choice) {
 
 std::unique_ptr<transport::Transport> MakeTransport(TransportChoice choice, transport::TcpOptions tcp) {
   if (choice == TransportChoice::kShm) return transport::MakeShm({});
-  if (choice == TransportChoice::kUring) tcp.drive = transport::DriveByUring();
-  if (choice == TransportChoice::kTcp || choice == TransportChoice::kUring ||
-      (choice == TransportChoice::kAuto && tcp.resolve)) {
+  if (choice == TransportChoice::kUring) return transport::MakeTcp(std::move(tcp), transport::DriveByUring());
+  if (choice == TransportChoice::kTcp || (choice == TransportChoice::kAuto && tcp.resolve)) {
     return transport::MakeTcp(std::move(tcp));
   }
   transport::UcxOptions ucx;

@@ -9,10 +9,12 @@
 #include <string_view>
 
 #include "fusewire/base/status.h"
-#include "fusewire/transport/tcp/tcp.h"
-#include "fusewire/transport/transport.h"
 
 namespace fusewire {
+namespace transport {
+struct TcpOptions;
+class Transport;
+}  // namespace transport
 namespace pipe {
 
 enum class TransportChoice {

@@ -5,6 +5,9 @@
 
 #include <string>
 
+#include "fusewire/transport/tcp/tcp_options.h"
+#include "fusewire/transport/transport.h"
+
 namespace fusewire {
 namespace pipe {
 namespace {

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The options of one reactor, and of a pool of them.
+// The options of one reactor, of a pool of them, and of a wait.
 // Home: any, plain values. Owns: nothing. Fails: never.
 #ifndef FUSEWIRE_REACTOR_OPTIONS_H_
 #define FUSEWIRE_REACTOR_OPTIONS_H_
@@ -33,6 +33,10 @@ struct PoolOptions {
   // pinning.
   bool pin = false;
 };
+
+// Whether a handler of the operating system's signals (SIGINT) that runs on the thread that waits ends its wait, as a
+// deadline does: a language that runs its handlers later must have its turn.
+enum class Interrupts { kGoOn, kEndWait };
 
 }  // namespace reactor
 }  // namespace fusewire

@@ -8,26 +8,13 @@
 #define FUSEWIRE_REACTOR_TIMER_WHEEL_H_
 
 #include <cstdint>
-#include <utility>
 
 #include "fusewire/base/clock.h"
 #include "fusewire/base/list.h"
-#include "fusewire/base/unique_function.h"
+#include "fusewire/reactor/timer.h"
 
 namespace fusewire {
 namespace reactor {
-
-class Timer : public ListNode {
- public:
-  explicit Timer(UniqueFunction<void()> fire) : fire_(std::move(fire)) {}
-  bool armed() const { return linked(); }
-  int64_t due_ns() const { return due_ns_; }
-
- private:
-  friend class TimerWheel;
-  UniqueFunction<void()> fire_;
-  int64_t due_ns_ = 0;
-};
 
 class TimerWheel {
  public:

@@ -13,6 +13,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
+#include "fusewire/reactor/options.h"
 
 namespace fusewire {
 namespace reactor {
@@ -25,10 +26,6 @@ enum class Idling {
   kSpins,    // looks for work: the peer works at the same time, on another processor
   kYields,   // looks for work, and lets other threads run in between: the peer may need this very processor
 };
-
-// Whether a handler of the operating system's signals (SIGINT) that runs on the thread that waits ends its wait, as a
-// deadline does: a language that runs its handlers later must have its turn.
-enum class Interrupts { kGoOn, kEndWait };
 
 class Waiter {
  public:

@@ -12,8 +12,10 @@
 #include "fusewire/base/status.h"
 #include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/options.h"
+#include "fusewire/pipe/shared.h"
 #include "fusewire/pipe/transport_choice.h"
 #include "fusewire/reactor/pool.h"
+#include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {

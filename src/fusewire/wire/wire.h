@@ -16,6 +16,7 @@
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
+#include "fusewire/wire/limits.h"
 
 namespace fusewire {
 namespace wire {
@@ -58,14 +59,6 @@ struct FrameHeader {
   uint32_t check = 0;     // set by EncodeHeader and DecodeHeader
   uint64_t call = 0;
   uint64_t body_bytes = 0;
-};
-
-// The limits of a receiver. Every length is checked against them before memory is allocated.
-struct Limits {
-  uint32_t meta_bytes_max = 1u << 20;
-  uint16_t segments_max = 65535;
-  uint64_t body_bytes_max = uint64_t{1} << 40;
-  uint32_t chunk_bytes_max = 256u << 10;  // the pipe's chunk, agreed in the hello
 };
 
 bool IsMessage(FrameKind kind);  // kMessage, kCall, kReply, kReplyPart

@@ -13,7 +13,8 @@ namespace {
 
 class TcpTransport final : public Transport {
  public:
-  explicit TcpTransport(TcpOptions options) : resolver_(std::move(options.resolve)), options_(std::move(options)) {}
+  TcpTransport(TcpOptions options, DriveSocket drive)
+      : resolver_(std::move(options.resolve)), options_{std::move(options), drive} {}
 
   Result<std::unique_ptr<Listener>> Listen(reactor::Reactor& home, const Address& address,
                                            OnIncoming on_incoming) override {
@@ -30,12 +31,14 @@ class TcpTransport final : public Transport {
 
  private:
   Resolver resolver_;
-  TcpOptions options_;
+  DrivenOptions options_;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> MakeTcp(TcpOptions options) { return std::make_unique<TcpTransport>(std::move(options)); }
+std::unique_ptr<Transport> MakeTcp(TcpOptions options, DriveSocket drive) {
+  return std::make_unique<TcpTransport>(std::move(options), drive);
+}
 
 }  // namespace transport
 }  // namespace fusewire

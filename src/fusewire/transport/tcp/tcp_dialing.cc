@@ -11,7 +11,7 @@
 namespace fusewire {
 namespace transport {
 
-TcpDialing::TcpDialing(reactor::Reactor& home, Address address, const TcpOptions& options, OnDialed on_dialed)
+TcpDialing::TcpDialing(reactor::Reactor& home, Address address, const DrivenOptions& options, OnDialed on_dialed)
     : home_(home),
       address_(std::move(address)),
       options_(options),

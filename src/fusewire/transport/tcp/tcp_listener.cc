@@ -18,7 +18,7 @@ constexpr int kNeighboursTried = 16;
 
 class TcpIncoming final : public Incoming {
  public:
-  TcpIncoming(Fd fd, std::string peer_address, const TcpOptions& options)
+  TcpIncoming(Fd fd, std::string peer_address, const DrivenOptions& options)
       : fd_(std::move(fd)), peer_address_(std::move(peer_address)), options_(options) {}
   Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) override {
     TuneConnected(fd_.get(), options_);
@@ -29,7 +29,7 @@ class TcpIncoming final : public Incoming {
  private:
   Fd fd_;
   const std::string peer_address_;
-  const TcpOptions& options_;
+  const DrivenOptions& options_;
 };
 
 // *no_such_family: this host has no IPv6 (or no IPv4).
@@ -80,7 +80,7 @@ Result<Fd> ListenAtAnyPort(const SocketAddress& where, const TcpOptions& options
 }  // namespace
 
 Result<std::unique_ptr<Listener>> TcpListener::Open(reactor::Reactor& home, const Address& address,
-                                                    const TcpOptions& options, OnIncoming on_incoming) {
+                                                    const DrivenOptions& options, OnIncoming on_incoming) {
   FUSEWIRE_AT_HOME(home);
   bool everywhere = address.host.empty() || address.host == "*";
   std::string host = address.host == "localhost" ? WhereToListen(address.host).host : address.host;
@@ -106,7 +106,7 @@ Result<std::unique_ptr<Listener>> TcpListener::Open(reactor::Reactor& home, cons
   return std::unique_ptr<Listener>(std::move(listener));
 }
 
-TcpListener::TcpListener(reactor::Reactor& home, Fd fd, const Address& address, const TcpOptions& options,
+TcpListener::TcpListener(reactor::Reactor& home, Fd fd, const Address& address, const DrivenOptions& options,
                          OnIncoming on_incoming)
     : address_(address),
       options_(options),

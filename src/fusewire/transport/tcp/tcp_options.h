@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "fusewire/base/clock.h"
-#include "fusewire/transport/drive.h"
 #include "fusewire/transport/resolve_names.h"
 
 namespace fusewire {
@@ -25,8 +24,6 @@ struct TcpOptions {
   int backlog = 4096;
   // Null: the system's resolver.
   ResolveNames resolve;
-  // Drives established connections. If it is null, or does not work: epoll.
-  DriveSocket drive = nullptr;
 };
 
 }  // namespace transport

@@ -99,11 +99,7 @@ class Tcp : public testing::TestWithParam<const char*> {
  protected:
   explicit Tcp(TcpOptions options = TcpOptions())
       : home_(std::move(reactor::Reactor::Start(reactor::Options())).value()),
-        transport_(MakeTcp(Driven(std::move(options)))) {}
-  static TcpOptions Driven(TcpOptions options) {
-    if (uses_uring()) options.drive = DriveByUring();
-    return options;
-  }
+        transport_(MakeTcp(std::move(options), uses_uring() ? DriveByUring() : nullptr)) {}
   void SetUp() override {
     if (uses_uring() && !TryUring().ok()) GTEST_SKIP() << "this machine has no io_uring";
   }

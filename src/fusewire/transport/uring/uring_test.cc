@@ -298,11 +298,7 @@ void Forbid(long number, uint32_t error) {
   FUSEWIRE_CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
 }
 
-std::unique_ptr<Transport> MakeDriven() {
-  TcpOptions options;
-  options.drive = DriveByUring();
-  return MakeTcp(std::move(options));
-}
+std::unique_ptr<Transport> MakeDriven() { return MakeTcp({}, DriveByUring()); }
 
 // The transport of two ends that dial each other; "" if nothing arrives.
 std::string WireBetween(Transport& transport) {

@@ -1,0 +1,99 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/pipe/shared.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <vector>
+
+namespace fusewire {
+namespace pipe {
+namespace {
+
+constexpr uint64_t kContainerBytes = uint64_t{64} << 20;
+
+// In a process that has made no budget yet. 0: it is a quarter of what the container may use.
+int BudgetInAContainer() {
+  if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("limits", "/sys/fs/cgroup", "tmpfs", 0, nullptr) != 0) {
+    return 2;
+  }
+  std::ofstream("/sys/fs/cgroup/memory.max") << kContainerBytes << "\n";
+  return Shared(Options()).receive_budget().limit_bytes() == kContainerBytes / 4 ? 0 : 1;
+}
+
+TEST(SharedDeathTest, TheBudgetOfAProcessIsOfWhatItsContainerMayUse) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root may make a mount namespace";
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto ended = [](int status) {
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 2) std::cerr << "no mount namespace can be had here";
+    return WIFEXITED(status) && WEXITSTATUS(status) != 1;
+  };
+  EXPECT_EXIT(_exit(BudgetInAContainer()), ended, "");
+}
+
+TEST(Shared, EachSharedIsAnIncarnationOfItsOwn) {
+  Options drawn;
+  EXPECT_NE(Shared(drawn).options().incarnation, Shared(drawn).options().incarnation);
+  EXPECT_GT(Shared(drawn).receive_budget().limit_bytes(), uint64_t{64} << 20);
+  drawn.incarnation = 7;
+  EXPECT_EQ(Shared(drawn).options().incarnation, 7u);
+}
+
+TEST(Shared, WhoAsksForNoBudgetOfItsOwnSharesTheProcesss) {
+  Options own;
+  own.receive_budget_bytes = 1 << 20;
+  own.window_budget_bytes = 1 << 20;
+  Shared node{Options()}, endpoint{Options()}, apart{own};
+  EXPECT_EQ(&node.receive_budget(), &endpoint.receive_budget());
+  EXPECT_EQ(&node.windows(), &endpoint.windows());
+  EXPECT_NE(&node.receive_budget(), &apart.receive_budget());
+  EXPECT_NE(&node.windows(), &apart.windows());
+  const uint64_t before = endpoint.windows().used_bytes();
+  std::optional<uint64_t> window = node.TakeWindow();
+  ASSERT_TRUE(window.has_value());
+  EXPECT_EQ(endpoint.windows().used_bytes(), before + *window);
+  node.ReturnWindow(*window);
+}
+
+TEST(Shared, AnotherNameOfATaskCountsIntoItsBudgets) {
+  Options own;
+  own.receive_budget_bytes = 1 << 20;
+  Shared task(own);
+  own.receive_budget_bytes = 2 << 20;
+  own.name = "another";
+  Shared endpoint(own, task);
+  EXPECT_EQ(&endpoint.receive_budget(), &task.receive_budget());
+  EXPECT_EQ(&endpoint.windows(), &task.windows());
+  EXPECT_EQ(endpoint.options().name, "another");
+  EXPECT_NE(endpoint.options().incarnation, task.options().incarnation);
+}
+
+TEST(Shared, WindowsGetSmallerAsTheirBudgetIsUsedUp) {
+  Options options;
+  options.window_bytes = 256 << 10;
+  options.window_budget_bytes = 256 << 20;
+  Shared shared(options);
+  std::vector<uint64_t> taken;
+  while (std::optional<uint64_t> window = shared.TakeWindow()) {
+    EXPECT_LE(*window, taken.empty() ? options.window_bytes : taken.back());
+    taken.push_back(*window);
+    ASSERT_LT(taken.size(), 100000u);
+  }
+  EXPECT_EQ(taken.front(), options.window_bytes);
+  EXPECT_GT(taken.size(), 1150u);  // with full windows it would be 1024
+  EXPECT_LE(shared.windows().used_bytes(), options.window_budget_bytes);
+  for (uint64_t window : taken) shared.ReturnWindow(window);
+  EXPECT_EQ(shared.windows().used_bytes(), 0u);
+  EXPECT_EQ(shared.TakeWindow(), options.window_bytes);
+}
+
+}  // namespace
+}  // namespace pipe
+}  // namespace fusewire

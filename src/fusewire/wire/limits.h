@@ -1,0 +1,23 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The limits of a receiver of frames.
+// Home: none, plain values. Owns: nothing. Fails: never; DecodeHeader refuses what exceeds them.
+#ifndef FUSEWIRE_WIRE_LIMITS_H_
+#define FUSEWIRE_WIRE_LIMITS_H_
+
+#include <cstdint>
+
+namespace fusewire {
+namespace wire {
+
+// The limits of a receiver. Every length is checked against them before memory is allocated.
+struct Limits {
+  uint32_t meta_bytes_max = 1u << 20;
+  uint16_t segments_max = 65535;
+  uint64_t body_bytes_max = uint64_t{1} << 40;
+  uint32_t chunk_bytes_max = 256u << 10;  // the pipe's chunk, agreed in the hello
+};
+
+}  // namespace wire
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_WIRE_LIMITS_H_
