@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/reactor/completion.h"
 #include "fusewire/rpc/rpc.h"
 #include "process.h"
 #include "raw_sockets.h"

@@ -5,7 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/reactor/completion.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/wire/meta.h"
+#include "fusewire/wire/wire.h"
 #include "screen.h"
 #include "service.h"
 

@@ -9,6 +9,7 @@
 
 #include "bench/harness/harness.h"
 #include "fusewire/reactor/completion.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 
 namespace fusewire::bench {

@@ -14,6 +14,8 @@
 #include "fusewire/pipe/transport_choice.h"
 #include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
+#include "fusewire/transport/transport.h"
 
 namespace fusewire::bench {
 namespace {

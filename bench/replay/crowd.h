@@ -13,6 +13,8 @@
 #include "bench/harness/harness.h"
 #include "bench/replay/record.h"
 #include "fusewire/reactor/completion.h"
+#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 
 namespace fusewire::bench {

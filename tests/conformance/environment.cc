@@ -15,6 +15,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/home_test.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/loopback/loopback.h"
 #include "fusewire/transport/nearest/nearest.h"
 #include "fusewire/transport/shm/shm.h"

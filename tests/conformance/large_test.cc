@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fusewire/base/random.h"
+#include "fusewire/reactor/completion.h"
 #include "fusewire/rpc/rpc.h"
 
 namespace fusewire {

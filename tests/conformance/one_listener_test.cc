@@ -17,12 +17,17 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/collective/group/group.h"
 #include "fusewire/p2p/p2p.h"
+#include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/link.h"
+#include "fusewire/pipe/shared.h"
 #include "fusewire/reactor/home_test.h"
+#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/task/task.h"
 #include "fusewire/transport/ucx/ucx.h"
 #include "fusewire/transport/uring/uring.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace {
@@ -146,7 +151,7 @@ TEST_P(OneListener, ServesCallsAndMessages) {
   for (auto& peer : peers) ExpectMessages(peer.get());
   const std::string wire = GetParam().wire == pipe::TransportChoice::kAuto ? "shm" : GetParam().name;
   EXPECT_EQ(endpoint_->Expect(peers[0]->name()).value()->wire(), wire);
-  const pipe::AcceptorStats stats = server_->AcceptorSnapshot();
+  const pipe::AcceptorStats stats = task_->acceptor().Snapshot();
   EXPECT_EQ(stats.open, 2 * clients.size());
   EXPECT_EQ(stats.turned_away, 0u);
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fusewire/p2p/p2p.h"
+#include "fusewire/pipe/shared.h"
 #include "fusewire/rpc/rpc.h"
 
 namespace fusewire {

@@ -13,6 +13,7 @@
 #include "environment.h"
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/random.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/talker_test.h"
 
 namespace fusewire {

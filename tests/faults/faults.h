@@ -20,6 +20,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/pipe/wires_test.h"
 #include "fusewire/reactor/home_test.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 #include "peer.h"
 #include "peer_process.h"

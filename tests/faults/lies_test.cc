@@ -8,6 +8,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/p2p/p2p.h"
 #include "fusewire/wire/p2p.h"
+#include "fusewire/wire/wire.h"
 #include "lying_wire.h"
 
 namespace fusewire {

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/pipe/acceptor.h"
 #include "fusewire/rpc/rpc.h"
 
 namespace fusewire {
@@ -227,7 +228,7 @@ std::vector<rpc::Method> Peer::Methods() {
 }
 
 std::string Peer::Stats() {
-  pipe::AcceptorStats stats = server_->AcceptorSnapshot();
+  pipe::AcceptorStats stats = task_->acceptor().Snapshot();
   std::ostringstream out;
   out << "accepted " << stats.accepted << " greeted " << stats.greeted << " turned_away " << stats.turned_away
       << " superseded " << stats.superseded << " open " << stats.open << " in_flight " << server_->calls_in_flight()

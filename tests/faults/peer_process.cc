@@ -21,6 +21,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/home_test.h"
+#include "fusewire/reactor/reactor.h"
 
 extern char** environ;
 

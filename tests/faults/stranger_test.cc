@@ -3,6 +3,7 @@
 // each, however often they come; calls of others go on.
 #include "faults.h"
 #include "fusewire/wire/hello.h"
+#include "fusewire/wire/wire.h"
 #include "raw_socket.h"
 
 namespace fusewire {

@@ -14,6 +14,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/pipe/frame_reader.h"
 #include "fusewire/pipe/script_test.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace pipe {

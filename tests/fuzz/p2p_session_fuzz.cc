@@ -13,6 +13,9 @@
 #include "fusewire/base/log.h"
 #include "fusewire/p2p/liar_test.h"
 #include "fusewire/p2p/p2p.h"
+#include "fusewire/reactor/pool.h"
+#include "fusewire/transport/transport.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace p2p {

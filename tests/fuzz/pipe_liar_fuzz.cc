@@ -17,7 +17,9 @@
 #include "fusewire/base/log.h"
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/pipe/script_test.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/wire/hello.h"
+#include "fusewire/wire/wire.h"
 #include "op_bytes.h"
 
 namespace fusewire {

@@ -20,6 +20,8 @@
 #include "fusewire/base/log.h"
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/pipe/window.h"
+#include "fusewire/reactor/reactor.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace pipe {

@@ -16,9 +16,13 @@
 #include "fusewire/base/log.h"
 #include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/link.h"
+#include "fusewire/pipe/shared.h"
+#include "fusewire/reactor/pool.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/transport/loopback/loopback.h"
+#include "fusewire/transport/transport.h"
 #include "fusewire/wire/meta.h"
+#include "fusewire/wire/wire.h"
 #include "op_bytes.h"
 
 namespace fusewire {

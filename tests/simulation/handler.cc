@@ -6,6 +6,7 @@
 
 #include "asked.h"
 #include "fusewire/base/check.h"
+#include "fusewire/reactor/reactor.h"
 #include "judge.h"
 
 namespace fusewire {

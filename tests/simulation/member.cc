@@ -4,6 +4,11 @@
 #include <algorithm>
 
 #include "fusewire/base/check.h"
+#include "fusewire/pipe/acceptor.h"
+#include "fusewire/pipe/shared.h"
+#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
+#include "fusewire/transport/transport.h"
 #include "handler.h"
 
 namespace fusewire {
@@ -74,7 +79,7 @@ void Task::CloseClients() {
 // docs/buffers.md, "The budget".
 uint64_t Task::HoldMax() const {
   const pipe::Options& options = task->shared().options();
-  uint64_t pipes = links_.size() + (server == nullptr ? 0 : server->AcceptorSnapshot().open);
+  uint64_t pipes = links_.size() + (server == nullptr ? 0 : task->acceptor().Snapshot().open);
   uint64_t large = run.bytes_max + options.window_bytes / 4 + kCopyBytesMax;
   return std::max(options.receive_budget_bytes, large) + pipes * options.window_bytes;
 }

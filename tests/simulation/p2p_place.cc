@@ -6,6 +6,9 @@
 #include <utility>
 
 #include "fusewire/reactor/home_test.h"
+#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
+#include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace p2p {

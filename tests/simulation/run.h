@@ -14,6 +14,7 @@
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/transport/loopback/event_queue.h"
 #include "fusewire/transport/loopback/loopback.h"
+#include "fusewire/wire/wire.h"
 #include "journal.h"
 #include "meddle.h"
 #include "memory.h"

@@ -28,6 +28,7 @@
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/pipe/options.h"
 #include "fusewire/reactor/reactor.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace p2p {

@@ -8,6 +8,12 @@
 #include "fusewire/p2p/lanes.h"
 #include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/shared.h"
+#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
+#include "fusewire/reactor/waiter.h"
+#include "fusewire/task/task.h"
+#include "fusewire/transport/transport.h"
+#include "fusewire/wire/p2p.h"
 
 namespace fusewire {
 namespace p2p {

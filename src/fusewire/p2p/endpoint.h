@@ -17,12 +17,24 @@
 #include "fusewire/p2p/peer.h"
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/transport_choice.h"
-#include "fusewire/reactor/pool.h"
-#include "fusewire/task/task.h"
+#include "fusewire/reactor/options.h"
+#include "fusewire/transport/address.h"
 #include "fusewire/transport/tcp/tcp_options.h"
-#include "fusewire/transport/transport.h"
 
 namespace fusewire {
+namespace pipe {
+class Shared;
+}  // namespace pipe
+namespace reactor {
+class Pool;
+class Reactor;
+}  // namespace reactor
+namespace task {
+class Task;
+}  // namespace task
+namespace transport {
+class Transport;
+}  // namespace transport
 namespace p2p {
 
 struct EndpointOptions {
@@ -76,13 +88,14 @@ class Endpoint {
   Status Await(Signal& signal, uint64_t at_least, int64_t timeout_ns = 0);
 
   reactor::Reactor& home();
-  pipe::Shared& shared();
   // Not from a home. Ends every operation with kCancelled, says goodbye to all. What operations that have ended well
   // had to send goes first, if its peers take it within goodbye_ns_max. May be repeated.
   void Close();
 
   // For operations, regions and signals.
   Core& core();
+  // For collectives.
+  pipe::Shared& shared();
 
  private:
   struct Impl;

@@ -10,6 +10,8 @@
 #include "fusewire/p2p/op_table.h"
 #include "fusewire/p2p/peer_link.h"
 #include "fusewire/p2p/region.h"
+#include "fusewire/reactor/reactor.h"
+#include "fusewire/reactor/waiter.h"
 
 namespace fusewire {
 namespace p2p {

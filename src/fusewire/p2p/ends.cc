@@ -2,6 +2,7 @@
 #include "fusewire/p2p/ends.h"
 
 #include "fusewire/base/check.h"
+#include "fusewire/reactor/waiter.h"
 
 namespace fusewire {
 namespace p2p {

@@ -14,6 +14,7 @@
 #include "fusewire/pipe/link.h"
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/pipe/shared.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace p2p {

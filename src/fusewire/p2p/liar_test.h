@@ -11,8 +11,11 @@
 #include <vector>
 
 #include "fusewire/pipe/link.h"
+#include "fusewire/pipe/shared.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/loopback/loopback.h"
 #include "fusewire/wire/p2p.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace p2p {

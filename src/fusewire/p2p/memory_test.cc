@@ -6,6 +6,7 @@
 
 #include "fusewire/p2p/core.h"
 #include "fusewire/p2p/world_test.h"
+#include "fusewire/reactor/reactor.h"
 
 namespace fusewire {
 namespace p2p {

@@ -23,8 +23,8 @@
 #include "fusewire/base/status.h"
 #include "fusewire/base/unique_function.h"
 #include "fusewire/p2p/peer.h"
-#include "fusewire/reactor/timer_wheel.h"
-#include "fusewire/reactor/waiter.h"
+#include "fusewire/reactor/options.h"
+#include "fusewire/reactor/timer.h"
 
 namespace fusewire {
 namespace p2p {

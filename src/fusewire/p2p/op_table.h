@@ -20,6 +20,7 @@
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/wire/p2p.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace p2p {

@@ -8,6 +8,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/p2p/flow.h"
 #include "fusewire/p2p/segments.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace p2p {

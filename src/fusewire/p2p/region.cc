@@ -7,6 +7,7 @@
 #include "fusewire/p2p/core.h"
 #include "fusewire/p2p/endpoint.h"
 #include "fusewire/p2p/regions.h"
+#include "fusewire/reactor/reactor.h"
 
 namespace fusewire {
 namespace p2p {

@@ -9,6 +9,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/p2p/segments.h"
 #include "fusewire/wire/meta.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace p2p {

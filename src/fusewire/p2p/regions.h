@@ -19,6 +19,7 @@
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/wire/p2p.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace p2p {

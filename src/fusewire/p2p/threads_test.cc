@@ -8,6 +8,7 @@
 
 #include "fusewire/p2p/world_test.h"
 #include "fusewire/pipe/wires_test.h"
+#include "fusewire/reactor/reactor.h"
 
 namespace fusewire {
 namespace p2p {

@@ -10,6 +10,7 @@
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/p2p/segments.h"
 #include "fusewire/wire/meta.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace p2p {

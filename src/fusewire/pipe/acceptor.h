@@ -11,7 +11,6 @@
 #include <memory>
 #include <vector>
 
-#include "fusewire/pipe/acceptor_stats.h"
 #include "fusewire/pipe/new_receiver.h"
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/shared.h"
@@ -20,6 +19,14 @@
 
 namespace fusewire {
 namespace pipe {
+
+struct AcceptorStats {
+  uint64_t accepted = 0;     // connections
+  uint64_t greeted = 0;      // that became pipes
+  uint64_t turned_away = 0;  // that did not
+  uint64_t superseded = 0;   // pipes closed because their peer came back as another incarnation
+  uint64_t open = 0;         // pipes now
+};
 
 class Acceptor {
  public:

@@ -2,10 +2,18 @@
 #include "fusewire/rpc/call.h"
 
 #include "fusewire/base/check.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/client_core.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace rpc {
+
+size_t SegmentSizes::count() const { return header_.segments; }
+uint64_t SegmentSizes::at(size_t index) const {
+  return wire::SegmentBytes(header_, meta_, static_cast<uint16_t>(index));
+}
+uint64_t SegmentSizes::total() const { return header_.body_bytes; }
 
 Status AllocateSegments(const SegmentSizes& sizes, Buffers* body, std::vector<Bytes>* parts) {
   body->clear();

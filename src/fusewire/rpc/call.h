@@ -12,15 +12,19 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/clock.h"
 #include "fusewire/base/list.h"
 #include "fusewire/base/mailbox.h"
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/pipe/landing.h"
-#include "fusewire/reactor/reactor.h"
-#include "fusewire/wire/wire.h"
+#include "fusewire/reactor/timer.h"
 
 namespace fusewire {
+namespace wire {
+struct FrameHeader;
+}  // namespace wire
 namespace rpc {
 
 // The service number that rpc says in its hello.
@@ -35,9 +39,9 @@ class ClientCore;
 class SegmentSizes {
  public:
   SegmentSizes(const wire::FrameHeader& header, ConstBytes meta) : header_(header), meta_(meta) {}
-  size_t count() const { return header_.segments; }
-  uint64_t at(size_t index) const { return wire::SegmentBytes(header_, meta_, static_cast<uint16_t>(index)); }
-  uint64_t total() const { return header_.body_bytes; }
+  size_t count() const;
+  uint64_t at(size_t index) const;
+  uint64_t total() const;
 
  private:
   const wire::FrameHeader& header_;

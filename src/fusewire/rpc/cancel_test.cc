@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/pipe/shared.h"
 #include "fusewire/rpc/world_test.h"
 
 namespace fusewire {

@@ -5,7 +5,11 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
+#include "fusewire/reactor/completion.h"
+#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/client_core.h"
+#include "fusewire/task/task.h"
 
 namespace fusewire {
 namespace rpc {

@@ -11,13 +11,19 @@
 #include <memory>
 #include <string>
 
-#include "fusewire/reactor/completion.h"
 #include "fusewire/rpc/call.h"
 #include "fusewire/rpc/client_options.h"
 #include "fusewire/rpc/stats.h"
-#include "fusewire/task/task.h"
+#include "fusewire/transport/address.h"
 
 namespace fusewire {
+namespace reactor {
+class Completion;
+class Reactor;
+}  // namespace reactor
+namespace task {
+class Task;
+}  // namespace task
 namespace rpc {
 
 class Client {

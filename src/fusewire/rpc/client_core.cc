@@ -7,6 +7,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
+#include "fusewire/pipe/shared.h"
 #include "fusewire/wire/meta.h"
 
 namespace fusewire {

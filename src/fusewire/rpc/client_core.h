@@ -9,10 +9,12 @@
 #include "fusewire/base/slots.h"
 #include "fusewire/pipe/link.h"
 #include "fusewire/reactor/drain.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/call.h"
 #include "fusewire/rpc/client_options.h"
 #include "fusewire/rpc/stats.h"
 #include "fusewire/task/task.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace rpc {

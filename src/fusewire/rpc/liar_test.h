@@ -10,7 +10,11 @@
 
 #include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/link.h"
+#include "fusewire/pipe/shared.h"
+#include "fusewire/reactor/pool.h"
 #include "fusewire/rpc/world_test.h"
+#include "fusewire/transport/transport.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace rpc {

@@ -13,8 +13,10 @@
 #include "fusewire/base/list.h"
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/reactor/drain.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/server.h"
 #include "fusewire/rpc/stats.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace rpc {

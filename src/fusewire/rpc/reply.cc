@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/peer_calls.h"
 #include "fusewire/rpc/server.h"
 

@@ -8,7 +8,11 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
+#include "fusewire/pipe/acceptor.h"
+#include "fusewire/pipe/shared.h"
+#include "fusewire/reactor/pool.h"
 #include "fusewire/rpc/peer_calls.h"
+#include "fusewire/task/task.h"
 
 namespace fusewire {
 namespace rpc {
@@ -115,8 +119,6 @@ fusewire::rpc::Snapshot Server::Snapshot() {
   snapshot.copies = ReadCopyCounts();
   return snapshot;
 }
-
-pipe::AcceptorStats Server::AcceptorSnapshot() const { return impl_->task.acceptor().Snapshot(); }
 
 }  // namespace rpc
 }  // namespace fusewire

@@ -12,12 +12,24 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/pipe/acceptor.h"
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/clock.h"
+#include "fusewire/base/status.h"
+#include "fusewire/base/unique_function.h"
+#include "fusewire/buffer/buffer.h"
+#include "fusewire/pipe/landing.h"
+#include "fusewire/pipe/peer_info.h"
 #include "fusewire/rpc/call.h"
 #include "fusewire/rpc/stats.h"
-#include "fusewire/task/task.h"
+#include "fusewire/transport/address.h"
 
 namespace fusewire {
+namespace reactor {
+class Reactor;
+}  // namespace reactor
+namespace task {
+class Task;
+}  // namespace task
 namespace rpc {
 
 class ServerCall;
@@ -105,8 +117,6 @@ class Server {
   void Close(int64_t grace_ns = kSecondNs);
   // Any thread but a home.
   fusewire::rpc::Snapshot Snapshot();
-  // Of all services of its task.
-  pipe::AcceptorStats AcceptorSnapshot() const;
   // Any thread.
   uint64_t calls_in_flight() const;
 

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/pipe/acceptor.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/world_test.h"
 
 namespace fusewire {
@@ -272,8 +274,8 @@ TEST(Threads, SeveralTasksShareAProcess) {
   for (uint64_t i = 0; i < 20; ++i) {
     for (Client& client : clients) ExpectEcho(&client, kEcho, 1000 * i, i);
   }
-  EXPECT_EQ(one.server->AcceptorSnapshot().open, 2u);
-  EXPECT_EQ(other.server->AcceptorSnapshot().open, 2u);
+  EXPECT_EQ(one.task->acceptor().Snapshot().open, 2u);
+  EXPECT_EQ(other.task->acceptor().Snapshot().open, 2u);
 }
 
 // An OnDone that tries again a few times, also when the client is closing.

@@ -17,8 +17,12 @@
 
 #include "fusewire/base/log.h"
 #include "fusewire/base/random.h"
+#include "fusewire/pipe/shared.h"
+#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/transport/loopback/loopback.h"
+#include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace rpc {

@@ -4,9 +4,28 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/pipe/acceptor.h"
+#include "fusewire/pipe/shared.h"
+#include "fusewire/reactor/pool.h"
+#include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace task {
+
+struct Task::Impl {
+  Impl(pipe::Options options, std::unique_ptr<reactor::Pool> pool_in,
+       std::unique_ptr<transport::Transport> transport_in)
+      : shared(std::move(options)),
+        pool(std::move(pool_in)),
+        transport(std::move(transport_in)),
+        acceptor(std::make_unique<pipe::Acceptor>(shared, *pool, *transport)) {}
+
+  pipe::Shared shared;
+  std::unique_ptr<reactor::Pool> pool;
+  std::unique_ptr<transport::Transport> transport;
+  std::unique_ptr<pipe::Acceptor> acceptor;
+  bool may_share = false;
+};
 
 Result<std::unique_ptr<Task>> Task::Start(TaskOptions options) {
   FUSEWIRE_TRY(pipe::CheckOptions(options.pipe));
@@ -16,28 +35,37 @@ Result<std::unique_ptr<Task>> Task::Start(TaskOptions options) {
                       (options.wire == pipe::TransportChoice::kAuto && !options.tcp.resolve);
   auto task =
       Make(std::move(options.pipe), std::move(pool).value(), pipe::MakeTransport(options.wire, std::move(options.tcp)));
-  task->may_share_ = shares;
+  task->impl_->may_share = shares;
   return task;
 }
 
 std::unique_ptr<Task> Task::Make(pipe::Options options, std::unique_ptr<reactor::Pool> pool,
                                  std::unique_ptr<transport::Transport> transport) {
-  return std::unique_ptr<Task>(new Task(std::move(options), std::move(pool), std::move(transport)));
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(pool), std::move(transport));
+  return std::unique_ptr<Task>(new Task(std::move(impl)));
 }
 
-Task::Task(pipe::Options options, std::unique_ptr<reactor::Pool> pool, std::unique_ptr<transport::Transport> transport)
-    : shared_(std::move(options)),
-      pool_(std::move(pool)),
-      transport_(std::move(transport)),
-      acceptor_(std::make_unique<pipe::Acceptor>(shared_, *pool_, *transport_)) {}
+Task::Task(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Task::~Task() {
   // A service that is left would reach for reactors that have gone.
-  FUSEWIRE_CHECK(acceptor_->services() == 0);
-  acceptor_.reset();
-  transport_.reset();  // its resolver may still have answers for the reactors
-  pool_->Close();
+  FUSEWIRE_CHECK(impl_->acceptor->services() == 0);
+  impl_->acceptor.reset();
+  impl_->transport.reset();  // its resolver may still have answers for the reactors
+  impl_->pool->Close();
 }
+
+Status Task::Listen(const transport::Address& address, pipe::PortRange ports) {
+  return impl_->acceptor->Listen(address, ports);
+}
+
+transport::Address Task::address() const { return impl_->acceptor->address(); }
+const std::string& Task::name() const { return impl_->shared.options().name; }
+bool Task::may_share() const { return impl_->may_share; }
+pipe::Acceptor& Task::acceptor() { return *impl_->acceptor; }
+pipe::Shared& Task::shared() { return impl_->shared; }
+reactor::Pool& Task::pool() { return *impl_->pool; }
+transport::Transport& Task::transport() { return *impl_->transport; }
 
 }  // namespace task
 }  // namespace fusewire

@@ -10,15 +10,23 @@
 #include <string>
 
 #include "fusewire/base/status.h"
-#include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/options.h"
-#include "fusewire/pipe/shared.h"
 #include "fusewire/pipe/transport_choice.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/options.h"
+#include "fusewire/transport/address.h"
 #include "fusewire/transport/tcp/tcp_options.h"
-#include "fusewire/transport/transport.h"
 
 namespace fusewire {
+namespace pipe {
+class Acceptor;
+class Shared;
+}  // namespace pipe
+namespace reactor {
+class Pool;
+}  // namespace reactor
+namespace transport {
+class Transport;
+}  // namespace transport
 namespace task {
 
 struct TaskOptions {
@@ -41,30 +49,24 @@ class Task {
   Task& operator=(const Task&) = delete;
 
   // Any thread but a home. Opens the listener, once; services may come before and after. Port 0: one of `ports`.
-  Status Listen(const transport::Address& address, pipe::PortRange ports = pipe::PortRange()) {
-    return acceptor_->Listen(address, ports);
-  }
+  Status Listen(const transport::Address& address, pipe::PortRange ports = pipe::PortRange());
   // Any thread. The one address to publish, with the port that was really taken; port 0: it listens nowhere. Over UCX,
   // each service has a port of its own: acceptor().AddressOf().
-  transport::Address address() const { return acceptor_->address(); }
-  // Where services serve: what they need of it is theirs to know.
-  pipe::Acceptor& acceptor() { return *acceptor_; }
-
-  const std::string& name() const { return shared_.options().name; }
-  pipe::Shared& shared() { return shared_; }
-  reactor::Pool& pool() { return *pool_; }
-  transport::Transport& transport() { return *transport_; }
+  transport::Address address() const;
+  const std::string& name() const;
   // Whether its wire may be memory that tasks of this host share.
-  bool may_share() const { return may_share_; }
+  bool may_share() const;
+
+  // ---- for services, which include the headers of what they use ----
+  pipe::Acceptor& acceptor();
+  pipe::Shared& shared();
+  reactor::Pool& pool();
+  transport::Transport& transport();
 
  private:
-  Task(pipe::Options options, std::unique_ptr<reactor::Pool> pool, std::unique_ptr<transport::Transport> transport);
-
-  pipe::Shared shared_;
-  std::unique_ptr<reactor::Pool> pool_;
-  std::unique_ptr<transport::Transport> transport_;
-  std::unique_ptr<pipe::Acceptor> acceptor_;
-  bool may_share_ = false;
+  struct Impl;
+  explicit Task(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace task

@@ -13,8 +13,13 @@
 #include <vector>
 
 #include "fusewire/base/mutex.h"
+#include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/link.h"
+#include "fusewire/pipe/shared.h"
 #include "fusewire/reactor/home_test.h"
+#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire {
 namespace task {

@@ -1,13 +1,15 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Where a task listens.
+// Where a task listens, and how a host name becomes addresses.
 // Home: any, plain values. Owns: nothing. Fails: Parse says what is wrong with the text.
 #ifndef FUSEWIRE_TRANSPORT_ADDRESS_H_
 #define FUSEWIRE_TRANSPORT_ADDRESS_H_
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "fusewire/base/status.h"
+#include "fusewire/base/unique_function.h"
 
 namespace fusewire {
 namespace transport {
@@ -20,6 +22,11 @@ struct Address {
   static Result<Address> Parse(const std::string& text);
   std::string ToString() const;
 };
+
+using Names = Result<std::vector<std::string>>;
+// A program may bring its own way. Turns a host name into numeric addresses, and may block: it is called on a thread of
+// its own.
+using ResolveNames = UniqueFunction<Names(const std::string& host)>;
 
 }  // namespace transport
 }  // namespace fusewire

@@ -12,7 +12,7 @@
 
 #include "fusewire/base/unique_function.h"
 #include "fusewire/reactor/reactor.h"
-#include "fusewire/transport/resolve_names.h"
+#include "fusewire/transport/address.h"
 
 namespace fusewire {
 namespace transport {

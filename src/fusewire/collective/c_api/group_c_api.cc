@@ -9,6 +9,7 @@
 
 #include "fusewire/collective/group/group.h"
 #include "fusewire/p2p/c_handles.h"
+#include "fusewire/reactor/cancel.h"
 
 using fusewire::Status;
 using fusewire::p2p::KeepError;

@@ -13,6 +13,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/collective/group/arrays.h"
 #include "fusewire/collective/group/group_core.h"
+#include "fusewire/reactor/reactor.h"
 
 namespace fusewire {
 namespace collective {

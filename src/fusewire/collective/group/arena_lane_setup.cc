@@ -11,6 +11,8 @@
 #include "fusewire/base/log.h"
 #include "fusewire/collective/group/arena_lane.h"
 #include "fusewire/collective/group/group_core.h"
+#include "fusewire/reactor/cancel.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/shm/gathering.h"
 
 namespace fusewire {

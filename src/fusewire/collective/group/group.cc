@@ -7,6 +7,9 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/collective/group/group_core.h"
+#include "fusewire/reactor/cancel.h"
+#include "fusewire/reactor/completion.h"
+#include "fusewire/reactor/reactor.h"
 
 namespace fusewire {
 namespace collective {

@@ -18,10 +18,13 @@
 #include "fusewire/base/status.h"
 #include "fusewire/collective/group/wanted.h"
 #include "fusewire/p2p/endpoint.h"
-#include "fusewire/reactor/cancel.h"
-#include "fusewire/reactor/completion.h"
+#include "fusewire/reactor/options.h"
 
 namespace fusewire {
+namespace reactor {
+class CancelToken;
+class Completion;
+}  // namespace reactor
 namespace collective {
 
 class GroupCore;

@@ -13,6 +13,7 @@
 #include "fusewire/collective/group/party_test.h"
 #include "fusewire/reactor/cancel.h"
 #include "fusewire/reactor/home_test.h"
+#include "fusewire/reactor/reactor.h"
 
 namespace fusewire {
 namespace collective {

@@ -6,6 +6,8 @@
 #include <map>
 #include <string_view>
 
+#include "fusewire/collective/schedule/schedule.h"
+
 namespace fusewire {
 namespace collective {
 namespace {

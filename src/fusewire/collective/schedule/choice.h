@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "fusewire/base/status.h"
-#include "fusewire/collective/schedule/schedule.h"
+#include "fusewire/collective/kernels/types.h"
+#include "fusewire/collective/schedule/algorithm.h"
 
 namespace fusewire {
 namespace collective {

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "fusewire/collective/schedule/schedule.h"
+
 namespace fusewire {
 namespace collective {
 namespace {

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "fusewire/wire/wire.h"
+
 #include <gtest/gtest.h>
 #include <tensorflow/core/common_runtime/device_factory.h>
 #include <tensorflow/core/public/session_options.h>

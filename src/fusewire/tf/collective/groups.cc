@@ -10,6 +10,8 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/base/mutex.h"
+#include "fusewire/pipe/shared.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/status.h"
 
 namespace fusewire {

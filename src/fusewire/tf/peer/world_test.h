@@ -19,6 +19,7 @@
 #include <tensorflow/core/framework/control_flow.h>
 #include <tensorflow/core/framework/rendezvous.h>
 #include <tensorflow/core/public/session_options.h>
+#include "fusewire/reactor/pool.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
@@ -26,6 +27,7 @@
 #include "fusewire/tf/peer/keys.h"
 #include "fusewire/tf/peer/methods.h"
 #include "fusewire/transport/loopback/loopback.h"
+#include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace tf {

@@ -9,6 +9,7 @@
 #include <tensorflow/core/common_runtime/device_mgr.h>
 #include <tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h>
 #include "fusewire/base/check.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/peer/counters.h"

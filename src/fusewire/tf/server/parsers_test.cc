@@ -15,6 +15,7 @@
 #include "fusewire/tf/peer/keys.h"
 #include "fusewire/tf/peer/peer.h"
 #include "fusewire/tf/server/options.h"
+#include "fusewire/wire/wire.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,11 +9,14 @@
 #include "fusewire/base/log.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/base/random.h"
+#include "fusewire/pipe/shared.h"
+#include "fusewire/reactor/pool.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/collective/executor.h"
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/server/session.h"
 #include "fusewire/transport/shm/host.h"
+#include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace tf {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "fusewire/base/clock.h"
+#include "fusewire/reactor/cancel.h"
 
 namespace fusewire {
 namespace transport {

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "fusewire/base/clock.h"
-#include "fusewire/transport/resolve_names.h"
+#include "fusewire/transport/address.h"
 
 namespace fusewire {
 namespace transport {

@@ -10,6 +10,8 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
+#include "fusewire/reactor/completion.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/compat.h"
 
 #include <absl/strings/str_cat.h>

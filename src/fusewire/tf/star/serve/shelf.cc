@@ -8,6 +8,7 @@
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include "fusewire/base/check.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/peer/counters.h"
 
 namespace fusewire {

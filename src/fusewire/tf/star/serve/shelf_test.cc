@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fusewire/base/mutex.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/star/serve/task_test.h"
 
 #include <gmock/gmock.h>
