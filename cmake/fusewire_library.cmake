@@ -1,13 +1,12 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-# All rooms in one library, static and shared, and what finds them: cmake --install BUILD --prefix PREFIX puts headers
-# (doors only), libfusewire.a, libfusewire.so, the CMake package Fusewire and fusewire.pc into place.
+# All rooms in one library, static and shared, and what finds them: cmake --install BUILD --prefix PREFIX puts the
+# public headers, libfusewire.a, libfusewire.so, the CMake package Fusewire and fusewire.pc into place.
 #   find_package(Fusewire)   fusewire::fusewire (shared), fusewire::static
 #   pkg-config fusewire      --static for the static one
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 get_property(sources GLOBAL PROPERTY FUSEWIRE_SOURCES)
-get_property(doors GLOBAL PROPERTY FUSEWIRE_DOORS)
 
 # The rooms' own objects: everything in them stays hidden in what they are linked into.
 add_library(fusewire_static STATIC)
@@ -23,8 +22,9 @@ set_target_properties(fusewire_static PROPERTIES LINKER_LANGUAGE CXX EXPORT_NAME
 add_library(fusewire_shared SHARED ${sources})
 target_compile_features(fusewire_shared PRIVATE cxx_std_20)
 target_link_libraries(fusewire_shared PRIVATE fusewire_flags)
-target_include_directories(fusewire_shared PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_include_directories(fusewire_shared PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 target_compile_options(fusewire_shared PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/src/=
+                       -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/include/=
                        -fno-semantic-interposition)
 target_link_options(fusewire_shared PRIVATE -Wl,-Bsymbolic -Wl,-z,defs
                     -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/fusewire_exports.map)
@@ -48,11 +48,7 @@ foreach(library fusewire_static fusewire_shared)
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endforeach()
 
-foreach(door IN LISTS doors)
-  cmake_path(GET door PARENT_PATH folder)
-  install(FILES ${PROJECT_SOURCE_DIR}/src/fusewire/${door} COMPONENT library
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fusewire/${folder})
-endforeach()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/fusewire COMPONENT library DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Fusewire)
 install(EXPORT fusewire_targets NAMESPACE fusewire:: DESTINATION ${package} COMPONENT library)

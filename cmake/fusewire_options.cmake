@@ -18,7 +18,7 @@ find_package(Threads REQUIRED)
 
 # What a user of a room needs.
 add_library(fusewire_include INTERFACE)
-target_include_directories(fusewire_include INTERFACE ${PROJECT_SOURCE_DIR}/src)
+target_include_directories(fusewire_include INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 target_compile_features(fusewire_include INTERFACE cxx_std_17)
 target_link_libraries(fusewire_include INTERFACE Threads::Threads)
 

@@ -2,8 +2,9 @@
 # The words that the CMakeLists.txt of rooms, tests, benchmarks and programs are written in.
 
 # fusewire_room(NAME USES room... DOORS x.h... SOURCES x.cc... TESTS x...)
-#   Library fusewire_<NAME> from SOURCES, over the rooms in USES. DOORS are the headers other rooms may include: each
-#   compiles alone as C++17; the others do as C++20. TESTS names x_test.cc files: together, fusewire_<NAME>_tests.
+#   Library fusewire_<NAME> from SOURCES, over the rooms in USES. Other rooms may include its public headers, which are
+#   those below include/fusewire/<NAME>, and DOORS: each compiles alone as C++17; the others do as C++20. TESTS names
+#   x_test.cc files: together, fusewire_<NAME>_tests.
 function(fusewire_room name)
   cmake_parse_arguments(ARG "" "TEST_TIMEOUT_S" "USES;DOORS;SOURCES;TESTS" ${ARGN})
   _fusewire_refuse_unknown(${name})
@@ -19,9 +20,6 @@ function(fusewire_room name)
   endif()
   add_library(fusewire::${name} ALIAS fusewire_${name})
   set_property(GLOBAL APPEND PROPERTY FUSEWIRE_ROOMS ${name})
-  foreach(door IN LISTS ARG_DOORS)
-    set_property(GLOBAL APPEND PROPERTY FUSEWIRE_DOORS ${name}/${door})
-  endforeach()
   foreach(source IN LISTS ARG_SOURCES)
     set_property(GLOBAL APPEND PROPERTY FUSEWIRE_SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/${source})
   endforeach()
@@ -30,7 +28,9 @@ function(fusewire_room name)
     return()
   endif()
   if(FUSEWIRE_HEADERS_ALONE AND NOT FUSEWIRE_SANITIZE)  # Once is enough; a sanitizer adds nothing here.
-    _fusewire_headers_alone(${name} 17 ${ARG_DOORS})
+    file(GLOB_RECURSE public RELATIVE ${PROJECT_SOURCE_DIR}/include/fusewire/${name} CONFIGURE_DEPENDS
+         ${PROJECT_SOURCE_DIR}/include/fusewire/${name}/*.h)
+    _fusewire_headers_alone(${name} 17 ${public} ${ARG_DOORS})
     file(GLOB_RECURSE headers RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.h)
     list(REMOVE_ITEM headers ${ARG_DOORS})
     foreach(source IN LISTS ARG_SOURCES)  # x.cc includes x.h first

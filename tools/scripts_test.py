@@ -257,7 +257,8 @@ class LocksTest(ScriptTest):
     def analysis(self, body, flags="-Werror=thread-safety -Wthread-safety"):
         source = self.folder / "counter.cc"
         source.write_text(self.GUARDED.replace("BODY", body))
-        command = f"clang++ -std=c++17 -I{TOOLS.parent}/src {flags} -o a/fusewire_tf_objects.dir/b.o -c {source}"
+        roots = f"-I{TOOLS.parent}/include -I{TOOLS.parent}/src"
+        command = f"clang++ -std=c++17 {roots} {flags} -o a/fusewire_tf_objects.dir/b.o -c {source}"
         entry = {"directory": str(self.folder), "command": command, "file": str(source)}
         (self.folder / "compile_commands.json").write_text(json.dumps([entry]))
         result = subprocess.run(

@@ -27,8 +27,18 @@ from tidy_tables import (
     TESTED,
     WINGS,
 )
-from tidy_tree import INCLUDE, ROOMS_FOLDER, Tree, code_of, is_test, room_of, words_after
-from tidy_units import check_circles, check_classes
+from tidy_tree import (
+    INCLUDE,
+    PUBLIC_FOLDER,
+    ROOMS_FOLDER,
+    Tree,
+    code_of,
+    is_test,
+    room_of,
+    within_rooms,
+    words_after,
+)
+from tidy_units import OURS, check_circles, check_classes
 from tidy_waits import check_waits
 
 COLLECTED = re.compile(r"tests/python/(test_\w+|conftest)\.py")  # pytest finds them by their names
@@ -59,8 +69,8 @@ def check_arrows(tree, findings):
     """Includes point down, and only to doors."""
     for path, text in tree.texts(".h", ".cc"):
         here = room_of(path)
-        if here is None and path.startswith(ROOMS_FOLDER):
-            findings.add(path, 1, "a source belongs in a room, a folder of src/fusewire")
+        if here is None and path.startswith(OURS):
+            findings.add(path, 1, "a source belongs in a room, a folder of src/fusewire or include/fusewire")
             continue
         if here is not None and here not in ROOMS:
             findings.add(path, 1, f"room {here} has no row in ROOMS of tools/tidy_tables.py: say what it may include")
@@ -73,11 +83,11 @@ def check_include(tree, findings, path, here, target, line):
     parts = target.split("/")
     if parts[0] != "fusewire" or len(parts) < 3:
         if here is not None:
-            findings.add(path, line, f'"{target}": write the path from src/: "fusewire/ROOM/FILE.h"')
+            findings.add(path, line, f'"{target}": write the path from src/ or include/: "fusewire/ROOM/FILE.h"')
         return
     room = parts[1]
     if room == here:
-        own, other = path.removeprefix(ROOMS_FOLDER).split("/")[1:-1], parts[2:-1]
+        own, other = within_rooms(path).split("/")[1:-1], parts[2:-1]
         if here in WINGS:
             if own != other and "/".join(other) not in WINGS[here].get("/".join(own), ()):
                 findings.add(
@@ -90,7 +100,22 @@ def check_include(tree, findings, path, here, target, line):
         may = ", ".join(ROOMS[here]) or "no other room"
         findings.add(path, line, f'"{target}": {here} may include {may}; arrows only point down')
     elif target not in tree.doors(room) and not (is_test(path) and is_test(target)) and not path.startswith("tests/"):
-        findings.add(path, line, f'"{target}" is no door of {room}: see DOORS in its CMakeLists.txt')
+        findings.add(path, line, f'"{target}" is no door of {room}: neither public nor in DOORS of its CMakeLists.txt')
+
+
+def check_public(tree, findings):
+    """Public headers are complete without any other header of ours, and the examples need no more than these."""
+    public = tree.public()
+    for path, text in tree.texts(".h", ".cc", under=(PUBLIC_FOLDER, "examples/")):
+        for match in INCLUDE.finditer(text):
+            if match[1].startswith("fusewire/") and match[1] not in public:
+                findings.add(
+                    path, line_of(text, match.start()), f'"{match[1]}" is not public: it is not below {PUBLIC_FOLDER}'
+                )
+    for room in tree.rooms():
+        for door in words_after(tree.room_cmake(room), "fusewire_room", "DOORS"):
+            if f"fusewire/{room}/{door}" in public:
+                findings.add(f"{ROOMS_FOLDER}{room}/CMakeLists.txt", 1, f"{door} is public: remove it from DOORS")
 
 
 def check_rooms(tree, findings):
@@ -155,7 +180,7 @@ def check_dead_files(tree, findings):
     for path, text in tree.texts(".h", ".cc"):
         folder = path.rpartition("/")[0]
         for target in INCLUDE.findall(text):
-            spots = {f"src/{target}", target, str(pathlib.PurePosixPath(folder, target))}
+            spots = {f"src/{target}", f"include/{target}", target, str(pathlib.PurePosixPath(folder, target))}
             included |= spots - {path}
     named = files_named_by_cmake(tree)
     for path, by in named.items():
@@ -177,7 +202,7 @@ def check_dead_files(tree, findings):
 def check_calls(tree, findings):
     """Some calls are allowed only in certain rooms; see CALLS."""
     for path, text in tree.texts(".h", ".cc"):
-        in_room, test = path.startswith(ROOMS_FOLDER), is_test(path)
+        in_room, test = path.startswith(OURS), is_test(path)
         if not in_room and not test:
             continue
         code = code_of(text).split("\n")
@@ -191,7 +216,7 @@ def check_calls(tree, findings):
 
 def check_shared_ptr(tree, findings):
     """Shared ownership is rare and needs a reason."""
-    for path, text in tree.texts(".h", ".cc", under=ROOMS_FOLDER):
+    for path, text in tree.texts(".h", ".cc", under=OURS):
         if is_test(path):
             continue
         lines, code = text.split("\n"), code_of(text).split("\n")
@@ -222,7 +247,7 @@ def check_shape(tree, findings):
             ):
                 findings.add(path, 1, "the copyright line must be at the top")
         if path.endswith(".h"):
-            guard = re.sub(r"[^A-Z0-9]", "_", path.removeprefix("src/fusewire/").upper())
+            guard = re.sub(r"[^A-Z0-9]", "_", (within_rooms(path) or path).upper())
             if f"#ifndef FUSEWIRE_{guard}_\n#define FUSEWIRE_{guard}_\n" not in text:
                 findings.add(path, 1, f"include guard FUSEWIRE_{guard}_ is missing or has another name")
 
@@ -256,6 +281,7 @@ def check_private(tree, findings):
 
 CHECKS = (
     check_arrows,
+    check_public,
     check_rooms,
     check_tests,
     check_dead_files,

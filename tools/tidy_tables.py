@@ -64,7 +64,8 @@ CALLS = [
         r"^(?!.*unique_ptr).*(?<!operator )(?<!<)\bnew\b(?!\s*\((?!std::nothrow))",
         "own by type: Buffer, std::make_unique or a member; memory by size is allocated in buffer/",
         {
-            "src/fusewire/base/": "UniqueFunction owns by hand for all others; a few words live until the process ends",
+            "include/fusewire/base/unique_function.h": "UniqueFunction owns by hand for all others",
+            "src/fusewire/base/": "a few words live until the process ends",
             "src/fusewire/pipe/out_queue.h": "a unique_ptr to bytes that need no zeroing; C++17 has no word for it",
             "src/fusewire/reactor/reactor.cc": "a piece of mail belongs to the mailbox until it is delivered",
             "src/fusewire/tf/": "a call owns itself until its end; TensorFlow's factories take pointers",
@@ -75,7 +76,7 @@ CALLS = [
         r"(?<!= )(?<!operator )\bdelete\b(?!d)",
         "own by type: std::unique_ptr or a member",
         {
-            "src/fusewire/base/unique_function.h": "UniqueFunction owns by hand for all others",
+            "include/fusewire/base/unique_function.h": "UniqueFunction owns by hand for all others",
             "src/fusewire/reactor/reactor.cc": "a piece of mail ends itself when it has been delivered",
             "src/fusewire/rpc/reply.cc": "a ServerCall outlives its PeerCalls for as long as a Reply is out",
             "src/fusewire/rpc/peer_calls.cc": "a ServerCall outlives its PeerCalls for as long as a Reply is out",

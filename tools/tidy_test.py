@@ -115,12 +115,38 @@ class ArrowsTest(TidyTest):
     def test_past_the_door(self):
         self.expect("is no door of base", self.in_wire('#include "fusewire/base/inner.h"'))
 
-    def test_examples_use_doors_too(self):
+    def test_programs_use_doors_too(self):
         files = {
-            "examples/hello.cc": source('#include "fusewire/base/inner.h"'),
-            "examples/CMakeLists.txt": "fusewire_program(hello SOURCES hello.cc)\n",
+            "demo/hello.cc": source('#include "fusewire/base/inner.h"'),
+            "demo/CMakeLists.txt": "fusewire_program(hello SOURCES hello.cc)\n",
         }
         self.expect("is no door of base", files)
+
+    def test_examples_use_public_headers(self):
+        files = {
+            "examples/hello.cc": source('#include "fusewire/base/status.h"'),
+            "examples/CMakeLists.txt": "fusewire_program(hello SOURCES hello.cc)\n",
+        }
+        self.expect("is not public", files)
+
+    def public_line(self, includes=""):
+        return {"include/fusewire/base/line.h": header("BASE_LINE_H", includes)}
+
+    def test_public_headers_are_doors(self):
+        self.assertEqual(self.findings(self.public_line() | self.in_wire('#include "fusewire/base/line.h"')), [])
+
+    def test_public_headers_include_only_public_ones(self):
+        files = self.public_line('#include "fusewire/base/status.h"')
+        self.expect("is not public", files | self.in_wire('#include "fusewire/base/line.h"'))
+
+    def test_public_and_in_doors(self):
+        files = {"include/fusewire/base/status.h": header("BASE_STATUS_H")}
+        self.assertIn("status.h is public: remove it from DOORS", "\n".join(self.findings(files)))
+
+    def test_public_header_outside_of_rooms(self):
+        files = {"include/fusewire/line.h": header("LINE_H"), "src/fusewire/wire/wire.cc": None}
+        files["src/fusewire/wire/wire.cc"] = source('#include "fusewire/wire/wire.h"\n\n#include "fusewire/line.h"')
+        self.assertIn("a source belongs in a room", "\n".join(self.findings(files)))
 
     def test_path_not_from_src(self):
         self.expect("write the path from src/", self.in_wire('#include "wire.h"'))

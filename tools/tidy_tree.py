@@ -7,6 +7,7 @@ import re
 import subprocess
 
 ROOMS_FOLDER = "src/fusewire/"
+PUBLIC_FOLDER = "include/fusewire/"
 BINARY_FOLDERS = ("tests/fuzz/corpus/",)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
 
@@ -87,14 +88,28 @@ class Tree:
     def room_cmake(self, room):
         return self.files.get(f"{ROOMS_FOLDER}{room}/CMakeLists.txt") or ""
 
+    def public(self):
+        """The headers that users of the library may include, with their paths in an include."""
+        return {path.removeprefix("include/") for path in self.files if path.startswith(PUBLIC_FOLDER)}
+
     def doors(self, room):
-        """The headers that other rooms may include, with their paths in an include."""
-        return {f"fusewire/{room}/{door}" for door in words_after(self.room_cmake(room), "fusewire_room", "DOORS")}
+        """The headers that other rooms may include, with their paths in an include: the public ones, and DOORS."""
+        doors = words_after(self.room_cmake(room), "fusewire_room", "DOORS")
+        public = {target for target in self.public() if target.startswith(f"fusewire/{room}/")}
+        return public | {f"fusewire/{room}/{door}" for door in doors}
+
+
+def within_rooms(path):
+    """ "base/status.h" for src/fusewire/base/status.h, which may be below include/; None outside of the rooms."""
+    for folder in (ROOMS_FOLDER, PUBLIC_FOLDER):
+        if path.startswith(folder):
+            return path.removeprefix(folder)
+    return None
 
 
 def room_of(path):
     """ "base" for src/fusewire/base/status.h; None for a path outside of the rooms."""
-    parts = path.removeprefix(ROOMS_FOLDER).split("/") if path.startswith(ROOMS_FOLDER) else []
+    parts = (within_rooms(path) or "").split("/")
     return parts[0] if len(parts) > 1 else None
 
 

@@ -14,9 +14,9 @@ import subprocess
 from dataclasses import dataclass
 
 from tidy_tables import CIRCLE_UNITS_MAX, CIRCLES_LARGER, CLASS_FUNCTIONS_MAX, CLASSES_LARGER
-from tidy_tree import ROOMS_FOLDER, code_of, is_test
+from tidy_tree import PUBLIC_FOLDER, ROOMS_FOLDER, code_of, is_test
 
-OURS = (ROOMS_FOLDER, "include/fusewire/")
+OURS = (ROOMS_FOLDER, PUBLIC_FOLDER)
 HEADERS = (".h", ".hh", ".hpp", ".hxx")
 SOURCES = (".c", ".cc", ".cpp", ".cxx")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)

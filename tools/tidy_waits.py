@@ -3,7 +3,7 @@
 
 import re
 
-from tidy_tree import ROOMS_FOLDER, code_of, is_test
+from tidy_tree import code_of, is_test, within_rooms
 
 PAGE = "docs/reliability.md"
 PYTHON_FOLDER = "python/fusewire/"
@@ -27,7 +27,7 @@ def waits_in(tree):
     found = {}
     for path, text in tree.texts(".h", ".cc", ".py"):
         in_python = path.startswith(PYTHON_FOLDER) and path.endswith(".py")
-        if is_test(path) or not (in_python or (path.startswith(ROOMS_FOLDER) and not path.endswith(".py"))):
+        if is_test(path) or not (in_python or (within_rooms(path) and not path.endswith(".py"))):
             continue
         code = re.sub(r"#[^\n]*", "", text) if in_python else code_of(text)
         pattern = _PYTHON_WAIT if in_python else _WAIT

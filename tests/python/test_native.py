@@ -22,7 +22,7 @@ PLAIN = {
 
 def read(path: str) -> str:
     """The header without comments and directives."""
-    text = (ROOT / "src/fusewire" / path).read_text(encoding="utf-8")
+    text = (ROOT / "include/fusewire" / path).read_text(encoding="utf-8")
     return re.sub(r"//[^\n]*|^\s*#[^\n]*(?:\\\n[^\n]*)*", "", text, flags=re.MULTILINE)
 
 
