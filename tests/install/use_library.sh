@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Installs the library of a build folder into a folder of its own, and builds and runs examples against it: through the
-# CMake package and through pkg-config, shared and static, as C++17; and the C API as C.
-#   tests/install/use_library.sh CMAKE BUILD COMPILER EXAMPLES
+# CMake package and through pkg-config, shared and static, as C++17; and the C API as C. HEADERS has the public
+# headers.
+#   tests/install/use_library.sh CMAKE BUILD COMPILER EXAMPLES HEADERS
 set -euo pipefail
-cmake=$1 build=$2 compiler=$3 examples=$4
+cmake=$1 build=$2 compiler=$3 examples=$4 headers=$5
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 prefix=$folder/prefix
 
 "$cmake" --install "$build" --component library --prefix "$prefix" >"$folder/install.log"
 libdir=$(dirname "$(find "$prefix" -name libfusewire.a)")
-if find "$prefix/include" -name '*_test.h' -o -name 'core.h' | grep -q .; then
-  echo "more than doors is installed" >&2
+if ! diff -r "$headers" "$prefix/include" || [ ! -f "$prefix/include/fusewire/rpc/rpc.h" ]; then
+  echo "what is installed is not the public headers, neither more nor less" >&2
   exit 1
 fi
 # Only what is ours is to be seen.
@@ -48,7 +49,8 @@ if command -v pkg-config >/dev/null; then
   "$compiler" -std=c++17 "$examples/p2p_put.cc" "${flags[@]}" "$libdir/libfusewire.a" -pthread -o "$folder/put_static"
   timeout 30 "$folder/put_static"
 fi
-# Each door needs nothing that is not installed.
+# Neither the examples nor the public headers need anything that is not installed.
+for example in "$examples"/*.cc; do "$compiler" -std=c++17 -fsyntax-only -I"$prefix/include" "$example"; done
 (cd "$prefix/include" && find . -name '*.h' | sed 's|^\./\(.*\)|#include "\1"|') >"$folder/all.cc"
 "$compiler" -std=c++17 -fsyntax-only -I"$prefix/include" "$folder/all.cc"
 for header in fusewire/p2p/c_api.h fusewire/collective/c_api/group_c_api.h; do
