@@ -3,8 +3,8 @@
 
 # fusewire_room(NAME USES room... DOORS x.h... SOURCES x.cc... TESTS x...)
 #   Library fusewire_<NAME> from SOURCES, over the rooms in USES. Other rooms may include its public headers, which are
-#   those below include/fusewire/<NAME>, and DOORS: each compiles alone as C++17; the others do as C++20. TESTS names
-#   x_test.cc files: together, fusewire_<NAME>_tests.
+#   those below include/fusewire/<NAME>, and DOORS. Public headers compile alone as C++17, the others as C++20. TESTS
+#   names x_test.cc files: together, fusewire_<NAME>_tests.
 function(fusewire_room name)
   cmake_parse_arguments(ARG "" "TEST_TIMEOUT_S" "USES;DOORS;SOURCES;TESTS" ${ARGN})
   _fusewire_refuse_unknown(${name})
@@ -30,10 +30,9 @@ function(fusewire_room name)
   if(FUSEWIRE_HEADERS_ALONE AND NOT FUSEWIRE_SANITIZE)  # Once is enough; a sanitizer adds nothing here.
     file(GLOB_RECURSE public RELATIVE ${PROJECT_SOURCE_DIR}/include/fusewire/${name} CONFIGURE_DEPENDS
          ${PROJECT_SOURCE_DIR}/include/fusewire/${name}/*.h)
-    _fusewire_headers_alone(${name} 17 ${public} ${ARG_DOORS})
+    _fusewire_headers_alone(${name} 17 ${public})
     file(GLOB_RECURSE headers RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.h)
-    list(REMOVE_ITEM headers ${ARG_DOORS})
-    foreach(source IN LISTS ARG_SOURCES)  # x.cc includes x.h first
+    foreach(source IN LISTS ARG_SOURCES)  # x.cc includes x.h first: tools/tidy.py checks it
       string(REGEX REPLACE "cc$" "h" header ${source})
       list(REMOVE_ITEM headers ${header})
     endforeach()

@@ -41,6 +41,7 @@ from tidy_tree import (
 from tidy_units import OURS, check_circles, check_classes
 from tidy_waits import check_waits
 
+ANY_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
 COLLECTED = re.compile(r"tests/python/(test_\w+|conftest)\.py")  # pytest finds them by their names
 
 
@@ -101,6 +102,16 @@ def check_include(tree, findings, path, here, target, line):
         findings.add(path, line, f'"{target}": {here} may include {may}; arrows only point down')
     elif target not in tree.doors(room) and not (is_test(path) and is_test(target)) and not path.startswith("tests/"):
         findings.add(path, line, f'"{target}" is no door of {room}: neither public nor in DOORS of its CMakeLists.txt')
+
+
+def check_own_header_first(tree, findings):
+    """x.cc includes x.h first, so that x.h brings all it needs: CMake compiles only the other headers alone."""
+    for path, text in tree.texts(".cc", under=ROOMS_FOLDER):
+        own = within_rooms(path).removesuffix(".cc") + ".h"
+        first = ANY_INCLUDE.search(text)
+        has_own = any(root + own in tree.files for root in OURS)
+        if has_own and first and first[1] != f"fusewire/{own}" and not is_test(path):
+            findings.add(path, line_of(text, first.start()), f'include "fusewire/{own}" first')
 
 
 def check_public(tree, findings):
@@ -281,6 +292,7 @@ def check_private(tree, findings):
 
 CHECKS = (
     check_arrows,
+    check_own_header_first,
     check_public,
     check_rooms,
     check_tests,

@@ -92,7 +92,7 @@ class ArrowsTest(TidyTest):
 
     def test_arrow_up(self):
         up = source(
-            '#include "fusewire/wire/wire.h"\n#include "fusewire/base/status.h"\n#include "fusewire/base/inner.h"'
+            '#include "fusewire/base/status.h"\n#include "fusewire/wire/wire.h"\n#include "fusewire/base/inner.h"'
         )
         self.expect("base may include no other room", {"src/fusewire/base/status.cc": up})
 
@@ -121,6 +121,10 @@ class ArrowsTest(TidyTest):
             "demo/CMakeLists.txt": "fusewire_program(hello SOURCES hello.cc)\n",
         }
         self.expect("is no door of base", files)
+
+    def test_a_source_includes_its_own_header_first(self):
+        late = source('#include <vector>\n\n#include "fusewire/wire/wire.h"')
+        self.expect('wire.cc:2: include "fusewire/wire/wire.h" first', {"src/fusewire/wire/wire.cc": late})
 
     def test_examples_use_public_headers(self):
         files = {

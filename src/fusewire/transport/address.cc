@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/transport/address.h"
+
 #include <algorithm>
 #include <cstdlib>
-
-#include "fusewire/transport/address.h"
 
 namespace fusewire {
 namespace transport {
