@@ -57,6 +57,7 @@ function(fusewire_test name)
   _fusewire_executable(${name})
   target_link_libraries(${name} PRIVATE GTest::gmock GTest::gtest_main)
   _fusewire_test_options(${name})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${FUSEWIRE_UNITY} UNITY_BUILD_BATCH_SIZE 4)
   if(NOT ARG_LIBRARIES)  # what they define could differ from what GoogleTest was compiled with
     _fusewire_with_googletest(${name})
   endif()

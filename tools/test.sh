@@ -75,7 +75,8 @@ say_result() {
 # The suites of all versions run at the same time: they spend much of it in processes that wait for each other.
 run_tensorflow() {
   local phase=$1 version versions=() start name targets=() wanted="not slow"
-  local -x FUSEWIRE_DCHECKS=ON  # for plugin.sh and the other builds of this phase
+  # For plugin.sh and the other builds of this phase; the rooms are compiled as for dev, so ccache has them.
+  local -x FUSEWIRE_DCHECKS=ON FUSEWIRE_BUILD_TYPE=RelWithDebInfo
   case $phase in
     smoke) wanted="smoke and not slow" ;;
     tf)

@@ -19,8 +19,8 @@ namespace fusewire {
 namespace {
 
 constexpr size_t kBodyBytes = 4 << 20;  // more than a standing window
-constexpr uint64_t kTag = 7;
-constexpr int64_t kDeadlineNs = 60 * kSecondNs;
+constexpr uint64_t kLargeTag = 7;
+constexpr int64_t kLargeDeadlineNs = 60 * kSecondNs;
 
 std::unique_ptr<task::Task> MakeTask() {
   task::TaskOptions options;
@@ -45,7 +45,7 @@ struct Served {
   Status Send() {
     Buffers body;
     body.push_back(Buffer::TryAllocate(kBodyBytes));
-    return client->Ask(1, ConstBytes(), std::move(body), kDeadlineNs).status;
+    return client->Ask(1, ConstBytes(), std::move(body), kLargeDeadlineNs).status;
   }
 
   std::unique_ptr<task::Task> task, client_task;
@@ -72,11 +72,11 @@ TEST(ProcessBudget, IsOneForServersAndEndpointsWhichWaitAtItsBoundAndDoNotFail) 
   std::string landed(kBodyBytes, ' ');
   const std::function<Status()> sends[] = {[&] { return one.Send(); }, [&] { return other.Send(); },
                                            [&] {
-                                             p2p::ReceiveOp receive(*receiver, nullptr, kTag,
+                                             p2p::ReceiveOp receive(*receiver, nullptr, kLargeTag,
                                                                     Bytes(landed.data(), landed.size()));
-                                             receive.timeout_ns = kDeadlineNs;
+                                             receive.timeout_ns = kLargeDeadlineNs;
                                              receive.Post();
-                                             Status sent = sender->Send(*to, kTag, large, kDeadlineNs);
+                                             Status sent = sender->Send(*to, kLargeTag, large, kLargeDeadlineNs);
                                              receive.Wait();
                                              return sent.ok() ? receive.status() : sent;
                                            }};

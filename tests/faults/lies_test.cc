@@ -33,7 +33,7 @@ std::string Hello(uint16_t service, const std::string& name) {
 }
 
 // The check is right for any header; the meta has its real length.
-std::string Frame(const FrameHeader& header, const std::string& meta, const std::string& body) {
+std::string LyingFrame(const FrameHeader& header, const std::string& meta, const std::string& body) {
   std::string frame(wire::kHeaderBytes, '\0');
   FrameHeader honest = header;
   honest.meta_bytes = static_cast<uint32_t>(meta.size());
@@ -136,7 +136,7 @@ class Lies : public Faults {
         Honest lie = honest;
         field.set(&lie, value);
         LyingWire liar(task(), to);
-        liar.Send(before + Frame(lie.header, lie.meta, lie.body));
+        liar.Send(before + LyingFrame(lie.header, lie.meta, lie.body));
         // The following bytes are no frame: a pipe that still reads closes here.
         if (!Eventually([&] { return liar.closed() || liar.GoodbyeAt() != std::string::npos; }, kLookNs))
           liar.Send(std::string(200, '\0'));
@@ -178,7 +178,7 @@ TEST_F(Lies, OfACallerInEachField) {
   begun.header.segments = 1;
   begun.header.body_bytes = 100000;
   const std::string before =
-      Hello(rpc::kRpcService, "worker:7") + Frame(begun.header, begun.meta, std::string(64 * 1024, 'b'));
+      Hello(rpc::kRpcService, "worker:7") + LyingFrame(begun.header, begun.meta, std::string(64 * 1024, 'b'));
   Honest chunk = Of(FrameKind::kChunk, 0, 0, "", std::string(100000 - 64 * 1024, 'c'));
   chunk.header.segments = 0;
   const std::vector<Honest> frames = {Of(FrameKind::kCall, id, kEcho, "head", body),
@@ -249,7 +249,7 @@ TEST_F(Lies, OfAPeerInEachField) {
   Honest use = say(Verb::kUse, 1, 0, {});
   use.header.sequence = 1;
   const std::string before =
-      Hello(wire::kP2pService, "liar") + Frame(open.header, open.meta, "") + Frame(use.header, use.meta, "");
+      Hello(wire::kP2pService, "liar") + LyingFrame(open.header, open.meta, "") + LyingFrame(use.header, use.meta, "");
   const uint64_t ref = region->ref().id;
   const std::vector<Honest> messages = {
       say(Verb::kEager, kMine | 9, 0, {5, 0}, small),

@@ -13,7 +13,7 @@ namespace fusewire {
 namespace pipe {
 namespace {
 
-constexpr uint32_t kChunk = 1000;
+constexpr uint32_t kThousand = 1000;
 
 Buffers BuffersOf(const std::vector<std::string>& segments) {
   Buffers body;
@@ -41,13 +41,13 @@ struct Writing {
   }
 
   OutQueue out;
-  FrameWriter writer{out, kChunk};
-  FrameScript script{kChunk};
+  FrameWriter writer{out, kThousand};
+  FrameScript script{kThousand};
 };
 
 TEST(FrameWriter, WritesAMessageAsTheFormatSays) {
   for (const std::vector<std::string>& segments : std::vector<std::vector<std::string>>{
-           {}, {Payload(100, 1)}, {Payload(700, 1), "", Payload(3, 2)}, {"", ""}, {Payload(kChunk, 3)}}) {
+           {}, {Payload(100, 1)}, {Payload(700, 1), "", Payload(3, 2)}, {"", ""}, {Payload(kThousand, 3)}}) {
     Writing writing;
     const std::string expected = writing.script.Message(wire::FrameKind::kCall, 7, "head", segments);
     EXPECT_EQ(writing.Append(7, "head", segments), expected.size()) << "what it counts against the window";
@@ -80,7 +80,8 @@ TEST(FrameWriter, OtherFramesStandBetweenTheChunksOfALongMessage) {
 TEST(FrameWriter, FailsTheLongMessageThatIsUnderWayOnce) {
   Writing writing;
   int failed = 0;
-  writing.Append(7, "", {Payload(3 * kChunk, 1)}, [&failed](const Status& status) { failed += status.ok() ? 100 : 1; });
+  writing.Append(7, "", {Payload(3 * kThousand, 1)},
+                 [&failed](const Status& status) { failed += status.ok() ? 100 : 1; });
   writing.Written();
   ASSERT_TRUE(writing.writer.has_chunks());
   writing.writer.Fail(Status::Cancelled("it was given up"));

@@ -18,8 +18,6 @@ namespace fusewire {
 namespace reactor {
 namespace {
 
-int64_t SoonNs(int64_t delay_ns = kTestPatienceNs) { return Clock::Real()->NowNs() + delay_ns; }
-
 TEST(Cancel, CallsEveryHookOnceInTheirOrder) {
   CancelToken token;
   std::vector<int> called;

@@ -18,14 +18,6 @@ namespace fusewire {
 namespace reactor {
 namespace {
 
-std::unique_ptr<Reactor> StartOne(int64_t spin_ns_max = 0) {
-  Options options;
-  options.spin_ns_max = spin_ns_max;
-  return std::move(Reactor::Start(options)).value();
-}
-
-int64_t SoonNs(int64_t delay_ns = kTestPatienceNs) { return Clock::Real()->NowNs() + delay_ns; }
-
 // A thread that drives the loop until it is stopped, so that others have to sleep outside.
 class Driver {
  public:
@@ -49,7 +41,7 @@ class Driver {
 };
 
 TEST(Completion, WhatIsDoneBeforeTheWaitEndsItAtOnce) {
-  std::unique_ptr<Reactor> home = StartOne();
+  std::unique_ptr<Reactor> home = StartOne(0);
   Completion completion;
   EXPECT_FALSE(completion.done());
   completion.Done(Status::Refused("no"));
@@ -60,7 +52,7 @@ TEST(Completion, WhatIsDoneBeforeTheWaitEndsItAtOnce) {
 }
 
 TEST(Completion, AWaitEndsWhenItIsDoneByAnyThread) {
-  std::unique_ptr<Reactor> home = StartOne();
+  std::unique_ptr<Reactor> home = StartOne(0);
   for (const bool driven : {false, true}) {
     for (int round = 0; round < 100; ++round) {
       Completion completion;
@@ -78,7 +70,7 @@ TEST(Completion, AWaitEndsWhenItIsDoneByAnyThread) {
 }
 
 TEST(Completion, MailPostedWithTheWaitIsDeliveredByTheCaller) {
-  std::unique_ptr<Reactor> home = StartOne();
+  std::unique_ptr<Reactor> home = StartOne(0);
   struct DoneMail final : Mail {
     void Deliver() override { completion.Done(); }
     Completion completion;
@@ -91,7 +83,7 @@ TEST(Completion, MailPostedWithTheWaitIsDeliveredByTheCaller) {
 }
 
 TEST(Completion, AfterADeadlineItMayBeWaitedForAgain) {
-  std::unique_ptr<Reactor> home = StartOne();
+  std::unique_ptr<Reactor> home = StartOne(0);
   for (const bool outside : {false, true}) {
     std::unique_ptr<Driver> driver;
     if (outside) driver = std::make_unique<Driver>(*home);
@@ -107,7 +99,7 @@ TEST(Completion, AfterADeadlineItMayBeWaitedForAgain) {
 }
 
 TEST(Completion, TwoThreadsWaitForOneAndADeadlineOfOneLeavesTheOther) {
-  std::unique_ptr<Reactor> home = StartOne();
+  std::unique_ptr<Reactor> home = StartOne(0);
   for (int round = 0; round < 50; ++round) {
     Completion completion;
     std::vector<std::thread> waiters;
@@ -134,7 +126,7 @@ TEST(Completion, TwoThreadsWaitForOneAndADeadlineOfOneLeavesTheOther) {
 }
 
 TEST(Completion, ResetMakesItOneForTheNextRound) {
-  std::unique_ptr<Reactor> home = StartOne();
+  std::unique_ptr<Reactor> home = StartOne(0);
   Completion completion;
   for (int round = 0; round < 100; ++round) {
     home->Post([&completion, round] { completion.Done(Status::Invalid(std::to_string(round))); });
@@ -161,7 +153,7 @@ TEST(Completion, AnInterruptEndsTheWaitOfThoseWhoWantThat) {
   struct sigaction action = {}, before = {};
   action.sa_handler = OnUserSignal;
   ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
-  std::unique_ptr<Reactor> home = StartOne();
+  std::unique_ptr<Reactor> home = StartOne(0);
   for (const bool outside : {false, true}) {
     std::unique_ptr<Driver> driver;
     if (outside) driver = std::make_unique<Driver>(*home);
@@ -203,7 +195,7 @@ TEST(CompletionDeathTest, ItIsNotDestroyedWhileAThreadWaits) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
       {
-        std::unique_ptr<Reactor> home = StartOne();
+        std::unique_ptr<Reactor> home = StartOne(0);
         Driver driver(*home);
         auto completion = std::make_unique<Completion>();
         std::thread waiter([&] { (void)completion->Wait(*home, SoonNs(3 * kSecondNs)); });

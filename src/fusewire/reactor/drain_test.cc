@@ -17,9 +17,6 @@ namespace fusewire {
 namespace reactor {
 namespace {
 
-int64_t SoonNs(int64_t delay_ns = kTestPatienceNs) { return Clock::Real()->NowNs() + delay_ns; }
-std::unique_ptr<Reactor> StartOne() { return std::move(Reactor::Start(Options())).value(); }
-
 TEST(Drain, IsOverAtOnceWhereNothingIsOpen) {
   std::unique_ptr<Reactor> home = StartOne();
   Drain drain("calls");

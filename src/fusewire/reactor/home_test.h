@@ -25,6 +25,14 @@ namespace reactor {
 // Longer than anything may take, shorter than a test's time limit.
 constexpr int64_t kTestPatienceNs = 20 * kSecondNs;
 
+inline int64_t SoonNs(int64_t delay_ns = kTestPatienceNs) { return Clock::Real()->NowNs() + delay_ns; }
+
+inline std::unique_ptr<Reactor> StartOne(int64_t spin_ns_max = Options().spin_ns_max) {
+  Options options;
+  options.spin_ns_max = spin_ns_max;
+  return std::move(Reactor::Start(options)).value();
+}
+
 // Returns the result of `ask` at `home`, without driving the loop.
 template <class Ask>
 auto AskHome(Reactor& home, Ask ask) {

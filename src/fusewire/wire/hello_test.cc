@@ -57,7 +57,7 @@ std::string WrongCluster() { return EncodeRefusal(Refusal{Code::kRefused, "wrong
 
 ConstBytes BodyOf(const std::string& greeting) { return ConstBytes(greeting).From(kGreetingPrefixBytes); }
 
-bool Same(const Hello& left, const Hello& right) {
+bool SameHello(const Hello& left, const Hello& right) {
   return left.features == right.features && left.incarnation == right.incarnation && left.nonce == right.nonce &&
          left.chunk_bytes == right.chunk_bytes && left.window_bytes == right.window_bytes &&
          left.service == right.service && left.has_secret == right.has_secret && left.cluster == right.cluster &&
@@ -112,13 +112,13 @@ TEST(Greeting, ComesBackAsItWasSent) {
 
     Result<Hello> hello_back = DecodeHello(BodyOf(EncodeHello(hello)));
     ASSERT_TRUE(hello_back.ok()) << hello_back.status().ToString();
-    EXPECT_TRUE(Same(hello_back.value(), hello));
+    EXPECT_TRUE(SameHello(hello_back.value(), hello));
 
     const std::string greeting = EncodeWelcome(hello, hello.has_secret ? &proof : nullptr);
     EXPECT_LE(greeting.size(), kGreetingBytesMax);
     Result<Welcome> welcome = DecodeWelcome(BodyOf(greeting));
     ASSERT_TRUE(welcome.ok()) << welcome.status().ToString();
-    EXPECT_TRUE(Same(welcome.value().hello, hello));
+    EXPECT_TRUE(SameHello(welcome.value().hello, hello));
     EXPECT_EQ(welcome.value().has_proof, hello.has_secret);
     EXPECT_EQ(SameProof(welcome.value().proof, proof), hello.has_secret);
 

@@ -20,7 +20,7 @@ std::string Hex(const std::array<uint8_t, 32>& digest) {
   return text;
 }
 
-std::string Counting(size_t size, size_t wrap) {
+std::string CountingUpTo(size_t size, size_t wrap) {
   std::string bytes;
   for (size_t i = 0; i < size; ++i) bytes += static_cast<char>(i % wrap);
   return bytes;
@@ -41,7 +41,7 @@ TEST(Sha256, GivesThePublishedValues) {  // FIPS 180-4 and its companion example
 TEST(Sha256, AgreesWithAnotherImplementationForEachLength) {
   std::string digests;
   for (size_t size = 0; size < 300; ++size) {
-    const auto digest = Sha256(Counting(size, 251));
+    const auto digest = Sha256(CountingUpTo(size, 251));
     digests.append(reinterpret_cast<const char*>(digest.data()), digest.size());
   }
   EXPECT_EQ(Hex(Sha256(digests)), "fa70b867db0a30acb7218d62945db0df52eb393808b30675ea9aac6b058a9a9d");
@@ -59,7 +59,7 @@ TEST(HmacSha256, GivesThePublishedValues) {  // RFC 4231, sections 4.2 to 4.8
       {"Jefe", "what do ya want for nothing?", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"},
       {std::string(20, '\xaa'), std::string(50, '\xdd'),
        "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe"},
-      {Counting(26, 256).substr(1, 25), std::string(50, '\xcd'),
+      {CountingUpTo(26, 256).substr(1, 25), std::string(50, '\xcd'),
        "82558a389a443c0ea4cc819899f2083a85f0faa3e578f8077a2e3ff46729665b"},
       {std::string(20, '\x0c'), "Test With Truncation", "a3b6167473100ee06e0c796c2955552b"},
       {std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First",
@@ -79,7 +79,7 @@ TEST(HmacSha256, GivesThePublishedValues) {  // RFC 4231, sections 4.2 to 4.8
 TEST(HmacSha256, AgreesWithAnotherImplementationForEachLength) {
   std::string digests;
   for (size_t size = 0; size < 200; ++size) {
-    const auto digest = HmacSha256(Counting(size, 7), Counting(size, 251));
+    const auto digest = HmacSha256(CountingUpTo(size, 7), CountingUpTo(size, 251));
     digests.append(reinterpret_cast<const char*>(digest.data()), digest.size());
   }
   EXPECT_EQ(Hex(Sha256(digests)), "25f7beec032871f4e3787bdb8a431ef5153a0d30ec905dae2dc2db1d91bfc1bd");

@@ -107,7 +107,7 @@ Status Check(ConstBytes bytes, const Limits& limits = Limits()) {
   return CheckMeta(bytes, header.value(), bytes.Sub(kHeaderBytes, header.value().meta_bytes));
 }
 
-bool Same(const FrameHeader& left, const FrameHeader& right) {
+bool SameHeader(const FrameHeader& left, const FrameHeader& right) {
   return left.kind == right.kind && left.flags == right.flags && left.method == right.method &&
          left.segments == right.segments && left.aux == right.aux && left.meta_bytes == right.meta_bytes &&
          left.sequence == right.sequence && left.call == right.call && left.body_bytes == right.body_bytes;
@@ -176,7 +176,7 @@ TEST(Frame, EveryKindHasTheBytesOfTheLaw) {
     const std::string bytes = Undraw(golden.bytes);
     EXPECT_TRUE(Check(bytes).ok()) << Check(bytes).ToString();
     golden.header.meta_bytes = static_cast<uint32_t>(golden.meta.size());
-    EXPECT_TRUE(Same(DecodeHeader(bytes, Limits()).value(), golden.header));
+    EXPECT_TRUE(SameHeader(DecodeHeader(bytes, Limits()).value(), golden.header));
   }
   EXPECT_EQ(Goldens().size(), std::size(kMessages) + std::size(kControls));
 }
@@ -232,7 +232,7 @@ TEST(Frame, ComesBackAsItWasSent) {
     const std::string bytes = Frame(header, meta);
     Result<FrameHeader> decoded = DecodeHeader(bytes, Limits());
     ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
-    ASSERT_TRUE(Same(decoded.value(), header));
+    ASSERT_TRUE(SameHeader(decoded.value(), header));
     ASSERT_TRUE(Check(bytes).ok()) << Check(bytes).ToString();
     EXPECT_EQ(Frame(decoded.value(), meta), bytes);
   }

@@ -19,36 +19,11 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-using Array = std::vector<int32_t>;
-
-GroupOptions OneHost(int ranks) {
-  GroupOptions options;
-  options.places.hosts.assign(static_cast<size_t>(ranks), 3);
-  return options;
-}
-
-Wanted Sum(Array* array, int64_t timeout_ns = 20 * kSecondNs) {
-  Wanted wanted;
-  wanted.kind = CollectiveKind::kAllReduce;
-  wanted.reduction.type = Type::kI32;
-  wanted.counts = {array->size()};
-  wanted.to = Pieces(array->data(), array->size() * sizeof(int32_t));
-  wanted.timeout_ns = timeout_ns;
-  return wanted;
-}
-
-void ExpectSum(Group* group, int expected, size_t count = 100) {
-  Array array(count, 1);
-  const Status status = group->Run(Sum(&array));
-  EXPECT_TRUE(status.ok()) << status.ToString();
-  EXPECT_EQ(array, Array(count, expected));
-}
-
 TEST(ArenaLane, OpensWithTheFirstOperationAndStaysOpen) {
   Party party(3, pipe::TransportChoice::kAuto, OneHost(3));
   EXPECT_FALSE(party.at(0).in_arena());
   party.Run([](int, Group& group) {
-    for (int round = 0; round < 100; ++round) ExpectSum(&group, 3, 1 + static_cast<size_t>(round) * 1000);
+    for (int round = 0; round < 100; ++round) ExpectSum(group, 1 + static_cast<size_t>(round) * 1000);
     EXPECT_TRUE(group.in_arena());
   });
 }
@@ -59,7 +34,7 @@ TEST(ArenaLane, IsNotThereWhereOneRankSharesNoMemoryOrHostsDiffer) {
     if (!tcp) options.places.hosts[1] = 4;
     Party party(2, tcp ? pipe::TransportChoice::kTcp : pipe::TransportChoice::kAuto, options);
     party.Run([](int, Group& group) {
-      ExpectSum(&group, 2);
+      ExpectSum(group);
       EXPECT_FALSE(group.in_arena());
     });
   }
@@ -70,7 +45,7 @@ TEST(ArenaLane, WhatIsStartedRunsInTheOrderOfCalls) {
   constexpr size_t kOperations = 200;
   Party party(kRanks, pipe::TransportChoice::kAuto, OneHost(kRanks));
   party.Run([](int rank, Group& group) {
-    std::vector<Array> arrays;
+    std::vector<Numbers> arrays;
     for (size_t i = 0; i < kOperations; ++i) arrays.emplace_back(i * 10 + 1, static_cast<int32_t>(i) + rank);
     std::vector<std::unique_ptr<Ticket>> tickets;
     for (size_t i = 0; i < kOperations; ++i) {
@@ -87,7 +62,7 @@ TEST(ArenaLane, WhatIsStartedRunsInTheOrderOfCalls) {
       EXPECT_TRUE(ticket->status().ok()) << ticket->status().ToString();
     }
     for (size_t i = 0; i < kOperations; ++i)
-      EXPECT_EQ(arrays[i], Array(arrays[i].size(), static_cast<int32_t>(i) * kRanks + 3)) << i;
+      EXPECT_EQ(arrays[i], Numbers(arrays[i].size(), static_cast<int32_t>(i) * kRanks + 3)) << i;
     EXPECT_TRUE(group.in_arena());
   });
 }
@@ -95,8 +70,8 @@ TEST(ArenaLane, WhatIsStartedRunsInTheOrderOfCalls) {
 TEST(ArenaLane, ACallThatCannotBeMadeIsHeardEverywhereAndTheArenaStays) {
   Party party(3, pipe::TransportChoice::kAuto, OneHost(3));
   party.Run([](int rank, Group& group) {
-    ExpectSum(&group, 3);
-    Array array(10);
+    ExpectSum(group);
+    Numbers array(10);
     Wanted wanted = Sum(&array);
     if (rank == 1) wanted.counts = {11};
     Status status = group.Run(std::move(wanted));
@@ -109,7 +84,7 @@ TEST(ArenaLane, ACallThatCannotBeMadeIsHeardEverywhereAndTheArenaStays) {
     wanted.counts.clear();
     status = group.Run(std::move(wanted));
     EXPECT_EQ(status.code(), Code::kInvalid) << status.ToString();
-    ExpectSum(&group, 3);
+    ExpectSum(group);
     EXPECT_TRUE(group.in_arena());
   });
 }
@@ -120,7 +95,7 @@ TEST(ArenaLane, TypesAreComparedOfWhatOnlyMovesToo) {
   party.Run([](int rank, Group& group) {
     for (const CollectiveKind kind :
          {CollectiveKind::kBroadcast, CollectiveKind::kAllGather, CollectiveKind::kAllToAll}) {
-      Array from(10), to(10);
+      Numbers from(10), to(10);
       Wanted wanted = Sum(&to);
       wanted.kind = kind;
       wanted.reduction.type = rank == 0 ? Type::kI32 : Type::kF32;
@@ -141,8 +116,8 @@ TEST(ArenaLane, CancelEndsWhatWaitsAndWhatRuns) {
     Party party(2, pipe::TransportChoice::kAuto, OneHost(2));
     std::atomic<bool> cancelled{false};
     party.Run([running, &cancelled](int rank, Group& group) {
-      ExpectSum(&group, 2);
-      Array first(10, 1), second(10, 1);
+      ExpectSum(group);
+      Numbers first(10, 1), second(10, 1);
       std::unique_ptr<Ticket> one, two;
       if (rank == 0) {
         one = group.StartTicket(Sum(&first));
@@ -161,7 +136,7 @@ TEST(ArenaLane, CancelEndsWhatWaitsAndWhatRuns) {
       ASSERT_TRUE(two->Wait(10 * kSecondNs));
       EXPECT_EQ(one->status().ok(), !running) << one->status().ToString();
       EXPECT_EQ(two->status().ok(), running) << two->status().ToString();
-      ExpectSum(&group, 2);
+      ExpectSum(group);
       EXPECT_EQ(group.in_arena(), !running);
     });
   }
@@ -171,15 +146,15 @@ TEST(ArenaLane, WhoWaitsBehindOthersEndsByItsOwnDeadline) {
   Party party(2, pipe::TransportChoice::kAuto, OneHost(2));
   std::atomic<bool> late{true};
   party.Run([&late](int rank, Group& group) {
-    ExpectSum(&group, 2);
-    Array first(10, 1), second(10, 1);
+    ExpectSum(group);
+    Numbers first(10, 1), second(10, 1);
     if (rank == 1) {
       while (late) std::this_thread::yield();
       Status status = group.Run(Sum(&first));
       EXPECT_TRUE(status.ok()) << status.ToString();
       status = group.Run(Sum(&second));
       EXPECT_FALSE(status.ok());
-      ExpectSum(&group, 2);
+      ExpectSum(group);
       return;
     }
     auto ticket = group.StartTicket(Sum(&first));
@@ -188,7 +163,7 @@ TEST(ArenaLane, WhoWaitsBehindOthersEndsByItsOwnDeadline) {
     late = false;
     EXPECT_TRUE(ticket->Wait(10 * kSecondNs));
     EXPECT_TRUE(ticket->status().ok()) << ticket->status().ToString();
-    ExpectSum(&group, 2);
+    ExpectSum(group);
     EXPECT_TRUE(group.in_arena());
   });
 }
@@ -201,16 +176,16 @@ TEST(ArenaLane, DeadlinesMissedAtRandomNeverHangAndNeverMixOperations) {
     party.Run([seed](int rank, Group& group) {
       Random random(seed * 10 + static_cast<uint64_t>(rank));
       for (int round = 0; round < 60; ++round) {
-        Array array(1 + static_cast<size_t>(round) * 37, 1 << rank);
+        Numbers array(1 + static_cast<size_t>(round) * 37, 1 << rank);
         const bool hurried = random.Chance(0.1);
         const Status status = group.Run(Sum(&array, hurried ? 20 * 1000 : 20 * kSecondNs));
         if (status.ok()) {
-          EXPECT_EQ(array, Array(array.size(), 7)) << round;
+          EXPECT_EQ(array, Numbers(array.size(), 7)) << round;
         } else {
           EXPECT_EQ(status.code(), Code::kTimeout) << status.ToString();
         }
       }
-      ExpectSum(&group, kRanks);
+      ExpectSum(group);
     });
   }
 }
@@ -218,10 +193,10 @@ TEST(ArenaLane, DeadlinesMissedAtRandomNeverHangAndNeverMixOperations) {
 TEST(ArenaLane, AfterAShrinkThoseWhoAreLeftShareAnother) {
   Party party(3, pipe::TransportChoice::kAuto, OneHost(3));
   party.Run([](int rank, Group& group) {
-    ExpectSum(&group, 3);
+    ExpectSum(group);
     if (rank == 1) group.Abort(Status::Application(1, "begin anew"));
     EXPECT_TRUE(group.Shrink().ok());
-    ExpectSum(&group, 3);
+    ExpectSum(group);
     EXPECT_TRUE(group.in_arena());
   });
 }
@@ -250,7 +225,7 @@ TEST(ArenaLane, ANameWithoutAnEndIsANameOfNobody) {
     wanted.timeout_ns = 10 * kSecondNs;
     (void)made.value()->Run(std::move(wanted));
   });
-  Array array(10, 1);
+  Numbers array(10, 1);
   EXPECT_FALSE(honest.at(0).Run(Sum(&array, 3 * kSecondNs)).ok());
   EXPECT_FALSE(honest.at(0).in_arena());
   liar.join();

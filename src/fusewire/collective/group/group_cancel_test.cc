@@ -19,35 +19,11 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-using Array = std::vector<int32_t>;
 using reactor::CancelToken;
 
 // On a processor that does nothing else it takes a fraction of a millisecond; the intervals that were took 50 and 100.
 constexpr int64_t kAtOnceNs = 10 * kMillisecondNs;
 constexpr int kRounds = 8;
-
-GroupOptions OneHost(int ranks) {
-  GroupOptions options;
-  options.places.hosts.assign(static_cast<size_t>(ranks), 0);
-  return options;
-}
-
-Wanted Sum(Array* array) {
-  Wanted wanted;
-  wanted.kind = CollectiveKind::kAllReduce;
-  wanted.reduction.type = Type::kI32;
-  wanted.counts = {array->size()};
-  wanted.to = Pieces(array->data(), array->size() * sizeof(int32_t));
-  wanted.timeout_ns = 20 * kSecondNs;
-  return wanted;
-}
-
-void ExpectSum(Group& group) {
-  Array array(10, 1);
-  const Status status = group.Run(Sum(&array));
-  EXPECT_TRUE(status.ok()) << status.ToString();
-  EXPECT_EQ(array, Array(10, group.ranks()));
-}
 
 // Runs a sum that nobody else takes part in, and gives it up once it sleeps, mostly. How long Run took to return then.
 int64_t GiveUpNs(Group& group) {
@@ -58,7 +34,7 @@ int64_t GiveUpNs(Group& group) {
     cancelled_ns = Clock::Real()->NowNs();
     token.Cancel();
   });
-  Array array(10, 1);
+  Numbers array(10, 1);
   const Status status = group.Run(Sum(&array), &token);
   const int64_t returned_ns = Clock::Real()->NowNs();
   canceller.join();
@@ -91,7 +67,7 @@ TEST_P(GroupCancel, EndsTheWaitAtOnceAndTheOthersHearOfIt) {
         given_up = true;
       } else {
         while (!given_up) std::this_thread::yield();
-        Array array(10, 1);
+        Numbers array(10, 1);
         const Status status = group.Run(Sum(&array));
         // A message that had left before needs no more of its sender.
         if (GetParam().has_arena || !status.ok()) ExpectGivenUp(status);
@@ -115,7 +91,7 @@ TEST(GroupCancelled, BehindOthersItLeavesAtOnceAndItsTurnIsServed) {
     std::atomic<bool> given_up{false};
     party.Run([&](int rank, Group& group) {
       ExpectSum(group);
-      Array first(10, 1), second(10, 1);
+      Numbers first(10, 1), second(10, 1);
       std::unique_ptr<Ticket> before;
       if (rank == 0) {
         before = group.StartTicket(Sum(&first));
@@ -140,7 +116,7 @@ TEST(GroupCancelled, BeforeItBeginsItFailsInItsPlace) {
     Party party(2, pipe::TransportChoice::kAuto, has_arena ? OneHost(2) : GroupOptions());
     party.Run([](int rank, Group& group) {
       ExpectSum(group);
-      Array array(10, 1);
+      Numbers array(10, 1);
       CancelToken token;
       if (rank == 0) token.Cancel();
       const Status status = group.Run(Sum(&array), &token);
@@ -158,7 +134,7 @@ TEST(GroupCancelled, AtAnyMomentNothingHangs) {
     Party party(2, pipe::TransportChoice::kAuto, has_arena ? OneHost(2) : GroupOptions());
     party.Run([](int rank, Group& group) {
       for (int round = 0; round < 60; ++round) {
-        Array array(10, 1);
+        Numbers array(10, 1);
         CancelToken token;
         std::thread canceller;
         if (round % 2 == rank) {
@@ -169,7 +145,7 @@ TEST(GroupCancelled, AtAnyMomentNothingHangs) {
         }
         const Status status = group.Run(Sum(&array), &token);
         if (canceller.joinable()) canceller.join();
-        EXPECT_TRUE(!status.ok() || array == Array(10, 2)) << round;
+        EXPECT_TRUE(!status.ok() || array == Numbers(10, 2)) << round;
       }
       ExpectSum(group);
     });

@@ -56,9 +56,9 @@ TEST_P(Groups, AllReducesInOrderOfCallsForEveryNumberOfRanks) {
 }
 
 TEST_P(Groups, KeysMeetWhateverTheOrder) {
-  constexpr int kRanks = 3;
+  constexpr int kMembers = 3;
   constexpr uint64_t kKeys = 40;
-  Party party(kRanks, wire(), Options(kRanks));
+  Party party(kMembers, wire(), Options(kMembers));
   party.Run([](int rank, Group& group) {
     std::vector<Array> arrays;
     for (uint64_t key = 0; key < kKeys; ++key) arrays.push_back(Brought(rank, 100 * key + 1));
@@ -77,7 +77,7 @@ TEST_P(Groups, KeysMeetWhateverTheOrder) {
       });
     }
     left.Wait();
-    for (uint64_t key = 0; key < kKeys; ++key) EXPECT_TRUE(arrays[key] == SumOfAll(kRanks, 100 * key + 1)) << key;
+    for (uint64_t key = 0; key < kKeys; ++key) EXPECT_TRUE(arrays[key] == SumOfAll(kMembers, 100 * key + 1)) << key;
   });
 }
 
@@ -344,8 +344,8 @@ TEST_P(Groups, ADeadlineNamesWhoIsLate) {
 }
 
 TEST_P(Groups, SurvivorsNameTheDeadShrinkAndGoOn) {
-  constexpr int kRanks = 4;
-  Party party(kRanks, wire(), Options(kRanks));
+  constexpr int kMembers = 4;
+  Party party(kMembers, wire(), Options(kMembers));
   party.Run([](int rank, Group& group) {
     Array array = Brought(rank, 10);
     EXPECT_TRUE(group.Run(Want(CollectiveKind::kAllReduce, {10}, Pieces(), Of(array))).ok());
@@ -361,12 +361,12 @@ TEST_P(Groups, SurvivorsNameTheDeadShrinkAndGoOn) {
     EXPECT_NE(status.ToString().find("rank 1 (w1)"), std::string::npos) << status.ToString();
     const Status shrunk = group.Shrink(10 * kSecondNs);
     EXPECT_TRUE(shrunk.ok()) << shrunk.ToString();
-    EXPECT_EQ(group.ranks(), kRanks - 1);
+    EXPECT_EQ(group.ranks(), kMembers - 1);
     EXPECT_EQ(group.rank(), rank == 0 ? 0 : rank - 1);
     array = Brought(group.rank(), 1000);
     status = group.Run(Want(CollectiveKind::kAllReduce, {1000}, Pieces(), Of(array)));
     EXPECT_TRUE(status.ok()) << status.ToString();
-    EXPECT_TRUE(array == SumOfAll(kRanks - 1, 1000));
+    EXPECT_TRUE(array == SumOfAll(kMembers - 1, 1000));
   });
   killer.join();
 }

@@ -1,11 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// For tests: a group whose ranks are endpoints of this process, a thread for each when they work.
+// For tests: a group whose ranks are endpoints of this process, a thread for each when they work; and sums for it.
 // Home: the test's thread. Owns: endpoints and groups. Fails: as an expectation.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_PARTY_TEST_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_PARTY_TEST_H_
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -65,6 +66,33 @@ class Party {
   std::vector<std::unique_ptr<p2p::Endpoint>> endpoints;
   std::vector<std::unique_ptr<Group>> groups;
 };
+
+// Of ranks that share a host, and so an arena.
+inline GroupOptions OneHost(int ranks) {
+  GroupOptions options;
+  options.places.hosts.assign(static_cast<size_t>(ranks), 3);
+  return options;
+}
+
+using Numbers = std::vector<int32_t>;
+
+// Sums `array` in place.
+inline Wanted Sum(Numbers* array, int64_t timeout_ns = 20 * kSecondNs) {
+  Wanted wanted;
+  wanted.kind = CollectiveKind::kAllReduce;
+  wanted.reduction.type = Type::kI32;
+  wanted.counts = {array->size()};
+  wanted.to = Pieces(array->data(), array->size() * sizeof(int32_t));
+  wanted.timeout_ns = timeout_ns;
+  return wanted;
+}
+
+inline void ExpectSum(Group& group, size_t count = 100) {
+  Numbers ones(count, 1);
+  const Status status = group.Run(Sum(&ones));
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(ones, Numbers(count, group.ranks()));
+}
 
 }  // namespace collective
 }  // namespace fusewire
