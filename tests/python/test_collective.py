@@ -356,4 +356,4 @@ def test_tune_measures_every_algorithm_and_its_table_is_used(tmp_path):
     table.write_text("all-reduce 3 much ring 1\n")
     refused = run_to_end(command, tmp_path, environment)
     assert refused.status != 0
-    assert "bytes much" in refused.out + refused.error
+    assert "BYTES_MAX is much, and must be a number of bytes" in refused.out + refused.error
