@@ -28,6 +28,7 @@ from tidy_tables import (
     WINGS,
 )
 from tidy_tree import (
+    ANY_INCLUDE,
     INCLUDE,
     PUBLIC_FOLDER,
     ROOMS_FOLDER,
@@ -41,7 +42,6 @@ from tidy_tree import (
 from tidy_units import OURS, check_circles, check_classes
 from tidy_waits import check_waits
 
-ANY_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
 COLLECTED = re.compile(r"tests/python/(test_\w+|conftest)\.py")  # pytest finds them by their names
 
 

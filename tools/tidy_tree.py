@@ -10,6 +10,7 @@ ROOMS_FOLDER = "src/fusewire/"
 PUBLIC_FOLDER = "include/fusewire/"
 BINARY_FOLDERS = ("tests/fuzz/corpus/",)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
+ANY_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
 
 # A comment, a string or a character: the one that begins first hides the others.
 _NOT_CODE = re.compile(

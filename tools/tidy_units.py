@@ -14,12 +14,11 @@ import subprocess
 from dataclasses import dataclass
 
 from tidy_tables import CIRCLE_UNITS_MAX, CIRCLES_LARGER, CLASS_FUNCTIONS_MAX, CLASSES_LARGER
-from tidy_tree import PUBLIC_FOLDER, ROOMS_FOLDER, code_of, is_test
+from tidy_tree import ANY_INCLUDE, PUBLIC_FOLDER, ROOMS_FOLDER, code_of, is_test
 
 OURS = (ROOMS_FOLDER, PUBLIC_FOLDER)
 HEADERS = (".h", ".hh", ".hpp", ".hxx")
 SOURCES = (".c", ".cc", ".cpp", ".cxx")
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
 # Blanked before ctags reads a source: directives, deleted functions, attributes, and `override`, which hides a
 # destructor from it.
 _NO_FUNCTION = re.compile(
@@ -52,7 +51,7 @@ def circles(tree, under=OURS):
     arrows = {unit_of(path): set() for path in paths}
     for path in paths:
         folder = path.rpartition("/")[0]
-        for target in _INCLUDE.findall(tree.files[path]):
+        for target in ANY_INCLUDE.findall(tree.files[path]):
             found = find_included(folder, target, by_name)
             if found and unit_of(found) != unit_of(path):
                 arrows[unit_of(path)].add(unit_of(found))
