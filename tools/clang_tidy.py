@@ -29,8 +29,8 @@ BATCH = 12  # files: larger batches would leave a processor idle at the end
 TOGETHER = "UnifiedSource.cc"
 # Of functions that a program has once, each gets a name of its own.
 ONCE = ("main", "LLVMFuzzerTestOneInput")
-# What two files of a batch must not both define, as universal-ctags names it: functions, variables and types outside of
-# classes. Macros such as TEST, which look like functions to it, are not meant.
+# The names that two files of a batch must not both define: functions, variables and types outside of classes, as
+# universal-ctags finds them. Macros such as TEST, which look like functions to it, do not count.
 CTAGS = ("ctags", "--output-format=json", "--kinds-C++=fvscgtu", "--fields=+sS", "-o", "-")
 MACRO = re.compile(r"[A-Z0-9_]+")
 # Three checks look at the main file only: unused using declarations and aliases, and names of macros. A source that has
@@ -86,9 +86,8 @@ def check_together(entries, database):
             lines += [f"#undef {name}\n#define {name} Once{name.title()}{number}  // NOLINT" for name in ONCE]
             lines.append(f'#include "{entry["file"]}"')
         file.write_text("\n".join(lines) + "\n")
-        command = shlex.join(
-            [*words_of(entries[0]), "-Wno-shadow", "-c", str(file)]
-        )  # what one file shadows in another
+        # A file may shadow names of another.
+        command = shlex.join([*words_of(entries[0]), "-Wno-shadow", "-c", str(file)])
         together = {"directory": entries[0]["directory"], "command": command, "file": str(file)}
         pathlib.Path(folder, "compile_commands.json").write_text(json.dumps([together]))
         return not clang_tidy(together, folder, is_test(entries[0]), "-bugprone-suspicious-include")
@@ -115,7 +114,7 @@ def is_test(entry):
 
 
 def names_of(files):
-    """{file: {name: where}}: what each file, and the headers for tests that it includes, define outside of classes."""
+    """{file: {name: where}}: the names that a file, and the headers for tests that it includes, define."""
     helpers = {file: helpers_of(file) for file in files}
     defined = collections.defaultdict(set)
     told = subprocess.run([*CTAGS, *set().union(files, *helpers.values())], capture_output=True, text=True, check=True)
