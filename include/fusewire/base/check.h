@@ -19,7 +19,7 @@ namespace fusewire {
 #ifdef FUSEWIRE_DCHECKS
 #define FUSEWIRE_DCHECK(condition) FUSEWIRE_CHECK(condition)
 #else
-#define FUSEWIRE_DCHECK(condition) ((void)sizeof(!(condition)))
+#define FUSEWIRE_DCHECK(condition) ((void)(true || (condition)))  // compiled, never run
 #endif
 
 #endif  // FUSEWIRE_BASE_CHECK_H_

@@ -446,8 +446,8 @@ class Grouper {
       for (const Node* node : group.nodes) out->group_of[Id(node)] = static_cast<int>(out->groups.size());
       out->groups.push_back(std::move(group));
     }
-    const auto is_before = [](const auto& left, const auto& right) { return left.round < right.round; };
-    FUSEWIRE_DCHECK(std::is_sorted(out->groups.begin(), out->groups.end(), is_before));
+    FUSEWIRE_DCHECK(std::is_sorted(out->groups.begin(), out->groups.end(),
+                                   [](const auto& left, const auto& right) { return left.round < right.round; }));
     for (const auto& reason : why_) ++out->left[reason.second];
   }
 
