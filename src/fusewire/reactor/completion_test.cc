@@ -197,11 +197,11 @@ TEST(CompletionDeathTest, ItIsNotDestroyedWhileAThreadWaits) {
       {
         std::unique_ptr<Reactor> home = StartOne(0);
         Driver driver(*home);
-        auto completion = std::make_unique<Completion>();
-        std::thread waiter([&] { (void)completion->Wait(*home, SoonNs(3 * kSecondNs)); });
+        auto* completion = new Completion;
+        std::thread waiter([&home, completion] { (void)completion->Wait(*home, SoonNs(3 * kSecondNs)); });
         // It sleeps outside of the loop soon, as another thread drives it.
         EXPECT_FALSE(Eventually([] { return false; }, kSecondNs));
-        completion.reset();
+        delete completion;
         waiter.join();
       },
       "kDone");

@@ -87,6 +87,7 @@ class Ucx : public testing::Test {
   }
   bool Dial(const Address& where) {
     dialled_ = false;
+    said_ = 0;
     AskHome(*a_, [this, where] {
       dialing_ = dials_->Dial(*a_, where, 5 * kSecondNs, [this](Result<std::unique_ptr<Connection>> made) {
         if (!made.ok()) return;
@@ -107,7 +108,8 @@ class Ucx : public testing::Test {
       at_b_->SayPattern(size);
       return true;
     });
-    return Eventually([&] { return at_a_->heard == size && at_b_->heard == size; }) && at_a_->as_pattern &&
+    said_ += size;
+    return Eventually([&] { return at_a_->heard == said_ && at_b_->heard == said_; }) && at_a_->as_pattern &&
            at_b_->as_pattern;
   }
   std::string WireOfA() {
@@ -133,6 +135,7 @@ class Ucx : public testing::Test {
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Dialing> dialing_;
   std::unique_ptr<Talker> at_a_, at_b_;
+  uint64_t said_ = 0;  // by each end of the last connection
   std::atomic<bool> arrived_{false}, dialled_{false};
   std::atomic<int> lines_{0};
   std::mutex mutex_;
@@ -234,57 +237,65 @@ TEST_F(Ucx, DescribesItself) {
 
 #if FUSEWIRE_HAS_UCX
 
-// As after a cable that was pulled: one of the two has given its endpoint up, and the other has heard nothing of it.
-TEST_F(Ucx, AnEndpointThatLeadsNowhereIsNotUsedAgain) {
+// Endpoints that are renewed after a failure that only one side has seen, for example a cable that was pulled.
+class UcxRenewed : public Ucx {
+ protected:
+  // At home.
+  static std::string AddressOf(reactor::Reactor& home) { return UcxWorker::Of(home, {}).value()->address().ToString(); }
+  static UcxPeer* Reached(reactor::Reactor& home, const std::string& address) {
+    return UcxWorker::Of(home, {}).value()->endpoints().Reach(ConstBytes(address.data(), address.size())).value();
+  }
+};
+
+TEST_F(UcxRenewed, OneWhosePeerHasANewOneIsReplacedAndItsConnectionsKeepIt) {
   FUSEWIRE_NEEDS_UCX();
   ASSERT_TRUE(Meet(Over({}), Over({})));
-  ASSERT_TRUE(Eventually([this] { return WireOfA() == "ucx"; }));
-  const std::string b = AskHome(*b_, [this] { return UcxWorker::Of(*b_, {}).value()->address().ToString(); });
-  const ConstBytes address(b.data(), b.size());
-  const std::string a = AskHome(*a_, [this] { return UcxWorker::Of(*a_, {}).value()->address().ToString(); });
-  const auto peer_of_b = [&]() -> const UcxPeer* {
-    return AskHome(
-        *b_, [&] { return UcxWorker::Of(*b_, {}).value()->endpoints().Reach(ConstBytes(a.data(), a.size())).value(); });
-  };
-  ASSERT_TRUE(Eventually([&] { return peer_of_b()->theirs != 0; }));
-  const UcxPeer* first_of_b = peer_of_b();
-  std::unique_ptr<Talker> first_a = AskHome(*a_, [this] { return std::move(at_a_); });
-  std::unique_ptr<Talker> first_b = AskHome(*b_, [this] { return std::move(at_b_); });
+  ASSERT_TRUE(Speak(3 << 20));
+  const std::string b = AskHome(*b_, [this] { return AddressOf(*b_); });
   AskHome(*a_, [&] {
-    UcxWorker* worker = UcxWorker::Of(*a_, {}).value();
-    const UcxPeer* old = worker->endpoints().Reach(address).value();
-    const uint64_t name = old->name, theirs = old->theirs;
+    const ConstBytes address(b.data(), b.size());
+    UcxEndpoints& endpoints = UcxWorker::Of(*a_, {}).value()->endpoints();
+    const UcxPeer* old = Reached(*a_, b);
+    const uint64_t theirs = old->theirs;
     EXPECT_NE(theirs, 0u);
-    EXPECT_EQ(worker->endpoints().Meet(address, theirs).value(), old);
-    const UcxPeer* renewed = worker->endpoints().Meet(address, theirs + 2).value();
+    EXPECT_EQ(endpoints.Meet(address, theirs).value(), old);
+    const UcxPeer* renewed = endpoints.Meet(address, theirs + 2).value();
     EXPECT_NE(renewed, old);
-    EXPECT_EQ(renewed->name, name);  // b need not renew its own for that
-    EXPECT_EQ(worker->endpoints().Reach(address).value(), renewed);
-    worker->endpoints().Break(worker->endpoints().Reach(address).value(), UCS_ERR_ENDPOINT_TIMEOUT);
-    EXPECT_NE(worker->endpoints().Reach(address).value()->name, name);  // b learns that its own address leads nowhere
+    EXPECT_EQ(renewed->name, old->name);  // b need not renew its own for that
+    EXPECT_EQ(Reached(*a_, b), renewed);
     return true;
   });
-  // The first connection goes on over its endpoints, which both sides have retired by now; the second over new ones.
+  EXPECT_TRUE(Speak(3 << 20));
+}
+
+// UCX 1.13 aborts if an endpoint is closed while its peer connects it: here, both have spoken over it before.
+TEST_F(UcxRenewed, OneThatLeadsNowhereIsNotUsedAgain) {
+  FUSEWIRE_NEEDS_UCX();
+  ASSERT_TRUE(Meet(Over({}), Over({})));
+  ASSERT_TRUE(Speak(3 << 20));
+  const std::string a = AskHome(*a_, [this] { return AddressOf(*a_); });
+  const std::string b = AskHome(*b_, [this] { return AddressOf(*b_); });
+  AskHome(*a_, [&] {
+    at_a_.reset();
+    UcxPeer* old = Reached(*a_, b);
+    const uint64_t name = old->name;
+    UcxWorker::Of(*a_, {}).value()->endpoints().Break(old, UCS_ERR_ENDPOINT_TIMEOUT);
+    EXPECT_NE(Reached(*a_, b)->name, name);  // by which b learns that its own leads nowhere
+    return true;
+  });
   arrived_ = false;
   ASSERT_TRUE(Dial(AskHome(*b_, [this] { return listener_->address(); })));
   ASSERT_TRUE(Eventually([this] { return arrived_.load(); }));
   EXPECT_TRUE(Speak(3 << 20));
   EXPECT_EQ(WireOfA(), "ucx");
-  const UcxPeer* met = peer_of_b();
-  EXPECT_NE(met, first_of_b);
-  const uint64_t name_of_b = met->name, theirs_of_b = met->theirs;
-  AskHome(*a_, [&] {
-    const UcxPeer* peer = UcxWorker::Of(*a_, {}).value()->endpoints().Reach(address).value();
-    EXPECT_EQ(peer->theirs, name_of_b);
-    EXPECT_EQ(peer->name, theirs_of_b);
-    at_a_ = std::move(first_a);
-    return true;
-  });
-  AskHome(*b_, [&] {
-    at_b_ = std::move(first_b);
-    return true;
-  });
-  EXPECT_TRUE(Speak(3 << 20));
+  struct Names {
+    uint64_t ours, theirs;
+  };
+  const auto names = [](const UcxPeer* peer) { return Names{peer->name, peer->theirs}; };
+  const Names of_a = AskHome(*a_, [&] { return names(Reached(*a_, b)); });
+  const Names of_b = AskHome(*b_, [&] { return names(Reached(*b_, a)); });
+  EXPECT_EQ(of_a.ours, of_b.theirs);
+  EXPECT_EQ(of_b.ours, of_a.theirs);
 }
 
 #endif
