@@ -108,6 +108,7 @@ fi
 if [[ " ${groups[*]} " == *" python "* ]]; then
   make_venv .venv tools/requirements.lock
 fi
+makings=()
 for group in "${groups[@]}"; do
   case $group in
     tensorflow)
@@ -119,6 +120,10 @@ for group in "${groups[@]}"; do
       make_wheelhouse ".venv-tf-$version/bin/python"
       ;;
     oneccl) make_oneccl ;;
-    tensorflow-*) make_venv ".venv-tf-${group#tensorflow-}" "tools/$group.lock" ;;
+    tensorflow-*)
+      make_venv ".venv-tf-${group#tensorflow-}" "tools/$group.lock" &  # pip unpacks on one processor
+      makings+=($!)
+      ;;
   esac
 done
+for making in "${makings[@]}"; do wait "$making"; done

@@ -72,38 +72,95 @@ say_result() {
   printf '%-12s %s, %d s\n' "$1" "$(/usr/bin/python3 tools/test_report.py --totals "$2")" $((SECONDS - $3))
 }
 
+# A phase is built while the one before it is tested: tests wait for timers and for each other, so they leave the
+# processors idle for a third of the time. Such a build gets only that time.
+declare -A builds=()  # the process that builds a phase
+folder_of() {  # what two phases can't both use
+  case $1 in
+    dev | slow) echo dev ;;
+    smoke | tf) echo tf ;;
+    *) echo "$1" ;;
+  esac
+}
+begin_build() {
+  build_phase "$1" &
+  builds[$1]=$!
+}
+begin_build_of_next() {
+  local next=${1:-}
+  [ -n "$next" ] && [ -z "${builds[$next]:-}" ] && [ "$(folder_of "$next")" != "$2" ] || return 0
+  {
+    renice -n 19 -p "$BASHPID" >/dev/null
+    build_phase "$next"
+  } &
+  builds[$next]=$!
+}
+await_build() { wait "${builds[$1]}"; }
+
+build_phase() {
+  local phase=$1
+  case $phase in
+    smoke | tf) build_for_tensorflow "$phase" ;;
+    tf-asan | tf-tsan) tools/build.sh "$phase" --target fusewire_tf_tests ;;
+    slow) tools/build.sh dev ;;
+    fuzz) tools/build.sh fuzz -- "-DFUSEWIRE_FUZZ_RUNS=${FUSEWIRE_FUZZ_RUNS:-1000000}" ;;
+    bench)
+      tools/build.sh release --target bench_programs --target bench_collective_programs --target bench_p2p_programs \
+        --target fusewire_static --target fusewire_shared -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
+      ;;
+    *) tools/build.sh "$phase" ;;
+  esac
+}
+
+# For plugin.sh and the other builds for a TensorFlow; the rooms are compiled as for dev, so ccache has them.
+tensorflow_build() { FUSEWIRE_DCHECKS=ON FUSEWIRE_BUILD_TYPE=RelWithDebInfo "$@"; }
+
+tensorflow_versions() {
+  local lock
+  for lock in tools/tensorflow-*.lock; do
+    lock=${lock#tools/tensorflow-}
+    echo "${lock%.lock}"
+  done
+}
+
+# All versions at the same time: they begin with precompiling TensorFlow's headers, on one processor.
+build_for_tensorflow() {
+  local phase=$1 version targets=(--target fusewire_python) building=() one status=0
+  [ "$phase" = smoke ] || targets+=(--target fusewire_tf_tests --target bench_replay)
+  for version in $(tensorflow_versions); do
+    tensorflow_build tools/build.sh "tf-$version" "${targets[@]}" &
+    building+=($!)
+  done
+  for one in "${building[@]}"; do wait "$one" || status=1; done
+  return $status
+}
+
 # The suites of all versions run at the same time: they spend much of it in processes that wait for each other.
 run_tensorflow() {
-  local phase=$1 version versions=() start name targets=() wanted="not slow"
-  # For plugin.sh and the other builds of this phase; the rooms are compiled as for dev, so ccache has them.
-  local -x FUSEWIRE_DCHECKS=ON FUSEWIRE_BUILD_TYPE=RelWithDebInfo
-  case $phase in
-    smoke) wanted="smoke and not slow" ;;
-    tf)
-      targets=(--target fusewire_tf_tests --target bench_replay)
-      [ $smoked = no ] || wanted="not smoke and not slow"
-      ;;
-  esac
-  for version in tools/tensorflow-*.lock; do
-    version=${version#tools/tensorflow-}
-    version=${version%.lock}
-    name=$phase-$version-test
-    results+=("$name.xml")
-    rm -f "build/logs/$name.xml"
-    tools/plugin.sh "$version" || continue
-    [ ${#targets[@]} -eq 0 ] || tools/build.sh "tf-$version" "${targets[@]}" || continue
-    versions+=("$version")
+  local phase=$1 version suite suites=() start wanted="not slow"
+  if [ "$phase" = smoke ]; then
+    wanted="smoke and not slow"
+  elif [ $smoked = yes ]; then
+    wanted="not smoke and not slow"
+  fi
+  for version in $(tensorflow_versions); do
+    results+=("$phase-$version-test.xml")
+    rm -f "build/logs/$phase-$version-test.xml"
   done
+  await_build "$phase" || return 0
+  for version in $(tensorflow_versions); do tensorflow_build tools/plugin.sh "$version" >/dev/null || return 0; done
   start=$SECONDS
-  for version in "${versions[@]}"; do
-    name=$phase-$version-test
+  for version in $(tensorflow_versions); do
     # Each test has its own time limit, see pyproject.toml; this one is for pytest itself.
-    timeout -k 10 2400 ".venv-tf-$version/bin/python" -m pytest --junit-xml "build/logs/$name.xml" \
-      -m "$wanted" -o "cache_dir=.cache/pytest-$version" >"build/logs/$name.log" 2>&1 &
+    timeout -k 10 2400 ".venv-tf-$version/bin/python" -m pytest \
+      --junit-xml "build/logs/$phase-$version-test.xml" -m "$wanted" -o "cache_dir=.cache/pytest-$version" \
+      >"build/logs/$phase-$version-test.log" 2>&1 &
+    suites+=($!)
     wanted+=" and not once"  # the oldest comes first
   done
-  wait
-  for version in "${versions[@]}"; do
+  begin_build_of_next "$2" tf
+  for suite in "${suites[@]}"; do wait "$suite" || true; done
+  for version in $(tensorflow_versions); do
     say_result "$phase-$version" "build/logs/$phase-$version-test.xml" "$start"
   done
 }
@@ -115,7 +172,7 @@ unspread() {
 
 # TensorFlow itself is not instrumented: tf-tsan.supp lists the false positives that this causes.
 run_plugin_sanitized() {
-  local phase=$1 filter='*' start=$SECONDS
+  local phase=$1 filter='*' start
   local xml=$PWD/build/logs/$phase-test.xml log=build/logs/$phase-test.log
   results+=("$phase-test.xml")
   rm -f "$xml"
@@ -125,7 +182,9 @@ run_plugin_sanitized() {
     filter+=':StarPart.ResultsHave*:ShelfTest.WhoLetsGo*'
     filter+=':ServerTest.*:SessionTest.*'  # gRPC's threads and TensorFlow's whole
   fi
-  tools/build.sh "$phase" --target fusewire_tf_tests || return 0
+  await_build "$phase" || return 0
+  begin_build_of_next "$2" "$phase"
+  start=$SECONDS
   # A program that crashes after its last test has written a report without failures.
   ASAN_OPTIONS=detect_leaks=1:detect_odr_violation=0:allocator_may_return_null=1:alloc_dealloc_mismatch=0 \
     TSAN_OPTIONS=suppressions=$PWD/tools/tf-tsan.supp:second_deadlock_stack=1 \
@@ -136,7 +195,7 @@ run_plugin_sanitized() {
 }
 
 run_phase() {
-  local phase=$1 preset=$1 start=$SECONDS wrapper=() build_arguments=() test_arguments=()
+  local phase=$1 preset=$1 start wrapper=() test_arguments=()
   local xml=$PWD/build/logs/$phase-test.xml log=build/logs/$phase-test.log
   results+=("$phase-test.xml")
   rm -f "$xml"
@@ -147,25 +206,26 @@ run_phase() {
       test_arguments=(-L '^(slow|thorough)$')
       ;;
     tsan) wrapper=(unspread) ;;
-    fuzz) build_arguments=(-- "-DFUSEWIRE_FUZZ_RUNS=${FUSEWIRE_FUZZ_RUNS:-1000000}") ;;
     bench)
       preset=release
-      build_arguments=(--target bench_programs --target bench_collective_programs --target bench_p2p_programs
-                       --target fusewire_static --target fusewire_shared
-                       -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON)
       test_arguments=(-L '^(bench-smoke|install)$')
       ;;
   esac
-  tools/build.sh "$preset" "${build_arguments[@]}" || return 0
+  await_build "$phase" || return 0
+  begin_build_of_next "$2" "$(folder_of "$phase")"
+  start=$SECONDS
   "${wrapper[@]}" ctest --preset "$preset" "${test_arguments[@]}" --output-junit "$xml" >"$log" 2>&1 || true
   say_result "$phase" "$xml" "$start"
 }
 
-for phase in "${phases[@]}"; do
+for i in "${!phases[@]}"; do
+  phase=${phases[$i]}
+  next=${phases[$((i + 1))]:-}
+  [ -n "${builds[$phase]:-}" ] || begin_build "$phase"
   case $phase in
-    smoke | tf) run_tensorflow "$phase" ;;
-    tf-asan | tf-tsan) run_plugin_sanitized "$phase" ;;
-    *) run_phase "$phase" ;;
+    smoke | tf) run_tensorflow "$phase" "$next" ;;
+    tf-asan | tf-tsan) run_plugin_sanitized "$phase" "$next" ;;
+    *) run_phase "$phase" "$next" ;;
   esac
 done
 exec /usr/bin/python3 tools/test_report.py "${results[@]}" --folder build/logs

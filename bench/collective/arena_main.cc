@@ -76,7 +76,7 @@ int RunRanks(const LoopOptions& options) {
   for (size_t a = 0; a < n; ++a) {
     for (size_t b = 0; b < a; ++b) {
       int pair[2];
-      if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) Die("socketpair");
+      if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) DieOfErrno("socketpair");
       lives[a][b] = pair[0];
       lives[b][a] = pair[1];
     }

@@ -119,7 +119,7 @@ void LiveAsRank(int rank, const LoopOptions& options, const std::string& folder,
 int main(int argc, char** argv) {
   const fusewire::bench::LoopOptions options = fusewire::bench::ParseLoopOptions(argc, argv);
   std::string folder = (std::filesystem::temp_directory_path() / "bench_gloo.XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) fusewire::bench::Die("can't create the folder " + folder);
+  if (mkdtemp(folder.data()) == nullptr) fusewire::bench::DieOfErrno("can't create the folder " + folder);
   fusewire::bench::Board* board = fusewire::bench::Board::Make();
   const int status = fusewire::bench::ForkRanks(
       options.ranks, [&](int rank) { fusewire::bench::LiveAsRank(rank, options, folder, board); });

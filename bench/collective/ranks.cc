@@ -44,7 +44,7 @@ void EndAll(const std::vector<pid_t>& children) {
 
 Board* Board::Make() {
   void* memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) Die("mmap of the ranks' board");
+  if (memory == MAP_FAILED) DieOfErrno("mmap of the ranks' board");
   return ::new (memory) Board();
 }
 
@@ -71,7 +71,7 @@ int ForkRanks(int ranks, const std::function<void(int rank)>& life) {
     const pid_t child = fork();
     if (child < 0) {
       EndAll(children);
-      Die("fork");
+      DieOfErrno("fork");
     }
     if (child == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -84,7 +84,7 @@ void BindApart(bool serves) {
   }
   CPU_ZERO(&usable);
   CPU_SET(serves ? first : last, &usable);
-  if (sched_setaffinity(0, sizeof(usable), &usable) != 0) Die("sched_setaffinity");
+  if (sched_setaffinity(0, sizeof(usable), &usable) != 0) DieOfErrno("sched_setaffinity");
 }
 
 void AnnouncePort(uint16_t port) {
@@ -93,9 +93,11 @@ void AnnouncePort(uint16_t port) {
 }
 
 void Die(const std::string& what) {
-  std::fprintf(stderr, "bench: %s: %s\n", what.c_str(), errno != 0 ? std::strerror(errno) : "no errno");
+  std::fprintf(stderr, "bench: %s\n", what.c_str());
   std::_Exit(1);
 }
+
+void DieOfErrno(const std::string& call) { Die(call + ": " + std::strerror(errno)); }
 
 std::vector<size_t> SegmentSizes(const Options& options) {
   constexpr double kMin = 1024;

@@ -64,6 +64,8 @@ void AnnouncePort(uint16_t port);
 
 // Ends the process with a message that names the failure: a benchmark can't continue without its peer.
 [[noreturn]] void Die(const std::string& what);
+// Directly after a system call that failed: the message says why, by errno.
+[[noreturn]] void DieOfErrno(const std::string& call);
 
 // The sizes of the 200 segments of a reply, from 1 KiB to 100 KiB, in a fixed shuffled order. reply_200 spaces them
 // evenly (9.9 MiB in all); reply_200_skewed evenly in their logarithm, many small and few large, as a model's

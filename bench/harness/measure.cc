@@ -22,14 +22,14 @@ double SecondsSince(Clock::time_point start) { return static_cast<double>(Elapse
 double CpuSeconds(pid_t pid) {
   clockid_t clock{};
   timespec now{};
-  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &now) != 0) Die("cpu clock of a process");
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &now) != 0) DieOfErrno("cpu clock of a process");
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
 double StatusField(pid_t pid, const char* format) {
   const std::string path = "/proc/" + std::to_string(pid) + "/status";
   std::FILE* file = std::fopen(path.c_str(), "r");
-  if (file == nullptr) Die("open " + path);
+  if (file == nullptr) DieOfErrno("open " + path);
   char line[256];
   double value = -1;
   while (value < 0 && std::fgets(line, sizeof(line), file) != nullptr) {
@@ -37,7 +37,7 @@ double StatusField(pid_t pid, const char* format) {
     if (std::sscanf(line, format, &number) == 1) value = static_cast<double>(number);
   }
   std::fclose(file);
-  if (value < 0) Die("read " + path);
+  if (value < 0) Die(path + " has no line '" + format + "'");
   return value;
 }
 

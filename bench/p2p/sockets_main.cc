@@ -35,7 +35,7 @@ class SocketEnd final : public End {
 int MakeUnix(const Way& way) {
   std::string name = "bench-" + std::to_string(getpid());
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) Die("socket");
+  if (fd < 0) DieOfErrno("socket");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const auto fill = [&address](const std::string& text) {
@@ -44,12 +44,12 @@ int MakeUnix(const Way& way) {
   };
   if (way.serves) {
     const socklen_t length = fill(name);
-    if (bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0 || listen(fd, 1) != 0) Die("bind");
+    if (bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0 || listen(fd, 1) != 0) DieOfErrno("bind");
   }
   name = Swap(way, name);
   if (way.serves) return accept(fd, nullptr, nullptr);
   const socklen_t length = fill(name);
-  if (connect(fd, reinterpret_cast<sockaddr*>(&address), length) != 0) Die("connect");
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), length) != 0) DieOfErrno("connect");
   return fd;
 }
 

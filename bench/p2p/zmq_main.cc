@@ -23,13 +23,13 @@ class ZmqEnd final : public End {
     }
     if (way.serves) {
       const std::string wanted = way.wire == "tcp" ? "tcp://127.0.0.1:*" : "ipc://@bench-" + std::to_string(getpid());
-      if (zmq_bind(socket_, wanted.c_str()) != 0) Die("zmq_bind " + wanted);
+      if (zmq_bind(socket_, wanted.c_str()) != 0) DieOfErrno("zmq_bind " + wanted);
       char address[256];
       size_t length = sizeof(address);
-      if (zmq_getsockopt(socket_, ZMQ_LAST_ENDPOINT, address, &length) != 0) Die("zmq_getsockopt");
+      if (zmq_getsockopt(socket_, ZMQ_LAST_ENDPOINT, address, &length) != 0) DieOfErrno("zmq_getsockopt");
       Swap(way, address);
     } else if (zmq_connect(socket_, Swap(way, "").c_str()) != 0) {
-      Die("zmq_connect");
+      DieOfErrno("zmq_connect");
     }
   }
 
@@ -42,20 +42,20 @@ class ZmqEnd final : public End {
       do {
         got = zmq_recv(socket_, data, size, busy_ ? ZMQ_DONTWAIT : 0);
       } while (got < 0 && (zmq_errno() == EAGAIN || zmq_errno() == EINTR));
-      if (got != static_cast<int>(size)) Die("zmq_recv");
+      if (got != static_cast<int>(size)) DieOfErrno("zmq_recv");
     }
   }
 
  private:
   void SendOne(const void* data, size_t size) {
     if (size <= kByReference) {
-      if (zmq_send(socket_, data, size, 0) != static_cast<int>(size)) Die("zmq_send");
+      if (zmq_send(socket_, data, size, 0) != static_cast<int>(size)) DieOfErrno("zmq_send");
       return;
     }
     zmq_msg_t message;
     const auto keep = [](void*, void*) {};
-    if (zmq_msg_init_data(&message, const_cast<void*>(data), size, keep, nullptr) != 0) Die("zmq_msg_init_data");
-    if (zmq_msg_send(&message, socket_, 0) < 0) Die("zmq_msg_send");
+    if (zmq_msg_init_data(&message, const_cast<void*>(data), size, keep, nullptr) != 0) DieOfErrno("zmq_msg_init_data");
+    if (zmq_msg_send(&message, socket_, 0) < 0) DieOfErrno("zmq_msg_send");
   }
   void* const context_;
   void* const socket_;

@@ -130,7 +130,7 @@ void ServeLinks(const Options& options) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.fd = fd;
-    if (epoll_ctl(poller, EPOLL_CTL_ADD, fd, &event) != 0) Die("epoll_ctl");
+    if (epoll_ctl(poller, EPOLL_CTL_ADD, fd, &event) != 0) DieOfErrno("epoll_ctl");
   };
   watch(listener);
   std::array<epoll_event, 64> events{};

@@ -23,7 +23,7 @@ sockaddr_in LoopbackAddress(uint16_t port) {
 
 void SendAtOnce(int fd) {
   const int on = 1;
-  if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0) Die("set TCP_NODELAY");
+  if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0) DieOfErrno("set TCP_NODELAY");
 }
 
 void WriteWith(int fd, const void* data, size_t size, int flags) {
@@ -31,7 +31,7 @@ void WriteWith(int fd, const void* data, size_t size, int flags) {
   while (size > 0) {
     const ssize_t sent = send(fd, next, size, flags | MSG_NOSIGNAL);
     if (sent < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (sent < 0) Die("send");
+    if (sent < 0) DieOfErrno("send");
     next += sent;
     size -= static_cast<size_t>(sent);
   }
@@ -42,7 +42,7 @@ bool ReadWith(int fd, void* data, size_t size, int flags) {
   while (size > 0) {
     const ssize_t got = recv(fd, next, size, flags);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (got < 0 && errno != ECONNRESET) Die("recv");
+    if (got < 0 && errno != ECONNRESET) DieOfErrno("recv");
     if (got <= 0) return false;
     next += got;
     size -= static_cast<size_t>(got);
@@ -66,30 +66,30 @@ void Advance(std::vector<iovec>* parts, size_t* first, size_t size) {
 
 int ListenOnLoopback(uint16_t port, uint16_t* bound_port) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (listener < 0) Die("socket");
+  if (listener < 0) DieOfErrno("socket");
   const int on = 1;
   setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   sockaddr_in address = LoopbackAddress(port);
   socklen_t length = sizeof(address);
-  if (bind(listener, reinterpret_cast<sockaddr*>(&address), length) != 0) Die("bind");
-  if (listen(listener, static_cast<int>(kLinks)) != 0) Die("listen");
-  if (getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length) != 0) Die("getsockname");
+  if (bind(listener, reinterpret_cast<sockaddr*>(&address), length) != 0) DieOfErrno("bind");
+  if (listen(listener, static_cast<int>(kLinks)) != 0) DieOfErrno("listen");
+  if (getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length) != 0) DieOfErrno("getsockname");
   *bound_port = ntohs(address.sin_port);
   return listener;
 }
 
 int AcceptOne(int listener) {
   const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-  if (fd < 0) Die("accept");
+  if (fd < 0) DieOfErrno("accept");
   SendAtOnce(fd);
   return fd;
 }
 
 int ConnectToLoopback(uint16_t port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) Die("socket");
+  if (fd < 0) DieOfErrno("socket");
   const sockaddr_in address = LoopbackAddress(port);
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) Die("connect");
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) DieOfErrno("connect");
   SendAtOnce(fd);
   return fd;
 }
@@ -107,7 +107,7 @@ void WriteGather(int fd, std::vector<iovec> parts) {
     message.msg_iovlen = parts.size() - first;
     const ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) Die("sendmsg");
+    if (sent < 0) DieOfErrno("sendmsg");
     Advance(&parts, &first, static_cast<size_t>(sent));
   }
 }
@@ -120,7 +120,7 @@ bool ReadScatter(int fd, std::vector<iovec> parts) {
     message.msg_iovlen = parts.size() - first;
     const ssize_t got = recvmsg(fd, &message, MSG_WAITALL);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) Die("recvmsg");
+    if (got < 0) DieOfErrno("recvmsg");
     if (got == 0) return false;
     Advance(&parts, &first, static_cast<size_t>(got));
   }

@@ -2,7 +2,6 @@
 #include "bench/replay/crowd.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <random>
 #include <string>
 #include <utility>
@@ -14,18 +13,13 @@ constexpr size_t kOpeningMax = 64;                // workers that connect side b
 constexpr int64_t kCallLimitNs = 60 * kSecondNs;  // thousands may stand before a call
 constexpr int64_t kOpenLimitNs = 90 * kSecondNs;
 
-[[noreturn]] void DieOf(const std::string& what, const std::string& why) {
-  errno = 0;
-  Die(what + ": " + why);
-}
-
 void AppendFixed64(uint64_t value, std::string* out) {
   for (int shift = 0; shift < 64; shift += 8) out->push_back(static_cast<char>(value >> shift));
 }
 
 transport::Address AddressOf(const std::string& text) {
   Result<transport::Address> address = transport::Address::Parse(text);
-  if (!address.ok()) DieOf("the record's server", address.status().ToString());
+  if (!address.ok()) Die("the record's server: " + address.status().ToString());
   return std::move(address).value();
 }
 
@@ -56,6 +50,7 @@ class Crowd::Worker final : public rpc::Call {
   }
 
  private:
+  std::string call_name() const { return is_placing() ? "PlacePart" : "RunPart"; }
   bool is_placing() const { return numbers_.size() < record_.parts.size(); }
   const RecordedStep& step() const { return record_.steps[step_]; }
 
@@ -89,9 +84,8 @@ class Crowd::Worker final : public rpc::Call {
   }
 
   void OnDone(Status status) override {
-    if (!status.ok()) DieOf(is_placing() ? "PlacePart" : "RunPart", status.ToString());
-    if (reply_head.empty() || reply_head[0] != 0)
-      DieOf(is_placing() ? "PlacePart" : "RunPart", "the server says " + reply_head);
+    if (!status.ok()) Die(call_name() + ": " + status.ToString());
+    if (reply_head.empty() || reply_head[0] != 0) Die(call_name() + ": the server says " + reply_head);
     if (is_placing()) {
       OnPlaced();
     } else {
@@ -103,7 +97,7 @@ class Crowd::Worker final : public rpc::Call {
     uint64_t number = 0;
     for (size_t i = 8; i > 0; --i)
       number = number << 8 | static_cast<uint8_t>(reply_head.size() > i ? reply_head[i] : 0);
-    if (number == 0) DieOf("PlacePart", "the recorded worker's part is not there any more");
+    if (number == 0) Die("PlacePart: the recorded worker's part is not there any more");
     numbers_.push_back(number);
     if (is_placing()) {
       PlaceNext();
@@ -161,8 +155,8 @@ void Crowd::Open() {
     while (opening_ < std::min(kOpeningMax, workers_.size())) OpenNext();
   });
   if (!all_open_.Wait(home_, home_.clock()->NowNs() + kOpenLimitNs))
-    DieOf("open the connections",
-          "only " + std::to_string(opened_) + " of " + std::to_string(workers_.size()) + " were there in time");
+    Die("open the connections: only " + std::to_string(opened_) + " of " + std::to_string(workers_.size()) +
+        " were there in time");
 }
 
 void Crowd::OpenNext() { workers_[opening_++]->Open(); }

@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -61,11 +60,10 @@ bool ParseReplay(int argc, char** argv, ReplayOptions* options) {
 // A connection is a file, here and in the server.
 void CheckFileLimit(size_t workers) {
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) Die("getrlimit");
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) DieOfErrno("getrlimit");
   limit.rlim_cur = limit.rlim_max;
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) Die("setrlimit");
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) DieOfErrno("setrlimit");
   if (limit.rlim_max >= workers + kOtherFiles) return;
-  errno = 0;
   Die("a process may open " + std::to_string(limit.rlim_max) + " files here, which is not enough for " +
       std::to_string(workers) + " connections: raise its hard limit (ulimit -Hn)");
 }
@@ -78,10 +76,7 @@ Sample Replay(const ReplayOptions& options) {
   task_options.pool.reactors = 1;
   task_options.pool.name = "replay";
   Result<std::unique_ptr<task::Task>> task = task::Task::Start(std::move(task_options));
-  if (!task.ok()) {
-    errno = 0;
-    Die(task.status().ToString());
-  }
+  if (!task.ok()) Die(task.status().ToString());
   // Never destroyed: it runs until the process ends.
   static const std::unique_ptr<task::Task> kept = std::move(task).value();
   static const Record steps = ReadRecord(options.record);

@@ -53,7 +53,7 @@ class EventWait {
   explicit EventWait(int event) : event_(event), poller_(epoll_create1(EPOLL_CLOEXEC)) {
     epoll_event watch{};
     watch.events = EPOLLIN;
-    if (epoll_ctl(poller_, EPOLL_CTL_ADD, event, &watch) != 0) Die("epoll_ctl");
+    if (epoll_ctl(poller_, EPOLL_CTL_ADD, event, &watch) != 0) DieOfErrno("epoll_ctl");
   }
   void Wait() const {
     epoll_event ready;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/base/sanitizers.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/loopback/loopback.h"
@@ -218,14 +219,6 @@ Kind Nearest(const std::string& name) {
             return std::make_unique<SocketEnvironment>(make, make_silent, "127.0.0.1", "127.0.0.1");
           }};
 }
-
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kThreadSanitizer = true;
-#elif defined(__has_feature)
-constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
-#else
-constexpr bool kThreadSanitizer = false;
-#endif
 
 // ThreadSanitizer cannot look into libucp, whose own thread it takes for a race.
 Kind Ucx(const std::string& name, const std::string& wires) {

@@ -13,6 +13,7 @@
 #include "environment.h"
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/random.h"
+#include "fusewire/base/sanitizers.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/talker_test.h"
 
@@ -26,6 +27,9 @@ using transport::Dialing;
 using transport::Incoming;
 using transport::Listener;
 using transport::Talker;
+
+// What passes every buffer on the way many times.
+constexpr uint64_t kMany = kSanitized ? 8 << 20 : 64 << 20;
 
 using Dialled = Result<std::unique_ptr<Connection>>;
 
@@ -195,7 +199,7 @@ class TransportContract : public conformance::Suite {
 TEST_P(TransportContract, CarriesBytesInOrder) {
   const uint64_t before = ReadCopyCounts().large_copies;
   std::vector<uint64_t> sizes = {1, 2, 100, 4095, 65537, 300 * 1000};
-  if (!env().simulated()) sizes.push_back(64 << 20);
+  if (!env().simulated()) sizes.push_back(kMany);
   for (uint64_t size : sizes) {
     SCOPED_TRACE(size);
     ASSERT_TRUE(ConnectTalkers(size));
@@ -209,7 +213,7 @@ TEST_P(TransportContract, CarriesBytesInOrder) {
 }
 
 TEST_P(TransportContract, CarriesBothWaysAtOnce) {
-  const uint64_t size = env().simulated() ? 200 * 1000 : 8 << 20;
+  const uint64_t size = env().simulated() ? 200 * 1000 : kMany / 8;
   ASSERT_TRUE(ConnectTalkers(5));
   AtA([&] { a().SayPattern(size); });
   AtB([&] { b().SayPattern(size); });
@@ -264,7 +268,7 @@ TEST_P(TransportContract, ShortWordsGoBackAndForth) {
 TEST_P(TransportContract, ASlowReaderHoldsItsWriterUp) {
   ASSERT_TRUE(Connect());
   StartA(7, Talker::Manner());
-  const uint64_t size = env().simulated() ? 2 << 20 : 64 << 20;
+  const uint64_t size = env().simulated() ? 2 << 20 : 32 << 20;  // the kernel keeps a few MiB
   AtA([&] { a().SayPattern(size); });
   // Until nothing has moved for a while.
   uint64_t said = 0;
@@ -283,7 +287,7 @@ TEST_P(TransportContract, ASlowReaderHoldsItsWriterUp) {
 // Before an answer is received, the request's write is reported as done: the answer may be the peer's last message.
 TEST_P(TransportContract, AnAnswerComesAfterTheWordThatItsQuestionIsWritten) {
   constexpr uint64_t kBytes = 300 * 1000;
-  const uint64_t rounds = env().simulated() ? 10 : 100;
+  const uint64_t rounds = env().simulated() ? 10 : kSanitized ? 25 : 100;
   ASSERT_TRUE(ConnectTalkers());
   std::atomic<uint64_t> unwritten{0};
   AtB([&] {
@@ -609,7 +613,7 @@ TEST_P(TransportContract, AListenerThatIsGoneRefusesAndLeavesItsConnectionsAlone
 }
 
 TEST_P(TransportContract, ManyConnectionsAtOnce) {
-  size_t many = 1024;
+  size_t many = kSanitized ? 256 : 1024;
   // Of a thousand at once on a busy machine, some find no near peer within their second, and go the far way.
   if (env().simulated() || GetParam().name == "Nearest") many = 128;
   rlimit files;

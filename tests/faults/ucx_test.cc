@@ -8,17 +8,12 @@
 #include <utility>
 
 #include "faults.h"
+#include "fusewire/base/sanitizers.h"
 #include "fusewire/transport/ucx/ucx.h"
 
 namespace fusewire {
 namespace faults {
 namespace {
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define FUSEWIRE_TEST_TSAN 1
-#endif
-#endif
 
 bool Shell(const std::string& command) { return std::system((command + " >/dev/null 2>&1").c_str()) == 0; }
 
@@ -26,9 +21,8 @@ class OverUcx : public Faults {
  protected:
   OverUcx() { options_.wire = pipe::TransportChoice::kUcx; }
   void SetUp() override {
-#ifdef FUSEWIRE_TEST_TSAN
-    GTEST_SKIP() << "ThreadSanitizer cannot look into libucp, whose own thread it takes for a race";
-#endif
+    if (kThreadSanitizer)
+      GTEST_SKIP() << "ThreadSanitizer can't look into libucp, whose own thread it takes for a race";
     const transport::UcxDescription ucx = transport::DescribeUcx({});
     if (!ucx.loaded) GTEST_SKIP() << ucx.why_not;
     auto has = [&ucx](const char* device) { return ucx.rdma_devices.find(device) != std::string::npos; };

@@ -6,15 +6,9 @@
 
 #include <cstddef>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define FUSEWIRE_SEES_ALLOCATIONS 1
-#elif defined(__has_feature)
-#define FUSEWIRE_SEES_ALLOCATIONS __has_feature(address_sanitizer)
-#else
-#define FUSEWIRE_SEES_ALLOCATIONS 0
-#endif
+#include "fusewire/base/sanitizers.h"
 
-#if FUSEWIRE_SEES_ALLOCATIONS
+#if FUSEWIRE_ADDRESS_SANITIZER
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, size_t),
                                                          void (*on_free)(const volatile void*));
 #endif
@@ -33,7 +27,7 @@ class AllocatedBytes {
     return total;
   }
   static size_t Total() {
-#if FUSEWIRE_SEES_ALLOCATIONS
+#if FUSEWIRE_ADDRESS_SANITIZER
     static const int kInstalled = __sanitizer_install_malloc_and_free_hooks(
         [](const volatile void*, size_t size) { Counted() += size; }, [](const volatile void*) {});
     (void)kInstalled;

@@ -4,16 +4,15 @@
 #ifndef FUSEWIRE_BASE_HAPPENS_BEFORE_H_
 #define FUSEWIRE_BASE_HAPPENS_BEFORE_H_
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
+#include "fusewire/base/sanitizers.h"
+
+#if FUSEWIRE_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
-#define FUSEWIRE_THREAD_SANITIZER 1
-#endif
 #endif
 
 namespace fusewire {
 
-#ifdef FUSEWIRE_THREAD_SANITIZER
+#if FUSEWIRE_THREAD_SANITIZER
 inline void TellHappensBefore(void* place) { __tsan_release(place); }
 inline void TellHappensAfter(void* place) { __tsan_acquire(place); }
 #else

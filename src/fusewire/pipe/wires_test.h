@@ -13,18 +13,13 @@
 #include <ostream>
 #include <string>
 
+#include "fusewire/base/sanitizers.h"
 #include "fusewire/pipe/transport_choice.h"
 
 namespace fusewire {
 namespace pipe {
 
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kUcxCanBeTested = false;
-#elif defined(__has_feature)
-constexpr bool kUcxCanBeTested = !__has_feature(thread_sanitizer);
-#else
-constexpr bool kUcxCanBeTested = true;
-#endif
+constexpr bool kUcxCanBeTested = !kThreadSanitizer;
 
 struct TestedWire {
   const char* name;

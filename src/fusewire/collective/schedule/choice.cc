@@ -140,7 +140,7 @@ std::vector<std::string_view> WordsOf(std::string_view line) {
 }
 
 // A word of the table, for an error.
-std::string Quoted(std::string_view word) {
+std::string Shortened(std::string_view word) {
   constexpr size_t kWordBytesMax = 40;
   std::string quoted(word.substr(0, kWordBytesMax));
   for (char& letter : quoted) {
@@ -156,22 +156,23 @@ Status ParseRow(const std::vector<std::string_view>& words, TableRow* row) {
   size_t algorithm = 0;
   while (algorithm < kAlgorithms && AlgorithmName(static_cast<Algorithm>(algorithm)) != words[3]) ++algorithm;
   size_t ranks = 0;
-  if (kind == kKinds) return Status::Invalid("KIND: there is no collective " + Quoted(words[0]));
+  if (kind == kKinds) return Status::Invalid("KIND: there is no collective " + Shortened(words[0]));
   row->kind = static_cast<CollectiveKind>(kind);
   row->algorithm = static_cast<Algorithm>(algorithm);
   const std::vector<Algorithm> known = AlgorithmsOf(row->kind);
   if (std::find(known.begin(), known.end(), row->algorithm) == known.end()) {
-    return Status::Invalid("ALGORITHM: " + Quoted(words[0]) + " has no algorithm " + Quoted(words[3]));
+    return Status::Invalid("ALGORITHM: " + Shortened(words[0]) + " has no algorithm " + Shortened(words[3]));
   }
   if (!ParseNumber(words[1], &ranks) || ranks < 1 || ranks > kScheduleRanksMax) {
-    return Status::Invalid("RANKS is " + Quoted(words[1]) + ", and must be 1 to " + std::to_string(kScheduleRanksMax));
+    return Status::Invalid("RANKS is " + Shortened(words[1]) + ", and must be 1 to " +
+                           std::to_string(kScheduleRanksMax));
   }
   row->ranks = static_cast<int>(ranks);
   if (!ParseNumber(words[2], &row->bytes_max)) {
-    return Status::Invalid("BYTES_MAX is " + Quoted(words[2]) + ", and must be a number of bytes");
+    return Status::Invalid("BYTES_MAX is " + Shortened(words[2]) + ", and must be a number of bytes");
   }
   if (!ParseNumber(words[4], &row->segment_bytes) || row->segment_bytes < kSegmentBytesMin) {
-    return Status::Invalid("SEGMENT_BYTES is " + Quoted(words[4]) + ", and must be at least " +
+    return Status::Invalid("SEGMENT_BYTES is " + Shortened(words[4]) + ", and must be at least " +
                            std::to_string(kSegmentBytesMin));
   }
   return Status::Ok();

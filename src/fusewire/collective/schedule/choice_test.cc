@@ -136,7 +136,7 @@ TEST(Choice, ATableIsParsedStrictly) {
   }
 }
 
-TEST(Choice, ATableThatIsNoneIsQuotedInAFewWords) {
+TEST(Choice, AnErrorShortensTheTablesWords) {
   const std::string word(100000, '\x1b');
   for (const std::string& text :
        {word + " 8 1 ring 4096", "all-reduce 8 1 " + word + " 4096", "all-reduce " + word + " 1 ring 1"}) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "fusewire/base/log.h"
+#include "fusewire/base/sanitizers.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/transport/talker_test.h"
 #include "fusewire/transport/tcp/tcp.h"
@@ -32,21 +33,12 @@ using reactor::AskHome;
 using reactor::Eventually;
 using testing::HasSubstr;
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define FUSEWIRE_TEST_TSAN 1
-#endif
-#endif
-
 // Two homes, a who dials and b who listens, over transports of the test's choice.
 class Ucx : public testing::Test {
  protected:
   Ucx() {
-#ifdef FUSEWIRE_TEST_TSAN
-    no_ucx_ = true;  // it cannot look into libucp, whose own thread it takes for a race
-#else
-    no_ucx_ = !DescribeUcx({}).loaded;
-#endif
+    // ThreadSanitizer can't look into libucp, whose own thread it takes for a race.
+    no_ucx_ = kThreadSanitizer || !DescribeUcx({}).loaded;
     SetLogSink([](LogLevel, const char* line, void* self) { static_cast<Ucx*>(self)->Keep(line); }, this);
     setenv("UCX_TLS", "tcp", 1);
     a_ = std::move(reactor::Reactor::Start({})).value();

@@ -1,0 +1,30 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Which sanitizer this code is compiled for, with gcc and clang.
+// Home: any thread. Owns: nothing. Fails: never.
+#ifndef FUSEWIRE_BASE_SANITIZERS_H_
+#define FUSEWIRE_BASE_SANITIZERS_H_
+
+#if defined(__has_feature)
+#define FUSEWIRE_ADDRESS_SANITIZER __has_feature(address_sanitizer)
+#define FUSEWIRE_THREAD_SANITIZER __has_feature(thread_sanitizer)
+#else
+#if defined(__SANITIZE_ADDRESS__)
+#define FUSEWIRE_ADDRESS_SANITIZER 1
+#else
+#define FUSEWIRE_ADDRESS_SANITIZER 0
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define FUSEWIRE_THREAD_SANITIZER 1
+#else
+#define FUSEWIRE_THREAD_SANITIZER 0
+#endif
+#endif
+
+namespace fusewire {
+
+constexpr bool kThreadSanitizer = FUSEWIRE_THREAD_SANITIZER != 0;
+constexpr bool kSanitized = kThreadSanitizer || FUSEWIRE_ADDRESS_SANITIZER != 0;
+
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_BASE_SANITIZERS_H_
