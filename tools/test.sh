@@ -13,8 +13,7 @@
 #          intercept_tls_get_addr: clang 14 takes random bytes for the size of what UCX keeps for each thread
 #   tsan   the same tests, without those labelled slow, under clang's ThreadSanitizer
 #   fuzz   a million executions of each fuzz target, or FUSEWIRE_FUZZ_RUNS, from its corpus
-#   bench  the benchmarks in short form, release build: whether they run, and their results are correct;
-#          and the installed library
+#   bench  the benchmarks in short form: whether they run, and their results are correct; and the installed library
 #   tf     the plug-in and the Python package with each TensorFlow, with the soak's short form; without the smoke tests
 #          if the phase smoke is selected as well
 #   tf-asan  the plug-in's unit tests under gcc's AddressSanitizer with leak detection, with the oldest TensorFlow
@@ -105,8 +104,8 @@ build_phase() {
     slow) tools/build.sh dev ;;
     fuzz) tools/build.sh fuzz -- "-DFUSEWIRE_FUZZ_RUNS=${FUSEWIRE_FUZZ_RUNS:-1000000}" ;;
     bench)
-      tools/build.sh release --target bench_programs --target bench_collective_programs --target bench_p2p_programs \
-        --target fusewire_static --target fusewire_shared -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
+      tools/build.sh bench --target bench_programs --target bench_collective_programs --target bench_p2p_programs \
+        --target fusewire_static --target fusewire_shared
       ;;
     *) tools/build.sh "$phase" ;;
   esac
@@ -123,11 +122,18 @@ tensorflow_versions() {
   done
 }
 
+# has_units PHASE VERSION: whether it runs the plug-in's unit tests; tf-asan, if it is selected, runs the oldest's.
+has_units() {
+  [ "$1" = tf ] && { [[ " ${phases[*]} " != *" tf-asan "* ]] || [ "$2" != "$(tensorflow_versions | head -n 1)" ]; }
+}
+
 # All versions at the same time: they begin with precompiling TensorFlow's headers, on one processor.
 build_for_tensorflow() {
-  local phase=$1 version targets=(--target fusewire_python) building=() one status=0
-  [ "$phase" = smoke ] || targets+=(--target fusewire_tf_tests --target bench_replay)
+  local phase=$1 version targets building=() one status=0
   for version in $(tensorflow_versions); do
+    targets=(--target fusewire_python)
+    [ "$phase" = smoke ] || targets+=(--target bench_replay)
+    ! has_units "$phase" "$version" || targets+=(--target fusewire_tf_tests)
     tensorflow_build tools/build.sh "tf-$version" "${targets[@]}" &
     building+=($!)
   done
@@ -137,7 +143,7 @@ build_for_tensorflow() {
 
 # The suites of all versions run at the same time: they spend much of it in processes that wait for each other.
 run_tensorflow() {
-  local phase=$1 version suite suites=() start wanted="not slow"
+  local phase=$1 version suite suites=() start without wanted="not slow"
   if [ "$phase" = smoke ]; then
     wanted="smoke and not slow"
   elif [ $smoked = yes ]; then
@@ -151,9 +157,12 @@ run_tensorflow() {
   for version in $(tensorflow_versions); do tensorflow_build tools/plugin.sh "$version" >/dev/null || return 0; done
   start=$SECONDS
   for version in $(tensorflow_versions); do
+    without=()
+    [ "$phase" = smoke ] || has_units "$phase" "$version" || without=(--deselect tests/python/test_units.py::test_unit)
     # Each test has its own time limit, see pyproject.toml; this one is for pytest itself.
     timeout -k 10 2400 ".venv-tf-$version/bin/python" -m pytest \
-      --junit-xml "build/logs/$phase-$version-test.xml" -m "$wanted" -o "cache_dir=.cache/pytest-$version" \
+      --junit-xml "build/logs/$phase-$version-test.xml" -m "$wanted" "${without[@]}" \
+      -o "cache_dir=.cache/pytest-$version" \
       >"build/logs/$phase-$version-test.log" 2>&1 &
     suites+=($!)
     wanted+=" and not once"  # the oldest comes first
@@ -206,10 +215,6 @@ run_phase() {
       test_arguments=(-L '^(slow|thorough)$')
       ;;
     tsan) wrapper=(unspread) ;;
-    bench)
-      preset=release
-      test_arguments=(-L '^(bench-smoke|install)$')
-      ;;
   esac
   await_build "$phase" || return 0
   begin_build_of_next "$2" "$(folder_of "$phase")"
