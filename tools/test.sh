@@ -141,7 +141,8 @@ build_for_tensorflow() {
   return $status
 }
 
-# The suites of all versions run at the same time: they spend much of it in processes that wait for each other.
+# The suites of all versions run at the same time: they spend much of it in processes that wait for each other. No phase
+# is built meanwhile: processes that poll take twice as long if they have to share the processors with compilers.
 run_tensorflow() {
   local phase=$1 version suite suites=() start without wanted="not slow"
   if [ "$phase" = smoke ]; then
@@ -167,7 +168,6 @@ run_tensorflow() {
     suites+=($!)
     wanted+=" and not once"  # the oldest comes first
   done
-  begin_build_of_next "$2" tf
   for suite in "${suites[@]}"; do wait "$suite" || true; done
   for version in $(tensorflow_versions); do
     say_result "$phase-$version" "build/logs/$phase-$version-test.xml" "$start"
@@ -228,7 +228,7 @@ for i in "${!phases[@]}"; do
   next=${phases[$((i + 1))]:-}
   [ -n "${builds[$phase]:-}" ] || begin_build "$phase"
   case $phase in
-    smoke | tf) run_tensorflow "$phase" "$next" ;;
+    smoke | tf) run_tensorflow "$phase" ;;
     tf-asan | tf-tsan) run_plugin_sanitized "$phase" "$next" ;;
     *) run_phase "$phase" "$next" ;;
   esac
