@@ -74,20 +74,15 @@ say_result() {
 # A phase is built while the one before it is tested: tests wait for timers and for each other, so they leave the
 # processors idle for a third of the time. Such a build gets only that time.
 declare -A builds=()  # the process that builds a phase
-folder_of() {  # what two phases can't both use
-  case $1 in
-    dev | slow) echo dev ;;
-    smoke | tf) echo tf ;;
-    *) echo "$1" ;;
-  esac
-}
+preset_of() { if [ "$1" = slow ]; then echo dev; else echo "$1"; fi; }
 begin_build() {
   build_phase "$1" &
   builds[$1]=$!
 }
+# begin_build_of_next NEXT PHASE: unless there is none, or it has the folder in which PHASE is tested.
 begin_build_of_next() {
-  local next=${1:-}
-  [ -n "$next" ] && [ -z "${builds[$next]:-}" ] && [ "$(folder_of "$next")" != "$2" ] || return 0
+  local next=$1
+  [ -n "$next" ] && [ -z "${builds[$next]:-}" ] && [ "$(preset_of "$next")" != "$(preset_of "$2")" ] || return 0
   {
     renice -n 19 -p "$BASHPID" >/dev/null
     build_phase "$next"
@@ -101,13 +96,12 @@ build_phase() {
   case $phase in
     smoke | tf) build_for_tensorflow "$phase" ;;
     tf-asan | tf-tsan) tools/build.sh "$phase" --target fusewire_tf_tests ;;
-    slow) tools/build.sh dev ;;
     fuzz) tools/build.sh fuzz -- "-DFUSEWIRE_FUZZ_RUNS=${FUSEWIRE_FUZZ_RUNS:-1000000}" ;;
     bench)
       tools/build.sh bench --target bench_programs --target bench_collective_programs --target bench_p2p_programs \
         --target fusewire_static --target fusewire_shared
       ;;
-    *) tools/build.sh "$phase" ;;
+    *) tools/build.sh "$(preset_of "$phase")" ;;
   esac
 }
 
@@ -204,22 +198,20 @@ run_plugin_sanitized() {
 }
 
 run_phase() {
-  local phase=$1 preset=$1 start wrapper=() test_arguments=()
+  local phase=$1 start wrapper=() test_arguments=()
   local xml=$PWD/build/logs/$phase-test.xml log=build/logs/$phase-test.log
   results+=("$phase-test.xml")
   rm -f "$xml"
   case $phase in
     dev) test_arguments=(-LE '^(slow|thorough)$') ;;
-    slow)
-      preset=dev
-      test_arguments=(-L '^(slow|thorough)$')
-      ;;
+    slow) test_arguments=(-L '^(slow|thorough)$') ;;
     tsan) wrapper=(unspread) ;;
   esac
   await_build "$phase" || return 0
-  begin_build_of_next "$2" "$(folder_of "$phase")"
+  begin_build_of_next "$2" "$phase"
   start=$SECONDS
-  "${wrapper[@]}" ctest --preset "$preset" "${test_arguments[@]}" --output-junit "$xml" >"$log" 2>&1 || true
+  "${wrapper[@]}" ctest --preset "$(preset_of "$phase")" "${test_arguments[@]}" --output-junit "$xml" \
+    >"$log" 2>&1 || true
   say_result "$phase" "$xml" "$start"
 }
 

@@ -197,7 +197,7 @@ TEST(CompletionDeathTest, ItIsNotDestroyedWhileAThreadWaits) {
       {
         std::unique_ptr<Reactor> home = StartOne(0);
         Driver driver(*home);
-        auto* completion = new Completion;
+        auto* completion = new Completion;  // one thread would reset a unique_ptr that another reads
         std::thread waiter([&home, completion] { (void)completion->Wait(*home, SoonNs(3 * kSecondNs)); });
         // It sleeps outside of the loop soon, as another thread drives it.
         EXPECT_FALSE(Eventually([] { return false; }, kSecondNs));

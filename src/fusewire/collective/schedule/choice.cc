@@ -142,11 +142,11 @@ std::vector<std::string_view> WordsOf(std::string_view line) {
 // A word of the table, for an error.
 std::string Shortened(std::string_view word) {
   constexpr size_t kWordBytesMax = 40;
-  std::string quoted(word.substr(0, kWordBytesMax));
-  for (char& letter : quoted) {
+  std::string text(word.substr(0, kWordBytesMax));
+  for (char& letter : text) {
     if (static_cast<unsigned char>(letter) < ' ') letter = '?';
   }
-  return word.size() > kWordBytesMax ? quoted + "..." : quoted;
+  return word.size() > kWordBytesMax ? text + "..." : text;
 }
 
 Status ParseRow(const std::vector<std::string_view>& words, TableRow* row) {
