@@ -1,10 +1,11 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Short names for the scripts in tools/*.sh. Each target first installs what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help deps demo demo-wire quick test test-all asan tsan fuzz bench soak lint format clean
+.PHONY: help deps demo demo-wire quick test test-all asan tsan fuzz bench soak site wheel test-wheel lint format clean
 
 SUITE ?= core
 PHASES ?=
+TENSORFLOW ?=
 ROOM ?=
 MINUTES ?= 10
 
@@ -43,6 +44,15 @@ bench:  ## compare with other libraries; SUITE=core, p2p, collective, ps (traini
 
 soak:  ## train under random faults, MINUTES=10 for each protocol; SOAK="--seed 7 --protocol grpc++" passes options
 	@tools/soak.sh --minutes $(MINUTES) $(SOAK)
+
+wheel:  ## build the wheel with a plug-in for each TensorFlow from 2.15 on, and check it with auditwheel
+	@tools/wheel.sh $(TENSORFLOW)
+
+test-wheel:  ## train over each protocol with that wheel, in a fresh environment for each TensorFlow
+	@tools/test_wheel.sh $(TENSORFLOW)
+
+site:  ## build the documentation as a site, in build/site
+	@tools/lint.sh site
 
 lint:  ## check formatting, clang-tidy, ruff, shellcheck and the rules of tools/tidy.py
 	@tools/lint.sh

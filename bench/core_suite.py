@@ -174,4 +174,21 @@ def replies() -> list[Figure]:
     return figures
 
 
-FIGURES = round_trips() + calls() + bulk() + links() + replies()
+def protected() -> list[Figure]:
+    """With TLS at both ends, and with checksums beside plain gRPC, whose data has none."""
+    figures = []
+    for protection, peer, name in (("tls", "+tls", "gRPC with TLS"), ("checksums", "", "gRPC without any")):
+        rtt, calls, bulk = (f"{case}+{protection}" for case in ("rtt_64B", "calls_100B", "bulk_4MiB"))
+        grpc = {case: Run("grpc", case + peer) for case in ("rtt_64B", "calls_100B", "bulk_4MiB")}
+        figures += [
+            less("rtt_64B", protection, "round trip, mean", "us", rtt, grpc["rtt_64B"], name, mean_us),
+            more("calls_100B", protection, "calls per second", "1/s", calls, grpc["calls_100B"], name, per_second),
+            more("bulk_4MiB", protection, "bandwidth", "GiB/s", bulk, grpc["bulk_4MiB"], name, gib_per_second),
+            less(
+                "bulk_4MiB", protection, "CPU time per GiB", "s/GiB", bulk, grpc["bulk_4MiB"], name, cpu_seconds_per_gib
+            ),
+        ]
+    return figures
+
+
+FIGURES = round_trips() + calls() + bulk() + links() + replies() + protected()

@@ -38,12 +38,39 @@ def read_port(server: subprocess.Popen[str]) -> str:
     return line
 
 
+def protected(protection: str, build_dir: pathlib.Path) -> list[str]:
+    """The options of a program for a case that is named CASE+tls or CASE+checksums."""
+    if protection == "checksums":
+        return ["--checksums", "1"]
+    if protection != "tls":
+        return []
+    folder = build_dir / "certificates"
+    if not (folder / "task.crt").exists():
+        make_certificates(folder)
+    return ["--tls", str(folder)]
+
+
+def make_certificates(folder: pathlib.Path) -> None:
+    """An authority, and a certificate of it for the host "task"; by the command openssl."""
+    folder.mkdir(exist_ok=True)
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "3650"]
+    by_authority = ["-CA", folder / "ca.crt", "-CAkey", folder / "ca.key", "-addext", "subjectAltName=DNS:task"]
+    for name, more in (("ca", []), ("task", [*by_authority, "-addext", "basicConstraints=critical,CA:FALSE"])):
+        files = ["-keyout", folder / f"{name}.key", "-out", folder / f"{name}.crt", "-subj", f"/CN={name}"]
+        command = ["openssl", "req", "-x509", *key, *files, *more]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode != 0:
+            raise BenchError(f"{command}: {done.stderr}")
+
+
 def run_once(run: Run, options: argparse.Namespace) -> Sample:
     """Starts a new server and a new client of one program for one case; returns the client's output."""
     path = str(program_path(options.build_dir, run.program))
-    with subprocess.Popen([path, "server", "--case", run.case], stdout=subprocess.PIPE, text=True) as server:
+    case, _, protection = run.case.partition("+")
+    more = ["--case", case, *protected(protection, options.build_dir)]
+    with subprocess.Popen([path, "server", *more], stdout=subprocess.PIPE, text=True) as server:
         try:
-            client = [path, "client", "--case", run.case, "--port", read_port(server), "--server-pid", str(server.pid)]
+            client = [path, "client", *more, "--port", read_port(server), "--server-pid", str(server.pid)]
             client += ["--seconds", str(options.seconds), "--warmup", str(options.warmup)]
             done = subprocess.run(client, capture_output=True, text=True, timeout=CLIENT_DEADLINE_S, check=False)
         except subprocess.TimeoutExpired as error:

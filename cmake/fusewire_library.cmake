@@ -9,13 +9,8 @@ include(CMakePackageConfigHelpers)
 get_property(sources GLOBAL PROPERTY FUSEWIRE_SOURCES)
 
 # The rooms' own objects: everything in them stays hidden in what they are linked into.
-add_library(fusewire_static STATIC)
-foreach(room IN LISTS rooms)
-  get_target_property(type ${room} TYPE)
-  if(NOT type STREQUAL "INTERFACE_LIBRARY")
-    target_sources(fusewire_static PRIVATE $<TARGET_OBJECTS:${room}>)
-  endif()
-endforeach()
+get_property(objects GLOBAL PROPERTY FUSEWIRE_OBJECTS)
+add_library(fusewire_static STATIC ${objects})
 set_target_properties(fusewire_static PROPERTIES LINKER_LANGUAGE CXX EXPORT_NAME static)
 
 # Compiled once more, with its names to be seen: those of the C API and of namespace fusewire; all else is hidden.
@@ -23,9 +18,7 @@ add_library(fusewire_shared SHARED ${sources})
 target_compile_features(fusewire_shared PRIVATE cxx_std_20)
 target_link_libraries(fusewire_shared PRIVATE fusewire_flags)
 target_include_directories(fusewire_shared PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-target_compile_options(fusewire_shared PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/src/=
-                       -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/include/=
-                       -fno-semantic-interposition)
+target_compile_options(fusewire_shared PRIVATE ${FUSEWIRE_NO_PATHS} -fno-semantic-interposition)
 target_link_options(fusewire_shared PRIVATE -Wl,-Bsymbolic -Wl,-z,defs
                     -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/fusewire_exports.map)
 set_target_properties(

@@ -36,6 +36,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(fusewire_flags INTERFACE $<$<CONFIG:Release>:-Wno-array-bounds -Wno-stringop-overflow>)
 endif()
 
+# A failed check names its file; where that was built is nobody's business.
+set(FUSEWIRE_NO_PATHS -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/src/= -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/include/=)
+
 if(FUSEWIRE_DCHECKS)
   target_compile_definitions(fusewire_flags INTERFACE FUSEWIRE_DCHECKS)
 endif()

@@ -4,12 +4,17 @@
 #   GROUP  a group of tools/debian-packages.txt; without a GROUP, all of them. Some groups also create environments:
 #          python              .venv from tools/requirements.lock
 #          oneccl              .venv-oneccl from tools/oneccl.lock: a library, not a Python package
+#          site                .venv-site from tools/site.lock
+#          partners            .venv-partners from tools/partners.lock: packages beside a TensorFlow, which it lacks
+#          ray                 .venv-ray from tools/ray.lock, for tests/python/test_ray.py
 #          tensorflow          .venv-tf-VERSION from each tools/tensorflow-VERSION.lock, and .cache/wheelhouse
-#          tensorflow-VERSION  only this one of them
+#          tensorflow-VERSION  only this one of them, or of tools/wheels/tensorflow-VERSION.lock
+#          wheel               .venv-wheel from tools/wheels/packing.lock
 # Without root it installs no packages: it lists the missing ones and stops. FUSEWIRE_DEPS=skip installs no packages and
 # does not check for them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source tools/tensorflow_locks.sh
 
 list=tools/debian-packages.txt
 groups=("$@")
@@ -112,18 +117,21 @@ makings=()
 for group in "${groups[@]}"; do
   case $group in
     tensorflow)
-      for lock in tools/tensorflow-*.lock; do
-        version=${lock#tools/tensorflow-}
-        version=${version%.lock}
-        make_venv ".venv-tf-$version" "$lock"
+      for version in $(tensorflow_versions); do
+        make_venv ".venv-tf-$version" "$(tensorflow_lock "$version")"
       done
       make_wheelhouse ".venv-tf-$version/bin/python"
       ;;
     oneccl) make_oneccl ;;
+    site) make_venv .venv-site tools/site.lock ;;
+    partners) make_venv .venv-partners tools/partners.lock --no-deps ;;
+    ray) make_venv .venv-ray tools/ray.lock ;;
     tensorflow-*)
-      make_venv ".venv-tf-${group#tensorflow-}" "tools/$group.lock" &  # pip unpacks on one processor
+      lock=$(tensorflow_lock "${group#tensorflow-}") || exit 2
+      make_venv ".venv-tf-${group#tensorflow-}" "$lock" &  # pip unpacks on one processor
       makings+=($!)
       ;;
+    wheel) make_venv .venv-wheel tools/wheels/packing.lock ;;
   esac
 done
 for making in "${makings[@]}"; do wait "$making"; done

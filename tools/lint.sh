@@ -3,13 +3,15 @@
 # Static checks: tools/lint.sh [CHECK...]; without a CHECK, all of them.
 #   format  clang-format      clang-tidy  see .clang-tidy      python  ruff, mypy      shell  shellcheck
 #   tidy    our own rules: tools/tidy.py                   locks  clang's analysis of the plug-in's locks
+#   site    the documentation as a site, in build/site: every page is in its menu, every link leads somewhere
+#   deploy  manifests, Dockerfile and scripts of deploy/: yamllint, tools/deploy_check.py
 #   text    whitespace at the ends of lines and files, which it fixes; links; fragments of changes
 # `tools/lint.sh --fix` applies clang-format and ruff's formatting instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 checks=("$@")
-[ ${#checks[@]} -gt 0 ] || checks=(format tidy text python shell clang-tidy locks)
+[ ${#checks[@]} -gt 0 ] || checks=(format tidy text site python shell deploy clang-tidy locks)
 tools/deps.sh build test bench lint python
 mkdir -p build/logs
 
@@ -27,7 +29,7 @@ check_tidy() { /usr/bin/python3 tools/tidy.py; }
 check_text() {
   local failed=0 fixer
   for fixer in trailing-whitespace-fixer end-of-file-fixer; do
-    files . ':!tests/fuzz/corpus' | xargs -0 ".venv/bin/$fixer" || failed=1
+    files . ':!tests/fuzz/corpus' ':!*.png' | xargs -0 ".venv/bin/$fixer" || failed=1
   done
   files '*.md' | xargs -0 .venv/bin/refcheck --no-color --quiet >build/logs/lint-links.log 2>&1 || {
     cat build/logs/lint-links.log
@@ -45,11 +47,21 @@ check_changes() {
     { echo "changes: the draft below lacks a fragment; towncrier.toml lists the PARTs"; echo "$draft"; return 1; }
 }
 
+check_site() {
+  tools/deps.sh site
+  NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --strict --quiet
+}
+
 check_python() {
   .venv/bin/ruff check --quiet && .venv/bin/ruff format --quiet --check && .venv/bin/mypy --no-error-summary
 }
 
 check_shell() { files '*.sh' .ci/run | xargs -0 shellcheck; }
+
+check_deploy() {
+  .venv/bin/yamllint --strict -d '{extends: default, rules: {line-length: {max: 120}}}' deploy &&
+    .venv/bin/python tools/deploy_check.py
+}
 
 check_clang-tidy() {
   cmake --preset lint >build/logs/lint-configure.log 2>&1 || { tail -n 20 build/logs/lint-configure.log; return 1; }

@@ -8,14 +8,16 @@
 # measurements.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source tools/tensorflow_locks.sh
+presets=$(tensorflow_versions | tr '\n' ' ')
 
 if [ $# -eq 0 ]; then
-  echo "plugin: name one or more TensorFlow versions; there are locks for:" tools/tensorflow-*.lock >&2
+  echo "plugin: name one or more TensorFlow versions; there are presets for $presets" >&2
   exit 2
 fi
 for version in "$@"; do
-  if [ ! -f "tools/tensorflow-$version.lock" ]; then
-    echo "plugin: there is no tools/tensorflow-$version.lock, only:" tools/tensorflow-*.lock >&2
+  if ! tensorflow_versions | grep -qx "$version"; then
+    echo "plugin: there is no preset for TensorFlow $version, only for $presets" >&2
     exit 2
   fi
 done

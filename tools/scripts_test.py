@@ -6,6 +6,7 @@ clang_tidy.py, house.py, test_report.py and thread_safety.py make of files."""
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -39,7 +40,7 @@ class DepsTest(ScriptTest):
         super().setUp()
         (self.folder / "tools").mkdir()
         (self.folder / "bin").mkdir()
-        for name in ("deps.sh", "debian-packages.txt"):
+        for name in ("deps.sh", "debian-packages.txt", "tensorflow_locks.sh"):
             (self.folder / "tools" / name).write_bytes((TOOLS / name).read_bytes())
         self.fake("dpkg-query", FAKE_DPKG_QUERY)
         self.fake("apt-get", FAKE_APT_GET)
@@ -111,6 +112,7 @@ class DepsTest(ScriptTest):
 # What test.sh calls: each says how it was called, and those that test leave one test that passed.
 FAKE_TOOL = """#!/bin/bash
 echo "$(basename "$0") $*" >>"$CALLS"
+[ "$BROKEN" != "$(basename "$0") $1" ]
 """
 FAKE_TESTER = """#!/bin/bash
 words="$*"
@@ -135,7 +137,14 @@ class SuitesTest(ScriptTest):
 
     def setUp(self):
         super().setUp()
-        for name in ("Makefile", ".ci/run", "tools/test.sh", "tools/quick.sh", "tools/test_report.py"):
+        for name in (
+            "Makefile",
+            ".ci/run",
+            "tools/test.sh",
+            "tools/tensorflow_locks.sh",
+            "tools/quick.sh",
+            "tools/test_report.py",
+        ):
             (self.folder / name).parent.mkdir(exist_ok=True)
             shutil.copy(TOOLS.parent / name, self.folder / name)
         for name in ("deps", "build", "plugin", "lint"):
@@ -152,11 +161,13 @@ class SuitesTest(ScriptTest):
         path.write_text(script)
         path.chmod(0o755)
 
-    def start(self, *words, broken=""):
+    def start(self, *words, broken="", **more):
         """Exit status, lines of output, and the calls, each of which is a line."""
         calls = self.folder / "calls"
         calls.unlink(missing_ok=True)
-        environment = os.environ | {"CALLS": str(calls), "BROKEN": broken}
+        environment = os.environ | {"CALLS": str(calls), "BROKEN": broken} | more
+        if not more:
+            environment.pop("CI_DAY", None)
         environment["PATH"] = f"{self.folder}/bin:{os.environ['PATH']}"
         result = subprocess.run(
             words, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=60, check=False
@@ -199,22 +210,34 @@ class SuitesTest(ScriptTest):
         self.assertEqual(len(plugin), 2)
         self.assertEqual(sorted(set(tests) - set(plugin)), sorted([*self.QUICK, *smoke, *self.SLOW, *self.REST, *rest]))
 
-    def test_ci_runs_what_make_test_all_does(self):
-        status, output, calls = self.start(".ci/run")
-        self.assertEqual((status, output[-1]), (0, "12 passed, 0 failed"))
-        self.assertEqual(calls[0].strip(), "lint.sh")
+    def test_ci_runs_in_two_days_what_make_test_all_does(self):
         testers = ("ctest", *TENSORFLOWS, "fusewire_tf_tests")
-        self.assertEqual(
-            sorted(call.strip() for call in calls if call.startswith(testers)),
-            sorted(self.calls_of("make", "test-all")),
-        )
+        ran, halved = set(), set()
+        for day, total in ((20000, 9), (20001, 10)):
+            status, output, calls = self.start(".ci/run", CI_DAY=str(day))
+            self.assertEqual((status, output[-1]), (0, f"{total} passed, 0 failed"))
+            self.assertEqual(calls[0].strip(), "lint.sh")
+            today = [call.strip() for call in calls if call.startswith(testers)]
+            # Each TensorFlow has the other half; the oldest has its units in a sanitized build, or here.
+            halves = [re.findall(r" --half=(\d) ", call) for call in today if "--half" in call]
+            self.assertEqual(sorted(halves), [["0"], ["1"]])
+            units = " --deselect tests/python/test_units.py::test_unit"
+            halved |= {call.replace(units, "") for call in today if "--half" in call}
+            ran |= {re.sub(r" --half=\d", "", call).replace(units, "") for call in today}
+        self.assertEqual(len(halved), 4)
+        whole = {call.replace(units, "") for call in self.calls_of("make", "test-all")}
+        self.assertEqual(ran, whole)
 
     def test_ci_counts_what_failed_in_each_part(self):
+        day = {"CI_DAY": "20000"}
         for broken in ("dev", "asan", "smoke-1.2.3", "tf-4.5.6"):
-            status, output, _ = self.start(".ci/run", broken=broken)
-            self.assertEqual((status, output[-1]), (1, "11 passed, 1 failed"), broken)
+            status, output, _ = self.start(".ci/run", broken=broken, **day)
+            self.assertEqual((status, output[-1]), (1, "8 passed, 1 failed"), broken)
+        status, output, calls = self.start(".ci/run", broken="build.sh tf-1.2.3", **day)  # the other is tested
+        self.assertEqual((status, output[-1]), (1, "7 passed, 2 failed"))
+        self.assertEqual([call for call in calls if call.startswith("1.2.3")], [])
         self.fake("tools/deps.sh", "#!/bin/bash\necho deps >>$CALLS\nexit 1\n")
-        status, output, _ = self.start(".ci/run")
+        status, output, _ = self.start(".ci/run", **day)
         self.assertEqual((status, output[-1]), (1, "0 passed, 2 failed"))
 
     def test_a_phase_alone_is_whole(self):

@@ -11,20 +11,23 @@
 #   slow   the tests that dev leaves out
 #   asan   the tests of dev and slow under AddressSanitizer with leak detection, and UndefinedBehaviorSanitizer. Without
 #          intercept_tls_get_addr: clang 14 takes random bytes for the size of what UCX keeps for each thread
-#   tsan   the same tests, without those labelled slow, under clang's ThreadSanitizer
+#   tsan   the same tests under clang's ThreadSanitizer, without those labelled slow and those that have one thread
 #   fuzz   a million executions of each fuzz target, or FUSEWIRE_FUZZ_RUNS, from its corpus
 #   bench  the benchmarks in short form: whether they run, and their results are correct; and the installed library
 #   tf     the plug-in and the Python package with each TensorFlow, with the soak's short form; without the smoke tests
 #          if the phase smoke is selected as well
 #   tf-asan  the plug-in's unit tests under gcc's AddressSanitizer with leak detection, with the oldest TensorFlow
 #   tf-tsan  the same tests under clang's ThreadSanitizer; the rooms are compiled as for tsan
+# With CI_DAY, a number, phase tf runs one half of its test files with each TensorFlow but the oldest.
 # Each phase writes its full output to build/logs/PHASE-test.log.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source tools/tensorflow_locks.sh
 
 test_phases=(dev smoke)
 rest_phases=(slow asan tsan fuzz bench tf tf-asan tf-tsan)
 smoked=no
+[ -z "${CI_DAY:-}" ] || smoked=yes  # .ci/run has run them before
 phases=()
 [ $# -gt 0 ] || set -- test
 for word in "$@"; do
@@ -43,10 +46,7 @@ for phase in "${phases[@]}"; do
     bench) groups+=(bench) ;;
     tf) groups+=(tensorflow) ;;
     smoke)
-      for lock in tools/tensorflow-*.lock; do
-        lock=${lock#tools/}
-        groups+=("${lock%.lock}")
-      done
+      for version in $(tensorflow_versions); do groups+=("tensorflow-$version"); done
       ;;
     tf-asan | tf-tsan) groups+=(tensorflow-2.15.1) ;;  # as the preset says
     *)
@@ -57,6 +57,11 @@ for phase in "${phases[@]}"; do
 done
 tools/deps.sh "${groups[@]}"
 tools/deps.sh rdma || echo "test: the packages of [rdma] are missing; the RDMA tests are skipped" >&2
+if [[ " ${groups[*]} " == *" tensorflow "* ]]; then
+  for group in observe partners; do
+    tools/deps.sh $group || echo "test: the packages of [$group] are missing; the tests with them are skipped" >&2
+  done
+fi
 mkdir -p build/logs
 
 export FUSEWIRE_UNITY=${FUSEWIRE_UNITY:-ON}  # for a single build; lint and quick compile each file separately
@@ -108,37 +113,31 @@ build_phase() {
 # For plugin.sh and the other builds for a TensorFlow; the rooms are compiled as for dev, so ccache has them.
 tensorflow_build() { FUSEWIRE_DCHECKS=ON FUSEWIRE_BUILD_TYPE=RelWithDebInfo "$@"; }
 
-tensorflow_versions() {
-  local lock
-  for lock in tools/tensorflow-*.lock; do
-    lock=${lock#tools/tensorflow-}
-    echo "${lock%.lock}"
-  done
-}
-
 # has_units PHASE VERSION: whether it runs the plug-in's unit tests; tf-asan, if it is selected, runs the oldest's.
 has_units() {
   [ "$1" = tf ] && { [[ " ${phases[*]} " != *" tf-asan "* ]] || [ "$2" != "$(tensorflow_versions | head -n 1)" ]; }
 }
 
-# All versions at the same time: they begin with precompiling TensorFlow's headers, on one processor.
+# All versions at the same time: they begin with precompiling TensorFlow's headers, on one processor. The build of each
+# leaves a file, so that one that fails does not keep the others from their tests.
+built_for() { echo "build/logs/$1-$2-built"; }
 build_for_tensorflow() {
-  local phase=$1 version targets building=() one status=0
+  local phase=$1 version targets building=() one
   for version in $(tensorflow_versions); do
     targets=(--target fusewire_python)
     [ "$phase" = smoke ] || targets+=(--target bench_replay)
     ! has_units "$phase" "$version" || targets+=(--target fusewire_tf_tests)
-    tensorflow_build tools/build.sh "tf-$version" "${targets[@]}" &
+    rm -f "$(built_for "$phase" "$version")"
+    { tensorflow_build tools/build.sh "tf-$version" "${targets[@]}" && touch "$(built_for "$phase" "$version")"; } &
     building+=($!)
   done
-  for one in "${building[@]}"; do wait "$one" || status=1; done
-  return $status
+  for one in "${building[@]}"; do wait "$one" || true; done
 }
 
 # The suites of all versions run at the same time: they spend much of it in processes that wait for each other. No phase
 # is built meanwhile: processes that poll take twice as long if they have to share the processors with compilers.
 run_tensorflow() {
-  local phase=$1 version suite suites=() start without wanted="not slow"
+  local phase=$1 version suite suites=() built=() start without position=0 wanted="not slow"
   if [ "$phase" = smoke ]; then
     wanted="smoke and not slow"
   elif [ $smoked = yes ]; then
@@ -148,13 +147,22 @@ run_tensorflow() {
     results+=("$phase-$version-test.xml")
     rm -f "build/logs/$phase-$version-test.xml"
   done
-  await_build "$phase" || return 0
-  for version in $(tensorflow_versions); do tensorflow_build tools/plugin.sh "$version" >/dev/null || return 0; done
-  start=$SECONDS
+  await_build "$phase"
   for version in $(tensorflow_versions); do
+    if [ -e "$(built_for "$phase" "$version")" ] && tensorflow_build tools/plugin.sh "$version" >/dev/null; then
+      built+=("$version")
+    fi
+  done
+  start=$SECONDS
+  for version in "${built[@]}"; do
     without=()
     [ "$phase" = smoke ] || has_units "$phase" "$version" || without=(--deselect tests/python/test_units.py::test_unit)
     # Each test has its own time limit, see pyproject.toml; this one is for pytest itself.
+    # With a space, pytest would take the number for a file, and so find no conftest.py.
+    if [ "$phase" = tf ] && [ -n "${CI_DAY:-}" ]; then
+      without+=("--half=$(((CI_DAY + position) % 2))")
+      position=$((position + 1))
+    fi
     timeout -k 10 2400 ".venv-tf-$version/bin/python" -m pytest \
       --junit-xml "build/logs/$phase-$version-test.xml" -m "$wanted" "${without[@]}" \
       -o "cache_dir=.cache/pytest-$version" \
@@ -163,7 +171,7 @@ run_tensorflow() {
     wanted+=" and not once"  # the oldest comes first
   done
   for suite in "${suites[@]}"; do wait "$suite" || true; done
-  for version in $(tensorflow_versions); do
+  for version in "${built[@]}"; do
     say_result "$phase-$version" "build/logs/$phase-$version-test.xml" "$start"
   done
 }

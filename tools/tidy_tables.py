@@ -7,31 +7,33 @@ ROOMS = {
     "buffer": ("base",),
     "wire": ("base",),
     "reactor": ("base",),
-    "transport": ("buffer", "reactor", "base"),
+    "observe": ("wire", "base"),
+    "transport": ("wire", "buffer", "reactor", "base"),
     "pipe": ("wire", "transport", "buffer", "reactor", "base"),
     "task": ("pipe", "wire", "transport", "buffer", "reactor", "base"),
     "rpc": ("task", "pipe", "wire", "transport", "buffer", "reactor", "base"),
     "p2p": ("task", "pipe", "wire", "transport", "buffer", "reactor", "base"),
     "collective": ("p2p", "task", "pipe", "wire", "transport", "buffer", "reactor", "base"),
-    "tf": ("rpc", "collective", "p2p", "task", "pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "tf": ("rpc", "collective", "p2p", "task", "pipe", "observe", "wire", "transport", "buffer", "reactor", "base"),
 }
 
 # A room that is a wing: its folders, and which of them each may include. The folders of other rooms never meet.
 WINGS = {
     "tf": {
         "bridge": (),
-        "peer": ("bridge",),
-        "provide": ("peer", "bridge"),
-        "receive": ("peer", "bridge"),
-        "collective": ("peer", "bridge"),
+        "profile": ("bridge",),
+        "peer": ("profile", "bridge"),
+        "provide": ("peer", "profile", "bridge"),
+        "receive": ("peer", "profile", "bridge"),
+        "collective": ("peer", "profile", "bridge"),
         "fuse": ("receive", "peer", "bridge"),
         "star": (),
         "star/cut": ("fuse", "bridge"),
-        "star/call": ("star", "receive", "peer", "bridge"),
-        "star/serve": ("star", "star/cut", "receive", "peer", "bridge"),
+        "star/call": ("star", "receive", "peer", "profile", "bridge"),
+        "star/serve": ("star", "star/cut", "receive", "peer", "profile", "bridge"),
         "server": (
             *("star", "star/cut", "star/call", "star/serve"),
-            *("fuse", "collective", "receive", "provide", "peer", "bridge"),
+            *("fuse", "collective", "receive", "provide", "peer", "profile", "bridge"),
         ),
         "threads": ("star/call", "star/serve", "receive", "provide", "peer", "bridge"),
     },
@@ -67,6 +69,7 @@ CALLS = [
             "include/fusewire/base/unique_function.h": "UniqueFunction owns by hand for all others",
             "src/fusewire/base/": "a few words live until the process ends",
             "src/fusewire/pipe/out_queue.h": "a unique_ptr to bytes that need no zeroing; C++17 has no word for it",
+            "src/fusewire/observe/watch.cc": "lives until the process ends, as those who record do",
             "src/fusewire/reactor/reactor.cc": "a piece of mail belongs to the mailbox until it is delivered",
             "src/fusewire/tf/": "a call owns itself until its end; TensorFlow's factories take pointers",
         },
@@ -89,6 +92,7 @@ CALLS = [
         "threads are started by reactor/ alone; Post a task to one",
         {
             "src/fusewire/reactor/": "the room that owns the threads",
+            "src/fusewire/observe/port.": "it answers while every reactor is blocked",
             "src/fusewire/transport/resolver.cc": "the system's resolver blocks; it does so on a thread of its own",
             "src/fusewire/collective/group/arena_lane.": "meetings in an arena block; what has no waiter blocks here",
             "src/fusewire/tf/server/step_limit.cc": "a cancel runs TensorFlow's callbacks, which no reactor waits for",
@@ -113,9 +117,12 @@ CALLS = [
         "nothing is shared between threads: Post to the home of what you want to touch",
         {
             "src/fusewire/buffer/budget.": "taken when a window grows or shrinks, never per message",
+            "src/fusewire/observe/tags.h": "a name is looked up once",
+            "src/fusewire/observe/watch.h": "a task is added once; the port's thread reads",
             "src/fusewire/pipe/acceptor.cc": "any thread asks where a task listens, at home or not",
             "src/fusewire/reactor/cancel.h": "taken as such a wait begins and ends; hooks run without it",
             "src/fusewire/transport/resolver.cc": "once for each name; its thread blocks and has no mailbox",
+            "src/fusewire/transport/tls/context.": "taken as a connection begins",
             "src/fusewire/collective/group/arena_lane.": "waiting callers enter the arena, one after the other",
             "src/fusewire/tf/": "TensorFlow calls from any of its threads and does not wait",
         },
@@ -176,7 +183,10 @@ CALLS = [
         "socket",
         r"(?<![\w.>])(::)?(socket|accept4?|connect|listen|bind|setsockopt|sendmsg|recvmsg|readv|writev)\s*\((?!\))",
         "sockets belong in transport/",
-        {"src/fusewire/transport/": "the room that holds sockets"},
+        {
+            "src/fusewire/transport/": "the room that holds sockets",
+            "src/fusewire/observe/port.cc": "it answers while every reactor is blocked: no transport of theirs",
+        },
     ),
     (
         "sleep",
@@ -203,6 +213,12 @@ CHANGE_CHARACTERS_MAX = 400
 # Hosts that a file may name. The project downloads nothing from an address: packages are installed by name, from the
 # machine's configured sources.
 HOSTS = {
+    "apps.kubernetes.io": "a label, not an address",
+    "batch.kubernetes.io": "an annotation",
+    "kubeflow.org": "a kind of Kubernetes",
+    "networking.k8s.io": "a kind of Kubernetes",
+    "sidecar.istio.io": "an annotation",
+    "trainer.kubeflow.org": "a kind of Kubernetes",
     "www.apache.org": "the address of the licence",
     "example.com": "reserved for examples",
     "example.org": "reserved for examples",

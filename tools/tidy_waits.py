@@ -10,7 +10,8 @@ PYTHON_FOLDER = "python/fusewire/"
 
 # Calls that may block. A loop that polls and yields is one, too.
 _WAIT = re.compile(
-    r"\bwait(?:_for|_until)?\(lock|\bepoll_wait\(|\bpoll\((?:&|waits)|\bFUTEX_WAIT|\.join\(\);|\bpthread_join\(|"
+    r"\bwait(?:_for|_until)?\(lock|\bepoll_wait\(|\bpoll\((?:&|waits)|\bFUTEX_WAIT|\.join\(\);|"
+    r"\bpthread_(?:join|cond_wait)\(|"
     r"\bWaitForNotification|"
     r"[.>]Wait\(&|[.>]Wait\(\*?(?:home|core)|\bWait\(&ran|[.>]PostAndWait\((?!\))|\bEnter\(0, 1,|\bwaitpid\(|"
     r"\b(?:sched_)?yield\(\)|\bflock\(|\bWait(?:Until)?\([\w.>-]*mutex"

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -82,6 +83,11 @@ pipe::TransportChoice WireOf(const Options& options) {
 task::TaskOptions TaskOptionsFor(const Options& options) {
   task::TaskOptions task;
   task.wire = WireOf(options);  // TCP by default, as for raw sockets and gRPC
+  task.protection.checksums = options.checksums;
+  if (!options.tls.empty()) {
+    const std::string& folder = options.tls;
+    task.protection.tls = {folder + "/task.crt", folder + "/task.key", folder + "/ca.crt", ""};
+  }
   task.pool.busy_poll = options.case_name == "rtt_64B_busy";
   return task;
 }

@@ -23,13 +23,14 @@ void* NextTag(grpc::CompletionQueue* queue) {
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> OpenChannel(uint16_t port, size_t index) {
+std::shared_ptr<grpc::Channel> OpenChannel(const Options& options, size_t index) {
   grpc::ChannelArguments arguments;
   ApplyFastSettings([&](const char* name, int value) { arguments.SetInt(name, value); });
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt("fusewire.bench.index", static_cast<int>(index));
-  std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel("ipv4:127.0.0.1:" + std::to_string(port),
-                                                                     grpc::InsecureChannelCredentials(), arguments);
+  arguments.SetSslTargetNameOverride("task");
+  std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel("ipv4:127.0.0.1:" + std::to_string(options.port),
+                                                                     ClientCredentials(options), arguments);
   if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectTimeout)) Die("gRPC connect");
   return channel;
 }

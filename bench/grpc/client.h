@@ -13,7 +13,7 @@
 namespace fusewire::bench {
 
 // A connected channel with its own connection (gRPC would share one among channels to the same address).
-std::shared_ptr<grpc::Channel> OpenChannel(uint16_t port, size_t index);
+std::shared_ptr<grpc::Channel> OpenChannel(const Options& options, size_t index);
 
 // One call at a time, with the memory of its reply; reused.
 class ClientCall {

@@ -12,7 +12,7 @@ namespace {
 
 std::vector<std::shared_ptr<grpc::Channel>> OpenChannels(const Options& options, size_t count) {
   std::vector<std::shared_ptr<grpc::Channel>> channels;
-  for (size_t i = 0; i < count; ++i) channels.push_back(OpenChannel(options.port, i));
+  for (size_t i = 0; i < count; ++i) channels.push_back(OpenChannel(options, i));
   return channels;
 }
 
@@ -35,7 +35,7 @@ Sample DriveBulkCalls(const Options& options) {
 }
 
 Sample DriveBulkStream(const Options& options) {
-  const std::shared_ptr<grpc::Channel> channel = OpenChannel(options.port, 0);
+  const std::shared_ptr<grpc::Channel> channel = OpenChannel(options, 0);
   return MeasureBursts(options, kBulkBytes, [&](uint64_t count) { StreamBulk(channel, count); });
 }
 
@@ -60,7 +60,7 @@ Sample DriveLinks(const Options& options) {
   const auto open_to = [&](size_t count) {
     while (links.size() < count) {
       links.push_back(std::make_unique<ClientCalls>(
-          std::vector<std::shared_ptr<grpc::Channel>>{OpenChannel(options.port, links.size())}));
+          std::vector<std::shared_ptr<grpc::Channel>>{OpenChannel(options, links.size())}));
       links.back()->Add(kSmallBytes, kSmallBytes);
       links.back()->RunOne(0);
     }

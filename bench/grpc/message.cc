@@ -4,11 +4,23 @@
 #include <grpcpp/support/slice.h>
 
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "bench/harness/harness.h"
 
 namespace fusewire::bench {
+namespace {
+
+std::string TextOf(const std::string& file) {
+  std::ifstream stream(file);
+  if (!stream) Die(file + " can't be read");
+  return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
+}  // namespace
 
 grpc::ByteBuffer StaticMessage(size_t size) {
   static const std::vector<char> memory(kBulkBytes, 'x');
@@ -34,6 +46,23 @@ size_t Land(const grpc::ByteBuffer& message, char* into, size_t capacity) {
     size += slice.size();
   }
   return size;
+}
+
+std::shared_ptr<grpc::ChannelCredentials> ClientCredentials(const Options& options) {
+  if (options.tls.empty()) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions tls;
+  tls.pem_root_certs = TextOf(options.tls + "/ca.crt");
+  tls.pem_cert_chain = TextOf(options.tls + "/task.crt");
+  tls.pem_private_key = TextOf(options.tls + "/task.key");
+  return grpc::SslCredentials(tls);
+}
+
+std::shared_ptr<grpc::ServerCredentials> ServerCredentials(const Options& options) {
+  if (options.tls.empty()) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  tls.pem_root_certs = TextOf(options.tls + "/ca.crt");
+  tls.pem_key_cert_pairs.push_back({TextOf(options.tls + "/task.key"), TextOf(options.tls + "/task.crt")});
+  return grpc::SslServerCredentials(tls);
 }
 
 }  // namespace fusewire::bench

@@ -5,10 +5,15 @@
 #ifndef FUSEWIRE_BENCH_GRPC_MESSAGE_H_
 #define FUSEWIRE_BENCH_GRPC_MESSAGE_H_
 
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+
+#include "bench/harness/harness.h"
 
 namespace fusewire::bench {
 
@@ -26,6 +31,10 @@ grpc::ByteBuffer RequestMessage(size_t size, uint32_t reply_size);
 // Copies a received message, which gRPC delivers as a chain of slices, into the receiver's own memory of `capacity`
 // bytes: that is where a receiver of tensors needs it. Returns the message's size.
 size_t Land(const grpc::ByteBuffer& message, char* into, size_t capacity);
+
+// Of options.tls; insecure without it. Both ends show a certificate, as ours do.
+std::shared_ptr<grpc::ChannelCredentials> ClientCredentials(const Options& options);
+std::shared_ptr<grpc::ServerCredentials> ServerCredentials(const Options& options);
 
 // The fastest settings of channels and servers; bench/README.md lists the alternatives.
 template <typename SetInt>

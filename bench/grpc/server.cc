@@ -84,7 +84,7 @@ void ServeGrpc(const Options& options) {
   Server server;
   int port = 0;
   grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:" + std::to_string(options.port), grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort("127.0.0.1:" + std::to_string(options.port), ServerCredentials(options), &port);
   ApplyFastSettings([&](const char* name, int value) { builder.AddChannelArgument(name, value); });
   builder.RegisterAsyncGenericService(&server.service);
   server.queue = builder.AddCompletionQueue();

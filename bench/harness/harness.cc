@@ -20,8 +20,9 @@ constexpr unsigned kLifetimeSeconds = 120;
 
 void Usage(const char* program, const std::vector<Case>& cases) {
   std::fprintf(stderr,
-               "usage: %s server --case NAME [--port 0] [--wire NAME]\n"
+               "usage: %s server --case NAME [--port 0] [--wire NAME] [--checksums 1] [--tls FOLDER]\n"
                "       %s client --case NAME --port P --server-pid PID [--seconds S] [--warmup S] [--wire NAME]\n"
+               "       [--checksums 1] [--tls FOLDER]\n"
                "cases:",
                program, program);
   for (const Case& row : cases) std::fprintf(stderr, " %s", row.name);
@@ -39,6 +40,10 @@ bool ParseOptions(int argc, char** argv, Options* options) {
       options->port = static_cast<uint16_t>(std::atoi(value));
     } else if (flag == "--wire") {
       options->wire = value;
+    } else if (flag == "--checksums") {
+      options->checksums = std::atoi(value) != 0;
+    } else if (flag == "--tls") {
+      options->tls = value;
     } else if (flag == "--seconds") {
       options->seconds = std::atof(value);
     } else if (flag == "--warmup") {

@@ -33,6 +33,8 @@ struct Options {
   double seconds = 1.0;
   double warmup_s = 0.2;
   std::string wire = "tcp";  // ours only
+  bool checksums = false;    // ours only
+  std::string tls;           // gRPC and ours: a folder with task.crt, task.key and ca.crt; empty: none
   pid_t server_pid = 0;      // the client reads the server's CPU time and memory from the kernel, in all variants
 };
 

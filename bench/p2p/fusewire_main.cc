@@ -127,7 +127,7 @@ class EndpointEnd final : public End {
     auto reactors = reactor::Pool::Start(pool);
     if (!reactors.ok()) Die(reactors.status().ToString());
     auto made = p2p::Endpoint::Make(std::move(options), {"127.0.0.1", 0}, std::move(reactors).value(),
-                                    pipe::MakeTransport(wire.wire, {}));
+                                    pipe::MakeTransport(wire.wire, {}, {}).value());
     if (!made.ok()) Die(made.status().ToString());
     endpoint_ = std::move(made).value();
     const int port = std::atoi(Swap(way, std::to_string(endpoint_->address().port)).c_str());

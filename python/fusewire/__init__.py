@@ -12,6 +12,7 @@ installed.
 
 from typing import TYPE_CHECKING, Any
 
+from fusewire.telling import progress
 from fusewire.tf import config as options
 from fusewire.tf.library import is_loaded, stats
 from fusewire.tf.loading import load, load_with_tensorflow
@@ -21,7 +22,7 @@ from fusewire.version import VERSION
 if TYPE_CHECKING:
     from tensorflow.core.protobuf.config_pb2 import ConfigProto
 
-__all__ = ["ConfigProto", "MisfitError", "__version__", "is_loaded", "load", "set_options", "stats"]
+__all__ = ["ConfigProto", "MisfitError", "__version__", "is_loaded", "load", "progress", "set_options", "stats"]
 
 __version__ = VERSION
 

@@ -12,6 +12,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from fusewire.pages import page, page_of_code
+
 LIBRARY = "libfusewire.so"
 UNTIL_SIGNAL = -1  # a wait that returns when a signal interrupts it, so that the handler may run; then wait again
 
@@ -114,7 +116,13 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     # p2p/c_api.h
     "fusewire_error": (_text, ()),
     "fusewire_wire_try": (_flag, (_text, _text, _size)),
+    "fusewire_tls_try": (_flag, (_text, _text, _text, _text, _size)),
+    "fusewire_listening_address": (_flag, (_text, _text, _size)),
     "fusewire_endpoint_start": (_flag, (_text, _text, _text, _text, _text, _out)),
+    "fusewire_endpoint_start_protected": (
+        _flag,
+        (_text, _text, _text, _text, _text, _text, _text, _text, _text, _flag, _out),
+    ),
     "fusewire_endpoint_close": (None, (_handle,)),
     "fusewire_endpoint_free": (None, (_handle,)),
     "fusewire_endpoint_address": (_text, (_handle,)),
@@ -169,7 +177,7 @@ def _load() -> ctypes.CDLL:
     except OSError as error:
         raise ImportError(
             f"fusewire.p2p and fusewire.collective need {path}, which can't be loaded: {error}\n"
-            "  Fix: install Fusewire again; the library is part of its build"
+            f"  Fix: install Fusewire again; the library is part of its build\n  See {page('library')}"
         ) from error
     for name, (result, arguments) in FUNCTIONS.items():
         function = getattr(loaded, name)
@@ -198,8 +206,8 @@ class Error(Exception):
     __module__ = "fusewire.p2p"  # where it is public
 
     def __init__(self, code: int, words: str) -> None:
-        super().__init__(words)
         self.code = CODES[code] if code < len(CODES) else str(code)
+        super().__init__(f"{words} (see {page_of_code(self.code)})" if code < len(CODES) else words)
 
 
 def check(code: int) -> None:

@@ -94,6 +94,34 @@ def may_bind(host: str) -> bool:
     return False
 
 
+def bound_everywhere(port: int) -> socket.socket:
+    """A TCP socket bound to the port at every address of this machine, as gRPC's servers are. OSError if it can't be,
+    OverflowError if there is no such port."""
+    everywhere = "::" if may_bind("::") else "0.0.0.0"
+    bound = socket.socket(socket.AF_INET6 if ":" in everywhere else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if bound.family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        bound.bind((everywhere, port))
+    except (OSError, OverflowError):
+        bound.close()
+        raise
+    return bound
+
+
 def at_port(host: str, port: int) -> str:
     """host:port, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def host_and_port(text: str) -> tuple[str, int] | None:
+    """The two of host:port or [host]:port, as at_port() joins them; None if it is neither."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        return None
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def is_loopback(address: str) -> bool:
+    return address == "::1" or address.startswith("127.")

@@ -13,15 +13,28 @@ None means the endpoint's default timeout. docs/p2p.md is the contract.
 """
 
 import ctypes
+import dataclasses
+import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from fusewire import machine
+from fusewire import machine, settings
 from fusewire._arrays import Memory
 from fusewire._native import UNTIL_SIGNAL, Error, check, finalize, finalize_among, forks, library, nanoseconds
 
-__all__ = ["Endpoint", "Error", "Operation", "Peer", "Region", "Signal", "try_wire"]
+__all__ = [
+    "Endpoint",
+    "Error",
+    "Operation",
+    "Peer",
+    "Region",
+    "Signal",
+    "Tls",
+    "listening_address",
+    "try_tls",
+    "try_wire",
+]
 
 
 def try_wire(wire: str) -> str:
@@ -29,6 +42,24 @@ def try_wire(wire: str) -> str:
     description = ctypes.create_string_buffer(256)
     check(library.fusewire_wire_try(wire.encode(), description, len(description)))
     return description.value.decode(errors="replace")
+
+
+def try_tls(tls: "Tls | None" = None) -> str:
+    """Tries OpenSSL on this machine, with these files if there are any. Returns a short description; Error if it does
+    not work."""
+    description = ctypes.create_string_buffer(512)
+    words = (tls.certificate, tls.key, tls.authorities) if tls else (None, None, None)
+    coded = [None if word is None else word.encode() for word in words]
+    check(library.fusewire_tls_try(*coded, description, len(description)))
+    return description.value.decode(errors="replace")
+
+
+def listening_address(said: str) -> str:
+    """The address on which to listen, in numbers: said may be an address, a name, an interface ("eth0") or a network
+    ("10.0.0.0/8"). "" for "*": every interface. Error if this machine has no such address."""
+    address = ctypes.create_string_buffer(256)
+    check(library.fusewire_listening_address(said.encode(), address, len(address)))
+    return address.value.decode()
 
 
 # ---- peers, regions, signals ----
@@ -150,12 +181,37 @@ def _free_op(handle: int, holds: tuple[Any, ...]) -> None:
     del holds  # the arrays must outlive the operation
 
 
+@dataclasses.dataclass(frozen=True)
+class Tls:
+    """Files in PEM: this process's certificate and key, and the authorities of its peers' certificates. `name`: one
+    that the certificates of all peers must have."""
+
+    certificate: str
+    key: str
+    authorities: str
+    name: str | None = None
+
+    @staticmethod
+    def of_environment(environment: Mapping[str, str] = os.environ) -> "Tls | None":
+        """What the FUSEWIRE_TLS settings say; None if there are none. ValueError: one is missing."""
+        files = [environment.get(name, "") for name in settings.TLS_FILES]
+        name = environment.get("FUSEWIRE_TLS_NAME") or None
+        if name is None and not any(files):
+            return None
+        if not all(files):
+            missing, wanted = settings.TLS_FILES[files.index("")], ", ".join(settings.TLS_FILES)
+            raise ValueError(f"{missing} is not set, but others of its kind are: set {wanted}, or none of them")
+        return Tls(files[0], files[1], files[2], name)
+
+
 class Endpoint:
     """One name in a cluster of endpoints.
 
     `address`: where it listens, as host:port. A host name is resolved on this machine; if it has no address here, the
     endpoint listens on every interface. Port 0 chooses a free port; None means loopback. `wire`: the transport of its
-    connections: "tcp", "uring", "shm", "ucx", or "auto", which uses shared memory where possible.
+    connections: "tcp", "uring", "shm", "ucx", or "auto", which uses shared memory where possible. `tls`: all
+    that does not go through shared memory is encrypted, and both ends show a certificate. `checksums`: a byte of it
+    that changes on its way ends the connection; the same at all endpoints, and nothing beside tls.
     """
 
     def __init__(
@@ -166,18 +222,14 @@ class Endpoint:
         cluster: str | None = None,
         secret: str | None = None,
         wire: str = "auto",
+        tls: Tls | None = None,
+        checksums: bool = False,
     ) -> None:
         handle = ctypes.c_void_p()
-        check(
-            library.fusewire_endpoint_start(
-                name.encode(),
-                (address or machine.at_port(machine.loopback(), 0)).encode(),
-                None if cluster is None else cluster.encode(),
-                None if secret is None else secret.encode(),
-                wire.encode(),
-                ctypes.byref(handle),
-            )
-        )
+        words = [name, address or machine.at_port(machine.loopback(), 0), cluster, secret, wire]
+        words += [tls.certificate, tls.key, tls.authorities, tls.name] if tls else [None] * 4
+        coded = [None if word is None else word.encode() for word in words]
+        check(library.fusewire_endpoint_start_protected(*coded, checksums, ctypes.byref(handle)))
         self.name = name
         self._handle: int = handle.value or 0
         self._closed = False

@@ -109,15 +109,23 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_BIND",
         "from the cluster's addresses",
-        "address or name on which a server's data port listens, `*` for every interface; by default it listens on "
-        "loopback if all tasks of the cluster are there, else on the task's own address, else, with a warning, on "
-        "every interface",
-        SERVER,
+        "address, name, interface (`eth0`) or network (`10.0.0.0/8`) on which a server's data port listens, `*` for "
+        "every interface; by default it listens on loopback if all tasks of the cluster are there, else on the task's "
+        "own address, else, with a warning, on every interface; see [network.md](network.md)",
+        f"{SERVER}, {COLLECTIVE}",
     ),
     Setting(
         "FUSEWIRE_PORTS",
         "any free port",
-        "range of data ports, for firewalls: `40000-40100`; a server uses one free port of it, over UCX two",
+        "data ports, for firewalls: a range, `40000-40100`, or one port, `40000`; a server uses one free port of them, "
+        "over UCX two; see [network.md](network.md)",
+        SERVER,
+    ),
+    Setting(
+        "FUSEWIRE_ADVERTISE",
+        "the task's host in the cluster",
+        "host, or host:port, at which the other tasks reach a server's data port, for a task behind NAT; see "
+        "[network.md](network.md)",
         SERVER,
     ),
     Setting(
@@ -129,13 +137,44 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_SECRET",
         "none",
-        "secret shared by all tasks of a cluster; a connection that can't prove knowledge of it is refused",
+        "secret shared by all tasks of a cluster; a connection that can't prove knowledge of it is refused; "
+        "`fusewire run` makes one for each run if this variable is not set at all",
         SERVER,
         "",
         True,
     ),
     Setting(
+        "FUSEWIRE_TLS_CERT",
+        "none",
+        "this task's certificate, a file in PEM: with it, all data that leaves the machine goes over TLS 1.3, and both "
+        "ends show a certificate; see [trust.md](trust.md)",
+        SERVER,
+    ),
+    Setting("FUSEWIRE_TLS_KEY", "none", "key of that certificate, a file in PEM without a password", SERVER),
+    Setting("FUSEWIRE_TLS_CA", "none", "authorities whose certificates peers must have, a file in PEM", SERVER),
+    Setting("FUSEWIRE_TLS_NAME", "none", "a name that the certificate of every peer must have", SERVER),
+    Setting(
+        "FUSEWIRE_CHECKSUM",
+        "0",
+        "1: all data that leaves the machine has a checksum, and a changed byte ends its connection; the same at all "
+        "tasks; TLS does more",
+        SERVER,
+    ),
+    Setting(
         "FUSEWIRE_CLUSTER", "none", "name of the cluster; tasks of a cluster with another name are refused", SERVER
+    ),
+    Setting(
+        "FUSEWIRE_STATUS",
+        "loopback",
+        "where a process with servers answers about itself ([seeing.md](seeing.md)): `off`, `loopback` (a free port "
+        "there, which `fusewire top` finds), or `ADDRESS:PORT`; beyond loopback it needs FUSEWIRE_SECRET",
+        SERVER,
+    ),
+    Setting(
+        "XDG_RUNTIME_DIR",
+        "none",
+        "folder of this user alone; below it, a process names its status port to `fusewire top`, or else below `/tmp`",
+        SERVER,
     ),
     Setting("FUSEWIRE_LOG", "warn", "log level: `off`, `error`, `warn`, `info` or `debug`", SERVER),
     Setting(
@@ -179,6 +218,9 @@ SETTINGS = (
     Setting("FUSEWIRE_DEPS", "", "`skip`: install no Debian packages; use the installed ones", TOOLS),
 )
 NAMES = {name for setting in SETTINGS for name in setting.names}
+
+
+TLS_FILES = ("FUSEWIRE_TLS_CERT", "FUSEWIRE_TLS_KEY", "FUSEWIRE_TLS_CA")  # all of them, or none
 
 
 def is_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:

@@ -17,10 +17,13 @@
 #include "fusewire/base/sanitizers.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/reactor/reactor.h"
+#include "fusewire/transport/checksum/checksum.h"
 #include "fusewire/transport/loopback/loopback.h"
 #include "fusewire/transport/nearest/nearest.h"
 #include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/tcp/tcp.h"
+#include "fusewire/transport/tls/certificates_test.h"
+#include "fusewire/transport/tls/tls.h"
 #include "fusewire/transport/ucx/ucx.h"
 #include "fusewire/transport/uring/uring.h"
 
@@ -199,6 +202,36 @@ Kind Uring(const std::string& name, const std::string& listens, const std::strin
           }};
 }
 
+Kind Checked(const std::string& name, transport::DriveSocket drive) {
+  return {name,
+          [drive]() -> std::unique_ptr<Environment> {
+            if (drive != nullptr && !transport::TryUring().ok()) return nullptr;
+            auto make = [drive] { return transport::MakeChecksum(transport::MakeTcp({}, drive)); };
+            auto make_silent = [] { return std::make_unique<SilentTcpPort>(); };
+            return std::make_unique<SocketEnvironment>(make, make_silent, "127.0.0.1", "127.0.0.1");
+          },
+          /*shakes_hands=*/false,
+          /*copies=*/true};
+}
+
+// Null without OpenSSL.
+std::unique_ptr<transport::Transport> OverTls(std::unique_ptr<transport::Transport> beneath) {
+  static const auto* certificates = new transport::Certificates;
+  return transport::MakeTls(std::move(beneath), certificates->Options()).value();
+}
+
+Kind Tls(const std::string& name, transport::DriveSocket drive) {
+  return {name,
+          [drive]() -> std::unique_ptr<Environment> {
+            if (!transport::TryTls({}).ok() || (drive != nullptr && !transport::TryUring().ok())) return nullptr;
+            auto make = [drive] { return OverTls(transport::MakeTcp({}, drive)); };
+            auto make_silent = [] { return std::make_unique<SilentTcpPort>(); };
+            return std::make_unique<SocketEnvironment>(make, make_silent, "127.0.0.1", "127.0.0.1");
+          },
+          /*shakes_hands=*/true,
+          /*copies=*/true};
+}
+
 Kind Shm(const std::string& name, bool lend, const std::string& dials) {
   return {name, [lend, dials] {
             auto make = [lend] {
@@ -237,7 +270,8 @@ Kind Ucx(const std::string& name, const std::string& wires) {
 
 class LoopbackEnvironment final : public Environment {
  public:
-  LoopbackEnvironment(uint64_t seed, const transport::LoopbackFaults& faults) : world_(seed, faults) {
+  LoopbackEnvironment(uint64_t seed, const transport::LoopbackFaults& faults, bool over_tls)
+      : world_(seed, faults), over_tls_(over_tls) {
     home_a_ = world_.AddHost("a");
     home_b_ = world_.AddHost("b");
     world_.AddHost("silent");
@@ -257,7 +291,8 @@ class LoopbackEnvironment final : public Environment {
     return reactor::Pool::Around(side == Side::kA ? home_a_ : home_b_);
   }
   std::unique_ptr<transport::Transport> MakeTransport(Side side) override {
-    return world_.MakeTransport(side == Side::kA ? "a" : "b");
+    auto made = world_.MakeTransport(side == Side::kA ? "a" : "b");
+    return over_tls_ ? OverTls(std::move(made)) : std::move(made);
   }
   Address listen_address() override { return {"b", 0}; }
   Address At(uint16_t port) override { return {"b", port}; }
@@ -275,13 +310,20 @@ class LoopbackEnvironment final : public Environment {
 
  private:
   transport::LoopbackWorld world_;
+  const bool over_tls_;
   reactor::Reactor *home_a_ = nullptr, *home_b_ = nullptr;
   std::unique_ptr<reactor::Pool> pool_a_, pool_b_;
   std::unique_ptr<transport::Transport> transport_a_, transport_b_;
 };
 
-Kind Loopback(const std::string& name, uint64_t seed, const transport::LoopbackFaults& faults) {
-  return {name, [seed, faults] { return std::make_unique<LoopbackEnvironment>(seed, faults); }};
+Kind Loopback(const std::string& name, uint64_t seed, const transport::LoopbackFaults& faults, bool over_tls = false) {
+  return {name,
+          [seed, faults, over_tls]() -> std::unique_ptr<Environment> {
+            if (over_tls && !transport::TryTls({}).ok()) return nullptr;
+            return std::make_unique<LoopbackEnvironment>(seed, faults, over_tls);
+          },
+          /*shakes_hands=*/over_tls,
+          /*copies=*/over_tls};
 }
 
 }  // namespace
@@ -301,6 +343,10 @@ std::vector<Kind> AllKinds() {
           Tcp("TcpByName", "127.0.0.1", "localhost"),
           Uring("Uring", "127.0.0.1", "127.0.0.1"),
           Uring("UringV6", "::1", "::1"),
+          Checked("Checked", nullptr),
+          Checked("CheckedUring", transport::DriveByUring()),
+          Tls("Tls", nullptr),
+          Tls("TlsUring", transport::DriveByUring()),
           Shm("Shm", true, "127.0.0.1"),
           Shm("ShmByName", true, "localhost"),
           Shm("ShmThroughTheRing", false, "127.0.0.1"),
@@ -311,7 +357,8 @@ std::vector<Kind> AllKinds() {
           Loopback("LoopbackKind", 1, transport::LoopbackFaults()),
           Loopback("LoopbackNasty2", 2, nasty),
           Loopback("LoopbackNasty3", 3, nasty),
-          Loopback("LoopbackNarrow", 4, narrow)};
+          Loopback("LoopbackNarrow", 4, narrow),
+          Loopback("LoopbackTls", 5, nasty, true)};
 }
 
 }  // namespace conformance

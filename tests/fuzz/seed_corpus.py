@@ -71,6 +71,29 @@ def seeds():
     yield "tensor_meta/none", bytes(2)
 
 
+def status_requests():
+    """Connections to the status port."""
+    for name, data in STRANGERS.items():
+        yield f"stranger_{name}", data
+    host = b"Host: 127.0.0.1:9477\r\n"
+    yield "ring", b"GET /ring.json?after_ns=12 HTTP/1.1\r\n" + host + b"Accept: */*\r\n\r\n"
+    proof = b"Authorization: Fusewire 1800000000:0123456789abcdef:" + b"0" * 64
+    yield "proof", b"HEAD /status.json HTTP/1.1\r\n" + host + proof + b"\r\n\r\n"
+    yield "body", b"POST / HTTP/1.1\r\n" + host + b"Content-Length: 3\r\n\r\nabc"
+    yield "place", b"[::1]:9477"
+
+
+def checksums():
+    """Records in a stream with checksums, see checksum_fuzz.cc: a byte says what the next one is."""
+    right, long, wrong, noise = b"\x04\x05hello", b"\x01\x03abc", b"\x02\x05hello\x09\x40", b"\x03\x04noise"
+    yield "right", b"\x01\x01" + right * 3
+    yield "long", b"\x01\xff" + long + right + long
+    yield "wrong", b"\x01\x00" + right + wrong + right
+    yield "noise", b"\x01\x02" + right + noise
+    yield "empty", b"\x01\x02" + right + b"\x00"
+    yield "no_preamble", b"\x00\x02" + noise * 4
+
+
 def frame_specs():
     """Streams for frame_reader in its repaired form: 8 bytes for each frame, and what follows it."""
 
@@ -404,7 +427,9 @@ def pipe_seeds():
 
 def main():
     count = 0
-    for name, data in [*seeds(), *pipe_seeds(), *lies()]:
+    requests = [(f"status_request/{name}", data) for name, data in status_requests()]
+    requests += [(f"checksum/{name}", data) for name, data in checksums()]
+    for name, data in [*seeds(), *pipe_seeds(), *lies(), *requests]:
         path = HERE / "corpus" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)

@@ -3,6 +3,7 @@
 
 import contextlib
 import dataclasses
+import datetime
 import os
 import pathlib
 import signal
@@ -21,6 +22,43 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEADLINE_S = 90.0
 # A test says what is set; what the machine has set must not get in.
 OURS = ("FUSEWIRE_", "NETWORK_", "PS_", "WORKER_", "TF_")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--every-turn", action="store_true", help="run all parameter sets of tests marked in_turn")
+    parser.addoption("--half", type=int, choices=(0, 1), help="run every second test file, and all tests marked once")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--every-turn"):
+        take_turns(config, items)
+    half = config.getoption("--half")
+    if half is not None:
+        files = sorted({item.path for item in items})
+        others = [item for item in items if files.index(item.path) % 2 != half]
+        leave_out(config, items, [item for item in others if not item.get_closest_marker("once")])
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item]) -> None:
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        ids = {id(item) for item in left_out}
+        items[:] = [item for item in items if id(item) not in ids]
+
+
+def take_turns(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test marked in_turn(N), leaves out all but N of its parameter sets: others each day."""
+    sets: dict[tuple[str, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("in_turn"):
+            sets.setdefault((str(item.path), getattr(item, "originalname", item.name)), []).append(item)
+    today = datetime.datetime.now(datetime.UTC).toordinal()
+    left_out = []
+    for every in sets.values():
+        [number] = every[0].get_closest_marker("in_turn").args
+        begin = today * number % len(every)
+        left_out += (every[begin:] + every[:begin])[number:]
+    leave_out(config, items, left_out)
 
 
 def clean_environment(**more: str) -> dict[str, str]:

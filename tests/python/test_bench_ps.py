@@ -20,6 +20,7 @@ START_LIMIT_S = 150.0
 CALL = b"RECV_STATUS_ON_CLIENT"  # Once for each call that gRPC's trace shows.
 
 
+@pytest.mark.in_turn(1)
 @pytest.mark.parametrize(("model", "servers"), [("wdl26", 1), ("swarm", 2)])
 def test_calls_are_as_many_as_grpc_itself_traces(model, servers, monkeypatch):
     monkeypatch.setenv("GRPC_VERBOSITY", "DEBUG")
@@ -63,6 +64,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize(("program", "case"), RUNS)
 def test_case_runs(program, case):
     sample = measure(PYTHON, program, case, Window(0.1, 1.0))

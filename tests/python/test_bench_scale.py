@@ -25,6 +25,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.in_turn(1)
 @pytest.mark.parametrize("protocol", ["star_server", "star_server_lite"])
 def test_a_crowd_is_served(protocol):
     sample = replay(PYTHON, PROGRAM, protocol, Crowd(200, 0.0), Window(0.1, 1.0))

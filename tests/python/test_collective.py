@@ -309,6 +309,19 @@ def test_the_example_finds_the_line(tmp_path):
     assert "3 ranks, 3000 points: y = 3.0 x + -1.0, apart by 0" in run_to_end(command, tmp_path).ok()
 
 
+def test_a_rank_listens_where_the_operator_says(monkeypatch):
+    """Behind NAT: its address in the list is the gateway's, which no process here can open."""
+    monkeypatch.setenv("FUSEWIRE_BIND", "127.0.0.0/8")
+    fw.init(0, ["198.51.100.1:0"])
+    try:
+        np.testing.assert_array_equal(fw.allreduce(np.ones(3)), np.ones(3))
+    finally:
+        fw.shutdown()
+    monkeypatch.setenv("FUSEWIRE_BIND", "eth-none")
+    with pytest.raises(ValueError, match=r'FUSEWIRE_BIND is "eth-none": .*is no interface of this machine'):
+        fw.init(0, ["127.0.0.1:0"])
+
+
 def test_ranks_of_one_host_go_first_and_a_table_chooses():
     assert fw.hosts_of(["a:1", "b:1", "a:2", "[::1]:5", "b:9"]) == [0, 1, 0, 3, 1]
     table = "all-reduce 4 1000000 two-level 65536\nall-gather 4 1000000 two-level 65536\n"

@@ -5,6 +5,7 @@ import json
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ from conftest import FUSEWIRE, clean_environment, run_to_end
 
 import fusewire
 from fusewire.cli import doctor
+from fusewire.cli.network import rows
 
 
 def report_of(done) -> dict[str, dict[str, str]]:
@@ -105,6 +107,7 @@ def test_switched_off(fusewire_command):
         "status": "warn",
         "value": "FUSEWIRE_DISABLE is set: grpc++ means plain gRPC",
         "fix": "unset FUSEWIRE_DISABLE",
+        "page": "docs/problems/doctor.md#switch",
     }
     assert checks["self-test"]["status"] == "note"
 
@@ -188,3 +191,71 @@ def test_settings_with_their_origin():
     ]
     [check] = doctor.check_settings({})
     assert "all at their defaults" in check.value
+
+
+def network(**environment: str) -> dict[str, tuple[str, str, str]]:
+    """{setting: (status, value, fix)}."""
+    return {name.removeprefix("network: "): row for name, *row in rows(environment)}
+
+
+LOOPBACK_TASK = '{"cluster": {"ps": ["127.0.0.1:2222"]}, "task": {"type": "ps", "index": 0}}'
+
+
+def test_the_network_by_default():
+    found = network(TF_CONFIG=LOOPBACK_TASK)
+    assert [row[0] for row in found.values()] == ["ok"] * 3
+    assert found["bind"][1] == "127.0.0.1, this task's host in TF_CONFIG (default): listens on 127.0.0.1"
+    assert found["ports"][1].startswith("any free port (default)")
+    assert found["advertise"][1].startswith("peers are told 127.0.0.1, this task's host in TF_CONFIG (default)")
+    assert network()["bind"][0] == "note"  # nothing is known of a cluster
+    wide = '{"cluster": {"ps": ["127.0.0.1:2"], "worker": ["10.9.8.7:2"]}, "task": {"type": "ps", "index": 0}}'
+    status, words, fix = network(TF_CONFIG=wide)["bind"]
+    assert status == "warn"
+    assert "another task is at 10.9.8.7, so a server listens on every interface" in words
+    assert "FUSEWIRE_BIND" in fix
+
+
+@pytest.mark.parametrize(
+    "text", ["[", "{}", '{"cluster": {"ps": 3}, "task": {"type": "ps", "index": 1e999}}', "[" * 9999]
+)
+def test_a_wrong_cluster_does_not_end_the_network_section(text):
+    assert [row[0] for row in network(TF_CONFIG=text).values()] == ["note", "ok", "ok"]
+
+
+def test_the_network_of_an_operator():
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen(1)
+        port = held.getsockname()[1]
+        found = network(FUSEWIRE_BIND="lo", FUSEWIRE_PORTS=str(port), FUSEWIRE_ADVERTISE="localhost:41000")
+        assert found["bind"][:2] == ["ok", "FUSEWIRE_BIND=lo: listens on 127.0.0.1"]
+        assert found["ports"][0] == "FAIL"
+        assert f"FUSEWIRE_PORTS={port}: 0 of 1 free here" in found["ports"][1]
+        assert "ss -ltnp" in found["ports"][2]
+    assert found["advertise"][0] == "ok"
+    assert "peers are told localhost:41000" in found["advertise"][1]
+    assert network(FUSEWIRE_ADVERTISE="127.0.0.1:41000")["advertise"][0] == "warn"  # a port that nothing is bound to
+    assert network(FUSEWIRE_BIND="127.0.0.0/8")["bind"][1].endswith("listens on 127.0.0.1")
+    assert network(FUSEWIRE_BIND="*")["bind"][1].endswith("listens on every interface")
+
+
+@pytest.mark.parametrize(
+    ("setting", "variable", "value"),
+    [
+        ("bind", "FUSEWIRE_BIND", "eth-none"),
+        ("bind", "FUSEWIRE_BIND", "198.51.100.0/24"),
+        ("bind", "FUSEWIRE_BIND", "fe80::1"),
+        ("ports", "FUSEWIRE_PORTS", "9-8"),
+        ("ports", "FUSEWIRE_PORTS", "0"),
+        ("ports", "FUSEWIRE_PORTS", "many"),
+        ("advertise", "FUSEWIRE_ADVERTISE", "no-such-host.invalid"),
+        ("advertise", "FUSEWIRE_ADVERTISE", "host:0"),
+        ("advertise", "FUSEWIRE_ADVERTISE", ":5"),
+        ("advertise", "FUSEWIRE_ADVERTISE", "*"),
+    ],
+)
+def test_a_wrong_network_setting_is_named_with_its_fix(setting, variable, value):
+    status, words, fix = network(**{variable: value})[setting]
+    assert status == "FAIL"
+    assert words.startswith(f"{variable}={value}")
+    assert variable in fix or "ss -ltnp" in fix

@@ -65,7 +65,8 @@ os._exit(0)
 
 
 def data_ports(run_python, host: str, protocols: str = "grpc++", **environment: str) -> list[tuple[str, int]]:
-    """The data ports of two servers of each protocol: each has one."""
+    """The data ports of two servers of each protocol: each has one. The status port of a process is no data port."""
+    environment.setdefault("FUSEWIRE_STATUS", "off")
     done = run_python(PROGRAM, TEST_HOST=host, TEST_PROTOCOLS=protocols, **environment)
     found = json.loads(done.ok().splitlines()[-1])
     assert len(found) == len(protocols.split())

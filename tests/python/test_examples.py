@@ -61,6 +61,7 @@ def saved(folder: pathlib.Path, step: int, to: pathlib.Path) -> pathlib.Path:
 MODELS = [pytest.param(model, marks=() if model == "dlrm" else pytest.mark.once) for model in GOALS]
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("model", MODELS)
 def test_all_protocols_learn_the_same_and_go_on_from_each_other(tmp_path, model):
     runs = {}

@@ -145,3 +145,30 @@ def test_a_worker_that_comes_back_goes_on(training):
     again = cluster.start("worker")
     lines = cluster.read_until(again, "TRAINS", 60)
     assert int(lines[-1].split()[1]) > 50
+
+
+# A parameter server reads from another one; neither sends anything while no worker is there.
+BETWEEN_SERVERS = """
+with tf.device("/job:ps/task:1"):
+    there = tf1.get_variable("there", [1000], initializer=tf1.ones_initializer())
+with tf.device(PS):
+    here = tf1.get_variable("here", [1000], initializer=tf1.zeros_initializer())
+    taken = tf1.assign(here, there * 2.0)
+with tf1.Session(server.target) as session:
+    session.run(tf1.global_variables_initializer())
+    for _ in range(3):
+        session.run(taken.op)
+    say("SUM", session.run(here).sum())
+done()
+"""
+
+
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+def test_a_restarted_parameter_server_is_found_by_the_other_at_the_first_try(tasks, protocol):
+    cluster = tasks(BETWEEN_SERVERS, protocol)
+    servers = [cluster.start("ps", index) for index in range(2)]
+    for _ in range(2):
+        assert cluster.read_until(cluster.start("worker"), "SUM", 60)[-1] == "SUM 2000.0"
+        servers[1].kill()
+        servers[1].wait()
+        servers[1] = cluster.start("ps", 1)

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.once
 
 PACKAGE = ROOT / "python/fusewire"
 # The folders that a folder may import, besides the modules on the ground floor and itself.
-GROUND = {"version", "settings", "machine"}
+GROUND = {"version", "settings", "machine", "pages", "telling"}
 ARROWS = {
     "_native": set(),
     "_arrays": {"_native"},
@@ -19,6 +19,7 @@ ARROWS = {
     "collective": {"_native", "_arrays", "p2p"},
     "tf": set(),
     "cli": {"tf"},
+    "ray": {"cli", "tf"},
     "__init__": {"tf"},
     "__main__": {"cli"},
 }

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 import tensorflow as tf
-from conftest import run_to_end
+from conftest import ROOT, run_to_end
 
 import fusewire
 from fusewire import _native
@@ -255,9 +255,17 @@ def test_without_tensorflow_and_without_p2p(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("version", "wanted"), [("2.10.0", "2.15.1"), ("2.15.0", "2.15.1"), ("2.16.2", "2.15.1"), ("2.22.0-rc1", "2.21.0")]
+    ("version", "wanted"), [("2.10.0", "2.15.1"), ("2.15.0", "2.15.1"), ("2.17.0", "2.16.2"), ("2.22.0-rc1", "2.21.0")]
 )
 def test_an_unsupported_tensorflow_is_told_the_nearest(version, wanted):
     assert plugin.nearest(version) == wanted
     text = plugin.misfit_text(plugin.Build(version, "v", 1), [])
     assert f"tensorflow-cpu=={wanted}" in text
+    assert f"build a plug-in for {version}, which is not tested" in text
+
+
+def test_the_supported_versions_are_those_with_a_lock():
+    tools = ROOT / "tools"
+    locks = [*tools.glob("tensorflow-*.lock"), *tools.glob("wheels/tensorflow-*.lock")]
+    versions = [path.stem.removeprefix("tensorflow-") for path in locks]
+    assert sorted(versions, key=lambda version: [int(part) for part in version.split(".")]) == list(plugin.SUPPORTED)

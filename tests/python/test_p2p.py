@@ -43,6 +43,15 @@ def test_a_wire_that_is_none_is_named():
         p2p.Endpoint("a", wire="smoke")
 
 
+def test_an_endpoint_listens_on_an_interface():
+    with p2p.Endpoint("a", "lo:0") as a:
+        assert a.address.startswith("127.0.0.1:")  # what its peers dial
+    assert p2p.listening_address("lo") == p2p.listening_address("127.0.0.0/8") == "127.0.0.1"
+    assert p2p.listening_address("*") == ""
+    with pytest.raises(p2p.Error, match="is no interface of this machine"):
+        p2p.listening_address("eth-none")
+
+
 def test_a_wire_can_be_tried():
     assert p2p.try_wire("tcp") == "reaches every host"
     assert "copied" in p2p.try_wire("shm")

@@ -81,7 +81,7 @@ def test_installed_package_works_from_anywhere(installed, tmp_path):
     assert file.startswith(str(installed.parents[1]))
     assert rest == ["grpc++", "True"]
     version = run_to_end([installed.with_name("fusewire"), "--version"], tmp_path).ok()
-    assert version == f"fusewire {fusewire.__version__}\n"
+    assert version == f"fusewire {fusewire.__version__}, with a plug-in for TensorFlow {tf.version.VERSION}\n"
 
 
 def test_wheel_is_for_any_python_and_holds_one_plugin(installed):
@@ -110,7 +110,8 @@ def test_misfit_names_the_command_that_mends_it(installed, sdist, tmp_path):
     finally:
         facts.write_text(content)
     assert done.status == 1
-    assert f"Fix: {installed} -m pip install --force-reinstall --no-deps --no-cache-dir {sdist}" in done.error
+    command = f"{installed} -m pip install --force-reinstall --no-deps --no-cache-dir --no-binary fusewire {sdist}"
+    assert f"Fix: {command}" in done.error
 
 
 def test_without_tensorflow_the_build_says_so(sdist, tmp_path):

@@ -8,8 +8,8 @@ import sys
 import pytest
 from conftest import clean_environment, run_to_end
 
-from fusewire.cli.job import PIPE
-from fusewire.cli.run import command_of, interpreter_flags
+from fusewire.cli.commands import command_of, interpreter_flags
+from fusewire.cli.processes import PIPE
 
 # Only what follows the loading of the plug-in; the rest is in test_training.py.
 DRIVER = "import sys; from fusewire.cli import program; program.run(sys.argv[1:])"
@@ -101,3 +101,41 @@ def test_which_interpreter(tmp_path, monkeypatch):
     assert started == (sys.executable, "-u", "-X", "dev", "-m", "fusewire.cli.program", PIPE, "train.py", "-u")
     assert command_of(["sh", "-c", "true"]).words == ("sh", "-c", "true")
     assert interpreter_flags(["-c", "code"]) == ([], ["-c", "code"])
+
+
+def test_what_a_program_tells_goes_to_the_pipe_and_never_waits():
+    code = """
+import os, fusewire
+from fusewire import telling
+fusewire.progress(1)  # outside of `fusewire run`
+read, write = os.pipe()
+telling.use_pipe(write)
+telling.STEP_EVERY_S = 0.0
+fusewire.progress(7)
+telling.tell_serving()
+print(os.read(read, 100))
+telling.use_pipe(write)
+for step in range(100000):  # nobody reads
+    fusewire.progress(step)
+os.close(read)
+fusewire.progress(8)
+"""
+    done = run_to_end([sys.executable, "-c", code], pathlib.Path.cwd(), clean_environment())
+    assert done.ok() == "b'step 7\\nserves\\n'\n"
+
+
+def test_steps_come_at_most_ten_times_a_second():
+    code = """
+import os, time, fusewire
+from fusewire import telling
+read, write = os.pipe()
+telling.use_pipe(write)
+begun = time.monotonic()
+for step in range(1000):
+    fusewire.progress(step)
+took_s = time.monotonic() - begun
+lines = os.read(read, 65536).splitlines()
+print(lines[0] == b"step 0", len(lines) <= 1 + took_s / telling.STEP_EVERY_S)
+"""
+    done = run_to_end([sys.executable, "-c", code], pathlib.Path.cwd(), clean_environment())
+    assert done.ok() == "True True\n"

@@ -8,6 +8,7 @@ import pathlib
 import pty
 import re
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from conftest import DEADLINE_S, FUSEWIRE, Done, clean_environment, process, run
 
 from fusewire import machine
 from fusewire.cli.cluster import Shape, free_ports
+from fusewire.cli.job import pause_s
 
 pytestmark = pytest.mark.once
 HOST = machine.loopback()
@@ -49,14 +51,17 @@ class Runner:
             wait_for(lambda: len(list(self.folder.glob(f"{until}*"))) == tasks)
             yield launcher
 
-    def survivors(self) -> list[str]:
-        """Command lines of processes with our mark in their environment."""
-        found = []
+    def processes(self) -> dict[int, str]:
+        """{pid: command line} of processes with our mark in their environment."""
+        found = {}
         for folder in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 if f"{MARK}={self.mark}".encode() in (folder / "environ").read_bytes():
-                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                    found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         return found
+
+    def survivors(self) -> list[str]:
+        return list(self.processes().values())
 
     def nothing_is_left(self) -> None:
         wait_for(lambda: not self.survivors())
@@ -163,7 +168,7 @@ def test_failure_ends_the_others_and_comes_last(run):
     *_, heading, first, second, last = done.error.splitlines()
     assert heading == "fusewire run: the last lines of worker:1:"
     assert sorted([first, second]) == ["    about to", "    why"]
-    assert re.fullmatch(r"fusewire run: worker:1 failed first: exit code 7 after \d+\.\d s", last)
+    assert re.fullmatch(r"fusewire run: worker:1 failed first: exit code 7 after \d+\.\d s \(see docs/\S+\)", last)
 
 
 def test_ps_that_fails_is_a_failure_too(run):
@@ -281,6 +286,13 @@ def test_colours_on_a_terminal_only(run):
         (["--ps", "-1", "true"], "-1 is negative"),
         (["--timeout", "0", "true"], "more than 0"),
         (["--protocol", "grpc+-", "true"], "invalid choice"),
+        (["--ranks", "2", "--restarts", "1", "true"], "does not take back a rank that has died. Fix: "),
+        (["--log-dir", "/dev/null/logs", "true"], "--log-dir /dev/null/logs can't be used: "),
+        (["--hosts", "a", "--hostfile", "b", "true"], "both --hosts and --hostfile are given. Fix: "),
+        (["--hosts", "-oProxyCommand=x", "true"], "expected one argument"),
+        (["--hosts=-oProxyCommand=x", "true"], "'-oProxyCommand=x' is not a host. Fix: "),
+        (["--env", "ABSENT", "true"], "--env ABSENT: this variable is not set here. Fix: "),
+        (["--port-base", "70000", "true"], "70000 is not a port"),
     ],
 )
 def test_what_cannot_be_run(fusewire_command, words, told):
@@ -339,3 +351,111 @@ def test_ports_are_free_at_every_address(tmp_path):
     if run_to_end([*command, "true"], tmp_path).status != 0:
         pytest.skip("only root may make a network namespace")
     run_to_end([*command, sys.executable, "-c", TWO_PORTS], tmp_path).ok()
+
+
+# Fails until it has been started often enough; the count is in a file.
+FAIL_UNTIL = (
+    'echo x >>count$NAME; test $(wc -l <count$NAME) -gt $TIMES || { echo "fails"; kill -SEGV $$; }; echo worked'
+)
+
+
+def test_a_task_that_dies_is_started_again(run):
+    script = SERVE + f"NAME=w TIMES=2; {FAIL_UNTIL}"
+    done = run("--ps", "1", "--workers", "1", "--restarts", "3", "--log-dir", "logs", script=script)
+    assert done.ok().splitlines() == ["worker:0 | fails", "worker:0 | fails", "worker:0 | worked"]
+    how = r"worker:0 failed: ended by signal 11 \(SIGSEGV\) after \d\.\d s"
+    said = how + "; starting it again in {} s, for the {} of 3 times"
+    assert re.search(said.format("0.5", "1st"), done.error)
+    assert re.search(said.format("1", "2nd"), done.error)
+    *_, of_ps, of_worker, last = done.error.splitlines()
+    assert re.fullmatch(r"fusewire run: ps:0     ended when asked, after .* s, logs/ps-0.log", of_ps)
+    assert re.fullmatch(r"fusewire run: worker:0 exit code 0 .*, started 3 times, logs/worker-0.2.log", of_worker)
+    assert "done in" in last
+    logs = {path.name: path.read_text() for path in (run.folder / "logs").iterdir()}
+    fails = {"worker-0.log": "fails\n", "worker-0.1.log": "fails\n"}
+    assert logs == {"ps-0.log": "", **fails, "worker-0.2.log": "worked\n"}
+
+
+def test_a_server_that_dies_is_started_again_where_it_was(run):
+    """The worker waits for the second start of the server, which has the same address and is ended at the end."""
+    script = (
+        'case "$TF_CONFIG" in *\'"type": "ps"\'*) echo "$TF_CONFIG" >>ps; test $(wc -l <ps) -gt 1 || exit 9; '
+        "exec sleep 1000 ;; esac; until test $(wc -l <ps) -gt 1; do sleep 0.05; done"
+    )
+    done = run("--ps", "1", "--workers", "1", "--restarts", "1", script=script)
+    done.ok()
+    [first, second] = (run.folder / "ps").read_text().splitlines()
+    assert first == second
+    assert "ps:0 failed: exit code 9" in done.error
+
+
+def test_the_only_task_is_started_again(run):
+    done = run("--ps", "0", "--restarts", "1", script="test -e again && echo worked || { touch again; exit 5; }")
+    assert done.ok() == "worker:0 | worked\n"
+
+
+def test_a_task_that_dies_too_often_is_a_failure(run):
+    script = SERVE + "exit 5"
+    done = run("--ps", "1", "--workers", "1", "--restarts", "1", script=script)
+    assert done.status == 5
+    assert "worker:0 failed: exit code 5 after 0.0 s, after 2 starts; ending the others" in done.error
+    assert "worker:0 failed first: exit code 5" in done.error.splitlines()[-1]
+
+
+def test_a_signal_ends_a_task_that_waits_for_its_restart(run):
+    script = SERVE + "touch ready$$; test -e again || { touch again; exit 5; }; touch ready-again$$; exit 5"
+    with process(run.words("--ps", "1", "--restarts", "9", script=script), run.folder, run.environment) as launcher:
+        wait_for(lambda: list(run.folder.glob("ready-again*")))
+        launcher.send_signal(signal.SIGTERM)
+        launcher.communicate(timeout=DEADLINE_S)
+    assert launcher.returncode == 143
+
+
+def test_pauses_grow():
+    pauses = [pause_s(starts, 1.0) for starts in range(1, 10)]
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    assert pause_s(9, 3600.0) == 0.5
+
+
+def test_logs_of_an_earlier_run_are_removed_and_nothing_else(run):
+    folder = run.folder / "logs"
+    folder.mkdir()
+    for name in ("worker-3.2.log", "ps-0.log", "mine.log", "worker-0.log.old"):
+        (folder / name).write_text("old")
+    run("--ps", "0", "--log-dir", "logs", script="printf 'a\\nb'; echo c >&2").ok()
+    assert {path.name for path in folder.iterdir()} == {"worker-0.log", "mine.log", "worker-0.log.old"}
+    assert sorted((folder / "worker-0.log").read_text().splitlines()) == ["a", "b", "c"]
+
+
+def test_a_disk_that_is_full_is_said_once(run):
+    """The folder of the logs is a file system of one page."""
+    (run.folder / "logs").mkdir()
+    inner = " ".join(shlex.quote(str(word)) for word in run.words("--ps", "0", "--log-dir", "logs", script="seq 9999"))
+    script = f"mount -t tmpfs -o size=4k tmpfs logs && exec {inner}"
+    if run_to_end(["unshare", "--mount", "true"], run.folder).status != 0:
+        pytest.skip("only root may mount a file system")
+    done = run_to_end(["unshare", "--mount", "sh", "-c", script], run.folder, run.environment)
+    assert len(done.ok().splitlines()) == 9999
+    assert done.error.count("logs/worker-0.log can't be written: No space left on device. Fix: ") == 1
+
+
+def test_a_secret_for_each_run_unless_there_is_one(run):
+    show = 'echo "${FUSEWIRE_SECRET-unset}"'
+    made = [run("--ps", "0", "--workers", "2", script=show).ok().split() for _ in range(2)]
+    values = {words[2] for words in made} | {words[5] for words in made}
+    assert len(values) == 2
+    assert all(re.fullmatch("[0-9a-f]{64}", value) for value in values)
+    run.environment["FUSEWIRE_SECRET"] = "mine"
+    assert run("--ps", "0", script=show).ok() == "worker:0 | mine\n"
+    run.environment["FUSEWIRE_SECRET"] = ""
+    assert run("--ps", "0", script=show).ok() == "worker:0 | \n"
+
+
+def test_variables_and_ports_that_are_given(run):
+    run.environment["MINE"] = "here"
+    base = 20000 + os.getpid() % 10000
+    options = ["--ps", "1", "--workers", "1", "--env", "MINE=there", "--env", "OTHER=", "--port-base", str(base)]
+    done = run(*options, script=f'{SHOW}; echo "$MINE,${{OTHER-unset}}" >&2')
+    cluster = configs(done)["ps:0"]["cluster"]
+    assert cluster == {"ps": [f"{HOST}:{base}"], "worker": [f"{HOST}:{base + 1}"]}
+    assert done.error.count("| there,\n") == 2

@@ -67,6 +67,7 @@ with tf1.train.MonitoredTrainingSession(server.target, is_chief=is_chief, hooks=
 """
 
 
+@pytest.mark.in_turn(1)
 @pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
 def test_synchronous_replicas_take_each_step_together(run_cluster, protocol):
     expected, weight = [], 0.0

@@ -138,7 +138,7 @@ def test_doctor_in_a_container_of_little(run_in):
 def test_doctor_on_ipv6_only(run_in):
     checks = checks_of(run_in(["--ipv6-only", "--groups", "1", "--quota", "0.5"], [FUSEWIRE, "doctor", "--json"]))
     assert checks["self-test"]["status"] == "ok", checks["self-test"]
-    assert checks["localhost"] == {"name": "localhost", "status": "ok", "value": "::1", "fix": ""}
+    assert (checks["localhost"]["status"], checks["localhost"]["value"]) == ("ok", "::1")
     assert "quota 0.5; a server has 1 reactor by default" in checks["cores"]["value"]
 
 
@@ -149,7 +149,7 @@ def test_doctor_where_nothing_can_be_written(run_in):
     assert "name='temporary folder', status='FAIL', value=" in said
     assert "No usable temporary directory" in said
     assert "docker run --tmpfs /tmp" in said
-    assert said.endswith("fix='fix the temporary folder first, see below')\n")
+    assert "fix='fix the temporary folder first, see below'" in said
 
 
 @pytest.mark.parametrize(

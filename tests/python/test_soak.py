@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""A short soak: tests/soak/run.py trains under faults for two minutes, with a seed that it prints."""
+"""A short soak: tests/soak/run.py trains under faults for a minute, with a seed that it prints."""
 
 import datetime
 import json
@@ -24,7 +24,7 @@ def test_training_survives_faults(tmp_path):
     folder = tmp_path / "run"
     protocols = ("grpc++", "star_server", "star_server_lite")
     today = protocols[datetime.datetime.now(datetime.UTC).toordinal() % 3]
-    words = [sys.executable, ROOT / "tests/soak/run.py", "--minutes", "2", "--out", folder]
+    words = [sys.executable, ROOT / "tests/soak/run.py", "--minutes", "1", "--out", folder]
     words += ["--protocol", today, "--faults", FAULTS, "--bound", "150"]  # other tests run beside it
     ended = subprocess.run(
         words,

@@ -135,6 +135,7 @@ def test_parameter_server_strategy(run, protocol):
 
 
 @pytest.mark.skipif(not hasattr(tf, "estimator"), reason="this TensorFlow has no Estimator")
+@pytest.mark.in_turn(1)
 @pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
 def test_estimator(run, protocol):
     out = run(ESTIMATOR.replace("PROTOCOL", protocol), "--ps", "1", "--workers", "1", "--chief", "--evaluator")

@@ -294,9 +294,9 @@ def carry_out(words: list[str]) -> None:
     if words[0] == FUSEWIRE_RUN:
         sys.argv = words
         with hidden("tensorflow"):
-            from fusewire.cli import job, main
+            from fusewire.cli import main, processes
 
-        job.subprocess = types.SimpleNamespace(Popen=Forked, DEVNULL=subprocess.DEVNULL, PIPE=subprocess.PIPE)
+        processes.subprocess = types.SimpleNamespace(Popen=Forked, DEVNULL=subprocess.DEVNULL, PIPE=subprocess.PIPE)
         sys.exit(main.main(words[1:]))
     if words[:2] == ["-m", "fusewire.cli.program"]:
         sys.argv = words[1:]

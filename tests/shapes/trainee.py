@@ -58,7 +58,12 @@ def start(protocol: str, host: str, jobs: tuple[str, str]) -> list:
 def reactors(job: str) -> int:
     """The number of reactor threads of this job, by their names."""
     names = [path.read_text().strip() for path in pathlib.Path("/proc/self/task").glob("*/comm")]
-    return sum(name.startswith(f"fusewire-{job}/"[:15]) for name in names)
+    return sum(name in names for name in (short_name(f"fusewire-{job}", f"/{number}") for number in range(100)))
+
+
+def short_name(name: str, number: str) -> str:
+    """The name of a thread, of at most 15 bytes; its number is kept."""
+    return name[: 15 - len(number)] + number
 
 
 def train(target: str) -> bool:

@@ -16,9 +16,10 @@
 
 #include "cluster.h"
 #include "fusewire/base/log.h"
+#include "fusewire/base/sanitizers.h"
 #include "seeded_random.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if FUSEWIRE_ADDRESS_SANITIZER
 extern "C" void __sanitizer_set_death_callback(void (*callback)());
 #endif
 
@@ -63,7 +64,7 @@ void OnSignal(int signal) {
 }
 
 void CatchDeath() {
-#if defined(__SANITIZE_ADDRESS__)
+#if FUSEWIRE_ADDRESS_SANITIZER
   __sanitizer_set_death_callback([] { PrintDeath("died"); });
 #else
   std::signal(SIGSEGV, &OnSignal);

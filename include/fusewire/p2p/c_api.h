@@ -34,9 +34,25 @@ FUSEWIRE_C_API const char* fusewire_error(void);
 // `description_bytes`, their 0 included.
 FUSEWIRE_C_API int fusewire_wire_try(const char* wire, char* description, size_t description_bytes);
 
-// `cluster`, `secret` and `wire` may be null. `wire`: auto, tcp, uring, shm or ucx (pipe/transport_choice.h).
+// Tries TLS on this machine, with this certificate, key and authorities, all null for OpenSSL alone; as above.
+FUSEWIRE_C_API int fusewire_tls_try(const char* certificate, const char* key, const char* authorities,
+                                    char* description, size_t description_bytes);
+
+// Where an operator says to listen, in numbers: an address, a name, an interface ("eth0"), a network ("10.0.0.0/8"), or
+// "*", which is empty. 0, or a code: this machine has no such address. `address` is cut to `address_bytes`.
+FUSEWIRE_C_API int fusewire_listening_address(const char* said, char* address, size_t address_bytes);
+
+// The host of `address` may be an interface. `cluster`, `secret` and `wire` may be null. `wire`: auto, tcp, uring, shm
+// or ucx (pipe/transport_choice.h).
 FUSEWIRE_C_API int fusewire_endpoint_start(const char* name, const char* address, const char* cluster,
                                            const char* secret, const char* wire, fusewire_endpoint** out);
+// The same, with protection of all that does not go through shared memory. TLS 1.3, if `certificate` is not null: every
+// peer has to show a certificate of an authority in `authorities`, with the name `peer_name` unless that is null; files
+// in PEM. Otherwise, if `checksums` is not 0, a checksum for each record.
+FUSEWIRE_C_API int fusewire_endpoint_start_protected(const char* name, const char* address, const char* cluster,
+                                                     const char* secret, const char* wire, const char* certificate,
+                                                     const char* key, const char* authorities, const char* peer_name,
+                                                     int checksums, fusewire_endpoint** out);
 // Ends all operations. Free operations, regions and signals after it, and before fusewire_endpoint_free.
 FUSEWIRE_C_API void fusewire_endpoint_close(fusewire_endpoint* endpoint);
 FUSEWIRE_C_API void fusewire_endpoint_free(fusewire_endpoint* endpoint);

@@ -19,6 +19,7 @@
 #include "fusewire/pipe/transport_choice.h"
 #include "fusewire/reactor/options.h"
 #include "fusewire/transport/address.h"
+#include "fusewire/transport/protection.h"
 #include "fusewire/transport/tcp/tcp_options.h"
 
 namespace fusewire {
@@ -42,6 +43,7 @@ struct EndpointOptions {
   reactor::PoolOptions pool;
   pipe::TransportChoice wire = pipe::TransportChoice::kAuto;
   transport::TcpOptions tcp;
+  transport::Protection protection;  // of all but shared memory
   Limits limits;
   OnPeer on_peer;
 };
@@ -55,8 +57,9 @@ class Endpoint {
                                                 std::unique_ptr<reactor::Pool> pool,
                                                 std::unique_ptr<transport::Transport> transport);
   // In a task that has other services too, on one of its reactors: peers come by the task's listener, whether that
-  // opened before or opens later, and count into its budgets. Of `options`, the pool, the wire, tcp and the budgets say
-  // nothing here. The name may be another one than the task's. `task` outlives the endpoint; a task has one of them.
+  // opened before or opens later, and count into its budgets. Of `options`, the pool, the wire, tcp, protection and
+  // budgets say nothing here. The name may be another one than the task's. `task` outlives the endpoint; a task has one
+  // of them.
   static Result<std::unique_ptr<Endpoint>> Open(task::Task& task, EndpointOptions options);
   // Closes.
   ~Endpoint();

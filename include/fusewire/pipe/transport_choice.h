@@ -12,6 +12,7 @@
 
 namespace fusewire {
 namespace transport {
+struct Protection;
 struct TcpOptions;
 class Transport;
 }  // namespace transport
@@ -38,7 +39,10 @@ struct TransportTrial {
 };
 TransportTrial TryTransport(TransportChoice choice);
 
-std::unique_ptr<transport::Transport> MakeTransport(TransportChoice choice, transport::TcpOptions tcp);
+// If `protection` asks for any, every connection that leaves this machine has it; then neither RDMA nor a peer without
+// it is used. Fails if a file of it cannot be used, or if it does not fit the choice.
+Result<std::unique_ptr<transport::Transport>> MakeTransport(TransportChoice choice, transport::TcpOptions tcp,
+                                                            transport::Protection protection);
 
 }  // namespace pipe
 }  // namespace fusewire

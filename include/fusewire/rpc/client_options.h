@@ -1,10 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The options of a Client.
-// Home: none, plain values. Owns: nothing. Fails: never.
+// Home: none, plain values but for on_lost. Owns: nothing. Fails: never.
 #ifndef FUSEWIRE_RPC_CLIENT_OPTIONS_H_
 #define FUSEWIRE_RPC_CLIENT_OPTIONS_H_
 
 #include <cstdint>
+#include <functional>
 
 #include "fusewire/base/clock.h"
 
@@ -18,6 +19,9 @@ struct ClientOptions {
   // The one that is meant, where the caller knows it: another one at this address (an old port may have a new owner) is
   // turned away, and calls end with kRefused. 0: any incarnation.
   uint64_t incarnation = 0;
+  // At home, before the calls in flight end: a connection that was up is lost, also while no call is in flight. Not
+  // after Close. It must not destroy the client.
+  std::function<void()> on_lost;
 };
 
 }  // namespace rpc

@@ -14,6 +14,7 @@
 #include "fusewire/pipe/transport_choice.h"
 #include "fusewire/reactor/options.h"
 #include "fusewire/transport/address.h"
+#include "fusewire/transport/protection.h"
 #include "fusewire/transport/tcp/tcp_options.h"
 
 namespace fusewire {
@@ -34,6 +35,7 @@ struct TaskOptions {
   reactor::PoolOptions pool;
   pipe::TransportChoice wire = pipe::TransportChoice::kAuto;
   transport::TcpOptions tcp;
+  transport::Protection protection;  // of all but shared memory
 };
 
 class Task {

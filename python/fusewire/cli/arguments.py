@@ -22,3 +22,10 @@ def seconds(text: str) -> float:
     if not number > 0:
         raise argparse.ArgumentTypeError(f"{text} is not a duration: give seconds, more than 0")
     return number
+
+
+def port(text: str) -> int:
+    number = int(text)
+    if not 0 < number < 65536:
+        raise argparse.ArgumentTypeError(f"{text} is not a port: give a number from 1 to 65535")
+    return number

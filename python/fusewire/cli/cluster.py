@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fusewire import machine
 
@@ -36,9 +36,14 @@ class Shape:
         return ", ".join(parts)
 
 
+class PortError(Exception):
+    """A port that was asked for can't be had."""
+
+
 @contextlib.contextmanager
-def free_ports(count: int) -> Iterator[list[int]]:
-    """Reserves ports: while the context lasts, no other process gets one, but our servers can listen on them.
+def free_ports(count: int, base: int | None = None) -> Iterator[list[int]]:
+    """Reserves ports, any or those from base on: while the context lasts, no other process gets one, but our servers
+    can listen on them.
 
     The kernel does not assign a port to another process that asks for any free port while a socket is bound to it. If
     both sockets set SO_REUSEADDR, as gRPC does, and ours does not listen, a server can still bind the same port. We
@@ -46,30 +51,31 @@ def free_ports(count: int) -> Iterator[list[int]]:
     interface.
     """
     with contextlib.ExitStack() as stack:
-        holders = [stack.enter_context(_holder()) for _ in range(count)]
+        holders = [stack.enter_context(_holder(0 if base is None else base + number)) for number in range(count)]
         yield [holder.getsockname()[1] for holder in holders]
 
 
-def _holder() -> socket.socket:
-    everywhere = "::" if machine.may_bind("::") else "0.0.0.0"
-    holder = socket.socket(socket.AF_INET6 if ":" in everywhere else socket.AF_INET, socket.SOCK_STREAM)
-    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if holder.family == socket.AF_INET6:
-        holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    holder.bind((everywhere, 0))
-    return holder
-
-
-def addresses(shape: Shape, ports: list[int]) -> dict[str, list[str]]:
-    """{job: [host:port of each task]}"""
-    rest = iter(local_addresses(ports))
-    return {job: [next(rest) for _ in range(count)] for job, count in shape.jobs().items()}
+def _holder(port: int) -> socket.socket:
+    try:
+        return machine.bound_everywhere(port)
+    except (OSError, OverflowError) as error:
+        raise PortError(f"port {port} can't be reserved: {error}. Fix: choose another --port-base") from error
 
 
 def local_addresses(ports: list[int]) -> list[str]:
     """host:port of each port, on this machine's loopback."""
     host = machine.loopback()
     return [machine.at_port(host, port) for port in ports]
+
+
+def addresses(shape: Shape, ports: list[int]) -> dict[str, list[str]]:
+    """{job: [host:port of each task]}, all on this machine."""
+    return by_job(shape, local_addresses(ports))
+
+
+def by_job(shape: Shape, all_addresses: Sequence[str]) -> dict[str, list[str]]:
+    rest = iter(all_addresses)
+    return {job: [next(rest) for _ in range(count)] for job, count in shape.jobs().items()}
 
 
 def tf_config(cluster: dict[str, list[str]], job: str, index: int, protocol: str | None) -> str:

@@ -24,32 +24,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fusewire import machine, settings
-from fusewire.cli.output import FAILURE, paint
+from fusewire.cli import network, survey
+from fusewire.cli.arguments import USAGE_ERROR, seconds
+from fusewire.cli.report import FAIL, NOTE, OK, WARN, Check, show
+from fusewire.pages import with_page
 from fusewire.tf import plugin, protocol
 from fusewire.version import VERSION
 
-OK, NOTE, WARN, FAIL = "ok", "note", "warn", "FAIL"
-COLOURS = {OK: "32", NOTE: "36", WARN: "33", FAIL: FAILURE}
 SELFTEST_S = 90  # on a slow disk, TensorFlow takes half of this to start
 FILES_WANTED = 4096  # descriptors: in a cluster of hundreds of tasks, a server holds several for each task
 POLLING_CORES = 4  # with fewer, threads that never sleep take processor time from TensorFlow
 LOCAL_LINE = "127.0.0.1 localhost"
 BACKLOG_WANTED = 1024  # connections that arrive at once when such a cluster starts
-
-
 JOBS_SHOWN, WORDS_SHOWN = 20, 300  # at most, of text that we did not write: jobs, characters
 MAP_BYTES_MAX = 2 << 20  # the server's limit
 ENDPOINT = re.compile(r"[^=\s]+:\d+=[^=\s]+:\d+")  # a line of .endpoint_map
-
-
-@dataclasses.dataclass(frozen=True)
-class Check:
-    """One line of the report. A problem has a fix."""
-
-    name: str
-    status: str
-    value: str
-    fix: str = ""
 
 
 def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -57,31 +46,45 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "doctor",
         help="check the installation and this machine, and show how to fix problems",
         description="Checks the installed TensorFlow and plug-in, the transports, the settings and this machine. "
-        "Each problem is shown with a fix. The exit code is 0 if no check fails.",
+        "Each problem is shown with a fix. The exit code is 0 if no check fails. With --cluster it checks a running "
+        "cluster instead: whether each task can be reached and fits the others, and how fast the ways between any two "
+        "of them are.",
     )
+    doctor.add_argument(
+        "--cluster",
+        metavar="HOST:PORT,...",
+        nargs="?",
+        const="TF_CONFIG",
+        help="addresses of tasks, as in the cluster; one is enough, as each knows the others. Without addresses: "
+        "those in TF_CONFIG",
+    )
+    doctor.add_argument("--seconds", type=seconds, default=60.0, help="how long --cluster measures at most (60)")
     doctor.add_argument("--json", action="store_true", help="print the report as JSON")
-    doctor.set_defaults(call=lambda options: run(options.json))
+    doctor.set_defaults(call=run)
 
 
-def run(as_json: bool) -> int:
+def run(options: argparse.Namespace) -> int:
     """Prints the report. Returns the exit code: 0 if no check fails."""
-    checks = examine()
-    healthy = all(check.status != FAIL for check in checks)
-    if as_json:
-        print(json.dumps({"fusewire": VERSION, "ok": healthy, "checks": [vars(check) for check in checks]}, indent=1))
-        return 0 if healthy else 1
-    width = max(len(check.name) for check in checks)
-    out = sys.stdout.buffer
-    for check in checks:
-        first, *more = check.value.splitlines() or [""]
-        print(f"{paint(check.status.rjust(4), COLOURS[check.status], out)}  {check.name.ljust(width)}  {first}")
-        for line in more:
-            print(f"{' ' * (width + 8)}{line}")
-        if check.fix:
-            print(f"{' ' * (width + 8)}Fix: {check.fix}")
-    failed, warned = (sum(check.status == status for check in checks) for status in (FAIL, WARN))
-    print(f"\n{failed} to fix, {warned} to check." if failed or warned else "\nNo problems found.")
-    return 0 if healthy else 1
+    facts: dict[str, object] | None = {} if options.json else None
+    if options.cluster is None:
+        return show(examine(), facts=facts)
+    try:
+        addresses = survey.addresses_of(options.cluster, os.environ)
+    except ValueError as error:
+        print(f"fusewire doctor: --cluster: {with_page(str(error), 'cluster')}", file=sys.stderr)
+        return USAGE_ERROR
+    if missing := survey.needs_grpc():
+        words = f"fusewire doctor: {missing}. Fix: {plugin.pip()} install grpcio"
+        print(with_page(words, "cluster"), file=sys.stderr)
+        return 1
+    tell = progress if sys.stderr.isatty() else lambda text: None
+    found = survey.survey(addresses, options.seconds, tell)
+    tell("")
+    return show(survey.checks(found), survey.matrices(found), None if facts is None else survey.as_json(found))
+
+
+def progress(text: str) -> None:
+    print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def examine() -> list[Check]:
@@ -92,10 +95,11 @@ def examine() -> list[Check]:
         check_tensorflow(report),
     ]
     checks += check_plugin(report)
-    checks += [check_self_test(report), check_wires(os.environ), check_switch()]
+    checks += [check_self_test(report), check_wires(os.environ), check_protection(os.environ), check_switch()]
     checks += [*check_settings(os.environ), *check_cores(os.environ), check_memory(), check_files()]
     checks += [check_backlog(), check_temporary(), check_glibc(), check_localhost(), check_host_name()]
     checks += [*check_tf_config(os.environ), *check_endpoint_map(os.environ)]
+    checks += [Check(*row) for row in network.rows(os.environ)]
     return checks
 
 
@@ -260,6 +264,37 @@ def check_wires(environment: Mapping[str, str]) -> Check:
     return Check("wires", OK, value)
 
 
+TRY_TLS = """
+import json
+from fusewire import p2p
+
+try:
+    print(json.dumps([True, p2p.try_tls(p2p.Tls.of_environment())]))
+except (p2p.Error, ValueError) as error:
+    print(json.dumps([False, str(error)]))
+"""
+
+
+def check_protection(environment: Mapping[str, str]) -> Check:
+    """Reads the certificates as a server would, in a separate process because OpenSSL is loaded for it."""
+    if not any(environment.get(name) for name in (*settings.TLS_FILES, "FUSEWIRE_TLS_NAME")):
+        checked = settings.is_on("FUSEWIRE_CHECKSUM", environment)
+        value = "no TLS; checksums" if checked else "no TLS and no checksums: the network is trusted"
+        return Check("protection", OK, value)
+    command = [sys.executable, "-c", TRY_TLS]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SELFTEST_S, check=False)
+        works, text = json.loads(done.stdout)
+    except (subprocess.TimeoutExpired, ValueError) as error:
+        return Check("protection", WARN, f"TLS could not be tested: {error}", plugin.reinstall_command())
+    if not works:
+        return Check("protection", FAIL, f"TLS: {text}", "fix the file or the setting that it names")
+    if settings.is_disabled():
+        fix = "unset FUSEWIRE_DISABLE, or FUSEWIRE_TLS_CERT"
+        return Check("protection", WARN, f"{text}; but FUSEWIRE_DISABLE is set: nothing is encrypted", fix)
+    return Check("protection", OK, f"TLS 1.3: {text}")
+
+
 def check_switch() -> Check:
     if settings.is_disabled():
         return Check("switch", WARN, "FUSEWIRE_DISABLE is set: grpc++ means plain gRPC", "unset FUSEWIRE_DISABLE")
@@ -365,7 +400,7 @@ def check_localhost() -> Check:
         found = addresses_of("localhost")
     except OSError as error:
         return Check("localhost", FAIL, f"does not resolve: {error}", f"add the line `{LOCAL_LINE}` to /etc/hosts")
-    if strange := [address for address in found if not is_loopback(address)]:
+    if strange := [address for address in found if not machine.is_loopback(address)]:
         value = f"resolves to {strange[0]}, which is not a loopback address"
         return Check("localhost", FAIL, value, f"change the line of localhost in /etc/hosts to `{LOCAL_LINE}`")
     listed = ", ".join(found)
@@ -383,7 +418,7 @@ def check_host_name() -> Check:
     except OSError as error:
         return Check("host name", NOTE, f"{name} does not resolve here: {error}")
     listed = f"{name} is {', '.join(found)}"
-    if all(map(is_loopback, found)):
+    if all(map(machine.is_loopback, found)):
         where = "a server of a cluster that uses this name listens on every interface, or where FUSEWIRE_BIND says"
         return Check("host name", NOTE, f"{listed} on this machine: {where}")
     return Check("host name", OK, listed)
@@ -391,10 +426,6 @@ def check_host_name() -> Check:
 
 def addresses_of(host: str) -> list[str]:
     return sorted({str(info[4][0]) for info in socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)})
-
-
-def is_loopback(address: str) -> bool:
-    return address == "::1" or address.startswith("127.")
 
 
 def check_tf_config(environment: Mapping[str, str]) -> Iterator[Check]:

@@ -1,89 +1,160 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The processes of a local cluster: started together, watched, and never left behind.
+"""A cluster while it runs: its tasks are started together, watched, and never left behind.
 
 A job is done when every working task has ended. Parameter servers, and workers that have called Server.join(), only
-serve, and are then ended. The job has failed as soon as one task fails: the others are ended, and the first task to
-fail determines the exit code. A single thread does all of this; it sleeps until a task prints or ends, or a signal
-arrives.
+serve, and are then ended. The job has failed as soon as one task fails for good: the others are ended, and the first
+task to fail determines the exit code. Where a task runs is its place's concern: on this machine (Here), or on another
+one (remote.py). A single thread does all of this; it sleeps until a task prints or ends, or a signal arrives.
 """
 
-import contextlib
-import ctypes
 import dataclasses
-import functools
 import os
-import selectors
+import pathlib
 import signal
-import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
-from fusewire.cli.output import COLOURS, FAILURE, LastLines, Lines, Screen
+from fusewire.cli.live import Live
+from fusewire.cli.loop import Loop, signal_name
+from fusewire.cli.output import COLOURS, FAILURE, LastLines, Lines, Log, Screen
+from fusewire.cli.processes import DRAIN_S, GRACE_S, INTERRUPTED, NOT_STARTED, Command, Listener, Processes, StartError
+from fusewire.cli.rates import EVERY_S, Progress
+from fusewire.pages import page, with_page
 
-PIPE = "{pipe}"  # this word of a command is replaced by the number of the pipe on which the task reports
-GRACE_S = 5.0  # from SIGTERM to SIGKILL
-DRAIN_S = 1.0  # to read what is left in the pipes of tasks that have ended
-READ_BYTES = 1 << 16
-# Exit codes: the first as in timeout(1), the others as in shells. The signal's number is added to the last.
-TIMED_OUT, NOT_STARTED, INTERRUPTED = 124, 126, 128
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class StartError(Exception):
-    """A task's program can't be started; __cause__ says why."""
+TIMED_OUT = 124  # the exit code of timeout(1)
+PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
+LONG_S = 60.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Command:
-    """The command of one task. If it contains the word PIPE, the task reports through that pipe once it only serves."""
+class Handle(Protocol):
+    """A task that has been started."""
 
-    words: tuple[str, ...]
+    def signal(self, number: int) -> None:
+        """May be called while a signal is handled."""
 
-    def with_pipe(self, pipe: int) -> list[str]:
-        return [str(pipe) if word == PIPE else word for word in self.words]
+
+class Place(Protocol):
+    """Runs tasks somewhere."""
+
+    drain_s: float  # how long finish() may take to bring the rest of the output
+    turn_s: float | None  # turn() is called after so many seconds at the latest
+
+    def start(self, environment: Mapping[str, str], listener: Listener) -> Handle: ...
+
+    def turn(self) -> None:
+        """Called in each turn of the loop."""
+
+    def finish(self) -> None:
+        """All tasks have ended. Their output may still come."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all output has come."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether no task can be started there any more."""
+
+    def close(self) -> None:
+        """Leaves nothing behind."""
+
+
+class Here:
+    """This machine."""
+
+    drain_s: float = DRAIN_S
+    is_lost = False
+
+    def __init__(self, loop: Loop, command: Command, with_progress: bool = False):
+        self._processes = Processes(loop)
+        self._command = command
+        self.turn_s = EVERY_S if with_progress else None
+        if with_progress:
+            self._processes.watch_progress()
+
+    def start(self, environment: Mapping[str, str], listener: Listener) -> Handle:
+        return self._processes.start(self._command, environment, listener)
+
+    def turn(self) -> None:
+        self._processes.turn()
+
+    def finish(self) -> None:
+        self._processes.kill_orphans()
+
+    @property
+    def is_finished(self) -> bool:
+        return self._processes.is_silent
+
+    def close(self) -> None:
+        self._processes.kill()
 
 
 class Task:
-    """One process of the job, and the process group that it leads."""
+    """One task of the job, as far as the launcher knows it."""
 
-    def __init__(self, job: str, index: int, alone: bool):
+    def __init__(self, job: str, index: int, alone: bool, place: Place, environment: Mapping[str, str]):
         self.name = job if alone else f"{job}:{index}"
+        self.job = job
+        self.place = place
+        self.environment = environment
         self.serves = job == "ps"
+        self.index = index
         self.last_lines = LastLines()
         self.status: int | None = None  # as subprocess has it: negative for a signal
+        self.why = ""  # if it did not end by itself
         self.started = self.ended = 0.0
         self.asked_to_end = False
-        self.process: subprocess.Popen[bytes]
+        self.progress: Progress | None = None
+        self.starts = 0
+        self.start_at = 0.0  # when it is to be started again
+        self.logs: list[Log] = []
+        self.log_error = ""
+        self.log_is_reported = False
+        self._handle: Handle | None = None
+        self._lines: list[Lines] = []
 
-    def start(self, command: Command, environment: Mapping[str, str], screen: Screen, colour: str, width: int) -> int:
-        """Returns the read end of the pipe on which the task reports."""
-        report_read, report_write = os.pipe()
-        try:
-            self.process = subprocess.Popen(
-                command.with_pipe(report_write),
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=(report_write,) if PIPE in command.words else (),
-                start_new_session=True,
-                preexec_fn=functools.partial(_die_with, os.getpid()),  # safe: this process has one thread
-            )
-        except OSError as error:
-            os.close(report_read)
-            raise StartError from error
-        finally:
-            os.close(report_write)
-        self.started = time.monotonic()
+    def show_on(self, screen: Screen, colour: str, width: int) -> None:
         label = self.name.ljust(width)
-        self.lines = [Lines(label, colour, stream, self.last_lines.keep) for stream in (screen.out, screen.error)]
-        return report_read
+        self._lines = [Lines(label, colour, screen, stream, self._keep) for stream in (screen.out, screen.error)]
+
+    def start(self, log_folder: pathlib.Path | None) -> None:
+        if log_folder is not None:
+            self.logs.append(Log(log_folder, self.job, self.index, self.starts))
+        self.starts += 1
+        self.status, self.why, self.serves = None, "", self.job == "ps"
+        self.progress = None
+        self.started = time.monotonic()
+        self._handle = self.place.start(self.environment, self)
 
     def signal(self, number: int) -> None:
-        """Signals the whole group, even after its leader has ended. A group that no longer exists is ignored."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, number)
+        if self._handle is not None:
+            self._handle.signal(number)
+
+    def on_output(self, stream: int, data: bytes) -> None:
+        lines = self._lines[stream - 1]
+        if data:
+            lines.feed(data)
+        else:
+            lines.finish()
+
+    @property
+    def last_words(self) -> str:
+        return self.last_lines.last()
+
+    def _keep(self, line: bytes) -> None:
+        self.last_lines.keep(line)
+        if self.logs and not self.log_error:
+            self.log_error = self.logs[-1].keep(line)
+
+    def on_serving(self) -> None:
+        self.serves = True
+
+    def on_progress(self, progress: Progress) -> None:
+        self.progress = progress
+
+    def on_end(self, status: int, why: str = "") -> None:
+        self.status, self.why, self.ended = status, why, time.monotonic()
 
     @property
     def exit_code(self) -> int:
@@ -92,136 +163,169 @@ class Task:
 
     def how_it_ended(self) -> str:
         assert self.status is not None
-        if self.status >= 0:
+        if self.why:
+            how = self.why
+        elif self.status >= 0:
             how = f"exit code {self.status}"
         else:
-            how = f"ended by signal {-self.status} ({_signal_name(-self.status)})"
+            how = f"ended by signal {-self.status} ({signal_name(-self.status)})"
         return f"{how} after {self.ended - self.started:.1f} s"
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """How long a job may last, how often its tasks may be started again, and where their output is kept."""
+
+    timeout_s: float | None = None
+    grace_s: float = GRACE_S
+    restarts: int = 0  # of each task
+    log_folder: pathlib.Path | None = None
+    live: bool = False  # a line for each task below the output
+
+
+def pause_s(starts: int, ran_s: float) -> float:
+    """From the end of a task to its next start: longer each time, unless it has run for long."""
+    return PAUSES_S[0] if ran_s > LONG_S else PAUSES_S[min(starts, len(PAUSES_S)) - 1]
 
 
 class Job:
     """All tasks of a run. run() returns the exit code."""
 
-    def __init__(self, tasks: Sequence[Task], screen: Screen, timeout_s: float | None, grace_s: float = GRACE_S):
+    def __init__(self, tasks: Sequence[Task], loop: Loop, screen: Screen, limits: Limits):
         self.tasks = tasks
+        self._places = list({id(task.place): task.place for task in tasks}.values())
+        self._loop = loop
         self._screen = screen
-        self._timeout_s = timeout_s
-        self._grace_s = grace_s
-        self._selector = selectors.DefaultSelector()
+        self._limits = limits
         self._running: list[Task] = []
+        self._paused: list[Task] = []  # until they are started again
         self._failed: Task | None = None
-        self._signals: list[int] = []
         self._kill_at: float | None = None
-        self._others = _children()  # inherited from the program that became this process by exec
+        self._live = Live(screen.error) if limits.live else None
 
-    def run(self, command: Command, environments: Sequence[Mapping[str, str]]) -> int:
-        _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    def run(self) -> int:
         begun = time.monotonic()
-        with self._signals_handled():
-            try:
-                self._start(command, environments)
-                if self._signals:  # it may have arrived after a task was started but before it was in _running
-                    self._end_all(self._signals[0])
-                timed_out = self._watch(begun)
-                self._finish()
-            except StartError as error:
-                self._screen.say(
-                    f"{command.words[0]} can't be started: {error.__cause__}. Fix: check that it is executable", FAILURE
-                )
-                return NOT_STARTED
-            except BrokenPipeError:  # the reader of our output has closed it: end without a message, as other tools do
-                for stream in (1, 2):
-                    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-                return INTERRUPTED + signal.SIGPIPE
-            finally:
-                for task in self._running:
-                    task.signal(signal.SIGKILL)
-                kill_orphans(self._others)
+        self._loop.on_signal = self._on_signal
+        if self._live:
+            self._screen.hide = self._live.hide
+        try:
+            self._start()
+            if self._loop.signals:  # it may have arrived after a task was started but before it was in _running
+                self._end_all(self._loop.signals[0])
+            timed_out = self._watch(begun)
+            self._finish()
+            self._screen.hide()
+        except StartError as error:
+            self._screen.say(with_page(str(error), "program"), FAILURE)
+            return NOT_STARTED
+        except BrokenPipeError:  # the reader of our output has closed it: end without a message, as other tools do
+            for stream in (1, 2):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+            return INTERRUPTED + signal.SIGPIPE
+        finally:
+            for place in self._places:
+                place.close()
+            for task in self.tasks:
+                for log in task.logs:
+                    log.close()
+        self._sum_up()
         return self._verdict(timed_out, time.monotonic() - begun)
 
-    def _start(self, command: Command, environments: Sequence[Mapping[str, str]]) -> None:
+    def _start(self) -> None:
         width = max(len(task.name) for task in self.tasks)
-        for number, (task, environment) in enumerate(zip(self.tasks, environments, strict=True)):
-            if self._signals:
+        for number, task in enumerate(self.tasks):
+            task.show_on(self._screen, COLOURS[number % len(COLOURS)], width)
+        for task in self.tasks:
+            if self._loop.signals:
                 break
-            report = task.start(command, environment, self._screen, COLOURS[number % len(COLOURS)], width)
+            task.start(self._limits.log_folder)
             self._running.append(task)
-            self._selector.register(report, selectors.EVENT_READ, (task, None))
-            assert task.process.stdout and task.process.stderr
-            for stream, lines in zip((task.process.stdout, task.process.stderr), task.lines, strict=True):
-                os.set_blocking(stream.fileno(), False)
-                self._selector.register(stream, selectors.EVENT_READ, (task, lines))
 
     def _watch(self, begun: float) -> bool:
         """Returns once no task is running; True if the time ran out."""
         timed_out = told = False
-        while self._running:
+        timeout_s = self._limits.timeout_s
+        while self._running or self._paused:
             now = time.monotonic()
-            if self._timeout_s is not None and now - begun >= self._timeout_s and not self._is_ending():
+            if timeout_s is not None and now - begun >= timeout_s and not self._is_ending():
                 timed_out = True
-                names = ", ".join(task.name for task in self._running)
-                self._screen.say(f"timeout after {self._timeout_s:g} s; still running: {names}", FAILURE)
+                names = ", ".join(task.name for task in [*self._running, *self._paused])
+                self._screen.say(f"timeout after {timeout_s:g} s; still running: {names}", FAILURE)
                 self._end_all()
-            if self._signals and not told:
+            if self._loop.signals and not told:
                 told = True
-                self._screen.say(f"{_signal_name(self._signals[0])}: ending all tasks; a second signal kills them")
+                name = signal_name(self._loop.signals[0])
+                self._screen.say(f"{name}: ending all tasks; a second signal kills them")
             if self._kill_at is not None and now >= self._kill_at:
                 self._kill_at = None
                 self._signal_all(signal.SIGKILL)
-            self._read(self._sleep_s(begun, now))
-            self._reap()
+            self._start_again(now)
+            if self._live:
+                self._live.show(self.tasks)
+            self._loop.turn(self._sleep_s(begun, now))
+            for place in self._places:
+                place.turn()
+            self._take_ended()
         return timed_out
 
     def _sleep_s(self, begun: float, now: float) -> float | None:
         """The time until the next deadline; None if there is none."""
-        times = [] if self._kill_at is None else [self._kill_at]
-        if self._timeout_s is not None and not self._is_ending():
-            times.append(begun + self._timeout_s)
+        times = [now + place.turn_s for place in self._places if place.turn_s is not None]
+        times += [task.start_at for task in self._paused]
+        if self._live:
+            times.append(now + self._live.next_s())
+        if self._kill_at is not None:
+            times.append(self._kill_at)
+        if self._limits.timeout_s is not None and not self._is_ending():
+            times.append(begun + self._limits.timeout_s)
         return max(0.0, min(times) - now) if times else None
 
-    def _read(self, sleep_s: float | None) -> bool:
-        """Waits up to sleep_s for output of tasks and passes it on. False if there was none."""
-        ready = self._selector.select(sleep_s)
-        for key, _ in ready:
-            if key.data is None:  # a signal woke us
-                with contextlib.suppress(BlockingIOError):
-                    os.read(key.fd, READ_BYTES)
-                continue
-            task, lines = key.data
-            try:
-                data = os.read(key.fd, READ_BYTES)
-            except BlockingIOError:
-                continue
-            if not data:
-                self._selector.unregister(key.fileobj)
-                if lines is None:
-                    os.close(key.fd)
-                else:
-                    lines.finish()
-            elif lines is None:
-                task.serves = True
-            else:
-                lines.feed(data)
-        return bool(ready)
-
-    def _reap(self) -> None:
-        for task in [task for task in self._running if task.process.poll() is not None]:
-            task.status, task.ended = task.process.returncode, time.monotonic()
+    def _take_ended(self) -> None:
+        for task in [task for task in self._running if task.status is not None]:
             self._running.remove(task)
-            task.signal(signal.SIGKILL)  # ends the processes that it started and left behind
             if task.status != 0 and not task.asked_to_end and self._failed is None:
-                self._failed = task
-                self._screen.say(f"{task.name} failed: {task.how_it_ended()}; ending the others", FAILURE)
-                self._end_all()
+                self._take_failed(task)
+        for task in self.tasks:
+            if task.log_error and not task.log_is_reported:
+                task.log_is_reported = True
+                self._screen.fail(task.log_error)
         worked = any(not task.serves for task in self.tasks)
-        if worked and self._running and all(task.serves for task in self._running) and not self._is_ending():
+        left = [*self._running, *self._paused]
+        if worked and left and all(task.serves for task in left) and not self._is_ending():
             self._end_all()
+
+    def _take_failed(self, task: Task) -> None:
+        if task.starts <= self._limits.restarts and not task.place.is_lost:
+            pause = pause_s(task.starts, task.ended - task.started)
+            self._screen.fail(
+                f"{task.name} failed: {task.how_it_ended()}; starting it again in {pause:g} s, for the "
+                f"{ordinal(task.starts)} of {self._limits.restarts} times"
+            )
+            task.start_at = task.ended + pause
+            self._paused.append(task)
+            return
+        self._failed = task
+        again = f", after {task.starts} starts" if task.starts > 1 else ""
+        self._screen.fail(f"{task.name} failed: {task.how_it_ended()}{again}; ending the others")
+        self._end_all()
+
+    def _start_again(self, now: float) -> None:
+        for task in [task for task in self._paused if task.start_at <= now]:
+            self._paused.remove(task)
+            task.start(self._limits.log_folder)
+            self._running.append(task)
+            if self._is_ending():  # a signal has arrived meanwhile
+                task.asked_to_end = True
+                task.signal(signal.SIGKILL)
 
     def _is_ending(self) -> bool:
         return any(task.asked_to_end for task in self.tasks)
 
     def _end_all(self, number: int = signal.SIGTERM) -> None:
-        self._kill_at = time.monotonic() + self._grace_s
+        self._kill_at = time.monotonic() + self._limits.grace_s
+        for task in self._paused:
+            task.asked_to_end = True
+        self._paused = []
         self._signal_all(number)
 
     def _signal_all(self, number: int) -> None:
@@ -230,56 +334,51 @@ class Job:
             # A serving task is blocked inside TensorFlow, where Python's handler for SIGINT never runs.
             task.signal(signal.SIGTERM if task.serves and number == signal.SIGINT else number)
 
-    @contextlib.contextmanager
-    def _signals_handled(self) -> Iterator[None]:
-        wake_read, wake_write = os.pipe()
-        os.set_blocking(wake_read, False)
-        os.set_blocking(wake_write, False)
-        self._selector.register(wake_read, selectors.EVENT_READ, None)
-        before = {number: signal.signal(number, self._on_signal) for number in PASSED_ON}
-        before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
-        old_wakeup = signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-        try:
-            yield
-        finally:
-            signal.set_wakeup_fd(old_wakeup)
-            for number, handler in before.items():
-                signal.signal(number, handler)
-            self._selector.close()
-            os.close(wake_read)
-            os.close(wake_write)
-
-    def _on_signal(self, number: int, _: object) -> None:
+    def _on_signal(self, number: int) -> None:
         """May interrupt a blocked write, so it signals the tasks at once and prints nothing."""
-        self._signals.append(number)
-        if len(self._signals) == 1:
+        if len(self._loop.signals) == 1:
             self._end_all(number)
         else:
             self._signal_all(signal.SIGKILL)
 
     def _finish(self) -> None:
-        """Prints what is left in the pipes. A process that still holds one open delays this by DRAIN_S at most."""
-        kill_orphans(self._others)
-        until = time.monotonic() + DRAIN_S
-        while len(self._selector.get_map()) > 1:
-            if not self._read(max(0.0, until - time.monotonic())) and time.monotonic() >= until:
+        """Prints what is left in the pipes. A process that still holds one open delays this by drain_s at most."""
+        for place in self._places:
+            place.finish()
+        until = time.monotonic() + max(place.drain_s for place in self._places)
+        while not all(place.is_finished for place in self._places):
+            if not self._loop.turn(max(0.0, until - time.monotonic())) and time.monotonic() >= until:
                 return
 
+    def _sum_up(self) -> None:
+        """A line for each task, if there is more to say than that the job is done."""
+        if self._limits.log_folder is None and all(task.starts < 2 for task in self.tasks):
+            return
+        width = max(len(task.name) for task in self.tasks)
+        for task in self.tasks:
+            times = f", started {task.starts} times" if task.starts > 1 else ""
+            how = "not started" if task.status is None else task.how_it_ended()
+            if task.asked_to_end and task.status is not None:
+                how = f"ended when asked, after {task.ended - task.started:.1f} s"
+            where = f", {task.logs[-1].path}" if task.logs else ""
+            self._screen.say(f"{task.name.ljust(width)} {how}{times}{where}")
+
     def _verdict(self, timed_out: bool, seconds: float) -> int:
-        if self._signals:
-            self._screen.say(f"ended by {_signal_name(self._signals[0])} after {seconds:.1f} s")
-            return INTERRUPTED + self._signals[0]
+        if self._loop.signals:
+            self._screen.say(f"ended by {signal_name(self._loop.signals[0])} after {seconds:.1f} s")
+            return INTERRUPTED + self._loop.signals[0]
         if self._failed is not None:
             self._show_last_lines(self._failed)
-            self._screen.say(f"{self._failed.name} failed first: {self._failed.how_it_ended()}", FAILURE)
+            words = f"{self._failed.name} failed first: {self._failed.how_it_ended()}"
+            self._screen.say(with_page(words, "failed"), FAILURE)
             return self._failed.exit_code
         if timed_out:
             for task in self.tasks:
                 if not task.serves and task.asked_to_end:
                     self._show_last_lines(task)
             self._screen.say(
-                f"not done within {self._timeout_s:g} s. Fix: raise --timeout, or see the last lines above for what "
-                "the program is waiting for",
+                f"not done within {self._limits.timeout_s:g} s. Fix: raise --timeout, or see the last lines above for "
+                f"what the program is waiting for (see {page('timeout')})",
                 FAILURE,
             )
             return TIMED_OUT
@@ -290,49 +389,9 @@ class Job:
         lines = task.last_lines.text()
         self._screen.say(f"the last lines of {task.name}:" if lines else f"{task.name} printed nothing")
         for line in lines:
-            self._screen.error.write(f"    {line}\n".encode())
+            self._screen.write(self._screen.error, f"    {line}\n".encode())
 
 
-def kill_orphans(others: set[int]) -> None:
-    """Kills processes that tasks started and left behind: their parent has ended, so they are our children now."""
-    while children := _children() - others:
-        for pid in children:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for pid in children:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
-
-
-def _children() -> set[int]:
-    children = set()
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            with (
-                contextlib.suppress(OSError),
-                open(f"/proc/{entry.name}/stat", encoding="utf-8", errors="replace") as file,
-            ):
-                # pid (name) state ppid ...; the name may contain any character, including parentheses and spaces
-                if int(file.read().rpartition(")")[2].split()[1]) == os.getpid():
-                    children.add(int(entry.name))
-    return children
-
-
-def _die_with(parent: int) -> None:
-    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # the parent died before prctl took effect
-        os._exit(INTERRUPTED + signal.SIGKILL)
-
-
-def _prctl(option: int, value: int) -> None:
-    _LIBC.prctl(option, value, 0, 0, 0)
-
-
-_LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+def ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

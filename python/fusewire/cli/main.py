@@ -8,7 +8,9 @@ import sys
 from collections.abc import Sequence
 
 from fusewire import settings
-from fusewire.cli import doctor, run, tune
+from fusewire.cli import doctor, run, top, trace, tune, why
+from fusewire.pages import with_page
+from fusewire.tf import plugin
 from fusewire.version import VERSION
 
 
@@ -18,13 +20,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Runs programs over Fusewire, checks the installation, and tunes collectives.",
         epilog="`fusewire COMMAND --help` describes a command. Settings are listed in docs/settings.md.",
     )
-    parser.add_argument("--version", action="version", version=f"fusewire {VERSION}")
+    parser.add_argument("--version", action="version", version=f"fusewire {VERSION}, {plugins_named()}")
     verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
-    for verb in (run, doctor, tune):
+    for verb in (run, doctor, top, why, trace, tune):
         verb.add_to(verbs)
     options = parser.parse_args(arguments)
     if warning := settings.warning():
-        print(f"fusewire: {warning}", file=sys.stderr)
+        print(f"fusewire: {with_page(warning, 'setting')}", file=sys.stderr)
     try:
         code = int(options.call(options))
         sys.stdout.flush()
@@ -33,6 +35,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     return code
+
+
+def plugins_named() -> str:
+    try:
+        versions = [found.build.version for found in plugin.plugins()]
+    except plugin.MisfitError:  # `fusewire doctor` says what is wrong with it
+        return "with a plug-in that can't be read: run `fusewire doctor`"
+    if not versions:
+        return "without a plug-in for TensorFlow"
+    return f"with {'plug-ins' if len(versions) > 1 else 'a plug-in'} for TensorFlow {', '.join(versions)}"
 
 
 def tune_main() -> int:

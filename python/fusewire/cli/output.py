@@ -2,24 +2,61 @@
 """The output of all tasks on one screen: whole lines, each prefixed with the name of its task."""
 
 import collections
+import contextlib
 import io
 import os
+import pathlib
+import re
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import BinaryIO
+
+from fusewire.pages import with_page
 
 LAST_LINES = 20  # kept for each task, and printed again if that task fails first
 LINE_BYTES_MAX = 1 << 16  # a longer line is printed in pieces
 COLOURS = ("36", "33", "32", "35", "34", "96", "93", "92", "95", "94")  # of the labels; red is for failures
 FAILURE = "31;1"
+COLUMNS, ROWS = 80, 24  # of a terminal that does not say it
+COLUMNS_MIN = 30  # for a text on a narrow terminal
+CONTROLS = re.compile(r"\033\[[0-9;?]*[A-Za-z]|\033\][^\007]*\007")
+LOG_NAME = re.compile(r"(ps|chief|worker|evaluator|rank)-\d+(\.\d+)?\.log")
+
+
+def is_terminal(stream: BinaryIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def is_coloured(stream: BinaryIO) -> bool:
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return is_terminal(stream) and not os.environ.get("NO_COLOR")
 
 
 def paint(text: str, colour: str, stream: BinaryIO) -> str:
     return f"\033[{colour}m{text}\033[0m" if is_coloured(stream) else text
+
+
+def terminal_size(stream: BinaryIO) -> tuple[int, int]:
+    try:
+        size = os.get_terminal_size(stream.fileno())
+    except OSError:
+        return COLUMNS, ROWS
+    return size.columns or COLUMNS, size.lines or ROWS
+
+
+def wrapped(text: str, stream: BinaryIO, taken: int = 0) -> list[str]:
+    """The text in lines that fit beside `taken` columns of a terminal. One line if the stream is none: a program may
+    read it."""
+    if not is_terminal(stream):
+        return [text]
+    columns = max(terminal_size(stream)[0] - taken, COLUMNS_MIN)
+    wrapper = textwrap.TextWrapper(columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return wrapper.wrap(text) or [""]
+
+
+def shown_text(text: str) -> str:
+    """Without colours and other controls of a terminal."""
+    return "".join(letter for letter in CONTROLS.sub("", text) if letter.isprintable())
 
 
 def _whole(stream: BinaryIO) -> BinaryIO:
@@ -34,19 +71,28 @@ class Screen:
     def __init__(self, out: BinaryIO | None = None, error: BinaryIO | None = None):
         self.out = _whole(out or sys.stdout.buffer)
         self.error = _whole(error or sys.stderr.buffer)
+        self.hide: Callable[[], None] = lambda: None  # removes what stands below the output, before more is printed
+
+    def write(self, stream: BinaryIO, data: bytes) -> None:
+        self.hide()
+        stream.write(data)
+        stream.flush()
 
     def say(self, text: str, colour: str = "") -> None:
         """Prints one line of the launcher on stderr."""
         line = f"fusewire run: {text}"
-        self.error.write(f"{paint(line, colour, self.error) if colour else line}\n".encode())
-        self.error.flush()
+        self.write(self.error, f"{paint(line, colour, self.error) if colour else line}\n".encode())
+
+    def fail(self, text: str) -> None:
+        self.say(text, FAILURE)
 
 
 class Lines:
     """One stream of one task: takes bytes as they arrive, and writes whole lines to a stream of ours."""
 
-    def __init__(self, label: str, colour: str, stream: BinaryIO, keep: Callable[[bytes], None]):
+    def __init__(self, label: str, colour: str, screen: Screen, stream: BinaryIO, keep: Callable[[bytes], None]):
         self._prefix = paint(f"{label} |", colour, stream).encode() + b" "
+        self._screen = screen
         self._stream = stream
         self._keep = keep
         self._rest = b""
@@ -55,20 +101,52 @@ class Lines:
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > LINE_BYTES_MAX:
             lines, self._rest = [*lines, self._rest], b""
-        for line in lines:
-            self._write(line)
-        self._stream.flush()
+        if lines:
+            self._screen.write(self._stream, b"".join(map(self._shown, lines)))
 
     def finish(self) -> None:
         """Called at the end of the stream: prints a last line that has no newline."""
         if self._rest:
             self.feed(b"\n")
 
-    def _write(self, line: bytes) -> None:
+    def _shown(self, line: bytes) -> bytes:
         # A progress bar overwrites itself: only the text after the last carriage return would remain on a terminal.
         shown = line.rstrip(b"\r").rpartition(b"\r")[2]
         self._keep(shown)
-        self._stream.write(self._prefix + shown + b"\n")
+        return self._prefix + shown + b"\n"
+
+
+class Log:
+    """The output of one start of one task, in a file of --log-dir. Both streams, in whole lines."""
+
+    def __init__(self, folder: pathlib.Path, job: str, index: int, attempt: int):
+        self.path = folder / f"{job}-{index}{f'.{attempt}' if attempt else ''}.log"
+        self._file = self.path.open("wb", buffering=0)
+
+    def keep(self, line: bytes) -> str:
+        """Why nothing can be written any more; "" if it was."""
+        try:
+            self._file.write(line + b"\n")
+        except OSError as error:
+            words = f"{self.path} can't be written: {error.strerror}. Fix: make room, or choose another --log-dir"
+            return with_page(words, "logs")
+        return ""
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+def open_log_folder(folder: pathlib.Path) -> None:
+    """Makes the folder; the logs of an earlier run are removed. ValueError if that can't be done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in folder.iterdir():
+            if LOG_NAME.fullmatch(path.name):
+                path.unlink()
+    except OSError as error:
+        words = f"--log-dir {folder} can't be used: {error.strerror}. Fix: choose another folder"
+        raise ValueError(with_page(words, "logs")) from error
 
 
 class LastLines:
@@ -82,3 +160,7 @@ class LastLines:
 
     def text(self) -> list[str]:
         return [line.decode(errors="replace") for line in self._lines]
+
+    def last(self) -> str:
+        """The last one that is not empty."""
+        return next((line.decode(errors="replace") for line in reversed(self._lines) if line.strip()), "")

@@ -3,11 +3,10 @@
 
     python -m fusewire.cli.program PIPE program.py argument...     also: -m module argument..., -c code argument...
 
-PIPE is an open descriptor; one byte on it tells the launcher that from now on this task only serves.
+PIPE is an open descriptor, on which the task tells the launcher how it is: see telling.py.
 """
 
 import builtins
-import contextlib
 import io
 import os
 import runpy
@@ -17,19 +16,18 @@ from collections.abc import Callable
 from typing import Any
 
 import fusewire
+from fusewire import telling
 from fusewire.tf import patching, protocol
-
-SERVING = b"s"
 
 
 def main() -> None:
     pipe = int(sys.argv[1])
-    os.set_inheritable(pipe, False)
-    prepare(pipe)
+    telling.use_pipe(pipe)
+    prepare()
     run(sys.argv[2:])
 
 
-def prepare(pipe: int) -> None:
+def prepare() -> None:
     """Loads the plug-in. Without one, a program continues over gRPC unless FUSEWIRE_PROTOCOL names one of ours."""
     try:
         fusewire.load()
@@ -41,8 +39,7 @@ def prepare(pipe: int) -> None:
     from tensorflow.python.training import server_lib
 
     def join(original: Callable[..., Any], self: Any) -> Any:
-        with contextlib.suppress(OSError):
-            os.write(pipe, SERVING)
+        telling.tell_serving()
         return original(self)
 
     patching.replace(server_lib.Server, "join", join)

@@ -7,9 +7,10 @@ import sys
 import tempfile
 
 from fusewire.cli.arguments import USAGE_ERROR, counts, seconds
-from fusewire.cli.job import GRACE_S, Command
 from fusewire.cli.output import Screen
+from fusewire.cli.processes import Command
 from fusewire.cli.run import run_ranks
+from fusewire.pages import with_page
 
 EPILOG = """
 To measure across machines, run `python -m fusewire.collective.tune --out FILE` as every rank, in the way that you start
@@ -47,7 +48,7 @@ def call_tune(options: argparse.Namespace) -> int:
     parts = []
     for ranks in options.ranks:
         if ranks < 2:
-            screen.say(f"--ranks {ranks}: collectives need at least 2 ranks. Fix: --ranks 2,4")
+            screen.say(with_page(f"--ranks {ranks}: collectives need at least 2 ranks. Fix: --ranks 2,4", "options"))
             return USAGE_ERROR
         with tempfile.TemporaryDirectory() as folder:
             part = pathlib.Path(folder, "table")
@@ -56,7 +57,7 @@ def call_tune(options: argparse.Namespace) -> int:
                 words += ["--bytes", ",".join(str(size) for size in options.bytes)]
             if options.seconds:
                 words += ["--seconds", str(options.seconds)]
-            code = run_ranks(ranks, Command((sys.executable, "-m", *words)), screen, None, GRACE_S)
+            code = run_ranks(ranks, Command((sys.executable, "-m", *words)), screen)
             if code != 0:
                 return code
             parts.append(part.read_text())

@@ -17,10 +17,10 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from fusewire import machine
+from fusewire import machine, settings
 from fusewire.collective.group import And, Average, Group, Max, Min, Or, Product, Sum, Xor
 from fusewire.collective.ticket import Ticket
-from fusewire.p2p import Endpoint, Error
+from fusewire.p2p import Endpoint, Error, Tls, listening_address
 
 __all__ = [
     "And",
@@ -110,7 +110,15 @@ def init(
     if secret is None:
         secret = os.environ.get("FUSEWIRE_SECRET") or None
     table = _table_of_environment()
-    endpoint = Endpoint(f"{name}:{rank}", addresses[rank], cluster=os.environ.get("FUSEWIRE_CLUSTER"), secret=secret)
+    place = _place_of_environment(addresses[rank])
+    endpoint = Endpoint(
+        f"{name}:{rank}",
+        place,
+        cluster=os.environ.get("FUSEWIRE_CLUSTER"),
+        secret=secret,
+        tls=Tls.of_environment(),
+        checksums=settings.is_on("FUSEWIRE_CHECKSUM"),
+    )
     members = [(f"{name}:{one}", address) for one, address in enumerate(addresses)]
     hosts = hosts_of(addresses)
 
@@ -138,6 +146,19 @@ def _rank_of_environment() -> int:
     if not text.isdecimal():
         raise ValueError(f"FUSEWIRE_RANK={text} is not a rank: set it to a number from 0, or unset it")
     return int(text)
+
+
+def _place_of_environment(address: str) -> str:
+    """Where this rank listens: at its address, unless FUSEWIRE_BIND names another host of this machine; behind NAT, the
+    address is that of the gateway."""
+    bind = os.environ.get("FUSEWIRE_BIND")
+    if not bind:
+        return address
+    try:
+        host = listening_address(bind)
+    except Error as error:
+        raise ValueError(f'FUSEWIRE_BIND is "{bind}": {error}') from error
+    return machine.at_port(host, int(address.rpartition(":")[2]))
 
 
 def _table_of_environment() -> str | None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from fusewire.pages import page
 from fusewire.tf.plugin import MisfitError, Plugin, reinstall_command
 
 STATS_BYTES = 4096  # a first guess; the library returns the size that it needs
@@ -29,7 +30,7 @@ def open_library(plugin: Plugin) -> ctypes.CDLL:
         raise MisfitError(
             f"Fusewire's plug-in matches the installed TensorFlow but could not be loaded: {error}\n"
             f"  file: {plugin.library}\n"
-            f"  Fix: {reinstall_command()}   builds it on this machine"
+            f"  Fix: {reinstall_command()}   builds it on this machine\n  See {page('plug-in')}"
         ) from error
     library = ctypes.CDLL(str(plugin.library))
     library.fusewire_stats.argtypes = (ctypes.c_char_p, ctypes.c_size_t)

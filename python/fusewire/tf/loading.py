@@ -10,6 +10,7 @@ import multiprocessing.util
 import sys
 
 from fusewire import settings
+from fusewire.pages import page
 from fusewire.tf import config, estimator, library, patching, plugin, protocol
 from fusewire.tf.plugin import SUPPORTED, Build, MisfitError
 
@@ -38,7 +39,8 @@ def installed_build() -> Build:
     if importlib.util.find_spec("tensorflow") is None:
         raise MisfitError(
             f"Fusewire needs TensorFlow to load its plug-in, and TensorFlow is not installed for {sys.executable}.\n"
-            f"  Fix: {plugin.pip()} install tensorflow-cpu=={SUPPORTED[-1]} && {plugin.reinstall_command()}"
+            f"  Fix: {plugin.pip()} install tensorflow-cpu=={SUPPORTED[-1]} && {plugin.reinstall_command()}\n"
+            f"  See {page('misfit')}"
         )
     import tensorflow as tf  # imported here because this module must be importable without TensorFlow
 

@@ -14,9 +14,12 @@ import shlex
 import sys
 import urllib.parse
 
+from fusewire.pages import page
 from fusewire.version import VERSION
 
-SUPPORTED = ("2.15.1", "2.21.0")  # the versions of TensorFlow that each release is built and tested with
+# A release's wheel has a plug-in for each of these versions of TensorFlow, and trains with each over each protocol
+# before it is released. All tests run with the oldest and the newest.
+SUPPORTED = ("2.15.1", "2.16.2", "2.17.1", "2.18.1", "2.19.1", "2.20.0", "2.21.0")
 LIBRARY = "libfusewire_tf.so"
 _FOLDER = pathlib.Path(__file__).absolute().parents[1]  # not resolved: only this file may be a link
 
@@ -59,7 +62,8 @@ def plugins(folder: pathlib.Path | None = None) -> list[Plugin]:
             found.append(Plugin(path.with_name(LIBRARY), build, facts["fusewire"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise MisfitError(
-                f"Fusewire's file {path} can't be read: {error!r}.\n  Fix: {reinstall_command()}   writes it anew"
+                f"Fusewire's file {path} can't be read: {error!r}.\n  Fix: {reinstall_command()}   writes it anew\n"
+                f"  See {page('plug-in')}"
             ) from error
     return found
 
@@ -84,11 +88,16 @@ def misfit_text(build: Build, available: list[Plugin]) -> str:
     if build.version in SUPPORTED:
         lines.append(f"  Fix: {reinstall_command()}   builds and installs it")
     else:
-        lines.append(
-            f"  Fix: Fusewire {VERSION} supports TensorFlow {', '.join(SUPPORTED)}, not {build.version}:\n"
-            f"       {pip()} install tensorflow-cpu=={nearest(build.version)} && {reinstall_command()}"
-        )
-    lines.append("  Until then, FUSEWIRE_DISABLE=1 runs the same program over plain gRPC.")
+        nearest_version = nearest(build.version)
+        install = f"{pip()} install tensorflow-cpu=={nearest_version}"
+        if not any(plugin.build.version == nearest_version for plugin in available):
+            install += f" && {reinstall_command()}"
+        lines += [
+            f"  Fix: Fusewire {VERSION} supports TensorFlow {', '.join(SUPPORTED)}, not {build.version}:",
+            f"       {install}",
+            f"       or build a plug-in for {build.version}, which is not tested: {reinstall_command()}",
+        ]
+    lines.append(f"  Until then, FUSEWIRE_DISABLE=1 runs the same program over plain gRPC. See {page('misfit')}")
     return "\n".join(lines)
 
 
@@ -110,9 +119,9 @@ def reinstall_command() -> str:
     """The command that rebuilds the plug-in from this package's source."""
     source = installed_from()
     if source is None:  # installed by tools/plugin.sh
-        return f"tools/plugin.sh {' '.join(SUPPORTED)}"
-    # A wheel in pip's cache may have been built for another TensorFlow.
-    return f"{pip()} install --force-reinstall --no-deps --no-cache-dir {source}"
+        return f"tools/plugin.sh {SUPPORTED[0]} {SUPPORTED[-1]}"
+    # A wheel in pip's cache may have been built for another TensorFlow, and so may the one in a package index.
+    return f"{pip()} install --force-reinstall --no-deps --no-cache-dir --no-binary fusewire {source}"
 
 
 def installed_from() -> str | None:

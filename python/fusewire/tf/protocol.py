@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fusewire import settings
+from fusewire.pages import page
 from fusewire.tf import config as options
 from fusewire.tf import library
 from fusewire.tf.patching import replace
@@ -48,7 +49,8 @@ def effective(protocol: str) -> str:
     if wanted not in ("", STOCK, *OURS):
         known = ", ".join((STOCK, *OURS))
         raise ValueError(
-            f"{VARIABLE}={wanted}: there is no such protocol.\n  Fix: set it to one of {known}, or unset it"
+            f"{VARIABLE}={wanted}: there is no such protocol.\n  Fix: set it to one of {known}, or unset it\n"
+            f"  See {page('protocol')}"
         )
     return wanted if wanted and protocol in ("", STOCK) else protocol
 

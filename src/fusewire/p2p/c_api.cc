@@ -10,7 +10,9 @@
 #include "fusewire/p2p/p2p.h"
 #include "fusewire/reactor/cancel.h"
 #include "fusewire/transport/listening.h"
+#include "fusewire/transport/protection.h"
 #include "fusewire/transport/socket_address.h"
+#include "fusewire/transport/tls/tls.h"
 
 using fusewire::Buffer;
 using fusewire::Bytes;
@@ -58,6 +60,16 @@ Status NoWire(const char* wire) {
   return Status::Invalid("no wire is named \"" + std::string(wire) + "\"").Next("take auto, tcp, uring, shm or ucx");
 }
 
+fusewire::transport::TlsOptions TlsOf(const char* certificate, const char* key, const char* authorities,
+                                      const char* name) {
+  fusewire::transport::TlsOptions tls;
+  if (certificate != nullptr) tls.certificate = certificate;
+  if (key != nullptr) tls.key = key;
+  if (authorities != nullptr) tls.authorities = authorities;
+  if (name != nullptr) tls.name = name;
+  return tls;
+}
+
 }  // namespace
 
 int p2p::KeepError(const Status& status) {
@@ -75,10 +87,29 @@ int fusewire_wire_try(const char* wire, char* description, size_t description_by
   return trial.status.ok() ? 0 : KeepError(trial.status);
 }
 
-int fusewire_endpoint_start(const char* name, const char* address, const char* cluster, const char* secret,
-                            const char* wire, fusewire_endpoint** out) {
+int fusewire_tls_try(const char* certificate, const char* key, const char* authorities, char* description,
+                     size_t description_bytes) {
+  auto tried = fusewire::transport::TryTls(TlsOf(certificate, key, authorities, nullptr));
+  if (!tried.ok()) return KeepError(tried.status());
+  if (description_bytes > 0) description[tried.value().copy(description, description_bytes - 1)] = 0;
+  return 0;
+}
+
+int fusewire_listening_address(const char* said, char* address, size_t address_bytes) {
+  auto where = fusewire::transport::ListenAsSaid(said);
+  if (!where.ok()) return KeepError(where.status());
+  if (address_bytes > 0) address[where.value().copy(address, address_bytes - 1)] = 0;
+  return 0;
+}
+
+namespace {
+
+// What both ways to start one have in common.
+int StartEndpoint(const char* name, const char* address, const char* cluster, const char* secret, const char* wire,
+                  fusewire::transport::Protection protection, fusewire_endpoint** out) {
   p2p::EndpointOptions options;
   options.pipe.name = name;
+  options.protection = std::move(protection);
   if (cluster != nullptr) options.pipe.cluster = cluster;
   if (secret != nullptr) options.pipe.secret = secret;
   if (wire != nullptr && !fusewire::pipe::TransportChoiceOf(wire, &options.wire)) {
@@ -86,10 +117,14 @@ int fusewire_endpoint_start(const char* name, const char* address, const char* c
   }
   auto where = fusewire::transport::Address::Parse(address);
   if (!where.ok()) return KeepError(where.status());
-  // A name listens at the address that it has here; numbers are taken as they are.
-  fusewire::transport::Address listen = where.value();
+  // A name listens at the address that it has here, and an interface at its own; numbers are taken as they are.
+  fusewire::transport::Address listen = where.value(), published = where.value();
   fusewire::transport::SocketAddress number;
-  if (!fusewire::transport::ParseNumeric(listen.host, 0, &number)) {
+  if (fusewire::transport::IsInterface(listen.host)) {
+    auto said = fusewire::transport::ListenAsSaid(listen.host);
+    if (!said.ok()) return KeepError(said.status());
+    published.host = listen.host = said.value();
+  } else if (!fusewire::transport::ParseNumeric(listen.host, 0, &number)) {
     fusewire::transport::ListeningPlace place = fusewire::transport::WhereToListen(listen.host);
     listen.host = place.host;
     if (!place.why.empty()) FUSEWIRE_LOG(kWarn, "endpoint %s listens on every interface: %s", name, place.why.c_str());
@@ -98,9 +133,26 @@ int fusewire_endpoint_start(const char* name, const char* address, const char* c
   if (!started.ok()) return KeepError(started.status());
   auto handle = std::make_unique<fusewire_endpoint>();
   handle->endpoint = std::move(started).value();
-  handle->address = fusewire::transport::Address{where.value().host, handle->endpoint->address().port}.ToString();
+  handle->address = fusewire::transport::Address{published.host, handle->endpoint->address().port}.ToString();
   *out = handle.release();  // C's, until fusewire_endpoint_free
   return 0;
+}
+
+}  // namespace
+
+int fusewire_endpoint_start(const char* name, const char* address, const char* cluster, const char* secret,
+                            const char* wire, fusewire_endpoint** out) {
+  return StartEndpoint(name, address, cluster, secret, wire, {}, out);
+}
+
+int fusewire_endpoint_start_protected(const char* name, const char* address, const char* cluster, const char* secret,
+                                      const char* wire, const char* certificate, const char* key,
+                                      const char* authorities, const char* peer_name, int checksums,
+                                      fusewire_endpoint** out) {
+  fusewire::transport::Protection protection;
+  protection.tls = TlsOf(certificate, key, authorities, peer_name);
+  protection.checksums = checksums != 0;
+  return StartEndpoint(name, address, cluster, secret, wire, std::move(protection), out);
 }
 
 void fusewire_endpoint_close(fusewire_endpoint* endpoint) { endpoint->endpoint->Close(); }

@@ -75,6 +75,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::Start(EndpointOptions options, const
   if (options.pool.name == reactor::PoolOptions().name) task_options.pool.name = "p2p " + options.pipe.name;
   task_options.wire = options.wire;
   task_options.tcp = std::move(options.tcp);
+  task_options.protection = std::move(options.protection);
   Result<std::unique_ptr<task::Task>> task = task::Task::Start(std::move(task_options));
   if (!task.ok()) return task.status();
   return OpenOwn(std::move(options), address, std::move(task).value());

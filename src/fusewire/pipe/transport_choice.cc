@@ -3,9 +3,11 @@
 
 #include <utility>
 
+#include "fusewire/transport/checksum/checksum.h"
 #include "fusewire/transport/nearest/nearest.h"
 #include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/tcp/tcp.h"
+#include "fusewire/transport/tls/tls.h"
 #include "fusewire/transport/ucx/ucx.h"
 #include "fusewire/transport/uring/uring.h"
 
@@ -49,8 +51,37 @@ TransportTrial TryTransport(TransportChoice choice) {
   return {Status::Ok(), "UCX " + ucx.version + ", " + devices};
 }
 
-std::unique_ptr<transport::Transport> MakeTransport(TransportChoice choice, transport::TcpOptions tcp) {
+namespace {
+
+using Made = Result<std::unique_ptr<transport::Transport>>;
+
+Made MakeProtected(TransportChoice choice, transport::TcpOptions tcp, transport::Protection protection) {
+  if (choice == TransportChoice::kUcx) {
+    return Status::Invalid("the wire is ucx, which carries neither TLS nor checksums of ours")
+        .Next("unset FUSEWIRE_TRANSPORT; or trust the RDMA network: unset FUSEWIRE_TLS_CERT and FUSEWIRE_CHECKSUM");
+  }
+  const bool may_be_near = choice == TransportChoice::kAuto && !tcp.resolve;
+  const transport::DriveSocket drive = choice == TransportChoice::kUring ? transport::DriveByUring() : nullptr;
+  Made far = transport::MakeTcp(std::move(tcp), drive);
+  if (!protection.tls.certificate.empty()) {
+    far = transport::MakeTls(std::move(far).value(), std::move(protection.tls));
+  } else {
+    far = transport::MakeChecksum(std::move(far).value());
+  }
+  if (!far.ok() || !may_be_near) return far;
+  return transport::MakeNearest(transport::MakeShm({}), std::move(far).value());
+}
+
+}  // namespace
+
+Made MakeTransport(TransportChoice choice, transport::TcpOptions tcp, transport::Protection protection) {
+  const transport::TlsOptions& tls = protection.tls;
+  if (tls.certificate.empty() && !(tls.key.empty() && tls.authorities.empty() && tls.name.empty())) {
+    return Status::Invalid("there are TLS settings, but no certificate")
+        .Next("set FUSEWIRE_TLS_CERT, FUSEWIRE_TLS_KEY and FUSEWIRE_TLS_CA, or none of them");
+  }
   if (choice == TransportChoice::kShm) return transport::MakeShm({});
+  if (protection.any()) return MakeProtected(choice, std::move(tcp), std::move(protection));
   if (choice == TransportChoice::kUring) return transport::MakeTcp(std::move(tcp), transport::DriveByUring());
   if (choice == TransportChoice::kTcp || (choice == TransportChoice::kAuto && tcp.resolve)) {
     return transport::MakeTcp(std::move(tcp));

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "fusewire/transport/protection.h"
 #include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/transport.h"
 
@@ -39,8 +40,30 @@ TEST(TransportChoice, EachMakesATransport) {
   for (const char* name : {"auto", "tcp", "uring", "shm", "ucx"}) {
     TransportChoice choice = TransportChoice::kAuto;
     ASSERT_TRUE(TransportChoiceOf(name, &choice)) << name;
-    EXPECT_NE(MakeTransport(choice, {}), nullptr) << name;
+    EXPECT_NE(MakeTransport(choice, {}, {}).value(), nullptr) << name;
   }
+}
+
+TEST(TransportChoice, TlsIsAllOrNothing) {
+  transport::Protection only_key;
+  only_key.tls.key = "key";
+  auto made = MakeTransport(TransportChoice::kTcp, {}, only_key);
+  ASSERT_FALSE(made.ok());
+  EXPECT_NE(made.status().ToString().find("FUSEWIRE_TLS_CERT"), std::string::npos);
+  transport::Protection no_files;
+  no_files.tls.certificate = "none";
+  for (const TransportChoice choice : {TransportChoice::kAuto, TransportChoice::kTcp, TransportChoice::kUring})
+    EXPECT_EQ(MakeTransport(choice, {}, no_files).status().code(), Code::kInvalid);
+  EXPECT_NE(MakeTransport(TransportChoice::kUcx, {}, no_files).status().ToString().find("carries neither TLS"),
+            std::string::npos);
+}
+
+TEST(TransportChoice, WhatCannotBeCheckedIsRefused) {
+  transport::Protection checked;
+  checked.checksums = true;
+  for (const TransportChoice choice : {TransportChoice::kAuto, TransportChoice::kTcp, TransportChoice::kUring})
+    EXPECT_NE(MakeTransport(choice, {}, checked).value(), nullptr);
+  EXPECT_EQ(MakeTransport(TransportChoice::kUcx, {}, checked).status().code(), Code::kInvalid);
 }
 
 }  // namespace

@@ -27,6 +27,20 @@ void LoopThread::Join() {
   if (std::exchange(started_, false)) FUSEWIRE_CHECK(pthread_join(thread_, nullptr) == 0);
 }
 
+namespace {
+
+// At most what the kernel takes; a number at the end is kept: "fusewire-worker/0" -> "fusewire-work/0".
+std::string ThreadName(const std::string& name) {
+  constexpr size_t kBytesMax = 15;
+  if (name.size() <= kBytesMax) return name;
+  const size_t slash = name.rfind('/');
+  const std::string number = slash == std::string::npos ? "" : name.substr(slash);
+  if (number.size() >= kBytesMax) return name.substr(0, kBytesMax);
+  return name.substr(0, kBytesMax - number.size()) + number;
+}
+
+}  // namespace
+
 void* LoopThread::Entry(void* self) {
   static_cast<LoopThread*>(self)->Main();
   return nullptr;
@@ -34,7 +48,7 @@ void* LoopThread::Entry(void* self) {
 
 void LoopThread::Main() {
   const Options& options = loop_.home().options;
-  const std::string name = options.name.substr(0, 15);  // the kernel's limit
+  const std::string name = ThreadName(options.name);
   pthread_setname_np(pthread_self(), name.c_str());
   if (options.cpu >= 0) {
     Status pinned = PinThisThread(options.cpu);

@@ -567,6 +567,40 @@ TEST(Client, AWrongClusterRefusesTheImpatientToo) {
   EXPECT_EQ(second.status.code(), Code::kRefused) << second.status.ToString();
 }
 
+TEST(Client, TellsOfALostConnectionAlsoWithoutACall) {
+  int lost = 0;
+  WorldOptions options;
+  options.client.on_lost = [&lost] { ++lost; };
+  RpcWorld world(std::move(options));
+  ExpectEcho(&world, 1, {}, 1);
+  world.KillServer(transport::LoopbackDeath::kReset);
+  ASSERT_TRUE(world.RunUntil([&] { return lost > 0; }));
+  world.RestartServer();
+  ProbeCall held(kHold);
+  held.then = [&lost] { EXPECT_EQ(lost, 2); };  // whoever asks for another way in OnDone gets a new one
+  world.client->Start(&held);
+  ASSERT_TRUE(world.RunUntil([&] { return !world.held.empty(); }));
+  world.KillServer(transport::LoopbackDeath::kReset);
+  ASSERT_TRUE(world.RunUntil([&] { return held.dones > 0; }));
+  EXPECT_EQ(lost, 2);
+}
+
+TEST(Client, ALostConnectionIsOneThatWasUpAndNotClosed) {
+  int lost = 0;
+  WorldOptions options;
+  options.with_server = false;
+  options.client.patience_ns = 0;
+  options.client.on_lost = [&lost] { ++lost; };
+  RpcWorld world(std::move(options));
+  ProbeCall call(kEcho);
+  ASSERT_TRUE(world.Ask(&call));
+  EXPECT_EQ(call.status.code(), Code::kUnavailable);
+  world.OpenServer();
+  ExpectEcho(&world, 1, {}, 1);
+  world.client.reset();
+  EXPECT_EQ(lost, 0);
+}
+
 TEST(Client, APeerThatGoesEndsTheCallsThatItHas) {
   std::vector<Fate> fates;
   fates.push_back({"its process dies", [](RpcWorld* world) { world->KillServer(transport::LoopbackDeath::kReset); },

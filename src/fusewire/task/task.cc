@@ -33,8 +33,9 @@ Result<std::unique_ptr<Task>> Task::Start(TaskOptions options) {
   if (!pool.ok()) return pool.status();
   const bool shares = options.wire == pipe::TransportChoice::kShm ||
                       (options.wire == pipe::TransportChoice::kAuto && !options.tcp.resolve);
-  auto task =
-      Make(std::move(options.pipe), std::move(pool).value(), pipe::MakeTransport(options.wire, std::move(options.tcp)));
+  auto transport = pipe::MakeTransport(options.wire, std::move(options.tcp), std::move(options.protection));
+  if (!transport.ok()) return transport.status();
+  auto task = Make(std::move(options.pipe), std::move(pool).value(), std::move(transport).value());
   task->impl_->may_share = shares;
   return task;
 }

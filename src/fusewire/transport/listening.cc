@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/transport/listening.h"
 
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "fusewire/base/bytes.h"
+#include "fusewire/transport/interfaces.h"
 #include "fusewire/transport/socket_address.h"
 
 namespace fusewire {
@@ -70,6 +72,13 @@ bool SaysLoopback(const std::string& host) {
   return host == "localhost" || (ParseNumeric(host, 0, &address) && IsLoopback(address));
 }
 
+bool IsInterface(const std::string& name) { return !name.empty() && if_nametoindex(name.c_str()) != 0; }
+
+bool SaysLinkLocal(const std::string& host) {
+  SocketAddress address;
+  return !host.empty() && ParseNumeric(host, 0, &address) && IsLinkLocal(address);
+}
+
 ListeningPlace WhereToListen(const std::string& host) {
   if (host.empty() || host == "*") return ListeningPlace();
   if (host == "localhost") return Loopback();
@@ -90,6 +99,25 @@ ListeningPlace WhereToListen(const std::string& host) {
   if (!why.empty()) return ListeningPlace{"", why};
   return ListeningPlace{"", host + (is_loopback ? " is a loopback address to this machine, and perhaps not to others"
                                                 : " leads to no address of this machine")};
+}
+
+Result<std::string> ListenAsSaid(const std::string& said) {
+  if (IsInterface(said)) return AddressOfInterface(said, OwnAddresses());
+  if (said.find('/') != std::string::npos) return AddressInNetwork(said, OwnAddresses());
+  if (SaysLinkLocal(said)) {
+    return Status::Invalid(said + " is a link-local address, which other machines can't use without a zone")
+        .Phase("choose an address to listen on")
+        .Next("name a global address, or an interface that has one");
+  }
+  ListeningPlace place = WhereToListen(said);
+  if (place.why.empty()) return std::move(place.host);
+  const std::string own = WordsOf(OwnAddresses());
+  SocketAddress number;
+  const bool is_name = !ParseNumeric(said, 0, &number);
+  return Status::Invalid((is_name ? said + " is no interface of this machine, and as a name: " : "") + place.why +
+                         "; it has " + own)
+      .Phase("choose an address to listen on")
+      .Next("name an interface, a network like 10.0.0.0/8 or an address that it has; * for every interface");
 }
 
 }  // namespace transport

@@ -1,11 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Where a task listens: at the address by which its peers reach it, and nowhere else, as far as that can be told.
 // Home: any thread that is not a home: names are asked of the system's resolver, which may block. Owns: nothing.
-// Fails: never; where it cannot be told, it is every interface, with the reason why.
+// Fails: where it can't be told, it is every interface, with the reason why; what an operator says is an error instead.
 #ifndef FUSEWIRE_TRANSPORT_LISTENING_H_
 #define FUSEWIRE_TRANSPORT_LISTENING_H_
 
 #include <string>
+
+#include "fusewire/base/status.h"
 
 namespace fusewire {
 namespace transport {
@@ -19,6 +21,14 @@ struct ListeningPlace {
 // that it has. Only "localhost" and its numbers mean loopback: another name that leads there on this machine may lead
 // its peers elsewhere.
 ListeningPlace WhereToListen(const std::string& host);
+// Where an operator says: as above, and "eth0", an interface, or "10.0.0.0/8", a network. An interface's name is worth
+// more than a host's. In numbers; "": every interface. Fails if this machine has no such address: another one, or every
+// interface, was not allowed.
+Result<std::string> ListenAsSaid(const std::string& said);
+// Whether this machine has an interface with this name.
+bool IsInterface(const std::string& name);
+// Whether it is an IPv6 address that only one link knows: fe80::/10.
+bool SaysLinkLocal(const std::string& host);
 // Whether it says loopback to every machine: "localhost", 127.0.0.0/8, ::1.
 bool SaysLoopback(const std::string& host);
 

@@ -109,6 +109,7 @@ constexpr Stranger kStrangers[] = {
     {"\x16\x03", "a TLS hello"},
     {"\x15\x03", "a TLS alert"},
     {"SSH-", "an SSH peer"},
+    {"FWSUM", "a task with FUSEWIRE_CHECKSUM, which is not set here"},
     {"*1\r\n$", "a Redis client"},
     {"*2\r\n$", "a Redis client"},
     {"*3\r\n$", "a Redis client"},

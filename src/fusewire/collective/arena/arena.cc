@@ -31,7 +31,7 @@ Arena::Arena(ArenaSeat seat, const ArenaOptions& options)
 
 Arena::~Arena() = default;
 
-Status Arena::Decline(int64_t deadline_ns) { return meeting_->Decline(deadline_ns); }
+Status Arena::Decline(Code why, int64_t deadline_ns) { return meeting_->Decline(why, deadline_ns); }
 
 void Arena::Close() { meeting_->Close(); }
 

@@ -59,9 +59,9 @@ class Arena {
   Status AllToAll(const std::vector<size_t>& send_bytes, const std::vector<size_t>& receive_bytes, const Pieces& from,
                   const Pieces& to, int64_t deadline_ns, Type type = Type::kU8);
 
-  // Takes the place of a call that this rank can't make. The call fails with kInvalid at all ranks; the arena stays
-  // usable.
-  Status Decline(int64_t deadline_ns);
+  // Takes the place of a call that this rank doesn't make: given up (kCancelled), too late (kTimeout), or wrong. The
+  // call fails at all ranks, with that code or kInvalid; the arena stays usable.
+  Status Decline(Code why, int64_t deadline_ns);
   // Any thread. Permanent: open and later calls fail at all ranks, except those whose last meeting is complete.
   void Close();
   // Any thread. True if any rank has closed it.

@@ -15,6 +15,21 @@ ArenaCall ArenaCall::Of(CollectiveKind kind, const Reduction& reduction, int roo
   return {word, amount};
 }
 
+Code ArenaCall::CodeOfDifference() const {
+  if (kind_op_type_root != kDeclined) return Code::kInvalid;
+  if (amount == static_cast<uint64_t>(Code::kCancelled)) return Code::kCancelled;
+  if (amount == static_cast<uint64_t>(Code::kTimeout)) return Code::kTimeout;
+  return Code::kInvalid;
+}
+
+std::string ArenaCall::Says() const {
+  switch (CodeOfDifference()) {
+    case Code::kCancelled: return "gave it up before its turn came";
+    case Code::kTimeout: return "no longer wants it, since its turn came too late";
+    default: return "wants " + Describe();
+  }
+}
+
 // The words may be a peer's: any number is possible.
 std::string ArenaCall::Describe() const {
   const uint64_t word = kind_op_type_root;

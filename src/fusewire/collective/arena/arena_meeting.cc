@@ -148,7 +148,7 @@ bool ArenaMeeting::SleepOnBell(int64_t until_ns, Complete complete) {
   return syscall(SYS_futex, &memory_.header().bell, FUTEX_WAIT, bell | 1, &left, nullptr, 0) == 0 || errno != EINTR;
 }
 
-Status ArenaMeeting::Decline(int64_t deadline_ns) { return Meet(ArenaCall::Declined(), deadline_ns); }
+Status ArenaMeeting::Decline(Code why, int64_t deadline_ns) { return Meet(ArenaCall::Declined(why), deadline_ns); }
 
 void ArenaMeeting::Close() {
   memory_.header().closed.store(1, std::memory_order_seq_cst);
@@ -165,7 +165,7 @@ void ArenaMeeting::Ring() {
 }
 
 // Every rank compares with rank 0, so that all ranks come to the same result.
-Status ArenaMeeting::Compare(const ArenaCall& mine) const {
+Status ArenaMeeting::Compare(const ArenaCall& mine) {
   auto called = [this](int rank) {
     const ArenaPost& post = memory_.PostOf(rank, stage_);
     ArenaCall call;
@@ -180,11 +180,14 @@ Status ArenaMeeting::Compare(const ArenaCall& mine) const {
     int other = 1;
     ArenaCall differs = called(other);
     while (other + 1 < ranks_ && differs == first) differs = called(++other);
-    return Status::Invalid(NameOf(0) + " wants " + first.Describe() + ", " + NameOf(other) + " wants " +
-                           differs.Describe())
+    ++counts_.differences;
+    const Code code =
+        first.CodeOfDifference() != Code::kInvalid ? first.CodeOfDifference() : differs.CodeOfDifference();
+    const std::string advice = code == Code::kInvalid ? "make the same calls in the same order on all ranks; " : "";
+    return Status(code, NameOf(0) + " " + first.Says() + ", " + NameOf(other) + " " + differs.Says())
         .Peer(rank_ == 0 ? NameOf(other) : NameOf(0))
         .Phase(mine.Describe())
-        .Next("make the same calls in the same order on all ranks; no array was changed, and the group stays usable");
+        .Next(advice + "no array was changed, and the group stays usable");
   }
   return Status::Ok();
 }

@@ -38,7 +38,7 @@ class ArenaMeeting {
 
   // Shows this rank's part, waits until all ranks have shown theirs, and compares their calls.
   Status Meet(const ArenaCall& call, int64_t deadline_ns);
-  Status Decline(int64_t deadline_ns);
+  Status Decline(Code why, int64_t deadline_ns);
   void Close();
   bool closed() const;
   void SetCancel(reactor::CancelToken* cancel) { cancel_ = cancel; }
@@ -47,7 +47,7 @@ class ArenaMeeting {
   Status WaitForAll(const ArenaCall& call, int first_missing, int64_t deadline_ns);
   // Looks from rank *first_missing on, and stores the first rank that has not arrived there.
   bool AllArrived(int* first_missing) const;
-  Status Compare(const ArenaCall& mine) const;
+  Status Compare(const ArenaCall& mine);
   void Ring();
   // Checks every life line; stores and returns the error if a rank has ended.
   Status CheckLives(const ArenaCall& call, int64_t since_ns);

@@ -52,6 +52,7 @@ struct ArenaSeat {
 // How many meetings were complete, how often this rank slept, and how many bytes it copied and reduced.
 struct ArenaCounts {
   uint64_t meetings = 0;
+  uint64_t differences = 0;  // meetings at which the calls differed: they fail, and no array was changed
   uint64_t sleeps = 0;
   uint64_t copied_in_bytes = 0;
   uint64_t copied_out_bytes = 0;

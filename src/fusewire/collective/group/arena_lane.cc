@@ -266,11 +266,11 @@ bool ArenaLane::Serve(const Job& job, Arena* arena) {
     return true;
   }
   if (status.ok()) {
-    const uint64_t meetings = arena->counts().meetings;
+    const ArenaCounts before = arena->counts();
     arena->SetCancel(job.is_here ? operation->cancel : nullptr);
     status = Execute(arena, operation, job.deadline_ns);
-    const bool met = arena->counts().meetings != meetings;
-    if (status.ok() || (status.code() == Code::kInvalid && met)) {
+    const bool met = arena->counts().meetings != before.meetings;
+    if (status.ok() || arena->counts().differences != before.differences) {
       operation->status = status;
       return true;
     }
@@ -291,11 +291,13 @@ bool ArenaLane::Serve(const Job& job, Arena* arena) {
       return true;
     }
   }
-  // This rank can't make the call: it declines in the call's turn, and the arena stays usable.
-  const Status heard = arena->Decline(std::max(job.deadline_ns, AddNs(Clock::Real()->NowNs(), kDeclineNs)));
+  // This rank doesn't make the call: it declines in the call's turn, and the arena stays usable.
+  const uint64_t differences = arena->counts().differences;
+  const Status heard =
+      arena->Decline(status.code(), std::max(job.deadline_ns, AddNs(Clock::Real()->NowNs(), kDeclineNs)));
   if (operation != nullptr) operation->status = status;
   // Ok: all ranks have declined, so their calls were equal.
-  if (!heard.ok() && heard.code() != Code::kInvalid) {
+  if (!heard.ok() && arena->counts().differences == differences) {
     GoOverMessages(*arena, heard, job.turn + 1);
     SendFailed(job, status);
   }

@@ -35,18 +35,21 @@ Status CheckType(Type type) {
 Status CheckReduction(const Reduction& reduction) {
   FUSEWIRE_TRY(CheckType(reduction.type));
   const auto op = static_cast<uint8_t>(reduction.op);
-  const std::string what = OpName(reduction.op) + " of " + TypeName(reduction.type);
-  if (op > kBuiltInOps) return Status::Invalid(what + ": there is no such op").Next("use an Op of types.h");
+  // Only a refusal has words: every operation comes through here.
+  auto refused = [&reduction](const char* why) {
+    return Status::Invalid(OpName(reduction.op) + " of " + TypeName(reduction.type) + ": " + why);
+  };
+  if (op > kBuiltInOps) return refused("there is no such op").Next("use an Op of types.h");
   if (reduction.op == Op::kUser) {
     if (reduction.user.combine != nullptr) return Status::Ok();
-    return Status::Invalid(what + ": no function is given").Next("set Reduction::user.combine");
+    return refused("no function is given").Next("set Reduction::user.combine");
   }
   const bool bits = reduction.op == Op::kAnd || reduction.op == Op::kOr || reduction.op == Op::kXor;
   const bool real = reduction.type >= Type::kF16 && reduction.type <= Type::kF64;
-  if (bits && real) return Status::Invalid(what + ": a float has no bits to combine").Next("use an integer type");
+  if (bits && real) return refused("a float has no bits to combine").Next("use an integer type");
   const bool order = reduction.op == Op::kMin || reduction.op == Op::kMax;
   if (reduction.type == Type::kBool && !bits && !order) {
-    return Status::Invalid(what + ": truths are not added up").Next("use or, and, xor, or sum them as u8");
+    return refused("truths are not added up").Next("use or, and, xor, or sum them as u8");
   }
   return Status::Ok();
 }

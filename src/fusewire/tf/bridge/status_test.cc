@@ -25,6 +25,12 @@ TEST(TfStatuses, OfTheWireAreThoseThatTensorFlowRecoversFrom) {
   EXPECT_THAT(std::string(ToTf(Status::Unavailable("reset")).message()), HasSubstr("reset"));
 }
 
+TEST(TfStatuses, ThatSayWhatToDoNameTheirPage) {
+  const Status refused = Status::Refused("another cluster").Next("check the secret");
+  EXPECT_THAT(std::string(ToTf(refused).message()), EndsWith("; next: check the secret; see docs/errors.md#refused"));
+  EXPECT_THAT(std::string(ToTf(FromTf(absl::InvalidArgumentError("a shape"))).message()), EndsWith("a shape"));
+}
+
 TEST(TfStatuses, GoToOursAndBack) {
   EXPECT_TRUE(FromTf(TfStatus()).ok());
   EXPECT_TRUE(absl::IsUnavailable(ToTf(FromTf(absl::UnavailableError("gone")))));

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include <absl/strings/str_cat.h>
 #include <tensorflow/core/common_runtime/dma_helper.h>
 #include <tensorflow/core/distributed_runtime/collective_param_resolver_distributed.h>
 #include <tensorflow/core/distributed_runtime/collective_rma_distributed.h>
@@ -13,8 +14,13 @@
 #include <tensorflow/core/nccl/collective_communicator.h>
 #include <tensorflow/core/platform/fingerprint.h>
 #include "fusewire/base/check.h"
+#include "fusewire/observe/recorder.h"
+#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/marks.h"
+#include "fusewire/tf/profile/events.h"
+#include "fusewire/tf/profile/trace.h"
 
 namespace fusewire {
 namespace tf {
@@ -62,6 +68,15 @@ bool CanServe(const tensorflow::CollectiveParams& params) {
   }
 }
 
+const char* WordsOf(tensorflow::CollectiveType type) {
+  switch (type) {
+    case tensorflow::REDUCTION_COLLECTIVE: return "all-reduce";
+    case tensorflow::BROADCAST_COLLECTIVE: return "broadcast";
+    case tensorflow::GATHER_COLLECTIVE: return "all-gather";
+    default: return "all-to-all";
+  }
+}
+
 collective::Pieces PiecesOf(const tensorflow::Tensor& tensor) {
   return collective::Pieces(const_cast<void*>(tensorflow::DMAHelper::base(&tensor)), tensor.TotalBytes());
 }
@@ -93,6 +108,8 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
       return;
     }
     GlobalCounters().Add(&Counters::collectives);
+    begun_ns_ = WireNow();
+    TraceMe trace([this] { return Traced("fusewire collective"); }, kTraceLevel);
     Ref();  // until its end
     done_ = std::move(done);
     tensorflow::CancellationManager* cancellation = context_->op_ctx->cancellation_manager();
@@ -111,6 +128,8 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
       }
     }
     Ref();  // while this goes on: the end may come at any time
+    op_ = observe::BeginOp(TagOf(params), context_->step_id, wanted.key, observe::RecordingNowNs());
+    bytes_ = wanted.to.bytes();
     uint64_t number = group_->Start(std::move(wanted), [this](Status status) { Ended(std::move(status)); });
     number_.store(number);
     if (is_cancelled_.load()) Cancel();
@@ -161,6 +180,35 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
     }
   }
 
+  std::string Traced(const char* name) const {
+    return TraceMeEncode(
+        name, {{"operation", WordsOf(context_->col_params->instance.type)}, {"bytes", context_->output->TotalBytes()}});
+  }
+
+  void RecordProfile(const TfStatus& end) const {
+    const tensorflow::CollectiveParams& params = *context_->col_params;
+    WireEvent event;
+    event.kind = WireKind::kCollective;
+    event.peer = absl::StrCat("group ", params.group.group_key, " of ", params.group.group_size);
+    event.name = absl::StrCat(WordsOf(params.instance.type), " ", context_->exec_key);
+    event.step = context_->step_id;
+    event.bytes_in = context_->output->TotalBytes();
+    event.bytes_out = context_->input != nullptr ? context_->input->TotalBytes() : 0;
+    event.begun_ns = begun_ns_;
+    event.ended_ns = WireClockNs();
+    if (!end.ok()) event.error = end.ToString();
+    RecordWire(std::move(event));
+  }
+
+  // Its peers are all other members, by number: the task that is missing is the one that has not begun it.
+  static uint32_t TagOf(const tensorflow::CollectiveParams& params) {
+    if (observe::TheRecorder() == nullptr) return 0;
+    const auto rank = static_cast<size_t>(params.default_rank);
+    const bool is_member = rank < params.group.members.size();
+    return observe::FindTag(observe::Kind::kCollective, is_member ? ShortTask(params.group.members[rank].task) : "",
+                            absl::StrCat(params.group.group_size, " ranks"), params.name);
+  }
+
   // Either this finds the number, or the thread that stores it sees the cancel.
   void Cancel() {
     is_cancelled_.store(true);
@@ -173,8 +221,11 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
     bool is_registered = cancellation != nullptr && token_ != tensorflow::CancellationManager::kInvalidToken;
     if (is_registered && cancellation->TryDeregisterCallback(token_)) Unref();
     FUSEWIRE_CHECK(done_ != nullptr);  // it ends once
+    observe::EndOp(&op_, status.ok(), bytes_);
     tensorflow::StatusCallback done = std::move(done_);
     TfStatus end = ToTf(status);
+    TraceMe trace([this] { return Traced("fusewire collective ended"); }, kTraceLevel);
+    if (RecordsWire()) RecordProfile(end);
     done(end);
     Unref();
   }
@@ -184,7 +235,10 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
   GroupPtr group_;
   tensorflow::StatusCallback done_;
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+  observe::Op op_;
+  uint64_t bytes_ = 0;
   std::atomic<uint64_t> number_{0};
+  int64_t begun_ns_ = 0;  // in a profile; otherwise 0
   std::atomic<bool> is_cancelled_{false};
 };
 

@@ -8,6 +8,8 @@
 
 #include "fusewire/tf/bridge/threads_test.h"
 #include "fusewire/tf/collective/members_test.h"
+#include "fusewire/tf/peer/marks.h"
+#include "fusewire/tf/peer/recorded_test.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -124,6 +126,25 @@ TEST_F(ExecutorTest, AReductionIsOursWhereBothHaveThePlugin) {
     ASSERT_TRUE(ranks_[rank].status.ok()) << ranks_[rank].status;
     EXPECT_EQ(sums[rank].flat<float>()(0), 3);
     EXPECT_EQ(sums[rank].flat<float>()(4999), 3);
+  }
+}
+
+TEST_F(ExecutorTest, AnOperationIsRecordedAtEachMemberAsTheSame) {
+  Recorded recorded;
+  Meet();
+  Tensor sums[2] = {Filled(5000, 0), Filled(5000, 0)};
+  ranks_[0].Reduce(Filled(5000, 1), &sums[0]);
+  EXPECT_EQ(recorded.open(), 1u);  // the other has not begun it
+  ranks_[1].Reduce(Filled(5000, 2), &sums[1]);
+  for (Executing& rank : ranks_) ASSERT_TRUE(rank.ends.Await(1));
+  const std::vector<Recorded::One> all = recorded.Read();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(recorded.open(), 0u);
+  EXPECT_EQ(all[0].seen.flow, all[1].seen.flow);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_THAT(all[i].words, HasSubstr("collective " + ShortTask(MemberTask(static_cast<int>(i))) + " 2 ranks"));
+    EXPECT_EQ(all[i].seen.bytes, 20'000u);
+    EXPECT_EQ(all[i].seen.end, observe::End::kOk);
   }
 }
 

@@ -84,6 +84,7 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
             Result<transport::Address> grpc = transport::Address::Parse(question->address);
             Told& told = self->told_[index];
             told.member.address.host = grpc.ok() ? grpc.value().host : question->address;
+            if (!words.advertised.empty()) told.member.address.host = words.advertised;
             told.member.address.port = words.group_port;
             told.host = words.host;
             told.age = words.group_age;

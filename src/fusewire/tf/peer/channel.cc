@@ -8,9 +8,12 @@
 #include <tensorflow/core/platform/env.h>
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/cpus.h"
+#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/methods.h"
+#include "fusewire/tf/profile/events.h"
+#include "fusewire/tf/profile/trace.h"
 
 namespace fusewire {
 namespace tf {
@@ -65,11 +68,14 @@ class ReceiveCall final : public rpc::Call {
 
   void Ask() {
     FUSEWIRE_AT_HOME(channel_->home_);
+    TraceMe trace([this] { return Traced("fusewire ask", recvs_.size()); }, kTraceLevel);
     channel_->names_.Begin(recvs_.size(), &text_);
+    const int64_t now_ns = observe::RecordingNowNs();
     for (Recv* recv : recvs_) {
       FUSEWIRE_DCHECK(recv->asked_);
       FUSEWIRE_DCHECK(recv->channel() == channel_);
-      channel_->names_.Append(recv->key(), recv->step(), &text_);
+      const Mark& mark = channel_->names_.Append(recv->key(), recv->step(), &text_);
+      if (!recv->op_) recv->op_ = observe::BeginOp(mark.tag, recv->step(), FlowOf(mark, recv->step()), now_ns);
     }
     said_ = channel_->names_.said();
     head = text_;
@@ -85,11 +91,16 @@ class ReceiveCall final : public rpc::Call {
     TfStatus error;
   };
 
+  std::string Traced(const char* name, size_t tensors) const {
+    return TraceMeEncode(name, {{"peer", ShortTask(channel_->target())}, {"tensors", tensors}});
+  }
+
   Result<pipe::Landing> Land(ConstBytes head_in, const rpc::SegmentSizes& sizes) override {
     return LandPart(head_in, sizes);
   }
 
   Result<pipe::Landing> LandPart(ConstBytes head_in, const rpc::SegmentSizes& sizes) override {
+    TraceMe trace([&] { return Traced("fusewire land", sizes.count()); }, kTraceLevel);
     FUSEWIRE_TRY(Read(head_in, &sizes));
     return pipe::Landing::Into(places_.data(), places_.size());
   }
@@ -108,6 +119,7 @@ class ReceiveCall final : public rpc::Call {
     places_.clear();
     answers_.clear();
     VarReader reader(head_in);
+    const int64_t now_ns = observe::RecordingNowNs();
     size_t segment = 0;
     while (!reader.done()) {
       uint64_t index = reader.Varint();
@@ -121,6 +133,7 @@ class ReceiveCall final : public rpc::Call {
       }
       if (kind == kValue) {
         answer.recv->OnArrival();
+        observe::LandedOp(answer.recv->op_, now_ns);
         TensorLanding& landing = answer.recv->landing_;
         // The step of an aborted receive has ended; its session, and with it the device, may be gone.
         const TensorPlace place = answer.recv->ended_ ? TensorPlace() : answer.recv->place_;
@@ -148,6 +161,7 @@ class ReceiveCall final : public rpc::Call {
     read_ = false;
     std::vector<Answer> answers = std::move(answers_);
     answers_.clear();
+    TraceMe trace([&] { return Traced("fusewire part in", answers.size()); }, kTraceLevel);
     FUSEWIRE_CHECK(answers.size() <= unanswered_);
     unanswered_ -= answers.size();
     for (Answer& answer : answers) {
@@ -283,10 +297,12 @@ ChannelPtr Channel::Make(task::Task& task, Options options) {
 
 namespace {
 
-rpc::ClientOptions ClientOptionsOf(const Channel::Options& options) {
+// `alive` outlives the client.
+rpc::ClientOptions ClientOptionsOf(const Channel::Options& options, std::atomic<bool>* alive) {
   rpc::ClientOptions client;
   client.patience_ns = options.patience_ns;
   client.incarnation = options.incarnation;
+  client.on_lost = [alive] { alive->store(false, std::memory_order_relaxed); };
   return client;
 }
 
@@ -294,7 +310,8 @@ rpc::ClientOptions ClientOptionsOf(const Channel::Options& options) {
 
 Channel::Channel(task::Task& task, Options options)
     : options_(std::move(options)),
-      client_(task, options_.address, ClientOptionsOf(options_)),
+      own_task_(ShortTask(task.name())),
+      client_(task, options_.address, ClientOptionsOf(options_, &alive_)),
       home_(client_.home()),
       cleanup_timer_([this] { SendCleanups(); }) {}
 
@@ -383,6 +400,7 @@ void Channel::OnAborted(Recv* recv, const TfStatus& why) {
 
 void Channel::End(Recv* recv, const TfStatus& status, const Tensor& tensor, bool is_dead) {
   FUSEWIRE_DCHECK(!is_dead || status.ok());
+  observe::EndOp(&recv->op_, status.ok(), tensor.TotalBytes());
   recv->OnEnd(status, tensor, is_dead);
   recv->Unref();
 }
@@ -423,6 +441,17 @@ void Channel::SendCleanups() {
   std::string text;
   TakeCleanups(&text);
   SendOneWay(std::move(self), kCleanupGraph, std::move(text));
+}
+
+observe::Op Channel::BeginCall(uint16_t method, const char* name) {
+  FUSEWIRE_DCHECK(method < call_tags_.size());
+  if (observe::TheRecorder() == nullptr) return observe::Op();
+  uint32_t tag = call_tags_[method].load(std::memory_order_relaxed);
+  if (tag == 0) {
+    tag = observe::FindTag(observe::Kind::kCall, own_task_, ShortTask(options_.target), name);
+    call_tags_[method].store(tag, std::memory_order_relaxed);
+  }
+  return observe::BeginOp(tag, 0, 0, observe::RecordingNowNs());
 }
 
 void Channel::AbortStep(int64_t step) {

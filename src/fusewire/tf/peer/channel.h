@@ -5,6 +5,7 @@
 #ifndef FUSEWIRE_TF_PEER_CHANNEL_H_
 #define FUSEWIRE_TF_PEER_CHANNEL_H_
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -15,11 +16,13 @@
 #include <tensorflow/core/framework/rendezvous.h>
 #include "fusewire/base/mailbox.h"
 #include "fusewire/base/mutex.h"
+#include "fusewire/observe/recorder.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/peer/keys.h"
+#include "fusewire/tf/peer/methods.h"
 
 namespace fusewire {
 namespace tf {
@@ -73,6 +76,7 @@ class Recv : public Mail {
   TfStatus aborted_;    // before it came home
   int asked_again_ = 0;
   TensorLanding landing_;
+  observe::Op op_;  // from its request until its end
 };
 
 // The receives that this thread begins during the group's life become one request for each channel.
@@ -104,7 +108,7 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   rpc::Client& client() { return client_; }
   const std::string& target() const { return options_.target; }
   const transport::Address& address() const { return options_.address; }
-  // Any thread. False once a call over it was lost: get another channel.
+  // Any thread. False once a call over it, or its idle connection, was lost: get another channel.
   bool alive() const { return alive_.load(std::memory_order_relaxed); }
   // Any thread. For the status of each call over this channel: a lost connection makes it no longer alive.
   void ReportStatus(const Status& status);
@@ -115,6 +119,8 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   void TakeCleanups(std::string* head);
   // Any thread. Aborts the step's producers at the peer.
   void AbortStep(int64_t step);
+  // Any thread. A call of this method begins: what it is recorded as.
+  observe::Op BeginCall(uint16_t method, const char* name);
 
  private:
   friend class Recv;
@@ -142,15 +148,17 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   void SendCleanups();
 
   const Options options_;
+  const std::string own_task_;     // "worker:0"
+  std::atomic<bool> alive_{true};  // before the client, which clears it
   rpc::Client client_;
   reactor::Reactor& home_;
-  std::atomic<bool> alive_{true};
   Mailbox entrance_;                    // receives on their way home
   std::atomic<bool> is_called_{false};  // the doorman is posted
   Doorman doorman_{this};
-  KeyNames names_;                // at home
-  std::vector<Recv*> gathered_;   // at home
-  reactor::Timer cleanup_timer_;  // at home
+  KeyNames names_;                                                  // at home
+  std::vector<Recv*> gathered_;                                     // at home
+  reactor::Timer cleanup_timer_;                                    // at home
+  std::array<std::atomic<uint32_t>, kKeepValues + 1> call_tags_{};  // by method; 0: not looked up yet
   Mutex cleanups_mutex_;
   std::vector<int64_t> cleanups_ FUSEWIRE_GUARDED_BY(cleanups_mutex_);
 };

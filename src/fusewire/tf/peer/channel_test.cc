@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "fusewire/tf/peer/recorded_test.h"
 #include "fusewire/tf/peer/world_test.h"
 
 #include <absl/strings/str_cat.h>
@@ -90,6 +91,34 @@ TEST_F(ChannelTest, AsksForAllOfAGroupInOneQuestion) {
   ExpectRamp(ends[3], 3, 1);
   EXPECT_TRUE(channel_->alive());
   EXPECT_EQ(world_.asked.size(), 1u);
+}
+
+TEST_F(ChannelTest, ReceivesAreRecordedFromTheirRequestToTheirEnd) {
+  Recorded recorded;
+  auto& ends = Receive(2);
+  ASSERT_TRUE(world_.AwaitAsked(1));
+  std::vector<Recorded::One> all = recorded.Read();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].words, "receive worker:0 ps:0 edge_0");
+  EXPECT_EQ(all[0].seen.step, kStep);
+  EXPECT_EQ(recorded.open(), 2u);
+  Answer part;
+  part.Value(0, Ramp(10'000, 5));
+  world_.asked[0].reply.SendPart(part.head, std::move(part.body));
+  ASSERT_TRUE(world_.RunUntil([&] { return ends[0].ends > 0; }));
+  EXPECT_EQ(recorded.open(), 1u);
+  world_.KillPeer();
+  ASSERT_TRUE(AwaitEnds());
+  all = recorded.Read();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(recorded.open(), 0u);
+  const bool is_first = all[0].seen.end == observe::End::kOk;  // they began at the same time
+  const observe::Seen &arrived = all[is_first ? 0 : 1].seen, &lost = all[is_first ? 1 : 0].seen;
+  EXPECT_EQ(arrived.bytes, 40'000u);
+  EXPECT_GE(arrived.landed_ns, arrived.begun_ns);
+  EXPECT_GE(arrived.ended_ns, arrived.landed_ns);
+  EXPECT_EQ(lost.end, observe::End::kFailed);
+  EXPECT_EQ(lost.landed_ns, 0);
 }
 
 TEST_F(ChannelTest, AReceiveByItselfGoesAtOnce) {

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 namespace fusewire {
 namespace tf {
@@ -38,6 +39,15 @@ struct Counters {
 
 // Lives until the process ends.
 Counters& GlobalCounters();
+
+// Each counter, for those who show them all.
+struct CounterAbout {
+  const char* name;
+  const char* help;
+  bool is_gauge;
+  std::atomic<uint64_t> Counters::*counter;
+};
+const std::vector<CounterAbout>& AllCounters();
 
 }  // namespace tf
 }  // namespace fusewire

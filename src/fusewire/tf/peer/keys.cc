@@ -21,7 +21,7 @@ constexpr size_t kBooksMax = 8192;  // receivers of one server, and their past i
 constexpr size_t kGapMax = 65536;   // requests may overtake each other by this many new keys
 // Of all books together; a key takes about three times its text.
 constexpr size_t kLibraryBytesMax = size_t{1} << 30;
-constexpr size_t kPlaceBytes = sizeof(KeyPtr) + sizeof(std::string);
+constexpr size_t kPlaceBytes = sizeof(KeyPtr) + sizeof(std::string) + sizeof(Mark);
 constexpr size_t kTextsOfKey = 3;  // here, whole in the parsed one, and what is parsed of it
 constexpr absl::string_view kOutermost = "0:0";
 
@@ -41,7 +41,7 @@ void KeyNames::Begin(size_t count, std::string* head) {
   first_ = true;
 }
 
-void KeyNames::Append(absl::string_view full_key, int64_t step, std::string* head) {
+const Mark& KeyNames::Append(absl::string_view full_key, int64_t step, std::string* head) {
   size_t end = full_key.rfind(';') + 1;
   absl::string_view key = full_key.substr(0, end), frame = full_key.substr(end);
   uint64_t number = 0;
@@ -51,6 +51,7 @@ void KeyNames::Append(absl::string_view full_key, int64_t step, std::string* hea
   } else if (numbers_.size() < kKeysMax && bytes_ + key.size() <= kKeyBytesMax) {
     number = numbers_.size() + 1;
     numbers_.emplace(key, number);
+    marks_.push_back(MarkReceive(key));
     bytes_ += key.size();
   }
   FUSEWIRE_DCHECK(number <= numbers_.size());
@@ -65,11 +66,14 @@ void KeyNames::Append(absl::string_view full_key, int64_t step, std::string* hea
   if (number > said_) said_ = number;
   first_ = false;
   last_step_ = step;
+  FUSEWIRE_DCHECK(number < marks_.size());
+  return marks_[number];
 }
 
 void KeyNames::Forget() {
   book_ = SystemRandom64();
   numbers_.clear();
+  marks_.resize(1);
   bytes_ = 0;
   said_ = known_ = 0;
 }
@@ -119,9 +123,11 @@ bool KeyBook::Read(VarReader* reader, std::vector<Want>* wants, TfStatus* error)
           bytes_ += (number + 1 - texts_.size()) * kPlaceBytes;
           texts_.resize(number + 1);
           keys_.resize(number + 1);
+          marks_.resize(number + 1);
         }
         bytes_ += kTextsOfKey * text.size();
         bytes_ -= kTextsOfKey * texts_[number].size();
+        marks_[number] = MarkProvide(text, *parsed);
         keys_[number] = std::move(parsed);
         texts_[number] = text;
       }
@@ -131,7 +137,7 @@ bool KeyBook::Read(VarReader* reader, std::vector<Want>* wants, TfStatus* error)
     } else {
       key = keys_[number];
     }
-    wants->push_back(Want{step, std::move(key)});
+    wants->push_back(Want{step, std::move(key), number < marks_.size() ? marks_[number] : Mark()});
   }
   return true;
 }

@@ -25,6 +25,7 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/bridge/varint.h"
+#include "fusewire/tf/peer/marks.h"
 
 namespace fusewire {
 namespace tf {
@@ -35,8 +36,8 @@ class KeyNames {
   KeyNames();
   // Begins a request of so many wants.
   void Begin(size_t count, std::string* head);
-  // Adds one want to it.
-  void Append(absl::string_view full_key, int64_t step, std::string* head);
+  // Adds one want to it. Returns what the key's receives are recorded as; valid until the next call.
+  const Mark& Append(absl::string_view full_key, int64_t step, std::string* head);
   // The highest number that has been sent with its key; an answer to that request confirms it.
   uint64_t said() const { return said_; }
   void Known(uint64_t said) {
@@ -49,6 +50,7 @@ class KeyNames {
   uint64_t book_;
   // Numbers rise, so one comparison tells whether the peer has a key.
   absl::flat_hash_map<std::string, uint64_t> numbers_;
+  std::vector<Mark> marks_ = std::vector<Mark>(1);  // by number; 0 is that of keys without one
   size_t bytes_ = 0;
   uint64_t said_ = 0;
   uint64_t known_ = 0;
@@ -61,6 +63,7 @@ using KeyPtr = std::shared_ptr<const tensorflow::Rendezvous::ParsedKey>;
 struct Want {
   int64_t step = 0;
   KeyPtr key;
+  Mark mark = {};
 };
 
 // The keys of one receiver.
@@ -76,6 +79,7 @@ class KeyBook {
   std::atomic<size_t> bytes_{0};
   std::vector<KeyPtr> keys_ FUSEWIRE_GUARDED_BY(mutex_);  // by number
   std::vector<std::string> texts_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::vector<Mark> marks_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
 // The books of all receivers of a server. If they are too many or too large, the least recently used are dropped.

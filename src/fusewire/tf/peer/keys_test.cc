@@ -202,6 +202,43 @@ TEST(PortWords, OfEarlierAndLaterVersionsAreRead) {
   ASSERT_TRUE(words.Read(response));
   EXPECT_EQ(words.group_port, 41235);
   EXPECT_EQ(words.host, 0xa7U);
+  *device = "fusewire 1 41234 1 fuses 41235 a7 3 gate.example.com and more";
+  ASSERT_TRUE(words.Read(response));
+  EXPECT_EQ(words.group_age, 3U);
+  EXPECT_EQ(words.advertised, "gate.example.com");
+}
+
+TEST(PortWords, SayTheAddressOutside) {
+  for (const char* host : {"gate.example.com", "203.0.113.9", "2001:db8::1"}) {
+    tensorflow::LoggingResponse response;
+    PortWords said;
+    said.port = 41234;
+    said.group_age = 2;
+    said.advertised = host;
+    said.Answer(&response);
+    PortWords words;
+    ASSERT_TRUE(words.Read(response));
+    EXPECT_EQ(words.advertised, host);
+    EXPECT_EQ(words.group_age, 2U);
+  }
+}
+
+TEST(PortWords, OfALiarNameNoHostThatIsNone) {
+  tensorflow::LoggingResponse response;
+  PortWords().Answer(&response);
+  std::string* device = response.mutable_step(0)->mutable_step_stats()->mutable_dev_stats(0)->mutable_device();
+  for (const std::string& host :
+       {std::string("[::1]"), std::string("a/b"), std::string("10.0.0.0/8"), std::string("]["), std::string("a\x01")}) {
+    *device = "fusewire 1 41234 1 fuses 41235 a7 3 " + host;
+    PortWords words;
+    words.advertised = "before";
+    ASSERT_TRUE(words.Read(response));
+    EXPECT_EQ(words.advertised, "") << host;
+  }
+  *device = "fusewire 1 41234 1 fuses 41235 a7 3 " + std::string(100000, 'a');
+  PortWords words;
+  ASSERT_TRUE(words.Read(response));
+  EXPECT_LE(words.advertised.size(), 255U);
 }
 
 TEST(PortWords, AreNotSaidByOthers) {

@@ -28,6 +28,7 @@ enum MethodNumber : uint16_t {
   kPlacePart = 12,  // star/words.h
   kRunPart = 13,
   kKeepValues = 14,
+  kEcho = 15,  // request := bytes:u64; answer := so many bytes of no meaning, head: the wire
 };
 
 enum AnswerKind : uint8_t { kValue = 0, kDead = 1, kError = 2 };

@@ -9,7 +9,9 @@
 #include <absl/strings/str_cat.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
+#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/marks.h"
 
 namespace fusewire {
 namespace tf {
@@ -19,6 +21,12 @@ namespace {
 constexpr int64_t kPortStep = 0x6675736577697265;
 constexpr int kPortVersion = 1;
 constexpr const char* kFuses = "fuses";
+constexpr size_t kHostBytesMax = 255;  // as of a name in DNS
+
+bool IsHost(const std::string& text) {
+  Result<transport::Address> parsed = transport::Address::Parse(transport::Address{text, 1}.ToString());
+  return parsed.ok() && parsed.value().host == text;
+}
 
 }  // namespace
 
@@ -33,7 +41,7 @@ void PortWords::Answer(tensorflow::LoggingResponse* response) const {
   step->set_step_id(kPortStep);
   step->mutable_step_stats()->add_dev_stats()->set_device(
       absl::StrCat("fusewire ", kPortVersion, " ", port, " ", absl::Hex(incarnation), " ", kFuses, " ", group_port, " ",
-                   absl::Hex(host), " ", group_age));
+                   absl::Hex(host), " ", group_age, advertised.empty() ? "" : " ", advertised));
 }
 
 bool PortWords::Read(const tensorflow::LoggingResponse& response) {
@@ -42,13 +50,16 @@ bool PortWords::Read(const tensorflow::LoggingResponse& response) {
   if (stats.dev_stats_size() != 1) return false;
   int version = 0;
   unsigned number = 0, group_number = 0;
-  char more[16] = "";
-  int read = std::sscanf(stats.dev_stats(0).device().c_str(), "fusewire %d %u %" SCNx64 " %15s %u %" SCNx64 " %" SCNu32,
-                         &version, &number, &incarnation, more, &group_number, &host, &group_age);
+  char more[16] = "", where[kHostBytesMax + 1] = "";
+  static_assert(kHostBytesMax == 255);
+  int read = std::sscanf(stats.dev_stats(0).device().c_str(),
+                         "fusewire %d %u %" SCNx64 " %15s %u %" SCNx64 " %" SCNu32 " %255s", &version, &number,
+                         &incarnation, more, &group_number, &host, &group_age, where);
   if (read < 3 || version != kPortVersion || number > UINT16_MAX) return false;
   if (read < 5 || group_number > UINT16_MAX) group_number = 0;
   if (read < 6) host = 0;
   if (read < 7) group_age = 0;
+  advertised = read < 8 || !IsHost(where) ? "" : where;
   port = static_cast<uint16_t>(number);
   group_port = static_cast<uint16_t>(group_number);
   fuses = std::strcmp(more, kFuses) == 0;
@@ -147,13 +158,20 @@ void Peer::Find(const SidePtr& side, Routed routed) {
     SidePtr side;
     tensorflow::LoggingRequest request;
     tensorflow::LoggingResponse response;
+    observe::Op op;
   };
   auto question = std::make_shared<Question>();  // shared_ptr: std::function wants copies
   question->side = side;
+  question->op =
+      observe::BeginOp(observe::FindTag(observe::Kind::kCall, task_ == nullptr ? "" : ShortTask(task_->name()),
+                                        ShortTask(options_.target), "where its data port is"),
+                       0, 0, observe::RecordingNowNs());
   PortWords::Ask(&question->request);
-  side->worker()->LoggingAsync(
-      &question->request, &question->response,
-      [peer = shared_from_this(), question](const TfStatus& status) { peer->Answered(status, question->response); });
+  side->worker()->LoggingAsync(&question->request, &question->response,
+                               [peer = shared_from_this(), question](const TfStatus& status) {
+                                 observe::EndOp(&question->op, status.ok());
+                                 peer->Answered(status, question->response);
+                               });
 }
 
 void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& response) {
@@ -162,6 +180,7 @@ void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& r
   bool is_answer = status.ok() || absl::IsUnimplemented(status);
   bool has_plugin = status.ok() && words.Read(response);
   bool speaks = has_plugin && words.port != 0 && !is_grpc_only();
+  bool is_refused = is_answer && !speaks && options_.must_encrypt;
   std::vector<Routed> waiting;
   ChannelPtr channel;
   {
@@ -169,24 +188,31 @@ void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& r
     FUSEWIRE_DCHECK(state_ == State::kAsking);
     if (speaks) {
       Result<transport::Address> grpc = transport::Address::Parse(options_.address);
-      channel_ = MakeChannel(grpc.ok() ? grpc.value().host : options_.address, words.port, words.incarnation);
+      const std::string host = grpc.ok() ? grpc.value().host : options_.address;
+      channel_ = MakeChannel(words.advertised.empty() ? host : words.advertised, words.port, words.incarnation);
       state_ = State::kChannel;
       channel = channel_;
     } else {
-      state_ = is_answer ? State::kGrpc : State::kUnknown;
+      state_ = is_answer && !is_refused ? State::kGrpc : State::kUnknown;
     }
     if (is_answer) has_lost_ = false;
     if (is_answer) fuses_ = has_plugin && words.fuses;
     waiting.swap(waiting_);
   }
-  if (speaks) {
-    FUSEWIRE_LOG(kInfo, "%s (%s) has its data port at %u", options_.target.c_str(), options_.address.c_str(),
-                 words.port);
+  TfStatus end = is_answer ? TfStatus() : status;
+  if (is_refused) {
+    end = absl::FailedPreconditionError(absl::StrCat(
+        options_.target, " (", options_.address,
+        ") has no data port, and FUSEWIRE_TLS_CERT is set here: nothing goes to it unencrypted; next: see that it says "
+        "import fusewire, with a protocol of Fusewire and without FUSEWIRE_DISABLE"));
+  } else if (speaks) {
+    FUSEWIRE_LOG(kInfo, "%s (%s) has its data port at %s", options_.target.c_str(), options_.address.c_str(),
+                 channel->address().ToString().c_str());
   } else if (is_answer && !is_grpc_only()) {
     FUSEWIRE_LOG(kInfo, "%s (%s) speaks gRPC only: it is served over gRPC", options_.target.c_str(),
                  options_.address.c_str());
   }
-  for (Routed& routed : waiting) routed(is_answer ? TfStatus() : status, channel);
+  for (Routed& routed : waiting) routed(end, channel);
 }
 
 }  // namespace tf

@@ -1,7 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A Peer is another task of the cluster as our data plane knows it: whether it has a data port, and the Channel to it.
 // The data port is requested from the gRPC address in the cluster, at first use and again after each loss.
-// Home: any thread. Owns: the current Channel. Fails: a route fails as the gRPC call that requested the port did.
+// Home: any thread. Owns: the current Channel. Fails: a route fails as the gRPC call that requested the port did, or if
+// its data must be encrypted and the task has no data port.
 #ifndef FUSEWIRE_TF_PEER_PEER_H_
 #define FUSEWIRE_TF_PEER_PEER_H_
 
@@ -24,6 +25,7 @@ namespace tf {
 // The request for a task's data port: a Logging call for a reserved step. A task without the plug-in has no logs of
 // that step; one with the plug-in answers with a step that has this text. Port 0: it has no data port, only gRPC.
 //   port := "fusewire" version:decimal port:decimal incarnation:hex "fuses" group_port:decimal host:hex age:decimal
+//           [advertised:host]
 // with one space between. A reader ignores the words behind those that it knows.
 class PortWords {
  public:
@@ -34,6 +36,7 @@ class PortWords {
   uint16_t group_port = 0;  // the port of its collectives; 0: none
   uint64_t host = 0;        // see transport/shm/host.h; 0: unknown
   uint32_t group_age = 0;   // how often its collectives have been restarted
+  std::string advertised;   // the host at which it is reached; empty: the one that the cluster names
 
   static void Ask(tensorflow::LoggingRequest* request);
   static bool IsAsked(const tensorflow::LoggingRequest& request);
@@ -77,6 +80,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
     std::string address;       // "host:port", as the cluster names it
     std::string data_address;  // from .endpoint_map; empty: not there
     int64_t patience_ns = 0;
+    bool must_encrypt = false;  // no way over gRPC, which does not
   };
   // `task` outlives the peer. Null: the way is gRPC, whatever the peer speaks.
   Peer(task::Task* task, Options options);

@@ -23,11 +23,12 @@ class PeerTest : public testing::Test {
     ChannelPtr channel;
   };
 
-  PeerPtr MakePeer(bool is_grpc_only = false, const std::string& data_address = "") {
+  PeerPtr MakePeer(bool is_grpc_only = false, const std::string& data_address = "", bool must_encrypt = false) {
     Peer::Options options;
     options.target = kPeerTask;
     options.address = "ps:2222";
     options.data_address = data_address;
+    options.must_encrypt = must_encrypt;
     return std::make_shared<Peer>(is_grpc_only ? nullptr : world_.worker.get(), std::move(options));
   }
   void Route(const PeerPtr& peer, Routing* routing) {
@@ -73,6 +74,20 @@ TEST_F(PeerTest, IsAskedOnceForItsDataPortWhoeverWaits) {
   EXPECT_TRUE(grpc_.asked.empty());
 }
 
+TEST_F(PeerTest, BehindNatIsReachedWhereItSays) {
+  for (const auto& [said, address] :
+       {std::pair("gate.example.com", "gate.example.com:40000"), std::pair("2001:db8::1", "[2001:db8::1]:40000")}) {
+    PeerPtr peer = MakePeer();
+    Routing routing;
+    Route(peer, &routing);
+    PortWords words = Words(40000);
+    words.advertised = said;
+    grpc_.Answer(words);
+    ASSERT_NE(routing.channel, nullptr);
+    EXPECT_EQ(routing.channel->address().ToString(), address);
+  }
+}
+
 TEST_F(PeerTest, ItsChannelLeadsToIt) {
   Routing routing;
   Route(peer_, &routing);
@@ -98,6 +113,26 @@ TEST_F(PeerTest, WithoutThePluginTheWayIsGrpcUntilANewSession) {
     EXPECT_TRUE(grpc_.asked.empty());
     peer_->AskAgain();
   }
+}
+
+TEST_F(PeerTest, WithoutADataPortNothingGoesToItIfAllMustBeEncrypted) {
+  PeerPtr peer = MakePeer(/*is_grpc_only=*/false, "", /*must_encrypt=*/true);
+  for (const bool has_plugin : {false, true}) {
+    Routing routing;
+    Route(peer, &routing);
+    ASSERT_EQ(grpc_.asked.size(), 1u);  // each time: it may have been restarted
+    if (has_plugin) {
+      grpc_.Answer(Words(0));
+    } else {
+      grpc_.Answer(TfStatus());
+    }
+    EXPECT_TRUE(absl::IsFailedPrecondition(routing.status)) << routing.status;
+    EXPECT_EQ(routing.channel, nullptr);
+  }
+  Routing routing;
+  Route(peer, &routing);
+  grpc_.Answer(Words());
+  EXPECT_NE(routing.channel, nullptr);
 }
 
 TEST_F(PeerTest, WithoutAPortItSpeaksGrpcOnlyAndFuses) {

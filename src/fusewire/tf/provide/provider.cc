@@ -10,10 +10,13 @@
 #include <tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h>
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/reactor.h"
+#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/methods.h"
+#include "fusewire/tf/profile/events.h"
+#include "fusewire/tf/profile/trace.h"
 
 namespace fusewire {
 namespace tf {
@@ -68,6 +71,7 @@ Provider::Provider(const Source& source, std::vector<Want> wants, rpc::Reply rep
       wants_(std::move(wants)),
       reply_(std::move(reply)),
       home_(reply_.home()),
+      begun_ns_(WireNow()),
       unsent_(wants_.size()),
       sent_(wants_.size(), false) {
   FUSEWIRE_DCHECK(!wants_.empty());
@@ -75,7 +79,9 @@ Provider::Provider(const Source& source, std::vector<Want> wants, rpc::Reply rep
 
 void Provider::Begin() {
   FUSEWIRE_AT_HOME(home_);
+  TraceMe trace([this] { return TraceMeEncode("fusewire request", {{"tensors", wants_.size()}}); }, kTraceLevel);
   reply_.OnUnwanted([this] { OnUnwanted(); });
+  BeginOps();
   // One reference for this call, and one for each tensor that is found later.
   refs_.store(1 + static_cast<int>(wants_.size()), std::memory_order_relaxed);
   for (size_t i = 0; i < wants_.size(); ++i) Find(i);
@@ -84,6 +90,14 @@ void Provider::Begin() {
   GlobalCounters().Add(&Counters::asked, unsent);
   GlobalCounters().Add(&Counters::asked_late, unsent - unsent_);
   Unref();
+}
+
+void Provider::BeginOps() {
+  if (observe::TheRecorder() == nullptr) return;
+  const int64_t now_ns = observe::RecordingNowNs();
+  ops_.reserve(wants_.size());
+  for (const Want& want : wants_)
+    ops_.push_back(observe::BeginOp(want.mark.tag, want.step, FlowOf(want.mark, want.step), now_ns));
 }
 
 void Provider::Find(size_t index) {
@@ -96,6 +110,7 @@ void Provider::Find(size_t index) {
 
 void Provider::Put(Ready ready) {
   FUSEWIRE_DCHECK(ready.index < wants_.size());
+  if (!ops_.empty()) observe::LandedOp(ops_[ready.index], observe::RecordingNowNs());
   bool post;
   {
     MutexLock lock(mutex_);
@@ -142,6 +157,9 @@ void Provider::Append(const Ready& ready) {
 void Provider::Send(std::vector<Ready> ready) {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_CHECK(ready.size() <= unsent_);
+  TraceMe trace([&] { return TraceMeEncode("fusewire part out", {{"tensors", ready.size()}}); }, kTraceLevel);
+  const int64_t sent_ns = WireNow();
+  const int64_t now_ns = ops_.empty() ? 0 : observe::RecordingNowNs();
   for (Ready& one : ready) {
     if (head_.size() > kPartHeadBytesMax || body_.size() > kPartSegmentsMax) {
       GlobalCounters().Add(&Counters::parts_out);
@@ -152,6 +170,11 @@ void Provider::Send(std::vector<Ready> ready) {
     Append(one);
     FUSEWIRE_DCHECK(!sent_[one.index]);
     sent_[one.index] = true;
+    if (sent_ns != 0) RecordProfile(one, sent_ns);
+    if (!ops_.empty()) {
+      const observe::End end = one.status.ok() ? observe::End::kOk : observe::End::kFailed;
+      observe::EndOp(&ops_[one.index], end, one.tensor.TotalBytes(), now_ns);
+    }
     one.tensor = Tensor();
   }
   unsent_ -= ready.size();
@@ -163,6 +186,20 @@ void Provider::Send(std::vector<Ready> ready) {
   }
   head_.clear();
   body_ = Buffers();
+}
+
+void Provider::RecordProfile(const Ready& ready, int64_t sent_ns) const {
+  const tensorflow::Rendezvous::ParsedKey& key = *wants_[ready.index].key;
+  WireEvent event;
+  event.kind = WireKind::kSend;
+  event.peer = ShortTask({key.dst_device.data(), key.dst_device.size()});
+  event.name = ShortEdge({key.edge_name.data(), key.edge_name.size()});
+  event.step = wants_[ready.index].step;
+  event.bytes_out = ready.status.ok() ? ready.tensor.TotalBytes() : 0;
+  event.begun_ns = begun_ns_;
+  event.ended_ns = sent_ns;
+  if (!ready.status.ok()) event.error = ready.status.ToString();
+  RecordWire(std::move(event));
 }
 
 // At home. The caller is gone: aborts the producers of its steps, as gRPC does.

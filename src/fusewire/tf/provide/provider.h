@@ -13,6 +13,7 @@
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include <tensorflow/core/framework/rendezvous.h>
 #include "fusewire/base/mutex.h"
+#include "fusewire/observe/recorder.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/peer/keys.h"
@@ -40,12 +41,14 @@ class Provider final : public Mail {
   };
   Provider(const Source& source, std::vector<Want> wants, rpc::Reply reply);
   void Begin();
+  void BeginOps();
   void Find(size_t index);
   // Any thread.
   void Put(Ready ready);
   void Deliver() override;
   void Send(std::vector<Ready> ready);
   void Append(const Ready& ready);
+  void RecordProfile(const Ready& ready, int64_t sent_ns) const;
   void OnUnwanted();
   void Unref();
 
@@ -54,11 +57,13 @@ class Provider final : public Mail {
   rpc::Reply reply_;
   reactor::Reactor& home_;
   std::atomic<int> refs_{1};
+  const int64_t begun_ns_;  // in a profile; otherwise 0
   // At home.
   size_t unsent_;
   std::string head_;
   Buffers body_;
   std::vector<bool> sent_;
+  std::vector<observe::Op> ops_;  // of the wants; empty if nothing is recorded
   Mutex mutex_;
   std::vector<Ready> ready_ FUSEWIRE_GUARDED_BY(mutex_);
   bool posted_ FUSEWIRE_GUARDED_BY(mutex_) = true;  // a Deliver that takes ready_ is under way

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/recorded_test.h"
 #include "fusewire/tf/peer/world_test.h"
 #include "fusewire/tf/provide/producers_test.h"
 
@@ -102,6 +103,30 @@ TEST_F(ProviderTest, EachGoesAsSoonAsItIsProduced) {
   ASSERT_TRUE(AwaitAll());
   EXPECT_TRUE(endings_[0].is_dead);
   ExpectRamp(endings_[2], 1, 2);
+}
+
+TEST_F(ProviderTest, EachIsRecordedUntilItIsSent) {
+  Recorded recorded;
+  producers_.Have(Edge(1), Ramp(2, 1));
+  Receive(2);
+  ASSERT_TRUE(Await(1));
+  // The receiver's end is in the same process.
+  const auto count = [&recorded](const std::string& words, bool is_open) {
+    size_t found = 0;
+    for (const Recorded::One& one : recorded.Read()) found += one.words == words && one.seen.is_open == is_open ? 1 : 0;
+    return found;
+  };
+  EXPECT_EQ(count("provide ps:0 worker:0 edge_0", true), 1u);
+  EXPECT_EQ(count("provide ps:0 worker:0 edge_1", false), 1u);
+  EXPECT_EQ(count("receive worker:0 ps:0 edge_0", true), 1u);
+  producers_.Fail(Edge(0), absl::ResourceExhaustedError("no memory"));
+  ASSERT_TRUE(AwaitAll());
+  EXPECT_EQ(recorded.open(), 0u);
+  for (const Recorded::One& one : recorded.Read()) {
+    const bool failed = one.words.find("edge_0") != std::string::npos;
+    EXPECT_EQ(one.seen.end, failed ? observe::End::kFailed : observe::End::kOk) << one.words;
+    EXPECT_EQ(one.seen.bytes, failed ? 0u : 8u) << one.words;
+  }
 }
 
 TEST_F(ProviderTest, AnErrorIsThatOfItsTensorAlone) {

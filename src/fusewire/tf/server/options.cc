@@ -80,6 +80,26 @@ pipe::TransportChoice ReadWire() {
   return wire;
 }
 
+// Beyond loopback, strangers could ask: then they have to prove that they know the secret.
+observe::Place ReadStatusPlace(const std::string& secret) {
+  const std::string value = ReadText("FUSEWIRE_STATUS");
+  observe::Place place;
+  if (!observe::ParsePlace(value, &place)) {
+    FUSEWIRE_LOG(kWarn,
+                 "FUSEWIRE_STATUS is \"%s\": off, loopback, ADDRESS:PORT or [ADDRESS]:PORT is expected; the default "
+                 "loopback holds",
+                 value.c_str());
+    place = observe::Place();
+  } else if (!place.is_off && !place.is_loopback && secret.empty()) {
+    FUSEWIRE_LOG(kWarn,
+                 "FUSEWIRE_STATUS is \"%s\", which is not on loopback, and there is no FUSEWIRE_SECRET for those who "
+                 "ask to prove: the status port stays closed",
+                 value.c_str());
+    place.is_off = true;
+  }
+  return place;
+}
+
 std::map<std::string, std::string> ReadEndpointMap() {
   std::string folder = ReadText("TF_SEASTAR_ENDPOINT_MAP_PATH");
   if (!folder.empty() && folder.back() != '/') folder += '/';
@@ -174,53 +194,6 @@ std::map<std::string, std::string> ParseEndpointMap(const std::string& text, std
   return endpoints;
 }
 
-namespace {
-
-std::string HostOf(const std::string& address) {
-  Result<transport::Address> parsed = transport::Address::Parse(address);
-  return parsed.ok() ? parsed.value().host : address;
-}
-
-}  // namespace
-
-transport::ListeningPlace WhereDataPortsAre(const std::string& bind, const std::string& own,
-                                            const std::map<std::string, std::string>& tasks) {
-  if (!bind.empty()) {
-    transport::ListeningPlace place = transport::WhereToListen(bind);
-    // No server is better than one that listens on an address that was not allowed.
-    return place.why.empty() ? place : transport::ListeningPlace{bind, ""};
-  }
-  const std::string host = HostOf(own);
-  if (transport::SaysLoopback(host)) {
-    for (const auto& [task, address] : tasks) {
-      if (!transport::SaysLoopback(HostOf(address)))
-        return transport::ListeningPlace{"", "this task is at " + host + " to itself, but " + task + " is elsewhere"};
-    }
-  }
-  return transport::WhereToListen(host);
-}
-
-bool ParsePorts(const std::string& text, uint16_t* port_min, uint16_t* port_max) {
-  const auto read = [](const std::string& word, uint16_t* port) {
-    if (word.empty() || word.size() > 5 || word.find_first_not_of("0123456789") != std::string::npos) return false;
-    const int number = std::stoi(word);
-    *port = static_cast<uint16_t>(number);
-    return number >= 1 && number <= 65535;
-  };
-  const size_t middle = text.find('-');
-  uint16_t least = 0, most = 0;
-  if (!read(text.substr(0, middle), &least)) return false;
-  if (middle == std::string::npos) {
-    most = least;
-  } else if (!read(text.substr(middle + 1), &most)) {
-    return false;
-  }
-  if (least > most) return false;
-  *port_min = least;
-  *port_max = most;
-  return true;
-}
-
 bool IsOurs(const std::string& protocol) { return protocol == "grpc++" || StarModeOf(protocol) != StarMode::kOff; }
 
 StarMode StarModeOf(const std::string& protocol) {
@@ -254,13 +227,13 @@ ServerSettings ReadSettings(const std::string& job) {
   std::string cluster = ReadText("FUSEWIRE_CLUSTER");
   if (!cluster.empty()) settings.pipe.cluster = cluster;
   settings.pipe.secret = ReadText("FUSEWIRE_SECRET");
-  settings.bind = ReadText("FUSEWIRE_BIND");
-  std::string ports = ReadText("FUSEWIRE_PORTS");
-  if (!ports.empty() && !ParsePorts(ports, &settings.port_min, &settings.port_max)) {
-    FUSEWIRE_LOG(kWarn, "FUSEWIRE_PORTS is \"%s\": 40000-40100, or one port, is expected; any free one is taken",
-                 ports.c_str());
-  }
+  settings.protection.tls = {ReadText("FUSEWIRE_TLS_CERT"), ReadText("FUSEWIRE_TLS_KEY"), ReadText("FUSEWIRE_TLS_CA"),
+                             ReadText("FUSEWIRE_TLS_NAME")};
+  settings.protection.checksums = ReadSwitch({"FUSEWIRE_CHECKSUM"}, false);
+  settings.network = {ReadText("FUSEWIRE_BIND"), ReadText("FUSEWIRE_PORTS"), ReadText("FUSEWIRE_ADVERTISE")};
   settings.endpoints = ReadEndpointMap();
+  settings.status = ReadStatusPlace(settings.pipe.secret);
+  settings.runtime_folder = ReadText("XDG_RUNTIME_DIR");
   return settings;
 }
 

@@ -9,11 +9,13 @@
 #include <string>
 
 #include "fusewire/base/status.h"
+#include "fusewire/observe/watch.h"
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/transport_choice.h"
 #include "fusewire/reactor/pool.h"
+#include "fusewire/tf/server/network.h"
 #include "fusewire/tf/star/cut/homes.h"
-#include "fusewire/transport/listening.h"
+#include "fusewire/transport/protection.h"
 
 namespace fusewire {
 namespace tf {
@@ -24,12 +26,13 @@ struct ServerSettings {
   pipe::Options pipe;
   reactor::PoolOptions pool;
   pipe::TransportChoice wire = pipe::TransportChoice::kAuto;  // FUSEWIRE_TRANSPORT
+  transport::Protection protection;                           // FUSEWIRE_TLS_CERT, _KEY, _CA, _NAME; FUSEWIRE_CHECKSUM
   int64_t patience_ns = 0;
-  std::string bind;  // FUSEWIRE_BIND: the address of data ports; empty: that of the task in the cluster
-  // FUSEWIRE_PORTS: the range from which a free port is taken; 0: any.
-  uint16_t port_min = 0, port_max = 0;
+  NetworkWords network;
   // gRPC address -> data address, of .endpoint_map; empty without one.
   std::map<std::string, std::string> endpoints;
+  observe::Place status;       // FUSEWIRE_STATUS: where this process answers about itself
+  std::string runtime_folder;  // XDG_RUNTIME_DIR
 };
 
 // The protocols that this plug-in serves.
@@ -53,12 +56,6 @@ class FewGrpcThreads {
 };
 // One "host:port=host:port" a line; blank lines and lines that begin with # are ignored. *bad names malformed lines.
 std::map<std::string, std::string> ParseEndpointMap(const std::string& text, std::string* bad);
-// The address on which the data port of the task at `own` ("host:port") is opened: `bind` if it is set, loopback if all
-// tasks are there, otherwise the task's own address; or every interface, with the reason.
-transport::ListeningPlace WhereDataPortsAre(const std::string& bind, const std::string& own,
-                                            const std::map<std::string, std::string>& tasks);
-// "40000-40100" or "40000"; false if it is neither.
-bool ParsePorts(const std::string& text, uint16_t* port_min, uint16_t* port_max);
 // The settings of the whole process: FUSEWIRE_LOG, FUSEWIRE_TENSOR_FUSE, FUSEWIRE_STAR_RECORD.
 void ReadProcessSettings();
 

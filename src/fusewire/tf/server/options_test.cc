@@ -74,6 +74,25 @@ TEST(Settings, ThatMakeNoSenseLeaveTheDefault) {
   EXPECT_FALSE(ReadSettings("ps").pool.busy_poll);
 }
 
+TEST(Settings, TheStatusPortIsOnLoopbackUnlessThereIsASecret) {
+  using Pairs = std::vector<std::pair<const char*, const char*>>;
+  EXPECT_TRUE(ReadSettings("ps").status.is_loopback);
+  EXPECT_FALSE(ReadSettings("ps").status.is_off);
+  {
+    Environment environment(Pairs{{"FUSEWIRE_STATUS", "off"}});
+    EXPECT_TRUE(ReadSettings("ps").status.is_off);
+  }
+  Environment environment(Pairs{{"FUSEWIRE_STATUS", "0.0.0.0:9477"}});
+  EXPECT_TRUE(ReadSettings("ps").status.is_off);
+  {
+    Environment secret(Pairs{{"FUSEWIRE_SECRET", "secret"}});
+    EXPECT_FALSE(ReadSettings("ps").status.is_off);
+    EXPECT_EQ(ReadSettings("ps").status.port, 9477);
+  }
+  Environment wrong(Pairs{{"FUSEWIRE_STATUS", "somewhere"}});
+  EXPECT_TRUE(ReadSettings("ps").status.is_loopback);
+}
+
 TEST(FewGrpcThreads, LeaveTheEnvironmentAsItWas) {
   unsetenv("TF_GRPC_WORKER_CACHE_QUEUES");
   Environment environment({{"TF_GRPC_WORKER_CACHE_THREADS", "5"}, {"FUSEWIRE_LOG", "warn"}});
@@ -127,36 +146,6 @@ TEST(EndpointMap, IsAFileOfBoundedLength) {
   EXPECT_THAT(ReadSettings("ps").endpoints, UnorderedElementsAre(Pair("a:1", "b:2")));
   unlink(path.c_str());
   rmdir(folder.c_str());
-}
-
-TEST(DataPorts, AreOnLoopbackWhereAllOfTheClusterIs) {
-  const std::map<std::string, std::string> here = {{"ps", "localhost:1"}, {"worker", "127.0.0.1:2"}, {"w", "[::1]:3"}};
-  EXPECT_EQ(WhereDataPortsAre("", "127.0.0.1:2", here).host, "127.0.0.1");
-  EXPECT_NE(WhereDataPortsAre("", "localhost:1", here).host, "");
-  EXPECT_EQ(WhereDataPortsAre("", "localhost:1", here).why, "");
-  const std::map<std::string, std::string> wide = {{"ps", "localhost:1"}, {"worker", "192.0.2.1:2"}};
-  const transport::ListeningPlace place = WhereDataPortsAre("", "localhost:1", wide);
-  EXPECT_EQ(place.host, "");
-  EXPECT_THAT(place.why, testing::HasSubstr("worker is elsewhere"));
-}
-
-TEST(DataPorts, AreWhereTheSettingSays) {
-  EXPECT_EQ(WhereDataPortsAre("127.0.0.1", "192.0.2.1:1", {}).host, "127.0.0.1");
-  EXPECT_EQ(WhereDataPortsAre("*", "127.0.0.1:1", {}).host, "");
-  EXPECT_EQ(WhereDataPortsAre("192.0.2.1", "127.0.0.1:1", {}).host, "192.0.2.1");  // which then cannot be opened
-}
-
-TEST(DataPorts, AreTakenFromARange) {
-  uint16_t least = 0, most = 0;
-  EXPECT_TRUE(ParsePorts("40000-40100", &least, &most));
-  EXPECT_EQ(least, 40000);
-  EXPECT_EQ(most, 40100);
-  EXPECT_TRUE(ParsePorts("7", &least, &most));
-  EXPECT_EQ(least, 7);
-  EXPECT_EQ(most, 7);
-  for (const char* wrong : {"", "-", "0", "5-", "-5", "9-8", "65536", "1-65536", "1-2-3", "x", "+5", " 5"}) {
-    EXPECT_FALSE(ParsePorts(wrong, &least, &most)) << wrong;
-  }
 }
 
 }  // namespace

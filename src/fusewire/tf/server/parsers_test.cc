@@ -212,6 +212,7 @@ TEST(Parsers, AnswersAboutPorts) {
   words.incarnation = 0xabcdef;
   words.group_port = 4568;
   words.host = 77;
+  words.advertised = "2001:db8::1";
   tensorflow::LoggingResponse answer;
   words.Answer(&answer);
   std::string* device = answer.mutable_step(0)->mutable_step_stats()->mutable_dev_stats(0)->mutable_device();
@@ -221,6 +222,9 @@ TEST(Parsers, AnswersAboutPorts) {
              *device = text;
              PortWords read;
              taken += read.Read(answer) ? 1 : 0;
+             if (read.advertised.empty()) return;
+             const transport::Address where{read.advertised, 1};
+             EXPECT_EQ(transport::Address::Parse(where.ToString()).value().host, read.advertised);
            });
   EXPECT_GT(taken, 0);
 }
@@ -235,10 +239,16 @@ TEST(Parsers, FilesAndSettings) {
     EXPECT_LT(bad.size(), 600u);
   });
   ForDraws({"40000-40100", "7", "1-65535"}, [](const std::string& text) {
-    uint16_t least = 0, most = 0;
-    if (!ParsePorts(text, &least, &most)) return;
-    EXPECT_GE(least, 1);
-    EXPECT_LE(least, most);
+    pipe::PortRange ports;
+    if (!ParsePorts(text, &ports)) return;
+    EXPECT_GE(ports.min, 1);
+    EXPECT_LE(ports.min, ports.max);
+  });
+  ForDraws({"host:7", "[::1]:7", "2001:db8::1", "gate.example.com"}, [](const std::string& text) {
+    transport::Address address;
+    if (!ParseAdvertise(text, &address).ok()) return;
+    EXPECT_NE(address.host, "");
+    EXPECT_EQ(transport::Address::Parse(address.ToString()).value().host, address.host);
   });
 }
 

@@ -10,10 +10,12 @@
 #include <tensorflow/core/public/session.h>
 #include <tensorflow/core/public/session_options.h>
 #include "fusewire/base/log.h"
+#include "fusewire/observe/watch.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/collective/groups.h"
 #include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/profile/profiler.h"
 #include "fusewire/tf/server/options.h"
 #include "fusewire/tf/server/server.h"
 #include "fusewire/tf/server/session.h"
@@ -84,6 +86,7 @@ const bool kRegistered = [] {
   ReadProcessSettings();
   RegisterFactory();
   tensorflow::SessionFactory::Register("FUSEWIRE_GRPCPP", new Sessions);
+  RegisterWireProfiler();
   return true;
 }();
 
@@ -104,33 +107,20 @@ FUSEWIRE_EXPORT const char* fusewire_tensorflow_version() { return FUSEWIRE_TF_V
 // Whether a session with this target would have its master in this process, and its steps on its own threads.
 FUSEWIRE_EXPORT int fusewire_is_local(const char* target) { return fusewire::tf::HasSessionsFor(target) ? 1 : 0; }
 
-// This process is about to exit: its servers leave their groups of collectives.
-FUSEWIRE_EXPORT void fusewire_leave() { fusewire::tf::CollectiveHome::LeaveAll(); }
+// This process is about to exit: its servers leave their groups of collectives, and its status port is named no more.
+FUSEWIRE_EXPORT void fusewire_leave() {
+  fusewire::tf::CollectiveHome::LeaveAll();
+  if (fusewire::observe::Watch* watch = fusewire::observe::Watch::Get()) watch->Leave();
+}
 
 // +1 before a partial run is set up, -1 after it: fused receives would wait for each other's feeds.
 FUSEWIRE_EXPORT void fusewire_hold_fusion(int change) { fusewire::tf::HoldFusion(change); }
 
 // Writes JSON text, cut to `size`; returns the size of the whole text.
 FUSEWIRE_EXPORT size_t fusewire_stats(char* out, size_t size) {
-  using fusewire::tf::Counters;
-  Counters& counters = fusewire::tf::GlobalCounters();
-  struct Row {
-    const char* name;
-    const std::atomic<uint64_t>* value;
-  };
   std::string text = absl::StrCat("{\"shared_bytes_out\": ", fusewire::transport::SharedBytesWritten());
-  for (const Row& row :
-       {Row{"calls_out", &counters.calls_out}, Row{"calls_in", &counters.calls_in},
-        Row{"parts_out", &counters.parts_out}, Row{"asked", &counters.asked}, Row{"asked_late", &counters.asked_late},
-        Row{"recvs", &counters.recvs}, Row{"recv_batches", &counters.recv_batches},
-        Row{"control_edges", &counters.control_edges}, Row{"tensor_bytes", &counters.tensor_bytes},
-        Row{"run_graphs", &counters.run_graphs}, Row{"fallback_grpc_calls", &counters.fallback_grpc_calls},
-        Row{"fused_recvs", &counters.fused_recvs}, Row{"grpc_recvs", &counters.grpc_recvs},
-        Row{"grpc_fused_recvs", &counters.grpc_fused_recvs}, Row{"star_runs_out", &counters.star_runs_out},
-        Row{"star_runs_in", &counters.star_runs_in}, Row{"star_parts", &counters.star_parts},
-        Row{"collectives", &counters.collectives}, Row{"servers", &counters.servers}}) {
-    absl::StrAppend(&text, ", \"", row.name, "\": ", row.value->load());
-  }
+  for (const fusewire::tf::CounterAbout& about : fusewire::tf::AllCounters())
+    absl::StrAppend(&text, ", \"", about.name, "\": ", (fusewire::tf::GlobalCounters().*about.counter).load());
   text += "}";
   if (size > 0) {
     out[text.copy(out, size - 1)] = '\0';

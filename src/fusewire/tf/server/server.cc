@@ -3,19 +3,25 @@
 
 #include <map>
 #include <utility>
+#include <vector>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/lib/core/threadpool.h>
 #include "fusewire/base/log.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/base/random.h"
+#include "fusewire/observe/recorder.h"
+#include "fusewire/observe/watch.h"
 #include "fusewire/pipe/shared.h"
 #include "fusewire/reactor/pool.h"
+#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/collective/executor.h"
 #include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/server/session.h"
 #include "fusewire/transport/shm/host.h"
+#include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
@@ -64,7 +70,8 @@ tensorflow::thread::ThreadPool* QuietPool(int threads) {
 }
 
 TfStatus Failed(const Status& status) {
-  return TfStatus(ToTf(status).code(), absl::StrCat("fusewire: the data port cannot be opened: ", status.ToString()));
+  const TfStatus told = ToTf(status);
+  return TfStatus(told.code(), absl::StrCat("fusewire: the data port cannot be opened: ", told.message()));
 }
 
 // "worker:3 host:2222": a server's name for the peers that it dials. They take a second server of this name for its
@@ -78,6 +85,21 @@ std::string NameOf(const tensorflow::ServerDef& def, const std::string& own_task
   if (def.port() != 0) absl::StrAppend(&name, " ", def.port());
   if (!is_named) absl::StrAppend(&name, " ", absl::Hex(incarnation));
   return name;
+}
+
+std::vector<observe::Number> ReadNumbers() {
+  std::vector<observe::Number> numbers;
+  for (const CounterAbout& about : AllCounters())
+    numbers.push_back({about.name, about.help, about.is_gauge, (GlobalCounters().*about.counter).load()});
+  numbers.push_back({"shared_bytes_out", "Bytes sent through shared memory.", false, transport::SharedBytesWritten()});
+  return numbers;
+}
+
+// "/job:ps/replica:0/task:0" -> "ps:0"
+std::map<std::string, std::string> MembersOf(const tensorflow::ClusterDef& cluster) {
+  std::map<std::string, std::string> members;
+  for (const auto& [task, address] : AddressesOf(cluster)) members[ShortTask(task)] = address;
+  return members;
 }
 
 // All caches of a server are ours.
@@ -124,19 +146,31 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
     return worker;
   };
   if (settings_.disabled) {
+    if (IsOurs(protocol_) && !settings_.protection.tls.certificate.empty()) {
+      return absl::InvalidArgumentError(
+          "FUSEWIRE_TLS_CERT is set, but over gRPC alone nothing is encrypted; next: use a protocol of Fusewire "
+          "without "
+          "FUSEWIRE_DISABLE, or unset FUSEWIRE_TLS_CERT");
+    }
     // As TensorFlow's, except for the two ends of a fused receive.
     FUSEWIRE_LOG(kInfo, "%s: everything goes over gRPC", settings_.pipe.name.c_str());
-    return GrpcServer::Init(grpc);
+    TfStatus init = GrpcServer::Init(grpc);
+    if (!init.ok()) return init;
+    KeepCluster();
+    AnswerInquiries();
+    return TfStatus();
   }
 
   Status sane = pipe::CheckOptions(settings_.pipe);
   if (!sane.ok()) return Failed(sane);
   Result<reactor::Pool*> pool = SharedPool(settings_.pool);
   if (!pool.ok()) return Failed(pool.status());
-  data_task_ =
-      task::Task::Make(settings_.pipe, reactor::Pool::Share(*pool.value()), pipe::MakeTransport(settings_.wire, {}));
+  auto transport = pipe::MakeTransport(settings_.wire, {}, settings_.protection);
+  if (!transport.ok()) return Failed(transport.status());
+  data_task_ = task::Task::Make(settings_.pipe, reactor::Pool::Share(*pool.value()), std::move(transport).value());
   grpc.worker_service_options.num_serving_threads = kGrpcServingThreads;
-  FindHost();
+  TfStatus found = FindHost();
+  if (!found.ok()) return found;
   TfStatus opened = OpenGroups();
   if (!opened.ok()) return opened;
   grpc.collective_mgr_func = [this](const tensorflow::ConfigProto& config, const tensorflow::WorkerEnv* env,
@@ -149,6 +183,7 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
     if (!init.ok()) return init;
   }
   KeepCluster();
+  StartWatch();
   // With polling, there are processors to spare.
   if (!settings_.pool.busy_poll) worker_env()->compute_pool = QuietPool(worker_env()->compute_pool->NumThreads());
   CutGraphs();
@@ -174,15 +209,21 @@ TfStatus Server::OpenGroups() {
 }
 
 // Peers reach the data port at this task's host in the cluster, or in .endpoint_map.
-void Server::FindHost() {
+TfStatus Server::FindHost() {
+  Result<NetworkSettings> network = ReadNetwork(settings_.network);
+  if (!network.ok()) return Failed(network.status());
+  network_ = network.value();
   std::map<std::string, std::string> tasks = AddressesOf(server_def().cluster());
   auto mapped = settings_.endpoints.find(tasks[own_task()]);
   const std::string& own = mapped == settings_.endpoints.end() ? tasks[own_task()] : mapped->second;
-  transport::ListeningPlace place = WhereDataPortsAre(settings_.bind, own, tasks);
-  listen_host_ = place.host;
-  if (place.why.empty()) return;
-  FUSEWIRE_LOG(kWarn, "%s: its data port listens on every interface: %s; FUSEWIRE_BIND=ADDRESS says where instead",
-               settings_.pipe.name.c_str(), place.why.c_str());
+  Result<transport::ListeningPlace> place = WhereDataPortsAre(network_.bind, own, tasks);
+  if (!place.ok()) return Failed(place.status());
+  listen_host_ = place.value().host;
+  if (!place.value().why.empty()) {
+    FUSEWIRE_LOG(kWarn, "%s: its data port listens on every interface: %s; FUSEWIRE_BIND=ADDRESS says where instead",
+                 settings_.pipe.name.c_str(), place.value().why.c_str());
+  }
+  return TfStatus();
 }
 
 void Server::KeepCluster() {
@@ -192,14 +233,28 @@ void Server::KeepCluster() {
 
 // Not through TensorFlow's session without a name: it keeps its first cache, even after that is destroyed.
 TfStatus Server::FindTaskNow(const std::string& task, Ways* ways, std::string* address) {
-  ClusterPtr cluster;
-  {
-    MutexLock lock(cluster_mutex_);
-    cluster = cluster_;
-  }
-  TfStatus found = FindTask(cluster, *directory_, task, ways);
-  if (found.ok()) *address = cluster->addresses.at(task);
+  const ClusterPtr known = cluster();
+  TfStatus found = FindTask(known, *directory_, task, ways);
+  if (found.ok()) *address = known->addresses.at(task);
   return found;
+}
+
+ClusterPtr Server::cluster() {
+  MutexLock lock(cluster_mutex_);
+  return cluster_;
+}
+
+void Server::AnswerInquiries() {
+  Inquiries::Options options;
+  options.protocol = protocol_;
+  options.data_port = service_ == nullptr ? 0 : service_->port();
+  options.cluster = [this] { return cluster(); };
+  options.find = [this](const std::string& task, Ways* ways) {
+    std::string address;
+    return FindTaskNow(task, ways, &address);
+  };
+  inquiries_ = std::make_unique<Inquiries>(std::move(options));
+  worker_->SetInquiries(inquiries_.get());
 }
 
 TfStatus Server::FindGrpc(const std::string& task, std::string* address, SidePtr* side) {
@@ -211,12 +266,15 @@ TfStatus Server::FindGrpc(const std::string& task, std::string* address, SidePtr
 
 TfStatus Server::UpdateServerDef(const tensorflow::ServerDef& def) {
   TfStatus updated = GrpcServer::UpdateServerDef(def);
-  if (!updated.ok() || groups_ == nullptr) return updated;
+  if (!updated.ok()) return updated;
   KeepCluster();
-  if (transport::SaysLoopback(listen_host_) && settings_.bind.empty()) {
+  if (groups_ == nullptr) return updated;
+  if (transport::SaysLoopback(listen_host_) && network_.bind.empty()) {
     const auto tasks = AddressesOf(def.cluster());
     auto own = tasks.find(own_task());
-    if (own != tasks.end() && !WhereDataPortsAre("", own->second, tasks).why.empty()) {
+    Result<transport::ListeningPlace> place = transport::ListeningPlace();
+    if (own != tasks.end()) place = WhereDataPortsAre("", own->second, tasks);
+    if (!place.ok() || !place.value().why.empty()) {
       FUSEWIRE_LOG(kWarn,
                    "%s: its data port listens on loopback, as its first cluster said, and the new one has tasks "
                    "elsewhere; FUSEWIRE_BIND=* lets them come",
@@ -227,6 +285,7 @@ TfStatus Server::UpdateServerDef(const tensorflow::ServerDef& def) {
       MakeCollectives(def.default_session_config(), *worker_env(), ClusterOf(master_env()->worker_cache));
   master_env()->collective_executor_mgr = worker_env()->collective_executor_mgr.get();
   AnnouncePort();
+  if (observe::Watch* watch = observe::Watch::Get()) watch->SetMembers(ShortTask(own_task()), MembersOf(def.cluster()));
   return TfStatus();
 }
 
@@ -286,16 +345,54 @@ TfStatus Server::OpenDataPort() {
   }
   service_ = std::make_unique<Service>(worker_env(), worker_);
   Status opened = service_->Open(*data_task_);
-  if (opened.ok()) opened = data_task_->Listen({listen_host_, fixed}, {settings_.port_min, settings_.port_max});
-  if (!opened.ok()) {
-    const bool is_of_range = fixed == 0 && settings_.port_max != 0;
-    return Failed(is_of_range ? Status(opened.code(), opened.cause()).Next("see FUSEWIRE_PORTS") : opened);
+  if (opened.ok()) opened = data_task_->Listen({listen_host_, fixed}, network_.ports);
+  if (!opened.ok() && fixed == 0 && network_.ports.max != 0) {
+    opened =
+        Status(opened.code(), absl::StrCat("FUSEWIRE_PORTS is \"", settings_.network.ports, "\": ", opened.cause()))
+            .Next("give it more ports, or stop the process that holds them: ss -ltnp shows it");
   }
+  if (!opened.ok()) return Failed(opened);
   worker_->SetStar(&service_->star());
   AnnouncePort();
+  AnswerInquiries();
   GlobalCounters().Add(&Counters::servers);
+  ShowTask();
   FUSEWIRE_LOG(kInfo, "%s: data port %u", settings_.pipe.name.c_str(), service_->port());
   return TfStatus();
+}
+
+// The first server's settings count: a process has one status port.
+void Server::StartWatch() {
+  if (settings_.status.is_off) return;
+  observe::Watch::Options options;
+  options.version = FUSEWIRE_VERSION;
+  options.host = settings_.status.host;
+  options.port = settings_.status.port;
+  if (!settings_.status.is_loopback) options.secret = settings_.pipe.secret;
+  options.runtime = settings_.runtime_folder;
+  options.temporary = "/tmp";
+  options.numbers = ReadNumbers;
+  Status failed;
+  const observe::Watch& watch = observe::Watch::Start(std::move(options), &failed);
+  if (!failed.ok() && watch.port() == 0) {
+    FUSEWIRE_LOG(kWarn, "there is no status port: %s; FUSEWIRE_STATUS names another, or off",
+                 failed.ToString().c_str());
+  } else if (!failed.ok()) {
+    FUSEWIRE_LOG(kInfo, "`fusewire top` does not find this process by itself, only by its port %u: %s", watch.port(),
+                 failed.ToString().c_str());
+  }
+  worker_->RecordSteps(observe::FindTag(observe::Kind::kStep, ShortTask(own_task()), "", "step"));
+}
+
+void Server::ShowTask() {
+  observe::Watch* watch = observe::Watch::Get();
+  if (watch == nullptr) return;
+  observe::TaskFacts task;
+  task.task = ShortTask(own_task());
+  task.protocol = protocol_;
+  task.data_port = service_->port();
+  task.members = MembersOf(server_def().cluster());
+  watch->AddTask(std::move(task));
 }
 
 void Server::AnnouncePort() {
@@ -303,6 +400,12 @@ void Server::AnnouncePort() {
   words.port = service_->port();
   words.incarnation = data_task_->shared().options().incarnation;
   words.group_port = groups_->port();
+  words.advertised = network_.advertise.host;
+  // Behind NAT, the port outside is another one. Over UCX, collectives have a port of their own, which is not mapped.
+  if (network_.advertise.port != 0) {
+    if (words.group_port == words.port) words.group_port = network_.advertise.port;
+    words.port = network_.advertise.port;
+  }
   words.group_age = groups_->age();
   words.host = groups_->options().host;
   worker_->Announce(words);
@@ -313,8 +416,10 @@ TfStatus Server::WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions&
   tensorflow::WorkerCacheInterface* grpc = nullptr;
   TfStatus made = GrpcServer::WorkerCacheFactory(options, &grpc);
   if (!made.ok()) return made;
+  const bool must_encrypt = !settings_.protection.tls.certificate.empty();
   if (directory_ == nullptr) {  // the first call comes from Init, before other threads can call
-    directory_ = std::make_unique<Directory>(data_task_.get(), settings_.patience_ns, settings_.endpoints);
+    directory_ =
+        std::make_unique<Directory>(data_task_.get(), settings_.patience_ns, must_encrypt, settings_.endpoints);
   }
   auto cluster = std::make_shared<Cluster>();
   cluster->grpc = GrpcCachePtr(grpc);

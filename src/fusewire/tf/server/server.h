@@ -18,6 +18,7 @@
 #include "fusewire/task/task.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/collective/groups.h"
+#include "fusewire/tf/server/inquiry.h"
 #include "fusewire/tf/server/options.h"
 #include "fusewire/tf/server/service.h"
 #include "fusewire/tf/server/worker_cache.h"
@@ -46,7 +47,7 @@ class Server final : public tensorflow::GrpcServer {
   TfStatus Prepare(const tensorflow::ServerFactory::Options& options);
   TfStatus OpenDataPort();
   TfStatus OpenGroups();
-  void FindHost();
+  TfStatus FindHost();
   TfStatus FindGrpc(const std::string& task, std::string* address, SidePtr* side);
   TfStatus FindTaskNow(const std::string& task, Ways* ways, std::string* address);
   // TensorFlow has made the cache for another cluster.
@@ -56,6 +57,10 @@ class Server final : public tensorflow::GrpcServer {
                                                                               const tensorflow::WorkerEnv& env,
                                                                               ClusterPtr cluster);
   void AnnouncePort();
+  void AnswerInquiries();
+  ClusterPtr cluster();
+  void StartWatch();
+  void ShowTask();
   void CutGraphs();
   std::string own_task() const;
   bool Reaches(const std::string& task);
@@ -64,6 +69,7 @@ class Server final : public tensorflow::GrpcServer {
   const int task_;
   const std::string protocol_;
   ServerSettings settings_;
+  NetworkSettings network_;
   std::string listen_host_;  // of the data port; empty: every interface
   std::unique_ptr<task::Task> data_task_;
   std::unique_ptr<Service> service_;
@@ -75,6 +81,7 @@ class Server final : public tensorflow::GrpcServer {
   Mutex cluster_mutex_;
   ClusterPtr cluster_ FUSEWIRE_GUARDED_BY(cluster_mutex_);
   Worker* worker_ = nullptr;  // the base class owns it
+  std::unique_ptr<Inquiries> inquiries_;
 };
 
 }  // namespace tf

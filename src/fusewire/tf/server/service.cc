@@ -16,6 +16,7 @@
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/measure.h"
 #include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/provide/provider.h"
 #include "fusewire/tf/server/kept_cancel.h"
@@ -265,6 +266,7 @@ Status Service::Open(task::Task& task) {
   methods.push_back(ReceiveBuffer());
   methods.push_back(Receive());
   methods.push_back(AbortStep());
+  methods.push_back(EchoMethod());
   for (rpc::Method& method : star_.Methods(task.pool())) methods.push_back(std::move(method));
   Result<std::unique_ptr<rpc::Server>> server = rpc::Server::Open(task, std::move(methods));
   if (!server.ok()) return server.status();

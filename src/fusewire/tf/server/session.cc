@@ -14,6 +14,7 @@
 #include <tensorflow/core/protobuf/rewriter_config.pb.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
+#include "fusewire/observe/recorder.h"
 #include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/server/step_limit.h"
 
@@ -69,6 +70,32 @@ struct GraphsHeld {
   GraphsHeld() { HoldFusion(1); }
   ~GraphsHeld() { HoldFusion(-1); }
 };
+
+// Sessions of a process share these names: it is the program that is in one, or elsewhere.
+observe::Op BeginOf(std::atomic<uint32_t>* tag, const char* name) {
+  if (observe::TheRecorder() == nullptr) return observe::Op();
+  uint32_t known = tag->load(std::memory_order_relaxed);
+  if (known == 0) {  // not looked up yet
+    known = observe::FindTag(observe::Kind::kSession, "", "", name);
+    tag->store(known, std::memory_order_relaxed);
+  }
+  return observe::BeginOp(known, 0, 0, observe::RecordingNowNs());
+}
+
+observe::Op BeginStep() {
+  static std::atomic<uint32_t> tag{0};
+  return BeginOf(&tag, "Session.run");
+}
+
+// TensorFlow's master waits here until every task of the cluster has answered.
+template <class Create>
+TfStatus Recorded(Create create) {
+  static std::atomic<uint32_t> tag{0};
+  observe::Op op = BeginOf(&tag, "Session.create");
+  TfStatus status = create();
+  observe::EndOp(&op, status.ok());
+  return status;
+}
 
 TfRef<MasterSession> Share(MasterSession* session) {
   FUSEWIRE_DCHECK(session != nullptr);
@@ -166,8 +193,10 @@ TfStatus Session::Run(const RunOptions& options, const std::vector<std::pair<std
   tensorflow::CallOptions call;
   TfStatus status;
   {
+    observe::Op op = BeginStep();
     StepLimit limit(&call, request.options().timeout_in_ms());
     status = master->Run(&call, request, &response);
+    observe::EndOp(&op, status.ok());
     if (limit.HasPassed()) return absl::DeadlineExceededError("Operation timed out.");
   }
   if (IsClosed(status)) {
@@ -202,22 +231,30 @@ TfStatus Session::Run(const std::vector<std::pair<std::string, Tensor>>& inputs,
 
 // ---- TensorFlow's session ----
 
-TfStatus Session::Create(const tensorflow::GraphDef& graph) { return Created(inner_->Create(graph)); }
-TfStatus Session::Create(tensorflow::GraphDef&& graph) { return Created(inner_->Create(std::move(graph))); }
+TfStatus Session::Create(const tensorflow::GraphDef& graph) {
+  return Created(Recorded([&] { return inner_->Create(graph); }));
+}
+TfStatus Session::Create(tensorflow::GraphDef&& graph) {
+  return Created(Recorded([&] { return inner_->Create(std::move(graph)); }));
+}
 TfStatus Session::Create(const RunOptions& options, const tensorflow::GraphDef& graph) {
-  return Created(inner_->Create(options, graph));
+  return Created(Recorded([&] { return inner_->Create(options, graph); }));
 }
 TfStatus Session::Create(const RunOptions& options, tensorflow::GraphDef&& graph) {
-  return Created(inner_->Create(options, std::move(graph)));
+  return Created(Recorded([&] { return inner_->Create(options, std::move(graph)); }));
 }
 // The first graph creates the session, if it was empty so far.
-TfStatus Session::Extend(const tensorflow::GraphDef& graph) { return Created(inner_->Extend(graph)); }
-TfStatus Session::Extend(tensorflow::GraphDef&& graph) { return Created(inner_->Extend(std::move(graph))); }
+TfStatus Session::Extend(const tensorflow::GraphDef& graph) {
+  return Created(Recorded([&] { return inner_->Extend(graph); }));
+}
+TfStatus Session::Extend(tensorflow::GraphDef&& graph) {
+  return Created(Recorded([&] { return inner_->Extend(std::move(graph)); }));
+}
 TfStatus Session::Extend(const RunOptions& options, const tensorflow::GraphDef& graph) {
-  return Created(inner_->Extend(options, graph));
+  return Created(Recorded([&] { return inner_->Extend(options, graph); }));
 }
 TfStatus Session::Extend(const RunOptions& options, tensorflow::GraphDef&& graph) {
-  return Created(inner_->Extend(options, std::move(graph)));
+  return Created(Recorded([&] { return inner_->Extend(options, std::move(graph)); }));
 }
 TfStatus Session::Run(const RunOptions& options, const std::vector<std::pair<std::string, Tensor>>& inputs,
                       const std::vector<std::string>& fetches, const std::vector<std::string>& targets,

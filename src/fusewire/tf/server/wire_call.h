@@ -11,6 +11,7 @@
 #include <google/protobuf/message_lite.h>
 #include <tensorflow/core/distributed_runtime/call_options.h>
 #include <tensorflow/core/distributed_runtime/worker_interface.h>
+#include "fusewire/observe/recorder.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/bridge/proto.h"
@@ -44,6 +45,7 @@ class WireCall : public rpc::Call {
   google::protobuf::MessageLite* const response_;
   tensorflow::StatusCallback done_;
   std::string text_;
+  observe::Op op_;
 };
 
 }  // namespace tf

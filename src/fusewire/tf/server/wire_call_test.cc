@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "fusewire/tf/peer/recorded_test.h"
 #include "fusewire/tf/peer/world_test.h"
 
 #include <gmock/gmock.h>
@@ -59,6 +60,18 @@ TEST_F(WireCallTest, CarriesARequestAndItsAnswer) {
   EXPECT_TRUE(status_.ok()) << status_;
   ASSERT_EQ(response_.step_sequence_size(), 1);
   EXPECT_EQ(response_.step_sequence(0).next_step_id(), 42);
+}
+
+TEST_F(WireCallTest, IsRecordedUntilItsEnd) {
+  Recorded recorded;
+  Start();
+  ASSERT_EQ(recorded.Read().size(), 1u);
+  EXPECT_EQ(recorded.Read()[0].words, "call worker ps:0 GetStepSequence");
+  EXPECT_EQ(recorded.open(), 1u);
+  std::string head;
+  AppendTfStatus(absl::AbortedError("the step was stopped"), &head);
+  Answer(head);
+  EXPECT_EQ(recorded.open(), 0u);
 }
 
 TEST_F(WireCallTest, AnErrorOfThePeerNamesItsTaskAndTheMethod) {

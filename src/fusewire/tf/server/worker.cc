@@ -1,9 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/worker.h"
 
+#include <memory>
 #include <utility>
 
 #include <tensorflow/core/distributed_runtime/rpc/grpc_tensor_coding.h>
+#include "fusewire/observe/recorder.h"
 #include "fusewire/tf/peer/fused.h"
 #include "fusewire/tf/provide/fused_provider.h"
 #include "fusewire/tf/receive/rendezvous.h"
@@ -49,8 +51,24 @@ void Worker::GrpcRecvTensorAsync(tensorflow::CallOptions* options, const tensorf
       });
 }
 
+namespace {
+
+// A step that is recorded until its end.
+tensorflow::StatusCallback Recorded(uint32_t tag, int64_t step, tensorflow::StatusCallback done) {
+  if (observe::TheRecorder() == nullptr) return done;
+  // shared_ptr: std::function wants copies.
+  auto op = std::make_shared<observe::Op>(observe::BeginOp(tag, step, 0, observe::RecordingNowNs()));
+  return [op, done = std::move(done)](const TfStatus& status) {
+    observe::EndOp(op.get(), status.ok());
+    done(status);
+  };
+}
+
+}  // namespace
+
 void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGraphRequestWrapper* request,
                            tensorflow::MutableRunGraphResponseWrapper* response, tensorflow::StatusCallback done) {
+  done = Recorded(step_tag_, request->step_id(), std::move(done));
   if (is_grpc_only_) {
     GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
     return;
@@ -108,6 +126,11 @@ void Worker::DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* requ
 
 void Worker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow::LoggingResponse* response,
                           tensorflow::StatusCallback done) {
+  Inquiries* inquiries = inquiries_.load(std::memory_order_acquire);
+  if (inquiries != nullptr && Inquiries::IsAsked(*request)) {
+    inquiries->Answer(*request, response, std::move(done));
+    return;
+  }
   if (!PortWords::IsAsked(*request)) {
     GrpcWorker::LoggingAsync(request, response, std::move(done));
     return;

@@ -14,6 +14,7 @@
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/peer/peer.h"
 #include "fusewire/tf/provide/provider.h"
+#include "fusewire/tf/server/inquiry.h"
 #include "fusewire/tf/star/serve/star_service.h"
 
 namespace fusewire {
@@ -54,16 +55,24 @@ class Worker final : public tensorflow::GrpcWorker {
   void DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
                             tensorflow::DeregisterGraphResponse* response, tensorflow::StatusCallback done) override;
 
+  // Before gRPC's port answers. It outlives the worker.
+  void SetInquiries(Inquiries* inquiries) { inquiries_.store(inquiries, std::memory_order_release); }
+
+  // Before the first step: what the steps of this task are recorded as.
+  void RecordSteps(uint32_t tag) { step_tag_ = tag; }
+
   // Of the base class, for our own service.
   void Abort(int64_t step) { AbortStep(step); }
   const Provider::Source& source() const { return source_; }
 
  private:
   const bool is_grpc_only_;
+  uint32_t step_tag_ = 0;
   const Provider::Source source_;
   Mutex mutex_;
   PortWords words_ FUSEWIRE_GUARDED_BY(mutex_);  // without a port until it is announced
   std::atomic<StarService*> star_{nullptr};      // the service's, while that exists
+  std::atomic<Inquiries*> inquiries_{nullptr};   // the server's
 };
 
 }  // namespace tf

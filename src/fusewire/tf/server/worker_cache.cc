@@ -9,8 +9,9 @@
 namespace fusewire {
 namespace tf {
 
-Directory::Directory(task::Task* task, int64_t patience_ns, std::map<std::string, std::string> endpoints)
-    : task_(task), patience_ns_(patience_ns), endpoints_(std::move(endpoints)) {}
+Directory::Directory(task::Task* task, int64_t patience_ns, bool must_encrypt,
+                     std::map<std::string, std::string> endpoints)
+    : task_(task), patience_ns_(patience_ns), must_encrypt_(must_encrypt), endpoints_(std::move(endpoints)) {}
 
 PeerPtr Directory::Find(const std::string& target, const std::string& address) {
   MutexLock lock(mutex_);
@@ -22,6 +23,7 @@ PeerPtr Directory::Find(const std::string& target, const std::string& address) {
     auto endpoint = endpoints_.find(address);
     if (task_ != nullptr && endpoint != endpoints_.end()) options.data_address = endpoint->second;
     options.patience_ns = patience_ns_;
+    options.must_encrypt = must_encrypt_;
     peer = std::make_shared<Peer>(task_, std::move(options));
   }
   return peer;

@@ -23,12 +23,13 @@ namespace tf {
 class Directory {
  public:
   // `task` outlives the directory. Null: everything goes over gRPC.
-  Directory(task::Task* task, int64_t patience_ns, std::map<std::string, std::string> endpoints);
+  Directory(task::Task* task, int64_t patience_ns, bool must_encrypt, std::map<std::string, std::string> endpoints);
   PeerPtr Find(const std::string& target, const std::string& address);
 
  private:
   task::Task* const task_;
   const int64_t patience_ns_;
+  const bool must_encrypt_;
   const std::map<std::string, std::string> endpoints_;
   Mutex mutex_;
   std::map<std::string, PeerPtr> peers_

@@ -10,6 +10,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
+#include "fusewire/observe/recorder.h"
 #include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/compat.h"
@@ -19,11 +20,15 @@
 #include <tensorflow/core/framework/common_shape_fns.h>
 #include <tensorflow/core/framework/op.h>
 #include <tensorflow/core/framework/op_kernel.h>
+#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensors.h"
 #include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/peer/search.h"
+#include "fusewire/tf/profile/events.h"
+#include "fusewire/tf/profile/trace.h"
 #include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/star/call/observer.h"
 #include "fusewire/tf/star/words.h"
@@ -45,10 +50,12 @@ struct Placement {
   // The tasks that keep values of it for later parts, how often these will be taken, and how many values it takes.
   std::vector<std::string> holders;
   int64_t kept = 0, taken = 0;
-  bool is_alone = false;  // no other part is called in its round
+  bool is_alone = false;       // no other part is called in its round
+  std::string own_task, name;  // as they are recorded
   Mutex mutex;
   ChannelPtr channel FUSEWIRE_GUARDED_BY(mutex);  // shared_ptr: as the peer holds it
   uint64_t id FUSEWIRE_GUARDED_BY(mutex) = 0;
+  Mark mark FUSEWIRE_GUARDED_BY(mutex);  // of its runs there
 };
 // shared_ptr: a call may outlive the kernel's session.
 using PlacementPtr = std::shared_ptr<Placement>;
@@ -173,6 +180,7 @@ class Running final : public rpc::Call {
     {
       MutexLock lock(placement_->mutex);
       if (placement_->channel == channel_) id = placement_->id;
+      mark_ = placement_->mark;
     }
     if (id != 0) {
       Go(id);
@@ -211,6 +219,9 @@ class Running final : public rpc::Call {
       MutexLock lock(placement_->mutex);
       placement_->channel = channel_;
       placement_->id = id;
+      const std::string runner = ShortTask(placement_->task);
+      placement_->mark = mark_ =
+          MarkRun(observe::Kind::kRunOut, placement_->own_task, runner, placement_->name, runner, id);
     }
     Go(id);
   }
@@ -222,6 +233,7 @@ class Running final : public rpc::Call {
     }
     FUSEWIRE_DCHECK(id != 0);
     FUSEWIRE_DCHECK(body.empty());  // an earlier attempt has sent its body
+    TraceMe trace([this] { return Traced("fusewire run part"); }, kTraceLevel);
     text_.clear();
     AppendFixed64(&text_, id);
     AppendFixed64(&text_, static_cast<uint64_t>(context_->step_id()));
@@ -235,11 +247,17 @@ class Running final : public rpc::Call {
       }
     }
     head = text_;
+    bytes_ = 0;
+    for (const Buffer& segment : body) bytes_ += segment.size();
+    op_ =
+        observe::BeginOp(mark_.tag, context_->step_id(), FlowOf(mark_, context_->step_id()), observe::RecordingNowNs());
     if (placement_->kept > 0 && !has_left_) rendezvous_->Leave(placement_->holders, placement_->kept);
     has_left_ = true;
     if (CallObserver* observer = TheCallObserver()) observer->OnRun(channel_->address(), id, text_, body);
     GlobalCounters().Add(&Counters::calls_out);
     GlobalCounters().Add(&Counters::star_runs_out);
+    begun_ns_ = WireNow();
+    for (const Buffer& one : body) bytes_out_ += begun_ns_ != 0 ? one.size() : 0;
     bool is_only_one = under_way.fetch_add(1, std::memory_order_acq_rel) == 0;
     if (!is_only_one || !MayWait()) {
       channel_->client().Start(this);
@@ -262,6 +280,9 @@ class Running final : public rpc::Call {
   bool is_traced() const { return context_->stats_collector() != nullptr; }
 
   Result<pipe::Landing> Land(ConstBytes head_in, const rpc::SegmentSizes& sizes) override {
+    arrived_ns_ = WireNow();
+    observe::LandedOp(op_, observe::RecordingNowNs());
+    bytes_ += sizes.total();
     FUSEWIRE_TRY(Read(head_in, &sizes));
     return landings_->Where();
   }
@@ -291,7 +312,9 @@ class Running final : public rpc::Call {
   void Ended(Status status) {
     const int were_under_way = under_way.fetch_sub(1, std::memory_order_acq_rel);
     FUSEWIRE_CHECK(were_under_way > 0);
+    TraceMe trace([this] { return Traced("fusewire part ran"); }, kTraceLevel);
     channel_->ReportStatus(status);
+    observe::EndOp(&op_, status.ok(), bytes_);
     if (status.code() == Code::kApplication && status.app_code() == kUnknownPart) {
       {
         MutexLock lock(placement_->mutex);
@@ -324,6 +347,27 @@ class Running final : public rpc::Call {
     End(end);
   }
 
+  std::string Traced(const char* name) const {
+    return TraceMeEncode(name, {{"peer", ShortTask(placement_->task)}, {"step", context_->step_id()}});
+  }
+
+  void RecordProfile(const TfStatus& status) const {
+    WireEvent event;
+    event.kind = WireKind::kCallPart;
+    event.peer = ShortTask(placement_->task);
+    event.name = context_->op_kernel().name();
+    event.step = context_->step_id();
+    event.bytes_out = bytes_out_;
+    for (int i = 0; status.ok() && i < context_->num_outputs(); ++i) {
+      if (const Tensor* output = context_->mutable_output(i)) event.bytes_in += output->TotalBytes();
+    }
+    event.begun_ns = begun_ns_;
+    event.arrived_ns = arrived_ns_;
+    event.ended_ns = WireClockNs();
+    if (!status.ok()) event.error = status.ToString();
+    RecordWire(std::move(event));
+  }
+
   void SaveStats() {
     auto* collector = dynamic_cast<tensorflow::StepStatsCollector*>(context_->stats_collector());
     tensorflow::StepStats stats;
@@ -337,6 +381,7 @@ class Running final : public rpc::Call {
   void End(const TfStatus& status) {
     if (cancellation_ != nullptr) cancellation_->DeregisterCallback(token_);
     if (!status.ok()) context_->SetStatus(status);
+    if (RecordsWire()) RecordProfile(status);
     FUSEWIRE_DCHECK(done_ != nullptr);  // it ends once
     auto done = std::move(done_);
     delete this;
@@ -356,10 +401,16 @@ class Running final : public rpc::Call {
   PlaceCall* placing_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;
   ChannelPtr channel_;
   int placed_ = 0;
+  Mark mark_;
+  observe::Op op_;
+  uint64_t bytes_ = 0;  // of the run's tensors, in segments of their own
   std::string text_;
   bool has_left_ = false;
   static std::atomic<int> under_way;         // of the process
   reactor::Completion* answered_ = nullptr;  // of the thread that waits for this call
+  // In a profile; otherwise 0.
+  int64_t begun_ns_ = 0, arrived_ns_ = 0;
+  uint64_t bytes_out_ = 0;
   // Of the answer.
   TfStatus answer_;
   std::unique_ptr<TensorLandings> landings_;
@@ -379,6 +430,8 @@ class RunOp final : public tensorflow::AsyncOpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("kept", &placement_->kept));
     OP_REQUIRES_OK(context, context->GetAttr("taken", &placement_->taken));
     OP_REQUIRES_OK(context, context->GetAttr("alone", &placement_->is_alone));
+    placement_->own_task = ShortTask(context->device()->attributes().name());
+    placement_->name = name();
   }
 
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/tf/peer/recorded_test.h"
 #include "fusewire/tf/receive/step_test.h"
 #include "fusewire/tf/star/call/observer.h"
 #include "fusewire/tf/star/call/run_test.h"
@@ -112,6 +113,23 @@ TEST_F(RunOpTest, PlacesItsPartOnceAndRunsItInEachStep) {
   ASSERT_TRUE(AwaitEnd(*next));
   EXPECT_EQ(next->output().flat<float>()(1), 8);
   EXPECT_EQ(running->ends.count(), 1);
+}
+
+TEST_F(RunOpTest, ARunIsRecordedUntilItsAnswer) {
+  Recorded recorded;
+  on_.KnowPeer();
+  auto running = Start();
+  SayPlaced(Next(kPlacePart), kPart);
+  DataWorld::Asked* run = Next(kRunPart);
+  std::vector<Recorded::One> all = recorded.Read();
+  ASSERT_GE(all.size(), 1u);
+  EXPECT_EQ(all.back().words.substr(0, 22), "run_out worker:0 ps:0 ");
+  EXPECT_TRUE(all.back().seen.is_open);
+  EXPECT_EQ(all.back().seen.step, last_step_);
+  SayResult(run, Ramp(10'000, 5));
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_EQ(recorded.open(), 0u);
+  EXPECT_EQ(recorded.Read().back().seen.bytes, 40'000u);
 }
 
 TEST_F(RunOpTest, APartThatTheServerForgotIsPlacedAgain) {

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <tensorflow/core/common_runtime/device_factory.h>
 #include <tensorflow/core/common_runtime/device_set.h>
+#include <tensorflow/core/common_runtime/graph_constructor.h>
 #include <tensorflow/core/public/session_options.h>
 
 namespace fusewire {

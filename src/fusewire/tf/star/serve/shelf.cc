@@ -28,7 +28,7 @@ uint64_t Shelf::Join(const std::string& session, const std::string& key) {
   if (id == 0) {
     id = ++last_id_;
     FUSEWIRE_DCHECK(id != kNotHere);
-    leases_[id] = Lease{found->second.part, session};
+    leases_[id] = Lease{found->second.part, session, {}};
   }
   return id;
 }

@@ -17,6 +17,7 @@
 
 #include "fusewire/base/mutex.h"
 #include "fusewire/reactor/pool.h"
+#include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/star/serve/part.h"
 
 namespace fusewire {
@@ -38,6 +39,7 @@ class Shelf {
   struct Lease {
     PartPtr part;
     std::string session;
+    mutable Mark mark = {};  // of its runs; at the home that has found it
   };
   // shared_ptr: a run may outlast the lease.
   using LeasePtr = std::shared_ptr<const Lease>;

@@ -4,13 +4,19 @@
 #include <string>
 #include <utility>
 
+#include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include <tensorflow/core/lib/core/threadpool.h>
+#include "fusewire/observe/recorder.h"
+#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/proto.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensors.h"
 #include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/peer/methods.h"
+#include "fusewire/tf/profile/events.h"
+#include "fusewire/tf/profile/trace.h"
 #include "fusewire/tf/star/serve/values.h"
 #include "fusewire/tf/star/words.h"
 
@@ -36,7 +42,7 @@ class StarService::Incoming final : public rpc::RequestSink {
   // `sizes` is null where there is no body.
   Status Read(Shelf* shelf, ConstBytes head, const rpc::SegmentSizes* sizes) {
     VarReader reader(head);
-    uint64_t id = reader.Fixed64();
+    id_ = reader.Fixed64();
     run_.step = static_cast<int64_t>(reader.Fixed64());
     uint8_t flags = reader.Byte();
     if (!reader.ok()) return Status::Invalid("a request for a run ends before its flags");
@@ -44,7 +50,7 @@ class StarService::Incoming final : public rpc::RequestSink {
       return Status::Invalid("a request for a run has flags " + std::to_string(flags) + ", and only " +
                              std::to_string(kRunFlagsAll) + " is known: the worker's Fusewire is newer than ours");
     }
-    lease_ = shelf->Find(id);
+    lease_ = shelf->Find(id_);
     if (lease_ == nullptr) return UnknownPart();
     if ((flags & kTraced) != 0) run_.collector = std::make_unique<tensorflow::StepStatsCollector>(&run_.stats);
     place_.device = lease_->part->device();
@@ -71,40 +77,79 @@ class StarService::Incoming final : public rpc::RequestSink {
     return TfStatus();
   }
 
+  // Once. Afterwards its results are gone.
+  void Answer(rpc::Reply* reply, TfStatus status) {
+    std::string head;
+    Buffers body;
+    uint64_t bytes = 0;
+    for (const tensorflow::Tensor& ret : run_.rets) bytes += ret.TotalBytes();
+    observe::EndOp(&run_.op, status.ok(), bytes);
+    AppendTfStatus(status, &head);
+    for (size_t i = 0; status.ok() && i < run_.rets.size(); ++i) {
+      status = AppendTensor(run_.rets[i], &head, &body);
+      run_.rets[i] = tensorflow::Tensor();
+    }
+    if (status.ok() && run_.collector != nullptr) {
+      run_.collector->FinalizeAndSwap(&run_.stats);
+      AppendText(&head, run_.stats.SerializeAsString());
+    }
+    if (!status.ok()) {
+      head.clear();
+      body.clear();
+      AppendTfStatus(status, &head);
+    }
+    if (RecordsWire()) RecordProfile(status, head.size(), body);
+    reply->Send(Status::Ok(), head, std::move(body));
+  }
+
+  // `peer` is read here.
+  void Profile(const pipe::PeerInfo* peer) {
+    begun_ns_ = WireNow();
+    if (begun_ns_ != 0 && peer != nullptr) peer_ = peer->name.substr(0, peer->name.find(' '));
+  }
+  std::string Traced() const {
+    return TraceMeEncode("fusewire serve part", {{"peer", peer_}, {"part", id_}, {"step", run_.step}});
+  }
+
+  // At home. A part is placed by one session, and so runs for one task.
+  void BeginOp(const pipe::PeerInfo* peer) {
+    if (observe::TheRecorder() == nullptr) return;
+    if (lease_->mark.hash == 0) {
+      const std::string own = ShortTask(part().device()->name());
+      lease_->mark = MarkRun(observe::Kind::kRunIn, own, peer == nullptr ? "" : ShortTask(peer->name),
+                             absl::StrCat("part ", id_), own, id_);
+    }
+    run_.op = observe::BeginOp(lease_->mark.tag, run_.step, FlowOf(lease_->mark, run_.step), observe::RecordingNowNs());
+  }
+
   Part& part() { return *lease_->part; }
   const std::string& session() const { return lease_->session; }
   PartRun& run() { return run_; }
 
  private:
+  void RecordProfile(const TfStatus& status, size_t head_bytes, const Buffers& body) const {
+    WireEvent event;
+    event.kind = WireKind::kServePart;
+    event.peer = peer_;
+    event.name = absl::StrCat("part ", id_);
+    event.step = run_.step;
+    for (const tensorflow::Tensor& arg : run_.args) event.bytes_in += arg.TotalBytes();
+    event.bytes_out = head_bytes;
+    for (const Buffer& one : body) event.bytes_out += one.size();
+    event.begun_ns = begun_ns_;
+    event.ended_ns = WireClockNs();
+    if (!status.ok()) event.error = status.ToString();
+    RecordWire(std::move(event));
+  }
+
+  uint64_t id_ = 0;
+  std::string peer_;       // in a profile; otherwise empty
+  int64_t begun_ns_ = 0;   // in a profile; otherwise 0
   Shelf::LeasePtr lease_;  // shared_ptr: the lease may end meanwhile
   TensorPlace place_;
   std::unique_ptr<TensorLandings> landings_;
   PartRun run_;
 };
-
-namespace {
-
-void Answer(rpc::Reply* reply, TfStatus status, PartRun* run) {
-  std::string head;
-  Buffers body;
-  AppendTfStatus(status, &head);
-  for (size_t i = 0; status.ok() && i < run->rets.size(); ++i) {
-    status = AppendTensor(run->rets[i], &head, &body);
-    run->rets[i] = tensorflow::Tensor();
-  }
-  if (status.ok() && run->collector != nullptr) {
-    run->collector->FinalizeAndSwap(&run->stats);
-    AppendText(&head, run->stats.SerializeAsString());
-  }
-  if (!status.ok()) {
-    head.clear();
-    body.clear();
-    AppendTfStatus(status, &head);
-  }
-  reply->Send(Status::Ok(), head, std::move(body));
-}
-
-}  // namespace
 
 void StarService::Place(rpc::Request request, rpc::Reply reply) {
   FUSEWIRE_AT_HOME(reply.home());
@@ -152,9 +197,12 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
       return;
     }
   }
+  incoming->BeginOp(request.peer);
+  incoming->Profile(request.peer);
+  TraceMe trace([&] { return incoming->Traced(); }, kTraceLevel);
   TfStatus ready = incoming->Finish(&store_);
   if (!ready.ok()) {
-    Answer(&reply, ready, &incoming->run());
+    incoming->Answer(&reply, ready);
     return;
   }
   bool is_quick = incoming->part().is_quick();
@@ -165,7 +213,7 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
         KeepResults(env_, incoming->part(), incoming->session(), &incoming->run(), &store_,
                     [&end](const TfStatus& kept) { end = kept; });
       }
-      Answer(&reply, end, &incoming->run());
+      incoming->Answer(&reply, end);
     });
     return;
   }
@@ -183,17 +231,20 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
   auto run = [this, running] {
     running->incoming->part().Run(&running->incoming->run(), [this, running](const TfStatus& status) {
       if (!status.ok()) {
-        Answer(&running->reply, status, &running->incoming->run());
+        running->incoming->Answer(&running->reply, status);
         return;
       }
       KeepResults(env_, running->incoming->part(), running->incoming->session(), &running->incoming->run(), &store_,
-                  [running](const TfStatus& kept) { Answer(&running->reply, kept, &running->incoming->run()); });
+                  [running](const TfStatus& kept) { running->incoming->Answer(&running->reply, kept); });
     });
   };
   if (is_quick) {
     run();
   } else {
-    env_->compute_pool->Schedule(run);
+    env_->compute_pool->Schedule([run, running] {
+      TraceMe on_thread([&] { return running->incoming->Traced(); }, kTraceLevel);
+      run();
+    });
   }
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/tf/peer/recorded_test.h"
 #include "fusewire/tf/peer/world_test.h"
 #include "fusewire/tf/star/serve/task_test.h"
 #include "fusewire/tf/star/words.h"
@@ -142,6 +143,21 @@ TEST_F(StarServiceTest, PlacesAPartOnceAndRunsIt) {
       for (int64_t i = 0; i < count; ++i) ASSERT_EQ(outcome.results[0].flat<float>()(i), -(4 + static_cast<float>(i)));
     }
   }
+}
+
+TEST_F(StarServiceTest, ARunIsRecordedWithItsTaskAndItsEnd) {
+  Recorded recorded;
+  const uint64_t part = Place("neg", TextOf(Piece("Neg", 1)));
+  EXPECT_TRUE(Run(part, {Ramp(1000, 4)}).status.ok());
+  EXPECT_FALSE(Run(part, {Tensor(int64_t{3})}).status.ok());
+  const std::vector<Recorded::One> all = recorded.Read();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(recorded.open(), 0u);
+  EXPECT_EQ(all[0].words, "run_in ps:0 worker part " + std::to_string(part));
+  EXPECT_EQ(all[0].seen.step, kStep);
+  EXPECT_EQ(all[0].seen.bytes, 4000u);
+  EXPECT_EQ(all[0].seen.end, observe::End::kOk);
+  EXPECT_EQ(all[1].seen.end, observe::End::kFailed);
 }
 
 TEST_F(StarServiceTest, APartThatIsNotHereIsAskedFor) {

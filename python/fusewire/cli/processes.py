@@ -1,0 +1,231 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Processes of this machine: each leads a process group, is watched, and is never left behind."""
+
+import contextlib
+import ctypes
+import dataclasses
+import functools
+import os
+import re
+import selectors
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from fusewire import telling
+from fusewire.cli.loop import READ_BYTES, Loop
+from fusewire.cli.rates import Progress, Rates, Steps
+from fusewire.cli.seeing import SECRET
+
+PIPE = "{pipe}"  # this word of a command is replaced by the number of the pipe on which the task reports
+GRACE_S = 5.0  # from SIGTERM to SIGKILL
+DRAIN_S = 1.0  # to read what is left in the pipes of processes that have ended
+# Exit codes, as in shells; the signal's number is added to INTERRUPTED. LOST: the task's host is lost, as ssh says it.
+NOT_STARTED, INTERRUPTED, LOST = 126, 128, 255
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+REPORT_BYTES_MAX, REPORTED = 64, re.compile(rb"\d{1,18}")  # of a task on its pipe
+
+
+class StartError(Exception):
+    """A program can't be started; the text says why, and what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """The command of one task. If it contains the word PIPE, the task tells through that pipe how it is."""
+
+    words: tuple[str, ...]
+
+    def with_pipe(self, pipe: int) -> list[str]:
+        return [str(pipe) if word == PIPE else word for word in self.words]
+
+
+class Listener(Protocol):
+    """Learns what a process does."""
+
+    def on_output(self, stream: int, data: bytes) -> None:
+        """Stream 1 is stdout, 2 is stderr; no data means that the stream has ended."""
+
+    def on_serving(self) -> None:
+        """From now on, the task only serves."""
+
+    def on_progress(self, progress: Progress) -> None:
+        """If processes are watched: what this one tells of itself."""
+
+    def on_end(self, status: int, why: str = "") -> None:
+        """The status as subprocess has it: negative for a signal. `why` is for tasks that did not end by themselves."""
+
+
+class Running:
+    """One process, and the process group that it leads."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", listener: Listener, secret: str):
+        self.process = process
+        self.listener = listener
+        self.secret = secret
+        self.steps = Steps()
+        self.lines = b""  # that it has begun to write on its pipe
+        self._seen = Progress()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def on_progress(self, progress: Progress) -> None:
+        self._seen = progress
+        self.listener.on_progress(self.steps.added_to(progress))
+
+    def turn(self) -> None:
+        if self.steps:  # also if they have stopped
+            self.listener.on_progress(self.steps.added_to(self._seen))
+
+    def signal(self, number: int) -> None:
+        """Signals the whole group, even after its leader has ended. A group that no longer exists is ignored."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, number)
+
+
+class Processes:
+    """All processes that a launcher or an agent has started."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._running: list[Running] = []
+        self._streams: dict[Any, Callable[[], None]] = {}
+        self._held = False
+        self._rates: Rates | None = None
+        self._others = children()  # inherited from the program that became this process by exec
+        _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+    def start(self, command: Command, environment: Mapping[str, str], listener: Listener) -> Running:
+        report_read, report_write = os.pipe()
+        try:
+            process = subprocess.Popen(
+                command.with_pipe(report_write),
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=(report_write,) if PIPE in command.words else (),
+                start_new_session=True,
+                preexec_fn=functools.partial(die_with, os.getpid()),  # safe: it takes no lock
+            )
+        except OSError as error:
+            os.close(report_read)
+            raise StartError(
+                f"{command.words[0]} can't be started: {error}. Fix: check that it is executable"
+            ) from error
+        finally:
+            os.close(report_write)
+        running = Running(process, listener, environment.get(SECRET, ""))
+        self._running.append(running)
+        assert process.stdout and process.stderr
+        self._watch(os.fdopen(report_read, "rb", buffering=0), functools.partial(self._told, running))
+        self._watch(process.stdout, functools.partial(listener.on_output, 1))
+        self._watch(process.stderr, functools.partial(listener.on_output, 2))
+        return running
+
+    def watch_progress(self) -> None:
+        self._rates = Rates(self._loop, lambda: self._running)
+
+    def turn(self) -> None:
+        """Tells the listeners of processes that have ended, and what is known of the others."""
+        self._reap()
+        if self._rates is not None:
+            self._rates.turn()
+
+    def _reap(self) -> None:
+        for running in [running for running in self._running if running.process.poll() is not None]:
+            self._running.remove(running)
+            running.signal(signal.SIGKILL)  # ends the processes that it started and left behind
+            running.listener.on_end(running.process.returncode)
+
+    def kill(self) -> None:
+        if self._rates is not None:
+            self._rates.close()
+        for running in self._running:
+            running.signal(signal.SIGKILL)
+        self._running.clear()
+        self.kill_orphans()
+
+    def kill_orphans(self) -> None:
+        """Kills processes that ours started and left behind: their parent has ended, so they are our children now."""
+        while pids := children() - self._others - {running.process.pid for running in self._running}:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            for pid in pids:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether all output has been read to its end."""
+        return not self._streams
+
+    def hold(self, held: bool) -> None:
+        """Reads no output while held is true: processes that print much then wait."""
+        if held == self._held:
+            return
+        self._held = held
+        for stream, read in self._streams.items():
+            if held:
+                self._loop.forget(stream)
+            else:
+                self._loop.watch(stream, read)
+
+    def _told(self, running: Running, data: bytes) -> None:
+        *lines, rest = (running.lines + data).split(b"\n")
+        running.lines = rest[:REPORT_BYTES_MAX]
+        for line in lines:
+            word, _, number = line.partition(b" ")
+            if line == telling.SERVES:
+                running.listener.on_serving()
+            elif word == telling.STEP and REPORTED.fullmatch(number):
+                running.steps.add(int(number))
+
+    def _watch(self, stream: Any, told: Callable[[bytes], None]) -> None:
+        os.set_blocking(stream.fileno(), False)
+        self._streams[stream] = functools.partial(self._read, stream, told)
+        if not self._held:
+            self._loop.watch(stream, self._streams[stream], selectors.EVENT_READ)
+
+    def _read(self, stream: Any, told: Callable[[bytes], None]) -> None:
+        try:
+            data = os.read(stream.fileno(), READ_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            self._loop.forget(stream)
+            del self._streams[stream]
+            stream.close()
+        told(data)
+
+
+def children() -> set[int]:
+    found = set()
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with (
+                contextlib.suppress(OSError),
+                open(f"/proc/{entry.name}/stat", encoding="utf-8", errors="replace") as file,
+            ):
+                # pid (name) state ppid ...; the name may contain any character, including parentheses and spaces
+                if int(file.read().rpartition(")")[2].split()[1]) == os.getpid():
+                    found.add(int(entry.name))
+    return found
+
+
+def die_with(parent: int) -> None:
+    """Called in a new process: the kernel kills it when its parent dies."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # the parent died before prctl took effect
+        os._exit(INTERRUPTED + signal.SIGKILL)
+
+
+def _prctl(option: int, value: int) -> None:
+    _LIBC.prctl(option, value, 0, 0, 0)
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)

@@ -1,0 +1,75 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Which page of docs/ explains a message: the one table of them.
+
+A message ends with `(see docs/PAGE#HEADING)`. That is a file of the repository, and the same page of the site that
+`make site` builds. test_messages.py checks that each heading exists.
+"""
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+PAGES = {
+    "options": "problems/run.md#the-options",
+    "program": "problems/run.md#the-program",
+    "ports": "problems/run.md#the-ports",
+    "hosts": "problems/run.md#the-hosts",
+    "inside": "problems/run.md#inside-of-another-launcher",
+    "logs": "problems/run.md#the-logs",
+    "failed": "problems/run.md#a-task-has-failed",
+    "timeout": "problems/run.md#not-done-in-time",
+    "ray": "problems/run.md#on-ray",
+    "misfit": "problems/no-plug-in.md#no-plug-in-for-this-tensorflow",
+    "plug-in": "problems/no-plug-in.md#a-plug-in-that-does-not-load",
+    "library": "problems/no-plug-in.md#no-library-for-messages-and-collectives",
+    "protocol": "problems/no-plug-in.md#no-such-protocol",
+    "cluster": "network.md#check-a-running-cluster",
+    "setting": "settings.md#the-table",
+    "no task": "seeing.md#no-task-is-found",
+    "status port": "seeing.md#the-status-port",
+    "secret": "seeing.md#the-status-port",
+    # The verdicts of `fusewire why`.
+    "silent": "seeing.md#fusewire-why",
+    "absent": "problems/hang-at-start.md#a-session-is-not-created",
+    "idle": "seeing.md#fusewire-why",
+    "slow": "problems/slow-parameter-server.md#one-slow-parameter-server",
+    "circle": "seeing.md#fusewire-why",
+}
+# Those of `fusewire doctor`, by the name of the check, and of p2p.Error, by its code, have a heading of that name.
+DOCTOR, ERRORS = "problems/doctor.md", "errors.md"
+NAMED = re.compile(r"[Ss]ee docs/[\w/.-]+#[\w-]+")
+
+
+def page(kind: str) -> str:
+    return f"docs/{PAGES[kind]}"
+
+
+def page_of_check(name: str) -> str:
+    """Of a check of `fusewire doctor`."""
+    return f"docs/{DOCTOR}#{heading(name.partition(':')[0])}"
+
+
+def page_of_code(code: str) -> str:
+    """Of an error's code."""
+    return f"docs/{ERRORS}#{heading(code)}"
+
+
+def heading(text: str) -> str:
+    """The anchor of a heading, as GitHub and the site make it."""
+    return re.sub(r"[^\w -]", "", text).lower().replace(" ", "-")
+
+
+def with_page(text: str, kind: str) -> str:
+    """The message with its page, unless it names one already."""
+    if NAMED.search(text):
+        return text
+    return f"{text}\n  See {page(kind)}" if "\n" in text else f"{text} (see {page(kind)})"
+
+
+@contextlib.contextmanager
+def explained(kind: str) -> Iterator[None]:
+    """A ValueError from inside names its page."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(with_page(str(error), kind)) from error

@@ -1,0 +1,33 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The folder in which each process of a user names its status port, one file for each: PID.json. Only the user can read
+// it. The file of a process that has ended stays until another process starts here; a reader can tell by the process's
+// number and start.
+// Home: any thread. Owns: nothing. Fails: with a Status; the port then is not found by itself.
+#ifndef FUSEWIRE_OBSERVE_FOLDER_H_
+#define FUSEWIRE_OBSERVE_FOLDER_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "fusewire/base/status.h"
+
+namespace fusewire {
+namespace observe {
+
+// RUNTIME/fusewire if RUNTIME ($XDG_RUNTIME_DIR) is a folder of this user's own, else TEMPORARY/fusewire-UID. Makes it,
+// for this user alone; fails if it is somebody else's, or a link.
+Result<std::string> OpenFolder(const std::string& runtime, const std::string& temporary);
+// In clock ticks since the machine's start; 0: there is no such process.
+uint64_t StartOf(pid_t pid);
+// Replaces this process's file as a whole.
+Status WriteEntry(const std::string& folder, pid_t pid, const std::string& text);
+void RemoveEntry(const std::string& folder, pid_t pid);
+// Removes the files of processes that have ended, and have not been written to for `age_s` seconds.
+void RemoveStale(const std::string& folder, int64_t age_s);
+
+}  // namespace observe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_OBSERVE_FOLDER_H_

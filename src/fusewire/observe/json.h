@@ -1,0 +1,63 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Writes JSON: pure functions and a small writer.
+// Home: the caller's thread. Owns: nothing. Fails: never; any bytes become a valid text.
+#ifndef FUSEWIRE_OBSERVE_JSON_H_
+#define FUSEWIRE_OBSERVE_JSON_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace fusewire {
+namespace observe {
+
+// Quoted. A byte that is not printable ASCII becomes \u00XX.
+void AppendJsonText(std::string_view text, std::string* out);
+
+// Objects and arrays, with commas where they belong.
+class JsonWriter {
+ public:
+  explicit JsonWriter(std::string* out) : out_(out) {}
+
+  JsonWriter& Key(std::string_view name) {
+    Comma();
+    AppendJsonText(name, out_);
+    *out_ += ':';
+    is_first_ = true;
+    return *this;
+  }
+  void Open(char bracket) {
+    Comma();
+    *out_ += bracket;
+    is_first_ = true;
+  }
+  void Close(char bracket) {
+    *out_ += bracket;
+    is_first_ = false;
+  }
+  void Text(std::string_view text) {
+    Comma();
+    AppendJsonText(text, out_);
+  }
+  void Number(uint64_t number) { Raw(std::to_string(number)); }
+  void Signed(int64_t number) { Raw(std::to_string(number)); }
+  void Bool(bool value) { Raw(value ? "true" : "false"); }
+  // A value that is JSON already.
+  void Raw(std::string_view json) {
+    Comma();
+    *out_ += json;
+  }
+
+ private:
+  void Comma() {
+    if (!is_first_) *out_ += ',';
+    is_first_ = false;
+  }
+  std::string* const out_;
+  bool is_first_ = true;
+};
+
+}  // namespace observe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_OBSERVE_JSON_H_

@@ -1,0 +1,74 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A port that answers requests on a thread of its own. What it calls for an answer may not wait: it has to answer while
+// every other thread of the process is blocked.
+// Home: its thread; made and destroyed on another. Owns: the thread, the listener, at most kConnectionsMax connections.
+// Fails: Open, with the reason. A connection that does not send its request, or does not read the answer, in time is
+// closed.
+#ifndef FUSEWIRE_OBSERVE_PORT_H_
+#define FUSEWIRE_OBSERVE_PORT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fusewire/base/clock.h"
+#include "fusewire/base/status.h"
+#include "fusewire/observe/access.h"
+#include "fusewire/observe/request.h"
+
+namespace fusewire {
+namespace observe {
+
+class Port {
+ public:
+  static constexpr size_t kConnectionsMax = 16;
+
+  struct Options {
+    std::string host = "127.0.0.1";  // an address
+    uint16_t port = 0;               // 0: the kernel chooses
+    std::string secret;              // see access.h
+    int64_t patience_ns = 5 * kSecondNs;
+    // On the port's thread.
+    std::function<Answer(const Request&)> answer;
+  };
+  static Result<std::unique_ptr<Port>> Open(Options options);
+  // Ends the thread.
+  ~Port();
+  Port(const Port&) = delete;
+
+  uint16_t port() const { return port_; }
+  // In a child of fork(), which has the descriptors but not the thread: closes them. The object is then left alone.
+  void CloseInChild();
+
+ private:
+  struct Connection {
+    int socket = -1;
+    int64_t until_ns = 0;
+    std::string in, out;
+    size_t sent = 0;
+  };
+  Port(Options options, int listener, int wake, uint16_t port);
+  void Work();
+  void Accept();
+  void Read(Connection* connection);
+  void Write(Connection* connection);
+  void Close(Connection* connection);
+
+  const Options options_;
+  const int listener_, wake_;
+  const uint16_t port_;
+  Access access_;
+  std::atomic<bool> ends_{false};
+  std::vector<Connection> connections_;  // of the thread
+  std::atomic<int> sockets_[kConnectionsMax];
+  std::thread thread_;
+};
+
+}  // namespace observe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_OBSERVE_PORT_H_

@@ -1,0 +1,208 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/observe/watch.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <charconv>
+#include <ctime>
+#include <utility>
+
+#include "fusewire/base/clock.h"
+#include "fusewire/observe/folder.h"
+#include "fusewire/observe/json.h"
+#include "fusewire/observe/metrics_page.h"
+#include "fusewire/observe/page.h"
+#include "fusewire/observe/status_page.h"
+
+namespace fusewire {
+namespace observe {
+namespace {
+
+// The file of a process that has just died still says where it was.
+constexpr int64_t kStaleAgeS = 600;
+
+std::atomic<Watch*> the_watch{nullptr};
+
+double TimeS() {
+  timespec now{};
+  std::timespec_get(&now, TIME_UTC);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+Answer JsonAnswer(std::string body) {
+  Answer answer;
+  answer.type = "application/json";
+  answer.body = std::move(body);
+  return answer;
+}
+
+}  // namespace
+
+Watch::Watch(Options options)
+    : options_(std::move(options)), pid_(getpid()), start_(StartOf(pid_)), begun_ns_(Clock::Real()->NowNs()) {}
+
+Watch& Watch::Start(Options options, Status* failed) {
+  static auto* mutex = new Mutex;
+  MutexLock lock(*mutex);
+  if (Watch* there = Get()) return *there;
+  static const bool is_told = pthread_atfork(nullptr, nullptr, AfterFork) == 0;
+  auto* watch = new Watch(std::move(options));  // until the process ends, as those who record do
+  the_recorder.store(&watch->recorder_, std::memory_order_release);
+  *failed = watch->OpenPort();
+  the_watch.store(watch, std::memory_order_release);
+  if (!is_told && failed->ok()) *failed = Status::Overloaded("no memory for the fork handler of the status port");
+  return *watch;
+}
+
+Watch* Watch::Get() { return the_watch.load(std::memory_order_acquire); }
+
+// In a child of fork(), which has neither the parent's threads nor the right to its port. The parent's object stays as
+// it is: a lock of it may be held forever.
+void Watch::AfterFork() {
+  Watch* watch = the_watch.exchange(nullptr);
+  the_recorder.store(nullptr);
+  if (watch != nullptr && watch->port_ != nullptr) watch->port_->CloseInChild();
+}
+
+Status Watch::OpenPort() {
+  Port::Options port;
+  port.host = options_.host;
+  port.port = options_.port;
+  port.secret = options_.secret;
+  port.answer = [this](const Request& request) { return AnswerTo(request); };
+  Result<std::unique_ptr<Port>> opened = Port::Open(std::move(port));
+  if (!opened.ok()) return opened.status();
+  port_ = std::move(opened).value();
+  Result<std::string> folder = OpenFolder(options_.runtime, options_.temporary);
+  if (!folder.ok()) return folder.status();
+  folder_ = folder.value();
+  RemoveStale(folder_, kStaleAgeS);
+  return Status::Ok();
+}
+
+void Watch::AddTask(TaskFacts task) {
+  {
+    MutexLock lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  WriteFile();
+}
+
+void Watch::SetMembers(const std::string& task, std::map<std::string, std::string> members) {
+  {
+    MutexLock lock(mutex_);
+    for (TaskFacts& each : tasks_) {
+      if (each.task == task) each.members = members;
+    }
+  }
+  WriteFile();
+}
+
+void Watch::Leave() {
+  if (!folder_.empty() && getpid() == pid_) RemoveEntry(folder_, pid_);
+}
+
+Facts Watch::ReadFacts() {
+  Facts facts;
+  facts.version = options_.version;
+  facts.pid = pid_;
+  facts.start = start_;
+  facts.begun_ns = begun_ns_;
+  facts.now_ns = Clock::Real()->NowNs();
+  facts.time_s = TimeS();
+  if (options_.numbers != nullptr) facts.numbers = options_.numbers();
+  MutexLock lock(mutex_);
+  facts.tasks = tasks_;
+  return facts;
+}
+
+void Watch::WriteFile() {
+  if (folder_.empty() || port_ == nullptr) return;
+  MutexLock lock(file_mutex_);
+  const Facts facts = ReadFacts();
+  std::string text;
+  JsonWriter json(&text);
+  json.Open('{');
+  json.Key("pid").Signed(facts.pid);
+  json.Key("start").Number(facts.start);
+  json.Key("host").Text(options_.host);
+  json.Key("port").Number(port());
+  json.Key("tasks").Open('[');
+  for (const TaskFacts& task : facts.tasks) {
+    json.Open('{');
+    json.Key("task").Text(task.task);
+    json.Key("members").Open('{');
+    for (const auto& [name, address] : task.members) json.Key(name).Text(address);
+    json.Close('}');
+    json.Close('}');
+  }
+  json.Close(']');
+  json.Close('}');
+  text += '\n';
+  (void)WriteEntry(folder_, pid_, text);  // without it, the port is found by its number
+}
+
+Answer Watch::AnswerTo(const Request& request) {
+  Answer answer;
+  if (request.path == "/") {
+    answer.type = "text/html; charset=utf-8";
+    answer.body = std::string(Page());
+  } else if (request.path == "/healthz") {
+    answer.body = "ok\n";
+  } else if (request.path == "/status.json") {
+    answer = JsonAnswer(StatusJson(recorder_, ReadFacts()));
+  } else if (request.path == "/ring.json") {
+    const std::string_view after = ParameterOf(request.query, "after_ns");
+    int64_t after_ns = 0;
+    const auto read = std::from_chars(after.data(), after.data() + after.size(), after_ns);
+    if (!after.empty() && (read.ec != std::errc() || read.ptr != after.data() + after.size())) {
+      answer.status = 400;
+      answer.body = "after_ns is not a whole number\n";
+    } else {
+      answer = JsonAnswer(RingJson(recorder_, ReadFacts(), after_ns));
+    }
+  } else if (request.path == "/now") {
+    answer = JsonAnswer("{\"now_ns\":" + std::to_string(Clock::Real()->NowNs()) + "}\n");
+  } else if (request.path == "/metrics") {
+    answer.type = "text/plain; version=0.0.4; charset=utf-8";
+    answer.body = MetricsText(recorder_, ReadFacts());
+  } else {
+    answer.status = 404;
+    answer.body = "there are /, /status.json, /ring.json, /metrics and /healthz\n";
+  }
+  return answer;
+}
+
+bool ParsePlace(const std::string& text, Place* place) {
+  *place = Place();
+  if (text.empty() || text == "loopback") return true;
+  if (text == "off") {
+    place->is_off = true;
+    return true;
+  }
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return false;
+  std::string host = text.substr(0, colon);
+  const std::string port = text.substr(colon + 1);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string::npos) {
+    return false;
+  }
+  uint16_t number = 0;
+  const auto read = std::from_chars(port.data(), port.data() + port.size(), number);
+  if (read.ec != std::errc() || read.ptr != port.data() + port.size()) return false;
+  unsigned char four[4], six[16];
+  const bool is_four = inet_pton(AF_INET, host.c_str(), four) == 1;
+  if (!is_four && inet_pton(AF_INET6, host.c_str(), six) != 1) return false;
+  place->host = host;
+  place->port = number;
+  place->is_loopback = is_four ? four[0] == 127 : host == "::1";
+  return true;
+}
+
+}  // namespace observe
+}  // namespace fusewire

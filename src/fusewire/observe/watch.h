@@ -1,0 +1,84 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What this process shows of itself: its recorder, its tasks, and the status port that serves both. One for a process,
+// from its first server until its end; a child of fork() has none until it starts its own.
+// Home: any thread. Owns: the recorder, the port, and the file that names the port. Fails: Start, with the reason; the
+// process then goes on, recorded but without a port.
+#ifndef FUSEWIRE_OBSERVE_WATCH_H_
+#define FUSEWIRE_OBSERVE_WATCH_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fusewire/base/mutex.h"
+#include "fusewire/base/status.h"
+#include "fusewire/observe/facts.h"
+#include "fusewire/observe/port.h"
+#include "fusewire/observe/recorder.h"
+
+namespace fusewire {
+namespace observe {
+
+class Watch {
+ public:
+  struct Options {
+    std::string version;
+    std::string host = "127.0.0.1";
+    uint16_t port = 0;
+    std::string secret;              // asked for beyond loopback
+    std::string runtime, temporary;  // where the file is: folder.h
+    // Any thread, without waiting.
+    std::function<std::vector<Number>()> numbers;
+  };
+  // Any thread, as all below. The first call makes it; if `failed` is not ok, without a port.
+  static Watch& Start(Options options, Status* failed);
+  // Null: not started.
+  static Watch* Get();
+
+  // A task has begun to serve. Its file is written again.
+  void AddTask(TaskFacts task);
+  // The task's cluster has changed.
+  void SetMembers(const std::string& task, std::map<std::string, std::string> members);
+  // The process is about to end.
+  void Leave();
+  // 0: none.
+  uint16_t port() const { return port_ == nullptr ? 0 : port_->port(); }
+  Answer AnswerTo(const Request& request);
+
+ private:
+  explicit Watch(Options options);
+  Status OpenPort();
+  Facts ReadFacts();
+  void WriteFile();
+  static void AfterFork();
+
+  const Options options_;
+  const pid_t pid_;
+  const uint64_t start_;
+  const int64_t begun_ns_;
+  Recorder recorder_;
+  std::string folder_;  // empty: none
+  std::unique_ptr<Port> port_;
+  Mutex file_mutex_;  // one thread writes the file; never held by the port's
+  Mutex mutex_;
+  std::vector<TaskFacts> tasks_ FUSEWIRE_GUARDED_BY(mutex_);
+};
+
+// "off", "loopback", "address:port" (port 0: any), or "[address]:port". False if it is none of them.
+struct Place {
+  bool is_off = false;
+  bool is_loopback = true;
+  std::string host = "127.0.0.1";
+  uint16_t port = 0;
+};
+bool ParsePlace(const std::string& text, Place* place);
+
+}  // namespace observe
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_OBSERVE_WATCH_H_

@@ -1,0 +1,38 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/bridge/names.h"
+
+#include <vector>
+
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
+
+namespace fusewire {
+namespace tf {
+
+std::string ShortTask(absl::string_view name) {
+  constexpr absl::string_view kJob = "/job:", kTask = "/task:";
+  if (!absl::StartsWith(name, kJob)) return std::string(name.substr(0, name.find(' ')));
+  const absl::string_view rest = name.substr(kJob.size());
+  const size_t job_end = rest.find('/'), task = rest.find(kTask);
+  if (job_end == absl::string_view::npos || task == absl::string_view::npos) return std::string(name);
+  const absl::string_view number = rest.substr(task + kTask.size());
+  return absl::StrCat(rest.substr(0, job_end), ":", number.substr(0, number.find('/')));
+}
+
+absl::string_view ShortEdge(absl::string_view edge) {
+  constexpr absl::string_view kEdge = "edge_";
+  if (!absl::StartsWith(edge, kEdge)) return edge;
+  size_t at = kEdge.size();
+  while (at < edge.size() && edge[at] >= '0' && edge[at] <= '9') ++at;
+  const bool has_name = at > kEdge.size() && at + 1 < edge.size() && edge[at] == '_';
+  return has_name ? edge.substr(at + 1) : edge;
+}
+
+absl::string_view EdgeOfKey(absl::string_view key) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(key, ';');
+  return ShortEdge(parts.size() == 5 ? parts[3] : key);
+}
+
+}  // namespace tf
+}  // namespace fusewire

@@ -1,0 +1,51 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// For tests: a recorder of the process while a test lasts.
+#ifndef FUSEWIRE_TF_PEER_RECORDED_TEST_H_
+#define FUSEWIRE_TF_PEER_RECORDED_TEST_H_
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "fusewire/observe/recorder.h"
+
+namespace fusewire {
+namespace tf {
+
+class Recorded {
+ public:
+  Recorded() : before_(observe::the_recorder.exchange(&recorder_)) {}
+  ~Recorded() { observe::the_recorder.store(before_); }
+  Recorded(const Recorded&) = delete;
+
+  struct One {
+    std::string words;  // "receive worker:0 ps:0 weights"
+    observe::Seen seen;
+  };
+  // By the time of their beginning.
+  std::vector<One> Read() {
+    std::vector<One> all;
+    for (const observe::Seen& seen : recorder_.Read()) {
+      const observe::Tag& tag = recorder_.tags().at(seen.tag);
+      all.push_back(
+          {std::string(observe::KindName(tag.kind)) + " " + tag.task + " " + tag.peer + " " + tag.name, seen});
+    }
+    std::stable_sort(all.begin(), all.end(),
+                     [](const One& a, const One& b) { return a.seen.begun_ns < b.seen.begun_ns; });
+    return all;
+  }
+  size_t open() {
+    size_t count = 0;
+    for (const One& one : Read()) count += one.seen.is_open ? 1 : 0;
+    return count;
+  }
+
+ private:
+  observe::Recorder recorder_;
+  observe::Recorder* const before_;
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_PEER_RECORDED_TEST_H_

@@ -1,0 +1,55 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What `fusewire doctor --cluster` asks a task: who it is, and how fast its way to another task is. An inquiry travels
+// as the request for a data port does, see peer/peer.h: a Logging call for a reserved step, which a task without the
+// plug-in answers with nothing.
+//   request := fetch_step_id[kInquiryStep word...]; a word is 8 bytes of the text, the first one lowest, filled with 0
+//   text    := "about" | "measure" task, with one space between; task: as "ps:0"
+//   answer  := one step, whose one device is JSON: of the task, of the measurement, or {"error": text}
+// Home: any thread. Owns: nothing. Fails: in the answer; a call for another step is not taken.
+#ifndef FUSEWIRE_TF_SERVER_INQUIRY_H_
+#define FUSEWIRE_TF_SERVER_INQUIRY_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include <tensorflow/core/distributed_runtime/worker_interface.h>
+#include <tensorflow/core/protobuf/worker.pb.h>
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/peer/measure.h"
+#include "fusewire/tf/receive/rendezvous.h"
+#include "fusewire/tf/server/worker_cache.h"
+
+namespace fusewire {
+namespace tf {
+
+class Inquiries {
+ public:
+  struct Options {
+    std::string protocol;
+    uint16_t data_port = 0;  // 0: none
+    // Both on any thread.
+    std::function<ClusterPtr()> cluster;
+    std::function<TfStatus(const std::string& task, Ways* ways)> find;
+  };
+  explicit Inquiries(Options options) : options_(std::move(options)) {}
+
+  static bool IsAsked(const tensorflow::LoggingRequest& request);
+  // `response` lives until `done`. It answers with JSON whatever happens, so `done` gets no error.
+  void Answer(const tensorflow::LoggingRequest& request, tensorflow::LoggingResponse* response,
+              tensorflow::StatusCallback done);
+
+ private:
+  std::string About();
+  void MeasureWayTo(const std::string& task, std::function<void(std::string json)> answer);
+
+  const Options options_;
+  std::atomic<bool> is_measuring_{false};  // one at a time, so that they don't measure each other
+};
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_SERVER_INQUIRY_H_

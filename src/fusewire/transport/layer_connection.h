@@ -1,0 +1,65 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A connection over another one, which carries what its session makes of the bytes. The session's handshake comes
+// first.
+#ifndef FUSEWIRE_TRANSPORT_LAYER_CONNECTION_H_
+#define FUSEWIRE_TRANSPORT_LAYER_CONNECTION_H_
+
+#include <memory>
+#include <string>
+
+#include "fusewire/reactor/reactor.h"
+#include "fusewire/transport/layer_session.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire {
+namespace transport {
+
+class LayerConnection final : public Connection, private ConnectionHandler {
+ public:
+  LayerConnection(reactor::Reactor& home, std::unique_ptr<Connection> inner, std::unique_ptr<Session> session);
+  ~LayerConnection() override;
+
+  void Start(ConnectionHandler* handler) override;
+  void Write(const ConstBytes* parts, size_t count) override;
+  size_t BulkBytes() const override { return inner_->BulkBytes(); }
+  bool Delivered() const override { return session_ != nullptr && !session_->has_out() && inner_->Delivered(); }
+  void Close(Status why) override;
+  void Look() override { inner_->Look(); }
+  std::unique_ptr<Incoming> HandOver() override;
+  const std::string& peer_address() const override { return inner_->peer_address(); }
+  const char* wire() const override { return wire_; }
+
+ private:
+  size_t Landing(Bytes* parts, size_t parts_max) override;
+  void OnLanded(size_t bytes) override;
+  size_t LookAhead() override;
+  uint64_t Expected() override;
+  void OnBytes(ConstBytes bytes) override;
+  void OnWritten(size_t bytes) override;
+  void OnClosed(Status why) override;
+
+  bool IsOver() const { return closed_ || session_ == nullptr; }  // nothing may be done any more
+  void Take(ConstBytes bytes);
+  void Proceed();
+  void Deliver();
+  bool Land(const Bytes* parts, size_t count);
+  bool Show();
+  void Send();
+
+  reactor::Reactor& home_;
+  std::unique_ptr<uint8_t[]> bulk_;  // where it lands, before it is read; null while little comes
+  const std::unique_ptr<Connection> inner_;
+  const char* const wire_;
+  std::unique_ptr<Session> session_;  // null once it was handed over
+  ConnectionHandler* handler_ = nullptr;
+  bool sending_ = false;        // the inner connection has a Write that is unanswered
+  bool write_waiting_ = false;  // a Write of ours is unanswered, and nothing of it was taken
+  size_t taken_ = 0;            // of a Write that is unanswered: on its way
+  bool closed_ = false;
+  reactor::Timer later_;  // what came before it was handed over
+};
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_LAYER_CONNECTION_H_

@@ -1,0 +1,67 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a layer over a connection does with its bytes, without the connection: one end of it turns what has come into
+// what the peer said, and what is said into what goes out.
+// Home: its connection's. Owns: bytes that came and were not read yet, and that are to be sent. Fails: once, for good.
+#ifndef FUSEWIRE_TRANSPORT_LAYER_SESSION_H_
+#define FUSEWIRE_TRANSPORT_LAYER_SESSION_H_
+
+#include <string>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
+
+namespace fusewire {
+namespace transport {
+
+class Session {
+ public:
+  Session() = default;
+  virtual ~Session() = default;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  virtual const char* wire() const = 0;  // as Connection::wire
+  // Until it is ready: takes what has come, and says what belongs to it.
+  virtual Status Handshake() = 0;
+  bool is_ready() const { return is_ready_; }
+  // Once it is ready: what the peer said, as much as has come of it. 0: nothing more has.
+  virtual Result<size_t> Read(Bytes into) = 0;
+  // Once it is ready: takes all of it.
+  virtual Status Write(ConstBytes said) = 0;
+  // Says goodbye.
+  virtual void Shutdown() {}
+
+  // What has come; valid until the next KeepRest().
+  void Feed(ConstBytes come);
+  // Copies what was fed and has not been taken yet: its memory goes.
+  void KeepRest();
+  // So much is about to be written: finds memory for all of it at once.
+  void Prepare(size_t bytes);
+  // To be sent. They stay where they are until all of them were Sent: what is said meanwhile comes after them.
+  ConstBytes out();
+  bool has_out() const { return sent_ < out_.size(); }
+  void Sent(size_t bytes);
+
+ protected:
+  void SetReady() { is_ready_ = true; }
+  // Moves what has come, in its order. Returns how much.
+  size_t Take(Bytes into);
+  // So many bytes of what has come, in one piece, without taking them. Empty: they have not come yet.
+  ConstBytes Peek(size_t bytes);
+  void Drop(size_t bytes);  // that were peeked
+  void Put(ConstBytes bytes);
+
+ private:
+  bool is_ready_ = false;
+  ConstBytes fed_;
+  std::string rest_;  // came before fed_
+  size_t rest_read_ = 0;
+  std::string out_, waiting_;
+  bool lent_ = false;  // out_ is being sent, so that its memory stays; waiting_ comes next
+  size_t sent_ = 0;    // of out_
+};
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_LAYER_SESSION_H_

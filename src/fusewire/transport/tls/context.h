@@ -1,0 +1,59 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A task's certificate and its authorities, as files say; files that change are read again for new connections.
+// Home: any thread. Owns: OpenSSL's context. Fails: Load, with the file and the reason; if files that have changed
+// cannot be read, the old ones stay in force, and one log line says so.
+#ifndef FUSEWIRE_TRANSPORT_TLS_CONTEXT_H_
+#define FUSEWIRE_TRANSPORT_TLS_CONTEXT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "fusewire/base/clock.h"
+#include "fusewire/base/mutex.h"
+#include "fusewire/base/status.h"
+#include "fusewire/transport/protection.h"
+#include "fusewire/transport/tls/library.h"
+#include "fusewire/transport/tls/session.h"
+
+namespace fusewire {
+namespace transport {
+
+#if FUSEWIRE_HAS_TLS
+
+class TlsContext {
+ public:
+  // shared_ptr: connections that are being made outlive their transport.
+  static Result<std::shared_ptr<TlsContext>> Load(TlsOptions options, Clock* clock = Clock::Real());
+  ~TlsContext();
+  TlsContext(const TlsContext&) = delete;
+  TlsContext& operator=(const TlsContext&) = delete;
+
+  // For a connection that was dialled, or that has come.
+  Result<std::unique_ptr<Session>> NewSession(bool is_dialled);
+  // Whose it is, and for how long; kRefused: its time is over.
+  Result<std::string> DescribeCertificate();
+
+ private:
+  TlsContext(const TlsLibrary& library, TlsOptions options, Clock* clock, SSL_CTX* ssl);
+  static Result<SSL_CTX*> Read(const TlsLibrary& library, const TlsOptions& options);
+  void ReadAgain() FUSEWIRE_REQUIRES(mutex_);
+  std::string Versions() const;
+
+  const TlsLibrary& library_;
+  const TlsOptions options_;
+  Clock* const clock_;
+  Mutex mutex_;  // connections of all homes begin here
+  SSL_CTX* ssl_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::string versions_ FUSEWIRE_GUARDED_BY(mutex_);  // of the files that were read, or tried
+  int64_t looked_ns_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+};
+// shared_ptr: as above.
+using TlsContextPtr = std::shared_ptr<TlsContext>;
+
+#endif
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_TLS_CONTEXT_H_

@@ -1,0 +1,43 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// One end of a TLS 1.3 connection.
+// Home: its connection's. Owns: the SSL object. Fails: once, for good. kRefused: a certificate does not fit; kCorrupt:
+// what comes is no TLS, or was changed on its way; kUnavailable: the peer has closed.
+#ifndef FUSEWIRE_TRANSPORT_TLS_SESSION_H_
+#define FUSEWIRE_TRANSPORT_TLS_SESSION_H_
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
+#include "fusewire/transport/layer_session.h"
+#include "fusewire/transport/tls/library.h"
+
+namespace fusewire {
+namespace transport {
+
+#if FUSEWIRE_HAS_TLS
+
+class TlsSession final : public Session {
+ public:
+  // `ssl` knows its role already.
+  TlsSession(const TlsLibrary& library, SSL* ssl);
+  ~TlsSession() override;
+
+  const char* wire() const override { return "tls"; }
+  Status Handshake() override;
+  Result<size_t> Read(Bytes into) override;
+  Status Write(ConstBytes said) override;
+  void Shutdown() override;
+
+ private:
+  friend struct TlsBytes;
+  Status Fail(const char* phase, int result);
+
+  const TlsLibrary& library_;
+  SSL* const ssl_;
+};
+
+#endif
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_TLS_SESSION_H_

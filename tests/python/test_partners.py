@@ -1,0 +1,181 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Libraries that people use beside TensorFlow's distributed runtime: they train the same over every protocol."""
+
+import json
+import pathlib
+import re
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import warm
+from cluster import PROLOGUE, free_addresses
+from conftest import ROOT, Done, clean_environment
+
+EXAMPLE = ROOT / "examples/dynamic_embedding"
+PROTOCOLS = ("grpc", "grpc++", "star_server", "star_server_lite")
+RUN_LIMIT_S = 75.0
+
+
+@pytest.fixture(scope="module")
+def partners() -> pathlib.Path:
+    """The folder of their packages."""
+    found = list(ROOT.glob(".venv-partners/lib/python3*/site-packages/tensorflow_recommenders_addons"))
+    if not found:
+        pytest.skip("the partners' packages are not installed: tools/deps.sh partners")
+    return found[0].parent
+
+
+# Runs the example as it stands, in an environment that has TFRA; tells the counters when the worker ends.
+RUN_EXAMPLE = """
+import atexit, json, runpy, sys
+import fusewire
+sys.path.insert(0, {example!r})
+sys.path.append({partners!r})
+names = ("star_runs_out", "calls_out")
+atexit.register(lambda: print("STATS", json.dumps({{name: fusewire.stats()[name] for name in names}}), flush=True))
+runpy.run_path({example!r} + "/train.py", run_name="__main__")
+"""
+
+
+@pytest.fixture
+def train(partners, tmp_path):
+    """train(protocol, workers, steps): the output, the losses of the chief, the counters of a worker."""
+
+    def run(protocol: str, workers: int, steps: int, *options: object) -> tuple[str, np.ndarray, dict[str, int]]:
+        program = tmp_path / "program.py"
+        program.write_text(RUN_EXAMPLE.format(example=str(EXAMPLE), partners=str(partners)))
+        losses = tmp_path / "losses"
+        words = ["run", "--ps", 2, "--workers", workers, "--protocol", protocol, program, "--steps", steps]
+        # A sum must not depend on how many threads share it.
+        environment = clean_environment(TF_NUM_INTRAOP_THREADS="1", CUDA_VISIBLE_DEVICES="")
+        ended = warm.run_command([*words, "--losses", losses, *options], tmp_path, environment, RUN_LIMIT_S)
+        said = Done(ended.returncode, ended.stdout, ended.stderr).ok()
+        stats = re.findall(r"STATS (.*)", said)
+        return said, np.array(losses.read_text().split(), float), json.loads(stats[-1])
+
+    return run
+
+
+@pytest.mark.once
+def test_dynamic_tables_learn_the_same_over_every_protocol(train, tmp_path):
+    """All go on from the tables that were saved over gRPC; each sees 40 new users and articles."""
+    _, begun, _ = train("grpc", 1, 40, "--checkpoints", tmp_path / "saved")
+    results = {}
+    for protocol in PROTOCOLS:
+        folder = shutil.copytree(tmp_path / "saved", tmp_path / protocol)
+        said, losses, stats = train(protocol, 1, 80, "--checkpoints", folder)
+        assert len(losses) == 40
+        assert losses[-20:].mean() < begun[:20].mean() - 0.05, protocol
+        results[protocol] = losses, re.search(r"loss (\S+); best possible (\S+); (\d+) keys", said).groups()
+        assert (stats["calls_out"] > 40) == (protocol != "grpc"), protocol
+        assert (stats["star_runs_out"] > 40) == protocol.startswith("star"), protocol
+    losses, quality = results["grpc"]
+    for protocol in PROTOCOLS[1:]:
+        np.testing.assert_allclose(results[protocol][0], losses, rtol=1e-5, err_msg=protocol)
+        assert results[protocol][1] == quality, protocol
+    assert int(quality[2]) > 200
+
+
+@pytest.mark.once
+def test_workers_share_dynamic_tables(train):
+    said, losses, _ = train("star_server", 2, 100)
+    steps = [int(count) for count in re.findall(r"(\d+) steps here", said)]
+    assert len(steps) == 2 and min(steps) > 0
+    # A worker finishes a step that it has begun, even if the other one has reached the last step meanwhile.
+    assert 100 <= sum(steps) < 105
+    assert np.isfinite(losses).all()
+
+
+# tf.data service in a job of TensorFlow 1's kind: the dispatcher beside the first parameter server, and one of its
+# workers beside each. Each element goes to one training worker, which adds it to a variable on a parameter server.
+SERVE_DATA = """
+import json, os
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "1"
+import fusewire
+fusewire.load()
+import tensorflow as tf
+service = tf.data.experimental.service
+place = json.loads(os.environ["TF_CONFIG"])["task"]
+address = os.environ["DISPATCHER"]
+if place["type"] == "ps":
+    if place["index"] == 0:
+        dispatcher = service.DispatchServer(service.DispatcherConfig(port=int(address.rpartition(":")[2])))
+        assert dispatcher.target == "grpc://" + address.replace("127.0.0.1", "localhost"), dispatcher.target
+    preparer = service.WorkerServer(service.WorkerConfig(dispatcher_address=address))
+"""
+READ_DATA = """
+WORKERS, ELEMENTS = 2, 400
+with tf1.device(place):
+    seen = tf1.get_variable("seen", [ELEMENTS], initializer=tf1.zeros_initializer())
+    done_reading = tf1.get_variable("done", [], initializer=tf1.zeros_initializer())
+with tf1.device(WORKER):
+    data = tf.data.Dataset.range(ELEMENTS).map(lambda number: (number, number % 2)).batch(4)
+    data = data.apply(service.distribute(service.ShardingPolicy.DYNAMIC, "grpc://" + address, job_name="all"))
+    iterator = tf1.data.make_initializable_iterator(data)
+    numbers, odd = iterator.get_next()
+    update = tf1.scatter_add(seen, numbers, tf.ones_like(numbers, tf.float32))
+leave = tf1.assign_add(done_reading, 1.0)
+unready = tf1.report_uninitialized_variables()
+ends = time.monotonic() + 60
+apart = tf1.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{index}"])
+with tf1.Session(server.target, config=apart) as session:
+    if index == 0:
+        session.run(tf1.global_variables_initializer())
+    while len(session.run(unready)) > 0 and time.monotonic() < ends:
+        time.sleep(0.05)
+    session.run(iterator.initializer)
+    try:
+        while True:
+            session.run(update)
+    except tf.errors.OutOfRangeError:
+        session.run(leave)
+    while session.run(done_reading) < WORKERS and time.monotonic() < ends:
+        time.sleep(0.05)
+    counts = session.run(seen)
+say("each once" if (counts == 1).all() else f"counts {counts.tolist()}")
+if index == 0:
+    say_stats("calls_out", "star_runs_out")
+done()
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_data_service_feeds_a_cluster(run_cluster, protocol):
+    [address] = free_addresses(1)
+    output = run_cluster(READ_DATA, protocol, ps=2, workers=2, prologue=SERVE_DATA + PROLOGUE, DISPATCHER=address)
+    assert output.said.count("each once") == 2, output.said
+    assert (output.stats["calls_out"] > 0) == (protocol != "grpc")
+    assert (output.stats["star_runs_out"] > 0) == protocol.startswith("star")
+
+
+# Keras 2 is part of TensorFlow 2.15; with a newer one it comes from the partners' packages.
+RUN_KERAS = """
+import atexit, json, runpy, sys
+import fusewire
+sys.path += {path!r}
+atexit.register(lambda: print("STATS", json.dumps({{"calls_out": fusewire.stats()["calls_out"]}}), flush=True))
+sys.argv[0] = {program!r}
+runpy.run_path({program!r}, run_name="__main__")
+"""
+
+
+def test_keras_learns_the_same_over_every_protocol_and_from_a_data_service(request, tmp_path):
+    path = [] if tf.__version__.startswith("2.15.") else [str(request.getfixturevalue("partners"))]
+    program = tmp_path / "program.py"
+    program.write_text(RUN_KERAS.format(path=path, program=str(ROOT / "examples/keras_ps/train.py")))
+    losses = []
+    served = ["--data-service", *free_addresses(1)]
+    for protocol, options in (("grpc", []), ("grpc++", served), ("star_server", [])):
+        words = ["run", "--ps", 2, "--workers", 1, "--chief", "--protocol", protocol, program, "--epochs", 3, *options]
+        environment = clean_environment(TF_NUM_INTRAOP_THREADS="1", CUDA_VISIBLE_DEVICES="")
+        ended = warm.run_command(words, tmp_path, environment, RUN_LIMIT_S)
+        said = Done(ended.returncode, ended.stdout, ended.stderr).ok()
+        losses.append(np.array(re.findall(r"loss (\S+)", said), float))
+        assert "tables on /job:ps/replica:0/task:0/device:CPU:0 /job:ps/replica:0/task:1/device:CPU:0" in said
+        [calls] = re.findall(r'chief +\| STATS {"calls_out": (\d+)}', said)
+        assert (int(calls) > 100) == (protocol != "grpc")
+        assert len(losses[-1]) == 3 and losses[-1][-1] < 0.8 * losses[-1][0]
+        np.testing.assert_allclose(losses[-1], losses[0], rtol=1e-5, err_msg=f"{protocol} {options}")

@@ -1,0 +1,238 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""`fusewire why`: the verdict on jobs that stand, from what their tasks say, and on real ones."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import run_to_end
+
+from fusewire.cli import seeing, why
+
+MEMBERS = {"ps:0": "h:1", "ps:1": "h:2", "worker:0": "h:3", "worker:1": "h:4"}
+S = 10**9
+
+
+def operation(kind, task, peer, name, age_s, landed=False):
+    age_ns = int(age_s * S)
+    return {"kind": kind, "task": task, "peer": peer, "name": name, "step": 1, "age_ns": age_ns, "landed": landed}
+
+
+def process(task, *operations, last_s=None, sessions=False):
+    """One that answers. `last_s`: since its last step."""
+    last = [] if last_s is None else [{"kind": "step", "task": task, "peer": "", "age_ns": int(last_s * S)}]
+    lines = [{"kind": "session", "task": "", "peer": ""}] if sessions else []
+    status = {
+        "tasks": [{"task": task, "members": MEMBERS}],
+        "now_ns": 1000 * S,
+        "begun_ns": 900 * S,
+        "open": list(operations),
+        "last": last,
+        "lines": lines,
+    }
+    return seeing.Process(seeing.Place("127.0.0.1", 1, 7), status)
+
+
+def silent(task, state):
+    return seeing.Process(seeing.Place("127.0.0.1", 2, 8, 9, (task,), MEMBERS), None, state)
+
+
+STEP = operation("session", "", "", "Session.run", 9)
+
+
+def test_a_stopped_task_is_named_through_those_who_wait_for_others():
+    verdict = why.judge(
+        [
+            process("ps:0", operation("receive", "ps:0", "worker:0", "gradients", 8)),
+            silent("ps:1", "stopped"),
+            process("worker:0", STEP, operation("receive", "worker:0", "ps:1", "weights", 9)),
+            process("worker:1", STEP, operation("receive", "worker:1", "ps:0", "token", 7)),
+        ],
+        2 * S,
+    )
+    assert (verdict.stands, verdict.cause, verdict.task) == (True, "silent", "ps:1")
+    assert verdict.sentence == (
+        "ps:1 is stopped: it gets no processor time until it is continued (SIGCONT), and ps:0, worker:0 and worker:1 "
+        "wait for it."
+    )
+    assert "worker:0 has waited 9.0 s for the tensor weights of ps:1" in verdict.evidence
+
+
+def test_a_dead_task_is_named_even_if_nobody_waits_any_more():
+    verdict = why.judge([silent("ps:1", "dead"), process("worker:0", last_s=9), process("worker:1", last_s=9)], 2 * S)
+    assert (verdict.cause, verdict.task) == ("silent", "ps:1")
+    assert "ended without closing" in verdict.sentence
+    assert verdict.tasks["ps:0"] == "elsewhere"
+    assert "not asked, as nothing here names their status port: ps:0" in verdict.evidence
+
+
+def test_a_restarted_task_is_not_dead():
+    verdict = why.judge([silent("ps:1", "dead"), process("ps:1"), process("worker:0", last_s=0.1)], 2 * S)
+    assert not verdict.stands
+
+
+def test_a_program_outside_of_its_steps_is_named():
+    verdict = why.judge(
+        [
+            process("ps:0", operation("provide", "ps:0", "worker:0", "sync_token_q_Dequeue", 30), last_s=31),
+            process("ps:1"),
+            process("worker:0", STEP, operation("receive", "worker:0", "ps:0", "sync_token_q_Dequeue", 30)),
+            process("worker:1", last_s=32, sessions=True),
+        ],
+        2 * S,
+    )
+    assert (verdict.cause, verdict.task) == ("idle", "worker:1")
+    assert "its program has been elsewhere for 32.0 s" in verdict.sentence
+    assert verdict.evidence[0] == "ps:0 has not produced sync_token_q_Dequeue for worker:0, asked 30.0 s ago"
+
+
+def test_a_rank_that_is_missing_in_a_collective_is_named():
+    reduce = [operation("collective", f"worker:{index}", "2 ranks", "reduce", 12) for index in range(2)]
+    verdict = why.judge([process("worker:0", STEP, reduce[0]), process("worker:1", last_s=13)], 2 * S)
+    assert (verdict.cause, verdict.task) == ("idle", "worker:1")
+    verdict = why.judge([process("worker:0", STEP, reduce[0]), silent("worker:1", "stopped")], 2 * S)
+    assert (verdict.cause, verdict.task) == ("silent", "worker:1")
+    verdict = why.judge([process(f"worker:{index}", STEP, reduce[index]) for index in range(2)], 2 * S)
+    assert (verdict.stands, verdict.cause) == (True, "slow")
+
+
+def test_a_session_that_waits_for_a_task_that_is_not_there():
+    create = operation("session", "", "", "Session.create", 40)
+    verdict = why.judge([process("ps:0"), process("worker:0", create), process("worker:1", create)], 2 * S)
+    assert (verdict.stands, verdict.cause, verdict.task) == (True, "absent", "ps:1")
+    assert verdict.sentence == (
+        "worker:0 has been creating a session for 40.0 s: TensorFlow waits until every task of the cluster has "
+        "answered, and ps:1 is not here."
+    )
+
+
+def test_a_slow_server_is_named_with_what_it_owes():
+    verdict = why.judge(
+        [
+            process("ps:0", operation("run_in", "ps:0", "worker:0", "part 3", 5)),
+            process("worker:0", STEP, operation("run_out", "worker:0", "ps:0", "fusewire/ps_0/round_1_0", 5)),
+        ],
+        2 * S,
+    )
+    assert (verdict.cause, verdict.task) == ("slow", "ps:0")
+    assert verdict.evidence[0] == "ps:0 runs part 3 for worker:0, asked 5.0 s ago"
+
+
+def test_tasks_that_wait_for_each_other_are_a_circle():
+    verdict = why.judge(
+        [
+            process("ps:0", operation("receive", "ps:0", "worker:0", "a", 5)),
+            process("worker:0", operation("receive", "worker:0", "ps:0", "b", 5)),
+        ],
+        2 * S,
+    )
+    assert (verdict.stands, verdict.cause) == (True, "circle")
+    assert verdict.sentence == "ps:0 and worker:0 wait for each other."
+
+
+def test_short_waits_and_answers_that_arrive_are_no_waits():
+    verdict = why.judge(
+        [
+            process("worker:0", STEP, operation("receive", "worker:0", "ps:0", "a", 1)),
+            process("worker:1", STEP, operation("receive", "worker:1", "ps:0", "large", 9, landed=True)),
+        ],
+        2 * S,
+    )
+    assert not verdict.stands
+    assert verdict.sentence == "No task waits for another longer than 2.0 s (2 asked)."
+
+
+def test_nothing_to_ask_is_a_usage_error(tmp_path):
+    # A user's folders are empty for a user with no processes of ours: here, one without any.
+    done = run_to_end([sys.executable, "-m", "fusewire", "why", "nowhere"], tmp_path)
+    assert done.status == 2
+    assert "is not HOST:PORT" in done.error
+
+
+# Each step of a worker needs the other's, as synchronous training does.
+TOGETHER = """
+with tf.device("/job:ps/task:1"):
+    weights = tf1.get_variable("weights", [1000], initializer=tf1.zeros_initializer())
+    more = tf1.assign_add(weights, tf.ones([1000]))
+with tf.device("/job:ps/task:0"):
+    tokens = [tf1.FIFOQueue(8, tf.int64, shared_name=f"tokens{i}") for i in range(2)]
+give = tokens[1 - index].enqueue(tf.constant(1, tf.int64))
+take = tokens[index].dequeue()
+with tf.device(WORKER):
+    result = tf.reduce_sum(more * 2.0) + tf.cast(take, tf.float32)
+session = tf1.Session(server.target)
+if index == 0:
+    session.run(tf1.global_variables_initializer())
+else:
+    while session.run(tf1.report_uninitialized_variables()).size:
+        time.sleep(0.05)
+while True:
+    while os.path.exists(f"sleep-{index}"):
+        time.sleep(0.05)
+    session.run(give)
+    session.run(result)
+    say("STEP")
+"""
+
+
+def ask_why(address):
+    """Of the cluster in which a worker has this address; other jobs of this user may run beside it."""
+    command = [sys.executable, "-m", "fusewire", "why", "--longer", "0.5", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    [cluster] = [each for each in json.loads(done.stdout)["clusters"] if each["members"].get("worker:0") == address]
+    return cluster
+
+
+def wait_for(address, cause, task, words=""):
+    """The verdict, once it is this one, with these words in its evidence."""
+    ends = time.monotonic() + 20
+    while True:
+        verdict = ask_why(address)
+        if (verdict["cause"], verdict["task"]) == (cause, task) and words in " ".join(verdict["evidence"]):
+            return verdict
+        if time.monotonic() > ends:
+            pytest.fail(f"not {cause} {task} but {json.dumps(verdict, indent=1)}")
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+def test_a_real_job_that_stands(tasks, tmp_path, protocol, monkeypatch):
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    cluster = tasks(TOGETHER, protocol, workers=2, XDG_RUNTIME_DIR=str(runtime))
+    servers = [cluster.start("ps", index) for index in range(2)]
+    workers = [cluster.start("worker", index) for index in range(2)]
+    for worker in workers:
+        cluster.read_until(worker, "STEP", 60)
+    started = {"ps": servers, "worker": workers}
+    pids = {task.pid: f"{job}:{index}" for job, those in started.items() for index, task in enumerate(those)}
+    places = [place for place in seeing.find([runtime / "fusewire"]) if place.pid in pids]
+    assert {place.tasks for place in places} == {(name,) for name in pids.values()}
+    address = places[0].members["worker:0"]
+
+    (tmp_path / "sleep-1").touch()
+    verdict = wait_for(address, "idle", "worker:1")
+    assert verdict["stands"]
+    assert "worker:0" in verdict["sentence"]
+    (tmp_path / "sleep-1").unlink()
+    for worker in workers:
+        cluster.read_until(worker, "STEP", 20)
+
+    servers[1].send_signal(signal.SIGSTOP)
+    verdict = wait_for(address, "silent", "ps:1", "of ps:1")
+    assert "is stopped" in verdict["sentence"]
+    assert verdict["tasks"]["worker:0"] == "answers"
+    servers[1].send_signal(signal.SIGCONT)
+    for worker in workers:
+        cluster.read_until(worker, "STEP", 20)
+
+    os.kill(workers[1].pid, signal.SIGKILL)
+    workers[1].wait(20)
+    verdict = wait_for(address, "silent", "worker:1")
+    assert "is dead" in verdict["sentence"]
