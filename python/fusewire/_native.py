@@ -15,6 +15,7 @@ from typing import Any
 from fusewire.pages import page, page_of_code
 
 LIBRARY = "libfusewire.so"
+NOT_SERVED = -1  # the result of Calls.run() where it does nothing, and ctypes must do it
 UNTIL_SIGNAL = -1  # a wait that returns when a signal interrupts it, so that the handler may run; then wait again
 
 # In numerical order: Code of base/status.h; CollectiveKind, Type and Op of collective/kernels/types.h.
@@ -196,6 +197,37 @@ WAITING = Waiting(
     end=ctypes.cast(ctypes.pythonapi.PyEval_RestoreThread, ctypes.c_void_p),
     called_off=ctypes.cast(ctypes.pythonapi.PyErr_CheckSignals, ctypes.c_void_p),
 )
+
+# ---- small collectives in one call ----
+
+
+def _load_calls() -> Any:
+    """The class Calls of python/calls/calls.cc: a collective over one array at a tenth of the price of ctypes. None if
+    the library was built without Python's headers."""
+    try:
+        from fusewire._lib import _calls  # here: it needs the library, which is loaded
+    except ImportError:
+        return None
+    return _calls.Calls
+
+
+class NoCalls:
+    """In place of Calls: serves nothing."""
+
+    def __init__(self, group: int) -> None:
+        pass
+
+    def run(self, *_: Any) -> int:
+        return NOT_SERVED
+
+    run_at = run
+
+    def close(self) -> None:
+        pass
+
+
+Calls = _load_calls() or NoCalls
+
 
 # ---- errors and times ----
 

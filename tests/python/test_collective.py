@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT, clean_environment, process, run_to_end
 
 import fusewire.collective as fw
-from fusewire import p2p
+from fusewire import _native, p2p
 
 pytestmark = pytest.mark.once
 LIMIT_S = 30.0
@@ -85,6 +85,77 @@ def test_every_kind_agrees_with_numpy(ranks, dtype, hosts):
         return True
 
     assert all(run_ranks(ranks, work, hosts=[7] * ranks if hosts == "one" else None))
+
+
+@pytest.mark.parametrize("calls", [_native.Calls, _native.NoCalls])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int16", "int64", "uint8", "uint32", "float16"])
+def test_results_are_written_into_the_callers_array(dtype, calls, monkeypatch):
+    monkeypatch.setattr(_native, "Calls", calls)
+    ranks, shape = 3, (6, 2)
+    brought = [np.random.default_rng(rank).integers(0, 9, shape).astype(dtype) for rank in range(ranks)]
+    total = sum(one.astype("int64") for one in brought).astype(dtype)
+
+    def work(group):
+        rank = group.rank()
+        mine, same, two, all_of = (
+            brought[rank],
+            np.empty(shape, dtype),
+            np.empty((2, 2), dtype),
+            np.empty((18, 2), dtype),
+        )
+        for out, call, expected in (
+            (same, lambda out: group.allreduce(mine, fw.Sum, out=out), total),
+            (same, lambda out: group.allreduce(out, fw.Max, out=out), total),
+            (same, lambda out: group.broadcast(mine, 1, out=out), brought[1]),
+            (same, lambda out: group.alltoall(mine, out=out), np.concatenate([one[2 * rank :][:2] for one in brought])),
+            (two, lambda out: group.reduce_scatter(mine, fw.Sum, out=out), total[2 * rank :][:2]),
+            (all_of, lambda out: group.allgather(mine, out=out), np.concatenate(brought)),
+            (all_of, lambda out: group.allgather(mine, rows=[6] * 3, out=out), np.concatenate(brought)),
+        ):
+            assert call(out) is out
+            np.testing.assert_array_equal(out, expected)
+        with pytest.raises(fw.Error, match="bytes"):
+            group.allreduce(mine, fw.Sum, out=np.empty(5, dtype))
+        group.barrier()
+        return True
+
+    assert all(run_ranks(ranks, work, hosts=[7] * ranks))
+
+
+def test_one_call_of_the_extension_serves_simple_arrays_only():
+    kind = _native.KINDS.index("allreduce")
+
+    def work(group):
+        assert group._calls.__class__.__name__ == "Calls"  # its tests need the extension
+        served, array, big_endian = group._calls.run, np.ones(4, np.float32), np.ones(4, ">f4")
+        for source, target in (
+            (array, array[::2]),
+            (array[::2], array),
+            (array, array.astype(np.float64)),
+            (big_endian, big_endian),
+            ([1.0], array),
+            (array, None),
+            (np.ones(0, np.float32), np.ones(0, np.float32)),
+            (array, memoryview(bytes(16))),
+            (np.ones(4, np.complex64), np.ones(4, np.complex64)),
+        ):
+            assert served(kind, fw.Sum, 0, source, target) == _native.NOT_SERVED
+        assert served(_native.KINDS.index("gather"), fw.Sum, 0, array, array.copy()) == _native.NOT_SERVED
+        held = sys.getrefcount(array)
+        for _ in range(100):
+            assert served(kind, fw.Max, 0, array, array) == 0
+        assert sys.getrefcount(array) == held
+        assert served(kind, 99, 0, array, array) == _native.CODES.index("invalid")
+        with pytest.raises(TypeError):
+            served(kind, "sum", 0, array, array)
+        group.barrier()
+        group.close()
+        assert served(kind, fw.Sum, 0, array, array) == _native.NOT_SERVED
+        with pytest.raises(RuntimeError, match="closed"):
+            group.allreduce(array, out=array)
+        return True
+
+    assert all(run_ranks(2, work))
 
 
 @pytest.mark.parametrize("hosts", [None, [7, 7, 7]])

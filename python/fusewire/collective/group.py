@@ -2,7 +2,6 @@
 """A group of ranks and its collectives: turns their arguments into those of the C API."""
 
 import ctypes
-import hashlib
 import itertools
 import pickle
 import weakref
@@ -14,13 +13,21 @@ import numpy as np
 from fusewire import _native
 from fusewire._native import Piece, Wanted, check, finalize_among, library, nanoseconds
 from fusewire.collective.arrays import Array, merge, shares
+from fusewire.collective.names import key_of, part_of, sizes_of
 from fusewire.collective.ticket import EndedTicket, Ticket
 from fusewire.p2p import Endpoint
 
 Sum, Product, Min, Max, Average, And, Or, Xor = range(len(_native.OPERATORS))
 
 
-def _free_group(handle: int, ends: list[Any]) -> None:
+_ALLREDUCE, _REDUCE_SCATTER, _ALLGATHER, _BROADCAST, _ALLTOALL = map(
+    _native.KINDS.index, ("allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall")
+)
+_BARRIER_NOW = (_native.KINDS.index("barrier"), 0, 0, 0, 0, 0, (), (), 0, 0, 0, 0)  # arguments of Calls.run_at()
+
+
+def _free_group(handle: int, ends: list[Any], calls: Any) -> None:
+    calls.close()
     for end in reversed(ends):
         end()
     library.fusewire_group_free(handle)
@@ -37,7 +44,8 @@ class Group:
     def __init__(self, handle: int, endpoint: Endpoint) -> None:
         self._handle, self._endpoint = handle, endpoint
         self._ends: list[weakref.finalize[..., Any]] = []
-        self._end = endpoint._owns(self, _free_group, handle, self._ends)
+        self._calls = _native.Calls(handle)
+        self._end = endpoint._owns(self, _free_group, handle, self._ends, self._calls)
 
     @classmethod
     def make(
@@ -161,7 +169,7 @@ class Group:
             from_size=len(inputs),
             to=to_pieces,
             to_size=len(outputs),
-            key=_key(kind, name),
+            key=key_of(kind, name),
             priority=priority,
             timeout_ns=nanoseconds(timeout),
         )
@@ -244,13 +252,20 @@ class Group:
         )
 
     def reduce_scatter_async(
-        self, tensor: Any, op: int = Average, name: str | None = None, *, rows: Sequence[int] | None = None, **how: Any
+        self,
+        tensor: Any,
+        op: int = Average,
+        name: str | None = None,
+        *,
+        rows: Sequence[int] | None = None,
+        out: Any = None,
+        **how: Any,
     ) -> Ticket:
         """Each rank gets its share of the result's rows: `rows` lists how many; None divides them as evenly as
         possible, the first ranks getting one more."""
         source = Array(tensor, False)
         rows = shares(source, self.size()) if rows is None else list(rows)
-        target = Array(source.like((rows[self.rank()], *source.shape[1:])), True)
+        target = _target(source, (rows[self.rank()], *source.shape[1:]), out)
         return self._start(
             "reduce_scatter",
             inputs=(source,),
@@ -258,25 +273,25 @@ class Group:
             counts=[count * source.row for count in rows],
             op=op,
             name=name,
-            result=lambda: target.array,
+            result=lambda: target.array if out is None else out,
             **how,
         )
 
     def allgather_async(
-        self, tensor: Any, name: str | None = None, *, rows: Sequence[int] | None = None, **how: Any
+        self, tensor: Any, name: str | None = None, *, rows: Sequence[int] | None = None, out: Any = None, **how: Any
     ) -> Ticket:
         """Concatenates the rows of all ranks. `rows`: how many each rank has; None: as many as this one."""
         source = Array(tensor, False)
         shape = source.shape or (1,)
         rows = [shape[0]] * self.size() if rows is None else list(rows)
-        target = Array(source.like((sum(rows), *shape[1:])), True)
+        target = _target(source, (sum(rows), *shape[1:]), out)
         return self._start(
             "allgather",
             inputs=(source,),
             outputs=(target,),
             counts=[count * source.row for count in rows],
             name=name,
-            result=lambda: target.array,
+            result=lambda: target.array if out is None else out,
             **how,
         )
 
@@ -324,13 +339,15 @@ class Group:
         splits: Sequence[int] | None = None,
         received: Sequence[int] | None = None,
         name: str | None = None,
+        *,
+        out: Any = None,
         **how: Any,
     ) -> Ticket:
         """`splits`: how many rows go to each rank; `received`: how many come from each. None: the same for all."""
         source = Array(tensor, False)
         splits = shares(source, self.size()) if splits is None else [int(count) for count in splits]
         received = splits if received is None else [int(count) for count in received]
-        target = Array(source.like((sum(received), *source.shape[1:])), True)
+        target = _target(source, (sum(received), *source.shape[1:]), out)
         return self._start(
             "alltoall",
             inputs=(source,),
@@ -338,7 +355,7 @@ class Group:
             counts=[count * source.row for count in splits],
             receives=[count * source.row for count in received],
             name=name,
-            result=lambda: target.array,
+            result=lambda: target.array if out is None else out,
             **how,
         )
 
@@ -347,8 +364,19 @@ class Group:
 
     # ---- the blocking forms ----
 
-    def allreduce(self, tensor: Any, op: int = Average, name: str | None = None, **how: Any) -> Any:
-        return self.allreduce_async(tensor, op, name, waits=True, **how).wait()
+    def _at_once(self, kind: int, tensor: Any, out: Any, op: int = Sum, root: int = 0) -> bool:
+        """Runs it in one call of the library, if it is one of the simple cases. False: nothing was done."""
+        code = self._calls.run(kind, op, root, tensor, out)
+        if code > 0:
+            check(code)
+        return bool(code == 0)
+
+    def allreduce(self, tensor: Any, op: int = Average, name: str | None = None, *, out: Any = None, **how: Any) -> Any:
+        if name is None and not how:
+            target = np.empty_like(tensor) if out is None and type(tensor) is np.ndarray else out
+            if target is not None and self._at_once(_ALLREDUCE, tensor, target, op):
+                return target
+        return self.allreduce_async(tensor, op, name, out=out, waits=True, **how).wait()
 
     def grouped_allreduce(
         self, tensors: Sequence[Any], op: int = Average, name: str | None = None, **how: Any
@@ -358,18 +386,28 @@ class Group:
     def reduce(self, tensor: Any, root_rank: int, op: int = Average, name: str | None = None, **how: Any) -> Any:
         return self.reduce_async(tensor, root_rank, op, name, waits=True, **how).wait()
 
-    def broadcast(self, tensor: Any, root_rank: int, name: str | None = None, **how: Any) -> Any:
-        return self.broadcast_async(tensor, root_rank, name, waits=True, **how).wait()
+    def broadcast(self, tensor: Any, root_rank: int, name: str | None = None, *, out: Any = None, **how: Any) -> Any:
+        if name is None and not how and out is not None and self._at_once(_BROADCAST, tensor, out, root=root_rank):
+            return out
+        return self.broadcast_async(tensor, root_rank, name, out=out, waits=True, **how).wait()
 
-    def reduce_scatter(self, tensor: Any, op: int = Average, name: str | None = None, **how: Any) -> Any:
-        return self.reduce_scatter_async(tensor, op, name, waits=True, **how).wait()
+    def reduce_scatter(
+        self, tensor: Any, op: int = Average, name: str | None = None, *, out: Any = None, **how: Any
+    ) -> Any:
+        if name is None and not how and out is not None and self._at_once(_REDUCE_SCATTER, tensor, out, op):
+            return out
+        return self.reduce_scatter_async(tensor, op, name, out=out, waits=True, **how).wait()
 
-    def allgather(self, tensor: Any, name: str | None = None, **how: Any) -> Any:
-        """Ranks may pass different numbers of rows: they exchange these first, unless `rows` lists them."""
+    def allgather(self, tensor: Any, name: str | None = None, *, out: Any = None, **how: Any) -> Any:
+        """Ranks may pass different numbers of rows: they exchange these first, unless `rows` lists them. With `out`,
+        all pass as many."""
         rows = how.pop("rows", None)
-        if rows is None:
+        if out is not None and rows is None:
+            if name is None and not how and self._at_once(_ALLGATHER, tensor, out):
+                return out
+        elif rows is None:
             rows = self._rows_of_all(tensor, name, **how)
-        return self.allgather_async(tensor, name, rows=rows, waits=True, **how).wait()
+        return self.allgather_async(tensor, name, rows=rows, out=out, waits=True, **how).wait()
 
     def gather(self, tensor: Any, root_rank: int, name: str | None = None, **how: Any) -> Any:
         """As allgather, but only the root gets the result; None at the other ranks."""
@@ -381,15 +419,26 @@ class Group:
     def scatter(self, tensor: Any, root_rank: int, name: str | None = None, **how: Any) -> Any:
         return self.scatter_async(tensor, root_rank, name, waits=True, **how).wait()
 
-    def alltoall(self, tensor: Any, splits: Sequence[int] | None = None, name: str | None = None, **how: Any) -> Any:
+    def alltoall(
+        self, tensor: Any, splits: Sequence[int] | None = None, name: str | None = None, *, out: Any = None, **how: Any
+    ) -> Any:
         """Returns the result; with `splits`, a pair: the result and how many rows came from each rank."""
         if splits is None:
-            return self.alltoall_async(tensor, name=name, waits=True, **how).wait()
+            if name is None and not how and out is not None and self._at_once(_ALLTOALL, tensor, out):
+                return out
+            return self.alltoall_async(tensor, name=name, out=out, waits=True, **how).wait()
         sent = np.array(splits, np.int64)
-        received = self.alltoall_async(sent, name=_sizes(name), waits=True, **how).wait()
-        return self.alltoall_async(tensor, sent.tolist(), received.tolist(), name, waits=True, **how).wait(), received
+        received = self.alltoall_async(sent, name=sizes_of(name), waits=True, **how).wait()
+        how |= {"out": out, "waits": True}
+        return self.alltoall_async(tensor, sent.tolist(), received.tolist(), name, **how).wait(), received
 
     def barrier(self, name: str | None = None, **how: Any) -> None:
+        if name is None and not how:
+            code = self._calls.run_at(*_BARRIER_NOW)
+            if code > 0:
+                check(code)
+            if code == 0:
+                return
         self.barrier_async(name, waits=True, **how).wait()
 
     def sparse_allreduce(
@@ -405,8 +454,8 @@ class Group:
             )
         own, merged = merge(indices, values)  # sends each row only once
         rows = self._rows_of_all(own, name, **how)
-        all_indices = self.allgather_async(own, _part(name, "indices"), rows=rows, **how)
-        all_values = self.allgather_async(merged, _part(name, "values"), rows=rows, **how)
+        all_indices = self.allgather_async(own, part_of(name, "indices"), rows=rows, **how)
+        all_values = self.allgather_async(merged, part_of(name, "values"), rows=rows, **how)
         unique, result = merge(all_indices.wait(), all_values.wait())
         return unique, result / self.size() if op == Average else result
 
@@ -429,20 +478,10 @@ class Group:
 
     def _rows_of_all(self, tensor: Any, name: str | None, **how: Any) -> list[int]:
         rows = np.array([(Array(tensor, False).shape or (1,))[0]], np.int64)
-        counts = self.allgather_async(rows, _sizes(name), waits=True, **how).wait()
+        counts = self.allgather_async(rows, sizes_of(name), waits=True, **how).wait()
         return [int(count) for count in counts]
 
 
-def _key(kind: str, name: str | None) -> int:
-    """The key by which operations of one name are matched; 0 for those without a name."""
-    if name is None:
-        return 0
-    return int.from_bytes(hashlib.blake2b(f"{kind}:{name}".encode(), digest_size=8).digest(), "little") or 1
-
-
-def _part(name: str | None, what: str) -> str | None:
-    return None if name is None else f"{name}/{what}"
-
-
-def _sizes(name: str | None) -> str | None:
-    return _part(name, "sizes")
+def _target(source: Array, shape: Sequence[int], out: Any) -> Array:
+    """`out`, or a new array like the source."""
+    return Array(source.like(shape) if out is None else out, True)

@@ -1,0 +1,315 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A collective on one array in one call from Python: the extension fusewire._lib._calls, against the limited C API of
+// Python 3.10, so that one file serves every later version. _native.py has the same functions through ctypes, which
+// serves all other cases; without this file everything works, and a small collective costs ten times as much.
+// Home: the calling thread, which holds the interpreter's lock except while it waits. Owns: nothing; the group is
+// Python's. Fails: as fusewire_group_run, with its code; kNotServed: nothing was done, use ctypes.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "fusewire/collective/c_api/group_c_api.h"
+#include "fusewire/collective/kernels/types.h"
+
+// Python's limited API has the buffer protocol from 3.11 on; the functions and the structure are the same before.
+#if Py_LIMITED_API + 0 < 0x030b0000
+extern "C" {
+struct Py_buffer {
+  void* buf;
+  PyObject* obj;
+  Py_ssize_t len;
+  Py_ssize_t itemsize;
+  int readonly;
+  int ndim;
+  char* format;
+  Py_ssize_t* shape;
+  Py_ssize_t* strides;
+  Py_ssize_t* suboffsets;
+  void* internal;
+};
+PyAPI_FUNC(int) PyObject_GetBuffer(PyObject* object, Py_buffer* view, int flags);
+PyAPI_FUNC(void) PyBuffer_Release(Py_buffer* view);
+}
+constexpr int PyBUF_WRITABLE = 0x1;
+constexpr int PyBUF_FORMAT = 0x4;
+constexpr int PyBUF_C_CONTIGUOUS = 0x38;
+#endif
+
+namespace {
+
+using fusewire::collective::CollectiveKind;
+using fusewire::collective::Type;
+
+constexpr long kNotServed = -1;
+constexpr int kRanksMax = 64;  // more ranks than this are on more than one host, where a call costs more than its lists
+
+// ---- what an interpreter gives back while its thread waits ----
+
+void* ReleaseInterpreter() { return PyEval_SaveThread(); }
+void TakeInterpreter(void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }
+const fusewire_waiting kWaiting = {ReleaseInterpreter, TakeInterpreter, PyErr_CheckSignals};
+
+// A forked child has none of the library's threads: its calls would wait for ever.
+std::atomic<unsigned> forks{0};
+void CountFork() { forks.fetch_add(1, std::memory_order_relaxed); }
+
+// ---- arrays ----
+
+class View {
+ public:
+  View(PyObject* object, int flags) : held_(PyObject_GetBuffer(object, &view_, flags | kWanted) == 0) {
+    if (!held_) PyErr_Clear();  // ctypes' way finds the same, and says it
+  }
+  ~View() {
+    if (held_) PyBuffer_Release(&view_);
+  }
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
+
+  bool held() const { return held_; }
+  void* data() const { return view_.buf; }
+  size_t bytes() const { return static_cast<size_t>(view_.len); }
+  size_t elements() const { return static_cast<size_t>(view_.len / view_.itemsize); }
+  // The number of rows; a scalar has one.
+  size_t rows() const { return view_.ndim == 0 ? 1 : static_cast<size_t>(view_.shape[0]); }
+  // A number of Type, or -1.
+  int type() const {
+    if (view_.format == nullptr || view_.itemsize == 0) return -1;
+    const char* letter = view_.format;
+    if (*letter == '@' || *letter == '=' || *letter == '<') ++letter;
+    if (letter[0] == 0 || letter[1] != 0) return -1;
+    switch (*letter) {
+      case '?': return static_cast<int>(Type::kBool);
+      case 'e': return static_cast<int>(Type::kF16);
+      case 'f': return static_cast<int>(Type::kF32);
+      case 'd': return static_cast<int>(Type::kF64);
+      case 'b':
+      case 'h':
+      case 'i':
+      case 'l':
+      case 'q': return OfSize(Type::kI8);
+      case 'B':
+      case 'H':
+      case 'I':
+      case 'L':
+      case 'Q': return OfSize(Type::kU8);
+      default: return -1;
+    }
+  }
+
+ private:
+  static constexpr int kWanted = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT;
+
+  // The integer of this size whose family begins with `smallest`.
+  int OfSize(Type smallest) const {
+    const int first = static_cast<int>(smallest);
+    switch (view_.itemsize) {
+      case 1: return first;
+      case 2: return first + 1;
+      case 4: return first + 2;
+      case 8: return first + 3;
+      default: return -1;
+    }
+  }
+
+  Py_buffer view_{};
+  bool held_;
+};
+
+// ---- one group ----
+
+struct Calls {
+  PyObject_HEAD fusewire_group* group;  // null: closed
+  unsigned forks;
+};
+
+Calls* Of(PyObject* self) { return reinterpret_cast<Calls*>(self); }
+
+bool IsOpen(const Calls& calls) {
+  return calls.group != nullptr && calls.forks == forks.load(std::memory_order_relaxed);
+}
+
+PyObject* Code(long code) { return PyLong_FromLong(code); }
+
+PyObject* Run(const Calls& calls, const fusewire_wanted& wanted) {
+  const int code = fusewire_group_run(calls.group, &wanted, &kWaiting);
+  return PyErr_Occurred() != nullptr ? nullptr : Code(code);  // a signal's handler has raised
+}
+
+// The numbers of elements of each rank's part, for kinds that have parts; false: they are not equal.
+struct Counts {
+  std::array<uint64_t, kRanksMax> list;
+  size_t size = 0;
+  void Fill(size_t ranks, uint64_t count) {
+    for (size = 0; size < ranks; ++size) list[size] = count;
+  }
+  bool Find(CollectiveKind kind, const View& source, size_t ranks) {
+    switch (kind) {
+      case CollectiveKind::kAllReduce:
+      case CollectiveKind::kBroadcast:
+      case CollectiveKind::kReduce: Fill(1, source.elements()); return true;
+      case CollectiveKind::kAllGather: Fill(ranks, source.elements()); return true;
+      case CollectiveKind::kReduceScatter:
+      case CollectiveKind::kAllToAll: Fill(ranks, source.elements() / ranks); return source.rows() % ranks == 0;
+      default: return false;
+    }
+  }
+};
+
+// run(kind, op, root, source, target): a collective over one array; in place if `target` is `source`.
+PyObject* RunArrays(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  const Calls& calls = *Of(self);
+  if (count != 5 || !IsOpen(calls)) return Code(kNotServed);
+  const auto kind = static_cast<CollectiveKind>(PyLong_AsLong(arguments[0]));
+  const int ranks = fusewire_group_ranks(calls.group);
+  if (ranks > kRanksMax) return Code(kNotServed);
+  const bool in_place = arguments[3] == arguments[4];
+  if (in_place && kind != CollectiveKind::kAllReduce && kind != CollectiveKind::kBroadcast) return Code(kNotServed);
+  const View source(arguments[3], in_place ? PyBUF_WRITABLE : 0);
+  if (!source.held() || source.type() < 0 || source.bytes() == 0) return Code(kNotServed);
+  Counts counts;
+  if (!counts.Find(kind, source, static_cast<size_t>(ranks))) return Code(kNotServed);
+
+  fusewire_wanted wanted{};
+  wanted.kind = static_cast<int>(kind);
+  wanted.op = static_cast<int>(PyLong_AsLong(arguments[1]));
+  wanted.root = static_cast<int>(PyLong_AsLong(arguments[2]));
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  wanted.type = source.type();
+  wanted.counts = counts.list.data();
+  wanted.counts_size = counts.size;
+  if (kind == CollectiveKind::kAllToAll) {
+    wanted.receives = wanted.counts;
+    wanted.receives_size = wanted.counts_size;
+  }
+  fusewire_piece from{source.data(), source.bytes()};
+  wanted.to = &from;
+  wanted.to_size = 1;
+  if (in_place) return Run(calls, wanted);
+
+  const View target(arguments[4], PyBUF_WRITABLE);
+  if (!target.held() || target.type() != wanted.type) return Code(kNotServed);
+  fusewire_piece to{target.data(), target.bytes()};
+  wanted.to = &to;
+  wanted.from = &from;
+  // Of a broadcast, only the root has a source.
+  const bool has_source = kind != CollectiveKind::kBroadcast || fusewire_group_rank(calls.group) == wanted.root;
+  wanted.from_size = has_source ? 1 : 0;
+  return Run(calls, wanted);
+}
+
+// The elements of a tuple of whole numbers; false: not served.
+bool ReadCounts(PyObject* tuple, Counts* counts) {
+  const Py_ssize_t size = PyTuple_Size(tuple);
+  if (size < 0 || size > kRanksMax) return false;
+  for (Py_ssize_t i = 0; i < size; ++i)
+    counts->list[static_cast<size_t>(i)] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(tuple, i));
+  counts->size = static_cast<size_t>(size);
+  return PyErr_Occurred() == nullptr;
+}
+
+// run_at(kind, op, type, root, key, timeout_ns, counts, receives, source, source_bytes, target, target_bytes): a
+// collective over arrays by their addresses; `counts` and `receives` are tuples. Address 0 as source: none. The caller
+// keeps the arrays.
+PyObject* RunAddresses(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  const Calls& calls = *Of(self);
+  if (count != 12 || !IsOpen(calls)) return Code(kNotServed);
+  fusewire_wanted wanted{};
+  wanted.kind = static_cast<int>(PyLong_AsLong(arguments[0]));
+  wanted.op = static_cast<int>(PyLong_AsLong(arguments[1]));
+  wanted.type = static_cast<int>(PyLong_AsLong(arguments[2]));
+  wanted.root = static_cast<int>(PyLong_AsLong(arguments[3]));
+  wanted.key = PyLong_AsUnsignedLongLong(arguments[4]);
+  wanted.timeout_ns = PyLong_AsLongLong(arguments[5]);
+  Counts parts, receives;
+  if (!ReadCounts(arguments[6], &parts) || !ReadCounts(arguments[7], &receives))
+    return PyErr_Occurred() != nullptr ? nullptr : Code(kNotServed);
+  wanted.counts = parts.list.data();
+  wanted.counts_size = parts.size;
+  wanted.receives = receives.list.data();
+  wanted.receives_size = receives.size;
+  fusewire_piece from{PyLong_AsVoidPtr(arguments[8]), PyLong_AsSize_t(arguments[9])};
+  fusewire_piece to{PyLong_AsVoidPtr(arguments[10]), PyLong_AsSize_t(arguments[11])};
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  wanted.from = &from;
+  wanted.from_size = from.data == nullptr ? 0 : 1;
+  wanted.to = &to;
+  wanted.to_size = to.data == nullptr ? 0 : 1;
+  return Run(calls, wanted);
+}
+
+PyObject* Close(PyObject* self, PyObject* /*nothing*/) {
+  Of(self)->group = nullptr;
+  Py_RETURN_NONE;
+}
+
+// Calls(group): `group` is the handle of a fusewire_group, which close() forgets before it is freed.
+PyObject* Make(PyTypeObject* type, PyObject* arguments, PyObject* /*keywords*/) {
+  void* const group = PyTuple_Size(arguments) == 1 ? PyLong_AsVoidPtr(PyTuple_GetItem(arguments, 0)) : nullptr;
+  if (group == nullptr) {
+    if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_TypeError, "Calls takes the handle of a group");
+    return nullptr;
+  }
+  const auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc));
+  PyObject* const self = allocate(type, 0);
+  if (self == nullptr) return nullptr;
+  Of(self)->group = static_cast<fusewire_group*>(group);
+  Of(self)->forks = forks.load(std::memory_order_relaxed);
+  return self;
+}
+
+void Free(PyObject* self) {
+  PyTypeObject* const type = Py_TYPE(self);
+  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(reinterpret_cast<PyObject*>(type));
+}
+
+template <class Function>
+PyCFunction AsMethod(Function* function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+PyMethodDef methods[] = {
+    {"run", AsMethod(RunArrays), METH_FASTCALL, "run(kind, op, root, source, target): a code, or -1: not served"},
+    {"run_at", AsMethod(RunAddresses), METH_FASTCALL,
+     "run_at(kind, op, type, root, key, timeout_ns, counts, receives, source, source_bytes, target, target_bytes): a "
+     "code, or -1: not served"},
+    {"close", Close, METH_NOARGS, "close(): later calls are not served"},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(Make)},
+                       {Py_tp_dealloc, reinterpret_cast<void*>(Free)},
+                       {Py_tp_methods, methods},
+                       {0, nullptr}};
+PyType_Spec spec = {"fusewire._lib._calls.Calls", sizeof(Calls), 0, Py_TPFLAGS_DEFAULT, slots};
+
+PyModuleDef module = {PyModuleDef_HEAD_INIT,
+                      "fusewire._lib._calls",
+                      "Collectives in one call.",
+                      -1,
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__calls() {
+  PyObject* const made = PyModule_Create(&module);
+  PyObject* const type = made == nullptr ? nullptr : PyType_FromSpec(&spec);
+  if (type == nullptr || PyModule_AddObject(made, "Calls", type) != 0) {
+    Py_XDECREF(type);
+    Py_XDECREF(made);
+    return nullptr;
+  }
+  if (pthread_atfork(nullptr, nullptr, CountFork) != 0) {
+    Py_DECREF(made);
+    return PyErr_NoMemory();
+  }
+  return made;
+}
