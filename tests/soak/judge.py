@@ -72,8 +72,9 @@ def judge(tails: dict[str, Tail], servers: int, blind: list[tuple[float, float]]
     chief = next(iter(tails.values()))
     restores = [event.when for event in chief.events if event.word == "SESSION"]
     _judge_checkpoints(chief, servers, blind, verdict)
-    for name, tail in tails.items():
-        _judge_worker(name, tail, servers, restores, verdict)
+    for number, (name, tail) in enumerate(tails.items()):
+        found = [(event.when, float(event.more[number])) for event in chief.events if event.word == "FOUND"]
+        _judge_worker(name, tail, servers, restores, found, verdict)
     return verdict
 
 
@@ -90,7 +91,15 @@ def _judge_checkpoints(chief: Tail, servers: int, blind: list[tuple[float, float
             verdict.wrong.append(f"{event.when:.1f}: began at step {event.more[servers + 2]}, below checkpoint {saved}")
 
 
-def _judge_worker(name: str, tail: Tail, servers: int, restores: list[float], verdict: Verdict) -> None:
+def _judge_worker(
+    name: str,
+    tail: Tail,
+    servers: int,
+    restores: list[float],
+    found: list[tuple[float, float]],
+    verdict: Verdict,
+) -> None:
+    """`found`: when the chief had restored a checkpoint, and how torn this worker's block was in it."""
     last: list[int] | None = None  # its count on each server, and its block
     last_when, doubtful = 0.0, 0
     for event in tail.events:
@@ -102,8 +111,9 @@ def _judge_worker(name: str, tail: Tail, servers: int, restores: list[float], ve
         low, high = float(event.more[servers]), float(event.more[servers + 1])
         restored = any(last_when - BESIDE_S < when < event.when + BESIDE_S for when in restores)
         wrong = []
-        if low != high and not restored:
-            wrong.append(f"a block is torn: {low} to {high}")
+        torn_in_checkpoint = next((tear for when, tear in reversed(found) if when <= event.when), 0.0)
+        if high - low != torn_in_checkpoint and not restored:
+            wrong.append(f"a block is torn: {low} to {high}, and by {torn_in_checkpoint} in the checkpoint")
         now = [*counts, int(low)]
         if event.word == "STEP":
             verdict.steps += 1

@@ -5,6 +5,7 @@ Its standard output is a file with a line for each event, with the monotonic clo
   SESSION when counts... low high global    a session was created: the values of its variables (the chief: restored)
   STEP when counts... low high global loss  a step was acknowledged
   SAVED when global                         the chief has written a checkpoint
+  FOUND when tear...                        the chief's checkpoint: of each worker's block, the largest less the smallest
   ERROR when type words                     an error that ended the program's loop, which starts again
 Each worker counts its steps in its own variable on every parameter server: an acknowledged step must have been
 applied once, a failed one at most once. Its block of weights grows by one with each step, in all elements.
@@ -92,7 +93,20 @@ class Tell(tf1.train.SessionRunHook):
         self._model = model
 
     def after_create_session(self, session: tf1.Session, coordinator: object) -> None:
+        if chief:
+            say("FOUND", *tears_of_checkpoint())
         say("SESSION", *session.run(self._model.held))
+
+
+def tears_of_checkpoint() -> list[float]:
+    """TensorFlow saves a variable without its lock: a step that adds to it meanwhile may be in a part of what is saved,
+    and stays so after each restore."""
+    path = tf1.train.latest_checkpoint(os.environ["SOAK_CHECKPOINTS"])
+    if path is None:
+        return [0.0] * len(cluster["worker"])
+    saved = tf1.train.load_checkpoint(path)
+    blocks = [saved.get_tensor(f"block_{worker}") for worker in range(len(cluster["worker"]))]
+    return [float(block.max() - block.min()) for block in blocks]
 
 
 class Saved(tf1.train.CheckpointSaverListener):
