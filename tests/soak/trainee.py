@@ -5,7 +5,7 @@ Its standard output is a file with a line for each event, with the monotonic clo
   SESSION when counts... low high global    a session was created: the values of its variables (the chief: restored)
   STEP when counts... low high global loss  a step was acknowledged
   SAVED when global                         the chief has written a checkpoint
-  FOUND when tear...                        the chief's checkpoint: of each worker's block, the largest less the smallest
+  FOUND when tear...                        in the chief's checkpoint: of each worker's block, largest less smallest
   ERROR when type words                     an error that ended the program's loop, which starts again
 Each worker counts its steps in its own variable on every parameter server: an acknowledged step must have been
 applied once, a failed one at most once. Its block of weights grows by one with each step, in all elements.
