@@ -24,6 +24,7 @@ import p2p_suite
 import programs
 import ps_suite
 import scale_suite
+import torch_suite
 from records import BenchError, Figure, Record, Run, Sample, record_of, table_of
 
 
@@ -116,6 +117,16 @@ SUITES = {
         2,
         lambda options: {"tensorflow": options.tf, "think_ms_of_paced": scale_suite.THINK_MS},
     ),
+    "torch": Suite(
+        torch_suite.FIGURES,
+        torch_suite.chosen_figures,
+        torch_suite.run_once,
+        Length(3, 0.2, 0.0),
+        Length(1, 0.01, 0.0),
+        "torch_picture",
+        2,
+        torch_suite.facts,
+    ),
 }
 
 
@@ -130,8 +141,11 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="measured time of one run")
     parser.add_argument("--case", action="append", metavar="NAME", help="only this case; may be repeated")
     parser.add_argument("--tf", default="2.15.1", metavar="VERSION", help="ps, mwms, scale: the TensorFlow to measure")
+    parser.add_argument("--torch", default="2.15.0", metavar="VERSION", help="torch: the PyTorch to measure")
     parser.add_argument(
-        "--python", type=pathlib.Path, help="ps, mwms, scale: the Python to use; default: that of .venv-tf-VERSION"
+        "--python",
+        type=pathlib.Path,
+        help="ps, mwms, scale, torch: the Python to use; default: that of .venv-tf-VERSION or .venv-torch-VERSION",
     )
     parser.add_argument("--quick", action="store_true", help="one short round, only to check that all programs work")
     options = parser.parse_args(arguments)

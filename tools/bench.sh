@@ -5,6 +5,19 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# The version that the option --torch names, or the default version.
+torch_version() {
+  local version=2.15.0
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --torch) version=${2-} ;;
+      --torch=*) version=${1#--torch=} ;;
+    esac
+    shift
+  done
+  echo "$version"
+}
+
 suite=${1:-core}
 build=build/release
 case $suite in
@@ -35,8 +48,13 @@ case $suite in
     tools/build.sh "tf-$version" --target bench_replay
     build=build/tf-$version
     ;;
+  torch)
+    tools/deps.sh python
+    tools/deps.sh bench || echo "bench: packages of [bench] are missing; MPI is left out" >&2
+    FUSEWIRE_DCHECKS=OFF tools/torch.sh "$(torch_version "$@")"
+    ;;
   *)
-    echo "bench: no suite is named $suite; SUITE is one of: core collective p2p ps mwms scale" >&2
+    echo "bench: no suite is named $suite; SUITE is one of: core collective p2p ps mwms scale torch" >&2
     exit 2
     ;;
 esac
