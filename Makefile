@@ -39,7 +39,7 @@ tsan:  ## run the tests under ThreadSanitizer
 fuzz:  ## run each decoder's fuzz target for a million executions
 	@tools/test.sh fuzz
 
-bench:  ## compare with other libraries; SUITE=core, p2p, collective, torch, ps (training), mwms (mirrored workers) or scale
+bench:  ## compare with other libraries; SUITE=core, p2p, collective, torch, ps (training), mwms or scale
 	@tools/bench.sh $(SUITE)
 
 soak:  ## train under random faults, MINUTES=10 for each protocol; SOAK="--seed 7 --protocol grpc++" passes options
