@@ -5,9 +5,7 @@ A contiguous tensor is read and written where it is. With opts.asyncOp false, an
 returns no Work; otherwise it starts with a ticket.
 """
 
-import contextlib
 import datetime
-import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +15,7 @@ import torch
 from torch._C import _distributed_c10d as c10d
 
 from fusewire._native import forks, library
-from fusewire.torch import calls, sparse
+from fusewire.torch import calls, profiling, sparse
 from fusewire.torch.calls import Call
 from fusewire.torch.elements import ELEMENTS, OPERATORS_OF, is_premultiplied, operator_of, premultiplied
 from fusewire.torch.errors import error_of
@@ -30,7 +28,6 @@ NAME = "fusewire"
 _UNSET = datetime.timedelta(milliseconds=-1)
 _DRAIN_S = 5.0  # for operations that nobody waited for, when their group is shut down
 _strided = torch.strided
-_profiles = torch._C._autograd._profiler_enabled
 
 
 def create(options: Any, backend_options: Any) -> "FusewireBackend":
@@ -39,7 +36,7 @@ def create(options: Any, backend_options: Any) -> "FusewireBackend":
         raise ValueError(
             f"pg_options is a {type(backend_options).__name__}, but {NAME} has no options of its own: leave it out"
         )
-    return FusewireBackend(
+    backend = FusewireBackend(
         options.store,
         options.group_rank,
         options.group_size,
@@ -47,6 +44,13 @@ def create(options: Any, backend_options: Any) -> "FusewireBackend":
         options.group_id,
         list(options.global_ranks_in_group),
     )
+    if options.process_group is not None:
+        _kept[options.process_group] = backend
+    return backend
+
+
+# torch holds only the C++ half of a backend: the other half must live as long as its process group.
+_kept: "weakref.WeakKeyDictionary[Any, FusewireBackend]" = weakref.WeakKeyDictionary()
 
 
 class FusewireBackend(c10d.Backend):  # type: ignore[misc]
@@ -84,6 +88,14 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
     def options(self) -> Any:
         return self._options
 
+    # torch asks these of a subclass by their names, and never ends if they are inherited.
+    supports_coalescing = property(lambda self: False)
+    supports_splitting = property(lambda self: False)
+    supports_shrinking = property(lambda self: False)
+    supports_reconfigure = property(lambda self: False)
+    supports_window = property(lambda self: False)
+    _supports_time_estimate = property(lambda self: False)
+
     def _get_backend_name(self) -> str:
         return NAME
 
@@ -114,7 +126,7 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
 
     def allreduce(self, tensors: Sequence[Any], opts: Any) -> Any:
         tensor = tensors[0]
-        if opts.asyncOp or len(tensors) != 1 or tensor.layout is not _strided or _profiles():
+        if opts.asyncOp or len(tensors) != 1 or tensor.layout is not _strided or profiling.is_on():
             return self._allreduce(tensors, opts)
         op, element = opts.reduceOp, ELEMENTS[tensor.dtype]
         number = OPERATORS_OF.get(tensor.dtype, {}).get(op.op)
@@ -152,7 +164,7 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
             else:
                 targets = [made.target(one, reads=True) for one in of_type]
                 made.call(calls.ALL_REDUCE, [_total(targets)], op=number, targets=targets)
-        return self._do("all_reduce", opts, made, list(tensors))
+        return self._do("all_reduce", opts, made, list(tensors), tensors)
 
     allreduce_coalesced = _allreduce
 
@@ -174,7 +186,7 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
             of_type = [tensors[one] for one in same]
             targets = [made.source(one) if is_root else made.target(one) for one in of_type]
             made.call(calls.BROADCAST, [_total(targets)], root=opts.rootRank, targets=targets)
-        return self._do("broadcast", opts, made, list(tensors))
+        return self._do("broadcast", opts, made, list(tensors), tensors)
 
     def reduce(self, tensors: Sequence[Any], opts: Any) -> Any:
         (tensor,) = tensors
@@ -189,7 +201,7 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
         else:
             target = made.target(tensor, reads=True)
             made.call(calls.REDUCE, [_total([target])], op=op, root=self._rank, targets=[target])
-        return self._do("reduce", opts, made, list(tensors))
+        return self._do("reduce", opts, made, list(tensors), tensors)
 
     def allgather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
         made = _Made()
@@ -208,7 +220,7 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
                 sources=[made.source(tensor)],
                 targets=targets,
             )
-        return self._do("all_gather", opts, made, [list(one) for one in outputs])
+        return self._do("all_gather", opts, made, [list(one) for one in outputs], inputs)
 
     def all_gather_single(self, output: Any, tensor: Any, opts: Any) -> Any:
         return self.all_gather_single_coalesced([output], [tensor], opts)
@@ -234,7 +246,7 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
                 sources=sources,
                 targets=[part for rank in range(self._size) for part in _parts(targets, rank, self._size)],
             )
-        return self._do("_all_gather_base", opts, made, list(outputs))
+        return self._do("_all_gather_base", opts, made, list(outputs), inputs)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
@@ -251,7 +263,7 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
                 sources=[made.source(inputs[one]) for one in same],
                 targets=[made.target(output[one]) for output in outputs for one in same],
             )
-        return self._do("all_gather", opts, made, [list(one) for one in outputs])
+        return self._do("all_gather", opts, made, [list(one) for one in outputs], inputs)
 
     def gather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
         (tensor,) = inputs
@@ -270,7 +282,7 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
             sources=[made.source(tensor)],
             targets=targets,
         )
-        return self._do("gather", opts, made, [list(one) for one in outputs])
+        return self._do("gather", opts, made, [list(one) for one in outputs], inputs)
 
     def scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any) -> Any:
         (tensor,) = outputs
@@ -289,7 +301,7 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
             sources=sources,
             targets=[made.target(tensor)],
         )
-        return self._do("scatter", opts, made, list(outputs))
+        return self._do("scatter", opts, made, list(outputs), inputs[0] if inputs else outputs)
 
     def reduce_scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any) -> Any:
         made = _Made()
@@ -308,7 +320,7 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
                 sources=[made.source(premultiplied(opts.reduceOp, one)) for one in given],
                 targets=[made.target(output)],
             )
-        return self._do("reduce_scatter", opts, made, list(outputs))
+        return self._do("reduce_scatter", opts, made, list(outputs), [one for given in inputs for one in given])
 
     def reduce_scatter_single(self, output: Any, tensor: Any, opts: Any) -> Any:
         return self.reduce_scatter_single_coalesced([output], [tensor], opts)
@@ -335,7 +347,7 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
                 sources=[part for rank in range(self._size) for part in _parts(sources, rank, self._size)],
                 targets=targets,
             )
-        return self._do("_reduce_scatter_base", opts, made, list(outputs))
+        return self._do("_reduce_scatter_base", opts, made, list(outputs), inputs)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
@@ -351,7 +363,7 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
             sources=[made.source(one) for one in inputs],
             targets=[made.target(one) for one in outputs],
         )
-        return self._do("all_to_all", opts, made, list(outputs))
+        return self._do("all_to_all", opts, made, list(outputs), inputs)
 
     def all_to_all_single(
         self, output: Any, tensor: Any, output_splits: Sequence[int], input_splits: Sequence[int], opts: Any
@@ -365,7 +377,7 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
             sources=[made.source(tensor)],
             targets=[made.target(output)],
         )
-        return self._do("all_to_all", opts, made, [output])
+        return self._do("all_to_all", opts, made, [output], [tensor])
 
     alltoall_base = all_to_all_single
 
@@ -390,7 +402,7 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
     def barrier(self, opts: Any) -> Any:
         made = _Made()
         made.call(calls.BARRIER, ())
-        return self._do("barrier", opts, made, [])
+        return self._do("barrier", opts, made, [], [])
 
     def monitored_barrier(self, opts: Any, wait_all_ranks: bool = False) -> None:
         self._live()
@@ -403,24 +415,23 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
         (tensor,) = tensors
         self._live()
         source = _readable(tensor)
-        with _profiled("send"):
-            op = self._mail.send(to, self._mail.tag(tag), *_memory(source), self._timeout_ns)
-        return FusewireWork(self._flights, [MessageFlight(op)], source, [tensor])
+        event = profiling.begin("send", tensors)
+        op = self._mail.send(to, self._mail.tag(tag), *_memory(source), self._timeout_ns)
+        return self._work([MessageFlight(op, f"send to rank {to} with tag {tag}")], source, [tensor], None, event)
 
     def recv(self, tensors: Sequence[Any], source: int, tag: int) -> Any:
-        with _profiled("recv"):
-            return self._receive(tensors, source, tag)
+        return self._receive("recv", tensors, source, tag)
 
     def recv_anysource(self, tensors: Sequence[Any], tag: int) -> Any:
-        with _profiled("recvAnySource"):
-            return self._receive(tensors, None, tag)
+        return self._receive("recvAnySource", tensors, None, tag)
 
-    def _receive(self, tensors: Sequence[Any], source: int | None, tag: int) -> Any:
+    def _receive(self, name: str, tensors: Sequence[Any], source: int | None, tag: int) -> Any:
         (tensor,) = tensors
         self._live()
         made = _Made()
         target = made.target(tensor)
         address, length = _memory(target)
+        event = profiling.begin(name, tensors)
         op = self._mail.receive(source, self._mail.tag(tag), address, length, self._timeout_ns)
         works: list[FusewireWork] = []
 
@@ -435,35 +446,49 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
                 f"receive them has {length}: send and receive tensors of the same size and type",
             )
 
-        flight = MessageFlight(op, ended)
-        work = FusewireWork(self._flights, [flight], target, [tensor], after=made.after(), is_receive=True)
+        who = "any rank" if source is None else f"rank {source}"
+        flight = MessageFlight(op, f"receive from {who} with tag {tag}", ended)
+        work = self._work([flight], target, [tensor], made.after(), event, is_receive=True)
         works.append(work)
         return work
 
     # ---- one operation ----
 
-    def _do(self, name: str, opts: Any, made: "_Made", result: Any) -> Any:
-        """Runs it, or starts it if opts.asyncOp."""
+    def _do(self, name: str, opts: Any, made: "_Made", result: Any, about: Sequence[Any]) -> Any:
+        """Runs it, or starts it if opts.asyncOp. `about`: the tensors that the profiler shows."""
         self._live()
         timeout_ns = self._timeout_of(opts)
         self._sequence += 1
-        with _profiled(name):
-            if not opts.asyncOp:
+        event = profiling.begin(name, about)
+        if not opts.asyncOp:
+            try:
                 for call in made.calls:
                     call.run(self._group, timeout_ns)
-                if made.written_back:
-                    made.write_back()
-                return None
-            parts = [Flight(call.start(self._group, timeout_ns)) for call in made.calls]
-        return FusewireWork(self._flights, parts, made, result, after=made.after(), sequence=self._sequence)
+            finally:
+                profiling.end(event)
+            if made.written_back:
+                made.write_back()
+            return None
+        parts = [Flight(call.start(self._group, timeout_ns)) for call in made.calls]
+        return self._work(parts, made, result, made.after(), event)
+
+    def _work(
+        self, parts: Sequence[Flight], holds: Any, result: Any, after: Any = None, event: Any = None, **how: Any
+    ) -> FusewireWork:
+        return FusewireWork(
+            self._flights, parts, holds, result, after=after, event=event, sequence=self._sequence, **how
+        )
 
     def _by_itself(self, name: str, opts: Any, run: Callable[[], None], result: Any) -> Any:
         """As _do(), for an operation of several steps: if it may not wait, a thread makes them."""
         self._sequence += 1
-        with _profiled(name):
-            if not opts.asyncOp:
+        event = profiling.begin(name, result)
+        if not opts.asyncOp:
+            try:
                 run()
-                return None
+            finally:
+                profiling.end(event)
+            return None
         flight = EventFlight()
 
         def run_apart() -> None:
@@ -474,7 +499,7 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
             else:
                 flight.set()
 
-        work = FusewireWork(self._flights, [flight], None, result, sequence=self._sequence)
+        work = self._work([flight], None, result, None, event)
         threading.Thread(target=run_apart, name="fusewire-sparse", daemon=True).start()
         return work
 
@@ -612,12 +637,3 @@ def _of_one_type(places: Sequence[int], tensors: Sequence[Any]) -> list[list[int
 def _nanoseconds(timeout: datetime.timedelta) -> int:
     seconds = timeout.total_seconds()
     return max(1, int(seconds * 1e9)) if seconds < 9e9 else (1 << 63) - 1
-
-
-@contextlib.contextmanager
-def _profiled(name: str) -> Iterator[None]:
-    if not _profiles():
-        yield
-        return
-    with torch.autograd.profiler.record_function(f"{NAME}:{name}"):
-        yield

@@ -29,14 +29,21 @@ def error_of(code: int, words: str) -> Any:
     """The exception for a code of the C API."""
     name = CODES[code] if code < len(CODES) else str(code)
     kind = FusewireNetworkError if name == FusewireNetworkError.code else FusewireError
-    error = kind(f"{words} (see {page_of_code(name)})" if code < len(CODES) else words)
+    if name == "timeout":  # programs and tests search for this word
+        words = f"the timeout has passed: {words.removeprefix('timeout: ')}"
+    page = "" if code >= len(CODES) or " (see " in words else f" (see {page_of_code(name)})"
+    error = kind(f"fusewire: {words}{page}")
     error.code = name
     return error
 
 
-def last_error(code: int) -> Any:
-    """The exception for the code that the last call of this thread returned."""
-    return error_of(code, (library.fusewire_error() or b"").decode(errors="replace"))
+def last_error(code: int, what: str = "") -> Any:
+    """The exception for the code that the last call of this thread returned; `what` failed."""
+    words = (library.fusewire_error() or b"").decode(errors="replace")
+    if what:
+        kind, _, why = words.partition(": ")
+        words = f"{kind}: {what}: {why}"
+    return error_of(code, words)
 
 
 # The same, for a caller of group_run, which must keep the interpreter's lock between both calls.

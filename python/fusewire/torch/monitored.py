@@ -13,6 +13,7 @@ from fusewire._native import UNTIL_SIGNAL, library
 from fusewire.torch.errors import TIMEOUT, error_of, last_error
 from fusewire.torch.messages import Mail
 
+_MILLISECOND = 1_000_000
 _ANSWER_S = 2.0  # that rank 0 takes to answer, once it knows
 
 
@@ -28,6 +29,8 @@ def monitored_barrier(mail: Mail, rank: int, size: int, number: int, timeout_ns:
 
 
 def _of_root(mail: Mail, size: int, tag: int, timeout_ns: int, wait_all: bool) -> None:
+    if timeout_ns < _MILLISECOND:
+        raise error_of(TIMEOUT, "timeout: Rank 0 timed out in monitoredBarrier at once: its timeout is 0; pass a longer one")
     deadline = time.monotonic() + timeout_ns * 1e-9
     bytes_ = (ctypes.c_uint8 * size)()
     receives = {
@@ -74,7 +77,7 @@ def _of_other(mail: Mail, rank: int, size: int, tag: int, timeout_ns: int) -> No
 
 def _failed(absent: list[int], timeout_ns: int) -> str:
     who = f"Rank {absent[0]}" if len(absent) == 1 else "Ranks " + ", ".join(map(str, absent))
-    return f"{who} failed to pass monitoredBarrier in {timeout_ns // 1_000_000} ms"
+    return f"{who} failed to pass monitoredBarrier in {timeout_ns // _MILLISECOND} ms"
 
 
 def _end_of(op: int) -> Any:

@@ -16,6 +16,7 @@ import torch
 from torch._C import _distributed_c10d as c10d
 
 from fusewire._native import UNTIL_SIGNAL, library
+from fusewire.torch import profiling
 from fusewire.torch.errors import TIMEOUT, error_of, last_error
 
 _REAPED = 2  # ended operations that are looked for when another one begins
@@ -27,12 +28,13 @@ _ends = threading.Lock()  # an operation isn't freed while another thread cancel
 class Flight:
     """A ticket of a group under way. Another thread than the one that waits may cancel it."""
 
-    __slots__ = ("handle",)
+    __slots__ = ("handle", "what")
     _wait, _result = library.fusewire_ticket_wait, library.fusewire_ticket_result
     _cancel, _free = library.fusewire_ticket_cancel, library.fusewire_ticket_free
 
-    def __init__(self, handle: int) -> None:
-        self.handle = handle
+    def __init__(self, handle: int, what: str = "") -> None:
+        """`what`: words for errors."""
+        self.handle, self.what = handle, what
 
     def wait(self, limit_ns: int) -> bool:
         return bool(self._wait(self.handle, limit_ns))
@@ -40,7 +42,7 @@ class Flight:
     def end(self) -> Any:
         """After wait(): frees it. The error, or None."""
         code = self._result(self.handle)
-        error = last_error(code) if code else self.check()
+        error = last_error(code, self.what) if code else self.check()
         with _ends:
             handle, self.handle = self.handle, 0
         self._free(handle)
@@ -63,8 +65,8 @@ class MessageFlight(Flight):
     _wait, _result = library.fusewire_op_wait, library.fusewire_op_result
     _cancel, _free = library.fusewire_op_cancel, library.fusewire_op_free
 
-    def __init__(self, handle: int, ended: Callable[[int], Any] | None = None) -> None:
-        super().__init__(handle)
+    def __init__(self, handle: int, what: str, ended: Callable[[int], Any] | None = None) -> None:
+        super().__init__(handle, what)
         self._ended = ended
 
     def check(self) -> Any:
@@ -161,12 +163,12 @@ class FusewireWork(c10d.Work):  # type: ignore[misc]
         after: Callable[[], None] | None = None,
         is_receive: bool = False,
         sequence: int = 0,
-        timeout_ns: int = 0,
+        event: Any = None,
     ) -> None:
-        """`holds`: all that the parts use. `after` runs once, when all parts have succeeded."""
+        """`holds`: all that the parts use. `after` runs once, when all parts have succeeded. `event`: the profiler's."""
         super().__init__()
         self._flights, self._parts, self._holds, self._result = flights, list(parts), holds, result
-        self._after, self.is_receive, self._sequence, self._timeout_ns = after, is_receive, sequence, timeout_ns
+        self._after, self.is_receive, self._sequence, self._event = after, is_receive, sequence, event
         self._lock = threading.Lock()
         self._ended = False
         self._error: Any = None
@@ -260,8 +262,10 @@ class FusewireWork(c10d.Work):  # type: ignore[misc]
                     self._after()
             except Exception as error:  # the program's tensor refuses the result
                 self._error = error
+        if self._event is not None:
+            profiling.end(self._event)
         self._ended = True
-        self._after = self._holds = None
+        self._after = self._holds = self._event = None
         self._flights.remove(self)
 
     def complete_future(self) -> None:
