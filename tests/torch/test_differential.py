@@ -10,8 +10,10 @@ import torch
 import torch.distributed as dist
 from conftest import join, run_ranks
 
+from fusewire.torch import meeting
+
 OPERATIONS = 60  # of a run
-SEEDS = 3
+SEEDS = int(os.environ.get("TEST_TORCH_SEEDS", "3"))  # of each number of ranks
 TIMEOUT = datetime.timedelta(seconds=30)
 INTEGERS = [torch.int8, torch.uint8, torch.int32, torch.int64]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -226,8 +228,10 @@ class Run:
         return [tensor.to_dense()], None
 
 
-def results_of(rank, size, folder, backend, seed, environment):
-    os.environ.update(environment)
+def results_of(rank, size, folder, backend, seed, hosts):
+    if hosts > 1:  # that share nothing but the network
+        meeting.host_identity = lambda: f"host {rank % hosts}"
+        os.environ["FUSEWIRE_BIND"] = "127.0.0.1"
     join(backend, rank, size, folder, timeout=TIMEOUT)
     run = Run(backend, rank, size, seed)
     results = [run.step() for _ in range(OPERATIONS)]
@@ -239,12 +243,12 @@ def results_of(rank, size, folder, backend, seed, environment):
     ]
 
 
-@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize(("size", "hosts"), [(2, 1), (3, 1), (4, 1), (3, 3), (4, 2)])
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_random_operations_as_over_gloo(size, seed):
+def test_random_operations_as_over_gloo(size, hosts, seed):
     seed = 1000 * size + seed
-    ours = run_ranks(results_of, size, "fusewire", seed, {}, seconds=120)
-    theirs = run_ranks(results_of, size, "gloo", seed, {}, seconds=120)
+    ours = run_ranks(results_of, size, "fusewire", seed, hosts, seconds=120)
+    theirs = run_ranks(results_of, size, "gloo", seed, 1, seconds=120)
     compare(ours, theirs, seed)
 
 

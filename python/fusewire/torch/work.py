@@ -173,6 +173,7 @@ class FusewireWork(c10d.Work):  # type: ignore[misc]
         self._ended = False
         self._error: Any = None
         self._future: Any = None
+        self._ends_future: Any = None
         self.source = -1
         flights.add(self)
 
@@ -199,7 +200,9 @@ class FusewireWork(c10d.Work):  # type: ignore[misc]
             with _future_lock:
                 is_first = self._future is None
                 if is_first:
-                    self._future = torch.futures.Future()
+                    self._ends_future = torch.futures.Future()
+                    # Only what raises in a callback is an error to C++ too; set_exception() is one to Python alone.
+                    self._future = self._ends_future.then(self._value)
             if is_first:
                 if self._ended:
                     self.complete_future()
@@ -270,10 +273,12 @@ class FusewireWork(c10d.Work):  # type: ignore[misc]
 
     def complete_future(self) -> None:
         self.settle(None)
-        if self._error is None:
-            self._future.set_result(self._result)
-        else:
-            self._future.set_exception(self._error)
+        self._ends_future.set_result(None)
+
+    def _value(self, _: Any) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._result
 
     def cancel(self) -> None:
         for part in list(self._parts):
