@@ -2,8 +2,10 @@
 """Beginnings and ends: ways to meet, groups that come and go, threads, forks, and programs that just end."""
 
 import datetime
+import gc
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -281,6 +283,65 @@ def alone(rank, size, folder):
 
 def test_a_group_of_one():
     assert run_ranks(alone, 1) == [[1.0] * 3]
+
+
+def shrinks(rank, size, folder):
+    join("fusewire", rank, size, folder, timeout=TIMEOUT)
+    dist.barrier()
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        while True:
+            dist.all_reduce(torch.ones(3))
+    except dist.DistNetworkError:
+        pass
+    dist.shrink_group([1])
+    gc.collect()
+    tensor = torch.tensor([float(dist.get_rank())])
+    dist.all_reduce(tensor)
+    received = torch.zeros(2)
+    if dist.get_rank() == 0:
+        dist.send(torch.ones(2), 1)
+    elif dist.get_rank() == 1:
+        dist.recv(received, 0)
+    dist.destroy_process_group()
+    return dist.is_initialized(), tensor.item(), received.tolist()
+
+
+@pytest.mark.skipif(not hasattr(dist, "shrink_group"), reason="this torch has no shrink_group")
+def test_shrink_after_a_death():
+    results = run_ranks(shrinks, 4, killed=(1,))
+    assert results[0] == (False, 3.0, [0.0, 0.0])
+    assert results[2] == (False, 3.0, [1.0, 1.0])
+
+
+def to_itself(rank, size, folder):
+    join("fusewire", rank, size, folder, timeout=TIMEOUT)
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    first, second = torch.zeros(3), torch.zeros(3)
+    early = backend.recv([first], rank, 5)
+    sent = [dist.isend(torch.full((3,), value), rank, tag=5) for value in (1.0, 2.0)]
+    late = backend.recv([second], rank, 5)
+    for work in (early, *sent, late):
+        work.wait()
+    return first.tolist(), second.tolist()
+
+
+def test_messages_of_a_rank_to_itself():
+    assert run_ranks(to_itself, 2) == [([1.0] * 3, [2.0] * 3)] * 2
+
+
+def gathers_into_one(rank, size, folder):
+    join("fusewire", rank, size, folder, timeout=TIMEOUT)
+    output = torch.zeros(size * 2) if rank == 1 else None
+    dist.gather_single(torch.full((2,), float(rank)), output, dst=1)
+    dist.destroy_process_group()
+    return None if output is None else output.tolist()
+
+
+@pytest.mark.skipif(not hasattr(dist, "gather_single"), reason="this torch has no gather_single")
+def test_gather_single():
+    assert run_ranks(gathers_into_one, 3)[1] == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
 
 
 HOST = """

@@ -9,9 +9,9 @@ page for users. Neither TensorFlow nor the plug-in is loaded.
 
 import torch.distributed as dist
 
+from fusewire.torch import backend, work
 from fusewire.torch.backend import NAME, FusewireBackend, create
 from fusewire.torch.errors import FusewireError, FusewireNetworkError
-from fusewire.torch.work import mend
 
 __all__ = ["FusewireBackend", "FusewireError", "FusewireNetworkError", "register"]
 
@@ -20,7 +20,8 @@ def register() -> None:
     """Makes the backend known to torch.distributed. Importing this module does it; may be repeated."""
     if NAME.upper() not in dist.Backend._plugins:
         dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
-        mend()
+        work.mend()
+        backend.mend()
 
 
 register()

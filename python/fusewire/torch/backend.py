@@ -17,10 +17,10 @@ from torch._C import _distributed_c10d as c10d
 from fusewire._native import forks, library
 from fusewire.torch import calls, profiling, sparse
 from fusewire.torch.calls import Call
-from fusewire.torch.elements import ELEMENTS, OPERATORS_OF, is_premultiplied, operator_of, premultiplied
+from fusewire.torch.elements import ELEMENTS, NOT_SHORT, SHORT, is_premultiplied, operator_of, premultiplied
 from fusewire.torch.errors import error_of
 from fusewire.torch.meeting import Membership, meet
-from fusewire.torch.messages import Mail
+from fusewire.torch.messages import Mail, wrong_size
 from fusewire.torch.monitored import monitored_barrier
 from fusewire.torch.work import EventFlight, Flight, Flights, FusewireWork, MessageFlight
 
@@ -30,54 +30,41 @@ _DRAIN_S = 5.0  # for operations that nobody waited for, when their group is shu
 _strided = torch.strided
 
 
+# torch holds only the C++ half of a backend: the other half must live as long as its process group.
+_kept: "weakref.WeakKeyDictionary[Any, FusewireBackend]" = weakref.WeakKeyDictionary()
+_split: "set[FusewireBackend]" = set()  # those whose process group we don't know, until their shutdown()
+
+
 def create(options: Any, backend_options: Any) -> "FusewireBackend":
     """What torch calls for each process group of which this process is a rank."""
     if backend_options is not None and type(backend_options) is not c10d.Backend.Options:
         raise ValueError(
             f"pg_options is a {type(backend_options).__name__}, but {NAME} has no options of its own: leave it out"
         )
-    backend = FusewireBackend(
-        options.store,
-        options.group_rank,
-        options.group_size,
-        options.timeout,
-        options.group_id,
-        list(options.global_ranks_in_group),
-    )
+    member = meet(options.store, options.group_rank, options.group_size, options.group_id, options.timeout)
+    backend = FusewireBackend(member, options.timeout, options.group_id, list(options.global_ranks_in_group))
     if options.process_group is not None:
         _kept[options.process_group] = backend
     return backend
 
 
-# torch holds only the C++ half of a backend: the other half must live as long as its process group.
-_kept: "weakref.WeakKeyDictionary[Any, FusewireBackend]" = weakref.WeakKeyDictionary()
-
-
 class FusewireBackend(c10d.Backend):  # type: ignore[misc]
     def __init__(
-        self,
-        store: Any,
-        rank: int,
-        size: int,
-        timeout: datetime.timedelta = datetime.timedelta(minutes=30),
-        group_id: str = "",
-        global_ranks: Sequence[int] = (),
+        self, member: Membership, timeout: datetime.timedelta, group_id: str, global_ranks: Sequence[int] = ()
     ) -> None:
+        rank, size = member.rank, len(member.members)
         super().__init__(rank, size)
+        self._member, self._group = member, member.group
         self._rank, self._size = rank, size
         self._timeout_ns = _nanoseconds(timeout)
         self._options = c10d.Backend.Options(NAME, timeout)
         self._options.global_ranks_in_group = list(global_ranks)
         self._options.group_name = group_id
-        self._sequence = 0
-        self._sparse = 0
-        self._monitored = 0
+        self._sequence = self._sparse = self._monitored = 0
         self._forks = forks()
-        self._member = meet(store, rank, size, group_id, timeout)
-        self._group = self._member.group
-        self._mail = Mail(self._member.endpoint, rank, self._member.members, self._member.number)
+        self._mail = Mail(member.endpoint, rank, member.members, member.number)
         self._flights = Flights()
-        self._end = self._member.endpoint._owns(self, _close, self._member, self._flights)
+        self._end = member.endpoint._owns(self, _close, member, self._flights)
 
     # ---- what torch asks about a backend ----
 
@@ -90,8 +77,8 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
 
     # torch asks these of a subclass by their names, and never ends if they are inherited.
     supports_coalescing = property(lambda self: False)
-    supports_splitting = property(lambda self: False)
-    supports_shrinking = property(lambda self: False)
+    supports_splitting = property(lambda self: True)
+    supports_shrinking = property(lambda self: True)
     supports_reconfigure = property(lambda self: False)
     supports_window = property(lambda self: False)
     _supports_time_estimate = property(lambda self: False)
@@ -121,31 +108,57 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
         if self._end.alive and self._forks == forks():
             self._flights.drain(_DRAIN_S)
             self._end()
+        _split.discard(self)
+
+    # ---- groups of some of these ranks, which need no Store to meet ----
+
+    def split(self, store: Any, ranks: Sequence[int], options: Any) -> "FusewireBackend":
+        return self._among(list(ranks), options.group_name, options._timeout, options.global_ranks_in_group)
+
+    def shrink(self, excluded: Sequence[int], flags: int = 0, options: Any = None) -> "FusewireBackend":
+        """Also after one of the excluded ranks has died: the operations of this group then fail, those of the new one
+        do not."""
+        ranks = [rank for rank in range(self._size) if rank not in excluded]
+        timeout = self._options._timeout if options is None else options._timeout
+        names = ",".join(map(str, sorted(excluded)))
+        of_world = self._options.global_ranks_in_group or list(range(self._size))
+        return self._among(
+            ranks, f"{self._options.group_name}/without {names}", timeout, [of_world[rank] for rank in ranks]
+        )
+
+    def _among(
+        self, ranks: list[int], group_id: str, timeout: datetime.timedelta, global_ranks: Sequence[int]
+    ) -> "FusewireBackend":
+        self._live()
+        backend = FusewireBackend(self._member.among(ranks, group_id), timeout, group_id, global_ranks)
+        _split.add(backend)
+        return backend
+
+    def perform_nocolor_split(self, device: Any) -> None:
+        """Ranks outside of a new group have nothing to do."""
 
     # ---- collectives ----
 
     def allreduce(self, tensors: Sequence[Any], opts: Any) -> Any:
         tensor = tensors[0]
-        if opts.asyncOp or len(tensors) != 1 or tensor.layout is not _strided or profiling.is_on():
-            return self._allreduce(tensors, opts)
-        op, element = opts.reduceOp, ELEMENTS[tensor.dtype]
-        number = OPERATORS_OF.get(tensor.dtype, {}).get(op.op)
-        if number is None or not _is_plain(tensor) or is_premultiplied(op):
+        element, each, operators = SHORT.get(tensor.dtype, NOT_SHORT)
+        op = operators.get(hash(opts.reduceOp))
+        if (
+            op is None
+            or opts.asyncOp
+            or len(tensors) != 1
+            or tensor.layout is not _strided
+            or not tensor.is_contiguous()
+            or tensor.is_neg()
+            or profiling.is_on()
+        ):
             return self._allreduce(tensors, opts)
         self._live()
-        count = tensor.numel()
-        timeout = opts.timeout
+        count, timeout = tensor.numel(), opts.timeout
+        timeout_ns = self._timeout_ns if timeout == _UNSET else _nanoseconds(timeout)
         self._sequence += 1
         calls.run_in_place(
-            self._group,
-            calls.ALL_REDUCE,
-            number,
-            element.type,
-            0,
-            count * element.each,
-            tensor.data_ptr(),
-            count * element.bytes,
-            self._timeout_ns if timeout == _UNSET else _nanoseconds(timeout),
+            self._group, calls.ALL_REDUCE, op, element, 0, count, tensor.data_ptr(), count * each, timeout_ns
         )
         return None
 
@@ -284,6 +297,26 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
         )
         return self._do("gather", opts, made, [list(one) for one in outputs], inputs)
 
+    def gather_single(self, output: Any, tensor: Any, opts: Any) -> Any:
+        made = _Made()
+        targets = []
+        if opts.rootRank == self._rank:
+            self._check_types([output], tensor)
+            if output.numel() != tensor.numel() * self._size:
+                raise ValueError(
+                    f"gather_single: the output has {output.numel()} elements, but {self._size} ranks with "
+                    f"{tensor.numel()} each need {tensor.numel() * self._size}"
+                )
+            targets = [made.target(output)]
+        made.call(
+            calls.GATHER,
+            [_total([tensor])] * self._size,
+            root=opts.rootRank,
+            sources=[made.source(tensor)],
+            targets=targets,
+        )
+        return self._do("gather", opts, made, [output], [tensor])
+
     def scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any) -> Any:
         (tensor,) = outputs
         made = _Made()
@@ -416,8 +449,12 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
         self._live()
         source = _readable(tensor)
         event = profiling.begin("send", tensors)
-        op = self._mail.send(to, self._mail.tag(tag), *_memory(source), self._timeout_ns)
-        return self._work([MessageFlight(op, f"send to rank {to} with tag {tag}")], source, [tensor], None, event)
+        if to == self._rank:
+            flight: Flight = self._mail.to_self.send(tag, source)
+        else:
+            op = self._mail.send(to, self._mail.tag(tag), *_memory(source), self._timeout_ns)
+            flight = MessageFlight(op, f"send to rank {to} with tag {tag}")
+        return self._work([flight], source, [tensor], None, event)
 
     def recv(self, tensors: Sequence[Any], source: int, tag: int) -> Any:
         return self._receive("recv", tensors, source, tag)
@@ -432,6 +469,11 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
         target = made.target(tensor)
         address, length = _memory(target)
         event = profiling.begin(name, tensors)
+        if source == self._rank:
+            flight: Flight = self._mail.to_self.receive(tag, target)
+            work = self._work([flight], target, [tensor], made.after(), event, is_receive=True)
+            work.source = source
+            return work
         op = self._mail.receive(source, self._mail.tag(tag), address, length, self._timeout_ns)
         works: list[FusewireWork] = []
 
@@ -440,11 +482,7 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
             received = library.fusewire_op_received(handle)
             if received == length:
                 return None
-            return error_of(
-                1,
-                f"invalid: rank {sender} sent {received} bytes to rank {self._rank} with tag {tag}, but the tensor to "
-                f"receive them has {length}: send and receive tensors of the same size and type",
-            )
+            return wrong_size(sender, self._rank, tag, received, length)
 
         who = "any rank" if source is None else f"rank {source}"
         flight = MessageFlight(op, f"receive from {who} with tag {tag}", ended)
@@ -504,14 +542,15 @@ class FusewireBackend(c10d.Backend):  # type: ignore[misc]
         return work
 
     def _live(self) -> None:
+        if self._end.alive and self._forks == forks():
+            return
         if self._forks != forks():
             raise error_of(
                 5,
                 "cancelled: the process group belongs to the process that this one was forked from; call "
                 "init_process_group in this process, or start processes without fork (spawn)",
             )
-        if not self._end.alive:
-            raise error_of(5, "cancelled: the process group was shut down; create a new one")
+        raise error_of(5, "cancelled: the process group was shut down; create a new one")
 
     def _timeout_of(self, opts: Any) -> int:
         timeout = opts.timeout
@@ -637,3 +676,23 @@ def _of_one_type(places: Sequence[int], tensors: Sequence[Any]) -> list[list[int
 def _nanoseconds(timeout: datetime.timedelta) -> int:
     seconds = timeout.total_seconds()
     return max(1, int(seconds * 1e9)) if seconds < 9e9 else (1 << 63) - 1
+
+
+# ---- a function of torch's that a backend in Python can't have ----
+
+
+def mend() -> None:
+    """Once in a process: gather_single of a process group reaches our backend. torch passes on those functions to a
+    backend in Python that it knows by name, and this one is not among them."""
+    original = getattr(c10d.ProcessGroup, "gather_single", None)
+    if original is None or hasattr(original, "fusewire"):
+        return
+
+    def gather_single(self: Any, output: Any, tensor: Any, *opts: Any) -> Any:
+        backend = self._get_backend(tensor.device)
+        if not isinstance(backend, FusewireBackend):
+            return original(self, output, tensor, *opts)
+        return backend.gather_single(output, tensor, opts[0] if opts else c10d.GatherOptions())
+
+    gather_single.fusewire = True  # type: ignore[attr-defined]
+    c10d.ProcessGroup.gather_single = gather_single

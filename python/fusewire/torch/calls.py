@@ -17,7 +17,7 @@ _FORMS_MAX = 1024
 class _Form:
     """The parameters of the C API with room for their pieces. Only one thread at a time has it."""
 
-    __slots__ = ("reference", "sources", "targets", "wanted")
+    __slots__ = ("reference", "sources", "targets", "timeout_ns", "wanted")
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class _Form:
         )
         self.reference = ctypes.byref(self.wanted)
         self.sources, self.targets = list(from_), list(to)
+        self.timeout_ns = 0
 
 
 # A form is taken out while it is in use. Threads may lose one to each other, and make another.
@@ -109,16 +110,26 @@ def _keep(key: tuple[Any, ...], form: _Form) -> None:
     _forms[key] = form
 
 
+_small: dict[tuple[int, int, int, int, int], tuple[_Form, Piece]] = {}
+
+
 def run_in_place(
     group: int, kind: int, op: int, element: int, root: int, count: int, address: int, length: int, timeout_ns: int
 ) -> None:
     """As Call.run(), of one array in place: the short way of small tensors."""
-    key = (kind, op, element, root, (count,), (), 0, 1)
-    form = _forms.pop(key, None) or _Form(*key)
-    piece, wanted = form.targets[0], form.wanted
-    piece.data, piece.bytes = address, length
-    wanted.key, wanted.timeout_ns = 0, timeout_ns
+    key = (kind, op, element, root, count)
+    kept = _small.pop(key, None)
+    if kept is None:
+        form = _Form(kind, op, element, root, (count,), (), 0, 1)
+        kept = form, form.targets[0]
+        kept[1].bytes = length
+        if len(_small) > _FORMS_MAX:
+            _small.clear()
+    form, piece = kept
+    piece.data = address
+    if form.timeout_ns != timeout_ns:
+        form.wanted.timeout_ns = form.timeout_ns = timeout_ns
     code = _group_run(group, form.reference, _waiting)
-    _keep(key, form)
+    _small[key] = kept
     if code:
         raise last_error_of_run(code)

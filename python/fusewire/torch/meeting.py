@@ -10,8 +10,10 @@ the visit, so that ranks which leave and come back with the same Store don't rea
 """
 
 import contextlib
+import ctypes
 import dataclasses
 import datetime
+import hashlib
 import json
 import os
 import pathlib
@@ -24,10 +26,10 @@ from typing import Any
 
 from fusewire import machine, settings
 from fusewire._joining import make_group, place_of_environment, table_of_environment
-from fusewire._native import CODES, forks
+from fusewire._native import CODES, forks, library
 from fusewire.p2p import Endpoint, Error, Tls
 from fusewire.torch import messages
-from fusewire.torch.errors import TIMEOUT, error_of
+from fusewire.torch.errors import TIMEOUT, error_of, last_error
 
 
 
@@ -42,6 +44,22 @@ class Membership:
     number: int
     name: str
     _place: "_Place"
+
+    def among(self, ranks: list[int], group_id: str) -> "Membership":
+        """The same process as a rank of a group of some of these ranks. All of them call it, and wait for none."""
+        name = f"{self.name}/{group_id}"
+        group, numbers = ctypes.c_void_p(), (ctypes.c_int * len(ranks))(*ranks)
+        code = library.fusewire_group_subgroup(self.group, name.encode(), numbers, len(ranks), ctypes.byref(group))
+        if code:
+            raise last_error(code)
+        with _lock:
+            self._place.groups.add(name)
+        digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
+        number = int.from_bytes(digest, "little") % (1 << messages.NUMBER_BITS)
+        members = [self.members[rank] for rank in ranks]
+        return Membership(
+            self.endpoint, group.value or 0, ranks.index(self.rank), members, number, name, self._place
+        )
 
     def leave(self) -> None:
         """After the group was freed. The last group of an endpoint closes it."""
