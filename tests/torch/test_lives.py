@@ -16,6 +16,7 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
 from conftest import join, run_ranks
 
 TIMEOUT = datetime.timedelta(seconds=30)
@@ -342,6 +343,47 @@ def gathers_into_one(rank, size, folder):
 @pytest.mark.skipif(not hasattr(dist, "gather_single"), reason="this torch has no gather_single")
 def test_gather_single():
     assert run_ranks(gathers_into_one, 3)[1] == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
+
+
+def is_functional(rank, size, folder):
+    join("fusewire", rank, size, folder, timeout=TIMEOUT)
+
+    @torch.compile(backend="eager", fullgraph=True)
+    def compiled(tensor):
+        doubled = tensor * 2
+        dist.all_reduce(doubled)
+        return doubled + 1
+
+    summed = functional.wait_tensor(functional.all_reduce(torch.ones(3), "sum", dist.group.WORLD))
+    mean = functional.wait_tensor(functional.reduce_scatter_tensor(torch.ones(4), "avg", 0, dist.group.WORLD))
+    return summed.tolist(), mean.tolist(), compiled(torch.ones(3)).tolist()
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_functional_collectives_and_compiled_programs():
+    assert run_ranks(is_functional, 2) == [([2.0] * 3, [1.0] * 2, [5.0] * 3)] * 2
+
+
+def test_debug_level_detail(tmp_path):
+    """torch then puts a wrapper around the backend, which compares the calls of all ranks over gloo."""
+    output = program(
+        """
+        import torch, torch.distributed as dist
+        dist.init_process_group("fusewire")
+        tensor = torch.ones(4)
+        dist.all_reduce(tensor)
+        outputs = [torch.zeros(4) for _ in range(2)]
+        dist.all_gather(outputs, tensor)
+        try:
+            dist.all_reduce(torch.ones(4 + dist.get_rank()))
+        except RuntimeError as error:
+            print("Detected mismatch" in str(error), outputs[1].tolist())
+        """,
+        ranks=2,
+        folder=str(tmp_path),
+        TORCH_DISTRIBUTED_DEBUG="DETAIL",
+    )
+    assert output.count("True [2.0, 2.0, 2.0, 2.0]") == 2
 
 
 HOST = """
