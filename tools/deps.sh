@@ -9,6 +9,7 @@
 #          ray                 .venv-ray from tools/ray.lock, for tests/python/test_ray.py
 #          tensorflow          .venv-tf-VERSION from each tools/tensorflow-VERSION.lock, and .cache/wheelhouse
 #          tensorflow-VERSION  only this one of them, or of tools/wheels/tensorflow-VERSION.lock
+#          torch-VERSION       .venv-torch-VERSION from tools/torch-VERSION.lock
 #          wheel               .venv-wheel from tools/wheels/packing.lock
 # Without root it installs no packages: it lists the missing ones and stops. FUSEWIRE_DEPS=skip installs no packages and
 # does not check for them.
@@ -33,7 +34,8 @@ install_packages() {
   for group in "${groups[@]}"; do
     # Not inside mapfile's process substitution, where a failure would be lost.
     local names
-    names=$(packages_of_group "${group/#tensorflow-*/tensorflow}")
+    group=${group/#tensorflow-*/tensorflow}
+    names=$(packages_of_group "${group/#torch-*/torch}")
     mapfile -t -O ${#packages[@]} packages <<<"$names"
   done
   if ! command -v dpkg-query >/dev/null; then
@@ -131,6 +133,7 @@ for group in "${groups[@]}"; do
       make_venv ".venv-tf-${group#tensorflow-}" "$lock" &  # pip unpacks on one processor
       makings+=($!)
       ;;
+    torch-*) make_venv ".venv-$group" "tools/$group.lock" ;;
     wheel) make_venv .venv-wheel tools/wheels/packing.lock ;;
   esac
 done

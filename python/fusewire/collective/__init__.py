@@ -13,14 +13,14 @@ shrink() at all remaining ranks and continue. docs/collectives.md is the contrac
 """
 
 import os
-import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from fusewire import machine, settings
+from fusewire._joining import place_of_environment, table_of_environment
 from fusewire.collective.group import And, Average, Group, Max, Min, Or, Product, Sum, Xor
 from fusewire.collective.ticket import Ticket
-from fusewire.p2p import Endpoint, Error, Tls, listening_address
+from fusewire.p2p import Endpoint, Error, Tls
 
 __all__ = [
     "And",
@@ -109,8 +109,8 @@ def init(
         )
     if secret is None:
         secret = os.environ.get("FUSEWIRE_SECRET") or None
-    table = _table_of_environment()
-    place = _place_of_environment(addresses[rank])
+    table = table_of_environment()
+    place = place_of_environment(addresses[rank])
     endpoint = Endpoint(
         f"{name}:{rank}",
         place,
@@ -146,30 +146,6 @@ def _rank_of_environment() -> int:
     if not text.isdecimal():
         raise ValueError(f"FUSEWIRE_RANK={text} is not a rank: set it to a number from 0, or unset it")
     return int(text)
-
-
-def _place_of_environment(address: str) -> str:
-    """Where this rank listens: at its address, unless FUSEWIRE_BIND names another host of this machine; behind NAT, the
-    address is that of the gateway."""
-    bind = os.environ.get("FUSEWIRE_BIND")
-    if not bind:
-        return address
-    try:
-        host = listening_address(bind)
-    except Error as error:
-        raise ValueError(f'FUSEWIRE_BIND is "{bind}": {error}') from error
-    return machine.at_port(host, int(address.rpartition(":")[2]))
-
-
-def _table_of_environment() -> str | None:
-    path = os.environ.get("FUSEWIRE_COLLECTIVE_TABLE")
-    if not path:
-        return None
-    try:
-        return pathlib.Path(path).read_text()
-    except OSError as error:
-        what = f"FUSEWIRE_COLLECTIVE_TABLE can't be read: {error.strerror}; write it with fusewire-tune, or unset it"
-        raise OSError(error.errno, what, path) from error
 
 
 def hosts_of(addresses: Sequence[str]) -> list[int]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fusewire import _native
+from fusewire._joining import make_group
 from fusewire._native import Piece, Wanted, check, finalize_among, library, nanoseconds
 from fusewire.collective.arrays import Array, merge, shares
 from fusewire.collective.names import key_of, part_of, sizes_of
@@ -66,23 +67,10 @@ class Group:
         written by fusewire-tune. `arena`: whether ranks that are all on one host may use shared memory for operations
         without a name. All of these, and the members' names, must be the same at all ranks.
         """
-        handle, count = ctypes.c_void_p(), len(members)
-        if hosts is not None and len(hosts) != count:
-            raise ValueError(f"{len(hosts)} hosts for {count} members: `hosts` needs one number for each member")
-        options = _native.GroupOptions(
-            name=name.encode(),
-            ranks=count,
-            rank=rank,
-            names=(ctypes.c_char_p * count)(*(member.encode() for member, _ in members)),
-            addresses=(ctypes.c_char_p * count)(*(address.encode() for _, address in members)),
-            hosts=None if hosts is None else (ctypes.c_int * count)(*hosts),
-            table=None if table is None else table.encode(),
-            reproducible=reproducible,
-            without_arena=not arena,
+        handle = make_group(
+            endpoint, name, members, rank, reproducible=reproducible, hosts=hosts, table=table, arena=arena
         )
-        live = endpoint._live(endpoint._handle)
-        check(library.fusewire_group_make(live, ctypes.byref(options), ctypes.byref(handle)))
-        return cls(handle.value or 0, endpoint)
+        return cls(handle, endpoint)
 
     def _live(self) -> int:
         self._endpoint._live(self._handle)

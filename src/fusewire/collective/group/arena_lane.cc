@@ -429,6 +429,9 @@ void ArenaLane::Stop() {
     ends.swap(thread_);
   }
   if (ends.joinable()) ends.join();
+  MutexLock lock(mutex_);
+  // The lane lives as long as its endpoint: memory and descriptors of a group that has ended would add up.
+  if (!busy_) arena_.reset();
 }
 
 // ---- an operation in the arena ----

@@ -1,0 +1,67 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""What every module with groups needs to join one: the place where an endpoint listens, the table of algorithms, and the
+options of a group for the C API. No NumPy."""
+
+import ctypes
+import os
+import pathlib
+from collections.abc import Sequence
+
+from fusewire import machine
+from fusewire._native import GroupOptions, check, library
+from fusewire.p2p import Endpoint, Error, listening_address
+
+
+def place_of_environment(address: str) -> str:
+    """Where this rank listens: at its address, unless FUSEWIRE_BIND names another host of this machine; behind NAT, the
+    address is that of the gateway."""
+    bind = os.environ.get("FUSEWIRE_BIND")
+    if not bind:
+        return address
+    try:
+        host = listening_address(bind)
+    except Error as error:
+        raise ValueError(f'FUSEWIRE_BIND is "{bind}": {error}') from error
+    return machine.at_port(host, int(address.rpartition(":")[2]))
+
+
+def table_of_environment() -> str | None:
+    path = os.environ.get("FUSEWIRE_COLLECTIVE_TABLE")
+    if not path:
+        return None
+    try:
+        return pathlib.Path(path).read_text()
+    except OSError as error:
+        what = f"FUSEWIRE_COLLECTIVE_TABLE can't be read: {error.strerror}; write it with fusewire-tune, or unset it"
+        raise OSError(error.errno, what, path) from error
+
+
+def make_group(
+    endpoint: Endpoint,
+    name: str,
+    members: Sequence[tuple[str, str]],
+    rank: int,
+    *,
+    reproducible: bool = False,
+    hosts: Sequence[int] | None = None,
+    table: str | None = None,
+    arena: bool = True,
+) -> int:
+    """Makes a group and returns its handle; collective.Group.make() explains the arguments. Does not wait."""
+    handle, count = ctypes.c_void_p(), len(members)
+    if hosts is not None and len(hosts) != count:
+        raise ValueError(f"{len(hosts)} hosts for {count} members: `hosts` needs one number for each member")
+    options = GroupOptions(
+        name=name.encode(),
+        ranks=count,
+        rank=rank,
+        names=(ctypes.c_char_p * count)(*(member.encode() for member, _ in members)),
+        addresses=(ctypes.c_char_p * count)(*(address.encode() for _, address in members)),
+        hosts=None if hosts is None else (ctypes.c_int * count)(*hosts),
+        table=None if table is None else table.encode(),
+        reproducible=reproducible,
+        without_arena=not arena,
+    )
+    live = endpoint._live(endpoint._handle)
+    check(library.fusewire_group_make(live, ctypes.byref(options), ctypes.byref(handle)))
+    return handle.value or 0

@@ -1,0 +1,27 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""backend="fusewire" for torch.distributed.
+
+    torch.distributed.init_process_group("fusewire")         also "cpu:fusewire,cuda:nccl"
+
+torch 2.14 and newer find it by its entry point; earlier versions need `import fusewire.torch` first. docs/torch.md is the
+page for users. Neither TensorFlow nor the plug-in is loaded.
+"""
+
+import torch.distributed as dist
+
+from fusewire.torch import backend, work
+from fusewire.torch.backend import NAME, FusewireBackend, create
+from fusewire.torch.errors import FusewireError, FusewireNetworkError
+
+__all__ = ["FusewireBackend", "FusewireError", "FusewireNetworkError", "register"]
+
+
+def register() -> None:
+    """Makes the backend known to torch.distributed. Importing this module does it; may be repeated."""
+    if NAME.upper() not in dist.Backend._plugins:
+        dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
+        work.mend()
+        backend.mend()
+
+
+register()

@@ -1,0 +1,277 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""How the ranks of a process group find each other: through torch's Store.
+
+    every rank   here/RANK   the host that it runs on
+    rank 0       plan        once it has read all of these: cluster, secret, name and number of the group
+    every rank   at/RANK     name and address of its endpoint, in that cluster
+
+A process has one endpoint for all of its process groups, unless their clusters differ. The keys begin with the number of
+the visit, so that ranks which leave and come back with the same Store don't read what they wrote before.
+"""
+
+import contextlib
+import ctypes
+import dataclasses
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fusewire import machine, settings
+from fusewire._joining import make_group, place_of_environment, table_of_environment
+from fusewire._native import CODES, forks, library
+from fusewire.p2p import Endpoint, Error, Tls
+from fusewire.torch import messages
+from fusewire.torch.errors import TIMEOUT, error_of, last_error
+
+
+
+@dataclasses.dataclass
+class Membership:
+    """This process as one rank of one group. `number` tells its messages from those of other groups."""
+
+    endpoint: Endpoint
+    group: int
+    rank: int
+    members: list[tuple[str, str]]
+    number: int
+    name: str
+    _place: "_Place"
+
+    def among(self, ranks: list[int], group_id: str) -> "Membership":
+        """The same process as a rank of a group of some of these ranks. All of them call it, and wait for none."""
+        name = f"{self.name}/{group_id}"
+        group, numbers = ctypes.c_void_p(), (ctypes.c_int * len(ranks))(*ranks)
+        code = library.fusewire_group_subgroup(self.group, name.encode(), numbers, len(ranks), ctypes.byref(group))
+        if code:
+            raise last_error(code)
+        with _lock:
+            self._place.groups.add(name)
+        digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
+        number = int.from_bytes(digest, "little") % (1 << messages.NUMBER_BITS)
+        members = [self.members[rank] for rank in ranks]
+        return Membership(
+            self.endpoint, group.value or 0, ranks.index(self.rank), members, number, name, self._place
+        )
+
+    def leave(self) -> None:
+        """After the group was freed. The last group of an endpoint closes it."""
+        _leave(self._place, self.name)
+
+
+@dataclasses.dataclass
+class _Place:
+    endpoint: Endpoint
+    cluster: str
+    secret: str | None
+    is_local: bool
+    groups: set[str]
+
+
+_lock = threading.Lock()
+_places: list[_Place] = []
+_forks = forks()
+
+
+def meet(store: Any, rank: int, size: int, group_id: str, timeout: datetime.timedelta) -> Membership:
+    """Waits until all ranks are there. An error names those that did not come."""
+    table = _explained(table_of_environment)
+    book = _Book(store, rank, size, group_id, timeout)
+    host = host_identity()
+    book.write(f"here/{rank}", {"host": host})
+    if rank == 0:
+        hosts = [one["host"] for one in book.of_all("here")]
+        book.write("plan", _plan(group_id, is_local=len(set(hosts)) == 1))
+    plan = book.read("plan")
+    place = _enter(plan)
+    try:
+        book.write(f"at/{rank}", {"name": place.endpoint.name, "address": _published(place), "host": host})
+        entries = book.of_all("at")
+        members = [(entry["name"], entry["address"]) for entry in entries]
+        hosts = [entry["host"] for entry in entries]
+        numbers = [hosts.index(one) for one in hosts]
+        with _as_torch():
+            group = make_group(place.endpoint, plan["name"], members, rank, hosts=numbers, table=table)
+    except BaseException:
+        _leave(place, plan["name"])
+        raise
+    return Membership(place.endpoint, group, rank, members, plan["number"], plan["name"], place)
+
+
+@contextlib.contextmanager
+def _as_torch() -> Iterator[None]:
+    try:
+        yield
+    except Error as error:
+        raise error_of(CODES.index(error.code), str(error)) from error
+
+
+def _explained(function: Any) -> Any:
+    with _as_torch():
+        return function()
+
+
+# ---- the Store ----
+
+
+class _Book:
+    """What the ranks of one group write into the Store."""
+
+    def __init__(self, store: Any, rank: int, size: int, group_id: str, timeout: datetime.timedelta) -> None:
+        self._store, self._size, self._group_id = store, size, group_id
+        self._began, self._limit_s = time.monotonic(), timeout.total_seconds()
+        self._visit = store.add(f"fusewire/visits/{rank}", 1)
+
+    def _key(self, what: str) -> str:
+        return f"fusewire/{self._visit}/{what}"
+
+    def write(self, what: str, value: dict[str, Any]) -> None:
+        self._store.set(self._key(what), json.dumps(value))
+
+    def read(self, what: str) -> Any:
+        self._await([self._key(what)], [0])
+        return json.loads(self._store.get(self._key(what)))
+
+    def of_all(self, what: str) -> list[Any]:
+        keys = [self._key(f"{what}/{rank}") for rank in range(self._size)]
+        self._await(keys, list(range(self._size)))
+        many = self._store.multi_get(keys) if self._store.has_extended_api() else map(self._store.get, keys)
+        return [json.loads(text) for text in many]
+
+    def _await(self, keys: Sequence[str], ranks: Sequence[int]) -> None:
+        left = self._limit_s - (time.monotonic() - self._began)
+        try:
+            self._store.wait(list(keys), datetime.timedelta(seconds=max(left, 0.001)))
+        except RuntimeError as error:
+            if time.monotonic() - self._began + 0.1 < self._limit_s:
+                raise  # not its time limit: the Store itself has failed
+            missing = [rank for key, rank in zip(keys, ranks, strict=True) if not self._store.check([key])]
+            if not missing:
+                return
+            who = f"rank {missing[0]}" if len(missing) == 1 else "ranks " + ", ".join(map(str, missing))
+            raise error_of(
+                TIMEOUT,
+                f"timeout: {who} of {self._size} did not come to process group {self._group_id} within "
+                f"{self._limit_s:g} s; check that each rank runs and calls init_process_group or new_group with the "
+                "same arguments, or allow more time: timeout=",
+            ) from error
+
+
+# ---- endpoints ----
+
+
+def host_identity() -> str:
+    """Equal for processes that reach each other through loopback."""
+    try:
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{os.stat('/proc/self/ns/net').st_ino}"
+    except OSError:
+        return socket.gethostname()
+
+
+def _plan(group_id: str, *, is_local: bool) -> dict[str, Any]:
+    cluster = os.environ.get("FUSEWIRE_CLUSTER")
+    name = f"{group_id}#{secrets.token_hex(4)}"
+    number = secrets.randbits(messages.NUMBER_BITS)
+    with _lock:
+        _forget_after_fork()
+        for place in _places:
+            if (is_local or not place.is_local) and cluster in (None, place.cluster):
+                cluster, secret = place.cluster, place.secret
+                break
+        else:
+            cluster = cluster or f"torch-{secrets.token_hex(8)}"
+            secret = None if os.environ.get("FUSEWIRE_SECRET") else secrets.token_hex(16)
+    # A secret of the settings stays there.
+    return {"cluster": cluster, "secret": secret, "local": is_local, "name": name, "number": number}
+
+
+def _enter(plan: dict[str, Any]) -> _Place:
+    """An endpoint in the plan's cluster: one of this process that is not yet a rank of that group, or a new one."""
+    with _lock:
+        _forget_after_fork()
+        for place in _places:
+            fits = place.cluster == plan["cluster"] and (plan["local"] or not place.is_local)
+            if fits and plan["name"] not in place.groups:
+                place.groups.add(plan["name"])
+                return place
+        place = _Place(_endpoint(plan), plan["cluster"], plan["secret"], plan["local"], {plan["name"]})
+        _places.append(place)
+        return place
+
+
+def _endpoint(plan: dict[str, Any]) -> Endpoint:
+    host = machine.loopback() if plan["local"] else own_address()
+    with _as_torch():
+        return Endpoint(
+            f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(3)}",
+            place_of_environment(machine.at_port(host, 0)),
+            cluster=plan["cluster"],
+            secret=plan["secret"] or os.environ.get("FUSEWIRE_SECRET") or None,
+            tls=Tls.of_environment(),
+            checksums=settings.is_on("FUSEWIRE_CHECKSUM"),
+        )
+
+
+def _published(place: _Place) -> str:
+    """The address under which the other ranks find it: not 0.0.0.0, on which it may listen."""
+    host, _, port = place.endpoint.address.rpartition(":")
+    if host.strip("[]") not in ("", "0.0.0.0", "::", "*"):
+        return place.endpoint.address
+    return machine.at_port(machine.loopback() if place.is_local else own_address(), int(port))
+
+
+def own_address() -> str:
+    """An address of this machine that other hosts can reach: that of its route to MASTER_ADDR, or the one that its own
+    name stands for, or that of its default route."""
+    name = socket.gethostname()
+    candidates = [_route_to(os.environ.get("MASTER_ADDR")), *_addresses_of(name), _route_to("192.0.2.1")]
+    for address in candidates:
+        if address and not machine.is_loopback(address) and machine.may_bind(address):
+            return address
+    raise error_of(
+        CODES.index("unavailable"),
+        f"unavailable: no address of this machine ({name}) is known that other hosts could reach; set FUSEWIRE_BIND to "
+        "an interface (eth0), an address or a network (10.0.0.0/8)",
+    )
+
+
+def _route_to(name: str | None) -> str | None:
+    for address in _addresses_of(name) if name else ():
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, 9))  # no packet is sent
+            return str(probe.getsockname()[0])
+    return None
+
+
+def _addresses_of(name: str) -> list[str]:
+    with contextlib.suppress(OSError):
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        return [str(address[4][0]) for address in found if "%" not in str(address[4][0])]
+    return []
+
+
+def _leave(place: _Place, name: str) -> None:
+    with _lock:
+        place.groups.discard(name)
+        is_last = not place.groups and place in _places
+        if is_last:
+            _places.remove(place)
+    if is_last:
+        place.endpoint.close()
+
+
+def _forget_after_fork() -> None:
+    """A forked child has none of its parent's endpoints."""
+    global _forks
+    if _forks != forks():
+        _places.clear()
+        _forks = forks()
