@@ -130,6 +130,8 @@ echo "NAME ${words/--junit-xml $xml/}" | tr -s ' ' >>"$CALLS"
 echo '<testsuite><testcase name="a.b" status="run"/></testsuite>' >"$xml"
 """
 TENSORFLOWS = ("1.2.3", "4.5.6")
+TORCHES = ("7.8.9", "7.9.0")
+TESTERS = ("ctest", *TENSORFLOWS, *TORCHES, "fusewire_tf_tests")
 
 
 class SuitesTest(ScriptTest):
@@ -147,13 +149,16 @@ class SuitesTest(ScriptTest):
         ):
             (self.folder / name).parent.mkdir(exist_ok=True)
             shutil.copy(TOOLS.parent / name, self.folder / name)
-        for name in ("deps", "build", "plugin", "lint"):
+        for name in ("deps", "build", "plugin", "torch", "lint"):
             self.fake(f"tools/{name}.sh", FAKE_TOOL)
         for name in ("bin/ctest", "build/tf-asan/bin/fusewire_tf_tests", "build/tf-tsan/bin/fusewire_tf_tests"):
             self.fake(name, FAKE_TESTER.replace("NAME", pathlib.Path(name).name))
         for version in TENSORFLOWS:
             self.fake(f".venv-tf-{version}/bin/python", FAKE_TESTER.replace("NAME", version))
             (self.folder / f"tools/tensorflow-{version}.lock").write_text("")
+        for version in TORCHES:
+            self.fake(f".venv-torch-{version}/bin/python", FAKE_TESTER.replace("NAME", version))
+            (self.folder / f"tools/torch-{version}.lock").write_text("")
 
     def fake(self, name, script):
         path = self.folder / name
@@ -178,7 +183,7 @@ class SuitesTest(ScriptTest):
         """The tests that run: the calls of ctest, pytest and the plug-in's unit tests."""
         status, _, calls = self.start(*words)
         self.assertEqual(status, 0)
-        return [call.strip() for call in calls if call.startswith(("ctest", *TENSORFLOWS, "fusewire_tf_tests"))]
+        return [call.strip() for call in calls if call.startswith(TESTERS)]
 
     QUICK = ("ctest --preset dev -LE ^(slow|thorough)$",)
     SLOW = ("ctest --preset dev -L ^(slow|thorough)$",)
@@ -187,6 +192,7 @@ class SuitesTest(ScriptTest):
         "ctest --preset tsan",
         "ctest --preset fuzz",
         "ctest --preset bench",
+        *(f"{version} -m pytest tests/torch -o cache_dir=.cache/pytest-torch-{version}" for version in TORCHES),
     )
 
     def pytest(self, wanted, oldest_without=""):
@@ -211,13 +217,13 @@ class SuitesTest(ScriptTest):
         self.assertEqual(sorted(set(tests) - set(plugin)), sorted([*self.QUICK, *smoke, *self.SLOW, *self.REST, *rest]))
 
     def test_ci_runs_in_two_days_what_make_test_all_does(self):
-        testers = ("ctest", *TENSORFLOWS, "fusewire_tf_tests")
         ran, halved = set(), set()
-        for day, total in ((20000, 9), (20001, 10)):
+        for day, total in ((20000, 10), (20001, 11)):
             status, output, calls = self.start(".ci/run", CI_DAY=str(day))
             self.assertEqual((status, output[-1]), (0, f"{total} passed, 0 failed"))
             self.assertEqual(calls[0].strip(), "lint.sh")
-            today = [call.strip() for call in calls if call.startswith(testers)]
+            today = [call.strip() for call in calls if call.startswith(TESTERS)]
+            self.assertEqual(len([call for call in today if call.startswith(TORCHES)]), 1)
             # Each TensorFlow has the other half; the oldest has its units in a sanitized build, or here.
             halves = [re.findall(r" --half=(\d) ", call) for call in today if "--half" in call]
             self.assertEqual(sorted(halves), [["0"], ["1"]])
@@ -230,15 +236,20 @@ class SuitesTest(ScriptTest):
 
     def test_ci_counts_what_failed_in_each_part(self):
         day = {"CI_DAY": "20000"}
-        for broken in ("dev", "asan", "smoke-1.2.3", "tf-4.5.6"):
+        for broken in ("dev", "asan", "smoke-1.2.3", "tf-4.5.6", "torch-7.8.9", "torch.sh 7.8.9"):
             status, output, _ = self.start(".ci/run", broken=broken, **day)
-            self.assertEqual((status, output[-1]), (1, "8 passed, 1 failed"), broken)
+            self.assertEqual((status, output[-1]), (1, "9 passed, 1 failed"), broken)
         status, output, calls = self.start(".ci/run", broken="build.sh tf-1.2.3", **day)  # the other is tested
-        self.assertEqual((status, output[-1]), (1, "7 passed, 2 failed"))
+        self.assertEqual((status, output[-1]), (1, "8 passed, 2 failed"))
         self.assertEqual([call for call in calls if call.startswith("1.2.3")], [])
         self.fake("tools/deps.sh", "#!/bin/bash\necho deps >>$CALLS\nexit 1\n")
         status, output, _ = self.start(".ci/run", **day)
         self.assertEqual((status, output[-1]), (1, "0 passed, 2 failed"))
+
+    def test_a_pytorch_that_cannot_be_installed_is_skipped_and_said(self):
+        status, output, calls = self.start("make", "test", "PHASES=torch", broken="deps.sh torch-7.8.9")
+        self.assertEqual((status, output[-1]), (0, "1 passed, 0 failed"))
+        self.assertEqual([call.split()[0] for call in calls if call.startswith(TORCHES)], ["7.9.0"])
 
     def test_a_phase_alone_is_whole(self):
         self.assertEqual(sorted(self.calls_of("make", "test", "PHASES=tf")), sorted(self.pytest("not slow")))

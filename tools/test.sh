@@ -18,14 +18,16 @@
 #          if the phase smoke is selected as well
 #   tf-asan  the plug-in's unit tests under gcc's AddressSanitizer with leak detection, with the oldest TensorFlow
 #   tf-tsan  the same tests under clang's ThreadSanitizer; the rooms are compiled as for tsan
-# With CI_DAY, a number, phase tf runs one half of its test files with each TensorFlow but the oldest.
+#   torch  backend="fusewire" with each PyTorch of tools/torch-*.lock, an environment of 5 GB each
+# With CI_DAY, a number, phase tf runs one half of its test files with each TensorFlow, and phase torch runs with one
+# PyTorch: the other half and the other one are the next day's.
 # Each phase writes its full output to build/logs/PHASE-test.log.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/tensorflow_locks.sh
 
 test_phases=(dev smoke)
-rest_phases=(slow asan tsan fuzz bench tf tf-asan tf-tsan)
+rest_phases=(slow asan tsan fuzz bench torch tf tf-asan tf-tsan)
 smoked=no
 [ -z "${CI_DAY:-}" ] || smoked=yes  # .ci/run has run them before
 phases=()
@@ -42,7 +44,7 @@ done
 groups=(build test)
 for phase in "${phases[@]}"; do
   case $phase in
-    dev | slow | asan | tsan | fuzz) ;;
+    dev | slow | asan | tsan | fuzz | torch) ;;
     bench) groups+=(bench) ;;
     tf) groups+=(tensorflow) ;;
     smoke)
@@ -60,6 +62,18 @@ tools/deps.sh rdma || echo "test: the packages of [rdma] are missing; the RDMA t
 if [[ " ${groups[*]} " == *" tensorflow "* ]]; then
   for group in observe partners; do
     tools/deps.sh $group || echo "test: the packages of [$group] are missing; the tests with them are skipped" >&2
+  done
+fi
+torches=()
+if [[ " ${phases[*]} " == *" torch "* ]]; then
+  mapfile -t wanted < <(printf '%s\n' tools/torch-*.lock | sed 's/.*torch-//; s/\.lock$//' | sort -V)
+  [ -z "${CI_DAY:-}" ] || wanted=("${wanted[$((CI_DAY % ${#wanted[@]}))]}")
+  for version in "${wanted[@]}"; do
+    if tools/deps.sh "torch-$version"; then
+      torches+=("$version")
+    else
+      echo "test: PyTorch $version can't be installed, see above; the tests with it are skipped" >&2
+    fi
   done
 fi
 mkdir -p build/logs
@@ -101,6 +115,7 @@ build_phase() {
   case $phase in
     smoke | tf) build_for_tensorflow "$phase" ;;
     tf-asan | tf-tsan) tools/build.sh "$phase" --target fusewire_tf_tests ;;
+    torch) tensorflow_build tools/build.sh torch --target fusewire_python ;;
     fuzz) tools/build.sh fuzz -- "-DFUSEWIRE_FUZZ_RUNS=${FUSEWIRE_FUZZ_RUNS:-1000000}" ;;
     bench)
       tools/build.sh bench --target bench_programs --target bench_collective_programs --target bench_p2p_programs \
@@ -176,6 +191,23 @@ run_tensorflow() {
   done
 }
 
+# One version after the other: each of their tests starts several processes.
+run_torch() {
+  local version start
+  await_build torch || true
+  begin_build_of_next "$1" torch
+  for version in "${torches[@]}"; do
+    results+=("torch-$version-test.xml")
+    rm -f "build/logs/torch-$version-test.xml"
+    tensorflow_build tools/torch.sh "$version" >/dev/null || continue
+    start=$SECONDS
+    timeout -k 10 1200 ".venv-torch-$version/bin/python" -m pytest tests/torch \
+      --junit-xml "build/logs/torch-$version-test.xml" -o "cache_dir=.cache/pytest-torch-$version" \
+      >"build/logs/torch-$version-test.log" 2>&1 || true
+    say_result "torch-$version" "build/logs/torch-$version-test.xml" "$start"
+  done
+}
+
 # With a kernel that randomizes many address bits, ThreadSanitizer has no room for its shadow memory; switch that off.
 unspread() {
   if setarch -R true 2>/dev/null; then setarch -R "$@"; else "$@"; fi
@@ -229,6 +261,7 @@ for i in "${!phases[@]}"; do
   [ -n "${builds[$phase]:-}" ] || begin_build "$phase"
   case $phase in
     smoke | tf) run_tensorflow "$phase" ;;
+    torch) run_torch "$next" ;;
     tf-asan | tf-tsan) run_plugin_sanitized "$phase" "$next" ;;
     *) run_phase "$phase" "$next" ;;
   esac
