@@ -6,6 +6,7 @@ errors, times, and finalizers.
 """
 
 import ctypes
+import importlib
 import os
 import pathlib
 import weakref
@@ -201,16 +202,6 @@ WAITING = Waiting(
 # ---- small collectives in one call ----
 
 
-def _load_calls() -> Any:
-    """The class Calls of python/calls/calls.cc: a collective over one array at a tenth of the price of ctypes. None if
-    the library was built without Python's headers."""
-    try:
-        from fusewire._lib import _calls  # here: it needs the library, which is loaded
-    except ImportError:
-        return None
-    return _calls.Calls
-
-
 class NoCalls:
     """In place of Calls: serves nothing."""
 
@@ -226,7 +217,16 @@ class NoCalls:
         pass
 
 
-Calls = _load_calls() or NoCalls
+def _load_calls() -> Any:
+    """The class Calls of python/calls/calls.cc: a collective over one array at a tenth of the price of ctypes. NoCalls
+    if the library was built without Python's headers."""
+    try:
+        return importlib.import_module("fusewire._lib._calls").Calls  # it needs the library, which is loaded now
+    except ImportError:
+        return NoCalls
+
+
+Calls = _load_calls()
 
 
 # ---- errors and times ----

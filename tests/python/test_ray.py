@@ -105,3 +105,110 @@ def test_tasks_die_with_their_actor_and_with_the_driver(drive, tmp_path):
     )
     assert "RESULT 255" in done.ok()
     assert "its actor is gone" in done.out
+
+
+RANK = """
+import os, time
+import numpy as np
+import fusewire.collective.ray as backend
+from ray.util import collective
+from ray.util.collective.types import ReduceOp
+
+@ray.remote(num_cpus=0)
+class Rank:
+    def __init__(self, rank, size, name="default"):
+        self.rank, self.size, self.name = rank, size, name
+
+    def join(self, meeting_s=30.0):
+        backend.FusewireGroup.meeting_s = meeting_s
+        backend.FusewireGroup.timeout_s = 20.0
+        collective.init_collective_group(self.size, self.rank, "FUSEWIRE", self.name)
+        return True
+
+    def everything(self):
+        rank, size, name = self.rank, self.size, self.name
+        array = np.arange(6, dtype=np.float32).reshape(3, 2) + rank
+        def total(of):
+            return sum(np.arange(6, dtype=np.float32).reshape(3, 2) + one for one in of)
+        summed = array.copy()
+        collective.allreduce(summed, name)
+        assert (summed == total(range(size))).all()
+        most = array.copy()
+        collective.allreduce(most, name, ReduceOp.MAX)
+        assert (most == array - rank + size - 1).all()
+        reduced = array.copy()
+        collective.reduce(reduced, 1, name)
+        assert (reduced == (total(range(size)) if rank == 1 else array)).all()
+        sent = array.copy()
+        collective.broadcast(sent, 2, name)
+        assert (sent == array - rank + 2).all()
+        gathered = [np.empty_like(array) for _ in range(size)]
+        collective.allgather(gathered, array, name)
+        assert all((one == array - rank + other).all() for other, one in enumerate(gathered))
+        scattered = np.empty_like(array)
+        collective.reducescatter(scattered, [array + 10 * to for to in range(size)], name)
+        assert (scattered == total(range(size)) + 10 * rank * size).all()
+        collective.barrier(name)
+        ring = np.empty_like(array)
+        if rank % 2:
+            collective.recv(ring, (rank - 1) % size, name)
+            collective.send(array, (rank + 1) % size, name)
+        else:
+            collective.send(array, (rank + 1) % size, name)
+            collective.recv(ring, (rank - 1) % size, name)
+        assert (ring == array - rank + (rank - 1) % size).all()
+        try:
+            collective.allgather(gathered, array[1:], name)
+        except ValueError as error:
+            return str(error)
+
+    def reduce_beside_the_dead(self):
+        if self.rank == 1:
+            os._exit(9)
+        began = time.monotonic()
+        try:
+            collective.allreduce(np.ones(4, np.float32), self.name)
+        except fusewire.p2p.Error as error:
+            return time.monotonic() - began, str(error)
+
+    def leave(self):
+        collective.destroy_collective_group(self.name)
+        return os.getpid()
+
+def ranks(size, name="default"):
+    return [Rank.remote(rank, size, name) for rank in range(size)]
+
+def all_of(actors, method, *arguments):
+    return ray.get([getattr(actor, method).remote(*arguments) for actor in actors], timeout=60)
+"""
+
+
+def test_collectives_between_actors(drive):
+    """Also again in the same actors, after they have left; and in others, after a group of this name has died."""
+    done = drive(
+        RANK
+        + textwrap.dedent("""
+        actors = ranks(3)
+        for _ in range(2):
+            all_of(actors, "join")
+            words = all_of(actors, "everything")
+            assert all("the tensor has 4 elements, but tensor" in one for one in words), words
+            assert len(set(all_of(actors, "leave"))) == 3
+        all_of(actors, "join")
+        first, dead, last = [actor.reduce_beside_the_dead.remote() for actor in actors]
+        for seconds, words in ray.get([first, last], timeout=60):
+            assert seconds < 5 and "rank 1" in words, (seconds, words)
+        for actor in actors:
+            ray.kill(actor)
+        others = ranks(3)
+        all_of(others, "join")
+        all_of(others, "everything")
+        alone = Rank.remote(0, 2, "never")
+        try:
+            ray.get(alone.join.remote(1.0), timeout=60)
+        except Exception as error:
+            assert "rank 1 did not come within 1 s" in str(error), error
+            print("DONE")
+        """)
+    )
+    assert "DONE" in done.ok()

@@ -96,7 +96,9 @@ def run_ranks(
 
 
 def join(backend: str, rank: int, size: int, folder: str, **how: Any) -> None:
-    dist.init_process_group(backend, init_method=f"file://{folder}/{backend.replace(':', '-')}", rank=rank, world_size=size, **how)
+    dist.init_process_group(
+        backend, init_method=f"file://{folder}/{backend.replace(':', '-')}", rank=rank, world_size=size, **how
+    )
 
 
 @pytest.fixture

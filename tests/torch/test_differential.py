@@ -230,7 +230,7 @@ class Run:
 
 def results_of(rank, size, folder, backend, seed, hosts):
     if hosts > 1:  # that share nothing but the network
-        meeting.host_identity = lambda: f"host {rank % hosts}"
+        meeting.machine.host_identity = lambda: f"host {rank % hosts}"
         os.environ["FUSEWIRE_BIND"] = "127.0.0.1"
     join(backend, rank, size, folder, timeout=TIMEOUT)
     run = Run(backend, rank, size, seed)

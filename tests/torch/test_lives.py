@@ -402,7 +402,9 @@ HOST = """
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("ip"), reason="makes network namespaces: needs root and iproute2")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("ip"), reason="makes network namespaces: needs root and iproute2"
+)
 def test_ranks_on_two_hosts(tmp_path):
     """Two network namespaces with a cable between them; no setting names an address."""
     path = tmp_path / "program.py"

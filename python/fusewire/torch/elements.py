@@ -72,7 +72,11 @@ OPERATORS_OF = _operators()
 # For the short way of small tensors: {type: (type of the C API, bytes of an element, {hash of an operator: its number})}.
 # Complex types and PREMUL_SUM are left to the long way.
 SHORT = {
-    dtype: (ELEMENTS[dtype].type, ELEMENTS[dtype].bytes, {hash(dist.ReduceOp(kind)): number for kind, number in of_type.items() if kind != _KINDS.PREMUL_SUM})
+    dtype: (
+        ELEMENTS[dtype].type,
+        ELEMENTS[dtype].bytes,
+        {hash(dist.ReduceOp(kind)): number for kind, number in of_type.items() if kind != _KINDS.PREMUL_SUM},
+    )
     for dtype, of_type in OPERATORS_OF.items()
     if not dtype.is_complex
 }

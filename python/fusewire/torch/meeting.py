@@ -16,7 +16,6 @@ import datetime
 import hashlib
 import json
 import os
-import pathlib
 import secrets
 import socket
 import threading
@@ -30,7 +29,6 @@ from fusewire._native import CODES, forks, library
 from fusewire.p2p import Endpoint, Error, Tls
 from fusewire.torch import messages
 from fusewire.torch.errors import TIMEOUT, error_of, last_error
-
 
 
 @dataclasses.dataclass
@@ -57,9 +55,7 @@ class Membership:
         digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
         number = int.from_bytes(digest, "little") % (1 << messages.NUMBER_BITS)
         members = [self.members[rank] for rank in ranks]
-        return Membership(
-            self.endpoint, group.value or 0, ranks.index(self.rank), members, number, name, self._place
-        )
+        return Membership(self.endpoint, group.value or 0, ranks.index(self.rank), members, number, name, self._place)
 
     def leave(self) -> None:
         """After the group was freed. The last group of an endpoint closes it."""
@@ -84,7 +80,7 @@ def meet(store: Any, rank: int, size: int, group_id: str, timeout: datetime.time
     """Waits until all ranks are there. An error names those that did not come."""
     table = _explained(table_of_environment)
     book = _Book(store, rank, size, group_id, timeout)
-    host = host_identity()
+    host = machine.host_identity()
     book.write(f"here/{rank}", {"host": host})
     if rank == 0:
         hosts = [one["host"] for one in book.of_all("here")]
@@ -165,15 +161,6 @@ class _Book:
 
 
 # ---- endpoints ----
-
-
-def host_identity() -> str:
-    """Equal for processes that reach each other through loopback."""
-    try:
-        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot}/{os.stat('/proc/self/ns/net').st_ino}"
-    except OSError:
-        return socket.gethostname()
 
 
 def _plan(group_id: str, *, is_local: bool) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Send and receive between two ranks of a group: messages of the process's endpoint, told apart by their tags.
 
-    tag := 0 | number of the group:30 | 1 for our own messages | tag of torch:32
+tag := 0 | number of the group:30 | 1 for our own messages | tag of torch:32
 """
 
 import collections

@@ -96,6 +96,7 @@ class EventFlight(Flight):
         if not self.event.is_set():
             self.set(error_of(5, "cancelled: the process group was shut down; wait for its operations first"))
 
+
 class Flights:
     """The operations of one process group that are under way, and the thread that completes their futures."""
 
