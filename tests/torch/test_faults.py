@@ -207,9 +207,7 @@ def monitored(rank, size, folder, wait_all):
     if rank in (1, 3):
         time.sleep(2.5)
         return None
-    return error_after(
-        lambda: dist.monitored_barrier(timeout=datetime.timedelta(seconds=1), wait_all_ranks=wait_all)
-    )
+    return error_after(lambda: dist.monitored_barrier(timeout=datetime.timedelta(seconds=1), wait_all_ranks=wait_all))
 
 
 @pytest.mark.parametrize("wait_all", [False, True])

@@ -73,7 +73,8 @@ def test_the_import_loads_no_tensorflow(tmp_path):
         """
         import sys
         import fusewire.torch
-        print("tensorflow" in sys.modules, "fusewire_tf" in open("/proc/self/maps").read(), "libfusewire" in open("/proc/self/maps").read())
+        mapped = open("/proc/self/maps").read()
+        print("tensorflow" in sys.modules, "fusewire_tf" in mapped, "libfusewire" in mapped)
         """,
         folder=str(tmp_path),
         PYTHONPATH=str(tmp_path),
@@ -402,7 +403,9 @@ HOST = """
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("ip"), reason="makes network namespaces: needs root and iproute2")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("ip"), reason="makes network namespaces: needs root and iproute2"
+)
 def test_ranks_on_two_hosts(tmp_path):
     """Two network namespaces with a cable between them; no setting names an address."""
     path = tmp_path / "program.py"

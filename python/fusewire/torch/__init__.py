@@ -3,8 +3,8 @@
 
     torch.distributed.init_process_group("fusewire")         also "cpu:fusewire,cuda:nccl"
 
-torch 2.14 and newer find it by its entry point; earlier versions need `import fusewire.torch` first. docs/torch.md is the
-page for users. Neither TensorFlow nor the plug-in is loaded.
+torch 2.14 and newer find it by its entry point; earlier versions need `import fusewire.torch` first. docs/torch.md is
+the page for users. Neither TensorFlow nor the plug-in is loaded.
 """
 
 import torch.distributed as dist

@@ -5,8 +5,8 @@
     rank 0       plan        once it has read all of these: cluster, secret, name and number of the group
     every rank   at/RANK     name and address of its endpoint, in that cluster
 
-A process has one endpoint for all of its process groups, unless their clusters differ. The keys begin with the number of
-the visit, so that ranks which leave and come back with the same Store don't read what they wrote before.
+A process has one endpoint for all of its process groups, unless their clusters differ. The keys begin with the number
+of the visit, so that ranks which leave and come back with the same Store don't read what they wrote before.
 """
 
 import contextlib
@@ -30,7 +30,6 @@ from fusewire._native import CODES, forks, library
 from fusewire.p2p import Endpoint, Error, Tls
 from fusewire.torch import messages
 from fusewire.torch.errors import TIMEOUT, error_of, last_error
-
 
 
 @dataclasses.dataclass
@@ -57,9 +56,7 @@ class Membership:
         digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
         number = int.from_bytes(digest, "little") % (1 << messages.NUMBER_BITS)
         members = [self.members[rank] for rank in ranks]
-        return Membership(
-            self.endpoint, group.value or 0, ranks.index(self.rank), members, number, name, self._place
-        )
+        return Membership(self.endpoint, group.value or 0, ranks.index(self.rank), members, number, name, self._place)
 
     def leave(self) -> None:
         """After the group was freed. The last group of an endpoint closes it."""

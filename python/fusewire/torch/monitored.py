@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """monitored_barrier: rank 0 hears from every rank, and then tells all of them who did not come.
 
-    rank r -> 0   a byte
-    0 -> rank r   a byte for each rank: 1 if it did not come
+rank r -> 0   a byte
+0 -> rank r   a byte for each rank: 1 if it did not come
 """
 
 import ctypes
@@ -30,7 +30,9 @@ def monitored_barrier(mail: Mail, rank: int, size: int, number: int, timeout_ns:
 
 def _of_root(mail: Mail, size: int, tag: int, timeout_ns: int, wait_all: bool) -> None:
     if timeout_ns < _MILLISECOND:
-        raise error_of(TIMEOUT, "timeout: Rank 0 timed out in monitoredBarrier at once: its timeout is 0; pass a longer one")
+        raise error_of(
+            TIMEOUT, "timeout: Rank 0 timed out in monitoredBarrier at once: its timeout is 0; pass a longer one"
+        )
     deadline = time.monotonic() + timeout_ns * 1e-9
     bytes_ = (ctypes.c_uint8 * size)()
     receives = {
@@ -46,12 +48,16 @@ def _of_root(mail: Mail, size: int, tag: int, timeout_ns: int, wait_all: bool) -
     answer = (ctypes.c_uint8 * size)(*(1 if other in absent else 0 for other in range(size)))
     left_ns = max(int((deadline - time.monotonic()) * 1e9), int(_ANSWER_S * 1e9))
     sends = [
-        mail.send(other, tag, ctypes.addressof(answer), size, left_ns) for other in range(1, size) if other not in absent
+        mail.send(other, tag, ctypes.addressof(answer), size, left_ns)
+        for other in range(1, size)
+        if other not in absent
     ]
     for op in sends:
         _end_of(op)
     if absent:
-        raise error_of(TIMEOUT, f"timeout: [Rank 0]: {_failed(sorted(absent), timeout_ns)}: {next(iter(absent.values()))}")
+        raise error_of(
+            TIMEOUT, f"timeout: [Rank 0]: {_failed(sorted(absent), timeout_ns)}: {next(iter(absent.values()))}"
+        )
 
 
 def _of_other(mail: Mail, rank: int, size: int, tag: int, timeout_ns: int) -> None:
