@@ -105,6 +105,20 @@ def test_a_timeout_names_the_rank_that_did_not_come(kind):
         assert 0.9 < seconds < 2.5
 
 
+def calls_alone(rank, size, folder):
+    join("fusewire", rank, size, folder, timeout=datetime.timedelta(seconds=2))
+    if rank == 1:
+        time.sleep(5)
+        return None
+    return error_after(dist.barrier)
+
+
+def test_the_first_operation_ends_by_its_timeout_too():
+    _, words, seconds = run_ranks(calls_alone, 2)[0]
+    assert "rank 1" in words
+    assert 1.9 < seconds < 3.5
+
+
 def never_comes(rank, size, folder):
     if rank == 1:
         return None
