@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Builds the library, without TensorFlow, and installs it with the Python package into the environment of each PyTorch
-# VERSION: tools/torch.sh VERSION... Afterwards .venv-torch-VERSION/bin/python has backend="fusewire". The installed files
-# are links into this tree, as those of tools/plugin.sh are. Debug checks are built in unless FUSEWIRE_DCHECKS=OFF is
-# set, as for measurements.
+# VERSION: tools/torch.sh VERSION... Afterwards .venv-torch-VERSION/bin/python has backend="fusewire". The installed
+# files are links into this tree, as those of tools/plugin.sh are. Debug checks are built in unless FUSEWIRE_DCHECKS=OFF
+# is set, as for measurements.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 known=$(printf '%s\n' tools/torch-*.lock | sed 's/.*torch-//; s/\.lock$//' | sort -V | tr '\n' ' ')

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What every module with groups needs to join one: the place where an endpoint listens, the table of algorithms, and the
+"""What modules with groups need to join one: the place where an endpoint listens, the table of algorithms, and the
 options of a group for the C API. No NumPy."""
 
 import ctypes

@@ -10,8 +10,8 @@ SERVER, IMPORT, COLLECTIVE, BUILD, TOOLS = "server", "import", "collective", "bu
 WHERE = {
     SERVER: "by the plug-in, when a server is created",
     IMPORT: "once both `fusewire` and `tensorflow` are imported",
-    COLLECTIVE: "by `fusewire.collective.init()`, for which `fusewire run --ranks` sets them; [PyTorch's backend](torch.md) "
-    "reads all of them but the rank and the addresses",
+    COLLECTIVE: "by `fusewire.collective.init()`, for which `fusewire run --ranks` sets them; "
+    "[PyTorch's backend](torch.md) reads all of them but the rank and the addresses",
     BUILD: "by `pip install`, when it builds the plug-in",
     TOOLS: "by the scripts of a clone, `make ...`",
 }

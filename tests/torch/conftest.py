@@ -18,16 +18,16 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
-import torch  # noqa: E402
-import torch.distributed as dist  # noqa: E402
+import torch
+import torch.distributed as dist
 
-import fusewire.torch  # noqa: E402, F401
+import fusewire.torch  # noqa: F401
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 _context = multiprocessing.get_context("fork")  # the parent never makes a process group
 
 
-class Died(Exception):
+class EndedError(Exception):
     """A rank that ended without a result."""
 
 
@@ -77,7 +77,9 @@ def run_ranks(
                         if not processes[rank].is_alive() and results.empty():
                             time.sleep(0.2)  # its result may be on its way
                             if results.empty():
-                                raise Died(f"rank {rank} ended with {processes[rank].exitcode} and no result") from None
+                                raise EndedError(
+                                    f"rank {rank} ended with {processes[rank].exitcode} and no result"
+                                ) from None
                     if time.monotonic() > deadline:
                         raise TimeoutError(f"ranks {late} have no result after {seconds} s") from None
                     continue

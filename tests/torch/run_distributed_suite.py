@@ -1,11 +1,11 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Runs torch's own suite of collectives, which is part of its wheel (torch/testing/_internal/distributed), over a backend.
+"""Runs torch's own suite of collectives, which is part of its wheel, over a backend.
 
     python tests/torch/run_distributed_suite.py fusewire --out fusewire.json      or gloo; --only WORD, --ranks 3
 
 The suite names the backends that it knows by hand. Here fusewire counts as one that can do all that gloo can: its name
-compares equal to "gloo" too, so every test that gloo passes runs. Where a test asks for a gloo group by its name, it gets
-one of fusewire. Processes are forked, not spawned: each test then takes a second less.
+compares equal to "gloo" too, so every test that gloo passes runs. Where a test asks for a gloo group by its name, it
+gets one of fusewire. Processes are forked, not spawned: each test then takes a second less.
 """
 
 import argparse
@@ -56,19 +56,19 @@ def suite_of(backend: str, ranks: int, folder: str) -> type:
     import torch.distributed as dist
 
     if backend == "fusewire":
-        import fusewire.torch  # noqa: F401
-
         from torch.testing._internal.common_distributed import DistTestCases
+
+        import fusewire.torch  # noqa: F401
 
         for names in DistTestCases.backend_feature.values():
             if "gloo" in names:
                 names.add("fusewire")
         DistTestCases.backend_feature["plugin"].add("fusewire")
-        os.environ = Environment()
+        os.environ = Environment()  # noqa: B003, as long as the suite is imported
         try:
             import torch.testing._internal.distributed.distributed_test as tests
         finally:
-            os.environ = REAL
+            os.environ = REAL  # noqa: B003
         dist.Backend._plugins["GLOO"] = dist.Backend._plugins["FUSEWIRE"]
         for name, value in vars(tests).items():
             if name.endswith("PROFILING_SUPPORTED_BACKENDS"):

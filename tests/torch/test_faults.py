@@ -105,6 +105,20 @@ def test_a_timeout_names_the_rank_that_did_not_come(kind):
         assert 0.9 < seconds < 2.5
 
 
+def calls_alone(rank, size, folder):
+    join("fusewire", rank, size, folder, timeout=datetime.timedelta(seconds=2))
+    if rank == 1:
+        time.sleep(5)
+        return None
+    return error_after(dist.barrier)
+
+
+def test_the_first_operation_ends_by_its_timeout_too():
+    _, words, seconds = run_ranks(calls_alone, 2)[0]
+    assert "rank 1" in words
+    assert 1.9 < seconds < 3.5
+
+
 def never_comes(rank, size, folder):
     if rank == 1:
         return None
@@ -142,6 +156,29 @@ def test_a_mismatch_names_both_and_the_group_goes_on(how):
         assert "rank 1" in words
         assert "DistBackendError" in kinds
         assert after == [2.0, 2.0, 2.0]
+
+
+def has_a_secret(rank, size, folder, secrets):
+    two_hosts(rank)
+    os.environ.update(FUSEWIRE_SECRET=secrets[rank], FUSEWIRE_CHECKSUM="1")
+    join("fusewire", rank, size, folder, timeout=datetime.timedelta(seconds=10))
+    tensor = torch.ones(1000)
+    if secrets[0] != secrets[1]:
+        error = error_after(lambda: dist.all_reduce(tensor))
+        store = dist.FileStore(f"{folder}/after", size)  # no rank ends before the other has seen the reason
+        store.set(str(rank), "has ended")
+        store.wait([str(one) for one in range(size)])
+        return error
+    dist.all_reduce(tensor)
+    dist.destroy_process_group()
+    return tensor[-1].item()
+
+
+def test_the_settings_of_trust_apply():
+    assert run_ranks(has_a_secret, 2, ("one", "one")) == [2.0, 2.0]
+    for kinds, words, _ in run_ranks(has_a_secret, 2, ("one", "another")):
+        assert "shared secret is another one" in words
+        assert "DistBackendError" in kinds
 
 
 def sends_too_much(rank, size, folder):

@@ -52,11 +52,11 @@ def free_port():
 def test_torchrun_needs_no_import(tmp_path):
     output = program(
         """
-        import torch, torch.distributed as dist
+        import sys, torch, torch.distributed as dist
         dist.init_process_group("fusewire")
         tensor = torch.tensor([dist.get_rank() + 1.0])
         dist.all_reduce(tensor)
-        print("sum", tensor.item(), dist.get_backend())
+        sys.stdout.write(f"sum {tensor.item()} {dist.get_backend()}\\n")
         dist.destroy_process_group()
         """,
         ranks=3,
@@ -73,7 +73,8 @@ def test_the_import_loads_no_tensorflow(tmp_path):
         """
         import sys
         import fusewire.torch
-        print("tensorflow" in sys.modules, "fusewire_tf" in open("/proc/self/maps").read(), "libfusewire" in open("/proc/self/maps").read())
+        mapped = open("/proc/self/maps").read()
+        print("tensorflow" in sys.modules, "fusewire_tf" in mapped, "libfusewire" in mapped)
         """,
         folder=str(tmp_path),
         PYTHONPATH=str(tmp_path),
@@ -368,7 +369,7 @@ def test_debug_level_detail(tmp_path):
     """torch then puts a wrapper around the backend, which compares the calls of all ranks over gloo."""
     output = program(
         """
-        import torch, torch.distributed as dist
+        import sys, torch, torch.distributed as dist
         dist.init_process_group("fusewire")
         tensor = torch.ones(4)
         dist.all_reduce(tensor)
@@ -377,7 +378,7 @@ def test_debug_level_detail(tmp_path):
         try:
             dist.all_reduce(torch.ones(4 + dist.get_rank()))
         except RuntimeError as error:
-            print("Detected mismatch" in str(error), outputs[1].tolist())
+            sys.stdout.write(f"{'Detected mismatch' in str(error)} {outputs[1].tolist()}\\n")
         """,
         ranks=2,
         folder=str(tmp_path),

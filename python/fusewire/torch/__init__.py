@@ -3,11 +3,18 @@
 
     torch.distributed.init_process_group("fusewire")         also "cpu:fusewire,cuda:nccl"
 
-torch 2.14 and newer find it by its entry point; earlier versions need `import fusewire.torch` first. docs/torch.md is the
-page for users. Neither TensorFlow nor the plug-in is loaded.
+torch finds it by its entry point. It needs torch 2.14: before that, no Python class can be a backend. docs/torch.md is
+the page for users. Neither TensorFlow nor the plug-in is loaded.
 """
 
+import torch
 import torch.distributed as dist
+
+if torch.__version__ < (2, 14):
+    raise ImportError(
+        f'backend="fusewire" needs PyTorch 2.14 or newer, and this is {torch.__version__}, whose backends can\'t be '
+        "Python classes: install a newer one (see docs/torch.md#versions)"
+    )
 
 from fusewire.torch import backend, work
 from fusewire.torch.backend import NAME, FusewireBackend, create

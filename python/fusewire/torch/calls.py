@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fusewire import _native
-from fusewire._native import KINDS, Piece, Wanted, library
+from fusewire._native import KINDS, Piece, Wanted, group_run, library
 from fusewire.torch.errors import last_error, last_error_of_run
 
 Memory = tuple[int, int]  # address and bytes
@@ -53,7 +53,6 @@ class _Form:
 # A form is taken out while it is in use. Threads may lose one to each other, and make another.
 _forms: dict[tuple[Any, ...], _Form] = {}
 _waiting = ctypes.byref(_native.WAITING)
-_group_run = _native.group_run
 
 
 class Call:
@@ -89,7 +88,7 @@ class Call:
     def run(self, group: int, timeout_ns: int) -> None:
         """Waits. A signal's handler may run meanwhile, and raise."""
         form = self._form(timeout_ns)
-        code = _group_run(group, form.reference, _waiting)
+        code = group_run(group, form.reference, _waiting)
         _keep(self.form, form)
         if code:
             raise last_error_of_run(code)
@@ -129,7 +128,7 @@ def run_in_place(
     piece.data = address
     if form.timeout_ns != timeout_ns:
         form.wanted.timeout_ns = form.timeout_ns = timeout_ns
-    code = _group_run(group, form.reference, _waiting)
+    code = group_run(group, form.reference, _waiting)
     _small[key] = kept
     if code:
         raise last_error_of_run(code)

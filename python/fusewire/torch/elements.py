@@ -69,7 +69,7 @@ def _operators() -> dict[Any, dict[Any, int]]:
 OPERATORS_OF = _operators()
 
 
-# For the short way of small tensors: {type: (type of the C API, bytes of an element, {hash of an operator: its number})}.
+# For the short way of small tensors: {type: (type of the C API, bytes of an element, {hash of an operator: number})}.
 # Complex types and PREMUL_SUM are left to the long way.
 SHORT = {
     dtype: (
@@ -93,13 +93,13 @@ def operator_of(dtype: Any, op: Any) -> int:
             words = f"Cannot use ReduceOp.{word} with non-integral dtype"
         else:
             words = "Invalid scalar type"
-        raise TypeErrorOfElements(
+        raise ElementsError(
             f"{words}: tensors of {dtype} can't be reduced with ReduceOp.{word} (fusewire); convert them first, or use "
             "another operator"
         ) from None
 
 
-class TypeErrorOfElements(RuntimeError, TypeError, ValueError):
+class ElementsError(RuntimeError, TypeError, ValueError):
     """No such operator for this type of elements. Backends of torch raise all three kinds for it."""
 
 

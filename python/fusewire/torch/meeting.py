@@ -5,8 +5,8 @@
     rank 0       plan        once it has read all of these: cluster, secret, name and number of the group
     every rank   at/RANK     name and address of its endpoint, in that cluster
 
-A process has one endpoint for all of its process groups, unless their clusters differ. The keys begin with the number of
-the visit, so that ranks which leave and come back with the same Store don't read what they wrote before.
+A process has one endpoint for all of its process groups, unless their clusters differ. The keys begin with the number
+of the visit, so that ranks which leave and come back with the same Store don't read what they wrote before.
 """
 
 import contextlib

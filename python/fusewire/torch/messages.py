@@ -74,7 +74,8 @@ class ToSelf:
         flight = EventFlight()
         with self._lock:
             if self._wanted[tag]:
-                self._pass_on(tensor, *self._wanted[tag].popleft(), tag)
+                into, flight_of_receive = self._wanted[tag].popleft()
+                self._pass_on(tensor, into, flight_of_receive, tag)
             else:
                 self._sent[tag].append(tensor.detach().clone())
         flight.set()
@@ -102,6 +103,6 @@ class ToSelf:
 def wrong_size(sender: int, receiver: int, tag: int, sent: int, wanted: int) -> Any:
     return error_of(
         CODES.index("invalid"),
-        f"invalid: rank {sender} sent {sent} bytes to rank {receiver} with tag {tag}, but the tensor to receive them has "
-        f"{wanted}: send and receive tensors of the same size and type",
+        f"invalid: rank {sender} sent {sent} bytes to rank {receiver} with tag {tag}, but the tensor to receive them "
+        f"has {wanted}: send and receive tensors of the same size and type",
     )

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Operations in torch's profiler, as it shows those of other backends: "fusewire:all_reduce", asynchronous, with shapes."""
+"""Operations in torch's profiler, as it shows those of other backends: asynchronous, with the shapes of tensors."""
 
 import threading
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""All-reduce of sparse tensors: rows of the same index are added up. Its steps have keys, so that other operations of the
-group may run between them."""
+"""All-reduce of sparse tensors: rows of the same index are added up. Its steps have keys, so that other operations of
+the group may run between them."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ def all_reduce(tensor: Any, op: Any, group: int, rank: int, size: int, number: i
     kinds = dist.ReduceOp.RedOpType
     if op.op not in (kinds.SUM, kinds.AVG):
         raise RuntimeError(
-            f"unsupported reduction operation: a sparse all_reduce adds up rows of the same index, and got {op.op}; use "
-            "ReduceOp.SUM or AVG, or make the tensor dense"
+            f"unsupported reduction operation: a sparse all_reduce adds up rows of the same index, and got {op.op}; "
+            "use ReduceOp.SUM or AVG, or make the tensor dense"
         )
     if tensor.layout is not torch.sparse_coo:
         raise RuntimeError(

@@ -166,7 +166,7 @@ class FusewireWork(c10d.Work):  # type: ignore[misc]
         sequence: int = 0,
         event: Any = None,
     ) -> None:
-        """`holds`: all that the parts use. `after` runs once, when all parts have succeeded. `event`: the profiler's."""
+        """`holds`: all that the parts use. `after` runs when all parts have succeeded. `event`: the profiler's."""
         super().__init__()
         self._flights, self._parts, self._holds, self._result = flights, list(parts), holds, result
         self._after, self.is_receive, self._sequence, self._event = after, is_receive, sequence, event
@@ -314,7 +314,7 @@ def behind(work: Any) -> FusewireWork | None:
         return None  # a Work without futures
     finally:
         _asked.by_mended, found, _asked.found = False, _asked.found, None
-    return found
+    return found if isinstance(found, FusewireWork) else None
 
 
 def mend() -> None:

@@ -23,6 +23,9 @@ namespace {
 constexpr int64_t kDeclineNs = 5 * kSecondNs;
 // How long an operation waits for the reason after another rank has closed the arena.
 constexpr int64_t kReasonNs = 500 * kMillisecondNs;
+// What an operation has over messages at least, after the arena has taken its time: messages of ranks that have come
+// arrive, so the error names those that have not.
+constexpr int64_t kMessagesNsMin = 500 * kMillisecondNs;
 
 // The pieces of part number `part`; an element has `element` bytes.
 std::vector<Piece> BlockOf(const Pieces& all, const std::vector<size_t>& counts, size_t part, size_t element) {
@@ -225,6 +228,8 @@ void ArenaLane::ServeJob(Job* job) {
   FUSEWIRE_DCHECK(busy_);
   job->ran = ran;
   job->served = true;
+  if (!ran && job->operation != nullptr && job->deadline_ns != kForeverNs)
+    job->operation->left_ns = std::max(job->deadline_ns - Clock::Real()->NowNs(), kMessagesNsMin);
   if (job->end != nullptr) std::exchange(job->end, nullptr)->Done();
   busy_ = false;
   retired_.reset();

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/clock.h"
 #include "fusewire/base/random.h"
 #include "fusewire/collective/group/party_test.h"
 
@@ -166,6 +167,18 @@ TEST(ArenaLane, WhoWaitsBehindOthersEndsByItsOwnDeadline) {
     ExpectSum(group);
     EXPECT_TRUE(group.in_arena());
   });
+}
+
+// Its deadline counts from the call: what it waited for the arena is not added to what it waits for messages.
+TEST(ArenaLane, AFirstCallThatNobodyJoinsEndsByItsDeadline) {
+  Party party(2, pipe::TransportChoice::kAuto, OneHost(2));
+  Numbers array(10, 1);
+  const int64_t began_ns = Clock::Real()->NowNs();
+  const Status status = party.at(0).Run(Sum(&array, 2 * kSecondNs));
+  EXPECT_EQ(status.code(), Code::kTimeout) << status.ToString();
+  EXPECT_NE(status.ToString().find("rank 1"), std::string::npos) << status.ToString();
+  EXPECT_LT(Clock::Real()->NowNs() - began_ns, 3500 * kMillisecondNs);
+  EXPECT_FALSE(party.at(0).in_arena());
 }
 
 // In and out of the arena: what fails in one rank's arena may be another's operation over messages.

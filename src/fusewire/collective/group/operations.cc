@@ -104,7 +104,9 @@ void Operations::Begin(std::unique_ptr<GroupOperation> operation) {
     return;
   }
   GroupOperation* const raw = operation.get();
-  const int64_t timeout_ns = raw->wanted.timeout_ns == 0 ? options_.timeout_ns : raw->wanted.timeout_ns;
+  const int64_t asked_ns = raw->wanted.timeout_ns == 0 ? options_.timeout_ns : raw->wanted.timeout_ns;
+  const int64_t left_ns = std::exchange(raw->left_ns, 0);
+  const int64_t timeout_ns = left_ns == 0 ? asked_ns : left_ns;
   raw->doubt = Status::Ok();
   raw->deadline_ns = timeout_ns == kForeverNs ? kForeverNs : AddNs(raw->began_ns, std::max<int64_t>(timeout_ns, 0));
   if (timeout_ns != kForeverNs) table_.ArmDeadline(raw, std::max<int64_t>(timeout_ns, 0));

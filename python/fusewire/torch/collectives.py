@@ -1,0 +1,346 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""c10d's collectives, each as one call of the C API for each type of elements. The names are those that torch calls, of
+all its versions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from fusewire.torch import calls, profiling, sparse
+from fusewire.torch.elements import NOT_SHORT, SHORT, is_premultiplied, operator_of, premultiplied
+from fusewire.torch.monitored import monitored_barrier
+from fusewire.torch.rank import UNSET, Rank, nanoseconds_of
+from fusewire.torch.tensors import Made, of_one_type, parts_of, total
+
+_strided = torch.strided
+
+
+class Collectives(Rank):
+    def allreduce(self, tensors: Sequence[Any], opts: Any) -> Any:
+        tensor = tensors[0]
+        element, each, operators = SHORT.get(tensor.dtype, NOT_SHORT)
+        op = operators.get(hash(opts.reduceOp))
+        if (
+            op is None
+            or opts.asyncOp
+            or len(tensors) != 1
+            or tensor.layout is not _strided
+            or not tensor.is_contiguous()
+            or tensor.is_neg()
+            or profiling.is_on()
+        ):
+            return self._allreduce(tensors, opts)
+        self._live()
+        count, timeout = tensor.numel(), opts.timeout
+        timeout_ns = self._timeout_ns if timeout == UNSET else nanoseconds_of(timeout)
+        self._sequence += 1
+        calls.run_in_place(
+            self._group, calls.ALL_REDUCE, op, element, 0, count, tensor.data_ptr(), count * each, timeout_ns
+        )
+        return None
+
+    def _allreduce(self, tensors: Sequence[Any], opts: Any) -> Any:
+        if tensors[0].layout is not _strided:
+            return self.allreduce_sparse(tensors, opts)
+        op = opts.reduceOp
+        made = Made()
+        for same in of_one_type(range(len(tensors)), tensors):
+            of_type = [tensors[one] for one in same]
+            number = operator_of(of_type[0].dtype, op)
+            if is_premultiplied(op):
+                copies = [premultiplied(op, one) for one in of_type]
+                targets = [made.target(one, reads=False) for one in of_type]
+                made.call(calls.ALL_REDUCE, [total(targets)], op=number, sources=copies, targets=targets)
+            else:
+                targets = [made.target(one, reads=True) for one in of_type]
+                made.call(calls.ALL_REDUCE, [total(targets)], op=number, targets=targets)
+        return self._do("all_reduce", opts, made, list(tensors), tensors)
+
+    allreduce_coalesced = _allreduce
+
+    def allreduce_sparse(self, tensors: Sequence[Any], opts: Any) -> Any:
+        self._live()
+        self._sparse += 1
+        number = self._sparse
+        timeout_ns = self._timeout_of(opts)
+
+        def run() -> None:
+            sparse.all_reduce(tensors[0], opts.reduceOp, self._group, self._rank, self._size, number, timeout_ns)
+
+        return self._by_itself("all_reduce", opts, run, list(tensors))
+
+    def broadcast(self, tensors: Sequence[Any], opts: Any) -> Any:
+        made = Made()
+        is_root = opts.rootRank == self._rank
+        for same in of_one_type(range(len(tensors)), tensors):
+            of_type = [tensors[one] for one in same]
+            targets = [made.source(one) if is_root else made.target(one) for one in of_type]
+            made.call(calls.BROADCAST, [total(targets)], root=opts.rootRank, targets=targets)
+        return self._do("broadcast", opts, made, list(tensors), tensors)
+
+    def reduce(self, tensors: Sequence[Any], opts: Any) -> Any:
+        (tensor,) = tensors
+        made = Made()
+        op = operator_of(tensor.dtype, opts.reduceOp)
+        if opts.rootRank != self._rank:
+            source = made.source(premultiplied(opts.reduceOp, tensor))
+            made.call(calls.REDUCE, [total([source])], op=op, root=opts.rootRank, sources=[source])
+        elif is_premultiplied(opts.reduceOp):
+            source, target = premultiplied(opts.reduceOp, tensor), made.target(tensor)
+            made.call(calls.REDUCE, [total([source])], op=op, root=self._rank, sources=[source], targets=[target])
+        else:
+            target = made.target(tensor, reads=True)
+            made.call(calls.REDUCE, [total([target])], op=op, root=self._rank, targets=[target])
+        return self._do("reduce", opts, made, list(tensors), tensors)
+
+    def allgather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
+        made = Made()
+        for output, tensor in zip(outputs, inputs, strict=True):
+            self._check_list(output, "output")
+            self._check_types(output, tensor)
+            if output[self._rank].numel() != tensor.numel():
+                raise ValueError(
+                    f"all_gather: this rank's tensor has {tensor.numel()} elements, but its place in the output list "
+                    f"has {output[self._rank].numel()}: the list needs a tensor for each rank, of that rank's size"
+                )
+            targets = [made.target(one) for one in output]
+            made.call(
+                calls.ALL_GATHER,
+                [total([one]) for one in output],
+                sources=[made.source(tensor)],
+                targets=targets,
+            )
+        return self._do("all_gather", opts, made, [list(one) for one in outputs], inputs)
+
+    def all_gather_single(self, output: Any, tensor: Any, opts: Any) -> Any:
+        return self.all_gather_single_coalesced([output], [tensor], opts)
+
+    _allgather_base = all_gather_single
+
+    def all_gather_single_coalesced(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any) -> Any:
+        for output, tensor in zip(outputs, inputs, strict=True):
+            self._check_types([output], tensor)
+            if output.numel() != tensor.numel() * self._size:
+                raise ValueError(
+                    f"all_gather: the output has {output.numel()} elements, but {self._size} ranks with "
+                    f"{tensor.numel()} each need {tensor.numel() * self._size}: output tensor size must be equal to "
+                    "world_size times input tensor size"
+                )
+        made = Made()
+        for same in of_one_type(range(len(inputs)), inputs):
+            sources = [made.source(inputs[one]) for one in same]
+            targets = [made.target(outputs[one]) for one in same]
+            made.call(
+                calls.ALL_GATHER,
+                [total(sources)] * self._size,
+                sources=sources,
+                targets=[part for rank in range(self._size) for part in parts_of(targets, rank, self._size)],
+            )
+        return self._do("_all_gather_base", opts, made, list(outputs), inputs)
+
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def allgather_coalesced(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
+        """outputs[rank][tensor]"""
+        self._check_list(outputs, "output")
+        made = Made()
+        for same in of_one_type(range(len(inputs)), inputs):
+            for one in same:
+                self._check_types([output[one] for output in outputs], inputs[one])
+            made.call(
+                calls.ALL_GATHER,
+                [total([output[one] for one in same]) for output in outputs],
+                sources=[made.source(inputs[one]) for one in same],
+                targets=[made.target(output[one]) for output in outputs for one in same],
+            )
+        return self._do("all_gather", opts, made, [list(one) for one in outputs], inputs)
+
+    def gather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
+        (tensor,) = inputs
+        made = Made()
+        targets = []
+        if opts.rootRank == self._rank:
+            (output,) = outputs
+            self._check_list(output, "output")
+            self._check_types(output, tensor)
+            self._check_sizes(output, tensor, "gather")
+            targets = [made.target(one) for one in output]
+        made.call(
+            calls.GATHER,
+            [total([tensor])] * self._size,
+            root=opts.rootRank,
+            sources=[made.source(tensor)],
+            targets=targets,
+        )
+        return self._do("gather", opts, made, [list(one) for one in outputs], inputs)
+
+    def gather_single(self, output: Any, tensor: Any, opts: Any) -> Any:
+        made = Made()
+        targets = []
+        if opts.rootRank == self._rank:
+            self._check_types([output], tensor)
+            if output.numel() != tensor.numel() * self._size:
+                raise ValueError(
+                    f"gather_single: the output has {output.numel()} elements, but {self._size} ranks with "
+                    f"{tensor.numel()} each need {tensor.numel() * self._size}"
+                )
+            targets = [made.target(output)]
+        made.call(
+            calls.GATHER,
+            [total([tensor])] * self._size,
+            root=opts.rootRank,
+            sources=[made.source(tensor)],
+            targets=targets,
+        )
+        return self._do("gather", opts, made, [output], [tensor])
+
+    def scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any) -> Any:
+        (tensor,) = outputs
+        made = Made()
+        sources = []
+        if opts.rootRank == self._rank:
+            (given,) = inputs
+            self._check_list(given, "input")
+            self._check_types(given, tensor)
+            self._check_sizes(given, tensor, "scatter")
+            sources = [made.source(one) for one in given]
+        made.call(
+            calls.SCATTER,
+            [total([tensor])] * self._size,
+            root=opts.rootRank,
+            sources=sources,
+            targets=[made.target(tensor)],
+        )
+        return self._do("scatter", opts, made, list(outputs), inputs[0] if inputs else outputs)
+
+    def reduce_scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any) -> Any:
+        made = Made()
+        for output, given in zip(outputs, inputs, strict=True):
+            self._check_list(given, "input")
+            self._check_types(given, output)
+            if given[self._rank].numel() != output.numel():
+                raise ValueError(
+                    f"reduce_scatter: the output has {output.numel()} elements, but this rank's tensor in the input "
+                    f"list has {given[self._rank].numel()}: both need the same size"
+                )
+            made.call(
+                calls.REDUCE_SCATTER,
+                [total([one]) for one in given],
+                op=operator_of(output.dtype, opts.reduceOp),
+                sources=[made.source(premultiplied(opts.reduceOp, one)) for one in given],
+                targets=[made.target(output)],
+            )
+        return self._do("reduce_scatter", opts, made, list(outputs), [one for given in inputs for one in given])
+
+    def reduce_scatter_single(self, output: Any, tensor: Any, opts: Any) -> Any:
+        return self.reduce_scatter_single_coalesced([output], [tensor], opts)
+
+    _reduce_scatter_base = reduce_scatter_single
+
+    def reduce_scatter_single_coalesced(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any) -> Any:
+        for output, tensor in zip(outputs, inputs, strict=True):
+            self._check_types([output], tensor)
+            if tensor.numel() != output.numel() * self._size:
+                raise ValueError(
+                    f"reduce_scatter: the input has {tensor.numel()} elements, but {self._size} ranks with "
+                    f"{output.numel()} each need {output.numel() * self._size}: input tensor must be the same size as "
+                    "output size times world size"
+                )
+        made = Made()
+        for same in of_one_type(range(len(inputs)), inputs):
+            sources = [made.source(premultiplied(opts.reduceOp, inputs[one])) for one in same]
+            targets = [made.target(outputs[one]) for one in same]
+            made.call(
+                calls.REDUCE_SCATTER,
+                [total(targets)] * self._size,
+                op=operator_of(targets[0].dtype, opts.reduceOp),
+                sources=[part for rank in range(self._size) for part in parts_of(sources, rank, self._size)],
+                targets=targets,
+            )
+        return self._do("_reduce_scatter_base", opts, made, list(outputs), inputs)
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    def alltoall(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any) -> Any:
+        self._check_list(outputs, "output")
+        self._check_list(inputs, "input")
+        self._check_types([*outputs, *inputs], inputs[0])
+        made = Made()
+        made.call(
+            calls.ALL_TO_ALL,
+            [total([one]) for one in inputs],
+            receives=[total([one]) for one in outputs],
+            sources=[made.source(one) for one in inputs],
+            targets=[made.target(one) for one in outputs],
+        )
+        return self._do("all_to_all", opts, made, list(outputs), inputs)
+
+    def all_to_all_single(
+        self, output: Any, tensor: Any, output_splits: Sequence[int], input_splits: Sequence[int], opts: Any
+    ) -> Any:
+        self._check_types([output], tensor)
+        made = Made()
+        made.call(
+            calls.ALL_TO_ALL,
+            self._splits(tensor, input_splits, "input"),
+            receives=self._splits(output, output_splits, "output"),
+            sources=[made.source(tensor)],
+            targets=[made.target(output)],
+        )
+        return self._do("all_to_all", opts, made, [output], [tensor])
+
+    alltoall_base = all_to_all_single
+
+    def _splits(self, tensor: Any, splits: Sequence[int], what: str) -> list[int]:
+        """Numbers of the C API for each rank."""
+        rows = tensor.size(0) if tensor.dim() else 1
+        if not splits:
+            if rows % self._size:
+                raise ValueError(
+                    f"all_to_all: the {what} has {rows} rows for {self._size} ranks: tensor's dim 0 does not divide "
+                    "equally across group size; pass split sizes"
+                )
+            splits = [rows // self._size] * self._size
+        if len(splits) != self._size or sum(splits) != rows:
+            raise ValueError(
+                f"all_to_all: the {what} has {rows} rows, but its split sizes are {list(splits)} for {self._size} "
+                "ranks: split sizes doesn't match total dim 0 size"
+            )
+        row = total([tensor]) // rows if rows else 0
+        return [count * row for count in splits]
+
+    def barrier(self, opts: Any) -> Any:
+        made = Made()
+        made.call(calls.BARRIER, ())
+        return self._do("barrier", opts, made, [], [])
+
+    def monitored_barrier(self, opts: Any, wait_all_ranks: bool = False) -> None:
+        self._live()
+        self._monitored += 1
+        monitored_barrier(self._mail, self._rank, self._size, self._monitored, self._timeout_of(opts), wait_all_ranks)
+
+    # ---- what a program may get wrong ----
+
+    def _check_list(self, tensors: Sequence[Any], what: str) -> None:
+        if len(tensors) != self._size:
+            raise ValueError(
+                f"the {what} list has {len(tensors)} entries, but the group has {self._size} ranks: it needs one for "
+                "each rank"
+            )
+
+    def _check_types(self, tensors: Sequence[Any], like: Any) -> None:
+        for one in tensors:
+            if one.dtype != like.dtype:
+                raise ValueError(
+                    f"invalid tensor type: this operation got tensors of {like.dtype} and {one.dtype}, and needs one "
+                    "type for all"
+                )
+
+    def _check_sizes(self, tensors: Sequence[Any], like: Any, what: str) -> None:
+        for rank, one in enumerate(tensors):
+            if one.numel() != like.numel():
+                raise ValueError(
+                    f"invalid tensor size: {what} got a list whose tensor for rank {rank} has {one.numel()} elements, "
+                    f"in place of {like.numel()}: all ranks' tensors need the same size"
+                )

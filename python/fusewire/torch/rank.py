@@ -1,0 +1,107 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""This process as a rank of one process group: what every operation of it needs."""
+
+import datetime
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fusewire._native import forks, library
+from fusewire.torch import profiling
+from fusewire.torch.errors import error_of
+from fusewire.torch.meeting import Membership
+from fusewire.torch.messages import Mail
+from fusewire.torch.tensors import Made
+from fusewire.torch.work import EventFlight, Flight, Flights, FusewireWork
+
+UNSET = datetime.timedelta(milliseconds=-1)  # the timeout of torch's options: that of the group
+
+
+class Rank:
+    _member: Membership
+    _timeout_ns: int
+
+    def _begin(self, member: Membership, timeout: datetime.timedelta) -> None:
+        self._member, self._group = member, member.group
+        self._rank, self._size = member.rank, len(member.members)
+        self._timeout_ns = nanoseconds_of(timeout)
+        self._sequence = self._sparse = self._monitored = 0
+        self._forks = forks()
+        self._mail = Mail(member.endpoint, member.rank, member.members, member.number)
+        self._flights = Flights()
+        self._end = member.endpoint._owns(self, _close, member, self._flights)
+
+    def _do(self, name: str, opts: Any, made: "Made", result: Any, about: Sequence[Any]) -> Any:
+        """Runs it, or starts it if opts.asyncOp. `about`: the tensors that the profiler shows."""
+        self._live()
+        timeout_ns = self._timeout_of(opts)
+        self._sequence += 1
+        event = profiling.begin(name, about)
+        if not opts.asyncOp:
+            try:
+                for call in made.calls:
+                    call.run(self._group, timeout_ns)
+            finally:
+                profiling.end(event)
+            if made.written_back:
+                made.write_back()
+            return None
+        parts = [Flight(call.start(self._group, timeout_ns)) for call in made.calls]
+        return self._work(parts, made, result, made.after(), event)
+
+    def _work(
+        self, parts: Sequence[Flight], holds: Any, result: Any, after: Any = None, event: Any = None, **how: Any
+    ) -> FusewireWork:
+        return FusewireWork(
+            self._flights, parts, holds, result, after=after, event=event, sequence=self._sequence, **how
+        )
+
+    def _by_itself(self, name: str, opts: Any, run: Callable[[], None], result: Any) -> Any:
+        """As _do(), for an operation of several steps: if it may not wait, a thread makes them."""
+        self._sequence += 1
+        event = profiling.begin(name, result)
+        if not opts.asyncOp:
+            try:
+                run()
+            finally:
+                profiling.end(event)
+            return None
+        flight = EventFlight()
+
+        def run_apart() -> None:
+            try:
+                run()
+            except Exception as error:
+                flight.set(error)
+            else:
+                flight.set()
+
+        work = self._work([flight], None, result, None, event)
+        threading.Thread(target=run_apart, name="fusewire-sparse", daemon=True).start()
+        return work
+
+    def _live(self) -> None:
+        if self._end.alive and self._forks == forks():
+            return
+        if self._forks != forks():
+            raise error_of(
+                5,
+                "cancelled: the process group belongs to the process that this one was forked from; call "
+                "init_process_group in this process, or start processes without fork (spawn)",
+            )
+        raise error_of(5, "cancelled: the process group was shut down; create a new one")
+
+    def _timeout_of(self, opts: Any) -> int:
+        timeout = opts.timeout
+        return self._timeout_ns if timeout == UNSET else nanoseconds_of(timeout)
+
+
+def _close(member: Membership, flights: Flights) -> None:
+    flights.cancel()
+    library.fusewire_group_free(member.group)
+    member.leave()
+
+
+def nanoseconds_of(timeout: datetime.timedelta) -> int:
+    seconds = timeout.total_seconds()
+    return max(1, int(seconds * 1e9)) if seconds < 9e9 else (1 << 63) - 1
