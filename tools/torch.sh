@@ -20,7 +20,7 @@ for version in "$@"; do
 done
 export FUSEWIRE_DCHECKS=${FUSEWIRE_DCHECKS:-ON}
 tools/deps.sh build "${@/#/torch-}"
-tools/build.sh torch --target fusewire_c
+tools/build.sh torch --target fusewire_python
 
 release=$(sed -n 's/^VERSION = "\(.*\)"$/\1/p' python/fusewire/version.py)
 for version in "$@"; do

@@ -1,23 +1,24 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""One collective of the C API, called as cheaply as ctypes permits. No thread hop: the caller's thread runs it."""
+"""One collective of the C API, called as cheaply as possible. No thread hop: the caller's thread runs it."""
 
 import ctypes
 from collections.abc import Sequence
 from typing import Any
 
 from fusewire import _native
-from fusewire._native import KINDS, Piece, Wanted, group_run, library
+from fusewire._native import KINDS, NOT_SERVED, Piece, Wanted, group_run, library
 from fusewire.torch.errors import last_error, last_error_of_run
 
 Memory = tuple[int, int]  # address and bytes
 BARRIER, ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, REDUCE, GATHER, SCATTER, ALL_TO_ALL = range(len(KINDS))
+_NOTHING: Memory = (0, 0)
 _FORMS_MAX = 1024
 
 
 class _Form:
     """The parameters of the C API with room for their pieces. Only one thread at a time has it."""
 
-    __slots__ = ("reference", "sources", "targets", "timeout_ns", "wanted")
+    __slots__ = ("reference", "sources", "targets", "wanted")
 
     def __init__(
         self,
@@ -47,7 +48,6 @@ class _Form:
         )
         self.reference = ctypes.byref(self.wanted)
         self.sources, self.targets = list(from_), list(to)
-        self.timeout_ns = 0
 
 
 # A form is taken out while it is in use. Threads may lose one to each other, and make another.
@@ -85,8 +85,19 @@ class Call:
         form.wanted.key, form.wanted.timeout_ns = self.key, timeout_ns
         return form
 
-    def run(self, group: int, timeout_ns: int) -> None:
-        """Waits. A signal's handler may run meanwhile, and raise."""
+    def run(self, group: int, timeout_ns: int, at_once: Any = None) -> None:
+        """Waits. A signal's handler may run meanwhile, and raise. `at_once`: the group's _native.Calls."""
+        if at_once is not None and len(self.sources) < 2 and len(self.targets) < 2:
+            kind, op, element, root, counts, receives, *_ = self.form
+            source = self.sources[0] if self.sources else _NOTHING
+            target = self.targets[0] if self.targets else _NOTHING
+            # An empty tensor has no address.
+            if (source[0] or not self.sources) and (target[0] or not self.targets):
+                code = at_once.run_at(kind, op, element, root, self.key, timeout_ns, counts, receives, *source, *target)
+                if code > 0:
+                    raise last_error_of_run(code)
+                if code != NOT_SERVED:
+                    return
         form = self._form(timeout_ns)
         code = group_run(group, form.reference, _waiting)
         _keep(self.form, form)
@@ -107,28 +118,3 @@ def _keep(key: tuple[Any, ...], form: _Form) -> None:
     if len(_forms) > _FORMS_MAX:
         _forms.clear()
     _forms[key] = form
-
-
-_small: dict[tuple[int, int, int, int, int], tuple[_Form, Piece]] = {}
-
-
-def run_in_place(
-    group: int, kind: int, op: int, element: int, root: int, count: int, address: int, length: int, timeout_ns: int
-) -> None:
-    """As Call.run(), of one array in place: the short way of small tensors."""
-    key = (kind, op, element, root, count)
-    kept = _small.pop(key, None)
-    if kept is None:
-        form = _Form(kind, op, element, root, (count,), (), 0, 1)
-        kept = form, form.targets[0]
-        kept[1].bytes = length
-        if len(_small) > _FORMS_MAX:
-            _small.clear()
-    form, piece = kept
-    piece.data = address
-    if form.timeout_ns != timeout_ns:
-        form.wanted.timeout_ns = form.timeout_ns = timeout_ns
-    code = group_run(group, form.reference, _waiting)
-    _small[key] = kept
-    if code:
-        raise last_error_of_run(code)

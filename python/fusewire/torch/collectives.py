@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
+from fusewire._native import NOT_SERVED
 from fusewire.torch import calls, profiling, sparse
 from fusewire.torch.elements import NOT_SHORT, SHORT, is_premultiplied, operator_of, premultiplied
+from fusewire.torch.errors import last_error_of_run
 from fusewire.torch.monitored import monitored_barrier
 from fusewire.torch.rank import UNSET, Rank, nanoseconds_of
 from fusewire.torch.tensors import Made, of_one_type, parts_of, total
@@ -32,12 +34,18 @@ class Collectives(Rank):
         ):
             return self._allreduce(tensors, opts)
         self._live()
-        count, timeout = tensor.numel(), opts.timeout
+        count, address, timeout = tensor.numel(), tensor.data_ptr(), opts.timeout
         timeout_ns = self._timeout_ns if timeout == UNSET else nanoseconds_of(timeout)
+        code = NOT_SERVED
+        if address:
+            code = self._at_once.run_at(
+                calls.ALL_REDUCE, op, element, 0, 0, timeout_ns, (count,), (), 0, 0, address, count * each
+            )
+        if code == NOT_SERVED:
+            return self._allreduce(tensors, opts)
         self._sequence += 1
-        calls.run_in_place(
-            self._group, calls.ALL_REDUCE, op, element, 0, count, tensor.data_ptr(), count * each, timeout_ns
-        )
+        if code:
+            raise last_error_of_run(code)
         return None
 
     def _allreduce(self, tensors: Sequence[Any], opts: Any) -> Any:

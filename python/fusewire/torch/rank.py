@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fusewire._native import forks, library
+from fusewire._native import Calls, forks, library
 from fusewire.torch import profiling
 from fusewire.torch.errors import error_of
 from fusewire.torch.meeting import Membership
@@ -23,13 +23,14 @@ class Rank:
 
     def _begin(self, member: Membership, timeout: datetime.timedelta) -> None:
         self._member, self._group = member, member.group
+        self._at_once = Calls(member.group)
         self._rank, self._size = member.rank, len(member.members)
         self._timeout_ns = nanoseconds_of(timeout)
         self._sequence = self._sparse = self._monitored = 0
         self._forks = forks()
         self._mail = Mail(member.endpoint, member.rank, member.members, member.number)
         self._flights = Flights()
-        self._end = member.endpoint._owns(self, _close, member, self._flights)
+        self._end = member.endpoint._owns(self, _close, member, self._at_once, self._flights)
 
     def _do(self, name: str, opts: Any, made: "Made", result: Any, about: Sequence[Any]) -> Any:
         """Runs it, or starts it if opts.asyncOp. `about`: the tensors that the profiler shows."""
@@ -40,7 +41,7 @@ class Rank:
         if not opts.asyncOp:
             try:
                 for call in made.calls:
-                    call.run(self._group, timeout_ns)
+                    call.run(self._group, timeout_ns, self._at_once)
             finally:
                 profiling.end(event)
             if made.written_back:
@@ -96,7 +97,8 @@ class Rank:
         return self._timeout_ns if timeout == UNSET else nanoseconds_of(timeout)
 
 
-def _close(member: Membership, flights: Flights) -> None:
+def _close(member: Membership, at_once: Any, flights: Flights) -> None:
+    at_once.close()
     flights.cancel()
     library.fusewire_group_free(member.group)
     member.leave()
