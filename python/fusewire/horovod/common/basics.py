@@ -7,10 +7,13 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from fusewire import collective
 from fusewire.horovod.common import joining
 from fusewire.horovod.common import process_sets as sets
 from fusewire.horovod.common.process_sets import ProcessSet
+from fusewire.horovod.common.ranks import patience
 
 __all__ = [
     "ccl_built",
@@ -69,10 +72,20 @@ def _place(comm: Sequence[int] | None) -> dict[str, Any]:
     return {"rank": ranks.index(rank), "addresses": [addresses[one] for one in ranks]}
 
 
+def restart() -> None:
+    """Goes on without the ranks that have died. All others must call it; they get new numbers. Process sets are gone."""
+    sets.end()
+    world, names = collective.world(), [name for name, _ in collective.members()]
+    world.shrink(patience())
+    own = np.array([names.index(collective.endpoint().name)], np.int64)
+    joining.restart(world.allgather(own, timeout=patience()).tolist())
+    sets.begin([])
+
+
 def shutdown() -> None:
     """This rank leaves; init() may be called again."""
-    joining.end()
     sets.end()
+    joining.end()
     collective.shutdown()
 
 

@@ -37,8 +37,20 @@ def patience() -> float:
         ) from None
 
 
+_failure: HorovodInternalError | None = None
+
+
 def internal(error: Error) -> HorovodInternalError:
-    return HorovodInternalError(str(error), code=error.code)
+    global _failure
+    _failure = HorovodInternalError(str(error), code=error.code)
+    return _failure
+
+
+def take_failure() -> HorovodInternalError | None:
+    """The last failure since the last call. A framework may report it as an error of its own."""
+    global _failure
+    last, _failure = _failure, None
+    return last
 
 
 class Handle:
