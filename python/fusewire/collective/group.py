@@ -198,14 +198,14 @@ class Group:
         )
 
     def grouped_allreduce_async(
-        self, tensors: Sequence[Any], op: int = Average, name: str | None = None, **how: Any
+        self, tensors: Sequence[Any], op: int = Average, name: str | None = None, *, in_place: bool = False, **how: Any
     ) -> Ticket:
         """Reduces many tensors in one operation, without packing them."""
-        sources = [Array(tensor, False) for tensor in tensors]
-        targets = [Array(source.like(source.shape), True) for source in sources]
+        sources = [Array(tensor, in_place) for tensor in tensors]
+        targets = sources if in_place else [Array(source.like(source.shape), True) for source in sources]
         return self._start(
             "allreduce",
-            inputs=sources,
+            inputs=() if in_place else sources,
             outputs=targets,
             counts=(sum(source.size for source in sources),),
             op=op,

@@ -98,9 +98,11 @@ class Ranks:
         self._tell("allreduce", [tensor], name, op)
         return Handle(self._do(self.group.allreduce_async, tensor, op, name, out=out))
 
-    def grouped_allreduce_async(self, tensors: Sequence[Any], op: int = Average, name: str | None = None) -> Handle:
+    def grouped_allreduce_async(
+        self, tensors: Sequence[Any], op: int = Average, name: str | None = None, *, in_place: bool = False
+    ) -> Handle:
         self._tell("grouped_allreduce", tensors, name, op)
-        return Handle(self._do(self.group.grouped_allreduce_async, tensors, op, name))
+        return Handle(self._do(self.group.grouped_allreduce_async, tensors, op, name, in_place=in_place))
 
     def allreduce(self, tensor: Any, op: int = Average, name: str | None = None, *, out: Any = None) -> Any:
         self._tell("allreduce", [tensor], name, op)

@@ -6,7 +6,6 @@ from typing import Any
 import tensorflow as tf
 
 from fusewire.horovod.common.ops import Sum
-from fusewire.horovod.common.process_sets import global_process_set
 from fusewire.horovod.tensorflow.mpi_ops import allreduce
 
 __all__ = ["SyncBatchNormalization"]
@@ -15,19 +14,15 @@ __all__ = ["SyncBatchNormalization"]
 class SyncBatchNormalization(tf.keras.layers.Layer):  # type: ignore[misc]
     """As Keras's BatchNormalization over the last axis, with mean and variance of the batches of all ranks."""
 
-    def __init__(
-        self,
-        axis: int = -1,
-        momentum: float = 0.99,
-        epsilon: float = 1e-3,
-        center: bool = True,
-        scale: bool = True,
-        process_set: Any = global_process_set,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, fused: bool = False, **kwargs: Any) -> None:
+        if fused is not False:
+            raise ValueError("SyncBatchNormalization has no fused form: leave `fused` out")
+        self._axis: int = kwargs.pop("axis", -1)
+        self._momentum: float = kwargs.pop("momentum", 0.99)
+        self._epsilon: float = kwargs.pop("epsilon", 1e-3)
+        self._center: bool = kwargs.pop("center", True)
+        self._scale: bool = kwargs.pop("scale", True)
         super().__init__(**kwargs)
-        self._axis, self._momentum, self._epsilon = axis, momentum, epsilon
-        self._center, self._scale, self._process_set = center, scale, process_set
 
     def build(self, input_shape: Any) -> None:
         shape = (int(input_shape[self._axis]),)
@@ -61,6 +56,6 @@ class SyncBatchNormalization(tf.keras.layers.Layer):  # type: ignore[misc]
         count = tf.cast(tf.size(values) / tf.shape(values)[self._axis % inputs.shape.rank], tf.float32)
         sums = tf.stack([tf.reduce_sum(values, axes), tf.reduce_sum(values * values, axes)])
         packed = tf.concat([tf.reshape(sums, [-1]), tf.reshape(count, [1])], 0)
-        total = allreduce(packed, op=Sum, process_set=self._process_set)
+        total = allreduce(packed, op=Sum)
         mean, square = tf.unstack(tf.reshape(total[:-1], [2, -1]) / total[-1])
         return mean, square - mean * mean
