@@ -15,6 +15,16 @@ __all__ = ["SyncBatchNorm"]
 class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):  # type: ignore[misc]
     """As torch's BatchNorm, with mean and variance of the batches of all ranks. Unlike Horovod's, it works on CPUs."""
 
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats)
+
     def _check_input_dim(self, input: Any) -> None:
         if input.dim() < 2:
             raise ValueError(f"the input has {input.dim()} dimensions: pass a batch, of at least 2")
