@@ -120,7 +120,7 @@ def grouped_allreduce(
 ) -> list[Any]:
     """Reduces many tensors and tf.IndexedSlices: one operation for each type, without packing the tensors. Gradients as
     those of allreduce()."""
-    tensors = [one if isinstance(one, tf.IndexedSlices) else tf.convert_to_tensor(one) for one in tensors]
+    tensors = [_as_tensor(one) for one in tensors]
     if op not in (Sum, Average) or any(isinstance(one, tf.IndexedSlices) for one in tensors):
         return _grouped_allreduce(tensors, op, name, group)
 
@@ -130,6 +130,13 @@ def grouped_allreduce(
         )
 
     return list(tf.custom_gradient(reduced)(*tensors)) if tensors else []
+
+
+def _as_tensor(one: Any) -> Any:
+    if isinstance(one, tf.IndexedSlices):
+        values, indices = tf.convert_to_tensor(one.values), tf.convert_to_tensor(one.indices)
+        return tf.IndexedSlices(values, indices, one.dense_shape)
+    return tf.convert_to_tensor(one)
 
 
 def _grouped_allreduce(tensors: Sequence[Any], op: int, name: str | None, group: Finder) -> list[Any]:
