@@ -196,8 +196,8 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_HOROVOD",
         "0",
-        "1: `import horovod.tensorflow` and the like import `fusewire.horovod`, if Horovod itself is not installed; `force`: "
-        "also if it is",
+        "1: `import horovod.tensorflow` and the like import `fusewire.horovod`, if Horovod itself is not installed; "
+        "`force`: also if it is",
         HOROVOD,
     ),
     Setting(

@@ -30,9 +30,10 @@ def parameters(function, skip):
     given = function.args
     plain = [*given.posonlyargs, *given.args]
     defaults = [None] * (len(plain) - len(given.defaults)) + given.defaults
-    words = [one.arg + ("" if value is None else f"={ast.unparse(value)}") for one, value in zip(plain, defaults)][skip:]
+    pairs = list(zip(plain, defaults, strict=True))[skip:]
+    words = [one.arg + ("" if value is None else f"={ast.unparse(value)}") for one, value in pairs]
     words += [f"*{given.vararg.arg}"] if given.vararg else []
-    words += [f"{one.arg}={ast.unparse(value)}" for one, value in zip(given.kwonlyargs, given.kw_defaults)]
+    words += [f"{one.arg}={ast.unparse(value)}" for one, value in zip(given.kwonlyargs, given.kw_defaults, strict=True)]
     words += [f"**{given.kwarg.arg}"] if given.kwarg else []
     return f"({', '.join(words)})"
 

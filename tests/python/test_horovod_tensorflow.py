@@ -187,7 +187,7 @@ def test_tapes_and_optimizers_train_as_one(run_ranks):
     mine = slice(rank * 64 // size, (rank + 1) * 64 // size)
     everything = slice(0, 64)
 
-    def trained(part, wrap, apply=None):
+    def trained(part, wrap, apply=None, steps=10):
         weights, table = tf.Variable(tf.ones([4, 1])), tf.Variable(tf.zeros([16, 1]))
         @tf.function
         def step():
@@ -200,14 +200,12 @@ def test_tapes_and_optimizers_train_as_one(run_ranks):
                     variable.assign_sub(0.1 * tf.convert_to_tensor(gradient))
             else:
                 apply.apply_gradients(pairs)
-        for _ in range(10):
+        for _ in range(steps):
             step()
         return np.concatenate([weights.numpy(), table.numpy()])
 
     alone = trained(everything, lambda tape: tape)
-    for how in (
-        {}, {"sparse_as_dense": True}, {"gradient_predivide_factor": 2.0}, {"groups": 2}, {"compression": hvd.Compression.none},
-    ):
+    for how in ({}, {"sparse_as_dense": True}, {"gradient_predivide_factor": 2.0}, {"groups": 2}):
         together = trained(mine, lambda tape: hvd.DistributedGradientTape(tape, **how))
         np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-5, err_msg=str(how))
     half = trained(mine, lambda tape: hvd.DistributedGradientTape(tape, compression=hvd.Compression.bf16))
@@ -216,12 +214,12 @@ def test_tapes_and_optimizers_train_as_one(run_ranks):
     # an optimizer of Keras reduces; twice as many passes with half of the batch each are the same step
     sgd = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1))
     np.testing.assert_allclose(trained(mine, lambda tape: tape, sgd), alone, rtol=1e-4, atol=1e-5)
-    passes = hvd.DistributedOptimizer(
-        tf.keras.optimizers.SGD(0.1), backward_passes_per_step=2, average_aggregated_gradients=True, sparse_as_dense=True
-    )
-    slow = trained(mine, lambda tape: tape, passes)
-    five = tf.Variable(0)
-    assert int(passes.iterations) == 10 and not np.allclose(slow, alone)
+    how = {"backward_passes_per_step": 10, "average_aggregated_gradients": True, "sparse_as_dense": True}
+    ten = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1), **how)
+    once = trained(mine, lambda tape: tape, ten)  # ten times the same gradient: a single step
+    assert int(ten.iterations) == 10 and np.abs(once - alone).max() > 0.1
+    first = trained(everything, lambda tape: tape, steps=1)
+    np.testing.assert_allclose(once, first, rtol=1e-4, atol=1e-5)
 
     # local variables stay on their rank, divided by the number of ranks
     own, common = tf.Variable([1.0]), tf.Variable([1.0])
@@ -242,7 +240,8 @@ def test_tapes_and_optimizers_train_as_one(run_ranks):
     with tf.GradientTape() as of_all:
         of_all.watch(whole := tf.constant(x))
         loss_of_all = tf.reduce_sum(plain(whole, training=True) ** 3)
-    np.testing.assert_allclose(tape.gradient(loss, part), of_all.gradient(loss_of_all, whole)[mine], rtol=1e-3, atol=1e-3)
+    expected = of_all.gradient(loss_of_all, whole)[mine]
+    np.testing.assert_allclose(tape.gradient(loss, part), expected, rtol=1e-3, atol=1e-3)
     print("said trained")
     """,
         2,

@@ -119,8 +119,7 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "--min-ranks",
         type=count,
         metavar="N",
-        help="with --ranks: the others go on after a rank has failed, if they are at least N, for programs that continue "
-        "without it",
+        help="with --ranks: the others go on when one fails, while they are N, for programs that continue without it",
     )
     run.add_argument("--log-dir", metavar="FOLDER", help="keep the output of each task in a file there as well")
     run.add_argument(

@@ -107,9 +107,7 @@ def _shaped(result: Any, shape: Any) -> Any:
     return result
 
 
-def allreduce(
-    tensor: Any, op: int = Average, name: str | None = None, *, group: Finder = collective.world
-) -> Any:
+def allreduce(tensor: Any, op: int = Average, name: str | None = None, *, group: Finder = collective.world) -> Any:
     """Reduces the tensors of all ranks. For tf.IndexedSlices, rows of the same index are added up. With Sum and
     Average, the gradient is the same reduction of the gradients."""
     return grouped_allreduce([tensor], op, name, group=group)[0]
@@ -191,15 +189,16 @@ def _named(name: str | None, part: str) -> str | None:
     return None if name is None else f"{name}/{part}"
 
 
-def reduce_scatter(
-    tensor: Any, op: int = Average, name: str | None = None, *, group: Finder = collective.world
-) -> Any:
-    """Reduces, and returns this rank's share of the rows: they are divided as evenly as possible, the first ranks getting
+def reduce_scatter(tensor: Any, op: int = Average, name: str | None = None, *, group: Finder = collective.world) -> Any:
+    """Reduces, and returns this rank's share of the rows: they are divided as evenly as possible, the first ranks get
     one more. The gradient is Horovod's: the gradients of all shares, with Sum times the number of ranks."""
 
     def reduced(value: Any) -> Any:
-        result = _call(lambda array: [group().reduce_scatter(array, op, name)], [value], [value.dtype], "reduce_scatter")
-        result = _shaped(result[0], [None, *value.shape[1:]] if value.shape.rank else None)
+        def function(array: Any) -> Any:
+            return [group().reduce_scatter(array, op, name)]
+
+        result = _call(function, [value], [value.dtype], "fusewire_reduce_scatter")[0]
+        result = _shaped(result, [None, *value.shape[1:]] if value.shape.rank else None)
 
         def gradient(upstream: Any) -> Any:
             rows = allgather(upstream, _named(name, "gradient"), group=group)
@@ -255,8 +254,8 @@ def allgather(tensor: Any, name: str | None = None, *, group: Finder = collectiv
 
 
 def alltoall(tensor: Any, splits: Any = None, name: str | None = None, *, group: Finder = collective.world) -> Any:
-    """Returns the result; with `splits`, a pair: the result and how many rows came from each rank. The gradient of a row
-    comes back from the rank that got it."""
+    """Returns the result; with `splits`, a pair: the result and how many rows came from each rank. The gradient of a
+    row comes back from the rank that got it."""
     splits = None if splits is None else tf.convert_to_tensor(splits)
     rows = [] if splits is None else [tf.cast(splits, tf.int64)]
     counts: list[Any] = []  # what custom_gradient must not see, as it has no gradient
@@ -283,9 +282,7 @@ def alltoall(tensor: Any, splits: Any = None, name: str | None = None, *, group:
 # ---- variables ----
 
 
-def broadcast_variables(
-    variables: Iterable[Any], root_rank: int = 0, *, group: Finder = collective.world
-) -> Any:
+def broadcast_variables(variables: Iterable[Any], root_rank: int = 0, *, group: Finder = collective.world) -> Any:
     """Sets the variables of all ranks to the root's. In a TensorFlow 1 graph, returns the operation that does so."""
     variables = list(variables)
     if tf.executing_eagerly():
@@ -423,7 +420,8 @@ def reducing_optimizer(optimizer: Any, reduction: Reduction, **more: Any) -> Any
 
     def apply_gradients(self: Any, grads_and_vars: Any, *rest: Any, **how: Any) -> Any:
         gradients, variables = zip(*grads_and_vars, strict=True)
-        return base.apply_gradients(self, list(zip(reduction(gradients, variables), variables, strict=True)), *rest, **how)
+        reduced = reduction(gradients, variables)
+        return base.apply_gradients(self, list(zip(reduced, variables, strict=True)), *rest, **how)
 
     # In Keras 3, every update goes through `apply`, in earlier versions through `apply_gradients`. The class has its
     # base's name, so a saved model can be loaded without Fusewire.

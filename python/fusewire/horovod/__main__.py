@@ -1,7 +1,9 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Runs a program that imports Horovod, unchanged, over Fusewire.
 
-    fusewire run --ranks 4 -m fusewire.horovod train.py argument...         also: -m fusewire.horovod -m module argument...
+    fusewire run --ranks 4 -m fusewire.horovod train.py argument...
+
+Also: -m fusewire.horovod -m module argument...
 """
 
 import os

@@ -50,11 +50,11 @@ def install(force: bool = False) -> None:
     if any(isinstance(one, _Finder) for one in sys.meta_path):
         return
     if "horovod" in sys.modules:
-        raise ImportError("Horovod was imported before fusewire.horovod.install(): call install() first", name="horovod")
+        raise ImportError("Horovod was imported already: call fusewire.horovod.install() before it", name="horovod")
     if not force and importlib.util.find_spec("horovod") is not None:
         raise ImportError(
-            "Horovod itself is installed, and fusewire.horovod does not replace it unasked: uninstall it (pip uninstall "
-            "horovod), or call fusewire.horovod.install(force=True), or set FUSEWIRE_HOROVOD=force",
+            "Horovod itself is installed, and fusewire.horovod does not replace it unasked: uninstall it (pip "
+            "uninstall horovod), or call fusewire.horovod.install(force=True), or set FUSEWIRE_HOROVOD=force",
             name="horovod",
         )
     sys.meta_path.insert(0, _Finder())

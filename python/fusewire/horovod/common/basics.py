@@ -61,19 +61,21 @@ def _place(comm: Sequence[int] | None) -> dict[str, Any]:
     if comm is None or (isinstance(comm, Sequence) and not comm):
         return {}
     if not isinstance(comm, Sequence):
-        raise ValueError(f"comm is {comm!r}: pass a list of ranks, or None for all; MPI's communicators are not supported")
+        raise ValueError(
+            f"comm is {comm!r}, not a list of ranks or None for all: MPI's communicators are not supported"
+        )
     addresses = [one for one in os.environ.get("FUSEWIRE_RANK_ADDRESSES", "").split(",") if one]
     rank, ranks = int(os.environ.get("FUSEWIRE_RANK") or 0), list(comm)
     if not all(0 <= one < len(addresses) for one in ranks) or rank not in ranks:
         raise ValueError(
-            f"comm is {ranks} at rank {rank} of {len(addresses)}: list ranks that there are, this one among them, and call "
-            "init() at no other; for more than one group at a time use process sets"
+            f"comm is {ranks} at rank {rank} of {len(addresses)}: list ranks that there are, this one among them, and "
+            "call init() at no other; for more than one group at a time use process sets"
         )
     return {"rank": ranks.index(rank), "addresses": [addresses[one] for one in ranks]}
 
 
 def restart() -> None:
-    """Goes on without the ranks that have died. All others must call it; they get new numbers. Process sets are gone."""
+    """Goes on without the ranks that have died. All others must call it. Ranks are renumbered, process sets end."""
     sets.end()
     world, names = collective.world(), [name for name, _ in collective.members()]
     world.shrink(patience())

@@ -13,7 +13,7 @@ class HorovodInternalError(RuntimeError):
         self.code = code
 
 
-class HostsUpdatedInterrupt(RuntimeError):
+class HostsUpdatedInterrupt(RuntimeError):  # noqa: N818, Horovod's name
     """The ranks have changed although no collective has failed. A program may raise it; Fusewire does not."""
 
     def __init__(self, skip_sync: bool) -> None:

@@ -175,8 +175,9 @@ class Joiner:
             )
         if waited_s > patience():
             raise HorovodInternalError(
-                f"{words}; ranks {[self._alive.index(one) for one in sorted(missing)]} have neither called join() nor any "
-                f"operation for {waited_s:.0f} s: call join() at every rank, or set HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
+                f"{words}; ranks {[self._alive.index(one) for one in sorted(missing)]} have called neither join() nor "
+                f"an operation for {waited_s:.0f} s: call join() at every rank, or allow more time by "
+                "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
                 code="timeout",
             )
 
@@ -194,9 +195,7 @@ class Joiner:
 _joiner: Joiner | None = None
 
 
-def begin(
-    endpoint: Endpoint, names: Sequence[str], number: int, members: Callable[[], Mapping[int, Ranks]]
-) -> None:
+def begin(endpoint: Endpoint, names: Sequence[str], number: int, members: Callable[[], Mapping[int, Ranks]]) -> None:
     global _joiner
     _joiner = Joiner(endpoint, names, number, members)
 

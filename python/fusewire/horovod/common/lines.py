@@ -27,7 +27,6 @@ class Lines:
     ) -> None:
         self._endpoint, self._names, self._number, self._hear = endpoint, list(names), number, hear
         self._peers: dict[int, Peer] = {}
-        self._were_up: set[int] = set()
         self._sending: deque[Operation] = deque()
         self._parts: dict[int, bytes] = {}
         self._into = np.zeros(_HEAD.size + _PIECE, np.uint8)
@@ -49,10 +48,8 @@ class Lines:
 
     def is_lost(self, number: int) -> bool:
         """Whether that rank was connected and is no longer."""
-        is_up = self._peer(number).up
-        if is_up:
-            self._were_up.add(number)
-        return number in self._were_up and not is_up
+        peer = self._peer(number)
+        return peer.incarnation != 0 and not peer.up
 
     def send(self, to: int, line: dict[str, Any]) -> None:
         """Does not wait. The caller sees to it that one thread calls it at a time."""

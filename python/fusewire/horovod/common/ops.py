@@ -34,7 +34,9 @@ def handle_average_backwards_compatibility(op: int | None, average: bool | None)
 
 def check_factor(gradient_predivide_factor: float, op: int) -> None:
     if gradient_predivide_factor != 1.0 and op != Average:
-        raise ValueError("gradient_predivide_factor divides an average in two steps: pass op=hvd.Average, or leave it out")
+        raise ValueError(
+            "gradient_predivide_factor divides averages in two steps: pass op=hvd.Average, or leave it out"
+        )
 
 
 def groups_of(num_groups: int, groups: object) -> object:

@@ -153,5 +153,5 @@ def root_in(process_set: Any, root_rank: int) -> int:
     if process_set.process_set_id == 0:
         return root_rank
     if root_rank not in process_set.ranks:
-        raise ValueError(f"root_rank is {root_rank}, which is not in {process_set}: pass the rank (among all) of a member")
+        raise ValueError(f"root_rank is {root_rank}, not in {process_set}: pass the rank, among all, of a member")
     return int(process_set.ranks.index(root_rank))

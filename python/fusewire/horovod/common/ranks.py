@@ -149,7 +149,7 @@ class Ranks:
             rows = (Array(tensor, False).shape or (0,))[0]
             if rows % self.size():
                 raise ValueError(
-                    f"alltoall of {rows} rows among {self.size()} ranks: pass splits, or a multiple of {self.size()} rows"
+                    f"alltoall of {rows} rows among {self.size()} ranks: pass splits, or rows that divide evenly"
                 )
             splits = [rows // self.size()] * self.size()
         self._tell("alltoall", [tensor], name)
@@ -165,8 +165,9 @@ class Ranks:
         """The ranks must trust the root: unpickling can run code."""
         is_root = self.rank() == root_rank
         packed = np.frombuffer(_pickle.dumps(value), np.uint8) if is_root else np.empty(0, np.uint8)
-        length = self.broadcast(np.array([len(packed)], np.int64), root_rank, name and f"{name}.sz")
-        sent = self.broadcast(packed if is_root else np.empty(int(length[0]), np.uint8), root_rank, name and f"{name}.t")
+        size = self.broadcast(np.array([len(packed)], np.int64), root_rank, name and f"{name}.sz")
+        into = packed if is_root else np.empty(int(size[0]), np.uint8)
+        sent = self.broadcast(into, root_rank, name and f"{name}.t")
         return value if is_root else pickle.loads(sent.tobytes())
 
     def allgather_object(self, value: Any, name: str | None = None) -> list[Any]:

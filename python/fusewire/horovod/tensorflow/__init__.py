@@ -1,11 +1,11 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """horovod.tensorflow, over Fusewire.
 
-    import fusewire.horovod.tensorflow as hvd       # fusewire run --ranks 4 program.py
-    hvd.init()
-    with hvd.DistributedGradientTape(tf.GradientTape()) as tape:
-        loss = ...
-    optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+import fusewire.horovod.tensorflow as hvd       # fusewire run --ranks 4 program.py
+hvd.init()
+with hvd.DistributedGradientTape(tf.GradientTape()) as tape:
+    loss = ...
+optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
 """
 
 from fusewire.horovod.common.basics import (

@@ -51,7 +51,8 @@ class GradientReduction:
         check_factor(gradient_predivide_factor, op)
         groups_of(num_groups, groups)  # all gradients of a type go in one operation, whatever the groups
         self._compression, self._op, self._factor = compression, checked(op), gradient_predivide_factor
-        self.sparse_as_dense, self._process_set, self._scales_local = sparse_as_dense, process_set, scale_local_gradients
+        self.sparse_as_dense, self._process_set = sparse_as_dense, process_set
+        self._scales_local = scale_local_gradients
         self.local = LocalVariables()
 
     def __call__(self, gradients: Iterable[Any], variables: Iterable[Any]) -> list[Any]:
@@ -85,12 +86,10 @@ class GradientReduction:
                 sent[place] = one
         return sent
 
-    def _reduced(self, sent: Sequence[Any], **how: float) -> list[Any]:
+    def _reduced(self, sent: Sequence[Any], **how: Any) -> list[Any]:
         if not sent:
             return []
-        return grouped_allreduce(
-            sent, compression=self._compression, op=self._op, process_set=self._process_set, **how
-        )
+        return grouped_allreduce(sent, compression=self._compression, op=self._op, process_set=self._process_set, **how)
 
     def _scale_local(self, gradients: list[Any], reduced: Sequence[int]) -> None:
         """Averages divide the gradients of other variables by the number of ranks."""

@@ -87,11 +87,12 @@ def grouped_allreduce(
 def _grouped_allreduce(
     tensors: Sequence[Any], compression: Any, op: int, before: float, after: float, process_set: Any, name: str | None
 ) -> list[Any]:
-    sent, contexts = [], []
+    sent: list[Any] = []
+    contexts: list[Any] = []
     for one in tensors:
         if isinstance(one, tf.IndexedSlices):
             if before != 1.0 or after != 1.0:
-                raise NotImplementedError("tf.IndexedSlices are not scaled: scale their values, or convert them to a tensor")
+                raise NotImplementedError("tf.IndexedSlices are not scaled: scale their values, or pass a tensor")
             sent.append(one)
             contexts.append(None)
         else:
@@ -183,7 +184,7 @@ def alltoall(
     ignore_name_scope: bool = False,
     process_set: Any = global_process_set,
 ) -> Any:
-    """Sends rows to every rank. With `splits`, how many to each, returns a pair: what came, and how many rows from each."""
+    """Sends rows to every rank. With `splits`, how many to each, returns a pair: what came, and how many from each."""
     return collective_tf.alltoall(tensor, splits, name, group=finder_of(process_set))
 
 

@@ -54,8 +54,8 @@ def distributed(optimizer: Any, reduction: GradientReduction, passes: int, avera
         return reducing_optimizer(optimizer, reduction, **more)
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         raise NotImplementedError(
-            "backward_passes_per_step of an optimizer of tf.compat.v1.train: add up the gradients in the graph, or use an "
-            "optimizer of tf.keras.optimizers"
+            "backward_passes_per_step of an optimizer of tf.compat.v1.train: add up the gradients in the graph, or use "
+            "an optimizer of tf.keras.optimizers"
         )
     return _aggregating(reducing_optimizer(optimizer, reduction, **more), reduction, passes, averages)
 

@@ -23,9 +23,7 @@ class _Reduces:
         """The gradient of this variable stays on its rank."""
         self._reduction.local.add(source)
 
-    def gradient(
-        self, target: Any, sources: Any, output_gradients: Any = None, use_generic_names: bool = False
-    ) -> Any:
+    def gradient(self, target: Any, sources: Any, output_gradients: Any = None, use_generic_names: bool = False) -> Any:
         own: Any = super()
         gradients = own.gradient(target, sources, output_gradients)
         flat = self._reduction(tf.nest.flatten(gradients), tf.nest.flatten(sources))
@@ -56,7 +54,7 @@ def DistributedGradientTape(  # noqa: N802, Horovod's name
 ) -> Any:
     """The tape, whose gradient() returns the gradients of all ranks, reduced."""
     base = type(gradtape)
-    tape = object.__new__(type(base.__name__, (_Reduces, base), {}))
+    tape: Any = object.__new__(type(base.__name__, (_Reduces, base), {}))
     tape.__dict__.update(gradtape.__dict__)
     tape._reduction = GradientReduction(
         compression=compression,

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 
 from fusewire.horovod.common.ops import Average, Sum
-from fusewire.horovod.common.process_sets import ranks_of
+from fusewire.horovod.common.process_sets import ranks_of, root_in
 from fusewire.horovod.torch import operations
 
 
-class Allreduce(torch.autograd.Function):
+class Allreduce(torch.autograd.Function):  # type: ignore[misc]
     """The gradient is the same reduction of the gradients."""
 
     @staticmethod
@@ -23,7 +23,7 @@ class Allreduce(torch.autograd.Function):
         return None, *Allreduce.apply((None, *ctx.how[1:]), *upstream)
 
 
-class Allgather(torch.autograd.Function):
+class Allgather(torch.autograd.Function):  # type: ignore[misc]
     """The gradient of a rank's rows is the average of those of all ranks."""
 
     @staticmethod
@@ -39,22 +39,22 @@ class Allgather(torch.autograd.Function):
         return None, mean[start : start + ctx.rows].reshape(ctx.shape)
 
 
-class Broadcast(torch.autograd.Function):
+class Broadcast(torch.autograd.Function):  # type: ignore[misc]
     """The gradient goes to the root: the average of those of all ranks."""
 
     @staticmethod
     def forward(ctx: Any, how: Any, tensor: Any) -> Any:
         ctx.root, _, ctx.process_set = how
-        return operations.broadcast(tensor, *how, in_place=False).synchronize()
+        return operations.broadcast(tensor, *how, False).synchronize()
 
     @staticmethod
     def backward(ctx: Any, upstream: Any) -> Any:
         [mean] = operations.allreduce([upstream], None, Average, 1.0, 1.0, ctx.process_set).synchronize()
-        root = operations.root_in(ctx.process_set, ctx.root)
+        root = root_in(ctx.process_set, ctx.root)
         return None, mean if ranks_of(ctx.process_set).rank() == root else torch.zeros_like(mean)
 
 
-class Alltoall(torch.autograd.Function):
+class Alltoall(torch.autograd.Function):  # type: ignore[misc]
     """The gradient of a row comes back from the rank that got it."""
 
     @staticmethod
@@ -69,7 +69,7 @@ class Alltoall(torch.autograd.Function):
         return None, operations.alltoall(upstream, ctx.received, None, ctx.process_set).synchronize()[0]
 
 
-class Reducescatter(torch.autograd.Function):
+class Reducescatter(torch.autograd.Function):  # type: ignore[misc]
     """The gradient is Horovod's: the gradients of all shares, with Sum times the number of ranks."""
 
     @staticmethod

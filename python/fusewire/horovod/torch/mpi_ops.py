@@ -27,9 +27,7 @@ def allreduce_async(
     process_set: Any = global_process_set,
 ) -> Running:
     op = handle_average_backwards_compatibility(op, average)
-    return operations.first(
-        operations.allreduce([tensor], name, op, prescale_factor, postscale_factor, process_set)
-    )
+    return operations.first(operations.allreduce([tensor], name, op, prescale_factor, postscale_factor, process_set))
 
 
 def allreduce(
@@ -131,9 +129,7 @@ def grouped_allreduce_(
     return list(grouped_allreduce_async_(tensors, *how).synchronize())
 
 
-def sparse_allreduce_async(
-    tensor: Any, name: str, op: int, process_set: Any = global_process_set
-) -> Callable[[], Any]:
+def sparse_allreduce_async(tensor: Any, name: str, op: int, process_set: Any = global_process_set) -> Callable[[], Any]:
     """Returns a function that waits, and returns the result."""
     return operations.sparse_allreduce(tensor, name, op, process_set)
 
@@ -241,10 +237,8 @@ def alltoall_async(
     return operations.alltoall(tensor, splits, name, process_set)
 
 
-def alltoall(
-    tensor: Any, splits: Any = None, name: str | None = None, process_set: Any = global_process_set
-) -> Any:
-    """Sends rows to every rank. With `splits`, how many to each, returns a pair: what came, and how many rows from each."""
+def alltoall(tensor: Any, splits: Any = None, name: str | None = None, process_set: Any = global_process_set) -> Any:
+    """Sends rows to every rank. With `splits`, how many to each, returns a pair: what came, and how many from each."""
     result, received = gradients.Alltoall.apply((splits, name, process_set), tensor)
     return result if splits is None else (result, received)
 

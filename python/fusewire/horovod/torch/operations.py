@@ -130,9 +130,7 @@ def allgather(tensor: Any, name: str | None, process_set: Any) -> Running:
     return Running([handle], lambda results: results[0].to(tensor.device))
 
 
-def reducescatter(
-    tensor: Any, name: str | None, op: int, process_set: Any, before: float, after: float
-) -> Running:
+def reducescatter(tensor: Any, name: str | None, op: int, process_set: Any, before: float, after: float) -> Running:
     sent = on_host(tensor)
     if before != 1.0:
         sent = scaled(sent.clone(), before)

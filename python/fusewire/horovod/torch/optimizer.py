@@ -198,11 +198,15 @@ def _names_of(parameters: Sequence[Any], named: Iterable[Any] | None) -> dict[in
     if not all(isinstance(pair, tuple) for pair in pairs):
         raise ValueError("named_parameters needs pairs of a name and a parameter: pass model.named_parameters()")
     if len({name for name, _ in pairs}) < len(pairs):
-        raise ValueError("named_parameters has a name twice: give each parameter its own, for example a prefix by model")
+        raise ValueError(
+            "named_parameters has a name twice: give each parameter its own, for example a prefix by model"
+        )
     names = {id(one): str(name) for name, one in pairs}
     nameless = sum(id(one) not in names for one in parameters)
     if nameless:
-        raise ValueError(f"{nameless} parameters of the optimizer are not in named_parameters: name all, or pass None")
+        raise ValueError(
+            f"{nameless} of the optimizer's parameters are not in named_parameters: name all, or pass None"
+        )
     return names
 
 

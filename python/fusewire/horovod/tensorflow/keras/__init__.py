@@ -1,10 +1,10 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """horovod.tensorflow.keras, over Fusewire.
 
-    import fusewire.horovod.tensorflow.keras as hvd         # fusewire run --ranks 4 program.py
-    hvd.init()
-    model.compile(hvd.DistributedOptimizer(keras.optimizers.Adam(0.001 * hvd.size())), loss)
-    model.fit(data, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0), hvd.callbacks.MetricAverageCallback()])
+import fusewire.horovod.tensorflow.keras as hvd         # fusewire run --ranks 4 program.py
+hvd.init()
+model.compile(hvd.DistributedOptimizer(keras.optimizers.Adam(0.001 * hvd.size())), loss)
+model.fit(data, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
 """
 
 from collections.abc import Mapping, Sequence
@@ -160,6 +160,10 @@ def reducescatter(value: Any, name: str | None = None, op: int = Average) -> Any
     return _value(hvd.reducescatter(tf.constant(value), op=op, name=name))
 
 
+def _variables_of(optimizer: Any) -> list[Any]:
+    return list(optimizer.variables() if callable(optimizer.variables) else optimizer.variables)
+
+
 def load_model(
     filepath: Any,
     custom_optimizers: Sequence[Any] | None = None,
@@ -175,7 +179,6 @@ def load_model(
         return model
     model.optimizer = DistributedOptimizer(plain, compression=compression)
     model.optimizer.build(model.trainable_variables)
-    ours, theirs = ([*(one.variables() if callable(one.variables) else one.variables)] for one in (model.optimizer, plain))
-    for variable, saved in zip(ours, theirs, strict=True):
+    for variable, saved in zip(_variables_of(model.optimizer), _variables_of(plain), strict=True):
         variable.assign(saved)
     return model

@@ -51,8 +51,8 @@ class MetricAverageCallback(collective_keras.MetricAverageCallback):
 class LearningRateScheduleCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Sets the learning rate to `initial_lr * multiplier(epoch)` from `start_epoch` to before `end_epoch`.
 
-    A number as `multiplier` is raised to the number of epochs since the start. With `staircase`, the rate changes at the
-    begin of an epoch, else with each batch, and then the multiplier is asked for parts of an epoch.
+    A number as `multiplier` is raised to the number of epochs since the start. With `staircase`, the rate changes when
+    an epoch begins, else with each batch, and then the multiplier is asked for parts of an epoch.
     """
 
     def __init__(

@@ -12,6 +12,6 @@ __all__ = ["ElasticSampler", "TorchState", "run"]
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates `func(state, ...)`: it is called again, from the last commit, whenever a rank has died. It must not begin
-    with a collective of its own: the state is synchronized before each call."""
+    """Decorates `func(state, ...)`: it is called again, from the last commit, whenever a rank has died. It must not
+    begin with a collective of its own: the state is synchronized before each call."""
     return run_fn(func, reset)
