@@ -408,8 +408,9 @@ def DistributedOptimizer(  # noqa: N802, Horovod's name
     return reducing_optimizer(optimizer, lambda gradients, _: reduce_gradients(gradients, op, compression=compression))
 
 
-def reducing_optimizer(optimizer: Any, reduction: Reduction, **more: Any) -> Any:
-    """The optimizer, applying what the reduction returns. `more`: further members of its class."""
+def reducing_optimizer(optimizer: Any, reduction: Reduction, when_computed: bool = True, **more: Any) -> Any:
+    """The optimizer, applying what the reduction returns. `when_computed`: gradients that it computes are reduced at
+    once, so that a program or library may apply them in its own way. `more`: further members of its class."""
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         return type("Distributed" + type(optimizer).__name__, (_Version1Optimizer,), more)(optimizer, reduction)
     base: Any = type(optimizer)
@@ -420,12 +421,25 @@ def reducing_optimizer(optimizer: Any, reduction: Reduction, **more: Any) -> Any
 
     def apply_gradients(self: Any, grads_and_vars: Any, *rest: Any, **how: Any) -> Any:
         gradients, variables = zip(*grads_and_vars, strict=True)
-        reduced = reduction(gradients, variables)
+        are_reduced = any(one is not None for one in gradients) and all(
+            one is None or any(one is other for other in computed) for one in gradients
+        )
+        reduced = gradients if are_reduced else reduction(gradients, variables)
         return base.apply_gradients(self, list(zip(reduced, variables, strict=True)), *rest, **how)
+
+    compute_name = "_compute_gradients" if hasattr(base, "_compute_gradients") else "compute_gradients"
+    computed: list[Any] = []
+
+    def compute_gradients(self: Any, *rest: Any, **how: Any) -> Any:
+        gradients, variables = zip(*getattr(base, compute_name)(self, *rest, **how), strict=True)
+        computed[:] = reduction(gradients, variables)
+        return list(zip(computed, variables, strict=True))
 
     # In Keras 3, every update goes through `apply`, in earlier versions through `apply_gradients`. The class has its
     # base's name, so a saved model can be loaded without Fusewire.
-    methods = {"apply": apply} if hasattr(base, "apply") else {"apply_gradients": apply_gradients}
+    methods: dict[str, Any] = {"apply": apply} if hasattr(base, "apply") else {"apply_gradients": apply_gradients}
+    if when_computed and not hasattr(base, "apply"):
+        methods[compute_name] = compute_gradients
     distributed: Any = type(base.__name__, (base,), {**methods, **more, "__module__": base.__module__})
     return distributed.from_config(optimizer.get_config())
 

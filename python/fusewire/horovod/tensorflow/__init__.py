@@ -46,6 +46,7 @@ from fusewire.horovod.tensorflow.functions import (
     broadcast_variables,
 )
 from fusewire.horovod.tensorflow.mpi_ops import (
+    _executing_eagerly,  # noqa: F401, libraries call it
     allgather,
     allreduce,
     alltoall,

@@ -49,7 +49,11 @@ def DistributedOptimizer(  # noqa: N802, Horovod's name
 def distributed(optimizer: Any, reduction: GradientReduction, passes: int, averages: bool) -> Any:
     if passes < 1:
         raise ValueError(f"backward_passes_per_step is {passes}: pass a number from 1")
-    more: dict[str, Any] = {"register_local_var": lambda self, var: reduction.local.add(var)}
+    more: dict[str, Any] = {
+        "register_local_var": lambda self, var: reduction.local.add(var),
+        # Libraries look for this in the name of the class, which has to be that of the optimizer.
+        "__repr__": lambda self: f"<{type(self).__name__}, wrapped as horovod._keras does>",
+    }
     if passes == 1:
         return reducing_optimizer(optimizer, reduction, **more)
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
@@ -57,7 +61,8 @@ def distributed(optimizer: Any, reduction: GradientReduction, passes: int, avera
             "backward_passes_per_step of an optimizer of tf.compat.v1.train: add up the gradients in the graph, or use "
             "an optimizer of tf.keras.optimizers"
         )
-    return _aggregating(reducing_optimizer(optimizer, reduction, **more), reduction, passes, averages)
+    reducing = reducing_optimizer(optimizer, reduction, when_computed=False, **more)
+    return _aggregating(reducing, reduction, passes, averages)
 
 
 def _aggregating(optimizer: Any, reduction: GradientReduction, passes: int, averages: bool) -> Any:

@@ -44,8 +44,8 @@ class Broadcast(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(ctx: Any, how: Any, tensor: Any) -> Any:
-        ctx.root, _, ctx.process_set = how
-        return operations.broadcast(tensor, *how, False).synchronize()
+        ctx.root, name, ctx.process_set = how
+        return operations.broadcast(tensor, ctx.root, name, ctx.process_set, in_place=False).synchronize()
 
     @staticmethod
     def backward(ctx: Any, upstream: Any) -> Any:
