@@ -20,9 +20,9 @@ import contextlib
 import queue
 import threading
 import time
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from fusewire.collective import Error
 from fusewire.horovod.common.exceptions import HorovodInternalError
@@ -38,18 +38,25 @@ _LOOK_S = 1.0  # how often a rank that has joined looks whether the others are s
 class Told(NamedTuple):
     """An operation, as other ranks need to know it."""
 
+    key: str  # of the operations that it is matched among
+    turn: int  # among those
     process_set: int
     kind: str
     name: str | None
-    turn: int
-    shapes: list[list[int]]
-    types: list[str]
+    shapes: Sequence[Sequence[int]]
+    types: Sequence[str]
     op: int
     root: int
 
-    @property
-    def key(self) -> str:
-        return f"{self.process_set}:" if self.name is None else f"{self.process_set}:{self.kind}:{self.name}"
+
+# What is noted of each operation: the same, with shapes and types as the framework has them.
+_Note: TypeAlias = tuple[Any, ...]
+
+
+def _told(note: _Note) -> Told:
+    key, turn, process_set, kind, name, shapes, types, op, root = note
+    names = [str(one).rpartition(".")[2] for one in types]
+    return Told(key, turn, process_set, kind, name, [list(shape) for shape in shapes], names, op, root)
 
 
 class _Round:
@@ -70,8 +77,8 @@ class Joiner:
         self._number, self._members = number, members
         self._alive = list(range(len(names)))
         self._lock = threading.Lock()
-        self._turns: Counter[str] = Counter()
-        self._history: deque[Told] = deque(maxlen=_KEPT)
+        self._turns: dict[str, int] = {}
+        self._history: deque[_Note] = deque(maxlen=_KEPT)
         self._round, self._rounds = 0, defaultdict[int, _Round](_Round)
         self._lines = Lines(endpoint, names, number, self._hear) if len(names) > 1 else None
 
@@ -93,15 +100,16 @@ class Joiner:
     def tell(self, process_set: int, kind: str, arrays: Sequence[Any], op: int, root: int, name: str | None) -> None:
         if self._lines is None:
             return
-        shapes = [list(one.shape) for one in arrays]
-        types = [str(one.dtype).rpartition(".")[2] for one in arrays]
+        # This is in the path of every operation: it only notes.
+        key = f"{process_set}" if name is None else f"{process_set}:{kind}:{name}"
+        shapes, types = [one.shape for one in arrays], [one.dtype for one in arrays]
         with self._lock:
-            told = Told(process_set, kind, name, 0, shapes, types, op, root)
-            self._turns[told.key] += 1
-            told = told._replace(turn=self._turns[told.key])
-            self._history.append(told)
+            turn = self._turns.get(key, 0) + 1
+            self._turns[key] = turn
+            note = (key, turn, process_set, kind, name, shapes, types, op, root)
+            self._history.append(note)
             for rank in self._rounds[self._round].turns:
-                self._lines.send(rank, {"round": self._round, "told": told})
+                self._lines.send(rank, {"round": self._round, "told": _told(note)})
 
     def _hear(self, sender: int, line: dict[str, Any]) -> None:
         """On the thread that listens."""
@@ -117,9 +125,9 @@ class Joiner:
         assert self._lines is not None
         this.turns[rank] = turns
         if number == self._round and rank != self._number:
-            for told in self._history:
-                if told.turn > turns.get(told.key, 0):
-                    self._lines.send(rank, {"round": number, "told": told})
+            for note in self._history:
+                if note[1] > turns.get(note[0], 0):
+                    self._lines.send(rank, {"round": number, "told": _told(note)})
         # The lowest rank says who was the last, as all must return the same.
         if self._number == self._alive[0] and len(this.turns) == len(self._alive):
             for other in self._alive:
@@ -183,7 +191,7 @@ class Joiner:
 
     def _do(self, told: Told) -> None:
         ranks = self._members().get(told.process_set)
-        if ranks is None or told.turn <= self._turns[told.key]:
+        if ranks is None or told.turn <= self._turns.get(told.key, 0):
             return  # not of this rank, or done already: another rank has told it
         self._turns[told.key] = told.turn
         try:
