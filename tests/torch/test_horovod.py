@@ -154,6 +154,11 @@ def test_words_of_horovod(run_ranks: Callable[..., list[str]]) -> None:
             assert total.tolist() == [2.0 if step < 2 else 1.0] * 3 and len(rows) == (3 if step < 2 else 2)
             assert half[0].item() == (1.0 if step < 2 else 0.5)
         assert hvd.join() == 1
+    # shutdown() and init() again, each rank when it comes to it
+    hvd.shutdown()
+    assert not hvd.is_initialized()
+    hvd.init()
+    assert hvd.allreduce(torch.tensor([3, -3]) * (rank + 1)).tolist() == [4, -4]
     # one that leaves without join() is named
     if rank == 0:
         try:

@@ -51,9 +51,12 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] |
         return
     if not collective.is_initialized():
         collective.init(**_place(comm))
-        atexit.register(shutdown)
+        atexit.register(_leave)
+    elif comm and len(comm) != collective.world().size():
+        raise ValueError("comm can't change while this process lives: pass the first one, or use process sets")
     names = [name for name, _ in collective.members()]
-    joining.begin(collective.endpoint(), names, names.index(collective.endpoint().name), sets.members)
+    if not joining.has_begun(collective.endpoint()):
+        joining.begin(collective.endpoint(), names, names.index(collective.endpoint().name), sets.members)
     sets.begin([] if process_sets is None or isinstance(process_sets, str) else list(process_sets))
 
 
@@ -85,7 +88,12 @@ def restart() -> None:
 
 
 def shutdown() -> None:
-    """This rank leaves; init() may be called again."""
+    """Ends all process sets. init() may be called again, so the rank leaves its group only when the process ends: a new
+    group could meet the last one of a rank that is a moment late."""
+    sets.end()
+
+
+def _leave() -> None:
     sets.end()
     joining.end()
     collective.shutdown()

@@ -74,7 +74,7 @@ class Joiner:
     def __init__(
         self, endpoint: Endpoint, names: Sequence[str], number: int, members: Callable[[], Mapping[int, Ranks]]
     ) -> None:
-        self._number, self._members = number, members
+        self.endpoint, self._number, self._members = endpoint, number, members
         self._alive = list(range(len(names)))
         self._lock = threading.Lock()
         self._turns: dict[str, int] = {}
@@ -206,6 +206,10 @@ _joiner: Joiner | None = None
 def begin(endpoint: Endpoint, names: Sequence[str], number: int, members: Callable[[], Mapping[int, Ranks]]) -> None:
     global _joiner
     _joiner = Joiner(endpoint, names, number, members)
+
+
+def has_begun(endpoint: Endpoint) -> bool:
+    return _joiner is not None and _joiner.endpoint is endpoint
 
 
 def end() -> None:
