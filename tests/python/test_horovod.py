@@ -4,9 +4,10 @@ test_horovod_keras.py and tests/torch/test_horovod.py."""
 
 import ast
 import re
+import sys
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, run_to_end
 
 pytestmark = pytest.mark.once
 
@@ -118,3 +119,18 @@ def test_a_program_runs_unchanged(run_python, tmp_path):
         subprocess.run([sys.executable, "-m", "fusewire.horovod", "train.py", "--steps", "3"], check=True)
         """
     assert run_python(code).ok() == "['train.py', '--steps', '3'] 1\n"
+
+
+@pytest.mark.parametrize(("least", "status"), [(2, 0), (3, 7)])
+def test_the_other_ranks_go_on_while_they_are_enough(tmp_path, least, status):
+    program = tmp_path / "program.py"
+    program.write_text("import os, sys, time\nif os.environ['FUSEWIRE_RANK'] == '1':\n    sys.exit(7)\ntime.sleep(1)\n")
+    command = [sys.executable, "-m", "fusewire", "run", "--ranks", 3, "--min-ranks", least, program]
+    done = run_to_end(command, tmp_path)
+    assert done.status == status
+    assert ("2 of 3 ranks go on" in done.error) == (status == 0)
+
+
+def test_min_ranks_needs_ranks(tmp_path):
+    done = run_to_end([sys.executable, "-m", "fusewire", "run", "--min-ranks", 2, "train.py"], tmp_path)
+    assert done.status == 2 and "Fix: --ranks 4 --min-ranks 3" in done.error

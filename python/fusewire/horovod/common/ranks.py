@@ -145,8 +145,15 @@ class Ranks:
 
     def alltoall(self, tensor: Any, splits: Sequence[int] | None = None, name: str | None = None) -> Any:
         """(result, rows from each rank). None as `splits`: the rows are divided evenly, and must be divisible."""
-        if splits is None:
-            rows = (Array(tensor, False).shape or (0,))[0]
+        rows = (Array(tensor, False).shape or (0,))[0]
+        if splits is not None:
+            if len(splits) != self.size() or sum(splits) > rows or min(splits) < 0:
+                raise ValueError(
+                    f"splits is {list(splits)} for {rows} rows and {self.size()} ranks: pass a number of rows for each "
+                    "rank, together not more than there are"
+                )
+            tensor = tensor[: sum(splits)]
+        else:
             if rows % self.size():
                 raise ValueError(
                     f"alltoall of {rows} rows among {self.size()} ranks: pass splits, or rows that divide evenly"

@@ -46,7 +46,6 @@ from fusewire.horovod.tensorflow.functions import (
     broadcast_variables,
 )
 from fusewire.horovod.tensorflow.mpi_ops import (
-    _executing_eagerly,  # noqa: F401, libraries call it
     allgather,
     allreduce,
     alltoall,
@@ -66,6 +65,7 @@ from fusewire.horovod.tensorflow.mpi_ops import (
 from fusewire.horovod.tensorflow.optimizer import DistributedOptimizer
 from fusewire.horovod.tensorflow.sync_batch_norm import SyncBatchNormalization
 from fusewire.horovod.tensorflow.tape import DistributedGradientTape, PartialDistributedGradientTape
+from fusewire.horovod.tensorflow.util import _executing_eagerly  # noqa: F401, libraries call it
 
 __all__ = [
     "Adasum",

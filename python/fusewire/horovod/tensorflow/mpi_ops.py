@@ -39,11 +39,6 @@ def finder_of(process_set: Any) -> Callable[[], Ranks]:
     return lambda: ranks_of(process_set)
 
 
-def _executing_eagerly() -> bool:
-    """Libraries call it by this name."""
-    return bool(tf.executing_eagerly())
-
-
 def _scaled(tensor: Any, factor: float) -> Any:
     if factor == 1.0:
         return tensor

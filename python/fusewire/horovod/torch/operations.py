@@ -140,6 +140,8 @@ def reducescatter(tensor: Any, name: str | None, op: int, process_set: Any, befo
 
 def alltoall(tensor: Any, splits: Any, name: str | None, process_set: Any) -> Running:
     """Gives (what came, how many rows from each rank). Runs at once: ranks first exchange the numbers of rows."""
+    if isinstance(splits, torch.Tensor) and (splits.is_floating_point() or splits.is_complex()):
+        raise ValueError(f"splits is of {splits.dtype}: pass whole numbers, how many rows go to each rank")
     counts = None if splits is None else [int(one) for one in splits]
     result, received = ranks_of(process_set).alltoall(on_host(tensor), counts, name)
     like = splits if isinstance(splits, torch.Tensor) else torch.empty(0, dtype=torch.int32)

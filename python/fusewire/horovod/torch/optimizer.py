@@ -155,7 +155,8 @@ class _Distributed:
             return own.step(closure)
         if self._synchronized:
             warnings.warn(
-                "step() after synchronize() reduces the gradients again: call it in optimizer.skip_synchronize()",
+                "optimizer.step() called without optimizer.skip_synchronize() after synchronize(): the gradients are "
+                "reduced twice; call step() in that context",
                 stacklevel=2,
             )
         if closure is None:
