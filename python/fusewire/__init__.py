@@ -12,6 +12,7 @@ installed.
 
 from typing import TYPE_CHECKING, Any
 
+from fusewire.horovod.finder import install_if_set
 from fusewire.telling import progress
 from fusewire.tf import config as options
 from fusewire.tf.library import is_loaded, stats
@@ -44,3 +45,4 @@ def __getattr__(name: str) -> Any:
 
 
 load_with_tensorflow()
+install_if_set()

@@ -6,12 +6,13 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping
 
-SERVER, IMPORT, COLLECTIVE, BUILD, TOOLS = "server", "import", "collective", "build", "tools"
+SERVER, IMPORT, COLLECTIVE, HOROVOD, BUILD, TOOLS = "server", "import", "collective", "horovod", "build", "tools"
 WHERE = {
     SERVER: "by the plug-in, when a server is created",
     IMPORT: "once both `fusewire` and `tensorflow` are imported",
     COLLECTIVE: "by `fusewire.collective.init()`, for which `fusewire run --ranks` sets them; "
     "[PyTorch's backend](torch.md) reads all of them but the rank and the addresses",
+    HOROVOD: "by `import fusewire`",
     BUILD: "by `pip install`, when it builds the plug-in",
     TOOLS: "by the scripts of a clone, `make ...`",
 }
@@ -192,6 +193,13 @@ SETTINGS = (
         "none",
         "table written by `fusewire-tune` that names the algorithm for each size; the same at all ranks",
         COLLECTIVE,
+    ),
+    Setting(
+        "FUSEWIRE_HOROVOD",
+        "0",
+        "1: `import horovod.tensorflow` and the like import `fusewire.horovod`, if Horovod itself is not installed; "
+        "`force`: also if it is",
+        HOROVOD,
     ),
     Setting(
         "FUSEWIRE_TENSORFLOW",

@@ -19,15 +19,17 @@ ARROWS = {
     "_joining": {"_native", "p2p"},
     "collective": {"_native", "_arrays", "p2p", "_joining"},
     "torch": {"_native", "p2p", "_joining"},
+    "horovod": {"p2p", "collective"},
     "tf": set(),
     "cli": {"tf"},
     "ray": {"cli", "tf"},
-    "__init__": {"tf"},
+    "__init__": {"horovod", "tf"},
     "__main__": {"cli"},
 }
 # Those that begin a process of their own do so as any program would.
 PROGRAMS = {"fusewire.cli.program", "fusewire.cli.selftest", "fusewire.collective.tune"}
 USES_TENSORFLOW = {"fusewire.collective.tensorflow", "fusewire.collective.keras"}
+OF_TENSORFLOW, OF_TORCH = ("fusewire.horovod.tensorflow", "fusewire.horovod.keras"), ("fusewire.horovod.torch",)
 
 
 def modules():
@@ -93,10 +95,29 @@ def test_tensorflow_is_imported_by_what_needs_it_and_by_functions():
         for wanted, is_inner in imports(tree, name)
         if wanted.split(".")[0] in ("tensorflow", "tensorflow_estimator", "keras") and not is_inner
     }
-    assert eager - {"fusewire"} == USES_TENSORFLOW  # the package itself names a type for those who check types
+    # The package itself names a type for those who check types.
+    assert {name for name in eager if not name.startswith(OF_TENSORFLOW)} - {"fusewire"} == USES_TENSORFLOW
+
+
+def test_horovods_words_for_one_framework_do_not_import_the_other():
+    """Modules of Horovod's words reach TensorFlow and torch from the folders named after them alone."""
+    graph = {name: {wanted for wanted, _ in imports(tree, name)} for name, tree in MODULES.items()}
+    for name in graph:
+        if not name.startswith("fusewire.horovod"):
+            continue
+        reached, left = set(), [name]
+        while left:
+            one = left.pop()
+            if one not in reached:
+                reached.add(one)
+                left.extend(graph.get(one, ()))
+        if not name.startswith(OF_TENSORFLOW):
+            assert not reached & {"tensorflow", "keras"}, name
+        if not name.startswith(OF_TORCH):
+            assert "torch" not in reached, name
 
 
 def test_numpy_is_for_collectives_alone():
     users = {name for name, tree in MODULES.items() for wanted, _ in imports(tree, name) if wanted == "numpy"}
-    assert {room_of(name) for name in users} == {"collective", "cli"}
+    assert {room_of(name) for name in users} == {"collective", "cli", "horovod"}
     assert {name for name in users if room_of(name) == "cli"} == {"fusewire.cli.selftest"}

@@ -5,13 +5,14 @@ import json
 import pathlib
 import re
 import shutil
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import warm
 from cluster import PROLOGUE, free_addresses
-from conftest import ROOT, Done, clean_environment
+from conftest import ROOT, Done, clean_environment, run_to_end
 
 EXAMPLE = ROOT / "examples/dynamic_embedding"
 PROTOCOLS = ("grpc", "grpc++", "star_server", "star_server_lite")
@@ -56,6 +57,29 @@ def train(partners, tmp_path):
         return said, np.array(losses.read_text().split(), float), json.loads(stats[-1])
 
     return run
+
+
+@pytest.mark.once
+def test_ranks_exchange_their_parts_of_dynamic_tables(partners, tmp_path):
+    """HvdAllToAllEmbedding over fusewire.horovod: two ranks learn what one learns, each keeping half of the keys."""
+    losses, keys = {}, {}
+    # Without the other packages of that folder.
+    (tmp_path / "packages").mkdir()
+    name = "tensorflow_recommenders_addons"
+    (tmp_path / "packages" / name).symlink_to(partners / name)
+    environment = clean_environment(CUDA_VISIBLE_DEVICES="", PYTHONPATH=str(tmp_path / "packages"))
+    for ranks in (1, 2):
+        file = tmp_path / f"losses{ranks}"
+        words = ["run", "--ranks", ranks, "-m", "fusewire.horovod", EXAMPLE / "all_to_all.py", "--steps", 30]
+        command = [sys.executable, "-m", "fusewire", *words, "--losses", file]
+        said = run_to_end(command, tmp_path, environment).ok()
+        losses[ranks] = np.loadtxt(file)
+        keys[ranks] = json.loads(re.search(r"keys of each rank (.*)", said)[1].replace("'", '"'))
+    np.testing.assert_allclose(losses[2], losses[1], rtol=1e-5)
+    assert losses[1][-1] < losses[1][0] - 0.05
+    for table, count in keys[1][0].items():
+        parts = [one[table] for one in keys[2]]
+        assert sum(parts) == count and min(parts) > count / 4
 
 
 @pytest.mark.once

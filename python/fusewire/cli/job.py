@@ -181,6 +181,7 @@ class Limits:
     restarts: int = 0  # of each task
     log_folder: pathlib.Path | None = None
     live: bool = False  # a line for each task below the output
+    ranks_min: int | None = None  # that go on although others have failed; None: all
 
 
 def pause_s(starts: int, ran_s: float) -> float:
@@ -303,6 +304,10 @@ class Job:
             )
             task.start_at = task.ended + pause
             self._paused.append(task)
+            return
+        left = sum(one.status in (None, 0) for one in self.tasks)
+        if self._limits.ranks_min is not None and left >= self._limits.ranks_min and not self._loop.signals:
+            self._screen.fail(f"{task.name} failed: {task.how_it_ended()}; {left} of {len(self.tasks)} ranks go on")
             return
         self._failed = task
         again = f", after {task.starts} starts" if task.starts > 1 else ""

@@ -115,6 +115,12 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         metavar="N",
         help="start a task that has failed again, at most N times each; default: 0",
     )
+    run.add_argument(
+        "--min-ranks",
+        type=count,
+        metavar="N",
+        help="with --ranks: the others go on when one fails, while they are N, for programs that continue without it",
+    )
     run.add_argument("--log-dir", metavar="FOLDER", help="keep the output of each task in a file there as well")
     run.add_argument(
         "--live",
@@ -214,11 +220,13 @@ def limits_of(options: argparse.Namespace, screen: Screen) -> Limits:
             "--restarts with --ranks: a group does not take back a rank that has died. Fix: leave --restarts out, and "
             "start the whole command again"
         )
+    if options.min_ranks is not None and not 0 < options.min_ranks <= (options.ranks or 0):
+        raise ValueError("--min-ranks is not from 1 to the number of ranks. Fix: --ranks 4 --min-ranks 3")
     folder = pathlib.Path(options.log_dir) if options.log_dir else None
     if folder is not None:
         open_log_folder(folder)
     live = options.live == "on" or (options.live == "auto" and not options.inside and is_terminal(screen.error))
-    return Limits(options.timeout, options.grace, options.restarts, folder, live)
+    return Limits(options.timeout, options.grace, options.restarts, folder, live, options.min_ranks)
 
 
 def run_here(

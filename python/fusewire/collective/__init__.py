@@ -36,12 +36,14 @@ __all__ = [
     "Xor",
     "cross_rank",
     "cross_size",
+    "endpoint",
     "hosts",
     "hosts_of",
     "init",
     "is_initialized",
     "local_rank",
     "local_size",
+    "members",
     "shutdown",
     "sibling",
     "world",
@@ -76,6 +78,7 @@ class _World(NamedTuple):
     make: Callable[[str, str | None, bool], Group]  # (name, table, arena): creates another group of the same ranks
     hosts: list[int]
     rank: int  # as given to init()
+    members: list[tuple[str, str]]  # the name and address of each rank's endpoint
 
 
 _world: _World | None = None
@@ -135,7 +138,7 @@ def init(
         )
 
     try:
-        _world = _World(endpoint, make(name, table, True), make, hosts, rank)
+        _world = _World(endpoint, make(name, table, True), make, hosts, rank, members)
     except Error:
         endpoint.close()
         raise
@@ -176,6 +179,16 @@ def world() -> Group:
 def sibling(name: str, table: str | None = None, *, arena: bool = True) -> Group:
     """Creates another group of all ranks, as init() does, with its own table of algorithms. All ranks must call it."""
     return _initialized().make(name, table, arena)
+
+
+def endpoint() -> Endpoint:
+    """The endpoint of this rank, through which programs may send messages of their own to the members()."""
+    return _initialized().endpoint
+
+
+def members() -> list[tuple[str, str]]:
+    """The name and address of each rank's endpoint, as given to init(): also of ranks that have died since."""
+    return list(_initialized().members)
 
 
 def hosts() -> list[int]:

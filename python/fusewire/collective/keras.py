@@ -21,6 +21,7 @@ from fusewire.collective.tensorflow import (
     Compression,
     DistributedOptimizer,
     Error,
+    Finder,
     Max,
     Min,
     Product,
@@ -73,9 +74,13 @@ __all__ = [
 class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Sets the model's and the optimizer's variables to the root's, after the first batch: only then do all exist."""
 
-    def __init__(self, root_rank: int = 0) -> None:
+    def __init__(self, root_rank: int = 0, group: Finder = collective.world) -> None:
         super().__init__()
-        self._root_rank, self._done = root_rank, False
+        self._root_rank, self._group, self._done = root_rank, group, False
+
+    def is_common(self, variable: Any) -> bool:
+        """Whether the variable is set at all ranks. A class that derives from this one may except some."""
+        return True
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if self._done:
@@ -85,18 +90,22 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):  # type: ig
         kept = kept() if callable(kept) else kept  # a method before Keras 2.11
         # In Keras 3, the model's variables include the optimizer's.
         unique = {id(one): one for one in [*self.model.variables, *kept]}
-        broadcast_variables(unique.values(), self._root_rank)
+        broadcast_variables(filter(self.is_common, unique.values()), self._root_rank, group=self._group)
 
 
 class MetricAverageCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """At the end of an epoch, replaces the values of the logs by their averages over all ranks. Put it before callbacks
     that read the logs."""
 
+    def __init__(self, group: Finder = collective.world) -> None:
+        super().__init__()
+        self._group = group
+
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if not logs:
             return
         names = sorted(logs)
-        values = collective.world().allreduce(np.array([float(logs[name]) for name in names], np.float64))
+        values = self._group().allreduce(np.array([float(logs[name]) for name in names], np.float64))
         logs.update(zip(names, (float(value) for value in values), strict=True))
 
 

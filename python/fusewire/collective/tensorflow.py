@@ -13,7 +13,7 @@ waits for its tensors while TensorFlow runs other operations that are ready.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -63,11 +63,14 @@ __all__ = [
     "local_size",
     "rank",
     "reduce_gradients",
+    "reduce_scatter",
     "shutdown",
     "size",
 ]
 
 _CHAIN = "fusewire_collectives"
+# What finds the group, each time that an operation runs.
+Finder: TypeAlias = Callable[[], Any]
 
 
 def rank() -> int:
@@ -104,25 +107,37 @@ def _shaped(result: Any, shape: Any) -> Any:
     return result
 
 
-def allreduce(tensor: Any, op: int = Average, name: str | None = None) -> Any:
+def allreduce(tensor: Any, op: int = Average, name: str | None = None, *, group: Finder = collective.world) -> Any:
     """Reduces the tensors of all ranks. For tf.IndexedSlices, rows of the same index are added up. With Sum and
     Average, the gradient is the same reduction of the gradients."""
-    if isinstance(tensor, tf.IndexedSlices):
-        return grouped_allreduce([tensor], op, name)[0]
-    if op not in (Sum, Average):
-        return grouped_allreduce([tensor], op, name)[0]
+    return grouped_allreduce([tensor], op, name, group=group)[0]
 
-    def reduced(value: Any) -> Any:
-        return grouped_allreduce([value], op, name)[0], lambda upstream: allreduce(
-            upstream, op, None if name is None else f"{name}/gradient"
+
+def grouped_allreduce(
+    tensors: Sequence[Any], op: int = Average, name: str | None = None, *, group: Finder = collective.world
+) -> list[Any]:
+    """Reduces many tensors and tf.IndexedSlices: one operation for each type, without packing the tensors. Gradients as
+    those of allreduce()."""
+    tensors = [_as_tensor(one) for one in tensors]
+    if op not in (Sum, Average) or any(isinstance(one, tf.IndexedSlices) for one in tensors):
+        return _grouped_allreduce(tensors, op, name, group)
+
+    def reduced(*values: Any) -> Any:
+        return _grouped_allreduce(values, op, name, group), lambda *upstream: grouped_allreduce(
+            upstream, op, _named(name, "gradient"), group=group
         )
 
-    return tf.custom_gradient(reduced)(tf.convert_to_tensor(tensor))
+    return list(tf.custom_gradient(reduced)(*tensors)) if tensors else []
 
 
-def grouped_allreduce(tensors: Sequence[Any], op: int = Average, name: str | None = None) -> list[Any]:
-    """Reduces many tensors and tf.IndexedSlices: one operation for each type, without packing the tensors."""
-    tensors = [one if isinstance(one, tf.IndexedSlices) else tf.convert_to_tensor(one) for one in tensors]
+def _as_tensor(one: Any) -> Any:
+    if isinstance(one, tf.IndexedSlices):
+        values, indices = tf.convert_to_tensor(one.values), tf.convert_to_tensor(one.indices)
+        return tf.IndexedSlices(values, indices, one.dense_shape)
+    return tf.convert_to_tensor(one)
+
+
+def _grouped_allreduce(tensors: Sequence[Any], op: int, name: str | None, group: Finder) -> list[Any]:
     flat: list[Any] = []
     for one in tensors:
         flat.extend((one.values, one.indices) if isinstance(one, tf.IndexedSlices) else (one,))
@@ -131,7 +146,7 @@ def grouped_allreduce(tensors: Sequence[Any], op: int = Average, name: str | Non
         return []
 
     def reduce_arrays(*arrays: Any) -> list[Any]:
-        return _reduce_arrays(collective.world(), arrays, sparse, op, name)
+        return _reduce_arrays(group(), arrays, sparse, op, name)
 
     results = iter(_call(reduce_arrays, flat, [one.dtype for one in flat], "fusewire_allreduce"))
     reduced: list[Any] = []
@@ -174,66 +189,116 @@ def _named(name: str | None, part: str) -> str | None:
     return None if name is None else f"{name}/{part}"
 
 
-def broadcast(tensor: Any, root_rank: int, name: str | None = None) -> Any:
-    """Returns the root's tensor. All ranks pass a tensor of the same shape and type."""
-    tensor = tf.convert_to_tensor(tensor)
+def reduce_scatter(tensor: Any, op: int = Average, name: str | None = None, *, group: Finder = collective.world) -> Any:
+    """Reduces, and returns this rank's share of the rows: they are divided as evenly as possible, the first ranks get
+    one more. The gradient is Horovod's: the gradients of all shares, with Sum times the number of ranks."""
 
-    def function(array: Any) -> Any:
-        return [collective.world().broadcast(array, root_rank, name)]
+    def reduced(value: Any) -> Any:
+        def function(array: Any) -> Any:
+            return [group().reduce_scatter(array, op, name)]
 
-    return _shaped(_call(function, [tensor], [tensor.dtype], "fusewire_broadcast")[0], tensor.shape)
+        result = _call(function, [value], [value.dtype], "fusewire_reduce_scatter")[0]
+        result = _shaped(result, [None, *value.shape[1:]] if value.shape.rank else None)
+
+        def gradient(upstream: Any) -> Any:
+            rows = allgather(upstream, _named(name, "gradient"), group=group)
+            return rows * tf.cast(size_of(group), rows.dtype) if op == Sum else rows
+
+        return result, gradient
+
+    return tf.custom_gradient(reduced)(tf.convert_to_tensor(tensor))
 
 
-def allgather(tensor: Any, name: str | None = None) -> Any:
-    """Concatenates the rows of all ranks, which may pass different numbers of rows."""
-    tensor = tf.convert_to_tensor(tensor)
-
-    def function(array: Any) -> Any:
-        return [collective.world().allgather(array, name)]
-
-    result = _call(function, [tensor], [tensor.dtype], "fusewire_allgather")[0]
-    return _shaped(result, [None, *tensor.shape[1:]] if tensor.shape.rank else None)
+def size_of(group: Finder) -> Any:
+    """The number of ranks, as a tensor."""
+    return _shaped(_run(lambda: np.int32(group().size()), [], [tf.int32], "fusewire_size")[0], [])
 
 
-def alltoall(tensor: Any, splits: Any = None, name: str | None = None) -> Any:
-    """Returns the result; with `splits`, a pair: the result and how many rows came from each rank."""
-    tensor = tf.convert_to_tensor(tensor)
-    shape = [None, *tensor.shape[1:]] if tensor.shape.rank else None
-    if splits is None:
+def broadcast(tensor: Any, root_rank: int, name: str | None = None, *, group: Finder = collective.world) -> Any:
+    """Returns the root's tensor. All ranks pass a tensor of the same shape and type. The gradient goes to the root: the
+    average of those of all ranks."""
 
-        def even(array: Any) -> Any:
-            return [collective.world().alltoall(array, name=name)]
+    def sent(value: Any) -> Any:
+        def function(array: Any) -> Any:
+            return [group().broadcast(array, root_rank, name)]
 
-        return _shaped(_call(even, [tensor], [tensor.dtype], "fusewire_alltoall")[0], shape)
-    splits = tf.convert_to_tensor(splits, tf.int64)
+        def gradient(upstream: Any) -> Any:
+            mean = allreduce(upstream, Average, _named(name, "gradient"), group=group)
+            return mean if group().rank() == root_rank else tf.zeros_like(mean)
 
-    def function(array: Any, rows: Any) -> Any:
-        return list(collective.world().alltoall(array, rows.tolist(), name))
+        return _shaped(_call(function, [value], [value.dtype], "fusewire_broadcast")[0], value.shape), gradient
 
-    result, received = _call(function, [tensor, splits], [tensor.dtype, tf.int64], "fusewire_alltoall")
-    return _shaped(result, shape), _shaped(received, [None])
+    return tf.custom_gradient(sent)(tf.convert_to_tensor(tensor))
+
+
+def allgather(tensor: Any, name: str | None = None, *, group: Finder = collective.world) -> Any:
+    """Concatenates the rows of all ranks, which may pass different numbers of rows. The gradient of a rank's rows is
+    the average of those of all ranks."""
+
+    def gathered(value: Any) -> Any:
+        def function(array: Any) -> Any:
+            return [group().allgather(array, name)]
+
+        def gradient(upstream: Any) -> Any:
+            mean = allreduce(upstream, Average, _named(name, "gradient"), group=group)
+            rows = tf.shape(value)[:1] if value.shape.rank != 0 else tf.constant([1])
+            counts = allgather(rows, _named(name, "rows"), group=group)
+            place = group().rank()
+            mine = mean[tf.reduce_sum(counts[:place]) : tf.reduce_sum(counts[: place + 1])]
+            return tf.reshape(mine, tf.shape(value))
+
+        result = _call(function, [value], [value.dtype], "fusewire_allgather")[0]
+        return _shaped(result, [None, *value.shape[1:]] if value.shape.rank else None), gradient
+
+    return tf.custom_gradient(gathered)(tf.convert_to_tensor(tensor))
+
+
+def alltoall(tensor: Any, splits: Any = None, name: str | None = None, *, group: Finder = collective.world) -> Any:
+    """Returns the result; with `splits`, a pair: the result and how many rows came from each rank. The gradient of a
+    row comes back from the rank that got it."""
+    splits = None if splits is None else tf.convert_to_tensor(splits)
+    rows = [] if splits is None else [tf.cast(splits, tf.int64)]
+    counts: list[Any] = []  # what custom_gradient must not see, as it has no gradient
+
+    def function(array: Any, *wanted: Any) -> Any:
+        result = group().alltoall(array, wanted[0].tolist() if wanted else None, name)
+        return list(result) if isinstance(result, tuple) else [result, np.empty(0, np.int64)]
+
+    def exchanged(value: Any) -> Any:
+        result, received = _call(function, [value, *rows], [value.dtype, tf.int64], "fusewire_alltoall")
+        counts.append(_shaped(received, [None]))
+
+        def gradient(upstream: Any) -> Any:
+            if splits is None:
+                return alltoall(upstream, None, _named(name, "gradient"), group=group)
+            return alltoall(upstream, received, _named(name, "gradient"), group=group)[0]
+
+        return _shaped(result, [None, *value.shape[1:]] if value.shape.rank else None), gradient
+
+    result = tf.custom_gradient(exchanged)(tf.convert_to_tensor(tensor))
+    return result if splits is None else (result, tf.cast(counts[-1], splits.dtype))
 
 
 # ---- variables ----
 
 
-def broadcast_variables(variables: Iterable[Any], root_rank: int = 0) -> Any:
+def broadcast_variables(variables: Iterable[Any], root_rank: int = 0, *, group: Finder = collective.world) -> Any:
     """Sets the variables of all ranks to the root's. In a TensorFlow 1 graph, returns the operation that does so."""
     variables = list(variables)
     if tf.executing_eagerly():
-        group = collective.world()
-        tickets = [group.broadcast_async(np.asarray(one), root_rank) for one in variables]
+        ranks = group()
+        tickets = [ranks.broadcast_async(np.asarray(one), root_rank) for one in variables]
         for variable, ticket in zip(variables, tickets, strict=True):
             value = ticket.wait()
-            if group.rank() != root_rank:
+            if ranks.rank() != root_rank:
                 variable.assign(value)
         return None
     values = [tf.convert_to_tensor(one) for one in variables]
 
     # Without _call's order: operations built earlier may need to be fed. Named, so that it may run beside them.
     def function(*arrays: Any) -> Any:
-        group = collective.world()
-        tickets = [group.broadcast_async(one, root_rank, f"variables/{place}") for place, one in enumerate(arrays)]
+        ranks = group()
+        tickets = [ranks.broadcast_async(one, root_rank, f"variables/{place}") for place, one in enumerate(arrays)]
         return [ticket.wait() for ticket in tickets]
 
     results = _run(function, values, [one.dtype for one in values], "fusewire_broadcast") if values else []
@@ -332,27 +397,50 @@ class DistributedGradientTape:
         return tf.nest.pack_sequence_as(gradients, reduce_gradients(flat, self._op, compression=self._compression))
 
 
+# (gradients, their variables) -> what is applied
+Reduction: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], list[Any]]
+
+
 def DistributedOptimizer(  # noqa: N802, Horovod's name
     optimizer: Any, op: int = Average, compression: Any = Compression.none
 ) -> Any:
     """Wraps an optimizer of Keras or of tf.compat.v1.train: it applies the reduced gradients of all ranks."""
+    return reducing_optimizer(optimizer, lambda gradients, _: reduce_gradients(gradients, op, compression=compression))
+
+
+def reducing_optimizer(optimizer: Any, reduction: Reduction, when_computed: bool = True, **more: Any) -> Any:
+    """The optimizer, applying what the reduction returns. `when_computed`: gradients that it computes are reduced at
+    once, so that a program or library may apply them in its own way. `more`: further members of its class."""
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
-        return _Version1Optimizer(optimizer, op, compression)
+        return type("Distributed" + type(optimizer).__name__, (_Version1Optimizer,), more)(optimizer, reduction)
     base: Any = type(optimizer)
 
-    def apply(self: Any, grads: Any, *more: Any, **how: Any) -> Any:
-        return base.apply(self, reduce_gradients(grads, op, compression=compression), *more, **how)
+    def apply(self: Any, grads: Any, trainable_variables: Any = None, **how: Any) -> Any:
+        variables = self._trainable_variables if trainable_variables is None else list(trainable_variables)
+        return base.apply(self, reduction(list(grads), variables), trainable_variables, **how)
 
-    def apply_gradients(self: Any, grads_and_vars: Any, *more: Any, **how: Any) -> Any:
-        pairs = list(grads_and_vars)
-        reduced = reduce_gradients([gradient for gradient, _ in pairs], op, compression=compression)
-        pairs = [(gradient, variable) for gradient, (_, variable) in zip(reduced, pairs, strict=True)]
-        return base.apply_gradients(self, pairs, *more, **how)
+    def apply_gradients(self: Any, grads_and_vars: Any, *rest: Any, **how: Any) -> Any:
+        gradients, variables = zip(*grads_and_vars, strict=True)
+        are_reduced = any(one is not None for one in gradients) and all(
+            one is None or any(one is other for other in computed) for one in gradients
+        )
+        reduced = gradients if are_reduced else reduction(gradients, variables)
+        return base.apply_gradients(self, list(zip(reduced, variables, strict=True)), *rest, **how)
+
+    compute_name = "_compute_gradients" if hasattr(base, "_compute_gradients") else "compute_gradients"
+    computed: list[Any] = []
+
+    def compute_gradients(self: Any, *rest: Any, **how: Any) -> Any:
+        gradients, variables = zip(*getattr(base, compute_name)(self, *rest, **how), strict=True)
+        computed[:] = reduction(gradients, variables)
+        return list(zip(computed, variables, strict=True))
 
     # In Keras 3, every update goes through `apply`, in earlier versions through `apply_gradients`. The class has its
     # base's name, so a saved model can be loaded without Fusewire.
-    methods = {"apply": apply} if hasattr(base, "apply") else {"apply_gradients": apply_gradients}
-    distributed: Any = type(base.__name__, (base,), {**methods, "__module__": base.__module__})
+    methods: dict[str, Any] = {"apply": apply} if hasattr(base, "apply") else {"apply_gradients": apply_gradients}
+    if when_computed and not hasattr(base, "apply"):
+        methods[compute_name] = compute_gradients
+    distributed: Any = type(base.__name__, (base,), {**methods, **more, "__module__": base.__module__})
     return distributed.from_config(optimizer.get_config())
 
 
@@ -360,13 +448,13 @@ class _Version1Optimizer(tf.compat.v1.train.Optimizer):  # type: ignore[misc]
     """For TensorFlow 1 graphs. compute_gradients reduces, so a program that clips gradients clips those of all
     ranks."""
 
-    def __init__(self, optimizer: Any, op: int, compression: Any) -> None:
+    def __init__(self, optimizer: Any, reduction: Reduction) -> None:
         super().__init__(name=f"Distributed{optimizer.get_name()}", use_locking=False)
-        self._optimizer, self._op, self._compression = optimizer, op, compression
+        self._optimizer, self._reduction = optimizer, reduction
 
     def compute_gradients(self, *how: Any, **more: Any) -> Any:
         pairs = self._optimizer.compute_gradients(*how, **more)
-        reduced = reduce_gradients([gradient for gradient, _ in pairs], self._op, compression=self._compression)
+        reduced = self._reduction([gradient for gradient, _ in pairs], [variable for _, variable in pairs])
         return [(one, variable) for one, (_, variable) in zip(reduced, pairs, strict=True)]
 
     def apply_gradients(self, *how: Any, **more: Any) -> Any:
