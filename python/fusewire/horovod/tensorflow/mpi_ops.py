@@ -42,6 +42,8 @@ def finder_of(process_set: Any) -> Callable[[], Ranks]:
 def _scaled(tensor: Any, factor: float) -> Any:
     if factor == 1.0:
         return tensor
+    if tensor.dtype in (tf.float16, tf.bfloat16):  # as Horovod rounds
+        return tf.cast(tf.cast(tensor, tf.float32) * factor, tensor.dtype)
     if tensor.dtype.is_floating or tensor.dtype.is_complex:
         return tensor * tf.cast(factor, tensor.dtype)
     return tf.cast(tf.cast(tensor, tf.float64) * factor, tensor.dtype)
