@@ -221,6 +221,28 @@ def test_futures_follow_works():
     assert run_ranks(follows_futures, 2) == [[0.0, 4.0, 8.0, 12.0, 16.0]] * 2
 
 
+def nests_futures(rank, size, folder):
+    """What follows a future waits for another one of the same group, as some hooks of DDP do."""
+    join("fusewire", rank, size, folder, timeout=TIMEOUT)
+    lonely = dist.irecv(torch.zeros(1), (rank + 1) % size).get_future()  # never ends before the others
+
+    def again(done):
+        return dist.all_reduce(done.value()[0], async_op=True).get_future().wait()[0]
+
+    futures = [dist.all_reduce(torch.full((10,), float(one)), async_op=True).get_future().then(again) for one in (1, 2)]
+    values = [future.wait()[0].item() for future in futures]
+    is_first = not lonely.done()
+    dist.barrier()
+    dist.send(torch.ones(1), (rank + 1) % size)
+    lonely.wait()
+    dist.destroy_process_group()
+    return values, is_first
+
+
+def test_what_follows_a_future_may_wait_for_another_one():
+    assert run_ranks(nests_futures, 2, seconds=40) == [([4.0, 8.0], True)] * 2
+
+
 ENDS = """
     import torch, torch.distributed as dist
     dist.init_process_group("fusewire")
