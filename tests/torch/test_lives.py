@@ -339,6 +339,25 @@ def test_shrink_after_a_death():
     assert results[2] == (False, 3.0, [1.0, 1.0])
 
 
+def splits(rank, size, folder):
+    join("fusewire", rank, size, folder, timeout=TIMEOUT)
+    group = dist.split_group(split_ranks=[[0, 2], [1, 3]])
+    gc.collect()
+    tensor, received = torch.tensor([float(rank)]), torch.zeros(1)
+    dist.all_reduce(tensor, group=group)
+    if rank == 0:
+        dist.send(torch.ones(1), 2, group=group)
+    if rank == 2:
+        dist.recv(received, 0, group=group)
+    dist.destroy_process_group()
+    return tensor.item(), received.item()
+
+
+@pytest.mark.skipif(torch.__version__ < (2, 15), reason="this torch splits no groups without a GPU")
+def test_split_group():
+    assert run_ranks(splits, 4) == [(2.0, 0.0), (4.0, 0.0), (2.0, 1.0), (4.0, 0.0)]
+
+
 def to_itself(rank, size, folder):
     join("fusewire", rank, size, folder, timeout=TIMEOUT)
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
