@@ -19,6 +19,8 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from conftest import join, run_ranks
 
+from fusewire.torch import meeting
+
 TIMEOUT = datetime.timedelta(seconds=30)
 
 
@@ -290,6 +292,30 @@ def uneven(rank, size, folder):
 def test_what_gloo_lacks():
     wanted = ([0.0, 4.0, 12.0], [3.0] * 4, [2, 7], [2.0] * 3, [True, False, True])
     assert run_ranks(uneven, 3) == [wanted] * 3
+
+
+def works_in_place(rank, size, folder, hosts, count):
+    if hosts > 1:
+        meeting.host_identity = lambda: f"host {rank % hosts}"
+        os.environ["FUSEWIRE_BIND"] = "127.0.0.1"
+    join("fusewire", rank, size, folder, timeout=TIMEOUT)
+    mine = slice(rank * count, (rank + 1) * count)
+    whole = torch.zeros(count * size)
+    whole[mine] = rank + 1
+    dist.all_gather_into_tensor(whole, whole[mine])
+    ends = whole.view(size, count)[:, [0, -1]].tolist()
+    whole = torch.arange(count * size).float() + rank
+    wanted = (torch.arange(count * size).float() * size + sum(range(size)))[mine]
+    dist.reduce_scatter_tensor(whole[mine], whole)
+    dist.destroy_process_group()
+    return ends, torch.equal(whole[mine], wanted)
+
+
+@pytest.mark.parametrize("hosts", [1, 3])
+@pytest.mark.parametrize("count", [3, 1000, 200_000])
+def test_a_part_of_the_larger_tensor_may_be_the_smaller_one(count, hosts):
+    wanted = [[one + 1.0] * 2 for one in range(3)], True
+    assert run_ranks(works_in_place, 3, hosts, count) == [wanted] * 3
 
 
 def alone(rank, size, folder):
