@@ -17,7 +17,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
-from conftest import join, run_ranks
+from conftest import ROOT, join, run_ranks
 
 from fusewire.torch import meeting
 
@@ -65,6 +65,13 @@ def test_torchrun_needs_no_import(tmp_path):
         folder=str(tmp_path),
     )
     assert output.count("sum 6.0 fusewire") == 3
+
+
+def test_the_quick_start_of_the_page(tmp_path):
+    page = (ROOT / "docs/torch.md").read_text(encoding="utf-8")
+    text = page.partition("```python\n")[2].partition("```")[0]
+    output = program(text, ranks=2, folder=str(tmp_path))
+    assert output.count("1., 1., 1., 1.") == 2
 
 
 def test_the_import_loads_no_tensorflow(tmp_path):
