@@ -80,6 +80,25 @@ def test_work_and_future_of_an_operation_with_a_dead_rank_fail():
         assert seconds < 0.5 + DIES_WITHIN_S
 
 
+def dies_before_it_sends(rank, size, folder, meets):
+    join("fusewire", rank, size, folder, timeout=datetime.timedelta(seconds=20))
+    if meets:
+        dist.barrier()
+    if rank == 1:
+        time.sleep(0.5)  # the other is waiting by now
+        os.kill(os.getpid(), signal.SIGKILL)
+    return error_after(lambda: dist.recv(torch.ones(5), 1))
+
+
+@pytest.mark.parametrize("meets", [True, False])
+def test_a_receive_from_a_rank_that_dies_fails(meets):
+    """Also if the two had nothing to do with each other before."""
+    kinds, words, seconds = run_ranks(dies_before_it_sends, 2, meets, killed=(1,))[0]
+    assert "receive from rank 1 with tag 0" in words
+    assert "DistNetworkError" in kinds
+    assert seconds < 0.5 + DIES_WITHIN_S
+
+
 def is_absent(rank, size, folder, kind):
     join("fusewire", rank, size, folder, timeout=datetime.timedelta(seconds=1))
     dist.barrier()

@@ -17,7 +17,9 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
-from conftest import join, run_ranks
+from conftest import ROOT, join, run_ranks
+
+from fusewire.torch import meeting
 
 TIMEOUT = datetime.timedelta(seconds=30)
 
@@ -63,6 +65,13 @@ def test_torchrun_needs_no_import(tmp_path):
         folder=str(tmp_path),
     )
     assert output.count("sum 6.0 fusewire") == 3
+
+
+def test_the_quick_start_of_the_page(tmp_path):
+    page = (ROOT / "docs/torch.md").read_text(encoding="utf-8")
+    text = page.partition("```python\n")[2].partition("```")[0]
+    output = program(text, ranks=2, folder=str(tmp_path))
+    assert output.count("1., 1., 1., 1.") == 2
 
 
 def test_the_import_loads_no_tensorflow(tmp_path):
@@ -221,6 +230,28 @@ def test_futures_follow_works():
     assert run_ranks(follows_futures, 2) == [[0.0, 4.0, 8.0, 12.0, 16.0]] * 2
 
 
+def nests_futures(rank, size, folder):
+    """What follows a future waits for another one of the same group, as some hooks of DDP do."""
+    join("fusewire", rank, size, folder, timeout=TIMEOUT)
+    lonely = dist.irecv(torch.zeros(1), (rank + 1) % size).get_future()  # never ends before the others
+
+    def again(done):
+        return dist.all_reduce(done.value()[0], async_op=True).get_future().wait()[0]
+
+    futures = [dist.all_reduce(torch.full((10,), float(one)), async_op=True).get_future().then(again) for one in (1, 2)]
+    values = [future.wait()[0].item() for future in futures]
+    is_first = not lonely.done()
+    dist.barrier()
+    dist.send(torch.ones(1), (rank + 1) % size)
+    lonely.wait()
+    dist.destroy_process_group()
+    return values, is_first
+
+
+def test_what_follows_a_future_may_wait_for_another_one():
+    assert run_ranks(nests_futures, 2, seconds=40) == [([4.0, 8.0], True)] * 2
+
+
 ENDS = """
     import torch, torch.distributed as dist
     dist.init_process_group("fusewire")
@@ -270,6 +301,30 @@ def test_what_gloo_lacks():
     assert run_ranks(uneven, 3) == [wanted] * 3
 
 
+def works_in_place(rank, size, folder, hosts, count):
+    if hosts > 1:
+        meeting.host_identity = lambda: f"host {rank % hosts}"
+        os.environ["FUSEWIRE_BIND"] = "127.0.0.1"
+    join("fusewire", rank, size, folder, timeout=TIMEOUT)
+    mine = slice(rank * count, (rank + 1) * count)
+    whole = torch.zeros(count * size)
+    whole[mine] = rank + 1
+    dist.all_gather_into_tensor(whole, whole[mine])
+    ends = whole.view(size, count)[:, [0, -1]].tolist()
+    whole = torch.arange(count * size).float() + rank
+    wanted = (torch.arange(count * size).float() * size + sum(range(size)))[mine]
+    dist.reduce_scatter_tensor(whole[mine], whole)
+    dist.destroy_process_group()
+    return ends, torch.equal(whole[mine], wanted)
+
+
+@pytest.mark.parametrize("hosts", [1, 3])
+@pytest.mark.parametrize("count", [3, 1000, 200_000])
+def test_a_part_of_the_larger_tensor_may_be_the_smaller_one(count, hosts):
+    wanted = [[one + 1.0] * 2 for one in range(3)], True
+    assert run_ranks(works_in_place, 3, hosts, count) == [wanted] * 3
+
+
 def alone(rank, size, folder):
     join("fusewire", rank, size, folder, timeout=TIMEOUT)
     tensor = torch.ones(3)
@@ -315,6 +370,25 @@ def test_shrink_after_a_death():
     results = run_ranks(shrinks, 4, killed=(1,))
     assert results[0] == (False, 3.0, [0.0, 0.0])
     assert results[2] == (False, 3.0, [1.0, 1.0])
+
+
+def splits(rank, size, folder):
+    join("fusewire", rank, size, folder, timeout=TIMEOUT)
+    group = dist.split_group(split_ranks=[[0, 2], [1, 3]])
+    gc.collect()
+    tensor, received = torch.tensor([float(rank)]), torch.zeros(1)
+    dist.all_reduce(tensor, group=group)
+    if rank == 0:
+        dist.send(torch.ones(1), 2, group=group)
+    if rank == 2:
+        dist.recv(received, 0, group=group)
+    dist.destroy_process_group()
+    return tensor.item(), received.item()
+
+
+@pytest.mark.skipif(torch.__version__ < (2, 15), reason="this torch splits no groups without a GPU")
+def test_split_group():
+    assert run_ranks(splits, 4) == [(2.0, 0.0), (4.0, 0.0), (2.0, 1.0), (4.0, 0.0)]
 
 
 def to_itself(rank, size, folder):

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from conftest import join, run_ranks
 from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -48,6 +48,14 @@ def ddp(rank, size):
 def ddp_with_a_hook(rank, size):
     model = nn.parallel.DistributedDataParallel(model_of())
     model.register_comm_hook(None, default_hooks.bf16_compress_hook)
+    return trained(model, torch.optim.SGD(model.parameters(), 0.1), rank)
+
+
+def ddp_with_a_hook_that_waits(rank, size):
+    """What follows one future waits for another one."""
+    model = nn.parallel.DistributedDataParallel(model_of())
+    state = powerSGD_hook.PowerSGDState(process_group=None, matrix_approximation_rank=1, start_powerSGD_iter=2)
+    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     return trained(model, torch.optim.SGD(model.parameters(), 0.1), rank)
 
 
@@ -93,7 +101,7 @@ def averaged(rank, size):
     return [float(one.sum()) for one in seen]
 
 
-WAYS = [ddp, ddp_with_a_hook, zero, fsdp2, tensor_parallel, dtensor, averaged]
+WAYS = [ddp, ddp_with_a_hook, ddp_with_a_hook_that_waits, zero, fsdp2, tensor_parallel, dtensor, averaged]
 
 
 def losses_of(rank, size, folder, backend, way):

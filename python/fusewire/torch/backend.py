@@ -19,7 +19,7 @@ from fusewire.torch.meeting import Membership, meet
 from fusewire.torch.messages import wrong_size
 from fusewire.torch.rank import nanoseconds_of
 from fusewire.torch.tensors import Made, memory_of, readable
-from fusewire.torch.work import Flight, FusewireWork, MessageFlight
+from fusewire.torch.work import Flight, MessageFlight
 
 NAME = "fusewire"
 _DRAIN_S = 5.0  # for operations that nobody waited for, when their group is shut down
@@ -151,26 +151,19 @@ class FusewireBackend(Collectives, c10d.Backend):  # type: ignore[misc]
         target = made.target(tensor)
         address, length = memory_of(target)
         event = profiling.begin(name, tensors)
+
+        def ended(flight: MessageFlight) -> Any:
+            flight.source = self._mail.source_of(flight.handle)
+            received = library.fusewire_op_received(flight.handle)
+            return None if received == length else wrong_size(flight.source, self._rank, tag, received, length)
+
         if source == self._rank:
             flight: Flight = self._mail.to_self.receive(tag, target)
-            work = self._work([flight], target, [tensor], made.after(), event, is_receive=True)
-            work.source = source
-            return work
-        op = self._mail.receive(source, self._mail.tag(tag), address, length, self._timeout_ns)
-        works: list[FusewireWork] = []
-
-        def ended(handle: int) -> Any:
-            works[0].source = sender = self._mail.source_of(handle)
-            received = library.fusewire_op_received(handle)
-            if received == length:
-                return None
-            return wrong_size(sender, self._rank, tag, received, length)
-
-        who = "any rank" if source is None else f"rank {source}"
-        flight = MessageFlight(op, f"receive from {who} with tag {tag}", ended)
-        work = self._work([flight], target, [tensor], made.after(), event, is_receive=True)
-        works.append(work)
-        return work
+        else:
+            op = self._mail.receive(source, self._mail.tag(tag), address, length, self._timeout_ns)
+            who = "any rank" if source is None else f"rank {source}"
+            flight = MessageFlight(op, f"receive from {who} with tag {tag}", ended)
+        return self._work([flight], target, [tensor], made.after(), event, is_receive=True)
 
 
 # ---- a function of torch's that a backend in Python can't have ----

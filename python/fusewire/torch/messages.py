@@ -82,7 +82,7 @@ class ToSelf:
         return flight
 
     def receive(self, tag: int, into: Any) -> EventFlight:
-        flight = EventFlight()
+        flight = EventFlight(self._rank)
         with self._lock:
             if self._sent[tag]:
                 self._pass_on(self._sent[tag].popleft(), into, flight, tag)

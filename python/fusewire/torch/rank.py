@@ -47,7 +47,15 @@ class Rank:
             if made.written_back:
                 made.write_back()
             return None
-        parts = [Flight(call.start(self._group, timeout_ns)) for call in made.calls]
+        parts: list[Flight] = []
+        try:
+            for call in made.calls:
+                parts.append(Flight(call.start(self._group, timeout_ns)))
+        except BaseException:  # nothing may be under way when its memory goes
+            work = self._work(parts, made, result, None, event)
+            work.cancel()
+            work.settle(None)
+            raise
         return self._work(parts, made, result, made.after(), event)
 
     def _work(

@@ -61,25 +61,26 @@ class Flight:
 class MessageFlight(Flight):
     """A send or a receive under way. `ended` is asked for an error of its own after a success."""
 
-    __slots__ = ("_ended",)
+    __slots__ = ("_ended", "source")
     _wait, _result = library.fusewire_op_wait, library.fusewire_op_result
     _cancel, _free = library.fusewire_op_cancel, library.fusewire_op_free
 
-    def __init__(self, handle: int, what: str, ended: Callable[[int], Any] | None = None) -> None:
+    def __init__(self, handle: int, what: str, ended: "Callable[[MessageFlight], Any] | None" = None) -> None:
         super().__init__(handle, what)
-        self._ended = ended
+        self._ended, self.source = ended, -1
 
     def check(self) -> Any:
-        return None if self._ended is None else self._ended(self.handle)
+        return None if self._ended is None else self._ended(self)
 
 
 class EventFlight(Flight):
     """An operation that this process itself ends: set() it."""
 
-    __slots__ = ("error", "event")
+    __slots__ = ("error", "event", "source")
 
-    def __init__(self) -> None:
+    def __init__(self, source: int = -1) -> None:
         super().__init__(0)
+        self.source = source
         self.event, self.error = threading.Event(), None
 
     def set(self, error: Any = None) -> None:
@@ -98,13 +99,11 @@ class EventFlight(Flight):
 
 
 class Flights:
-    """The operations of one process group that are under way, and the thread that completes their futures."""
+    """The operations of one process group that are under way."""
 
     def __init__(self) -> None:
         self._works: dict[int, FusewireWork] = {}
-        self._lock = threading.Lock()
-        self._queue: queue.SimpleQueue[FusewireWork | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._futures = _Futures()
 
     def add(self, work: "FusewireWork") -> None:
         self.reap()
@@ -125,15 +124,7 @@ class Flights:
                 self._works[key] = work
 
     def complete_later(self, work: "FusewireWork") -> None:
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._complete, name="fusewire-futures", daemon=True)
-                self._thread.start()
-        self._queue.put(work)
-
-    def _complete(self) -> None:
-        while (work := self._queue.get()) is not None:
-            work.complete_future()
+        self._futures.add(work)
 
     def drain(self, seconds: float) -> None:
         """Waits for all but receives, which may never get anything."""
@@ -146,11 +137,69 @@ class Flights:
         """Nothing uses memory of the program any more when it returns."""
         for work in list(self._works.values()):
             work.cancel()
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join(10)
+        self._futures.end()
         for work in list(self._works.values()):
             work.settle(10)
+
+
+class _Futures:
+    """The threads that complete the futures of one process group: one that waits for the next operation, and those that
+    run what follows a future. That may wait for another future of this group, so it never keeps the first from waiting.
+    A message may take longer than the operations after it: its future has a thread of its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queue: queue.SimpleQueue[FusewireWork | None] = queue.SimpleQueue()
+        self._waits = threading.Lock()  # the thread that waits has it
+        self._threads: list[threading.Thread] = []
+        self._apart: list[threading.Thread] = []
+        self._idle = 0  # those that wait, or are about to
+
+    def add(self, work: "FusewireWork") -> None:
+        if work.is_collective:
+            self._queue.put(work)
+            self._need_a_thread()
+        else:
+            with self._lock:
+                self._apart = [one for one in self._apart if one.is_alive()]
+                self._apart.append(_thread_of(work.complete_future))
+
+    def _need_a_thread(self) -> None:
+        with self._lock:
+            if self._idle == 0:
+                self._idle += 1
+                self._threads.append(_thread_of(self._run))
+
+    def _run(self) -> None:
+        while True:
+            with self._waits:
+                work = self._queue.get()
+                if work is None:
+                    return
+                work.settle(None)
+                with self._lock:
+                    self._idle -= 1
+            if not self._queue.empty():
+                self._need_a_thread()
+            work.complete_future()
+            with self._lock:
+                self._idle += 1
+
+    def end(self) -> None:
+        """Their operations have been cancelled."""
+        with self._lock:
+            threads = [*self._threads, *self._apart]
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join(10)
+
+
+def _thread_of(function: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=function, name="fusewire-futures", daemon=True)
+    thread.start()
+    return thread
 
 
 class FusewireWork(c10d.Work):  # type: ignore[misc]
@@ -170,12 +219,13 @@ class FusewireWork(c10d.Work):  # type: ignore[misc]
         super().__init__()
         self._flights, self._parts, self._holds, self._result = flights, list(parts), holds, result
         self._after, self.is_receive, self._sequence, self._event = after, is_receive, sequence, event
+        self.is_collective = all(type(part) is Flight for part in parts)
+        self._first = parts[0] if parts else None
         self._lock = threading.Lock()
         self._ended = False
         self._error: Any = None
         self._future: Any = None
         self._ends_future: Any = None
-        self.source = -1
         flights.add(self)
 
     # ---- what torch calls ----
@@ -227,7 +277,8 @@ class FusewireWork(c10d.Work):  # type: ignore[misc]
         self.wait()
 
     def source_rank(self) -> int:
-        return self.source
+        """Of a receive."""
+        return getattr(self._first, "source", -1)
 
     _source_rank = source_rank
 
