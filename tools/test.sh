@@ -66,9 +66,9 @@ if [[ " ${groups[*]} " == *" tensorflow "* ]]; then
 fi
 torches=()
 if [[ " ${phases[*]} " == *" torch "* ]]; then
-  mapfile -t wanted < <(printf '%s\n' tools/torch-*.lock | sed 's/.*torch-//; s/\.lock$//' | sort -V)
-  [ -z "${CI_DAY:-}" ] || wanted=("${wanted[$((CI_DAY % ${#wanted[@]}))]}")
-  for version in "${wanted[@]}"; do
+  mapfile -t known < <(printf '%s\n' tools/torch-*.lock | sed 's/.*torch-//; s/\.lock$//' | sort -V)
+  [ -z "${CI_DAY:-}" ] || known=("${known[$((CI_DAY % ${#known[@]}))]}")
+  for version in "${known[@]}"; do
     if tools/deps.sh "torch-$version"; then
       torches+=("$version")
     else
