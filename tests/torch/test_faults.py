@@ -4,12 +4,14 @@
 import datetime
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
 import torch
 import torch.distributed as dist
-from conftest import join, run_ranks
+from conftest import ROOT, join, run_ranks
 
 from fusewire.torch import meeting
 
@@ -273,3 +275,12 @@ def test_monitored_barrier_tells_all_who_did_not_come(wait_all):
     assert who in results[0][1]
     assert "Rank 2 successfully reached" in results[2][1]
     assert who in results[2][1]
+
+
+@pytest.mark.skipif(not hasattr(dist, "shrink_group"), reason="this torch has no shrink_group")
+def test_survivors_of_kills_go_on():
+    """The short form of kills.py."""
+    words = [sys.executable, ROOT / "tests/torch/kills.py", "--times", "5"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all went on" in done.stdout
