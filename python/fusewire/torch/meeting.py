@@ -132,25 +132,31 @@ class _Book:
         self._store.set(self._key(what), json.dumps(value))
 
     def read(self, what: str) -> Any:
-        self._await([self._key(what)], [0])
+        """What rank 0 writes once all ranks are here."""
+        self._await([self._key(what)])
         return json.loads(self._store.get(self._key(what)))
 
     def of_all(self, what: str) -> list[Any]:
         keys = [self._key(f"{what}/{rank}") for rank in range(self._size)]
-        self._await(keys, list(range(self._size)))
+        self._await(keys)
         many = self._store.multi_get(keys) if self._store.has_extended_api() else map(self._store.get, keys)
         return [json.loads(text) for text in many]
 
-    def _await(self, keys: Sequence[str], ranks: Sequence[int]) -> None:
+    def _await(self, keys: Sequence[str]) -> None:
         left = self._limit_s - (time.monotonic() - self._began)
         try:
             self._store.wait(list(keys), datetime.timedelta(seconds=max(left, 0.001)))
         except RuntimeError as error:
             if time.monotonic() - self._began + 0.1 < self._limit_s:
                 raise  # not its time limit: the Store itself has failed
-            missing = [rank for key, rank in zip(keys, ranks, strict=True) if not self._store.check([key])]
-            if not missing:
+            if self._store.check(list(keys)):
                 return
+            here = [self._key(f"here/{rank}") for rank in range(self._size)]
+            missing = [rank for rank in range(self._size) if not self._store.check([here[rank]])]
+            if not missing:  # all were here: those whose part is not there have gone again
+                missing = [rank for rank, key in enumerate(keys) if not self._store.check([key])]
+            if not missing:
+                return  # it came just now
             who = f"rank {missing[0]}" if len(missing) == 1 else "ranks " + ", ".join(map(str, missing))
             raise error_of(
                 TIMEOUT,
