@@ -66,6 +66,7 @@ if [[ " ${groups[*]} " == *" tensorflow "* ]]; then
 fi
 torches=()
 if [[ " ${phases[*]} " == *" torch "* ]]; then
+  tools/deps.sh partners || echo "test: the packages of [partners] are missing; the tests with them are skipped" >&2
   mapfile -t known < <(printf '%s\n' tools/torch-*.lock | sed 's/.*torch-//; s/\.lock$//' | sort -V)
   [ -z "${CI_DAY:-}" ] || known=("${known[$((CI_DAY % ${#known[@]}))]}")
   for version in "${known[@]}"; do
