@@ -248,7 +248,8 @@ class SuitesTest(ScriptTest):
 
     def test_a_pytorch_that_cannot_be_installed_is_skipped_and_said(self):
         status, output, calls = self.start("make", "test", "PHASES=torch", broken="deps.sh torch-7.8.9")
-        self.assertEqual((status, output[-1]), (0, "1 passed, 0 failed"))
+        self.assertEqual(status, 0)
+        self.assertIn("1 passed, 0 failed", output)
         self.assertEqual([call.split()[0] for call in calls if call.startswith(TORCHES)], ["7.9.0"])
 
     def test_a_phase_alone_is_whole(self):

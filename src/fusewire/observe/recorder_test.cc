@@ -96,7 +96,7 @@ TEST(Recorder, ReadersSeeWholeOperationsWhileThreadsRecord) {
     });
   }
   size_t ended = 0;
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 200 || ended == 0; ++i) {  // the threads may begin late
     for (const Seen& seen : recorder.Read()) {
       EXPECT_EQ(seen.begun_ns, seen.step);
       EXPECT_EQ(seen.flow, static_cast<uint64_t>(seen.step));
@@ -109,7 +109,6 @@ TEST(Recorder, ReadersSeeWholeOperationsWhileThreadsRecord) {
   }
   ends.store(true);
   for (std::thread& thread : threads) thread.join();
-  EXPECT_GT(ended, 0u);
 }
 
 TEST(Recorder, WithoutOneNothingIsRecorded) {
