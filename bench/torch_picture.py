@@ -73,7 +73,7 @@ def _draw_models(axes: plt.Axes, wire: str, figures: Sequence[Figure], records: 
         axes.annotate(f"{ratio:.2f}", (position, ratio), ha="center", va="bottom", fontsize=9)
         if figure.target is not None:
             axes.plot([position - 0.4, position + 0.4], [figure.target] * 2, "--", color="#888888")
-    axes.set_title(f"models, {wire}: steps or tokens a second, beside gloo")
+    axes.set_title(f"training and inference, {wire}, beside gloo")
     axes.set_xticks(range(len(rows)), [figure.case for figure, _ in rows], rotation=30, ha="right", fontsize=8)
     axes.axhline(1, color="black", linewidth=0.8)
 
