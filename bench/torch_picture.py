@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 
 import matplotlib as mpl
+from collective_suite import size_name
 from records import Figure, Record
-from torch_suite import COLLECTIVES, PEERS, SIZES, size_name
+from torch_suite import COLLECTIVES, PEERS, SIZES
 
 mpl.use("Agg")
 

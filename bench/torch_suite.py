@@ -20,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 
+from collective_suite import size_name
 from records import BenchError, Figure, Run, Sample
 
 HERE = pathlib.Path(__file__).resolve().parent / "torch"
@@ -35,13 +36,6 @@ MPIRUN = ("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe")
 # Beside gloo: (largest size, target over shm, target over tcp).
 TARGETS = ((4096, 15.0, 3.0), (65536, 8.0, 1.3), (1 << 62, 5.0, 1.3))
 TARGET_TRAINING, TARGET_INFERENCE = 1.5, 2.0
-
-
-def size_name(size: int) -> str:
-    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size >= unit:
-            return f"{size // unit}{name}"
-    return f"{size}B"
 
 
 def target_of(size: int, wire: str, peer: str) -> float | None:

@@ -5,30 +5,9 @@ from typing import Any
 
 import torch
 
+from fusewire.horovod.common.compression import Compressor, NoneCompressor
+
 __all__ = ["Compression", "Compressor", "FP16Compressor", "NoneCompressor"]
-
-
-class Compressor:
-    """What a program derives a compression of its own from."""
-
-    @staticmethod
-    def compress(tensor: Any) -> tuple[Any, Any]:
-        """(what is sent, what decompress() needs to know)"""
-        raise NotImplementedError("a Compressor defines compress() and decompress()")
-
-    @staticmethod
-    def decompress(tensor: Any, ctx: Any) -> Any:
-        raise NotImplementedError("a Compressor defines compress() and decompress()")
-
-
-class NoneCompressor(Compressor):
-    @staticmethod
-    def compress(tensor: Any) -> tuple[Any, Any]:
-        return tensor, None
-
-    @staticmethod
-    def decompress(tensor: Any, ctx: Any) -> Any:
-        return tensor
 
 
 class _Sixteen(Compressor):
