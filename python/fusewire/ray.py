@@ -30,7 +30,7 @@ from fusewire import machine
 from fusewire.cli.cluster import Shape
 from fusewire.cli.job import Job, Limits, Task
 from fusewire.cli.loop import READ_BYTES, Loop
-from fusewire.cli.output import Screen
+from fusewire.cli.output import Screen, is_terminal
 from fusewire.cli.plan import Cluster, Plan, Ranks, passed_on, variables
 from fusewire.cli.processes import GRACE_S
 from fusewire.cli.remote import Remote
@@ -64,13 +64,15 @@ def run(
     timeout: float | None = None,
     restarts: int = 0,
     start_timeout: float = 300.0,
+    live: bool | None = None,
 ) -> None:
     """Returns when all working tasks have ended well; raises JobError otherwise.
 
     `resources` are Ray's for each job, {"ps": {"CPU": 2}, "worker": {"CPU": 8}}; one CPU by default. `strategy` is the
     one of the placement group. `python` runs the tasks, by default the one of Ray's workers. `environment` goes to all
     tasks, beside the variables of this process that begin with FUSEWIRE_ or TF_. `ranks` starts ranks of
-    fusewire.collective in place of a cluster.
+    fusewire.collective in place of a cluster. `live` shows a line for each task below the output, with its steps and
+    rates; None does so on a terminal.
     """
     if not program:
         raise ValueError("no program is given. Fix: run(['train.py'])")
@@ -84,7 +86,9 @@ def run(
     with contextlib.ExitStack() as stack:
         bundles = [dict((resources or {}).get(job, {"CPU": 1.0})) for job, _ in plan.tasks()]
         actors = _actors(bundles, strategy, start_timeout, stack)
-        _run_at(actors, plan, list(program), python, shared, Limits(timeout, GRACE_S, restarts), start_timeout, stack)
+        screen = Screen()
+        limits = Limits(timeout, GRACE_S, restarts, live=is_terminal(screen.error) if live is None else live)
+        _run_at(actors, plan, list(program), python, shared, limits, start_timeout, screen, stack)
 
 
 def _actors(bundles: list[dict[str, float]], strategy: str, limit_s: float, stack: contextlib.ExitStack) -> list[Any]:
@@ -187,9 +191,10 @@ def _run_at(
     shared: dict[str, str],
     limits: Limits,
     limit_s: float,
+    screen: Screen,
     stack: contextlib.ExitStack,
 ) -> None:
-    screen, loop = Screen(), Loop()
+    loop = Loop()
     try:
         nodes = ray.get([actor.begin.remote(python) for actor in actors], timeout=limit_s)
     except (ray.exceptions.RayError, OSError) as error:
@@ -203,6 +208,7 @@ def _run_at(
             "plain": isinstance(plan, Ranks),
             "ports": int(number < plan.listening()),
             "port_base": None,
+            "progress": limits.live,
         }
         host = _RayHost(loop, actor, request)
         stack.callback(host.close)

@@ -46,10 +46,11 @@ class Terminal:
             elif letter == "J" and number == "2":
                 self.lines, self.styles = [""], [[]]
                 self.row = self.column = 0
-            elif letter == "J":
+            elif letter in ("J", "K"):
                 self.lines[self.row] = self.lines[self.row][: self.column]
                 del self.styles[self.row][self.column :]
-                del self.lines[self.row + 1 :], self.styles[self.row + 1 :]
+                if letter == "J":
+                    del self.lines[self.row + 1 :], self.styles[self.row + 1 :]
             elif letter == "H":
                 assert not number, f"an unknown control {whole!r}"
                 self.row = self.column = 0
@@ -62,6 +63,8 @@ class Terminal:
                     self.styles.append([])
             elif whole == "\r":
                 self.column = 0
+            elif whole == "\t":
+                self.column += 8 - self.column % 8
             else:
                 assert whole >= " ", f"an unknown control {whole!r}"
                 self._put(whole)

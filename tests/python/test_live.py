@@ -13,8 +13,9 @@ import subprocess
 import termios
 
 import pytest
-from conftest import DEADLINE_S, FUSEWIRE, clean_environment
+from conftest import DEADLINE_S, FUSEWIRE, clean_environment, process
 from terminal import Terminal
+from test_inside import slurm
 
 from fusewire.cli.live import duration, table
 from fusewire.cli.rates import Progress
@@ -22,14 +23,14 @@ from fusewire.cli.rates import Progress
 pytestmark = pytest.mark.once
 
 
-def run_on_terminal(folder, *words, until="", then=None, columns=100, rows=20):
+def run_on_terminal(folder, *words, until="", then=None, columns=100, rows=20, command=(FUSEWIRE, "run"), **variables):
     """(exit code, the screen at the moment when `until` was on it, the last screen)"""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     terminal, seen = Terminal(), ""
-    environment = clean_environment(TERM="xterm")
+    environment = clean_environment(TERM="xterm", **variables)
     with subprocess.Popen(
-        [FUSEWIRE, "run", *words], cwd=folder, env=environment, stdout=slave, stderr=slave
+        [*command, *words], cwd=folder, env=environment, stdout=slave, stderr=slave
     ) as launcher:
         os.close(slave)
         while select.select([master], [], [], DEADLINE_S)[0]:
@@ -75,6 +76,31 @@ def test_without_lines(tmp_path):
         [FUSEWIRE, "run", *words[:2], *words[4:]], capture_output=True, timeout=DEADLINE_S, check=True
     )
     assert b"\033" not in done.stderr
+
+
+TELLS = """
+import json, os, pathlib, time
+import fusewire
+index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+step = 0
+while not pathlib.Path("go").exists():
+    step += 1
+    fusewire.progress((index + 1) * 1000 + step % 1000)
+    time.sleep(0.01)
+"""
+BOTH = r"\nworker:0  runs .*step 1,\d+ .*\nworker:1  runs .*step 2,\d+ "
+
+
+def test_rank_0_shows_what_the_others_tell_it(tmp_path):
+    """Inside of another launcher, each process prints by itself: the lines are asked for."""
+    (tmp_path / "train.py").write_text(TELLS)
+    words = ["--inside", "auto", "--live", "on", "--ps", "0", "train.py"]
+    first, second = slurm(0, 2), slurm(1, 2)
+    with process([FUSEWIRE, "run", *words], tmp_path, clean_environment(**second)) as follower:
+        go = tmp_path / "go"
+        code, seen, last = run_on_terminal(tmp_path, *words, until=BOTH, then=go.touch, columns=120, **first)
+        assert (code, follower.wait(DEADLINE_S)) == (0, 0), last
+    assert re.search(BOTH, seen)
 
 
 @dataclasses.dataclass

@@ -72,8 +72,8 @@ def test_each_page_that_a_source_names_exists():
             found |= {match[0] for match in NAMED.finditer(path.read_text(encoding="utf-8"))}
     for page in found:
         check(page)
-    # The plug-in adds the code's name to the page: see bridge/status.cc.
-    assert '"; see docs/errors.md#"' in (ROOT / "src/fusewire/tf/bridge/status.cc").read_text(encoding="utf-8")
+    # The library adds the code's name to this page.
+    assert '"; see docs/errors.md#"' in (ROOT / "src/fusewire/base/status.cc").read_text(encoding="utf-8")
 
 
 def test_a_message_names_one_page():

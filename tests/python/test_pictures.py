@@ -51,6 +51,14 @@ WHY = (
     r"^  worker:\d has waited [\d.]+ s for the (tensor|answer to) \w.*",
     r"^  see docs/seeing\.md#fusewire-why$",
 )
+CLUSTER = (
+    r"^ +ok  ps:0 +127\.0\.0\.1:\d+: grpc\+\+, Fusewire [\w.]+, TensorFlow 2\.\d+\.\d+, [\d.]+ ms over gRPC",
+    r"^FAIL  ps:1 +127\.0\.0\.1:\d+: its port is open, but it has not answered for 5 s",
+    r"^ +ok  clocks +at most \d+ ms apart",
+    r"^round trip in us, of the task on the left to the one above, over shm:$",
+    r"^  worker:1 +\d+ +\d+ +-$",
+    r"^1 to fix, \d to check\.$",
+)
 CHECKS = re.compile(r"^ *(?:ok|note|warn|FAIL)  (\w.*?)  ", re.MULTILINE)
 
 TRAIN = """
@@ -190,6 +198,11 @@ def test_a_job_on_the_screens(running, tmp_path):
             break
     assert code == 1
     keep("why.svg", "fusewire why", screen, *WHY)
+
+    address = places["ps:0"].members["ps:0"]
+    code, screen = run_on_terminal(tmp_path, environment, "doctor", "--cluster", address)
+    assert code == 1
+    keep("cluster.svg", f"fusewire doctor --cluster {address}", screen, *CLUSTER)
     os.kill(places["ps:1"].pid, signal.SIGCONT)
     job.wait_for(r"^ps:1 +serves ")
 

@@ -3,12 +3,14 @@
 
 import json
 import pathlib
+import re
 import sys
 import textwrap
 
 import pytest
 from conftest import ROOT, clean_environment, run_to_end
 from test_hosts import TRAIN
+from test_live import BOTH, TELLS, run_on_terminal
 
 import fusewire
 
@@ -24,18 +26,22 @@ ray.init(num_cpus=4, include_dashboard=False, logging_level="error", log_to_driv
 
 
 @pytest.fixture
-def drive(tmp_path):
-    """drive(code) runs it as the driver of a Ray of its own; tasks run in the test's folder."""
+def variables(tmp_path):
+    """Those of a driver: fusewire without TensorFlow, as on a node that has it in another environment."""
     if not RAY.exists():
         pytest.skip("Ray is not installed: tools/deps.sh ray")
-    # Without TensorFlow, as on a node that has it in another environment.
     (tmp_path / "packages").mkdir()
     (tmp_path / "packages/fusewire").symlink_to(pathlib.Path(fusewire.__file__).parent)
+    return {"PYTHONPATH": str(tmp_path / "packages"), "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+@pytest.fixture
+def drive(tmp_path, variables):
+    """drive(code) runs it as the driver of a Ray of its own; tasks run in the test's folder."""
 
     def run(code: str):
         (tmp_path / "driver.py").write_text(DRIVER + textwrap.dedent(code))
-        environment = clean_environment(PYTHONPATH=str(tmp_path / "packages"), RAY_USAGE_STATS_ENABLED="0")
-        return run_to_end([RAY, "driver.py", sys.executable], tmp_path, environment, 150.0)
+        return run_to_end([RAY, "driver.py", sys.executable], tmp_path, clean_environment(**variables), 150.0)
 
     return run
 
@@ -47,6 +53,17 @@ def test_a_cluster_trains(drive, tmp_path):
     assert sorted(one["worker"] for one in said) == [0, 1]
     assert all(one["lost"] < 0.5 and one["calls"] > 0 and one["secret"] == 64 for one in said)
     assert "1 ps, 2 workers over star_server, on 1 nodes of Ray" in done.error
+
+
+def test_the_tasks_have_lines_on_the_drivers_terminal(tmp_path, variables):
+    (tmp_path / "train.py").write_text(TELLS)
+    run = 'fusewire.ray.run(["train.py"], ps=0, workers=2, python=python, timeout=120)'
+    (tmp_path / "driver.py").write_text(DRIVER + run)
+    code, seen, last = run_on_terminal(
+        tmp_path, sys.executable, until=BOTH, then=(tmp_path / "go").touch, command=(RAY, "driver.py"), **variables
+    )
+    assert code == 0, last
+    assert re.search(BOTH, seen)
 
 
 def test_failures_and_restarts(drive, tmp_path):

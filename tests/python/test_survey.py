@@ -12,6 +12,7 @@ import threading
 import time
 
 import pytest
+from certificates import Certificates
 from cluster import free_addresses
 from conftest import FUSEWIRE, clean_environment, run_to_end
 
@@ -205,6 +206,25 @@ def test_a_healthy_cluster_and_then_a_stopped_and_a_dead_task(tasks, tmp_path):
     assert checks["ps:1"]["status"] == "FAIL"
     assert "refuses: no process listens" in checks["ps:1"]["value"]
     assert checks["ps:0"]["status"] == "ok"
+
+
+def test_a_cluster_over_tls_and_a_task_of_another_authority(tasks, tmp_path):
+    """The doctor asks over gRPC; the tasks measure with the certificates that they have."""
+    certificates = Certificates(tmp_path / "certificates")
+    cluster = tasks(JOIN, "grpc++", FUSEWIRE_TRANSPORT="tcp", **certificates.settings("task"))
+    addresses = begin(cluster)
+    report, checks = doctor(addresses[0], tmp_path)
+    assert report["ok"], checks
+    assert [(way["wire"], way["error"]) for way in report["ways"]] == [("tls", "")] * 6
+
+    cluster.end()
+    certificates.authority("other")
+    addresses = begin(cluster, **certificates.settings("stranger", "other"))
+    report, checks = doctor(addresses[0], tmp_path)
+    assert checks["ways"]["status"] == "FAIL"
+    assert "certificate" in checks["ways"]["value"], checks["ways"]
+    lost = {(way["asker"], way["peer"]) for way in report["ways"] if way["error"]}
+    assert lost == {("ps:0", "worker:0"), ("ps:1", "worker:0"), ("worker:0", "ps:0"), ("worker:0", "ps:1")}
 
 
 def test_a_task_of_another_cluster_or_protocol_and_one_that_the_others_cannot_greet(tasks, tmp_path):

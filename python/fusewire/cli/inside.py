@@ -108,10 +108,10 @@ def run_inside(meeting: Meeting, limits: Limits, screen: Screen) -> int:
 class Follower(Remote):
     """Another process of the job, at rank 0's end."""
 
-    def __init__(self, loop: Loop, line: socket.socket, size: int, secret: str):
+    def __init__(self, loop: Loop, line: socket.socket, size: int, secret: str, live: bool):
         self._secret = secret
         self._nonce = secrets.token_hex(16)
-        request = {"size": size, "nonce": self._nonce}
+        request = {"size": size, "nonce": self._nonce, "progress": live}
         self._line: socket.socket | None = line
         super().__init__(
             loop,
@@ -149,7 +149,7 @@ def _lead(meeting: Meeting, limits: Limits, screen: Screen, port: int) -> int:
     loop = Loop()
     plan, size = meeting.plan, meeting.seat.size
     with loop.signals_handled(), contextlib.ExitStack() as stack:
-        followers = _gather(meeting, loop, screen, stack)
+        followers = _gather(meeting, limits.live, loop, screen, stack)
         if loop.signals:
             return INTERRUPTED + loop.signals[0]
         answers = [followers[rank].answer or {} for rank in range(1, size)]
@@ -171,7 +171,9 @@ def _lead(meeting: Meeting, limits: Limits, screen: Screen, port: int) -> int:
         return Job(tasks, loop, screen, limits).run()
 
 
-def _gather(meeting: Meeting, loop: Loop, screen: Screen, stack: contextlib.ExitStack) -> dict[int, Follower]:
+def _gather(
+    meeting: Meeting, live: bool, loop: Loop, screen: Screen, stack: contextlib.ExitStack
+) -> dict[int, Follower]:
     """Waits until all other processes have come. They stay open until the stack ends."""
     size, found = meeting.seat.size, dict[int, Follower]()
     unknown: list[Follower] = []
@@ -183,7 +185,7 @@ def _gather(meeting: Meeting, loop: Loop, screen: Screen, stack: contextlib.Exit
             if len(unknown) > size + STRANGERS:
                 line.close()
                 return
-            follower = Follower(loop, line, size, meeting.secret)
+            follower = Follower(loop, line, size, meeting.secret, live)
             stack.callback(follower.close)
             follower.begin()
             unknown.append(follower)
@@ -272,6 +274,8 @@ class Following(Agent):
 
     def _open(self, request: dict[str, Any]) -> dict[str, Any]:
         self._silence_s = float(request["silence_s"])
+        if request.get("progress"):
+            self._processes.watch_progress()
         said = [self._offer[name] for name in OFFER]
         proof = prove(self._secret, str(request["nonce"]), *said) if self._secret else ""
         return {**self._offer, "proof": proof}

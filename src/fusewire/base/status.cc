@@ -106,4 +106,6 @@ std::string Status::ToString() const {
   return text;
 }
 
+std::string Status::Explained() const { return ok() ? "ok" : ToString() + "; see docs/errors.md#" + CodeName(code()); }
+
 }  // namespace fusewire

@@ -86,6 +86,12 @@ TEST(Status, NamesTheSystemsErrorAndTheApplicationsNumber) {
   EXPECT_EQ(Status::Application(42, "no such shard").ToString(), "application 42: no such shard");
 }
 
+TEST(Status, NamesThePageOfItsCode) {
+  EXPECT_EQ(Status::Refused("another cluster").Next("check the name").Explained(),
+            "refused: another cluster; next: check the name; see docs/errors.md#refused");
+  EXPECT_EQ(Status().Explained(), "ok");
+}
+
 Result<int> Half(int number) {
   if (number % 2 != 0) return Status::Invalid("odd");
   return number / 2;

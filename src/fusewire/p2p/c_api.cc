@@ -127,7 +127,10 @@ int StartEndpoint(const char* name, const char* address, const char* cluster, co
   } else if (!fusewire::transport::ParseNumeric(listen.host, 0, &number)) {
     fusewire::transport::ListeningPlace place = fusewire::transport::WhereToListen(listen.host);
     listen.host = place.host;
-    if (!place.why.empty()) FUSEWIRE_LOG(kWarn, "endpoint %s listens on every interface: %s", name, place.why.c_str());
+    if (!place.why.empty()) {
+      FUSEWIRE_LOG(kWarn, "endpoint %s listens on every interface: %s; see docs/network.md#where-the-data-goes", name,
+                   place.why.c_str());
+    }
   }
   auto started = p2p::Endpoint::Start(std::move(options), listen);
   if (!started.ok()) return KeepError(started.status());

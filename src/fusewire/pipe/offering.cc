@@ -21,7 +21,7 @@ void AcceptorCounts::TellTurnedAway(const std::string& peer_address, const Statu
   uint64_t held_back = 0;
   if (!turned_away_log.Allow(peer_address, now_ns, &held_back)) return;
   FUSEWIRE_LOG(kWarn, "listener %s turned %s away (%llu more in between): %s", address.ToString().c_str(),
-               peer_address.c_str(), static_cast<unsigned long long>(held_back), why.ToString().c_str());
+               peer_address.c_str(), static_cast<unsigned long long>(held_back), why.Explained().c_str());
 }
 
 Offering::Offering(AcceptorCounts& counts, uint16_t service, Shared& shared, std::vector<reactor::Reactor*> homes,

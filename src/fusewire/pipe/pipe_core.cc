@@ -154,7 +154,7 @@ void PipeCore::OnRead(const Status& status) {
   uint64_t held_back = 0;
   if (shared_.broken_log().Allow(peer_.address, home_.now_ns(), &held_back)) {
     FUSEWIRE_LOG(kWarn, "pipe to %s is closed (%llu more in between): %s", peer_.ToString().c_str(),
-                 static_cast<unsigned long long>(held_back), status.ToString().c_str());
+                 static_cast<unsigned long long>(held_back), status.Explained().c_str());
   }
   Close(status.Phase("reading").Next("run the same version of Fusewire in both tasks; if they are, report this"));
 }

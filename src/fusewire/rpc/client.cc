@@ -83,7 +83,7 @@ void Client::Close() {
   while (true) {
     const Status drained = core_->under_way().Wait(home(), AddNs(home().clock()->NowNs(), kCloseLogNs));
     if (drained.ok()) return;
-    FUSEWIRE_LOG(kWarn, "closing a client still waits: %s", drained.ToString().c_str());
+    FUSEWIRE_LOG(kWarn, "closing a client still waits: %s", drained.Explained().c_str());
   }
 }
 

@@ -22,7 +22,7 @@ class LayerTransport final : public Transport {
     auto come = [make = make_session_, on_incoming = std::move(on_incoming)](std::unique_ptr<Incoming> one) mutable {
       Result<std::unique_ptr<Session>> session = make(false);
       if (!session.ok()) {
-        const std::string why = session.status().ToString();
+        const std::string why = session.status().Explained();
         FUSEWIRE_LOG(kWarn, "%s is turned away: %s", one->peer_address().c_str(), why.c_str());
         return;
       }

@@ -90,7 +90,7 @@ Group::~Group() {
   // A virtual clock does not advance during the wait.
   if (drained.ok() || home.clock() != Clock::Real()) return;
   FUSEWIRE_LOG(kWarn, "group %s goes, and what is left ends with its endpoint: %s", core->options().name.c_str(),
-               drained.ToString().c_str());
+               drained.Explained().c_str());
 }
 
 int Group::rank() const { return core_->rank(); }

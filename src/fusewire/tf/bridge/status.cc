@@ -46,10 +46,8 @@ Status FromTf(const TfStatus& status) { return Status(CodeFrom(status.code()), s
 
 TfStatus ToTf(const Status& status) {
   if (status.ok()) return TfStatus();
-  std::string text = status.ToString();
   // Those of ours that say what to do name the page that says more; what TensorFlow says about an op does not.
-  if (!status.next().empty()) absl::StrAppend(&text, "; see docs/errors.md#", CodeName(status.code()));
-  return TfStatus(CodeOf(status.code()), text);
+  return TfStatus(CodeOf(status.code()), status.next().empty() ? status.ToString() : status.Explained());
 }
 
 TfStatus WithTarget(const TfStatus& status, const std::string& target, const char* method) {

@@ -19,7 +19,10 @@ std::unique_ptr<tsl::profiler::ProfilerInterface> WireProfiler::Make(const tenso
 WireProfiler::~WireProfiler() { (void)Stop(); }
 
 TfStatus WireProfiler::Start() {
-  if (!StartWireRecord()) return absl::UnavailableError("fusewire: another profile is being taken in this process");
+  if (!StartWireRecord())
+    return absl::UnavailableError(
+        "fusewire: another profile is being taken in this process; next: wait for its end; see "
+        "docs/profiling.md#profiling");
   is_started_ = true;
   return TfStatus();
 }

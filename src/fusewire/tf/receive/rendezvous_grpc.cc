@@ -146,7 +146,12 @@ class Rendezvous::GrpcFusedRecv final : public GrpcCall {
     peer_->CannotFuse();
     bool is_elsewhere = IsAccelerator(places_[0].device) && !places_[0].attributes.on_host();
     TfStatus status;
-    if (is_elsewhere) status = absl::AbortedError(absl::StrCat(side_->target(), " was restarted without Fusewire"));
+    if (is_elsewhere) {
+      status = absl::AbortedError(
+          absl::StrCat(side_->target(),
+                       " was restarted without Fusewire; next: install it there, or restart the step; "
+                       "see docs/problems/incarnation-mismatch.md#a-task-has-restarted"));
+    }
     for (size_t i = 1, count = places_.size(); i < count; ++i) {
       if (status.ok()) {
         RecvOne(rendezvous_, wanted_, i);

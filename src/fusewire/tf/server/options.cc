@@ -43,8 +43,9 @@ int64_t ReadNumber(std::initializer_list<const char*> names, int64_t fallback, i
   char* end = nullptr;
   long long number = std::strtoll(value, &end, 10);
   if (*end != '\0' || number < least || number > most) {
-    FUSEWIRE_LOG(kWarn, "%s is \"%s\": a number from %lld to %lld is expected; the default %lld holds", name, value,
-                 static_cast<long long>(least), static_cast<long long>(most), static_cast<long long>(fallback));
+    FUSEWIRE_LOG(kWarn, "%s is \"%s\": a number from %lld to %lld is expected; the default %lld holds; see %s", name,
+                 value, static_cast<long long>(least), static_cast<long long>(most), static_cast<long long>(fallback),
+                 "docs/settings.md#the-table");
     return fallback;
   }
   return number;
@@ -60,7 +61,8 @@ bool ReadSwitch(std::initializer_list<const char*> names, bool fallback) {
   for (const char* no : {"0", "false", "False", "FALSE", "no", "off"}) {
     if (std::strcmp(value, no) == 0) return false;
   }
-  FUSEWIRE_LOG(kWarn, "%s is \"%s\": 1 or 0 is expected; the default %d holds", name, value, fallback ? 1 : 0);
+  FUSEWIRE_LOG(kWarn, "%s is \"%s\": 1 or 0 is expected; the default %d holds; see %s", name, value, fallback ? 1 : 0,
+               "docs/settings.md#the-table");
   return fallback;
 }
 
@@ -73,9 +75,9 @@ pipe::TransportChoice ReadWire() {
   std::string value = ReadText("FUSEWIRE_TRANSPORT");
   pipe::TransportChoice wire = pipe::TransportChoice::kAuto;
   if (!value.empty() && !pipe::TransportChoiceOf(value, &wire)) {
-    FUSEWIRE_LOG(kWarn,
-                 "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp, uring, shm or ucx is expected; the default auto holds",
-                 value.c_str());
+    FUSEWIRE_LOG(
+        kWarn, "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp, uring, shm or ucx is expected; the default auto holds; see %s",
+        value.c_str(), "docs/settings.md#the-table");
   }
   return wire;
 }
@@ -87,14 +89,14 @@ observe::Place ReadStatusPlace(const std::string& secret) {
   if (!observe::ParsePlace(value, &place)) {
     FUSEWIRE_LOG(kWarn,
                  "FUSEWIRE_STATUS is \"%s\": off, loopback, ADDRESS:PORT or [ADDRESS]:PORT is expected; the default "
-                 "loopback holds",
-                 value.c_str());
+                 "loopback holds; see %s",
+                 value.c_str(), "docs/seeing.md#the-status-port");
     place = observe::Place();
   } else if (!place.is_off && !place.is_loopback && secret.empty()) {
     FUSEWIRE_LOG(kWarn,
                  "FUSEWIRE_STATUS is \"%s\", which is not on loopback, and there is no FUSEWIRE_SECRET for those who "
-                 "ask to prove: the status port stays closed",
-                 value.c_str());
+                 "ask to prove: the status port stays closed; next: set the secret; see %s",
+                 value.c_str(), "docs/seeing.md#the-status-port");
     place.is_off = true;
   }
   return place;
@@ -108,7 +110,8 @@ std::map<std::string, std::string> ReadEndpointMap() {
   if (!std::filesystem::exists(path, error)) return {};
   // Only regular files: reading a pipe would wait for its writer, and a device may never end.
   if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) > kMapBytesMax) {
-    FUSEWIRE_LOG(kWarn, "%s: left out, it is no file, or has more than %zu bytes", path.c_str(), kMapBytesMax);
+    FUSEWIRE_LOG(kWarn, "%s: left out, it is no file, or has more than %zu bytes; see %s", path.c_str(), kMapBytesMax,
+                 "docs/problems/doctor.md#endpoint-map");
     return {};
   }
   std::ifstream file(path, std::ios::binary);
@@ -119,7 +122,8 @@ std::map<std::string, std::string> ReadEndpointMap() {
   std::string bad;
   std::map<std::string, std::string> endpoints = ParseEndpointMap(text, &bad);
   if (!bad.empty()) {
-    FUSEWIRE_LOG(kWarn, "%s: left out what is not host:port=host:port: %s", path.c_str(), bad.c_str());
+    FUSEWIRE_LOG(kWarn, "%s: left out what is not host:port=host:port: %s; see %s", path.c_str(), bad.c_str(),
+                 "docs/problems/doctor.md#endpoint-map");
   }
   return endpoints;
 }

@@ -172,8 +172,10 @@ void RemoteWorker::DeleteWorkerSessionAsync(CallOptions* opts, const tensorflow:
   posted->options.SetTimeout(opts->GetTimeout());
   posted->side->worker()->DeleteWorkerSessionAsync(&posted->options, &posted->request, &posted->response,
                                                    [posted](const TfStatus&) {});
-  done(absl::UnavailableError(absl::StrCat(
-      ways_.side->target(), " is lost: the session is closed without it, and ends there if it comes back")));
+  done(absl::UnavailableError(
+      absl::StrCat(ways_.side->target(),
+                   " is lost: the session is closed without it, and ends there if it comes back; see "
+                   "docs/problems/incarnation-mismatch.md#a-task-has-restarted")));
 }
 
 void RemoteWorker::RecvTensorAsync(CallOptions* opts, const tensorflow::RecvTensorRequest* request,

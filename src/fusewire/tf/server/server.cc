@@ -149,8 +149,7 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
     if (IsOurs(protocol_) && !settings_.protection.tls.certificate.empty()) {
       return absl::InvalidArgumentError(
           "FUSEWIRE_TLS_CERT is set, but over gRPC alone nothing is encrypted; next: use a protocol of Fusewire "
-          "without "
-          "FUSEWIRE_DISABLE, or unset FUSEWIRE_TLS_CERT");
+          "without FUSEWIRE_DISABLE, or unset FUSEWIRE_TLS_CERT; see docs/trust.md#tls");
     }
     // As TensorFlow's, except for the two ends of a fused receive.
     FUSEWIRE_LOG(kInfo, "%s: everything goes over gRPC", settings_.pipe.name.c_str());
@@ -220,7 +219,9 @@ TfStatus Server::FindHost() {
   if (!place.ok()) return Failed(place.status());
   listen_host_ = place.value().host;
   if (!place.value().why.empty()) {
-    FUSEWIRE_LOG(kWarn, "%s: its data port listens on every interface: %s; FUSEWIRE_BIND=ADDRESS says where instead",
+    FUSEWIRE_LOG(kWarn,
+                 "%s: its data port listens on every interface: %s; FUSEWIRE_BIND=ADDRESS says where "
+                 "instead; see docs/network.md#where-the-data-goes",
                  settings_.pipe.name.c_str(), place.value().why.c_str());
   }
   return TfStatus();
@@ -277,7 +278,7 @@ TfStatus Server::UpdateServerDef(const tensorflow::ServerDef& def) {
     if (!place.ok() || !place.value().why.empty()) {
       FUSEWIRE_LOG(kWarn,
                    "%s: its data port listens on loopback, as its first cluster said, and the new one has tasks "
-                   "elsewhere; FUSEWIRE_BIND=* lets them come",
+                   "elsewhere; FUSEWIRE_BIND=* lets them come; see docs/network.md#where-the-data-goes",
                    settings_.pipe.name.c_str());
     }
   }
@@ -375,8 +376,9 @@ void Server::StartWatch() {
   Status failed;
   const observe::Watch& watch = observe::Watch::Start(std::move(options), &failed);
   if (!failed.ok() && watch.port() == 0) {
-    FUSEWIRE_LOG(kWarn, "there is no status port: %s; FUSEWIRE_STATUS names another, or off",
-                 failed.ToString().c_str());
+    FUSEWIRE_LOG(
+        kWarn, "there is no status port: %s; FUSEWIRE_STATUS names another, or off; see docs/seeing.md#the-status-port",
+        failed.ToString().c_str());
   } else if (!failed.ok()) {
     FUSEWIRE_LOG(kInfo, "`fusewire top` does not find this process by itself, only by its port %u: %s", watch.port(),
                  failed.ToString().c_str());

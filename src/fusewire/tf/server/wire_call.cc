@@ -25,8 +25,9 @@ WireCall::WireCall(ChannelPtr channel, MethodNumber number, const char* name, te
 
 void WireCall::Start(const google::protobuf::MessageLite& request) {
   if (!AppendProto(request, &text_, &body)) {
-    done_(absl::InvalidArgumentError(
-        absl::StrCat("a request of ", request.ByteSizeLong(), " bytes is more than protobuf can carry (2 GiB)")));
+    done_(absl::InvalidArgumentError(absl::StrCat("a request of ", request.ByteSizeLong(),
+                                                  " bytes is more than protobuf can carry (2 GiB); see ",
+                                                  "docs/problems/tensors-over-2-gib.md#tensors-over-2-gib")));
     delete this;
     return;
   }

@@ -23,7 +23,7 @@ struct Both {
     uint64_t suppressed = 0;
     if (!log.Allow(now_ns, &suppressed)) return;
     FUSEWIRE_LOG(kWarn, "%s goes the far way (%llu more in between): %s", address.ToString().c_str(),
-                 static_cast<unsigned long long>(suppressed), why.ToString().c_str());
+                 static_cast<unsigned long long>(suppressed), why.Explained().c_str());
   }
 };
 

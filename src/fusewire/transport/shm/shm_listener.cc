@@ -181,7 +181,7 @@ void ShmListener::TurnAway(Guest* guest, const Status& why) {
   if (!gone && away_log_.Allow(home_.now_ns(), &suppressed)) {
     FUSEWIRE_LOG(kWarn, "listener %s does not share memory with process %d (%llu more in between): %s",
                  address_.ToString().c_str(), static_cast<int>(guest->process.pid),
-                 static_cast<unsigned long long>(suppressed), why.ToString().c_str());
+                 static_cast<unsigned long long>(suppressed), why.Explained().c_str());
   }
   End(guest);
 }

@@ -117,8 +117,9 @@ UcxDescription DescribeUcx(const UcxOptions& options) {
 
 std::unique_ptr<Transport> MakeUcx(std::unique_ptr<Transport> lower, UcxOptions options) {
   if (options.always) {
-    FUSEWIRE_LOG(kWarn, "this build goes without UCX: it was built where libucx-dev is missing; all goes over %s",
-                 "the wire below");
+    FUSEWIRE_LOG(kWarn,
+                 "this build goes without UCX: it was built where libucx-dev is missing; all goes over the wire "
+                 "below; see docs/rdma.md#requirements-and-limits");
   }
   return lower;
 }

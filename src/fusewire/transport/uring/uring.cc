@@ -17,7 +17,8 @@ namespace {
 constexpr char kUringKey = 0;  // its address names the resident
 
 void TellThatEpollServes(const Status& why) {
-  FUSEWIRE_LOG(kWarn, "TCP runs on epoll instead of io_uring: %s", why.ToString().c_str());
+  FUSEWIRE_LOG(kWarn, "TCP runs on epoll instead of io_uring: %s; see docs/problems/doctor.md#wires",
+               why.ToString().c_str());
 }
 
 // The ring of this home, created for its first connection.
