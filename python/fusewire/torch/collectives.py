@@ -18,11 +18,16 @@ from fusewire.torch.tensors import Made, of_one_type, parts_of, total
 _strided = torch.strided
 
 
+def _is_short(tensor: Any) -> bool:
+    return tensor.layout is _strided and tensor.is_contiguous() and not tensor.is_neg()
+
+
 class Collectives(Rank):
     def allreduce(self, tensors: Sequence[Any], opts: Any) -> Any:
         tensor = tensors[0]
         element, each, operators = SHORT.get(tensor.dtype, NOT_SHORT)
         op = operators.get(hash(opts.reduceOp))
+        # Written out, as is _move_short(): a function for both would cost it a tenth.
         if (
             op is None
             or opts.asyncOp
@@ -47,6 +52,42 @@ class Collectives(Rank):
         if code:
             raise last_error_of_run(code)
         return None
+
+    def _move_short(self, opts: Any, kind: int, output: Any, tensor: Any, divided: Any) -> bool:
+        """Runs a collective with one tensor in and one out on the caller's thread, with as little Python as possible.
+        `divided`, one of the two, has a part of the same size for each rank. False: nothing was done."""
+        dtype = tensor.dtype
+        element, each, operators = SHORT.get(dtype, NOT_SHORT)
+        op = operators.get(hash(opts.reduceOp)) if kind == calls.REDUCE_SCATTER else 0
+        if (
+            not each
+            or op is None
+            or opts.asyncOp
+            or output.dtype is not dtype
+            or not _is_short(tensor)
+            or not _is_short(output)
+            or profiling.is_on()
+        ):
+            return False
+        count, rest = divmod(divided.numel(), self._size)
+        source, target = tensor.data_ptr(), output.data_ptr()
+        if rest or not source or not target:
+            return False
+        self._live()
+        timeout = opts.timeout
+        timeout_ns = self._timeout_ns if timeout == UNSET else nanoseconds_of(timeout)
+        counts = (count,) * self._size
+        receives = counts if kind == calls.ALL_TO_ALL else ()
+        bytes_in, bytes_out = tensor.numel() * each, output.numel() * each
+        code = self._at_once.run_at(
+            kind, op, element, 0, 0, timeout_ns, counts, receives, source, bytes_in, target, bytes_out
+        )
+        if code == NOT_SERVED:
+            return False
+        self._sequence += 1
+        if code:
+            raise last_error_of_run(code)
+        return True
 
     def _allreduce(self, tensors: Sequence[Any], opts: Any) -> Any:
         if tensors[0].layout is not _strided:
@@ -122,6 +163,9 @@ class Collectives(Rank):
         return self._do("all_gather", opts, made, [list(one) for one in outputs], inputs)
 
     def all_gather_single(self, output: Any, tensor: Any, opts: Any) -> Any:
+        fits = output.numel() == tensor.numel() * self._size
+        if fits and self._move_short(opts, calls.ALL_GATHER, output, tensor, output):
+            return None
         return self.all_gather_single_coalesced([output], [tensor], opts)
 
     _allgather_base = all_gather_single
@@ -242,6 +286,9 @@ class Collectives(Rank):
         return self._do("reduce_scatter", opts, made, list(outputs), [one for given in inputs for one in given])
 
     def reduce_scatter_single(self, output: Any, tensor: Any, opts: Any) -> Any:
+        fits = tensor.numel() == output.numel() * self._size
+        if fits and self._move_short(opts, calls.REDUCE_SCATTER, output, tensor, tensor):
+            return None
         return self.reduce_scatter_single_coalesced([output], [tensor], opts)
 
     _reduce_scatter_base = reduce_scatter_single
@@ -287,6 +334,9 @@ class Collectives(Rank):
     def all_to_all_single(
         self, output: Any, tensor: Any, output_splits: Sequence[int], input_splits: Sequence[int], opts: Any
     ) -> Any:
+        evenly = not output_splits and not input_splits and tensor.dim() and tensor.size(0) % self._size == 0
+        if evenly and output.shape == tensor.shape and self._move_short(opts, calls.ALL_TO_ALL, output, tensor, tensor):
+            return None
         self._check_types([output], tensor)
         made = Made()
         made.call(
