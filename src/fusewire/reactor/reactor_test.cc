@@ -447,7 +447,7 @@ TEST(Reactor, WithoutAThreadStartSaysSo) {
   pthread_attr_t usual, absurd;
   ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
   ASSERT_EQ(pthread_getattr_default_np(&absurd), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&absurd, size_t{1} << 46), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&absurd, size_t{1} << 47), 0);
   ASSERT_EQ(pthread_setattr_default_np(&absurd), 0);
   Result<std::unique_ptr<Reactor>> reactor = Reactor::Start(Options());
   ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
