@@ -20,6 +20,7 @@ ARROWS = {
     "collective": {"_native", "_arrays", "p2p", "_joining"},
     "torch": {"_native", "p2p", "_joining"},
     "horovod": {"p2p", "collective"},
+    "mpi": {"p2p", "collective"},
     "tf": set(),
     "cli": {"tf"},
     "ray": {"cli", "tf"},
@@ -119,5 +120,5 @@ def test_horovods_words_for_one_framework_do_not_import_the_other():
 
 def test_numpy_is_for_collectives_alone():
     users = {name for name, tree in MODULES.items() for wanted, _ in imports(tree, name) if wanted == "numpy"}
-    assert {room_of(name) for name in users} == {"collective", "cli", "horovod"}
+    assert {room_of(name) for name in users} == {"collective", "cli", "horovod", "mpi"}
     assert {name for name in users if room_of(name) == "cli"} == {"fusewire.cli.selftest"}

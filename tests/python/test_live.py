@@ -29,9 +29,7 @@ def run_on_terminal(folder, *words, until="", then=None, columns=100, rows=20, c
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     terminal, seen = Terminal(), ""
     environment = clean_environment(TERM="xterm", **variables)
-    with subprocess.Popen(
-        [*command, *words], cwd=folder, env=environment, stdout=slave, stderr=slave
-    ) as launcher:
+    with subprocess.Popen([*command, *words], cwd=folder, env=environment, stdout=slave, stderr=slave) as launcher:
         os.close(slave)
         while select.select([master], [], [], DEADLINE_S)[0]:
             try:

@@ -1,0 +1,124 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""The words of mpi4py for fusewire.collective, so that a program of mpi4py runs without MPI.
+
+    from fusewire import mpi as MPI                  # was: from mpi4py import MPI
+    MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, gradient)
+
+    fusewire run --ranks 4 program.py                # was: mpirun -n 4 python program.py
+
+The world is the one of fusewire.collective, which init() makes at the first use of COMM_WORLD. Every wait has a
+deadline: `timeout` of a communicator, in seconds, or that of the library. docs/mpi.md lists what there is.
+"""
+
+import platform
+import time
+
+from fusewire import collective
+from fusewire.mpi.buffers import (
+    BOOL,
+    BYTE,
+    C_BOOL,
+    CHAR,
+    DOUBLE,
+    FLOAT,
+    INT,
+    INT8_T,
+    INT16_T,
+    INT32_T,
+    INT64_T,
+    LONG,
+    SHORT,
+    UINT8_T,
+    UINT16_T,
+    UINT32_T,
+    UINT64_T,
+    UNSIGNED,
+    UNSIGNED_LONG,
+)
+from fusewire.mpi.comm import COMM_NULL, COMM_SELF, COMM_WORLD, IN_PLACE, UNDEFINED, Comm, leave
+from fusewire.mpi.messages import ANY_SOURCE, PROC_NULL, Request, Status
+from fusewire.mpi.ops import BAND, BOR, BXOR, LAND, LOR, MAX, MAXLOC, MIN, MINLOC, PROD, SUM, Op
+from fusewire.p2p import Error as Exception
+
+__all__ = [
+    "ANY_SOURCE",
+    "BAND",
+    "BOOL",
+    "BOR",
+    "BXOR",
+    "BYTE",
+    "CHAR",
+    "COMM_NULL",
+    "COMM_SELF",
+    "COMM_WORLD",
+    "C_BOOL",
+    "DOUBLE",
+    "FLOAT",
+    "INT",
+    "INT8_T",
+    "INT16_T",
+    "INT32_T",
+    "INT64_T",
+    "IN_PLACE",
+    "LAND",
+    "LONG",
+    "LOR",
+    "MAX",
+    "MAXLOC",
+    "MIN",
+    "MINLOC",
+    "PROC_NULL",
+    "PROD",
+    "SHORT",
+    "SUM",
+    "UINT8_T",
+    "UINT16_T",
+    "UINT32_T",
+    "UINT64_T",
+    "UNDEFINED",
+    "UNSIGNED",
+    "UNSIGNED_LONG",
+    "Comm",
+    "Exception",
+    "Finalize",
+    "Get_processor_name",
+    "Init",
+    "Is_finalized",
+    "Is_initialized",
+    "Op",
+    "Request",
+    "Status",
+    "Wtime",
+]
+
+Intracomm = Comm
+_ended = False
+
+
+def Init() -> None:
+    """Not needed: the first use of COMM_WORLD does it."""
+    COMM_WORLD.Get_rank()
+
+
+def Is_initialized() -> bool:
+    return collective.is_initialized() or _ended
+
+
+def Finalize() -> None:
+    """Waits for the other ranks, then leaves. A program that just ends need not call it."""
+    global _ended
+    if collective.is_initialized():
+        leave()
+    _ended = True
+
+
+def Is_finalized() -> bool:
+    return _ended
+
+
+def Wtime() -> float:
+    return time.perf_counter()
+
+
+def Get_processor_name() -> str:
+    return platform.node()
