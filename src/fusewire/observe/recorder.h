@@ -85,6 +85,10 @@ class Recorder {
     if (op.record_ != nullptr) op.record_->landed_ns.store(now_ns, std::memory_order_relaxed);
   }
   void EndOp(Op* op, End end, uint64_t bytes, int64_t now_ns);
+  // It turns out to be another one, while it is open: it waits for another peer than before.
+  static void Retag(const Op& op, uint32_t tag) {
+    if (op.record_ != nullptr) op.record_->what.store(tag, std::memory_order_release);
+  }
 
   // All that can be read now, in no order; an operation that is being written is left out.
   std::vector<Seen> Read() const;
@@ -106,12 +110,22 @@ class Recorder {
 extern std::atomic<Recorder*> the_recorder;
 inline Recorder* TheRecorder() { return the_recorder.load(std::memory_order_acquire); }
 
+// Operations that are too short to pay for a record are counted only, unless somebody reads the ring now: a reading
+// asks for the next few of them. How many are still wanted.
+extern std::atomic<int64_t> short_ops_wanted;
+constexpr int64_t kShortOpsWanted = 8192;  // for each reading: as many as it shows
+inline bool TakeShortOp() {
+  return short_ops_wanted.load(std::memory_order_relaxed) > 0 &&
+         short_ops_wanted.fetch_sub(1, std::memory_order_relaxed) > 0;
+}
+
 // ---- for those who record, with or without a recorder ----
 uint32_t FindTag(Kind kind, std::string_view task, std::string_view peer, std::string_view name);
 Op BeginOp(uint32_t tag, int64_t step, uint64_t flow, int64_t now_ns);
 // The time by which operations are recorded; 0 if there is no recorder, at no cost.
 int64_t RecordingNowNs();
 inline void LandedOp(const Op& op, int64_t now_ns) { Recorder::Landed(op, now_ns); }
+inline void RetagOp(const Op& op, uint32_t tag) { Recorder::Retag(op, tag); }
 // Also for an operation that has not begun, or has ended.
 void EndOp(Op* op, End end, uint64_t bytes, int64_t now_ns);
 void EndOp(Op* op, bool is_ok, uint64_t bytes = 0);

@@ -80,6 +80,15 @@ bool ArenaMeeting::AllArrived(int* first_missing) const {
   return true;
 }
 
+uint64_t ArenaMeeting::Missing() const {
+  static_assert(kArenaRanksMax <= 64);
+  uint64_t missing = 0;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (memory_.PostOf(rank, stage_).progress.load(std::memory_order_relaxed) != stage_) missing |= uint64_t{1} << rank;
+  }
+  return missing;
+}
+
 Status ArenaMeeting::WaitForAll(const ArenaCall& call, int first_missing, int64_t deadline_ns) {
   Clock* const clock = Clock::Real();
   const int64_t since_ns = clock->NowNs();
@@ -126,9 +135,11 @@ Status ArenaMeeting::WaitForAll(const ArenaCall& call, int first_missing, int64_
                        .AgeMs((now_ns - since_ns) / kMillisecondNs)
                        .Next("find out why that rank is late; then make another arena, or end"));
     }
+    if (waits_ != nullptr) waits_->OnWait(since_ns, Missing());
     interrupted =
         !SleepOnBell(std::min({look_ns, ask_ns, deadline_ns}), [&] { return AllArrived(&first_missing) || closed(); });
   }
+  if (waits_ != nullptr) waits_->OnWait(since_ns, 0);
   return Status::Ok();
 }
 

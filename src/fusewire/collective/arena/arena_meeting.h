@@ -16,6 +16,7 @@
 #include "fusewire/collective/arena/arena_call.h"
 #include "fusewire/collective/arena/arena_memory.h"
 #include "fusewire/collective/arena/arena_options.h"
+#include "fusewire/collective/arena/arena_waits.h"
 #include "fusewire/collective/arena/life_lines.h"
 #include "fusewire/reactor/cancel.h"
 
@@ -42,11 +43,14 @@ class ArenaMeeting {
   void Close();
   bool closed() const;
   void SetCancel(reactor::CancelToken* cancel) { cancel_ = cancel; }
+  void SetWaits(ArenaWaits* waits) { waits_ = waits; }
 
  private:
   Status WaitForAll(const ArenaCall& call, int first_missing, int64_t deadline_ns);
   // Looks from rank *first_missing on, and stores the first rank that has not arrived there.
   bool AllArrived(int* first_missing) const;
+  // One bit for each rank that has not arrived.
+  uint64_t Missing() const;
   Status Compare(const ArenaCall& mine);
   void Ring();
   // Checks every life line; stores and returns the error if a rank has ended.
@@ -66,6 +70,7 @@ class ArenaMeeting {
   bool spins_ = false;
   uint64_t stage_ = 0;
   reactor::CancelToken* cancel_ = nullptr;
+  ArenaWaits* waits_ = nullptr;
   uint32_t revoked_seen_ = 0;
   Status broken_;
   ArenaCounts counts_;

@@ -85,6 +85,7 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
       Result<std::unique_ptr<Arena>> joined = Arena::Join(std::move(seat), options);
       able = joined.status();
       if (able.ok()) arena = std::move(joined).value();
+      if (able.ok()) arena->SetWaits(&record_);
     }
   }
   const bool all_try = heard.ok() && told[0] == 0;

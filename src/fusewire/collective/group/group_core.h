@@ -21,6 +21,7 @@
 #include "fusewire/collective/group/members.h"
 #include "fusewire/collective/group/operations.h"
 #include "fusewire/collective/group/seats.h"
+#include "fusewire/collective/group/shown.h"
 #include "fusewire/collective/group/survivors.h"
 #include "fusewire/p2p/endpoint.h"
 #include "fusewire/reactor/drain.h"
@@ -36,6 +37,8 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
 
   // At home.
   Status Open();
+  // After StartWatch.
+  void Show() { shown_.Open(seats_); }
   void Begin(std::unique_ptr<GroupOperation> operation) { operations_.Begin(std::move(operation)); }
   void Cancel(uint64_t number, const Status& why);
   void Break(const Status& why, bool tell);
@@ -72,12 +75,13 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   void OnFailureMessage(int seat, const ControlMessage& message);
   void EnterEpoch(const std::vector<bool>& dead);
   // Publishes the values of the epoch that begins, for other threads.
-  void Show();
+  void Publish();
   p2p::OfferAnswer OnOffer(const p2p::Offer& offer, uint32_t epoch);
 
   p2p::Endpoint& endpoint_;
   reactor::Reactor& home_;
   const GroupOptions options_;
+  Shown shown_;
   const std::unique_ptr<ArenaLane> lane_;
   reactor::Drain under_way_;
   Seats seats_;

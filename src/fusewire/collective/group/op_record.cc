@@ -1,0 +1,61 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/group/op_record.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fusewire/base/check.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+// Ranks beyond the first: who looks needs one to follow, and a few to tell a slow rank from a slow network.
+constexpr size_t kLateMax = 7;
+
+}  // namespace
+
+uint32_t OpRecord::TagOf(int rank) const {
+  return place_ == kAgreement ? shown_->TagOfAgreement(rank) : shown_->TagOf(*wanted_, rank);
+}
+
+void OpRecord::Begin(Shown* shown, const Wanted& wanted, int64_t place, uint64_t flow, int64_t now_ns) {
+  FUSEWIRE_DCHECK(!begun());
+  if (!shown->on() || observe::TheRecorder() == nullptr) return;
+  shown_ = shown;
+  wanted_ = &wanted;
+  place_ = place;
+  flow_ = flow;
+  begun_ns_ = now_ns;
+  whole_ = observe::BeginOp(TagOf(-1), place, flow, now_ns);
+}
+
+void OpRecord::WaitFor(const std::vector<int>& missing) {
+  if (!begun() || missing == missing_) return;
+  missing_ = missing;
+  observe::RetagOp(whole_, TagOf(missing.empty() ? -1 : missing.front()));
+  const size_t shown = std::min(missing.size(), kLateMax + 1);
+  const auto rest = missing.begin() + (missing.empty() ? 0 : 1), end = missing.begin() + static_cast<int>(shown);
+  for (Late& late : late_) {
+    if (std::find(rest, end, late.rank) == end) observe::EndOp(&late.op, true);
+  }
+  late_.erase(std::remove_if(late_.begin(), late_.end(), [](const Late& late) { return !late.op; }), late_.end());
+  for (auto rank = rest; rank != end; ++rank) {
+    const auto is_it = [rank](const Late& late) { return late.rank == *rank; };
+    if (std::any_of(late_.begin(), late_.end(), is_it)) continue;
+    late_.push_back(Late{*rank, observe::BeginOp(TagOf(*rank), place_, flow_, begun_ns_)});
+  }
+}
+
+void OpRecord::End(bool is_ok, uint64_t bytes) {
+  if (!begun()) return;
+  for (Late& late : late_) observe::EndOp(&late.op, is_ok);
+  late_.clear();
+  missing_.clear();
+  observe::EndOp(&whole_, is_ok, bytes);
+  whole_ = observe::Op();
+  shown_ = nullptr;
+}
+
+}  // namespace collective
+}  // namespace fusewire
