@@ -219,6 +219,7 @@ def rank_view(process: Process, task: Row, lines: Sequence[Row], counted: Mappin
     assert process.status is not None
     own = [line for line in lines if line["kind"] == "collective" and line["task"] == task["task"]]
     late = [line for line in own if line["peer"] in process.members]
+    whole = [line for line in own if line not in late]
     slowest = max(late, key=lambda line: line["oldest_ns"] + line["time_ns"], default=None)
     slowest_ns = max(slowest["oldest_ns"], slowest["time_ns"] / max(1, slowest["count"])) if slowest else 0
     over_s = over_s or float("inf")
@@ -230,10 +231,10 @@ def rank_view(process: Process, task: Row, lines: Sequence[Row], counted: Mappin
         process.status["pid"],
         bytes_in_per_s=moved,
         bytes_out_per_s=moved,
-        waits_open=sum(line["open"] for line in own),
+        waits_open=sum(line["open"] for line in whole),
         oldest_s=max((line["oldest_ns"] for line in own), default=0) / 1e9,
-        p50_s=max((line["p50_ns"] for line in own), default=0) / 1e9,
-        p99_s=max((line["p99_ns"] for line in own), default=0) / 1e9,
+        p50_s=max((line["p50_ns"] for line in whole), default=0) / 1e9,
+        p99_s=max((line["p99_ns"] for line in whole), default=0) / 1e9,
         slowest_peer=slowest["peer"] if slowest and slowest_ns else "",
         slowest_peer_s=slowest_ns / 1e9,
         collectives_per_s=counted.get("collectives", 0) / over_s,

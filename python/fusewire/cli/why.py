@@ -193,7 +193,7 @@ def of_rank(
     age = seeing.seconds(oldest.age_ns)
     wait_for_it = f"{_list(waiting)} wait{_s(waiting)} for it"
     late = {wait.peer for wait in waits} - {wait.task for wait in waits} - {end}
-    others = f" So have {_list(late)} not come." if late else ""
+    others = f" {_list(late)} {'has' if len(late) == 1 else 'have'} not come either." if late else ""
     if states[end] != "answers":
         sentence = (
             f"{end} has not come to {oldest.name} for {age}, {wait_for_it}, and nothing here names its status port: it "

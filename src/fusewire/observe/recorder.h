@@ -85,10 +85,6 @@ class Recorder {
     if (op.record_ != nullptr) op.record_->landed_ns.store(now_ns, std::memory_order_relaxed);
   }
   void EndOp(Op* op, End end, uint64_t bytes, int64_t now_ns);
-  // It turns out to be another one, while it is open: it waits for another peer than before.
-  static void Retag(const Op& op, uint32_t tag) {
-    if (op.record_ != nullptr) op.record_->what.store(tag, std::memory_order_release);
-  }
 
   // All that can be read now, in no order; an operation that is being written is left out.
   std::vector<Seen> Read() const;
@@ -125,7 +121,6 @@ Op BeginOp(uint32_t tag, int64_t step, uint64_t flow, int64_t now_ns);
 // The time by which operations are recorded; 0 if there is no recorder, at no cost.
 int64_t RecordingNowNs();
 inline void LandedOp(const Op& op, int64_t now_ns) { Recorder::Landed(op, now_ns); }
-inline void RetagOp(const Op& op, uint32_t tag) { Recorder::Retag(op, tag); }
 // Also for an operation that has not begun, or has ended.
 void EndOp(Op* op, End end, uint64_t bytes, int64_t now_ns);
 void EndOp(Op* op, bool is_ok, uint64_t bytes = 0);

@@ -122,22 +122,6 @@ TEST(Recorder, WithoutOneNothingIsRecorded) {
   the_recorder.store(before);
 }
 
-TEST(Recorder, AnOpenOperationMayTurnOutToWaitForAnotherPeer) {
-  Recorder recorder;
-  const uint32_t all = recorder.tags().Find(Kind::kCollective, "rank:0", "3 ranks", "barrier");
-  const uint32_t late = recorder.tags().Find(Kind::kCollective, "rank:0", "rank:2", "barrier");
-  Op op = recorder.Begin(all, 1, 2, 100);
-  Recorder::Retag(op, late);
-  ASSERT_EQ(recorder.Read().size(), 1u);
-  EXPECT_EQ(recorder.Read()[0].tag, late);
-  EXPECT_TRUE(recorder.Read()[0].is_open);
-  recorder.EndOp(&op, End::kOk, 8, 300);
-  EXPECT_EQ(recorder.Read()[0].tag, late);
-  EXPECT_EQ(recorder.tags().at(late).count.load(), 1u);
-  EXPECT_EQ(recorder.tags().at(all).count.load(), 0u);
-  Recorder::Retag(Op(), late);
-}
-
 TEST(Recorder, ShortOperationsAreWantedWhileTheRingIsRead) {
   EXPECT_FALSE(TakeShortOp());
   short_ops_wanted.store(2);

@@ -23,7 +23,7 @@ void LaneRecord::OnWait(int64_t since_ns, uint64_t missing) {
   for (int rank = 0; missing != 0; ++rank, missing >>= 1) {
     if ((missing & 1) != 0) ranks.push_back(rank);
   }
-  record_.WaitFor(ranks);
+  record_.WaitFor(ranks, since_ns);
 }
 
 }  // namespace collective

@@ -53,7 +53,8 @@ void Lookout::Look() {
     if (operation->record == nullptr || operation->runner == nullptr) return;
     is_any = true;
     if (home_.now_ns() - operation->record->begun_ns() < kLookNs) return;
-    operation->record->WaitFor(MissingFor(*operation->runner, operation->runner->ranks()));
+    operation->record->WaitFor(MissingFor(*operation->runner, operation->runner->ranks()),
+                               operation->record->begun_ns());
   });
   if (is_any) Arm();
 }

@@ -2,7 +2,7 @@
 #include "fusewire/collective/group/op_record.h"
 
 #include <algorithm>
-#include <utility>
+#include <cstddef>
 
 #include "fusewire/base/check.h"
 
@@ -10,8 +10,8 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-// Ranks beyond the first: who looks needs one to follow, and a few to tell a slow rank from a slow network.
-constexpr size_t kLateMax = 7;
+// Who looks needs one to follow, and a few to tell a slow rank from a slow network.
+constexpr size_t kLateMax = 8;
 
 }  // namespace
 
@@ -30,20 +30,18 @@ void OpRecord::Begin(Shown* shown, const Wanted& wanted, int64_t place, uint64_t
   whole_ = observe::BeginOp(TagOf(-1), place, flow, now_ns);
 }
 
-void OpRecord::WaitFor(const std::vector<int>& missing) {
+void OpRecord::WaitFor(const std::vector<int>& missing, int64_t since_ns) {
   if (!begun() || missing == missing_) return;
   missing_ = missing;
-  observe::RetagOp(whole_, TagOf(missing.empty() ? -1 : missing.front()));
-  const size_t shown = std::min(missing.size(), kLateMax + 1);
-  const auto rest = missing.begin() + (missing.empty() ? 0 : 1), end = missing.begin() + static_cast<int>(shown);
+  const auto end = missing.begin() + static_cast<std::ptrdiff_t>(std::min(missing.size(), kLateMax));
   for (Late& late : late_) {
-    if (std::find(rest, end, late.rank) == end) observe::EndOp(&late.op, true);
+    if (std::find(missing.begin(), end, late.rank) == end) observe::EndOp(&late.op, true);
   }
   late_.erase(std::remove_if(late_.begin(), late_.end(), [](const Late& late) { return !late.op; }), late_.end());
-  for (auto rank = rest; rank != end; ++rank) {
+  for (auto rank = missing.begin(); rank != end; ++rank) {
     const auto is_it = [rank](const Late& late) { return late.rank == *rank; };
     if (std::any_of(late_.begin(), late_.end(), is_it)) continue;
-    late_.push_back(Late{*rank, observe::BeginOp(TagOf(*rank), place_, flow_, begun_ns_)});
+    late_.push_back(Late{*rank, observe::BeginOp(TagOf(*rank), place_, flow_, since_ns)});
   }
 }
 
@@ -53,7 +51,6 @@ void OpRecord::End(bool is_ok, uint64_t bytes) {
   late_.clear();
   missing_.clear();
   observe::EndOp(&whole_, is_ok, bytes);
-  whole_ = observe::Op();
   shown_ = nullptr;
 }
 

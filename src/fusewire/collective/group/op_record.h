@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The record of one operation of a group. While it waits, it names the first rank that has not come as its peer; the
-// next few of these have records of their own, without bytes.
-// Home: the thread that runs the operation. Owns: the records, until End. Fails: never; without a recorder, it does
-// nothing.
+// The record of one operation of a group; and while it waits, one for each of the first ranks that have not come, of
+// the same name and place, without bytes. Home: the thread that runs the operation. Owns: the records, until End.
+// Fails: never; without a recorder, it does nothing.
 #ifndef FUSEWIRE_COLLECTIVE_GROUP_OP_RECORD_H_
 #define FUSEWIRE_COLLECTIVE_GROUP_OP_RECORD_H_
 
@@ -35,8 +34,8 @@ class OpRecord {
   void Begin(Shown* shown, const Wanted& wanted, int64_t place, uint64_t flow, int64_t now_ns);
   bool begun() const { return shown_ != nullptr; }
   int64_t begun_ns() const { return begun_ns_; }
-  // All ranks that have not come yet, in their order.
-  void WaitFor(const std::vector<int>& missing);
+  // All ranks that have not come yet, in their order; it waits since since_ns.
+  void WaitFor(const std::vector<int>& missing, int64_t since_ns);
   void End(bool is_ok, uint64_t bytes);
 
  private:

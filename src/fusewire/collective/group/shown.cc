@@ -40,7 +40,11 @@ void SetNames(const p2p::Endpoint& endpoint, const std::shared_ptr<const TaskNam
   for (auto one = all.names.begin(); one != all.names.end();) {
     one = one->second.expired() ? all.names.erase(one) : std::next(one);
   }
-  all.names[&endpoint] = names;
+  if (names == nullptr) {
+    all.names.erase(&endpoint);
+  } else {
+    all.names[&endpoint] = names;
+  }
 }
 
 std::string TaskOf(int rank) { return "rank:" + std::to_string(rank); }
@@ -153,8 +157,10 @@ std::map<std::string, std::string> Shown::MembersOf(const Seats& seats) const {
 void Shown::Close() {
   is_on_.store(false, std::memory_order_relaxed);
   observe::Watch* const watch = observe::Watch::Get();
-  if (!task_.empty() && watch != nullptr) watch->RemoveTask(task_);
+  if (task_.empty()) return;
+  if (watch != nullptr) watch->RemoveTask(task_);
   task_.clear();
+  SetNames(endpoint_, nullptr);  // the next group names them anew
 }
 
 std::string Shown::PeerOf(int rank) const {
