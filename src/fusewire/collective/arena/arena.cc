@@ -39,8 +39,6 @@ bool Arena::closed() const { return meeting_->closed(); }
 
 void Arena::SetCancel(reactor::CancelToken* cancel) { meeting_->SetCancel(cancel); }
 
-void Arena::SetWaits(ArenaWaits* waits) { meeting_->SetWaits(waits); }
-
 const ArenaCounts& Arena::counts() const { return meeting_->counts(); }
 
 }  // namespace collective

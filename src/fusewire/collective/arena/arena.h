@@ -26,7 +26,6 @@ namespace collective {
 struct ArenaCall;
 class ArenaMeeting;
 class ArenaMemory;
-class ArenaWaits;
 
 class Arena {
  public:
@@ -70,8 +69,6 @@ class Arena {
   // Later calls ask the token while they sleep; when it is cancelled, the call ends and the arena is broken. Cancel
   // does not wake a sleeper: the token's owner hooks Close to it.
   void SetCancel(reactor::CancelToken* cancel);
-  // Told about waits of later calls. Null: nobody.
-  void SetWaits(ArenaWaits* waits);
 
   const ArenaCounts& counts() const;
 

@@ -38,7 +38,8 @@ ArenaMeeting::ArenaMeeting(ArenaSeat seat, const ArenaOptions& options)
       ranks_(seat.ranks),
       options_(options),
       names_(std::move(seat.names)),
-      lives_(std::move(seat.lives)) {}
+      lives_(std::move(seat.lives)),
+      waits_(seat.waits) {}
 
 Status ArenaMeeting::Join(int memory) {
   FUSEWIRE_CHECK(stage_ == 0);

@@ -43,7 +43,6 @@ class ArenaMeeting {
   void Close();
   bool closed() const;
   void SetCancel(reactor::CancelToken* cancel) { cancel_ = cancel; }
-  void SetWaits(ArenaWaits* waits) { waits_ = waits; }
 
  private:
   Status WaitForAll(const ArenaCall& call, int first_missing, int64_t deadline_ns);
@@ -66,11 +65,11 @@ class ArenaMeeting {
   const ArenaOptions options_;
   const std::vector<std::string> names_;
   const LifeLines lives_;
+  ArenaWaits* const waits_;
   ArenaMemory memory_;
   bool spins_ = false;
   uint64_t stage_ = 0;
   reactor::CancelToken* cancel_ = nullptr;
-  ArenaWaits* waits_ = nullptr;
   uint32_t revoked_seen_ = 0;
   Status broken_;
   ArenaCounts counts_;

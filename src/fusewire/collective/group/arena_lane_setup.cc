@@ -78,6 +78,7 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
       seat.memory = gathered.value().file.get();
       seat.rank = rank;
       seat.ranks = ranks;
+      seat.waits = &record_;
       for (transport::Fd& life : gathered.value().lives) seat.lives.push_back(life.Release());
       core_->home().Run([this, &seat, ranks] {
         for (int other = 0; other < ranks; ++other) seat.names.push_back(core_->NameOf(other));
@@ -85,7 +86,6 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
       Result<std::unique_ptr<Arena>> joined = Arena::Join(std::move(seat), options);
       able = joined.status();
       if (able.ok()) arena = std::move(joined).value();
-      if (able.ok()) arena->SetWaits(&record_);
     }
   }
   const bool all_try = heard.ok() && told[0] == 0;

@@ -38,11 +38,7 @@ void GroupOperation::Deliver() {
   std::unique_ptr<GroupOperation> self(this);
   // The Group may have gone since Start.
   const std::shared_ptr<GroupCore> home = std::move(core);
-  if (state == State::kServed) {
-    home->TakeServed(std::move(self));
-  } else {
-    home->Begin(std::move(self));
-  }
+  home->Begin(std::move(self));
 }
 
 GroupCore::GroupCore(p2p::Endpoint& endpoint, GroupOptions options)
@@ -111,6 +107,14 @@ void GroupCore::Close() {
   shown_.Close();
   operations_.Close();
   members_.Close();
+}
+
+void GroupCore::Begin(std::unique_ptr<GroupOperation> operation) {
+  if (operation->state == GroupOperation::State::kServed) {
+    operations_.TakeServed(std::move(operation));
+  } else {
+    operations_.Begin(std::move(operation));
+  }
 }
 
 void GroupCore::Cancel(uint64_t number, const Status& why) {

@@ -39,7 +39,8 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   Status Open();
   // After StartWatch.
   void Show() { shown_.Open(seats_); }
-  void Begin(std::unique_ptr<GroupOperation> operation) { operations_.Begin(std::move(operation)); }
+  // Or ends it, if the lane has run it.
+  void Begin(std::unique_ptr<GroupOperation> operation);
   void Cancel(uint64_t number, const Status& why);
   void Break(const Status& why, bool tell);
   void Close();
@@ -47,7 +48,6 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   reactor::Drain& under_way() { return under_way_; }
   // The operation of that turn has failed here, in the arena.
   void SendFailed(uint32_t epoch, uint64_t turn, const Status& why);
-  void TakeServed(std::unique_ptr<GroupOperation> operation) { operations_.TakeServed(std::move(operation)); }
   void BeginShrink(int64_t timeout_ns, Done done);
   std::string NameOf(int rank) const;
 

@@ -34,6 +34,7 @@ std::shared_ptr<const TaskNames> NamesOf(const p2p::Endpoint& endpoint) {
   return found == all.names.end() ? nullptr : found->second.lock();
 }
 
+// shared_ptr: the same; null: it has none any more.
 void SetNames(const p2p::Endpoint& endpoint, const std::shared_ptr<const TaskNames>& names) {
   AllNames& all = TheNames();
   MutexLock lock(all.mutex);
