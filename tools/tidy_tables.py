@@ -13,7 +13,7 @@ ROOMS = {
     "task": ("pipe", "wire", "transport", "buffer", "reactor", "base"),
     "rpc": ("task", "pipe", "wire", "transport", "buffer", "reactor", "base"),
     "p2p": ("task", "pipe", "wire", "transport", "buffer", "reactor", "base"),
-    "collective": ("p2p", "task", "pipe", "wire", "transport", "buffer", "reactor", "base"),
+    "collective": ("p2p", "task", "pipe", "observe", "wire", "transport", "buffer", "reactor", "base"),
     "tf": ("rpc", "collective", "p2p", "task", "pipe", "observe", "wire", "transport", "buffer", "reactor", "base"),
 }
 
@@ -124,6 +124,7 @@ CALLS = [
             "src/fusewire/transport/resolver.cc": "once for each name; its thread blocks and has no mailbox",
             "src/fusewire/transport/tls/context.": "taken as a connection begins",
             "src/fusewire/collective/group/arena_lane.": "waiting callers enter the arena, one after the other",
+            "src/fusewire/collective/group/shown.": "the lane's thread and the home ask for the same names",
             "src/fusewire/tf/": "TensorFlow calls from any of its threads and does not wait",
         },
     ),
@@ -186,6 +187,7 @@ CALLS = [
         {
             "src/fusewire/transport/": "the room that holds sockets",
             "src/fusewire/observe/port.cc": "it answers while every reactor is blocked: no transport of theirs",
+            "src/fusewire/observe/folder.cc": "asks the kernel whether a status port is still served",
         },
     ),
     (

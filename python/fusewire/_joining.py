@@ -5,6 +5,7 @@ options of a group for the C API. No NumPy."""
 import ctypes
 import os
 import pathlib
+import warnings
 from collections.abc import Sequence
 
 from fusewire import machine
@@ -64,4 +65,14 @@ def make_group(
     )
     live = endpoint._live(endpoint._handle)
     check(library.fusewire_group_make(live, ctypes.byref(options), ctypes.byref(handle)))
+    _show(handle)
     return handle.value or 0
+
+
+def _show(group: ctypes.c_void_p) -> None:
+    """From now on `fusewire top` and `why` see this process as a rank, unless FUSEWIRE_STATUS=off."""
+    place, runtime = (os.environ.get(name, "").encode() for name in ("FUSEWIRE_STATUS", "XDG_RUNTIME_DIR"))
+    try:
+        check(library.fusewire_group_show(group, place, runtime))
+    except Error as error:
+        warnings.warn(f"`fusewire top` and `why` don't find this rank, which works all the same: {error}", stacklevel=4)

@@ -154,6 +154,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     # collective/c_api/group_c_api.h
     "fusewire_group_make": (_flag, (_handle, ctypes.POINTER(GroupOptions), _out)),
     "fusewire_group_subgroup": (_flag, (_handle, _text, _flags, _flag, _out)),
+    "fusewire_group_show": (_flag, (_handle, _text, _text)),
     "fusewire_group_free": (None, (_handle,)),
     "fusewire_group_rank": (_flag, (_handle,)),
     "fusewire_group_ranks": (_flag, (_handle,)),

@@ -34,6 +34,8 @@ PAGES = {
     "idle": "seeing.md#fusewire-why",
     "slow": "problems/slow-parameter-server.md#one-slow-parameter-server",
     "circle": "seeing.md#fusewire-why",
+    "absent rank": "seeing.md#no-task-is-found",
+    "slow rank": "seeing.md#fusewire-why",
 }
 # Those of `fusewire doctor`, by the name of the check, and of p2p.Error, by its code, have a heading of that name.
 DOCTOR, ERRORS = "problems/doctor.md", "errors.md"

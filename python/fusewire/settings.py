@@ -168,8 +168,8 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_STATUS",
         "loopback",
-        "where a process with servers answers about itself ([seeing.md](seeing.md)): `off`, `loopback` (a free port "
-        "there, which `fusewire top` finds), or `ADDRESS:PORT`; beyond loopback it needs FUSEWIRE_SECRET",
+        "where a process with servers, or a rank, answers about itself ([seeing.md](seeing.md)): `off`, `loopback` (a "
+        "free port there, which `fusewire top` finds), or `ADDRESS:PORT`; beyond loopback it needs FUSEWIRE_SECRET",
         SERVER,
     ),
     Setting(

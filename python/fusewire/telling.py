@@ -1,5 +1,6 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What a program tells `fusewire run` of itself: lines on the pipe that the launcher has given to it.
+"""What a program tells `fusewire run` of itself: lines on the pipe that the launcher has given to it. A program that
+the launcher's own part does not run finds it in its environment, as DESCRIPTOR:INODE.
 
 serves      from now on, this task only serves
 step N      how far the program is
@@ -7,15 +8,30 @@ step N      how far the program is
 
 import contextlib
 import os
+import stat
 import time
 
 SERVES, STEP = b"serves", b"step"
 STEP_EVERY_S = 0.1
+VARIABLE = "_FUSEWIRE_TELLS"
 
 
 class _Pipe:
     descriptor: int | None = None
     next_step_at = 0.0
+
+
+def name_of(descriptor: int) -> str:
+    return f"{descriptor}:{os.fstat(descriptor).st_ino}"
+
+
+def _find_pipe() -> None:
+    """A child of the program inherits the variable, and perhaps another file under that number."""
+    name = os.environ.get(VARIABLE, "")
+    with contextlib.suppress(OSError, ValueError):
+        descriptor = int(name.partition(":")[0])
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode) and name_of(descriptor) == name:
+            use_pipe(descriptor)
 
 
 def use_pipe(descriptor: int) -> None:
@@ -42,3 +58,6 @@ def progress(step: int) -> None:
         _Pipe.next_step_at = now + STEP_EVERY_S
         with contextlib.suppress(OSError):  # nobody reads now, or any more
             os.write(_Pipe.descriptor, b"%s %d\n" % (STEP, int(step)))
+
+
+_find_pipe()

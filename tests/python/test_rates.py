@@ -39,6 +39,12 @@ def test_rates_are_between_two_answers():
     assert Counters.of(status(1, line("step", 9))).steps == 9
 
 
+def test_bytes_of_collectives_are_counted_also_if_they_are_not_recorded():
+    told = status(10, line("collective", 3, 700), line("receive", 1, 50))
+    assert Counters.of(told).moved_bytes == 750
+    assert Counters.of({**told, "numbers": {"collectives": 90, "collective_bytes": 9000}}).moved_bytes == 9050
+
+
 @pytest.mark.parametrize(
     "values", [[], {}, [1, 2], ["1", 0, 0, "", True], [1, "2", 0, "", True], [1, 2, 3, 4, True], [1, 2, 3, "", 5]]
 )

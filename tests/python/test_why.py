@@ -100,6 +100,74 @@ def test_a_rank_that_is_missing_in_a_collective_is_named():
     assert (verdict.stands, verdict.cause) == (True, "slow")
 
 
+RANKS = {f"rank:{rank}": f"127.0.0.1:{9000 + rank}" for rank in range(4)}
+NAME = "all-reduce f32 1,024"
+
+
+def rank(number, *late, age_s=12, name=NAME, place=17):
+    """A rank that is in an operation and waits for `late`, or in none."""
+    task = f"rank:{number}"
+    whole = [operation("collective", task, "4 ranks", name, age_s)] if late else []
+    waits = [operation("collective", task, f"rank:{other}", name, age_s) for other in late]
+    status = {
+        "pid": 100 + number,
+        "tasks": [{"task": task, "protocol": "collective", "members": RANKS}],
+        "now_ns": 1000 * S,
+        "begun_ns": 900 * S,
+        "open": [{**each, "step": place} for each in (*whole, *waits)],
+        "last": [],
+        "lines": [],
+    }
+    return seeing.Process(seeing.Place("127.0.0.1", 1, 7), status)
+
+
+def silent_rank(number, state):
+    return seeing.Process(seeing.Place("127.0.0.1", 2, 8, 9, (f"rank:{number}",), RANKS), None, state)
+
+
+def test_a_rank_that_is_in_no_operation_is_named_through_those_who_wait_for_others():
+    # As in a ring: each waits for the one before it.
+    verdict = why.judge([rank(0, 3), rank(1, 0), rank(2), rank(3, 2)], 2 * S)
+    assert (verdict.stands, verdict.cause, verdict.task) == (True, "idle", "rank:2")
+    assert verdict.sentence == (
+        "rank:2 is in no collective operation: its program has been elsewhere for 12.0 s, and rank:0, rank:1 and "
+        "rank:3 wait for it in all-reduce f32 1,024 #17."
+    )
+    assert verdict.evidence[0] == "py-spy dump --pid 7 shows where rank:2 is"
+    assert "rank:1 has waited 12.0 s in all-reduce f32 1,024 #17 for rank:0" in verdict.evidence
+
+
+def test_all_ranks_that_have_not_come_are_named():
+    verdict = why.judge([rank(0, 1, 3), rank(1), rank(2, 1, 3), rank(3)], 2 * S)
+    assert verdict.task == "rank:3"
+    assert "rank:0 and rank:2 wait for it" in verdict.sentence
+    assert verdict.sentence.endswith("#17. rank:1 has not come either.")
+
+
+def test_a_stopped_a_dead_and_an_absent_rank():
+    for state in ("stopped", "dead"):
+        verdict = why.judge([rank(0, 2), rank(1, 2), silent_rank(2, state), rank(3, 2)], 2 * S)
+        assert (verdict.cause, verdict.task) == ("silent", "rank:2")
+        assert "rank:0, rank:1 and rank:3 wait for it" in verdict.sentence
+    verdict = why.judge([rank(0, 2), rank(1, 2), rank(3, 2)], 2 * S)
+    assert (verdict.cause, verdict.task) == ("absent rank", "rank:2")
+    assert "nothing here names its status port" in verdict.sentence
+
+
+def test_a_rank_that_moves_data_is_slow_and_ranks_in_two_groups_are_a_circle():
+    moves = rank(2, 2)
+    moves.status["open"].pop()
+    verdict = why.judge([rank(0, 2), rank(1, 2), moves, rank(3, 2)], 2 * S)
+    assert (verdict.cause, verdict.task) == ("slow rank", "rank:2")
+    verdict = why.judge([rank(0, 1, name="barrier in a"), rank(1, 0, name="barrier in b")], 2 * S)
+    assert (verdict.cause, verdict.sentence) == ("circle", "rank:0 and rank:1 wait for each other.")
+    assert "rank:0 has waited 12.0 s in barrier in a #17 for rank:1" in verdict.evidence
+
+
+def test_ranks_that_wait_for_a_moment_do_not_stand():
+    assert not why.judge([rank(0, 1, age_s=1), rank(1), rank(2), rank(3)], 2 * S).stands
+
+
 def test_a_session_that_waits_for_a_task_that_is_not_there():
     create = operation("session", "", "", "Session.create", 40)
     verdict = why.judge([process("ps:0"), process("worker:0", create), process("worker:1", create)], 2 * S)

@@ -100,14 +100,16 @@ class Processes:
 
     def start(self, command: Command, environment: Mapping[str, str], listener: Listener) -> Running:
         report_read, report_write = os.pipe()
+        # A program that is not run by our own part, as a rank, finds the pipe in its environment.
+        tells = {} if PIPE in command.words else {telling.VARIABLE: telling.name_of(report_write)}
         try:
             process = subprocess.Popen(
                 command.with_pipe(report_write),
-                env=environment,
+                env={**environment, **tells},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                pass_fds=(report_write,) if PIPE in command.words else (),
+                pass_fds=(report_write,),
                 start_new_session=True,
                 preexec_fn=functools.partial(die_with, os.getpid()),  # safe: it takes no lock
             )

@@ -72,7 +72,10 @@ class Counters:
         # A worker's own steps if its program makes them here; else those that masters ask of it.
         steps = sum(int(line["count"]) for line in lines if line["kind"] == "session")
         steps = steps or sum(int(line["count"]) for line in lines if line["kind"] == "step")
-        moved = sum(int(line["bytes"]) for line in lines if line["kind"] in BETWEEN_TASKS)
+        # Of collectives, the records have only those that are not too short for one.
+        collectives = status.get("numbers", {}).get("collective_bytes")
+        kinds = BETWEEN_TASKS if collectives is None else BETWEEN_TASKS[:-1]
+        moved = sum(int(line["bytes"]) for line in lines if line["kind"] in kinds) + int(collectives or 0)
         return Counters(int(status["now_ns"]), steps, moved)
 
     def since(self, before: "Counters | None") -> Progress:
@@ -126,8 +129,9 @@ class Rates:
         self._loop = loop
         self._watched = watched
         self._next = 0.0
-        self._asked: dict[int, _Question] = {}  # by pid
-        self._before: dict[int, Counters] = {}
+        self._asked: dict[Place, _Question] = {}
+        self._before: dict[Place, Counters] = {}
+        self._latest: dict[Place, Progress] = {}
 
     def turn(self) -> None:
         now = time.monotonic()
@@ -139,11 +143,12 @@ class Rates:
         by_session = {process.pid: process for process in self._watched()}
         for process in by_session.values():
             process.turn()
-        places = {place.pid: place for place in seeing.find()} if by_session else {}
-        self._before = {pid: counters for pid, counters in self._before.items() if pid in places}
-        for pid, place in places.items():
-            asked = by_session.get(session_of(pid))
-            if asked is not None and pid not in self._asked:
+        places = seeing.find() if by_session else []
+        self._before = {place: counters for place, counters in self._before.items() if place in places}
+        self._latest = {place: progress for place, progress in self._latest.items() if place in places}
+        for place in places:
+            asked = by_session.get(session_of(place.pid))
+            if asked is not None and place not in self._asked:
                 self._ask(place, asked)
 
     def close(self) -> None:
@@ -153,7 +158,7 @@ class Rates:
 
     def _ask(self, place: Place, process: Watched) -> None:
         def answered(answer: bytes | None) -> None:
-            del self._asked[place.pid]
+            del self._asked[place]
             if answer is None:
                 state = seeing.process_state(place) or "no answer"
                 process.on_progress(Progress(state=state))
@@ -163,12 +168,20 @@ class Rates:
                 status = json.loads(answer.partition(b"\r\n\r\n")[2])
                 if status["pid"] == place.pid:
                     counters = Counters.of(status)
-                    process.on_progress(counters.since(self._before.get(place.pid)))
-                    self._before[place.pid] = counters
+                    self._latest[place] = counters.since(self._before.get(place))
+                    self._before[place] = counters
+                    process.on_progress(self._of_process(place.pid))
 
         question = _Question(self._loop, place, process.secret, answered)
-        self._asked[place.pid] = question
+        self._asked[place] = question
         question.begin()
+
+    def _of_process(self, pid: int) -> Progress:
+        """Together: a process that has the plug-in and is a rank has two ports."""
+        parts = [progress for place, progress in self._latest.items() if place.pid == pid]
+        steps = next((part for part in parts if part.step is not None), parts[0])
+        moved = [part.bytes_per_s for part in parts if part.bytes_per_s is not None]
+        return dataclasses.replace(steps, bytes_per_s=sum(moved) if moved else None)
 
 
 class _Question:

@@ -1,8 +1,9 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Finds the processes that answer about themselves, and asks them all at once (docs/seeing.md).
 
-A process with Fusewire servers has a status port, and names it in a file that only its user can read. A process that
-does not answer is part of the result, with the reason: it may be stopped, or dead.
+A process with Fusewire servers, or that is a rank of a group, has a status port, and names it in a file that only its
+user can read; a process that is both has two. One that does not answer is part of the result, with the reason: it may
+be stopped, or dead.
 """
 
 import argparse
@@ -44,8 +45,8 @@ class Place:
     port: int
     pid: int = 0
     start: int = 0
-    tasks: tuple[str, ...] = ()
-    members: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    tasks: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+    members: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
         return machine.at_port(self.host, self.port)
@@ -97,7 +98,7 @@ def find(places: Iterable[pathlib.Path] | None = None) -> list[Place]:
                 # It may be removed meanwhile.
                 with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
                     found.append(_place(json.loads(path.read_text(encoding="utf-8"))))
-    return found
+    return [place for place in found if place.tasks]  # one without is about to begin
 
 
 def _place(entry: Mapping[str, Any]) -> Place:

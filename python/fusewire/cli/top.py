@@ -23,6 +23,7 @@ EVERY_S = 1.0
 NAMES_SHOWN = 8
 IMBALANCE_SHOWN = 1.3  # the busiest parameter server, as a multiple of the mean
 HEADING = "1"
+COLLECTIVE = "collective"  # the protocol of ranks
 WAITS = ("receive", "run_out", "collective")
 
 
@@ -112,8 +113,9 @@ class TaskView:
     oldest_s: float = 0.0  # of all of these
     p50_s: float = 0.0  # of its steps
     p99_s: float = 0.0
-    slowest_peer: str = ""  # by the mean time of its answers in this view
+    slowest_peer: str = ""  # by the mean time of its answers in this view; of a rank: waited for longest
     slowest_peer_s: float = 0.0
+    collectives_per_s: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,7 +157,13 @@ def view(cluster: Sequence[Process], before: Sequence[Process]) -> View:
         then = first.status if first and first.status else None
         over_s = (process.status["now_ns"] - then["now_ns"]) / 1e9 if then else 0.0
         lines = list(_since(process.status["lines"], then["lines"] if then else (), ("kind", "task", "peer")))
-        tasks += [task_view(process, task, lines, over_s) for task in process.status["tasks"]]
+        counted = _counted(process.status["numbers"], then["numbers"] if then else {})
+        tasks += [
+            rank_view(process, task, lines, counted, over_s)
+            if task["protocol"] == COLLECTIVE
+            else task_view(process, task, lines, over_s)
+            for task in process.status["tasks"]
+        ]
         for row in _since(process.status["names"], then["names"] if then else (), ("kind", "task", "peer", "name")):
             if row["kind"] in WAITS and over_s > 0 and row["count"] > 0:
                 rates = [row["bytes"] / over_s, row["time_ns"] / 1e9 / over_s, row["count"] / over_s]
@@ -206,6 +214,37 @@ def task_view(process: Process, task: Row, lines: Sequence[Row], over_s: float) 
     )
 
 
+def rank_view(process: Process, task: Row, lines: Sequence[Row], counted: Mapping[str, int], over_s: float) -> TaskView:
+    """A rank: what its collectives have moved, in each direction, and which other rank it has waited for longest."""
+    assert process.status is not None
+    own = [line for line in lines if line["kind"] == "collective" and line["task"] == task["task"]]
+    late = [line for line in own if line["peer"] in process.members]
+    whole = [line for line in own if line not in late]
+    slowest = max(late, key=lambda line: line["oldest_ns"] + line["time_ns"], default=None)
+    slowest_ns = max(slowest["oldest_ns"], slowest["time_ns"] / max(1, slowest["count"])) if slowest else 0
+    over_s = over_s or float("inf")
+    moved = counted.get("collective_bytes", 0) / over_s
+    return TaskView(
+        task["task"],
+        process.state,
+        task["protocol"],
+        process.status["pid"],
+        bytes_in_per_s=moved,
+        bytes_out_per_s=moved,
+        waits_open=sum(line["open"] for line in whole),
+        oldest_s=max((line["oldest_ns"] for line in own), default=0) / 1e9,
+        p50_s=max((line["p50_ns"] for line in whole), default=0) / 1e9,
+        p99_s=max((line["p99_ns"] for line in whole), default=0) / 1e9,
+        slowest_peer=slowest["peer"] if slowest and slowest_ns else "",
+        slowest_peer_s=slowest_ns / 1e9,
+        collectives_per_s=counted.get("collectives", 0) / over_s,
+    )
+
+
+def _counted(now: Mapping[str, int], then: Mapping[str, int]) -> dict[str, int]:
+    return {name: value - then.get(name, 0) for name, value in now.items()}
+
+
 def _since(now: Sequence[Row], then: Sequence[Row], key: Sequence[str]) -> Iterator[Row]:
     """The rows of `now` with the counts since `then`, and the whole count as "total"."""
     known = {tuple(row[name] for name in key): row for row in then}
@@ -237,6 +276,9 @@ def text_of(each: View) -> Iterator[str]:
     jobs = collections.Counter(task.task.partition(":")[0] for task in each.tasks)
     yield ", ".join(f"{count} {job}{'s' if count > 1 and job[-1:] != 's' else ''}" for job, count in jobs.items())
     width = max([8, *(len(task.task) for task in each.tasks)]) + 2
+    if any(task.protocol == COLLECTIVE for task in each.tasks):
+        yield from _text_of_ranks(each, width)
+        return
     head = f"  {'task':<{width}}{'state':<6}{'steps/s':>8}{'in/s':>9}{'out/s':>9}{'waits':>6}{'asked':>6}{'oldest':>10}"
     yield f"{head}{'step p50':>9}{'p99':>8}  slowest peer"
     for task in each.tasks:
@@ -252,6 +294,24 @@ def text_of(each: View) -> Iterator[str]:
         )
     if each.imbalance > IMBALANCE_SHOWN:
         yield f"  {each.busiest} carries {each.imbalance:.1f} times the mean of the parameter servers' bytes"
+    yield from _text_of_names(each)
+
+
+def _text_of_ranks(each: View, width: int) -> Iterator[str]:
+    yield f"  {'rank':<{width}}{'state':<6}{'calls/s':>10}{'bytes/s':>11}{'waits':>6}{'oldest':>10}  waits for"
+    for task in each.tasks:
+        if task.state != "answers":
+            yield f"  {task.task:<{width}}{task.state}"
+            continue
+        slowest = f"{task.slowest_peer} {seeing.seconds(task.slowest_peer_s * 1e9)}" if task.slowest_peer else "-"
+        yield (
+            f"  {task.task:<{width}}{'up':<6}{task.collectives_per_s:>10.1f}{seeing.amount(task.bytes_in_per_s):>11}"
+            f"{task.waits_open:>6}{seeing.seconds(task.oldest_s * 1e9):>10}  {slowest}"
+        )
+    yield from _text_of_names(each)
+
+
+def _text_of_names(each: View) -> Iterator[str]:
     for title, names in (("most bytes", each.most_bytes), ("most time", each.most_time)):
         if names:
             yield f"{title:<66}{'bytes/s':>11}{'waited/s':>11}{'times/s':>9}"

@@ -86,13 +86,15 @@ class Wait:
             "receive": f"the tensor {self.name}{others}",
             "run_out": f"its part of the graph {self.name}{others}",
             "call": f"the answer to {self.name}{others}",
-        }[self.kind]
+        }.get(self.kind)
+        if what is None:  # a collective: its peer is a rank that has not come
+            return f"{self.task} has waited {seeing.seconds(self.age_ns)} in {self.name} for {self.peer}"
         return f"{self.task} has waited {seeing.seconds(self.age_ns)} for {what} of {self.peer}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """cause: what is wrong with `task`, one of: silent, absent, idle, slow, circle, none."""
+    """cause: what is wrong with `task`: silent, absent, idle, slow, circle, absent rank, slow rank or none."""
 
     stands: bool
     cause: str
@@ -111,6 +113,7 @@ def judge(processes: Sequence[Process], longer_ns: float) -> Verdict:
     silent = {task for task, state in states.items() if state not in ("answers", "elsewhere")}
     idle = idle_of(processes, longer_ns)
     held = set(collective_waits(processes, longer_ns))
+    ranks = {wait.task for wait in waits if wait.kind == "collective"}
     evidence = [str(wait) for wait in sorted(waits, key=lambda wait: -wait.age_ns)]
 
     def verdict(stands: bool, cause: str, task: str, sentence: str, more: Iterable[str] = ()) -> Verdict:
@@ -149,6 +152,9 @@ def judge(processes: Sequence[Process], longer_ns: float) -> Verdict:
             f"{_list(held)} wait{_s(held)} for it in a collective operation."
         )
         return verdict(True, "idle", out[0], sentence)
+    if end and ranks:
+        cause, sentence, more = of_rank(processes, end, waiting, held, states, waits)
+        return verdict(True, cause, end, sentence, more)
     if end:
         owed = owed_by(processes, end, longer_ns)
         if out := sorted(set(idle) - {end} - waiting, key=lambda task: -idle[task]):
@@ -174,6 +180,42 @@ def judge(processes: Sequence[Process], longer_ns: float) -> Verdict:
     return verdict(False, "none", "", sentence, outside)
 
 
+def of_rank(
+    processes: Sequence[Process],
+    end: str,
+    waiting: set[str],
+    held: set[str],
+    states: Mapping[str, str],
+    waits: Sequence[Wait],
+) -> tuple[str, str, list[str]]:
+    """(cause, sentence, evidence) on the rank that others wait for in a collective operation, and that answers."""
+    oldest = max((wait for wait in waits if wait.peer == end), key=lambda wait: wait.age_ns)
+    age = seeing.seconds(oldest.age_ns)
+    wait_for_it = f"{_list(waiting)} wait{_s(waiting)} for it"
+    late = {wait.peer for wait in waits} - {wait.task for wait in waits} - {end}
+    others = f" {_list(late)} {'has' if len(late) == 1 else 'have'} not come either." if late else ""
+    if states[end] != "answers":
+        sentence = (
+            f"{end} has not come to {oldest.name} for {age}, {wait_for_it}, and nothing here names its status port: it "
+            f"has not begun, has ended, or is on another machine.{others}"
+        )
+        return "absent rank", sentence, []
+    if end in held:
+        sentence = (
+            f"{end} is in a collective operation, too, and has not ended its part of {oldest.name} for {age}; "
+            f"{wait_for_it}. It waits for no other rank that is known here: data is under way, or it is slow.{others}"
+        )
+        return "slow rank", sentence, []
+    sentence = (
+        f"{end} is in no collective operation: its program has been elsewhere for {age}, and {wait_for_it} in "
+        f"{oldest.name}.{others}"
+    )
+    pids = [
+        process.place.pid or process.status["pid"] for process in processes if process.status and end in process.tasks
+    ]
+    return "idle", sentence, [f"py-spy dump --pid {pid} shows where {end} is" for pid in pids]
+
+
 def states_of(processes: Sequence[Process]) -> dict[str, str]:
     """The state of each member of the cluster; those that no process here is are "elsewhere"."""
     states = {task: process.state for process in processes for task in process.tasks if process.state == "dead"}
@@ -190,12 +232,15 @@ def waits_of(process: Process, longer_ns: float) -> list[Wait]:
     assert process.status is not None
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = collections.defaultdict(list)
     for each in process.status["open"]:
-        if each["kind"] in WAITS and each["age_ns"] > longer_ns and not each["landed"]:
+        is_late_rank = each["kind"] == "collective" and each["peer"] in process.members
+        if (each["kind"] in WAITS or is_late_rank) and each["age_ns"] > longer_ns and not each["landed"]:
             found[each["task"], each["peer"]].append(each)
     waits = []
     for (task, peer), operations in found.items():
         oldest = max(operations, key=lambda each: (each["kind"] != "call", each["age_ns"]))
-        waits.append(Wait(task, peer, oldest["kind"], oldest["name"], oldest["age_ns"], len(operations)))
+        is_placed = oldest["kind"] == "collective" and oldest["step"] > 0
+        name = f"{oldest['name']} #{oldest['step']}" if is_placed else oldest["name"]
+        waits.append(Wait(task, peer, oldest["kind"], name, oldest["age_ns"], len(operations)))
     return waits
 
 

@@ -20,6 +20,7 @@ size_t RingOfThread() {
 }  // namespace
 
 std::atomic<Recorder*> the_recorder{nullptr};
+std::atomic<int64_t> short_ops_wanted{0};
 
 Recorder::Recorder() : rings_(std::make_unique<std::array<Ring, kRings>>()) {}
 

@@ -106,6 +106,15 @@ class Recorder {
 extern std::atomic<Recorder*> the_recorder;
 inline Recorder* TheRecorder() { return the_recorder.load(std::memory_order_acquire); }
 
+// Operations that are too short to pay for a record are counted only, unless somebody reads the ring now: a reading
+// asks for the next few of them. How many are still wanted.
+extern std::atomic<int64_t> short_ops_wanted;
+constexpr int64_t kShortOpsWanted = 8192;  // for each reading: as many as it shows
+inline bool TakeShortOp() {
+  return short_ops_wanted.load(std::memory_order_relaxed) > 0 &&
+         short_ops_wanted.fetch_sub(1, std::memory_order_relaxed) > 0;
+}
+
 // ---- for those who record, with or without a recorder ----
 uint32_t FindTag(Kind kind, std::string_view task, std::string_view peer, std::string_view name);
 Op BeginOp(uint32_t tag, int64_t step, uint64_t flow, int64_t now_ns);

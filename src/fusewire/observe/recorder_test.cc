@@ -122,6 +122,14 @@ TEST(Recorder, WithoutOneNothingIsRecorded) {
   the_recorder.store(before);
 }
 
+TEST(Recorder, ShortOperationsAreWantedWhileTheRingIsRead) {
+  EXPECT_FALSE(TakeShortOp());
+  short_ops_wanted.store(2);
+  EXPECT_TRUE(TakeShortOp());
+  EXPECT_TRUE(TakeShortOp());
+  EXPECT_FALSE(TakeShortOp());
+}
+
 }  // namespace
 }  // namespace observe
 }  // namespace fusewire

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <ctime>
@@ -78,17 +79,39 @@ Status Watch::OpenPort() {
   port_ = std::move(opened).value();
   Result<std::string> folder = OpenFolder(options_.runtime, options_.temporary);
   if (!folder.ok()) return folder.status();
+  RemoveStale(folder.value(), kStaleAgeS);
+  Result<int> claimed = ClaimEntry(folder.value(), pid_, start_, Entry());
+  if (!claimed.ok()) return claimed.status();
+  number_ = claimed.value();
   folder_ = folder.value();
-  RemoveStale(folder_, kStaleAgeS);
   return Status::Ok();
 }
 
 void Watch::AddTask(TaskFacts task) {
   {
     MutexLock lock(mutex_);
+    Forget(task.task);
     tasks_.push_back(std::move(task));
   }
   WriteFile();
+}
+
+bool Watch::HasTask(const std::string& task) {
+  MutexLock lock(mutex_);
+  return std::any_of(tasks_.begin(), tasks_.end(), [&task](const TaskFacts& each) { return each.task == task; });
+}
+
+void Watch::RemoveTask(const std::string& task) {
+  {
+    MutexLock lock(mutex_);
+    Forget(task);
+  }
+  WriteFile();
+}
+
+void Watch::Forget(const std::string& task) {
+  const auto is_it = [&task](const TaskFacts& each) { return each.task == task; };
+  tasks_.erase(std::remove_if(tasks_.begin(), tasks_.end(), is_it), tasks_.end());
 }
 
 void Watch::SetMembers(const std::string& task, std::map<std::string, std::string> members) {
@@ -102,7 +125,7 @@ void Watch::SetMembers(const std::string& task, std::map<std::string, std::strin
 }
 
 void Watch::Leave() {
-  if (!folder_.empty() && getpid() == pid_) RemoveEntry(folder_, pid_);
+  if (!folder_.empty() && getpid() == pid_) RemoveEntry(folder_, pid_, number_);
 }
 
 Facts Watch::ReadFacts() {
@@ -122,6 +145,19 @@ Facts Watch::ReadFacts() {
 void Watch::WriteFile() {
   if (folder_.empty() || port_ == nullptr) return;
   MutexLock lock(file_mutex_);
+  bool is_empty = false;
+  {
+    MutexLock tasks(mutex_);
+    is_empty = tasks_.empty();
+  }
+  if (is_empty) {
+    Leave();
+  } else {
+    (void)WriteEntry(folder_, pid_, number_, Entry());  // without it, the port is found by its number
+  }
+}
+
+std::string Watch::Entry() {
   const Facts facts = ReadFacts();
   std::string text;
   JsonWriter json(&text);
@@ -142,7 +178,7 @@ void Watch::WriteFile() {
   json.Close(']');
   json.Close('}');
   text += '\n';
-  (void)WriteEntry(folder_, pid_, text);  // without it, the port is found by its number
+  return text;
 }
 
 Answer Watch::AnswerTo(const Request& request) {
@@ -162,6 +198,7 @@ Answer Watch::AnswerTo(const Request& request) {
       answer.status = 400;
       answer.body = "after_ns is not a whole number\n";
     } else {
+      short_ops_wanted.store(kShortOpsWanted, std::memory_order_relaxed);
       answer = JsonAnswer(RingJson(recorder_, ReadFacts(), after_ns));
     }
   } else if (request.path == "/now") {

@@ -40,8 +40,11 @@ class Watch {
   // Null: not started.
   static Watch* Get();
 
-  // A task has begun to serve. Its file is written again.
+  // A task has begun to serve, perhaps again. Its file is written again.
   void AddTask(TaskFacts task);
+  bool HasTask(const std::string& task);
+  // It serves no more. Without any task, there is no file.
+  void RemoveTask(const std::string& task);
   // The task's cluster has changed.
   void SetMembers(const std::string& task, std::map<std::string, std::string> members);
   // The process is about to end.
@@ -55,6 +58,8 @@ class Watch {
   Status OpenPort();
   Facts ReadFacts();
   void WriteFile();
+  std::string Entry();
+  void Forget(const std::string& task) FUSEWIRE_REQUIRES(mutex_);
   static void AfterFork();
 
   const Options options_;
@@ -63,6 +68,7 @@ class Watch {
   const int64_t begun_ns_;
   Recorder recorder_;
   std::string folder_;  // empty: none
+  int number_ = 0;      // of the file: a process has one for each library that shows it
   std::unique_ptr<Port> port_;
   Mutex file_mutex_;  // one thread writes the file; never held by the port's
   Mutex mutex_;

@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 std::string ReadFile(const std::string& path) {
@@ -98,10 +99,19 @@ TEST(Watch, ServesAllTasksOfItsProcessAndAChildHasItsOwn) {
   EXPECT_THAT(Get(watch.port(), "/"), HasSubstr("<!doctype html>"));
   EXPECT_THAT(Get(watch.port(), "/etc/passwd"), StartsWith("HTTP/1.1 404 "));
 
+  watch.RemoveTask("ps:0");
+  EXPECT_FALSE(watch.HasTask("ps:0"));
+  EXPECT_TRUE(watch.HasTask("worker:0"));
+  EXPECT_THAT(ReadFile(file), Not(HasSubstr("ps:0\",")));
+
   if (!kThreadSanitizer) ExpectChildHasItsOwn(watch, folder);  // it does not let a child create threads
   EXPECT_THAT(Get(watch.port(), "/healthz"), EndsWith("ok\n"));
   EXPECT_TRUE(fs::exists(file));
   EndOp(&op, true, 8);
+  watch.RemoveTask("worker:0");  // the last one
+  EXPECT_FALSE(fs::exists(file));
+  watch.AddTask(TaskOf("worker:0"));
+  EXPECT_TRUE(fs::exists(file));
   watch.Leave();
   EXPECT_FALSE(fs::exists(file));
   fs::remove_all(folder);

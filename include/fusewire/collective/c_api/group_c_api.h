@@ -60,6 +60,12 @@ FUSEWIRE_C_API int fusewire_group_make(fusewire_endpoint* endpoint, const fusewi
                                        fusewire_group** out);
 FUSEWIRE_C_API int fusewire_group_subgroup(fusewire_group* group, const char* name, const int* ranks, int count,
                                            fusewire_group** out);
+// Shows this process to `fusewire top`, `why`, `trace` and Prometheus (docs/seeing.md), as rank N of this group, until
+// the group is freed: its operations are recorded, with those of groups that the endpoint makes later, and the process
+// answers at a status port. `place` is in the words of FUSEWIRE_STATUS: null for loopback, "off" for nothing; beyond
+// loopback, who asks has to know the endpoint's secret. `runtime` is XDG_RUNTIME_DIR, or null. Call it before the first
+// operation. A second group of an endpoint makes no other task. If it fails, the group works all the same.
+FUSEWIRE_C_API int fusewire_group_show(fusewire_group* group, const char* place, const char* runtime);
 FUSEWIRE_C_API void fusewire_group_free(fusewire_group* group);
 FUSEWIRE_C_API int fusewire_group_rank(fusewire_group* group);
 FUSEWIRE_C_API int fusewire_group_ranks(fusewire_group* group);

@@ -38,7 +38,8 @@ ArenaMeeting::ArenaMeeting(ArenaSeat seat, const ArenaOptions& options)
       ranks_(seat.ranks),
       options_(options),
       names_(std::move(seat.names)),
-      lives_(std::move(seat.lives)) {}
+      lives_(std::move(seat.lives)),
+      waits_(seat.waits) {}
 
 Status ArenaMeeting::Join(int memory) {
   FUSEWIRE_CHECK(stage_ == 0);
@@ -78,6 +79,15 @@ bool ArenaMeeting::AllArrived(int* first_missing) const {
     ++*first_missing;
   }
   return true;
+}
+
+uint64_t ArenaMeeting::Missing() const {
+  static_assert(kArenaRanksMax <= 64);
+  uint64_t missing = 0;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (memory_.PostOf(rank, stage_).progress.load(std::memory_order_relaxed) != stage_) missing |= uint64_t{1} << rank;
+  }
+  return missing;
 }
 
 Status ArenaMeeting::WaitForAll(const ArenaCall& call, int first_missing, int64_t deadline_ns) {
@@ -126,9 +136,11 @@ Status ArenaMeeting::WaitForAll(const ArenaCall& call, int first_missing, int64_
                        .AgeMs((now_ns - since_ns) / kMillisecondNs)
                        .Next("find out why that rank is late; then make another arena, or end"));
     }
+    if (waits_ != nullptr) waits_->OnWait(since_ns, Missing());
     interrupted =
         !SleepOnBell(std::min({look_ns, ask_ns, deadline_ns}), [&] { return AllArrived(&first_missing) || closed(); });
   }
+  if (waits_ != nullptr) waits_->OnWait(since_ns, 0);
   return Status::Ok();
 }
 

@@ -16,6 +16,7 @@
 #include "fusewire/collective/arena/arena_call.h"
 #include "fusewire/collective/arena/arena_memory.h"
 #include "fusewire/collective/arena/arena_options.h"
+#include "fusewire/collective/arena/arena_waits.h"
 #include "fusewire/collective/arena/life_lines.h"
 #include "fusewire/reactor/cancel.h"
 
@@ -47,6 +48,8 @@ class ArenaMeeting {
   Status WaitForAll(const ArenaCall& call, int first_missing, int64_t deadline_ns);
   // Looks from rank *first_missing on, and stores the first rank that has not arrived there.
   bool AllArrived(int* first_missing) const;
+  // One bit for each rank that has not arrived.
+  uint64_t Missing() const;
   Status Compare(const ArenaCall& mine);
   void Ring();
   // Checks every life line; stores and returns the error if a rank has ended.
@@ -62,6 +65,7 @@ class ArenaMeeting {
   const ArenaOptions options_;
   const std::vector<std::string> names_;
   const LifeLines lives_;
+  ArenaWaits* const waits_;
   ArenaMemory memory_;
   bool spins_ = false;
   uint64_t stage_ = 0;

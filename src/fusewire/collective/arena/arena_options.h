@@ -37,6 +37,8 @@ size_t ArenaBytes(int ranks, const ArenaOptions& options);
 // A memfd for `ranks`, sealed against shrinking and growing. The caller owns it and hands it to all ranks.
 Result<int> CreateArenaMemory(int ranks, const ArenaOptions& options);
 
+class ArenaWaits;
+
 // A rank's seat. `memory` is borrowed during Join.
 struct ArenaSeat {
   int memory = -1;
@@ -47,6 +49,8 @@ struct ArenaSeat {
   std::vector<int> lives;
   // Names of the ranks, for errors; may be empty.
   std::vector<std::string> names;
+  // Told about its waits; may be null.
+  ArenaWaits* waits = nullptr;
 };
 
 // How many meetings were complete, how often this rank slept, and how many bytes it copied and reduced.

@@ -139,6 +139,11 @@ int fusewire_group_subgroup(fusewire_group* group, const char* name, const int* 
   return 0;
 }
 
+int fusewire_group_show(fusewire_group* group, const char* place, const char* runtime) {
+  const Status status = group->group->Show(place == nullptr ? "" : place, runtime == nullptr ? "" : runtime);
+  return status.ok() ? 0 : KeepError(status);
+}
+
 void fusewire_group_free(fusewire_group* group) { std::unique_ptr<fusewire_group> last(group); }
 int fusewire_group_rank(fusewire_group* group) { return group->group->rank(); }
 int fusewire_group_ranks(fusewire_group* group) { return group->group->ranks(); }

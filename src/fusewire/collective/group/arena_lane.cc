@@ -77,7 +77,7 @@ struct ArenaLane::Job {
   reactor::Completion* end = nullptr;
 };
 
-ArenaLane::ArenaLane(GroupCore* core) : core_(core) {}
+ArenaLane::ArenaLane(GroupCore* core, Shown* shown) : core_(core), record_(shown, core->options().name) {}
 ArenaLane::~ArenaLane() = default;
 
 bool ArenaLane::GiveTurn(GroupOperation* operation) {
@@ -223,7 +223,9 @@ void ArenaLane::ServeJob(Job* job) {
   is_given_up_ = false;
   Arena* const arena = OpenArena(job->epoch);
   mutex_.Unlock();
+  record_.Begin(job->operation);
   const bool ran = Serve(*job, arena);
+  record_.End(ran);
   mutex_.Lock();
   FUSEWIRE_DCHECK(busy_);
   job->ran = ran;

@@ -19,6 +19,7 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/base/status.h"
 #include "fusewire/collective/arena/arena.h"
+#include "fusewire/collective/group/lane_record.h"
 #include "fusewire/reactor/cancel.h"
 #include "fusewire/reactor/completion.h"
 
@@ -26,11 +27,10 @@ namespace fusewire {
 namespace collective {
 
 class GroupCore;
-struct GroupOperation;
 
 class ArenaLane {
  public:
-  explicit ArenaLane(GroupCore* core);
+  ArenaLane(GroupCore* core, Shown* shown);
   // Call Stop first.
   ~ArenaLane();
   ArenaLane(const ArenaLane&) = delete;
@@ -66,8 +66,6 @@ class ArenaLane {
   };
 
   static constexpr uint64_t kNever = ~uint64_t{0};
-  // The first two turns set up the arena: can all ranks share memory, and under which name; then, have all met.
-  static constexpr uint64_t kSetUpTurns = 2;
   // False: the operation goes over messages.
   bool GiveTurn(GroupOperation* operation) FUSEWIRE_REQUIRES(mutex_);
   // For the lane's thread.
@@ -95,6 +93,7 @@ class ArenaLane {
   Status Execute(Arena* arena, GroupOperation* operation, int64_t deadline_ns) FUSEWIRE_EXCLUDES(mutex_);
 
   GroupCore* const core_;
+  LaneRecord record_;  // of the thread that serves
   Mutex mutex_;
   CondVar changed_;
   Way way_ FUSEWIRE_GUARDED_BY(mutex_) = Way::kUntried;

@@ -78,6 +78,7 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
       seat.memory = gathered.value().file.get();
       seat.rank = rank;
       seat.ranks = ranks;
+      seat.waits = &record_;
       for (transport::Fd& life : gathered.value().lives) seat.lives.push_back(life.Release());
       core_->home().Run([this, &seat, ranks] {
         for (int other = 0; other < ranks; ++other) seat.names.push_back(core_->NameOf(other));

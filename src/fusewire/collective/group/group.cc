@@ -7,6 +7,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/collective/group/group_core.h"
+#include "fusewire/pipe/shared.h"
 #include "fusewire/reactor/cancel.h"
 #include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
@@ -173,6 +174,13 @@ std::unique_ptr<Plan> Group::MakePlan(Wanted wanted) {
   state->operation = std::make_unique<GroupOperation>();
   state->operation->wanted = std::move(wanted);
   return std::unique_ptr<Plan>(new Plan(core_, std::move(state)));
+}
+
+Status Group::Show(const std::string& place, const std::string& runtime) {
+  bool is_on = false;
+  const Status started = StartWatch(place, runtime, core_->endpoint().shared().options().secret, &is_on);
+  if (is_on) core_->home().Run([core = core_.get()] { core->Show(); });
+  return started;
 }
 
 Result<std::unique_ptr<Group>> Group::MakeSubgroup(const std::string& name, const std::vector<int>& ranks) {

@@ -38,23 +38,21 @@ void GroupOperation::Deliver() {
   std::unique_ptr<GroupOperation> self(this);
   // The Group may have gone since Start.
   const std::shared_ptr<GroupCore> home = std::move(core);
-  if (state == State::kServed) {
-    home->TakeServed(std::move(self));
-  } else {
-    home->Begin(std::move(self));
-  }
+  home->Begin(std::move(self));
 }
 
 GroupCore::GroupCore(p2p::Endpoint& endpoint, GroupOptions options)
     : endpoint_(endpoint),
       home_(endpoint.home()),
       options_(std::move(options)),
-      lane_(MayShareArena(options_, home_) ? std::make_unique<ArenaLane>(this) : nullptr),
+      shown_(endpoint, options_),
+      lane_(MayShareArena(options_, home_) ? std::make_unique<ArenaLane>(this, &shown_) : nullptr),
       under_way_("operations and messages of group " + options_.name),
       seats_(options_),
       members_(endpoint, GroupTags(options_.name).Control(), &seats_, this, &under_way_),
-      operations_(endpoint, options_, &seats_, &members_, &under_way_,
-                  [this](uint64_t turn) { return lane_ != nullptr && lane_->OverMessages(turn); }),
+      operations_(
+          endpoint, options_, &seats_, &members_, &under_way_,
+          [this](uint64_t turn) { return lane_ != nullptr && lane_->OverMessages(turn); }, &shown_),
       survivors_(home_, &seats_, &members_, [this](const std::vector<bool>& dead) { EnterEpoch(dead); }) {}
 
 GroupCore::~GroupCore() = default;
@@ -69,12 +67,13 @@ Status GroupCore::Open() {
   FUSEWIRE_AT_HOME(home_);
   operations_.SetOwner(weak_from_this());
   FUSEWIRE_TRY(members_.Connect(options_.members));
-  Show();
+  Publish();
   members_.Listen();
   return Status::Ok();
 }
 
-void GroupCore::Show() {
+void GroupCore::Publish() {
+  shown_.Renew(seats_);
   idling_.store(seats_.idling(), std::memory_order_relaxed);
   rank_shown_.store(seats_.rank(), std::memory_order_release);
   ranks_shown_.store(seats_.ranks(), std::memory_order_release);
@@ -105,8 +104,17 @@ void GroupCore::Close() {
   Break(why, false);
   if (lane_ != nullptr) lane_->Shut(why);
   closed_ = true;
+  shown_.Close();
   operations_.Close();
   members_.Close();
+}
+
+void GroupCore::Begin(std::unique_ptr<GroupOperation> operation) {
+  if (operation->state == GroupOperation::State::kServed) {
+    operations_.TakeServed(std::move(operation));
+  } else {
+    operations_.Begin(std::move(operation));
+  }
 }
 
 void GroupCore::Cancel(uint64_t number, const Status& why) {
@@ -140,7 +148,7 @@ void GroupCore::BeginShrink(int64_t timeout_ns, Done done) {
 void GroupCore::EnterEpoch(const std::vector<bool>& dead) {
   seats_.EnterEpoch(dead);
   operations_.EnterEpoch();
-  Show();
+  Publish();
   // One of them may have died since it voted.
   for (int seat = 0; seat < seats_.count(); ++seat) {
     if (seats_.at(seat).rank >= 0 && !seats_.at(seat).lost.ok()) Break(LostStatus(seats_, seat), true);

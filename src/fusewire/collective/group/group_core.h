@@ -21,6 +21,7 @@
 #include "fusewire/collective/group/members.h"
 #include "fusewire/collective/group/operations.h"
 #include "fusewire/collective/group/seats.h"
+#include "fusewire/collective/group/shown.h"
 #include "fusewire/collective/group/survivors.h"
 #include "fusewire/p2p/endpoint.h"
 #include "fusewire/reactor/drain.h"
@@ -36,7 +37,10 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
 
   // At home.
   Status Open();
-  void Begin(std::unique_ptr<GroupOperation> operation) { operations_.Begin(std::move(operation)); }
+  // After StartWatch.
+  void Show() { shown_.Open(seats_); }
+  // Or ends it, if the lane has run it.
+  void Begin(std::unique_ptr<GroupOperation> operation);
   void Cancel(uint64_t number, const Status& why);
   void Break(const Status& why, bool tell);
   void Close();
@@ -44,7 +48,6 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   reactor::Drain& under_way() { return under_way_; }
   // The operation of that turn has failed here, in the arena.
   void SendFailed(uint32_t epoch, uint64_t turn, const Status& why);
-  void TakeServed(std::unique_ptr<GroupOperation> operation) { operations_.TakeServed(std::move(operation)); }
   void BeginShrink(int64_t timeout_ns, Done done);
   std::string NameOf(int rank) const;
 
@@ -72,12 +75,13 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   void OnFailureMessage(int seat, const ControlMessage& message);
   void EnterEpoch(const std::vector<bool>& dead);
   // Publishes the values of the epoch that begins, for other threads.
-  void Show();
+  void Publish();
   p2p::OfferAnswer OnOffer(const p2p::Offer& offer, uint32_t epoch);
 
   p2p::Endpoint& endpoint_;
   reactor::Reactor& home_;
   const GroupOptions options_;
+  Shown shown_;
   const std::unique_ptr<ArenaLane> lane_;
   reactor::Drain under_way_;
   Seats seats_;

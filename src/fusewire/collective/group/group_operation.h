@@ -13,6 +13,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/base/mailbox.h"
 #include "fusewire/base/status.h"
+#include "fusewire/collective/group/op_record.h"
 #include "fusewire/collective/group/wanted.h"
 #include "fusewire/collective/run/fingerprint.h"
 #include "fusewire/collective/run/schedule_runner.h"
@@ -21,6 +22,10 @@
 
 namespace fusewire {
 namespace collective {
+
+// The first turns of a group with an arena set it up: can all ranks share memory, and under which name; then, have all
+// met.
+constexpr uint64_t kSetUpTurns = 2;
 
 class GroupCore;
 struct PlanState;
@@ -64,9 +69,19 @@ struct GroupOperation : Mail {
   // The epoch in which its arrays were checked last, and the result.
   std::optional<uint32_t> checked_epoch;
   bool in_place = false;
+  // Over messages, if the group is shown.
+  std::unique_ptr<OpRecord> record;
   // Of a plan: the state to which it returns after its end, even if the plan has been destroyed.
   std::shared_ptr<PlanState> home_plan;
 };
+
+// Its place among the group's calls, for people: from 1, without the turns that set up an arena; see OpRecord::Begin.
+inline int64_t PlaceOf(const Fingerprint& print, bool is_of_lane) {
+  if (print.keyed != 0) return -1;
+  const auto turn = static_cast<int64_t>(print.turn);
+  if (!is_of_lane) return turn + 1;
+  return print.turn < kSetUpTurns ? OpRecord::kAgreement : turn + 1 - static_cast<int64_t>(kSetUpTurns);
+}
 
 // The status of an operation whose caller has cancelled its token.
 inline Status GivenUp() { return Status::Cancelled("the caller gave it up"); }

@@ -76,7 +76,7 @@ void Operations::OwnedMail::Post() {
 }
 
 Operations::Operations(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, Members* members,
-                       reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages)
+                       reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages, Shown* shown)
     : home_(endpoint.home()),
       options_(options),
       seats_(seats),
@@ -85,6 +85,7 @@ Operations::Operations(p2p::Endpoint& endpoint, const GroupOptions& options, con
       order_(options.name, std::move(over_messages)),
       runners_(endpoint, options, seats, this),
       table_(home_, [this](GroupOperation* operation) { OnDeadline(operation); }),
+      lookout_(home_, shown, &table_),
       failed_tags_(endpoint, under_way),
       ended_mail_(this, &Operations::TellEnded),
       work_mail_(this, &Operations::RunWork) {}
@@ -111,6 +112,7 @@ void Operations::Begin(std::unique_ptr<GroupOperation> operation) {
   raw->deadline_ns = timeout_ns == kForeverNs ? kForeverNs : AddNs(raw->began_ns, std::max<int64_t>(timeout_ns, 0));
   if (timeout_ns != kForeverNs) table_.ArmDeadline(raw, std::max<int64_t>(timeout_ns, 0));
   order_.Place(raw);
+  lookout_.Begin(raw);
   if (table_.Running(raw->tag) != nullptr) {
     table_.Queue(std::move(operation));
     if (raw->cancel != nullptr && raw->cancel->cancelled()) Cancel(raw->number, GivenUp());
@@ -364,6 +366,7 @@ void Operations::Break(const Status& why) {
 void Operations::Close() {
   FUSEWIRE_DCHECK(!broken_.ok());
   closed_ = true;
+  lookout_.Close();
 }
 
 void Operations::EnterEpoch() {
@@ -381,6 +384,7 @@ void Operations::TellEnded() {
   std::vector<std::unique_ptr<GroupOperation>> ended = table_.TakeEnded();
   for (const std::unique_ptr<GroupOperation>& operation : ended) {
     if (operation->runner != nullptr && operation->home_plan == nullptr) runners_.TakeBack(operation.get());
+    lookout_.End(operation.get(), operation->status);
     LaunchBehind(operation->tag);
   }
   Hurry(table_, work_);

@@ -21,6 +21,7 @@
 #include "fusewire/collective/group/early_messages.h"
 #include "fusewire/collective/group/failed_tags.h"
 #include "fusewire/collective/group/group_operation.h"
+#include "fusewire/collective/group/lookout.h"
 #include "fusewire/collective/group/members.h"
 #include "fusewire/collective/group/operation_table.h"
 #include "fusewire/collective/group/runners.h"
@@ -38,7 +39,7 @@ class Operations final : private RunnerOwner {
   // `over_messages` as in call_order.h.
   // `under_way` counts operations from Begin until their `done` has returned.
   Operations(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, Members* members,
-             reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages);
+             reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages, Shown* shown);
   // Mail keeps the owner alive until it is delivered.
   void SetOwner(std::weak_ptr<void> owner) { owner_ = std::move(owner); }
 
@@ -107,6 +108,7 @@ class Operations final : private RunnerOwner {
   CallOrder order_;
   Runners runners_;
   OperationTable table_;
+  Lookout lookout_;
   WorkQueue work_;
   EarlyMessages early_;
   FailedTags failed_tags_;

@@ -96,6 +96,7 @@ class ScheduleRunner {
   const Status& status() const { return status_; }
 
   size_t nodes() const { return runs_.size(); }
+  int ranks() const { return compiled_.request().ranks; }
   bool ReceivesFrom(int rank) const { return compiled_.ReceivesFrom(rank); }
   // Whether the first message of that rank has a receive: then an unexpected message can't be its first.
   bool met(int rank) const {

@@ -1,0 +1,63 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/group/lookout.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "fusewire/base/clock.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+// Long before anybody asks why a job stands, and rare enough to cost nothing.
+constexpr int64_t kLookNs = 100 * kMillisecondNs;
+
+std::vector<int> MissingFor(const ScheduleRunner& runner, int ranks) {
+  std::vector<int> missing;
+  const std::vector<int> waited_for = runner.WaitsFor();
+  for (int rank = 0; rank < ranks; ++rank) {
+    const bool is_waited_for = std::binary_search(waited_for.begin(), waited_for.end(), rank);
+    if (is_waited_for || runner.WaitsToReach(rank)) missing.push_back(rank);
+  }
+  return missing;
+}
+
+}  // namespace
+
+void Lookout::Begin(GroupOperation* operation) {
+  if (!shown_->on()) return;
+  operation->record = std::make_unique<OpRecord>();
+  operation->record->Begin(shown_, operation->wanted, PlaceOf(operation->print, operation->given_turn.has_value()),
+                           operation->tag, home_.now_ns());
+  Arm();
+}
+
+void Lookout::End(GroupOperation* operation, const Status& status) {
+  if (operation->record == nullptr) return;
+  const uint64_t bytes = status.ok() ? BytesOf(operation->wanted) : 0;
+  const bool sets_up = PlaceOf(operation->print, operation->given_turn.has_value()) == OpRecord::kAgreement;
+  if (status.ok() && !sets_up) tally_.Add(bytes);
+  operation->record->End(status.ok(), bytes);
+  operation->record.reset();
+}
+
+void Lookout::Arm() {
+  if (timer_ == nullptr) timer_ = std::make_unique<reactor::Timer>([this] { Look(); });
+  if (!timer_->armed()) home_.Arm(timer_.get(), kLookNs);
+}
+
+void Lookout::Look() {
+  bool is_any = false;
+  table_->ForRunning([this, &is_any](const GroupOperation* operation) {
+    if (operation->record == nullptr || operation->runner == nullptr) return;
+    is_any = true;
+    if (home_.now_ns() - operation->record->begun_ns() < kLookNs) return;
+    operation->record->WaitFor(MissingFor(*operation->runner, operation->runner->ranks()),
+                               operation->record->begun_ns());
+  });
+  if (is_any) Arm();
+}
+
+}  // namespace collective
+}  // namespace fusewire

@@ -1,0 +1,193 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/collective/group/shown.h"
+
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/collective/group/tally.h"
+#include "fusewire/observe/recorder.h"
+#include "fusewire/observe/watch.h"
+
+namespace fusewire {
+namespace collective {
+namespace {
+
+constexpr size_t kTagsKeptMax = 1024;
+constexpr const char* kProtocol = "collective";
+
+// The names that endpoints have. They live as long as a group of the endpoint does, and groups as long as the endpoint.
+struct AllNames {
+  Mutex mutex;
+  std::map<const p2p::Endpoint*, std::weak_ptr<const TaskNames>> names FUSEWIRE_GUARDED_BY(mutex);
+};
+
+AllNames& TheNames() {
+  static AllNames* const all = std::make_unique<AllNames>().release();  // until the process ends
+  return *all;
+}
+
+// shared_ptr: as Shown holds it.
+std::shared_ptr<const TaskNames> NamesOf(const p2p::Endpoint& endpoint) {
+  AllNames& all = TheNames();
+  MutexLock lock(all.mutex);
+  const auto found = all.names.find(&endpoint);
+  return found == all.names.end() ? nullptr : found->second.lock();
+}
+
+// shared_ptr: the same; null: it has none any more.
+void SetNames(const p2p::Endpoint& endpoint, const std::shared_ptr<const TaskNames>& names) {
+  AllNames& all = TheNames();
+  MutexLock lock(all.mutex);
+  for (auto one = all.names.begin(); one != all.names.end();) {
+    one = one->second.expired() ? all.names.erase(one) : std::next(one);
+  }
+  if (names == nullptr) {
+    all.names.erase(&endpoint);
+  } else {
+    all.names[&endpoint] = names;
+  }
+}
+
+std::string TaskOf(int rank) { return "rank:" + std::to_string(rank); }
+
+// 1024 -> "1,024"
+std::string Grouped(uint64_t number) {
+  std::string text = std::to_string(number);
+  for (size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
+// "all-reduce f32 1,024"
+std::string WordsOf(CollectiveKind kind, Type type, uint64_t count) {
+  if (kind == CollectiveKind::kBarrier) return KindName(kind);
+  return KindName(kind) + " " + TypeName(type) + " " + Grouped(count);
+}
+
+std::vector<observe::Number> ReadNumbers(const TallySum& before) {
+  const TallySum now = TallyOfAll();
+  return {{"collectives", "Collective operations over our wire.", false, now.operations - before.operations},
+          {"collective_bytes", "Bytes of the arrays of collective operations.", false, now.bytes - before.bytes}};
+}
+
+}  // namespace
+
+Status StartWatch(const std::string& place, const std::string& runtime, const std::string& secret, bool* is_on) {
+  *is_on = false;
+  observe::Place where;
+  if (!observe::ParsePlace(place, &where))
+    return Status::Invalid("\"" + place + "\" is no place of a status port")
+        .Next("set FUSEWIRE_STATUS to off, loopback, ADDRESS:PORT or [ADDRESS]:PORT");
+  if (where.is_off) return Status::Ok();
+  if (!where.is_loopback && secret.empty())
+    return Status::Refused("the status port stays closed: " + place +
+                           " is not on loopback, and there is no secret for those who ask to prove")
+        .Next("set FUSEWIRE_SECRET, the same for all ranks, or FUSEWIRE_STATUS=loopback");
+  observe::Watch::Options options;
+  options.version = FUSEWIRE_VERSION;
+  options.host = where.host;
+  options.port = where.port;
+  if (!where.is_loopback) options.secret = secret;
+  options.runtime = runtime;
+  options.temporary = "/tmp";
+  // A child of fork() has the counts of its parent.
+  options.numbers = [before = TallyOfAll()] { return ReadNumbers(before); };
+  Status failed;
+  (void)observe::Watch::Start(std::move(options), &failed);
+  *is_on = true;
+  return failed.ok() ? failed : failed.Next("set FUSEWIRE_STATUS to another place, or to off");
+}
+
+void Shown::Open(const Seats& seats) {
+  observe::Watch* const watch = observe::Watch::Get();
+  if (watch == nullptr) return;  // in a child of fork(), which has to begin anew
+  if (NamesOf(endpoint_) == nullptr) {
+    TaskNames tasks;
+    for (int rank = 0; rank < seats.ranks(); ++rank) tasks[seats.OfRank(rank).name] = TaskOf(rank);
+    tasks_ = std::make_shared<const TaskNames>(std::move(tasks));
+    SetNames(endpoint_, tasks_);
+    const std::string own = TaskOf(seats.rank());
+    // Another endpoint of this process may be the same rank of another job: the first one is shown.
+    if (!watch->HasTask(own)) {
+      task_ = own;
+      observe::TaskFacts facts;
+      facts.task = own;
+      facts.protocol = kProtocol;
+      facts.data_port = endpoint_.address().port;
+      facts.members = MembersOf(seats);
+      watch->AddTask(std::move(facts));
+    }
+  }
+  Renew(seats);
+}
+
+void Shown::Renew(const Seats& seats) {
+  if (tasks_ == nullptr) tasks_ = NamesOf(endpoint_);
+  if (tasks_ == nullptr) return;
+  {
+    MutexLock lock(mutex_);
+    of_ranks_.clear();
+    for (int rank = 0; rank < seats.ranks(); ++rank) of_ranks_.push_back(NameOf(seats, rank));
+    own_ = of_ranks_[static_cast<size_t>(seats.rank())];
+    where_ = task_.empty() ? " in " + options_.name : "";
+    tags_.clear();
+  }
+  is_on_.store(true, std::memory_order_relaxed);
+  observe::Watch* const watch = observe::Watch::Get();
+  // Those that the group has lost are no members any more.
+  if (!task_.empty() && seats.epoch() > 0 && watch != nullptr) watch->SetMembers(task_, MembersOf(seats));
+}
+
+std::string Shown::NameOf(const Seats& seats, int rank) const {
+  const std::string& name = seats.OfRank(rank).name;
+  const auto found = tasks_->find(name);
+  return found == tasks_->end() ? name : found->second;
+}
+
+// Each with its address: two jobs on one machine have others.
+std::map<std::string, std::string> Shown::MembersOf(const Seats& seats) const {
+  std::map<std::string, std::string> members;
+  for (int rank = 0; rank < seats.ranks(); ++rank) {
+    transport::Address address = options_.members[static_cast<size_t>(seats.SeatOfRank(rank))].address;
+    // The port that the kernel has chosen: nobody dials it, so this is the only rank.
+    if (rank == seats.rank() && address.port == 0) address = endpoint_.address();
+    members[NameOf(seats, rank)] = address.host.empty() ? seats.OfRank(rank).name : address.ToString();
+  }
+  return members;
+}
+
+void Shown::Close() {
+  is_on_.store(false, std::memory_order_relaxed);
+  observe::Watch* const watch = observe::Watch::Get();
+  if (task_.empty()) return;
+  if (watch != nullptr) watch->RemoveTask(task_);
+  task_.clear();
+  SetNames(endpoint_, nullptr);  // the next group names them anew
+}
+
+std::string Shown::PeerOf(int rank) const {
+  const auto index = static_cast<size_t>(rank);
+  return rank >= 0 && index < of_ranks_.size() ? of_ranks_[index] : std::to_string(of_ranks_.size()) + " ranks";
+}
+
+uint32_t Shown::Find(int rank, const std::string& name) {
+  return observe::FindTag(observe::Kind::kCollective, own_, PeerOf(rank), name + where_);
+}
+
+uint32_t Shown::TagOf(const Wanted& wanted, int rank) {
+  const uint64_t count = SumOf(wanted.counts);
+  const uint64_t key = count << 24 | static_cast<uint64_t>(wanted.kind) << 20 |
+                       static_cast<uint64_t>(wanted.reduction.type) << 16 | static_cast<uint16_t>(rank + 1);
+  MutexLock lock(mutex_);
+  const auto found = tags_.find(key);
+  if (found != tags_.end()) return found->second;
+  if (tags_.size() >= kTagsKeptMax) tags_.clear();
+  return tags_[key] = Find(rank, WordsOf(wanted.kind, wanted.reduction.type, count));
+}
+
+uint32_t Shown::TagOfAgreement(int rank) {
+  MutexLock lock(mutex_);
+  return Find(rank, "agreement on shared memory");
+}
+
+}  // namespace collective
+}  // namespace fusewire

@@ -1,0 +1,75 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a group shows of itself (docs/seeing.md): the group that is shown first on an endpoint names its members rank:0,
+// rank:1 ..., and this process is one of them, as a task. Later groups on that endpoint record under the same names.
+// Home: the endpoint's, where no other is named. Owns: the names; its task, until Close. Fails: StartWatch, with the
+// reason; groups then work as before, and nothing is shown.
+#ifndef FUSEWIRE_COLLECTIVE_GROUP_SHOWN_H_
+#define FUSEWIRE_COLLECTIVE_GROUP_SHOWN_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "fusewire/base/mutex.h"
+#include "fusewire/base/status.h"
+#include "fusewire/collective/group/seats.h"
+#include "fusewire/collective/group/wanted.h"
+#include "fusewire/p2p/endpoint.h"
+
+namespace fusewire {
+namespace collective {
+
+// Any thread. Begins to record, and opens the status port of this process, if it has none: at `place`, in the words of
+// FUSEWIRE_STATUS. `runtime`: see observe/folder.h. *is_on: whether anything is shown.
+Status StartWatch(const std::string& place, const std::string& runtime, const std::string& secret, bool* is_on);
+
+// The names of an endpoint's members, as tasks.
+using TaskNames = std::map<std::string, std::string>;
+
+class Shown {
+ public:
+  Shown(p2p::Endpoint& endpoint, const GroupOptions& options) : endpoint_(endpoint), options_(options) {}
+  Shown(const Shown&) = delete;
+  Shown& operator=(const Shown&) = delete;
+
+  // This group's members are the tasks, unless another group of the endpoint has named them.
+  void Open(const Seats& seats);
+  // The ranks of an epoch.
+  void Renew(const Seats& seats);
+  void Close();
+
+  // Any thread, as all below.
+  bool on() const { return is_on_.load(std::memory_order_relaxed); }
+  // Of an operation that waits for that rank; -1: for none in particular.
+  uint32_t TagOf(const Wanted& wanted, int rank);
+  // Of the ranks' agreement on an arena.
+  uint32_t TagOfAgreement(int rank);
+
+ private:
+  std::string NameOf(const Seats& seats, int rank) const;
+  std::map<std::string, std::string> MembersOf(const Seats& seats) const;
+  std::string PeerOf(int rank) const FUSEWIRE_REQUIRES(mutex_);
+  uint32_t Find(int rank, const std::string& name) FUSEWIRE_REQUIRES(mutex_);
+
+  p2p::Endpoint& endpoint_;
+  const GroupOptions& options_;
+  // Shared with the other groups of the endpoint.
+  std::shared_ptr<const TaskNames> tasks_;
+  std::string task_;  // that this group has added; empty: none
+  std::atomic<bool> is_on_{false};
+
+  Mutex mutex_;
+  std::string own_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::vector<std::string> of_ranks_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::string where_ FUSEWIRE_GUARDED_BY(mutex_);  // " in NAME", of another group than the tasks'
+  std::unordered_map<uint64_t, uint32_t> tags_ FUSEWIRE_GUARDED_BY(mutex_);
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_GROUP_SHOWN_H_
