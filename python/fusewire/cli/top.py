@@ -157,7 +157,7 @@ def view(cluster: Sequence[Process], before: Sequence[Process]) -> View:
         then = first.status if first and first.status else None
         over_s = (process.status["now_ns"] - then["now_ns"]) / 1e9 if then else 0.0
         lines = list(_since(process.status["lines"], then["lines"] if then else (), ("kind", "task", "peer")))
-        counted = _counted(process.status["numbers"], then["numbers"] if then else {})
+        counted = _counted(process.status.get("numbers", {}), then.get("numbers", {}) if then else {})
         tasks += [
             rank_view(process, task, lines, counted, over_s)
             if task["protocol"] == COLLECTIVE

@@ -95,12 +95,13 @@ void CopyOut(PieceCursor* to, size_t offset, size_t bytes, const uint8_t* from, 
 }
 
 // A rank's own part: directly from one array to the other, without a share.
-void CopyAcross(PieceCursor* from, size_t from_offset, PieceCursor* to, size_t to_offset, size_t bytes) {
+void CopyAcross(PieceCursor* from, size_t from_offset, PieceCursor* to, size_t to_offset, size_t bytes, bool stream) {
+  auto* const copy = stream ? StreamPayload : CopyPayload;
   to->ForRuns(to_offset, bytes, [&](uint8_t* data, size_t at, size_t run) {
     const size_t begin = from_offset + (at - to_offset);
-    from->ForRuns(begin, run, [data, begin](const uint8_t* source, size_t source_at, size_t length) {
+    from->ForRuns(begin, run, [copy, data, begin](const uint8_t* source, size_t source_at, size_t length) {
       uint8_t* target = data + (source_at - begin);
-      if (target != source) CopyPayload(target, source, length);
+      if (target != source) copy(target, source, length);
     });
   });
 }
@@ -381,7 +382,8 @@ Status Arena::GatherTo(const ArenaCall& call, const std::vector<size_t>& bytes, 
   for (size_t rank = 1; rank < n; ++rank) starts[rank] = starts[rank - 1] + bytes[rank - 1];
   PieceCursor read(from), read_own(from), write(to);
   const size_t chunk_bytes = memory().share_bytes();
-  if (wants) CopyAcross(&read_own, 0, &write, starts[me], bytes[me]);
+  const bool stream = to.bytes() >= kStreamBytesMin;
+  if (wants) CopyAcross(&read_own, 0, &write, starts[me], bytes[me], stream);
   auto in = [&](size_t chunk, uint64_t stage) {
     if (rank_ == root) return;
     const Range range = ChunkOf(bytes[me], chunk, chunk_bytes);
@@ -393,8 +395,7 @@ Status Arena::GatherTo(const ArenaCall& call, const std::vector<size_t>& bytes, 
     for (size_t i = 1; i < n; ++i) {
       const size_t rank = (me + i) % n;
       const Range range = ChunkOf(bytes[rank], chunk, chunk_bytes);
-      CopyOut(&write, starts[rank] + range.from, range.bytes, memory().ShareOf(static_cast<int>(rank), stage),
-              to.bytes() >= kStreamBytesMin);
+      CopyOut(&write, starts[rank] + range.from, range.bytes, memory().ShareOf(static_cast<int>(rank), stage), stream);
       meeting_->counts().copied_out_bytes += range.bytes;
     }
   };
@@ -469,7 +470,8 @@ Status Arena::Exchange(const ArenaCall& call, const std::vector<size_t>& send, c
   PieceCursor read(from), read_own(from), write(to);
   const size_t part_bytes = LinesDown(memory().share_bytes() / n);
   FUSEWIRE_DCHECK(part_bytes > 0);
-  if (send[me] > 0) CopyAcross(&read_own, send_at[me], &write, receive_at[me], send[me]);
+  const bool stream = to.bytes() >= kStreamBytesMin;
+  if (send[me] > 0) CopyAcross(&read_own, send_at[me], &write, receive_at[me], send[me], stream);
   auto in = [&](size_t chunk, uint64_t stage) {
     for (size_t rank = 0; rank < n; ++rank) {
       const Range range = ChunkOf(send[rank], chunk, part_bytes);
@@ -483,7 +485,7 @@ Status Arena::Exchange(const ArenaCall& call, const std::vector<size_t>& send, c
       const size_t rank = (me + i) % n;
       const Range range = ChunkOf(receive[rank], chunk, part_bytes);
       const uint8_t* part = memory().ShareOf(static_cast<int>(rank), stage) + me * part_bytes;
-      CopyOut(&write, receive_at[rank] + range.from, range.bytes, part, to.bytes() >= kStreamBytesMin);
+      CopyOut(&write, receive_at[rank] + range.from, range.bytes, part, stream);
       meeting_->counts().copied_out_bytes += range.bytes;
     }
   };
