@@ -48,12 +48,14 @@ std::vector<Row> Rows() {
   return rows;
 }
 
+bool IsWait(const Row& row) { return row.peer.rfind("rank:", 0) == 0; }
+
+// The operations of a task, without its waits for single ranks.
 std::vector<Row> RowsOf(const std::string& task, const std::string& name_part) {
-  std::vector<Row> rows = Rows();
-  rows.erase(
-      std::remove_if(rows.begin(), rows.end(),
-                     [&](const Row& row) { return row.task != task || row.name.find(name_part) == std::string::npos; }),
-      rows.end());
+  std::vector<Row> rows;
+  for (const Row& row : Rows()) {
+    if (row.task == task && !IsWait(row) && row.name.find(name_part) != std::string::npos) rows.push_back(row);
+  }
   return rows;
 }
 
@@ -61,7 +63,7 @@ std::vector<Row> RowsOf(const std::string& task, const std::string& name_part) {
 std::vector<std::string> WaitsOf(const std::string& task) {
   std::vector<std::string> peers;
   for (const Row& row : Rows()) {
-    if (row.is_open && row.task == task && row.peer.rfind("rank:", 0) == 0) peers.push_back(row.peer);
+    if (row.is_open && row.task == task && IsWait(row)) peers.push_back(row.peer);
   }
   std::sort(peers.begin(), peers.end());
   return peers;
