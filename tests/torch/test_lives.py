@@ -391,6 +391,60 @@ def test_split_group():
     assert run_ranks(splits, 4) == [(2.0, 0.0), (4.0, 0.0), (2.0, 1.0), (4.0, 0.0)]
 
 
+def splits_of_a_group(rank, size, folder, debug):
+    """By the functions of a ProcessGroup itself."""
+    os.environ["TORCH_DISTRIBUTED_DEBUG"] = debug
+    dist.set_debug_level_from_env()
+    join("fusewire", rank, size, folder, timeout=TIMEOUT)
+    world = dist.group.WORLD
+    alone = [world.split_group([one], group_name=f"alone {one}") for one in range(size)]
+    first, second = (world.split_group([0, 1]) for _ in range(2))  # both have one name
+    gc.collect()
+    sums = []
+    if rank < 2:
+        # In another order at each rank.
+        tensors = [torch.tensor([value + rank]) for value in (1.0, 10.0)]
+        pairs = list(zip((first, second), tensors, strict=True))
+        works = [group.allreduce(tensor) for group, tensor in (pairs if rank else reversed(pairs))]
+        for work in works:
+            work.wait()
+        sums = [tensor.item() for tensor in tensors]
+    return [group and (group.size(), group.group_name) for group in alone], first is None, sums
+
+
+@pytest.mark.parametrize("debug", ["OFF", "DETAIL"])
+def test_split_of_a_group(debug):
+    results = run_ranks(splits_of_a_group, 3, debug)
+    for rank, (alone, is_outside, sums) in enumerate(results):
+        assert alone == [(1, f"alone {rank}") if one == rank else None for one in range(3)]
+        assert is_outside == (rank == 2)
+        assert sums == ([3.0, 21.0] if rank < 2 else [])
+
+
+def merges(rank, size, folder):
+    """Two groups of two become one of four, by a Store of its own."""
+    half = f"{folder}/{rank // 2}"
+    os.makedirs(half, exist_ok=True)
+    join("fusewire", rank % 2, 2, half, timeout=TIMEOUT)
+    store = dist.FileStore(f"{folder}/merge", size)
+    timeout = datetime.timedelta(seconds=20)
+    merged = dist.group.WORLD.merge_remote_group(store, size, timeout, "merged")
+    gc.collect()
+    tensor = torch.ones(1)
+    merged.allreduce(tensor).wait()
+    backend = merged._get_backend(torch.device("cpu"))
+    backend.shutdown()
+    half_sum = torch.ones(1)
+    dist.all_reduce(half_sum)
+    dist.destroy_process_group()
+    facts = merged.rank(), merged.size(), merged.group_name, backend.options._timeout == timeout
+    return *facts, tensor.item(), half_sum.item()
+
+
+def test_merge_of_groups():
+    assert sorted(run_ranks(merges, 4)) == [(rank, 4, "merged", True, 4.0, 2.0) for rank in range(4)]
+
+
 def to_itself(rank, size, folder):
     join("fusewire", rank, size, folder, timeout=TIMEOUT)
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
