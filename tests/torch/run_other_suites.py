@@ -63,12 +63,14 @@ def _add_what_older_tests_import() -> None:
     for name in ("skip_if_rocm", "skip_if_rocm_multiprocess"):
         if not hasattr(common, name):
             setattr(common, name, lambda function: function)
-    for module in pkgutil.iter_modules(tensor.__path__):
+    for module in pkgutil.walk_packages(tensor.__path__, "torch.distributed.tensor."):
         with contextlib.suppress(ImportError):
-            new = importlib.import_module(f"torch.distributed.tensor.{module.name}")
-            sys.modules.setdefault(f"torch.distributed._tensor.{module.name}", new)
-    if not hasattr(placements, "_Partial"):
-        placements._Partial = placements.Partial
+            old = module.name.replace(".tensor.", "._tensor.", 1).replace("experimental._", "experimental.")
+            sys.modules.setdefault(old.replace("debug._", "debug."), importlib.import_module(module.name))
+    for old_name, new in (("_Partial", "Partial"), ("DTensorSpec", "_dtensor_spec"), ("TensorMeta", "_dtensor_spec")):
+        if not hasattr(placements, old_name):
+            source = sys.modules.get(f"torch.distributed.tensor.{new}")
+            setattr(placements, old_name, getattr(source, old_name) if source else getattr(placements, new))
 
 
 def _run_on_cpus() -> None:
@@ -184,9 +186,9 @@ def _run(path: pathlib.Path, name: str, backend: str, options: Any) -> None:
     environment = {
         "OMP_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "lo",
-        "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": "60",
+        "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": "40",
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH")))),
+        "PYTHONPATH": os.pathsep.join(filter(None, (here, str(path.parent.resolve()), os.environ.get("PYTHONPATH")))),
         _BACKEND: backend,
         _RESULTS: str(results.resolve()),
     }
@@ -224,8 +226,12 @@ def _ended(process: Any) -> Iterator[None]:
 def _results(path: pathlib.Path) -> dict[str, dict[str, Any]]:
     if not path.exists():
         return {}
+    found: dict[str, dict[str, Any]] = {}
     with open(path, encoding="utf-8") as file:
-        return {line["test"]: line for line in map(json.loads, file)}
+        for line in map(json.loads, file):
+            if found.get(line["test"], line)["result"] != "failed":  # subtests have reports of their own
+                found[line["test"]] = line
+    return found
 
 
 def _of(results: dict[str, dict[str, Any]], test: str) -> str:

@@ -180,7 +180,8 @@ def _kept_by_itself(backend: FusewireBackend) -> FusewireBackend:
 
 def mend() -> None:
     """Once in a process. Other backends keep what they had."""
-    for name, mended in (("gather_single", _gather_single), ("split_group", _split_group)):
+    functions = {"gather_single": _gather_single, "gather_into_tensor": _gather_single, "split_group": _split_group}
+    for name, mended in functions.items():
         original = getattr(c10d.ProcessGroup, name, None)
         if original is not None and not hasattr(original, "fusewire"):
             function = mended(original)
@@ -191,11 +192,12 @@ def mend() -> None:
 def _gather_single(original: Any) -> Any:
     """torch passes it on to a backend in Python that it knows by name, and this one is not among them."""
 
-    def gather_single(self: Any, output: Any, tensor: Any, *opts: Any) -> Any:
-        backend = _backend_of(self, tensor.device)
+    def gather_single(self: Any, output: Any, input: Any, opts: Any = None) -> Any:
+        opts = c10d.GatherOptions() if opts is None else opts
+        backend = _backend_of(self, input.device)
         if not isinstance(backend, FusewireBackend):
-            return original(self, output, tensor, *opts)
-        return backend.gather_single(output, tensor, opts[0] if opts else c10d.GatherOptions())
+            return original(self, output, input, opts)
+        return backend.gather_single(output, input, opts)
 
     return gather_single
 
