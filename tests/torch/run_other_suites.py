@@ -1,12 +1,12 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Runs tests of torch's that are not in its wheel over gloo and over fusewire, and compares the results of each test.
+"""Runs tests of torch's that are not in its wheel over gloo and over fusewire, and compares each test's results.
 
-    python tests/torch/run_other_suites.py FOLDER [FILE...] --out DIR            FILE: a path in FOLDER, or its beginning
+    python tests/torch/run_other_suites.py FOLDER [FILE...] --out DIR       FILE: a path in FOLDER, or how it begins
 
-FOLDER is test/distributed of torch's sources, of the version that is installed or an older one; bring it yourself. Only
-tests that pass with gloo count. A test keeps the word "gloo": the process groups that it asks for are of fusewire, under
-their real name. What it makes of gloo's own classes (ProcessGroupGloo) stays gloo's. Ranks are forked, not spawned: each
-test then takes some seconds less.
+FOLDER is test/distributed of torch's sources, of the installed version or an older one; bring it yourself. What counts
+is which tests pass with gloo and not with fusewire. A test keeps the word "gloo": the process groups that it asks for
+are of fusewire, under their real name. What it makes of gloo's own classes (ProcessGroupGloo) stays gloo's. Tests that
+are skipped without GPUs run, since many need none. Ranks are forked, not spawned: a test takes some seconds less.
 
 This file is also the plugin of pytest that does so.
 """
@@ -62,28 +62,29 @@ def _add_what_older_tests_import() -> None:
 
     for name in ("skip_if_rocm", "skip_if_rocm_multiprocess"):
         if not hasattr(common, name):
-            setattr(common, name, lambda function: function)
+            setattr(common, name, _unchanged)
     for module in pkgutil.walk_packages(tensor.__path__, "torch.distributed.tensor."):
+        name = module.name.removeprefix("torch.distributed.tensor.")
         with contextlib.suppress(ImportError):
-            old = module.name.replace(".tensor.", "._tensor.", 1).replace("experimental._", "experimental.")
-            sys.modules.setdefault(old.replace("debug._", "debug."), importlib.import_module(module.name))
-    for old_name, new in (("_Partial", "Partial"), ("DTensorSpec", "_dtensor_spec"), ("TensorMeta", "_dtensor_spec")):
-        if not hasattr(placements, old_name):
-            source = sys.modules.get(f"torch.distributed.tensor.{new}")
-            setattr(placements, old_name, getattr(source, old_name) if source else getattr(placements, new))
+            new = importlib.import_module(module.name)
+            for old in (name, name.replace("._", ".").removeprefix("_")):
+                sys.modules.setdefault(f"torch.distributed._tensor.{old}", new)
+    specs = importlib.import_module("torch.distributed.tensor._dtensor_spec")
+    moved = {"_Partial": placements.Partial, "DTensorSpec": specs.DTensorSpec, "TensorMeta": specs.TensorMeta}
+    for old, there in moved.items():
+        if not hasattr(placements, old):
+            setattr(placements, old, there)
 
 
 def _run_on_cpus() -> None:
-    """Tests that only ask for GPUs because of NCCL run. Those that use one fail, over gloo too."""
     import torch.testing._internal.common_distributed as common
 
-    for name in ("skip_if_lt_x_gpu", "skip_if_no_gpu"):
-        if hasattr(common, name):
-            setattr(common, name, (lambda function: function) if name.endswith("no_gpu") else _any)
+    common.skip_if_no_gpu = _unchanged
+    common.skip_if_lt_x_gpu = lambda *arguments, **named: _unchanged
 
 
-def _any(*numbers: Any, **named: Any) -> Any:
-    return lambda function: function
+def _unchanged(function: Any) -> Any:
+    return function
 
 
 def _swap(c10d: Any) -> None:
@@ -102,7 +103,8 @@ def _swap(c10d: Any) -> None:
     create = fusewire.torch.create
 
     def noted(*arguments: Any) -> Any:
-        os.environ.get("PYTEST_CURRENT_TEST") and _mark(os.environ["PYTEST_CURRENT_TEST"]).touch()
+        if "PYTEST_CURRENT_TEST" in os.environ:
+            _mark(os.environ["PYTEST_CURRENT_TEST"]).touch()
         return create(*arguments)
 
     plugin = c10d.Backend._plugins["FUSEWIRE"]
@@ -151,17 +153,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("files", nargs="*", default=[""])
-    parser.add_argument("--out", type=pathlib.Path, required=True, metavar="DIR", help="results and output of each file")
+    parser.add_argument("--out", type=pathlib.Path, required=True, metavar="DIR", help="each file's results and output")
     parser.add_argument("--only", metavar="EXPRESSION", help="as pytest's -k")
     parser.add_argument("--backend", action="append", choices=BACKENDS, help="runs this one only, and compares")
     parser.add_argument("--seconds", type=float, default=600, help="of one file with one backend")
     options = parser.parse_intermixed_args()
-    paths = [path for path in sorted(options.folder.rglob("test_*.py"))]
-    paths = [path for path in paths if any(str(path.relative_to(options.folder)).startswith(part) for part in options.files)]
     totals: dict[str, collections.Counter[str]] = {}
     differ = False
-    for path in paths:
+    for path in sorted(options.folder.rglob("test_*.py")):
         name = str(path.relative_to(options.folder))
+        if not name.startswith(tuple(options.files)):
+            continue
         for backend in options.backend or BACKENDS:
             _run(path, name, backend, options)
         gloo, ours = (_results(options.out / backend / f"{name}.jsonl") for backend in BACKENDS)
@@ -205,9 +207,8 @@ def _run(path: pathlib.Path, name: str, backend: str, options: Any) -> None:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        with _ended(process):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(options.seconds)
+        with _ended(process), contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(options.seconds)
 
 
 @contextlib.contextmanager
