@@ -371,7 +371,9 @@ class Collectives(Rank):
 
     def _check_root(self, rank: int) -> None:
         if not 0 <= rank < self._size:
-            raise ArgumentError(f"invalid root rank: {rank}, but the group has {self._size} ranks; they count from 0")
+            raise ArgumentError(
+                f"invalid root rank: the group has no rank {rank}; give a rank from 0 to {self._size - 1}"
+            )
 
     def _only(self, tensors: Sequence[Any], operation: str, what: str) -> Any:
         if len(tensors) != 1:
