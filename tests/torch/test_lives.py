@@ -502,6 +502,35 @@ def test_functional_collectives_and_compiled_programs():
     assert run_ranks(is_functional, 2) == [([2.0] * 3, [1.0] * 2, [5.0] * 3)] * 2
 
 
+def breaks_its_graph(rank, size, folder):
+    """Groups come and go, and operations of all kinds run between the graphs of a compiled function."""
+    join("fusewire", rank, size, folder, timeout=TIMEOUT)
+
+    @torch.compile(backend="eager")
+    def compiled(tensor, group):
+        torch._dynamo.graph_break()
+        doubled = tensor * 2
+        for _ in range(2):
+            dist.all_reduce(doubled, group=group, async_op=True).wait()
+        outputs = [torch.zeros(3) for _ in range(size)]
+        dist.all_gather(outputs, doubled, group)
+        if rank == 0:
+            dist.send(doubled, 1, group=group)
+        else:
+            dist.recv(doubled, 0, group=group)
+        dist.barrier(group)
+        return sum(outputs) + 1
+
+    results = [compiled(torch.ones(3), dist.new_group()).tolist() for _ in range(3)]
+    files = {one.co_filename for one in torch._dynamo.utils.get_compilation_metrics()}
+    dist.destroy_process_group()
+    return results, sorted(name for name in files if name and "fusewire" in name)
+
+
+def test_compiled_programs_leave_our_functions_alone():
+    assert run_ranks(breaks_its_graph, 2) == [([[17.0] * 3] * 3, [])] * 2
+
+
 def test_debug_level_detail(tmp_path):
     """torch then puts a wrapper around the backend, which compares the calls of all ranks over gloo."""
     output = program(
