@@ -221,6 +221,35 @@ def test_a_message_of_another_size_is_an_error():
     assert "sent 20 bytes to rank 1 with tag 8" in errors[1][1]
 
 
+def names_no_rank(rank, size, folder):
+    join("fusewire", rank, size, folder, timeout=datetime.timedelta(seconds=10))
+    tensor = torch.ones(3)
+    calls = [
+        lambda: dist.send(tensor, 7),
+        lambda: dist.recv(tensor, 7),
+        lambda: dist.group.WORLD.send([tensor], -1, 0),
+        lambda: dist.broadcast(tensor, 7),
+        lambda: dist.reduce(tensor, 7),
+        lambda: dist.scatter(tensor, None, 7),
+    ]
+    errors = []
+    for call in calls:
+        with pytest.raises((ValueError, RuntimeError)) as caught:
+            call()
+        errors.append(str(caught.value))
+    dist.all_reduce(tensor)
+    dist.destroy_process_group()
+    return errors, tensor.tolist()
+
+
+def test_a_rank_that_is_not_there_is_named_and_the_group_goes_on():
+    for errors, total in run_ranks(names_no_rank, 2):
+        for words in errors:
+            assert any(name in words for name in ("rank 7", "rank -1"))
+            assert "give a rank from 0 to 1" in words
+        assert total == [2.0] * 3
+
+
 def is_aborted(rank, size, folder):
     join("fusewire", rank, size, folder, timeout=datetime.timedelta(seconds=30))
     dist.barrier()

@@ -238,7 +238,8 @@ def nests_futures(rank, size, folder):
     def again(done):
         return dist.all_reduce(done.value()[0], async_op=True).get_future().wait()[0]
 
-    futures = [dist.all_reduce(torch.full((10,), float(one)), async_op=True).get_future().then(again) for one in (1, 2)]
+    # Equal numbers: the two threads that run again() may begin their operations in another order at the other rank.
+    futures = [dist.all_reduce(torch.ones(10), async_op=True).get_future().then(again) for _ in range(2)]
     values = [future.wait()[0].item() for future in futures]
     is_first = not lonely.done()
     dist.barrier()
@@ -249,7 +250,7 @@ def nests_futures(rank, size, folder):
 
 
 def test_what_follows_a_future_may_wait_for_another_one():
-    assert run_ranks(nests_futures, 2, seconds=40) == [([4.0, 8.0], True)] * 2
+    assert run_ranks(nests_futures, 2, seconds=40) == [([4.0, 4.0], True)] * 2
 
 
 ENDS = """
@@ -391,6 +392,60 @@ def test_split_group():
     assert run_ranks(splits, 4) == [(2.0, 0.0), (4.0, 0.0), (2.0, 1.0), (4.0, 0.0)]
 
 
+def splits_of_a_group(rank, size, folder, debug):
+    """By the functions of a ProcessGroup itself."""
+    os.environ["TORCH_DISTRIBUTED_DEBUG"] = debug
+    dist.set_debug_level_from_env()
+    join("fusewire", rank, size, folder, timeout=TIMEOUT)
+    world = dist.group.WORLD
+    alone = [world.split_group([one], group_name=f"alone {one}") for one in range(size)]
+    first, second = (world.split_group([0, 1]) for _ in range(2))  # both have one name
+    gc.collect()
+    sums = []
+    if rank < 2:
+        # In another order at each rank.
+        tensors = [torch.tensor([value + rank]) for value in (1.0, 10.0)]
+        pairs = list(zip((first, second), tensors, strict=True))
+        works = [group.allreduce(tensor) for group, tensor in (pairs if rank else reversed(pairs))]
+        for work in works:
+            work.wait()
+        sums = [tensor.item() for tensor in tensors]
+    return [group and (group.size(), group.group_name) for group in alone], first is None, sums
+
+
+@pytest.mark.parametrize("debug", ["OFF", "DETAIL"])
+def test_split_of_a_group(debug):
+    results = run_ranks(splits_of_a_group, 3, debug)
+    for rank, (alone, is_outside, sums) in enumerate(results):
+        assert alone == [(1, f"alone {rank}") if one == rank else None for one in range(3)]
+        assert is_outside == (rank == 2)
+        assert sums == ([3.0, 21.0] if rank < 2 else [])
+
+
+def merges(rank, size, folder):
+    """Two groups of two become one of four, by a Store of its own."""
+    half = f"{folder}/{rank // 2}"
+    os.makedirs(half, exist_ok=True)
+    join("fusewire", rank % 2, 2, half, timeout=TIMEOUT)
+    store = dist.FileStore(f"{folder}/merge", size)
+    timeout = datetime.timedelta(seconds=20)
+    merged = dist.group.WORLD.merge_remote_group(store, size, timeout, "merged")
+    gc.collect()
+    tensor = torch.ones(1)
+    merged.allreduce(tensor).wait()
+    backend = merged._get_backend(torch.device("cpu"))
+    backend.shutdown()
+    half_sum = torch.ones(1)
+    dist.all_reduce(half_sum)
+    dist.destroy_process_group()
+    facts = merged.rank(), merged.size(), merged.group_name, backend.options._timeout == timeout
+    return *facts, tensor.item(), half_sum.item()
+
+
+def test_merge_of_groups():
+    assert sorted(run_ranks(merges, 4)) == [(rank, 4, "merged", True, 4.0, 2.0) for rank in range(4)]
+
+
 def to_itself(rank, size, folder):
     join("fusewire", rank, size, folder, timeout=TIMEOUT)
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
@@ -407,17 +462,25 @@ def test_messages_of_a_rank_to_itself():
     assert run_ranks(to_itself, 2) == [([1.0] * 3, [2.0] * 3)] * 2
 
 
-def gathers_into_one(rank, size, folder):
+def gathers_into_one(rank, size, folder, debug):
+    os.environ["TORCH_DISTRIBUTED_DEBUG"] = debug
+    dist.set_debug_level_from_env()
     join("fusewire", rank, size, folder, timeout=TIMEOUT)
-    output = torch.zeros(size * 2) if rank == 1 else None
-    dist.gather_single(torch.full((2,), float(rank)), output, dst=1)
+    tensor, outputs = torch.full((2,), float(rank)), [torch.zeros(size * 2) for _ in range(3)]
+    dist.gather_single(tensor, outputs[0] if rank == 1 else None, dst=1)
+    for name, output in zip(("gather_single", "gather_into_tensor"), outputs[1:], strict=True):
+        options = dist.GatherOptions()
+        options.rootRank = 1
+        getattr(dist.group.WORLD, name)(output, tensor, opts=options).wait()
     dist.destroy_process_group()
-    return None if output is None else output.tolist()
+    return [output.tolist() for output in outputs]
 
 
+@pytest.mark.parametrize("debug", ["OFF", "DETAIL"])
 @pytest.mark.skipif(not hasattr(dist, "gather_single"), reason="this torch has no gather_single")
-def test_gather_single():
-    assert run_ranks(gathers_into_one, 3)[1] == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
+def test_gather_single(debug):
+    results = run_ranks(gathers_into_one, 3, debug)
+    assert results == [[[0.0] * 6] * 3, [[0.0, 0.0, 1.0, 1.0, 2.0, 2.0]] * 3, [[0.0] * 6] * 3]
 
 
 def is_functional(rank, size, folder):
@@ -437,6 +500,35 @@ def is_functional(rank, size, folder):
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_functional_collectives_and_compiled_programs():
     assert run_ranks(is_functional, 2) == [([2.0] * 3, [1.0] * 2, [5.0] * 3)] * 2
+
+
+def breaks_its_graph(rank, size, folder):
+    """Groups come and go, and operations of all kinds run between the graphs of a compiled function."""
+    join("fusewire", rank, size, folder, timeout=TIMEOUT)
+
+    @torch.compile(backend="eager")
+    def compiled(tensor, group):
+        torch._dynamo.graph_break()
+        doubled = tensor * 2
+        for _ in range(2):
+            dist.all_reduce(doubled, group=group, async_op=True).wait()
+        outputs = [torch.zeros(3) for _ in range(size)]
+        dist.all_gather(outputs, doubled, group)
+        if rank == 0:
+            dist.send(doubled, 1, group=group)
+        else:
+            dist.recv(doubled, 0, group=group)
+        dist.barrier(group)
+        return sum(outputs) + 1
+
+    results = [compiled(torch.ones(3), dist.new_group()).tolist() for _ in range(3)]
+    files = {one.co_filename for one in torch._dynamo.utils.get_compilation_metrics()}
+    dist.destroy_process_group()
+    return results, sorted(name for name in files if name and "fusewire" in name)
+
+
+def test_compiled_programs_leave_our_functions_alone():
+    assert run_ranks(breaks_its_graph, 2) == [([[17.0] * 3] * 3, [])] * 2
 
 
 def test_debug_level_detail(tmp_path):

@@ -2,12 +2,16 @@
 """torch's own ways to train on several ranks, on CPUs: over fusewire the losses are those over gloo."""
 
 import datetime
+import shutil
+import tempfile
 
 import pytest
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as checkpoints
 from conftest import join, run_ranks
 from torch import nn
+from torch.distributed import algorithms, pipelining
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -91,6 +95,54 @@ def dtensor(rank, size):
     return [total.full_tensor().item(), columns.full_tensor().sum().item()]
 
 
+def ddp_of_uneven_inputs(rank, size):
+    """Ranks that have no more batches shadow the operations of the others."""
+    model = nn.parallel.DistributedDataParallel(model_of())
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with algorithms.Join([model]):
+        for inputs, wanted in list(batches(rank))[: 2 + rank]:
+            nn.functional.mse_loss(model(inputs), wanted).backward()
+            optimizer.step()
+    return [float(one.sum()) for one in model.parameters()]
+
+
+def pipeline(rank, size):
+    """A layer at each rank; activations and gradients are messages between neighbours."""
+    torch.manual_seed(3)
+    layers = [nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(size)]
+    stage = pipelining.PipelineStage(layers[rank], rank, size, torch.device("cpu"))
+    schedule = pipelining.Schedule1F1B(stage, n_microbatches=4, loss_fn=nn.functional.mse_loss)
+    optimizer = torch.optim.SGD(layers[rank].parameters(), 0.1)
+    sums = []
+    for inputs, _ in batches(0):
+        optimizer.zero_grad()
+        if rank == 0:
+            schedule.step(inputs)
+        else:
+            losses = []
+            schedule.step(**({"target": inputs, "losses": losses} if rank == size - 1 else {}))
+            sums.extend(loss.item() for loss in losses)
+        optimizer.step()
+    return [*sums, *(float(one.sum()) for one in layers[rank].parameters())]
+
+
+def checkpoint(rank, size):
+    """A sharded state is saved by a thread, and loaded as other shards."""
+    mesh = init_device_mesh("cpu", (size,))
+    torch.manual_seed(2)
+    whole = torch.randn(9, 7)
+    folder = [tempfile.mkdtemp(prefix="fusewire-checkpoint-") if rank == 0 else ""]
+    dist.broadcast_object_list(folder)
+    saved = {"weight": distribute_tensor(whole, mesh, [Shard(0)]), "step": 3}
+    checkpoints.async_save(saved, checkpoint_id=folder[0]).result()
+    loaded = {"weight": distribute_tensor(torch.zeros(9, 7), mesh, [Shard(1)]), "step": 0}
+    checkpoints.load(loaded, checkpoint_id=folder[0])
+    dist.barrier()
+    if rank == 0:
+        shutil.rmtree(folder[0])
+    return [float((loaded["weight"].full_tensor() - whole).abs().sum()), float(whole.sum()), loaded["step"]]
+
+
 def averaged(rank, size):
     """Broadcasts, gathers and averages as a program would."""
     model = model_of()
@@ -101,7 +153,19 @@ def averaged(rank, size):
     return [float(one.sum()) for one in seen]
 
 
-WAYS = [ddp, ddp_with_a_hook, ddp_with_a_hook_that_waits, zero, fsdp2, tensor_parallel, dtensor, averaged]
+WAYS = [
+    ddp,
+    ddp_with_a_hook,
+    ddp_with_a_hook_that_waits,
+    ddp_of_uneven_inputs,
+    zero,
+    fsdp2,
+    tensor_parallel,
+    pipeline,
+    dtensor,
+    checkpoint,
+    averaged,
+]
 
 
 def losses_of(rank, size, folder, backend, way):

@@ -16,7 +16,7 @@ if torch.__version__ < (2, 14):
         "Python classes: install a newer one (see docs/torch.md#versions)"
     )
 
-from fusewire.torch import backend, work
+from fusewire.torch import backend, compiling, work
 from fusewire.torch.backend import NAME, FusewireBackend, create
 from fusewire.torch.errors import FusewireError, FusewireNetworkError
 
@@ -29,6 +29,7 @@ def register() -> None:
         dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
         work.mend()
         backend.mend()
+        compiling.leave_alone()
 
 
 register()

@@ -102,6 +102,12 @@ class FusewireBackend(Collectives, c10d.Backend):  # type: ignore[misc]
     def split(self, store: Any, ranks: Sequence[int], options: Any) -> "FusewireBackend":
         return self._among(list(ranks), options.group_name, options._timeout, options.global_ranks_in_group)
 
+    def merge(self, store: Any, options: Any, rank: int, size: int) -> "FusewireBackend":
+        """With ranks of other groups, by a Store that all of them know."""
+        self._live()
+        member = meet(store, rank, size, options.group_name, options._timeout)
+        return _kept_by_itself(FusewireBackend(member, options._timeout, options.group_name))
+
     def shrink(self, excluded: Sequence[int], flags: int = 0, options: Any = None) -> "FusewireBackend":
         """Also after one of the excluded ranks has died: the operations of this group then fail, those of the new one
         do not."""
@@ -117,9 +123,7 @@ class FusewireBackend(Collectives, c10d.Backend):  # type: ignore[misc]
         self, ranks: list[int], group_id: str, timeout: datetime.timedelta, global_ranks: Sequence[int]
     ) -> "FusewireBackend":
         self._live()
-        backend = FusewireBackend(self._member.among(ranks, group_id), timeout, group_id, global_ranks)
-        _split.add(backend)
-        return backend
+        return _kept_by_itself(FusewireBackend(self._member.among(ranks, group_id), timeout, group_id, global_ranks))
 
     def perform_nocolor_split(self, device: Any) -> None:
         """Ranks outside of a new group have nothing to do."""
@@ -166,21 +170,51 @@ class FusewireBackend(Collectives, c10d.Backend):  # type: ignore[misc]
         return self._work([flight], target, [tensor], made.after(), event, is_receive=True)
 
 
-# ---- a function of torch's that a backend in Python can't have ----
+def _kept_by_itself(backend: FusewireBackend) -> FusewireBackend:
+    _split.add(backend)
+    return backend
+
+
+# ---- functions of torch's that a backend in Python can't have ----
 
 
 def mend() -> None:
-    """Once in a process: gather_single of a process group reaches our backend. torch passes on those functions to a
-    backend in Python that it knows by name, and this one is not among them."""
-    original = getattr(c10d.ProcessGroup, "gather_single", None)
-    if original is None or hasattr(original, "fusewire"):
-        return
+    """Once in a process. Other backends keep what they had."""
+    functions = {"gather_single": _gather_single, "gather_into_tensor": _gather_single, "split_group": _split_group}
+    for name, mended in functions.items():
+        original = getattr(c10d.ProcessGroup, name, None)
+        if original is not None and not hasattr(original, "fusewire"):
+            function = mended(original)
+            function.fusewire = True
+            setattr(c10d.ProcessGroup, name, function)
 
-    def gather_single(self: Any, output: Any, tensor: Any, *opts: Any) -> Any:
-        backend = self._get_backend(tensor.device)
+
+def _gather_single(original: Any) -> Any:
+    """torch passes it on to a backend in Python that it knows by name, and this one is not among them."""
+
+    def gather_single(self: Any, output: Any, input: Any, opts: Any = None) -> Any:
+        opts = c10d.GatherOptions() if opts is None else opts
+        backend = _backend_of(self, input.device)
         if not isinstance(backend, FusewireBackend):
-            return original(self, output, tensor, *opts)
-        return backend.gather_single(output, tensor, opts[0] if opts else c10d.GatherOptions())
+            return original(self, output, input, opts)
+        return backend.gather_single(output, input, opts)
 
-    gather_single.fusewire = True  # type: ignore[attr-defined]
-    c10d.ProcessGroup.gather_single = gather_single
+    return gather_single
+
+
+def _split_group(original: Any) -> Any:
+    """A rank outside of the new group gets None. torch asks its backend for that None, and crashes if it is Python."""
+
+    def split_group(self: Any, ranks: Any, *arguments: Any, **named: Any) -> Any:
+        if self.rank() not in ranks and all(
+            isinstance(_backend_of(self, device), FusewireBackend) for device in self._device_types
+        ):
+            return None
+        return original(self, ranks, *arguments, **named)
+
+    return split_group
+
+
+def _backend_of(group: Any, device: Any) -> Any:
+    backend = group._get_backend(device)
+    return getattr(backend, "wrapped_pg", backend)  # of the debug level DETAIL

@@ -10,7 +10,7 @@ import torch
 from fusewire._native import NOT_SERVED
 from fusewire.torch import calls, profiling, sparse
 from fusewire.torch.elements import NOT_SHORT, SHORT, is_premultiplied, operator_of, premultiplied
-from fusewire.torch.errors import last_error_of_run
+from fusewire.torch.errors import ArgumentError, last_error_of_run
 from fusewire.torch.monitored import monitored_barrier
 from fusewire.torch.rank import UNSET, Rank, nanoseconds_of
 from fusewire.torch.tensors import Made, of_one_type, parts_of, total
@@ -92,6 +92,20 @@ class Collectives(Rank):
     def _allreduce(self, tensors: Sequence[Any], opts: Any) -> Any:
         if tensors[0].layout is not _strided:
             return self.allreduce_sparse(tensors, opts)
+        if len(tensors) > 1:
+            return self._allreduce_of_all(tensors, opts)
+        return self.allreduce_coalesced(tensors, opts)
+
+    def _allreduce_of_all(self, tensors: Sequence[Any], opts: Any) -> Any:
+        """Each tensor of each rank gets the reduction of them all."""
+        self._check_types(tensors, tensors[0])
+        self._check_sizes(tensors, tensors[0], "all_reduce")
+        made = Made()
+        one = made.reduced(tensors, opts.reduceOp)
+        made.call(calls.ALL_REDUCE, [total([one])], op=operator_of(one.dtype, opts.reduceOp), targets=[one])
+        return self._do("all_reduce", opts, made, list(tensors), tensors)
+
+    def allreduce_coalesced(self, tensors: Sequence[Any], opts: Any) -> Any:
         op = opts.reduceOp
         made = Made()
         for same in of_one_type(range(len(tensors)), tensors):
@@ -106,8 +120,6 @@ class Collectives(Rank):
                 made.call(calls.ALL_REDUCE, [total(targets)], op=number, targets=targets)
         return self._do("all_reduce", opts, made, list(tensors), tensors)
 
-    allreduce_coalesced = _allreduce
-
     def allreduce_sparse(self, tensors: Sequence[Any], opts: Any) -> Any:
         self._live()
         self._sparse += 1
@@ -115,21 +127,32 @@ class Collectives(Rank):
         timeout_ns = self._timeout_of(opts)
 
         def run() -> None:
-            sparse.all_reduce(tensors[0], opts.reduceOp, self._group, self._rank, self._size, number, timeout_ns)
+            sparse.all_reduce(tensors, opts.reduceOp, self._group, self._rank, self._size, number, timeout_ns)
 
         return self._by_itself("all_reduce", opts, run, list(tensors))
 
     def broadcast(self, tensors: Sequence[Any], opts: Any) -> Any:
+        """All tensors get what one of the root's has."""
+        self._check_root(opts.rootRank)
+        if len(tensors) > 1:
+            self._check_types(tensors, tensors[0])
+            self._check_sizes(tensors, tensors[0], "broadcast")
         made = Made()
-        is_root = opts.rootRank == self._rank
-        for same in of_one_type(range(len(tensors)), tensors):
-            of_type = [tensors[one] for one in same]
-            targets = [made.source(one) if is_root else made.target(one) for one in of_type]
-            made.call(calls.BROADCAST, [total(targets)], root=opts.rootRank, targets=targets)
+        which = opts.rootTensor if opts.rootRank == self._rank else 0
+        if not 0 <= which < len(tensors):
+            raise ArgumentError(
+                f"invalid root tensor: broadcast got {len(tensors)} tensors, and {which} for rootTensor"
+            )
+        target = made.source(tensors[which]) if opts.rootRank == self._rank else made.target(tensors[0])
+        made.call(calls.BROADCAST, [total([target])], root=opts.rootRank, targets=[target])
+        made.written_back.extend((tensor, target) for one, tensor in enumerate(tensors) if one != which)
         return self._do("broadcast", opts, made, list(tensors), tensors)
 
     def reduce(self, tensors: Sequence[Any], opts: Any) -> Any:
-        (tensor,) = tensors
+        tensor = self._only(tensors, "reduce", "tensor list")
+        self._check_root(opts.rootRank)
+        if opts.rootTensor:
+            raise ArgumentError(f"invalid root tensor: reduce got one tensor, and {opts.rootTensor} for rootTensor")
         made = Made()
         op = operator_of(tensor.dtype, opts.reduceOp)
         if opts.rootRank != self._rank:
@@ -144,23 +167,35 @@ class Collectives(Rank):
         return self._do("reduce", opts, made, list(tensors), tensors)
 
     def allgather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
-        made = Made()
-        for output, tensor in zip(outputs, inputs, strict=True):
-            self._check_list(output, "output")
-            self._check_types(output, tensor)
-            if output[self._rank].numel() != tensor.numel():
-                raise ValueError(
-                    f"all_gather: this rank's tensor has {tensor.numel()} elements, but its place in the output list "
-                    f"has {output[self._rank].numel()}: the list needs a tensor for each rank, of that rank's size"
-                )
-            targets = [made.target(one) for one in output]
-            made.call(
-                calls.ALL_GATHER,
-                [total([one]) for one in output],
-                sources=[made.source(tensor)],
-                targets=targets,
+        """Each list of outputs gets all inputs of all ranks."""
+        each = len(inputs)
+        if len(outputs) != each or not each:
+            raise ArgumentError(
+                f"all_gather requires input/output tensor lists to have the same length, and got {each} and "
+                f"{len(outputs)}"
             )
-        return self._do("all_gather", opts, made, [list(one) for one in outputs], inputs)
+        first = outputs[0]
+        for output in outputs:
+            self._check_list(output, "output", each)
+            self._check_types([*inputs, *output], inputs[0])
+        own = first[self._rank * each : (self._rank + 1) * each]
+        for tensor, place in zip(inputs, own, strict=True):
+            if place.numel() != tensor.numel():
+                raise ArgumentError(
+                    f"all_gather: this rank's tensor has {tensor.numel()} elements, but its place in the output list "
+                    f"has {place.numel()}: the list needs a tensor for each rank, of that rank's size"
+                )
+        made = Made()
+        targets = [made.target(one) for one in first]
+        made.call(
+            calls.ALL_GATHER,
+            [total(first[rank * each : (rank + 1) * each]) for rank in range(self._size)],
+            sources=[made.source(tensor) for tensor in inputs],
+            targets=targets,
+        )
+        for output in outputs[1:]:
+            made.written_back.extend(zip(output, targets, strict=True))
+        return self._do("all_gather", opts, made, lists_of(outputs), inputs)
 
     def all_gather_single(self, output: Any, tensor: Any, opts: Any) -> Any:
         fits = output.numel() == tensor.numel() * self._size
@@ -174,7 +209,7 @@ class Collectives(Rank):
         for output, tensor in zip(outputs, inputs, strict=True):
             self._check_types([output], tensor)
             if output.numel() != tensor.numel() * self._size:
-                raise ValueError(
+                raise ArgumentError(
                     f"all_gather: the output has {output.numel()} elements, but {self._size} ranks with "
                     f"{tensor.numel()} each need {tensor.numel() * self._size}: output tensor size must be equal to "
                     "world_size times input tensor size"
@@ -199,7 +234,9 @@ class Collectives(Rank):
         made = Made()
         for same in of_one_type(range(len(inputs)), inputs):
             for one in same:
-                self._check_types([output[one] for output in outputs], inputs[one])
+                of_all = [output[one] for output in outputs]
+                self._check_types(of_all, inputs[one], one)
+                self._check_sizes(of_all, inputs[one], "all_gather", f"invalid size of output tensor at index {one}")
             made.call(
                 calls.ALL_GATHER,
                 [total([output[one] for one in same]) for output in outputs],
@@ -209,11 +246,12 @@ class Collectives(Rank):
         return self._do("all_gather", opts, made, [list(one) for one in outputs], inputs)
 
     def gather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
-        (tensor,) = inputs
+        tensor = self._only(inputs, "gather", "input list")
+        self._check_root(opts.rootRank)
         made = Made()
         targets = []
         if opts.rootRank == self._rank:
-            (output,) = outputs
+            output = self._only(outputs, "gather", "output list")
             self._check_list(output, "output")
             self._check_types(output, tensor)
             self._check_sizes(output, tensor, "gather")
@@ -225,7 +263,7 @@ class Collectives(Rank):
             sources=[made.source(tensor)],
             targets=targets,
         )
-        return self._do("gather", opts, made, [list(one) for one in outputs], inputs)
+        return self._do("gather", opts, made, lists_of(outputs), inputs)
 
     def gather_single(self, output: Any, tensor: Any, opts: Any) -> Any:
         made = Made()
@@ -233,7 +271,7 @@ class Collectives(Rank):
         if opts.rootRank == self._rank:
             self._check_types([output], tensor)
             if output.numel() != tensor.numel() * self._size:
-                raise ValueError(
+                raise ArgumentError(
                     f"gather_single: the output has {output.numel()} elements, but {self._size} ranks with "
                     f"{tensor.numel()} each need {tensor.numel() * self._size}"
                 )
@@ -248,11 +286,12 @@ class Collectives(Rank):
         return self._do("gather", opts, made, [output], [tensor])
 
     def scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any) -> Any:
-        (tensor,) = outputs
+        tensor = self._only(outputs, "scatter", "output list")
+        self._check_root(opts.rootRank)
         made = Made()
         sources = []
         if opts.rootRank == self._rank:
-            (given,) = inputs
+            given = self._only(inputs, "scatter", "input list")
             self._check_list(given, "input")
             self._check_types(given, tensor)
             self._check_sizes(given, tensor, "scatter")
@@ -272,7 +311,7 @@ class Collectives(Rank):
             self._check_list(given, "input")
             self._check_types(given, output)
             if given[self._rank].numel() != output.numel():
-                raise ValueError(
+                raise ArgumentError(
                     f"reduce_scatter: the output has {output.numel()} elements, but this rank's tensor in the input "
                     f"list has {given[self._rank].numel()}: both need the same size"
                 )
@@ -297,7 +336,7 @@ class Collectives(Rank):
         for output, tensor in zip(outputs, inputs, strict=True):
             self._check_types([output], tensor)
             if tensor.numel() != output.numel() * self._size:
-                raise ValueError(
+                raise ArgumentError(
                     f"reduce_scatter: the input has {tensor.numel()} elements, but {self._size} ranks with "
                     f"{output.numel()} each need {output.numel() * self._size}: input tensor must be the same size as "
                     "output size times world size"
@@ -355,13 +394,13 @@ class Collectives(Rank):
         rows = tensor.size(0) if tensor.dim() else 1
         if not splits:
             if rows % self._size:
-                raise ValueError(
+                raise ArgumentError(
                     f"all_to_all: the {what} has {rows} rows for {self._size} ranks: tensor's dim 0 does not divide "
                     "equally across group size; pass split sizes"
                 )
             splits = [rows // self._size] * self._size
         if len(splits) != self._size or sum(splits) != rows:
-            raise ValueError(
+            raise ArgumentError(
                 f"all_to_all: the {what} has {rows} rows, but its split sizes are {list(splits)} for {self._size} "
                 "ranks: split sizes doesn't match total dim 0 size"
             )
@@ -380,25 +419,42 @@ class Collectives(Rank):
 
     # ---- what a program may get wrong ----
 
-    def _check_list(self, tensors: Sequence[Any], what: str) -> None:
-        if len(tensors) != self._size:
-            raise ValueError(
-                f"the {what} list has {len(tensors)} entries, but the group has {self._size} ranks: it needs one for "
-                "each rank"
+    def _check_root(self, rank: int) -> None:
+        if not 0 <= rank < self._size:
+            raise ArgumentError(
+                f"invalid root rank: the group has no rank {rank}; give a rank from 0 to {self._size - 1}"
             )
 
-    def _check_types(self, tensors: Sequence[Any], like: Any) -> None:
+    def _only(self, tensors: Sequence[Any], operation: str, what: str) -> Any:
+        if len(tensors) != 1:
+            raise ArgumentError(f"{operation} requires a single-element {what}, and got one of {len(tensors)}")
+        return tensors[0]
+
+    def _check_list(self, tensors: Sequence[Any], what: str, each: int = 1) -> None:
+        if len(tensors) != self._size * each:
+            raise ArgumentError(
+                f"the {what} list has {len(tensors)} entries, but the group has {self._size} ranks: the length of "
+                f"{what} lists should be equal to world size, with {each} for each rank"
+            )
+
+    def _check_types(self, tensors: Sequence[Any], like: Any, index: int | None = None) -> None:
         for one in tensors:
             if one.dtype != like.dtype:
-                raise ValueError(
-                    f"invalid tensor type: this operation got tensors of {like.dtype} and {one.dtype}, and needs one "
-                    "type for all"
+                where = "" if index is None else f" at index {index}"
+                raise ArgumentError(
+                    f"invalid tensor type{where}: this operation got tensors of {like.dtype} and {one.dtype}, and "
+                    "needs one type for all"
                 )
 
-    def _check_sizes(self, tensors: Sequence[Any], like: Any, what: str) -> None:
+    def _check_sizes(self, tensors: Sequence[Any], like: Any, what: str, words: str = "invalid tensor size") -> None:
         for rank, one in enumerate(tensors):
             if one.numel() != like.numel():
-                raise ValueError(
-                    f"invalid tensor size: {what} got a list whose tensor for rank {rank} has {one.numel()} elements, "
-                    f"in place of {like.numel()}: all ranks' tensors need the same size"
+                raise ArgumentError(
+                    f"{words}: {what} got a list whose tensor {rank} has {one.numel()} elements, in place of "
+                    f"{like.numel()}: all of them need the same size"
                 )
+
+
+def lists_of(outputs: Sequence[Sequence[Any]]) -> list[Any]:
+    """The result that a Work tells: a list of tensors, or several lists if several were passed."""
+    return list(outputs[0]) if len(outputs) == 1 else [list(one) for one in outputs]

@@ -1,6 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """torch's types of elements and reduction operators, as those of the C API."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -101,6 +102,32 @@ def operator_of(dtype: Any, op: Any) -> int:
 
 class ElementsError(RuntimeError, TypeError, ValueError):
     """No such operator for this type of elements. Backends of torch raise all three kinds for it."""
+
+
+_LOCALLY = {
+    _KINDS.SUM: torch.add,
+    _KINDS.PRODUCT: torch.mul,
+    _KINDS.MIN: torch.minimum,
+    _KINDS.MAX: torch.maximum,
+    _KINDS.BAND: torch.bitwise_and,
+    _KINDS.BOR: torch.bitwise_or,
+    _KINDS.BXOR: torch.bitwise_xor,
+}
+
+
+def reduced_here(tensors: Sequence[Any], op: Any) -> Any:
+    """The reduction of this rank's own tensors, as a new one."""
+    operator_of(tensors[0].dtype, op)  # an error if there is none
+    if op.op not in _LOCALLY:
+        raise ElementsError(
+            f"several tensors of one rank can't be reduced with {op.op} (fusewire); pass one tensor, or use "
+            "all_reduce_coalesced to reduce each on its own"
+        )
+    with torch.no_grad():
+        result = tensors[0].clone(memory_format=torch.contiguous_format)
+        for tensor in tensors[1:]:
+            result = _LOCALLY[op.op](result, tensor)
+        return result.to(tensors[0].dtype)
 
 
 def premultiplied(op: Any, tensor: Any) -> Any:

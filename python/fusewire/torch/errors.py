@@ -22,6 +22,10 @@ class FusewireNetworkError(dist.DistNetworkError):  # type: ignore[misc]
     code = "unavailable"
 
 
+class ArgumentError(ValueError, RuntimeError):
+    """What a program passed doesn't fit the operation or the group. Backends of torch raise either kind for it."""
+
+
 TIMEOUT, CANCELLED = CODES.index("timeout"), CODES.index("cancelled")
 
 

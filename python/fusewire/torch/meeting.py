@@ -9,6 +9,7 @@ A process has one endpoint for all of its process groups, unless their clusters 
 of the visit, so that ranks which leave and come back with the same Store don't read what they wrote before.
 """
 
+import collections
 import contextlib
 import ctypes
 import dataclasses
@@ -42,10 +43,14 @@ class Membership:
     number: int
     name: str
     _place: "_Place"
+    _made: "collections.Counter[str]" = dataclasses.field(default_factory=collections.Counter)
 
     def among(self, ranks: list[int], group_id: str) -> "Membership":
         """The same process as a rank of a group of some of these ranks. All of them call it, and wait for none."""
         name = f"{self.name}/{group_id}"
+        self._made[name] += 1
+        if self._made[name] > 1:  # torch may give several groups one name
+            name = f"{name}#{self._made[name]}"
         group, numbers = ctypes.c_void_p(), (ctypes.c_int * len(ranks))(*ranks)
         code = library.fusewire_group_subgroup(self.group, name.encode(), numbers, len(ranks), ctypes.byref(group))
         if code:

@@ -12,7 +12,7 @@ import torch
 
 from fusewire._native import CODES, library
 from fusewire.p2p import Endpoint
-from fusewire.torch.errors import error_of
+from fusewire.torch.errors import ArgumentError, error_of
 from fusewire.torch.work import EventFlight
 
 NUMBER_BITS = 30
@@ -29,6 +29,11 @@ class Mail:
         self.to_self = ToSelf(rank)
 
     def _peer(self, rank: int) -> int:
+        if not 0 <= rank < len(self._members):
+            raise ArgumentError(
+                f"rank {self._rank} can't send to rank {rank} or receive from it: their group has no such rank; give a "
+                f"rank from 0 to {len(self._members) - 1}"
+            )
         if not self._peers:
             with self._lock:
                 if not self._peers:

@@ -2,6 +2,8 @@
 """All-reduce of sparse tensors: rows of the same index are added up. Its steps have keys, so that other operations of
 the group may run between them."""
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,7 +15,7 @@ from fusewire.torch.elements import ELEMENTS
 _KEYS = 1 << 62  # ours; no other operation of a group has a key
 
 
-def all_reduce(tensor: Any, op: Any, group: int, rank: int, size: int, number: int, timeout_ns: int) -> None:
+def all_reduce(tensors: Sequence[Any], op: Any, group: int, rank: int, size: int, number: int, timeout_ns: int) -> None:
     """`number`: of this operation among the group's sparse ones, the same at all ranks."""
     kinds = dist.ReduceOp.RedOpType
     if op.op not in (kinds.SUM, kinds.AVG):
@@ -21,13 +23,14 @@ def all_reduce(tensor: Any, op: Any, group: int, rank: int, size: int, number: i
             f"unsupported reduction operation: a sparse all_reduce adds up rows of the same index, and got {op.op}; "
             "use ReduceOp.SUM or AVG, or make the tensor dense"
         )
-    if tensor.layout is not torch.sparse_coo:
+    wrong = next((tensor for tensor in tensors if tensor.layout is not torch.sparse_coo), None)
+    if wrong is not None:
         raise RuntimeError(
-            f"unsupported layout: all_reduce got a tensor with {tensor.layout}, and knows torch.strided and "
+            f"unsupported layout: all_reduce got a tensor with {wrong.layout}, and knows torch.strided and "
             "torch.sparse_coo: convert it first"
         )
     with torch.no_grad():
-        mine = tensor.detach().coalesce()
+        mine = functools.reduce(torch.add, (tensor.detach() for tensor in tensors)).coalesce()
         dims = mine.sparse_dim()
         shape = torch.tensor([mine._nnz(), dims, *mine.shape], dtype=torch.int64)
         keys = iter(range(_KEYS + 4 * number, _KEYS + 4 * number + 4))
@@ -62,8 +65,9 @@ def all_reduce(tensor: Any, op: Any, group: int, rank: int, size: int, number: i
             indices.view(-1, dims).t(), values.view(-1, *mine.values().shape[1:]), mine.shape, check_invariants=False
         ).coalesce()
         if op.op == kinds.AVG:
-            total = total / size
-        tensor.copy_(total)
+            total = total / (size * len(tensors))
+        for tensor in tensors:
+            tensor.copy_(total)
 
 
 def _numbers_of_row(tensor: Any) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from fusewire.torch.calls import Call, Memory
-from fusewire.torch.elements import ELEMENTS
+from fusewire.torch.elements import ELEMENTS, reduced_here
 
 
 class Made:
@@ -29,6 +29,12 @@ class Made:
             copy = readable(tensor).clone() if reads else torch.empty(tensor.shape, dtype=tensor.dtype)
         self.written_back.append((tensor, copy))
         return copy
+
+    def reduced(self, tensors: Sequence[Any], op: Any) -> Any:
+        """The reduction of these tensors, which get what becomes of it."""
+        one = reduced_here(tensors, op)
+        self.written_back.extend((tensor, one) for tensor in tensors)
+        return one
 
     def call(
         self, kind: int, counts: Sequence[int], *, sources: Sequence[Any] = (), targets: Sequence[Any] = (), **how: Any
