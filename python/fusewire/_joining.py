@@ -8,9 +8,12 @@ import pathlib
 import warnings
 from collections.abc import Sequence
 
-from fusewire import machine
+from fusewire import machine, settings
 from fusewire._native import GroupOptions, check, library
-from fusewire.p2p import Endpoint, Error, listening_address
+from fusewire.p2p import Endpoint, Error, Tls, listening_address
+from fusewire.pages import with_page
+
+WIRES = ("auto", "tcp", "uring", "shm", "ucx", "rdma")
 
 
 def place_of_environment(address: str) -> str:
@@ -24,6 +27,23 @@ def place_of_environment(address: str) -> str:
     except Error as error:
         raise ValueError(f'FUSEWIRE_BIND is "{bind}": {error}') from error
     return machine.at_port(host, int(address.rpartition(":")[2]))
+
+
+def endpoint_of_environment(name: str, address: str, cluster: str | None, secret: str | None) -> Endpoint:
+    """An endpoint with the operator's settings: where it listens, its transport and its protection."""
+    wire = os.environ.get("FUSEWIRE_TRANSPORT") or "auto"
+    if wire not in WIRES:
+        words = f'FUSEWIRE_TRANSPORT is "{wire}", which is none of {", ".join(WIRES)}: set one of them, or none'
+        raise ValueError(with_page(words, "setting"))
+    return Endpoint(
+        name,
+        place_of_environment(address),
+        cluster=cluster,
+        secret=secret,
+        wire=wire,
+        tls=Tls.of_environment(),
+        checksums=settings.is_on("FUSEWIRE_CHECKSUM"),
+    )
 
 
 def table_of_environment() -> str | None:

@@ -93,7 +93,7 @@ SETTINGS = (
         "between tasks of one machine and user where possible, RDMA where both tasks have a device, and TCP otherwise; "
         "`uring` is TCP through io_uring, or through epoll where io_uring is not available; `ucx` uses UCX with all "
         "tasks that have the same setting, see UCX_TLS",
-        SERVER,
+        f"{SERVER}, {COLLECTIVE}",
     ),
     Setting(
         "NETWORK_MAX_CONNECTION_TIMEOUT",
@@ -141,7 +141,7 @@ SETTINGS = (
         "none",
         "secret shared by all tasks of a cluster; a connection that can't prove knowledge of it is refused; "
         "`fusewire run` makes one for each run if this variable is not set at all",
-        SERVER,
+        f"{SERVER}, {COLLECTIVE}",
         "",
         True,
     ),
@@ -150,27 +150,42 @@ SETTINGS = (
         "none",
         "this task's certificate, a file in PEM: with it, all data that leaves the machine goes over TLS 1.3, and both "
         "ends show a certificate; see [trust.md](trust.md)",
-        SERVER,
+        f"{SERVER}, {COLLECTIVE}",
     ),
-    Setting("FUSEWIRE_TLS_KEY", "none", "key of that certificate, a file in PEM without a password", SERVER),
-    Setting("FUSEWIRE_TLS_CA", "none", "authorities whose certificates peers must have, a file in PEM", SERVER),
-    Setting("FUSEWIRE_TLS_NAME", "none", "a name that the certificate of every peer must have", SERVER),
+    Setting(
+        "FUSEWIRE_TLS_KEY",
+        "none",
+        "key of that certificate, a file in PEM without a password",
+        f"{SERVER}, {COLLECTIVE}",
+    ),
+    Setting(
+        "FUSEWIRE_TLS_CA",
+        "none",
+        "authorities whose certificates peers must have, a file in PEM",
+        f"{SERVER}, {COLLECTIVE}",
+    ),
+    Setting(
+        "FUSEWIRE_TLS_NAME", "none", "a name that the certificate of every peer must have", f"{SERVER}, {COLLECTIVE}"
+    ),
     Setting(
         "FUSEWIRE_CHECKSUM",
         "0",
         "1: all data that leaves the machine has a checksum, and a changed byte ends its connection; the same at all "
         "tasks; TLS does more",
-        SERVER,
+        f"{SERVER}, {COLLECTIVE}",
     ),
     Setting(
-        "FUSEWIRE_CLUSTER", "none", "name of the cluster; tasks of a cluster with another name are refused", SERVER
+        "FUSEWIRE_CLUSTER",
+        "none",
+        "name of the cluster; tasks of a cluster with another name are refused",
+        f"{SERVER}, {COLLECTIVE}",
     ),
     Setting(
         "FUSEWIRE_STATUS",
         "loopback",
         "where a process with servers, or a rank, answers about itself ([seeing.md](seeing.md)): `off`, `loopback` (a "
         "free port there, which `fusewire top` finds), or `ADDRESS:PORT`; beyond loopback it needs FUSEWIRE_SECRET",
-        SERVER,
+        f"{SERVER}, {COLLECTIVE}",
     ),
     Setting(
         "XDG_RUNTIME_DIR",

@@ -9,10 +9,12 @@ import textwrap
 
 import numpy as np
 import pytest
+from cluster import free_addresses
 from conftest import ROOT, clean_environment, process, run_to_end
 
 import fusewire.collective as fw
 from fusewire import _native, p2p
+from fusewire._joining import endpoint_of_environment
 
 pytestmark = pytest.mark.once
 LIMIT_S = 30.0
@@ -390,6 +392,29 @@ def test_a_rank_listens_where_the_operator_says(monkeypatch):
         fw.shutdown()
     monkeypatch.setenv("FUSEWIRE_BIND", "eth-none")
     with pytest.raises(ValueError, match=r'FUSEWIRE_BIND is "eth-none": .*is no interface of this machine'):
+        fw.init(0, ["127.0.0.1:0"])
+
+
+def test_the_operator_chooses_the_transport(monkeypatch):
+    """Over TCP alone, ranks of one host share no arena."""
+    addresses = free_addresses(2)
+
+    def work(rank):
+        endpoint = endpoint_of_environment(f"w:{rank}", addresses[rank], None, None)
+        members = [(f"w:{one}", address) for one, address in enumerate(addresses)]
+        with endpoint, fw.Group.make(endpoint, "g", members, rank, hosts=[0, 0]) as group:
+            for _ in range(3):
+                assert group.allreduce(np.ones(3), fw.Sum).tolist() == [2, 2, 2]
+            shares = group.in_arena()
+            group.barrier()  # no rank leaves before the other has looked
+            return shares
+
+    for wire, shares in (("", True), ("tcp", False)):
+        monkeypatch.setenv("FUSEWIRE_TRANSPORT", wire)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            assert list(pool.map(work, range(2))) == [shares] * 2
+    monkeypatch.setenv("FUSEWIRE_TRANSPORT", "pigeon")
+    with pytest.raises(ValueError, match=r'FUSEWIRE_TRANSPORT is "pigeon", which is none of auto, tcp, .*see docs/'):
         fw.init(0, ["127.0.0.1:0"])
 
 

@@ -202,6 +202,38 @@ def test_the_settings_of_trust_apply():
         assert "DistBackendError" in kinds
 
 
+def has_a_certificate(rank, size, folder, settings):
+    two_hosts(rank)
+    os.environ.update(settings[rank], FUSEWIRE_TRANSPORT="tcp")  # shared memory needs no certificates
+    join("fusewire", rank, size, folder, timeout=datetime.timedelta(seconds=10))
+    tensor = torch.ones(1000)
+    if settings[0]["FUSEWIRE_TLS_CA"] != settings[1]["FUSEWIRE_TLS_CA"]:
+        error = error_after(lambda: dist.all_reduce(tensor))
+        store = dist.FileStore(f"{folder}/after", size)
+        store.set(str(rank), "has ended")
+        store.wait([str(one) for one in range(size)])
+        return error
+    dist.all_reduce(tensor)
+    if rank == 0:
+        dist.send(tensor, 1)
+    else:
+        dist.recv(tensor, 0)
+    dist.destroy_process_group()
+    return tensor[-1].item()
+
+
+def test_ranks_show_their_certificates(tmp_path):
+    sys.path.append(str(ROOT / "tests/python"))
+    from certificates import Certificates
+
+    certificates = Certificates(tmp_path)
+    ours = certificates.settings("rank")
+    assert run_ranks(has_a_certificate, 2, (ours, ours)) == [2.0, 2.0]
+    certificates.authority("other")
+    for _, words, _ in run_ranks(has_a_certificate, 2, (ours, certificates.settings("stranger", "other"))):
+        assert "certificate" in words, words
+
+
 def sends_too_much(rank, size, folder):
     join("fusewire", rank, size, folder, timeout=datetime.timedelta(seconds=10))
     if rank == 0:

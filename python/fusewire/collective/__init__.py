@@ -16,11 +16,11 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from fusewire import machine, settings
-from fusewire._joining import place_of_environment, table_of_environment
+from fusewire import machine
+from fusewire._joining import endpoint_of_environment, table_of_environment
 from fusewire.collective.group import And, Average, Group, Max, Min, Or, Product, Sum, Xor
 from fusewire.collective.ticket import Ticket
-from fusewire.p2p import Endpoint, Error, Tls
+from fusewire.p2p import Endpoint, Error
 
 __all__ = [
     "And",
@@ -113,15 +113,8 @@ def init(
     if secret is None:
         secret = os.environ.get("FUSEWIRE_SECRET") or None
     table = table_of_environment()
-    place = place_of_environment(addresses[rank])
-    endpoint = Endpoint(
-        f"{name}:{rank}",
-        place,
-        cluster=os.environ.get("FUSEWIRE_CLUSTER"),
-        secret=secret,
-        tls=Tls.of_environment(),
-        checksums=settings.is_on("FUSEWIRE_CHECKSUM"),
-    )
+    cluster = os.environ.get("FUSEWIRE_CLUSTER")
+    endpoint = endpoint_of_environment(f"{name}:{rank}", addresses[rank], cluster, secret)
     members = [(f"{name}:{one}", address) for one, address in enumerate(addresses)]
     hosts = hosts_of(addresses)
 

@@ -24,11 +24,11 @@ from ray.util.collective.backend_registry import register_collective_backend
 from ray.util.collective.collective_group.base_collective_group import BaseGroup
 from ray.util.collective.types import ReduceOp
 
-from fusewire import machine, settings
-from fusewire._joining import place_of_environment
+from fusewire import machine
+from fusewire._joining import endpoint_of_environment
 from fusewire.collective.arrays import Array
 from fusewire.collective.group import Group, Max, Min, Product, Sum
-from fusewire.p2p import Endpoint, Peer, Tls
+from fusewire.p2p import Endpoint, Peer
 
 NAME = "FUSEWIRE"
 LOOK_S = 0.02  # between two looks at the store
@@ -214,14 +214,9 @@ class _Meeting:
         return plan
 
     def _start(self, plan: dict[str, Any]) -> Endpoint:
-        endpoint = Endpoint(
-            self._name_in(plan),
-            place_of_environment(machine.at_port(ray.util.get_node_ip_address(), 0)),
-            cluster=plan["cluster"],
-            secret=os.environ.get("FUSEWIRE_SECRET") or plan["secret"],
-            tls=Tls.of_environment(),
-            checksums=settings.is_on("FUSEWIRE_CHECKSUM"),
-        )
+        address = machine.at_port(ray.util.get_node_ip_address(), 0)
+        secret = os.environ.get("FUSEWIRE_SECRET") or plan["secret"]
+        endpoint = endpoint_of_environment(self._name_in(plan), address, plan["cluster"], secret)
         here = {"name": endpoint.name, "address": endpoint.address, "host": machine.host_identity()}
         self._write(f"at/{self._rank}", {"cluster": plan["cluster"], **here})
         return endpoint

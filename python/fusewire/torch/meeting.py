@@ -24,10 +24,10 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fusewire import machine, settings
-from fusewire._joining import make_group, place_of_environment, table_of_environment
+from fusewire import machine
+from fusewire._joining import endpoint_of_environment, make_group, table_of_environment
 from fusewire._native import CODES, forks, library
-from fusewire.p2p import Endpoint, Error, Tls
+from fusewire.p2p import Endpoint, Error
 from fusewire.torch import messages
 from fusewire.torch.errors import TIMEOUT, error_of, last_error
 
@@ -208,14 +208,9 @@ def _enter(plan: dict[str, Any]) -> _Place:
 def _endpoint(plan: dict[str, Any]) -> Endpoint:
     host = machine.loopback() if plan["local"] else own_address()
     with _as_torch():
-        return Endpoint(
-            f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(3)}",
-            place_of_environment(machine.at_port(host, 0)),
-            cluster=plan["cluster"],
-            secret=plan["secret"] or os.environ.get("FUSEWIRE_SECRET") or None,
-            tls=Tls.of_environment(),
-            checksums=settings.is_on("FUSEWIRE_CHECKSUM"),
-        )
+        name = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(3)}"
+        secret = plan["secret"] or os.environ.get("FUSEWIRE_SECRET") or None
+        return endpoint_of_environment(name, machine.at_port(host, 0), plan["cluster"], secret)
 
 
 def _published(place: _Place) -> str:
