@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fusewire.cli import seeing
@@ -281,17 +281,7 @@ def text_of(each: View) -> Iterator[str]:
         return
     head = f"  {'task':<{width}}{'state':<6}{'steps/s':>8}{'in/s':>9}{'out/s':>9}{'waits':>6}{'asked':>6}{'oldest':>10}"
     yield f"{head}{'step p50':>9}{'p99':>8}  slowest peer"
-    for task in each.tasks:
-        if task.state != "answers":
-            yield f"  {task.task:<{width}}{task.state}"
-            continue
-        slowest = f"{task.slowest_peer} {seeing.seconds(task.slowest_peer_s * 1e9)}" if task.slowest_peer else "-"
-        yield (
-            f"  {task.task:<{width}}{'up':<6}{task.steps_per_s:>8.1f}{seeing.amount(task.bytes_in_per_s):>9}"
-            f"{seeing.amount(task.bytes_out_per_s):>9}{task.waits_open:>6}{task.asked_open:>6}"
-            f"{seeing.seconds(task.oldest_s * 1e9):>10}{seeing.seconds(task.p50_s * 1e9):>9}"
-            f"{seeing.seconds(task.p99_s * 1e9):>8}  {slowest}"
-        )
+    yield from _rows(each, width, _cells_of_task)
     if each.imbalance > IMBALANCE_SHOWN:
         yield f"  {each.busiest} carries {each.imbalance:.1f} times the mean of the parameter servers' bytes"
     yield from _text_of_names(each)
@@ -299,16 +289,32 @@ def text_of(each: View) -> Iterator[str]:
 
 def _text_of_ranks(each: View, width: int) -> Iterator[str]:
     yield f"  {'rank':<{width}}{'state':<6}{'calls/s':>10}{'bytes/s':>11}{'waits':>6}{'oldest':>10}  waits for"
+    yield from _rows(each, width, _cells_of_rank)
+    yield from _text_of_names(each)
+
+
+def _rows(each: View, width: int, cells: Callable[[TaskView], str]) -> Iterator[str]:
     for task in each.tasks:
         if task.state != "answers":
             yield f"  {task.task:<{width}}{task.state}"
             continue
         slowest = f"{task.slowest_peer} {seeing.seconds(task.slowest_peer_s * 1e9)}" if task.slowest_peer else "-"
-        yield (
-            f"  {task.task:<{width}}{'up':<6}{task.collectives_per_s:>10.1f}{seeing.amount(task.bytes_in_per_s):>11}"
-            f"{task.waits_open:>6}{seeing.seconds(task.oldest_s * 1e9):>10}  {slowest}"
-        )
-    yield from _text_of_names(each)
+        yield f"  {task.task:<{width}}{'up':<6}{cells(task)}  {slowest}"
+
+
+def _cells_of_task(task: TaskView) -> str:
+    return (
+        f"{task.steps_per_s:>8.1f}{seeing.amount(task.bytes_in_per_s):>9}{seeing.amount(task.bytes_out_per_s):>9}"
+        f"{task.waits_open:>6}{task.asked_open:>6}{seeing.seconds(task.oldest_s * 1e9):>10}"
+        f"{seeing.seconds(task.p50_s * 1e9):>9}{seeing.seconds(task.p99_s * 1e9):>8}"
+    )
+
+
+def _cells_of_rank(task: TaskView) -> str:
+    return (
+        f"{task.collectives_per_s:>10.1f}{seeing.amount(task.bytes_in_per_s):>11}{task.waits_open:>6}"
+        f"{seeing.seconds(task.oldest_s * 1e9):>10}"
+    )
 
 
 def _text_of_names(each: View) -> Iterator[str]:
