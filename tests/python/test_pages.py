@@ -61,6 +61,12 @@ def test_the_page_for_those_who_come_from_elsewhere(tmp_path):
     assert "[1.5 1.5 1.5 1.5] [0 1 2 3]" in said
 
 
+@pytest.mark.once
+def test_the_page_of_mpi4pys_words(tmp_path):
+    [said] = follow(DOCS / "mpi.md", tmp_path)
+    assert said.count("[1. 1. 1. 1.] [0, 1]") == 2
+
+
 def test_every_page_with_commands_is_followed_here():
     followed = set(re.findall(r'DOCS / "([\w./]+)"', pathlib.Path(__file__).read_text()))
     assert {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if blocks(page)} == followed
