@@ -178,7 +178,7 @@ std::unique_ptr<Plan> Group::MakePlan(Wanted wanted) {
 
 Status Group::Show(const std::string& place, const std::string& runtime) {
   bool is_on = false;
-  const Status started = StartWatch(place, runtime, core_->endpoint().shared().options().secret, &is_on);
+  Status started = StartWatch(place, runtime, core_->endpoint().shared().options().secret, &is_on);
   if (is_on) core_->home().Run([core = core_.get()] { core->Show(); });
   return started;
 }

@@ -78,7 +78,7 @@ void Await(const std::function<bool()>& condition) {
 }
 
 std::string Folder() {
-  const std::string folder = testing::TempDir() + "shown_test." + std::to_string(getpid());
+  std::string folder = testing::TempDir() + "shown_test." + std::to_string(getpid());
   std::filesystem::create_directories(folder);
   return folder;
 }
