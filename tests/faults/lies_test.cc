@@ -165,13 +165,14 @@ class Lies : public Faults {
 };
 
 TEST_F(Lies, OfACallerInEachField) {
-  constexpr int64_t kReactors = 4, kDoorbellFds = 3;  // a reactor opens its doorbell for its first near connection
+  // For its first near connection, a reactor opens its doorbell (3 descriptors), and over UCX a worker (5).
+  constexpr int64_t kReactors = 4, kFdsOfReactor = 8;
   PeerProcess peer("name=ps:0 reactors=" + std::to_string(kReactors));
   ASSERT_TRUE(peer.ready()) << peer.first_words();
   rpc::Client& friendly = ClientOf(peer.address());
   TimedCall& held = calls_.Start(friendly, kHold);
   ASSERT_TRUE(InFlight(peer, 1));
-  const int64_t fds = peer.Fds() + (kReactors - 1) * kDoorbellFds, threads = peer.Threads(), rss = peer.RssBytes();
+  const int64_t fds = peer.Fds() + (kReactors - 1) * kFdsOfReactor, threads = peer.Threads(), rss = peer.RssBytes();
   const std::string body(1000, 'b');
   const uint64_t id = wire::PackCallId({1, 5});
   // A call that is still coming in, whose chunks, cancel and credit are lied about.
