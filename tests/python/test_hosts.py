@@ -154,14 +154,16 @@ def test_a_job_of_three_hosts_is_examined_while_it_runs(network, tmp_path):
 
 
 def test_tasks_are_spread_and_know_each_others_addresses(run, network):
-    done = run("--ps", "2", "--workers", "3", "--evaluator", script=f'{SHOW}; pwd >&2; test -n "$FUSEWIRE_SECRET"')
+    done = run(
+        "--ps", "2", "--workers", "3", "--evaluator", script=f'{SHOW}; pwd >&2; sleep 1; test -n "$FUSEWIRE_SECRET"'
+    )
     found = configs(done)
     hosts_of = {
-        job: [address.partition(":")[0] for address in tasks] for job, tasks in found["ps:0"]["cluster"].items()
+        job: [address.partition(":")[0] for address in tasks] for job, tasks in found["worker:0"]["cluster"].items()
     }
     one, two, three = network.addresses
     assert hosts_of == {"ps": [one, two], "worker": [three, one, two]}
-    assert all(config["cluster"] == found["ps:0"]["cluster"] for config in found.values())
+    assert all(config["cluster"] == found["worker:0"]["cluster"] for config in found.values())
     assert done.error.count(f"| {run.folder}\n") == 6
 
 
@@ -170,8 +172,8 @@ def test_hostfile_slots_and_ports(run, network):
     file = run.folder / "hostfile"
     file.write_text(f"# two hosts\n{one} slots=3\nroot@{two} address=other.example # another name\n")
     run.where = ["--hostfile", str(file)]
-    found = configs(run("--ps", "1", "--workers", "3", "--port-base", "7000", script=SHOW))
-    assert found["ps:0"]["cluster"] == {
+    found = configs(run("--ps", "1", "--workers", "3", "--port-base", "7000", script=SHOW + "; sleep 1"))
+    assert found["worker:0"]["cluster"] == {
         "ps": [f"{one}:7000"],
         "worker": [f"{one}:7001", f"{one}:7002", "other.example:7000"],
     }
@@ -181,9 +183,9 @@ def test_hosts_with_ipv6_addresses(run, network):
     if not pathlib.Path("/proc/net/if_inet6").exists():
         pytest.skip("this machine has no IPv6")
     run.where = ["--hosts", ",".join(f"[{address}]:2" for address in network.addresses6)]
-    found = configs(run("--ps", "1", "--workers", "1", "--port-base", "7000", script=SHOW))
+    found = configs(run("--ps", "1", "--workers", "1", "--port-base", "7000", script=SHOW + "; sleep 1"))
     one, two, _ = network.addresses6
-    assert found["ps:0"]["cluster"] == {"ps": [f"[{one}]:7000"], "worker": [f"[{two}]:7000"]}
+    assert found["worker:0"]["cluster"] == {"ps": [f"[{one}]:7000"], "worker": [f"[{two}]:7000"]}
 
 
 @pytest.mark.slow

@@ -95,12 +95,17 @@ def test_srun_on_three_hosts(run, network):
     """Its list of nodes is in brackets. The server ends when the workers are done."""
     options = ["--ps", "1", "--protocol", "star_server"]
     ended = Job(
-        run, 4, *options, script=SHOW + "; " + SERVE, where=[*network.hosts, network.hosts[1]], nodes="10.77.0.[2-4]"
+        run,
+        4,
+        *options,
+        script=f"{SHOW}; {SERVE}sleep 1",
+        where=[*network.hosts, network.hosts[1]],
+        nodes="10.77.0.[2-4]",
     ).end()
     assert [code for code, _, _ in ended] == [0, 0, 0, 0], ended
     found = clusters(ended)
     assert sorted(found) == ["ps:0", "worker:0", "worker:1", "worker:2"]
-    cluster = found["ps:0"]["cluster"]
+    cluster = found["worker:0"]["cluster"]
     assert all(config["cluster"] == cluster and config["rpc_layer"] == "star_server" for config in found.values())
     hosts_of = [address.partition(":")[0] for tasks in cluster.values() for address in tasks]
     assert hosts_of == ["10.77.0.2", "10.77.0.3", "10.77.0.4", "10.77.0.3"]

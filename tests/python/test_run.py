@@ -455,7 +455,7 @@ def test_variables_and_ports_that_are_given(run):
     run.environment["MINE"] = "here"
     base = 20000 + os.getpid() % 10000
     options = ["--ps", "1", "--workers", "1", "--env", "MINE=there", "--env", "OTHER=", "--port-base", str(base)]
-    done = run(*options, script=f'{SHOW}; echo "$MINE,${{OTHER-unset}}" >&2')
-    cluster = configs(done)["ps:0"]["cluster"]
+    done = run(*options, script=f'{SHOW}; echo "$MINE,${{OTHER-unset}}" >&2; sleep 1')
+    cluster = configs(done)["worker:0"]["cluster"]
     assert cluster == {"ps": [f"{HOST}:{base}"], "worker": [f"{HOST}:{base + 1}"]}
     assert done.error.count("| there,\n") == 2
