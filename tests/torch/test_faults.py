@@ -179,37 +179,14 @@ def test_a_mismatch_names_both_and_the_group_goes_on(how):
         assert after == [2.0, 2.0, 2.0]
 
 
-def has_a_secret(rank, size, folder, secrets):
+def has_settings(rank, size, folder, settings):
     two_hosts(rank)
-    os.environ.update(FUSEWIRE_SECRET=secrets[rank], FUSEWIRE_CHECKSUM="1")
+    os.environ.update(settings[rank])
     join("fusewire", rank, size, folder, timeout=datetime.timedelta(seconds=10))
     tensor = torch.ones(1000)
-    if secrets[0] != secrets[1]:
+    if settings[0] != settings[1]:
         error = error_after(lambda: dist.all_reduce(tensor))
         store = dist.FileStore(f"{folder}/after", size)  # no rank ends before the other has seen the reason
-        store.set(str(rank), "has ended")
-        store.wait([str(one) for one in range(size)])
-        return error
-    dist.all_reduce(tensor)
-    dist.destroy_process_group()
-    return tensor[-1].item()
-
-
-def test_the_settings_of_trust_apply():
-    assert run_ranks(has_a_secret, 2, ("one", "one")) == [2.0, 2.0]
-    for kinds, words, _ in run_ranks(has_a_secret, 2, ("one", "another")):
-        assert "shared secret is another one" in words
-        assert "DistBackendError" in kinds
-
-
-def has_a_certificate(rank, size, folder, settings):
-    two_hosts(rank)
-    os.environ.update(settings[rank], FUSEWIRE_TRANSPORT="tcp")  # shared memory needs no certificates
-    join("fusewire", rank, size, folder, timeout=datetime.timedelta(seconds=10))
-    tensor = torch.ones(1000)
-    if settings[0]["FUSEWIRE_TLS_CA"] != settings[1]["FUSEWIRE_TLS_CA"]:
-        error = error_after(lambda: dist.all_reduce(tensor))
-        store = dist.FileStore(f"{folder}/after", size)
         store.set(str(rank), "has ended")
         store.wait([str(one) for one in range(size)])
         return error
@@ -222,15 +199,25 @@ def has_a_certificate(rank, size, folder, settings):
     return tensor[-1].item()
 
 
+def test_the_settings_of_trust_apply():
+    one, another = ({"FUSEWIRE_SECRET": secret, "FUSEWIRE_CHECKSUM": "1"} for secret in ("one", "another"))
+    assert run_ranks(has_settings, 2, (one, one)) == [2.0, 2.0]
+    for kinds, words, _ in run_ranks(has_settings, 2, (one, another)):
+        assert "shared secret is another one" in words
+        assert "DistBackendError" in kinds
+
+
 def test_ranks_show_their_certificates(tmp_path):
+    """Over TCP: shared memory needs none."""
     sys.path.append(str(ROOT / "tests/python"))
     from certificates import Certificates
 
     certificates = Certificates(tmp_path)
-    ours = certificates.settings("rank")
-    assert run_ranks(has_a_certificate, 2, (ours, ours)) == [2.0, 2.0]
+    ours = {**certificates.settings("rank"), "FUSEWIRE_TRANSPORT": "tcp"}
+    assert run_ranks(has_settings, 2, (ours, ours)) == [2.0, 2.0]
     certificates.authority("other")
-    for _, words, _ in run_ranks(has_a_certificate, 2, (ours, certificates.settings("stranger", "other"))):
+    strange = {**certificates.settings("stranger", "other"), "FUSEWIRE_TRANSPORT": "tcp"}
+    for _, words, _ in run_ranks(has_settings, 2, (ours, strange)):
         assert "certificate" in words, words
 
 

@@ -150,7 +150,11 @@ class Agent:
 
     def _take(self, kind: int, task: int, payload: bytes) -> None:
         if kind == frames.OPEN:
-            self.send(frames.encode_json(frames.READY, 0, self._open(json.loads(payload))))
+            request = json.loads(payload)
+            answer = self._open(request)
+            if request.get("progress"):
+                self._processes.watch_progress()
+            self.send(frames.encode_json(frames.READY, 0, answer))
         elif kind == frames.START:
             self._start(task, json.loads(payload))
         elif kind == frames.SIGNAL and task in self._running:
@@ -174,8 +178,6 @@ class Agent:
             ports = self._held.enter_context(free_ports(request["ports"], request["port_base"]))
         except (ValueError, PortError) as error:
             return {"error": str(error)}
-        if request.get("progress"):
-            self._processes.watch_progress()
         return {"ports": ports}
 
     def _start(self, task: int, environment: dict[str, str]) -> None:

@@ -274,8 +274,6 @@ class Following(Agent):
 
     def _open(self, request: dict[str, Any]) -> dict[str, Any]:
         self._silence_s = float(request["silence_s"])
-        if request.get("progress"):
-            self._processes.watch_progress()
         said = [self._offer[name] for name in OFFER]
         proof = prove(self._secret, str(request["nonce"]), *said) if self._secret else ""
         return {**self._offer, "proof": proof}
