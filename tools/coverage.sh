@@ -19,8 +19,10 @@ parsers=(
   "endpoint: p2p_message p2p_session: wire/p2p.cc p2p/core.cc p2p/receives.cc p2p/unexpected.cc p2p/sends.cc \
     p2p/regions.cc p2p/lane.cc"
   "ring: shm_ring: transport/shm/ring.cc"
-  "arena: arena: collective/arena/arena_collectives.cc collective/arena/arena_meeting.cc \
-    collective/arena/arena_memory.cc collective/arena/arena_call.cc collective/arena/life_lines.cc"
+  "arena: arena: collective/arena/arena_steps.cc collective/arena/arena_reductions.cc \
+    collective/arena/arena_moves.cc collective/arena/loan_choice.cc collective/arena/loans.cc \
+    collective/arena/arena_meeting.cc collective/arena/arena_memory.cc collective/arena/arena_call.cc \
+    collective/arena/life_lines.cc"
   "control: group_control group_session: collective/group/control_message.cc collective/run/fingerprint.cc"
   "group: group_session: collective/group/group_core.cc collective/group/members.cc \
     collective/group/operations.cc collective/group/operation_table.cc collective/group/call_order.cc \

@@ -16,6 +16,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/collective/arena/arena.h"
 #include "fusewire/collective/arena/arena_liar_test.h"
+#include "fusewire/transport/shm/others_memory.h"
 #include "op_bytes.h"
 
 namespace fusewire {
@@ -65,6 +66,7 @@ class Ranks {
       int ends[2] = {-1, -1};
       if (rank != seat.rank) FUSEWIRE_CHECK(pipe(ends) == 0);
       seat.lives.push_back(ends[0]);
+      seat.processes.push_back(getpid());
       others_.push_back(ends[1]);
     }
     seat_ = seat.rank;
@@ -95,7 +97,24 @@ class Ranks {
         if (how == 2) Store(PostAt(seat, stage) + 8, in_.Word());
       }
     }
-    same_ = how >= 2 ? 0 : 1;
+    same_ = how == 2 ? 0 : 1;
+    if (how == 3) LendAlong(next);
+  }
+  // And they lend: first their probes, then that they can read, then an array at any address.
+  void LendAlong(uint64_t next) {
+    const uint64_t address = in_.Word();
+    for (int seat = 0; seat < ranks_; ++seat) {
+      if (seat == seat_) continue;
+      const auto word = [&](uint64_t stage, size_t which) { return TableAt(seat, stage) + (2 * kSeats + which) * 8; };
+      Store(word(next, 0), transport::ProbeAddress());
+      Store(word(next, 1), transport::ProbeWord());
+      for (uint64_t stage = next + 1; stage < next + kTurns; ++stage) {
+        Store(word(stage, 0), address);
+        Store(word(stage, 1), address);
+        Store(word(stage, 2), uint64_t{1});
+        Store(word(stage, 3), uint64_t{1});
+      }
+    }
   }
   void Lie(uint8_t which) {
     const int seat = in_.Next() % ranks_;
@@ -103,7 +122,7 @@ class Ranks {
     switch (which % 8) {
       case 0:
       case 1: return Store(PostAt(seat, stage) + in_.Next() % 8 * 8, in_.Word());
-      case 2: return Store(TableAt(seat, stage) + in_.Next() % (2 * kSeats) * 8, in_.Word());
+      case 2: return Store(TableAt(seat, stage) + in_.Next() % (2 * kSeats + 4) * 8, in_.Word());
       case 3: return Store(ArenaLiar::kBell, static_cast<uint32_t>(in_.Word()));
       case 4: return Store(ArenaLiar::kRevoked, static_cast<uint32_t>(in_.Next()));
       case 5: return Store(ArenaLiar::kClosed, uint32_t{in_.Next() % 8 == 0 ? 1U : 0U});

@@ -279,6 +279,10 @@ def arenas():
     for which in range(8):
         lie = bytes([3 + 4 * which, 1, 1, 2]) + word
         yield f"lie_{which}", bytes([1, 0]) + (lie + bytes([64 + 4, 3, 0, 0])) * 3
+    for kind in (1, 3, 4, 8):
+        for name, address in (("nowhere", bytes(8)), ("far", word)):
+            call = bytes([192 + kind * 4]) + address + bytes([7, 0, 0]) + (bytes([1]) + bytes(8) if kind == 8 else b"")
+            yield f"lends_{kind}_{name}", bytes([0, kind % 2]) + call * 2
     yield "huge_to_itself", bytes([0, 0, 64 + 32, 3, 0, 0, 0]) + b"\0\0\0\0\0\0\0\x7f"
     yield "alone_with_a_liar", bytes([0, 0, 3 + 4 * 7, 1]) + bytes([4, 3, 0, 0, 3, 0, 0, 0, 0]) * 4
 

@@ -1,11 +1,15 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// An arena from Join to Close. arena_collectives.cc has its collectives.
+// An arena from Join to Close. Its collectives are in arena_reductions.h and arena_moves.h.
 #include "fusewire/collective/arena/arena.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "fusewire/collective/arena/arena_meeting.h"
+#include "fusewire/collective/arena/arena_moves.h"
+#include "fusewire/collective/arena/arena_reductions.h"
+#include "fusewire/collective/arena/arena_steps.h"
+#include "fusewire/collective/arena/loans.h"
 
 namespace fusewire {
 namespace collective {
@@ -25,11 +29,55 @@ Result<std::unique_ptr<Arena>> Arena::Join(ArenaSeat seat, const ArenaOptions& o
 Arena::Arena(ArenaSeat seat, const ArenaOptions& options)
     : rank_(seat.rank),
       ranks_(seat.ranks),
-      one_shot_bytes_(
-          std::min(options.one_shot_bytes != 0 ? options.one_shot_bytes : kOneShotBytes, options.share_bytes)),
-      meeting_(std::make_unique<ArenaMeeting>(std::move(seat), options)) {}
+      meeting_(std::make_unique<ArenaMeeting>(seat, options)),
+      loans_(std::make_unique<Loans>(meeting_.get(), std::move(seat.processes), options.loans)),
+      reductions_(std::make_unique<ArenaReductions>(
+          meeting_.get(), loans_.get(),
+          std::min(options.one_shot_bytes != 0 ? options.one_shot_bytes : kOneShotBytes, options.share_bytes))),
+      moves_(std::make_unique<ArenaMoves>(meeting_.get(), loans_.get())) {}
 
 Arena::~Arena() = default;
+
+Status Arena::Barrier(int64_t deadline_ns) {
+  return meeting_->Meet(ArenaCall::Of(CollectiveKind::kBarrier, {}, kNoRoot, 0), deadline_ns);
+}
+
+Status Arena::AllReduce(const Reduction& reduction, const Pieces& from, const Pieces& to, int64_t deadline_ns) {
+  return reductions_->AllReduce(reduction, from, to, deadline_ns);
+}
+
+Status Arena::Reduce(const Reduction& reduction, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns) {
+  return reductions_->Reduce(reduction, root, from, to, deadline_ns);
+}
+
+Status Arena::ReduceScatter(const Reduction& reduction, const std::vector<size_t>& counts, const Pieces& from,
+                            const Pieces& to, int64_t deadline_ns) {
+  return reductions_->ReduceScatter(reduction, counts, from, to, deadline_ns);
+}
+
+Status Arena::AllGather(const std::vector<size_t>& bytes, const Pieces& from, const Pieces& to, int64_t deadline_ns,
+                        Type type) {
+  return moves_->AllGather(bytes, from, to, deadline_ns, type);
+}
+
+Status Arena::Gather(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to,
+                     int64_t deadline_ns, Type type) {
+  return moves_->Gather(bytes, root, from, to, deadline_ns, type);
+}
+
+Status Arena::Scatter(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to,
+                      int64_t deadline_ns, Type type) {
+  return moves_->Scatter(bytes, root, from, to, deadline_ns, type);
+}
+
+Status Arena::Broadcast(int root, const Pieces& array, int64_t deadline_ns, Type type) {
+  return moves_->Broadcast(root, array, deadline_ns, type);
+}
+
+Status Arena::AllToAll(const std::vector<size_t>& send_bytes, const std::vector<size_t>& receive_bytes,
+                       const Pieces& from, const Pieces& to, int64_t deadline_ns, Type type) {
+  return moves_->AllToAll(send_bytes, receive_bytes, from, to, deadline_ns, type);
+}
 
 Status Arena::Decline(Code why, int64_t deadline_ns) { return meeting_->Decline(why, deadline_ns); }
 

@@ -23,9 +23,10 @@
 namespace fusewire {
 namespace collective {
 
-struct ArenaCall;
 class ArenaMeeting;
-class ArenaMemory;
+class ArenaMoves;
+class ArenaReductions;
+class Loans;
 
 class Arena {
  public:
@@ -74,33 +75,13 @@ class Arena {
 
  private:
   explicit Arena(ArenaSeat seat, const ArenaOptions& options);
-  const ArenaMemory& memory() const;
-
-  // Three steps for each chunk, with a meeting after each of the first two. Steps of neighbouring chunks share a stage.
-  template <class In, class Middle, class Out>
-  Status RunThreeSteps(const ArenaCall& call, size_t chunks, int64_t deadline_ns, In in, Middle middle, Out out);
-  template <class In, class Out>
-  Status RunTwoSteps(const ArenaCall& call, size_t chunks, int64_t deadline_ns, In in, Out out);
-  Status ReduceAll(const ArenaCall& call, const Reduction& reduction, int root, const Pieces& from, const Pieces& to,
-                   int64_t deadline_ns);
-  Status ReduceTiny(const ArenaCall& call, const Reducer& reducer, const Pieces& from, const Pieces& to,
-                    int64_t deadline_ns);
-  Status ReduceOneShot(const ArenaCall& call, const Reducer& reducer, const Pieces& from, const Pieces& to,
-                       int64_t deadline_ns);
-  Status ReduceSlices(const ArenaCall& call, const Reducer& reducer, int root, const Pieces& from, const Pieces& to,
-                      int64_t deadline_ns);
-  void ReduceRuns(const Reducer& reducer, uint64_t stage, size_t share_offset, PieceCursor* from, PieceCursor* to,
-                  size_t from_offset, size_t to_offset, size_t bytes, uint8_t* mirror);
-  Status GatherTo(const ArenaCall& call, const std::vector<size_t>& bytes, int root, const Pieces& from,
-                  const Pieces& to, int64_t deadline_ns);
-  Result<size_t> CompareTables(const ArenaCall& call) const;
-  Status Exchange(const ArenaCall& call, const std::vector<size_t>& send, const std::vector<size_t>& receive,
-                  size_t largest, const Pieces& from, const Pieces& to, int64_t deadline_ns);
 
   const int rank_;
   const int ranks_;
-  const size_t one_shot_bytes_;
   const std::unique_ptr<ArenaMeeting> meeting_;
+  const std::unique_ptr<Loans> loans_;
+  const std::unique_ptr<ArenaReductions> reductions_;
+  const std::unique_ptr<ArenaMoves> moves_;
 };
 
 }  // namespace collective

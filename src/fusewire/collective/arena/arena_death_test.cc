@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fusewire/base/clock.h"
@@ -28,6 +29,7 @@ constexpr int64_t kNoticeNsMax = kSecondNs;
 // The memory that the test shares with its children.
 struct Board {
   std::array<std::atomic<uint64_t>, kRanks> rounds;
+  std::array<std::atomic<pid_t>, kRanks> processes;  // of each seat
   std::atomic<int64_t> killed_at_ns;
   std::atomic<int> named;
 };
@@ -46,6 +48,17 @@ int64_t In(int64_t ns) { return Clock::Real()->NowNs() + ns; }
   _exit(1);
 }
 
+// Whom the others would read: known once all have come.
+void TellProcess(int seat, Crew* crew, Board* board) {
+  board->processes[static_cast<size_t>(seat)].store(getpid());
+  std::vector<pid_t> processes;
+  for (const auto& process : board->processes) {
+    while (process.load() == 0) sched_yield();
+    processes.push_back(process.load());
+  }
+  crew->SetProcesses(std::move(processes));
+}
+
 Status SumOnes(Arena& arena, std::vector<float>* array) {
   std::fill(array->begin(), array->end(), 1.0F);
   const Pieces all(array->data(), array->size() * sizeof(float));
@@ -59,6 +72,7 @@ Status SumOnes(Arena& arena, std::vector<float>* array) {
 
 // Sums until a death stops it; the error names the rank, and the next call returns it at once.
 void LiveAs(int seat, Crew* crew, Board* board, int victim, size_t count) {
+  TellProcess(seat, crew, board);
   const auto arena = crew->Join(seat);
   for (int other = 0; other < kRanks; ++other) crew->CloseLivesOf(other);
   if (arena == nullptr) Fail(seat, "did not join");
@@ -89,6 +103,7 @@ void KillOneOf(uint64_t seed) {
   const int victim = static_cast<int>(random.Below(kRanks));
   const size_t count = random.Between(1, 2) == 1 ? 256 : 1 << 18;
   ArenaOptions options;
+  options.loans = random.Between(1, 2) == 1 ? LoanRule::kAlways : LoanRule::kMeasured;
   Crew crew(kRanks, options);
   Board* board = ShareBoard();
   std::array<pid_t, kRanks> children{};

@@ -2,7 +2,7 @@
 // The layout of the memory that ranks share.
 //
 //   ArenaHeader | ArenaPosts of each rank | ArenaTable of each rank, thrice | share of each rank, thrice
-//   1 page        256 B each                768 B each                        share_bytes each
+//   1 page        256 B each                832 B each                        share_bytes each
 //
 // A rank writes only its own posts, tables and shares, and the words of the header. Meetings are numbered: meeting m
 // uses post, table and share number m % 3. One of the three is being written while another is reduced, and a late rank
@@ -21,7 +21,7 @@ namespace collective {
 
 constexpr size_t kCacheLineBytes = 64;
 constexpr size_t kArenaPageBytes = 4096;
-constexpr uint64_t kArenaMagic = 0x32616e6572416677;  // "wfArena2"
+constexpr uint64_t kArenaMagic = 0x33616e6572416677;  // "wfArena3"
 constexpr uint64_t kTurns = 3;
 constexpr size_t kTinyBytesMax = 40;  // the room beside the words of a post, in one cache line
 
@@ -53,10 +53,16 @@ struct ArenaPosts {
   uint8_t padding[kCacheLineBytes];
 };
 
-// The bytes that a rank sends to each rank, then those that it expects from each.
+// The bytes that a rank sends to each rank, then those that it expects from each; and what loans.h tells of.
 struct alignas(kCacheLineBytes) ArenaTable {
   std::atomic<uint64_t> send[kArenaRanksMax];
   std::atomic<uint64_t> receive[kArenaRanksMax];
+  // Where its arrays are, in its own process, and whether each is in one piece that others may read; or its probe, and
+  // whether it can read all others'.
+  std::atomic<uint64_t> from;
+  std::atomic<uint64_t> to;
+  std::atomic<uint64_t> lends;
+  std::atomic<uint64_t> next_way;  // rank 0's
 };
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "processes share these words");
@@ -64,7 +70,7 @@ static_assert(sizeof(std::atomic<uint32_t>) == 4, "the kernel reads the bell");
 static_assert(sizeof(ArenaHeader) <= kArenaPageBytes, "the header has a page of its own");
 static_assert(sizeof(ArenaPost) == kCacheLineBytes, "a post and its tiny array are one cache line");
 static_assert(sizeof(ArenaPosts) == 4 * kCacheLineBytes, "as drawn above");
-static_assert(sizeof(ArenaTable) == 12 * kCacheLineBytes, "as drawn above");
+static_assert(sizeof(ArenaTable) == 13 * kCacheLineBytes, "as drawn above");
 
 }  // namespace collective
 }  // namespace fusewire

@@ -36,7 +36,7 @@ class ArenaLiar {
   }
   // The bytes that a seat sends to each seat, and behind kSeatsMax of them those that it expects.
   size_t TableAt(int seat, uint64_t stage) const {
-    return PostAt(ranks_, 0) + (static_cast<size_t>(seat) * kTurns + static_cast<size_t>(stage % kTurns)) * 768;
+    return PostAt(ranks_, 0) + (static_cast<size_t>(seat) * kTurns + static_cast<size_t>(stage % kTurns)) * 832;
   }
 
   template <class Word>

@@ -24,6 +24,8 @@ namespace {
 // on a descriptor at the same time. Nothing else is polled. A death is noticed within 100 ms, with a margin of two. In
 // a group this is the second net: members lose their connection to a rank that dies, which closes the arena at once.
 constexpr int64_t kDeathLookNs = 50 * kMillisecondNs;
+// A process that ends can't be read a little before its life line says so.
+constexpr int64_t kEndingNs = 200 * kMillisecondNs;
 
 void Relax() {
 #if defined(__x86_64__)
@@ -161,6 +163,17 @@ bool ArenaMeeting::SleepOnBell(int64_t until_ns, Complete complete) {
 }
 
 Status ArenaMeeting::Decline(Code why, int64_t deadline_ns) { return Meet(ArenaCall::Declined(why), deadline_ns); }
+
+Status ArenaMeeting::FailToRead(int rank, const ArenaCall& call, const Status& why) {
+  if (!broken_.ok()) return broken_;
+  const int64_t since_ns = Clock::Real()->NowNs();
+  lives_.AwaitEnd(rank, kEndingNs);
+  FUSEWIRE_TRY(CheckLives(call, since_ns));
+  return Break(Status::Unavailable("the memory of " + NameOf(rank) + " can't be read any more: " + why.cause())
+                   .Peer(NameOf(rank))
+                   .Phase(call.Describe())
+                   .Next("find out what that process has changed (prctl, its user); then make another arena, or end"));
+}
 
 void ArenaMeeting::Close() {
   memory_.header().closed.store(1, std::memory_order_seq_cst);

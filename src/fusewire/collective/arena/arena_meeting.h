@@ -33,6 +33,7 @@ class ArenaMeeting {
   int ranks() const { return ranks_; }
   std::string NameOf(int rank) const;
   const ArenaMemory& memory() const { return memory_; }
+  ArenaTable& TableOf(int rank, uint64_t stage) const { return memory_.TableOf(rank, stage); }
   uint64_t stage() const { return stage_; }
   uint64_t next_stage() const { return stage_ + 1; }
   ArenaCounts& counts() { return counts_; }
@@ -40,6 +41,8 @@ class ArenaMeeting {
   // Shows this rank's part, waits until all ranks have shown theirs, and compares their calls.
   Status Meet(const ArenaCall& call, int64_t deadline_ns);
   Status Decline(Code why, int64_t deadline_ns);
+  // Another rank's memory could not be read: has it ended? If not, why. Either breaks the arena.
+  Status FailToRead(int rank, const ArenaCall& call, const Status& why);
   void Close();
   bool closed() const;
   void SetCancel(reactor::CancelToken* cancel) { cancel_ = cancel; }

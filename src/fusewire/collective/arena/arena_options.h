@@ -5,6 +5,8 @@
 #ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_OPTIONS_H_
 #define FUSEWIRE_COLLECTIVE_ARENA_ARENA_OPTIONS_H_
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -18,6 +20,9 @@ namespace collective {
 // The most ranks that can share an arena.
 constexpr int kArenaRanksMax = 48;
 
+// Whether ranks read large arrays in each other's memory: where that costs less, or always or never, for tests.
+enum class LoanRule : uint8_t { kMeasured, kAlways, kNever };
+
 struct ArenaOptions {
   // The size of a share. A rank has three of them: one is written, one reduced, one read.
   size_t share_bytes = 256 * 1024;
@@ -29,6 +34,7 @@ struct ArenaOptions {
   int64_t yield_ns = 200 * 1000;
   // Processors for these ranks; 0: those that this process may use.
   int cpus = 0;
+  LoanRule loans = LoanRule::kMeasured;
 };
 
 // Bytes of the memory that `ranks` share.
@@ -47,6 +53,8 @@ struct ArenaSeat {
   // lives[r] is a descriptor that ends when rank r does: a socket or a pipe whose other end r alone holds, or a pidfd.
   // It is polled, never read, and closed with the Arena. -1 for this rank itself.
   std::vector<int> lives;
+  // The ranks' processes, 0 where it is not known. Empty: this rank reads no other's memory, so none reads it.
+  std::vector<pid_t> processes;
   // Names of the ranks, for errors; may be empty.
   std::vector<std::string> names;
   // Told about its waits; may be null.
@@ -61,6 +69,7 @@ struct ArenaCounts {
   uint64_t copied_in_bytes = 0;
   uint64_t copied_out_bytes = 0;
   uint64_t reduced_bytes = 0;
+  uint64_t lent_bytes = 0;  // that this rank has read in other ranks' memory
 };
 
 }  // namespace collective

@@ -18,8 +18,6 @@ namespace fusewire {
 namespace collective {
 namespace {
 
-int64_t Soon() { return Clock::Real()->NowNs() + 20 * kSecondNs; }
-
 // Rank r's value of element i: sums of it are exact in f32, and differ for every i and r.
 float Value(int rank, size_t i) { return static_cast<float>((i * 7 + static_cast<size_t>(rank) * 13) % 1001); }
 
@@ -37,14 +35,19 @@ void ExpectSums(const std::vector<float>& got, int ranks) {
   }
 }
 
-template <class T>
-Pieces Whole(std::vector<T>& array) {
-  return Pieces(array.data(), array.size() * sizeof(T));
+// Through shares alone, and by loans wherever there can be any.
+void RunEachWay(int ranks, const std::function<void(Arena&)>& run) {
+  for (const LoanRule rule : {LoanRule::kNever, LoanRule::kAlways}) {
+    SCOPED_TRACE("rule " + std::to_string(static_cast<int>(rule)));
+    ArenaOptions options;
+    options.loans = rule;
+    Crew::RunThreads(ranks, options, run);
+  }
 }
 
 TEST(Arena, AllReduceOfEverySizeInAndOutOfPlace) {
   for (const int ranks : {1, 2, 3, 8, 16}) {
-    Crew::RunThreads(ranks, {}, [ranks](Arena& arena) {
+    RunEachWay(ranks, [ranks](Arena& arena) {
       for (const size_t count : {0, 1, 7, 10, 11, 1000, 4096, 5000, 65537, 1100003}) {
         for (const bool in_place : {false, true}) {
           std::vector<float> from = Values(arena.rank(), count);
@@ -60,7 +63,7 @@ TEST(Arena, AllReduceOfEverySizeInAndOutOfPlace) {
 }
 
 TEST(Arena, EveryTypeAndOpMatchesTheReferenceInRankOrder) {
-  Crew::RunThreads(3, {}, [](Arena& arena) {
+  RunEachWay(3, [](Arena& arena) {
     Random random(7);
     for (uint8_t type = 0; type < kTypes; ++type) {
       for (uint8_t op = 0; op < kBuiltInOps; ++op) {
@@ -94,7 +97,7 @@ TEST(Arena, EveryTypeAndOpMatchesTheReferenceInRankOrder) {
 }
 
 TEST(Arena, AUsersFunctionInPlaceInRankOrder) {
-  Crew::RunThreads(4, {}, [](Arena& arena) {
+  RunEachWay(4, [](Arena& arena) {
     Reduction reduction;
     reduction.op = Op::kUser;
     reduction.type = Type::kI64;
@@ -112,7 +115,7 @@ TEST(Arena, AUsersFunctionInPlaceInRankOrder) {
 }
 
 TEST(Arena, ListsOfPiecesAreOneArray) {
-  Crew::RunThreads(3, {}, [](Arena& arena) {
+  RunEachWay(3, [](Arena& arena) {
     const size_t count = 150000;
     std::vector<float> from = Values(arena.rank(), count), to(count);
     Random random(static_cast<uint64_t>(arena.rank()) + 5);  // each rank cuts elsewhere
@@ -132,7 +135,7 @@ TEST(Arena, ListsOfPiecesAreOneArray) {
 }
 
 TEST(Arena, ReduceLeavesTheResultWithTheRoot) {
-  Crew::RunThreads(4, {}, [](Arena& arena) {
+  RunEachWay(4, [](Arena& arena) {
     for (const size_t count : {1, 5000, 300000}) {
       for (int root = 0; root < 4; ++root) {
         std::vector<float> from = Values(arena.rank(), count), to(count, -1);
@@ -156,7 +159,7 @@ std::vector<size_t> Uneven(int ranks, size_t scale) {
 
 TEST(Arena, ReduceScatterOfUnevenParts) {
   for (const int ranks : {1, 2, 5}) {
-    Crew::RunThreads(ranks, {}, [ranks](Arena& arena) {
+    RunEachWay(ranks, [ranks](Arena& arena) {
       for (const size_t scale : {1, 777, 60000}) {
         const std::vector<size_t> counts = Uneven(ranks, scale);
         const auto me = static_cast<size_t>(arena.rank());
@@ -181,7 +184,7 @@ std::vector<size_t> Times(std::vector<size_t> counts, size_t by) {
 
 TEST(Arena, GatherAllGatherScatterAndBroadcastOfUnevenParts) {
   for (const int ranks : {1, 2, 5}) {
-    Crew::RunThreads(ranks, {}, [ranks](Arena& arena) {
+    RunEachWay(ranks, [ranks](Arena& arena) {
       for (const size_t scale : {1, 777, 100000}) {
         const std::vector<size_t> counts = Uneven(ranks, scale);
         const std::vector<size_t> bytes = Times(counts, sizeof(float));
@@ -212,7 +215,7 @@ TEST(Arena, GatherAllGatherScatterAndBroadcastOfUnevenParts) {
 
 TEST(Arena, AllToAllOfUnevenParts) {
   for (const int ranks : {1, 2, 5}) {
-    Crew::RunThreads(ranks, {}, [ranks](Arena& arena) {
+    RunEachWay(ranks, [ranks](Arena& arena) {
       for (const size_t scale : {1, 500, 40000}) {
         const int me = arena.rank();
         auto size = [scale](int from, int to) { return static_cast<size_t>((from * 2 + to) % 3) * scale; };

@@ -8,16 +8,25 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/clock.h"
 #include "fusewire/collective/arena/arena.h"
 
 namespace fusewire {
 namespace collective {
+
+inline int64_t Soon() { return Clock::Real()->NowNs() + 20 * kSecondNs; }
+
+template <class T>
+Pieces Whole(std::vector<T>& array) {
+  return Pieces(array.data(), array.size() * sizeof(T));
+}
 
 class Crew {
  public:
@@ -25,6 +34,7 @@ class Crew {
     Result<int> memory = CreateArenaMemory(ranks, options);
     EXPECT_TRUE(memory.ok()) << memory.status().ToString();
     memory_ = memory.value();
+    processes_.assign(static_cast<size_t>(ranks), getpid());
     ends_.assign(static_cast<size_t>(ranks), std::vector<int>(static_cast<size_t>(ranks), -1));
     for (size_t a = 0; a < ends_.size(); ++a) {
       for (size_t b = 0; b < a; ++b) {
@@ -48,6 +58,7 @@ class Crew {
     seat.memory = memory_;
     seat.rank = rank;
     seat.ranks = ranks_;
+    seat.processes = processes_;
     seat.lives = std::exchange(ends_[static_cast<size_t>(rank)], {});
     return seat;
   }
@@ -63,6 +74,8 @@ class Crew {
     return arena.ok() ? std::move(arena).value() : nullptr;
   }
   int ranks() const { return ranks_; }
+  // For ranks that are processes of their own, as each knows them.
+  void SetProcesses(std::vector<pid_t> processes) { processes_ = std::move(processes); }
 
   static void RunThreads(int ranks, const ArenaOptions& options, const std::function<void(Arena&)>& run) {
     Crew crew(ranks, options);
@@ -79,6 +92,7 @@ class Crew {
   const int ranks_;
   const ArenaOptions options_;
   int memory_ = -1;
+  std::vector<pid_t> processes_;
   std::vector<std::vector<int>> ends_;
 };
 

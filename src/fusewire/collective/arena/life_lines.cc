@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/base/clock.h"
 
 namespace fusewire {
 namespace collective {
@@ -50,12 +51,18 @@ Status LifeLines::Check(int own, int ranks) const {
   return Status::Ok();
 }
 
-bool LifeLines::HasEnded(int rank) const {
+bool LifeLines::Look(int rank, int timeout_ms) const {
   const auto index = static_cast<size_t>(rank);
   FUSEWIRE_DCHECK(index < lives_.size());
   FUSEWIRE_DCHECK(lives_[index] >= 0);  // a rank does not ask about itself
-  pollfd life{lives_[index], static_cast<int16_t>(POLLIN | POLLRDHUP), 0};
-  return poll(&life, 1, 0) > 0 && (life.revents & events_[index]) != 0;
+  pollfd life{lives_[index], static_cast<int16_t>(events_[index] & (POLLIN | POLLRDHUP)), 0};
+  return poll(&life, 1, timeout_ms) > 0 && (life.revents & events_[index]) != 0;
+}
+
+bool LifeLines::HasEnded(int rank) const { return Look(rank, 0); }
+
+void LifeLines::AwaitEnd(int rank, int64_t patience_ns) const {
+  Look(rank, static_cast<int>(patience_ns / kMillisecondNs));
 }
 
 }  // namespace collective

@@ -23,8 +23,12 @@ class LifeLines {
   // Ok, or an error that names a rank without one.
   Status Check(int own, int ranks) const;
   bool HasEnded(int rank) const;
+  // Returns once that rank has ended, or after so long.
+  void AwaitEnd(int rank, int64_t patience_ns) const;
 
  private:
+  bool Look(int rank, int timeout_ms) const;
+
   const std::vector<int> lives_;
   std::vector<int16_t> events_;  // for each, the poll events that mean its end
 };

@@ -14,6 +14,7 @@
 #include "fusewire/reactor/cancel.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/shm/gathering.h"
+#include "fusewire/transport/shm/others_memory.h"
 
 namespace fusewire {
 namespace collective {
@@ -79,7 +80,10 @@ void ArenaLane::SetUp(int64_t deadline_ns) {
       seat.rank = rank;
       seat.ranks = ranks;
       seat.waits = &record_;
-      for (transport::Fd& life : gathered.value().lives) seat.lives.push_back(life.Release());
+      for (transport::Fd& life : gathered.value().lives) {
+        seat.processes.push_back(life.valid() ? transport::ProcessOf(life.get()) : 0);
+        seat.lives.push_back(life.Release());
+      }
       core_->home().Run([this, &seat, ranks] {
         for (int other = 0; other < ranks; ++other) seat.names.push_back(core_->NameOf(other));
       });

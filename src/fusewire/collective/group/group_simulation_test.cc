@@ -58,7 +58,7 @@ class Simulated {
   std::vector<bool> ended;
 };
 
-Wanted Sum(std::vector<int64_t>* array) {
+Wanted SumOfWords(std::vector<int64_t>* array) {
   Wanted wanted;
   wanted.kind = CollectiveKind::kAllReduce;
   wanted.reduction.type = Type::kI64;
@@ -78,7 +78,7 @@ TEST(GroupSimulation, SumsAreRightWhateverTheOrderOfEvents) {
         arrays.emplace_back(count, rank + 1);
         all.push_back(rank);
       }
-      for (int rank = 0; rank < ranks; ++rank) sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+      for (int rank = 0; rank < ranks; ++rank) sim.Start(rank, SumOfWords(&arrays[static_cast<size_t>(rank)]));
       ASSERT_TRUE(sim.Finish(all)) << "seed " << seed;
       for (int rank = 0; rank < ranks; ++rank) {
         const auto at = static_cast<size_t>(rank);
@@ -93,10 +93,10 @@ TEST(GroupSimulation, ADeadHostIsNamedWhenItsPipeEnds) {
   for (uint64_t seed = 1; seed <= 15; ++seed) {
     Simulated sim(3, seed);
     std::vector<std::vector<int64_t>> arrays(3, std::vector<int64_t>(40000, 1));
-    for (int rank = 0; rank < 3; ++rank) sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+    for (int rank = 0; rank < 3; ++rank) sim.Start(rank, SumOfWords(&arrays[static_cast<size_t>(rank)]));
     ASSERT_TRUE(sim.Finish({0, 1, 2}));
     // In the middle of the next.
-    for (int rank = 0; rank < 3; ++rank) sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+    for (int rank = 0; rank < 3; ++rank) sim.Start(rank, SumOfWords(&arrays[static_cast<size_t>(rank)]));
     sim.world.world.RunFor(static_cast<int64_t>(seed) * 20 * kMicrosecondNs);
     sim.world.world.KillHost("w1", transport::LoopbackDeath::kReset);
     ASSERT_TRUE(sim.Finish({0, 2}, kSecondNs)) << "seed " << seed;
@@ -106,7 +106,7 @@ TEST(GroupSimulation, ADeadHostIsNamedWhenItsPipeEnds) {
       EXPECT_EQ(sim.outcomes[rank].code(), Code::kUnavailable) << sim.outcomes[rank].ToString();
       EXPECT_NE(sim.outcomes[rank].ToString().find("rank 1 (w1)"), std::string::npos);
     }
-    for (const int rank : {0, 2}) sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+    for (const int rank : {0, 2}) sim.Start(rank, SumOfWords(&arrays[static_cast<size_t>(rank)]));
     ASSERT_TRUE(sim.Finish({0, 2}, kSecondNs));
     EXPECT_EQ(sim.outcomes[0].code(), Code::kUnavailable);
     sim.world.tasks["w1"].endpoint->Close();
@@ -120,7 +120,7 @@ TEST(GroupSimulation, TheOneInTheMiddleOfAChainSaysForWhomItWaits) {
   Simulated sim(3, 1);
   std::vector<std::vector<int64_t>> arrays(2, std::vector<int64_t>(5000));
   for (const int rank : {1, 0}) {
-    Wanted wanted = Sum(&arrays[static_cast<size_t>(rank)]);
+    Wanted wanted = SumOfWords(&arrays[static_cast<size_t>(rank)]);
     wanted.kind = CollectiveKind::kBroadcast;
     wanted.root = 2;  // which never begins
     wanted.timeout_ns = 2 * kSecondNs;
@@ -140,7 +140,7 @@ TEST(GroupSimulation, WhoHasNotBegunBehindAnotherOfItsKeySaysForWhomThatWaits) {
   std::vector<std::vector<int64_t>> arrays(2, std::vector<int64_t>(10));
   std::vector<Status> ended;
   for (std::vector<int64_t>& array : arrays) {
-    Wanted wanted = Sum(&array);
+    Wanted wanted = SumOfWords(&array);
     wanted.key = 5;
     wanted.timeout_ns = 2 * kSecondNs;
     sim.groups[0]->Start(std::move(wanted), [&ended](const Status& status) { ended.push_back(status); });
@@ -161,9 +161,9 @@ TEST(GroupSimulation, AFailureThatOneAloneWasToldOfComesWithItsReasonToTheOthers
     control_tag = offer.tag | ((uint64_t{1} << 40) - 1);
     return p2p::OfferAnswer::Defer();
   });
-  for (const int rank : {0, 1}) sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+  for (const int rank : {0, 1}) sim.Start(rank, SumOfWords(&arrays[static_cast<size_t>(rank)]));
   ASSERT_TRUE(sim.world.RunUntil([&control_tag] { return control_tag != 0; }));
-  sim.Start(2, Sum(&arrays[2]));
+  sim.Start(2, SumOfWords(&arrays[2]));
   ASSERT_TRUE(sim.Finish({0, 1, 2}));
   ControlMessage note;
   note.verb = ControlVerb::kFailed;
@@ -174,7 +174,7 @@ TEST(GroupSimulation, AFailureThatOneAloneWasToldOfComesWithItsReasonToTheOthers
   lie.Post();
   ASSERT_TRUE(sim.world.Ends(lie));
   for (const int rank : {1, 0}) {
-    sim.Start(rank, Sum(&arrays[static_cast<size_t>(rank)]));
+    sim.Start(rank, SumOfWords(&arrays[static_cast<size_t>(rank)]));
     ASSERT_TRUE(sim.Finish({rank}));
     const std::string words = sim.outcomes[static_cast<size_t>(rank)].ToString();
     EXPECT_NE(words.find("not for all ears, peer rank 2 (w2)"), std::string::npos) << words;
@@ -189,7 +189,7 @@ TEST(GroupSimulation, WhoseMessageIsRefusedWaitsForTheReasonUntilItsDeadlineOnly
   sim.world.world.RunFor(kSecondNs);
   sim.world.world.PauseHost("w1");
   const int64_t began_ns = sim.world.world.clock()->NowNs();
-  Wanted wanted = Sum(&array);
+  Wanted wanted = SumOfWords(&array);
   wanted.timeout_ns = 2 * kSecondNs;
   sim.Start(0, std::move(wanted));
   sim.world.world.RunFor(2 * kSecondNs - 100 * kMillisecondNs);
@@ -203,12 +203,12 @@ TEST(GroupSimulation, WhoseMessageIsRefusedWaitsForTheReasonUntilItsDeadlineOnly
 TEST(GroupSimulation, AMemberMayComeHoursLater) {
   Simulated sim(2, 3);
   std::vector<std::vector<int64_t>> arrays(2, std::vector<int64_t>(9000, 1));
-  Wanted patient = Sum(&arrays[0]);
+  Wanted patient = SumOfWords(&arrays[0]);
   patient.timeout_ns = kForeverNs;
   sim.Start(0, std::move(patient));
   sim.world.world.RunFor(3 * 3600 * kSecondNs);
   EXPECT_FALSE(sim.ended[0]);
-  sim.Start(1, Sum(&arrays[1]));
+  sim.Start(1, SumOfWords(&arrays[1]));
   ASSERT_TRUE(sim.Finish({0, 1}));
   EXPECT_TRUE(sim.outcomes[0].ok()) << sim.outcomes[0].ToString();
   EXPECT_EQ(arrays[0], std::vector<int64_t>(9000, 2));

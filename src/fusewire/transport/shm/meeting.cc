@@ -5,7 +5,6 @@
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,11 +29,6 @@ bool IsLoopback(const SocketAddress& address) {
     return (ntohl(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr.s_addr) >> 24) == 127;
   return address.storage.ss_family == AF_INET6 &&
          IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr);
-}
-
-const uint64_t* Probe() {
-  static const uint64_t word = SystemRandom64();
-  return &word;
 }
 
 }  // namespace
@@ -87,31 +81,6 @@ Result<PeerProcess> CheckPeer(int socket) {
         .Next("run both tasks as one user; until then they use TCP");
   }
   return PeerProcess{peer.pid, peer.uid};
-}
-
-uint64_t ProbeAddress() { return reinterpret_cast<uint64_t>(Probe()); }
-uint64_t ProbeWord() { return *Probe(); }
-
-bool CanRead(pid_t pid, uint64_t address, uint64_t word) {
-  if (pid <= 0) return false;
-  uint64_t found = 0;
-  iovec into = {&found, sizeof(found)};
-  iovec from = {reinterpret_cast<void*>(address), sizeof(found)};  // NOLINT(performance-no-int-to-ptr): the peer's
-  return process_vm_readv(pid, &into, 1, &from, 1, 0) == static_cast<ssize_t>(sizeof(found)) && found == word;
-}
-
-bool CanReadOrLog(pid_t pid, uint64_t address, uint64_t word) {
-  if (CanRead(pid, address, word)) return true;
-  const int error = errno;
-  if (pid > 0 && error == ESRCH) return false;  // it has ended
-  static std::atomic<bool> logged{false};
-  if (logged.exchange(true, std::memory_order_relaxed)) return false;
-  FUSEWIRE_LOG(
-      kWarn,
-      "large tensors between tasks of this machine are copied twice instead of once: this process may not read "
-      "the memory of process %d (process_vm_readv: %s)",
-      static_cast<int>(pid), pid <= 0 ? "it is in a pid namespace that we cannot see" : std::strerror(error));
-  return false;
 }
 
 UnixAddress MeetingPlace(const std::string& number, uint16_t port) {

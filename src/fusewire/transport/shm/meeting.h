@@ -45,13 +45,6 @@ struct PeerProcess {
 // kRefused: it belongs to another user.
 Result<PeerProcess> CheckPeer(int socket);
 
-// A word of ours that nobody can guess, for peers to read; and whether we can read theirs.
-uint64_t ProbeAddress();
-uint64_t ProbeWord();
-bool CanRead(pid_t pid, uint64_t address, uint64_t word);
-// The same. The first time in this process that we cannot, a log line says what it costs.
-bool CanReadOrLog(pid_t pid, uint64_t address, uint64_t word);
-
 // Where a process that listens at this address and port is met: at "*" for every address.
 struct UnixAddress {
   sockaddr_un storage = {};

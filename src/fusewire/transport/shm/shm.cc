@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fusewire/transport/shm/meeting.h"
+#include "fusewire/transport/shm/others_memory.h"
 #include "fusewire/transport/shm/shm_connection.h"
 #include "fusewire/transport/shm/shm_dialing.h"
 #include "fusewire/transport/shm/shm_listener.h"

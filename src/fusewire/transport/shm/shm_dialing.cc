@@ -1,5 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/transport/shm/shm_dialing.h"
+#include "fusewire/transport/shm/others_memory.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>

@@ -10,6 +10,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/random.h"
 #include "fusewire/transport/listening.h"
+#include "fusewire/transport/shm/others_memory.h"
 #include "fusewire/transport/shm/shm_connection.h"
 
 namespace fusewire {

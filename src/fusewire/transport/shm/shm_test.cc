@@ -2,6 +2,7 @@
 // The particulars of shared memory: the peers that are met, lying peers, and Writes that wait for their loans. The
 // contract of a transport is tested in tests/conformance, death in tests/faults.
 #include "fusewire/transport/shm/shm.h"
+#include "fusewire/transport/shm/others_memory.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,0 +1,51 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The collectives of an arena that move bytes; arena.h says what each does.
+// Home: its rank's thread. Owns: nothing. Fails: as arena.h says.
+#ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_MOVES_H_
+#define FUSEWIRE_COLLECTIVE_ARENA_ARENA_MOVES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "fusewire/base/status.h"
+#include "fusewire/collective/arena/arena_steps.h"
+#include "fusewire/collective/kernels/pieces.h"
+#include "fusewire/collective/kernels/types.h"
+
+namespace fusewire {
+namespace collective {
+
+class ArenaMoves final : ArenaSteps {
+ public:
+  ArenaMoves(ArenaMeeting* meeting, Loans* loans) : ArenaSteps(meeting, loans) {}
+
+  Status Broadcast(int root, const Pieces& array, int64_t deadline_ns, Type type);
+  Status AllGather(const std::vector<size_t>& bytes, const Pieces& from, const Pieces& to, int64_t deadline_ns,
+                   Type type);
+  Status Gather(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns,
+                Type type);
+  Status Scatter(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns,
+                 Type type);
+  Status AllToAll(const std::vector<size_t>& send_bytes, const std::vector<size_t>& receive_bytes, const Pieces& from,
+                  const Pieces& to, int64_t deadline_ns, Type type);
+
+ private:
+  struct Parts;
+
+  Status GatherTo(const ArenaCall& call, const std::vector<size_t>& bytes, int root, const Pieces& from,
+                  const Pieces& to, int64_t deadline_ns);
+  Status ReadParts(const ArenaCall& call, const LoanPlaces& places, const std::vector<size_t>& offsets,
+                   const std::vector<size_t>& bytes, const Pieces& to, int64_t deadline_ns);
+  Result<size_t> CompareTables(const ArenaCall& call) const;
+  std::vector<size_t> OffsetsAt(uint64_t stage) const;
+  void CopyPartsIn(const Parts& parts, size_t chunk, uint64_t stage, PieceCursor* read);
+  void CopyPartsOut(const Parts& parts, size_t chunk, uint64_t stage, PieceCursor* write, bool stream);
+  Status Exchange(const ArenaCall& call, const Parts& parts, size_t largest, const Pieces& from, const Pieces& to,
+                  int64_t deadline_ns);
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_ARENA_ARENA_MOVES_H_

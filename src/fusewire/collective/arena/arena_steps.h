@@ -1,0 +1,116 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What the collectives of an arena have in common: parts, chunks, copies, and steps between meetings.
+// Home: its rank's thread. Owns: nothing. Fails: checks of arguments, with a Status; steps, as their meetings do.
+#ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_STEPS_H_
+#define FUSEWIRE_COLLECTIVE_ARENA_ARENA_STEPS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/check.h"
+#include "fusewire/base/status.h"
+#include "fusewire/collective/arena/arena_call.h"
+#include "fusewire/collective/arena/arena_layout.h"
+#include "fusewire/collective/arena/arena_meeting.h"
+#include "fusewire/collective/arena/loans.h"
+#include "fusewire/collective/kernels/pieces.h"
+
+namespace fusewire {
+namespace collective {
+
+constexpr int kNoRoot = -1;
+// From this size on, a plain copy would evict everything else from a core's own cache.
+constexpr size_t kStreamBytesMin = 4 << 20;
+
+// Parts of shares begin at cache lines: two ranks never write one line.
+inline size_t LinesDown(size_t bytes) { return bytes / kCacheLineBytes * kCacheLineBytes; }
+inline size_t LinesUp(size_t bytes) { return (bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes; }
+inline size_t ChunksOf(size_t bytes, size_t chunk_bytes) { return (bytes + chunk_bytes - 1) / chunk_bytes; }
+
+// Stands for a list that all ranks know when they compare calls: its sum, and FNV-1a over its numbers.
+inline uint64_t PartsOf(const std::vector<size_t>& bytes) {
+  uint64_t digest = 0xcbf29ce484222325ULL;
+  for (const size_t one : bytes) digest = (digest ^ one) * 0x100000001b3ULL;
+  digest ^= digest >> 32;
+  return digest << kPartsBytesBits | (SumOf(bytes) & kPartsBytesMask);
+}
+
+inline Reduction Moves(Type type) { return Reduction{Op::kSum, type, {}}; }
+
+// The bytes of a block that chunk `chunk` carries.
+struct Range {
+  size_t from = 0;
+  size_t bytes = 0;
+};
+inline Range ChunkOf(size_t block_bytes, size_t chunk, size_t chunk_bytes) {
+  FUSEWIRE_DCHECK(chunk_bytes > 0);
+  const size_t from = std::min(chunk * chunk_bytes, block_bytes);
+  FUSEWIRE_DCHECK(from <= block_bytes);
+  return {from, std::min(chunk_bytes, block_bytes - from)};
+}
+
+Status CheckBytes(const char* which, size_t has, size_t needs);
+Status CheckList(const char* which, size_t has, size_t ranks);
+Status CheckRoot(int root, int ranks);
+Status CheckPieces(const Pieces& pieces, size_t element_bytes);
+
+void CopyIn(PieceCursor* from, size_t offset, size_t bytes, uint8_t* to);
+void CopyOut(PieceCursor* to, size_t offset, size_t bytes, const uint8_t* from, bool stream);
+// A rank's own part: directly from one array to the other, without a share.
+void CopyAcross(PieceCursor* from, size_t from_offset, PieceCursor* to, size_t to_offset, size_t bytes, bool stream);
+
+inline uint8_t* StartOf(const Pieces& pieces) {
+  return pieces.bytes() == 0 ? nullptr : static_cast<uint8_t*>(pieces.at(0).data);
+}
+// Whether two arrays, each in one piece, have no byte in common.
+inline bool Apart(const uint8_t* a, size_t a_bytes, const uint8_t* b, size_t b_bytes) {
+  return a_bytes == 0 || b_bytes == 0 || a + a_bytes <= b || b + b_bytes <= a;
+}
+
+class ArenaSteps {
+ public:
+  ArenaSteps(ArenaMeeting* meeting, Loans* loans)
+      : meeting_(meeting), loans_(loans), rank_(meeting->rank()), ranks_(meeting->ranks()) {}
+
+ protected:
+  const ArenaMemory& memory() const { return meeting_->memory(); }
+  Status Meet(const ArenaCall& call, int64_t deadline_ns, bool first) {
+    return first ? loans_->MeetFirst(call, deadline_ns) : meeting_->Meet(call, deadline_ns);
+  }
+
+  // Three steps for each chunk, with a meeting after each of the first two. Steps of neighbouring chunks share a stage.
+  template <class In, class Middle, class Out>
+  Status RunThreeSteps(const ArenaCall& call, size_t chunks, int64_t deadline_ns, In in, Middle middle, Out out) {
+    const uint64_t first = meeting_->next_stage();
+    for (size_t turn = 0; turn < chunks + 2; ++turn) {
+      if (turn < chunks) in(turn, first + turn);
+      if (turn >= 1 && turn - 1 < chunks) middle(turn - 1, first + turn - 1);
+      if (turn >= 2) out(turn - 2, first + turn - 2);
+      if (turn < chunks + 1) FUSEWIRE_TRY(Meet(call, deadline_ns, turn == 0));
+    }
+    return Status::Ok();
+  }
+  template <class In, class Out>
+  Status RunTwoSteps(const ArenaCall& call, size_t chunks, int64_t deadline_ns, In in, Out out) {
+    const uint64_t first = meeting_->next_stage();
+    for (size_t turn = 0; turn < chunks + 1; ++turn) {
+      if (turn < chunks) in(turn, first + turn);
+      if (turn >= 1) out(turn - 1, first + turn - 1);
+      if (turn < chunks) FUSEWIRE_TRY(Meet(call, deadline_ns, turn == 0));
+    }
+    return Status::Ok();
+  }
+
+  ArenaMeeting* const meeting_;
+  Loans* const loans_;
+  const int rank_;
+  const int ranks_;
+};
+
+}  // namespace collective
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_COLLECTIVE_ARENA_ARENA_STEPS_H_
