@@ -5,10 +5,12 @@ tests/python/test_native.py compares it with the headers. This module also has w
 errors, times, and finalizers.
 """
 
+import collections
 import ctypes
 import importlib
 import os
 import pathlib
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -218,16 +220,35 @@ class NoCalls:
         pass
 
 
+class NoNotes:
+    """In place of Notes."""
+
+    def __init__(self, size: int, _: Any) -> None:
+        self._ring: collections.deque[list[Any]] = collections.deque(maxlen=size)
+        self._lock, self._count = threading.Lock(), 0
+
+    def append(self, note: list[Any]) -> int:
+        with self._lock:
+            self._ring.append(note)
+            self._count += 1
+            return self._count - 1
+
+    def copy(self) -> list[list[Any]]:
+        with self._lock:
+            return list(self._ring)
+
+
 def _load_calls() -> Any:
-    """The class Calls of python/calls/calls.cc: a collective over one array at a tenth of the price of ctypes. NoCalls
-    if the library was built without Python's headers."""
+    """The classes Calls and Notes of python/calls/calls.cc: a collective over one array at a tenth of the price of
+    ctypes, and what it notes. NoCalls and NoNotes if the library was built without Python's headers."""
     try:
-        return importlib.import_module("fusewire._lib._calls").Calls  # it needs the library, which is loaded now
+        module = importlib.import_module("fusewire._lib._calls")  # it needs the library, which is loaded now
+        return module.Calls, module.Notes
     except ImportError:
-        return NoCalls
+        return NoCalls, NoNotes
 
 
-Calls = _load_calls()
+Calls, Notes = _load_calls()
 
 
 # ---- errors and times ----

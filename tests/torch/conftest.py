@@ -40,6 +40,7 @@ def packed(value: Any) -> bytes:
 
 def _rank(function: Callable[..., Any], rank: int, size: int, folder: str, results: Any, arguments: Any) -> None:
     torch.set_num_threads(1)
+    os.environ.setdefault("TORCH_FR_DUMP_TEMP_FILE", f"{folder}/flight-recorder-")
     try:
         results.put((rank, True, packed(function(rank, size, folder, *arguments))))
     except BaseException as error:

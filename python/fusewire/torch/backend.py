@@ -13,7 +13,7 @@ from typing import Any
 from torch._C import _distributed_c10d as c10d
 
 from fusewire._native import forks, library
-from fusewire.torch import profiling
+from fusewire.torch import profiling, recorder
 from fusewire.torch.collectives import Collectives
 from fusewire.torch.meeting import Membership, meet
 from fusewire.torch.messages import wrong_size
@@ -37,7 +37,14 @@ def create(options: Any, backend_options: Any) -> "FusewireBackend":
             f"pg_options is a {type(backend_options).__name__}, but {NAME} has no options of its own: leave it out"
         )
     member = meet(options.store, options.group_rank, options.group_size, options.group_id, options.timeout)
-    backend = FusewireBackend(member, options.timeout, options.group_id, list(options.global_ranks_in_group))
+    backend = FusewireBackend(
+        member,
+        options.timeout,
+        options.group_id,
+        list(options.global_ranks_in_group),
+        process_group=options.process_group,
+        listens=not options.global_ranks_in_group,  # the default group has all ranks
+    )
     if options.process_group is not None:
         _kept[options.process_group] = backend
     return backend
@@ -45,10 +52,19 @@ def create(options: Any, backend_options: Any) -> "FusewireBackend":
 
 class FusewireBackend(Collectives, c10d.Backend):  # type: ignore[misc]
     def __init__(
-        self, member: Membership, timeout: datetime.timedelta, group_id: str, global_ranks: Sequence[int] = ()
+        self,
+        member: Membership,
+        timeout: datetime.timedelta,
+        group_id: str,
+        global_ranks: Sequence[int] = (),
+        *,
+        process_group: Any = None,
+        listens: bool = False,
     ) -> None:
-        super().__init__(member.rank, len(member.members))
-        self._begin(member, timeout)
+        size = len(member.members)
+        super().__init__(member.rank, size)
+        about = recorder.Group(group_id, member.rank, global_ranks or range(size), process_group)
+        self._begin(member, timeout, about, listens=listens)
         self._options = c10d.Backend.Options(NAME, timeout)
         self._options.global_ranks_in_group = list(global_ranks)
         self._options.group_name = group_id
@@ -140,7 +156,8 @@ class FusewireBackend(Collectives, c10d.Backend):  # type: ignore[misc]
         else:
             op = self._mail.send(to, self._mail.tag(tag), *memory_of(source), self._timeout_ns)
             flight = MessageFlight(op, f"send to rank {to} with tag {tag}")
-        return self._work([flight], source, [tensor], None, event)
+        note, _ = self._note_message(tensor, to, tag, is_send=True)
+        return self._work([flight], source, [tensor], None, event, note=note)
 
     def recv(self, tensors: Sequence[Any], source: int, tag: int) -> Any:
         return self._receive("recv", tensors, source, tag)
@@ -151,6 +168,7 @@ class FusewireBackend(Collectives, c10d.Backend):  # type: ignore[misc]
     def _receive(self, name: str, tensors: Sequence[Any], source: int | None, tag: int) -> Any:
         (tensor,) = tensors
         self._live()
+        message: recorder.Message | None = None
         made = Made()
         target = made.target(tensor)
         address, length = memory_of(target)
@@ -158,6 +176,8 @@ class FusewireBackend(Collectives, c10d.Backend):  # type: ignore[misc]
 
         def ended(flight: MessageFlight) -> Any:
             flight.source = self._mail.source_of(flight.handle)
+            if message is not None and source is None and flight.source >= 0:
+                message.came_from(flight.source)
             received = library.fusewire_op_received(flight.handle)
             return None if received == length else wrong_size(flight.source, self._rank, tag, received, length)
 
@@ -167,7 +187,20 @@ class FusewireBackend(Collectives, c10d.Backend):  # type: ignore[misc]
             op = self._mail.receive(source, self._mail.tag(tag), address, length, self._timeout_ns)
             who = "any rank" if source is None else f"rank {source}"
             flight = MessageFlight(op, f"receive from {who} with tag {tag}", ended)
-        return self._work([flight], target, [tensor], made.after(), event, is_receive=True)
+        note, message = self._note_message(tensor, source, tag, is_send=False)
+        return self._work([flight], target, [tensor], made.after(), event, is_receive=True, note=note)
+
+    def _note_message(
+        self, tensor: Any, peer: int | None, tag: int, *, is_send: bool
+    ) -> tuple[recorder.Note | None, recorder.Message | None]:
+        if self._notes is None:
+            return None, None
+        message = recorder.Message(self._counts, peer, tag, is_send)
+        parts: list[recorder.Part] = [((tensor.numel(),), tensor.dtype)]  # tensors of other shapes may receive it
+        inputs, outputs = (parts, []) if is_send else ([], parts)
+        note = self._note(("send" if is_send else "recv", inputs, outputs), self._timeout_ns, message)
+        recorder.start(note)
+        return note, message
 
 
 def _kept_by_itself(backend: FusewireBackend) -> FusewireBackend:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from fusewire._native import NOT_SERVED
-from fusewire.torch import calls, profiling, sparse
+from fusewire.torch import calls, profiling, recorder, sparse
 from fusewire.torch.elements import NOT_SHORT, SHORT, is_premultiplied, operator_of, premultiplied
 from fusewire.torch.errors import ArgumentError, last_error_of_run
 from fusewire.torch.monitored import monitored_barrier
@@ -16,6 +16,11 @@ from fusewire.torch.rank import UNSET, Rank, nanoseconds_of
 from fusewire.torch.tensors import Made, of_one_type, parts_of, total
 
 _strided = torch.strided
+_NOTED = {
+    calls.ALL_GATHER: "_all_gather_base",
+    calls.REDUCE_SCATTER: "_reduce_scatter_base",
+    calls.ALL_TO_ALL: "all_to_all",
+}
 
 
 def _is_short(tensor: Any) -> bool:
@@ -25,7 +30,8 @@ def _is_short(tensor: Any) -> bool:
 class Collectives(Rank):
     def allreduce(self, tensors: Sequence[Any], opts: Any) -> Any:
         tensor = tensors[0]
-        element, each, operators = SHORT.get(tensor.dtype, NOT_SHORT)
+        dtype = tensor.dtype
+        element, each, operators = SHORT.get(dtype, NOT_SHORT)
         op = operators.get(hash(opts.reduceOp))
         # Written out, as is _move_short(): a function for both would cost it a tenth.
         if (
@@ -41,16 +47,19 @@ class Collectives(Rank):
         self._live()
         count, address, timeout = tensor.numel(), tensor.data_ptr(), opts.timeout
         timeout_ns = self._timeout_ns if timeout == UNSET else nanoseconds_of(timeout)
-        code = NOT_SERVED
-        if address:
-            code = self._at_once.run_at(
-                calls.ALL_REDUCE, op, element, 0, 0, timeout_ns, (count,), (), 0, 0, address, count * each
-            )
-        if code == NOT_SERVED:
+        if not address:
             return self._allreduce(tensors, opts)
-        self._sequence += 1
+        self._sequence = sequence = self._sequence + 1
+        shape = tensor.shape
+        code = self._at_once.run_at(
+            calls.ALL_REDUCE, op, element, 0, 0, timeout_ns, (count,), (), 0, 0, address, count * each,
+            self._notes, self._about, "all_reduce", shape, shape, dtype, sequence,
+        )  # fmt: skip
         if code:
-            raise last_error_of_run(code)
+            if code == NOT_SERVED:
+                self._sequence -= 1
+                return self._allreduce(tensors, opts)
+            raise self._failed(sequence, last_error_of_run(code))
         return None
 
     def _move_short(self, opts: Any, kind: int, output: Any, tensor: Any, divided: Any) -> bool:
@@ -79,14 +88,16 @@ class Collectives(Rank):
         counts = (count,) * self._size
         receives = counts if kind == calls.ALL_TO_ALL else ()
         bytes_in, bytes_out = tensor.numel() * each, output.numel() * each
+        self._sequence = sequence = self._sequence + 1
         code = self._at_once.run_at(
-            kind, op, element, 0, 0, timeout_ns, counts, receives, source, bytes_in, target, bytes_out
-        )
-        if code == NOT_SERVED:
-            return False
-        self._sequence += 1
+            kind, op, element, 0, 0, timeout_ns, counts, receives, source, bytes_in, target, bytes_out,
+            self._notes, self._about, _NOTED[kind], tensor.shape, output.shape, dtype, sequence,
+        )  # fmt: skip
         if code:
-            raise last_error_of_run(code)
+            if code == NOT_SERVED:
+                self._sequence -= 1
+                return False
+            raise self._failed(sequence, last_error_of_run(code))
         return True
 
     def _allreduce(self, tensors: Sequence[Any], opts: Any) -> Any:
@@ -103,7 +114,7 @@ class Collectives(Rank):
         made = Made()
         one = made.reduced(tensors, opts.reduceOp)
         made.call(calls.ALL_REDUCE, [total([one])], op=operator_of(one.dtype, opts.reduceOp), targets=[one])
-        return self._do("all_reduce", opts, made, list(tensors), tensors)
+        return self._do("all_reduce", opts, made, list(tensors), tensors, recorder.alike("all_reduce", tensors))
 
     def allreduce_coalesced(self, tensors: Sequence[Any], opts: Any) -> Any:
         op = opts.reduceOp
@@ -118,7 +129,8 @@ class Collectives(Rank):
             else:
                 targets = [made.target(one, reads=True) for one in of_type]
                 made.call(calls.ALL_REDUCE, [total(targets)], op=number, targets=targets)
-        return self._do("all_reduce", opts, made, list(tensors), tensors)
+        noted = "all_reduce" if len(tensors) == 1 else "allreduce_coalesced"
+        return self._do("all_reduce", opts, made, list(tensors), tensors, recorder.alike(noted, tensors))
 
     def allreduce_sparse(self, tensors: Sequence[Any], opts: Any) -> Any:
         self._live()
@@ -146,7 +158,7 @@ class Collectives(Rank):
         target = made.source(tensors[which]) if opts.rootRank == self._rank else made.target(tensors[0])
         made.call(calls.BROADCAST, [total([target])], root=opts.rootRank, targets=[target])
         made.written_back.extend((tensor, target) for one, tensor in enumerate(tensors) if one != which)
-        return self._do("broadcast", opts, made, list(tensors), tensors)
+        return self._do("broadcast", opts, made, list(tensors), tensors, recorder.alike("broadcast", tensors))
 
     def reduce(self, tensors: Sequence[Any], opts: Any) -> Any:
         tensor = self._only(tensors, "reduce", "tensor list")
@@ -164,7 +176,7 @@ class Collectives(Rank):
         else:
             target = made.target(tensor, reads=True)
             made.call(calls.REDUCE, [total([target])], op=op, root=self._rank, targets=[target])
-        return self._do("reduce", opts, made, list(tensors), tensors)
+        return self._do("reduce", opts, made, list(tensors), tensors, recorder.alike("reduce", tensors))
 
     def allgather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
         """Each list of outputs gets all inputs of all ranks."""
@@ -195,7 +207,7 @@ class Collectives(Rank):
         )
         for output in outputs[1:]:
             made.written_back.extend(zip(output, targets, strict=True))
-        return self._do("all_gather", opts, made, lists_of(outputs), inputs)
+        return self._do("all_gather", opts, made, lists_of(outputs), inputs, recorder.gathered(inputs, first))
 
     def all_gather_single(self, output: Any, tensor: Any, opts: Any) -> Any:
         fits = output.numel() == tensor.numel() * self._size
@@ -224,7 +236,9 @@ class Collectives(Rank):
                 sources=sources,
                 targets=[part for rank in range(self._size) for part in parts_of(targets, rank, self._size)],
             )
-        return self._do("_all_gather_base", opts, made, list(outputs), inputs)
+        noted = "_all_gather_base" if len(inputs) == 1 else "all_gather_into_tensor_coalesced"
+        what = noted, recorder.of_all(inputs), recorder.of_all(outputs)
+        return self._do("_all_gather_base", opts, made, list(outputs), inputs, what)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
@@ -243,7 +257,9 @@ class Collectives(Rank):
                 sources=[made.source(inputs[one]) for one in same],
                 targets=[made.target(output[one]) for output in outputs for one in same],
             )
-        return self._do("all_gather", opts, made, [list(one) for one in outputs], inputs)
+        gathered = [part for tensors in zip(*outputs, strict=True) for part in recorder.as_one(tensors)]
+        what = "all_gather_into_tensor_coalesced", recorder.of_all(inputs), gathered
+        return self._do("all_gather", opts, made, [list(one) for one in outputs], inputs, what)
 
     def gather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
         tensor = self._only(inputs, "gather", "input list")
@@ -263,7 +279,8 @@ class Collectives(Rank):
             sources=[made.source(tensor)],
             targets=targets,
         )
-        return self._do("gather", opts, made, lists_of(outputs), inputs)
+        what = "gather", recorder.of_all(inputs), recorder.as_one(outputs[0]) if targets else []
+        return self._do("gather", opts, made, lists_of(outputs), inputs, what)
 
     def gather_single(self, output: Any, tensor: Any, opts: Any) -> Any:
         made = Made()
@@ -283,7 +300,8 @@ class Collectives(Rank):
             sources=[made.source(tensor)],
             targets=targets,
         )
-        return self._do("gather", opts, made, [output], [tensor])
+        what = "gather", recorder.of_all([tensor]), recorder.of_all(targets)
+        return self._do("gather", opts, made, [output], [tensor], what)
 
     def scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any) -> Any:
         tensor = self._only(outputs, "scatter", "output list")
@@ -303,7 +321,8 @@ class Collectives(Rank):
             sources=sources,
             targets=[made.target(tensor)],
         )
-        return self._do("scatter", opts, made, list(outputs), inputs[0] if inputs else outputs)
+        what = "scatter", recorder.as_one(sources), recorder.of_all(outputs)
+        return self._do("scatter", opts, made, list(outputs), inputs[0] if inputs else outputs, what)
 
     def reduce_scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any) -> Any:
         made = Made()
@@ -322,7 +341,8 @@ class Collectives(Rank):
                 sources=[made.source(premultiplied(opts.reduceOp, one)) for one in given],
                 targets=[made.target(output)],
             )
-        return self._do("reduce_scatter", opts, made, list(outputs), [one for given in inputs for one in given])
+        about = [one for given in inputs for one in given]
+        return self._do("reduce_scatter", opts, made, list(outputs), about, recorder.scattered(inputs, outputs))
 
     def reduce_scatter_single(self, output: Any, tensor: Any, opts: Any) -> Any:
         fits = tensor.numel() == output.numel() * self._size
@@ -352,7 +372,9 @@ class Collectives(Rank):
                 sources=[part for rank in range(self._size) for part in parts_of(sources, rank, self._size)],
                 targets=targets,
             )
-        return self._do("_reduce_scatter_base", opts, made, list(outputs), inputs)
+        noted = "_reduce_scatter_base" if len(inputs) == 1 else "reduce_scatter_tensor_coalesced"
+        what = noted, recorder.of_all(inputs), recorder.of_all(outputs)
+        return self._do("_reduce_scatter_base", opts, made, list(outputs), inputs, what)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
@@ -368,7 +390,8 @@ class Collectives(Rank):
             sources=[made.source(one) for one in inputs],
             targets=[made.target(one) for one in outputs],
         )
-        return self._do("all_to_all", opts, made, list(outputs), inputs)
+        what = "all_to_all", recorder.as_one(inputs), recorder.as_one(outputs)
+        return self._do("all_to_all", opts, made, list(outputs), inputs, what)
 
     def all_to_all_single(
         self, output: Any, tensor: Any, output_splits: Sequence[int], input_splits: Sequence[int], opts: Any
@@ -385,7 +408,8 @@ class Collectives(Rank):
             sources=[made.source(tensor)],
             targets=[made.target(output)],
         )
-        return self._do("all_to_all", opts, made, [output], [tensor])
+        what = "all_to_all", recorder.of_all([tensor]), recorder.of_all([output])
+        return self._do("all_to_all", opts, made, [output], [tensor], what)
 
     alltoall_base = all_to_all_single
 
@@ -410,12 +434,21 @@ class Collectives(Rank):
     def barrier(self, opts: Any) -> Any:
         made = Made()
         made.call(calls.BARRIER, ())
-        return self._do("barrier", opts, made, [], [])
+        return self._do("barrier", opts, made, [], [], ("barrier", [], []))
 
     def monitored_barrier(self, opts: Any, wait_all_ranks: bool = False) -> None:
         self._live()
         self._monitored += 1
-        monitored_barrier(self._mail, self._rank, self._size, self._monitored, self._timeout_of(opts), wait_all_ranks)
+        self._sequence += 1
+        timeout_ns = self._timeout_of(opts)
+        note = self._note(("barrier", [], []), timeout_ns)
+        recorder.start(note)
+        try:
+            monitored_barrier(self._mail, self._rank, self._size, self._monitored, timeout_ns, wait_all_ranks)
+        except Exception as error:
+            self._watch.failed(note, error)
+            raise
+        recorder.end(note)
 
     # ---- what a program may get wrong ----
 

@@ -16,6 +16,7 @@ from fusewire.torch.errors import ArgumentError, error_of
 from fusewire.torch.work import EventFlight
 
 NUMBER_BITS = 30
+_FOR_EVER_NS = (1 << 63) - 1
 
 
 class Mail:
@@ -23,6 +24,7 @@ class Mail:
 
     def __init__(self, endpoint: Endpoint, rank: int, members: list[tuple[str, str]], number: int) -> None:
         self._endpoint, self._rank, self._members, self._number = endpoint, rank, members, number
+        self.rank = rank
         self._lock = threading.Lock()
         self._peers: list[int] = []
         self._ranks: dict[str, int] = {}
@@ -59,6 +61,12 @@ class Mail:
         peer = self._peer(self._rank if source is None else source) or None
         op = library.fusewire_receive_op(self._endpoint._live(self._endpoint._handle), peer, tag, address, length)
         library.fusewire_op_post(op, timeout_ns)
+        return int(op)
+
+    def hear(self, tag: int, address: int, length: int) -> int:
+        """A message of our own from any rank, however long it takes."""
+        op = library.fusewire_receive_op(self._endpoint._live(self._endpoint._handle), None, tag, address, length)
+        library.fusewire_op_post(op, _FOR_EVER_NS)
         return int(op)
 
     def source_of(self, op: int) -> int:

@@ -16,7 +16,7 @@ import torch
 from torch._C import _distributed_c10d as c10d
 
 from fusewire._native import UNTIL_SIGNAL, library
-from fusewire.torch import profiling
+from fusewire.torch import profiling, recorder
 from fusewire.torch.errors import TIMEOUT, error_of, last_error
 
 _REAPED = 2  # ended operations that are looked for when another one begins
@@ -123,6 +123,11 @@ class Flights:
             if not work.ends_now():
                 self._works[key] = work
 
+    def look(self) -> None:
+        """Ends all works whose operations have ended."""
+        for work in list(self._works.values()):
+            work.ends_now()
+
     def complete_later(self, work: "FusewireWork") -> None:
         self._futures.add(work)
 
@@ -214,11 +219,15 @@ class FusewireWork(c10d.Work):  # type: ignore[misc]
         is_receive: bool = False,
         sequence: int = 0,
         event: Any = None,
+        note: recorder.Note | None = None,
+        failed: Callable[[recorder.Note | None, Any], None] | None = None,
     ) -> None:
-        """`holds`: all that the parts use. `after` runs when all parts have succeeded. `event`: the profiler's."""
+        """`holds`: all that the parts use. `after` runs when all parts have succeeded. `event`: the profiler's. `note`:
+        the flight recorder's; `failed` is called with it and the error."""
         super().__init__()
         self._flights, self._parts, self._holds, self._result = flights, list(parts), holds, result
         self._after, self.is_receive, self._sequence, self._event = after, is_receive, sequence, event
+        self._note, self._failed = note, failed
         self.is_collective = all(type(part) is Flight for part in parts)
         self._first = parts[0] if parts else None
         self._lock = threading.Lock()
@@ -322,6 +331,11 @@ class FusewireWork(c10d.Work):  # type: ignore[misc]
         self._ended = True
         self._after = self._holds = self._event = None
         self._flights.remove(self)
+        note, failed, self._note, self._failed = self._note, self._failed, None, None
+        if self._error is None:
+            recorder.end(note)
+        elif failed is not None:
+            failed(note, self._error)
 
     def complete_future(self) -> None:
         self.settle(None)
