@@ -13,6 +13,9 @@
 #include <atomic>
 #include <cstdint>
 #include <ctime>
+#include <exception>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include "fusewire/collective/c_api/group_c_api.h"
@@ -248,7 +251,16 @@ PyObject* MakeNotes(PyTypeObject* type, PyObject* arguments, PyObject* /*keyword
   const auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc));
   PyObject* const self = allocate(type, 0);
   if (self == nullptr) return nullptr;
-  NotesOf(self)->ring = new std::vector<Note>(static_cast<size_t>(size));
+  NotesOf(self)->ring = new (std::nothrow) std::vector<Note>;
+  try {
+    if (NotesOf(self)->ring != nullptr) NotesOf(self)->ring->resize(static_cast<size_t>(size));
+  } catch (const std::exception&) {  // a number that somebody made up
+    delete std::exchange(NotesOf(self)->ring, nullptr);
+  }
+  if (NotesOf(self)->ring == nullptr) {
+    Py_DECREF(self);
+    return PyErr_NoMemory();
+  }
   PyObject* const stack = PyTuple_GetItem(arguments, 1);
   if (stack != Py_None) {
     Py_INCREF(stack);
@@ -258,7 +270,9 @@ PyObject* MakeNotes(PyTypeObject* type, PyObject* arguments, PyObject* /*keyword
 }
 
 void FreeNotes(PyObject* self) {
-  for (Note& note : *NotesOf(self)->ring) note.Clear();
+  if (NotesOf(self)->ring != nullptr) {
+    for (Note& note : *NotesOf(self)->ring) note.Clear();
+  }
   delete NotesOf(self)->ring;
   Py_CLEAR(NotesOf(self)->stack);
   PyTypeObject* const type = Py_TYPE(self);

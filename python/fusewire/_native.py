@@ -89,6 +89,21 @@ class Wanted(ctypes.Structure):
     )
 
 
+class EndpointOptions(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_char_p),
+        ("cluster", ctypes.c_char_p),
+        ("secret", ctypes.c_char_p),
+        ("wire", ctypes.c_char_p),
+        ("certificate", ctypes.c_char_p),
+        ("key", ctypes.c_char_p),
+        ("authorities", ctypes.c_char_p),
+        ("peer_name", ctypes.c_char_p),
+        ("checksums", ctypes.c_int),
+    )
+
+
 class GroupOptions(ctypes.Structure):
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -122,11 +137,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fusewire_wire_try": (_flag, (_text, _text, _size)),
     "fusewire_tls_try": (_flag, (_text, _text, _text, _text, _size)),
     "fusewire_listening_address": (_flag, (_text, _text, _size)),
-    "fusewire_endpoint_start": (_flag, (_text, _text, _text, _text, _text, _out)),
-    "fusewire_endpoint_start_protected": (
-        _flag,
-        (_text, _text, _text, _text, _text, _text, _text, _text, _text, _flag, _out),
-    ),
+    "fusewire_endpoint_start": (_flag, (ctypes.POINTER(EndpointOptions), _out)),
     "fusewire_endpoint_close": (None, (_handle,)),
     "fusewire_endpoint_free": (None, (_handle,)),
     "fusewire_endpoint_address": (_text, (_handle,)),
@@ -162,6 +173,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fusewire_group_ranks": (_flag, (_handle,)),
     "fusewire_group_epoch": (_u32, (_handle,)),
     "fusewire_group_in_arena": (_flag, (_handle,)),
+    "fusewire_group_broken": (_flag, (_handle,)),
     "fusewire_group_abort": (None, (_handle, _text)),
     "fusewire_group_shrink": (_flag, (_handle, _time)),
     "fusewire_collective_kind": (_text, (_flag,)),

@@ -21,7 +21,17 @@ from typing import Any
 
 from fusewire import machine, settings
 from fusewire._arrays import Memory
-from fusewire._native import UNTIL_SIGNAL, Error, check, finalize, finalize_among, forks, library, nanoseconds
+from fusewire._native import (
+    UNTIL_SIGNAL,
+    EndpointOptions,
+    Error,
+    check,
+    finalize,
+    finalize_among,
+    forks,
+    library,
+    nanoseconds,
+)
 
 __all__ = [
     "Endpoint",
@@ -229,7 +239,8 @@ class Endpoint:
         words = [name, address or machine.at_port(machine.loopback(), 0), cluster, secret, wire]
         words += [tls.certificate, tls.key, tls.authorities, tls.name] if tls else [None] * 4
         coded = [None if word is None else word.encode() for word in words]
-        check(library.fusewire_endpoint_start_protected(*coded, checksums, ctypes.byref(handle)))
+        options = EndpointOptions(*coded, checksums)
+        check(library.fusewire_endpoint_start(ctypes.byref(options), ctypes.byref(handle)))
         self.name = name
         self._handle: int = handle.value or 0
         self._closed = False

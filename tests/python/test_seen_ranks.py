@@ -268,7 +268,8 @@ other = ctypes.CDLL(str(copy))
 for name, (result, arguments) in _native.FUNCTIONS.items():
     getattr(other, name).restype, getattr(other, name).argtypes = result, arguments
 endpoint, group = ctypes.c_void_p(), ctypes.c_void_p()
-assert other.fusewire_endpoint_start(b"solo", b"127.0.0.1:0", None, None, None, ctypes.byref(endpoint)) == 0
+solo = _native.EndpointOptions(name=b"solo", address=b"127.0.0.1:0")
+assert other.fusewire_endpoint_start(ctypes.byref(solo), ctypes.byref(endpoint)) == 0
 names, addresses = (ctypes.c_char_p * 1)(b"solo"), (ctypes.c_char_p * 1)(b"127.0.0.1:0")
 options = _native.GroupOptions(name=b"other", ranks=1, rank=0, names=names, addresses=addresses)
 assert other.fusewire_group_make(endpoint, ctypes.byref(options), ctypes.byref(group)) == 0

@@ -101,6 +101,37 @@ def test_a_receive_from_a_rank_that_dies_fails(meets):
     assert seconds < 0.5 + DIES_WITHIN_S
 
 
+def dies_while_others_receive_from_anyone(rank, size, folder, how):
+    join("fusewire", rank, size, folder, timeout=datetime.timedelta(seconds=30))
+    if how != "at once":
+        dist.barrier()
+    if rank == 1:
+        time.sleep(0.5)  # the others are waiting by now
+        os.kill(os.getpid(), signal.SIGKILL)
+    work = dist.irecv(torch.ones(5))
+    if how == "looks":
+        return error_after(lambda: looked_until_its_end(work))
+    return error_after(work.get_future().wait if how == "future" and rank == 0 else work.wait)
+
+
+def looked_until_its_end(work):
+    while not work.is_completed():
+        time.sleep(0.01)
+    work.wait()
+
+
+@pytest.mark.parametrize("how", ["waits", "looks", "future", "at once"])
+def test_a_receive_from_any_rank_fails_when_one_dies(how):
+    """Another one might still send, but the group is broken for all that is to come."""
+    results = run_ranks(dies_while_others_receive_from_anyone, 3, how, killed=(1,))
+    for rank in (0, 2):
+        kinds, words, seconds = results[rank]
+        assert "receive from any rank with tag 0" in words
+        assert "rank 1" in words
+        assert ("RuntimeError" if how == "future" else "DistNetworkError") in kinds, words
+        assert seconds < 0.5 + DIES_WITHIN_S
+
+
 def is_absent(rank, size, folder, kind):
     join("fusewire", rank, size, folder, timeout=datetime.timedelta(seconds=1))
     dist.barrier()

@@ -42,17 +42,23 @@ FUSEWIRE_C_API int fusewire_tls_try(const char* certificate, const char* key, co
 // "*", which is empty. 0, or a code: this machine has no such address. `address` is cut to `address_bytes`.
 FUSEWIRE_C_API int fusewire_listening_address(const char* said, char* address, size_t address_bytes);
 
-// The host of `address` may be an interface. `cluster`, `secret` and `wire` may be null. `wire`: auto, tcp, uring, shm
-// or ucx (pipe/transport_choice.h).
-FUSEWIRE_C_API int fusewire_endpoint_start(const char* name, const char* address, const char* cluster,
-                                           const char* secret, const char* wire, fusewire_endpoint** out);
-// The same, with protection of all that does not go through shared memory. TLS 1.3, if `certificate` is not null: every
-// peer has to show a certificate of an authority in `authorities`, with the name `peer_name` unless that is null; files
-// in PEM. Otherwise, if `checksums` is not 0, a checksum for each record.
-FUSEWIRE_C_API int fusewire_endpoint_start_protected(const char* name, const char* address, const char* cluster,
-                                                     const char* secret, const char* wire, const char* certificate,
-                                                     const char* key, const char* authorities, const char* peer_name,
-                                                     int checksums, fusewire_endpoint** out);
+// All but `name` and `address` may be null. Set the whole to 0 first.
+typedef struct fusewire_endpoint_options {
+  const char* name;
+  const char* address;  // its host may be an interface
+  const char* cluster;
+  const char* secret;
+  const char* wire;  // auto, tcp, uring, shm or ucx (pipe/transport_choice.h)
+  // All that does not go through shared memory is encrypted by TLS 1.3, if `certificate` is not null: every peer has to
+  // show a certificate of an authority in `authorities`, with the name `peer_name` unless that is null; files in PEM.
+  const char* certificate;
+  const char* key;
+  const char* authorities;
+  const char* peer_name;
+  int checksums;  // not 0, and no TLS: it has a checksum for each record
+} fusewire_endpoint_options;
+
+FUSEWIRE_C_API int fusewire_endpoint_start(const fusewire_endpoint_options* options, fusewire_endpoint** out);
 // Ends all operations. Free operations, regions and signals after it, and before fusewire_endpoint_free.
 FUSEWIRE_C_API void fusewire_endpoint_close(fusewire_endpoint* endpoint);
 FUSEWIRE_C_API void fusewire_endpoint_free(fusewire_endpoint* endpoint);

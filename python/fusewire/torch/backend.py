@@ -19,7 +19,7 @@ from fusewire.torch.meeting import Membership, meet
 from fusewire.torch.messages import wrong_size
 from fusewire.torch.rank import nanoseconds_of
 from fusewire.torch.tensors import Made, memory_of, readable
-from fusewire.torch.work import Flight, MessageFlight
+from fusewire.torch.work import AnyFlight, Flight, MessageFlight
 
 NAME = "fusewire"
 _DRAIN_S = 5.0  # for operations that nobody waited for, when their group is shut down
@@ -186,7 +186,8 @@ class FusewireBackend(Collectives, c10d.Backend):  # type: ignore[misc]
         else:
             op = self._mail.receive(source, self._mail.tag(tag), address, length, self._timeout_ns)
             who = "any rank" if source is None else f"rank {source}"
-            flight = MessageFlight(op, f"receive from {who} with tag {tag}", ended)
+            what = f"receive from {who} with tag {tag}"
+            flight = AnyFlight(op, what, ended, self._group) if source is None else MessageFlight(op, what, ended)
         note, message = self._note_message(tensor, source, tag, is_send=False)
         return self._work([flight], target, [tensor], made.after(), event, is_receive=True, note=note)
 

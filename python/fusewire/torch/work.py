@@ -19,6 +19,7 @@ from fusewire._native import UNTIL_SIGNAL, library
 from fusewire.torch import profiling, recorder
 from fusewire.torch.errors import TIMEOUT, error_of, last_error
 
+_LOOK_NS = 100_000_000
 _REAPED = 2  # ended operations that are looked for when another one begins
 
 
@@ -71,6 +72,34 @@ class MessageFlight(Flight):
 
     def check(self) -> Any:
         return None if self._ended is None else self._ended(self)
+
+
+class AnyFlight(MessageFlight):
+    """A receive from any rank. No rank's end is the end of it, so a wait looks for ranks that the group has lost."""
+
+    __slots__ = ("_group", "_lost")
+
+    def __init__(self, handle: int, what: str, ended: "Callable[[MessageFlight], Any]", group: int) -> None:
+        super().__init__(handle, what, ended)
+        self._group, self._lost = group, None
+
+    def wait(self, limit_ns: int) -> bool:
+        ends_ns = time.monotonic_ns() + limit_ns
+        while True:
+            left_ns = ends_ns - time.monotonic_ns() if limit_ns >= 0 else _LOOK_NS
+            if self._wait(self.handle, max(0, min(left_ns, _LOOK_NS))):
+                return True
+            if self._lost is None:
+                code = library.fusewire_group_broken(self._group)
+                if code:
+                    self._lost = last_error(code, self.what)
+                    self._cancel(self.handle)  # its end is near
+            if left_ns <= _LOOK_NS:
+                return False
+
+    def end(self) -> Any:
+        error = super().end()
+        return error if error is None or self._lost is None else self._lost
 
 
 class EventFlight(Flight):

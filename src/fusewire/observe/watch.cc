@@ -40,6 +40,34 @@ Answer JsonAnswer(std::string body) {
   return answer;
 }
 
+bool ParsePlace(const std::string& text, Place* place) {
+  *place = Place();
+  if (text.empty() || text == "loopback") return true;
+  if (text == "off") {
+    place->is_off = true;
+    return true;
+  }
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return false;
+  std::string host = text.substr(0, colon);
+  const std::string port = text.substr(colon + 1);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string::npos) {
+    return false;
+  }
+  uint16_t number = 0;
+  const auto read = std::from_chars(port.data(), port.data() + port.size(), number);
+  if (read.ec != std::errc() || read.ptr != port.data() + port.size()) return false;
+  unsigned char four[4], six[16];
+  const bool is_four = inet_pton(AF_INET, host.c_str(), four) == 1;
+  if (!is_four && inet_pton(AF_INET6, host.c_str(), six) != 1) return false;
+  place->host = host;
+  place->port = number;
+  place->is_loopback = is_four ? four[0] == 127 : host == "::1";
+  return true;
+}
+
 }  // namespace
 
 Watch::Watch(Options options)
@@ -213,33 +241,27 @@ Answer Watch::AnswerTo(const Request& request) {
   return answer;
 }
 
-bool ParsePlace(const std::string& text, Place* place) {
-  *place = Place();
-  if (text.empty() || text == "loopback") return true;
-  if (text == "off") {
-    place->is_off = true;
-    return true;
+Result<Place> ReadPlace(const std::string& text, const std::string& secret) {
+  Place place;
+  if (!ParsePlace(text, &place)) {
+    return Status::Invalid("\"" + text + "\" is no place of a status port")
+        .Next("set FUSEWIRE_STATUS to off, loopback, ADDRESS:PORT or [ADDRESS]:PORT");
   }
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos) return false;
-  std::string host = text.substr(0, colon);
-  const std::string port = text.substr(colon + 1);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string::npos) {
-    return false;
+  if (!place.is_off && !place.is_loopback && secret.empty()) {
+    return Status::Refused("the status port stays closed: " + text +
+                           " is not on loopback, and there is no secret for those who ask to prove")
+        .Next("set FUSEWIRE_SECRET, the same for all of the job, or FUSEWIRE_STATUS=loopback");
   }
-  uint16_t number = 0;
-  const auto read = std::from_chars(port.data(), port.data() + port.size(), number);
-  if (read.ec != std::errc() || read.ptr != port.data() + port.size()) return false;
-  unsigned char four[4], six[16];
-  const bool is_four = inet_pton(AF_INET, host.c_str(), four) == 1;
-  if (!is_four && inet_pton(AF_INET6, host.c_str(), six) != 1) return false;
-  place->host = host;
-  place->port = number;
-  place->is_loopback = is_four ? four[0] == 127 : host == "::1";
-  return true;
+  return place;
 }
+
+Watch::Options::Options(const Place& place, const std::string& of_those_who_ask, const std::string& runtime_folder)
+    : version(FUSEWIRE_VERSION),
+      host(place.host),
+      port(place.port),
+      secret(place.is_loopback ? "" : of_those_who_ask),
+      runtime(runtime_folder),
+      temporary("/tmp") {}
 
 }  // namespace observe
 }  // namespace fusewire

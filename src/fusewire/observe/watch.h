@@ -24,6 +24,17 @@
 namespace fusewire {
 namespace observe {
 
+// Where a status port is. "off", "loopback", "address:port" (port 0: any), or "[address]:port".
+struct Place {
+  bool is_off = false;
+  bool is_loopback = true;
+  std::string host = "127.0.0.1";
+  uint16_t port = 0;
+};
+// kInvalid: it is none of these words. kRefused: beyond loopback, strangers could ask, and there is no secret for those
+// who ask to prove that they know it.
+Result<Place> ReadPlace(const std::string& text, const std::string& secret);
+
 class Watch {
  public:
   struct Options {
@@ -34,6 +45,10 @@ class Watch {
     std::string runtime, temporary;  // where the file is: folder.h
     // Any thread, without waiting.
     std::function<std::vector<Number>()> numbers;
+
+    // `runtime_folder`: XDG_RUNTIME_DIR.
+    Options(const Place& place, const std::string& of_those_who_ask, const std::string& runtime_folder);
+    Options() = default;
   };
   // Any thread, as all below. The first call makes it; if `failed` is not ok, without a port.
   static Watch& Start(Options options, Status* failed);
@@ -74,15 +89,6 @@ class Watch {
   Mutex mutex_;
   std::vector<TaskFacts> tasks_ FUSEWIRE_GUARDED_BY(mutex_);
 };
-
-// "off", "loopback", "address:port" (port 0: any), or "[address]:port". False if it is none of them.
-struct Place {
-  bool is_off = false;
-  bool is_loopback = true;
-  std::string host = "127.0.0.1";
-  uint16_t port = 0;
-};
-bool ParsePlace(const std::string& text, Place* place);
 
 }  // namespace observe
 }  // namespace fusewire

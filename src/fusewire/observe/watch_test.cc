@@ -118,16 +118,24 @@ TEST(Watch, ServesAllTasksOfItsProcessAndAChildHasItsOwn) {
 }
 
 TEST(Watch, PlacesAreReadOrRefused) {
-  Place place;
-  EXPECT_TRUE(ParsePlace("", &place) && place.is_loopback && place.port == 0);
-  EXPECT_TRUE(ParsePlace("loopback", &place) && place.host == "127.0.0.1");
-  EXPECT_TRUE(ParsePlace("off", &place) && place.is_off);
-  EXPECT_TRUE(ParsePlace("127.0.0.1:9477", &place) && place.is_loopback && place.port == 9477);
-  EXPECT_TRUE(ParsePlace("0.0.0.0:0", &place) && !place.is_loopback);
-  EXPECT_TRUE(ParsePlace("[::1]:80", &place) && place.is_loopback && place.host == "::1");
-  EXPECT_TRUE(ParsePlace("[fe80::1]:80", &place) && !place.is_loopback);
+  const auto read = [](const std::string& text) { return ReadPlace(text, "secret").value(); };
+  EXPECT_TRUE(read("").is_loopback && read("").port == 0);
+  EXPECT_EQ(read("loopback").host, "127.0.0.1");
+  EXPECT_TRUE(read("off").is_off);
+  EXPECT_TRUE(read("127.0.0.1:9477").is_loopback && read("127.0.0.1:9477").port == 9477);
+  EXPECT_FALSE(read("0.0.0.0:0").is_loopback);
+  EXPECT_TRUE(read("[::1]:80").is_loopback && read("[::1]:80").host == "::1");
+  EXPECT_FALSE(read("[fe80::1]:80").is_loopback);
   for (const char* text : {"on", "localhost:80", "1.2.3.4", "1.2.3.4:", "1.2.3.4:99999", "::1:80", "1.2.3.4:8x", ":80"})
-    EXPECT_FALSE(ParsePlace(text, &place)) << text;
+    EXPECT_EQ(ReadPlace(text, "secret").status().code(), Code::kInvalid) << text;
+}
+
+TEST(Watch, BeyondLoopbackThereMustBeASecret) {
+  EXPECT_EQ(ReadPlace("0.0.0.0:0", "").status().code(), Code::kRefused);
+  EXPECT_TRUE(ReadPlace("127.0.0.1:0", "").ok());
+  EXPECT_TRUE(ReadPlace("off", "").ok());
+  EXPECT_EQ(Watch::Options(ReadPlace("0.0.0.0:0", "word").value(), "word", "").secret, "word");
+  EXPECT_EQ(Watch::Options(ReadPlace("loopback", "word").value(), "word", "").secret, "");
 }
 
 }  // namespace

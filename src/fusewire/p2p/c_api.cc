@@ -102,34 +102,31 @@ int fusewire_listening_address(const char* said, char* address, size_t address_b
   return 0;
 }
 
-namespace {
-
-// What both ways to start one have in common.
-int StartEndpoint(const char* name, const char* address, const char* cluster, const char* secret, const char* wire,
-                  fusewire::transport::Protection protection, fusewire_endpoint** out) {
+int fusewire_endpoint_start(const fusewire_endpoint_options* said, fusewire_endpoint** out) {
   p2p::EndpointOptions options;
-  options.pipe.name = name;
-  options.protection = std::move(protection);
-  if (cluster != nullptr) options.pipe.cluster = cluster;
-  if (secret != nullptr) options.pipe.secret = secret;
-  if (wire != nullptr && !fusewire::pipe::TransportChoiceOf(wire, &options.wire)) {
-    return KeepError(NoWire(wire));
+  options.pipe.name = said->name;
+  options.protection.tls = TlsOf(said->certificate, said->key, said->authorities, said->peer_name);
+  options.protection.checksums = said->checksums != 0;
+  if (said->cluster != nullptr) options.pipe.cluster = said->cluster;
+  if (said->secret != nullptr) options.pipe.secret = said->secret;
+  if (said->wire != nullptr && !fusewire::pipe::TransportChoiceOf(said->wire, &options.wire)) {
+    return KeepError(NoWire(said->wire));
   }
-  auto where = fusewire::transport::Address::Parse(address);
+  auto where = fusewire::transport::Address::Parse(said->address);
   if (!where.ok()) return KeepError(where.status());
   // A name listens at the address that it has here, and an interface at its own; numbers are taken as they are.
   fusewire::transport::Address listen = where.value(), published = where.value();
   fusewire::transport::SocketAddress number;
   if (fusewire::transport::IsInterface(listen.host)) {
-    auto said = fusewire::transport::ListenAsSaid(listen.host);
-    if (!said.ok()) return KeepError(said.status());
-    published.host = listen.host = said.value();
+    auto own = fusewire::transport::ListenAsSaid(listen.host);
+    if (!own.ok()) return KeepError(own.status());
+    published.host = listen.host = own.value();
   } else if (!fusewire::transport::ParseNumeric(listen.host, 0, &number)) {
     fusewire::transport::ListeningPlace place = fusewire::transport::WhereToListen(listen.host);
     listen.host = place.host;
     if (!place.why.empty()) {
-      FUSEWIRE_LOG(kWarn, "endpoint %s listens on every interface: %s; see docs/network.md#where-the-data-goes", name,
-                   place.why.c_str());
+      FUSEWIRE_LOG(kWarn, "endpoint %s listens on every interface: %s; see docs/network.md#where-the-data-goes",
+                   said->name, place.why.c_str());
     }
   }
   auto started = p2p::Endpoint::Start(std::move(options), listen);
@@ -139,23 +136,6 @@ int StartEndpoint(const char* name, const char* address, const char* cluster, co
   handle->address = fusewire::transport::Address{published.host, handle->endpoint->address().port}.ToString();
   *out = handle.release();  // C's, until fusewire_endpoint_free
   return 0;
-}
-
-}  // namespace
-
-int fusewire_endpoint_start(const char* name, const char* address, const char* cluster, const char* secret,
-                            const char* wire, fusewire_endpoint** out) {
-  return StartEndpoint(name, address, cluster, secret, wire, {}, out);
-}
-
-int fusewire_endpoint_start_protected(const char* name, const char* address, const char* cluster, const char* secret,
-                                      const char* wire, const char* certificate, const char* key,
-                                      const char* authorities, const char* peer_name, int checksums,
-                                      fusewire_endpoint** out) {
-  fusewire::transport::Protection protection;
-  protection.tls = TlsOf(certificate, key, authorities, peer_name);
-  protection.checksums = checksums != 0;
-  return StartEndpoint(name, address, cluster, secret, wire, std::move(protection), out);
 }
 
 void fusewire_endpoint_close(fusewire_endpoint* endpoint) { endpoint->endpoint->Close(); }

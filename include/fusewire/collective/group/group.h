@@ -94,6 +94,8 @@ class Group {
   int ranks() const;
   // The number of times that the group has shrunk.
   uint32_t epoch() const;
+  // Why all operations fail since a rank was lost, until the next Shrink; ok before.
+  Status broken() const;
   // Whether operations without a key currently go through an arena: after the first of them, in a group on one host.
   bool in_arena() const;
   // The name of the member that has this rank now.

@@ -92,17 +92,25 @@ class Ranks:
         except Error as error:
             raise internal(error) from error
 
-    # ---- reductions ----
+    # ---- reductions; `waits`: the caller waits at once, so the operation is done when this returns ----
 
-    def allreduce_async(self, tensor: Any, op: int = Average, name: str | None = None, *, out: Any = None) -> Handle:
+    def allreduce_async(
+        self, tensor: Any, op: int = Average, name: str | None = None, *, out: Any = None, waits: bool = False
+    ) -> Handle:
         self._tell("allreduce", [tensor], name, op)
-        return Handle(self._do(self.group.allreduce_async, tensor, op, name, out=out))
+        return Handle(self._do(self.group.allreduce_async, tensor, op, name, out=out, waits=waits))
 
     def grouped_allreduce_async(
-        self, tensors: Sequence[Any], op: int = Average, name: str | None = None, *, in_place: bool = False
+        self,
+        tensors: Sequence[Any],
+        op: int = Average,
+        name: str | None = None,
+        *,
+        in_place: bool = False,
+        waits: bool = False,
     ) -> Handle:
         self._tell("grouped_allreduce", tensors, name, op)
-        return Handle(self._do(self.group.grouped_allreduce_async, tensors, op, name, in_place=in_place))
+        return Handle(self._do(self.group.grouped_allreduce_async, tensors, op, name, in_place=in_place, waits=waits))
 
     def allreduce(self, tensor: Any, op: int = Average, name: str | None = None, *, out: Any = None) -> Any:
         self._tell("allreduce", [tensor], name, op)
@@ -115,9 +123,11 @@ class Ranks:
         merged: tuple[Any, Any] = self._do(self.group.sparse_allreduce, indices, values, op, name)
         return merged
 
-    def reduce_scatter_async(self, tensor: Any, op: int = Average, name: str | None = None) -> Handle:
+    def reduce_scatter_async(
+        self, tensor: Any, op: int = Average, name: str | None = None, *, waits: bool = False
+    ) -> Handle:
         self._tell("reduce_scatter", [tensor], name, op)
-        return Handle(self._do(self.group.reduce_scatter_async, tensor, op, name))
+        return Handle(self._do(self.group.reduce_scatter_async, tensor, op, name, waits=waits))
 
     def reduce_scatter(self, tensor: Any, op: int = Average, name: str | None = None) -> Any:
         self._tell("reduce_scatter", [tensor], name, op)
@@ -125,19 +135,21 @@ class Ranks:
 
     # ---- exchanges ----
 
-    def broadcast_async(self, tensor: Any, root_rank: int, name: str | None = None, *, out: Any = None) -> Handle:
+    def broadcast_async(
+        self, tensor: Any, root_rank: int, name: str | None = None, *, out: Any = None, waits: bool = False
+    ) -> Handle:
         self._tell("broadcast", [tensor], name, root=root_rank)
-        return Handle(self._do(self.group.broadcast_async, tensor, root_rank, name, out=out))
+        return Handle(self._do(self.group.broadcast_async, tensor, root_rank, name, out=out, waits=waits))
 
     def broadcast(self, tensor: Any, root_rank: int, name: str | None = None, *, out: Any = None) -> Any:
         self._tell("broadcast", [tensor], name, root=root_rank)
         return self._do(self.group.broadcast, tensor, root_rank, name, out=out)
 
-    def allgather_async(self, tensor: Any, name: str | None = None) -> Handle:
+    def allgather_async(self, tensor: Any, name: str | None = None, *, waits: bool = False) -> Handle:
         """The ranks exchange their numbers of rows before this returns, so that what follows is in one order."""
         self._tell("allgather", [tensor], name)
         rows = self._do(self.group._rows_of_all, tensor, name)
-        return Handle(self._do(self.group.allgather_async, tensor, name, rows=rows))
+        return Handle(self._do(self.group.allgather_async, tensor, name, rows=rows, waits=waits))
 
     def allgather(self, tensor: Any, name: str | None = None) -> Any:
         self._tell("allgather", [tensor], name)

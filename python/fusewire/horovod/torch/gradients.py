@@ -16,7 +16,7 @@ class Allreduce(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, how: Any, *tensors: Any) -> Any:
         ctx.how = how
-        return tuple(operations.allreduce(tensors, *how).synchronize())
+        return tuple(operations.allreduce(tensors, *how, waits=True).synchronize())
 
     @staticmethod
     def backward(ctx: Any, *upstream: Any) -> Any:
@@ -29,12 +29,12 @@ class Allgather(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, how: Any, tensor: Any) -> Any:
         ctx.process_set, ctx.rows, ctx.shape = how[1], tensor.shape[0] if tensor.dim() else 1, tensor.shape
-        return operations.allgather(tensor, *how).synchronize()
+        return operations.allgather(tensor, *how, waits=True).synchronize()
 
     @staticmethod
     def backward(ctx: Any, upstream: Any) -> Any:
-        [mean] = operations.allreduce([upstream], None, Average, 1.0, 1.0, ctx.process_set).synchronize()
-        rows = operations.allgather(torch.tensor([ctx.rows]), None, ctx.process_set).synchronize().tolist()
+        [mean] = operations.allreduce([upstream], None, Average, 1.0, 1.0, ctx.process_set, waits=True).synchronize()
+        rows = operations.allgather(torch.tensor([ctx.rows]), None, ctx.process_set, waits=True).synchronize().tolist()
         start = sum(rows[: ranks_of(ctx.process_set).rank()])
         return None, mean[start : start + ctx.rows].reshape(ctx.shape)
 
@@ -45,11 +45,11 @@ class Broadcast(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, how: Any, tensor: Any) -> Any:
         ctx.root, name, ctx.process_set = how
-        return operations.broadcast(tensor, ctx.root, name, ctx.process_set, in_place=False).synchronize()
+        return operations.broadcast(tensor, ctx.root, name, ctx.process_set, in_place=False, waits=True).synchronize()
 
     @staticmethod
     def backward(ctx: Any, upstream: Any) -> Any:
-        [mean] = operations.allreduce([upstream], None, Average, 1.0, 1.0, ctx.process_set).synchronize()
+        [mean] = operations.allreduce([upstream], None, Average, 1.0, 1.0, ctx.process_set, waits=True).synchronize()
         root = root_in(ctx.process_set, ctx.root)
         return None, mean if ranks_of(ctx.process_set).rank() == root else torch.zeros_like(mean)
 
@@ -76,9 +76,9 @@ class Reducescatter(torch.autograd.Function):  # type: ignore[misc]
     def forward(ctx: Any, how: Any, tensor: Any) -> Any:
         _, ctx.op, ctx.process_set, before, after = how
         ctx.factor = before * after
-        return operations.reducescatter(tensor, *how).synchronize()
+        return operations.reducescatter(tensor, *how, waits=True).synchronize()
 
     @staticmethod
     def backward(ctx: Any, upstream: Any) -> Any:
         factor = ctx.factor * (ranks_of(ctx.process_set).size() if ctx.op == Sum else 1)
-        return None, operations.allgather(upstream * factor, None, ctx.process_set).synchronize()
+        return None, operations.allgather(upstream * factor, None, ctx.process_set, waits=True).synchronize()

@@ -70,7 +70,8 @@ def allreduce_(
     postscale_factor: float = 1.0,
     process_set: Any = global_process_set,
 ) -> Any:
-    return allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set).synchronize()
+    how = (name, handle_average_backwards_compatibility(op, average), prescale_factor, postscale_factor, process_set)
+    return operations.allreduce([tensor], *how, into=[tensor], waits=True).synchronize()[0]
 
 
 def grouped_allreduce_async(
@@ -125,8 +126,8 @@ def grouped_allreduce_(
     postscale_factor: float = 1.0,
     process_set: Any = global_process_set,
 ) -> list[Any]:
-    how = (average, name, op, prescale_factor, postscale_factor, process_set)
-    return list(grouped_allreduce_async_(tensors, *how).synchronize())
+    how = (name, handle_average_backwards_compatibility(op, average), prescale_factor, postscale_factor, process_set)
+    return list(operations.allreduce(tensors, *how, into=tensors, waits=True).synchronize())
 
 
 def sparse_allreduce_async(tensor: Any, name: str, op: int, process_set: Any = global_process_set) -> Callable[[], Any]:
@@ -227,7 +228,7 @@ def broadcast_async_(
 
 
 def broadcast_(tensor: Any, root_rank: int, name: str | None = None, process_set: Any = global_process_set) -> Any:
-    return broadcast_async_(tensor, root_rank, name, process_set).synchronize()
+    return operations.broadcast(tensor, root_rank, name, process_set, in_place=True, waits=True).synchronize()
 
 
 def alltoall_async(

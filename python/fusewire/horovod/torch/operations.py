@@ -1,7 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Operations on torch tensors that are started now and waited for later.
 
-Tensors of the CPU are sent from where they are, and written in place. Those of a GPU go through host memory.
+Tensors of the CPU are sent from where they are, and written in place. Those of a GPU go through host memory. With
+`waits`, the caller waits at once: the operation then takes the shortest way, and is done when the function returns.
 """
 
 import collections
@@ -55,6 +56,8 @@ def allreduce(
     after: float,
     process_set: Any,
     into: Sequence[Any] | None = None,
+    *,
+    waits: bool = False,
 ) -> Running:
     """One operation for each type. `into`: the tensors that get the results; None: new ones."""
     ranks, op = ranks_of(process_set), checked(op)
@@ -70,9 +73,11 @@ def allreduce(
     # Several of one name would be matched with each other by their turn only.
     names = {kind: name if len(by_type) == 1 or name is None else f"{name}/{kind}" for kind in by_type}
     handles = [
-        ranks.allreduce_async(sent[places[0]], op, names[kind], out=sent[places[0]])
+        ranks.allreduce_async(sent[places[0]], op, names[kind], out=sent[places[0]], waits=waits)
         if len(places) == 1
-        else ranks.grouped_allreduce_async([sent[place] for place in places], op, names[kind], in_place=True)
+        else ranks.grouped_allreduce_async(
+            [sent[place] for place in places], op, names[kind], in_place=True, waits=waits
+        )
         for kind, places in by_type.items()
     ]
 
@@ -108,12 +113,14 @@ class All(Running):
         return self._is_done or all(one.poll() for one in self._running)
 
 
-def broadcast(tensor: Any, root_rank: int, name: str | None, process_set: Any, in_place: bool) -> Running:
+def broadcast(
+    tensor: Any, root_rank: int, name: str | None, process_set: Any, in_place: bool, *, waits: bool = False
+) -> Running:
     ranks, root = ranks_of(process_set), root_in(process_set, root_rank)
     sent = on_host(tensor)
     if not in_place and sent.data_ptr() == tensor.data_ptr():
         sent = sent.clone()
-    handle = ranks.broadcast_async(sent, root, name, out=sent)
+    handle = ranks.broadcast_async(sent, root, name, out=sent, waits=waits)
 
     def finish(_: Any) -> Any:
         if not in_place:
@@ -125,16 +132,18 @@ def broadcast(tensor: Any, root_rank: int, name: str | None, process_set: Any, i
     return Running([handle], finish)
 
 
-def allgather(tensor: Any, name: str | None, process_set: Any) -> Running:
-    handle = ranks_of(process_set).allgather_async(on_host(tensor), name)
+def allgather(tensor: Any, name: str | None, process_set: Any, *, waits: bool = False) -> Running:
+    handle = ranks_of(process_set).allgather_async(on_host(tensor), name, waits=waits)
     return Running([handle], lambda results: results[0].to(tensor.device))
 
 
-def reducescatter(tensor: Any, name: str | None, op: int, process_set: Any, before: float, after: float) -> Running:
+def reducescatter(
+    tensor: Any, name: str | None, op: int, process_set: Any, before: float, after: float, *, waits: bool = False
+) -> Running:
     sent = on_host(tensor)
     if before != 1.0:
         sent = scaled(sent.clone(), before)
-    handle = ranks_of(process_set).reduce_scatter_async(sent, checked(op), name)
+    handle = ranks_of(process_set).reduce_scatter_async(sent, checked(op), name, waits=waits)
     return Running([handle], lambda results: scaled(results[0], after).to(tensor.device))
 
 

@@ -155,6 +155,11 @@ int fusewire_group_shrink(fusewire_group* group, int64_t timeout_ns) {
   return status.ok() ? 0 : KeepError(status);
 }
 
+int fusewire_group_broken(fusewire_group* group) {
+  const Status status = group->group->broken();
+  return status.ok() ? 0 : KeepError(status);
+}
+
 int fusewire_group_in_arena(fusewire_group* group) { return group->group->in_arena() ? 1 : 0; }
 
 int fusewire_group_run(fusewire_group* group, const fusewire_wanted* wanted, const fusewire_waiting* waiting) {

@@ -97,6 +97,7 @@ Group::~Group() {
 int Group::rank() const { return core_->rank(); }
 int Group::ranks() const { return core_->ranks(); }
 uint32_t Group::epoch() const { return core_->epoch(); }
+Status Group::broken() const { return core_->broken(); }
 bool Group::in_arena() const { return core_->lane() != nullptr && core_->lane()->open(); }
 std::string Group::NameOf(int rank) const {
   std::string name;

@@ -93,6 +93,17 @@ void GroupCore::Break(const Status& why, bool tell) {
     members_.SendToAll(ControlMessage::Broken(seats_.epoch(), why));
   }
   operations_.Break(why);
+  ShowBroken(why);
+}
+
+void GroupCore::ShowBroken(const Status& why) {
+  MutexLock lock(mutex_);
+  broken_shown_ = why;
+}
+
+Status GroupCore::broken() const {
+  MutexLock lock(mutex_);
+  return broken_shown_;
 }
 
 void GroupCore::Close() {
@@ -148,6 +159,7 @@ void GroupCore::BeginShrink(int64_t timeout_ns, Done done) {
 void GroupCore::EnterEpoch(const std::vector<bool>& dead) {
   seats_.EnterEpoch(dead);
   operations_.EnterEpoch();
+  ShowBroken(Status::Ok());
   Publish();
   // One of them may have died since it voted.
   for (int seat = 0; seat < seats_.count(); ++seat) {

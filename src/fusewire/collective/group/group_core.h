@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "fusewire/base/mutex.h"
+#include "fusewire/base/status.h"
 #include "fusewire/collective/group/arena_lane.h"
 #include "fusewire/collective/group/control_message.h"
 #include "fusewire/collective/group/group_operation.h"
@@ -56,6 +58,7 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   int rank() const { return rank_shown_.load(std::memory_order_acquire); }
   int ranks() const { return ranks_shown_.load(std::memory_order_acquire); }
   uint32_t epoch() const { return epoch_shown_.load(std::memory_order_acquire); }
+  Status broken() const;
   // How a thread that waits for an operation waits.
   reactor::Idling idling() const { return idling_.load(std::memory_order_relaxed); }
   uint64_t NextNumber() { return next_number_.fetch_add(1, std::memory_order_relaxed) + 1; }
@@ -74,6 +77,7 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
 
   void OnFailureMessage(int seat, const ControlMessage& message);
   void EnterEpoch(const std::vector<bool>& dead);
+  void ShowBroken(const Status& why);
   // Publishes the values of the epoch that begins, for other threads.
   void Publish();
   p2p::OfferAnswer OnOffer(const p2p::Offer& offer, uint32_t epoch);
@@ -90,6 +94,8 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   Survivors survivors_;
   bool closed_ = false;
 
+  mutable Mutex mutex_;
+  Status broken_shown_ FUSEWIRE_GUARDED_BY(mutex_);
   std::atomic<int> rank_shown_{0};
   std::atomic<int> ranks_shown_{0};
   std::atomic<uint32_t> epoch_shown_{0};

@@ -73,22 +73,10 @@ std::vector<observe::Number> ReadNumbers(const TallySum& before) {
 
 Status StartWatch(const std::string& place, const std::string& runtime, const std::string& secret, bool* is_on) {
   *is_on = false;
-  observe::Place where;
-  if (!observe::ParsePlace(place, &where))
-    return Status::Invalid("\"" + place + "\" is no place of a status port")
-        .Next("set FUSEWIRE_STATUS to off, loopback, ADDRESS:PORT or [ADDRESS]:PORT");
-  if (where.is_off) return Status::Ok();
-  if (!where.is_loopback && secret.empty())
-    return Status::Refused("the status port stays closed: " + place +
-                           " is not on loopback, and there is no secret for those who ask to prove")
-        .Next("set FUSEWIRE_SECRET, the same for all ranks, or FUSEWIRE_STATUS=loopback");
-  observe::Watch::Options options;
-  options.version = FUSEWIRE_VERSION;
-  options.host = where.host;
-  options.port = where.port;
-  if (!where.is_loopback) options.secret = secret;
-  options.runtime = runtime;
-  options.temporary = "/tmp";
+  const Result<observe::Place> where = observe::ReadPlace(place, secret);
+  if (!where.ok()) return where.status();
+  if (where.value().is_off) return Status::Ok();
+  observe::Watch::Options options(where.value(), secret, runtime);
   // A child of fork() has the counts of its parent.
   options.numbers = [before = TallyOfAll()] { return ReadNumbers(before); };
   Status failed;

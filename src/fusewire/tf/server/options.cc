@@ -82,23 +82,14 @@ pipe::TransportChoice ReadWire() {
   return wire;
 }
 
-// Beyond loopback, strangers could ask: then they have to prove that they know the secret.
+// A word that is no place: loopback, as without it. Refused: no port.
 observe::Place ReadStatusPlace(const std::string& secret) {
-  const std::string value = ReadText("FUSEWIRE_STATUS");
+  const Result<observe::Place> read = observe::ReadPlace(ReadText("FUSEWIRE_STATUS"), secret);
+  if (read.ok()) return read.value();
+  FUSEWIRE_LOG(kWarn, "FUSEWIRE_STATUS: %s; see %s", read.status().ToString().c_str(),
+               "docs/seeing.md#the-status-port");
   observe::Place place;
-  if (!observe::ParsePlace(value, &place)) {
-    FUSEWIRE_LOG(kWarn,
-                 "FUSEWIRE_STATUS is \"%s\": off, loopback, ADDRESS:PORT or [ADDRESS]:PORT is expected; the default "
-                 "loopback holds; see %s",
-                 value.c_str(), "docs/seeing.md#the-status-port");
-    place = observe::Place();
-  } else if (!place.is_off && !place.is_loopback && secret.empty()) {
-    FUSEWIRE_LOG(kWarn,
-                 "FUSEWIRE_STATUS is \"%s\", which is not on loopback, and there is no FUSEWIRE_SECRET for those who "
-                 "ask to prove: the status port stays closed; next: set the secret; see %s",
-                 value.c_str(), "docs/seeing.md#the-status-port");
-    place.is_off = true;
-  }
+  place.is_off = read.status().code() == Code::kRefused;
   return place;
 }
 

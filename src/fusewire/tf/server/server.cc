@@ -365,13 +365,7 @@ TfStatus Server::OpenDataPort() {
 // The first server's settings count: a process has one status port.
 void Server::StartWatch() {
   if (settings_.status.is_off) return;
-  observe::Watch::Options options;
-  options.version = FUSEWIRE_VERSION;
-  options.host = settings_.status.host;
-  options.port = settings_.status.port;
-  if (!settings_.status.is_loopback) options.secret = settings_.pipe.secret;
-  options.runtime = settings_.runtime_folder;
-  options.temporary = "/tmp";
+  observe::Watch::Options options(settings_.status, settings_.pipe.secret, settings_.runtime_folder);
   options.numbers = ReadNumbers;
   Status failed;
   const observe::Watch& watch = observe::Watch::Start(std::move(options), &failed);
