@@ -1,0 +1,38 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/mpi/errors.h"
+
+#include <utility>
+
+#include "fusewire/mpi/abi.h"
+#include "fusewire/p2p/c_api.h"
+
+namespace fusewire::mpi {
+namespace {
+
+struct LastError {
+  int error_class = number::kSUCCESS;
+  std::string text;
+};
+thread_local LastError last;
+
+}  // namespace
+
+int Fail(int error_class, std::string text) {
+  last.error_class = error_class;
+  last.text = std::move(text);
+  return error_class;
+}
+
+int FailAs(int code, const std::string& what) {
+  const char* const text = fusewire_error();
+  const std::string said = text == nullptr || *text == 0 ? "code " + std::to_string(code) : text;
+  return Fail(number::kERR_OTHER, what + ": " + said);
+}
+
+std::string TextOf(int error_class) {
+  if (error_class == number::kSUCCESS) return "no error";
+  if (error_class == last.error_class) return last.text;
+  return "error class " + std::to_string(error_class) + "; its text is that of another thread or call";
+}
+
+}  // namespace fusewire::mpi
