@@ -1,6 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """This process as a rank of a JAX program: joining, the communicators of a mesh, leaving."""
 
+import atexit
 import contextlib
 import ctypes
 import itertools
@@ -37,8 +38,11 @@ class _Rank:
         self.group, self.endpoint = group, endpoint
         limit = 0 if timeout is None else nanoseconds(timeout)
         library.fusewire_mpi_join(endpoint._handle, group._handle, names, addresses, limit)
-        # Before the group is freed, also at exit.
+        # Before the group is freed.
         self.end: weakref.finalize[..., Any] = group._owns(self, _leave)
+        # After jax was imported, so it runs before jax's own: the others have this process's part of a computation, and
+        # learn that it ends before JAX's coordinator waits for them.
+        atexit.register(shutdown)
 
 
 _rank: _Rank | None = None
@@ -190,6 +194,7 @@ def shutdown() -> None:
     if _rank is None:
         return
     last, _rank = _rank, None
+    atexit.unregister(shutdown)
     last.end()
     last.group.close()
     if not collective.is_initialized() or collective.endpoint() is not last.endpoint:

@@ -134,14 +134,8 @@ struct Checked {
 
 Checked Check(const Use& use, Handle datatype, Handle op, const char* name) {
   Checked checked;
-  if (use.communicator() == nullptr) {
-    checked.error = use.error();
-    return checked;
-  }
-  if (use->group == nullptr) {
-    checked.error = Fail(number::kERR_OTHER, use->failure);
-    return checked;
-  }
+  checked.error = use.error();
+  if (checked.error != number::kSUCCESS) return checked;
   const std::optional<Elements> elements = ElementsOf(datatype);
   const std::optional<Op> known = OpOf(op);
   if (!elements || !known) {

@@ -9,6 +9,8 @@
 namespace fusewire::mpi {
 namespace {
 
+constexpr int kInvalid = 1;  // of docs/errors.md: the caller's arguments
+
 struct LastError {
   int error_class = number::kSUCCESS;
   std::string text;
@@ -25,7 +27,12 @@ int Fail(int error_class, std::string text) {
 
 int FailAs(int code, const std::string& what) {
   const char* const text = fusewire_error();
-  const std::string said = text == nullptr || *text == 0 ? "code " + std::to_string(code) : text;
+  std::string said = text == nullptr || *text == 0 ? "code " + std::to_string(code) : text;
+  // What C API and C++ callers do next is not in the power of a program of JAX.
+  if (code != kInvalid) {
+    said = said.substr(0, said.rfind("; next: "));
+    said += "; next: find out what has happened there, and start the program again (see docs/jax.md#errors)";
+  }
   return Fail(number::kERR_OTHER, what + ": " + said);
 }
 

@@ -19,8 +19,7 @@ constexpr char kSend[] = "a send to";
 constexpr int64_t kForever = std::numeric_limits<int64_t>::max();  // an operation has a time limit of its own
 
 int Refuse(const Use& use, const Message& message, const char* verb) {
-  if (use.communicator() == nullptr) return use.error();
-  if (use->group == nullptr) return Fail(number::kERR_OTHER, use->failure);
+  if (use.error() != number::kSUCCESS) return use.error();
   const auto size = static_cast<int>(use->ranks.size());
   if (message.peer < 0 || message.peer >= size || message.peer == use->rank)
     return Fail(number::kERR_RANK, std::string(verb) + " rank " + std::to_string(message.peer) +
@@ -109,6 +108,7 @@ int Wait(World& world, Handle* request, Status* status) {
   if (error != number::kSUCCESS) {
     const std::string text = TextOf(error);  // what is dropped has errors of its own
     world.DropRequests(one->communicator);
+    world.Break(one->communicator, text);
     return Fail(error, text);
   }
   if (status != nullptr) {

@@ -51,6 +51,7 @@ Use::Use(World& world, Handle handle) : world_(world) {
     return;
   }
   communicator_ = found->second.get();
+  if (!communicator_->failure.empty()) error_ = Fail(number::kERR_OTHER, communicator_->failure);
   ++world_.users_;
 }
 
@@ -122,7 +123,7 @@ void World::Expect(std::vector<int> ranks) {
 Handle World::Split(int color, int key) {
   const Use all(*this, handle::kCOMM_WORLD);
   auto made = std::make_unique<Communicator>();
-  if (all.communicator() == nullptr) {
+  if (all.error() != number::kSUCCESS) {
     made->failure = TextOf(all.error());
     return Add(std::move(made));
   }
@@ -254,6 +255,14 @@ void World::Free(Handle handle) {
   }
   lock.Unlock();
   if (last->group != nullptr) fusewire_group_free(last->group);
+}
+
+void World::Break(Handle handle, const std::string& why) {
+  const MutexLock lock(mutex_);
+  const auto found = communicators_.find(handle);
+  if (found == communicators_.end() || !found->second->failure.empty()) return;
+  found->second->failure = "an operation before this one has failed: " + why;
+  fusewire_group_abort(found->second->group, why.c_str());
 }
 
 // ---- messages ----

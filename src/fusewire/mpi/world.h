@@ -25,8 +25,8 @@ struct Communicator {
   std::vector<int> ranks;  // of the world; the index is the rank here
   int rank = 0;
   uint64_t tags = 0;               // the upper half of its messages' tags
-  fusewire_group* group = nullptr;  // null: `failure` says why
-  std::string failure;
+  fusewire_group* group = nullptr;
+  std::string failure;  // not empty: why it could not be made, or what has failed in it
 };
 
 // A send or a receive under way.
@@ -51,9 +51,10 @@ class Use {
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
 
-  // Null: no such communicator, or this process is not in a group; Fail() has been called.
+  // Null: no such communicator, or this process is not in a group.
   const Communicator* communicator() const { return communicator_; }
   const Communicator* operator->() const { return communicator_; }
+  // Not 0: it can't be used, and Fail() has been called.
   int error() const { return error_; }
 
  private:
@@ -77,6 +78,8 @@ class World {
   // As MPI_Comm_split of MPI_COMM_WORLD, but for its failures: see above.
   Handle Split(int color, int key) FUSEWIRE_EXCLUDES(mutex_);
   void Free(Handle handle) FUSEWIRE_EXCLUDES(mutex_);
+  // A message of it has failed: all later operations do, here and in the other processes.
+  void Break(Handle handle, const std::string& why) FUSEWIRE_EXCLUDES(mutex_);
 
   int64_t timeout_ns() const { return timeout_ns_; }
   fusewire_endpoint* endpoint() const { return endpoint_; }
