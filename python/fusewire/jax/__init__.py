@@ -10,7 +10,7 @@ XLA reaches its collectives "mpi" through a library that it loads at the first i
 docs/jax.md is the page for users. Neither TensorFlow nor torch is loaded.
 """
 
-from fusewire.jax import library
+from fusewire.jax import library  # imports jax: before the modules that do
 from fusewire.jax.ranks import initialize, prepare, shutdown
 from fusewire.p2p import Error
 
