@@ -43,7 +43,7 @@ struct Call {
   const char* name;
 };
 
-int Run(const World& world, const Communicator& communicator, const Call& call) {
+int Run(World& world, Handle handle, const Communicator& communicator, const Call& call) {
   fusewire_wanted wanted{};
   wanted.kind = static_cast<int>(call.kind);
   wanted.type = static_cast<int>(call.type);
@@ -62,7 +62,10 @@ int Run(const World& world, const Communicator& communicator, const Call& call) 
       communicator.ranks.back() + 1 != static_cast<int>(communicator.ranks.size()))
     what += " among processes " + RanksOf(communicator) + ", which are its ranks 0 to " +
             std::to_string(communicator.ranks.size() - 1);
-  return FailAs(code, what);
+  const int error = FailAs(code, what);
+  const std::string text = TextOf(error);  // telling the others may have errors of its own
+  world.Break(handle, text);
+  return Fail(error, text);
 }
 
 // Null if `from` means that the input is in `to`. XLA gives one array as both where it reuses it.
@@ -100,7 +103,7 @@ void Multiply(const unsigned char* gathered, size_t ranks, size_t count, unsigne
 }
 
 // Every rank multiplies what all have, in the order of ranks. `from` may be `to`.
-int MultiplyAll(const World& world, const Communicator& communicator, const Elements& elements, const void* from,
+int MultiplyAll(World& world, Handle handle, const Communicator& communicator, const Elements& elements, const void* from,
                 void* to, size_t count, const char* name) {
   const size_t ranks = communicator.ranks.size();
   const size_t step = std::min(count, kProductBytesMax / elements.bytes());
@@ -112,7 +115,7 @@ int MultiplyAll(const World& world, const Communicator& communicator, const Elem
     Call call{CollectiveKind::kAllGather, elements.type, Op::kSum, {}, {}, {gathered.data(), ranks * bytes}, name};
     call.counts.assign(ranks, now * elements.each);
     call.from = {const_cast<unsigned char*>(source), bytes};
-    const int error = Run(world, communicator, call);
+    const int error = Run(world, handle, communicator, call);
     if (error != number::kSUCCESS) return error;
     auto* const target = static_cast<unsigned char*>(to) + done * elements.bytes();
     if (elements.type == Type::kF32) {
@@ -181,8 +184,8 @@ int AllReduce(World& world, const void* from, void* to, int count, Handle dataty
   const auto many = static_cast<size_t>(count);
   const fusewire_piece input = Input(from, to, many * checked.elements.bytes());
   if (checked.elements.each == 2 && checked.op == Op::kProduct)
-    return MultiplyAll(world, *use.communicator(), checked.elements, input.data == nullptr ? to : from, to, many, kName);
-  return Run(world, *use.communicator(),
+    return MultiplyAll(world, communicator, *use.communicator(), checked.elements, input.data == nullptr ? to : from, to, many, kName);
+  return Run(world, communicator, *use.communicator(),
              {CollectiveKind::kAllReduce,
               checked.elements.type,
               checked.op,
@@ -209,7 +212,7 @@ int AllGather(World& world, const void* from, int from_count, Handle from_type, 
   call.counts.assign(ranks, static_cast<size_t>(to_count) * checked.elements.each);
   const auto* const own = static_cast<unsigned char*>(to) + static_cast<size_t>(use->rank) * bytes;
   call.from = Input(from, own, bytes);
-  return Run(world, *use.communicator(), call);
+  return Run(world, communicator, *use.communicator(), call);
 }
 
 int ReduceScatter(World& world, const void* from, void* to, const int* counts, Handle datatype, Handle op,
@@ -236,14 +239,14 @@ int ReduceScatter(World& world, const void* from, void* to, const int* counts, H
   std::vector<unsigned char> copy;
   if (from == to || (checked.elements.each == 2 && checked.op == Op::kProduct)) copy.resize(all * each);
   if (checked.elements.each == 2 && checked.op == Op::kProduct) {
-    const int error = MultiplyAll(world, *use.communicator(), checked.elements, from, copy.data(), all, kName);
+    const int error = MultiplyAll(world, communicator, *use.communicator(), checked.elements, from, copy.data(), all, kName);
     if (error == number::kSUCCESS) std::copy_n(copy.data() + before * each, own, static_cast<unsigned char*>(to));
     return error;
   }
   if (from == to) std::copy_n(static_cast<const unsigned char*>(from), all * each, copy.data());
   call.from = {from == to ? copy.data() : const_cast<void*>(from), all * each};
   call.to = {to, own};
-  return Run(world, *use.communicator(), call);
+  return Run(world, communicator, *use.communicator(), call);
 }
 
 }  // namespace fusewire::mpi

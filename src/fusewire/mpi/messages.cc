@@ -1,13 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/mpi/messages.h"
 
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "fusewire/base/clock.h"
 #include "fusewire/mpi/collectives.h"
 #include "fusewire/mpi/errors.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kReceive[] = "a receive from";
 constexpr char kSend[] = "a send to";
-constexpr int64_t kForever = std::numeric_limits<int64_t>::max();  // an operation has a time limit of its own
+constexpr int64_t kLookNs = kSecondNs / 20;  // between two looks at what the others tell; each operation has a time limit
 
 int Refuse(const Use& use, const Message& message, const char* verb) {
   if (use.error() != number::kSUCCESS) return use.error();
@@ -65,6 +65,7 @@ int Begin(World& world, const Message& message, bool receives, Handle communicat
     std::unique_ptr<Request> one = Start(world, use, message, receives);
     if (one != nullptr) {
       one->communicator = communicator;
+      world.Listen(communicator);
       *request = world.Keep(std::move(one));
       return number::kSUCCESS;
     }
@@ -102,8 +103,9 @@ int Wait(World& world, Handle* request, Status* status) {
   if (one == nullptr)
     return Fail(number::kERR_REQUEST, "the operation has ended: this process left the group, or another part of it "
                                       "failed before");
-  (void)fusewire_op_wait(one->op, kForever);
-  const int error = ResultOf(*one);
+  std::string told;
+  while (fusewire_op_wait(one->op, kLookNs) == 0 && told.empty()) told = world.Told(one->communicator);
+  const int error = told.empty() ? ResultOf(*one) : Fail(number::kERR_OTHER, one->what + " was given up: " + told);
   fusewire_op_free(one->op);
   if (error != number::kSUCCESS) {
     const std::string text = TextOf(error);  // what is dropped has errors of its own

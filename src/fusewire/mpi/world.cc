@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "fusewire/base/clock.h"
@@ -13,7 +14,9 @@ namespace fusewire::mpi {
 namespace {
 
 constexpr int64_t kLeaveNs = 10 * kSecondNs;  // operations that were aborted end at once
+constexpr int64_t kTellNs = kSecondNs / 2;    // a peer that is gone is not told
 constexpr int kTagBits = 32;                  // of MPI's own tag
+constexpr uint64_t kNoticeTag = 0xffffffff;   // no tag of MPI, which are not negative
 
 std::string Listed(const std::vector<int>& ranks) {
   std::string text;
@@ -26,6 +29,11 @@ uint64_t TagsOf(const std::string& name) {
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a: equal in all processes
   for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
   return (hash >> 33) << kTagBits;
+}
+
+void End(const Communicator& communicator) {
+  if (communicator.notice != nullptr) fusewire_op_free(communicator.notice);
+  if (communicator.group != nullptr) fusewire_group_free(communicator.group);
 }
 
 const char kNotJoined[] =
@@ -56,15 +64,17 @@ Use::Use(World& world, Handle handle) : world_(world) {
 }
 
 Use::~Use() {
-  if (communicator_ == nullptr) return;
+  if (communicator_ != nullptr) world_.Release();
+}
+
+void World::Release() {
   std::vector<std::unique_ptr<Communicator>> freed;
-  MutexLock lock(world_.mutex_);
-  if (--world_.users_ > 0) return;
-  freed.swap(world_.freed_);
-  world_.changed_.NotifyAll();
+  MutexLock lock(mutex_);
+  if (--users_ > 0) return;
+  freed.swap(freed_);
+  changed_.NotifyAll();
   lock.Unlock();
-  for (const auto& one : freed)
-    if (one->group != nullptr) fusewire_group_free(one->group);
+  for (const auto& one : freed) End(*one);
 }
 
 // ---- joining and leaving ----
@@ -108,8 +118,10 @@ bool World::Leave() {
     return false;
   }
   for (const auto& [handle, one] : requests) fusewire_op_free(one->op);
-  for (const auto& [handle, one] : all)
-    if (handle != handle::kCOMM_WORLD && one->group != nullptr) fusewire_group_free(one->group);
+  for (const auto& [handle, one] : all) {
+    if (handle == handle::kCOMM_WORLD) one->group = nullptr;  // Python's
+    End(*one);
+  }
   return true;
 }
 
@@ -125,6 +137,8 @@ Handle World::Split(int color, int key) {
   auto made = std::make_unique<Communicator>();
   if (all.error() != number::kSUCCESS) {
     made->failure = TextOf(all.error());
+    made->rank = key;
+    made->ranks.resize(static_cast<size_t>(std::max(key, 0)) + 1);
     return Add(std::move(made));
   }
   std::vector<int> expected;
@@ -254,15 +268,59 @@ void World::Free(Handle handle) {
     return;
   }
   lock.Unlock();
-  if (last->group != nullptr) fusewire_group_free(last->group);
+  End(*last);
 }
 
 void World::Break(Handle handle, const std::string& why) {
-  const MutexLock lock(mutex_);
+  MutexLock lock(mutex_);
   const auto found = communicators_.find(handle);
   if (found == communicators_.end() || !found->second->failure.empty()) return;
   found->second->failure = "an operation before this one has failed: " + why;
   fusewire_group_abort(found->second->group, why.c_str());
+  if (found->second->notice == nullptr) return;  // no messages, so nobody listens
+  const Communicator& communicator = *found->second;
+  ++users_;  // it stays
+  lock.Unlock();
+  Tell(communicator, why);
+  Release();
+}
+
+void World::Tell(const Communicator& communicator, const std::string& why) {
+  const std::string text = why.substr(0, kNoticeBytes - 1);
+  std::vector<fusewire_op*> told;
+  for (const int rank : communicator.ranks) {
+    if (rank == communicator.ranks[static_cast<size_t>(communicator.rank)]) continue;
+    fusewire_peer* const peer = PeerOf(rank);
+    if (peer == nullptr) continue;
+    told.push_back(
+        fusewire_send_op(endpoint_, peer, communicator.tags | kNoticeTag, text.c_str(), text.size() + 1, 0));
+    fusewire_op_post(told.back(), kTellNs);
+  }
+  for (fusewire_op* const op : told) {
+    (void)fusewire_op_wait(op, kTellNs);
+    fusewire_op_free(op);
+  }
+}
+
+void World::Listen(Handle handle) {
+  const MutexLock lock(mutex_);
+  const auto found = communicators_.find(handle);
+  if (found == communicators_.end() || found->second->notice != nullptr) return;
+  Communicator& one = *found->second;
+  one.notice =
+      fusewire_receive_op(endpoint_, nullptr, one.tags | kNoticeTag, one.notice_text.data(), kNoticeBytes - 1);
+  fusewire_op_post(one.notice, std::numeric_limits<int64_t>::max());  // until the communicator is freed
+}
+
+std::string World::Told(Handle handle) {
+  const MutexLock lock(mutex_);
+  const auto found = communicators_.find(handle);
+  if (found == communicators_.end()) return "this process has left the group";
+  Communicator& one = *found->second;
+  if (one.notice == nullptr || fusewire_op_wait(one.notice, 0) == 0 || fusewire_op_result(one.notice) != 0) return "";
+  const std::string text = std::string("another process says: ") + one.notice_text.data();
+  if (one.failure.empty()) one.failure = "an operation before this one has failed: " + text;
+  return text;
 }
 
 // ---- messages ----

@@ -7,6 +7,7 @@
 #ifndef FUSEWIRE_MPI_WORLD_H_
 #define FUSEWIRE_MPI_WORLD_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,6 +21,8 @@
 
 namespace fusewire::mpi {
 
+constexpr size_t kNoticeBytes = 512;
+
 struct Communicator {
   std::string name;
   std::vector<int> ranks;  // of the world; the index is the rank here
@@ -27,6 +30,9 @@ struct Communicator {
   uint64_t tags = 0;               // the upper half of its messages' tags
   fusewire_group* group = nullptr;
   std::string failure;  // not empty: why it could not be made, or what has failed in it
+  // A receive from any rank, once messages are used: a rank in which something fails tells the others why.
+  fusewire_op* notice = nullptr;
+  std::array<char, kNoticeBytes> notice_text{};
 };
 
 // A send or a receive under way.
@@ -78,8 +84,12 @@ class World {
   // As MPI_Comm_split of MPI_COMM_WORLD, but for its failures: see above.
   Handle Split(int color, int key) FUSEWIRE_EXCLUDES(mutex_);
   void Free(Handle handle) FUSEWIRE_EXCLUDES(mutex_);
-  // A message of it has failed: all later operations do, here and in the other processes.
+  // An operation of it has failed: all later ones do, here and in the other processes, which are told.
   void Break(Handle handle, const std::string& why) FUSEWIRE_EXCLUDES(mutex_);
+  // Begins to listen for what other processes tell. Any number of times.
+  void Listen(Handle handle) FUSEWIRE_EXCLUDES(mutex_);
+  // What one has told, if anything; the communicator is then broken.
+  std::string Told(Handle handle) FUSEWIRE_EXCLUDES(mutex_);
 
   int64_t timeout_ns() const { return timeout_ns_; }
   fusewire_endpoint* endpoint() const { return endpoint_; }
@@ -100,12 +110,15 @@ class World {
     std::string failure;
   };
 
+  // One user less.
+  void Release() FUSEWIRE_EXCLUDES(mutex_);
   Membership AmongAll(const Communicator& all, int color, int key) FUSEWIRE_EXCLUDES(mutex_);
   Membership AmongExpected(const Communicator& all, std::vector<int> expected, int color, int key)
       FUSEWIRE_EXCLUDES(mutex_);
   Membership Ask(fusewire_group* group, const std::vector<int>& ranks, int color, int key);
   // How often this was called with this name.
   int Count(const std::string& name) FUSEWIRE_EXCLUDES(mutex_);
+  void Tell(const Communicator& communicator, const std::string& why) FUSEWIRE_EXCLUDES(mutex_);
   Handle Add(std::unique_ptr<Communicator> communicator) FUSEWIRE_EXCLUDES(mutex_);
 
   Mutex mutex_;
