@@ -20,8 +20,8 @@
 #   tf-tsan  the same tests under clang's ThreadSanitizer; the rooms are compiled as for tsan
 #   torch  backend="fusewire" with each PyTorch of tools/torch-*.lock, an environment of 5 GB each
 #   jax    fusewire.jax with each JAX of tools/jax-*.lock, an environment of 0.5 GB each
-# With CI_DAY, a number, phase tf runs one half of its test files with each TensorFlow, and phases torch and jax run with
-# one PyTorch and one JAX: the other half and the other ones are the next day's.
+# With CI_DAY, a number, phase tf runs one half of its test files with each TensorFlow, and phases torch and jax run
+# with one PyTorch and one JAX: the other half and the other ones are the next day's.
 # Each phase writes its full output to build/logs/PHASE-test.log.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -37,7 +37,7 @@ def join(backend: str, rank: int, addresses: list[str], **how: Any) -> Any:
         jax.distributed.initialize(addresses[0], len(addresses), rank, local_device_ids=[0])
         return jax
     os.environ["FUSEWIRE_RANK"], os.environ["FUSEWIRE_RANK_ADDRESSES"] = str(rank), ",".join(addresses)
-    import fusewire.jax  # before jax
+    import fusewire.jax  # noqa: I001, before jax
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -92,11 +92,10 @@ def run_ranks(
         for rank in wanted:
             processes[rank].join(max(0.1, deadline - time.monotonic()))
             ended = processes[rank].exitcode
-            assert ended == 0 or killed and ended is not None, f"rank {rank} ended with {ended}"
+            assert ended == 0 or (killed and ended is not None), f"rank {rank} ended with {ended}"
     finally:
         for process in processes:
             if process.is_alive():
                 os.kill(process.pid, signal.SIGKILL)
             process.join(10)
     return [found.get(rank) for rank in range(size)]
-

@@ -26,7 +26,7 @@ def program_of(jax: Any, kind: str) -> Any:
 
 
 def dies(rank: int, addresses: list[str], kind: str) -> list[Any]:
-    import fusewire.jax  # before jax
+    import fusewire.jax  # noqa: I001, before jax
     import jax
 
     jax.config.update("jax_enable_recoverability", True)  # JAX ends processes whose neighbour has died, otherwise
@@ -106,9 +106,8 @@ def test_processes_call_different_collectives():
 
 def said_by(program: str, **settings: str) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("FUSEWIRE_")}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment | settings, capture_output=True, text=True, timeout=60, check=False
-    )
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, env=environment | settings, capture_output=True, text=True, timeout=60, check=False)
     return done.stdout + done.stderr
 
 
@@ -157,7 +156,7 @@ def test_a_collective_without_a_group():
 
 
 def never_joins(rank: int, addresses: list[str]) -> str:
-    import fusewire.jax  # before jax
+    import fusewire.jax  # noqa: I001, before jax
     import jax
 
     jax.config.update("jax_cpu_collectives_implementation", "mpi")

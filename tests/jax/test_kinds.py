@@ -85,7 +85,9 @@ def test_every_kind_and_type(size):
         assert {found[rank][what] for what in refused} == {("error", "INVALID_ARGUMENT")}
     # What neither has: XLA knows no order of complex numbers, and JAX no sum of booleans that stay booleans.
     errors = {what for what, result in wanted[0].items() if result[0] == "error"}
-    assert errors == {f"{kind} complex{bits}" for kind in ("pmin", "pmax") for bits in (64, 128)} | {"psum_scatter bool"}
+    assert errors == {f"{kind} complex{bits}" for kind in ("pmin", "pmax") for bits in (64, 128)} | {
+        "psum_scatter bool"
+    }
 
 
 # ---- reductions that the compiler makes of whole-array programs ----

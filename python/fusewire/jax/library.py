@@ -11,6 +11,7 @@ import importlib
 import os
 import pathlib
 import sys
+import weakref
 from typing import Any
 
 from fusewire import _native
@@ -26,6 +27,11 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fusewire_mpi_leave": (ctypes.c_int, ()),
     "fusewire_mpi_expect": (None, (ctypes.POINTER(ctypes.c_int), ctypes.c_int)),
 }
+
+
+# Groups are freed by finalizers, all of which run where the first one was made: made before jax is imported, they run
+# after JAX's own end, in which the processes wait for each other.
+_first_finalizer = weakref.finalize(ctypes.CDLL, bool)
 
 
 def _is_loaded() -> bool:

@@ -1,9 +1,9 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """How the processes of a JAX program find each other: through the key-value store of jax.distributed.
 
-    every process   fusewire/here/RANK   the host that it runs on
-    process 0       fusewire/plan        cluster and secret, once it has read all of these
-    every process   fusewire/at/RANK     name and address of its endpoint
+every process   fusewire/here/RANK   the host that it runs on
+process 0       fusewire/plan        cluster and secret, once it has read all of these
+every process   fusewire/at/RANK     name and address of its endpoint
 """
 
 import contextlib

@@ -8,6 +8,7 @@ import itertools
 import os
 import re
 import socket
+import sys
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,8 +17,8 @@ import jax
 import numpy as np
 from jax._src import distributed, xla_bridge
 
-from fusewire import collective, machine
-from fusewire._native import nanoseconds
+from fusewire import _native, collective, machine
+from fusewire._native import KINDS, Wanted, nanoseconds
 from fusewire.collective import Group
 from fusewire.jax.library import library
 from fusewire.jax.meeting import meet
@@ -25,6 +26,8 @@ from fusewire.p2p import Endpoint
 from fusewire.pages import with_page
 
 _DEVICES = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
+_FAREWELL_S = 10.0  # for processes that end at the same time
+_LAST_KEY = 1  # of the last operation: XLA's have none
 _INITIALIZATION_S = 300  # as jax.distributed.initialize has it
 
 
@@ -38,11 +41,9 @@ class _Rank:
         self.group, self.endpoint = group, endpoint
         limit = 0 if timeout is None else nanoseconds(timeout)
         library.fusewire_mpi_join(endpoint._handle, group._handle, names, addresses, limit)
-        # Before the group is freed.
-        self.end: weakref.finalize[..., Any] = group._owns(self, _leave)
-        # After jax was imported, so it runs before jax's own: the others have this process's part of a computation, and
-        # learn that it ends before JAX's coordinator waits for them.
-        atexit.register(shutdown)
+        # Before the group is freed. At exit that is after JAX's own end, see library.py.
+        self.end: weakref.finalize[..., Any] = group._owns(self, _leave, group._handle)
+        atexit.register(_end_failed)  # before JAX's own end
 
 
 _rank: _Rank | None = None
@@ -153,8 +154,7 @@ def prepare(mesh: Any) -> None:
         return
     for axes in _choices(mesh):
         others = tuple(
-            slice(None) if name in axes else int(place)
-            for name, place in zip(mesh.axis_names, places[0], strict=True)
+            slice(None) if name in axes else int(place) for name, place in zip(mesh.axis_names, places[0], strict=True)
         )
         ranks = [device.process_index for device in np.asarray(mesh.devices[others]).ravel()]
         numbers = (ctypes.c_int * len(ranks))(*ranks)
@@ -189,21 +189,40 @@ def _touch(mesh: Any, axes: tuple[str, ...]) -> Any:
 
 
 def shutdown() -> None:
-    """This process leaves, once its computations have ended; their collectives fail from now on."""
+    """This process leaves, once its computations have ended and all processes have come to this point: programs that
+    just end need no call. Collectives fail from now on."""
+    with contextlib.suppress(Exception):
+        for array in jax.live_arrays("cpu") if xla_bridge.backends_are_initialized() else ():
+            array.block_until_ready()
+    _end()
+
+
+def _end() -> None:
     global _rank
     if _rank is None:
         return
     last, _rank = _rank, None
-    atexit.unregister(shutdown)
+    atexit.unregister(_end_failed)
     last.end()
     last.group.close()
     if not collective.is_initialized() or collective.endpoint() is not last.endpoint:
         last.endpoint.close()
 
 
-def _leave() -> None:
-    # A computation may still be under way, and other processes may need this one's part of it.
-    with contextlib.suppress(Exception):
-        for array in jax.live_arrays("cpu") if xla_bridge.backends_are_initialized() else ():
-            array.block_until_ready()
+def _end_failed() -> None:
+    """After an exception that ends the program, the others learn at once that this process is gone: JAX would have it
+    wait for them, and they wait for it."""
+    if _has_failed():
+        _end()
+
+
+def _has_failed() -> bool:
+    return getattr(sys, "last_value", None) is not None
+
+
+def _leave(group: int) -> None:
+    """Other processes may still need this one's part of a computation that is under way, so it waits for them."""
+    if not _has_failed():
+        wanted = Wanted(kind=KINDS.index("barrier"), key=_LAST_KEY, timeout_ns=nanoseconds(_FAREWELL_S))
+        _native.library.fusewire_group_run(group, ctypes.byref(wanted), None)  # an error: they have gone already
     library.fusewire_mpi_leave()

@@ -31,6 +31,7 @@ struct Status {
 static_assert(sizeof(Status) == 40);
 static_assert(offsetof(Status, source) == 24);
 
+// NOLINTBEGIN(readability-identifier-naming): words of the lists
 // MPI's names behind a k: number::kSUCCESS, handle::kFLOAT.
 namespace number {
 #define NUMBER(name, value) constexpr int k##name = value;
@@ -43,6 +44,7 @@ namespace handle {
 #include "fusewire/mpi/abi_handles.inc"
 #undef HANDLE
 }  // namespace handle
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace fusewire::mpi
 

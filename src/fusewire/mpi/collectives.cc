@@ -76,8 +76,9 @@ fusewire_piece Input(const void* from, const void* to, size_t bytes) {
 
 int Unserved(const std::string& what) {
   return Fail(number::kERR_UNSUPPORTED_OPERATION,
-              what + " is not served: Fusewire has what XLA uses on CPUs: sum, product, least and greatest of integers "
-                     "up to 64 bits, floats and doubles, and sum and product of their complex numbers");
+              what +
+                  " is not served: Fusewire has what XLA uses on CPUs: sum, product, least and greatest of integers "
+                  "up to 64 bits, floats and doubles, and sum and product of their complex numbers");
 }
 
 int BadCount(const char* name, int count) {
@@ -103,8 +104,8 @@ void Multiply(const unsigned char* gathered, size_t ranks, size_t count, unsigne
 }
 
 // Every rank multiplies what all have, in the order of ranks. `from` may be `to`.
-int MultiplyAll(World& world, Handle handle, const Communicator& communicator, const Elements& elements, const void* from,
-                void* to, size_t count, const char* name) {
+int MultiplyAll(World& world, Handle handle, const Communicator& communicator, const Elements& elements,
+                const void* from, void* to, size_t count, const char* name) {
   const size_t ranks = communicator.ranks.size();
   const size_t step = std::min(count, kProductBytesMax / elements.bytes());
   std::vector<unsigned char> gathered(ranks * step * elements.bytes());
@@ -142,8 +143,8 @@ Checked Check(const Use& use, Handle datatype, Handle op, const char* name) {
   const std::optional<Elements> elements = ElementsOf(datatype);
   const std::optional<Op> known = OpOf(op);
   if (!elements || !known) {
-    checked.error = Unserved(std::string(name) + " with type " + std::to_string(datatype) + " and operator " +
-                             std::to_string(op));
+    checked.error =
+        Unserved(std::string(name) + " with type " + std::to_string(datatype) + " and operator " + std::to_string(op));
     return checked;
   }
   checked.elements = *elements;
@@ -184,7 +185,8 @@ int AllReduce(World& world, const void* from, void* to, int count, Handle dataty
   const auto many = static_cast<size_t>(count);
   const fusewire_piece input = Input(from, to, many * checked.elements.bytes());
   if (checked.elements.each == 2 && checked.op == Op::kProduct)
-    return MultiplyAll(world, communicator, *use.communicator(), checked.elements, input.data == nullptr ? to : from, to, many, kName);
+    return MultiplyAll(world, communicator, *use.communicator(), checked.elements, input.data == nullptr ? to : from,
+                       to, many, kName);
   return Run(world, communicator, *use.communicator(),
              {CollectiveKind::kAllReduce,
               checked.elements.type,
@@ -239,7 +241,8 @@ int ReduceScatter(World& world, const void* from, void* to, const int* counts, H
   std::vector<unsigned char> copy;
   if (from == to || (checked.elements.each == 2 && checked.op == Op::kProduct)) copy.resize(all * each);
   if (checked.elements.each == 2 && checked.op == Op::kProduct) {
-    const int error = MultiplyAll(world, communicator, *use.communicator(), checked.elements, from, copy.data(), all, kName);
+    const int error =
+        MultiplyAll(world, communicator, *use.communicator(), checked.elements, from, copy.data(), all, kName);
     if (error == number::kSUCCESS) std::copy_n(copy.data() + before * each, own, static_cast<unsigned char*>(to));
     return error;
   }

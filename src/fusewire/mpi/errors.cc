@@ -15,13 +15,13 @@ struct LastError {
   int error_class = number::kSUCCESS;
   std::string text;
 };
-thread_local LastError last;
+thread_local LastError last_error;
 
 }  // namespace
 
 int Fail(int error_class, std::string text) {
-  last.error_class = error_class;
-  last.text = std::move(text);
+  last_error.error_class = error_class;
+  last_error.text = std::move(text);
   return error_class;
 }
 
@@ -38,7 +38,7 @@ int FailAs(int code, const std::string& what) {
 
 std::string TextOf(int error_class) {
   if (error_class == number::kSUCCESS) return "no error";
-  if (error_class == last.error_class) return last.text;
+  if (error_class == last_error.error_class) return last_error.text;
   return "error class " + std::to_string(error_class) + "; its text is that of another thread or call";
 }
 

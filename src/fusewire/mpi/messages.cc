@@ -16,7 +16,8 @@ namespace {
 
 constexpr char kReceive[] = "a receive from";
 constexpr char kSend[] = "a send to";
-constexpr int64_t kLookNs = kSecondNs / 20;  // between two looks at what the others tell; each operation has a time limit
+constexpr int64_t kLookNs =
+    kSecondNs / 20;  // between two looks at what others tell; operations have limits of their own
 
 int Refuse(const Use& use, const Message& message, const char* verb) {
   if (use.error() != number::kSUCCESS) return use.error();
@@ -101,8 +102,9 @@ int Wait(World& world, Handle* request, Status* status) {
   const std::unique_ptr<Request> one = world.Take(*request);
   *request = handle::kREQUEST_NULL;
   if (one == nullptr)
-    return Fail(number::kERR_REQUEST, "the operation has ended: this process left the group, or another part of it "
-                                      "failed before");
+    return Fail(number::kERR_REQUEST,
+                "the operation has ended: this process left the group, or another part of it "
+                "failed before");
   std::string told;
   while (fusewire_op_wait(one->op, kLookNs) == 0 && told.empty()) told = world.Told(one->communicator);
   const int error = told.empty() ? ResultOf(*one) : Fail(number::kERR_OTHER, one->what + " was given up: " + told);

@@ -20,6 +20,7 @@
 #include "fusewire/mpi/messages.h"
 #include "fusewire/mpi/world.h"
 
+// NOLINTBEGIN(readability-identifier-naming): MPItrampoline's names
 extern "C" {
 int MPIABI_Init_thread(int* argc, char*** argv, int required, int* provided);
 int MPIABI_Is_thread_main(int* flag);
@@ -32,6 +33,7 @@ int MPIABI_Allreduce(const void* from, void* to, int count, fusewire::mpi::Handl
 int MPIABI_Bcast(void* data, int count, fusewire::mpi::Handle datatype, int root, fusewire::mpi::Handle communicator);
 int MPIABI_Error_string(int error, char* text, int* length);
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace fusewire::mpi {
 namespace {
@@ -47,9 +49,9 @@ class Crew {
     for (int rank = 0; rank < ranks; ++rank) {
       fusewire_endpoint* endpoint = nullptr;
       names_.push_back("rank" + std::to_string(rank));
-      EXPECT_EQ(fusewire_endpoint_start(names_.back().c_str(), "127.0.0.1:0", cluster.c_str(), nullptr, nullptr,
-                                        &endpoint),
-                0)
+      EXPECT_EQ(
+          fusewire_endpoint_start(names_.back().c_str(), "127.0.0.1:0", cluster.c_str(), nullptr, nullptr, &endpoint),
+          0)
           << fusewire_error();
       endpoints_.push_back(endpoint);
       addresses_.emplace_back(fusewire_endpoint_address(endpoint));
@@ -236,9 +238,9 @@ TEST(MpiCollectives, GatherAndReduceScatter) {
     const std::array<int, 3> counts{1, 2, 3};
     const std::array<double, 6> from{1, 2, 3, 4, 5, 6};
     std::array<double, 3> to{};
-    EXPECT_EQ(ReduceScatter(world, from.data(), to.data(), counts.data(), handle::kDOUBLE, handle::kSUM,
-                            handle::kCOMM_WORLD),
-              number::kSUCCESS);
+    EXPECT_EQ(
+        ReduceScatter(world, from.data(), to.data(), counts.data(), handle::kDOUBLE, handle::kSUM, handle::kCOMM_WORLD),
+        number::kSUCCESS);
     constexpr std::array<std::array<double, 3>, 3> kWanted{{{3, 0, 0}, {6, 9, 0}, {12, 15, 18}}};
     EXPECT_EQ(to, kWanted[static_cast<size_t>(rank)]);
   });
@@ -251,9 +253,9 @@ TEST(MpiCollectives, ProductsOfComplexNumbersInSeveralSteps) {
     constexpr int kCount = 100'000;  // 1.6 MB: two steps
     std::vector<Number> from(kCount), to(kCount);
     for (int i = 0; i < kCount; ++i) from[static_cast<size_t>(i)] = rank == 0 ? Number(i, 1) : Number(2, -1);
-    EXPECT_EQ(AllReduce(world, from.data(), to.data(), kCount, handle::kC_DOUBLE_COMPLEX, handle::kPROD,
-                        handle::kCOMM_WORLD),
-              number::kSUCCESS);
+    EXPECT_EQ(
+        AllReduce(world, from.data(), to.data(), kCount, handle::kC_DOUBLE_COMPLEX, handle::kPROD, handle::kCOMM_WORLD),
+        number::kSUCCESS);
     for (int i = 0; i < kCount; ++i) ASSERT_EQ(to[static_cast<size_t>(i)], Number(i, 1) * Number(2, -1)) << i;
     const std::array<int, 2> counts{1, 1};
     const std::array<Number, 2> both{Number(0, 1 + rank), Number(3, 0)};
@@ -269,9 +271,8 @@ TEST(MpiCollectives, OneArrayAsInputAndResult) {
   Crew crew(2);
   crew.Run([](World& world, int rank) {
     std::array<int64_t, 4> array{1, 2, 3, 4};
-    EXPECT_EQ(
-        AllReduce(world, array.data(), array.data(), 4, handle::kINT64_T, handle::kPROD, handle::kCOMM_WORLD),
-        number::kSUCCESS);
+    EXPECT_EQ(AllReduce(world, array.data(), array.data(), 4, handle::kINT64_T, handle::kPROD, handle::kCOMM_WORLD),
+              number::kSUCCESS);
     EXPECT_THAT(array, ElementsAre(1, 4, 9, 16));
     const std::array<int, 2> counts{2, 2};
     EXPECT_EQ(ReduceScatter(world, array.data(), array.data(), counts.data(), handle::kINT64_T, handle::kSUM,
@@ -319,8 +320,8 @@ TEST(MpiMessages, AWrongSizeEndsTheCommunicator) {
   crew.Run([](World& world, int rank) {
     std::array<char, 16> sent{}, received{};
     const int bytes = rank == 0 ? 16 : 8;
-    const int error = SendReceive(world, Bytes(sent.data(), bytes, 1 - rank),
-                                  Bytes(received.data(), bytes, 1 - rank), handle::kCOMM_WORLD, nullptr);
+    const int error = SendReceive(world, Bytes(sent.data(), bytes, 1 - rank), Bytes(received.data(), bytes, 1 - rank),
+                                  handle::kCOMM_WORLD, nullptr);
     EXPECT_NE(error, number::kSUCCESS);
     EXPECT_THAT(TextOf(error), HasSubstr("rank " + std::to_string(1 - rank)));
     Handle request = 0;
@@ -354,8 +355,7 @@ TEST(MpiMessages, WhatIsNotServedIsRefusedAtOnce) {
   EXPECT_EQ(BeginSend(world, Bytes(&data, 1, 2), handle::kCOMM_WORLD, &request), number::kERR_RANK);
   EXPECT_EQ(BeginReceive(world, Bytes(&data, 1, number::kANY_SOURCE), handle::kCOMM_WORLD, &request),
             number::kERR_RANK);
-  EXPECT_EQ(BeginReceive(world, Bytes(&data, 1, 1, number::kANY_TAG), handle::kCOMM_WORLD, &request),
-            number::kERR_TAG);
+  EXPECT_EQ(BeginReceive(world, Bytes(&data, 1, 1, number::kANY_TAG), handle::kCOMM_WORLD, &request), number::kERR_TAG);
   EXPECT_EQ(BeginSend(world, Bytes(&data, -1, 1), handle::kCOMM_WORLD, &request), number::kERR_COUNT);
   EXPECT_EQ(request, handle::kREQUEST_NULL);
   EXPECT_EQ(Wait(world, &request, nullptr), number::kSUCCESS);

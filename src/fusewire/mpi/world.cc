@@ -53,9 +53,10 @@ Use::Use(World& world, Handle handle) : world_(world) {
   MutexLock lock(world_.mutex_);
   const auto found = world_.communicators_.find(handle);
   if (found == world_.communicators_.end()) {
-    error_ = world_.endpoint_ == nullptr ? Fail(number::kERR_OTHER, kNotJoined)
-                                         : Fail(number::kERR_COMM, "no communicator has the handle " +
-                                                                       std::to_string(handle) + ": it was freed");
+    error_ =
+        world_.endpoint_ == nullptr
+            ? Fail(number::kERR_OTHER, kNotJoined)
+            : Fail(number::kERR_COMM, "no communicator has the handle " + std::to_string(handle) + ": it was freed");
     return;
   }
   communicator_ = found->second.get();
@@ -292,8 +293,7 @@ void World::Tell(const Communicator& communicator, const std::string& why) {
     if (rank == communicator.ranks[static_cast<size_t>(communicator.rank)]) continue;
     fusewire_peer* const peer = PeerOf(rank);
     if (peer == nullptr) continue;
-    told.push_back(
-        fusewire_send_op(endpoint_, peer, communicator.tags | kNoticeTag, text.c_str(), text.size() + 1, 0));
+    told.push_back(fusewire_send_op(endpoint_, peer, communicator.tags | kNoticeTag, text.c_str(), text.size() + 1, 0));
     fusewire_op_post(told.back(), kTellNs);
   }
   for (fusewire_op* const op : told) {
@@ -307,8 +307,7 @@ void World::Listen(Handle handle) {
   const auto found = communicators_.find(handle);
   if (found == communicators_.end() || found->second->notice != nullptr) return;
   Communicator& one = *found->second;
-  one.notice =
-      fusewire_receive_op(endpoint_, nullptr, one.tags | kNoticeTag, one.notice_text.data(), kNoticeBytes - 1);
+  one.notice = fusewire_receive_op(endpoint_, nullptr, one.tags | kNoticeTag, one.notice_text.data(), kNoticeBytes - 1);
   fusewire_op_post(one.notice, std::numeric_limits<int64_t>::max());  // until the communicator is freed
 }
 
@@ -318,7 +317,7 @@ std::string World::Told(Handle handle) {
   if (found == communicators_.end()) return "this process has left the group";
   Communicator& one = *found->second;
   if (one.notice == nullptr || fusewire_op_wait(one.notice, 0) == 0 || fusewire_op_result(one.notice) != 0) return "";
-  const std::string text = std::string("another process says: ") + one.notice_text.data();
+  std::string text = std::string("another process says: ") + one.notice_text.data();
   if (one.failure.empty()) one.failure = "an operation before this one has failed: " + text;
   return text;
 }

@@ -2,8 +2,8 @@
 // The communicators of this process: MPI_COMM_WORLD over the group that Python has joined, and those split from it.
 // Home: any thread; a lock guards the table, and is not held while an operation runs.
 // Owns: the groups of split communicators, and the operations under way; the world's group and its endpoint are
-// Python's, and outlive it until Leave. Fails: a split that fails gives a communicator whose operations say why, because
-// XLA ignores what MPI_Comm_split returns.
+// Python's, and outlive it until Leave. Fails: a split that fails gives a communicator whose operations say why,
+// because XLA ignores what MPI_Comm_split returns.
 #ifndef FUSEWIRE_MPI_WORLD_H_
 #define FUSEWIRE_MPI_WORLD_H_
 
@@ -27,7 +27,7 @@ struct Communicator {
   std::string name;
   std::vector<int> ranks;  // of the world; the index is the rank here
   int rank = 0;
-  uint64_t tags = 0;               // the upper half of its messages' tags
+  uint64_t tags = 0;  // the upper half of its messages' tags
   fusewire_group* group = nullptr;
   std::string failure;  // not empty: why it could not be made, or what has failed in it
   // A receive from any rank, once messages are used: a rank in which something fails tells the others why.
@@ -131,7 +131,7 @@ class World {
   std::map<Handle, std::unique_ptr<Communicator>> communicators_ FUSEWIRE_GUARDED_BY(mutex_);
   std::map<Handle, std::unique_ptr<Request>> requests_ FUSEWIRE_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Communicator>> freed_ FUSEWIRE_GUARDED_BY(mutex_);  // while another thread uses one
-  Handle next_ FUSEWIRE_GUARDED_BY(mutex_) = 1024;  // above every constant
+  Handle next_ FUSEWIRE_GUARDED_BY(mutex_) = 1024;                                // above every constant
   std::vector<int> expected_ FUSEWIRE_GUARDED_BY(mutex_);
   std::map<std::string, int> made_ FUSEWIRE_GUARDED_BY(mutex_);
   int users_ FUSEWIRE_GUARDED_BY(mutex_) = 0;

@@ -1,13 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Every symbol that MPItrampoline looks up, and those of c_api.h.
-#include "fusewire/mpi/abi.h"
+// Every symbol that the library shows: what MPItrampoline looks up, and c_api.h.
+#include "fusewire/mpi/c_api.h"
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "fusewire/base/clock.h"
-#include "fusewire/mpi/c_api.h"
+#include "fusewire/mpi/abi.h"
 #include "fusewire/mpi/collectives.h"
 #include "fusewire/mpi/errors.h"
 #include "fusewire/mpi/messages.h"
@@ -30,10 +30,11 @@ bool initialized = false;
 bool finalized = false;
 
 int Unserved(const char* symbol) {
-  return Fail(number::kERR_UNSUPPORTED_OPERATION,
-              "MPI_" + std::string(symbol).substr(std::string("MPIABI_").size()) +
-                  " is not served: libfusewire_mpi.so has the functions that XLA calls for collectives on CPUs, and is "
-                  "no MPI for other programs; set MPITRAMPOLINE_LIB to a wrapper of an MPI for those (see docs/jax.md)");
+  return Fail(
+      number::kERR_UNSUPPORTED_OPERATION,
+      "MPI_" + std::string(symbol).substr(std::string("MPIABI_").size()) +
+          " is not served: libfusewire_mpi.so has the functions that XLA calls for collectives on CPUs, and is "
+          "no MPI for other programs; set MPITRAMPOLINE_LIB to a wrapper of an MPI for those (see docs/jax.md)");
 }
 
 // Cut to what the caller has room for.
@@ -54,6 +55,7 @@ Message MessageOf(const void* data, int count, Handle datatype, int peer, int ta
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): MPItrampoline's names
 extern "C" {
 
 // ---- c_api.h ----
@@ -228,3 +230,4 @@ FUSEWIRE_C_API int MPIABI_Sendrecv(const void* sent, int sent_count, Handle sent
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)
