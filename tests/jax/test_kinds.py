@@ -12,6 +12,7 @@ TYPES = (
     *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
     *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
 )
+SOME_TYPES = ("bool", "uint8", "int32", "float16", "bfloat16", "float64", "complex64")  # for more processes
 EACH = 4  # elements of a rank's part
 
 
@@ -67,7 +68,7 @@ def all_kinds(rank: int, addresses: list[str], backend: str) -> dict[str, Any]:
     mesh, along = jax.make_mesh((size,), ("x",)), jax.sharding.PartitionSpec("x")
     results = {}
     for kind, function in kinds(jax, size).items():
-        for name in TYPES:
+        for name in TYPES if size == 2 else SOME_TYPES:
             part = placed(jax, mesh, own_part(jax, rank, size, name))
             run = jax.jit(jax.shard_map(function, mesh=mesh, in_specs=along, out_specs=along, check_vma=False))
             results[f"{kind} {name}"] = outcome(functools.partial(run, part))
@@ -84,10 +85,9 @@ def test_every_kind_and_type(size):
         assert differ == refused
         assert {found[rank][what] for what in refused} == {("error", "INVALID_ARGUMENT")}
     # What neither has: XLA knows no order of complex numbers, and JAX no sum of booleans that stay booleans.
+    complexes = [name for name in (TYPES if size == 2 else SOME_TYPES) if name.startswith("complex")]
     errors = {what for what, result in wanted[0].items() if result[0] == "error"}
-    assert errors == {f"{kind} complex{bits}" for kind in ("pmin", "pmax") for bits in (64, 128)} | {
-        "psum_scatter bool"
-    }
+    assert errors == {f"{kind} {name}" for kind in ("pmin", "pmax") for name in complexes} | {"psum_scatter bool"}
 
 
 # ---- reductions that the compiler makes of whole-array programs ----
