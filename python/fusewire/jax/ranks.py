@@ -118,23 +118,29 @@ def _join_by_environment(options: dict[str, Any]) -> tuple[Group, Endpoint, list
         collective.init()
     group = collective.sibling("jax")
     rank, members = group.rank(), collective.members()
-    address, holder = None, contextlib.nullcontext()
-    if rank == 0:
-        host = machine.host_and_port(members[0][1])
-        address, holder = _free_port(host[0] if host else machine.loopback())
-    with holder:
-        address = group.broadcast_object(address, 0)
-    jax.distributed.initialize(
-        address, len(members), rank, **{"coordinator_bind_address": address, "local_device_ids": [0], **options}
-    )
+    here = machine.host_and_port(members[0][1])
+    host = here[0] if here else machine.loopback()
+    with _bound(host) if rank == 0 else contextlib.nullcontext() as bound:
+        port = group.broadcast_object(bound.getsockname()[1] if bound else None, 0)
+    if bound:
+        options = {"coordinator_bind_address": machine.at_port(_bindable(host), port), **options}
+    jax.distributed.initialize(machine.at_port(host, port), len(members), rank, **{"local_device_ids": [0], **options})
     return group, collective.endpoint(), members
 
 
-def _free_port(host: str) -> tuple[str, Any]:
+def _bound(host: str) -> socket.socket:
+    """A socket at a free port, which JAX's coordinator takes."""
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    bound.bind((host, 0))
-    return machine.at_port(host, bound.getsockname()[1]), bound
+    bound.bind((_bindable(host), 0))
+    return bound
+
+
+def _bindable(host: str) -> str:
+    """Behind NAT, the address of this rank is that of the gateway."""
+    if machine.may_bind(host):
+        return host
+    return "::" if ":" in host else "0.0.0.0"
 
 
 # ---- the communicators of a mesh ----
