@@ -14,7 +14,7 @@ from conftest import free_addresses, join, run_ranks
 from test_kinds import kinds, placed
 
 SIZE = 3
-IN_TIME_S = 5.0  # an error after a death is there within milliseconds; this is for a busy machine
+IN_TIME_S = 5.0  # an error after a death is there within a second; this is for a busy machine
 
 
 def program_of(jax: Any, kind: str) -> Any:
