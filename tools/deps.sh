@@ -9,6 +9,7 @@
 #          ray                 .venv-ray from tools/ray.lock, for tests/python/test_ray.py
 #          tensorflow          .venv-tf-VERSION from each tools/tensorflow-VERSION.lock, and .cache/wheelhouse
 #          tensorflow-VERSION  only this one of them, or of tools/wheels/tensorflow-VERSION.lock
+#          jax-VERSION         .venv-jax-VERSION from tools/jax-VERSION.lock
 #          torch-VERSION       .venv-torch-VERSION from tools/torch-VERSION.lock
 #          wheel               .venv-wheel from tools/wheels/packing.lock
 # Without root it installs no packages: it lists the missing ones and stops. FUSEWIRE_DEPS=skip installs no packages and
@@ -35,7 +36,8 @@ install_packages() {
     # Not inside mapfile's process substitution, where a failure would be lost.
     local names
     group=${group/#tensorflow-*/tensorflow}
-    names=$(packages_of_group "${group/#torch-*/torch}")
+    group=${group/#torch-*/torch}
+    names=$(packages_of_group "${group/#jax-*/jax}")
     mapfile -t -O ${#packages[@]} packages <<<"$names"
   done
   if ! command -v dpkg-query >/dev/null; then
@@ -133,7 +135,7 @@ for group in "${groups[@]}"; do
       make_venv ".venv-tf-${group#tensorflow-}" "$lock" &  # pip unpacks on one processor
       makings+=($!)
       ;;
-    torch-*) make_venv ".venv-$group" "tools/$group.lock" ;;
+    torch-* | jax-*) make_venv ".venv-$group" "tools/$group.lock" ;;
     wheel) make_venv .venv-wheel tools/wheels/packing.lock ;;
   esac
 done

@@ -131,7 +131,8 @@ echo '<testsuite><testcase name="a.b" status="run"/></testsuite>' >"$xml"
 """
 TENSORFLOWS = ("1.2.3", "4.5.6")
 TORCHES = ("7.8.9", "7.9.0")
-TESTERS = ("ctest", *TENSORFLOWS, *TORCHES, "fusewire_tf_tests")
+JAX = "8.0.1"
+TESTERS = ("ctest", *TENSORFLOWS, *TORCHES, JAX, "fusewire_tf_tests")
 
 
 class SuitesTest(ScriptTest):
@@ -149,7 +150,7 @@ class SuitesTest(ScriptTest):
         ):
             (self.folder / name).parent.mkdir(exist_ok=True)
             shutil.copy(TOOLS.parent / name, self.folder / name)
-        for name in ("deps", "build", "plugin", "torch", "lint"):
+        for name in ("deps", "build", "plugin", "torch", "jax", "lint"):
             self.fake(f"tools/{name}.sh", FAKE_TOOL)
         for name in ("bin/ctest", "build/tf-asan/bin/fusewire_tf_tests", "build/tf-tsan/bin/fusewire_tf_tests"):
             self.fake(name, FAKE_TESTER.replace("NAME", pathlib.Path(name).name))
@@ -159,6 +160,8 @@ class SuitesTest(ScriptTest):
         for version in TORCHES:
             self.fake(f".venv-torch-{version}/bin/python", FAKE_TESTER.replace("NAME", version))
             (self.folder / f"tools/torch-{version}.lock").write_text("")
+        self.fake(f".venv-jax-{JAX}/bin/python", FAKE_TESTER.replace("NAME", JAX))
+        (self.folder / f"tools/jax-{JAX}.lock").write_text("")
 
     def fake(self, name, script):
         path = self.folder / name
@@ -193,6 +196,7 @@ class SuitesTest(ScriptTest):
         "ctest --preset fuzz",
         "ctest --preset bench",
         *(f"{version} -m pytest tests/torch -o cache_dir=.cache/pytest-torch-{version}" for version in TORCHES),
+        f"{JAX} -m pytest tests/jax -o cache_dir=.cache/pytest-jax-{JAX}",
     )
 
     def pytest(self, wanted, oldest_without=""):
@@ -218,7 +222,7 @@ class SuitesTest(ScriptTest):
 
     def test_ci_runs_in_two_days_what_make_test_all_does(self):
         ran, halved = set(), set()
-        for day, total in ((20000, 10), (20001, 11)):
+        for day, total in ((20000, 11), (20001, 12)):
             status, output, calls = self.start(".ci/run", CI_DAY=str(day))
             self.assertEqual((status, output[-1]), (0, f"{total} passed, 0 failed"))
             self.assertEqual(calls[0].strip(), "lint.sh")
@@ -236,11 +240,11 @@ class SuitesTest(ScriptTest):
 
     def test_ci_counts_what_failed_in_each_part(self):
         day = {"CI_DAY": "20000"}
-        for broken in ("dev", "asan", "smoke-1.2.3", "tf-4.5.6", "torch-7.8.9", "torch.sh 7.8.9"):
+        for broken in ("dev", "asan", "smoke-1.2.3", "tf-4.5.6", "torch-7.8.9", "torch.sh 7.8.9", "jax.sh 8.0.1"):
             status, output, _ = self.start(".ci/run", broken=broken, **day)
-            self.assertEqual((status, output[-1]), (1, "9 passed, 1 failed"), broken)
+            self.assertEqual((status, output[-1]), (1, "10 passed, 1 failed"), broken)
         status, output, calls = self.start(".ci/run", broken="build.sh tf-1.2.3", **day)  # the other is tested
-        self.assertEqual((status, output[-1]), (1, "8 passed, 2 failed"))
+        self.assertEqual((status, output[-1]), (1, "9 passed, 2 failed"))
         self.assertEqual([call for call in calls if call.startswith("1.2.3")], [])
         self.fake("tools/deps.sh", "#!/bin/bash\necho deps >>$CALLS\nexit 1\n")
         status, output, _ = self.start(".ci/run", **day)

@@ -19,15 +19,16 @@
 #   tf-asan  the plug-in's unit tests under gcc's AddressSanitizer with leak detection, with the oldest TensorFlow
 #   tf-tsan  the same tests under clang's ThreadSanitizer; the rooms are compiled as for tsan
 #   torch  backend="fusewire" with each PyTorch of tools/torch-*.lock, an environment of 5 GB each
-# With CI_DAY, a number, phase tf runs one half of its test files with each TensorFlow, and phase torch runs with one
-# PyTorch: the other half and the other one are the next day's.
+#   jax    fusewire.jax with each JAX of tools/jax-*.lock, an environment of 0.5 GB each
+# With CI_DAY, a number, phase tf runs one half of its test files with each TensorFlow, and phases torch and jax run
+# with one PyTorch and one JAX: the other half and the other ones are the next day's.
 # Each phase writes its full output to build/logs/PHASE-test.log.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/tensorflow_locks.sh
 
 test_phases=(dev smoke)
-rest_phases=(slow asan tsan fuzz bench torch tf tf-asan tf-tsan)
+rest_phases=(slow asan tsan fuzz bench torch jax tf tf-asan tf-tsan)
 smoked=no
 [ -z "${CI_DAY:-}" ] || smoked=yes  # .ci/run has run them before
 phases=()
@@ -44,7 +45,7 @@ done
 groups=(build test)
 for phase in "${phases[@]}"; do
   case $phase in
-    dev | slow | asan | tsan | fuzz | torch) ;;
+    dev | slow | asan | tsan | fuzz | torch | jax) ;;
     bench) groups+=(bench) ;;
     tf) groups+=(tensorflow) ;;
     smoke)
@@ -64,19 +65,22 @@ if [[ " ${groups[*]} " == *" tensorflow "* ]]; then
     tools/deps.sh $group || echo "test: the packages of [$group] are missing; the tests with them are skipped" >&2
   done
 fi
-torches=()
 if [[ " ${phases[*]} " == *" torch "* ]]; then
   tools/deps.sh partners || echo "test: the packages of [partners] are missing; the tests with them are skipped" >&2
-  mapfile -t known < <(printf '%s\n' tools/torch-*.lock | sed 's/.*torch-//; s/\.lock$//' | sort -V)
+fi
+declare -A installed=([torch]="" [jax]="")  # the versions that are there, in words
+for framework in torch jax; do
+  [[ " ${phases[*]} " == *" $framework "* ]] || continue
+  mapfile -t known < <(printf '%s\n' tools/$framework-*.lock | sed "s/.*$framework-//; s/\.lock$//" | sort -V)
   [ -z "${CI_DAY:-}" ] || known=("${known[$((CI_DAY % ${#known[@]}))]}")
   for version in "${known[@]}"; do
-    if tools/deps.sh "torch-$version"; then
-      torches+=("$version")
+    if tools/deps.sh "$framework-$version"; then
+      installed[$framework]+="$version "
     else
-      echo "test: PyTorch $version can't be installed, see above; the tests with it are skipped" >&2
+      echo "test: $framework $version can't be installed, see above; the tests with it are skipped" >&2
     fi
   done
-fi
+done
 mkdir -p build/logs
 
 export FUSEWIRE_UNITY=${FUSEWIRE_UNITY:-ON}  # for a single build; lint and quick compile each file separately
@@ -94,7 +98,13 @@ say_result() {
 # A phase is built while the one before it is tested: tests wait for timers and for each other, so they leave the
 # processors idle for a third of the time. Such a build gets only that time.
 declare -A builds=()  # the process that builds a phase
-preset_of() { if [ "$1" = slow ]; then echo dev; else echo "$1"; fi; }
+preset_of() {
+  case $1 in
+    slow) echo dev ;;
+    jax) echo torch ;;  # the same library
+    *) echo "$1" ;;
+  esac
+}
 begin_build() {
   build_phase "$1" &
   builds[$1]=$!
@@ -116,7 +126,7 @@ build_phase() {
   case $phase in
     smoke | tf) build_for_tensorflow "$phase" ;;
     tf-asan | tf-tsan) tools/build.sh "$phase" --target fusewire_tf_tests ;;
-    torch) tensorflow_build tools/build.sh torch --target fusewire_python ;;
+    torch | jax) tensorflow_build tools/build.sh torch --target fusewire_python ;;
     fuzz) tools/build.sh fuzz -- "-DFUSEWIRE_FUZZ_RUNS=${FUSEWIRE_FUZZ_RUNS:-1000000}" ;;
     bench)
       tools/build.sh bench --target bench_programs --target bench_collective_programs --target bench_p2p_programs \
@@ -193,19 +203,19 @@ run_tensorflow() {
 }
 
 # One version after the other: each of their tests starts several processes.
-run_torch() {
-  local version start
-  await_build torch || true
-  begin_build_of_next "$1" torch
-  for version in "${torches[@]}"; do
-    results+=("torch-$version-test.xml")
-    rm -f "build/logs/torch-$version-test.xml"
-    tensorflow_build tools/torch.sh "$version" >/dev/null || continue
+run_framework() {
+  local framework=$1 version start
+  await_build "$framework" || true
+  begin_build_of_next "$2" "$framework"
+  for version in ${installed[$framework]}; do
+    results+=("$framework-$version-test.xml")
+    rm -f "build/logs/$framework-$version-test.xml"
+    tensorflow_build "tools/$framework.sh" "$version" >/dev/null || continue
     start=$SECONDS
-    timeout -k 10 1200 ".venv-torch-$version/bin/python" -m pytest tests/torch \
-      --junit-xml "build/logs/torch-$version-test.xml" -o "cache_dir=.cache/pytest-torch-$version" \
-      >"build/logs/torch-$version-test.log" 2>&1 || true
-    say_result "torch-$version" "build/logs/torch-$version-test.xml" "$start"
+    timeout -k 10 1200 ".venv-$framework-$version/bin/python" -m pytest "tests/$framework" \
+      --junit-xml "build/logs/$framework-$version-test.xml" -o "cache_dir=.cache/pytest-$framework-$version" \
+      >"build/logs/$framework-$version-test.log" 2>&1 || true
+    say_result "$framework-$version" "build/logs/$framework-$version-test.xml" "$start"
   done
 }
 
@@ -262,7 +272,7 @@ for i in "${!phases[@]}"; do
   [ -n "${builds[$phase]:-}" ] || begin_build "$phase"
   case $phase in
     smoke | tf) run_tensorflow "$phase" ;;
-    torch) run_torch "$next" ;;
+    torch | jax) run_framework "$phase" "$next" ;;
     tf-asan | tf-tsan) run_plugin_sanitized "$phase" "$next" ;;
     *) run_phase "$phase" "$next" ;;
   esac

@@ -14,6 +14,7 @@ ROOMS = {
     "rpc": ("task", "pipe", "wire", "transport", "buffer", "reactor", "base"),
     "p2p": ("task", "pipe", "wire", "transport", "buffer", "reactor", "base"),
     "collective": ("p2p", "task", "pipe", "observe", "wire", "transport", "buffer", "reactor", "base"),
+    "mpi": ("collective", "p2p", "base"),
     "tf": ("rpc", "collective", "p2p", "task", "pipe", "observe", "wire", "transport", "buffer", "reactor", "base"),
 }
 
@@ -125,6 +126,7 @@ CALLS = [
             "src/fusewire/transport/tls/context.": "taken as a connection begins",
             "src/fusewire/collective/group/arena_lane.": "waiting callers enter the arena, one after the other",
             "src/fusewire/collective/group/shown.": "the lane's thread and the home ask for the same names",
+            "src/fusewire/mpi/world.": "XLA calls from any of its threads",
             "src/fusewire/tf/": "TensorFlow calls from any of its threads and does not wait",
         },
     ),

@@ -21,6 +21,7 @@ PAGES = {
     "ray": "problems/run.md#on-ray",
     "misfit": "problems/no-plug-in.md#no-plug-in-for-this-tensorflow",
     "plug-in": "problems/no-plug-in.md#a-plug-in-that-does-not-load",
+    "jax": "jax.md#errors",
     "library": "problems/no-plug-in.md#no-library-for-messages-and-collectives",
     "protocol": "problems/no-plug-in.md#no-such-protocol",
     "cluster": "network.md#check-a-running-cluster",

@@ -11,7 +11,8 @@ WHERE = {
     SERVER: "by the plug-in, when a server is created",
     IMPORT: "once both `fusewire` and `tensorflow` are imported",
     COLLECTIVE: "by `fusewire.collective.init()`, for which `fusewire run --ranks` sets them; "
-    "[PyTorch's backend](torch.md) reads all of them but the rank and the addresses",
+    "[PyTorch's backend](torch.md), and [JAX](jax.md) where JAX names the ranks, read all of them but the rank and the "
+    "addresses",
     HOROVOD: "by `import fusewire`",
     BUILD: "by `pip install`, when it builds the plug-in",
     TOOLS: "by the scripts of a clone, `make ...`",

@@ -19,6 +19,7 @@ ARROWS = {
     "_joining": {"_native", "p2p"},
     "collective": {"_native", "_arrays", "p2p", "_joining"},
     "torch": {"_native", "p2p", "_joining"},
+    "jax": {"_native", "p2p", "_joining", "collective"},
     "horovod": {"p2p", "collective"},
     "mpi": {"p2p", "collective"},
     "tf": set(),
@@ -118,7 +119,17 @@ def test_horovods_words_for_one_framework_do_not_import_the_other():
             assert "torch" not in reached, name
 
 
+def test_jax_is_for_its_own_folder():
+    users = {
+        name for name, tree in MODULES.items() for wanted, _ in imports(tree, name) if wanted.split(".")[0] == "jax"
+    }
+    assert {room_of(name) for name in users} == {"jax"}
+    # It names MPItrampoline's library before jax is loaded, so it comes first.
+    assert next(one for one, _ in imports(MODULES["fusewire.jax"], "fusewire.jax")) == "fusewire.jax.library"
+    assert "fusewire.jax.library" not in users
+
+
 def test_numpy_is_for_collectives_alone():
     users = {name for name, tree in MODULES.items() for wanted, _ in imports(tree, name) if wanted == "numpy"}
-    assert {room_of(name) for name in users} == {"collective", "cli", "horovod", "mpi"}
+    assert {room_of(name) for name in users} == {"collective", "cli", "horovod", "jax", "mpi"}
     assert {name for name in users if room_of(name) == "cli"} == {"fusewire.cli.selftest"}
