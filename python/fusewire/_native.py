@@ -251,7 +251,7 @@ class NoNotes:
 
 
 def _load_calls() -> Any:
-    """The classes Calls and Notes of python/calls/calls.cc: a collective over one array at a tenth of the price of
+    """The classes Calls and Notes of python/calls: a collective over one array at a tenth of the price of
     ctypes, and what it notes. NoCalls and NoNotes if the library was built without Python's headers."""
     try:
         module = importlib.import_module("fusewire._lib._calls")  # it needs the library, which is loaded now

@@ -271,7 +271,7 @@ class Session {
   // Of an operation that was heard, or of none; with one field that is something else, or with none.
   Fingerprint Print(size_t* bytes) {
     Fingerprint print;
-    print.epoch = static_cast<uint16_t>(cores_[0]->epoch());
+    print.epoch = static_cast<uint16_t>(cores_[0]->state().epoch.load());
     const uint8_t which = in_.Next();
     if (!heard_.empty() && which < 224) {
       print = heard_[which % heard_.size()].print;
@@ -311,7 +311,7 @@ class Session {
     size_t bytes = 0;
     note.print = Print(&bytes);
     const uint8_t how = in_.Next();
-    note.epoch = how % 4 == 3 ? static_cast<uint32_t>(Number()) : cores_[0]->epoch();
+    note.epoch = how % 4 == 3 ? static_cast<uint32_t>(Number()) : cores_[0]->state().epoch.load();
     note.round = how / 4 % 4 == 3 ? Number() : how / 4 % 4;
     if (how / 16 % 4 != 0) note.status = Status(static_cast<Code>(how % kCodeMax + 1), in_.Text(20));
     if (how / 16 % 4 == 2) note.status = note.status.Peer("rank 1 (i)");

@@ -2,7 +2,8 @@
 """Files of the flight recorder, one for each rank, named as torch names its own.
 
 A rank that fails writes its file before its error is raised, and tells the others by a message of the default group:
-the rank that everyone waits for has no error of its own. Each has a thread that waits for that message.
+the rank that everyone waits for has no error of its own. Each has a thread that looks for that message now and then:
+one that waited for it would run the endpoint's reactor, and every operation of the program would need its help.
 """
 
 import contextlib
@@ -26,7 +27,7 @@ from fusewire.torch.work import MessageFlight
 
 _TAG = 0xFFFFFFFF  # among our own messages of a group; monitored barriers count up from 1
 _TOLD_MAX = 256  # ranks of a group whose failures are told: each of them may tell all others
-_TELL_S, _LONG_NS = 1.0, int(60e9)
+_TELL_S, _LOOK_S, _LONG_NS = 1.0, 0.25, int(60e9)
 _CODES = ("timeout", "unavailable", "invalid", "corrupt")  # not "cancelled", which the program itself did
 
 
@@ -84,6 +85,7 @@ class Watch:
         self._byte = ctypes.c_uint8(0)
         self._ear: MessageFlight | None = None
         self._threads: list[threading.Thread] = []
+        self._ends = threading.Event()
         self.forks = forks()
         self.is_on = recorder.flag(("TORCH_FR_DUMP_ON_TIMEOUT", "TORCH_NCCL_DUMP_ON_TIMEOUT"), True)
         _watches.append(self)
@@ -120,13 +122,15 @@ class Watch:
         for watches in (_watches, _listening):
             with contextlib.suppress(ValueError):
                 watches.remove(self)
-        if self._ear is not None:
-            self._ear.cancel()
+        self._ends.set()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(10)
 
     def _hear(self, ear: MessageFlight) -> None:
+        while not ear.wait(0) and not self._ends.wait(_LOOK_S):
+            pass
+        ear.cancel()
         while not ear.wait(_LONG_NS):
             pass
         if ear.end() is None and not self._has_written:

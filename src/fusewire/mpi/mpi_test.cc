@@ -49,10 +49,11 @@ class Crew {
     for (int rank = 0; rank < ranks; ++rank) {
       fusewire_endpoint* endpoint = nullptr;
       names_.push_back("rank" + std::to_string(rank));
-      EXPECT_EQ(
-          fusewire_endpoint_start(names_.back().c_str(), "127.0.0.1:0", cluster.c_str(), nullptr, nullptr, &endpoint),
-          0)
-          << fusewire_error();
+      fusewire_endpoint_options options{};
+      options.name = names_.back().c_str();
+      options.address = "127.0.0.1:0";
+      options.cluster = cluster.c_str();
+      EXPECT_EQ(fusewire_endpoint_start(&options, &endpoint), 0) << fusewire_error();
       endpoints_.push_back(endpoint);
       addresses_.emplace_back(fusewire_endpoint_address(endpoint));
     }

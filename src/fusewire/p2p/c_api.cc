@@ -248,6 +248,7 @@ void fusewire_op_post(fusewire_op* op, int64_t timeout_ns) {
 }
 
 int fusewire_op_wait(fusewire_op* op, int64_t limit_ns) {
+  if (limit_ns == 0) return op->op->Test() ? 1 : 0;
   const bool asks = limit_ns < 0;
   const auto interrupts = asks ? fusewire::reactor::Interrupts::kEndWait : fusewire::reactor::Interrupts::kGoOn;
   return op->op->Wait(asks ? fusewire::reactor::kAskNs : limit_ns, interrupts) ? 1 : 0;

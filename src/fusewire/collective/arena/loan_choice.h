@@ -36,8 +36,11 @@ class LoanChoice {
  private:
   // How rank 0 judges one kind and size of call.
   struct Entry {
-    Way way = Way::kLoans;
+    Way way = Way::kLoans;  // of the next call
+    // The rest is rank 0's.
     uint32_t calls = 0;
+    Way better = Way::kLoans, last = Way::kLoans;
+    uint32_t in_a_row = 0;                     // calls that went the last one's way
     std::array<int64_t, 2> costs_ns = {0, 0};  // of each way; 0: not measured
   };
   static constexpr size_t kSizes = 64;

@@ -143,7 +143,7 @@ void ArenaLane::AwaitJob(Job* job, int64_t leave_ns, reactor::Completion& end, r
   Clock* const clock = core_->home().clock();
   while (true) {
     const int64_t ask_ns = cancel == nullptr ? kForeverNs : cancel->NextAskNs(clock->NowNs());
-    if (end.Wait(core_->home(), std::min(leave_ns, ask_ns), core_->idling(), interrupts)) return;
+    if (end.Wait(core_->home(), std::min(leave_ns, ask_ns), core_->state().waiting(), interrupts)) return;
     if (cancel != nullptr) cancel->Ask();
     MutexLock lock(mutex_);
     if (end.done()) return;

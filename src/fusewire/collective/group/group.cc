@@ -96,8 +96,13 @@ Group::~Group() {
 
 int Group::rank() const { return core_->rank(); }
 int Group::ranks() const { return core_->ranks(); }
-uint32_t Group::epoch() const { return core_->epoch(); }
-Status Group::broken() const { return core_->broken(); }
+uint32_t Group::epoch() const { return core_->state().epoch.load(std::memory_order_acquire); }
+Status Group::broken() const {
+  Status why;
+  if (!core_->state().is_broken.load(std::memory_order_acquire)) return why;
+  core_->home().Run([this, &why] { why = core_->broken(); });
+  return why;
+}
 bool Group::in_arena() const { return core_->lane() != nullptr && core_->lane()->open(); }
 std::string Group::NameOf(int rank) const {
   std::string name;
@@ -129,7 +134,7 @@ bool Ticket::Test() const { return end_->done(); }
 
 bool Ticket::Wait(int64_t limit_ns, reactor::Interrupts interrupts) {
   reactor::Reactor& home = core_->home();
-  return end_->Wait(home, AddNs(home.clock()->NowNs(), limit_ns), core_->idling(), interrupts);
+  return end_->Wait(home, AddNs(home.clock()->NowNs(), limit_ns), core_->state().waiting(), interrupts);
 }
 
 void Ticket::Cancel(Status why) {

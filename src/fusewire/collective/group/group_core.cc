@@ -74,10 +74,10 @@ Status GroupCore::Open() {
 
 void GroupCore::Publish() {
   shown_.Renew(seats_);
-  idling_.store(seats_.idling(), std::memory_order_relaxed);
-  rank_shown_.store(seats_.rank(), std::memory_order_release);
-  ranks_shown_.store(seats_.ranks(), std::memory_order_release);
-  epoch_shown_.store(seats_.epoch(), std::memory_order_release);
+  state_.idling.store(seats_.idling(), std::memory_order_relaxed);
+  state_.rank.store(seats_.rank(), std::memory_order_release);
+  state_.ranks.store(seats_.ranks(), std::memory_order_release);
+  state_.epoch.store(seats_.epoch(), std::memory_order_release);
   if (lane_ != nullptr) lane_->Reopen(seats_.epoch());
   const GroupTags& tags = operations_.tags();
   endpoint_.HandleOffers(tags.First(seats_.epoch()), tags.Last(seats_.epoch()),
@@ -93,17 +93,7 @@ void GroupCore::Break(const Status& why, bool tell) {
     members_.SendToAll(ControlMessage::Broken(seats_.epoch(), why));
   }
   operations_.Break(why);
-  ShowBroken(why);
-}
-
-void GroupCore::ShowBroken(const Status& why) {
-  MutexLock lock(mutex_);
-  broken_shown_ = why;
-}
-
-Status GroupCore::broken() const {
-  MutexLock lock(mutex_);
-  return broken_shown_;
+  state_.is_broken.store(true, std::memory_order_release);
 }
 
 void GroupCore::Close() {
@@ -159,7 +149,7 @@ void GroupCore::BeginShrink(int64_t timeout_ns, Done done) {
 void GroupCore::EnterEpoch(const std::vector<bool>& dead) {
   seats_.EnterEpoch(dead);
   operations_.EnterEpoch();
-  ShowBroken(Status::Ok());
+  state_.is_broken.store(false, std::memory_order_release);
   Publish();
   // One of them may have died since it voted.
   for (int seat = 0; seat < seats_.count(); ++seat) {
@@ -232,10 +222,10 @@ Status GroupCore::RunAndWait(std::unique_ptr<GroupOperation> operation) {
   const reactor::CancelHook hook(cancel, [this, number = operation->number] {
     home_.Post([core = shared_from_this(), number] { core->Cancel(number, GivenUp()); });
   });
-  bool is_over = ended.PostAndWait(home_, operation.release(), until(), idling(), interrupts);
+  bool is_over = ended.PostAndWait(home_, operation.release(), until(), state_.waiting(), interrupts);
   while (!is_over) {
     if (cancel != nullptr) cancel->Ask();
-    is_over = ended.Wait(home_, until(), idling(), interrupts);
+    is_over = ended.Wait(home_, until(), state_.waiting(), interrupts);
   }
   return ended.TakeStatus();
 }

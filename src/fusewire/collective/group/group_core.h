@@ -15,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "fusewire/base/mutex.h"
 #include "fusewire/base/status.h"
 #include "fusewire/collective/group/arena_lane.h"
 #include "fusewire/collective/group/control_message.h"
@@ -31,6 +30,18 @@
 
 namespace fusewire {
 namespace collective {
+
+// What other threads may know of a group's state.
+struct GroupState {
+  std::atomic<int> rank{0};
+  std::atomic<int> ranks{0};
+  std::atomic<uint32_t> epoch{0};
+  std::atomic<bool> is_broken{false};
+  std::atomic<reactor::Idling> idling{reactor::Idling::kLearned};
+
+  // How a thread that waits for an operation waits.
+  reactor::Idling waiting() const { return idling.load(std::memory_order_relaxed); }
+};
 
 class GroupCore final : private MemberHandler, public std::enable_shared_from_this<GroupCore> {
  public:
@@ -52,15 +63,13 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   void SendFailed(uint32_t epoch, uint64_t turn, const Status& why);
   void BeginShrink(int64_t timeout_ns, Done done);
   std::string NameOf(int rank) const;
+  const Status& broken() const { return operations_.broken(); }
 
   // Any thread.
   reactor::Reactor& home() { return home_; }
-  int rank() const { return rank_shown_.load(std::memory_order_acquire); }
-  int ranks() const { return ranks_shown_.load(std::memory_order_acquire); }
-  uint32_t epoch() const { return epoch_shown_.load(std::memory_order_acquire); }
-  Status broken() const;
-  // How a thread that waits for an operation waits.
-  reactor::Idling idling() const { return idling_.load(std::memory_order_relaxed); }
+  const GroupState& state() const { return state_; }
+  int rank() const { return state_.rank.load(std::memory_order_acquire); }
+  int ranks() const { return state_.ranks.load(std::memory_order_acquire); }
   uint64_t NextNumber() { return next_number_.fetch_add(1, std::memory_order_relaxed) + 1; }
   const GroupOptions& options() const { return options_; }
   p2p::Endpoint& endpoint() { return endpoint_; }
@@ -77,7 +86,6 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
 
   void OnFailureMessage(int seat, const ControlMessage& message);
   void EnterEpoch(const std::vector<bool>& dead);
-  void ShowBroken(const Status& why);
   // Publishes the values of the epoch that begins, for other threads.
   void Publish();
   p2p::OfferAnswer OnOffer(const p2p::Offer& offer, uint32_t epoch);
@@ -94,12 +102,7 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   Survivors survivors_;
   bool closed_ = false;
 
-  mutable Mutex mutex_;
-  Status broken_shown_ FUSEWIRE_GUARDED_BY(mutex_);
-  std::atomic<int> rank_shown_{0};
-  std::atomic<int> ranks_shown_{0};
-  std::atomic<uint32_t> epoch_shown_{0};
-  std::atomic<reactor::Idling> idling_{reactor::Idling::kLearned};
+  GroupState state_;
   std::atomic<uint64_t> next_number_{0};
 };
 
