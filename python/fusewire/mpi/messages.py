@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Messages between two ranks, and requests: operations that have begun.
 
-They are messages of the rank's endpoint: tag := 1 | number of the communicator:29 | kind:2 | tag of the program:32.
-An object is two messages: its length, then its bytes.
+They are messages of the rank's endpoint: tag := 01 | number of the communicator:28 | kind:2 | tag of the program:32;
+those of a group begin with 1. An object is two messages: its length, then its bytes.
 """
 
 import collections
@@ -190,7 +190,7 @@ class Mail:
     def _tag(self, kind: int, tag: int) -> int:
         if not 0 <= tag <= TAG_MAX:
             raise ValueError(f"the tag is {tag}: tags are from 0 to {TAG_MAX}; a receive names the tag that it wants")
-        return 1 << 63 | self._number << 34 | kind << 32 | tag
+        return 1 << 62 | self._number << 34 | kind << 32 | tag
 
     def _take_own(self, tag: int) -> Any:
         if not self._own[tag]:

@@ -33,7 +33,8 @@ uint64_t GatherChecked(Arena& arena, size_t count = kCount) {
   const Status status = arena.AllGather(bytes, Whole(mine), Whole(all), Soon());
   EXPECT_TRUE(status.ok()) << status.ToString();
   for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i] == static_cast<float>(i / count + 1)) continue;
+    const size_t sender = i / count;
+    if (all[i] == static_cast<float>(sender + 1)) continue;
     ADD_FAILURE() << "element " << i << " is " << all[i];
     break;
   }
@@ -72,7 +73,10 @@ TEST(Loans, WhatIsInSeveralPiecesGoesThroughShares) {
     const Piece halves[] = {{mine.data(), half}, {mine.data() + kCount / 2, half}};
     const Pieces from = arena.rank() == 1 ? Pieces(halves, 2) : Whole(mine);
     ASSERT_TRUE(arena.AllGather({2 * half, 2 * half}, from, Whole(all), Soon()).ok());
-    for (size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], static_cast<float>(i % kCount + i / kCount));
+    for (size_t i = 0; i < all.size(); ++i) {
+      const size_t sender = i / kCount, want = i % kCount + sender;
+      ASSERT_EQ(all[i], static_cast<float>(want));
+    }
     EXPECT_EQ(arena.counts().lent_bytes, 0U);
     EXPECT_EQ(GatherChecked(arena), kCount * sizeof(float)) << "one call in pieces is not the end of it";
   });
