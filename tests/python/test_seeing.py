@@ -355,7 +355,8 @@ def test_beyond_loopback_a_request_needs_the_secret(serving, monkeypatch):
 def test_beyond_loopback_without_a_secret_the_port_stays_closed(serving):
     place, errors = serving(FUSEWIRE_STATUS="0.0.0.0:0")
     assert place is None
-    assert "there is no FUSEWIRE_SECRET" in errors
+    assert "the status port stays closed: 0.0.0.0:0 is not on loopback" in errors
+    assert "set FUSEWIRE_SECRET" in errors
 
 
 @pytest.mark.once
