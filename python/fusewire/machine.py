@@ -134,3 +134,20 @@ def host_and_port(text: str) -> tuple[str, int] | None:
 
 def is_loopback(address: str) -> bool:
     return address == "::1" or address.startswith("127.")
+
+
+def addresses_of(name: str) -> list[str]:
+    """The numbers that a name stands for; none if it is not known."""
+    with contextlib.suppress(OSError):
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        return [str(address[4][0]) for address in found if "%" not in str(address[4][0])]
+    return []
+
+
+def facing(address: str) -> str | None:
+    """The address of this machine from which packets to that one leave."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((address, 9))  # no packet is sent
+        return str(probe.getsockname()[0])
+    return None

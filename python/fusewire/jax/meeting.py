@@ -6,7 +6,6 @@ process 0       fusewire/plan        cluster and secret, once it has read all of
 every process   fusewire/at/RANK     name and address of its endpoint
 """
 
-import contextlib
 import json
 import os
 import secrets
@@ -103,8 +102,8 @@ def _own_address(coordinator: str) -> str:
     name = socket.gethostname()
     target = machine.host_and_port(coordinator)
     for host in (target[0] if target else None, name):
-        for address in _addresses_of(host) if host else ():
-            found = _facing(address)
+        for address in machine.addresses_of(host) if host else ():
+            found = machine.facing(address)
             if found and not machine.is_loopback(found) and machine.may_bind(found):
                 return found
     raise Error(
@@ -112,18 +111,3 @@ def _own_address(coordinator: str) -> str:
         f"unavailable: no address of this machine ({name}) is known that the other processes could reach; set "
         "FUSEWIRE_BIND to an interface (eth0), an address or a network (10.0.0.0/8)",
     )
-
-
-def _facing(address: str) -> str | None:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
-        probe.connect((address, 9))  # no packet is sent
-        return str(probe.getsockname()[0])
-    return None
-
-
-def _addresses_of(name: str) -> list[str]:
-    with contextlib.suppress(OSError):
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-        return [str(address[4][0]) for address in found if "%" not in str(address[4][0])]
-    return []

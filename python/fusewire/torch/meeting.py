@@ -225,7 +225,7 @@ def own_address() -> str:
     """An address of this machine that other hosts can reach: that of its route to MASTER_ADDR, or the one that its own
     name stands for, or that of its default route."""
     name = socket.gethostname()
-    candidates = [_route_to(os.environ.get("MASTER_ADDR")), *_addresses_of(name), _route_to("192.0.2.1")]
+    candidates = [_route_to(os.environ.get("MASTER_ADDR")), *machine.addresses_of(name), _route_to("192.0.2.1")]
     for address in candidates:
         if address and not machine.is_loopback(address) and machine.may_bind(address):
             return address
@@ -237,19 +237,10 @@ def own_address() -> str:
 
 
 def _route_to(name: str | None) -> str | None:
-    for address in _addresses_of(name) if name else ():
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect((address, 9))  # no packet is sent
-            return str(probe.getsockname()[0])
+    for address in machine.addresses_of(name) if name else ():
+        if found := machine.facing(address):
+            return found
     return None
-
-
-def _addresses_of(name: str) -> list[str]:
-    with contextlib.suppress(OSError):
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-        return [str(address[4][0]) for address in found if "%" not in str(address[4][0])]
-    return []
 
 
 def _leave(place: _Place, name: str) -> None:
