@@ -221,10 +221,9 @@ def attend(line: socket.socket) -> None:
     size, rights, _, _ = line.recvmsg(4, socket.CMSG_SPACE(8))
     request = json.loads(_receive(line, int.from_bytes(size, "little")))
     out, error = array.array("i", rights[0][2])
-    pid = os.fork()
+    pid = fork_in_session()
     if pid == 0:
         line.close()
-        os.setsid()
         os.chdir(request["cwd"])
         become(request["words"], request["environment"], (os.open(os.devnull, os.O_RDONLY), out, error), ())
     os.close(out)
@@ -239,6 +238,20 @@ def attend(line: socket.socket) -> None:
     with contextlib.suppress(OSError):
         line.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "little", signed=True))
     os._exit(0)
+
+
+def fork_in_session() -> int:
+    """os.fork(); when the parent goes on, the child leads its session, which can be killed by the child's number."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        os.close(read)
+    os.close(write)  # the child's is the last one
+    if pid != 0:
+        os.read(read, 1)
+        os.close(read)
+    return pid
 
 
 def become(
@@ -334,9 +347,8 @@ class Forked:
     def __init__(self, words, *, env, pass_fds, preexec_fn, **_) -> None:
         pipes = [os.pipe(), os.pipe()]
         self.returncode: int | None = None
-        self.pid = os.fork()
+        self.pid = fork_in_session()
         if self.pid == 0:
-            os.setsid()
             preexec_fn()
             streams = (os.open(os.devnull, os.O_RDONLY), pipes[0][1], pipes[1][1])
             become(words[1:], env, streams, pass_fds)

@@ -98,14 +98,13 @@ TEST(Loans, ARankThatKnowsNoProcessIsRespected) {
 }
 
 // Memory that a rank has given back in the middle of a call, against all promises: the one that reads it gets an error,
-// and neither waits for ever.
+// and neither waits for ever. The address stays taken, or another thread's memory may come to lie there.
 TEST(Loans, MemoryThatIsNotThereIsAnErrorThatNamesTheRank) {
   const size_t bytes = size_t{64} << 10;
+  void* gone = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(gone, MAP_FAILED);
   Crew::RunThreads(2, Lending(LoanRule::kAlways), [&](Arena& arena) {
     std::vector<float> from(bytes / sizeof(float)), to(bytes / sizeof(float));
-    void* gone = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ASSERT_NE(gone, MAP_FAILED);
-    munmap(gone, bytes);
     const std::vector<size_t> others = {arena.rank() == 0 ? 0 : bytes, arena.rank() == 0 ? bytes : 0};
     if (arena.rank() == 1) {
       const Status status = arena.AllToAll(others, others, Pieces(gone, bytes), Whole(to), Soon());
@@ -119,6 +118,7 @@ TEST(Loans, MemoryThatIsNotThereIsAnErrorThatNamesTheRank) {
     EXPECT_EQ(arena.Barrier(Soon()).code(), Code::kUnavailable) << "a broken arena says so at once";
     arena.Close();  // as a group does
   });
+  munmap(gone, bytes);
 }
 
 // A mismatch is found before anybody reads.
