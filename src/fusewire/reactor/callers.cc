@@ -60,6 +60,7 @@ bool Callers::TryTakeOver(const Waiter& waiter) {
   const int64_t now_ns = clock->NowNs();
   handover_.Lease(now_ns);
   if (handover_.TryEnter()) return true;
+  handover_.AskLongDriverToLeave(now_ns);
   bool entered = false;
   loop_.requests().BeginWaitingForLoop();
   while (!entered && !waiter.signalled() && clock->NowNs() - now_ns < kTakeOverNs) {
@@ -85,7 +86,8 @@ bool Callers::DriveUntil(Waiter* waiter, int64_t deadline_ns, Idling idling, Int
   for (;;) {
     loop_.Turn();
     if (waiter->signalled() || home.now_ns >= deadline_ns || interrupted) break;
-    if (loop_.requests().asked_to_end()) break;  // the thread ends the loop
+    if (loop_.requests().asked_to_end()) break;     // the thread ends the loop
+    if (loop_.requests().driver_to_leave()) break;  // the wait goes on outside
     if (loop_.MoreToDo()) continue;
     if (loop_.is_manual()) break;  // the thread that turns the world has to go on
     if (loop_.Spin(deadline_ns)) continue;
@@ -103,7 +105,8 @@ bool Callers::ParkAtHome(Waiter* waiter, int64_t until_ns) {
   HomeParts& home = loop_.home();
   PolledEvents polled;
   loop_.SetSleeping(true);
-  if (!loop_.HasMail() && home.output.empty() && waiter->BeginInside(&loop_.requests())) {
+  const bool stays = !loop_.HasMail() && home.output.empty() && !loop_.requests().driver_to_leave();
+  if (stays && waiter->BeginInside(&loop_.requests())) {
     loop_.CountPark();
     home.poller.Wait(&polled, TimeoutMs(home.clock->NowNs(), until_ns));
     waiter->EndInside();

@@ -28,8 +28,8 @@ class Callers {
   bool TryRun(Task& task);
   // Comes home to wait there, if that may be had soon.
   bool TryTakeOver(const Waiter& waiter);
-  // At home, after TryTakeOver: runs the loop until the signal, the deadline, an interrupt or the loop's end, and
-  // leaves. False: an interrupt has ended the wait.
+  // At home, after TryTakeOver: runs the loop until the signal, the deadline, an interrupt, the loop's end, or, after a
+  // long time, the next caller, and leaves. False: an interrupt has ended the wait.
   bool DriveUntil(Waiter* waiter, int64_t deadline_ns, Idling idling, Interrupts interrupts);
   // While another thread runs the loop, or none does any more.
   bool AwaitSignal(Waiter* waiter, int64_t deadline_ns, Interrupts interrupts);

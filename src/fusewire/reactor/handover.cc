@@ -26,6 +26,9 @@ constexpr int64_t kLookAgainNs = 20 * kMillisecondNs;
 constexpr int64_t kSoonNs = 50 * kMicrosecondNs;
 constexpr int kSoonMin = 16, kSoonMax = 64;
 constexpr int64_t kGuardNs = 1 * kMillisecondNs;
+// A caller that has driven for so long makes way for the next one: it may wait for something that comes in an hour.
+// Giving the loop away costs both some microseconds.
+constexpr int64_t kLongDriveNs = 1 * kMillisecondNs;
 // Until when a thread that looks by the clock says that it sleeps: only work that is left over is worth a kick.
 constexpr int64_t kGuardWakesNs = 1;
 
@@ -139,7 +142,13 @@ void Handover::SetOuter(bool armed) {
 
 void Handover::Lease(int64_t now_ns) { lease_ns_.store(now_ns + kLeaseNs, std::memory_order_relaxed); }
 
+void Handover::AskLongDriverToLeave(int64_t now_ns) {
+  if (now_ns - driving_since_ns_.load(std::memory_order_relaxed) > kLongDriveNs) requests().AskDriverToLeave();
+}
+
 void Handover::BeginDriving() {
+  requests().ForgetDriverToLeave();
+  driving_since_ns_.store(loop_.home().now_ns, std::memory_order_relaxed);
   const bool soon = loop_.home().now_ns - left_ns_.load(std::memory_order_relaxed) < kSoonNs;
   const int came = came_soon_.load(std::memory_order_relaxed);
   came_soon_.store(soon ? std::min(came + 1, kSoonMax) : came / 4, std::memory_order_relaxed);
@@ -149,6 +158,7 @@ void Handover::BeginDriving() {
 }
 
 void Handover::EndDriving() {
+  driving_since_ns_.store(kForeverNs, std::memory_order_relaxed);
   const int64_t now_ns = loop_.home().now_ns;
   Lease(now_ns);
   left_ns_.store(now_ns, std::memory_order_relaxed);

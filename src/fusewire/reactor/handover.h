@@ -55,6 +55,8 @@ class Handover {
   // ---- callers that run the loop while they wait ----
   // For a while from `now_ns` on the thread stays out of the way: the next call of a busy caller finds the loop free.
   void Lease(int64_t now_ns);
+  // A caller that has driven for long leaves the loop to the next one, whose own wait may be short.
+  void AskLongDriverToLeave(int64_t now_ns);
   // At home.
   void BeginDriving();
   void EndDriving();
@@ -88,6 +90,7 @@ class Handover {
   std::atomic<ThreadPlace> place_{ThreadPlace::kNone};
   std::atomic<int64_t> lease_ns_{0};  // until then the thread parks at the outer epoll
   std::atomic<int64_t> thread_wakes_ns_{kForeverNs};
+  std::atomic<int64_t> driving_since_ns_{kForeverNs};
   std::atomic<int64_t> left_ns_{0};  // when a caller drove last
   std::atomic<int> came_soon_{0};    // how often callers have come back soon; one that does not takes most of it
   // Set by the token's holder, cleared by it and by the thread that was woken. While it is set, the outer epoll is

@@ -37,6 +37,11 @@ void LoopRequests::EndWaitingForLoop() {
   (void)waited;
 }
 
+void LoopRequests::AskDriverToLeave() {
+  if (driver_to_leave_.exchange(true, std::memory_order_seq_cst)) return;
+  Wake();
+}
+
 void LoopRequests::AskToEnd() {
   closing_.store(true, std::memory_order_seq_cst);
   if (wake_fd_ < 0) return;

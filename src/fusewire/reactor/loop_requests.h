@@ -35,6 +35,12 @@ class LoopRequests {
   void BeginWaitingForLoop() { callers_waiting_.fetch_add(1, std::memory_order_relaxed); }
   void EndWaitingForLoop();
   bool callers_wait() const { return callers_waiting_.load(std::memory_order_relaxed) > 0; }
+  // The caller that drives the loop leaves it, and waits outside. If another one drives by now, it may leave as well.
+  void AskDriverToLeave();
+  void ForgetDriverToLeave() {
+    if (driver_to_leave()) driver_to_leave_.store(false, std::memory_order_relaxed);
+  }
+  bool driver_to_leave() const { return driver_to_leave_.load(std::memory_order_seq_cst); }
 
   // ---- that it ends ----
   void AskToEnd();
@@ -51,6 +57,7 @@ class LoopRequests {
   std::atomic<bool> sleeping_{false};  // no thread will look at the mailbox by itself: wake one
   std::atomic<bool> guarded_{false};
   std::atomic<int> callers_waiting_{0};  // want the loop while the thread is awake in it
+  std::atomic<bool> driver_to_leave_{false};
   std::atomic<bool> closing_{false};
   std::atomic<bool> ended_{false};
   std::atomic<uint64_t> wakes_{0};

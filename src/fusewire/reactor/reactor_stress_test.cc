@@ -29,9 +29,66 @@ struct Mix {
   bool timers;  // without them nothing but the right wake-up wakes the loop
   bool waits;   // callers drive the loop
   int callers;
+  bool patient = false;  // one more caller waits for long each time, and makes way
 };
 
 void PrintTo(const Mix& mix, std::ostream* out) { *out << mix.name; }
+
+void Rest(int64_t rest_ns) {
+  std::binary_semaphore never(0);
+  (void)never.try_acquire_for(std::chrono::nanoseconds(rest_ns));
+}
+
+// A caller that waits for some milliseconds each time, for mail or input of another thread.
+class PatientCaller {
+ public:
+  explicit PatientCaller(Reactor* reactor)
+      : reactor_(*reactor), random_(SystemRandom64()), bell_([this] { given_.exchange(nullptr)->Signal(); }) {
+    AskHome(reactor_, [this] { return reactor_.Watch(bell_.fd(), EPOLLIN, &bell_).ok(); });
+  }
+  ~PatientCaller() {
+    AskHome(reactor_, [this] {
+      reactor_.Unwatch(bell_.fd(), &bell_);
+      return true;
+    });
+  }
+
+  // How often it had what it waited for; 0 if it once did not.
+  uint64_t Run(int64_t until_ns) {
+    std::atomic<bool> ended{false};
+    std::thread giver([&] {
+      while (!ended) Give();
+    });
+    uint64_t given = 0;
+    for (bool answered = true; answered && Clock::Real()->NowNs() < until_ns;) {
+      Waiter waiter;
+      waiting_ = &waiter;
+      answered = reactor_.Wait(&waiter, Clock::Real()->NowNs() + kLostNs);
+      given = answered ? given + 1 : 0;
+    }
+    ended = true;
+    giver.join();
+    return given;
+  }
+
+ private:
+  void Give() {
+    Rest(static_cast<int64_t>(random_.Below(4 * kMillisecondNs)));
+    Waiter* const waiter = waiting_.exchange(nullptr);
+    if (waiter == nullptr) return;
+    if (random_.Chance(0.5)) {
+      reactor_.Post([waiter] { waiter->Signal(); });
+    } else {
+      given_ = waiter;
+      bell_.Ring();
+    }
+  }
+
+  Reactor& reactor_;
+  Random random_;
+  Bell bell_;
+  std::atomic<Waiter*> waiting_{nullptr}, given_{nullptr};
+};
 
 // One thread's requests to the loop, one at a time, each answered by a signal.
 class Caller final : private DoorbellHandler {
@@ -130,11 +187,6 @@ class Caller final : private DoorbellHandler {
     return answered_.try_acquire_for(std::chrono::nanoseconds(kLostNs));
   }
 
-  static void Rest(int64_t rest_ns) {
-    std::binary_semaphore never(0);
-    (void)never.try_acquire_for(std::chrono::nanoseconds(rest_ns));
-  }
-
   Reactor& reactor_;
   const Mix& mix_;
   Random random_;
@@ -160,6 +212,7 @@ TEST_P(ReactorStress, LosesNoWakeUp) {
   for (int i = 0; i < mix.callers; ++i) {
     callers.push_back(std::make_unique<Caller>(reactor.get(), mix, SystemRandom64()));
   }
+  PatientCaller patient(reactor.get());
   std::vector<std::string> lost(callers.size());
   // Where a busy thread gets all the time that there is, no caller may have had the loop yet.
   for (int round = 0; round == 0 || (round < 20 && mix.waits && reactor->Snapshot().drives == 0); ++round) {
@@ -168,6 +221,7 @@ TEST_P(ReactorStress, LosesNoWakeUp) {
     for (size_t i = 0; i < callers.size(); ++i) {
       threads.emplace_back([&, i, until_ns] { lost[i] += callers[i]->Run(until_ns); });
     }
+    if (mix.patient) threads.emplace_back([&] { EXPECT_GT(patient.Run(until_ns), 0U); });
     for (std::thread& thread : threads) thread.join();
   }
   uint64_t requests = 0;
@@ -192,8 +246,12 @@ INSTANTIATE_TEST_SUITE_P(Mixes, ReactorStress,
                                          Mix{"ManyCallersParking", 0, false, false, true, 6},
                                          Mix{"ManyCallersSpinning", 50 * kMicrosecondNs, false, false, true, 6},
                                          Mix{"ManyCallersWithTimers", 20 * kMicrosecondNs, false, true, true, 6},
+                                         Mix{"OneCallerBesideAPatientOne", 0, false, false, true, 1, true},
+                                         Mix{"ManyCallersBesideAPatientOne", 20 * kMicrosecondNs, false, false, true, 4,
+                                             true},
                                          Mix{"NobodyDrives", 20 * kMicrosecondNs, false, true, false, 4},
                                          Mix{"BusyPolling", 0, true, true, true, 3},
+                                         Mix{"BusyPollingBesideAPatientOne", 0, true, false, true, 2, true},
                                          Mix{"BusyPollingNobodyDrives", 0, true, true, false, 2}),
                          [](const testing::TestParamInfo<Mix>& mix) { return std::string(mix.param.name); });
 

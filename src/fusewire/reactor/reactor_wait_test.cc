@@ -267,6 +267,53 @@ TEST(ReactorWait, ManyMayWaitAtOnce) {
   for (std::thread& caller : callers) caller.join();
 }
 
+// One waits for something that comes late. It does not keep the loop from those who wait for something that comes now.
+TEST(ReactorWait, ACallerThatWaitsForLongMakesWay) {
+  for (const bool busy_poll : {false, true}) {
+    for (const Idling idling : {Idling::kLearned, Idling::kSpins, Idling::kYields}) {
+      Options options;
+      options.spin_ns_max = busy_poll ? 50 * kMicrosecondNs : 0;
+      options.busy_poll = busy_poll;
+      std::unique_ptr<Reactor> reactor = std::move(Reactor::Start(options)).value();
+      Waiter late;
+      std::atomic<bool> inside{false};
+      std::thread patient([&] {
+        SignalMail mail;
+        EXPECT_TRUE(reactor->PostAndWait(&mail, &mail.waiter, DeadlineNs()));
+        reactor->Post([&] { inside = true; });
+        EXPECT_TRUE(reactor->Wait(&late, DeadlineNs(), idling));
+      });
+      EXPECT_TRUE(Eventually([&] { return inside.load(); }));
+      for (int round = 0; round < 20; ++round) EXPECT_TRUE(DriveOnce(*reactor));
+      reactor->Post([&] { late.Signal(); });
+      patient.join();
+    }
+  }
+}
+
+// Also with nobody at home after the other caller has left: what the patient one waits for wakes the thread.
+TEST(ReactorWait, WhoMadeWayHearsOfWhatItWaitsFor) {
+  std::unique_ptr<Reactor> reactor = StartParked();
+  for (uint64_t round = 1; round <= 20; ++round) {
+    Waiter late;
+    Bell bell([&] { late.Signal(); });
+    AskHome(*reactor, [&] { return reactor->Watch(bell.fd(), EPOLLIN, &bell).ok(); });
+    std::atomic<bool> inside{false};
+    std::thread patient([&] {
+      reactor->Post([&] { inside = true; });
+      EXPECT_TRUE(reactor->Wait(&late, DeadlineNs()));
+    });
+    EXPECT_TRUE(Eventually([&] { return inside.load(); }));
+    EXPECT_TRUE(DriveOnce(*reactor));
+    bell.Ring();
+    patient.join();
+    AskHome(*reactor, [&] {
+      reactor->Unwatch(bell.fd(), &bell);
+      return true;
+    });
+  }
+}
+
 TEST(ReactorWait, BusyPollingGivesTheLoopToACaller) {
   Options options;
   options.busy_poll = true;
