@@ -133,3 +133,11 @@ def test_numpy_is_for_collectives_alone():
     users = {name for name, tree in MODULES.items() for wanted, _ in imports(tree, name) if wanted == "numpy"}
     assert {room_of(name) for name in users} == {"collective", "cli", "horovod", "jax", "mpi"}
     assert {name for name in users if room_of(name) == "cli"} == {"fusewire.cli.selftest"}
+
+
+def test_no_folder_beside_examples_hides_a_package():
+    """A program's folder comes first among the places of imports: with examples/jax, Keras found that instead of jax."""
+    scripts = {path.parent for path in (ROOT / "examples").rglob("*.py")}
+    beside = {path.name for folder in scripts for path in folder.iterdir() if path.is_dir()}
+    assert "on_jax" in beside
+    assert not beside & {"horovod", "jax", "keras", "ray", "tensorflow", "tf", "torch", "torchrec"}

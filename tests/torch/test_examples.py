@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The programs of examples/torch, started by torchrun: over fusewire their losses are those over gloo."""
+"""The programs of examples/on_torch, started by torchrun: over fusewire their losses are those over gloo."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from conftest import ROOT
 
 def losses_of(program: str, backend: str, path: str = "") -> list[str]:
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    words += [ROOT / "examples/torch" / program, "--backend", backend, "--steps", "8"]
+    words += [ROOT / "examples/on_torch" / program, "--backend", backend, "--steps", "8"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
