@@ -5,7 +5,8 @@
 #   tidy    our own rules: tools/tidy.py                   locks  clang's analysis of the plug-in's locks
 #   site    the documentation as a site, in build/site: every page is in its menu, every link leads somewhere
 #   deploy  manifests, Dockerfile and scripts of deploy/: yamllint, tools/deploy_check.py
-#   text    whitespace at the ends of lines and files, which it fixes; links; fragments of changes
+#   text    whitespace at the ends of lines and files, which it fixes; links; fragments of changes; no link or ignored
+#           file among the tracked ones
 # `tools/lint.sh --fix` applies clang-format and ruff's formatting instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,7 +37,15 @@ check_text() {
     failed=1
   }
   check_changes || failed=1
+  check_tracked || failed=1
   return $failed
+}
+
+# What git ignores, and links, which lead out of the tree on another machine.
+check_tracked() {
+  local found
+  found=$(git ls-files --cached --ignored --exclude-standard; git ls-files --stage | sed -n 's/^120000 .*\t/link: /p')
+  [ -z "$found" ] || { echo "tracked, but ignored or a link:"; echo "$found"; return 1; }
 }
 
 # towncrier rejects a name with an unknown KIND, but does not see a fragment in the folder of an unknown PART.
