@@ -136,7 +136,7 @@ def test_numpy_is_for_collectives_alone():
 
 
 def test_no_folder_beside_examples_hides_a_package():
-    """A program's folder comes first among the places of imports: with examples/jax, Keras found that instead of jax."""
+    """A program's folder is the first place of imports: with examples/jax, Keras found that instead of jax."""
     scripts = {path.parent for path in (ROOT / "examples").rglob("*.py")}
     beside = {path.name for folder in scripts for path in folder.iterdir() if path.is_dir()}
     assert "on_jax" in beside

@@ -10,8 +10,8 @@
 namespace fusewire {
 namespace transport {
 
-// A non-blocking socket, with all options that must be set before it connects or listens.
-Result<Fd> MakeSocket(int family, const TcpOptions& options);
+// A non-blocking socket, with all options that must be set before it connects to this address, or listens at it.
+Result<Fd> MakeSocket(const SocketAddress& where, const TcpOptions& options);
 // The options of an established connection.
 void TuneConnected(int fd, const TcpOptions& options);
 

@@ -71,7 +71,7 @@ void TcpDialing::TryNext() {
     home_.Arm(&step_, 0);
     return;
   }
-  Result<Fd> fd = MakeSocket(current_.storage.ss_family, options_);
+  Result<Fd> fd = MakeSocket(current_, options_);
   if (!fd.ok()) {
     last_error_ = fd.status();
     home_.Arm(&step_, 0);

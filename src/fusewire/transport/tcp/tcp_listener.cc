@@ -34,7 +34,7 @@ class TcpIncoming final : public Incoming {
 
 // *no_such_family: this host has no IPv6 (or no IPv4).
 Result<Fd> BindAndListen(const SocketAddress& where, const TcpOptions& options, bool* no_such_family) {
-  Result<Fd> made = MakeSocket(where.storage.ss_family, options);
+  Result<Fd> made = MakeSocket(where, options);
   *no_such_family = !made.ok() && made.status().code() == Code::kUnavailable;
   if (!made.ok()) return made;
   Fd fd = std::move(made).value();

@@ -247,9 +247,25 @@ TEST_P(Tcp, ClosingWithUnreadInputStillDeliversWhatWasWritten) {
 
 // ---- options ----
 
+// A network namespace of its own, with its loopback device up. False: none can be had.
+bool OwnNetwork() {
+  if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
+  const Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq loopback = {};
+  std::strncpy(loopback.ifr_name, "lo", sizeof(loopback.ifr_name) - 1);
+  loopback.ifr_flags = IFF_UP;
+  return ioctl(fd.get(), SIOCSIFFLAGS, &loopback) == 0;
+}
+
+SocketAddress NumericAddress(const char* host, uint16_t port) {
+  SocketAddress address;
+  EXPECT_TRUE(ParseNumeric(host, port, &address));
+  return address;
+}
+
 TEST_P(Tcp, TunesItsSockets) {
   TcpOptions options;
-  Result<Fd> fd = MakeSocket(AF_INET, options);
+  Result<Fd> fd = MakeSocket(NumericAddress("127.0.0.1", 5), options);
   ASSERT_TRUE(fd.ok());
   TuneConnected(fd.value().get(), options);
   auto read = [&fd](int level, int name) {
@@ -264,21 +280,57 @@ TEST_P(Tcp, TunesItsSockets) {
   EXPECT_GT(read(SOL_SOCKET, SO_RCVBUF), 0);
 }
 
-// Connections between tasks of one host are not paced, whatever the system does for others.
-TEST_P(Tcp, ChoosesNoPacingOnOneHost) {
-  const Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  SocketAddress address;
-  ASSERT_TRUE(ParseNumeric("127.0.0.1", 0, &address));
-  ASSERT_EQ(bind(listener.get(), address.get(), address.length), 0);
-  ASSERT_EQ(listen(listener.get(), 1), 0);
-  ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.length), 0);
-  const Fd dialler(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  ASSERT_EQ(connect(dialler.get(), address.get(), address.length), 0);
-  TuneConnected(dialler.get(), TcpOptions());
-  char name[16] = "";
-  socklen_t length = sizeof(name);
-  ASSERT_EQ(getsockopt(dialler.get(), IPPROTO_TCP, TCP_CONGESTION, name, &length), 0);
-  EXPECT_STREQ(name, "reno");
+std::string CongestionControlOf(const Fd& fd) {
+  char name[32] = "";
+  socklen_t length = sizeof(name) - 1;
+  return getsockopt(fd.get(), IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 ? name : "";
+}
+
+// In a network of its own whose system paces. 0: a connection that stays on this host is not paced from its beginning
+// on, as it would stay so for good; all others are.
+int PaceOnlyBetweenHosts() {
+  if (!OwnNetwork()) return 2;
+  const Fd setting(open("/proc/sys/net/ipv4/tcp_congestion_control", O_WRONLY | O_CLOEXEC));
+  if (!setting.valid() || write(setting.get(), "bbr", 3) != 3) return 2;
+  SocketAddress here = NumericAddress("0.0.0.0", 0);
+  const Fd listener = std::move(MakeSocket(here, {})).value();
+  if (bind(listener.get(), here.get(), here.length) != 0 || listen(listener.get(), 2) != 0) return 2;
+  here.length = sizeof(here.storage);
+  if (getsockname(listener.get(), reinterpret_cast<sockaddr*>(&here.storage), &here.length) != 0) return 2;
+  if (CongestionControlOf(listener) != "reno") return 3;
+  // Between 127.0.0.1 and 127.0.0.2, the addresses differ as between two hosts.
+  const char* const hosts[] = {"127.0.0.1", "127.0.0.2"};
+  const char* const wanted[] = {"reno", "bbr"};
+  for (int i = 0; i < 2; ++i) {
+    const SocketAddress there = NumericAddress(hosts[i], PortOf(here));
+    const Fd dialler = std::move(MakeSocket(there, {})).value();
+    if (CongestionControlOf(dialler) != "reno") return 4;
+    const SocketAddress own = NumericAddress("127.0.0.1", 0);
+    if (bind(dialler.get(), own.get(), own.length) != 0) return 2;
+    if (connect(dialler.get(), there.get(), there.length) != 0 && errno != EINPROGRESS) return 2;
+    Fd accepted;
+    if (!Eventually([&] {
+          accepted = Fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+          return accepted.valid();
+        }))
+      return 2;
+    TuneConnected(dialler.get(), {});
+    TuneConnected(accepted.get(), {});
+    if (CongestionControlOf(dialler) != wanted[i]) return 5;
+    if (CongestionControlOf(accepted) != wanted[i]) return 6;
+  }
+  const Fd far = std::move(MakeSocket(NumericAddress("192.0.2.1", 5), {})).value();
+  return CongestionControlOf(far) == "bbr" ? 0 : 7;
+}
+
+TEST(TcpSocket, PacesOnlyBetweenHosts) {
+  const pid_t child = fork();
+  if (child == 0) _exit(PaceOnlyBetweenHosts());
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "no network namespace, or no BBR, can be had here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 // ---- listening ----
@@ -331,13 +383,9 @@ TEST_P(Tcp, DoesNotListenBesideAnotherOnTheSamePort) {
 
 // In a network of its own that has no IPv4, not even 127.0.0.1. 0: one dials "localhost" and meets who listens there.
 int MeetOnIpv6Only() {
-  if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return 2;
-  Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!OwnNetwork()) return 2;
+  const Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq loopback = {};
-  std::strncpy(loopback.ifr_name, "lo", sizeof(loopback.ifr_name) - 1);
-  loopback.ifr_flags = IFF_UP;
-  if (ioctl(fd.get(), SIOCSIFFLAGS, &loopback) != 0) return 2;
-  loopback = ifreq();
   std::strncpy(loopback.ifr_name, "lo", sizeof(loopback.ifr_name) - 1);
   loopback.ifr_addr.sa_family = AF_INET;  // 0.0.0.0 takes the address away
   if (ioctl(fd.get(), SIOCSIFADDR, &loopback) != 0) return 2;
