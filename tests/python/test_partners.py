@@ -104,11 +104,16 @@ def test_dynamic_tables_learn_the_same_over_every_protocol(train, tmp_path):
 
 @pytest.mark.once
 def test_workers_share_dynamic_tables(train):
-    said, losses, _ = train("star_server", 2, 100)
-    steps = [int(count) for count in re.findall(r"(\d+) steps here", said)]
-    assert len(steps) == 2 and min(steps) > 0
-    # A worker finishes a step that it has begun, even if the other one has reached the last step meanwhile.
-    assert 100 <= sum(steps) < 105
+    # On a busy machine, one may have taken the last step before the other is ready: then there are more of them.
+    for wanted in (100, 1000, 4000):
+        said, losses, _ = train("star_server", 2, wanted)
+        steps = [int(count) for count in re.findall(r"(\d+) steps here", said)]
+        assert len(steps) == 2
+        # A worker finishes a step that it has begun, even if the other one has reached the last step meanwhile.
+        assert wanted <= sum(steps) < wanted + 5
+        if min(steps) > 0:
+            break
+    assert min(steps) > 0
     assert np.isfinite(losses).all()
 
 
