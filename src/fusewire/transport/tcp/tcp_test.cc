@@ -257,6 +257,16 @@ bool OwnNetwork() {
   return ioctl(fd.get(), SIOCSIFFLAGS, &loopback) == 0;
 }
 
+// What `in_child` returns in a process of its own, as it changes what belongs to the process. -1: it was killed.
+constexpr int kNotHere = 2;  // the system does not have what it needs
+int CodeOf(int (*in_child)()) {
+  const pid_t child = fork();
+  if (child == 0) _exit(in_child());
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 SocketAddress NumericAddress(const char* host, uint16_t port) {
   SocketAddress address;
   EXPECT_TRUE(ParseNumeric(host, port, &address));
@@ -289,14 +299,14 @@ std::string CongestionControlOf(const Fd& fd) {
 // In a network of its own whose system paces. 0: a connection that stays on this host is not paced from its beginning
 // on, as it would stay so for good; all others are.
 int PaceOnlyBetweenHosts() {
-  if (!OwnNetwork()) return 2;
+  if (!OwnNetwork()) return kNotHere;
   const Fd setting(open("/proc/sys/net/ipv4/tcp_congestion_control", O_WRONLY | O_CLOEXEC));
-  if (!setting.valid() || write(setting.get(), "bbr", 3) != 3) return 2;
+  if (!setting.valid() || write(setting.get(), "bbr", 3) != 3) return kNotHere;
   SocketAddress here = NumericAddress("0.0.0.0", 0);
   const Fd listener = std::move(MakeSocket(here, {})).value();
-  if (bind(listener.get(), here.get(), here.length) != 0 || listen(listener.get(), 2) != 0) return 2;
+  if (bind(listener.get(), here.get(), here.length) != 0 || listen(listener.get(), 2) != 0) return kNotHere;
   here.length = sizeof(here.storage);
-  if (getsockname(listener.get(), reinterpret_cast<sockaddr*>(&here.storage), &here.length) != 0) return 2;
+  if (getsockname(listener.get(), reinterpret_cast<sockaddr*>(&here.storage), &here.length) != 0) return kNotHere;
   if (CongestionControlOf(listener) != "reno") return 3;
   // Between 127.0.0.1 and 127.0.0.2, the addresses differ as between two hosts.
   const char* const hosts[] = {"127.0.0.1", "127.0.0.2"};
@@ -306,14 +316,14 @@ int PaceOnlyBetweenHosts() {
     const Fd dialler = std::move(MakeSocket(there, {})).value();
     if (CongestionControlOf(dialler) != "reno") return 4;
     const SocketAddress own = NumericAddress("127.0.0.1", 0);
-    if (bind(dialler.get(), own.get(), own.length) != 0) return 2;
-    if (connect(dialler.get(), there.get(), there.length) != 0 && errno != EINPROGRESS) return 2;
+    if (bind(dialler.get(), own.get(), own.length) != 0) return kNotHere;
+    if (connect(dialler.get(), there.get(), there.length) != 0 && errno != EINPROGRESS) return kNotHere;
     Fd accepted;
     if (!Eventually([&] {
           accepted = Fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
           return accepted.valid();
         }))
-      return 2;
+      return 8;
     TuneConnected(dialler.get(), {});
     TuneConnected(accepted.get(), {});
     if (CongestionControlOf(dialler) != wanted[i]) return 5;
@@ -324,13 +334,9 @@ int PaceOnlyBetweenHosts() {
 }
 
 TEST(TcpSocket, PacesOnlyBetweenHosts) {
-  const pid_t child = fork();
-  if (child == 0) _exit(PaceOnlyBetweenHosts());
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "no network namespace, or no BBR, can be had here";
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  const int code = CodeOf(&PaceOnlyBetweenHosts);
+  if (code == kNotHere) GTEST_SKIP() << "no network namespace, or no BBR, can be had here";
+  EXPECT_EQ(code, 0);
 }
 
 // ---- listening ----
@@ -383,12 +389,12 @@ TEST_P(Tcp, DoesNotListenBesideAnotherOnTheSamePort) {
 
 // In a network of its own that has no IPv4, not even 127.0.0.1. 0: one dials "localhost" and meets who listens there.
 int MeetOnIpv6Only() {
-  if (!OwnNetwork()) return 2;
+  if (!OwnNetwork()) return kNotHere;
   const Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq loopback = {};
   std::strncpy(loopback.ifr_name, "lo", sizeof(loopback.ifr_name) - 1);
   loopback.ifr_addr.sa_family = AF_INET;  // 0.0.0.0 takes the address away
-  if (ioctl(fd.get(), SIOCSIFADDR, &loopback) != 0) return 2;
+  if (ioctl(fd.get(), SIOCSIFADDR, &loopback) != 0) return kNotHere;
   std::unique_ptr<reactor::Reactor> home = std::move(reactor::Reactor::Start({})).value();
   std::unique_ptr<Transport> tcp = MakeTcp({});
   std::unique_ptr<Listener> listener;
@@ -410,13 +416,9 @@ int MeetOnIpv6Only() {
 }
 
 TEST(Localhost, IsIpv6WhereThereIsNothingElse) {
-  const pid_t child = fork();
-  if (child == 0) _exit(MeetOnIpv6Only());
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "no network namespace, or no IPv6, can be had here";
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  const int code = CodeOf(&MeetOnIpv6Only);
+  if (code == kNotHere) GTEST_SKIP() << "no network namespace, or no IPv6, can be had here";
+  EXPECT_EQ(code, 0);
 }
 
 TEST_P(Tcp, AServerListensOnNumbers) {
