@@ -441,8 +441,11 @@ class ReportTest(ScriptTest):
             timeout=20,
             check=False,
         )
-        self.assertEqual((self.folder / "totals.txt").read_text(), result.stdout.splitlines()[-1] + "\n")
-        return result.returncode, result.stdout.splitlines()
+        lines = result.stdout.splitlines()
+        written, *names = (self.folder / "totals.txt").read_text().splitlines()
+        self.assertEqual([*(f"failed: {name}" for name in names), written], lines[-1 - len(names) :])
+        self.assertEqual(f" {len(names)} failed" in written, True)
+        return result.returncode, lines
 
     def test_all_passed(self):
         status, lines = self.report(self.PASSED, self.PASSED)
@@ -452,6 +455,7 @@ class ReportTest(ScriptTest):
         status, lines = self.report(self.PASSED, self.FAILED)
         self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"))
         self.assertIn("expected 1, got 2", lines)
+        self.assertEqual(lines[-2], "failed: a.c (dev.xml)")
 
     def test_skipped_is_no_failure(self):
         status, lines = self.report(self.PASSED, self.SKIPPED)
@@ -486,12 +490,18 @@ class ReportTest(ScriptTest):
         self.assertIn("expected 1", lines)
 
     def test_sum_of_runs_before(self):
-        (self.folder / "a.txt").write_text("10 passed, 2 failed, 1 skipped\n")
+        (self.folder / "a.txt").write_text("10 passed, 2 failed, 1 skipped\n1 passed (dev.xml)\nb.c (asan.xml)\n")
         (self.folder / "b.txt").write_text("5 passed, 0 failed\n")
-        for files, total in (("a b", "15 passed, 2 failed, 1 skipped"), ("b", "5 passed, 0 failed")):
+        (self.folder / "c.txt").write_text("")
+        failed = "failed: 1 passed (dev.xml)\nfailed: b.c (asan.xml)\n"
+        for files, status, said in (
+            ("b", 0, "5 passed, 0 failed"),
+            ("a b", 1, f"{failed}15 passed, 2 failed, 1 skipped"),
+            ("b c", 1, "failed: c.txt has no totals\n5 passed, 1 failed"),
+            ("gone a", 1, f"failed: gone.txt has no totals\n{failed}10 passed, 3 failed, 1 skipped"),
+        ):
             words = ["--sum", "--folder", self.folder, *(f"{file}.txt" for file in files.split())]
-            self.assertEqual(self.sum_of(words), (" 2 failed" in total, total))
-        self.assertEqual(self.sum_of(["--sum", self.folder / "b.txt", "gone.txt"]), (1, "5 passed, 1 failed"))
+            self.assertEqual(self.sum_of(words), (status, said))
 
     def sum_of(self, words):
         words = ["/usr/bin/python3", TOOLS / "test_report.py", *words]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Reads the JUnit files of ctest, pytest and GoogleTest: prints the failures, then the totals alone on the last line.
+"""Reads the JUnit files of ctest, pytest and GoogleTest: prints the failures, then the names of the tests that failed,
+and the totals alone on the last line.
 
 A file that is missing or has no tests counts as one failure: its build broke, nothing ran, or a sanitizer reported
 something. The log beside the file has the reason. (junitparser counts a program that ctest did not find as skipped, and
@@ -8,6 +9,7 @@ does not read logs.)
 """
 
 import argparse
+import contextlib
 import pathlib
 import re
 import sys
@@ -21,6 +23,7 @@ SANITIZER = re.compile("(ERROR|WARNING): [A-Z][A-Za-z]+Sanitizer|runtime error: 
 class Totals:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
+        self.names = []  # of the failed tests
 
     def __str__(self):
         text = f"{self.passed} passed, {self.failed} failed"
@@ -84,12 +87,21 @@ def output_of(case):
 
 def read_totals(path, totals):
     """Adds the totals.txt of an earlier run; a missing one counts as one failure."""
-    try:
-        counts = re.findall(r"(\d+) (passed|failed|skipped)", path.read_text())
-    except OSError:
-        counts = []
-    for count, outcome in counts or [(1, "failed")]:
+    counts = []
+    with contextlib.suppress(OSError, ValueError):
+        first, *names = path.read_text().splitlines()
+        counts = re.findall(r"(\d+) (passed|failed|skipped)", first)
+    if not counts:
+        counts, names = [(1, "failed")], [f"{path.name} has no totals"]
+    for count, outcome in counts:
         setattr(totals, outcome, getattr(totals, outcome) + int(count))
+    totals.names += names
+
+
+def say(totals):
+    for name in totals.names:
+        print(f"failed: {name}")
+    print(totals)
 
 
 def main():
@@ -105,17 +117,20 @@ def main():
     if options.sum:
         for file in options.files:
             read_totals(folder / file, totals)
-        print(totals)
+        say(totals)
         return 1 if totals.failed else 0
     for file in options.files:
         for name, output in read(folder / file, totals):
+            totals.names.append(f"{name} ({file})")
             if not options.totals:
                 tail = output.strip().splitlines()[-OUTPUT_LINES_MAX:]
                 print(f"\n--- failed: {name} ({file})", *tail, sep="\n")
-    if not options.totals:
-        (folder / "totals.txt").write_text(f"{totals}\n")
+    if options.totals:
+        print(totals)
+    else:
+        (folder / "totals.txt").write_text("\n".join([str(totals), *totals.names]) + "\n")
         print(flush=True)
-    print(totals)
+        say(totals)
     return 1 if totals.failed else 0
 
 

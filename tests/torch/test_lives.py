@@ -238,8 +238,10 @@ def nests_futures(rank, size, folder):
     def again(done):
         return dist.all_reduce(done.value()[0], async_op=True).get_future().wait()[0]
 
-    # Equal numbers: the two threads that run again() may begin their operations in another order at the other rank.
-    futures = [dist.all_reduce(torch.ones(10), async_op=True).get_future().then(again) for _ in range(2)]
+    # All of the first before any of the second, as every rank has to begin them in one order. Equal numbers: the two
+    # threads that run again() may come in another order at the other rank.
+    works = [dist.all_reduce(torch.ones(10), async_op=True) for _ in range(2)]
+    futures = [work.get_future().then(again) for work in works]
     values = [future.wait()[0].item() for future in futures]
     is_first = not lonely.done()
     dist.barrier()
