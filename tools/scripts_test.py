@@ -109,7 +109,8 @@ class DepsTest(ScriptTest):
         self.assertEqual(self.deps("build", user=1000, absent="cmake", FUSEWIRE_DEPS="skip"), (0, "", ""))
 
 
-# What test.sh calls: each says how it was called, and those that test leave one test that passed.
+# What test.sh calls: each says how it was called, and those that test leave one test that passed; or, if $CHANCE names
+# them, one that met something else than it expected, and passes when it is tried again.
 FAKE_TOOL = """#!/bin/bash
 echo "$(basename "$0") $*" >>"$CALLS"
 [ "$BROKEN" != "$(basename "$0") $1" ]
@@ -127,6 +128,10 @@ words=${words/--output-junit $xml/}
 echo "NAME ${words/--junit-xml $xml/}" | tr -s ' ' >>"$CALLS"
 [ -n "$xml" ] || exit 0
 [[ " $BROKEN " == *" $(basename "$xml" -test.xml) "* ]] && exit 1
+if [[ " $CHANCE " == *" $(basename "$xml" -test.xml) "* ]]; then
+  echo '<testsuite><testcase name="a.b" status="fail"><failure message="assert 1"/></testcase></testsuite>' >"$xml"
+  exit 1
+fi
 echo '<testsuite><testcase name="a.b" status="run"/></testsuite>' >"$xml"
 """
 TENSORFLOWS = ("1.2.3", "4.5.6")
@@ -201,8 +206,9 @@ class SuitesTest(ScriptTest):
 
     def pytest(self, wanted, oldest_without=""):
         """The calls for both versions, the newer of which leaves out what one is enough for."""
+        phase = "smoke" if wanted.startswith("smoke") else "tf"
         return [
-            f"{version} -m pytest -m {wanted}{more} -o cache_dir=.cache/pytest-{version}"
+            f"{version} -m pytest -m {wanted}{more} -o cache_dir=.cache/pytest-{phase}-{version}"
             for version, more in zip(TENSORFLOWS, (oldest_without, " and not once"), strict=True)
         ]
 
@@ -237,6 +243,26 @@ class SuitesTest(ScriptTest):
         self.assertEqual(len(halved), 4)
         whole = {call.replace(units, "") for call in self.calls_of("make", "test-all")}
         self.assertEqual(ran, whole)
+
+    def test_what_fails_by_chance_is_tried_again_and_named(self):
+        tf, torch, jax = "tf-4.5.6", "torch-7.8.9", f"jax-{JAX}"
+        chance = f"dev tsan tf-asan {tf} {torch} {jax}"
+        phases = ("dev", "tsan", "tf", "torch", "jax", "tf-asan")
+        status, lines, calls = self.start("tools/test.sh", *phases, CHANCE=chance)
+        self.assertEqual((status, lines[-1]), (1, "7 passed, 1 failed"))
+        named = [f"flaky: a.b ({name}-test.xml)" for name in ("dev", "tsan", tf, torch, jax)]
+        self.assertEqual(lines[-7:-1], [*named, "failed: a.b (tf-asan-test.xml)"])
+        again = [call.strip() for call in calls if "--rerun-failed" in call or "--last-failed" in call]
+        self.assertEqual(
+            again,
+            [
+                "ctest --preset dev --rerun-failed -j 1",
+                "ctest --preset tsan --rerun-failed -j 1",
+                f"4.5.6 -m pytest --last-failed -o cache_dir=.cache/pytest-{tf}",
+                f"7.8.9 -m pytest tests/torch --last-failed -o cache_dir=.cache/pytest-{torch}",
+                f"{JAX} -m pytest tests/jax --last-failed -o cache_dir=.cache/pytest-{jax}",
+            ],
+        )
 
     def test_ci_counts_what_failed_in_each_part(self):
         day = {"CI_DAY": "20000"}
@@ -442,9 +468,9 @@ class ReportTest(ScriptTest):
             check=False,
         )
         lines = result.stdout.splitlines()
-        written, *names = (self.folder / "totals.txt").read_text().splitlines()
-        self.assertEqual([*(f"failed: {name}" for name in names), written], lines[-1 - len(names) :])
-        self.assertEqual(f" {len(names)} failed" in written, True)
+        *named, written = (self.folder / "totals.txt").read_text().splitlines()
+        self.assertEqual([*named, written], lines[-1 - len(named) :])
+        self.assertIn(f" {sum(line.startswith('failed: ') for line in named)} failed", written)
         return result.returncode, lines
 
     def test_all_passed(self):
@@ -490,10 +516,10 @@ class ReportTest(ScriptTest):
         self.assertIn("expected 1", lines)
 
     def test_sum_of_runs_before(self):
-        (self.folder / "a.txt").write_text("10 passed, 2 failed, 1 skipped\n1 passed (dev.xml)\nb.c (asan.xml)\n")
+        failed = "failed: 1 passed (dev.xml)\nfailed: b.c (asan.xml)\n"
+        (self.folder / "a.txt").write_text(f"{failed}10 passed, 2 failed, 1 skipped\n")
         (self.folder / "b.txt").write_text("5 passed, 0 failed\n")
         (self.folder / "c.txt").write_text("")
-        failed = "failed: 1 passed (dev.xml)\nfailed: b.c (asan.xml)\n"
         for files, status, said in (
             ("b", 0, "5 passed, 0 failed"),
             ("a b", 1, f"{failed}15 passed, 2 failed, 1 skipped"),
@@ -507,6 +533,48 @@ class ReportTest(ScriptTest):
         words = ["/usr/bin/python3", TOOLS / "test_report.py", *words]
         result = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
         return result.returncode, result.stdout.strip()
+
+    GOOGLETEST = (
+        '<testcase name="a.f" status="fail"><failure/><system-out>1 != 2\n[  FAILED  ] a.f</system-out></testcase>'
+    )
+    PYTEST = '<testcase classname="a" name="g"><failure message="assert 1 == 2">E assert 1 == 2</failure></testcase>'
+
+    def chance(self, first, second):
+        """Whether `first` gets a second try, and what the report says in which that is `second`."""
+        folder = self.folder / "second"
+        folder.mkdir(exist_ok=True)
+        for name, cases in (("dev-test.xml", first), ("dev-again.xml", second)):
+            (folder / name).write_text(f"<testsuite>{''.join(cases)}</testsuite>")
+        words = ["/usr/bin/python3", TOOLS / "test_report.py", "dev-test.xml", "--folder", folder]
+        asked = subprocess.run([*words, "--chance"], timeout=20, check=False).returncode == 0
+        said = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
+        return asked, said.returncode, said.stdout.strip().splitlines()
+
+    def test_a_few_unmet_expectations_get_a_second_try_and_are_named(self):
+        first = [self.PASSED, self.GOOGLETEST, self.PYTEST]
+        second = ['<testcase name="a.f" status="run"/>', '<testcase classname="a" name="g"/>']
+        asked, status, lines = self.chance(first, second)
+        self.assertEqual((asked, status), (True, 0))
+        self.assertEqual(lines[-3:], ["flaky: a.f (dev-test.xml)", "flaky: a.g (dev-test.xml)", "3 passed, 0 failed"])
+        self.assertIn("--- flaky: a.f (dev-test.xml)", lines)
+        self.assertIn("1 != 2", lines)
+        asked, status, lines = self.chance(first, [second[0], self.PYTEST])
+        self.assertEqual((asked, status, lines[-1]), (True, 1, "2 passed, 1 failed"))
+        self.assertEqual(lines[-3:-1], ["flaky: a.f (dev-test.xml)", "failed: a.g (dev-test.xml)"])
+
+    def test_nothing_else_gets_a_second_try(self):
+        slow = '<testcase name="a.f" status="fail"><failure/><system-out>[ RUN      ] a.f</system-out></testcase>'
+        race = self.GOOGLETEST.replace("1 != 2", "WARNING: ThreadSanitizer: data race (pid=1)")
+        crash = self.PYTEST.replace("E assert", "rank 1 ended with -11; assert")
+        error = '<testcase classname="a" name="g"><error message="m">fixture failed</error></testcase>'
+        limit = self.PYTEST.replace('"assert 1 == 2"', '"Failed: Timeout (&gt;180.0s)"')
+        many = [self.GOOGLETEST.replace("a.f", f"a.f{one}") for one in range(5)]
+        second = [f'<testcase name="a.{name}" status="run"/>' for name in ("b", "e", "f", "f0", "f1", "f2", "f3", "f4")]
+        second.append('<testcase classname="a" name="g"/>')
+        for first in ([], [self.PYTEST, slow], [race], [crash], [error], [limit], many, [self.NOT_BUILT]):
+            asked, status, lines = self.chance(first, second)
+            self.assertEqual((asked, status, "flaky" in "".join(lines)), (False, 1, False), first)
+        self.assertEqual(self.chance([self.PASSED], second), (False, 0, ["1 passed, 0 failed"]))
 
     def test_no_results_and_no_tests_are_failures(self):
         for cases in ((), (" ",)):

@@ -22,7 +22,9 @@
 #   jax    fusewire.jax with each JAX of tools/jax-*.lock, an environment of 0.5 GB each
 # With CI_DAY, a number, phase tf runs one half of its test files with each TensorFlow, and phases torch and jax run
 # with one PyTorch and one JAX: the other half and the other ones are the next day's.
-# Each phase writes its full output to build/logs/PHASE-test.log.
+# Each phase writes its full output to build/logs/PHASE-test.log. A few tests that met something else than they expected
+# get a second try, alone, when their phase is over: some need the processors in time, and others share the machine.
+# Those that pass then are named as flaky. tools/test_report.py says which tests have no second try.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/tensorflow_locks.sh
@@ -93,6 +95,28 @@ export CTEST_PARALLEL_LEVEL
 results=()
 say_result() {
   printf '%-12s %s, %d s\n' "$1" "$(/usr/bin/python3 tools/test_report.py --totals "$2")" $((SECONDS - $3))
+}
+
+# run_tests NAME WHAT LIMIT_S COMMAND...: writes build/logs/NAME-WHAT.xml and .log. Each test has its own time limit, see
+# pyproject.toml and CMakePresets.json; this one is for pytest or ctest itself.
+run_tests() {
+  local name=$1 what=$2 limit_s=$3
+  local log=$PWD/build/logs/$name-$what
+  shift 3
+  rm -f "$log.xml"
+  case $1 in
+    */python) set -- "$@" --junit-xml "$log.xml" -o "cache_dir=.cache/pytest-$name" ;;
+    *) set -- "$@" --output-junit "$log.xml" ;;
+  esac
+  timeout -k 10 "$limit_s" "$@" >"$log.log" 2>&1 || true
+}
+
+# second_try NAME COMMAND...: the command runs the failed tests of NAME again.
+second_try() {
+  local name=$1
+  shift
+  rm -f "build/logs/$name-again.xml"
+  ! /usr/bin/python3 tools/test_report.py --chance "build/logs/$name-test.xml" || run_tests "$name" again 600 "$@"
 }
 
 # A phase is built while the one before it is tested: tests wait for timers and for each other, so they leave the
@@ -183,28 +207,25 @@ run_tensorflow() {
   for version in "${built[@]}"; do
     without=()
     [ "$phase" = smoke ] || has_units "$phase" "$version" || without=(--deselect tests/python/test_units.py::test_unit)
-    # Each test has its own time limit, see pyproject.toml; this one is for pytest itself.
     # With a space, pytest would take the number for a file, and so find no conftest.py.
     if [ "$phase" = tf ] && [ -n "${CI_DAY:-}" ]; then
       without+=("--half=$(((CI_DAY + position) % 2))")
       position=$((position + 1))
     fi
-    timeout -k 10 2400 ".venv-tf-$version/bin/python" -m pytest \
-      --junit-xml "build/logs/$phase-$version-test.xml" -m "$wanted" "${without[@]}" \
-      -o "cache_dir=.cache/pytest-$version" \
-      >"build/logs/$phase-$version-test.log" 2>&1 &
+    run_tests "$phase-$version" test 2400 ".venv-tf-$version/bin/python" -m pytest -m "$wanted" "${without[@]}" &
     suites+=($!)
     wanted+=" and not once"  # the oldest comes first
   done
   for suite in "${suites[@]}"; do wait "$suite" || true; done
   for version in "${built[@]}"; do
+    second_try "$phase-$version" ".venv-tf-$version/bin/python" -m pytest --last-failed
     say_result "$phase-$version" "build/logs/$phase-$version-test.xml" "$start"
   done
 }
 
 # One version after the other: each of their tests starts several processes.
 run_framework() {
-  local framework=$1 version start
+  local framework=$1 version start tests=()
   await_build "$framework" || true
   begin_build_of_next "$2" "$framework"
   for version in ${installed[$framework]}; do
@@ -212,17 +233,16 @@ run_framework() {
     rm -f "build/logs/$framework-$version-test.xml"
     tensorflow_build "tools/$framework.sh" "$version" >/dev/null || continue
     start=$SECONDS
-    timeout -k 10 1200 ".venv-$framework-$version/bin/python" -m pytest "tests/$framework" \
-      --junit-xml "build/logs/$framework-$version-test.xml" -o "cache_dir=.cache/pytest-$framework-$version" \
-      >"build/logs/$framework-$version-test.log" 2>&1 || true
+    tests=(".venv-$framework-$version/bin/python" -m pytest "tests/$framework")
+    run_tests "$framework-$version" test 1200 "${tests[@]}"
+    second_try "$framework-$version" "${tests[@]}" --last-failed
     say_result "$framework-$version" "build/logs/$framework-$version-test.xml" "$start"
   done
 }
 
 # With a kernel that randomizes many address bits, ThreadSanitizer has no room for its shadow memory; switch that off.
-unspread() {
-  if setarch -R true 2>/dev/null; then setarch -R "$@"; else "$@"; fi
-}
+unspread=()
+! setarch -R true 2>/dev/null || unspread=(setarch -R)
 
 # TensorFlow itself is not instrumented: tf-tsan.supp lists the false positives that this causes.
 run_plugin_sanitized() {
@@ -242,28 +262,28 @@ run_plugin_sanitized() {
   # A program that crashes after its last test has written a report without failures.
   ASAN_OPTIONS=detect_leaks=1:detect_odr_violation=0:allocator_may_return_null=1:alloc_dealloc_mismatch=0 \
     TSAN_OPTIONS=suppressions=$PWD/tools/tf-tsan.supp:second_deadlock_stack=1 \
-    unspread timeout -k 10 600 "build/$phase/bin/fusewire_tf_tests" --gtest_filter="$filter" \
+    "${unspread[@]}" timeout -k 10 600 "build/$phase/bin/fusewire_tf_tests" --gtest_filter="$filter" \
     --gtest_output="xml:$xml" >"$log" 2>&1 ||
     grep -q '<failure' "$xml" 2>/dev/null || rm -f "$xml"
   say_result "$phase" "$xml" "$start"
 }
 
 run_phase() {
-  local phase=$1 start wrapper=() test_arguments=()
-  local xml=$PWD/build/logs/$phase-test.xml log=build/logs/$phase-test.log
+  local phase=$1 start wrapper=() test_arguments=() tests=()
   results+=("$phase-test.xml")
-  rm -f "$xml"
+  rm -f "build/logs/$phase-test.xml"
   case $phase in
     dev) test_arguments=(-LE '^(slow|thorough)$') ;;
     slow) test_arguments=(-L '^(slow|thorough)$') ;;
-    tsan) wrapper=(unspread) ;;
+    tsan) wrapper=("${unspread[@]}") ;;
   esac
   await_build "$phase" || return 0
   begin_build_of_next "$2" "$phase"
   start=$SECONDS
-  "${wrapper[@]}" ctest --preset "$(preset_of "$phase")" "${test_arguments[@]}" --output-junit "$xml" \
-    >"$log" 2>&1 || true
-  say_result "$phase" "$xml" "$start"
+  tests=("${wrapper[@]}" ctest --preset "$(preset_of "$phase")")
+  run_tests "$phase" test 3000 "${tests[@]}" "${test_arguments[@]}"
+  second_try "$phase" "${tests[@]}" --rerun-failed -j 1
+  say_result "$phase" "build/logs/$phase-test.xml" "$start"
 }
 
 for i in "${!phases[@]}"; do

@@ -3,6 +3,10 @@
 """Reads the JUnit files of ctest, pytest and GoogleTest: prints the failures, then the names of the tests that failed,
 and the totals alone on the last line.
 
+A few tests that failed because of what they expected may have had a second try, alone: NAME-again.xml beside
+NAME-test.xml. A test that passed then counts as passed, and is named as flaky, with its first output. A crash, a
+sanitizer's report, and a test that did not end get no second try.
+
 A file that is missing or has no tests counts as one failure: its build broke, nothing ran, or a sanitizer reported
 something. The log beside the file has the reason. (junitparser counts a program that ctest did not find as skipped, and
 does not read logs.)
@@ -18,12 +22,14 @@ import xml.etree.ElementTree
 OUTPUT_LINES_MAX = 60  # of one failed test: the last ones, which have the reason
 OUTPUT_COLUMNS_MAX = 200  # of a line of a log
 SANITIZER = re.compile("(ERROR|WARNING): [A-Z][A-Za-z]+Sanitizer|runtime error: ")
+CRASH = re.compile("Fatal Python error|core dumped|SIG(SEGV|ABRT|BUS|FPE|ILL)|(ended with|exited with|code:?) -[0-9]")
+FLAKY_MAX = 4  # more in one file are no chance
 
 
 class Totals:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
-        self.names = []  # of the failed tests
+        self.named = []  # a line for each test that failed or is flaky
 
     def __str__(self):
         text = f"{self.passed} passed, {self.failed} failed"
@@ -31,22 +37,57 @@ class Totals:
 
 
 def read(path, totals):
-    """Adds one file to the totals; returns (name, output) of each failed test."""
+    """Adds one file to the totals; returns (what, name, output) of each test that failed or is flaky."""
     try:
-        cases = list(xml.etree.ElementTree.parse(path).getroot().iter("testcase"))
+        cases = cases_of(path)
     except (OSError, xml.etree.ElementTree.ParseError) as error:
         totals.failed += 1
-        return [(path.name, f"{reason_of(path.with_suffix('.log'))}\nno results: {error}; see the logs beside it")]
+        reason = f"{reason_of(path.with_suffix('.log'))}\nno results: {error}; see the logs beside it"
+        return [("failed", path.name, reason)]
     if not cases:
         totals.failed += 1
-        return [(path.name, "no test was run")]
-    failures = []
+        return [("failed", path.name, "no test was run")]
+    pass_again = passed_again(path) if may_be_chance(cases) else set()
+    shown = []
     for case in cases:
         outcome = outcome_of(case)
-        setattr(totals, outcome, getattr(totals, outcome) + 1)
         if outcome == "failed":
-            failures.append((name_of(case), output_of(case)))
-    return failures
+            what = "flaky" if name_of(case) in pass_again else "failed"
+            shown.append((what, name_of(case), output_of(case)))
+            outcome = "passed" if what == "flaky" else outcome
+        setattr(totals, outcome, getattr(totals, outcome) + 1)
+    return shown
+
+
+def cases_of(path):
+    return list(xml.etree.ElementTree.parse(path).getroot().iter("testcase"))
+
+
+def may_be_chance(cases):
+    """Whether a second try makes sense: a few failed, and each ended with an expectation that was not met."""
+    failed = [case for case in cases if outcome_of(case) == "failed"]
+    return 0 < len(failed) <= FLAKY_MAX and all(map(expected_something_else, failed))
+
+
+def expected_something_else(case):
+    failure, output = case.find("failure"), output_of(case)
+    if failure is None or SANITIZER.search(output) or CRASH.search(output):
+        return False
+    of_pytest = re.match("assert |AssertionError", failure.get("message") or "")
+    return of_pytest is not None or "[  FAILED  ]" in output  # GoogleTest's last words, under ctest
+
+
+def passed_again(path):
+    with contextlib.suppress(OSError, xml.etree.ElementTree.ParseError):
+        again = cases_of(path.with_name(path.name.replace("-test.xml", "-again.xml")))
+        return {name_of(case) for case in again if outcome_of(case) == "passed"}
+    return set()
+
+
+def wants_second_try(path):
+    with contextlib.suppress(OSError, xml.etree.ElementTree.ParseError):
+        return may_be_chance(cases_of(path))
+    return False
 
 
 def reason_of(log):
@@ -89,19 +130,13 @@ def read_totals(path, totals):
     """Adds the totals.txt of an earlier run; a missing one counts as one failure."""
     counts = []
     with contextlib.suppress(OSError, ValueError):
-        first, *names = path.read_text().splitlines()
-        counts = re.findall(r"(\d+) (passed|failed|skipped)", first)
+        *lines, last = path.read_text().splitlines()
+        counts = re.findall(r"(\d+) (passed|failed|skipped)", last)
     if not counts:
-        counts, names = [(1, "failed")], [f"{path.name} has no totals"]
+        counts, lines = [(1, "failed")], [f"failed: {path.name} has no totals"]
     for count, outcome in counts:
         setattr(totals, outcome, getattr(totals, outcome) + int(count))
-    totals.names += names
-
-
-def say(totals):
-    for name in totals.names:
-        print(f"failed: {name}")
-    print(totals)
+    totals.named += lines
 
 
 def main():
@@ -109,28 +144,31 @@ def main():
     parser.add_argument("files", nargs="+", help="JUnit files of ctest --output-junit and pytest --junit-xml")
     parser.add_argument("--folder", default=".", help="folder of the files, and of the totals.txt to write")
     parser.add_argument("--totals", action="store_true", help="only the totals")
+    parser.add_argument("--chance", action="store_true", help="only whether a second try makes sense: exit status 0")
     parser.add_argument("--sum", action="store_true", help="the files are totals.txt of earlier runs: print their sum")
     options = parser.parse_args()
 
     totals = Totals()
     folder = pathlib.Path(options.folder)
+    if options.chance:
+        return 0 if all(wants_second_try(folder / file) for file in options.files) else 1
     if options.sum:
         for file in options.files:
             read_totals(folder / file, totals)
-        say(totals)
+        print(*totals.named, totals, sep="\n")
         return 1 if totals.failed else 0
     for file in options.files:
-        for name, output in read(folder / file, totals):
-            totals.names.append(f"{name} ({file})")
+        for what, name, output in read(folder / file, totals):
+            totals.named.append(f"{what}: {name} ({file})")
             if not options.totals:
                 tail = output.strip().splitlines()[-OUTPUT_LINES_MAX:]
-                print(f"\n--- failed: {name} ({file})", *tail, sep="\n")
+                print(f"\n--- {totals.named[-1]}", *tail, sep="\n")
     if options.totals:
         print(totals)
     else:
-        (folder / "totals.txt").write_text("\n".join([str(totals), *totals.names]) + "\n")
-        print(flush=True)
-        say(totals)
+        lines = "\n".join([*totals.named, str(totals)])
+        (folder / "totals.txt").write_text(f"{lines}\n")
+        print(f"\n{lines}", flush=True)
     return 1 if totals.failed else 0
 
 
