@@ -97,8 +97,8 @@ say_result() {
   printf '%-12s %s, %d s\n' "$1" "$(/usr/bin/python3 tools/test_report.py --totals "$2")" $((SECONDS - $3))
 }
 
-# run_tests NAME WHAT LIMIT_S COMMAND...: writes build/logs/NAME-WHAT.xml and .log. Each test has its own time limit, see
-# pyproject.toml and CMakePresets.json; this one is for pytest or ctest itself.
+# run_tests NAME WHAT LIMIT_S COMMAND...: writes build/logs/NAME-WHAT.xml and .log. Each test has its own time limit,
+# see pyproject.toml and CMakePresets.json; this one is for pytest or ctest itself.
 run_tests() {
   local name=$1 what=$2 limit_s=$3
   local log=$PWD/build/logs/$name-$what

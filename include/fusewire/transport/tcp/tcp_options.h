@@ -13,10 +13,11 @@ namespace fusewire {
 namespace transport {
 
 struct TcpOptions {
-  // The maximum of unread bytes at the receiver. Together with unsent_bytes_max it bounds the data that a control
-  // message waits behind, and limits the bandwidth to this many bytes per round trip. A message of 512 KiB fits, so its
-  // sender need not wait for the receiver to read, which may be sending as well. 0: the kernel decides.
-  int receive_buffer_bytes = 608 * 1024;
+  // The maximum of unread bytes at the receiver. It bounds the data that a control message waits behind, and limits the
+  // bandwidth to this many bytes per round trip. 0: 608 KiB on one host; between hosts the kernel takes more if the
+  // path holds more. With 608 KiB, a message of 512 KiB fits, so its sender need not wait for the receiver to read,
+  // which may be sending as well.
+  int receive_buffer_bytes = 0;
   // The maximum of unsent bytes in the kernel.
   int unsent_bytes_max = 64 * 1024;
   // The kernel closes the connection to a peer that acknowledges nothing for this long.

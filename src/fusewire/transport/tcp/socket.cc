@@ -57,6 +57,30 @@ void RestoreCongestionControl(int fd) {
   if (chosen == kPaced) SetCongestionControl(fd, chosen);
 }
 
+constexpr int kUnreadBytes = 608 * 1024;
+#ifdef SO_BUF_LOCK
+constexpr int kBufferLocks = SO_BUF_LOCK;
+#else
+constexpr int kBufferLocks = 72;  // since Linux 5.14
+#endif
+
+// The kernel uses twice the number that it is given; on a modern kernel, nearly all of that may be payload. An
+// established connection keeps to the window that it has, unless it is told another.
+void HoldUnread(int fd, int bytes_max) {
+  SetInt(fd, SOL_SOCKET, SO_RCVBUF, bytes_max / 2);
+  SetInt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, bytes_max);
+}
+
+// Begins with what HoldUnread holds, from where the kernel goes on by what the path holds. An older one can't go on
+// from there, so it begins with less.
+void HoldWhatThePathHolds(int fd) {
+  int locks = 0;
+  socklen_t length = sizeof(locks);
+  if (getsockopt(fd, SOL_SOCKET, kBufferLocks, &locks, &length) != 0) return;
+  HoldUnread(fd, kUnreadBytes);
+  SetInt(fd, SOL_SOCKET, kBufferLocks, 0);
+}
+
 }  // namespace
 
 Result<Fd> MakeSocket(const SocketAddress& where, const TcpOptions& options) {
@@ -68,9 +92,8 @@ Result<Fd> MakeSocket(const SocketAddress& where, const TcpOptions& options) {
         .Next(out_of_files ? "raise the limit of open files (ulimit -n)"
                            : "check that this host has this kind of network");
   }
-  // Before connect and listen, as it limits the connection's window. The kernel uses twice the number
-  // that it is given; on a modern kernel, nearly all of that may be payload.
-  if (options.receive_buffer_bytes > 0) SetInt(fd.get(), SOL_SOCKET, SO_RCVBUF, options.receive_buffer_bytes / 2);
+  // Before connect and listen, as it decides how large a window the connection can name.
+  if (options.receive_buffer_bytes > 0) HoldUnread(fd.get(), options.receive_buffer_bytes);
   if (CongestionControl(fd.get()) == kPaced && IsHere(where)) SetCongestionControl(fd.get(), kUnpaced);
   return fd;
 }
@@ -80,7 +103,14 @@ void TuneConnected(int fd, const TcpOptions& options) {
   if (options.unsent_bytes_max > 0) SetInt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, options.unsent_bytes_max);
   SetInt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
          static_cast<int>(std::min<int64_t>(options.user_timeout_ns / kMillisecondNs, INT_MAX)));
-  if (!StaysHere(fd)) RestoreCongestionControl(fd);
+  const bool stays = StaysHere(fd);
+  if (!stays) RestoreCongestionControl(fd);
+  if (options.receive_buffer_bytes > 0) return;
+  if (stays) {
+    HoldUnread(fd, kUnreadBytes);
+  } else {
+    HoldWhatThePathHolds(fd);
+  }
 }
 
 }  // namespace transport

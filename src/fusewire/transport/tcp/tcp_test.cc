@@ -18,8 +18,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <memory>
@@ -30,6 +33,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/transport/talker_test.h"
+#include "fusewire/transport/tcp/own_network_test.h"
 #include "fusewire/transport/tcp/socket.h"
 #include "fusewire/transport/uring/uring.h"
 
@@ -247,26 +251,6 @@ TEST_P(Tcp, ClosingWithUnreadInputStillDeliversWhatWasWritten) {
 
 // ---- options ----
 
-// A network namespace of its own, with its loopback device up. False: none can be had.
-bool OwnNetwork() {
-  if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
-  const Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq loopback = {};
-  std::strncpy(loopback.ifr_name, "lo", sizeof(loopback.ifr_name) - 1);
-  loopback.ifr_flags = IFF_UP;
-  return ioctl(fd.get(), SIOCSIFFLAGS, &loopback) == 0;
-}
-
-// What `in_child` returns in a process of its own, as it changes what belongs to the process. -1: it was killed.
-constexpr int kNotHere = 2;  // the system does not have what it needs
-int CodeOf(int (*in_child)()) {
-  const pid_t child = fork();
-  if (child == 0) _exit(in_child());
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 SocketAddress NumericAddress(const char* host, uint16_t port) {
   SocketAddress address;
   EXPECT_TRUE(ParseNumeric(host, port, &address));
@@ -287,7 +271,51 @@ TEST_P(Tcp, TunesItsSockets) {
   EXPECT_EQ(read(IPPROTO_TCP, TCP_NODELAY), 1);
   EXPECT_EQ(read(IPPROTO_TCP, TCP_NOTSENT_LOWAT), options.unsent_bytes_max);
   EXPECT_EQ(read(IPPROTO_TCP, TCP_USER_TIMEOUT), options.user_timeout_ns / kMillisecondNs);
-  EXPECT_GT(read(SOL_SOCKET, SO_RCVBUF), 0);
+}
+
+// How much a peer can send to one that does not read.
+int UnreadBytes(const Fd& to, const Fd& from) {
+  const int little = 16 * 1024;
+  setsockopt(from.get(), SOL_SOCKET, SO_SNDBUF, &little, sizeof(little));
+  const std::string block(little, 'x');
+  int said = 0, unread = -1;
+  pollfd writable = {from.get(), POLLOUT, 0};
+  while (poll(&writable, 1, 300) == 1) {
+    said += std::max(0, static_cast<int>(send(from.get(), block.data(), block.size(), MSG_NOSIGNAL)));
+  }
+  EXPECT_EQ(ioctl(to.get(), FIONREAD, &unread), 0);
+  EXPECT_LE(unread, said);
+  return unread;
+}
+
+// On one host a socket holds a message of 512 KiB, but nothing that a control message would wait behind for long;
+// whichever end dials.
+TEST(TcpSocket, HoldsOneMessageUnread) {
+  int system_max = 0;
+  std::ifstream("/proc/sys/net/core/rmem_max") >> system_max;
+  for (int bytes : {0, 256 * 1024}) {
+    TcpOptions options;
+    options.receive_buffer_bytes = bytes;
+    SocketAddress here = NumericAddress("127.0.0.1", 0);
+    const Fd listener = std::move(MakeSocket(here, options)).value();
+    ASSERT_EQ(bind(listener.get(), here.get(), here.length), 0);
+    ASSERT_EQ(listen(listener.get(), 2), 0);
+    ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&here.storage), &here.length), 0);
+    for (bool dials : {true, false}) {
+      const Fd dialler = std::move(MakeSocket(here, options)).value();
+      ASSERT_TRUE(connect(dialler.get(), here.get(), here.length) == 0 || errno == EINPROGRESS);
+      Fd accepted;
+      ASSERT_TRUE(Eventually([&] {
+        accepted = Fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        return accepted.valid();
+      }));
+      TuneConnected(dialler.get(), options);
+      TuneConnected(accepted.get(), options);
+      const int unread = dials ? UnreadBytes(dialler, accepted) : UnreadBytes(accepted, dialler);
+      EXPECT_LE(unread, bytes == 0 ? 700 * 1024 : 400 * 1024);
+      EXPECT_GE(unread, bytes == 0 && system_max >= 304 * 1024 ? 512 * 1024 : 128 * 1024);
+    }
+  }
 }
 
 std::string CongestionControlOf(const Fd& fd) {
