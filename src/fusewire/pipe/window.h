@@ -35,7 +35,8 @@ class SendWindow {
     FUSEWIRE_DCHECK(sent_ <= limit_);
     return cost <= limit_ - sent_;
   }
-  // Credit that only express messages may use, so that they never wait for credit that bulk has taken.
+  // Credit that bulk asks for but does not use, so that express messages do not wait for credit that bulk has taken. It
+  // begins as long as they have half of it.
   uint64_t set_aside() const { return standing_ / 4; }
   void Take(uint64_t cost);
   Status OnCredit(uint64_t bytes);
