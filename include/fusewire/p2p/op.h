@@ -89,7 +89,7 @@ struct OpRun {
 
   // ---- at home: where a message meets its receive ----
   uint64_t order = 0;                     // of posting; set by the matcher
-  uint64_t remote_id = 0;                 // of the send, in its sender's op table
+  uint64_t remote_id = 0;                 // of its send, at the peer; of a send: the receive that has its data unasked
   uint64_t room = 0;                      // bytes of the landing
   UnexpectedMessage* arriving = nullptr;  // that it takes once its body is complete
   std::vector<Bytes> landing;

@@ -134,7 +134,7 @@ Status Core::OnVerb(Lane& lane, PeerLink& peer, const wire::FrameHeader& header,
     case wire::P2pVerb::kData: return receives_.OnData(lane, peer, header, message);
     case wire::P2pVerb::kResult: return OnResult(peer, message);
     case wire::P2pVerb::kWithdraw: return receives_.OnWithdraw(peer, message);
-    case wire::P2pVerb::kPosted: return Sends::OnPosted(peer, message);
+    case wire::P2pVerb::kPosted: return sends_.OnPosted(peer, message);
     case wire::P2pVerb::kCredit: return Sends::OnCredit(peer, message);
     case wire::P2pVerb::kPut: return regions_.OnPut(lane, peer, header, message);
     case wire::P2pVerb::kGet: return regions_.OnGet(lane, peer, message);

@@ -78,7 +78,8 @@ TEST(Flow, BeginsAnewWithEachPipe) {
   flow.SpendCredit(500);
   flow.offers_out = 2;
   flow.unaddressed_in = 7;
-  ASSERT_TRUE(flow.posted_receives.Add({1, 2, 3}, 0));
+  uint64_t crossed = 0;
+  ASSERT_TRUE(flow.posted_receives.Add({1, 2, 3}, 0, &crossed));
   flow.Begin(kTerms, kUnexpectedMax, kUnexpectedMax);
   EXPECT_EQ(flow.credit, 500u);
   EXPECT_EQ(flow.offers_out, 0u);

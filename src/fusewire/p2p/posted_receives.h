@@ -4,13 +4,14 @@
 // the message is offered.
 //
 // A notice may cross a message that names no receive and that the peer will match with this one. The notice says how
-// many such messages the peer had seen; if one with the same tag was sent since, the notice is dropped.
+// many such messages the peer had seen; so the first with the same tag that was sent since is that message.
 #ifndef FUSEWIRE_P2P_POSTED_RECEIVES_H_
 #define FUSEWIRE_P2P_POSTED_RECEIVES_H_
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "fusewire/base/check.h"
@@ -26,17 +27,26 @@ class PostedReceives {
     uint64_t bytes;
   };
 
-  // We are sending a message that names no receive.
-  void OnUnaddressed(uint64_t tag) { sent_[unaddressed_++ % kRemembered] = tag; }
-  // False: the peer says that it has seen more such messages than were sent.
-  bool Add(const Posted& posted, uint64_t seen) {
+  // We are sending a message that names no receive. `offer`: the name of the send, if its body stays here; or 0.
+  void OnUnaddressed(uint64_t tag, uint64_t offer) { sent_[unaddressed_++ % kRemembered] = Sent{tag, offer, false}; }
+  // False: the peer says that it has seen more such messages than were sent. `crossed`: the offer that this receive
+  // will be matched with, or 0.
+  bool Add(const Posted& posted, uint64_t seen, uint64_t* crossed) {
     FUSEWIRE_DCHECK(posted.receive != 0);
     FUSEWIRE_DCHECK(count_ <= kPostedMax);
+    *crossed = 0;
     if (seen > unaddressed_) return false;
     if (count_ >= kPostedMax || unaddressed_ - seen > kRemembered) return true;
+    bool waits = true;
     for (uint64_t i = seen; i < unaddressed_; ++i) {
-      if (sent_[i % kRemembered] == posted.tag) return true;
+      Sent& sent = sent_[i % kRemembered];
+      if (sent.tag != posted.tag) continue;
+      waits = false;
+      if (std::exchange(sent.is_met, true)) continue;
+      *crossed = sent.offer;
+      break;
     }
+    if (!waits) return true;
     BucketOf(posted.tag).push_back(posted);
     ++count_;
     return true;
@@ -65,6 +75,11 @@ class PostedReceives {
   uint64_t unaddressed() const { return unaddressed_; }
 
  private:
+  struct Sent {
+    uint64_t tag;
+    uint64_t offer;
+    bool is_met;  // by a receive whose notice it crossed
+  };
   static constexpr size_t kRemembered = 256;
   static constexpr size_t kPostedMax = 4096;
   static constexpr int kBucketBits = 6;
@@ -73,7 +88,7 @@ class PostedReceives {
 
   std::array<std::vector<Posted>, kBuckets> buckets_;
   size_t count_ = 0;
-  std::array<uint64_t, kRemembered> sent_{};
+  std::array<Sent, kRemembered> sent_{};
   uint64_t unaddressed_ = 0;
 };
 

@@ -61,7 +61,6 @@ bool Sends::Dispatch(SendOp* op) {
   bool eager = flow.TakesEager(bytes, cost);
   if (!eager && !flow.TakesOffer()) return false;
   PostedReceives::Posted posted = flow.posted_receives.Take(op->tag);
-  if (posted.receive == 0) flow.posted_receives.OnUnaddressed(op->tag);
   op->run.wants_result = op->confirm || !eager;
   if (eager) {
     SendEager(op, posted, cost);
@@ -73,6 +72,7 @@ bool Sends::Dispatch(SendOp* op) {
 
 void Sends::SendEager(SendOp* op, const PostedReceives::Posted& posted, uint64_t cost) {
   PeerLink* peer = op->peer();
+  if (posted.receive == 0) peer->flow.posted_receives.OnUnaddressed(op->tag, 0);
   peer->flow.SpendCredit(cost);
   uint32_t aux = static_cast<uint32_t>(op->head.size) | (op->confirm ? wire::kP2pConfirmEager : 0);
   if (!table_.Send(op, peer->lane(),
@@ -91,7 +91,9 @@ void Sends::SendOffer(SendOp* op, const PostedReceives::Posted& posted, uint64_t
   auto head_bytes = static_cast<uint32_t>(op->head.size);
   table_.Offered(op);
   const bool awaited = posted.receive != 0 && bytes <= posted.bytes;
-  if (MayPush(*op, bytes, *peer->pipe()) && (awaited || peer->flow.pushes.Worth(bytes))) {
+  const bool pushes = MayPush(*op, bytes, *peer->pipe()) && (awaited || peer->flow.pushes.Worth(bytes));
+  if (posted.receive == 0) peer->flow.posted_receives.OnUnaddressed(op->tag, pushes ? 0 : op->id());
+  if (pushes) {
     if (!table_.Send(op, peer->lane(),
                      verbs_.Payload(wire::P2pVerb::kOffer, call, head_bytes, {op->tag, posted.receive, bytes}, op->head,
                                     op->segments, true))) {
@@ -132,15 +134,28 @@ Status Sends::OnRequest(PeerLink& peer, const wire::P2pMessage& message) {
   } else {
     peer.flow.pushes.Waited(false);
   }
-  SendData(op, receive);
+  if (std::exchange(op->run.remote_id, 0) != receive) SendData(op, receive);  // else its notice was here first
   return Status::Ok();
 }
 
 Status Sends::OnPosted(PeerLink& peer, const wire::P2pMessage& message) {
   PostedReceives::Posted posted{message.numbers[0], message.id, message.numbers[1]};
-  if (peer.flow.posted_receives.Add(posted, message.numbers[2])) return Status::Ok();
-  return Status::Corrupt("posted: seen " + std::to_string(message.numbers[2]) + " messages, more than the " +
-                         std::to_string(peer.flow.posted_receives.unaddressed()) + " that were sent");
+  uint64_t crossed = 0;
+  if (!peer.flow.posted_receives.Add(posted, message.numbers[2], &crossed)) {
+    return Status::Corrupt("posted: seen " + std::to_string(message.numbers[2]) + " messages, more than the " +
+                           std::to_string(peer.flow.posted_receives.unaddressed()) + " that were sent");
+  }
+  if (crossed != 0) MeetCrossed(peer, posted, crossed);
+  return Status::Ok();
+}
+
+// The peer will request this body for that receive, once it has the offer: it need not wait for the request. If the
+// peer does otherwise, as the receive has ended meanwhile, it drops what comes, and its request names another one.
+void Sends::MeetCrossed(PeerLink& peer, const PostedReceives::Posted& posted, uint64_t offer) {
+  auto* op = static_cast<SendOp*>(table_.FindOf(offer, OpKind::kSend, peer));
+  if (op == nullptr || !op->run.offered || op->run.in_pipe > 0 || TotalOf(op->segments) > posted.bytes) return;
+  op->run.remote_id = posted.receive;
+  SendData(op, posted.receive);
 }
 
 Status Sends::OnCredit(PeerLink& peer, const wire::P2pMessage& message) {

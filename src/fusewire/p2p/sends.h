@@ -27,13 +27,14 @@ class Sends {
   bool Dispatch(SendOp* op);
   // From receivers.
   Status OnRequest(PeerLink& peer, const wire::P2pMessage& message);
-  static Status OnPosted(PeerLink& peer, const wire::P2pMessage& message);
+  Status OnPosted(PeerLink& peer, const wire::P2pMessage& message);
   static Status OnCredit(PeerLink& peer, const wire::P2pMessage& message);
 
  private:
   void SendEager(SendOp* op, const PostedReceives::Posted& posted, uint64_t cost);
   void SendOffer(SendOp* op, const PostedReceives::Posted& posted, uint64_t bytes);
   void SendData(SendOp* op, uint64_t receive);
+  void MeetCrossed(PeerLink& peer, const PostedReceives::Posted& posted, uint64_t offer);
 
   const wire::Limits& wire_limits_;
   OpTable& table_;

@@ -15,7 +15,8 @@ namespace {
 
 class Simulated {
  public:
-  Simulated(int ranks, uint64_t seed) : world(seed, p2p::Splitting()) {
+  Simulated(int ranks, uint64_t seed, const transport::LoopbackFaults& faults = p2p::Splitting())
+      : world(seed, faults) {
     GroupOptions options;
     options.name = "simulated";
     for (int rank = 0; rank < ranks; ++rank) {
@@ -84,6 +85,40 @@ TEST(GroupSimulation, SumsAreRightWhateverTheOrderOfEvents) {
         const auto at = static_cast<size_t>(rank);
         EXPECT_TRUE(sim.outcomes[at].ok()) << sim.outcomes[at].ToString();
         EXPECT_EQ(arrays[at], std::vector<int64_t>(count, ranks * (ranks + 1) / 2)) << "seed " << seed;
+      }
+    }
+  }
+}
+
+// How many times something crosses the network until a sum has ended everywhere, with all the bandwidth in the world.
+int WaysOfSum(Simulated* sim, int ranks, size_t bytes) {
+  std::vector<std::vector<int64_t>> arrays;
+  std::vector<int> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    arrays.emplace_back(bytes / sizeof(int64_t), rank + 1);
+    all.push_back(rank);
+  }
+  const int64_t began_ns = sim->world.world.clock()->NowNs();
+  for (int rank = 0; rank < ranks; ++rank) sim->Start(rank, SumOfWords(&arrays[static_cast<size_t>(rank)]));
+  EXPECT_TRUE(sim->Finish(all));
+  const int64_t took_ns = sim->world.world.clock()->NowNs() - began_ns;
+  return static_cast<int>((took_ns + kMillisecondNs / 2) / (5 * kMillisecondNs));
+}
+
+TEST(GroupSimulation, SumsCrossTheNetworkAFewTimes) {
+  transport::LoopbackFaults path;
+  path.latency_ns_min = path.latency_ns_max = 5 * kMillisecondNs;
+  path.send_buffer_bytes = path.receive_buffer_bytes = 64 << 20;
+  struct Case {
+    size_t bytes;
+    int ways_max;
+  };
+  for (int ranks : {2, 4, 8}) {
+    Simulated sim(ranks, 1, path);
+    for (const Case& one : {Case{64, 1}, Case{4096, ranks < 8 ? 1 : 3}, Case{256 << 10, 3}, Case{4 << 20, 6}}) {
+      (void)WaysOfSum(&sim, ranks, one.bytes);  // the pipes learn and get their credit
+      for (int again = 0; again < 3; ++again) {
+        EXPECT_LE(WaysOfSum(&sim, ranks, one.bytes), one.ways_max) << ranks << " ranks, " << one.bytes << " bytes";
       }
     }
   }
