@@ -36,7 +36,7 @@ namespace {
 using reactor::AskHome;
 using reactor::Eventually;
 
-constexpr int64_t kOneWayNs = 10 * kMillisecondNs;
+constexpr int64_t kOneWayNs = 100 * kMillisecondNs;
 constexpr int kPacketBytesMax = 9000;
 
 struct Host {
@@ -146,7 +146,7 @@ bool KernelHoldsMegabytes() {
 
 // 0: more than a mebibyte was on its way at once.
 int FillALongPath() {
-  constexpr uint64_t kBytes = 256 << 20;
+  constexpr uint64_t kBytes = 64 << 20;
   Host near, far;
   if (!MakeHost("10.83.0.1", &near) || !KernelHoldsMegabytes()) return kNotHere;
   bool made = false;
@@ -193,7 +193,7 @@ int FillALongPath() {
   return code;
 }
 
-// A window of a fixed size is a bandwidth limit that falls with the distance: 608 KiB were 61 MB/s here.
+// A window of a fixed size is a bandwidth limit that falls with the distance: 608 KiB are 3 MB/s here.
 TEST(LongPath, HoldsWhatItCan) {
   const int code = CodeOf(&FillALongPath);
   if (code == kNotHere) GTEST_SKIP() << "no network namespaces with tunnels, or no large windows, can be had here";
