@@ -271,6 +271,17 @@ TEST_P(Tcp, TunesItsSockets) {
   EXPECT_EQ(read(IPPROTO_TCP, TCP_NODELAY), 1);
   EXPECT_EQ(read(IPPROTO_TCP, TCP_NOTSENT_LOWAT), options.unsent_bytes_max);
   EXPECT_EQ(read(IPPROTO_TCP, TCP_USER_TIMEOUT), options.user_timeout_ns / kMillisecondNs);
+  EXPECT_GT(read(SOL_SOCKET, SO_RCVBUF), 0);
+}
+
+// The next connection; not valid: none comes.
+Fd Accepted(const Fd& listener) {
+  Fd accepted;
+  (void)Eventually([&] {
+    accepted = Fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    return accepted.valid();
+  });
+  return accepted;
 }
 
 // How much a peer can send to one that does not read.
@@ -304,11 +315,8 @@ TEST(TcpSocket, HoldsOneMessageUnread) {
     for (bool dials : {true, false}) {
       const Fd dialler = std::move(MakeSocket(here, options)).value();
       ASSERT_TRUE(connect(dialler.get(), here.get(), here.length) == 0 || errno == EINPROGRESS);
-      Fd accepted;
-      ASSERT_TRUE(Eventually([&] {
-        accepted = Fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        return accepted.valid();
-      }));
+      const Fd accepted = Accepted(listener);
+      ASSERT_TRUE(accepted.valid());
       TuneConnected(dialler.get(), options);
       TuneConnected(accepted.get(), options);
       const int unread = dials ? UnreadBytes(dialler, accepted) : UnreadBytes(accepted, dialler);
@@ -346,12 +354,8 @@ int PaceOnlyBetweenHosts() {
     const SocketAddress own = NumericAddress("127.0.0.1", 0);
     if (bind(dialler.get(), own.get(), own.length) != 0) return kNotHere;
     if (connect(dialler.get(), there.get(), there.length) != 0 && errno != EINPROGRESS) return kNotHere;
-    Fd accepted;
-    if (!Eventually([&] {
-          accepted = Fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-          return accepted.valid();
-        }))
-      return 8;
+    const Fd accepted = Accepted(listener);
+    if (!accepted.valid()) return 8;
     TuneConnected(dialler.get(), {});
     TuneConnected(accepted.get(), {});
     if (CongestionControlOf(dialler) != wanted[i]) return 5;
