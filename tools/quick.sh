@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # The one-minute loop: builds the preset quick and tests one room: tools/quick.sh [ROOM [argument of ctest...]]
-# Without a ROOM, all rooms. A ROOM is a label: base ... collective, or conformance, faults, simulation, fuzz.
+# Without a ROOM, all rooms. A ROOM is a label: base ... collective, or conformance, faults, attack, simulation, fuzz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
