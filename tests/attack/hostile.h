@@ -9,19 +9,75 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "faults.h"
 #include "fusewire/pipe/handshake.h"
 #include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/wires_test.h"
 #include "fusewire/task/task.h"
+#include "fusewire/transport/tls/certificates_test.h"
+#include "fusewire/transport/tls/library.h"
 #include "fusewire/wire/hello.h"
 #include "fusewire/wire/wire.h"
 #include "lying_wire.h"
 
 namespace fusewire {
 namespace attack {
+
+constexpr char kSecret[] = "open sesame, open wide";
+
+// Between attacker and victim.
+struct Way {
+  pipe::TestedWire wire;
+  bool tls = false;
+};
+
+inline void PrintTo(const Way& way, std::ostream* out) { *out << way.wire.name << (way.tls ? "Tls" : ""); }
+
+// A suite that runs over every wire by itself, and over TLS where a wire has it.
+class OverWays : public testing::TestWithParam<Way> {
+ protected:
+  void SetUp() override {
+    if (GetParam().tls && FUSEWIRE_HAS_TLS == 0) GTEST_SKIP() << "this build has no TLS";
+    const Status possible = pipe::PrepareWire(GetParam().wire);
+    if (!possible.ok()) GTEST_SKIP() << possible.ToString();
+    if (GetParam().tls) certificates_ = std::make_unique<transport::Certificates>();
+  }
+  // Of the cluster "prod", with the secret and a certificate: a victim, or a member that lies.
+  task::TaskOptions OptionsOf(const std::string& name) const {
+    task::TaskOptions options;
+    options.pipe.cluster = "prod";
+    options.pipe.name = name;
+    options.pipe.secret = kSecret;
+    options.wire = GetParam().wire.wire;
+    if (certificates_ != nullptr) options.protection.tls = certificates_->Options();
+    return options;
+  }
+  static std::unique_ptr<task::Task> Start(task::TaskOptions options) {
+    auto task = task::Task::Start(std::move(options));
+    FUSEWIRE_CHECK(task.ok());
+    return std::move(task).value();
+  }
+
+ private:
+  std::unique_ptr<transport::Certificates> certificates_;
+};
+
+inline std::vector<Way> AllWays() {
+  std::vector<Way> ways;
+  for (const pipe::TestedWire& wire : pipe::kTestedWires) {
+    ways.push_back({wire, false});
+    if (wire.wire == pipe::TransportChoice::kTcp || wire.wire == pipe::TransportChoice::kUring)
+      ways.push_back({wire, true});
+  }
+  return ways;
+}
 
 // A connection of `from`, over its transport, on which nothing has been said yet.
 using Stranger = faults::LyingWire;
@@ -39,7 +95,9 @@ class Liar {
  public:
   // A task with `options` connects to `service` of the task at `to`. All references outlive it.
   Liar(task::Task& from, const transport::Address& to, const pipe::Options& options, uint16_t service)
-      : wire_(from, to), handshake_(pipe::Role::kDialer, options, service, options.window_bytes) {}
+      : wire_(from, to), handshake_(pipe::Role::kDialer, options, service, options.window_bytes, nullptr, [this] {
+          return wire_.Binding();
+        }) {}
 
   // True: it is a member now.
   testing::AssertionResult Greet(int64_t limit_ns = faults::kPatienceNs) {
@@ -108,5 +166,10 @@ class Liar {
 
 }  // namespace attack
 }  // namespace fusewire
+
+#define FUSEWIRE_OVER_WAYS(suite)                                                           \
+  INSTANTIATE_TEST_SUITE_P(Over, suite, testing::ValuesIn(AllWays()), [](const auto& way) { \
+    return std::string(way.param.wire.name) + (way.param.tls ? "Tls" : "");                 \
+  })
 
 #endif  // FUSEWIRE_TESTS_ATTACK_HOSTILE_H_

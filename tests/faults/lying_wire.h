@@ -53,6 +53,14 @@ class LyingWire final : private transport::ConnectionHandler {
     const std::lock_guard<std::mutex> lock(mutex_);
     return closed_;
   }
+  // See transport::Connection.
+  std::string Binding() {
+    std::string binding;
+    home_.Run([&] {
+      if (connection_ != nullptr) binding = connection_->Binding();
+    });
+    return binding;
+  }
   // Where the last words of the peer begin, or npos.
   size_t GoodbyeAt() {
     return heard().find(std::string("FW") + static_cast<char>(wire::FrameKind::kGoodbye) + std::string(1, '\0'));

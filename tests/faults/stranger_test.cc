@@ -143,24 +143,22 @@ TEST_F(Strangers, TasksWithOtherSettingsFailAtOnce) {
   ExpectNoDamage();
 }
 
-// A replay of overheard bytes is refused: the proof belongs to another welcome.
+// A replay of overheard bytes is refused: the proof belongs to another challenge.
 TEST_F(Strangers, AGreetingThatIsReplayed) {
   ASSERT_NO_FATAL_FAILURE(Begin("mellon"));
   const std::string hello = HelloOf("prod", true);
-  auto welcome_of = [&](const RawSocket& socket) {
+  const auto challenge_of = [&](const RawSocket& socket) {
     EXPECT_TRUE(socket.Send(hello));
-    std::string welcome = socket.Receive(wire::kGreetingPrefixBytes, kPatienceNs);
-    return welcome + socket.Receive(wire::DecodeGreetingPrefix(welcome).value().body_bytes, kPatienceNs);
+    return socket.Receive(wire::kGreetingPrefixBytes + sizeof(wire::Nonce), kPatienceNs);
   };
   RawSocket honest = RawSocket::Dial(peer_->address());
-  std::string welcome = welcome_of(honest);
-  std::string unproven = welcome.substr(0, welcome.size() - sizeof(wire::Proof));
-  std::string proof = wire::EncodeProof(wire::MakeProof("mellon", "dialer", hello, unproven));
+  const std::string challenge = challenge_of(honest);
+  const std::string proof = wire::EncodeProof(wire::MakeProof("mellon", "dialer", hello + challenge, ConstBytes()));
   ASSERT_TRUE(honest.Send(proof));
   ASSERT_TRUE(Eventually([this] { return peer_->AskNumbers("stats")["open"] == 2; }));
   bool ended = false;
   RawSocket thief = RawSocket::Dial(peer_->address());
-  EXPECT_NE(welcome_of(thief), welcome);
+  EXPECT_NE(challenge_of(thief), challenge);
   ASSERT_TRUE(thief.Send(proof));
   EXPECT_THAT(thief.ReceiveAll(kPatienceNs, &ended), HasSubstr("secret"));
   ASSERT_TRUE(ended);

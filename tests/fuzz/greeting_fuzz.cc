@@ -54,6 +54,12 @@ void TryProof(ConstBytes body) {
   FUSEWIRE_CHECK(BodyOf(EncodeProof(proof.value())) == body.ToString());
 }
 
+void TryChallenge(ConstBytes body) {
+  Result<Nonce> challenge = DecodeChallenge(body);
+  if (!challenge.ok()) return CheckWords(challenge.status());
+  FUSEWIRE_CHECK(BodyOf(EncodeChallenge(challenge.value())) == body.ToString());
+}
+
 // Words are made fit for a log and may be cut, so it is the second reading that must not differ from the first.
 void TryRefusal(ConstBytes body) {
   Result<Refusal> refusal = DecodeRefusal(body);
@@ -80,6 +86,7 @@ void TryGreeting(ConstBytes in) {
     case GreetingKind::kWelcome: return TryWelcome(body);
     case GreetingKind::kProof: return TryProof(body);
     case GreetingKind::kRefusal: return TryRefusal(body);
+    case GreetingKind::kChallenge: return TryChallenge(body);
   }
   FUSEWIRE_CHECK(!"a kind that does not exist was taken");
 }

@@ -9,6 +9,13 @@
 
 namespace fusewire {
 namespace pipe {
+namespace {
+
+Status OtherSecret() {
+  return Status::Refused("the peer's shared secret is another one than ours").Next("give both tasks the same secret");
+}
+
+}  // namespace
 
 Status NoWindow() {
   return Status::Overloaded("so many connections are open that none of window_budget_bytes is left for another")
@@ -22,12 +29,15 @@ Status NotOffered(uint16_t service) {
 }
 
 Handshake::Handshake(Role role, const Options& options, uint16_t service, std::optional<uint64_t> window_bytes,
-                     TakeWindow take_window)
+                     TakeWindow take_window, GetBinding get_binding)
     : role_(role),
       options_(options),
       has_window_(window_bytes.has_value()),
       take_window_(std::move(take_window)),
-      state_(role == Role::kDialer ? State::kWantWelcome : State::kWantHello) {
+      get_binding_(std::move(get_binding)),
+      state_(role == Role::kAcceptor  ? State::kWantHello
+             : options.secret.empty() ? State::kWantWelcome
+                                      : State::kWantChallenge) {
   own_.incarnation = options.incarnation;
   SystemRandom(Bytes(own_.nonce.data(), own_.nonce.size()));
   own_.chunk_bytes = options.limits.chunk_bytes_max;
@@ -41,8 +51,9 @@ Handshake::Handshake(Role role, const Options& options, uint16_t service, std::o
 const char* Handshake::phase() const {
   switch (state_) {
     case State::kWantHello: return "waiting for the peer's hello";
-    case State::kWantWelcome: return "waiting for the peer's welcome";
+    case State::kWantChallenge: return "waiting for the peer's challenge";
     case State::kWantProof: return "waiting for the peer's proof";
+    case State::kWantWelcome: return "waiting for the peer's welcome";
     case State::kDone: return "greeted";
     case State::kOther: return "handed over";
     case State::kFailed: break;
@@ -53,9 +64,10 @@ const char* Handshake::phase() const {
 std::string Handshake::Begin() {
   FUSEWIRE_CHECK(heard_.empty());
   if (role_ == Role::kAcceptor) return std::string();
-  FUSEWIRE_CHECK(state_ == State::kWantWelcome);
-  hello_bytes_ = wire::EncodeHello(own_);
-  return hello_bytes_;
+  FUSEWIRE_CHECK(state_ == State::kWantChallenge || state_ == State::kWantWelcome);
+  FUSEWIRE_CHECK(greetings_.empty());
+  greetings_ = wire::EncodeHello(own_);
+  return greetings_;
 }
 
 Status Handshake::Feed(ConstBytes* in, std::string* out) {
@@ -87,8 +99,7 @@ Status Handshake::Feed(ConstBytes* in, std::string* out) {
     if (heard_.size() < wire::kGreetingPrefixBytes + prefix.body_bytes) continue;
     std::string greeting;
     greeting.swap(heard_);
-    Status status = OnGreeting(prefix, ConstBytes(greeting).From(wire::kGreetingPrefixBytes), out);
-    if (status.ok() && (state_ == State::kWantProof || is_for_other())) hello_bytes_ = greeting;
+    Status status = OnGreeting(prefix, greeting, out);
     if (status.ok()) continue;
     const char* during = phase();
     state_ = State::kFailed;
@@ -107,23 +118,26 @@ Status Handshake::CutOff(const Status& why) const {
   return (wire::MayBeGreeting(heard_) ? why : wire::DecodeGreetingPrefix(heard_).status()).Phase(phase());
 }
 
-Status Handshake::OnGreeting(const wire::GreetingPrefix& prefix, ConstBytes body, std::string* out) {
-  if (prefix.kind == wire::GreetingKind::kRefusal) {
-    Result<wire::Refusal> refusal = wire::DecodeRefusal(body);
+Status Handshake::OnGreeting(const wire::GreetingPrefix& prefix, ConstBytes greeting, std::string* out) {
+  using Kind = wire::GreetingKind;
+  if (prefix.kind == Kind::kRefusal) {
+    Result<wire::Refusal> refusal = wire::DecodeRefusal(greeting.From(wire::kGreetingPrefixBytes));
     if (!refusal.ok()) return refusal.status();
     return Status(refusal.value().code, "the peer turned us away: " + refusal.value().why)
         .Next("make the settings of both tasks agree");
   }
-  if (state_ == State::kWantHello && prefix.kind == wire::GreetingKind::kHello) return OnHello(body, out);
-  if (state_ == State::kWantWelcome && prefix.kind == wire::GreetingKind::kWelcome) return OnWelcome(body, out);
-  if (state_ == State::kWantProof && prefix.kind == wire::GreetingKind::kProof) return OnProof(body);
+  if (state_ == State::kWantHello && prefix.kind == Kind::kHello) return OnHello(greeting, out);
+  if (state_ == State::kWantChallenge && prefix.kind == Kind::kChallenge) return OnChallenge(greeting, out);
+  if (state_ == State::kWantProof && prefix.kind == Kind::kProof) return OnProof(greeting, out);
+  const bool may_be_welcome = state_ == State::kWantWelcome || state_ == State::kWantChallenge;
+  if (may_be_welcome && prefix.kind == Kind::kWelcome) return OnWelcome(greeting);
   return Status::Corrupt("greeting kind " + std::to_string(static_cast<int>(prefix.kind)) + " out of order");
 }
 
 Status Handshake::CheckPeer(const wire::Hello& peer) {
   if (peer.cluster != own_.cluster) {
-    // Where there is a secret, a peer that has not proved that it knows it does not learn our cluster's name either.
-    if (own_.has_secret) told_ = "cluster \"" + peer.cluster + "\" is not ours";
+    // Who does not know our cluster's name does not learn it from us; our log has both.
+    told_ = "cluster \"" + peer.cluster + "\" is not ours";
     return Status::Refused("cluster \"" + peer.cluster + "\" meets cluster \"" + own_.cluster + "\"")
         .Next("give both tasks the same cluster name, or check the address");
   }
@@ -143,72 +157,86 @@ Status Handshake::CheckPeer(const wire::Hello& peer) {
   return Status::Ok();
 }
 
-Status Handshake::OnHello(ConstBytes body, std::string* out) {
+Status Handshake::OnHello(ConstBytes greeting, std::string* out) {
   FUSEWIRE_CHECK(role_ == Role::kAcceptor);
-  Result<wire::Hello> hello = wire::DecodeHello(body);
+  Result<wire::Hello> hello = wire::DecodeHello(greeting.From(wire::kGreetingPrefixBytes));
   if (!hello.ok()) return hello.status();
-  if (leaves_others_ && hello.value().service != own_.service) {
-    peer_ = std::move(hello).value();
+  const bool is_for_other = leaves_others_ && hello.value().service != own_.service;
+  if (!is_for_other) FUSEWIRE_TRY(CheckPeer(hello.value()));
+  peer_ = std::move(hello).value();
+  greetings_ = greeting.ToString();
+  if (is_for_other) {
     state_ = State::kOther;
     return Status::Ok();
   }
-  FUSEWIRE_TRY(CheckPeer(hello.value()));
+  if (options_.secret.empty()) return Welcome(out);
+  const std::string challenge = wire::EncodeChallenge(own_.nonce);
+  greetings_ += challenge;
+  *out += challenge;
+  state_ = State::kWantProof;
+  return Status::Ok();
+}
+
+Status Handshake::OnChallenge(ConstBytes greeting, std::string* out) {
+  FUSEWIRE_CHECK(role_ == Role::kDialer);
+  FUSEWIRE_CHECK(!greetings_.empty());  // it comes in answer to our hello
+  Result<wire::Nonce> challenge = wire::DecodeChallenge(greeting.From(wire::kGreetingPrefixBytes));
+  if (!challenge.ok()) return challenge.status();
+  greetings_ += greeting.ToString();
+  const std::string proof = wire::EncodeProof(ProofOf("dialer"));
+  greetings_ += proof;
+  *out += proof;
+  state_ = State::kWantWelcome;
+  return Status::Ok();
+}
+
+Status Handshake::OnProof(ConstBytes greeting, std::string* out) {
+  FUSEWIRE_CHECK(role_ == Role::kAcceptor);
+  FUSEWIRE_CHECK(!options_.secret.empty());
+  Result<wire::Proof> proof = wire::DecodeProof(greeting.From(wire::kGreetingPrefixBytes));
+  if (!proof.ok()) return proof.status();
+  if (!wire::SameProof(proof.value(), ProofOf("dialer"))) return OtherSecret();
+  greetings_ += greeting.ToString();
+  return Welcome(out);
+}
+
+// The acceptor's last words: the peer belongs to the cluster, as far as that can be proved, and gets its window.
+Status Handshake::Welcome(std::string* out) {
   if (take_window_) {
     const std::optional<uint64_t> window_bytes = take_window_();
     has_window_ = window_bytes.has_value();
     own_.window_bytes = window_bytes.value_or(0);
   }
   if (!has_window_) return NoWindow();
-  peer_ = std::move(hello).value();
-  if (options_.secret.empty()) {
-    *out += wire::EncodeWelcome(own_, nullptr);
-    state_ = State::kDone;
-    return Status::Ok();
+  const std::string welcome = wire::EncodeWelcome(own_, nullptr);
+  *out += welcome;
+  if (!options_.secret.empty()) {
+    greetings_ += welcome;
+    const wire::Proof proof = ProofOf("acceptor");
+    out->append(reinterpret_cast<const char*>(proof.data()), proof.size());
   }
-  std::string greeting(reinterpret_cast<const char*>(body.data) - wire::kGreetingPrefixBytes,
-                       body.size + wire::kGreetingPrefixBytes);
-  // The proof covers the welcome without itself: encode once with any proof to know those bytes.
-  wire::Proof proof{};
-  std::string welcome = wire::EncodeWelcome(own_, &proof);
-  welcome_bytes_ = welcome.substr(0, welcome.size() - proof.size());
-  proof = wire::MakeProof(options_.secret, "acceptor", greeting, welcome_bytes_);
-  *out += wire::EncodeWelcome(own_, &proof);
-  state_ = State::kWantProof;
+  state_ = State::kDone;
   return Status::Ok();
 }
 
-Status Handshake::OnWelcome(ConstBytes body, std::string* out) {
+Status Handshake::OnWelcome(ConstBytes greeting) {
   FUSEWIRE_CHECK(role_ == Role::kDialer);
-  FUSEWIRE_CHECK(!hello_bytes_.empty());  // it comes in answer to our hello
-  Result<wire::Welcome> welcome = wire::DecodeWelcome(body);
+  FUSEWIRE_CHECK(!greetings_.empty());  // it comes in answer to our hello
+  Result<wire::Welcome> welcome = wire::DecodeWelcome(greeting.From(wire::kGreetingPrefixBytes));
   if (!welcome.ok()) return welcome.status();
   FUSEWIRE_TRY(CheckPeer(welcome.value().hello));
-  peer_ = welcome.value().hello;
+  if (state_ == State::kWantChallenge) return Status::Corrupt("a welcome before we have proved anything");
   if (!options_.secret.empty()) {
-    if (!welcome.value().has_proof) return Status::Corrupt("a welcome without the proof that it announces");
-    ConstBytes unproven(body.data - wire::kGreetingPrefixBytes,
-                        body.size + wire::kGreetingPrefixBytes - sizeof(wire::Proof));
-    if (!wire::SameProof(welcome.value().proof, wire::MakeProof(options_.secret, "acceptor", hello_bytes_, unproven))) {
-      return Status::Refused("the peer's shared secret is another one than ours")
-          .Next("give both tasks the same secret");
-    }
-    *out += wire::EncodeProof(wire::MakeProof(options_.secret, "dialer", hello_bytes_, unproven));
+    greetings_ += greeting.Sub(0, greeting.size - sizeof(wire::Proof)).ToString();
+    if (!wire::SameProof(welcome.value().proof, ProofOf("acceptor"))) return OtherSecret();
   }
+  peer_ = welcome.value().hello;
   state_ = State::kDone;
   return Status::Ok();
 }
 
-Status Handshake::OnProof(ConstBytes body) {
-  FUSEWIRE_CHECK(role_ == Role::kAcceptor);
-  FUSEWIRE_CHECK(!options_.secret.empty());
-  FUSEWIRE_CHECK(!welcome_bytes_.empty());
-  Result<wire::Proof> proof = wire::DecodeProof(body);
-  if (!proof.ok()) return proof.status();
-  if (!wire::SameProof(proof.value(), wire::MakeProof(options_.secret, "dialer", hello_bytes_, welcome_bytes_))) {
-    return Status::Refused("the peer's shared secret is another one than ours").Next("give both tasks the same secret");
-  }
-  state_ = State::kDone;
-  return Status::Ok();
+wire::Proof Handshake::ProofOf(const char* label) {
+  return wire::MakeProof(options_.secret, label, greetings_, get_binding_ ? get_binding_() : std::string());
 }
 
 }  // namespace pipe

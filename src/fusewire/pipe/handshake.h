@@ -3,9 +3,14 @@
 // Home: the pipe's. Owns: what has been said so far. Fails: Feed returns why, for good, and says what to answer, if
 // anything.
 //
-//   dialer     says hello, hears welcome (checks it), says proof if there is a secret        -> done
-//   acceptor   hears hello (checks it), says welcome, hears proof if there is a secret       -> done
-//              hears hello for another service of its                                        -> for other
+// Without a secret:
+//   dialer     says hello, hears welcome (checks it)                                              -> done
+//   acceptor   hears hello (checks it), says welcome                                              -> done
+// With one, the dialer proves first: an acceptor says nothing that a guess could be tried on, and holds nothing for a
+// peer that has proved nothing.
+//   dialer     says hello, hears challenge, says proof, hears welcome with a proof (checks both)  -> done
+//   acceptor   hears hello (checks it), says challenge, hears proof (checks it), says welcome     -> done
+// An acceptor that hears a hello for another service of its task                                  -> for other
 #ifndef FUSEWIRE_PIPE_HANDSHAKE_H_
 #define FUSEWIRE_PIPE_HANDSHAKE_H_
 
@@ -36,9 +41,11 @@ class Handshake {
  public:
   // The peer's initial window; none: there is no room for another peer, and the acceptor refuses it with this reason.
   using TakeWindow = UniqueFunction<std::optional<uint64_t>()>;
-  // An acceptor with a `take_window` asks it once the peer's hello is one of ours: a silent peer holds nothing.
+  // See transport::Connection::Binding().
+  using GetBinding = UniqueFunction<std::string()>;
+  // An acceptor with a `take_window` asks it once the peer has said all that it has to: a stranger holds nothing.
   Handshake(Role role, const Options& options, uint16_t service, std::optional<uint64_t> window_bytes,
-            TakeWindow take_window = nullptr);
+            TakeWindow take_window = nullptr, GetBinding get_binding = nullptr);
 
   // The first bytes to send; empty for the acceptor.
   std::string Begin();
@@ -56,7 +63,7 @@ class Handshake {
   void RefuseOthers(Status why) { refusal_ = std::move(why); }
   bool is_for_other() const { return state_ == State::kOther; }
   // That hello, as it came; its service is peer().service.
-  const std::string& hello_bytes() const { return hello_bytes_; }
+  const std::string& hello_bytes() const { return greetings_; }
   Role role() const { return role_; }
   // Nothing more comes, because of `why`: with what was awaited, or if the peer's unfinished words are not ours, what
   // they look like.
@@ -67,27 +74,30 @@ class Handshake {
   const wire::Hello& peer() const { return peer_; }
 
  private:
-  enum class State { kWantHello, kWantWelcome, kWantProof, kDone, kOther, kFailed };
+  enum class State { kWantHello, kWantChallenge, kWantProof, kWantWelcome, kDone, kOther, kFailed };
 
-  Status OnGreeting(const wire::GreetingPrefix& prefix, ConstBytes body, std::string* out);
-  Status OnHello(ConstBytes body, std::string* out);
-  Status OnWelcome(ConstBytes body, std::string* out);
-  Status OnProof(ConstBytes body);
+  Status OnGreeting(const wire::GreetingPrefix& prefix, ConstBytes greeting, std::string* out);
+  Status OnHello(ConstBytes greeting, std::string* out);
+  Status OnChallenge(ConstBytes greeting, std::string* out);
+  Status OnProof(ConstBytes greeting, std::string* out);
+  Status OnWelcome(ConstBytes greeting);
   Status CheckPeer(const wire::Hello& peer);
+  Status Welcome(std::string* out);
+  wire::Proof ProofOf(const char* label);
 
   const Role role_;
   const Options& options_;
   bool has_window_;
   TakeWindow take_window_;
+  GetBinding get_binding_;
   bool leaves_others_ = false;
   Status refusal_;
   State state_;
   wire::Hello own_;
   wire::Hello peer_;
-  std::string told_;           // to a peer that we turn away, if not all that our log says
-  std::string heard_;          // of the greeting that is coming in
-  std::string hello_bytes_;    // as sent, for the proofs
-  std::string welcome_bytes_;  // as sent, without its proof
+  std::string told_;       // to a peer that we turn away, if not all that our log says
+  std::string heard_;      // of the greeting that is coming in
+  std::string greetings_;  // the whole ones that were said and heard, for the proofs; of a welcome, without its proof
 };
 
 }  // namespace pipe

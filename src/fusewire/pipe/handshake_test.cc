@@ -35,7 +35,8 @@ Options OptionsOf(const std::string& name, const std::string& secret = std::stri
 struct Side {
   Side(Role role, Options options_in, uint16_t service = kService,
        std::optional<uint64_t> window_bytes = Options().window_bytes)
-      : options(std::move(options_in)), handshake(role, options, service, window_bytes) {
+      : options(std::move(options_in)),
+        handshake(role, options, service, window_bytes, nullptr, [this] { return binding; }) {
     out = handshake.Begin();
   }
 
@@ -56,6 +57,7 @@ struct Side {
   std::string Say() { return std::exchange(out, std::string()); }
 
   const Options options;
+  std::string binding;  // of its connection
   Handshake handshake;
   std::string out, left;
   Status status;
@@ -103,19 +105,24 @@ TEST(Handshake, LeavesTheFramesBehindTheGreetingAlone) {
   for (const std::string& secret : {std::string(), std::string("open sesame")}) {
     Pair pair(OptionsOf("worker:3", secret), OptionsOf("ps:0", secret));
     pair.acceptor.Hear(pair.dialer.Say());
-    pair.dialer.Hear(pair.acceptor.Say() + (secret.empty() ? "frames" : ""));
-    pair.acceptor.Hear(pair.dialer.Say() + (secret.empty() ? "" : "frames"));
+    if (!secret.empty()) {
+      pair.dialer.Hear(pair.acceptor.Say());
+      pair.acceptor.Hear(pair.dialer.Say());
+    }
+    pair.dialer.Hear(pair.acceptor.Say() + "frames");
     ASSERT_TRUE(pair.both_done());
-    EXPECT_EQ(pair.dialer.left + pair.acceptor.left, "frames");
+    EXPECT_EQ(pair.dialer.left, "frames");
   }
 }
 
 TEST(Handshake, SaysWhatItWaitsFor) {
   Pair pair(OptionsOf("worker:3", "s"), OptionsOf("ps:0", "s"));
-  EXPECT_THAT(pair.dialer.handshake.phase(), HasSubstr("welcome"));
+  EXPECT_THAT(pair.dialer.handshake.phase(), HasSubstr("challenge"));
   EXPECT_THAT(pair.acceptor.handshake.phase(), HasSubstr("hello"));
   pair.acceptor.Hear(pair.dialer.Say());
   EXPECT_THAT(pair.acceptor.handshake.phase(), HasSubstr("proof"));
+  pair.dialer.Hear(pair.acceptor.Say());
+  EXPECT_THAT(pair.dialer.handshake.phase(), HasSubstr("welcome"));
 }
 
 TEST(Handshake, NoncesAreNeverTheSame) {
@@ -134,8 +141,7 @@ struct Difference {
 
 std::vector<Difference> Differences() {
   return {
-      {"cluster", OptionsOf("worker:3", "", "test"), OptionsOf("ps:0"), kService,
-       "cluster \"test\" meets cluster \"prod\""},
+      {"cluster", OptionsOf("worker:3", "", "test"), OptionsOf("ps:0"), kService, "cluster \"test\""},
       {"cluster, with a secret", OptionsOf("worker:3", "s", "test"), OptionsOf("ps:0", "s"), kService, "cluster"},
       {"service", OptionsOf("worker:3"), OptionsOf("ps:0"), 2, "service 2 (endpoints) is not offered here"},
       {"secret of the dialer", OptionsOf("worker:3", "s"), OptionsOf("ps:0"), kService,
@@ -167,11 +173,42 @@ TEST(Handshake, PeersWithOtherSettingsAreTurnedAwayAndBothAreTold) {
   }
 }
 
-TEST(Handshake, WithoutTheSecretNobodyLearnsTheClustersName) {
-  Pair pair(OptionsOf("worker:3", "s", "guess"), OptionsOf("ps:0", "s", "hidden"));
-  pair.Talk();
-  EXPECT_THAT(pair.acceptor.status.cause(), HasSubstr("\"hidden\""));
-  EXPECT_EQ(pair.dialer.status.cause(), "the peer turned us away: cluster \"guess\" is not ours");
+TEST(Handshake, NobodyLearnsTheClustersNameByAsking) {
+  for (const std::string& secret : {std::string(), std::string("s")}) {
+    Pair pair(OptionsOf("worker:3", secret, "guess"), OptionsOf("ps:0", secret, "hidden"));
+    pair.Talk();
+    EXPECT_EQ(pair.acceptor.status.cause(), "cluster \"guess\" meets cluster \"hidden\"");
+    EXPECT_EQ(pair.dialer.status.cause(), "the peer turned us away: cluster \"guess\" is not ours");
+  }
+}
+
+TEST(Handshake, AsksForAWindowOnlyOnceThePeerHasProvedItself) {
+  for (const std::string& secret : {std::string(), std::string("s")}) {
+    Side dialer(Role::kDialer, OptionsOf("worker:3", secret));
+    const Options options = OptionsOf("ps:0", secret);
+    int asked = 0;
+    Handshake acceptor(Role::kAcceptor, options, kService, std::nullopt, [&asked] {
+      ++asked;
+      return std::optional<uint64_t>(4711);
+    });
+    const auto answer = [&] {
+      const std::string said = dialer.Say();
+      ConstBytes in(said);
+      std::string out;
+      EXPECT_TRUE(acceptor.Feed(&in, &out).ok());
+      return out;
+    };
+    if (!secret.empty()) {
+      const std::string challenge = answer();
+      EXPECT_EQ(challenge.size(), wire::kGreetingPrefixBytes + sizeof(wire::Nonce));
+      EXPECT_EQ(asked, 0);
+      dialer.Hear(challenge);
+    }
+    dialer.Hear(answer());
+    EXPECT_EQ(asked, 1);
+    ASSERT_TRUE(dialer.handshake.done());
+    EXPECT_EQ(dialer.handshake.peer().window_bytes, 4711u);
+  }
 }
 
 TEST(Handshake, WithoutAWindowThePeerIsToldSo) {
@@ -197,11 +234,11 @@ TEST(Handshake, AVersionThatIsNotSharedIsRefusedWithBothRanges) {
   Side acceptor(Role::kAcceptor, OptionsOf("ps:0"));
   acceptor.Hear(hello);
   EXPECT_EQ(acceptor.status.code(), Code::kRefused);
-  EXPECT_THAT(acceptor.status.cause(), HasSubstr("versions 2 to 3"));
+  EXPECT_THAT(acceptor.status.cause(), HasSubstr("versions 3 to 4"));
   old.Hear(acceptor.Say());
   EXPECT_EQ(old.status.code(), Code::kRefused);
   EXPECT_THAT(old.status.cause(),
-              HasSubstr("turned us away: peer speaks versions 2 to 3 of the protocol, we speak version 1"));
+              HasSubstr("turned us away: peer speaks versions 3 to 4 of the protocol, we speak version 2"));
 }
 
 TEST(Handshake, ANewerPeerThatStillSpeaksOursIsWelcome) {
@@ -215,14 +252,13 @@ TEST(Handshake, ANewerPeerThatStillSpeaksOursIsWelcome) {
 
 // ---- words that are cut off, bent, or out of order ----
 
-// All that is said when two peers with this secret meet: hello, welcome, and the proof if there is a secret.
+// All that is said when two peers with this secret meet: hello and welcome, or hello, challenge, proof and welcome.
 std::vector<std::string> Protocol(Pair* pair) {
-  std::vector<std::string> said = {pair->dialer.Say()};
-  pair->acceptor.Hear(said[0]);
-  said.push_back(pair->acceptor.Say());
-  pair->dialer.Hear(said[1]);
-  said.push_back(pair->dialer.Say());
-  pair->acceptor.Hear(said[2]);
+  std::vector<std::string> said;
+  for (Side *from = &pair->dialer, *to = &pair->acceptor; !from->out.empty(); std::swap(from, to)) {
+    said.push_back(from->Say());
+    to->Hear(said.back());
+  }
   EXPECT_TRUE(pair->both_done());
   return said;
 }
@@ -268,24 +304,22 @@ TEST(Handshake, AStrangerOfOneWordIsNamedOnceItFallsSilent) {
   }
 }
 
-// With a secret, no bit of a greeting can be turned without one of the two noticing; but for the version numbers of the
-// last one, which decide nothing any more.
+// With a secret, no bit of a greeting can be turned without one of the two noticing.
 TEST(Handshake, ATurnedBitIsNoticedWhereThereIsASecret) {
   Options dialer_options = OptionsOf("worker:3", "s"), acceptor_options = OptionsOf("ps:0", "s");
-  for (int which = 0; which < 3; ++which) {
+  for (int which = 0; which < 4; ++which) {
     size_t bits = 1;
     for (size_t bit = 0; bit < bits; ++bit) {
       Pair pair(dialer_options, acceptor_options);
-      for (int turn = 0; turn < 3; ++turn) {
-        std::string said = turn == 1 ? pair.acceptor.Say() : pair.dialer.Say();
+      for (int turn = 0; turn < 4; ++turn) {
+        std::string said = turn % 2 == 1 ? pair.acceptor.Say() : pair.dialer.Say();
         if (turn == which) {
           bits = said.size() * 8;
           said[bit / 8] = static_cast<char>(static_cast<uint8_t>(said[bit / 8]) ^ 1U << bit % 8);
         }
-        (turn == 1 ? pair.dialer : pair.acceptor).Hear(said);
+        (turn % 2 == 1 ? pair.dialer : pair.acceptor).Hear(said);
       }
-      bool decides_nothing = which == 2 && bit / 8 >= 8 && bit / 8 < 12;
-      ASSERT_TRUE(decides_nothing || !pair.both_done()) << "greeting " << which << " bit " << bit;
+      ASSERT_FALSE(pair.dialer.handshake.done()) << "greeting " << which << " bit " << bit;
     }
   }
 }
@@ -302,17 +336,24 @@ TEST(Handshake, AGreetingOutOfOrderIsCorruptAndNotAnswered) {
       EXPECT_TRUE(side->out.empty()) << what;
     };
     Side acceptor(Role::kAcceptor, honest.acceptor.options);
-    expect_corrupt(&acceptor, said[1], "a welcome to an acceptor");
+    expect_corrupt(&acceptor, said.back(), "a welcome to an acceptor");
     Side dialer(Role::kDialer, honest.dialer.options);
     expect_corrupt(&dialer, said[0], "a hello to a dialer");
     if (secret.empty()) continue;
+    Side challenged(Role::kAcceptor, honest.acceptor.options);
+    expect_corrupt(&challenged, said[1], "a challenge to an acceptor");
     Side unproven(Role::kAcceptor, honest.acceptor.options);
     expect_corrupt(&unproven, said[2], "a proof before a hello");
     Side greeted(Role::kAcceptor, honest.acceptor.options);
     greeted.Hear(said[0]);
     expect_corrupt(&greeted, said[0], "a second hello");
     Side waiting(Role::kDialer, honest.dialer.options);
-    expect_corrupt(&waiting, said[2], "a proof instead of a welcome");
+    expect_corrupt(&waiting, said[2], "a proof instead of a challenge");
+    Side twice(Role::kDialer, honest.dialer.options);
+    twice.Hear(said[1]);
+    expect_corrupt(&twice, said[1], "a second challenge");
+    Side open(Role::kDialer, OptionsOf("worker:3"));
+    expect_corrupt(&open, said[1], "a challenge to a peer without a secret");
   }
 }
 
@@ -393,22 +434,56 @@ TEST_F(Attack, AnEarlierGreetingOfTheDialerIsWorthNothing) {
   EXPECT_EQ(acceptor.status.code(), Code::kRefused);
 }
 
-TEST_F(Attack, AnEarlierWelcomeIsWorthNothing) {
+TEST_F(Attack, AnEarlierAcceptorsWordsAreWorthNothing) {
   Side dialer(Role::kDialer, OptionsOf("worker:3", "s"));
-  dialer.Hear(said_[1]);
+  dialer.Hear(said_[1] + said_[3]);
   EXPECT_FALSE(dialer.handshake.done());
   EXPECT_EQ(dialer.status.code(), Code::kRefused);
 }
 
-TEST_F(Attack, AProofThatIsSentBackIsWorthNothing) {
-  Side acceptor(Role::kAcceptor, OptionsOf("ps:0", "s"));
+TEST_F(Attack, AWelcomeInPlaceOfTheChallengeIsWorthNothing) {
+  Side dialer(Role::kDialer, OptionsOf("worker:3", "s"));
+  dialer.Say();
+  dialer.Hear(said_[3]);
+  EXPECT_FALSE(dialer.handshake.done());
+  EXPECT_EQ(dialer.status.code(), Code::kCorrupt);
+  EXPECT_TRUE(dialer.out.empty());
+}
+
+// Who only dials gets nothing that depends on the secret: what comes is as long and as random with any secret.
+TEST_F(Attack, WhoOnlyDialsGetsNothingToTryGuessesOn) {
+  Side acceptor(Role::kAcceptor, OptionsOf("ps:0", "s")), other(Role::kAcceptor, OptionsOf("ps:0", "s"));
   acceptor.Hear(said_[0]);
-  std::string welcome = acceptor.Say();
-  Result<wire::Welcome> decoded = wire::DecodeWelcome(ConstBytes(welcome).From(wire::kGreetingPrefixBytes));
-  ASSERT_TRUE(decoded.ok());
-  acceptor.Hear(wire::EncodeProof(decoded.value().proof));
-  EXPECT_FALSE(acceptor.handshake.done());
-  EXPECT_EQ(acceptor.status.code(), Code::kRefused);
+  other.Hear(said_[0]);
+  const std::string heard = acceptor.Say();
+  EXPECT_EQ(heard.size(), wire::kGreetingPrefixBytes + sizeof(wire::Nonce));
+  EXPECT_EQ(wire::DecodeGreetingPrefix(heard).value().kind, wire::GreetingKind::kChallenge);
+  EXPECT_NE(heard, other.Say());
+}
+
+TEST_F(Attack, AProofThatIsSentBackIsWorthNothing) {
+  Side dialer(Role::kDialer, OptionsOf("worker:3", "s"));
+  dialer.Say();
+  dialer.Hear(said_[1]);
+  const std::string proof = dialer.Say();
+  // A welcome that ends with the dialer's own proof.
+  std::string welcome = said_[3];
+  welcome.replace(welcome.size() - sizeof(wire::Proof), sizeof(wire::Proof), proof.substr(wire::kGreetingPrefixBytes));
+  dialer.Hear(welcome);
+  EXPECT_FALSE(dialer.handshake.done());
+  EXPECT_EQ(dialer.status.code(), Code::kRefused);
+}
+
+// A member's certificate is not enough to stand between two others: each of them shares other bytes with the one in
+// between.
+TEST_F(Attack, AProofIsWorthNothingOnAnotherConnection) {
+  for (const char* acceptors : {"", "one", "other"}) {
+    Pair pair(OptionsOf("worker:3", "s"), OptionsOf("ps:0", "s"));
+    pair.dialer.binding = "one";
+    pair.acceptor.binding = acceptors;
+    pair.Talk();
+    EXPECT_EQ(pair.both_done(), std::string(acceptors) == "one") << acceptors;
+  }
 }
 
 TEST_F(Attack, AHelloThatIsSentBackAsAWelcomeIsWorthNothing) {
@@ -417,6 +492,7 @@ TEST_F(Attack, AHelloThatIsSentBackAsAWelcomeIsWorthNothing) {
   std::string welcome = hello + std::string(sizeof(wire::Proof), 0);
   welcome[12] = static_cast<char>(wire::GreetingKind::kWelcome);
   SetNumber(&welcome, 14, static_cast<uint16_t>(welcome.size() - wire::kGreetingPrefixBytes));
+  dialer.Hear(said_[1]);
   dialer.Hear(welcome);
   EXPECT_FALSE(dialer.handshake.done());
   EXPECT_EQ(dialer.status.code(), Code::kRefused);

@@ -27,10 +27,10 @@ PipeCore::PipeCore(Shared& shared, reactor::Reactor& home, std::unique_ptr<trans
       sender_(shared.options(), home, *connection_, peer_, stats_, this),
       grants_(shared, home, sender_, stats_, [this](Status why) { Close(std::move(why)); }),
       intake_(shared.options(), home, sender_, grants_, heartbeat_, stats_),
-      // A dialer says in its hello what its peer may send; an acceptor decides it once the peer's hello is one of ours.
-      handshake_(std::make_unique<Handshake>(role, shared.options(), service,
-                                             role == Role::kDialer ? grants_.TakeWindow() : std::nullopt,
-                                             [this] { return grants_.TakeWindow(); })),
+      // A dialer says in its hello what its peer may send; an acceptor decides it once the peer has proved itself.
+      handshake_(std::make_unique<Handshake>(
+          role, shared.options(), service, role == Role::kDialer ? grants_.TakeWindow() : std::nullopt,
+          [this] { return grants_.TakeWindow(); }, [this] { return connection_->Binding(); })),
       tick_([this] { OnTick(); }),
       again_([this] { home_.FlushLater(this); }) {
   peer_.address = connection_->peer_address();

@@ -542,7 +542,7 @@ TEST(Client, AWrongClusterRefusesEveryCallAtOnce) {
   ASSERT_TRUE(world.RunUntil([&] { return one.dones + two.dones == 2; }, kSecondNs));
   SetLogLevel(LogLevel::kWarn);
   EXPECT_EQ(one.status.code(), Code::kRefused);
-  EXPECT_THAT(one.status.ToString(), HasSubstr("cluster \"dev\" meets cluster \"prod\""));
+  EXPECT_THAT(one.status.ToString(), HasSubstr("cluster \"dev\" is not ours"));
   EXPECT_FALSE(one.status.next().empty());
 }
 

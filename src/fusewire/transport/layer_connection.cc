@@ -201,6 +201,11 @@ void LayerConnection::OnClosed(Status why) {
   handler_->OnClosed(std::move(why));
 }
 
+std::string LayerConnection::Binding() {
+  FUSEWIRE_AT_HOME(home_);
+  return IsOver() || !session_->is_ready() ? std::string() : session_->Binding();
+}
+
 std::unique_ptr<Incoming> LayerConnection::HandOver() {
   FUSEWIRE_AT_HOME(home_);
   if (IsOver() || sending_ || session_->has_out()) return nullptr;

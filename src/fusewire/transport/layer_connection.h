@@ -26,6 +26,7 @@ class LayerConnection final : public Connection, private ConnectionHandler {
   void Close(Status why) override;
   void Look() override { inner_->Look(); }
   std::unique_ptr<Incoming> HandOver() override;
+  std::string Binding() override;
   const std::string& peer_address() const override { return inner_->peer_address(); }
   const char* wire() const override { return wire_; }
 

@@ -28,6 +28,8 @@ class Session {
   virtual Result<size_t> Read(Bytes into) = 0;
   // Once it is ready: takes all of it.
   virtual Status Write(ConstBytes said) = 0;
+  // Once it is ready: as Connection::Binding.
+  virtual std::string Binding() { return std::string(); }
   // Says goodbye.
   virtual void Shutdown() {}
 

@@ -90,6 +90,9 @@ class Connection {
   // another. Unread bytes move with it, and the dialler does not notice. The handler gets no more calls.
   // Null: it cannot, and nothing has changed.
   virtual std::unique_ptr<Incoming> HandOver() { return nullptr; }
+  // At home, once something has come: bytes that the two ends of this connection share, and nobody else knows, not even
+  // somebody between them; they go into the proofs of the greeting. Empty: there are none.
+  virtual std::string Binding() { return std::string(); }
   // "10.0.0.7:5555", for words and logs.
   virtual const std::string& peer_address() const = 0;
   // The transport: "tcp", "uring" (which is TCP), "shm", "loopback".

@@ -205,6 +205,10 @@ std::string EncodeProof(const Proof& proof) {
   return Greeting(GreetingKind::kProof, std::string(reinterpret_cast<const char*>(proof.data()), proof.size()));
 }
 
+std::string EncodeChallenge(const Nonce& nonce) {
+  return Greeting(GreetingKind::kChallenge, std::string(reinterpret_cast<const char*>(nonce.data()), nonce.size()));
+}
+
 std::string EncodeRefusal(const Refusal& refusal) {
   FUSEWIRE_CHECK(refusal.code != Code::kOk);
   std::string body;
@@ -239,7 +243,7 @@ Result<GreetingPrefix> DecodeGreetingPrefix(ConstBytes prefix) {
                            Versions(kVersionMin, kVersion))
         .Next("run releases of Fusewire that share a protocol version");
   }
-  if (out.kind < GreetingKind::kHello || out.kind > GreetingKind::kRefusal) {
+  if (out.kind < GreetingKind::kHello || out.kind > GreetingKind::kChallenge) {
     return Status::Corrupt("greeting: kind " + std::to_string(static_cast<int>(out.kind)) + " is unknown");
   }
   if (zero != 0) return Status::Corrupt("greeting: byte 13 is " + std::to_string(zero) + ", must be 0");
@@ -274,6 +278,14 @@ Result<Proof> DecodeProof(ConstBytes body) {
   TakeArray(&reader, &proof);
   FUSEWIRE_TRY(CheckEnd(reader, "proof"));
   return proof;
+}
+
+Result<Nonce> DecodeChallenge(ConstBytes body) {
+  Reader reader(body);
+  Nonce nonce{};
+  TakeArray(&reader, &nonce);
+  FUSEWIRE_TRY(CheckEnd(reader, "challenge"));
+  return nonce;
 }
 
 Result<Refusal> DecodeRefusal(ConstBytes body) {

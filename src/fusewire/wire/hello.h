@@ -8,8 +8,9 @@
 //   hello    := kind 1, dialer first      features:u64 incarnation:u64 nonce:u8[32] chunk_bytes:u32 window_bytes:u64
 //                                         service:u16 flags:u16 cluster:text name:text
 //   text     := bytes:u16 u8[bytes]
-//   welcome  := kind 2, the answer        the same body, then proof:u8[32] if both have a secret (flag bit 0)
-//   proof    := kind 3, dialer's last     proof:u8[32]; only if a secret is set
+//   challenge := kind 5, acceptor         nonce:u8[32]; only if both have a secret (flag bit 0), else no proof either
+//   proof    := kind 3, dialer            proof:u8[32]
+//   welcome  := kind 2, acceptor's last   the body of a hello, then proof:u8[32] if both have a secret
 //   refusal  := kind 4, instead of any    code:u8 why:text
 #ifndef FUSEWIRE_WIRE_HELLO_H_
 #define FUSEWIRE_WIRE_HELLO_H_
@@ -25,8 +26,8 @@
 namespace fusewire {
 namespace wire {
 
-constexpr uint16_t kVersion = 1;     // the newest version that we support
-constexpr uint16_t kVersionMin = 1;  // the oldest version that we support
+constexpr uint16_t kVersion = 2;     // the newest version that we support
+constexpr uint16_t kVersionMin = 2;  // the oldest version that we support
 constexpr size_t kMagicBytes = 8;
 constexpr size_t kGreetingPrefixBytes = 16;
 constexpr size_t kGreetingBytesMax = 4096;  // prefix and body
@@ -37,7 +38,7 @@ constexpr uint32_t kChunkBytesMin = 4096;  // smaller chunks would be mostly hea
 using Nonce = std::array<uint8_t, 32>;
 using Proof = std::array<uint8_t, 32>;
 
-enum class GreetingKind : uint8_t { kHello = 1, kWelcome = 2, kProof = 3, kRefusal = 4 };
+enum class GreetingKind : uint8_t { kHello = 1, kWelcome = 2, kProof = 3, kRefusal = 4, kChallenge = 5 };
 
 struct GreetingPrefix {
   uint16_t version = kVersion;
@@ -75,6 +76,7 @@ std::string EncodeHello(const Hello& hello);
 // null.
 std::string EncodeWelcome(const Hello& hello, const Proof* proof);
 std::string EncodeProof(const Proof& proof);
+std::string EncodeChallenge(const Nonce& nonce);
 // A `why` of more than kRefusalWhyBytesMax is truncated.
 std::string EncodeRefusal(const Refusal& refusal);
 
@@ -93,11 +95,13 @@ struct Welcome {
 };
 Result<Welcome> DecodeWelcome(ConstBytes body);
 Result<Proof> DecodeProof(ConstBytes body);
+Result<Nonce> DecodeChallenge(ConstBytes body);
 Result<Refusal> DecodeRefusal(ConstBytes body);
 
-// HMAC-SHA-256 over a label ("acceptor" or "dialer"), the dialer's hello and the welcome without its proof, as sent.
-// The labels differ, so that a proof can't be sent back to its creator.
-Proof MakeProof(const std::string& secret, const char* label, ConstBytes hello, ConstBytes welcome_without_proof);
+// HMAC-SHA-256 over a label ("acceptor" or "dialer"), all greetings so far, as sent, with a welcome without its proof;
+// and what only the two ends of this connection know (Connection::Binding), which may be nothing. The labels differ, so
+// that a proof can't be sent back to its creator; greetings say how long they are, so that the sum has one meaning.
+Proof MakeProof(const std::string& secret, const char* label, ConstBytes greetings, ConstBytes binding);
 // In constant time.
 bool SameProof(const Proof& left, const Proof& right);
 

@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr char kSecret[] = "open sesame";
+constexpr char kSecret[] = "open sesame open";
 
 // The two peers that docs/wire.md draws.
 Hello Dialer() {
@@ -45,13 +45,19 @@ Hello Acceptor() {
   return hello;
 }
 
-std::string WelcomeWithProof() {
-  const std::string without = EncodeWelcome(Acceptor(), nullptr);
-  const Proof proof = MakeProof(kSecret, "acceptor", EncodeHello(Dialer()), without);
-  return EncodeWelcome(Acceptor(), &proof);
+std::string Challenge() { return EncodeChallenge(Acceptor().nonce); }
+
+Proof DialersProof() { return MakeProof(kSecret, "dialer", EncodeHello(Dialer()) + Challenge(), ConstBytes()); }
+
+// All that has been said when the acceptor proves itself.
+std::string Greetings() {
+  return EncodeHello(Dialer()) + Challenge() + EncodeProof(DialersProof()) + EncodeWelcome(Acceptor(), nullptr);
 }
 
-Proof DialersProof() { return MakeProof(kSecret, "dialer", EncodeHello(Dialer()), EncodeWelcome(Acceptor(), nullptr)); }
+std::string WelcomeWithProof() {
+  const Proof proof = MakeProof(kSecret, "acceptor", Greetings(), ConstBytes());
+  return EncodeWelcome(Acceptor(), &proof);
+}
 
 std::string WrongCluster() { return EncodeRefusal(Refusal{Code::kRefused, "wrong cluster"}); }
 
@@ -78,19 +84,22 @@ void ExpectGolden(const std::string& greeting, GreetingKind kind, const char* dr
 
 TEST(Greeting, EveryKindHasTheBytesOfTheLaw) {
   ExpectGolden(EncodeHello(Dialer()), GreetingKind::kHello,
-               "46555345 57495245 01000100 01005000 05000000 00000000 88776655 44332211 00010203 04050607\n"
+               "46555345 57495245 02000200 01005000 05000000 00000000 88776655 44332211 00010203 04050607\n"
                "08090a0b 0c0d0e0f 10111213 14151617 18191a1b 1c1d1e1f 00000400 00001000 00000000 01000100\n"
                "04007072 6f640800 776f726b 65723a33");
-  ExpectGolden(WelcomeWithProof(), GreetingKind::kWelcome,
-               "46555345 57495245 01000100 02006c00 01000000 00000000 99000000 00000000 80818283 84858687\n"
-               "88898a8b 8c8d8e8f 90919293 94959697 98999a9b 9c9d9e9f 00000200 00002000 00000000 01000100\n"
-               "04007072 6f640400 70733a30 08da984b 0f0d1862 4374f8ba 69b72f2f 4b21afa6 8c24973b 97931e61\n"
-               "c8fadd23");
+  ExpectGolden(Challenge(), GreetingKind::kChallenge,
+               "46555345 57495245 02000200 05002000 80818283 84858687 88898a8b 8c8d8e8f 90919293 94959697\n"
+               "98999a9b 9c9d9e9f");
   ExpectGolden(EncodeProof(DialersProof()), GreetingKind::kProof,
-               "46555345 57495245 01000100 03002000 ab92ed63 d86d2384 ba481585 24b70c77 7d29434e 326271f4\n"
-               "74b25b1d 3bef79f8");
+               "46555345 57495245 02000200 03002000 6844abd8 e8b856b7 ab11bbc4 7ca5f4b4 a840969f 0148514a\n"
+               "ab981b9b 726fe09a");
+  ExpectGolden(WelcomeWithProof(), GreetingKind::kWelcome,
+               "46555345 57495245 02000200 02006c00 01000000 00000000 99000000 00000000 80818283 84858687\n"
+               "88898a8b 8c8d8e8f 90919293 94959697 98999a9b 9c9d9e9f 00000200 00002000 00000000 01000100\n"
+               "04007072 6f640400 70733a30 97a406a4 a6766ef3 2af32b68 3c79365f 42e9394f 5e57401b 70a19511\n"
+               "4fd095dc");
   ExpectGolden(WrongCluster(), GreetingKind::kRefusal,
-               "46555345 57495245 01000100 04001000 070d0077 726f6e67 20636c75 73746572");
+               "46555345 57495245 02000200 04001000 070d0077 726f6e67 20636c75 73746572");
 }
 
 TEST(Greeting, ComesBackAsItWasSent) {
@@ -123,6 +132,7 @@ TEST(Greeting, ComesBackAsItWasSent) {
     EXPECT_EQ(SameProof(welcome.value().proof, proof), hello.has_secret);
 
     EXPECT_TRUE(SameProof(DecodeProof(BodyOf(EncodeProof(proof))).value(), proof));
+    EXPECT_EQ(DecodeChallenge(BodyOf(EncodeChallenge(hello.nonce))).value(), hello.nonce);
   }
 }
 
@@ -133,6 +143,7 @@ TEST(Greeting, EveryTruncationAndEveryExtraByteIsNoticed) {
   const std::string welcome = EncodeWelcome(open, nullptr);
   const std::string proven = WelcomeWithProof();
   const std::string proof = EncodeProof(DialersProof());
+  const std::string challenge = Challenge();
   const std::string refusal = WrongCluster();
   for (size_t size = 0; size <= BodyOf(proven).size; ++size) {
     SCOPED_TRACE(size);
@@ -141,6 +152,7 @@ TEST(Greeting, EveryTruncationAndEveryExtraByteIsNoticed) {
     EXPECT_EQ(DecodeWelcome(part(welcome)).ok(), part(welcome).size() == BodyOf(welcome).size);
     EXPECT_EQ(DecodeWelcome(part(proven)).ok(), part(proven).size() == BodyOf(proven).size);
     EXPECT_EQ(DecodeProof(part(proof)).ok(), part(proof).size() == BodyOf(proof).size);
+    EXPECT_EQ(DecodeChallenge(part(challenge)).ok(), part(challenge).size() == BodyOf(challenge).size);
     EXPECT_EQ(DecodeRefusal(part(refusal)).ok(), part(refusal).size() == BodyOf(refusal).size);
   }
   for (size_t size = 0; size < kGreetingPrefixBytes; ++size) {
@@ -151,6 +163,7 @@ TEST(Greeting, EveryTruncationAndEveryExtraByteIsNoticed) {
   EXPECT_EQ(DecodeWelcome(BodyOf(welcome + x)).status().cause(), "welcome: 1 bytes behind its end");
   EXPECT_EQ(DecodeWelcome(BodyOf(proven + x)).status().cause(), "welcome: 1 bytes behind its end");
   EXPECT_EQ(DecodeProof(BodyOf(proof + x)).status().cause(), "proof: 1 bytes behind its end");
+  EXPECT_EQ(DecodeChallenge(BodyOf(challenge + x)).status().cause(), "challenge: 1 bytes behind its end");
   EXPECT_EQ(DecodeRefusal(BodyOf(refusal + x)).status().cause(), "refusal: 1 bytes behind its end");
 }
 
@@ -160,23 +173,23 @@ std::string Changed(std::string greeting, size_t at, const std::string& bytes) {
 
 TEST(GreetingPrefix, AVersionThatWeShareIsTaken) {
   const std::string hello = EncodeHello(Dialer());
-  // version 1..1 is ours; these share it.
-  for (const char* versions : {"0100 0100", "0200 0100", "ffff 0100", "0100 0000", "ffff 0000"}) {
+  // version 2..2 is ours; these share it.
+  for (const char* versions : {"0200 0200", "0300 0200", "ffff 0200", "0200 0100", "ffff 0000"}) {
     EXPECT_TRUE(DecodeGreetingPrefix(Changed(hello, 8, Undraw(versions))).ok()) << versions;
   }
 }
 
 TEST(GreetingPrefix, AVersionThatWeDoNotShareIsRefusedInWords) {
   const std::string hello = EncodeHello(Dialer());
-  const Status newer = DecodeGreetingPrefix(Changed(hello, 8, Undraw("0300 0200"))).status();
+  const Status newer = DecodeGreetingPrefix(Changed(hello, 8, Undraw("0400 0300"))).status();
   EXPECT_EQ(newer.code(), Code::kRefused);
-  EXPECT_EQ(newer.cause(), "peer speaks versions 2 to 3 of the protocol, we speak version 1");
+  EXPECT_EQ(newer.cause(), "peer speaks versions 3 to 4 of the protocol, we speak version 2");
   EXPECT_NE(newer.next(), "");
-  const Status older = DecodeGreetingPrefix(Changed(hello, 8, Undraw("0000 0000"))).status();
+  const Status older = DecodeGreetingPrefix(Changed(hello, 8, Undraw("0100 0100"))).status();
   EXPECT_EQ(older.code(), Code::kRefused);
-  EXPECT_EQ(older.cause(), "peer speaks version 0 of the protocol, we speak version 1");
+  EXPECT_EQ(older.cause(), "peer speaks version 1 of the protocol, we speak version 2");
   // The rest of another version's prefix is not checked.
-  EXPECT_EQ(DecodeGreetingPrefix(Changed(hello, 8, Undraw("0300 0200 09 01 ffff"))).status().code(), Code::kRefused);
+  EXPECT_EQ(DecodeGreetingPrefix(Changed(hello, 8, Undraw("0400 0300 09 01 ffff"))).status().code(), Code::kRefused);
 }
 
 TEST(GreetingPrefix, ARefusalIsReadInAnyVersion) {
@@ -192,7 +205,7 @@ TEST(GreetingPrefix, NonsenseIsCorrupt) {
   const std::pair<std::string, const char*> cases[] = {
       {Changed(hello, 8, Undraw("0100 0200")), "greeting: version 1, but version_min 2"},
       {Changed(hello, 12, Undraw("00")), "greeting: kind 0 is unknown"},
-      {Changed(hello, 12, Undraw("05")), "greeting: kind 5 is unknown"},
+      {Changed(hello, 12, Undraw("06")), "greeting: kind 6 is unknown"},
       {Changed(hello, 13, Undraw("01")), "greeting: byte 13 is 1, must be 0"},
       {Changed(hello, 14, Undraw("f10f")), "greeting: body_bytes 4081, limit 4080"},
       {Changed(hello, 14, Undraw("ffff")), "greeting: body_bytes 65535, limit 4080"},
@@ -296,23 +309,18 @@ TEST(Refusal, SaysACodeAndOneLine) {
   EXPECT_EQ(DecodeRefusal(Undraw("07 0100")).status().cause(), "refusal: cut off");
 }
 
-TEST(Proof, CoversTheLabelTheSecretAndEveryByteOfBothGreetings) {
-  const std::string hello = EncodeHello(Dialer());
-  const std::string welcome = EncodeWelcome(Acceptor(), nullptr);
-  const Proof proof = MakeProof(kSecret, "acceptor", hello, welcome);
-  EXPECT_TRUE(SameProof(proof, MakeProof(kSecret, "acceptor", hello, welcome)));
-  EXPECT_FALSE(SameProof(proof, MakeProof(kSecret, "dialer", hello, welcome)));
-  EXPECT_FALSE(SameProof(proof, MakeProof("open sesam", "acceptor", hello, welcome)));
-  EXPECT_FALSE(SameProof(proof, MakeProof(kSecret, "acceptor", welcome, hello)));
-  for (size_t at = 0; at < hello.size(); ++at) {
-    std::string changed = hello;
+TEST(Proof, CoversTheLabelTheSecretTheConnectionAndEveryByteOfAllGreetings) {
+  const std::string said = Greetings(), binding(32, 'b');
+  const Proof proof = MakeProof(kSecret, "acceptor", said, binding);
+  EXPECT_TRUE(SameProof(proof, MakeProof(kSecret, "acceptor", said, binding)));
+  EXPECT_FALSE(SameProof(proof, MakeProof(kSecret, "dialer", said, binding)));
+  EXPECT_FALSE(SameProof(proof, MakeProof("open sesame ope", "acceptor", said, binding)));
+  EXPECT_FALSE(SameProof(proof, MakeProof(kSecret, "acceptor", said, ConstBytes())));
+  EXPECT_FALSE(SameProof(proof, MakeProof(kSecret, "acceptor", said, std::string(32, 'c'))));
+  for (size_t at = 0; at < said.size(); ++at) {
+    std::string changed = said;
     changed[at] = static_cast<char>(changed[at] ^ 1);
-    EXPECT_FALSE(SameProof(proof, MakeProof(kSecret, "acceptor", changed, welcome))) << at;
-  }
-  for (size_t at = 0; at < welcome.size(); ++at) {
-    std::string changed = welcome;
-    changed[at] = static_cast<char>(changed[at] ^ 1);
-    EXPECT_FALSE(SameProof(proof, MakeProof(kSecret, "acceptor", hello, changed))) << at;
+    EXPECT_FALSE(SameProof(proof, MakeProof(kSecret, "acceptor", changed, binding))) << at;
   }
 }
 
@@ -320,8 +328,9 @@ TEST(Proof, IsMadeOfTheWelcomeAsItArrives) {
   const std::string sent = WelcomeWithProof();
   Result<Welcome> welcome = DecodeWelcome(BodyOf(sent));
   ASSERT_TRUE(welcome.ok());
-  const ConstBytes without = ConstBytes(sent).Sub(0, sent.size() - sizeof(Proof));
-  EXPECT_TRUE(SameProof(welcome.value().proof, MakeProof(kSecret, "acceptor", EncodeHello(Dialer()), without)));
+  const std::string before = EncodeHello(Dialer()) + Challenge() + EncodeProof(DialersProof());
+  const std::string without = sent.substr(0, sent.size() - sizeof(Proof));
+  EXPECT_TRUE(SameProof(welcome.value().proof, MakeProof(kSecret, "acceptor", before + without, ConstBytes())));
 }
 
 TEST(Proof, EveryByteCounts) {

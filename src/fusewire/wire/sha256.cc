@@ -137,11 +137,11 @@ Digest HmacSha256(ConstBytes key, ConstBytes message) {
   return hasher.Finish();
 }
 
-Proof MakeProof(const std::string& secret, const char* label, ConstBytes hello, ConstBytes welcome_without_proof) {
+Proof MakeProof(const std::string& secret, const char* label, ConstBytes greetings, ConstBytes binding) {
   HmacHasher hasher(secret);
   hasher.Add(ConstBytes(label, std::strlen(label) + 1));  // with its 0: no label is the beginning of another text
-  hasher.Add(hello);
-  hasher.Add(welcome_without_proof);
+  hasher.Add(greetings);
+  hasher.Add(binding);
   return hasher.Finish();
 }
 

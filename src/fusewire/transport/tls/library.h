@@ -54,6 +54,7 @@ namespace transport {
   X(SSL_read)                           \
   X(SSL_write)                          \
   X(SSL_shutdown)                       \
+  X(SSL_export_keying_material)         \
   X(SSL_get_error)                      \
   X(SSL_get_verify_result)              \
   X(X509_verify_cert_error_string)      \

@@ -5,6 +5,8 @@
 #ifndef FUSEWIRE_TRANSPORT_TLS_SESSION_H_
 #define FUSEWIRE_TRANSPORT_TLS_SESSION_H_
 
+#include <string>
+
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 #include "fusewire/transport/layer_session.h"
@@ -25,6 +27,8 @@ class TlsSession final : public Session {
   Status Handshake() override;
   Result<size_t> Read(Bytes into) override;
   Status Write(ConstBytes said) override;
+  // RFC 5705 and 8446: derived from the keys of both ends.
+  std::string Binding() override;
   void Shutdown() override;
 
  private:
