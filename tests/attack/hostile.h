@@ -30,7 +30,7 @@
 namespace fusewire {
 namespace attack {
 
-constexpr char kSecret[] = "open sesame, open wide";
+constexpr char kSecret[] = "open-sesame-open-wide";
 
 // Between attacker and victim.
 struct Way {
@@ -59,6 +59,11 @@ class OverWays : public testing::TestWithParam<Way> {
     if (certificates_ != nullptr) options.protection.tls = certificates_->Options();
     return options;
   }
+  // The same for a PeerProcess.
+  std::string PeerArguments(const std::string& name) const {
+    return "name=" + name + " cluster=prod secret=" + kSecret + " wire=" + GetParam().wire.says +
+           (certificates_ == nullptr ? std::string() : " tls=" + certificates_->folder());
+  }
   static std::unique_ptr<task::Task> Start(task::TaskOptions options) {
     auto task = task::Task::Start(std::move(options));
     FUSEWIRE_CHECK(task.ok());
@@ -78,6 +83,8 @@ inline std::vector<Way> AllWays() {
   }
   return ways;
 }
+
+inline std::string NameOfWay(const testing::TestParamInfo<Way>& way) { return testing::PrintToString(way.param); }
 
 // A connection of `from`, over its transport, on which nothing has been said yet.
 using Stranger = faults::LyingWire;
@@ -167,9 +174,7 @@ class Liar {
 }  // namespace attack
 }  // namespace fusewire
 
-#define FUSEWIRE_OVER_WAYS(suite)                                                           \
-  INSTANTIATE_TEST_SUITE_P(Over, suite, testing::ValuesIn(AllWays()), [](const auto& way) { \
-    return std::string(way.param.wire.name) + (way.param.tls ? "Tls" : "");                 \
-  })
+#define FUSEWIRE_OVER_WAYS(suite) \
+  INSTANTIATE_TEST_SUITE_P(Over, suite, testing::ValuesIn(::fusewire::attack::AllWays()), ::fusewire::attack::NameOfWay)
 
 #endif  // FUSEWIRE_TESTS_ATTACK_HOSTILE_H_

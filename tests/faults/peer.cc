@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -165,7 +166,17 @@ Status Peer::Open() {
   options.pipe.window_bytes = static_cast<uint64_t>(settings_.Number("window_bytes", 256 * 1024));
   options.pipe.queued_bytes_max = static_cast<uint64_t>(settings_.Number("queued_bytes", 64 << 20));
   options.pool.reactors = static_cast<int>(settings_.Number("reactors", 0));
-  if (settings_.Text("wire") == "ucx") options.wire = pipe::TransportChoice::kUcx;
+  if (const std::string folder = settings_.Text("tls"); !folder.empty()) {
+    options.protection.tls.certificate = folder + "/task.crt";
+    options.protection.tls.key = folder + "/task.key";
+    options.protection.tls.authorities = folder + "/ca.crt";
+  }
+  if (const int64_t fds = settings_.Number("fds", 0); fds > 0) {
+    const rlimit limit = {static_cast<rlim_t>(fds) / 4, static_cast<rlim_t>(fds)};
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return Status::FromErrno(Code::kInvalid, "limit descriptors", errno);
+  }
+  if (!settings_.Text("wire").empty())
+    FUSEWIRE_CHECK(pipe::TransportChoiceOf(settings_.Text("wire").c_str(), &options.wire));
   if (!settings_.Text("journal").empty()) {
     journal_ = open(settings_.Text("journal").c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (journal_ < 0) return Status::FromErrno(Code::kInvalid, "open the journal", errno);

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -177,13 +178,11 @@ int64_t PeerProcess::RssBytes() const {
 }
 
 int64_t PeerProcess::CpuNs() const {
-  std::string stat = ReadWhole("/proc/" + std::to_string(pid_) + "/stat");
-  std::istringstream words(stat.substr(stat.rfind(')') + 1));
-  std::string word;
-  for (int i = 0; i < 11; ++i) words >> word;
-  int64_t user = 0, system = 0;
-  words >> user >> system;
-  return (user + system) * (kSecondNs / sysconf(_SC_CLK_TCK));
+  clockid_t clock;
+  timespec used = {};
+  FUSEWIRE_CHECK(clock_getcpuclockid(pid_, &clock) == 0);
+  FUSEWIRE_CHECK(clock_gettime(clock, &used) == 0);
+  return used.tv_sec * kSecondNs + used.tv_nsec;
 }
 
 int64_t PeerProcess::Threads() const {

@@ -356,14 +356,11 @@ def check_memory() -> Check:
 def check_files() -> Check:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = "none" if hard == resource.RLIM_INFINITY else str(hard)
-    value = f"{soft} descriptors for a process, hard limit {limit}"
-    if soft == resource.RLIM_INFINITY or soft >= FILES_WANTED:
+    value = f"{soft} descriptors for a process, hard limit {limit}, to which a task raises its own"
+    if hard == resource.RLIM_INFINITY or hard >= FILES_WANTED:
         return Check("ulimit -n", OK, value)
-    can = hard == resource.RLIM_INFINITY or hard >= FILES_WANTED
     raise_hard = "as root, in limits.conf or with docker run --ulimit nofile=65536:65536"
-    return Check(
-        "ulimit -n", WARN, f"{value}; large clusters need more", f"ulimit -n {FILES_WANTED}" if can else raise_hard
-    )
+    return Check("ulimit -n", WARN, f"{value}; large clusters need more", raise_hard)
 
 
 def check_backlog(file: str = "/proc/sys/net/core/somaxconn") -> Check:

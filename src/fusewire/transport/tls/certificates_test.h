@@ -30,6 +30,7 @@ class Certificates {
   ~Certificates() { std::filesystem::remove_all(folder_); }
   Certificates(const Certificates&) = delete;
 
+  std::string folder() const { return folder_.string(); }
   std::string File(const std::string& name) const { return (folder_ / name).string(); }
   void MakeAuthority(const std::string& name) const {
     Run("req -x509 -days 2 -subj /CN=" + name + NewKey(name) + " -out " + File(name + ".crt"));
