@@ -2,7 +2,6 @@
 // Connections that have not proved that they belong to the cluster.
 #include <gmock/gmock.h>
 
-#include <atomic>
 #include <deque>
 #include <memory>
 #include <string>
@@ -151,7 +150,11 @@ class Relay {
   }
   const transport::Address& address() const { return address_; }
   // Of both ways.
-  size_t relayed_bytes() const { return relayed_bytes_; }
+  std::string relayed() {
+    std::string relayed;
+    home_.Run([&] { relayed = relayed_; });
+    return relayed;
+  }
 
  private:
   struct End final : transport::ConnectionHandler {
@@ -171,7 +174,7 @@ class Relay {
     void OnLanded(size_t) override {}
     size_t LookAhead() override { return 4096; }
     void OnBytes(ConstBytes bytes) override {
-      relay_->relayed_bytes_ += bytes.size;
+      relay_->relayed_ += bytes.ToString();
       other->unsent_ += bytes.ToString();
       other->Write();
     }
@@ -213,7 +216,7 @@ class Relay {
   std::unique_ptr<transport::Listener> listener_;
   std::deque<End> ends_;
   std::vector<std::unique_ptr<transport::Dialing>> dialings_;
-  std::atomic<size_t> relayed_bytes_{0};
+  std::string relayed_;  // at home
 };
 
 TEST_P(Greetings, AMemberOfTheAuthorityThatRelaysIsFoundOutUnderTls) {
@@ -222,13 +225,30 @@ TEST_P(Greetings, AMemberOfTheAuthorityThatRelaysIsFoundOutUnderTls) {
   auto member = Start(OptionsOf("worker:1"));
   rpc::Client client(*member, relay.address());
   const Status asked = client.Ask(faults::kEcho, ConstBytes("hello", 5), Buffers(), faults::kPatienceNs).status;
-  EXPECT_GT(relay.relayed_bytes(), 0u);
+  EXPECT_THAT(relay.relayed(), HasSubstr("FUSEWIRE"));
+  EXPECT_THAT(relay.relayed(), Not(HasSubstr(kSecret)));
   if (GetParam().tls) {
     EXPECT_EQ(asked.code(), Code::kRefused) << asked.ToString();
   } else {
     EXPECT_TRUE(asked.ok()) << "SECURITY.md says that only TLS protects what is said after the greeting: "
                             << asked.ToString();
   }
+}
+
+TEST_P(Greetings, TheSecretIsInNoLog) {
+  faults::PeerProcess peer(PeerArguments("ps:0"));
+  ASSERT_TRUE(peer.ready()) << peer.first_words();
+  for (const char* secret : {kSecret, "another secret of some length", ""}) {
+    task::TaskOptions options = OptionsOf("worker:1");
+    options.pipe.secret = secret;
+    auto member = Start(std::move(options));
+    rpc::Client client(*member, peer.address());
+    const Status asked = client.Ask(faults::kEcho, ConstBytes("hello", 5), Buffers(), faults::kPatienceNs).status;
+    EXPECT_EQ(asked.ok(), secret == kSecret) << asked.ToString();
+    EXPECT_THAT(asked.Explained(), Not(HasSubstr(kSecret)));
+  }
+  EXPECT_TRUE(Eventually([&] { return peer.LogLines("secret") > 0; })) << peer.Log();
+  EXPECT_THAT(peer.Log(), Not(HasSubstr(kSecret)));
 }
 
 FUSEWIRE_OVER_WAYS(Greetings);

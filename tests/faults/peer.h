@@ -2,7 +2,8 @@
 // The messages between a test and the peer that it starts: methods over the wire, lines over pipes.
 //   --key=value       host, port, name, cluster, secret, silent_ms, hello_ms, window_bytes, queued_bytes,
 //                     reactors, journal, parent, own_network (1: a network namespace), wire (ucx, tcp, ...),
-//                     tls (a folder with task.crt, task.key and ca.crt), fds (the hard limit; the soft one is a quarter)
+//                     tls (a folder with task.crt, task.key and ca.crt),
+//                     fds (the hard limit of descriptors; the soft one is a quarter)
 //   stdout            "ready PORT", or "failed: STATUS" and exit 3; then one line for each command
 //   stdin  stats      accepted, greeted, turned_away, superseded, open, in_flight, runs: "KEY NUMBER KEY NUMBER ..."
 //          flood HOST:PORT LINKS METHOD COUNT HEAD

@@ -11,7 +11,7 @@ namespace {
 
 // In a process of its own, as the limit is the process's.
 void InChild(rlim_t soft, rlim_t hard, uint64_t expected) {
-  const auto run = [=] {
+  const auto run = [soft, hard, expected] {
     const rlimit limit = {soft, hard};
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(2);
     _exit(DescriptorsMax() == expected ? 0 : 1);

@@ -100,6 +100,16 @@ void TlsContext::ReadAgain() {
 }
 
 Result<std::unique_ptr<Session>> TlsContext::NewSession(bool is_dialled) {
+  if (!is_dialled) {
+    auto make = [self = shared_from_this()] { return self->NewSsl(false); };
+    return std::unique_ptr<Session>(std::make_unique<TlsSession>(library_, std::move(make)));
+  }
+  Result<SSL*> ssl = NewSsl(true);
+  if (!ssl.ok()) return ssl.status();
+  return std::unique_ptr<Session>(std::make_unique<TlsSession>(library_, ssl.value()));
+}
+
+Result<SSL*> TlsContext::NewSsl(bool is_dialled) {
   SSL* ssl = nullptr;
   {
     MutexLock lock(mutex_);
@@ -112,7 +122,7 @@ Result<std::unique_ptr<Session>> TlsContext::NewSession(bool is_dialled) {
     return Status::Invalid("FUSEWIRE_TLS_NAME is \"" + options_.name + "\", which no certificate can have");
   }
   (is_dialled ? library_.SSL_set_connect_state : library_.SSL_set_accept_state)(ssl);
-  return std::unique_ptr<Session>(std::make_unique<TlsSession>(library_, ssl));
+  return ssl;
 }
 
 Result<std::string> TlsContext::DescribeCertificate() {

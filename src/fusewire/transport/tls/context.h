@@ -21,9 +21,10 @@ namespace transport {
 
 #if FUSEWIRE_HAS_TLS
 
-class TlsContext {
+// Shared: connections that are being made, and those whose handshake has not begun, outlive their transport.
+class TlsContext : public std::enable_shared_from_this<TlsContext> {
  public:
-  // shared_ptr: connections that are being made outlive their transport.
+  // shared_ptr: as above.
   static Result<std::shared_ptr<TlsContext>> Load(TlsOptions options, Clock* clock = Clock::Real());
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
@@ -36,6 +37,7 @@ class TlsContext {
 
  private:
   TlsContext(const TlsLibrary& library, TlsOptions options, Clock* clock, SSL_CTX* ssl);
+  Result<SSL*> NewSsl(bool is_dialled);
   static Result<SSL_CTX*> Read(const TlsLibrary& library, const TlsOptions& options);
   void ReadAgain() FUSEWIRE_REQUIRES(mutex_);
   std::string Versions() const;

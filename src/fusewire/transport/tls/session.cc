@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <utility>
 
 #include "fusewire/base/check.h"
 
@@ -44,8 +45,18 @@ struct TlsBytes {
   }
 };
 
-TlsSession::TlsSession(const TlsLibrary& library, SSL* ssl) : library_(library), ssl_(ssl) {
+TlsSession::TlsSession(const TlsLibrary& library, SSL* ssl) : library_(library) { Begin(ssl); }
+
+TlsSession::TlsSession(const TlsLibrary& library, MakeSsl make_ssl)
+    : library_(library), make_ssl_(std::move(make_ssl)) {}
+
+TlsSession::~TlsSession() {
+  if (ssl_ != nullptr) library_.SSL_free(ssl_);
+}
+
+void TlsSession::Begin(SSL* ssl) {
   static BIO_METHOD* const method = TlsBytes::Make();
+  ssl_ = ssl;
   BIO* bio = library_.BIO_new(method);
   FUSEWIRE_CHECK(bio != nullptr);
   library_.BIO_set_data(bio, this);
@@ -53,10 +64,15 @@ TlsSession::TlsSession(const TlsLibrary& library, SSL* ssl) : library_(library),
   library_.SSL_set_bio(ssl_, bio, bio);
 }
 
-TlsSession::~TlsSession() { library_.SSL_free(ssl_); }
-
 Status TlsSession::Handshake() {
   FUSEWIRE_DCHECK(!is_ready());
+  if (ssl_ == nullptr) {
+    if (Peek(1).empty()) return Status::Ok();
+    Result<SSL*> made = make_ssl_();
+    if (!made.ok()) return made.status();
+    Begin(made.value());
+    make_ssl_ = nullptr;
+  }
   library_.ERR_clear_error();
   const int result = library_.SSL_do_handshake(ssl_);
   if (result == 1) {

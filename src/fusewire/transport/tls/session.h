@@ -9,6 +9,7 @@
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
+#include "fusewire/base/unique_function.h"
 #include "fusewire/transport/layer_session.h"
 #include "fusewire/transport/tls/library.h"
 
@@ -19,8 +20,11 @@ namespace transport {
 
 class TlsSession final : public Session {
  public:
-  // `ssl` knows its role already.
+  // The SSL object knows its role. It is made at once, or when the first bytes have come: it has tens of KiB, which a
+  // connection that says nothing does not get.
+  using MakeSsl = UniqueFunction<Result<SSL*>()>;
   TlsSession(const TlsLibrary& library, SSL* ssl);
+  TlsSession(const TlsLibrary& library, MakeSsl make_ssl);
   ~TlsSession() override;
 
   const char* wire() const override { return "tls"; }
@@ -33,10 +37,12 @@ class TlsSession final : public Session {
 
  private:
   friend struct TlsBytes;
+  void Begin(SSL* ssl);
   Status Fail(const char* phase, int result);
 
   const TlsLibrary& library_;
-  SSL* const ssl_;
+  MakeSsl make_ssl_;  // until ssl_ is there
+  SSL* ssl_ = nullptr;
 };
 
 #endif
