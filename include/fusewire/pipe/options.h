@@ -38,10 +38,10 @@ struct Options {
   int64_t backoff_ns_min = 20 * kMillisecondNs;
   int64_t backoff_ns_max = 2 * kSecondNs;
   int64_t goodbye_ns_max = 1 * kSecondNs;  // how long the last words may take
-  // Connections that have not proved yet that they belong here; more: the oldest goes. A task that is started takes a
-  // sixteenth of its descriptors if that is less, and 256 if it has TLS.
+  // Connections that have not proved yet that they belong here; more: the oldest goes. A sixteenth of the process's
+  // descriptors if that is less, and 256 with TLS.
   int greetings_max = 1024;
-  int connections_max = 65536;  // likewise, seven eighths of its descriptors
+  int connections_max = 65536;  // seven eighths of the descriptors if that is less
 };
 
 // kInvalid names the first setting that cannot be used, and its value.

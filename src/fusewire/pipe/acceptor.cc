@@ -18,6 +18,9 @@ namespace fusewire {
 namespace pipe {
 namespace {
 
+// What connections that have not greeted may hold: of TLS, 256 of them.
+constexpr size_t kGreetingsBytesMax = 24 << 20;
+
 std::vector<reactor::Reactor*> AllOf(reactor::Pool& pool) {
   std::vector<reactor::Reactor*> homes;
   for (int i = 0; i < pool.size(); ++i) homes.push_back(&pool.at(i));
@@ -98,8 +101,10 @@ Acceptor::~Acceptor() {
 
 std::unique_ptr<Offering> Acceptor::Impl::NewOffering(uint16_t service, Shared& of,
                                                       std::vector<reactor::Reactor*> homes, NewReceiver new_receiver) {
+  const size_t fit = kGreetingsBytesMax / transport.GreetingBytes();
+  const size_t of_all = std::min(static_cast<size_t>(of.options().greetings_max), fit);
   // For each porch of an offering.
-  const auto greetings_max = static_cast<size_t>(std::max(1, of.options().greetings_max / pool.size()));
+  const size_t greetings_max = std::max<size_t>(of_all / static_cast<size_t>(pool.size()), 1);
   return std::make_unique<Offering>(counts, service, of, std::move(homes), first_home(), greetings_max,
                                     std::move(new_receiver), hands_over ? this : nullptr);
 }

@@ -8,6 +8,7 @@
 
 #include "fusewire/base/random.h"
 #include "fusewire/reactor/control_group.h"
+#include "fusewire/reactor/descriptors.h"
 
 namespace fusewire {
 namespace pipe {
@@ -27,8 +28,13 @@ uint64_t MemoryBytes() {
   return group == 0 ? machine : std::min(machine, group);
 }
 
+// Others need descriptors as well: TensorFlow's gRPC server never accepts again once it had none. A quarter is for
+// greetings, as each service counts its own, and a task has up to four: those that read hellos, rpc and endpoints.
 Options Complete(Options options) {
   if (options.incarnation == 0) options.incarnation = SystemRandom64() | 1;
+  const auto descriptors = static_cast<int>(std::min<uint64_t>(reactor::DescriptorsMax(), 1 << 20));
+  options.greetings_max = std::min(options.greetings_max, std::max(descriptors / 16, 1));
+  options.connections_max = std::min(options.connections_max, std::max(descriptors / 8 * 7, 1));
   return options;
 }
 

@@ -1,33 +1,16 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/task/task.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "fusewire/base/check.h"
 #include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/shared.h"
-#include "fusewire/reactor/descriptors.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace task {
-namespace {
-
-// TLS needs some 100 KiB for a connection whose handshake has begun.
-constexpr int kTlsGreetingsMax = 256;
-
-// Others need descriptors as well: TensorFlow's gRPC server never accepts again once it had none. A quarter is for
-// greetings, as each service counts its own, and a task has up to four: those that read hellos, rpc and endpoints.
-void CapConnections(bool has_tls, pipe::Options* options) {
-  const auto descriptors = static_cast<int>(std::min<uint64_t>(reactor::DescriptorsMax(), 1 << 20));
-  options->greetings_max = std::min(options->greetings_max, std::max(descriptors / 16, 1));
-  if (has_tls) options->greetings_max = std::min(options->greetings_max, kTlsGreetingsMax);
-  options->connections_max = std::min(options->connections_max, std::max(descriptors / 8 * 7, 1));
-}
-
-}  // namespace
 
 struct Task::Impl {
   Impl(pipe::Options options, std::unique_ptr<reactor::Pool> pool_in,
@@ -46,7 +29,6 @@ struct Task::Impl {
 
 Result<std::unique_ptr<Task>> Task::Start(TaskOptions options) {
   FUSEWIRE_TRY(pipe::CheckOptions(options.pipe));
-  CapConnections(!options.protection.tls.certificate.empty(), &options.pipe);
   Result<std::unique_ptr<reactor::Pool>> pool = reactor::Pool::Start(options.pool);
   if (!pool.ok()) return pool.status();
   const bool shares = options.wire == pipe::TransportChoice::kShm ||

@@ -14,8 +14,8 @@ namespace {
 
 class LayerTransport final : public Transport {
  public:
-  LayerTransport(std::unique_ptr<Transport> beneath, MakeSession make_session)
-      : beneath_(std::move(beneath)), make_session_(std::move(make_session)) {}
+  LayerTransport(std::unique_ptr<Transport> beneath, size_t session_bytes, MakeSession make_session)
+      : beneath_(std::move(beneath)), session_bytes_(session_bytes), make_session_(std::move(make_session)) {}
 
   Result<std::unique_ptr<Listener>> Listen(reactor::Reactor& home, const Address& address,
                                            OnIncoming on_incoming) override {
@@ -50,16 +50,19 @@ class LayerTransport final : public Transport {
     return beneath_->Dial(home, address, timeout_ns, std::move(dialled));
   }
   bool HandsOver() const override { return beneath_->HandsOver(); }
+  size_t GreetingBytes() const override { return beneath_->GreetingBytes() + session_bytes_; }
 
  private:
   const std::unique_ptr<Transport> beneath_;
+  const size_t session_bytes_;
   const MakeSession make_session_;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> MakeLayer(std::unique_ptr<Transport> beneath, MakeSession make_session) {
-  return std::make_unique<LayerTransport>(std::move(beneath), std::move(make_session));
+std::unique_ptr<Transport> MakeLayer(std::unique_ptr<Transport> beneath, size_t session_bytes,
+                                     MakeSession make_session) {
+  return std::make_unique<LayerTransport>(std::move(beneath), session_bytes, std::move(make_session));
 }
 
 }  // namespace transport

@@ -4,6 +4,7 @@
 #ifndef FUSEWIRE_TRANSPORT_LAYER_H_
 #define FUSEWIRE_TRANSPORT_LAYER_H_
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 
@@ -17,7 +18,9 @@ namespace transport {
 // For a connection that was dialled, or that has come. Any thread.
 using MakeSession = std::function<Result<std::unique_ptr<Session>>(bool is_dialled)>;
 
-std::unique_ptr<Transport> MakeLayer(std::unique_ptr<Transport> beneath, MakeSession make_session);
+// `session_bytes`: the memory of a session that has begun.
+std::unique_ptr<Transport> MakeLayer(std::unique_ptr<Transport> beneath, size_t session_bytes,
+                                     MakeSession make_session);
 
 }  // namespace transport
 }  // namespace fusewire

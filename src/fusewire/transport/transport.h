@@ -128,6 +128,8 @@ class Transport {
                                         OnDialed on_dialed) = 0;
   // Any thread. Whether each connection that comes in can be handed over, see Connection.
   virtual bool HandsOver() const { return false; }
+  // Any thread. The memory of a connection that came in and has said no more than a greeting, roughly.
+  virtual size_t GreetingBytes() const { return 16 * 1024; }
 };
 
 }  // namespace transport

@@ -102,7 +102,8 @@ class ChecksumSession final : public Session {
 std::unique_ptr<Session> MakeChecksumSession() { return std::make_unique<ChecksumSession>(); }
 
 std::unique_ptr<Transport> MakeChecksum(std::unique_ptr<Transport> beneath) {
-  return MakeLayer(std::move(beneath), [](bool) -> Result<std::unique_ptr<Session>> { return MakeChecksumSession(); });
+  return MakeLayer(std::move(beneath), 0,
+                   [](bool) -> Result<std::unique_ptr<Session>> { return MakeChecksumSession(); });
 }
 
 }  // namespace transport

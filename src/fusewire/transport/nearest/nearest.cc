@@ -111,6 +111,7 @@ class NearestTransport final : public Transport {
     return dialing;
   }
   bool HandsOver() const override { return both_.near->HandsOver() && both_.far->HandsOver(); }
+  size_t GreetingBytes() const override { return std::max(both_.near->GreetingBytes(), both_.far->GreetingBytes()); }
 
  private:
   Both both_;

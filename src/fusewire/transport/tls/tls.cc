@@ -11,13 +11,19 @@ namespace fusewire {
 namespace transport {
 
 #if FUSEWIRE_HAS_TLS
+namespace {
+
+constexpr size_t kSessionBytes = 80 * 1024;  // as tests/attack measures it, with its connection
+
+}  // namespace
+
 Result<std::unique_ptr<Transport>> MakeTls(std::unique_ptr<Transport> beneath, TlsOptions options) {
   Result<TlsContextPtr> context = TlsContext::Load(std::move(options));
   if (!context.ok()) return context.status();
   auto make_session = [context = std::move(context).value()](bool is_dialled) {
     return context->NewSession(is_dialled);
   };
-  return MakeLayer(std::move(beneath), std::move(make_session));
+  return MakeLayer(std::move(beneath), kSessionBytes, std::move(make_session));
 }
 
 Result<std::string> TryTls(const TlsOptions& options) {
