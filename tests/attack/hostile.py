@@ -1,7 +1,9 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Hostile peers of the launcher's and TensorFlow's ports: connections that say anything."""
+"""Hostile peers of the launcher's and TensorFlow's ports: connections that say anything, and ears on others'."""
 
+import contextlib
 import socket
+import threading
 
 
 class Stranger:
@@ -22,3 +24,43 @@ class Stranger:
 
     def close(self) -> None:
         self._socket.close()
+
+
+class Tap:
+    """Forwards connections to a port, and keeps all that goes by. changes: words of which it changes one letter, once."""
+
+    def __init__(self, to: tuple[str, int], *, changes: str = ""):
+        self.heard = bytearray()
+        self.changed = False
+        self._changes = changes
+        self._to = to
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(self._to)
+                for one, other in ((near, far), (far, near)):
+                    threading.Thread(target=self._copy, args=(one, other), daemon=True).start()
+
+    def _copy(self, one: socket.socket, other: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := one.recv(1 << 16):
+                self.heard += data
+                other.sendall(self._change(data))
+        for end in (one, other):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def _change(self, data: bytes) -> bytes:
+        at = data.find(self._changes.encode()) if self._changes and not self.changed else -1
+        if at < 0:
+            return data
+        self.changed = True
+        return data[:at] + b"P" + data[at + 1 :]
+
+    def close(self) -> None:
+        self._listener.close()

@@ -8,12 +8,12 @@ import socket
 import ssl
 import sys
 import textwrap
-import threading
 
 import pytest
 from certificates import Certificates
-from cluster import free_addresses
-from conftest import FUSEWIRE, clean_environment, run_to_end
+from cluster import free_addresses, run_cluster, tasks
+from conftest import FUSEWIRE, clean_environment, run_python, run_to_end
+from hostile import Tap
 
 pytestmark = pytest.mark.once
 
@@ -48,46 +48,6 @@ def certificates(tmp_path) -> Certificates:
 
 def errors_of(cluster) -> str:
     return "".join(path.read_text() for path in cluster._folder.glob("*.err"))
-
-
-class Tap:
-    """Forwards connections to a port, and keeps all that goes by. changes: it changes one letter of the words, once."""
-
-    def __init__(self, to: tuple[str, int], *, changes: bool = False):
-        self.heard = bytearray()
-        self.changed = False
-        self._changes = changes
-        self._to = to
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                near, _ = self._listener.accept()
-                far = socket.create_connection(self._to)
-                for one, other in ((near, far), (far, near)):
-                    threading.Thread(target=self._copy, args=(one, other), daemon=True).start()
-
-    def _copy(self, one: socket.socket, other: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := one.recv(1 << 16):
-                self.heard += data
-                other.sendall(self._change(data))
-        for end in (one, other):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def _change(self, data: bytes) -> bytes:
-        at = data.find(MARK.encode()) if self._changes and not self.changed else -1
-        if at < 0:
-            return data
-        self.changed = True
-        return data[:at] + b"P" + data[at + 1 :]
-
-    def close(self) -> None:
-        self._listener.close()
 
 
 @pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
@@ -240,7 +200,7 @@ def test_a_task_without_a_data_port_gets_nothing_unencrypted(tasks, certificates
 @pytest.mark.parametrize("is_checked", [False, True])
 def test_with_checksums_no_changed_byte_arrives(tasks, is_checked):
     port = int(free_addresses(1)[0].rpartition(":")[2])
-    tap = Tap(("127.0.0.1", port), changes=True)
+    tap = Tap(("127.0.0.1", port), changes=MARK)
     settings = {"FUSEWIRE_CHECKSUM": "1"} if is_checked else {}
     cluster = tasks(SEND_WORDS, "grpc++", FUSEWIRE_TRANSPORT="tcp", FUSEWIRE_LOG="warn", **settings)
     cluster.start("ps", 0, FUSEWIRE_PORTS=str(port), FUSEWIRE_ADVERTISE=f"127.0.0.1:{tap.port}")
