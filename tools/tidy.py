@@ -42,7 +42,7 @@ from tidy_tree import (
 from tidy_units import OURS, check_circles, check_classes
 from tidy_waits import check_waits
 
-COLLECTED = re.compile(r"tests/(python|attack)/(test_\w+|conftest)\.py")  # pytest finds them by their names
+COLLECTED = re.compile(r"tests/(attack|python)/(test_\w+|conftest)\.py")  # pytest finds them by their names
 
 
 class Findings:

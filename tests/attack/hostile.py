@@ -4,6 +4,7 @@
 import contextlib
 import socket
 import threading
+import time
 
 
 class Stranger:
@@ -27,12 +28,13 @@ class Stranger:
 
 
 class Tap:
-    """Forwards connections to a port, and keeps all that goes by. changes: words of which it changes one letter, once."""
+    """Forwards connections to a port, and keeps all that goes by. changes: it changes one letter of these words."""
 
-    def __init__(self, to: tuple[str, int], *, changes: str = ""):
+    def __init__(self, to: tuple[str, int], *, changes: str = "", patience_s: float = 0.0):
         self.heard = bytearray()
         self.changed = False
         self._changes = changes
+        self._patience_s = patience_s
         self._to = to
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
@@ -42,9 +44,25 @@ class Tap:
         with contextlib.suppress(OSError):
             while True:
                 near, _ = self._listener.accept()
-                far = socket.create_connection(self._to)
-                for one, other in ((near, far), (far, near)):
-                    threading.Thread(target=self._copy, args=(one, other), daemon=True).start()
+                threading.Thread(target=self._forward, args=(near,), daemon=True).start()
+
+    def _forward(self, near: socket.socket) -> None:
+        far = self._dial()
+        if far is None:
+            near.close()
+            return
+        threading.Thread(target=self._copy, args=(far, near), daemon=True).start()
+        self._copy(near, far)
+
+    def _dial(self) -> socket.socket | None:
+        """The server behind may still be starting."""
+        ends = time.monotonic() + self._patience_s
+        while True:
+            with contextlib.suppress(OSError):
+                return socket.create_connection(self._to)
+            if time.monotonic() > ends:
+                return None
+            time.sleep(0.05)
 
     def _copy(self, one: socket.socket, other: socket.socket) -> None:
         with contextlib.suppress(OSError):

@@ -141,6 +141,21 @@ FewGrpcThreads::~FewGrpcThreads() {
   if (set_threads_) unsetenv(kThreads);
 }
 
+void CopyEagerTensorsOverTheDataPort() {
+  // The second is read by newer versions, once in a process.
+  for (const char* name : {"TF_EAGER_REMOTE_USE_SEND_TENSOR_RPC", "TF_SEND_AS_PROTOS_WHEN_POSSIBLE"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && std::strcmp(value, "0") == 0) continue;
+    if (value != nullptr && std::strcmp(value, "false") != 0 && std::strcmp(value, "False") != 0) {
+      FUSEWIRE_LOG(kWarn,
+                   "%s is \"%s\", but FUSEWIRE_TLS_CERT is set: 0 holds, as it would send tensors over gRPC, which "
+                   "does not encrypt them; see docs/trust.md#tensorflow-2",
+                   name, value);
+    }
+    setenv(name, "0", 1);
+  }
+}
+
 namespace {
 
 // The first malformed lines, for one line of the log, whatever they contain.

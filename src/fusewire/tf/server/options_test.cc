@@ -105,6 +105,20 @@ TEST(FewGrpcThreads, LeaveTheEnvironmentAsItWas) {
   EXPECT_STREQ(std::getenv("TF_GRPC_WORKER_CACHE_THREADS"), "5");
 }
 
+TEST(EagerTensors, TakeTheDataPortWhateverTheEnvironmentSays) {
+  constexpr const char* kName = "TF_EAGER_REMOTE_USE_SEND_TENSOR_RPC";
+  for (const char* before : {"", "1", "true", "0", "no"}) {
+    setenv(kName, before, 1);
+    CopyEagerTensorsOverTheDataPort();
+    EXPECT_STREQ(std::getenv(kName), "0") << before;
+  }
+  unsetenv(kName);
+  CopyEagerTensorsOverTheDataPort();
+  EXPECT_STREQ(std::getenv(kName), "0");
+  unsetenv(kName);
+  unsetenv("TF_SEND_AS_PROTOS_WHEN_POSSIBLE");
+}
+
 TEST(EndpointMap, NamesDataPorts) {
   std::string bad;
   EXPECT_THAT(ParseEndpointMap("# two tasks\n\n host:1111=data:2222 \r\n10.0.0.1:3=[::1]:4\n", &bad),

@@ -135,21 +135,28 @@ TfStatus Server::Make(const tensorflow::ServerDef& def, const tensorflow::Server
 
 TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   ReadProcessSettings();
+  if (must_encrypt()) CopyEagerTensorsOverTheDataPort();
   settings_.pipe.incarnation = SystemRandom64() | 1;
   settings_.pipe.name = NameOf(server_def(), own_task(), settings_.pipe.incarnation);
   tensorflow::GrpcServerOptions grpc;
   grpc.local_device_mgr = options.local_device_mgr;
   grpc.rendezvous_mgr_func = [](const tensorflow::WorkerEnv* env) { return new RendezvousMgr(env); };
   grpc.worker_func = [this](tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config) {
-    auto worker = std::make_unique<Worker>(env, config, settings_.disabled);
+    auto worker = std::make_unique<Worker>(env, config, settings_.disabled, must_encrypt() && IsOurs(protocol_));
     worker_ = worker.get();
     return worker;
   };
   if (settings_.disabled) {
-    if (IsOurs(protocol_) && !settings_.protection.tls.certificate.empty()) {
+    if (IsOurs(protocol_) && must_encrypt()) {
       return absl::InvalidArgumentError(
           "FUSEWIRE_TLS_CERT is set, but over gRPC alone nothing is encrypted; next: use a protocol of Fusewire "
           "without FUSEWIRE_DISABLE, or unset FUSEWIRE_TLS_CERT; see docs/trust.md#tls");
+    }
+    if (must_encrypt()) {
+      FUSEWIRE_LOG(kWarn,
+                   "%s: its protocol is \"%s\", which does not encrypt what goes between such tasks, although "
+                   "FUSEWIRE_TLS_CERT is set; see docs/trust.md#tls",
+                   settings_.pipe.name.c_str(), kStockProtocol);
     }
     // As TensorFlow's, except for the two ends of a fused receive.
     FUSEWIRE_LOG(kInfo, "%s: everything goes over gRPC", settings_.pipe.name.c_str());
@@ -266,6 +273,7 @@ TfStatus Server::FindGrpc(const std::string& task, std::string* address, SidePtr
 }
 
 TfStatus Server::UpdateServerDef(const tensorflow::ServerDef& def) {
+  if (must_encrypt()) CopyEagerTensorsOverTheDataPort();
   TfStatus updated = GrpcServer::UpdateServerDef(def);
   if (!updated.ok()) return updated;
   KeepCluster();
@@ -412,10 +420,9 @@ TfStatus Server::WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions&
   tensorflow::WorkerCacheInterface* grpc = nullptr;
   TfStatus made = GrpcServer::WorkerCacheFactory(options, &grpc);
   if (!made.ok()) return made;
-  const bool must_encrypt = !settings_.protection.tls.certificate.empty();
   if (directory_ == nullptr) {  // the first call comes from Init, before other threads can call
     directory_ =
-        std::make_unique<Directory>(data_task_.get(), settings_.patience_ns, must_encrypt, settings_.endpoints);
+        std::make_unique<Directory>(data_task_.get(), settings_.patience_ns, must_encrypt(), settings_.endpoints);
   }
   auto cluster = std::make_shared<Cluster>();
   cluster->grpc = GrpcCachePtr(grpc);

@@ -63,6 +63,7 @@ class Server final : public tensorflow::GrpcServer {
   void ShowTask();
   void CutGraphs();
   std::string own_task() const;
+  bool must_encrypt() const { return !settings_.protection.tls.certificate.empty(); }
   bool Reaches(const std::string& task);
 
   const std::string job_;

@@ -46,7 +46,8 @@ class ServiceTest : public testing::Test {
  protected:
   ServiceTest() {
     task_.env.rendezvous_mgr = &producers_;
-    worker_ = std::make_unique<Worker>(&task_.env, tensorflow::ConfigProto(), /*is_grpc_only=*/false);
+    worker_ = std::make_unique<Worker>(&task_.env, tensorflow::ConfigProto(), /*is_grpc_only=*/false,
+                                       /*must_encrypt=*/false);
     service_ = std::make_unique<Service>(&task_.env, worker_.get());
     task::Task& task = world_.MakePeerTask();
     Status opened = service_->Open(task);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/rpc/grpc_tensor_coding.h>
 #include "fusewire/observe/recorder.h"
 #include "fusewire/tf/peer/fused.h"
@@ -14,9 +15,21 @@
 namespace fusewire {
 namespace tf {
 
-Worker::Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config, bool is_grpc_only)
+namespace {
+
+TfStatus Unencrypted(const char* call) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "a task without a data port asks for a tensor over gRPC (", call,
+      "), and FUSEWIRE_TLS_CERT is set here: nothing goes to it unencrypted; next: see that it says import fusewire, "
+      "with a protocol of Fusewire and without FUSEWIRE_DISABLE; see docs/trust.md#tls"));
+}
+
+}  // namespace
+
+Worker::Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config, bool is_grpc_only, bool must_encrypt)
     : GrpcWorker(env, config),
       is_grpc_only_(is_grpc_only),
+      must_encrypt_(must_encrypt),
       source_{env,
               [this](const tensorflow::Rendezvous::ParsedKey& key, tensorflow::Device** device) {
                 return PrepareRecvTensor(key, device);
@@ -30,6 +43,10 @@ void Worker::Announce(const PortWords& words) {
 
 void Worker::GrpcRecvTensorAsync(tensorflow::CallOptions* options, const tensorflow::RecvTensorRequest* request,
                                  ::grpc::ByteBuffer* response, tensorflow::StatusCallback done) {
+  if (must_encrypt_) {
+    done(Unencrypted("RecvTensor"));
+    return;
+  }
   if (!IsFused(*request)) {
     GrpcWorker::GrpcRecvTensorAsync(options, request, response, std::move(done));
     return;
@@ -49,6 +66,15 @@ void Worker::GrpcRecvTensorAsync(tensorflow::CallOptions* options, const tensorf
         if (status.ok()) static_cast<void>(tensorflow::grpc::EncodeTensorToByteBuffer(false, answer, false, response));
         done(status);
       });
+}
+
+void Worker::RecvBufAsync(tensorflow::CallOptions* options, const tensorflow::RecvBufRequest* request,
+                          tensorflow::RecvBufResponse* response, tensorflow::StatusCallback done) {
+  if (must_encrypt_) {
+    done(Unencrypted("RecvBuf"));
+    return;
+  }
+  GrpcWorker::RecvBufAsync(options, request, response, std::move(done));
 }
 
 namespace {

@@ -26,8 +26,8 @@ constexpr int64_t kNoRequestId = 0;
 
 class Worker final : public tensorflow::GrpcWorker {
  public:
-  // `is_grpc_only`: steps are run as TensorFlow runs them.
-  Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config, bool is_grpc_only);
+  // `is_grpc_only`: steps are run as TensorFlow runs them. `must_encrypt`: no tensor leaves over gRPC.
+  Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config, bool is_grpc_only, bool must_encrypt);
 
   // The answer to gRPC peers that request this task's data port.
   void Announce(const PortWords& words);
@@ -38,6 +38,9 @@ class Worker final : public tensorflow::GrpcWorker {
   // Also answers for all tensors of a fused receive.
   void GrpcRecvTensorAsync(tensorflow::CallOptions* options, const tensorflow::RecvTensorRequest* request,
                            ::grpc::ByteBuffer* response, tensorflow::StatusCallback done) override;
+  // From gRPC: over our wire, buffers are not served here.
+  void RecvBufAsync(tensorflow::CallOptions* options, const tensorflow::RecvBufRequest* request,
+                    tensorflow::RecvBufResponse* response, tensorflow::StatusCallback done) override;
 
   // From this process's own master: it can't come twice.
   void RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGraphRequestWrapper* request,
@@ -67,6 +70,7 @@ class Worker final : public tensorflow::GrpcWorker {
 
  private:
   const bool is_grpc_only_;
+  const bool must_encrypt_;
   uint32_t step_tag_ = 0;
   const Provider::Source source_;
   Mutex mutex_;

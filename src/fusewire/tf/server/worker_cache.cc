@@ -5,6 +5,7 @@
 
 #include <absl/strings/str_cat.h>
 #include "fusewire/base/check.h"
+#include "fusewire/tf/server/eager_clients.h"
 
 namespace fusewire {
 namespace tf {
@@ -79,6 +80,12 @@ tensorflow::WorkerInterface* WorkerCache::GetOrCreateWorker(const std::string& t
 void WorkerCache::ReleaseWorker(const std::string& target, tensorflow::WorkerInterface* worker) {
   if (dynamic_cast<RemoteWorker*>(worker) != nullptr) return;  // ours live as long as the cache
   cluster_->grpc->ReleaseWorker(target, worker);
+}
+
+TfStatus WorkerCache::GetEagerClientCache(std::unique_ptr<tensorflow::eager::EagerClientCache>* clients) {
+  TfStatus made = cluster_->grpc->GetEagerClientCache(clients);
+  if (made.ok() && directory_.must_encrypt()) *clients = std::make_unique<EagerClients>(std::move(*clients));
+  return made;
 }
 
 void WorkerCache::SetLogging(bool is_on) {

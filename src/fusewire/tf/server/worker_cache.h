@@ -25,6 +25,7 @@ class Directory {
   // `task` outlives the directory. Null: everything goes over gRPC.
   Directory(task::Task* task, int64_t patience_ns, bool must_encrypt, std::map<std::string, std::string> endpoints);
   PeerPtr Find(const std::string& target, const std::string& address);
+  bool must_encrypt() const { return must_encrypt_; }
 
  private:
   task::Task* const task_;
@@ -58,6 +59,9 @@ class WorkerCache final : public tensorflow::WorkerCacheWrapper {
 
   tensorflow::WorkerInterface* GetOrCreateWorker(const std::string& target) override;
   void ReleaseWorker(const std::string& target, tensorflow::WorkerInterface* worker) override;
+
+  // Under TLS they send no tensors.
+  TfStatus GetEagerClientCache(std::unique_ptr<tensorflow::eager::EagerClientCache>* clients) override;
 
   // Traced tensors come over our wire, or over gRPC.
   void SetLogging(bool is_on) override;
