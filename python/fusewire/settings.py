@@ -106,7 +106,7 @@ SETTINGS = (
     Setting(
         "TF_SEASTAR_ENDPOINT_MAP_PATH",
         "the working directory",
-        "folder of `.endpoint_map`, an optional file that sets data ports by hand",
+        "folder of `.endpoint_map`, an optional file that sets data ports by hand; nobody else may be able to write it",
         SERVER,
     ),
     Setting(

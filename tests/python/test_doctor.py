@@ -176,9 +176,22 @@ def test_no_tf_config():
     ("content", "status"), [("# ours\na:1=b:2\n\n", "note"), ("a:1=b:2\na:1 b:2\n", "FAIL"), ("a=b\n", "FAIL")]
 )
 def test_endpoint_map(tmp_path, content, status):
-    (tmp_path / ".endpoint_map").write_text(content)
+    path = tmp_path / ".endpoint_map"
+    path.write_text(content)
+    path.chmod(0o644)
     [check] = doctor.check_endpoint_map({"TF_SEASTAR_ENDPOINT_MAP_PATH": str(tmp_path)})
     assert check.status == status
+
+
+def test_an_endpoint_map_that_others_can_write(tmp_path):
+    path = tmp_path / ".endpoint_map"
+    path.write_text("a:1=b:2\n")
+    for file, folder, words in (0o666, 0o755, str(path)), (0o644, 0o775, str(tmp_path)):
+        path.chmod(file)
+        tmp_path.chmod(folder)
+        [check] = doctor.check_endpoint_map({"TF_SEASTAR_ENDPOINT_MAP_PATH": str(tmp_path)})
+        assert check.status == "FAIL"
+        assert f"others can write {words}" in check.value
 
 
 def test_settings_with_their_origin():

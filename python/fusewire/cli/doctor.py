@@ -462,13 +462,26 @@ def _shown(words: object) -> str:
     return text if len(text) <= WORDS_SHOWN else text[:WORDS_SHOWN] + "..."
 
 
+def _why_left_out(path: pathlib.Path) -> str:
+    """Why a server does not read this map: above all, others may have written it."""
+    if path.is_symlink():
+        return "it is a symbolic link"
+    if path.stat().st_size > MAP_BYTES_MAX:
+        return f"it is larger than {MAP_BYTES_MAX >> 20} MiB"
+    for each in path, path.parent:
+        if each.stat().st_uid not in (0, os.geteuid()):
+            return f"{each} belongs to another user"
+        if each.stat().st_mode & 0o022:
+            return f"others can write {each}: chmod go-w {each}"
+    return ""
+
+
 def check_endpoint_map(environment: Mapping[str, str]) -> Iterator[Check]:
     path = pathlib.Path(environment.get("TF_SEASTAR_ENDPOINT_MAP_PATH", ""), ".endpoint_map")
     if not path.is_file():
         return
-    if path.stat().st_size > MAP_BYTES_MAX:
-        value = f"{path} is larger than {MAP_BYTES_MAX >> 20} MiB and is ignored"
-        yield Check("endpoint map", FAIL, value, "remove the file: data ports are found without it")
+    if why := _why_left_out(path):
+        yield Check("endpoint map", FAIL, f"{path} is ignored: {why}", "remove it: data ports are found without it")
         return
     lines = [line.strip() for line in path.read_text(errors="replace").splitlines()]
     wrong = [line for line in lines if line and not line.startswith("#") and not ENDPOINT.fullmatch(line)]

@@ -102,10 +102,18 @@ void Peer::CannotFuse() {
   fuses_ = false;
 }
 
-ChannelPtr Peer::MakeChannel(const std::string& host, uint16_t port, uint64_t incarnation) {
+transport::Address Peer::Place(const PortWords& words) const {
+  Result<transport::Address> mapped = transport::Address::Parse(options_.data_address);
+  if (mapped.ok()) return mapped.value();
+  if (!words.advertised.empty()) return {words.advertised, words.port};
+  Result<transport::Address> grpc = transport::Address::Parse(options_.address);
+  return {grpc.ok() ? grpc.value().host : options_.address, words.port};
+}
+
+ChannelPtr Peer::MakeChannel(const transport::Address& address, uint64_t incarnation) {
   FUSEWIRE_DCHECK(task_ != nullptr);
   Channel::Options channel;
-  channel.address = {host, port};
+  channel.address = address;
   channel.incarnation = incarnation;
   channel.target = options_.target;
   channel.patience_ns = options_.patience_ns;
@@ -130,14 +138,6 @@ void Peer::Find(const SidePtr& side, Routed routed) {
       channel_ = nullptr;
       has_lost_ = true;
       state_ = State::kUnknown;
-    }
-    if (state_ == State::kUnknown && !options_.data_address.empty()) {
-      Result<transport::Address> address = transport::Address::Parse(options_.data_address);
-      if (address.ok()) {
-        channel_ = MakeChannel(address.value().host, address.value().port, 0);
-        has_lost_ = false;
-        state_ = State::kChannel;
-      }
     }
     if (state_ == State::kUnknown || state_ == State::kAsking) {
       is_known = false;
@@ -187,9 +187,7 @@ void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& r
     MutexLock lock(mutex_);
     FUSEWIRE_DCHECK(state_ == State::kAsking);
     if (speaks) {
-      Result<transport::Address> grpc = transport::Address::Parse(options_.address);
-      const std::string host = grpc.ok() ? grpc.value().host : options_.address;
-      channel_ = MakeChannel(words.advertised.empty() ? host : words.advertised, words.port, words.incarnation);
+      channel_ = MakeChannel(Place(words), words.incarnation);
       state_ = State::kChannel;
       channel = channel_;
     } else {

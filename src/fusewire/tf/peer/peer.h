@@ -105,7 +105,9 @@ class Peer : public std::enable_shared_from_this<Peer> {
   enum class State { kUnknown, kAsking, kChannel, kGrpc };
   void Find(const SidePtr& side, Routed routed);
   void Answered(const TfStatus& status, const tensorflow::LoggingResponse& response);
-  ChannelPtr MakeChannel(const std::string& host, uint16_t port, uint64_t incarnation);
+  // Where the data port is: as .endpoint_map says, as the task does, or at its host in the cluster.
+  transport::Address Place(const PortWords& words) const;
+  ChannelPtr MakeChannel(const transport::Address& address, uint64_t incarnation);
 
   task::Task* const task_;
   const Options options_;

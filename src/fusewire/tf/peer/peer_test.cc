@@ -180,13 +180,26 @@ TEST_F(PeerTest, AChannelThatWasLostIsReplacedAfterAnotherQuestion) {
   EXPECT_NE(second.channel, first.channel);
 }
 
-TEST_F(PeerTest, AMapOfPortsNeedsNoQuestion) {
-  PeerPtr mapped = MakePeer(false, "elsewhere:7777");
-  Routing routing;
+TEST_F(PeerTest, AMapSaysWhereItsDataPortIsAndTheTaskWhichIncarnation) {
+  PeerPtr mapped = MakePeer(false, "ps:5555");
+  Routing routing, again;
   Route(mapped, &routing);
+  PortWords words = Words(7777);
+  words.incarnation = world_.incarnation + 1;  // another process listens where the map says
+  grpc_.Answer(words);
   ASSERT_NE(routing.channel, nullptr);
-  EXPECT_EQ(routing.channel->address().ToString(), "elsewhere:7777");
-  EXPECT_TRUE(grpc_.asked.empty());
+  EXPECT_EQ(routing.channel->address().ToString(), "ps:5555");
+  routing.channel->AbortStep(3);
+  ASSERT_TRUE(world_.RunUntil([&] { return !routing.channel->alive(); }));
+  EXPECT_TRUE(world_.asked.empty());
+  Route(mapped, &again);
+  words.incarnation = world_.incarnation;
+  grpc_.Answer(words);
+  ASSERT_NE(again.channel, nullptr);
+  again.channel->AbortStep(3);
+  ASSERT_TRUE(world_.AwaitAsked(1));
+  world_.asked[0].reply.Send(Status::Ok());
+  world_.world.RunFor(kSecondNs);
 }
 
 TEST_F(PeerTest, OfATaskThatUsesGrpcAloneIsOnlyAskedWhetherItFuses) {

@@ -3,16 +3,12 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <initializer_list>
-#include <sstream>
-#include <system_error>
 
 #include "fusewire/base/log.h"
 #include "fusewire/tf/fuse/passes.h"
+#include "fusewire/tf/server/endpoint_map.h"
 #include "fusewire/tf/star/call/recording.h"
-#include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace tf {
@@ -21,8 +17,6 @@ namespace {
 // The few hundred KiB that a step sends at once need no request for credit. If there are thousands of windows, their
 // common budget makes them smaller.
 constexpr uint64_t kWindowBytes = 1 << 20;
-// Ten thousand tasks with names of a hundred bytes each.
-constexpr size_t kMapBytesMax = 2 << 20;
 
 // The first of these variables that is set; stores its name in *name.
 const char* FirstOf(std::initializer_list<const char*> names, const char** name) {
@@ -93,32 +87,6 @@ observe::Place ReadStatusPlace(const std::string& secret) {
   return place;
 }
 
-std::map<std::string, std::string> ReadEndpointMap() {
-  std::string folder = ReadText("TF_SEASTAR_ENDPOINT_MAP_PATH");
-  if (!folder.empty() && folder.back() != '/') folder += '/';
-  std::string path = folder + ".endpoint_map";
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return {};
-  // Only regular files: reading a pipe would wait for its writer, and a device may never end.
-  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) > kMapBytesMax) {
-    FUSEWIRE_LOG(kWarn, "%s: left out, it is no file, or has more than %zu bytes; see %s", path.c_str(), kMapBytesMax,
-                 "docs/problems/doctor.md#endpoint-map");
-    return {};
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return {};
-  std::string text(kMapBytesMax, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  std::string bad;
-  std::map<std::string, std::string> endpoints = ParseEndpointMap(text, &bad);
-  if (!bad.empty()) {
-    FUSEWIRE_LOG(kWarn, "%s: left out what is not host:port=host:port: %s; see %s", path.c_str(), bad.c_str(),
-                 "docs/problems/doctor.md#endpoint-map");
-  }
-  return endpoints;
-}
-
 }  // namespace
 
 namespace {
@@ -154,54 +122,6 @@ void CopyEagerTensorsOverTheDataPort() {
     }
     setenv(name, "0", 1);
   }
-}
-
-namespace {
-
-// The first malformed lines, for one line of the log, whatever they contain.
-class BadLines {
- public:
-  void Add(const std::string& line) {
-    if (++count_ > kLinesMax) return;
-    words_ += (words_.empty() ? "" : ", ") + line.substr(0, kLineBytesMax) + (line.size() > kLineBytesMax ? "..." : "");
-  }
-  std::string Words() const {
-    std::string words = words_;
-    for (char& letter : words) {
-      if (static_cast<unsigned char>(letter) < ' ') letter = '?';
-    }
-    return count_ > kLinesMax ? words + ", and " + std::to_string(count_ - kLinesMax) + " more" : words;
-  }
-
- private:
-  static constexpr size_t kLinesMax = 5, kLineBytesMax = 80;
-  size_t count_ = 0;
-  std::string words_;
-};
-
-}  // namespace
-
-std::map<std::string, std::string> ParseEndpointMap(const std::string& text, std::string* bad) {
-  std::map<std::string, std::string> endpoints;
-  std::istringstream lines(text);
-  std::string line;
-  BadLines bad_lines;
-  while (std::getline(lines, line)) {
-    size_t begin = line.find_first_not_of(" \t\r");
-    if (begin == std::string::npos || line[begin] == '#') continue;
-    size_t end = line.find_last_not_of(" \t\r") + 1;
-    line = line.substr(begin, end - begin);
-    size_t middle = line.find('=');
-    bool ok = middle != std::string::npos && transport::Address::Parse(line.substr(0, middle)).ok() &&
-              transport::Address::Parse(line.substr(middle + 1)).ok();
-    if (ok) {
-      endpoints[line.substr(0, middle)] = line.substr(middle + 1);
-    } else {
-      bad_lines.Add(line);
-    }
-  }
-  *bad = bad_lines.Words();
-  return endpoints;
 }
 
 bool IsOurs(const std::string& protocol) { return protocol == "grpc++" || StarModeOf(protocol) != StarMode::kOff; }
@@ -241,7 +161,7 @@ ServerSettings ReadSettings(const std::string& job) {
                              ReadText("FUSEWIRE_TLS_NAME")};
   settings.protection.checksums = ReadSwitch({"FUSEWIRE_CHECKSUM"}, false);
   settings.network = {ReadText("FUSEWIRE_BIND"), ReadText("FUSEWIRE_PORTS"), ReadText("FUSEWIRE_ADVERTISE")};
-  settings.endpoints = ReadEndpointMap();
+  settings.endpoints = ReadEndpointMap(ReadText("TF_SEASTAR_ENDPOINT_MAP_PATH"));
   settings.status = ReadStatusPlace(settings.pipe.secret);
   settings.runtime_folder = ReadText("XDG_RUNTIME_DIR");
   return settings;

@@ -57,8 +57,6 @@ class FewGrpcThreads {
 // Makes TensorFlow's eager contexts of this process copy tensors over the data port. Each reads this anew when it is
 // connected to a cluster, which is after the cluster's server was made.
 void CopyEagerTensorsOverTheDataPort();
-// One "host:port=host:port" a line; blank lines and lines that begin with # are ignored. *bad names malformed lines.
-std::map<std::string, std::string> ParseEndpointMap(const std::string& text, std::string* bad);
 // The settings of the whole process: FUSEWIRE_LOG, FUSEWIRE_TENSOR_FUSE, FUSEWIRE_STAR_RECORD.
 void ReadProcessSettings();
 

@@ -1,24 +1,16 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/options.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace fusewire {
 namespace tf {
 namespace {
-
-using testing::Pair;
-using testing::UnorderedElementsAre;
 
 // Sets variables for the life of a test.
 class Environment {
@@ -117,49 +109,6 @@ TEST(EagerTensors, TakeTheDataPortWhateverTheEnvironmentSays) {
   EXPECT_STREQ(std::getenv(kName), "0");
   unsetenv(kName);
   unsetenv("TF_SEND_AS_PROTOS_WHEN_POSSIBLE");
-}
-
-TEST(EndpointMap, NamesDataPorts) {
-  std::string bad;
-  EXPECT_THAT(ParseEndpointMap("# two tasks\n\n host:1111=data:2222 \r\n10.0.0.1:3=[::1]:4\n", &bad),
-              UnorderedElementsAre(Pair("host:1111", "data:2222"), Pair("10.0.0.1:3", "[::1]:4")));
-  EXPECT_EQ(bad, "");
-}
-
-TEST(EndpointMap, NamesWhatItCannotRead) {
-  std::string bad;
-  EXPECT_THAT(ParseEndpointMap("host:1111\nhost:1=data:2\na:b=c:d\n", &bad),
-              UnorderedElementsAre(Pair("host:1", "data:2")));
-  EXPECT_EQ(bad, "host:1111, a:b=c:d");
-}
-
-TEST(EndpointMap, SaysLittleAboutMuchThatItCannotRead) {
-  std::string text, bad;
-  for (int i = 0; i < 10000; ++i) text += std::string(1000, '\x1b') + "\n";
-  EXPECT_TRUE(ParseEndpointMap(text, &bad).empty());
-  EXPECT_LT(bad.size(), 600u);
-  EXPECT_THAT(bad, testing::HasSubstr("and 9995 more"));
-  EXPECT_EQ(bad.find('\x1b'), std::string::npos);
-}
-
-// Of these a start waits for ever, or until its memory is used up.
-TEST(EndpointMap, IsAFileOfBoundedLength) {
-  const std::string folder = testing::TempDir() + "endpoint_map_" + std::to_string(getpid());
-  const std::string path = folder + "/.endpoint_map";
-  ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
-  Environment environment({{"TF_SEASTAR_ENDPOINT_MAP_PATH", folder.c_str()}, {"FUSEWIRE_LOG", "error"}});
-  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  EXPECT_TRUE(ReadSettings("ps").endpoints.empty());
-  unlink(path.c_str());
-  ASSERT_EQ(symlink("/dev/zero", path.c_str()), 0);
-  EXPECT_TRUE(ReadSettings("ps").endpoints.empty());
-  unlink(path.c_str());
-  std::ofstream(path) << "a:1=b:2\n" << std::string(3 << 20, '#');
-  EXPECT_TRUE(ReadSettings("ps").endpoints.empty());
-  std::ofstream(path) << "a:1=b:2\n";
-  EXPECT_THAT(ReadSettings("ps").endpoints, UnorderedElementsAre(Pair("a:1", "b:2")));
-  unlink(path.c_str());
-  rmdir(folder.c_str());
 }
 
 }  // namespace

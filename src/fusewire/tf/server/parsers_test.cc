@@ -14,7 +14,7 @@
 #include "fusewire/tf/peer/fused.h"
 #include "fusewire/tf/peer/keys.h"
 #include "fusewire/tf/peer/peer.h"
-#include "fusewire/tf/server/options.h"
+#include "fusewire/tf/server/endpoint_map.h"
 #include "fusewire/wire/wire.h"
 
 #include <gmock/gmock.h>

@@ -86,16 +86,19 @@ TEST_F(WorkerCacheTest, ATaskAtAnotherAddressIsAnotherPeer) {
   EXPECT_NE(directory_.Find(kPeerTask, "ps:2222"), directory_.Find(kPeerTask, "ps:3333"));
 }
 
-TEST_F(WorkerCacheTest, AMappedAddressNeedsNoQuestion) {
+TEST_F(WorkerCacheTest, AMappedTaskIsAskedWhichIncarnationItIs) {
   PeerPtr peer = directory_.Find(kPeerTask, "mapped:2222");
   ChannelPtr channel;
   peer->Route(std::make_shared<GrpcSide>(grpc_, kPeerTask), [&channel](const TfStatus& status, ChannelPtr found) {
     EXPECT_TRUE(status.ok()) << status;
     channel = std::move(found);
   });
+  PortWords words;
+  words.port = 6666;
+  words.incarnation = 7;
+  grpc_->worker().Answer(words);
   ASSERT_NE(channel, nullptr);
   EXPECT_EQ(channel->address().ToString(), "ps:5555");
-  EXPECT_TRUE(grpc_->worker().asked.empty());
 }
 
 TEST(Clusters, NameTheirTasksByTheirFirstAddress) {
