@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """What tools/deps.sh does on machines that lack something; which tests test.sh, quick.sh and .ci/run choose; what
-clang_tidy.py, house.py, test_report.py and thread_safety.py make of files."""
+clang_tidy.py, house.py, test_report.py and thread_safety.py make of files; whether seeds of fuzz targets are fresh."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -594,6 +595,20 @@ class ReportTest(ScriptTest):
             status, lines = self.report()
             self.assertEqual((status, lines[-1]), (1, "0 passed, 1 failed"))
             self.assertIn(shown, lines)
+
+
+class SeedsTest(unittest.TestCase):
+    def test_a_seed_of_the_corpus_is_what_the_script_writes(self):
+        fuzz = TOOLS.parent / "tests" / "fuzz"
+        spec = importlib.util.spec_from_file_location("seed_corpus", fuzz / "seed_corpus.py")
+        script = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(script)
+        stale = []
+        for name, data in script.all_seeds().items():
+            path = fuzz / "corpus" / name
+            if path.is_file() and path.read_bytes() != data:
+                stale.append(name)
+        self.assertEqual(stale, [], "run tools/corpus.py for their targets")
 
 
 if __name__ == "__main__":

@@ -2,12 +2,13 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Writes the seeds of the fuzz targets: what docs/wire.md draws, and what well-known strangers say.
 
-Run it when that page gets new bytes, and commit what it writes to tests/fuzz/corpus/. Files that it does not write are
-findings of the fuzzers: they stay.
+tests/fuzz/seed_corpus.py FOLDER writes FOLDER/TARGET/SEED. tools/corpus.py runs it, and commits to tests/fuzz/corpus/
+only the seeds that reach something the others do not.
 """
 
 import pathlib
 import re
+import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 LAW = HERE.parent.parent / "docs" / "wire.md"
@@ -429,16 +430,23 @@ def pipe_seeds():
         yield f"pipe_session/{name}", data
 
 
-def main():
-    count = 0
+def all_seeds():
+    """{TARGET/SEED: bytes}"""
     requests = [(f"status_request/{name}", data) for name, data in status_requests()]
     requests += [(f"checksum/{name}", data) for name, data in checksums()]
-    for name, data in [*seeds(), *pipe_seeds(), *lies(), *requests]:
-        path = HERE / "corpus" / name
+    return dict([*seeds(), *pipe_seeds(), *lies(), *requests])
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(f"usage: {sys.argv[0]} FOLDER")
+    folder = pathlib.Path(sys.argv[1])
+    written = all_seeds()
+    for name, data in written.items():
+        path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-        count += 1
-    print(f"{count} seeds in {HERE / 'corpus'}")
+    print(f"{len(written)} seeds in {folder}")
 
 
 if __name__ == "__main__":
