@@ -8,7 +8,7 @@
 #include <tensorflow/core/framework/tensor.h>
 #include <tensorflow/core/framework/tensor_shape.h>
 #include <tensorflow/core/framework/types.h>
-#include "fusewire/tf/bridge/varint.h"
+#include "fusewire/tf/heads/tensor_head.h"
 
 namespace fusewire {
 namespace tf {
@@ -27,22 +27,17 @@ TfStatus FalseClaim(const std::string& what) {
 
 TfStatus CheckTensor(const TensorProto& proto, int depth);
 
-// metadata := invalid:varint index:varint[invalid] type:varint elements_max:varint shape
 TfStatus CheckList(const std::string& metadata) {
-  VarReader reader(ConstBytes(metadata.data(), metadata.size()));
-  const uint64_t invalid = reader.Varint();
-  if (invalid > reader.left().size)
-    return FalseClaim(absl::StrCat("a list of tensors with ", invalid, " invalid ones"));
-  for (uint64_t i = 0; i < invalid; ++i) reader.Varint();
-  const uint64_t type = reader.Varint();
-  reader.Varint();
-  if (!reader.ok()) return FalseClaim("a list of tensors whose description is cut off");
+  ListHead list;
+  const Status read = DecodeListHead(ConstBytes(metadata.data(), metadata.size()), &list);
+  if (!read.ok()) return FalseClaim(read.cause());
+  const uint64_t type = list.type;
   const bool is_type = type <= INT32_MAX && tensorflow::DataType_IsValid(static_cast<int>(type));
   // Which numbers references are grows.
   if (!is_type || tensorflow::IsRefType(static_cast<tensorflow::DataType>(type)))
     return FalseClaim(absl::StrCat("a list of tensors of type ", type));
   tensorflow::TensorShapeProto shape;
-  const bool is_shape = shape.ParseFromArray(reader.left().data, static_cast<int>(reader.left().size)) &&
+  const bool is_shape = shape.ParseFromArray(list.shape.data, static_cast<int>(list.shape.size)) &&
                         tensorflow::PartialTensorShape::IsValid(shape);
   return is_shape ? TfStatus() : FalseClaim("a list of tensors whose shape is none");
 }
@@ -99,18 +94,16 @@ TfStatus CheckVariant(const VariantTensorDataProto& variant, int depth) {
   return TfStatus();
 }
 
-// content := bytes:varint[count] u8[sum of bytes], each a VariantTensorDataProto
+// Of variants: packed texts, each a VariantTensorDataProto.
 TfStatus CheckContent(const std::string& content, uint64_t count, int depth) {
-  VarReader sizes(ConstBytes(content.data(), content.size()));
-  for (uint64_t i = 0; i < count; ++i) sizes.Varint();
-  if (!sizes.ok()) return FalseClaim("the sizes of its variants are cut off");
-  VarReader texts(sizes.left());
-  sizes = VarReader(ConstBytes(content.data(), content.size()));
+  PackedTexts texts(ConstBytes(content.data(), content.size()));
+  if (!texts.Open(count)) return FalseClaim("the sizes of its variants are cut off");
   for (uint64_t i = 0; i < count; ++i) {
-    const ConstBytes text = texts.Take(sizes.Varint());
+    ConstBytes text;
+    const bool is_whole = texts.Next(&text);
     VariantTensorDataProto variant;
     const bool is_one =
-        texts.ok() && text.size <= INT32_MAX && variant.ParseFromArray(text.data, static_cast<int>(text.size));
+        is_whole && text.size <= INT32_MAX && variant.ParseFromArray(text.data, static_cast<int>(text.size));
     if (!is_one) return FalseClaim("a variant that cannot be read");
     TfStatus status = CheckVariant(variant, depth);
     if (!status.ok()) return status;

@@ -5,13 +5,14 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/string_view.h>
 #include "fusewire/base/check.h"
+#include "fusewire/tf/bridge/view.h"
+#include "fusewire/tf/heads/status_head.h"
 
 namespace fusewire {
 namespace tf {
 namespace {
 
-constexpr uint64_t kPayloadsMax = 64;
-constexpr auto kCodeMax = static_cast<uint64_t>(absl::StatusCode::kUnauthenticated);
+static_assert(kStatusCodeMax == static_cast<uint64_t>(absl::StatusCode::kUnauthenticated));
 
 TfStatus Wrong(const std::string& what) {
   return absl::DataLossError(absl::StrCat("a peer sent a status that cannot be read: ", what));
@@ -75,7 +76,7 @@ void AppendTfStatus(const TfStatus& status, std::string* out) {
   std::string payloads;
   uint64_t count = 0;
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& value) {
-    if (count == kPayloadsMax) return;
+    if (count == kStatusPayloadsMax) return;
     ++count;
     AppendText(&payloads, url.data(), url.size());
     AppendText(&payloads, std::string(value));
@@ -85,24 +86,15 @@ void AppendTfStatus(const TfStatus& status, std::string* out) {
 }
 
 TfStatus ReadTfStatus(VarReader* reader, TfStatus* out) {
-  uint64_t code = reader->Varint();
-  if (!reader->ok()) return Wrong("it ends before its code");
-  if (code > kCodeMax) return Wrong(absl::StrCat("its code is ", code, ", and the highest is ", kCodeMax));
-  if (code == 0) {
+  StatusHead head;
+  const Status read = DecodeStatusHead(reader, &head);
+  if (!read.ok()) return Wrong(read.cause());
+  if (head.code == 0) {
     *out = TfStatus();
     return TfStatus();
   }
-  TfStatus status(static_cast<absl::StatusCode>(code), View(reader->Text()));
-  if (!reader->ok()) return Wrong("it ends within its message");
-  uint64_t payloads = reader->Varint();
-  if (payloads > kPayloadsMax) return Wrong(absl::StrCat("it has ", payloads, " payloads of at most ", kPayloadsMax));
-  for (uint64_t i = 0; i < payloads; ++i) {
-    ConstBytes url = reader->Text();
-    ConstBytes value = reader->Text();
-    if (!reader->ok()) return Wrong(absl::StrCat("it ends within payload ", i + 1, " of ", payloads));
-    status.SetPayload(View(url), absl::Cord(View(value)));
-  }
-  if (!reader->ok()) return Wrong("it ends before the number of its payloads");
+  TfStatus status(static_cast<absl::StatusCode>(head.code), View(head.message));
+  for (const auto& [url, value] : head.payloads) status.SetPayload(View(url), absl::Cord(View(value)));
   FUSEWIRE_DCHECK(!status.ok());
   *out = status;
   return TfStatus();

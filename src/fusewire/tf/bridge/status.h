@@ -9,7 +9,7 @@
 
 #include "fusewire/base/status.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/bridge/varint.h"
+#include "fusewire/tf/heads/varint.h"
 
 namespace fusewire {
 namespace tf {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <utility>
 
-#include <absl/container/inlined_vector.h>
 #include <absl/strings/str_cat.h>
+#include <absl/types/span.h>
 #include <tensorflow/core/common_runtime/copy_tensor.h>
 #include <tensorflow/core/common_runtime/dma_helper.h>
 #include <tensorflow/core/framework/tensor.pb.h>
@@ -18,24 +18,12 @@
 namespace fusewire {
 namespace tf {
 
-enum class TensorLanding::Form : uint8_t {
-  kControl = 0,
-  kRawInline = 1,
-  kRaw = 2,
-  kStringsInline = 3,
-  kStrings = 4,
-  kProtoInline = 5,
-  kProto = 6,
-};
-
 namespace {
 
 using tensorflow::DataType;
 using tensorflow::Tensor;
 
 constexpr uint8_t kControl = 0, kRaw = 1, kStrings = 3, kProto = 5;  // each inline; plus one: a segment follows
-constexpr uint8_t kFormMax = 6;
-constexpr uint64_t kRankMax = 254;
 
 TfStatus Nonsense(const std::string& what) {
   return absl::DataLossError(absl::StrCat("a peer sent a tensor that is none: ", what));
@@ -68,7 +56,7 @@ void AppendDescription(const Tensor& tensor, uint8_t form, std::string* head) {
   head->push_back(static_cast<char>(form));
   AppendVarint(head, static_cast<uint64_t>(tensor.dtype()));
   AppendVarint(head, static_cast<uint64_t>(tensor.dims()));
-  FUSEWIRE_DCHECK(form <= kFormMax);
+  FUSEWIRE_DCHECK(form <= kTensorFormMax);
   for (int i = 0; i < tensor.dims(); ++i) AppendVarint(head, static_cast<uint64_t>(tensor.dim_size(i)));
 }
 
@@ -161,38 +149,28 @@ bool IsAccelerator(const tensorflow::Device* device) { return device->tensorflow
 
 TfStatus TensorLanding::Begin(VarReader* reader, const TensorPlace& place,
                               const std::function<uint64_t()>& segment_bytes) {
-  uint8_t form = reader->Byte();
-  if (!reader->ok()) return Nonsense("it is cut off");  // otherwise missing bytes would be read as the empty float
-  if (form > kFormMax) return Nonsense(absl::StrCat("form ", form));
-  form_ = static_cast<Form>(form);
-  if (form_ == Form::kControl) {
+  TensorHead head;
+  const Status read = DecodeTensorHead(reader, &head);
+  if (!read.ok()) return Nonsense(read.cause());
+  form_ = head.form;
+  if (form_ == TensorForm::kControl) {
     type_ = tensorflow::DT_FLOAT;
     shape_ = tensorflow::TensorShape({0});
     tensor_ = Tensor(AllocatorOf(place, place.attributes), type_, shape_);
     return TfStatus();
   }
-  uint64_t type = reader->Varint();
+  const uint64_t type = head.type;
   if (!tensorflow::DataType_IsValid(static_cast<int>(type)) || type == tensorflow::DT_INVALID || type >= 100)
     return Nonsense(absl::StrCat("type ", type));
   FUSEWIRE_DCHECK(!has_segment_);  // a landing is used once
   type_ = static_cast<DataType>(type);
-  uint64_t rank = reader->Varint();
-  if (rank > kRankMax) return Nonsense(absl::StrCat("rank ", rank));
-  absl::InlinedVector<int64_t, 8> dims;
-  for (uint64_t i = 0; i < rank; ++i) dims.push_back(static_cast<int64_t>(reader->Varint()));
-  if (!reader->ok()) return Nonsense("its description is cut off");
-  TfStatus made = tensorflow::TensorShape::BuildTensorShape(dims, &shape_);
+  TfStatus made = tensorflow::TensorShape::BuildTensorShape(absl::MakeConstSpan(head.dims.data(), head.rank), &shape_);
   if (!made.ok()) return Nonsense(std::string(made.message()));
 
-  bool is_inline = form % 2 == 1;
-  bool is_raw = form_ == Form::kRawInline || form_ == Form::kRaw;
-  if (is_raw) return BeginRaw(reader, place, is_inline, segment_bytes);
-
-  uint64_t bytes = reader->Varint();
-  if (is_inline) {
-    ConstBytes content = reader->Take(bytes);
-    if (!reader->ok()) return Nonsense("its content is cut off");
-    content_ = Buffer::CopyOf(content);
+  if (head.is_raw()) return BeginRaw(reader, place, segment_bytes);
+  const uint64_t bytes = head.bytes;
+  if (head.is_inline()) {
+    content_ = Buffer::CopyOf(head.content);
     return Decode(place);
   }
   if (bytes != segment_bytes()) return Nonsense("its content has another size than its segment");
@@ -203,8 +181,9 @@ TfStatus TensorLanding::Begin(VarReader* reader, const TensorPlace& place,
   return TfStatus();
 }
 
-TfStatus TensorLanding::BeginRaw(VarReader* reader, const TensorPlace& place, bool is_inline,
+TfStatus TensorLanding::BeginRaw(VarReader* reader, const TensorPlace& place,
                                  const std::function<uint64_t()>& segment_bytes) {
+  const bool is_inline = form_ == TensorForm::kRawInline;
   if (!tensorflow::DataTypeCanUseMemcpy(type_))
     return Nonsense(absl::StrCat("raw bytes of type ", tensorflow::DataTypeString(type_)));
   uint64_t element_bytes = static_cast<uint64_t>(tensorflow::DataTypeSize(type_));
@@ -238,7 +217,7 @@ TfStatus TensorLanding::BeginRaw(VarReader* reader, const TensorPlace& place, bo
 }
 
 TfStatus TensorLanding::Decode(const TensorPlace& place) {
-  if (form_ == Form::kStrings || form_ == Form::kStringsInline) return DecodeStrings();
+  if (form_ == TensorForm::kStrings || form_ == TensorForm::kStringsInline) return DecodeStrings();
   tensorflow::TensorProto proto;
   if (content_.size() > INT32_MAX || !proto.ParseFromArray(content_.bytes().data, static_cast<int>(content_.size())))
     return Nonsense("its TensorProto cannot be read");
@@ -256,19 +235,15 @@ TfStatus TensorLanding::Decode(const TensorPlace& place) {
 TfStatus TensorLanding::DecodeStrings() {
   uint64_t count = static_cast<uint64_t>(shape_.num_elements());
   if (type_ != tensorflow::DT_STRING || count > content_.size()) return Nonsense("its strings are cut off");
-  VarReader lengths(content_.bytes());
+  PackedTexts texts(content_.bytes());
   tensor_ = Tensor(type_, shape_);
   if (count == 0) return TfStatus();
   if (!tensor_.IsInitialized()) return NoMemory(count * sizeof(tensorflow::tstring));
   auto strings = tensor_.flat<tensorflow::tstring>();
-  // Two passes over the lengths, so that only the content's real size determines the allocation.
-  for (uint64_t i = 0; i < count; ++i) lengths.Varint();
-  if (!lengths.ok()) return Nonsense("the lengths of its strings are cut off");
-  VarReader texts(lengths.left());
-  lengths = VarReader(content_.bytes());
+  if (!texts.Open(count)) return Nonsense("the lengths of its strings are cut off");
   for (uint64_t i = 0; i < count; ++i) {
-    ConstBytes text = texts.Take(lengths.Varint());
-    if (!texts.ok()) return Nonsense("its strings are cut off");
+    ConstBytes text;
+    if (!texts.Next(&text)) return Nonsense("its strings are cut off");
     strings(static_cast<int64_t>(i)).assign(reinterpret_cast<const char*>(text.data), text.size);
   }
   content_.Drop();
@@ -276,7 +251,7 @@ TfStatus TensorLanding::DecodeStrings() {
 }
 
 void TensorLanding::Finish(const TensorPlace& place, std::function<void(const TfStatus&, const Tensor&)> done) {
-  bool is_encoded = form_ == Form::kStrings || form_ == Form::kProto;
+  bool is_encoded = form_ == TensorForm::kStrings || form_ == TensorForm::kProto;
   if (is_encoded) {
     TfStatus decoded = Decode(place);
     if (!decoded.ok()) {

@@ -23,7 +23,8 @@
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/bridge/varint.h"
+#include "fusewire/tf/heads/tensor_head.h"
+#include "fusewire/tf/heads/varint.h"
 
 namespace fusewire {
 namespace tf {
@@ -57,13 +58,11 @@ class TensorLanding {
   void Finish(const TensorPlace& place, std::function<void(const TfStatus&, const tensorflow::Tensor&)> done);
 
  private:
-  enum class Form : uint8_t;
-  TfStatus BeginRaw(VarReader* reader, const TensorPlace& place, bool is_inline,
-                    const std::function<uint64_t()>& segment_bytes);
+  TfStatus BeginRaw(VarReader* reader, const TensorPlace& place, const std::function<uint64_t()>& segment_bytes);
   TfStatus Decode(const TensorPlace& place);
   TfStatus DecodeStrings();
 
-  Form form_{};
+  TensorForm form_ = TensorForm::kControl;
   tensorflow::DataType type_ = tensorflow::DT_INVALID;
   tensorflow::TensorShape shape_;
   tensorflow::Tensor tensor_;

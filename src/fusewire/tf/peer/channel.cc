@@ -122,11 +122,12 @@ class ReceiveCall final : public rpc::Call {
     const int64_t now_ns = observe::RecordingNowNs();
     size_t segment = 0;
     while (!reader.done()) {
-      uint64_t index = reader.Varint();
-      uint8_t kind = reader.Byte();
-      if (!reader.ok() || index >= recvs_.size() || recvs_[index] == nullptr || kind > kError)
-        return Status::Corrupt("an answer to a tensor that was not requested");
-      Answer answer{recvs_[index], static_cast<AnswerKind>(kind), TfStatus()};
+      AnswerHead said;
+      FUSEWIRE_TRY(DecodeAnswerHead(&reader, recvs_.size(), &said));
+      const uint64_t index = said.index;
+      const AnswerKind kind = said.kind;
+      if (recvs_[index] == nullptr) return Status::Corrupt("an answer to a tensor that was not requested");
+      Answer answer{recvs_[index], kind, TfStatus()};
       if (kind == kError) {
         TfStatus read = ReadTfStatus(&reader, &answer.error);
         if (!read.ok()) return Status::Corrupt(std::string(read.message()));

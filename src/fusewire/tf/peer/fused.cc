@@ -8,7 +8,8 @@
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/common_runtime/dma_helper.h>
 #include "fusewire/base/check.h"
-#include "fusewire/tf/bridge/varint.h"
+#include "fusewire/tf/bridge/view.h"
+#include "fusewire/tf/heads/varint.h"
 
 namespace fusewire {
 namespace tf {
@@ -18,8 +19,6 @@ using tensorflow::Tensor;
 namespace {
 
 constexpr const char* kUrl = "fusewire/receives";
-constexpr uint64_t kMagic = 0x3163657264736675;  // no other answer begins with this number
-constexpr size_t kIntroductionBytes = 16;
 
 TfStatus Wrong(const std::string& what) {
   return absl::DataLossError(absl::StrCat("a fused receive cannot be read: ", what));
@@ -37,8 +36,9 @@ void Copy(Bytes to, ConstBytes from) {
 
 // The content of one tensor, on its way from the answer into its place.
 TfStatus Land(VarReader* head, VarReader* segments, const TensorPlace& place, TensorLanding* landing) {
-  ConstBytes segment = segments->Take(head->Varint());
-  if (!segments->ok()) return Wrong("a tensor is cut off");
+  ConstBytes segment;
+  const Status taken = DecodeFusedSegment(head, segments, &segment);
+  if (!taken.ok()) return Wrong(taken.cause());
   TfStatus begun = landing->Begin(head, place, [segment] { return uint64_t{segment.size}; });
   if (begun.ok() && landing->has_segment()) Copy(landing->place(), segment);
   return begun;
@@ -64,9 +64,9 @@ bool IsFused(const tensorflow::RecvTensorRequest& request) { return request.tran
 TfStatus ReadFused(const tensorflow::RecvTensorRequest& request, ParsedKeys* keys) {
   const std::string value(request.transport_options().value());
   VarReader reader(ConstBytes(value.data(), value.size()));
-  uint64_t count = reader.Varint();
-  if (count == 0 || count > reader.left().size)
-    return Wrong(absl::StrCat("it announces ", count, " keys, and ", reader.left().size, " bytes follow"));
+  uint64_t count = 0;
+  const Status counted = DecodeFusedCount(&reader, &count);
+  if (!counted.ok()) return Wrong(counted.cause());
   // No reserve: each byte could claim to be a key, which takes some hundred.
   for (keys->clear(); count > 0; --count) {
     absl::string_view text = View(reader.Text());
@@ -79,7 +79,7 @@ TfStatus ReadFused(const tensorflow::RecvTensorRequest& request, ParsedKeys* key
 TfStatus EncodeFused(std::vector<FusedItem>* items, uint64_t bytes_max, Tensor* answer) {
   std::string head;
   Buffers segments;
-  uint64_t bytes = kIntroductionBytes + items->size();  // each item's kind
+  uint64_t bytes = kFusedIntroductionBytes + items->size();  // each item's kind
   for (FusedItem& item : *items) {
     std::string description;
     Buffers content;
@@ -106,7 +106,7 @@ TfStatus EncodeFused(std::vector<FusedItem>* items, uint64_t bytes_max, Tensor* 
     return absl::ResourceExhaustedError(absl::StrCat("no memory for a fused receive of ", bytes, " bytes"));
   }
   std::string introduction;
-  AppendFixed64(&introduction, kMagic);
+  AppendFixed64(&introduction, kFusedMagic);
   AppendFixed64(&introduction, head.size());
   Bytes left(tensorflow::DMAHelper::base(answer), static_cast<size_t>(bytes));
   auto put = [&left](ConstBytes part) {
@@ -121,21 +121,20 @@ TfStatus EncodeFused(std::vector<FusedItem>* items, uint64_t bytes_max, Tensor* 
 
 bool IsFusedAnswer(const Tensor& answer) {
   if (answer.dtype() != tensorflow::DT_UINT8 || answer.dims() != 1) return false;
-  VarReader reader(ContentOf(answer));
-  return reader.Fixed64() == kMagic && reader.ok();
+  return IsFusedAnswer(ContentOf(answer));
 }
 
 void DecodeFused(const Tensor& answer, const std::vector<TensorPlace>& places, const FusedDone& done) {
-  VarReader segments(ContentOf(answer));
-  segments.Fixed64();
-  VarReader head(segments.Take(segments.Fixed64()));
-  TfStatus status = segments.ok() ? TfStatus() : Wrong("its head is cut off");
+  VarReader head{ConstBytes()}, segments{ConstBytes()};
+  Status read = DecodeFusedAnswer(ContentOf(answer), &head, &segments);
+  TfStatus status = read.ok() ? TfStatus() : Wrong(read.cause());
   // `places` may be destroyed in the last call of `done`.
   for (size_t i = 0, count = places.size(); i < count; ++i) {
-    auto kind = static_cast<FusedKind>(head.Byte());
-    if (status.ok() && !head.ok()) status = Wrong(absl::StrCat("it ends before item ", i + 1, " of ", count));
-    if (status.ok() && kind > FusedKind::kApart)
-      status = Wrong(absl::StrCat("item ", i + 1, " has kind ", static_cast<int>(kind), ", and 2 is the last"));
+    FusedKind kind = FusedKind::kValue;
+    if (status.ok()) {
+      read = DecodeFusedItem(&head, i, count, &kind);
+      if (!read.ok()) status = Wrong(read.cause());
+    }
     TensorLanding landing;
     if (status.ok() && kind == FusedKind::kValue) status = Land(&head, &segments, places[i], &landing);
     if (!status.ok()) {

@@ -23,17 +23,12 @@
 #include <tensorflow/core/protobuf/worker.pb.h>
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/bridge/tensor.h"
+#include "fusewire/tf/heads/receives.h"
 
 namespace fusewire {
 namespace tf {
 
 using ParsedKeys = std::vector<tensorflow::Rendezvous::ParsedKey>;
-
-enum class FusedKind : uint8_t {
-  kValue = 0,
-  kDead = 1,
-  kApart = 2,  // it did not fit, and is still there: request it on its own
-};
 
 // The most that protobuf, and so gRPC, can carry, less the fields around the vector.
 constexpr uint64_t kFusedBytesMax = INT32_MAX - 4096;

@@ -6,14 +6,13 @@
 #include <absl/strings/str_cat.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/random.h"
+#include "fusewire/tf/bridge/view.h"
+#include "fusewire/tf/heads/receives.h"
 
 namespace fusewire {
 namespace tf {
 namespace {
 
-constexpr uint64_t kSaysKey = 1, kSaysStep = 2, kSaysFrame = 4;
-constexpr int kFlagBits = 3;
-static_assert((kSaysKey | kSaysStep | kSaysFrame) < 1 << kFlagBits);
 // A receiver of a thousand parameters from each of a thousand steps' graphs stays below both.
 constexpr size_t kKeysMax = 1 << 20;
 constexpr size_t kKeyBytesMax = 128 << 20;
@@ -80,23 +79,21 @@ void KeyNames::Forget() {
 
 bool KeyBook::Read(VarReader* reader, std::vector<Want>* wants, TfStatus* error) {
   MutexLock lock(mutex_);
-  uint64_t count = reader->Varint();
-  if (count > reader->left().size) {
-    *error = absl::InvalidArgumentError(absl::StrCat("a question for tensors is cut off: it announces ", count,
-                                                     " wants, and ", reader->left().size, " bytes follow"));
+  uint64_t count = 0;
+  const Status counted = DecodeWantCount(reader, &count);
+  if (!counted.ok()) {
+    *error = absl::InvalidArgumentError(counted.cause());
     return true;
   }
   wants->reserve(static_cast<size_t>(count));
   int64_t step = 0;
   for (uint64_t i = 0; i < count; ++i) {
-    uint64_t tag = reader->Varint();
-    uint64_t number = tag >> kFlagBits;
-    ConstBytes said = (tag & kSaysKey) != 0 ? reader->Text() : ConstBytes();
-    if ((tag & kSaysStep) != 0) step = static_cast<int64_t>(reader->Fixed64());
-    ConstBytes frame = (tag & kSaysFrame) != 0 ? reader->Text() : ConstBytes();
+    const WantHead want = DecodeWant(reader);
+    const uint64_t number = want.number;
+    if (want.says_step) step = want.step;
     const bool too_far = number > texts_.size() + kGapMax || number > kKeysMax;
     // An empty text marks a number without a key, so it can't be a key.
-    const bool is_none = (tag & kSaysKey) != 0 ? said.empty() : number == 0;
+    const bool is_none = want.says_key ? want.key.empty() : number == 0;
     if (!reader->ok()) {
       *error = Wrong(i, count, "it is cut off");
     } else if (too_far) {
@@ -105,11 +102,11 @@ bool KeyBook::Read(VarReader* reader, std::vector<Want>* wants, TfStatus* error)
       *error = Wrong(i, count, "it has neither a key nor the number of one");
     }
     if (!error->ok()) return true;
-    if ((tag & kSaysKey) == 0 && (number >= texts_.size() || texts_[number].empty())) return false;
+    if (!want.says_key && (number >= texts_.size() || texts_[number].empty())) return false;
     KeyPtr key;
-    bool is_new = number != 0 && (tag & kSaysKey) != 0 && (number >= texts_.size() || texts_[number] != View(said));
-    if (number == 0 || is_new || (tag & kSaysFrame) != 0) {
-      std::string text(number != 0 && (tag & kSaysKey) == 0 ? absl::string_view(texts_[number]) : View(said));
+    bool is_new = number != 0 && want.says_key && (number >= texts_.size() || texts_[number] != View(want.key));
+    if (number == 0 || is_new || want.says_frame) {
+      std::string text(number != 0 && !want.says_key ? absl::string_view(texts_[number]) : View(want.key));
       auto parse = [error](const std::string& full) -> KeyPtr {
         auto parsed = std::make_shared<tensorflow::Rendezvous::ParsedKey>();
         TfStatus status = tensorflow::Rendezvous::ParseKey(full, parsed.get());
@@ -131,8 +128,8 @@ bool KeyBook::Read(VarReader* reader, std::vector<Want>* wants, TfStatus* error)
         keys_[number] = std::move(parsed);
         texts_[number] = text;
       }
-      key = (tag & kSaysFrame) != 0 ? parse(absl::StrCat(text, View(frame)))
-                                    : (number == 0 ? parse(absl::StrCat(text, kOutermost)) : keys_[number]);
+      key = want.says_frame ? parse(absl::StrCat(text, View(want.frame)))
+                            : (number == 0 ? parse(absl::StrCat(text, kOutermost)) : keys_[number]);
       if (!error->ok()) return true;
     } else {
       key = keys_[number];
@@ -179,10 +176,10 @@ void KeyLibrary::Count(uint64_t id, size_t bytes) {
 
 bool KeyLibrary::Read(ConstBytes head, std::vector<Want>* wants, TfStatus* error) {
   VarReader reader(head);
-  uint64_t id = reader.Fixed64();
-  if (!reader.ok()) {
-    *error = absl::InvalidArgumentError(absl::StrCat(
-        "a question for tensors is cut off: of the number of its asker's keys it has ", head.size, " bytes"));
+  uint64_t id = 0;
+  const Status begun = DecodeBook(&reader, &id);
+  if (!begun.ok()) {
+    *error = absl::InvalidArgumentError(begun.cause());
     return true;
   }
   const BookPtr book = Find(id);

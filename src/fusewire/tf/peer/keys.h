@@ -24,7 +24,7 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/bridge/varint.h"
+#include "fusewire/tf/heads/varint.h"
 #include "fusewire/tf/peer/marks.h"
 
 namespace fusewire {

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "fusewire/base/check.h"
-#include "fusewire/tf/bridge/varint.h"
+#include "fusewire/tf/heads/calls.h"
+#include "fusewire/tf/heads/varint.h"
 #include "fusewire/tf/peer/methods.h"
 
 namespace fusewire {
@@ -120,10 +121,10 @@ rpc::Method EchoMethod() {
   method.number = kEcho;
   method.name = "Echo";
   method.handle = [](const rpc::Request& request, rpc::Reply reply) {
-    VarReader reader{request.head};
-    const uint64_t bytes = reader.Fixed64();
-    if (!reader.ok() || reader.left().size != 0 || !request.body.empty()) {
-      reply.Send(Status(Code::kInvalid, "an echo whose head is not a number of bytes"));
+    uint64_t bytes = 0;
+    Status read = DecodeEcho(request.head, !request.body.empty(), &bytes);
+    if (!read.ok()) {
+      reply.Send(std::move(read));
       return;
     }
     if (bytes > kBulkBytes) {

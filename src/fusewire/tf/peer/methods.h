@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+#include "fusewire/tf/heads/receives.h"
+
 namespace fusewire {
 namespace tf {
 
@@ -30,8 +32,6 @@ enum MethodNumber : uint16_t {
   kKeepValues = 14,
   kEcho = 15,  // request := bytes:u64; answer := so many bytes of no meaning, head: the wire
 };
-
-enum AnswerKind : uint8_t { kValue = 0, kDead = 1, kError = 2 };
 
 // An application error of kReceive: send the keys again.
 constexpr uint32_t kUnknownKeys = 1;

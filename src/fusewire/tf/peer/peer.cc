@@ -1,9 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/peer/peer.h"
 
-#include <cinttypes>
-#include <cstdio>
-#include <cstring>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -19,14 +16,6 @@ namespace {
 
 // A step number that no session draws: "fusewire" as a number.
 constexpr int64_t kPortStep = 0x6675736577697265;
-constexpr int kPortVersion = 1;
-constexpr const char* kFuses = "fuses";
-constexpr size_t kHostBytesMax = 255;  // as of a name in DNS
-
-bool IsHost(const std::string& text) {
-  Result<transport::Address> parsed = transport::Address::Parse(transport::Address{text, 1}.ToString());
-  return parsed.ok() && parsed.value().host == text;
-}
 
 }  // namespace
 
@@ -39,31 +28,14 @@ bool PortWords::IsAsked(const tensorflow::LoggingRequest& request) {
 void PortWords::Answer(tensorflow::LoggingResponse* response) const {
   tensorflow::LabeledStepStats* step = response->add_step();
   step->set_step_id(kPortStep);
-  step->mutable_step_stats()->add_dev_stats()->set_device(
-      absl::StrCat("fusewire ", kPortVersion, " ", port, " ", absl::Hex(incarnation), " ", kFuses, " ", group_port, " ",
-                   absl::Hex(host), " ", group_age, advertised.empty() ? "" : " ", advertised));
+  step->mutable_step_stats()->add_dev_stats()->set_device(EncodeDataPort(*this));
 }
 
 bool PortWords::Read(const tensorflow::LoggingResponse& response) {
   if (response.step_size() != 1 || response.step(0).step_id() != kPortStep) return false;
   const tensorflow::StepStats& stats = response.step(0).step_stats();
   if (stats.dev_stats_size() != 1) return false;
-  int version = 0;
-  unsigned number = 0, group_number = 0;
-  char more[16] = "", where[kHostBytesMax + 1] = "";
-  static_assert(kHostBytesMax == 255);
-  int read = std::sscanf(stats.dev_stats(0).device().c_str(),
-                         "fusewire %d %u %" SCNx64 " %15s %u %" SCNx64 " %" SCNu32 " %255s", &version, &number,
-                         &incarnation, more, &group_number, &host, &group_age, where);
-  if (read < 3 || version != kPortVersion || number > UINT16_MAX) return false;
-  if (read < 5 || group_number > UINT16_MAX) group_number = 0;
-  if (read < 6) host = 0;
-  if (read < 7) group_age = 0;
-  advertised = read < 8 || !IsHost(where) ? "" : where;
-  port = static_cast<uint16_t>(number);
-  group_port = static_cast<uint16_t>(group_number);
-  fuses = std::strcmp(more, kFuses) == 0;
-  return true;
+  return DecodeDataPort(std::string(stats.dev_stats(0).device()), this);
 }
 
 Peer::Peer(task::Task* task, Options options) : task_(task), options_(std::move(options)) {}

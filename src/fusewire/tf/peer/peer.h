@@ -17,6 +17,7 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/heads/data_port.h"
 #include "fusewire/tf/peer/channel.h"
 
 namespace fusewire {
@@ -24,23 +25,10 @@ namespace tf {
 
 // The request for a task's data port: a Logging call for a reserved step. A task without the plug-in has no logs of
 // that step; one with the plug-in answers with a step that has this text. Port 0: it has no data port, only gRPC.
-//   port := "fusewire" version:decimal port:decimal incarnation:hex "fuses" group_port:decimal host:hex age:decimal
-//           [advertised:host]
-// with one space between. A reader ignores the words behind those that it knows.
-class PortWords {
+class PortWords : public DataPort {
  public:
-  uint16_t port = 0;
-  uint64_t incarnation = 0;
-  // It answers a fused receive over gRPC, see peer/fused.h. The first versions did not send it, nor the next three.
-  bool fuses = false;
-  uint16_t group_port = 0;  // the port of its collectives; 0: none
-  uint64_t host = 0;        // see transport/shm/host.h; 0: unknown
-  uint32_t group_age = 0;   // how often its collectives have been restarted
-  std::string advertised;   // the host at which it is reached; empty: the one that the cluster names
-
   static void Ask(tensorflow::LoggingRequest* request);
   static bool IsAsked(const tensorflow::LoggingRequest& request);
-  // Always with "fuses": this version answers fused receives.
   void Answer(tensorflow::LoggingResponse* response) const;
   // False: the task is without the plug-in.
   bool Read(const tensorflow::LoggingResponse& response);

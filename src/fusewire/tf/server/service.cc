@@ -15,6 +15,7 @@
 #include "fusewire/reactor/pool.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/measure.h"
 #include "fusewire/tf/peer/methods.h"
@@ -90,13 +91,7 @@ void Service::CleanUp(int64_t step) {
 
 // Reads the cleanups at the beginning, and makes them. False: they are cut off.
 bool Service::DoCleanups(VarReader* reader) {
-  uint64_t count = reader->Varint();
-  for (uint64_t i = 0; i < count; ++i) {
-    int64_t step = static_cast<int64_t>(reader->Fixed64());
-    if (!reader->ok()) return false;
-    CleanUp(step);
-  }
-  return reader->ok();
+  return DecodeCleanups(reader, [this](int64_t step) { CleanUp(step); });
 }
 
 template <class Request, class Response>
@@ -152,10 +147,10 @@ rpc::Method Service::CleanupGraph() {
 rpc::Method Service::AbortStep() {
   return MakeMethod(kAbortStep, "AbortStep", [this](rpc::Request request, rpc::Reply reply) {
     GlobalCounters().Add(&Counters::calls_in);
-    VarReader reader(request.head);
-    int64_t step = static_cast<int64_t>(reader.Fixed64());
-    if (reader.ok()) worker_->Abort(step);
-    reply.Send(reader.ok() ? Status::Ok() : Status::Invalid("the number of a step to abort is cut off"));
+    int64_t step = 0;
+    Status read = DecodeAbort(request.head, &step);
+    if (read.ok()) worker_->Abort(step);
+    reply.Send(std::move(read));
   });
 }
 

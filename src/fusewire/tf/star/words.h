@@ -14,11 +14,10 @@
 
 #include <cstdint>
 
+#include "fusewire/tf/heads/calls.h"
+
 namespace fusewire {
 namespace tf {
-
-enum RunFlags : uint8_t { kTraced = 1 };
-constexpr uint8_t kRunFlagsAll = kTraced;
 
 // An application error of kRunPart: place the part again.
 constexpr uint32_t kUnknownPart = 2;

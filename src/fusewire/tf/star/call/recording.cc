@@ -8,7 +8,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/base/mutex.h"
-#include "fusewire/tf/bridge/varint.h"
+#include "fusewire/tf/heads/varint.h"
 #include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/star/call/observer.h"
 

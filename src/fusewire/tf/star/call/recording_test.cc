@@ -5,7 +5,8 @@
 #include <iterator>
 #include <string>
 
-#include "fusewire/tf/bridge/varint.h"
+#include "fusewire/tf/bridge/view.h"
+#include "fusewire/tf/heads/varint.h"
 #include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/star/call/observer.h"
 

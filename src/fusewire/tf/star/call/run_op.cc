@@ -91,8 +91,10 @@ class PlaceCall final : public rpc::Call {
       VarReader reader{ConstBytes(reply_head)};
       TfStatus read = ReadTfStatus(&reader, &end);
       if (!read.ok()) end = read;
-      if (end.ok()) id = reader.Fixed64();
-      if (!reader.ok() && end.ok()) end = absl::DataLossError("a peer's answer ends within the number of a part");
+      if (end.ok()) {
+        const Status placed = DecodePlaced(&reader, &id);
+        if (!placed.ok()) end = absl::DataLossError(placed.cause());
+      }
     }
     if (end.ok() && id == 0 && !is_sent_) {
       is_sent_ = true;
@@ -294,7 +296,7 @@ class Running final : public rpc::Call {
     if (!read.ok()) return Status::Corrupt(std::string(read.message()));
     if (answer_.ok()) {
       for (int i = 0; i < context_->num_outputs(); ++i) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
-      if (is_traced()) stats_ = std::string(View(reader.Text()));
+      if (is_traced()) stats_ = reader.Text().ToString();
     }
     if (!reader.ok()) return Status::Corrupt("a run's answer without some of its results");
     return landings_->EndOfMessage();

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/tf/bridge/view.h"
 #include "fusewire/tf/peer/recorded_test.h"
 #include "fusewire/tf/receive/step_test.h"
 #include "fusewire/tf/star/call/observer.h"

@@ -17,6 +17,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/base/happens_before.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/star/cut/cut.h"
 #include "fusewire/tf/star/cut/kinds.h"
 #include "fusewire/tf/star/serve/store.h"

@@ -42,17 +42,13 @@ class StarService::Incoming final : public rpc::RequestSink {
   // `sizes` is null where there is no body.
   Status Read(Shelf* shelf, ConstBytes head, const rpc::SegmentSizes* sizes) {
     VarReader reader(head);
-    id_ = reader.Fixed64();
-    run_.step = static_cast<int64_t>(reader.Fixed64());
-    uint8_t flags = reader.Byte();
-    if (!reader.ok()) return Status::Invalid("a request for a run ends before its flags");
-    if ((flags & ~kRunFlagsAll) != 0) {
-      return Status::Invalid("a request for a run has flags " + std::to_string(flags) + ", and only " +
-                             std::to_string(kRunFlagsAll) + " is known: the worker's Fusewire is newer than ours");
-    }
+    RunHead run;
+    FUSEWIRE_TRY(DecodeRunHead(&reader, &run));
+    id_ = run.part;
+    run_.step = run.step;
     lease_ = shelf->Find(id_);
     if (lease_ == nullptr) return UnknownPart();
-    if ((flags & kTraced) != 0) run_.collector = std::make_unique<tensorflow::StepStatsCollector>(&run_.stats);
+    if (run.is_traced) run_.collector = std::make_unique<tensorflow::StepStatsCollector>(&run_.stats);
     place_.device = lease_->part->device();
     landings_ = std::make_unique<TensorLandings>(sizes);
     while (landings_->size() < lease_->part->given()) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
@@ -154,10 +150,10 @@ class StarService::Incoming final : public rpc::RequestSink {
 void StarService::Place(rpc::Request request, rpc::Reply reply) {
   FUSEWIRE_AT_HOME(reply.home());
   GlobalCounters().Add(&Counters::calls_in);
-  VarReader reader(request.head);
-  std::string session(View(reader.Text())), fingerprint(View(reader.Text()));
-  if (!reader.ok() || !reader.done()) {
-    reply.Send(Status::Invalid("a part of a graph without a name"));
+  PlaceHead place;
+  Status read = DecodePlaceHead(request.head, &place);
+  if (!read.ok()) {
+    reply.Send(std::move(read));
     return;
   }
   // shared_ptr: TensorFlow's pool copies its closures.
@@ -167,8 +163,8 @@ void StarService::Place(rpc::Request request, rpc::Reply reply) {
     rpc::Reply reply;
   };
   auto placing = std::make_shared<Placing>();
-  placing->session = std::move(session);
-  placing->fingerprint = std::move(fingerprint);
+  placing->session = place.session.ToString();
+  placing->fingerprint = place.fingerprint.ToString();
   placing->body = std::move(request.body);
   placing->reply = std::move(reply);
   env_->compute_pool->Schedule([this, placing] {

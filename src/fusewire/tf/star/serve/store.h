@@ -24,8 +24,6 @@ struct KeptValue {
   uint32_t takers = 0;
   tensorflow::Tensor tensor;
 };
-// The most values of a step; no graph passes on so many.
-constexpr uint32_t kKeptNumbersMax = 1 << 20;
 
 class StepStore {
  public:

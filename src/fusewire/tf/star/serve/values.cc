@@ -10,6 +10,7 @@
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/receive/rendezvous.h"
@@ -142,19 +143,17 @@ void KeepResults(tensorflow::WorkerEnv* env, const Part& part, const std::string
 
 Status IncomingValues::Read(tensorflow::WorkerEnv* env, ConstBytes head, const rpc::SegmentSizes* sizes) {
   VarReader reader(head);
-  session_ = std::string(View(reader.Text()));
-  step_ = static_cast<int64_t>(reader.Fixed64());
+  const KeepHead keep = DecodeKeepHead(&reader);
+  session_ = keep.session.ToString();
+  step_ = keep.step;
   place_.device = env->device_mgr->HostCPU();
   landings_ = std::make_unique<TensorLandings>(sizes);
   while (reader.ok() && !reader.done()) {
+    KeptHead kept;
+    FUSEWIRE_TRY(DecodeKeptHead(&reader, &kept));
     KeptValue value;
-    uint64_t number = reader.Varint(), takers = reader.Varint();
-    if (number >= kKeptNumbersMax || takers > UINT32_MAX) {
-      return Status::Invalid("a value to be kept has number " + std::to_string(number) + " and " +
-                             std::to_string(takers) + " takers: at least one is too large");
-    }
-    value.number = static_cast<uint32_t>(number);
-    value.takers = static_cast<uint32_t>(takers);
+    value.number = kept.number;
+    value.takers = kept.takers;
     values_.push_back(value);
     FUSEWIRE_TRY(landings_->Begin(&reader, place_));
   }

@@ -10,6 +10,7 @@
 #include <tensorflow/core/common_runtime/device_mgr.h>
 #include <tensorflow/core/public/session_options.h>
 #include "fusewire/base/random.h"
+#include "fusewire/tf/heads/calls.h"
 
 namespace fusewire {
 namespace tf {

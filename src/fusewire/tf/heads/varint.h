@@ -1,13 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Small numbers in few bytes: seven bits a byte, the lowest first. The encoding of the heads of tensors.
 // Home: none. Owns: nothing. Fails: a VarReader that runs out of bytes yields zeros from then on, and ok() is false.
-#ifndef FUSEWIRE_TF_BRIDGE_VARINT_H_
-#define FUSEWIRE_TF_BRIDGE_VARINT_H_
+#ifndef FUSEWIRE_TF_HEADS_VARINT_H_
+#define FUSEWIRE_TF_HEADS_VARINT_H_
 
 #include <cstdint>
 #include <string>
 
-#include <absl/strings/string_view.h>
 #include "fusewire/base/bytes.h"
 
 namespace fusewire {
@@ -80,10 +79,7 @@ class VarReader {
   bool ok_ = true;
 };
 
-// Compares and builds strings of TensorFlow's libraries.
-inline absl::string_view View(ConstBytes bytes) { return {reinterpret_cast<const char*>(bytes.data), bytes.size}; }
-
 }  // namespace tf
 }  // namespace fusewire
 
-#endif  // FUSEWIRE_TF_BRIDGE_VARINT_H_
+#endif  // FUSEWIRE_TF_HEADS_VARINT_H_

@@ -1,0 +1,60 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The heads of the other calls between tasks, as plain values: of steps and measurements (peer/methods.h draws them),
+// and of parts of graphs (star/words.h). Home: none, pure functions. Owns: nothing: it points into the message. Fails:
+// with what is wrong, or as it is said.
+#ifndef FUSEWIRE_TF_HEADS_CALLS_H_
+#define FUSEWIRE_TF_HEADS_CALLS_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
+#include "fusewire/tf/heads/varint.h"
+
+namespace fusewire {
+namespace tf {
+
+// ---- steps ----
+// Calls `each` for the steps to clean up, as it reads them. False: they are cut off.
+bool DecodeCleanups(VarReader* reader, const std::function<void(int64_t)>& each);
+Status DecodeAbort(ConstBytes head, int64_t* step);
+
+// ---- measurements ----
+Status DecodeEcho(ConstBytes head, bool has_body, uint64_t* bytes);
+
+// ---- parts of graphs ----
+enum RunFlags : uint8_t { kTraced = 1 };
+constexpr uint8_t kRunFlagsAll = kTraced;
+// The most values of a step; no graph passes on so many.
+constexpr uint32_t kKeptNumbersMax = 1 << 20;
+
+struct PlaceHead {
+  ConstBytes session, fingerprint;
+};
+Status DecodePlaceHead(ConstBytes head, PlaceHead* place);
+// Of the answer, behind its status.
+Status DecodePlaced(VarReader* reader, uint64_t* part);
+
+struct RunHead {
+  uint64_t part = 0;
+  int64_t step = 0;
+  bool is_traced = false;
+};
+Status DecodeRunHead(VarReader* reader, RunHead* run);
+
+struct KeepHead {
+  ConstBytes session;
+  int64_t step = 0;
+};
+// Where it is cut off, reader->ok() is false.
+KeepHead DecodeKeepHead(VarReader* reader);
+struct KeptHead {
+  uint32_t number = 0, takers = 0;
+};
+Status DecodeKeptHead(VarReader* reader, KeptHead* kept);
+
+}  // namespace tf
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TF_HEADS_CALLS_H_

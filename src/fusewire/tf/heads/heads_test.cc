@@ -1,0 +1,134 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Tests: heads/calls.cc, heads/data_port.cc, heads/receives.cc, heads/status_head.cc, heads/tensor_head.cc. What honest
+// peers say, cut off at each byte; the fuzz target tf_heads has the rest.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fusewire/tf/heads/calls.h"
+#include "fusewire/tf/heads/data_port.h"
+#include "fusewire/tf/heads/receives.h"
+#include "fusewire/tf/heads/status_head.h"
+#include "fusewire/tf/heads/tensor_head.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace fusewire {
+namespace tf {
+namespace {
+
+std::string Fixed(std::vector<uint64_t> numbers) {
+  std::string text;
+  for (uint64_t number : numbers) AppendFixed64(&text, number);
+  return text;
+}
+
+// Whole, it is taken; without its last bytes, never.
+void ExpectWhole(const std::string& whole, const std::function<bool(ConstBytes)>& decode) {
+  EXPECT_TRUE(decode(ConstBytes(whole)));
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes)
+    EXPECT_FALSE(decode(ConstBytes(whole.data(), bytes))) << bytes << " bytes";
+}
+
+TEST(Heads, ThatAreCutOffAreRefused) {
+  ExpectWhole(Fixed({7}), [](ConstBytes head) {
+    int64_t step = 0;
+    return DecodeAbort(head, &step).ok() && step == 7;
+  });
+  ExpectWhole(Fixed({9}), [](ConstBytes head) {
+    uint64_t bytes = 0;
+    return DecodeEcho(head, false, &bytes).ok() && bytes == 9;
+  });
+  ExpectWhole(Fixed({9}), [](ConstBytes head) {
+    VarReader reader(head);
+    uint64_t part = 0;
+    return DecodePlaced(&reader, &part).ok() && part == 9;
+  });
+  ExpectWhole('\2' + Fixed({3, 4}), [](ConstBytes head) {
+    VarReader reader(head);
+    int64_t sum = 0;
+    return DecodeCleanups(&reader, [&sum](int64_t step) { sum += step; }) && sum == 7;
+  });
+  ExpectWhole(Fixed({17, 5}) + '\1', [](ConstBytes head) {
+    VarReader reader(head);
+    RunHead run;
+    return DecodeRunHead(&reader, &run).ok() && run.part == 17 && run.step == 5 && run.is_traced;
+  });
+  ExpectWhole("\3abc\2de", [](ConstBytes head) {
+    PlaceHead place;
+    return DecodePlaceHead(head, &place).ok() && place.fingerprint.ToString() == "de";
+  });
+  ExpectWhole("\3abc" + Fixed({6}), [](ConstBytes head) {
+    VarReader reader(head);
+    return DecodeKeepHead(&reader).step == 6 && reader.ok();
+  });
+  ExpectWhole(std::string("\1\1", 2), [](ConstBytes head) {
+    VarReader reader(head);
+    AnswerHead answer;
+    return DecodeAnswerHead(&reader, 2, &answer).ok() && answer.kind == kDead;
+  });
+  ExpectWhole(std::string("\5\3why\1\1u\1v", 10), [](ConstBytes head) {
+    VarReader reader(head);
+    StatusHead status;
+    return DecodeStatusHead(&reader, &status).ok() && status.payloads.size() == 1;
+  });
+  ExpectWhole(std::string("\3\7\2\1\1\2ab", 8), [](ConstBytes head) {
+    VarReader reader(head);
+    TensorHead tensor;
+    return DecodeTensorHead(&reader, &tensor).ok() && tensor.content.ToString() == "ab" && tensor.rank == 2;
+  });
+  ExpectWhole(std::string("\1\2ab", 4) + "c", [](ConstBytes content) {
+    PackedTexts texts(content);
+    ConstBytes first, second;
+    return texts.Open(2) && texts.Next(&first) && texts.Next(&second) && second.ToString() == "bc";
+  });
+}
+
+TEST(Heads, OfNumbersThatAreTooLargeAreRefused) {
+  std::string text;
+  AppendVarint(&text, kKeptNumbersMax);
+  AppendVarint(&text, 1);
+  VarReader kept_reader{ConstBytes(text)};
+  KeptHead kept;
+  EXPECT_FALSE(DecodeKeptHead(&kept_reader, &kept).ok());
+  const std::string answer("\2\0", 2);
+  VarReader answer_reader{ConstBytes(answer)};
+  AnswerHead head;
+  EXPECT_FALSE(DecodeAnswerHead(&answer_reader, 2, &head).ok());
+  const std::string flags = Fixed({1, 1}) + '\2';
+  VarReader run_reader{ConstBytes(flags)};
+  RunHead run;
+  EXPECT_FALSE(DecodeRunHead(&run_reader, &run).ok());
+  ListHead list;
+  EXPECT_FALSE(DecodeListHead(ConstBytes("\5\1", 2), &list).ok());
+  std::string rank("\1\1", 2);
+  AppendVarint(&rank, kTensorRankMax + 1);
+  rank.append(300, '\1');
+  VarReader rank_reader{ConstBytes(rank)};
+  TensorHead tensor;
+  EXPECT_FALSE(DecodeTensorHead(&rank_reader, &tensor).ok());
+}
+
+TEST(Heads, ADataPortIsReadAsItIsWritten) {
+  DataPort said;
+  said.port = 4567;
+  said.incarnation = 0xabcdef;
+  said.group_port = 4568;
+  said.host = UINT64_MAX;
+  said.group_age = 3;
+  for (const char* host : {"", "2001:db8::1"}) {
+    said.advertised = host;
+    DataPort read;
+    ASSERT_TRUE(DecodeDataPort(EncodeDataPort(said), &read));
+    EXPECT_TRUE(read.fuses);
+    EXPECT_EQ(EncodeDataPort(read), EncodeDataPort(said));
+  }
+  DataPort none;
+  EXPECT_FALSE(DecodeDataPort("fusewire 2 5 6", &none));
+  EXPECT_FALSE(DecodeDataPort("fusewire 1 65536 6", &none));
+}
+
+}  // namespace
+}  // namespace tf
+}  // namespace fusewire
