@@ -430,10 +430,91 @@ def pipe_seeds():
         yield f"pipe_session/{name}", data
 
 
+def u64(*numbers):
+    return b"".join(number.to_bytes(8, "little") for number in numbers)
+
+
+def varint_text(words):
+    """A text of the plug-in, of fewer than 128 bytes."""
+    return bytes([len(words)]) + words
+
+
+def plugin_heads():
+    """Messages of the plug-in for tf_heads, which begin with the number of their reader there."""
+    floats, strings, proto = b"\1\1\2\2\3", b"\3\7\1\2\4\1\1ab", b"\5\x15\0\2xy"
+    segments = b"\2\1\1\x90\x4e" + b"\4\7\1\2\xff\xff\3" + b"\6\x15\0\7"
+    error = b"\5" + varint_text(b"no such table") + b"\1" + varint_text(b"url") + varint_text(b"payload")
+    key = b"/job:ps/replica:0/task:0/device:CPU:0;7;/job:worker/replica:0/task:0/device:CPU:0;edge;"
+    yield "tensors", b"\0\0" + strings + proto + segments
+    yield "tensor_raw", b"\0" + floats
+    yield "tensor_deep", b"\0\2\1\xfe\1" + b"\1" * 254
+    yield "tensor_too_deep", b"\0\2\1\xff\1" + b"\1" * 255
+    yield "tensor_negative", b"\0\2\1\1" + b"\xff" * 9 + b"\1"
+    yield "texts", b"\1\3\2\0\1abc"
+    yield "texts_cut", b"\1\3\2\x7f\1abc"
+    yield "list", b"\2\2\0\1\1\xff\1shape"
+    yield "list_huge", b"\2" + b"\xff" * 9 + b"\1"
+    yield "status_ok", b"\3\0"
+    yield "status", b"\3" + error
+    yield "status_payloads", b"\3\5\0\x41"
+    wants = (
+        u64(77) + b"\3" + b"\x0b" + varint_text(key) + u64(1) + b"\x08" + b"\x15" + varint_text(key) + b"\3" + b"1:2"
+    )
+    yield "wants", b"\4" + wants
+    yield "wants_cut", b"\4" + u64(77) + b"\x7f"
+    yield "answers", b"\5\4" + b"\0\0" + strings + b"\1\1" + b"\2\2" + error + b"\3\0\0"
+    yield "answer_of_none", b"\5\1" + b"\1\0"
+    yield "fused_question", b"\6\2" + varint_text(key) * 2
+    items = b"\0\0" + strings + b"\1" + b"\2" + b"\0\x08" + b"\2\1\1\2"
+    yield "fused_answer", b"\7\4" + u64(0x3163657264736675, len(items)) + items + bytes(8)
+    yield "fused_cut", b"\7\1" + u64(0x3163657264736675, 99) + items
+    yield "cleanups", b"\x08\2" + u64(7, 8)
+    yield "abort", b"\x08" + u64(7)
+    yield "place", b"\x09" + varint_text(b"session") + varint_text(b"fingerprint")
+    yield "run", b"\x09" + u64(17, 5) + b"\1" + strings + b"\0"
+    yield "run_flags", b"\x09" + u64(17, 5) + b"\2"
+    yield "keep", b"\x0a" + varint_text(b"session") + u64(5) + b"\1\2" + strings + b"\xff\xff\x3f\1\0"
+    yield "keep_far", b"\x0a" + varint_text(b"session") + u64(5) + b"\x80\x80\x40\1\0"
+
+
+def plugin_texts():
+    """Texts for tf_texts."""
+    yield "port", b"fusewire 1 4567 abcdef fuses 4568 4d 3 2001:db8::1"
+    yield "port_short", b"fusewire 1 5 6"
+    yield "port_odd", b"fusewire 1 5 99999999999999999999 fuses 70000 x -9"
+    yield "port_words", b"fusewire 1 5 6 fuses 7 8 9 a:b more"
+    yield "port_next", b"fusewire 2 5 6"
+    yield "map", b"# two\n\nhost:1=data:2\r\n10.0.0.1:3=[::1]:4\n"
+    yield "map_bad", b"x\ny=z\n" * 6 + b"a" * 99 + b"\n\x01=\n"
+    for number, words in enumerate((b"40000-40100", b"7", b"0", b"5-4", b"1-65536", b"123456")):
+        yield f"ports_{number}", words
+    for number, words in enumerate(
+        (b"host:7", b"[::1]:7", b"2001:db8::1", b"[::1]", b"*:5", b"h:0", b":1", b"fe80::1")
+    ):
+        yield f"advertise_{number}", words
+
+
+def ucx_controls():
+    """Messages for ucx_control, in pieces of so many bytes and one more."""
+
+    def message(kind, address=b"", version=1):
+        sizes = len(address).to_bytes(4, "little") + (1).to_bytes(4, "little")
+        return b"wfux" + bytes([version, 0, kind, 0]) + sizes + u64(7, 9) + address
+
+    for kind in range(1, 7):
+        yield f"kind_{kind}", b"\xff" + message(kind, b"address" if kind < 3 else b"")
+    yield "pieces", b"\2" + message(1, b"address") + message(4) + message(6)
+    yield "version", b"\xff" + message(1, version=2)
+    yield "long", b"\xff" + message(2)[:8] + b"\1\x40\0\0" + message(2)[12:]
+    yield "stranger", b"\0wfuy"
+
+
 def all_seeds():
     """{TARGET/SEED: bytes}"""
     requests = [(f"status_request/{name}", data) for name, data in status_requests()]
     requests += [(f"checksum/{name}", data) for name, data in checksums()]
+    for target, drawn in (("tf_heads", plugin_heads()), ("tf_texts", plugin_texts()), ("ucx_control", ucx_controls())):
+        requests += [(f"{target}/{name}", data) for name, data in drawn]
     return dict([*seeds(), *pipe_seeds(), *lies(), *requests])
 
 
