@@ -12,12 +12,14 @@ import pathlib
 import re
 import sys
 
+from tidy_promises import check_decoders, check_promises
 from tidy_tables import (
     CALLS,
     CALLS_IN_TESTS_TOO,
     CHANGE_CHARACTERS_MAX,
     CIRCLES_LARGER,
     CLASSES_LARGER,
+    DECODERS,
     FILE_LINES_MAX,
     FILES_LONGER,
     HOSTS,
@@ -305,6 +307,8 @@ CHECKS = (
     check_waits,
     check_circles,
     check_classes,
+    check_promises,
+    check_decoders,
 )
 
 
@@ -314,7 +318,8 @@ def check_exceptions(tree, findings):
         for place in places:
             if (rule, place) not in findings.used:
                 findings.add("tools/tidy_tables.py", 1, f"nothing uses the exception of {rule} for {place}: remove it")
-    for rule, table in (("long", FILES_LONGER), ("circle", CIRCLES_LARGER), ("functions", CLASSES_LARGER)):
+    tables = ("long", FILES_LONGER), ("circle", CIRCLES_LARGER), ("functions", CLASSES_LARGER), ("decoder", DECODERS)
+    for rule, table in tables:
         for place in table:
             if (rule, place) not in findings.used:
                 findings.add("tools/tidy_tables.py", 1, f"{place} needs no exception of {rule} any more: remove it")

@@ -52,6 +52,34 @@ WINGS = {
 # Folders in which each source has a test that needs no cluster.
 TESTED = ("src/fusewire/tf/",)
 
+# A decoder that no fuzz target calls by its name, or a source that reads bytes itself: the target that reaches it, or
+# None, and how. A decoder is a header and its name.
+DECODERS = {
+    "src/fusewire/transport/shm/control_message.h:DecodeControl": (None, "Meetings.* of shm bend its fields"),
+    "src/fusewire/tf/bridge/proto.h:ParseProto": (None, "protobuf's own parser"),
+    "src/fusewire/tf/bridge/tensor.h:DecodeStrings": (
+        "tf_heads",
+        "PackedTexts; Parsers.RowsOfTensors makes the tensors",
+    ),
+    "src/fusewire/tf/peer/fused.h:DecodeFused": ("tf_heads", "DecodeFusedItem; peer/fused_test.cc makes the tensors"),
+    "src/fusewire/tf/bridge/tensor.cc": ("tf_heads", "takes so many elements as the shape has"),
+    "src/fusewire/tf/peer/fused.cc": ("tf_heads", "takes the texts that DecodeFusedCount announces"),
+    "src/fusewire/tf/star/call/run_op.cc": ("tf_heads", "takes a text, which is a protobuf"),
+    "src/fusewire/collective/group/control_message.cc": ("group_control", "by DecodeControl"),
+}
+
+# Pages whose tables and paragraphs name tests.
+PAGES_WITH_TESTS = ("SECURITY.md", "docs/reliability.md")
+# Where every row and paragraph has to name one: {page: {heading: how a paragraph begins that promises nothing}}.
+PROMISES = {
+    "SECURITY.md": {
+        "What the wire does about it": (),
+        "The status port": (),
+        "Where it listens": ("Bind to an address of the private network",),
+    },
+}
+NO_TEST = ("-", "not measured", "the same")  # how a cell elsewhere says so
+
 # Code that is allowed only in some places of src/: (rule, pattern, what to do instead, {place: the reason}). A place is
 # a file, a folder with a trailing slash, or a class with a trailing dot (its .h and .cc). Tests may use all of it,
 # except for the rules in CALLS_IN_TESTS_TOO.
