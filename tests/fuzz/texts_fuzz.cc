@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // input := text
-// Texts from users and files: addresses, hosts, and the table of algorithms. An accepted text is written the same way
-// again; a refused one causes an error of one line with a bounded length.
+// Texts from users and files: addresses, hosts, networks, and the table of algorithms. An accepted text is written the
+// same way again; a refused one causes an error of one line with a bounded length.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,6 +10,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/collective/schedule/choice.h"
 #include "fusewire/pipe/transport_choice.h"
+#include "fusewire/transport/interfaces.h"
 #include "fusewire/transport/listening.h"
 #include "fusewire/transport/socket_address.h"
 #include "fusewire/transport/transport.h"
@@ -21,9 +22,13 @@ constexpr size_t kWordsBytesMax = 2000;
 
 void TryAddress(const std::string& text) {
   (void)transport::SaysLoopback(text);
-  transport::SocketAddress numeric;
+  transport::SocketAddress numeric, ten;
+  FUSEWIRE_CHECK(transport::ParseNumeric("10.0.0.7", 0, &ten));
   // Numbers are taken as they are: nobody is asked what they mean.
   if (text == "*" || transport::ParseNumeric(text, 1, &numeric)) (void)transport::WhereToListen(text);
+  const std::vector<transport::OwnAddress> own = {{"eth0", "10.0.0.7", ten}};
+  const Result<std::string> within = transport::AddressInNetwork(text, own);
+  FUSEWIRE_CHECK(within.ok() ? within.value() == "10.0.0.7" : within.status().code() == Code::kInvalid);
   Result<transport::Address> address = transport::Address::Parse(text);
   if (!address.ok()) {
     FUSEWIRE_CHECK(address.status().code() == Code::kInvalid);
