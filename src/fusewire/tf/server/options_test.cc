@@ -1,5 +1,4 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Tests: server/endpoint_map.cc, and the settings of the environment.
 #include "fusewire/tf/server/options.h"
 
 #include <cstdlib>
