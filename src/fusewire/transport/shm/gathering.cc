@@ -20,21 +20,13 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/base/random.h"
 #include "fusewire/reactor/event_fd.h"
+#include "fusewire/transport/shm/knock.h"
 #include "fusewire/transport/shm/meeting.h"
 #include "fusewire/transport/shm/passing.h"
 
 namespace fusewire {
 namespace transport {
 namespace {
-
-constexpr uint64_t kKnockMagic = 0x6b636f6e6b776673;  // "sfwknock"
-
-struct Knock {
-  uint64_t magic = kKnockMagic;
-  uint32_t number = 0;
-  uint32_t count = 0;
-};
-static_assert(sizeof(Knock) == 16, "ranks of one host may run different builds");
 
 Status Phase(const Status& why) { return why.Phase("gathering the ranks of a host"); }
 Status FromErrno(const char* call) { return Phase(Status::FromErrno(Code::kUnavailable, call, errno)); }
@@ -148,16 +140,17 @@ Result<Gathered> Gathering::Hand(int file, int count, int64_t deadline_ns, react
     Result<PeerProcess> process = CheckPeer(comer.get());
     if (!process.ok()) continue;  // the name is no secret to other users of this host
     FUSEWIRE_TRY(patience.WaitToRead(comer.get()));
-    Knock knock;
-    const ssize_t got = recv(comer.get(), &knock, sizeof(knock), MSG_DONTWAIT);
-    const bool fits = got == static_cast<ssize_t>(sizeof(knock)) && knock.magic == kKnockMagic &&
-                      knock.count == static_cast<uint32_t>(count) && knock.number > 0 && knock.number < knock.count &&
-                      !sockets[knock.number].valid();
-    if (!fits) return Phase(Status::Corrupt("a process connected that is no rank of this gathering, or a rank twice"));
+    uint8_t bytes[kKnockBytes + 1];  // one more, so that a longer packet does not look like a knock
+    const ssize_t got = recv(comer.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
+    if (got < 0) return FromErrno("recv");
+    Result<Knock> knock = DecodeKnock(ConstBytes(bytes, static_cast<size_t>(got)), static_cast<uint32_t>(count));
+    if (!knock.ok()) return Phase(knock.status());
+    Fd& place = sockets[knock.value().number];
+    if (place.valid()) return Phase(Status::Corrupt("rank " + std::to_string(knock.value().number) + " came twice"));
     Result<Fd> life = LifeLine(process.value().pid);
     if (!life.ok()) return life.status();
-    all.lives[knock.number] = std::move(life).value();
-    sockets[knock.number] = std::move(comer);
+    all.lives[knock.value().number] = std::move(life).value();
+    place = std::move(comer);
     --missing;
     FUSEWIRE_CHECK(missing >= 0);
   }
@@ -186,7 +179,8 @@ Result<Gathered> ComeTo(const std::string& name, int number, int count, int64_t 
   Knock knock;
   knock.number = static_cast<uint32_t>(number);
   knock.count = static_cast<uint32_t>(count);
-  if (send(place.get(), &knock, sizeof(knock), MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<ssize_t>(sizeof(knock)))
+  const auto packet = EncodeKnock(knock);
+  if (send(place.get(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT) != ssize_t{kKnockBytes})
     return FromErrno("send");
   FUSEWIRE_TRY(Patience(deadline_ns, cancel).WaitToRead(place.get()));
   Result<std::vector<Fd>> files = ReceiveFiles(place.get(), static_cast<size_t>(count) + 1);

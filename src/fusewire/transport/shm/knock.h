@@ -1,0 +1,34 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a process says first where the ranks of a host gather: which of them it is. One packet.
+// Home: none, plain values. Owns: nothing. Fails: Decode says what is wrong.
+#ifndef FUSEWIRE_TRANSPORT_SHM_KNOCK_H_
+#define FUSEWIRE_TRANSPORT_SHM_KNOCK_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/status.h"
+
+namespace fusewire {
+namespace transport {
+
+struct Knock {
+  uint64_t magic = 0x6b636f6e6b776673;  // "sfwknock"
+  uint32_t number = 0;
+  uint32_t count = 0;
+};
+constexpr size_t kKnockBytes = 16;
+static_assert(sizeof(Knock) == kKnockBytes, "ranks of one host may run different builds");
+static_assert(offsetof(Knock, number) == 8);
+static_assert(offsetof(Knock, count) == 12);
+
+std::array<uint8_t, kKnockBytes> EncodeKnock(const Knock& knock);
+// kCorrupt: the packet is something else than the knock of one of numbers 1 to `count` - 1.
+Result<Knock> DecodeKnock(ConstBytes packet, uint32_t count);
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_SHM_KNOCK_H_
