@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +19,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -301,12 +304,45 @@ void Say(const std::string& line) {
   std::fflush(stdout);
 }
 
+// The rest of the program runs in a child, which is the first process of the new namespace.
+Status BeginPidNamespace() {
+  if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) return Status::FromErrno(Code::kInvalid, "unshare", errno);
+  const pid_t child = fork();
+  if (child < 0) return Status::FromErrno(Code::kInvalid, "fork", errno);
+  if (child > 0) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 5);
+  }
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 || mount("proc", "/proc", "proc", 0, nullptr) != 0)
+    return Status::FromErrno(Code::kInvalid, "mount", errno);
+  return Status::Ok();
+}
+
+Status StandApart(const std::string& how) {
+  const std::string user = std::to_string(geteuid()), group = std::to_string(getegid());
+  if (how == "pid") return BeginPidNamespace();
+  if (how != "user" && how != "strangers") return how.empty() ? Status::Ok() : Status::Invalid("no such way: " + how);
+  if (unshare(CLONE_NEWUSER) != 0) return Status::FromErrno(Code::kInvalid, "unshare", errno);
+  if (how == "strangers") return Status::Ok();
+  std::ofstream("/proc/self/setgroups") << "deny";
+  std::ofstream("/proc/self/gid_map") << group << " " << group << " 1";
+  std::ofstream("/proc/self/uid_map") << user << " " << user << " 1";
+  return std::to_string(geteuid()) == user ? Status::Ok() : Status::Invalid("the user has no number there");
+}
+
 int Main(const Settings& settings) {
   // Ends with the test, however that ends.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (settings.Number("parent", getppid()) != getppid()) return 4;
   if (settings.Number("own_network", 0) != 0 && unshare(CLONE_NEWNET) != 0) {
     Say("failed: " + Status::FromErrno(Code::kInvalid, "unshare", errno).ToString());
+    return 3;
+  }
+  const Status apart = StandApart(settings.Text("apart"));
+  if (!apart.ok()) {
+    Say("failed: apart: " + apart.ToString());
     return 3;
   }
   Peer peer(settings);

@@ -4,6 +4,7 @@
 //                     reactors, journal, parent, own_network (1: a network namespace), wire (ucx, tcp, ...),
 //                     tls (a folder with task.crt, task.key and ca.crt),
 //                     fds (the hard limit of descriptors; the soft one is a quarter)
+//                     apart (user, pid: a namespace of its own; strangers: a user namespace that knows no user)
 //   stdout            "ready PORT", or "failed: STATUS" and exit 3; then one line for each command
 //   stdin  stats      accepted, greeted, turned_away, superseded, open, in_flight, runs: "KEY NUMBER KEY NUMBER ..."
 //          flood HOST:PORT LINKS METHOD COUNT HEAD

@@ -19,6 +19,8 @@ ShmControlMessage Hello() {
   hello.bit = 63;
   hello.probe_address = 0x7fff12345678;
   hello.probe_word = UINT64_MAX - 1;
+  hello.nonce = 7;
+  hello.answer = 8;
   return hello;
 }
 
@@ -32,6 +34,8 @@ TEST(ShmControl, IsDecodedAsItWasEncoded) {
   EXPECT_EQ(decoded.value().bit, 63u);
   EXPECT_EQ(decoded.value().probe_address, Hello().probe_address);
   EXPECT_EQ(decoded.value().probe_word, Hello().probe_word);
+  EXPECT_EQ(decoded.value().nonce, 7u);
+  EXPECT_EQ(decoded.value().answer, 8u);
 }
 
 TEST(ShmControl, AWrongFieldIsNamed) {
@@ -42,11 +46,11 @@ TEST(ShmControl, AWrongFieldIsNamed) {
   };
   const auto none = [](ShmControlMessage*) {};
   for (const Case& each :
-       {Case{[](ShmControlMessage* message) { message->magic = 1; }, 32, 4, "has the magic number 1, not"},
-        Case{[](ShmControlMessage* message) { message->version = 99; }, 32, 4, "has version 99, not 4"},
-        Case{[](ShmControlMessage* message) { message->kind = ShmControlKind::kBell; }, 32, 4, "has kind 3, not 1"},
-        Case{none, 31, 4, "has a length of 31, not 32"}, Case{none, 0, 0, "has a length of 0, not 32"},
-        Case{none, 32, 3, "has a count of descriptors of 3, not 4"}}) {
+       {Case{[](ShmControlMessage* message) { message->magic = 1; }, 48, 4, "has the magic number 1, not"},
+        Case{[](ShmControlMessage* message) { message->version = 99; }, 48, 4, "has version 99, not 5"},
+        Case{[](ShmControlMessage* message) { message->kind = ShmControlKind::kBell; }, 48, 4, "has kind 3, not 1"},
+        Case{none, 47, 4, "has a length of 47, not 48"}, Case{none, 0, 0, "has a length of 0, not 48"},
+        Case{none, 48, 3, "has a count of descriptors of 3, not 4"}}) {
     ShmControlMessage message = Hello();
     each.change(&message);
     const auto packet = EncodeControl(message);

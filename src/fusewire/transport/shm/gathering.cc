@@ -23,6 +23,7 @@
 #include "fusewire/transport/shm/knock.h"
 #include "fusewire/transport/shm/meeting.h"
 #include "fusewire/transport/shm/passing.h"
+#include "fusewire/transport/shm/peer_process.h"
 
 namespace fusewire {
 namespace transport {
@@ -83,30 +84,83 @@ class Patience {
 };
 
 Result<Fd> LifeLine(pid_t pid) {
-  // 0: it is in a pid namespace that we cannot see.
-  if (pid <= 0) return Phase(Status::Refused("a rank is in a pid namespace of its own"));
   Fd life(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!life.valid()) return FromErrno("pidfd_open");
   return life;
 }
 
-Status SendFiles(int socket, const std::vector<int>& files) {
-  const char byte = 0;
-  if (SendPacket(socket, ConstBytes(&byte, 1), files.data(), files.size()) == 1) return Status::Ok();
+Status SendFiles(int socket, uint64_t answer, const std::vector<int>& files) {
+  const ConstBytes packet(&answer, sizeof(answer));
+  if (SendPacket(socket, packet, files.data(), files.size()) == ssize_t{sizeof(answer)}) return Status::Ok();
   return FromErrno("sendmsg");
 }
 
-Result<std::vector<Fd>> ReceiveFiles(int socket, size_t count) {
-  char byte = 0;
-  PassedPacket packet = ReceivePacket(socket, Bytes(&byte, 1), kPassedFilesMax);
+Result<std::vector<Fd>> ReceiveFiles(int socket, const PeerProcess& host, uint64_t nonce, size_t count) {
+  uint64_t answer = 0;
+  PassedPacket packet = ReceivePacket(socket, Bytes(&answer, sizeof(answer)), kPassedFilesMax);
   if (packet.bytes < 0) return FromErrno("recvmsg");
   if (packet.bytes == 0) return Phase(Status::Unavailable("rank 0 closed the connection"));
+  if (packet.bytes != ssize_t{sizeof(answer)} || answer != nonce)
+    return Phase(Status::Corrupt("rank 0 does not answer our knock"));
+  FUSEWIRE_TRY(host.CheckSender(packet.sender));
   if (packet.files.size() != count || (packet.flags & MSG_CTRUNC) != 0) {
     return Phase(Status::Overloaded(std::to_string(packet.files.size()) + " of " + std::to_string(count) +
                                     " descriptors have come"))
         .Next("raise the limit of open files (ulimit -n)");
   }
   return std::move(packet.files);
+}
+
+Status SendKnock(int socket, const Knock& knock) {
+  const auto packet = EncodeKnock(knock);
+  if (SendPacket(socket, ConstBytes(packet.data(), packet.size()), nullptr, 0) == ssize_t{kKnockBytes})
+    return Status::Ok();
+  return FromErrno("sendmsg");
+}
+
+struct Knocked {
+  Knock knock;
+  pid_t sender = 0;
+};
+Result<Knocked> ReceiveKnock(int socket, uint32_t count) {
+  uint8_t bytes[kKnockBytes + 1];  // one more, so that a longer packet does not look like a knock
+  const PassedPacket packet = ReceivePacket(socket, Bytes(bytes, sizeof(bytes)), 0);
+  if (packet.bytes < 0) return FromErrno("recvmsg");
+  if (packet.bytes == 0) return Phase(Status::Unavailable("the rank at the other end closed the connection"));
+  Result<Knock> knock = DecodeKnock(ConstBytes(bytes, static_cast<size_t>(packet.bytes)), count);
+  if (!knock.ok()) return Phase(knock.status());
+  return Knocked{knock.value(), packet.sender};
+}
+
+// One of the others, at its host.
+struct Comer {
+  Fd socket, life;
+  uint32_t number = 0;
+  uint64_t nonce = 0;
+};
+
+Result<Comer> Admit(Fd socket, const PeerProcess& process, uint32_t count, const Patience& patience) {
+  Comer comer;
+  Result<Fd> life = LifeLine(process.pid());
+  if (!life.ok()) return life.status();
+  comer.life = std::move(life).value();
+  FUSEWIRE_TRY(patience.WaitToRead(socket.get()));
+  Result<Knocked> first = ReceiveKnock(socket.get(), count);
+  if (!first.ok()) return first.status();
+  Knock ours;
+  ours.count = count;
+  ours.nonce = SystemRandom64();
+  ours.answer = comer.nonce = first.value().knock.nonce;
+  FUSEWIRE_TRY(SendKnock(socket.get(), ours));
+  FUSEWIRE_TRY(patience.WaitToRead(socket.get()));
+  Result<Knocked> second = ReceiveKnock(socket.get(), count);
+  if (!second.ok()) return second.status();
+  if (second.value().knock.answer != ours.nonce)
+    return Phase(Status::Corrupt("a rank's second knock does not answer ours"));
+  FUSEWIRE_TRY(process.CheckSender(second.value().sender));
+  comer.number = first.value().knock.number;
+  comer.socket = std::move(socket);
+  return comer;
 }
 
 }  // namespace
@@ -128,41 +182,35 @@ Result<Gathered> Gathering::Hand(int file, int count, int64_t deadline_ns, react
                                  std::to_string(kGatheringMax)));
   const Patience patience(deadline_ns, cancel);
   Gathered all;
-  std::vector<Fd> sockets(static_cast<size_t>(count));
-  all.lives.resize(static_cast<size_t>(count));
+  std::vector<Comer> comers(static_cast<size_t>(count));
   Result<Fd> own = LifeLine(getpid());
   if (!own.ok()) return own.status();
-  all.lives[0] = std::move(own).value();
+  comers[0].life = std::move(own).value();
   for (int missing = count - 1; missing > 0;) {
     FUSEWIRE_TRY(patience.WaitToRead(socket_.get()));
-    Fd comer(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!comer.valid()) continue;
-    Result<PeerProcess> process = CheckPeer(comer.get());
-    if (!process.ok()) continue;  // the name is no secret to other users of this host
-    FUSEWIRE_TRY(patience.WaitToRead(comer.get()));
-    uint8_t bytes[kKnockBytes + 1];  // one more, so that a longer packet does not look like a knock
-    const ssize_t got = recv(comer.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
-    if (got < 0) return FromErrno("recv");
-    Result<Knock> knock = DecodeKnock(ConstBytes(bytes, static_cast<size_t>(got)), static_cast<uint32_t>(count));
-    if (!knock.ok()) return Phase(knock.status());
-    Fd& place = sockets[knock.value().number];
-    if (place.valid()) return Phase(Status::Corrupt("rank " + std::to_string(knock.value().number) + " came twice"));
-    Result<Fd> life = LifeLine(process.value().pid);
-    if (!life.ok()) return life.status();
-    all.lives[knock.value().number] = std::move(life).value();
-    place = std::move(comer);
+    Fd socket(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.valid()) continue;
+    const Result<PeerProcess> process = PeerProcess::Of(socket.get());
+    if (!process.ok()) continue;
+    Result<Comer> comer = Admit(std::move(socket), process.value(), static_cast<uint32_t>(count), patience);
+    if (!comer.ok()) return comer.status();
+    Comer& place = comers[comer.value().number];
+    if (place.life.valid()) return Phase(Status::Corrupt("two processes came as one rank"));
+    place = std::move(comer).value();
     --missing;
     FUSEWIRE_CHECK(missing >= 0);
   }
   std::vector<int> files = {file};
-  for (const Fd& life : all.lives) files.push_back(life.get());
+  for (const Comer& comer : comers) files.push_back(comer.life.get());
   FUSEWIRE_CHECK(files.size() == static_cast<size_t>(count) + 1);
   FUSEWIRE_CHECK(files.size() <= kPassedFilesMax);
-  for (int number = 1; number < count; ++number)
-    FUSEWIRE_TRY(SendFiles(sockets[static_cast<size_t>(number)].get(), files));
+  for (const Comer& comer : comers) {
+    if (comer.socket.valid()) FUSEWIRE_TRY(SendFiles(comer.socket.get(), comer.nonce, files));
+  }
   all.file = Fd(fcntl(file, F_DUPFD_CLOEXEC, 0));
   if (!all.file.valid()) return FromErrno("fcntl");
-  all.lives[0].Close();
+  comers[0].life.Close();
+  for (Comer& comer : comers) all.lives.push_back(std::move(comer.life));
   return all;
 }
 
@@ -174,16 +222,21 @@ Result<Gathered> ComeTo(const std::string& name, int number, int count, int64_t 
   const UnixAddress address = PlaceOf(name);
   // Rank 0 listens before it tells the name: if it is not met, it is in another network namespace.
   if (connect(place.get(), address.get(), address.length) != 0) return FromErrno("connect");
-  Result<PeerProcess> host = CheckPeer(place.get());
+  const Result<PeerProcess> host = PeerProcess::Of(place.get());
   if (!host.ok()) return Phase(host.status());
-  Knock knock;
-  knock.number = static_cast<uint32_t>(number);
-  knock.count = static_cast<uint32_t>(count);
-  const auto packet = EncodeKnock(knock);
-  if (send(place.get(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT) != ssize_t{kKnockBytes})
-    return FromErrno("send");
-  FUSEWIRE_TRY(Patience(deadline_ns, cancel).WaitToRead(place.get()));
-  Result<std::vector<Fd>> files = ReceiveFiles(place.get(), static_cast<size_t>(count) + 1);
+  const Patience patience(deadline_ns, cancel);
+  Knock ours;
+  ours.number = static_cast<uint32_t>(number);
+  ours.count = static_cast<uint32_t>(count);
+  ours.nonce = SystemRandom64();
+  FUSEWIRE_TRY(SendKnock(place.get(), ours));
+  FUSEWIRE_TRY(patience.WaitToRead(place.get()));
+  const Result<Knocked> answer = ReceiveKnock(place.get(), ours.count);
+  if (!answer.ok()) return answer.status();
+  ours.answer = answer.value().knock.nonce;
+  FUSEWIRE_TRY(SendKnock(place.get(), ours));
+  FUSEWIRE_TRY(patience.WaitToRead(place.get()));
+  Result<std::vector<Fd>> files = ReceiveFiles(place.get(), host.value(), ours.nonce, static_cast<size_t>(count) + 1);
   if (!files.ok()) return files.status();
   Gathered all;
   all.file = std::move(files.value()[0]);

@@ -1,9 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// How numbered processes of one host, one user and one network namespace come to share a file: number 0 opens a place
-// under a name that nobody can guess, and tells the others by other means. They come, the kernel tells which processes
-// they are, and each leaves with the file and a life line to every other one.
-//   comer  knock    which number it is
-//   host   the file, then a pidfd of each number: once all have come
+// How numbered processes of one host, one container and one user come to share a file: number 0 opens a place under a
+// name of its own, and tells the others by other means. They come, the kernel tells which processes they are, and each
+// leaves with the file and a life line to every other one. The name is no secret in a network namespace: processes of
+// other containers and users are turned away, see peer_process.h.
+//   comer  knock    which number it is, and a nonce
+//   host   knock    a nonce, and the comer's as the answer
+//   comer  knock    the host's nonce as the answer
+//   host   the comer's nonce, with the file and a pidfd of each number: once all have come
 // Home: any thread that may wait. Owns: its socket. Fails: with a Status; by the deadline, or when it is cancelled, at
 // the latest.
 #ifndef FUSEWIRE_TRANSPORT_SHM_GATHERING_H_

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -19,6 +20,8 @@
 
 #include "fusewire/base/clock.h"
 #include "fusewire/reactor/cancel.h"
+#include "fusewire/transport/shm/knock.h"
+#include "fusewire/transport/tcp/own_network_test.h"
 
 namespace fusewire {
 namespace transport {
@@ -119,6 +122,58 @@ TEST(Gathering, WhoIsNoRankEndsIt) {
   EXPECT_EQ(gathering.value()->Hand(file.get(), 2, In(5 * kSecondNs), nullptr).status().code(), Code::kCorrupt);
   gathering.value().reset();
   other.join();
+}
+
+// What an honest rank would not do: it does not look at who is there. 0: it gets nothing.
+int KnockAsNumberOne(const std::string& name, int ready) {
+  const Fd place(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un where = {};
+  where.sun_family = AF_UNIX;
+  name.copy(where.sun_path + 1, name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (connect(place.get(), reinterpret_cast<const sockaddr*>(&where), length) != 0) return 3;
+  Knock knock;
+  knock.number = 1;
+  knock.count = 2;
+  const auto packet = EncodeKnock(knock);
+  if (send(place.get(), packet.data(), packet.size(), 0) != ssize_t{kKnockBytes}) return 4;
+  char byte = 0;
+  if (write(ready, &byte, 1) != 1) return 5;
+  return recv(place.get(), &byte, 1, 0) <= 0 ? 0 : 6;
+}
+
+// Of the same user number, and not blind: it reads the name where the system lists those of a network namespace.
+TEST(Gathering, ANeighbourOfAnotherContainerGetsNothingAndHindersNobody) {
+  auto gathering = Gathering::Open();
+  ASSERT_TRUE(gathering.ok());
+  const Fd file(memfd_create("test", MFD_CLOEXEC));
+  int ready[2];
+  ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) _exit(kNotHere);
+    const pid_t apart = fork();
+    if (apart == 0) _exit(KnockAsNumberOne(gathering.value()->name(), ready[1]));
+    int status = 0;
+    waitpid(apart, &status, 0);
+    _exit(WEXITSTATUS(status));
+  }
+  close(ready[1]);
+  char byte = 0;
+  const bool came = read(ready[0], &byte, 1) == 1;
+  close(ready[0]);
+  std::thread one_of_ours([&] {
+    auto come = ComeTo(gathering.value()->name(), 1, 2, In(5 * kSecondNs), nullptr);
+    EXPECT_TRUE(come.ok()) << come.status().ToString();
+  });
+  auto hand = gathering.value()->Hand(file.get(), 2, In(5 * kSecondNs), nullptr);
+  EXPECT_TRUE(hand.ok()) << hand.status().ToString();
+  one_of_ours.join();
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WEXITSTATUS(status) == kNotHere) GTEST_SKIP() << "the system lets a process have no pid namespace";
+  EXPECT_TRUE(came);
+  EXPECT_EQ(status, 0);
 }
 
 // A process that the program starts later must not hold our memory.

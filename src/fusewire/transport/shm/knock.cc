@@ -8,7 +8,7 @@ namespace transport {
 namespace {
 
 Status WrongKnock(const std::string& what) {
-  return Status::Corrupt("a process connected that is no rank of this gathering: " + what)
+  return Status::Corrupt("the process at the other end is no rank of this gathering: " + what)
       .Next("run the same version of Fusewire in all ranks");
 }
 
@@ -26,7 +26,7 @@ Result<Knock> DecodeKnock(ConstBytes packet, uint32_t count) {
   CopyBytes(Bytes(&knock, sizeof(knock)), packet);
   if (knock.magic != Knock().magic) return WrongKnock("its knock begins with other bytes");
   if (knock.count != count) return WrongKnock("it counts " + std::to_string(knock.count) + " ranks");
-  if (knock.number == 0 || knock.number >= count) return WrongKnock("its number is " + std::to_string(knock.number));
+  if (knock.number >= count) return WrongKnock("its number is " + std::to_string(knock.number));
   return knock;
 }
 

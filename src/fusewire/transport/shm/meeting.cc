@@ -55,6 +55,7 @@ std::optional<Result<Packet>> ReceiveControl(int socket, ShmControlKind expected
   if (!message.ok()) return Result<Packet>(message.status());
   Packet packet;
   packet.message = message.value();
+  packet.sender = passed.sender;
   FUSEWIRE_CHECK(passed.files.size() <= packet.files.size());
   std::move(passed.files.begin(), passed.files.end(), packet.files.begin());
   return Result<Packet>(std::move(packet));
@@ -68,19 +69,6 @@ Status SendBell(int socket, const reactor::Doorbell& bell, uint32_t bit) {
   const auto [rung, asleep, event] = bell.files();
   const int files[] = {rung, asleep, event};
   return SendControl(socket, message, files);
-}
-
-Result<PeerProcess> CheckPeer(int socket) {
-  ucred peer = {};
-  socklen_t length = sizeof(peer);
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
-    return Status::FromErrno(Code::kUnavailable, "getsockopt", errno);
-  if (peer.uid != geteuid()) {
-    return Status::Refused("the process at the other end belongs to user " + std::to_string(peer.uid) +
-                           ", and we to user " + std::to_string(geteuid()))
-        .Next("run both tasks as one user; until then they use TCP");
-  }
-  return PeerProcess{peer.pid, peer.uid};
 }
 
 UnixAddress MeetingPlace(const std::string& number, uint16_t port) {

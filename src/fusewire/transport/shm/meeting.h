@@ -1,12 +1,15 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // How two processes meet: over a unix socket of packets, with an abstract name, in one network namespace. One packet is
 // one control message, with its descriptors.
+//   dialler   kKnock    nothing
+//   listener  kKnock    nothing; each answers the other's nonce, which proves which process it is
 //   dialler   kHello    the segment, its doorbell (rung, asleep, eventfd)
 //   listener  kWelcome  nothing; both sides then show in the segment whether they can read the other's memory
 //   listener  kBell     its doorbell, once the connection has a home: until then the dialler writes unheard; and once
 //                       more if the connection goes to another home, before anything is answered
 // The socket stays open: its end is the end of the process, or of the connection.
-// A name proves nothing, so both sides ask the kernel which process is at the other end, and turn other users away.
+// A name proves nothing, so both sides ask the kernel which process is at the other end, and turn away those of other
+// users and other containers: see peer_process.h.
 // Home: none. Owns: nothing but the descriptors that it hands over. Fails: with a Status each.
 #ifndef FUSEWIRE_TRANSPORT_SHM_MEETING_H_
 #define FUSEWIRE_TRANSPORT_SHM_MEETING_H_
@@ -29,6 +32,7 @@ namespace transport {
 
 struct Packet {
   ShmControlMessage message;
+  pid_t sender = 0;
   std::array<Fd, kShmControlFilesMax> files;  // as many as the kind has
 };
 
@@ -37,13 +41,6 @@ Status SendControl(int socket, const ShmControlMessage& message, const int* file
 // Nothing: none is there yet. kUnavailable: the peer has gone. kCorrupt: it sent something else than this.
 std::optional<Result<Packet>> ReceiveControl(int socket, ShmControlKind expected);
 Status SendBell(int socket, const reactor::Doorbell& bell, uint32_t bit);
-
-struct PeerProcess {
-  pid_t pid = 0;  // 0: it is in a pid namespace that we cannot see
-  uid_t uid = 0;
-};
-// kRefused: it belongs to another user.
-Result<PeerProcess> CheckPeer(int socket);
 
 // Where a process that listens at this address and port is met: at "*" for every address.
 struct UnixAddress {

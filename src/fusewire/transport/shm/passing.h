@@ -22,9 +22,10 @@ constexpr size_t kPassedFilesMax = 129;
 ssize_t SendPacket(int socket, ConstBytes bytes, const int* files, size_t file_count);
 
 struct PassedPacket {
-  ssize_t bytes = -1;  // 0: the other end is closed; -1: see errno
-  int flags = 0;       // MSG_TRUNC, MSG_CTRUNC: there was more than fits, or no descriptor left
-  std::vector<Fd> files;
+  ssize_t bytes = -1;     // 0: the other end is closed; -1: see errno
+  int flags = 0;          // MSG_TRUNC, MSG_CTRUNC: there was more than fits, or no descriptor left
+  pid_t sender = 0;       // where the socket asks for it: SO_PASSCRED
+  std::vector<Fd> files;  // may be more than `files_max`
 };
 PassedPacket ReceivePacket(int socket, Bytes into, size_t files_max);
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Memory shared by two processes of one machine and one user: a ring of bytes in each direction, and for what is large
-// a copy straight from the sender's memory into the receiver's. See README.md beside this.
-// Home: as in transport.h; one transport may serve many reactors. Owns: a thread for names, from the first name on.
-// Fails: as in transport.h; Dial says kUnavailable where the host is another machine, or no task of it listens there.
+// Memory shared by two processes of one container and one user: a ring of bytes in each direction, and for what is
+// large a copy straight from the sender's memory into the receiver's. See README.md beside this. Home: as in
+// transport.h; one transport may serve many reactors. Owns: a thread for names, from the first name on. Fails: as in
+// transport.h; Dial says kUnavailable where the host is another machine, or no task of it listens there.
 #ifndef FUSEWIRE_TRANSPORT_SHM_SHM_H_
 #define FUSEWIRE_TRANSPORT_SHM_SHM_H_
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/base/random.h"
 
 namespace fusewire {
 namespace transport {
@@ -96,15 +97,19 @@ Status ShmDialing::Connect() {
     if (errno == EAGAIN) home_.Arm(&step_, kQueueFullNs);
     return Status::FromErrno(Code::kUnavailable, "connect", errno);
   }
-  Result<PeerProcess> process = CheckPeer(socket_.get());
+  Result<PeerProcess> process = PeerProcess::Of(socket_.get());
   if (!process.ok()) return process.status();
-  FUSEWIRE_TRY(SayHello());
+  process_ = std::move(process).value();
+  ShmControlMessage knock;
+  knock.kind = ShmControlKind::kKnock;
+  knock.nonce = nonce_ = SystemRandom64();
+  FUSEWIRE_TRY(SendControl(socket_.get(), knock, nullptr));
   FUSEWIRE_TRY(home_.Watch(socket_.get(), EPOLLIN | EPOLLRDHUP, this));
   watched_ = true;
   return Status::Ok();
 }
 
-Status ShmDialing::SayHello() {
+Status ShmDialing::SayHello(uint64_t answer) {
   Result<reactor::Doorbell*> bell = home_.OpenDoorbell();
   if (!bell.ok()) return bell.status();
   Fd file;
@@ -118,30 +123,45 @@ Status ShmDialing::SayHello() {
   hello.bit = connection_->bit();
   hello.probe_address = ProbeAddress();
   hello.probe_word = ProbeWord();
+  hello.answer = answer;
   const auto [rung, asleep, event] = bell.value()->files();
   const int files[] = {file.get(), rung, asleep, event};
   return SendControl(socket_.get(), hello, files);
 }
 
 void ShmDialing::OnEvents(uint32_t) {
-  std::optional<Result<Packet>> received = ReceiveControl(socket_.get(), ShmControlKind::kWelcome);
+  const bool greeted = connection_ != nullptr;
+  std::optional<Result<Packet>> received =
+      ReceiveControl(socket_.get(), greeted ? ShmControlKind::kWelcome : ShmControlKind::kKnock);
   if (!received.has_value()) return;
-  Result<PeerProcess> process = received->ok() ? CheckPeer(socket_.get()) : Result<PeerProcess>(received->status());
-  if (!process.ok()) {
-    last_error_ = process.status();
+  Status good = received->status();
+  if (good.ok() && !greeted) good = TakeKnock(received->value());
+  if (!good.ok()) {
+    last_error_ = std::move(good);
     ++next_;
     TryNext();
     return;
   }
-  FUSEWIRE_CHECK(connection_ != nullptr);
-  const ShmControlMessage& welcome = received->value().message;
-  if (options_.lend && CanReadOrLog(process.value().pid, welcome.probe_address, welcome.probe_word))
-    connection_->SetLender(process.value().pid);
+  if (greeted) TakeWelcome(received->value().message);
+}
+
+// It is proven now who listens: from here on, it gets our memory.
+Status ShmDialing::TakeKnock(const Packet& knock) {
+  if (knock.message.answer != nonce_)
+    return Status::Corrupt("the listener's knock does not answer ours")
+        .Next("run the same version of Fusewire in both tasks");
+  FUSEWIRE_TRY(process_.CheckSender(knock.sender));
+  return SayHello(knock.message.nonce);
+}
+
+void ShmDialing::TakeWelcome(const ShmControlMessage& welcome) {
+  if (options_.lend && CanReadOrLog(process_.pid(), welcome.probe_address, welcome.probe_word))
+    connection_->SetLender(process_.pid());
   home_.Unwatch(socket_.get(), this);
   watched_ = false;
   reactor::Reactor::Disarm(&deadline_);
   reactor::Reactor::Disarm(&step_);
-  connection_->SetSocket(std::move(socket_), process.value().pid);
+  connection_->SetSocket(std::move(socket_), process_.pid());
   OnDialed on_dialed = std::move(on_dialed_);
   // The callback may destroy us.
   on_dialed(std::unique_ptr<Connection>(std::move(connection_)));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fusewire/transport/resolver.h"
+#include "fusewire/transport/shm/peer_process.h"
 #include "fusewire/transport/shm/shm_connection.h"
 #include "fusewire/transport/transport.h"
 
@@ -25,7 +26,9 @@ class ShmDialing final : public Dialing, private reactor::FdHandler {
   void OnNames(const Names& names);
   void TryNext();
   Status Connect();
-  Status SayHello();
+  Status TakeKnock(const Packet& knock);
+  void TakeWelcome(const ShmControlMessage& welcome);
+  Status SayHello(uint64_t answer);
   void Drop();
   void Finish(Status why);
 
@@ -38,7 +41,9 @@ class ShmDialing final : public Dialing, private reactor::FdHandler {
   std::string number_;  // of the host, for words
   Fd socket_;
   bool watched_ = false;
-  std::unique_ptr<ShmConnection> connection_;
+  PeerProcess process_;
+  uint64_t nonce_ = 0;
+  std::unique_ptr<ShmConnection> connection_;  // from our hello on
   int64_t began_ns_ = 0;
   Status last_error_;
   reactor::Timer deadline_;

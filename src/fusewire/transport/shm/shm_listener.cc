@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -67,7 +68,7 @@ Result<std::string> NumberToListenAt(const Address& address) {
 class ShmListener::Guest final : public ListNode, private reactor::FdHandler {
  public:
   Guest(ShmListener* listener, Fd fd, PeerProcess peer)
-      : process(peer),
+      : process(std::move(peer)),
         socket(std::move(fd)),
         listener_(listener),
         limit_([this] { listener_->TurnAway(this, Status::Timeout("it sent no hello within greeting_ns_max")); }) {}
@@ -89,9 +90,10 @@ class ShmListener::Guest final : public ListNode, private reactor::FdHandler {
 
   const PeerProcess process;
   Fd socket;
+  std::optional<uint64_t> nonce;  // once it has knocked
 
  private:
-  void OnEvents(uint32_t) override { listener_->OnHello(this); }
+  void OnEvents(uint32_t) override { listener_->OnPacket(this); }
   ShmListener* const listener_;
   bool watched_ = false;
   reactor::Timer limit_;
@@ -129,8 +131,8 @@ ShmListener::~ShmListener() {
 
 void ShmListener::Receive(Fd fd) {
   FUSEWIRE_AT_HOME(home_);
-  Result<PeerProcess> process = CheckPeer(fd.get());
-  auto owned = std::make_unique<Guest>(this, std::move(fd), process.ok() ? process.value() : PeerProcess());
+  Result<PeerProcess> process = PeerProcess::Of(fd.get());
+  auto owned = std::make_unique<Guest>(this, std::move(fd), process.ok() ? std::move(process).value() : PeerProcess());
   Guest* guest = owned.release();  // the list's now; End() takes it back
   guests_.PushBack(guest);
   ++guest_count_;
@@ -143,37 +145,49 @@ void ShmListener::Receive(Fd fd) {
   }
 }
 
-void ShmListener::OnHello(Guest* guest) {
-  std::optional<Result<Packet>> received = ReceiveControl(guest->socket.get(), ShmControlKind::kHello);
+void ShmListener::OnPacket(Guest* guest) {
+  const bool knocked = guest->nonce.has_value();
+  std::optional<Result<Packet>> received =
+      ReceiveControl(guest->socket.get(), knocked ? ShmControlKind::kHello : ShmControlKind::kKnock);
   if (!received.has_value()) return;
-  if (!received->ok()) {
-    TurnAway(guest, received->status());
-    return;
+  Status good = received->status();
+  if (good.ok()) {
+    good = knocked ? OnHello(guest, std::move(*received).value()) : OnKnock(guest, received->value().message);
   }
-  Packet& hello = received->value();
+  if (!good.ok()) TurnAway(guest, good);
+}
+
+Status ShmListener::OnKnock(Guest* guest, const ShmControlMessage& knock) {
+  ShmControlMessage ours;
+  ours.kind = ShmControlKind::kKnock;
+  ours.answer = knock.nonce;
+  ours.nonce = SystemRandom64();
+  guest->nonce = ours.nonce;
+  return SendControl(guest->socket.get(), ours, nullptr);
+}
+
+// Good: the guest has gone.
+Status ShmListener::OnHello(Guest* guest, Packet hello) {
+  if (hello.message.answer != guest->nonce)
+    return Status::Corrupt("its hello does not answer our knock")
+        .Next("run the same version of Fusewire in both tasks");
+  FUSEWIRE_TRY(guest->process.CheckSender(hello.sender));
   Result<std::unique_ptr<Segment>> segment = Segment::Attach(hello.files[0], hello.message.ring_bytes);
-  if (!segment.ok()) {
-    TurnAway(guest, segment.status());
-    return;
-  }
+  if (!segment.ok()) return segment.status();
   hello.files[0].Close();
-  const PeerProcess process = guest->process;
-  const bool can_read =
-      options_.lend && CanReadOrLog(process.pid, hello.message.probe_address, hello.message.probe_word);
+  const pid_t peer = guest->process.pid();
+  const bool can_read = options_.lend && CanReadOrLog(peer, hello.message.probe_address, hello.message.probe_word);
   ShmControlMessage welcome;
   welcome.kind = ShmControlKind::kWelcome;
   welcome.probe_address = ProbeAddress();
   welcome.probe_word = ProbeWord();
-  Status sent = SendControl(guest->socket.get(), welcome, nullptr);
-  if (!sent.ok()) {
-    TurnAway(guest, sent);
-    return;
-  }
+  FUSEWIRE_TRY(SendControl(guest->socket.get(), welcome, nullptr));
   auto origin = std::unique_ptr<ShmOrigin>(new ShmOrigin{std::move(hello), can_read, options_});
   auto incoming =
-      std::make_unique<ShmIncoming>(guest->TakeSocket(), std::move(segment).value(), std::move(origin), process.pid);
+      std::make_unique<ShmIncoming>(guest->TakeSocket(), std::move(segment).value(), std::move(origin), peer);
   End(guest);
   on_incoming_(std::move(incoming));
+  return Status::Ok();
 }
 
 void ShmListener::TurnAway(Guest* guest, const Status& why) {
@@ -181,7 +195,7 @@ void ShmListener::TurnAway(Guest* guest, const Status& why) {
   const bool gone = why.code() == Code::kUnavailable;  // it closed, or only looked whether we listen
   if (!gone && away_log_.Allow(home_.now_ns(), &suppressed)) {
     FUSEWIRE_LOG(kWarn, "listener %s does not share memory with process %d (%llu more in between): %s",
-                 address_.ToString().c_str(), static_cast<int>(guest->process.pid),
+                 address_.ToString().c_str(), static_cast<int>(guest->process.pid()),
                  static_cast<unsigned long long>(suppressed), why.Explained().c_str());
   }
   End(guest);

@@ -9,6 +9,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/transport/accepting.h"
 #include "fusewire/transport/shm/meeting.h"
+#include "fusewire/transport/shm/peer_process.h"
 #include "fusewire/transport/shm/shm_options.h"
 #include "fusewire/transport/transport.h"
 
@@ -26,7 +27,9 @@ class ShmListener final : public Listener {
  private:
   class Guest;
   void Receive(Fd fd);
-  void OnHello(Guest* guest);
+  void OnPacket(Guest* guest);
+  static Status OnKnock(Guest* guest, const ShmControlMessage& knock);
+  Status OnHello(Guest* guest, Packet hello);
   void TurnAway(Guest* guest, const Status& why);
   void End(Guest* guest);
 

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -16,6 +17,7 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +27,7 @@
 #include "fusewire/reactor/doorbell.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/transport/nearest/nearest.h"
+#include "fusewire/transport/shm/fork_as_test.h"
 #include "fusewire/transport/shm/meeting.h"
 #include "fusewire/transport/shm/passing.h"
 #include "fusewire/transport/shm/segment.h"
@@ -102,6 +105,21 @@ class Meetings : public testing::Test {
     EXPECT_EQ(connect(socket.get(), place.get(), place.length), 0);
     return socket;
   }
+  // What the listener answers to a knock: its nonce.
+  static uint64_t KnockAt(const Fd& socket) {
+    ShmControlMessage knock;
+    knock.kind = ShmControlKind::kKnock;
+    knock.nonce = 7;
+    EXPECT_TRUE(SendControl(socket.get(), knock, nullptr).ok());
+    std::optional<Result<Packet>> answer;
+    EXPECT_TRUE(Eventually([&] {
+      answer = ReceiveControl(socket.get(), ShmControlKind::kKnock);
+      return answer.has_value();
+    }));
+    if (!answer->ok()) return 0;
+    EXPECT_EQ(answer->value().message.answer, 7u);
+    return answer->value().message.nonce;
+  }
   static bool Ended(const Fd& socket) {
     return Eventually([&] {
       char byte[64];
@@ -124,6 +142,7 @@ class Meetings : public testing::Test {
     Fd file;
     liar.segment = std::move(Segment::Make(kSmallRing, &file)).value();
     ShmControlMessage hello;
+    hello.answer = KnockAt(liar.socket);
     hello.ring_bytes = kSmallRing;
     hello.probe_address = ProbeAddress();
     hello.probe_word = ProbeWord();
@@ -179,9 +198,20 @@ TEST_F(Meetings, AStrangersGreetingEndsItsConnection) {
                          Bad{old, {file.get(), rung, asleep, event}}, Bad{other, {file.get(), rung, asleep, event}},
                          Bad{wide, {file.get(), rung, asleep, event}}}) {
     Fd socket = Knock();
-    const auto packet = EncodeControl(bad.message);
+    ShmControlMessage message = bad.message;
+    message.answer = KnockAt(socket);
+    const auto packet = EncodeControl(message);
     ASSERT_EQ(SendPacket(socket.get(), ConstBytes(packet.data(), packet.size()), bad.files.data(), bad.files.size()),
               static_cast<ssize_t>(packet.size()));
+    EXPECT_TRUE(Ended(socket));
+  }
+  // One that answers no knock of ours, or another one.
+  for (const bool knocks : {false, true}) {
+    Fd socket = Knock();
+    ShmControlMessage message = good;
+    if (knocks) message.answer = KnockAt(socket) + 1;
+    const int files[] = {file.get(), rung, asleep, event};
+    ASSERT_TRUE(SendControl(socket.get(), message, files).ok());
     EXPECT_TRUE(Ended(socket));
   }
   Fd socket = Knock();
@@ -333,6 +363,44 @@ TEST_F(Meetings, AnotherUserIsRefusedByBothEnds) {
   EXPECT_EQ(exit_status, 0);
   EXPECT_TRUE(met_.empty());
   for (int fd : {ready[0], end[0]}) close(fd);
+}
+
+// The process that connected has ended before it is looked at, and one of ours has its number since. Needs root, to
+// choose the number.
+TEST_F(Meetings, ANumberThatAnotherProcessHasNowProvesNothing) {
+  Listen();
+  Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const UnixAddress place = MeetingPlace("127.0.0.1", listener_->address().port);
+  pid_t innocent = -1;
+  AskHome(*home_, [&] {  // so that nothing is accepted meanwhile
+    const pid_t stranger = fork();
+    if (stranger == 0) _exit(connect(socket.get(), place.get(), place.length) == 0 ? 0 : 1);
+    int status = 1;
+    waitpid(stranger, &status, 0);
+    EXPECT_EQ(status, 0);
+    innocent = ForkAs(stranger);
+    if (innocent == 0) {
+      pause();
+      _exit(0);
+    }
+    return true;
+  });
+  if (innocent < 0) GTEST_SKIP() << "no process may be given a number here: " << std::strerror(errno);
+  Fd file;
+  const auto segment = Segment::Make(kSmallRing, &file);
+  ShmControlMessage hello;
+  hello.ring_bytes = kSmallRing;
+  hello.answer = KnockAt(socket);
+  EXPECT_NE(hello.answer, 0u);  // so far, it looks like the innocent one
+  const auto [rung, asleep, event] = BellFiles();
+  const int files[] = {file.get(), rung, asleep, event};
+  EXPECT_TRUE(SendControl(socket.get(), hello, files).ok());
+  EXPECT_TRUE(Ended(socket));
+  EXPECT_EQ(arrived_, 0);
+  EXPECT_THAT(log_, HasSubstr("process " + std::to_string(innocent) + " began the meeting, and process " +
+                              std::to_string(getpid()) + " answers"));
+  kill(innocent, SIGKILL);
+  waitpid(innocent, nullptr, 0);
 }
 
 // A process that dropped its rights may read itself, and no neighbour may: what tasks of one user in a container see.

@@ -1,0 +1,39 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The process at the other end of a unix socket, and whether it is one of our own: of our user, in our user namespace
+// and our pid namespace. A number of a user proves nothing between containers: theirs may be the same by accident.
+// The kernel knows the number of the process that connected, or listened. That may have ended, and its number may be
+// another one's now. So nothing is handed over before the process has answered a nonce of ours, for the kernel says
+// which process sent a packet: if that number has one start time before the nonce is sent and after its answer, it is
+// that process. It holds no descriptor meanwhile, since thousands may meet at once.
+// Home: any thread. Owns: nothing. Fails: Of and CheckSender say why; what cannot be seen is not one of our own.
+#ifndef FUSEWIRE_TRANSPORT_SHM_PEER_PROCESS_H_
+#define FUSEWIRE_TRANSPORT_SHM_PEER_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "fusewire/base/status.h"
+
+namespace fusewire {
+namespace transport {
+
+class PeerProcess {
+ public:
+  PeerProcess() = default;
+  // kRefused: it is none of our own, or that cannot be seen. kOverloaded: no descriptor is left to look. From now on,
+  // packets of this socket name their sender.
+  static Result<PeerProcess> Of(int socket);
+  // The same, of the sender of a packet that answered our nonce: it is that process.
+  Status CheckSender(pid_t sender) const;
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = 0;
+  uint64_t start_ = 0;  // when it began, in ticks of the kernel
+};
+
+}  // namespace transport
+}  // namespace fusewire
+
+#endif  // FUSEWIRE_TRANSPORT_SHM_PEER_PROCESS_H_
