@@ -8,6 +8,7 @@ only the seeds that reach something the others do not.
 
 import pathlib
 import re
+import struct
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -93,6 +94,24 @@ def checksums():
     yield "noise", b"\x01\x02" + right + noise
     yield "empty", b"\x01\x02" + right + b"\x00"
     yield "no_preamble", b"\x00\x02" + noise * 4
+
+
+def meetings():
+    """Packets of processes that meet to share memory, see shm_control_fuzz.cc and shm_knock_fuzz.cc."""
+
+    def control(kind, files, version=5, magic=b"wfsm"):
+        message = magic + struct.pack("<HHII4Q", version, kind, 1 << 19, 63, 0x7FFF12345678, 1, 2, 3)
+        return bytes([kind - 1, files]) + message
+
+    for kind, files in {1: 4, 2: 0, 3: 3, 4: 0}.items():
+        yield f"shm_control/kind_{kind}", control(kind, files)
+        yield f"shm_control/files_{kind}", control(kind, files + 1)
+    yield "shm_control/old", control(1, 4, version=4)[:34]
+    yield "shm_control/stranger", control(1, 4, magic=b"GET ")
+    for count, number, name in ((2, 1, "rank"), (128, 0, "host"), (2, 2, "no_rank"), (0, 0, "none")):
+        knock = b"sfwkkno2" + struct.pack("<IIQQ", number, count, 5, 6)
+        yield f"shm_knock/{name}", bytes([count]) + knock
+    yield "shm_knock/old", bytes([2]) + b"sfwknock" + struct.pack("<II", 1, 2)
 
 
 def frame_specs():
@@ -515,6 +534,7 @@ def all_seeds():
     """{TARGET/SEED: bytes}"""
     requests = [(f"status_request/{name}", data) for name, data in status_requests()]
     requests += [(f"checksum/{name}", data) for name, data in checksums()]
+    requests += meetings()
     for target, drawn in (("tf_heads", plugin_heads()), ("tf_texts", plugin_texts()), ("ucx_control", ucx_controls())):
         requests += [(f"{target}/{name}", data) for name, data in drawn]
     return dict([*seeds(), *pipe_seeds(), *lies(), *requests])
