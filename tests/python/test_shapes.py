@@ -180,9 +180,10 @@ def test_ranks(run_in, shape, host, in_arena, told):
             False,
             "run both tasks as one user; until then they use TCP",
         ),
-        ("unshare --pid --fork", True, "it is in a pid namespace that we cannot see"),
+        ("unshare --pid --fork", False, "is in a pid namespace that we cannot see"),
+        ("unshare --user --map-root-user", False, "whether the process at the other end is in our container"),
     ],
-    ids=["users", "pid-namespaces"],
+    ids=["users", "pid-namespaces", "user-namespaces"],
 )
 def test_a_rank_that_stands_apart(run_in, apart, in_arena, told):
     """Like containers of one pod, which share a network namespace but not the others."""
