@@ -28,6 +28,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from fusewire import machine
 from fusewire.cli.cluster import Shape
+from fusewire.cli.commands import ours
 from fusewire.cli.job import Job, Limits, Task
 from fusewire.cli.loop import READ_BYTES, Loop
 from fusewire.cli.output import Screen, is_terminal
@@ -124,7 +125,7 @@ class _AgentHost:
     def begin(self, python: str | None) -> tuple[str, str]:
         """Starts the agent; returns the address and the folder of this node."""
         self._agent = subprocess.Popen(
-            [python or sys.executable, "-m", "fusewire.cli.agent"],
+            ours("fusewire.cli.agent", python=python or sys.executable),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,

@@ -8,11 +8,11 @@ import sys
 import pytest
 from conftest import clean_environment, run_to_end
 
-from fusewire.cli.commands import command_of, interpreter_flags
+from fusewire.cli.commands import command_of, interpreter_flags, ours, ours_of
 from fusewire.cli.processes import PIPE
 
 # Only what follows the loading of the plug-in; the rest is in test_training.py.
-DRIVER = "import sys; from fusewire.cli import program; program.run(sys.argv[1:])"
+DRIVER = "from fusewire.cli import program; program.run(sys.argv[1:])"
 LOOK = """
 import json, sys
 is_main = sys.modules["__main__"].__dict__ is globals()
@@ -21,7 +21,7 @@ print(json.dumps([__name__, __file__, sys.argv, sys.path[0], is_main, __spec__ i
 
 
 def start(folder, *words):
-    return run_to_end([sys.executable, "-c", DRIVER, *words], folder, clean_environment())
+    return run_to_end([*ours_of(DRIVER), *words], folder, clean_environment())
 
 
 @pytest.fixture
@@ -93,12 +93,13 @@ def test_which_interpreter(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pathlib.Path("train.py").write_text("")
     pathlib.Path("script").write_text("#!/usr/bin/env python3\n")
-    ours = (sys.executable, "-m", "fusewire.cli.program", PIPE)
-    assert command_of(["train.py", "-x"]).words == (*ours, "train.py", "-x")
-    assert command_of(["./script"]).words == (*ours, "./script")
-    assert command_of(["-m", "package"]).words == (*ours, "-m", "package")
+    first = ours("fusewire.cli.program", PIPE)
+    assert first[0] == sys.executable
+    assert command_of(["train.py", "-x"]).words == (*first, "train.py", "-x")
+    assert command_of(["./script"]).words == (*first, "./script")
+    assert command_of(["-m", "package"]).words == (*first, "-m", "package")
     started = command_of([sys.executable, "-u", "-X", "dev", "train.py", "-u"]).words
-    assert started == (sys.executable, "-u", "-X", "dev", "-m", "fusewire.cli.program", PIPE, "train.py", "-u")
+    assert started == (sys.executable, "-u", "-X", "dev", *first[1:], "train.py", "-u")
     assert command_of(["sh", "-c", "true"]).words == ("sh", "-c", "true")
     assert interpreter_flags(["-c", "code"]) == ([], ["-c", "code"])
 

@@ -10,6 +10,7 @@ import pytest
 from conftest import DEADLINE_S, clean_environment
 
 from fusewire.cli import frames
+from fusewire.cli.commands import ours
 from fusewire.cli.loop import Loop
 from fusewire.cli.placement import Host
 from fusewire.cli.processes import LOST
@@ -119,7 +120,7 @@ class Launcher:
     def __init__(self):
         pipe = subprocess.PIPE
         self.agent = subprocess.Popen(
-            [sys.executable, "-m", "fusewire.cli.agent"], env=clean_environment(), stdin=pipe, stdout=pipe, stderr=pipe
+            ours("fusewire.cli.agent"), env=clean_environment(), stdin=pipe, stdout=pipe, stderr=pipe
         )
         assert self.agent.stdout.read(len(frames.FIRST_LINE)) == frames.FIRST_LINE
 

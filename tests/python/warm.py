@@ -311,8 +311,9 @@ def carry_out(words: list[str]) -> None:
 
         processes.subprocess = types.SimpleNamespace(Popen=Forked, DEVNULL=subprocess.DEVNULL, PIPE=subprocess.PIPE)
         sys.exit(main.main(words[1:]))
-    if words[:2] == ["-m", "fusewire.cli.program"]:
-        sys.argv = words[1:]
+    if is_ours(words):
+        sys.argv = [words[0], *words[2:]]
+        del sys.path[0]
         with hidden("tensorflow"):
             from fusewire.cli import program
 
@@ -325,6 +326,11 @@ def carry_out(words: list[str]) -> None:
     sys.modules["__main__"] = module
     code = compile(pathlib.Path(words[0]).read_bytes(), words[0], "exec")
     exec(code, module.__dict__)
+
+
+def is_ours(words: Sequence[str]) -> bool:
+    """Whether this is the part of ours that runs a program."""
+    return words[0] == "-c" and "from fusewire.cli.program import" in words[1]
 
 
 @contextlib.contextmanager
@@ -341,7 +347,7 @@ class Forked:
     """Replaces subprocess.Popen in `fusewire run`: its tasks are forks as well."""
 
     def __new__(cls, words, **options):
-        is_python = words[0] == sys.executable and (words[1:3] == ["-m", "fusewire.cli.program"] or words[1][:1] != "-")
+        is_python = words[0] == sys.executable and (is_ours(words[1:]) or words[1][:1] != "-")
         return super().__new__(cls) if is_python else subprocess.Popen(words, **options)
 
     def __init__(self, words, *, env, pass_fds, preexec_fn, **_) -> None:

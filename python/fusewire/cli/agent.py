@@ -1,9 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """The part of `fusewire run --hosts` on each host: starts tasks there, and passes on what they print.
 
-    python -m fusewire.cli.agent      started through ssh; frames.py describes its standard input and output
-
-If the launcher dies, or is not heard for long, the agent kills its tasks with everything that they have started.
+It is started through ssh; frames.py describes its standard input and output. If the launcher dies, or is not heard for long, the agent kills its tasks with everything that they have started.
 """
 
 import collections
@@ -191,5 +189,5 @@ class Agent:
         return Reporter(self, task)
 
 
-if __name__ == "__main__":
+def main() -> None:
     raise SystemExit(Agent(0, 1).run())

@@ -11,6 +11,20 @@ from collections.abc import Sequence
 from fusewire.cli.processes import PIPE, Command
 from fusewire.pages import explained
 
+# Python puts the working directory before all other places of `python -c` and `python -m`. There, a file of any name may
+# lie: it would be imported in place of one of our modules, or Python's.
+NOT_FROM_HERE = "import sys; sys.path[:1] == [''] and sys.path.pop(0); "
+
+
+def ours(module: str, *arguments: str, python: str = sys.executable, flags: Sequence[str] = ()) -> tuple[str, ...]:
+    """The command that runs main() of one of our modules, and imports nothing from the working directory."""
+    return (python, *flags, "-c", f"{NOT_FROM_HERE}from {module} import main; main()", *arguments)
+
+
+def ours_of(code: str, *arguments: str) -> tuple[str, ...]:
+    """The same for a few lines of code."""
+    return (sys.executable, "-c", NOT_FROM_HERE + "\n" + code, *arguments)
+
 
 def command_of(words: Sequence[str], plain: bool = False) -> Command:
     """The command that each task runs; a plain one does not load the plug-in. ValueError if it can't be run."""
@@ -23,12 +37,12 @@ def _command_of(words: Sequence[str], plain: bool) -> Command:
     if program == "-m" or is_python_file(program):
         if plain:
             return Command((sys.executable, *words))
-        return Command((sys.executable, "-m", "fusewire.cli.program", PIPE, *words))
+        return Command(ours("fusewire.cli.program", PIPE, *words))
     if not plain and re.fullmatch(r"(.*/)?python[0-9.]*", program) and shutil.which(program):
         flags, rest = interpreter_flags(words[1:])
         if not rest:
             raise ValueError(f"{' '.join(words)}: no program is given. Fix: {' '.join(words)} train.py")
-        return Command((program, *flags, "-m", "fusewire.cli.program", PIPE, *rest))
+        return Command(ours("fusewire.cli.program", PIPE, *rest, python=program, flags=flags))
     if shutil.which(program) is None:
         raise ValueError(
             f"there is no file and no command {program}. Fix: check its name and the working directory {os.getcwd()}"

@@ -26,6 +26,7 @@ from typing import Any
 from fusewire import machine, settings
 from fusewire.cli import network, survey
 from fusewire.cli.arguments import USAGE_ERROR, seconds
+from fusewire.cli.commands import ours, ours_of
 from fusewire.cli.report import FAIL, NOTE, OK, WARN, Check, show
 from fusewire.pages import with_page
 from fusewire.tf import plugin, protocol
@@ -116,7 +117,7 @@ class Report:
 def self_test() -> Report:
     if importlib.util.find_spec("tensorflow") is None:
         return Report({})
-    command = [sys.executable, "-m", "fusewire.cli.selftest"]
+    command = ours("fusewire.cli.selftest")
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "1"}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SELFTEST_S, check=False)
@@ -236,7 +237,7 @@ def check_wires(environment: Mapping[str, str]) -> Check:
     """Tries each transport, in a separate process because third-party libraries are loaded for it."""
     try:
         done = subprocess.run(
-            [sys.executable, "-c", TRY_WIRES],
+            ours_of(TRY_WIRES),
             env=environment,
             capture_output=True,
             text=True,
@@ -281,7 +282,7 @@ def check_protection(environment: Mapping[str, str]) -> Check:
         checked = settings.is_on("FUSEWIRE_CHECKSUM", environment)
         value = "no TLS; checksums" if checked else "no TLS and no checksums: the network is trusted"
         return Check("protection", OK, value)
-    command = [sys.executable, "-c", TRY_TLS]
+    command = ours_of(TRY_TLS)
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SELFTEST_S, check=False)
         works, text = json.loads(done.stdout)

@@ -7,10 +7,10 @@ import json
 import re
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 
 from fusewire import machine, settings
+from fusewire.cli.commands import ours_of
 from fusewire.cli.report import FAIL, NOTE, OK, WARN
 from fusewire.tf import plugin
 
@@ -106,7 +106,7 @@ def _bind(environment: Mapping[str, str], host: str | None, hosts: list[str]) ->
 def _listening_address(asked: str) -> tuple[str | None, str]:
     """(the address in numbers, None if there is none; why, "" if the library can't be asked)."""
     try:
-        command = [sys.executable, "-c", LISTENING_ADDRESS, asked]
+        command = ours_of(LISTENING_ADDRESS, asked)
         done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_S, check=False)
         place, error = json.loads(done.stdout)
     except (subprocess.TimeoutExpired, ValueError):

@@ -1,9 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Runs a Python program for `fusewire run`: loads the plug-in, then runs the program as Python itself would.
 
-    python -m fusewire.cli.program PIPE program.py argument...     also: -m module argument..., -c code argument...
-
-PIPE is an open descriptor, on which the task tells the launcher how it is: see telling.py.
+Its arguments are PIPE program.py argument..., also PIPE -m module argument... and PIPE -c code argument... PIPE is an
+open descriptor, on which the task tells the launcher how it is: see telling.py.
 """
 
 import builtins
@@ -46,8 +45,10 @@ def prepare() -> None:
 
 
 def run(command: list[str]) -> None:
-    """Runs the command as `python command...` would."""
+    """Runs the command as `python command...` would. Our own part was started without its place of imports."""
     option, *arguments = command
+    if not (getattr(sys.flags, "safe_path", False) or sys.flags.isolated):
+        sys.path.insert(0, place_of(option))
     if option == "-m":
         sys.argv = arguments
         runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
@@ -62,8 +63,6 @@ def run(command: list[str]) -> None:
         with io.open_code(module.__file__) as file:
             code = compile(file.read(), module.__file__, "exec")
         sys.argv = command
-        if not getattr(sys.flags, "safe_path", False):
-            sys.path[0] = os.path.dirname(os.path.realpath(option))
     sys.modules["__main__"] = module
     try:
         exec(code, module.__dict__)
@@ -74,5 +73,8 @@ def run(command: list[str]) -> None:
         sys.exit(1)
 
 
-if __name__ == "__main__":
-    main()
+def place_of(option: str) -> str:
+    """Where a program imports from first."""
+    if option == "-m":
+        return os.getcwd()
+    return "" if option == "-c" else os.path.dirname(os.path.realpath(option))

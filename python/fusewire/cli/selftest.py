@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Starts a parameter server and a worker in this process, and sends a tensor from one to the other over grpc++.
 
-`fusewire doctor` runs it as python -m fusewire.cli.selftest in a separate process: if TensorFlow or the plug-in
+`fusewire doctor` runs it in a separate process: if TensorFlow or the plug-in
 crashes, the doctor can still report it. It prints a JSON object for each step that it reaches.
 """
 
@@ -61,7 +61,3 @@ def send_tensor() -> dict[str, Any]:
         "best_ms": round(best_s * 1000, 2),
         "counts": {name: after[name] - before.get(name, 0) for name in after},
     }
-
-
-if __name__ == "__main__":
-    main()

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fusewire.cli.commands import ours
 from fusewire.cli.loop import READ_BYTES, Loop
 from fusewire.cli.output import Screen
 from fusewire.cli.placement import Host
@@ -51,7 +52,7 @@ class SshHost(Remote):
         self._said = b""
         options = ["-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={math.ceil(silence_s)}"]
         self._process = subprocess.Popen(
-            [*words, *options, host.login, f"exec {shlex.quote(python)} -m fusewire.cli.agent"],
+            [*words, *options, host.login, f"exec {shlex.join(ours('fusewire.cli.agent', python=python))}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

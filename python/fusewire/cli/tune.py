@@ -3,10 +3,10 @@
 
 import argparse
 import pathlib
-import sys
 import tempfile
 
 from fusewire.cli.arguments import USAGE_ERROR, counts, seconds
+from fusewire.cli.commands import ours
 from fusewire.cli.output import Screen
 from fusewire.cli.processes import Command
 from fusewire.cli.run import run_ranks
@@ -57,7 +57,7 @@ def call_tune(options: argparse.Namespace) -> int:
                 words += ["--bytes", ",".join(str(size) for size in options.bytes)]
             if options.seconds:
                 words += ["--seconds", str(options.seconds)]
-            code = run_ranks(ranks, Command((sys.executable, "-m", *words)), screen)
+            code = run_ranks(ranks, Command(ours(*words)), screen)
             if code != 0:
                 return code
             parts.append(part.read_text())
