@@ -1,10 +1,12 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Hostile peers of the launcher's and TensorFlow's ports: connections that say anything, and ears on others'."""
+"""Hostile peers of the launcher's and TensorFlow's ports: connections that say anything, a rank 0 that is none, a tap."""
 
 import contextlib
 import socket
 import threading
 import time
+
+from fusewire.cli import frames, meeting
 
 
 class Stranger:
@@ -22,6 +24,13 @@ class Stranger:
             return self._socket.recv(size)
         except ConnectionResetError:
             return b""
+
+    def hear_all(self) -> bytes:
+        """Everything until the other side ends the connection."""
+        heard = b""
+        while more := self.hear():
+            heard += more
+        return heard
 
     def close(self) -> None:
         self._socket.close()
@@ -81,4 +90,57 @@ class Tap:
         return data[:at] + b"P" + data[at + 1 :]
 
     def close(self) -> None:
+def stranger_at(port: int, limit_s: float = 30.0) -> Stranger:
+    """Knocks until somebody listens there."""
+    until = time.monotonic() + limit_s
+    while True:
+        try:
+            return Stranger(("127.0.0.1", port))
+        except ConnectionRefusedError:
+            assert time.monotonic() < until, "nobody listens"
+            time.sleep(0.02)
+
+
+class FalseRankZero:
+    """Listens where a process of a job expects rank 0, and has any secret."""
+
+    NONCE = "0" * 32
+
+    def __init__(self, secret: str = ""):
+        self._secret = secret
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(30)
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def meet(self) -> None:
+        """Waits for the process, and welcomes it."""
+        self.line, _ = self._listener.accept()
+        self.line.settimeout(30)
+        assert self._hear(len(meeting.FIRST_LINE)) == meeting.FIRST_LINE
+        self.line.sendall(frames.encode_json(frames.CHALLENGE, 0, {"nonce": self.NONCE}))
+        kind, _, length = frames.HEADER.unpack(self._hear(frames.HEADER.size))
+        assert kind == frames.OFFER
+        self.offer = next(frames.Decoder({kind}).feed(frames.encode(kind, 0, self._hear(length))))[2]
+        nonces = (self.NONCE, self.offer["nonce"])
+        said = {"progress": False, "silence_s": 60.0}
+        proof = meeting.prove(self._secret, meeting.LEADS, nonces, said)
+        self.line.sendall(frames.encode_json(frames.WELCOME, 0, {**said, "proof": proof}))
+        self._seal = meeting.seal_of(self._secret, meeting.LEADS, nonces)
+
+    def sealed(self, frame: bytes) -> bytes:
+        return frame + self._seal.of_next(frame)
+
+    def send(self, data: bytes) -> None:
+        self.line.sendall(data)
+
+    def _hear(self, size: int) -> bytes:
+        heard = b""
+        while len(heard) < size:
+            more = self.line.recv(size - len(heard))
+            assert more, f"the process has gone after {heard!r}"
+            heard += more
+        return heard
+
+    def close(self) -> None:
+        self.line.close()
         self._listener.close()

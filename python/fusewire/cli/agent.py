@@ -1,13 +1,13 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """The part of `fusewire run --hosts` on each host: starts tasks there, and passes on what they print.
 
-It is started through ssh; frames.py describes its standard input and output. If the launcher dies, or is not heard for long, the agent kills its tasks with everything that they have started.
+It is started through ssh; frames.py describes its standard input and output. If the launcher dies, or is not heard for
+long, the agent kills its tasks with everything that they have started.
 """
 
 import collections
 import contextlib
 import dataclasses
-import json
 import os
 import selectors
 import sys
@@ -53,7 +53,9 @@ class Agent:
         self._source, self._sink = source, sink
         self._loop = Loop()
         self._processes = Processes(self._loop)
-        self._decoder = frames.Decoder()
+        self._decoder = frames.Decoder(frames.OF_LAUNCHER)
+        self._seal: frames.Seal | None = None
+        self._is_open = False
         self._silence = frames.Silence()
         self._silence_s = SILENCE_S
         self._waiting: collections.deque[bytes] = collections.deque()
@@ -70,7 +72,7 @@ class Agent:
             os.set_blocking(stream, False)
         with self._loop.signals_handled(), self._held:
             try:
-                self.send(frames.FIRST_LINE)
+                self._begin()
                 self._loop.watch(self._source, self._read)
                 while not (self._lost or self._finishing):
                     self._turn(frames.TICK_S)
@@ -80,7 +82,12 @@ class Agent:
                 self._processes.kill()
         return ENDED_BY_LAUNCHER if self._finishing else LAUNCHER_LOST
 
+    def _begin(self) -> None:
+        self.send(frames.FIRST_LINE)
+
     def send(self, data: bytes) -> None:
+        if self._seal is not None:
+            data += self._seal.of_next(data)
         if not self._waiting:
             self._loop.watch(self._sink, self._write, selectors.EVENT_WRITE)
         self._waiting.append(data)
@@ -123,10 +130,13 @@ class Agent:
             self._lost = True
             return
         self._silence.heard()
+        self._hear(data)
+
+    def _hear(self, data: bytes) -> None:
         try:
-            for kind, task, payload in self._decoder.feed(data):
-                self._take(kind, task, payload)
-        except (frames.FrameError, ValueError, KeyError, TypeError, AttributeError) as error:
+            for kind, task, said in self._decoder.feed(data):
+                self._take(kind, task, said)
+        except frames.FrameError as error:
             print(f"the launcher sends something else than frames: {error}", file=sys.stderr)
             self._lost = True
 
@@ -146,24 +156,26 @@ class Agent:
         if not self._waiting:
             self._loop.forget(self._sink)
 
-    def _take(self, kind: int, task: int, payload: bytes) -> None:
-        if kind == frames.OPEN:
-            request = json.loads(payload)
-            answer = self._open(request)
-            if request.get("progress"):
+    def _take(self, kind: int, task: int, said: Any) -> None:
+        if kind == frames.PING:
+            self.send(frames.encode(frames.PONG))
+        elif kind == frames.OPEN and not self._is_open:
+            self._is_open = True
+            answer = self._open(said)
+            if said.get("progress"):
                 self._processes.watch_progress()
             self.send(frames.encode_json(frames.READY, 0, answer))
+        elif not self._is_open or kind not in (frames.START, frames.SIGNAL, frames.FINISH):
+            raise frames.FrameError(f"kind {kind} of a frame is not expected now")
         elif kind == frames.START:
-            self._start(task, json.loads(payload))
+            self._start(task, said)
         elif kind == frames.SIGNAL and task in self._running:
-            self._running[task].signal(int(payload))
-        elif kind == frames.PING:
-            self.send(frames.encode(frames.PONG))
+            self._running[task].signal(said)
         elif kind == frames.FINISH:
             self._finishing = True
 
     def _open(self, request: dict[str, Any]) -> dict[str, Any]:
-        self._silence_s = float(request["silence_s"])
+        self._silence_s = frames.check_request(request)
         try:
             os.chdir(request["folder"])
         except OSError as error:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from fusewire.cli.processes import PIPE, Command
 from fusewire.pages import explained
 
-# Python puts the working directory before all other places of `python -c` and `python -m`. There, a file of any name may
-# lie: it would be imported in place of one of our modules, or Python's.
+# `python -c` and `python -m` import from the working directory first. A file of any name may lie there: it would be
+# imported in place of one of our modules, or Python's.
 NOT_FROM_HERE = "import sys; sys.path[:1] == [''] and sys.path.pop(0); "
 
 

@@ -4,28 +4,27 @@
 The processes meet at rank 0. Each tells its address and a port that is free there; rank 0 makes the cluster of that,
 and runs the job: the other processes are its agents. So servers end when the workers are done, and all tasks end when
 one fails, whatever the launcher does in such cases. Each process keeps its own command and prints by itself. What the
-agents and rank 0 say to each other proves that both know FUSEWIRE_SECRET, if it is set.
+agents and rank 0 say to each other proves that both know FUSEWIRE_SECRET, if it is set (meeting.py).
 """
 
 import contextlib
 import dataclasses
-import hashlib
-import hmac
 import json
 import os
-import secrets
 import socket
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from fusewire import machine
 from fusewire.cli.agent import Agent, Reporter
 from fusewire.cli.cluster import PortError, free_ports
+from fusewire.cli.heard import printable
 from fusewire.cli.job import Here, Job, Limits, Task
 from fusewire.cli.launchers import Seat
 from fusewire.cli.loop import PASSED_ON, Loop
+from fusewire.cli.meeting import PROOF_S, Guest, Joined, MeetError, join
 from fusewire.cli.output import COLOURS, Lines, Screen
 from fusewire.cli.plan import SECRET, Plan
 from fusewire.cli.processes import INTERRUPTED, LOST, NOT_STARTED, Command, Listener
@@ -33,13 +32,10 @@ from fusewire.cli.remote import Remote
 from fusewire.pages import with_page
 from fusewire.tf import protocol
 
-DIAL_AGAIN_S, DIAL_S = 0.2, 5.0
 STRANGERS = 16  # connections beside those of the job's processes
+STRANGERS_TOLD = 20
 SILENCE_S = 60.0
 TOLD = {"TF_CONFIG", protocol.VARIABLE, "FUSEWIRE_RANK", "FUSEWIRE_RANK_ADDRESSES"}  # by rank 0
-PROOF = " proof"  # beside the variables that rank 0 sends: no variable has this name
-# What a process tells rank 0: its place, its address and that of rank 0 as it sees them, and its port.
-OFFER = {"rank": int, "size": int, "address": str, "dialled": str, "port": int, "nonce": str}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,14 +79,6 @@ def become(command: Command, environment: dict[str, str], protocol_name: str | N
     os.execvpe(words[0], words, environment)
 
 
-class MeetError(Exception):
-    """The processes of the job don't find together; the text says why, and what to do."""
-
-
-def prove(secret: str, nonce: str, *said: object) -> str:
-    return hmac.new(secret.encode(), json.dumps([nonce, *said]).encode(), hashlib.sha256).hexdigest()
-
-
 def run_inside(meeting: Meeting, limits: Limits, screen: Screen) -> int:
     """This process's part of the job. Returns the exit code."""
     rank = meeting.seat.rank
@@ -106,20 +94,22 @@ def run_inside(meeting: Meeting, limits: Limits, screen: Screen) -> int:
 
 
 class Follower(Remote):
-    """Another process of the job, at rank 0's end."""
+    """Another process of the job, at rank 0's end. Both have proved themselves."""
 
-    def __init__(self, loop: Loop, line: socket.socket, size: int, secret: str, live: bool):
-        self._secret = secret
-        self._nonce = secrets.token_hex(16)
-        request = {"size": size, "nonce": self._nonce, "progress": live}
-        self._line: socket.socket | None = line
+    def __init__(self, loop: Loop, guest: Guest, live: bool):
+        self._line: socket.socket | None = guest.line
+        decoder, seal = guest.welcome(live, SILENCE_S)
         super().__init__(
             loop,
-            (line.fileno(), os.dup(line.fileno())),
+            (guest.line.fileno(), os.dup(guest.line.fileno())),
             SILENCE_S,
-            request,
+            {},
             lambda: "its process has ended. Fix: see what it has printed",
         )
+        self._noise, self._decoder, self._seal = None, decoder, seal
+        assert guest.offer is not None
+        self.answer = guest.offer
+        self.rank = int(guest.offer["rank"])
 
     def close(self) -> None:
         if self._line is not None:
@@ -128,21 +118,6 @@ class Follower(Remote):
                 self._line.shutdown(socket.SHUT_RDWR)
             self._line.close()
             self._line = None
-
-    def accept(self, answer: Mapping[str, Any]) -> str:
-        for name, kind in (*OFFER.items(), ("proof", str)):
-            if type(answer[name]) is not kind:
-                raise ValueError(f"{name} is {answer[name]!r}, not of type {kind.__name__}")
-        expected = prove(self._secret, self._nonce, *(answer[name] for name in OFFER))
-        if self._secret and not hmac.compare_digest(expected, answer["proof"]):
-            return f"a process does not know the secret. Fix: set the same {SECRET} for all processes of the job"
-        return ""
-
-    def start(self, environment: Mapping[str, str], listener: Listener) -> Any:
-        assert self.answer is not None
-        told = dict(environment)
-        proof = prove(self._secret, self.answer["nonce"], told) if self._secret else ""
-        return super().start({**told, PROOF: proof}, listener)
 
 
 def _lead(meeting: Meeting, limits: Limits, screen: Screen, port: int) -> int:
@@ -176,57 +151,84 @@ def _gather(
 ) -> dict[int, Follower]:
     """Waits until all other processes have come. They stay open until the stack ends."""
     size, found = meeting.seat.size, dict[int, Follower]()
-    unknown: list[Follower] = []
+    guests: list[Guest] = []  # the oldest first
     listener = _listen(meeting.port, size)
+    doorman = Doorman(screen)
 
     def take() -> None:
         with contextlib.suppress(OSError):
             line, _ = listener.accept()
-            if len(unknown) > size + STRANGERS:
-                line.close()
-                return
-            follower = Follower(loop, line, size, meeting.secret, live)
-            stack.callback(follower.close)
-            follower.begin()
-            unknown.append(follower)
+            guests.append(Guest(loop, line, meeting.secret))
 
     loop.watch(listener, take)
     until = time.monotonic() + meeting.limit_s
     try:
         while len(found) < size - 1 and not loop.signals:
-            if time.monotonic() > until:
+            now = time.monotonic()
+            if now > until:
                 missing = [str(rank) for rank in range(1, size) if rank not in found]
                 raise MeetError(
                     f"of {size} processes, {len(missing)} have not come within {meeting.limit_s:g} s: rank "
                     f"{', '.join(missing[:20])}. Fix: see what they have printed; raise --host-timeout if they start "
                     "slowly"
                 )
-            loop.turn(min(1.0, max(0.0, until - time.monotonic())))
-            for follower in [one for one in unknown if one.is_ready or one.error]:
-                unknown.remove(follower)
-                _seat(follower, found, size, screen)
+            loop.turn(min(1.0, max(0.0, until - now)))
+            for guest in doorman.decided(guests, size + STRANGERS):
+                if _has_place(guest, found, size):
+                    follower = Follower(loop, guest, live)
+                    stack.callback(follower.close)
+                    follower.begin()
+                    found[follower.rank] = follower
+                else:
+                    doorman.tell(guest)
     finally:
         loop.forget(listener)
         listener.close()
-    for stranger in unknown:
-        stranger.close()
+        for guest in guests:
+            guest.close()
     return found
 
 
-def _seat(follower: Follower, found: dict[int, Follower], size: int, screen: Screen) -> None:
-    if follower.error:
-        screen.say(f"a connection is closed: {follower.error}")
-        return
-    assert follower.answer is not None
-    rank = int(follower.answer["rank"])
-    if not 0 < rank < size or (rank in found and not found[rank].error) or follower.answer["size"] != size:
-        follower.give_up("")
-        screen.say(
-            f"a process is refused that says it is rank {rank} of {follower.answer['size']}. Fix: if it is of another "
-            "job, choose another --port-base for one of them"
+class Doorman:
+    """Sees to it that connections that prove nothing keep no other out, and that they don't fill the screen."""
+
+    def __init__(self, screen: Screen):
+        self._screen = screen
+        self._told = 0
+
+    def decided(self, guests: list[Guest], most: int) -> list[Guest]:
+        """Removes those that have proved themselves, or are refused. The oldest of more than `most` give way."""
+        now = time.monotonic()
+        open_ = [guest for guest in guests if not guest.is_decided]
+        for guest in open_[: max(0, len(open_) - most)]:
+            guest.refuse("it has not proved itself, and others have come since")
+        for guest in open_:
+            if not guest.is_decided and now > guest.until:
+                guest.refuse(f"it has not proved itself within {PROOF_S:g} s")
+        decided = [guest for guest in guests if guest.is_decided]
+        guests[:] = [guest for guest in guests if not guest.is_decided]
+        return decided
+
+    def tell(self, guest: Guest) -> None:
+        self._told += 1
+        if self._told <= STRANGERS_TOLD:
+            self._screen.say(f"a connection is closed: {guest.why}")
+        if self._told == STRANGERS_TOLD:
+            self._screen.say("more such connections are closed without a word")
+
+
+def _has_place(guest: Guest, found: dict[int, Follower], size: int) -> bool:
+    """Whether this is the process of a rank that has not come yet. It is refused otherwise."""
+    if guest.offer is None:
+        return False
+    rank = guest.offer["rank"]
+    if not 0 < rank < size or (rank in found and not found[rank].error) or guest.offer["size"] != size:
+        guest.refuse(
+            f"it says it is rank {rank} of {guest.offer['size']}, which is no free place of {size}. Fix: if it is of "
+            "another job, choose another --port-base for one of them"
         )
-        return
-    found[rank] = follower
+        return False
+    return True
 
 
 def _listen(port: int, size: int) -> socket.socket:
@@ -262,28 +264,25 @@ class Printer(Reporter):
 
 
 class Following(Agent):
-    """This process's end of the connection to rank 0."""
+    """This process's end of the connection to rank 0. Both have proved themselves."""
 
-    def __init__(self, line: socket.socket, meeting: Meeting, offer: dict[str, Any], printer: list[Lines]):
-        super().__init__(os.dup(line.fileno()), os.dup(line.fileno()))
+    def __init__(self, joined: Joined, meeting: Meeting, printer: list[Lines]):
+        super().__init__(os.dup(joined.line.fileno()), os.dup(joined.line.fileno()))
         self._command = meeting.command
         self._environment = meeting.environment
-        self._secret = meeting.secret
-        self._offer = offer
+        self._decoder, self._seal = joined.decoder, joined.seal
+        self._silence_s = joined.silence_s
+        self._is_open = True  # nothing is left to ask
+        if joined.progress:
+            self._processes.watch_progress()
         self.printer = Printer(self, 0, printer)
 
-    def _open(self, request: dict[str, Any]) -> dict[str, Any]:
-        self._silence_s = float(request["silence_s"])
-        said = [self._offer[name] for name in OFFER]
-        proof = prove(self._secret, str(request["nonce"]), *said) if self._secret else ""
-        return {**self._offer, "proof": proof}
+    def _begin(self) -> None:
+        self._hear(b"")  # what has come behind rank 0's proof
 
     def _start(self, task: int, environment: dict[str, str]) -> None:
-        proof = environment.pop(PROOF, "")
-        if self._secret and not hmac.compare_digest(prove(self._secret, self._offer["nonce"], environment), proof):
-            raise MeetError(f"rank 0 does not know the secret. Fix: set the same {SECRET} for all processes of the job")
         if strange := set(environment) - TOLD:  # LD_PRELOAD would run another program than ours
-            raise MeetError(f"rank 0 sets {', '.join(sorted(strange))[:80]}, which it may not set")
+            raise MeetError(f"rank 0 sets {printable(', '.join(sorted(strange)), 80)}, which it may not set")
         super()._start(task, {**self._environment, **environment})
 
     def _reporter(self, task: int) -> Listener:
@@ -299,16 +298,10 @@ def _follow(meeting: Meeting, screen: Screen, port: int) -> int:
         Lines(name, COLOURS[rank % len(COLOURS)], screen, stream, lambda _: None)
         for stream in (screen.out, screen.error)
     ]
-    with _dial(meeting.seat.host, meeting.port, meeting.limit_s) as line:
-        offer = {
-            "rank": rank,
-            "size": meeting.seat.size,
-            "address": line.getsockname()[0],
-            "dialled": line.getpeername()[0],
-            "port": port,
-            "nonce": secrets.token_hex(16),
-        }
-        following = Following(line, meeting, offer, lines)
+    offer = {"rank": rank, "size": meeting.seat.size, "port": port}
+    joined = join(meeting.seat.host, meeting.port, meeting.limit_s, meeting.secret, offer)
+    with joined.line:
+        following = Following(joined, meeting, lines)
         code = following.run()
     if code != 0:
         words = f"rank {rank} ({name}): rank 0 has closed the connection. Fix: see what it has printed"
@@ -318,22 +311,3 @@ def _follow(meeting: Meeting, screen: Screen, port: int) -> int:
     if status is None or -status in PASSED_ON:  # rank 0 has asked it to end
         return 0
     return status if status >= 0 else INTERRUPTED - status
-
-
-def _dial(host: str, port: int, limit_s: float) -> socket.socket:
-    until = time.monotonic() + limit_s
-    while True:
-        try:
-            line = socket.create_connection((host, port), timeout=min(DIAL_S, limit_s))
-        except OSError as error:
-            if time.monotonic() > until:
-                raise MeetError(
-                    f"rank 0 is not reached at {machine.at_port(host, port)} for {limit_s:g} s: {error}. Fix: see what "
-                    "it has printed; if it is on another host, name that one by --meet; raise --host-timeout if it "
-                    "starts slowly"
-                ) from error
-            time.sleep(DIAL_AGAIN_S)
-            continue
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        line.settimeout(None)
-        return line

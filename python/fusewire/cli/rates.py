@@ -9,7 +9,6 @@ import collections
 import contextlib
 import dataclasses
 import errno
-import json
 import os
 import selectors
 import socket
@@ -18,12 +17,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from fusewire.cli import seeing
+from fusewire.cli.heard import parse, printable
 from fusewire.cli.loop import Loop
 from fusewire.cli.seeing import Place
 
 EVERY_S = 1.0
 STEPS_S, STEPS_KEPT = 5.0, 64  # a rate of told steps is over so many seconds
 ANSWER_BYTES_MAX = 4 << 20
+NUMBER_MAX = 1 << 63
 READ_BYTES = 1 << 16
 TARGET = "/status.json"
 BETWEEN_TASKS = ("receive", "run_out", "provide", "run_in", "collective")  # operations that move tensors
@@ -45,16 +46,16 @@ class Progress:
         if not isinstance(values, list) or len(values) != len(dataclasses.fields(Progress)):
             raise ValueError(f"progress is {str(values)[:80]}, not a list of {len(dataclasses.fields(Progress))}")
         step, steps_per_s, bytes_per_s, state, is_told = values
-        if step is not None and type(step) is not int:
+        if step is not None and (type(step) is not int or not abs(step) < NUMBER_MAX):
             raise ValueError(f"the step of a task is {str(step)[:80]}, not a number")
         for rate in (steps_per_s, bytes_per_s):
-            if rate is not None and type(rate) not in (int, float):
+            if rate is not None and (type(rate) not in (int, float) or not abs(rate) < NUMBER_MAX):
                 raise ValueError(f"a rate of a task is {str(rate)[:80]}, not a number")
         if not isinstance(state, str):
             raise ValueError(f"the state of a task is {str(state)[:80]}, not a text")
         if not isinstance(is_told, bool):
             raise ValueError(f"whether the step of a task is told is {str(is_told)[:80]}, not true or false")
-        return Progress(step, steps_per_s, bytes_per_s, state, is_told)
+        return Progress(step, steps_per_s, bytes_per_s, printable(state), is_told)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,7 +166,7 @@ class Rates:
                 return
             # It may be none of ours, or end meanwhile.
             with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-                status = json.loads(answer.partition(b"\r\n\r\n")[2])
+                status = parse(answer.partition(b"\r\n\r\n")[2])
                 if status["pid"] == place.pid:
                     counters = Counters.of(status)
                     self._latest[place] = counters.since(self._before.get(place))

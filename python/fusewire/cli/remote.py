@@ -2,7 +2,6 @@
 """A place on another host, as the launcher sees it: the agent at the other end of two pipes."""
 
 import contextlib
-import json
 import os
 import queue
 import select
@@ -11,11 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fusewire.cli import frames
+from fusewire.cli.heard import printable
 from fusewire.cli.loop import Loop, read
 from fusewire.cli.processes import DRAIN_S, LOST, Listener
-from fusewire.cli.rates import Progress
 from fusewire.version import VERSION
 
+WHY_MAX = 1000  # letters
 NOISE_BYTES_MAX = 1 << 16  # that a host's shell may print before the agent's first line
 
 
@@ -56,7 +56,8 @@ class Remote:
         self._request = {**request, "silence_s": silence_s}
         self._explain = explain
         self._silence = frames.Silence()
-        self._decoder = frames.Decoder()
+        self._decoder = frames.Decoder(frames.OF_AGENT)
+        self._seal: frames.Seal | None = None
         self._noise: bytes | None = b""
         self._tasks: list[Listener] = []
         self._ended: set[int] = set()
@@ -79,8 +80,8 @@ class Remote:
             return str(answer["error"])
         ports = answer.get("ports")
         wanted = self._request.get("ports", 0)
-        if not isinstance(ports, list) or len(ports) != wanted or not all(isinstance(port, int) for port in ports):
-            raise ValueError(f"ports are {ports}; {wanted} were asked for")
+        if not isinstance(ports, list) or len(ports) != wanted or not all(_is_port(port) for port in ports):
+            raise frames.FrameError(f"ports are {ports}; {wanted} were asked for")
         return ""
 
     def start(self, environment: Mapping[str, str], listener: Listener) -> RemoteTask:
@@ -122,6 +123,7 @@ class Remote:
             self._give_up(why)
 
     def _give_up(self, why: str) -> None:
+        why = printable(why, WHY_MAX)
         self.error = self.error or why
         self.close()
         for number in range(len(self._tasks)):
@@ -130,7 +132,12 @@ class Remote:
     def _end(self, number: int, status: int, why: str) -> None:
         if number not in self._ended:
             self._ended.add(number)
-            self._tasks[number].on_end(status, why)
+            self._tasks[number].on_end(status, printable(why, WHY_MAX))
+
+    def _task(self, number: int) -> Listener:
+        if number >= len(self._tasks):
+            raise frames.FrameError(f"there is no task {number}")
+        return self._tasks[number]
 
     def _write_all(self) -> None:
         with contextlib.suppress(OSError):
@@ -141,7 +148,7 @@ class Remote:
                     frame = frames.encode(frames.PING)
                 if frame is None:
                     break
-                rest = memoryview(frame)
+                rest = memoryview(frame + self._seal.of_next(frame) if self._seal else frame)
                 while rest:
                     try:
                         rest = rest[os.write(self._sink, rest) :]
@@ -161,9 +168,9 @@ class Remote:
         try:
             if self._noise is not None:
                 data = self._greet(self._noise + data)
-            for kind, task, payload in self._decoder.feed(data):
-                self._take(kind, task, payload)
-        except (frames.FrameError, ValueError, IndexError, KeyError, TypeError) as error:
+            for kind, task, said in self._decoder.feed(data):
+                self._take(kind, task, said)
+        except frames.FrameError as error:
             self._give_up(f"its agent sends something else than frames: {error}")
 
     def _greet(self, data: bytes) -> bytes:
@@ -186,27 +193,28 @@ class Remote:
         self._queue.put(frames.encode_json(frames.OPEN, 0, self._request))
         return data[first.end() :]
 
-    def _take(self, kind: int, task: int, payload: bytes) -> None:
+    def _take(self, kind: int, task: int, said: Any) -> None:
         if kind in (frames.OUT, frames.ERROR):
-            self._tasks[task].on_output(1 if kind == frames.OUT else 2, payload)
+            self._task(task).on_output(1 if kind == frames.OUT else 2, said)
         elif kind == frames.SERVES:
-            self._tasks[task].on_serving()
+            self._task(task).on_serving()
         elif kind == frames.PROGRESS:
-            self._tasks[task].on_progress(Progress.of(json.loads(payload)))
+            self._task(task).on_progress(said)
         elif kind == frames.ENDED:
-            status, why = json.loads(payload)
-            self._end(task, int(status), str(why))
+            self._task(task)
+            self._end(task, *said)
         elif kind == frames.PONG:
             pass
-        elif kind == frames.READY:
-            answer = json.loads(payload)
-            if not isinstance(answer, dict):
-                raise ValueError(f"its answer is a {type(answer).__name__}")
-            if why := self.accept(answer):
+        elif kind == frames.READY and self.answer is None:
+            if why := self.accept(said):
                 self._give_up(why)
             else:
-                self.answer = answer
+                self.answer = said
         elif kind == frames.BYE and self._is_finishing:
             self.close()
         else:
             raise frames.FrameError(f"kind {kind} of a frame is not expected now")
+
+
+def _is_port(value: Any) -> bool:
+    return type(value) is int and 0 < value < 1 << 16
