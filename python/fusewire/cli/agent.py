@@ -14,7 +14,7 @@ import sys
 import time
 from typing import Any
 
-from fusewire.cli import frames
+from fusewire.cli import frames, guard
 from fusewire.cli.cluster import PortError, free_ports
 from fusewire.cli.commands import command_of
 from fusewire.cli.loop import Loop, read
@@ -202,4 +202,5 @@ class Agent:
 
 
 def main() -> None:
+    guard.split()
     raise SystemExit(Agent(0, 1).run())

@@ -20,10 +20,11 @@ from typing import NoReturn
 from fusewire import machine
 from fusewire.cli.agent import Agent, Reporter
 from fusewire.cli.cluster import PortError, free_ports
+from fusewire.cli.guard import PASSED_ON
 from fusewire.cli.heard import printable
 from fusewire.cli.job import Here, Job, Limits, Task
 from fusewire.cli.launchers import Seat
-from fusewire.cli.loop import PASSED_ON, Loop
+from fusewire.cli.loop import Loop
 from fusewire.cli.meeting import PROOF_S, Guest, Joined, MeetError, join
 from fusewire.cli.output import COLOURS, Lines, Screen
 from fusewire.cli.plan import SECRET, Plan

@@ -10,8 +10,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from fusewire.cli.guard import PASSED_ON
+
 READ_BYTES = 1 << 16
-PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def read(source: int) -> bytes | None:

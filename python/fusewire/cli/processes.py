@@ -2,7 +2,6 @@
 """Processes of this machine: each leads a process group, is watched, and is never left behind."""
 
 import contextlib
-import ctypes
 import dataclasses
 import functools
 import os
@@ -14,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from fusewire import telling
+from fusewire.cli.guard import OF_SIGNALS, become_subreaper, children, die_with, kill_children
 from fusewire.cli.loop import READ_BYTES, Loop
 from fusewire.cli.rates import Progress, Rates, Steps
 from fusewire.cli.seeing import SECRET
@@ -22,8 +22,7 @@ PIPE = "{pipe}"  # this word of a command is replaced by the number of the pipe 
 GRACE_S = 5.0  # from SIGTERM to SIGKILL
 DRAIN_S = 1.0  # to read what is left in the pipes of processes that have ended
 # Exit codes, as in shells; the signal's number is added to INTERRUPTED. LOST: the task's host is lost, as ssh says it.
-NOT_STARTED, INTERRUPTED, LOST = 126, 128, 255
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+NOT_STARTED, INTERRUPTED, LOST = 126, OF_SIGNALS, 255
 REPORT_BYTES_MAX, REPORTED = 64, re.compile(rb"\d{1,18}")  # of a task on its pipe
 
 
@@ -96,7 +95,7 @@ class Processes:
         self._held = False
         self._rates: Rates | None = None
         self._others = children()  # inherited from the program that became this process by exec
-        _prctl(PR_SET_CHILD_SUBREAPER, 1)
+        become_subreaper()
 
     def start(self, command: Command, environment: Mapping[str, str], listener: Listener) -> Running:
         report_read, report_write = os.pipe()
@@ -153,13 +152,7 @@ class Processes:
 
     def kill_orphans(self) -> None:
         """Kills processes that ours started and left behind: their parent has ended, so they are our children now."""
-        while pids := children() - self._others - {running.process.pid for running in self._running}:
-            for pid in pids:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            for pid in pids:
-                with contextlib.suppress(ChildProcessError):
-                    os.waitpid(pid, 0)
+        kill_children(self._others | {running.process.pid for running in self._running})
 
     @property
     def is_silent(self) -> bool:
@@ -203,31 +196,3 @@ class Processes:
             del self._streams[stream]
             stream.close()
         told(data)
-
-
-def children() -> set[int]:
-    found = set()
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            with (
-                contextlib.suppress(OSError),
-                open(f"/proc/{entry.name}/stat", encoding="utf-8", errors="replace") as file,
-            ):
-                # pid (name) state ppid ...; the name may contain any character, including parentheses and spaces
-                if int(file.read().rpartition(")")[2].split()[1]) == os.getpid():
-                    found.add(int(entry.name))
-    return found
-
-
-def die_with(parent: int) -> None:
-    """Called in a new process: the kernel kills it when its parent dies."""
-    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # the parent died before prctl took effect
-        os._exit(INTERRUPTED + signal.SIGKILL)
-
-
-def _prctl(option: int, value: int) -> None:
-    _LIBC.prctl(option, value, 0, 0, 0)
-
-
-_LIBC = ctypes.CDLL(None, use_errno=True)

@@ -9,7 +9,7 @@ import shlex
 import sys
 
 from fusewire import machine
-from fusewire.cli import inside, launchers, ssh
+from fusewire.cli import guard, inside, launchers, ssh
 from fusewire.cli.arguments import USAGE_ERROR, count, port, seconds
 from fusewire.cli.cluster import PortError, Shape, free_ports, local_addresses
 from fusewire.cli.commands import command_of
@@ -174,11 +174,13 @@ def call_run(options: argparse.Namespace) -> int:
         shared = variables(options.env, os.environ)
         plain = isinstance(plan, Ranks)
         if hosts:
+            guard.split()
             return run_at(hosts, plan, words, plain, shared, limits, options, screen)
         command = command_of(words, plain)
     except ValueError as error:
         screen.say(with_page(str(error), "inside" if options.inside else "options"))
         return USAGE_ERROR
+    guard.split()
     return run_here(plan, command, screen, limits, shared, options.port_base)
 
 
@@ -320,7 +322,9 @@ def run_inside_launcher(options: argparse.Namespace, screen: Screen) -> int:
         options.port_base,
         options.host_timeout or MEET_S,
     )
-    return inside.run_inside(meeting, limits_of(options, screen), screen)
+    limits = limits_of(options, screen)
+    guard.split()
+    return inside.run_inside(meeting, limits, screen)
 
 
 def plan_inside(options: argparse.Namespace, size: int, kind: str) -> Plan:

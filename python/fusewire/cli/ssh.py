@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fusewire.cli.commands import ours
+from fusewire.cli.guard import die_with
 from fusewire.cli.loop import READ_BYTES, Loop
 from fusewire.cli.output import Screen
 from fusewire.cli.placement import Host
-from fusewire.cli.processes import die_with
 from fusewire.cli.remote import Remote
 from fusewire.pages import with_page
 from fusewire.version import VERSION

@@ -5,6 +5,7 @@ import argparse
 import pathlib
 import tempfile
 
+from fusewire.cli import guard
 from fusewire.cli.arguments import USAGE_ERROR, counts, seconds
 from fusewire.cli.commands import ours
 from fusewire.cli.output import Screen
@@ -45,6 +46,7 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 def call_tune(options: argparse.Namespace) -> int:
     screen = Screen()
+    guard.split()
     parts = []
     for ranks in options.ranks:
         if ranks < 2:
