@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Hostile peers of the launcher's and TensorFlow's ports: connections that say anything, a rank 0 that is none, a tap."""
+"""Hostile peers of the launcher's and TensorFlow's ports: any words, a rank 0 that is none, a tap."""
 
 import contextlib
 import socket
@@ -90,6 +90,9 @@ class Tap:
         return data[:at] + b"P" + data[at + 1 :]
 
     def close(self) -> None:
+        self._listener.close()
+
+
 def stranger_at(port: int, limit_s: float = 30.0) -> Stranger:
     """Knocks until somebody listens there."""
     until = time.monotonic() + limit_s

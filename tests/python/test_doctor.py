@@ -154,7 +154,7 @@ def test_backlog(tmp_path, content, status):
         ("[" * 200000, "FAIL", "is not valid for TensorFlow"),
         ('{"cluster": {}, "task": {"type": "ps", "index": 1e999}}', "FAIL", "is not valid for TensorFlow"),
         ('{"cluster": {"ps": "a:1"}, "task": {}}', "FAIL", "a list, not str"),
-        ('{"cluster": {"\\u001b[2J\\n\\ud800": []}, "task": {}}', "ok", "0 ?[2J??"),
+        ('{"cluster": {"\\u001b[2J\\n\\ud800": []}, "task": {}}', "ok", r"0 \x1b[2J\n\ud800"),
         (json.dumps({"cluster": {"j" * 9 + str(job): [] for job in range(99999)}, "task": {}}), "ok", "..."),
         (json.dumps({"cluster": {}, "task": {"type": "w" * 99999}}), "FAIL", "..."),
     ],

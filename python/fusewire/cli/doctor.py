@@ -27,6 +27,7 @@ from fusewire import machine, settings
 from fusewire.cli import network, survey
 from fusewire.cli.arguments import USAGE_ERROR, seconds
 from fusewire.cli.commands import ours, ours_of
+from fusewire.cli.heard import printable
 from fusewire.cli.report import FAIL, NOTE, OK, WARN, Check, show
 from fusewire.pages import with_page
 from fusewire.tf import plugin, protocol
@@ -37,7 +38,7 @@ FILES_WANTED = 4096  # descriptors: in a cluster of hundreds of tasks, a server 
 POLLING_CORES = 4  # with fewer, threads that never sleep take processor time from TensorFlow
 LOCAL_LINE = "127.0.0.1 localhost"
 BACKLOG_WANTED = 1024  # connections that arrive at once when such a cluster starts
-JOBS_SHOWN, WORDS_SHOWN = 20, 300  # at most, of text that we did not write: jobs, characters
+JOBS_SHOWN = 20
 MAP_BYTES_MAX = 2 << 20  # the server's limit
 ENDPOINT = re.compile(r"[^=\s]+:\d+=[^=\s]+:\d+")  # a line of .endpoint_map
 
@@ -438,14 +439,16 @@ def check_tf_config(environment: Mapping[str, str]) -> Iterator[Check]:
         counts = {job: _count_tasks(tasks) for job, tasks in cluster.items()}
     # The variable may contain anything, for example JSON nested too deeply or a number that is far too large.
     except (ValueError, AttributeError, TypeError, RecursionError, OverflowError) as error:
-        why = f"is not valid for TensorFlow: {_shown(error)}"
+        why = f"is not valid for TensorFlow: {printable(error)}"
         yield Check("TF_CONFIG", FAIL, why, f"export TF_CONFIG='{shape}', or unset it")
         return
     more = ", ..." if len(counts) > JOBS_SHOWN else ""
-    listed = _shown(", ".join(f"{count} {job}" for job, count in itertools.islice(counts.items(), JOBS_SHOWN))) + more
-    this = f"{_shown(kind)}:{index}" if kind else f"not named:{index}"
+    listed = (
+        printable(", ".join(f"{count} {job}" for job, count in itertools.islice(counts.items(), JOBS_SHOWN))) + more
+    )
+    this = f"{printable(kind)}:{index}" if kind else f"not named:{index}"
     if kind and kind != "evaluator" and not 0 <= index < counts.get(kind, 0):
-        fix = f"type is one of {_shown(', '.join(itertools.islice(counts, JOBS_SHOWN)))}, index counts from 0"
+        fix = f"type is one of {printable(', '.join(itertools.islice(counts, JOBS_SHOWN)))}, index counts from 0"
         yield Check("TF_CONFIG", FAIL, f"this task is {this}, the cluster has {listed or 'no task'}", fix)
     else:
         yield Check("TF_CONFIG", OK, f"this task is {this}, of {listed or 'no cluster'}")
@@ -455,12 +458,6 @@ def _count_tasks(tasks: object) -> int:
     if not isinstance(tasks, list | dict):
         raise TypeError(f"the tasks of a job must be a list, not {type(tasks).__name__}")
     return len(tasks)
-
-
-def _shown(words: object) -> str:
-    """The words on one line of a terminal, whatever they contain."""
-    text = "".join(letter if letter.isprintable() else "?" for letter in str(words))
-    return text if len(text) <= WORDS_SHOWN else text[:WORDS_SHOWN] + "..."
 
 
 def _why_left_out(path: pathlib.Path) -> str:
@@ -490,7 +487,7 @@ def check_endpoint_map(environment: Mapping[str, str]) -> Iterator[Check]:
         yield Check(
             "endpoint map",
             FAIL,
-            f"{path}: this line is not valid: {_shown(wrong[0])}",
+            f"{path}: this line is not valid: {printable(wrong[0])}",
             "write each line as host:port=host:data_port, or remove the file",
         )
     else:

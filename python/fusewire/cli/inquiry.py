@@ -4,7 +4,6 @@ of WorkerService/Logging for a reserved step (src/fusewire/tf/server/inquiry.h).
 TensorFlow itself is not imported."""
 
 import contextlib
-import json
 import socket
 import struct
 import time
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fusewire import machine
+from fusewire.cli.heard import parse_printable, printable
 
 INQUIRY_STEP = 0x6675736577686F69
 PORT_STEP = 0x6675736577697265
@@ -26,9 +26,9 @@ class NoAnswerError(Exception):
     """A task that can't be asked. `state` says why in a word, see survey.FIXES."""
 
     def __init__(self, state: str, text: str):
-        super().__init__(text)
         self.state = state
-        self.text = text
+        self.text = printable(text)
+        super().__init__(self.text)
 
 
 def split(address: str) -> tuple[str, int]:
@@ -96,7 +96,7 @@ class Task:
                 raise NoAnswerError("older", "it has a Fusewire that is too old to answer")
             raise NoAnswerError("no plug-in", "a TensorFlow server without Fusewire")
         try:
-            told = json.loads(answer)
+            told = parse_printable(answer)
         except ValueError as error:
             raise NoAnswerError("stranger", f"it answers with what is not JSON: {answer[:80]!r}") from error
         if not isinstance(told, dict):

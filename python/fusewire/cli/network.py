@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from fusewire import machine, settings
 from fusewire.cli.commands import ours_of
+from fusewire.cli.heard import printable
 from fusewire.cli.report import FAIL, NOTE, OK, WARN
 from fusewire.tf import plugin
 
@@ -68,7 +69,7 @@ def _hosts(environment: Mapping[str, str]) -> tuple[str | None, list[str]]:
 
 def _host_of(address: object) -> str:
     host = str(address).rpartition(":")[0].strip("[]")
-    return "".join(letter if letter.isprintable() else "?" for letter in host)[:255]
+    return printable(host)
 
 
 def _says_loopback(host: str) -> bool:

@@ -12,8 +12,10 @@ import textwrap
 from collections.abc import Callable
 from typing import BinaryIO
 
+from fusewire.cli.heard import printable
 from fusewire.pages import with_page
 
+LINE_MAX = 4000  # letters of a line of ours
 LAST_LINES = 20  # kept for each task, and printed again if that task fails first
 LINE_BYTES_MAX = 1 << 16  # a longer line is printed in pieces
 COLOURS = ("36", "33", "32", "35", "34", "96", "93", "92", "95", "94")  # of the labels; red is for failures
@@ -80,7 +82,7 @@ class Screen:
 
     def say(self, text: str, colour: str = "") -> None:
         """Prints one line of the launcher on stderr."""
-        line = f"fusewire run: {text}"
+        line = f"fusewire run: {printable(text, LINE_MAX)}"
         self.write(self.error, f"{paint(line, colour, self.error) if colour else line}\n".encode())
 
     def fail(self, text: str) -> None:

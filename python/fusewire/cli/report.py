@@ -6,7 +6,8 @@ import json
 import sys
 from collections.abc import Iterable
 
-from fusewire.cli.output import FAILURE, paint, wrapped
+from fusewire.cli.heard import printable
+from fusewire.cli.output import FAILURE, LINE_MAX, paint, wrapped
 from fusewire.pages import page_of_check
 from fusewire.version import VERSION
 
@@ -40,13 +41,15 @@ def show(checks: list[Check], more: Iterable[str] = (), facts: dict[str, object]
     width = max((len(check.name) for check in checks), default=0)
     out = sys.stdout.buffer
     for check in checks:
-        lines = (check.value.splitlines() or [""]) + ([f"Fix: {check.fix}", f"See {check.page}"] if check.fix else [])
-        first, *rest = [piece for line in lines for piece in wrapped(line, out, width + 8)]
-        print(f"{paint(check.status.rjust(4), COLOURS[check.status], out)}  {check.name.ljust(width)}  {first}")
+        lines = (check.value.split("\n") or [""]) + ([f"Fix: {check.fix}", f"See {check.page}"] if check.fix else [])
+        first, *rest = [piece for line in lines for piece in wrapped(printable(line, LINE_MAX), out, width + 8)]
+        print(
+            f"{paint(check.status.rjust(4), COLOURS[check.status], out)}  {printable(check.name).ljust(width)}  {first}"
+        )
         for line in rest:
             print(f"{' ' * (width + 8)}{line}")
     for line in more:
-        print(line)
+        print(printable(line, LINE_MAX))
     failed, warned = (sum(check.status == status for check in checks) for status in (FAIL, WARN))
     print(f"\n{failed} to fix, {warned} to check." if failed or warned else "\nNo problems found.")
     return 0 if healthy else 1

@@ -13,7 +13,6 @@ import dataclasses
 import hashlib
 import hmac
 import http.client
-import json
 import os
 import pathlib
 import secrets
@@ -24,6 +23,7 @@ from typing import Any
 
 from fusewire import machine
 from fusewire.cli.arguments import USAGE_ERROR
+from fusewire.cli.heard import parse_printable, printable
 from fusewire.pages import page, with_page
 
 ANSWER_S = 2.0  # a process that is alive answers in milliseconds, even if all its other threads are blocked
@@ -97,7 +97,7 @@ def find(places: Iterable[pathlib.Path] | None = None) -> list[Place]:
             for path in sorted(folder.glob("*.json")):
                 # It may be removed meanwhile.
                 with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-                    found.append(_place(json.loads(path.read_text(encoding="utf-8"))))
+                    found.append(_place(parse_printable(path.read_text(encoding="utf-8"))))
     return [place for place in found if place.tasks]  # one without is about to begin
 
 
@@ -146,7 +146,7 @@ def ask(place: Place, target: str = "/status.json", limit_s: float = ANSWER_S) -
         connection.close()
     if answer.status != 200:
         raise ValueError(f"{place} answers {answer.status}: {body[:300].decode(errors='replace').strip()}")
-    return json.loads(body)
+    return parse_printable(body)
 
 
 def proof(secret: str, host: str, target: str) -> str:
@@ -182,7 +182,7 @@ def _ask_one(place: Place, target: str, limit_s: float) -> Process:
     except ConnectionRefusedError:
         state = "dead" if place.pid else "refuses connections"
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
-        state = str(error) or type(error).__name__
+        state = printable(str(error) or type(error).__name__)
     if place.pid:
         state = process_state(place) or state
     return Process(place, None, state)

@@ -15,7 +15,8 @@ from typing import Any
 
 from fusewire.cli import seeing
 from fusewire.cli.arguments import USAGE_ERROR, seconds
-from fusewire.cli.output import paint
+from fusewire.cli.heard import printable
+from fusewire.cli.output import LINE_MAX, paint
 from fusewire.cli.seeing import Process
 from fusewire.pages import page
 
@@ -261,7 +262,7 @@ def _natural(task: str) -> tuple[str, int]:
 
 def show(views: Sequence[View], live: bool) -> None:
     """Prints the views; on a terminal over the ones before, cut to its size."""
-    lines = [line for each in views for line in text_of(each)] or [seeing.NO_TASK]
+    lines = [printable(line, LINE_MAX) for each in views for line in text_of(each)] or [seeing.NO_TASK]
     if live:
         size = shutil.get_terminal_size()
         lines = [line[: size.columns - 1] for line in lines[: size.lines - 1]]

@@ -11,7 +11,8 @@ from typing import Any
 
 from fusewire.cli import seeing
 from fusewire.cli.arguments import USAGE_ERROR, seconds
-from fusewire.cli.output import FAILURE, paint, wrapped
+from fusewire.cli.heard import printable
+from fusewire.cli.output import FAILURE, LINE_MAX, paint, wrapped
 from fusewire.cli.seeing import Process
 from fusewire.pages import page
 
@@ -60,10 +61,10 @@ def call(options: argparse.Namespace) -> int:
     else:
         out = sys.stdout.buffer
         for verdict in verdicts:
-            for line in wrapped(verdict.sentence, out):
+            for line in wrapped(printable(verdict.sentence, LINE_MAX), out):
                 print(paint(line, FAILURE if verdict.stands else "32", out))
             for line in verdict.evidence:
-                print("\n".join(f"  {piece}" for piece in wrapped(line, out, 2)))
+                print("\n".join(f"  {piece}" for piece in wrapped(printable(line, LINE_MAX), out, 2)))
             if verdict.stands:
                 print(f"  see {page(verdict.cause)}")
     return STANDS if any(verdict.stands for verdict in verdicts) else CLEAR
