@@ -11,6 +11,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/observe/access.h"
 #include "fusewire/observe/request.h"
+#include "fusewire/observe/socket_name.h"
 #include "fusewire/observe/watch.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -29,8 +30,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto breaks = [](char letter) { return letter == '\r' || letter == '\n'; };
     for (const std::string* text : {&request.target, &request.host, &request.authorization})
       FUSEWIRE_CHECK(std::none_of(text->begin(), text->end(), breaks));
-    FUSEWIRE_CHECK(Access("a secret that nobody guesses").Check(request, 1'800'000'000).status == 401);
-    (void)Access("").Check(request, 1'800'000'000);
+    constexpr int64_t kNowMs = 1'800'000'000'000;
+    const Here here{"10.0.0.7:9477", {}};
+    FUSEWIRE_CHECK(Access("a secret that nobody guesses", 0).Check(request, here, kNowMs).status == 401);
+    (void)Access("", 0).Check(request, here, kNowMs);
+    const std::string place = PlaceOf(request.host);  // again, it is the same
+    FUSEWIRE_CHECK(PlaceOf(place) == place);
   } else {
     FUSEWIRE_CHECK(refusal.status >= 400 && refusal.status < 600);
   }

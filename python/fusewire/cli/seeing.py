@@ -135,10 +135,13 @@ def ask(place: Place, target: str = "/status.json", limit_s: float = ANSWER_S) -
     """The JSON that a port answers. OSError, http.client.HTTPException or ValueError if there is none."""
     connection = http.client.HTTPConnection(place.host, place.port, timeout=limit_s)
     try:
+        connection.connect()
+        # The port knows its address, but not all names that stand for it; and what a name stands for may be a lie.
+        host = machine.at_port(*connection.sock.getpeername()[:2])
         connection.putrequest("GET", target, skip_accept_encoding=True, skip_host=True)
-        connection.putheader("Host", str(place))
+        connection.putheader("Host", host)
         if os.environ.get(SECRET):
-            connection.putheader("Authorization", proof(os.environ[SECRET], str(place), target))
+            connection.putheader("Authorization", proof(os.environ[SECRET], host, target))
         connection.endheaders()
         answer = connection.getresponse()
         body = answer.read(ANSWER_BYTES_MAX)
@@ -151,10 +154,10 @@ def ask(place: Place, target: str = "/status.json", limit_s: float = ANSWER_S) -
 
 def proof(secret: str, host: str, target: str) -> str:
     """The header that shows knowledge of the secret, for one request; see observe/access.h."""
-    seconds, nonce = str(int(time.time())), secrets.token_hex(16)
+    now_ms, nonce = str(time.time_ns() // 10**6), secrets.token_hex(16)
     key = hmac.digest(secret.encode(), b"fusewire status", "sha256")
-    message = "\n".join((seconds, nonce, host, target)).encode()
-    return f"Fusewire {seconds}:{nonce}:{hmac.new(key, message, hashlib.sha256).hexdigest()}"
+    message = "\n".join((now_ms, nonce, host, target)).encode()
+    return f"Fusewire {now_ms}:{nonce}:{hmac.new(key, message, hashlib.sha256).hexdigest()}"
 
 
 def token(secret: str) -> str:

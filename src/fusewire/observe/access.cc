@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "fusewire/base/bytes.h"
+#include "fusewire/observe/socket_name.h"
 #include "fusewire/wire/hello.h"
 
 namespace fusewire {
@@ -43,12 +44,12 @@ std::string Sign(const std::string& secret, const std::string& message) {
 
 std::string TokenOf(const std::string& secret) { return Sign(secret, "metrics"); }
 
-std::string ProofOf(const std::string& secret, const std::string& seconds, const std::string& nonce,
+std::string ProofOf(const std::string& secret, const std::string& time, const std::string& nonce,
                     const std::string& host, const std::string& target) {
-  return Sign(secret, seconds + "\n" + nonce + "\n" + host + "\n" + target);
+  return Sign(secret, time + "\n" + nonce + "\n" + host + "\n" + target);
 }
 
-Refusal Access::Check(const Request& request, int64_t now_s) {
+Refusal Access::Check(const Request& request, const Here& here, int64_t now_ms) {
   if (secret_.empty()) {
     if (request.host.empty() || IsAddressOrLocalhost(request.host)) return {};
     return {421, "the request names a host that is neither an address nor localhost; ask by the address"};
@@ -58,30 +59,35 @@ Refusal Access::Check(const Request& request, int64_t now_s) {
     if (AreEqual(given.substr(kBearer.size()), TokenOf(secret_))) return {};
     return {401, "the token is not that of /metrics: `fusewire top --token` prints it from FUSEWIRE_SECRET"};
   }
-  if (given.substr(0, kScheme.size()) == kScheme) return CheckProof(request, now_s);
+  if (given.substr(0, kScheme.size()) == kScheme) return CheckProof(request, here, now_ms);
   return {401, "this port asks for a proof of the cluster's secret: `fusewire top` makes one from FUSEWIRE_SECRET"};
 }
 
-Refusal Access::CheckProof(const Request& request, int64_t now_s) {
+Refusal Access::CheckProof(const Request& request, const Here& here, int64_t now_ms) {
   const std::string_view words = std::string_view(request.authorization).substr(kScheme.size());
   const size_t first = words.find(':'), second = words.find(':', first == std::string_view::npos ? first : first + 1);
-  if (second == std::string_view::npos) return {401, "the proof is not SECONDS:NONCE:PROOF"};
-  const std::string seconds(words.substr(0, first)), nonce(words.substr(first + 1, second - first - 1));
-  int64_t then_s = 0;
-  const auto read = std::from_chars(seconds.data(), seconds.data() + seconds.size(), then_s);
-  if (read.ec != std::errc() || read.ptr != seconds.data() + seconds.size() || then_s < 0)
-    return {401, "the proof's time is not a number of seconds"};
+  if (second == std::string_view::npos) return {401, "the proof is not TIME:NONCE:PROOF"};
+  const std::string time(words.substr(0, first)), nonce(words.substr(first + 1, second - first - 1));
+  int64_t then_ms = 0;
+  const auto read = std::from_chars(time.data(), time.data() + time.size(), then_ms);
+  if (read.ec != std::errc() || read.ptr != time.data() + time.size() || then_ms < 0)
+    return {401, "the proof's time is not a number of milliseconds"};
   if (nonce.size() < kNonceDigitsMin || nonce.size() > kNonceDigitsMax ||
       !std::all_of(nonce.begin(), nonce.end(), IsHex))
     return {401, "the proof's nonce is not 16 to 64 hexadecimal digits"};
-  if (!AreEqual(words.substr(second + 1), ProofOf(secret_, seconds, nonce, request.host, request.target)))
+  if (!AreEqual(words.substr(second + 1), ProofOf(secret_, time, nonce, request.host, request.target)))
     return {401, "the proof is wrong: FUSEWIRE_SECRET differs from this task's, or the request was changed"};
-  // The proof is right, so these times and nonces come from a member of the cluster, now or earlier.
-  if (then_s > now_s + kSecondsMax || then_s < now_s - kSecondsMax)
+  // The proof is right, so these hosts, times and nonces come from a member of the cluster, now or earlier.
+  const std::string place = PlaceOf(request.host);
+  if (place != here.address && std::find(here.others.begin(), here.others.end(), place) == here.others.end())
+    return {401, "the proof is for " + request.host + ", and this is " + here.address + "; ask by this address"};
+  if (then_ms > now_ms + kMillisecondsMax || then_ms < now_ms - kMillisecondsMax)
     return {401, "the proof is older than 30 s, or the two clocks differ by more"};
-  for (auto old = nonces_.begin(); old != nonces_.end();) old = old->second < now_s ? nonces_.erase(old) : ++old;
+  if (then_ms < opened_ms_)
+    return {401, "the proof was made before this process opened its port, or by a clock that is late; ask again"};
+  for (auto old = nonces_.begin(); old != nonces_.end();) old = old->second < now_ms ? nonces_.erase(old) : ++old;
   if (nonces_.size() >= kNoncesMax) return {401, "too many requests in a minute"};
-  if (!nonces_.emplace(nonce, now_s + 2 * kSecondsMax).second) return {401, "the proof has been used"};
+  if (!nonces_.emplace(nonce, now_ms + 2 * kMillisecondsMax).second) return {401, "the proof has been used"};
   return {};
 }
 

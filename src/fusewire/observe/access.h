@@ -1,10 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Who may ask the status port. On loopback, everybody who is there; beyond it, those who prove that they know the
 // cluster's secret, with each request:
-//   Authorization: Fusewire SECONDS:NONCE:PROOF
-//   PROOF := hex(HMAC-SHA-256(HMAC-SHA-256(secret, "fusewire status"), "SECONDS\nNONCE\nHOST\nTARGET"))
-// SECONDS is the time since 1970, NONCE 16 to 64 hexadecimal digits, HOST the Host header. A proof counts once, for
-// half a minute around its time. Prometheus can't make proofs: for /metrics alone, a token that never changes suffices.
+//   Authorization: Fusewire TIME:NONCE:PROOF
+//   PROOF := hex(HMAC-SHA-256(HMAC-SHA-256(secret, "fusewire status"), "TIME\nNONCE\nHOST\nTARGET"))
+// TIME is in milliseconds since 1970, NONCE 16 to 64 hexadecimal digits, HOST the Host header: the address and port
+// that are asked, and no other place takes this proof. It counts once, for half a minute around its time, at the
+// process that has the port now. Prometheus can't make proofs: for /metrics alone, a token that never changes suffices.
 //   Authorization: Bearer TOKEN
 //   TOKEN := hex(HMAC-SHA-256(HMAC-SHA-256(secret, "fusewire status"), "metrics"))
 // Home: the port's thread. Owns: the nonces of the last minute. Fails: with the reason, for the answer.
@@ -14,30 +15,39 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "fusewire/observe/request.h"
 
 namespace fusewire {
 namespace observe {
 
-std::string ProofOf(const std::string& secret, const std::string& seconds, const std::string& nonce,
+std::string ProofOf(const std::string& secret, const std::string& time, const std::string& nonce,
                     const std::string& host, const std::string& target);
 
 std::string TokenOf(const std::string& secret);
 
+// Where a request has arrived, each as "HOST:PORT" (socket_name.h).
+struct Here {
+  std::string address;
+  std::vector<std::string> others;  // at which this process is reached from elsewhere
+};
+
 class Access {
  public:
-  static constexpr int64_t kSecondsMax = 30;  // between the clocks of two tasks, and on the way
-  static constexpr size_t kNoncesMax = 4096;  // 68 requests a second
+  static constexpr int64_t kMillisecondsMax = 30'000;  // between the clocks of two tasks, and on the way
+  static constexpr size_t kNoncesMax = 4096;           // 68 requests a second
 
   // An empty secret: everybody may ask who reaches the port.
-  explicit Access(std::string secret) : secret_(std::move(secret)) {}
-  Refusal Check(const Request& request, int64_t now_s);
+  Access(std::string secret, int64_t opened_ms) : secret_(std::move(secret)), opened_ms_(opened_ms) {}
+  Refusal Check(const Request& request, const Here& here, int64_t now_ms);
 
  private:
-  Refusal CheckProof(const Request& request, int64_t now_s);
+  Refusal CheckProof(const Request& request, const Here& here, int64_t now_ms);
 
   const std::string secret_;
+  const int64_t opened_ms_;
   std::map<std::string, int64_t> nonces_;  // until when each is remembered
 };
 

@@ -17,7 +17,7 @@ namespace observe {
 
 class Client {
  public:
-  explicit Client(uint16_t port) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Client(uint16_t port) : port_(port), socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -42,11 +42,12 @@ class Client {
     return got == 0 || !all.empty() ? all : "no end within 20 s";
   }
   std::string Get(const std::string& target, const std::string& more = "") {
-    Send("GET " + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\n" + more + "\r\n");
+    Send("GET " + target + " HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(port_) + "\r\n" + more + "\r\n");
     return ReadAll();
   }
 
  private:
+  const uint16_t port_;
   const int socket_;
   bool is_connected_ = false;
 };

@@ -1,8 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/observe/port.h"
 
-#include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -14,38 +15,29 @@
 #include <ctime>
 #include <utility>
 
+#include "fusewire/observe/socket_name.h"
+
 namespace fusewire {
 namespace observe {
 namespace {
 
 constexpr int kBacklog = 64;
 constexpr size_t kReadBytes = 4096;
-constexpr int kReadsMax = 16;  // of what follows a request
+constexpr int kReadsMax = 16;             // of what follows a request
+constexpr int kKernelBytes = 128 * 1024;  // of an answer, which the kernel doubles
+// A friend sends its request at once, and reads a page in less than a second.
+constexpr int64_t kSilentNs = 50 * kMillisecondNs, kReadingNs = kSecondNs;
+constexpr int64_t kRestNs = 50 * kMillisecondNs;
 
-// Either family of addresses.
-struct SocketName {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-  bool Set(const std::string& host, uint16_t port) {
-    auto* four = reinterpret_cast<sockaddr_in*>(&storage);
-    auto* six = reinterpret_cast<sockaddr_in6*>(&storage);
-    if (inet_pton(AF_INET, host.c_str(), &four->sin_addr) == 1) {
-      four->sin_family = AF_INET;
-      four->sin_port = htons(port);
-      size = sizeof(*four);
-      return true;
-    }
-    if (inet_pton(AF_INET6, host.c_str(), &six->sin6_addr) != 1) return false;
-    six->sin6_family = AF_INET6;
-    six->sin6_port = htons(port);
-    size = sizeof(*six);
-    return true;
-  }
-  uint16_t port() const {
-    return ntohs(storage.ss_family == AF_INET ? reinterpret_cast<const sockaddr_in*>(&storage)->sin_port
-                                              : reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port);
-  }
-};
+bool LacksDescriptors(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+
+int OpenSpare() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
+
+int64_t NowMs() {
+  timespec now{};
+  std::timespec_get(&now, TIME_UTC);
+  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
 
 }  // namespace
 
@@ -58,6 +50,11 @@ Result<std::unique_ptr<Port>> Port::Open(Options options) {
   const int on = 1;
   // After a restart, connections of the process before may still be closing.
   (void)setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  // What the kernel still has of an answer after its connection has been closed, and for how long. Connections have it
+  // from the listener.
+  const auto patience_ms = static_cast<unsigned>(options.patience_ns / kMillisecondNs);
+  (void)setsockopt(listener, SOL_SOCKET, SO_SNDBUF, &kKernelBytes, sizeof(kKernelBytes));
+  (void)setsockopt(listener, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof(patience_ms));
   const char* call = "bind";
   bool is_open = bind(listener, reinterpret_cast<sockaddr*>(&name.storage), name.size) == 0;
   if (is_open) {
@@ -84,8 +81,9 @@ Port::Port(Options options, int listener, int wake, uint16_t port)
       listener_(listener),
       wake_(wake),
       port_(port),
-      access_(options_.secret),
-      connections_(kConnectionsMax) {
+      access_(options_.secret, NowMs()),
+      connections_(kConnectionsMax),
+      spare_(OpenSpare()) {
   for (auto& socket : sockets_) socket.store(-1);
   thread_ = std::thread([this] { Work(); });
 }
@@ -99,6 +97,7 @@ Port::~Port() {
   for (Connection& connection : connections_) Close(&connection);
   close(listener_);
   close(wake_);
+  if (spare_.load() >= 0) close(spare_.load());
 }
 
 void Port::CloseInChild() {
@@ -107,33 +106,38 @@ void Port::CloseInChild() {
   for (const auto& socket : sockets_) {
     if (socket.load() >= 0) close(socket.load());
   }
+  if (spare_.load() >= 0) close(spare_.load());
 }
 
 void Port::Work() {
   pthread_setname_np(pthread_self(), "fusewire/status");
   std::vector<pollfd> waits;
   while (!ends_.load()) {
+    if (spare_.load() < 0) spare_.store(OpenSpare());
     const int64_t now_ns = Clock::Real()->NowNs();
     int64_t until_ns = kForeverNs;
-    bool is_full = true;
     waits.assign(1, {wake_, POLLIN, 0});
     for (Connection& connection : connections_) {
-      if (connection.socket >= 0 && connection.until_ns <= now_ns) Close(&connection);
-      if (connection.socket < 0) {
-        is_full = false;
+      if (connection.socket < 0) continue;
+      const int64_t end_ns = AddNs(connection.begun_ns, options_.patience_ns);
+      if (end_ns <= now_ns) {
+        Close(&connection);
         continue;
       }
-      until_ns = std::min(until_ns, connection.until_ns);
+      until_ns = std::min(until_ns, end_ns);
       waits.push_back({connection.socket, static_cast<short>(connection.out.empty() ? POLLIN : POLLOUT), 0});
     }
-    // If all places are taken, the next waits in the kernel's queue until one is free, or out of patience.
-    if (!is_full) waits.push_back({listener_, POLLIN, 0});
+    if (rests_until_ns_ <= now_ns) {
+      waits.push_back({listener_, POLLIN, 0});
+    } else {
+      until_ns = std::min(until_ns, rests_until_ns_);
+    }
     const int64_t left_ms = until_ns == kForeverNs ? -1 : (until_ns - now_ns) / kMillisecondNs + 1;
     if (poll(waits.data(), waits.size(), static_cast<int>(left_ms)) <= 0) continue;
     for (const pollfd& ready : waits) {
       if (ready.revents == 0 || ready.fd == wake_) continue;
       if (ready.fd == listener_) {
-        Accept();
+        Accept(Clock::Real()->NowNs());
         continue;
       }
       for (Connection& connection : connections_) {
@@ -149,19 +153,66 @@ void Port::Work() {
   }
 }
 
-void Port::Accept() {
-  const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (socket < 0) return;
-  for (size_t i = 0; i < connections_.size(); ++i) {
-    Connection& connection = connections_[i];
-    if (connection.socket >= 0) continue;
-    connection = Connection();
-    connection.socket = socket;
-    connection.until_ns = AddNs(Clock::Real()->NowNs(), options_.patience_ns);
-    sockets_[i].store(socket);
+// After the others of the turn: whoever has sent its request is not silent.
+void Port::Accept(int64_t now_ns) {
+  auto place = connections_.begin();
+  const auto find = [&] {
+    place =
+        std::find_if(connections_.begin(), connections_.end(), [](const Connection& each) { return each.socket < 0; });
+    return place != connections_.end();
+  };
+  int socket = -1;
+  if (find() || (MakeRoom(now_ns) && find())) {
+    socket = TakeNext();
+    if (socket < 0 && LacksDescriptors(errno) && MakeRoom(now_ns)) socket = TakeNext();
+    if (socket < 0 && !LacksDescriptors(errno)) return;
+  }
+  if (socket < 0) {  // the next waits in the kernel's queue
+    rests_until_ns_ = AddNs(now_ns, kRestNs);
     return;
   }
-  close(socket);
+  place->socket = socket;
+  place->begun_ns = now_ns;
+  sockets_[place - connections_.begin()].store(socket);
+  Read(&*place);  // most have sent their request already
+}
+
+// Negative: errno says why.
+int Port::TakeNext() {
+  constexpr int kFlags = SOCK_CLOEXEC | SOCK_NONBLOCK;
+  const int socket = accept4(listener_, nullptr, nullptr, kFlags);
+  if (socket >= 0 || !LacksDescriptors(errno) || spare_.load() < 0) return socket;
+  close(spare_.exchange(-1));
+  return accept4(listener_, nullptr, nullptr, kFlags);
+}
+
+// Whether a connection has given way: the oldest silent one, or else the oldest that has not read its answer.
+bool Port::MakeRoom(int64_t now_ns) {
+  Connection* last = nullptr;
+  for (Connection& each : connections_) {
+    const bool is_silent = each.out.empty();
+    if (each.socket < 0 || AddNs(each.begun_ns, is_silent ? kSilentNs : kReadingNs) > now_ns) continue;
+    if (last == nullptr || is_silent > last->out.empty() ||
+        (is_silent == last->out.empty() && each.begun_ns < last->begun_ns))
+      last = &each;
+  }
+  if (last != nullptr) Close(last);
+  return last != nullptr;
+}
+
+// The oldest of those who have not read their answers give way to the next answer.
+void Port::MakeRoomFor(size_t bytes) {
+  for (;;) {
+    size_t waiting = bytes;
+    Connection* oldest = nullptr;
+    for (Connection& each : connections_) {
+      if (each.out.empty()) continue;
+      waiting += each.out.size();
+      if (oldest == nullptr || each.begun_ns < oldest->begun_ns) oldest = &each;
+    }
+    if (oldest == nullptr || waiting <= kWaitingBytesMax) return;
+    Close(oldest);
+  }
 }
 
 void Port::Read(Connection* connection) {
@@ -176,7 +227,7 @@ void Port::Read(Connection* connection) {
   if (!IsComplete(connection->in)) return;
   Request request;
   Refusal refusal = ReadRequest(connection->in, &request);
-  if (refusal.status == 0) refusal = access_.Check(request, std::time(nullptr));
+  if (refusal.status == 0) refusal = access_.Check(request, HereOf(connection->socket), NowMs());
   Answer answer;
   if (refusal.status == 0) {
     answer = options_.answer(request);
@@ -184,8 +235,22 @@ void Port::Read(Connection* connection) {
     answer.status = refusal.status;
     answer.body = refusal.reason + "\n";
   }
-  connection->out = WriteAnswer(answer, request.is_head);
+  std::string out = WriteAnswer(answer, request.is_head);
+  MakeRoomFor(out.size());
+  connection->in = std::string();
+  connection->out = std::move(out);
   Write(connection);
+}
+
+Here Port::HereOf(int socket) const {
+  Here here;
+  SocketName name;
+  if (options_.secret.empty() || getsockname(socket, reinterpret_cast<sockaddr*>(&name.storage), &name.size) != 0)
+    return here;
+  here.address = name.ToString();
+  if (options_.hosts == nullptr) return here;
+  for (const std::string& host : options_.hosts()) here.others.push_back(PlaceOf(host + ":" + std::to_string(port_)));
+  return here;
 }
 
 void Port::Write(Connection* connection) {
@@ -200,12 +265,17 @@ void Port::Write(Connection* connection) {
   char bytes[kReadBytes];
   for (int i = 0; i < kReadsMax && recv(connection->socket, bytes, sizeof(bytes), 0) > 0; ++i) {
   }
+  if (put > 0) connection->out.clear();
   Close(connection);
 }
 
 void Port::Close(Connection* connection) {
   if (connection->socket < 0) return;
   sockets_[connection - connections_.data()].store(-1);
+  if (!connection->out.empty()) {
+    const linger now{1, 0};  // the kernel forgets the rest of the answer, too
+    (void)setsockopt(connection->socket, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+  }
   close(connection->socket);
   *connection = Connection();
 }

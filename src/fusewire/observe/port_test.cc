@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <ctime>
 #include <memory>
 #include <string>
 #include <utility>
@@ -70,17 +72,23 @@ TEST(Port, RefusesWhatIsNoRequest) {
   EXPECT_THAT(Get(port->port(), "/after"), EndsWith("you asked for /after"));
 }
 
-TEST(Port, SilentClientsHoldItNoLongerThanItsPatience) {
-  Port::Options options;
-  options.patience_ns = 200 * kMillisecondNs;
-  std::unique_ptr<Port> port = OpenPort(std::move(options));
-  const int64_t begun_ns = Clock::Real()->NowNs();
+TEST(Port, TheOldestSilentClientGivesWay) {
+  std::unique_ptr<Port> port = OpenPort();
   std::vector<std::unique_ptr<Client>> silent;
   for (size_t i = 0; i < Port::kConnectionsMax; ++i) silent.push_back(std::make_unique<Client>(port->port()));
   for (const auto& client : silent) ASSERT_TRUE(client->is_connected());
   EXPECT_THAT(Get(port->port(), "/next"), EndsWith("you asked for /next"));
-  EXPECT_GE(Clock::Real()->NowNs() - begun_ns, 200 * kMillisecondNs);  // it has waited for a place
   EXPECT_EQ(silent[0]->ReadAll(), "");
+  EXPECT_THAT(silent.back()->Get("/last"), EndsWith("you asked for /last"));
+}
+
+TEST(Port, ASilentClientIsGivenUpWhenItsPatienceEnds) {
+  Port::Options options;
+  options.patience_ns = 200 * kMillisecondNs;
+  std::unique_ptr<Port> port = OpenPort(std::move(options));
+  const int64_t begun_ns = Clock::Real()->NowNs();
+  EXPECT_EQ(Client(port->port()).ReadAll(), "");
+  EXPECT_GE(Clock::Real()->NowNs() - begun_ns, 200 * kMillisecondNs);
 }
 
 TEST(Port, AClientThatGoesAwayIsForgotten) {
@@ -95,13 +103,23 @@ TEST(Port, AClientThatGoesAwayIsForgotten) {
 TEST(Port, WithASecretARequestNeedsAProof) {
   Port::Options options;
   options.secret = "secret";
+  options.hosts = [] { return std::vector<std::string>{"Gateway.example"}; };
   std::unique_ptr<Port> port = OpenPort(std::move(options));
   EXPECT_THAT(Get(port->port(), "/x"), StartsWith("HTTP/1.1 401 "));
-  const std::string time = std::to_string(std::time(nullptr)), nonce = "0123456789abcdef";
-  const std::string proof = ProofOf("secret", time, nonce, "127.0.0.1", "/x");
-  const std::string header = "Authorization: Fusewire " + time + ":" + nonce + ":" + proof + "\r\n";
+  const std::string end = ":" + std::to_string(port->port());
+  const auto proof = [](const std::string& place, const std::string& nonce) {
+    timespec now{};
+    std::timespec_get(&now, TIME_UTC);
+    const std::string time = std::to_string(int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000);
+    return "Authorization: Fusewire " + time + ":" + nonce + ":" + ProofOf("secret", time, nonce, place, "/x") + "\r\n";
+  };
+  const std::string header = proof("127.0.0.1" + end, "0123456789abcdef");
   EXPECT_THAT(Client(port->port()).Get("/x", header), EndsWith("you asked for /x"));
   EXPECT_THAT(Client(port->port()).Get("/x", header), HasSubstr("has been used"));
+  const std::string outside = "gateway.example" + end;  // where its task is reached
+  Client client(port->port());
+  client.Send("GET /x HTTP/1.0\r\nHost: " + outside + "\r\n" + proof(outside, "1123456789abcdef") + "\r\n");
+  EXPECT_THAT(client.ReadAll(), EndsWith("you asked for /x"));
 }
 
 TEST(Port, APortThatIsTakenOrNoAddressIsAnError) {

@@ -102,6 +102,7 @@ Status Watch::OpenPort() {
   port.port = options_.port;
   port.secret = options_.secret;
   port.answer = [this](const Request& request) { return AnswerTo(request); };
+  port.hosts = [this] { return OwnHosts(); };
   Result<std::unique_ptr<Port>> opened = Port::Open(std::move(port));
   if (!opened.ok()) return opened.status();
   port_ = std::move(opened).value();
@@ -154,6 +155,20 @@ void Watch::SetMembers(const std::string& task, std::map<std::string, std::strin
 
 void Watch::Leave() {
   if (!folder_.empty() && getpid() == pid_) RemoveEntry(folder_, pid_, number_);
+}
+
+// Behind NAT they are not addresses of this machine.
+std::vector<std::string> Watch::OwnHosts() {
+  std::vector<std::string> hosts;
+  MutexLock lock(mutex_);
+  for (const TaskFacts& task : tasks_) {
+    const auto own = task.members.find(task.task);
+    if (own == task.members.end()) continue;
+    std::string host = own->second.substr(0, own->second.rfind(':'));
+    // Every machine has these.
+    if (host.rfind("127.", 0) != 0 && host != "localhost" && host != "[::1]") hosts.push_back(std::move(host));
+  }
+  return hosts;
 }
 
 Facts Watch::ReadFacts() {

@@ -71,6 +71,7 @@ class Watch {
  private:
   explicit Watch(Options options);
   Status OpenPort();
+  std::vector<std::string> OwnHosts();
   Facts ReadFacts();
   void WriteFile();
   std::string Entry();
