@@ -374,7 +374,7 @@ class Endpoint:
 
 def _free_endpoint(handle: int, ends: "list[weakref.finalize[..., Any]]", held: list[Memory]) -> None:
     library.fusewire_endpoint_close(handle)
-    for end in ends:
+    for end in reversed(ends):  # a thread that waits for an operation ends before the operation is freed
         end()
     library.fusewire_endpoint_free(handle)
     held.clear()  # the endpoint is freed: nothing reads this memory any more

@@ -9,7 +9,7 @@ import collections
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,32 @@ class Status:
 
     def Get_count(self, datatype: Any = None) -> int:
         return self.bytes // (np.dtype(datatype).itemsize if datatype is not None else 1)
+
+
+class _FromAnyRank:
+    """A receive from any source. The rest of the cluster can send too: what comes from no rank is ignored."""
+
+    def __init__(self, operation: Operation, ranks: Mapping[str, int], timeout: float | None):
+        self._operation, self._ranks, self._timeout = operation, ranks, timeout
+
+    @property
+    def source(self) -> str:
+        return self._operation.source
+
+    def wait(self) -> int:
+        while True:
+            received = self._operation.wait()
+            if self.source in self._ranks:
+                return received
+            self._operation.post(self._timeout)
+
+    def test(self) -> bool:
+        while self._operation.test():
+            # A failed receive has no source: wait() says why.
+            if not self.source or self.source in self._ranks:
+                return True
+            self._operation.post(self._timeout)
+        return False
 
 
 class Request:
@@ -167,10 +193,13 @@ class Mail:
     def _begin_send(self, flat: Any, to: int, kind: int, tag: int, timeout: float | None) -> Operation:
         return collective.endpoint().prepare_send(self._peer(to), self._tag(kind, tag), flat).post(timeout)
 
-    def _begin_receive(self, flat: Any, source: int, kind: int, tag: int, timeout: float | None) -> Operation:
+    def _begin_receive(
+        self, flat: Any, source: int, kind: int, tag: int, timeout: float | None
+    ) -> Operation | _FromAnyRank:
         any_source = source == ANY_SOURCE
         peer = self._peer(self._rank if any_source else source)
-        return collective.endpoint().prepare_receive(peer, self._tag(kind, tag), flat).post(timeout)
+        operation = collective.endpoint().prepare_receive(peer, self._tag(kind, tag), flat).post(timeout)
+        return _FromAnyRank(operation, self._ranks, timeout) if any_source else operation
 
     def _peer(self, rank: int) -> Any:
         """None for the own rank, which stands for any."""

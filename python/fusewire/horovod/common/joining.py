@@ -32,6 +32,7 @@ from fusewire.horovod.common.zeros import take_part
 from fusewire.p2p import Endpoint
 
 _KEPT = 65536  # operations; a rank can be this far ahead of one that joins
+_ROUNDS_KEPT = 64  # of other ranks that are ahead: one, and one for each restart
 _LOOK_S = 1.0  # how often a rank that has joined looks whether the others are still there
 
 
@@ -57,6 +58,20 @@ def _told(note: _Note) -> Told:
     key, turn, process_set, kind, name, shapes, types, op, root = note
     names = [str(one).rpartition(".")[2] for one in types]
     return Told(key, turn, process_set, kind, name, [list(shape) for shape in shapes], names, op, root)
+
+
+def _is_sane(line: dict[str, Any]) -> bool:
+    """Whether a rank that makes no mistake could have sent it."""
+    numbers = [line.get("round"), line.get("last", 0)]
+    turns, told = line.get("turns", {}), line.get("told", [None] * len(Told._fields))
+    if isinstance(turns, dict):
+        numbers += turns.values()
+    return (
+        all(type(number) is int for number in numbers)
+        and isinstance(turns, dict)
+        and isinstance(told, list)
+        and len(told) == len(Told._fields)
+    )
 
 
 class _Round:
@@ -94,6 +109,8 @@ class Joiner:
             self._history.clear()
             # Ranks that a death interrupted may differ by a round: all begin at the same one of the next thousand.
             self._round = (self._round // 1000 + 1) * 1000
+            for number in [one for one in self._rounds if one < self._round]:
+                del self._rounds[number]
 
     # ---- a rank that goes on ----
 
@@ -113,12 +130,18 @@ class Joiner:
 
     def _hear(self, sender: int, line: dict[str, Any]) -> None:
         """On the thread that listens."""
+        if not _is_sane(line):
+            return
+        number = line["round"]
         with self._lock:
-            this = self._rounds[line["round"]]
+            is_full = number > self._round and number not in self._rounds and len(self._rounds) >= _ROUNDS_KEPT
+            if number < self._round or is_full:
+                return
+            this = self._rounds[number]
             if "turns" in line:
-                self._has_joined(this, sender, line["round"], line["turns"])
+                self._has_joined(this, sender, number, line["turns"])
             if "last" in line:
-                this.last = int(line["last"])
+                this.last = line["last"]
             this.heard.put({**line, "sender": sender})
 
     def _has_joined(self, this: _Round, rank: int, number: int, turns: Mapping[str, int]) -> None:
