@@ -8,6 +8,7 @@ namespace tf {
 
 bool DecodeCleanups(VarReader* reader, const std::function<void(int64_t)>& each) {
   const uint64_t count = reader->Varint();
+  if (count > kCleanupsMax) return false;
   for (uint64_t i = 0; i < count; ++i) {
     const int64_t step = static_cast<int64_t>(reader->Fixed64());
     if (!reader->ok()) return false;

@@ -16,7 +16,8 @@ namespace fusewire {
 namespace tf {
 
 // ---- steps ----
-// Calls `each` for the steps to clean up, as it reads them. False: they are cut off.
+constexpr size_t kCleanupsMax = 256;  // in one call
+// Calls `each` for the steps to clean up, as it reads them. False: they are cut off, or too many.
 bool DecodeCleanups(VarReader* reader, const std::function<void(int64_t)>& each);
 Status DecodeAbort(ConstBytes head, int64_t* step);
 
@@ -28,6 +29,8 @@ enum RunFlags : uint8_t { kTraced = 1 };
 constexpr uint8_t kRunFlagsAll = kTraced;
 // The most values of a step; no graph passes on so many.
 constexpr uint32_t kKeptNumbersMax = 1 << 20;
+// The values of one call: no more than it can have segments.
+constexpr size_t kKeptInCallMax = 65535;
 
 struct PlaceHead {
   ConstBytes session, fingerprint;

@@ -16,6 +16,11 @@ Status DecodeBook(VarReader* reader, uint64_t* book) {
 
 Status DecodeWantCount(VarReader* reader, uint64_t* count) {
   *count = reader->Varint();
+  // Before anything is allocated for them: each want becomes a receive in TensorFlow, while all peers wait.
+  if (*count > kWantsMax) {
+    return Status::Corrupt("a question for " + std::to_string(*count) + " tensors: one call may ask for " +
+                           std::to_string(kWantsMax));
+  }
   if (*count <= reader->left().size) return Status::Ok();
   return Status::Corrupt("a question for tensors is cut off: it announces " + std::to_string(*count) + " wants, and " +
                          std::to_string(reader->left().size) + " bytes follow");

@@ -28,6 +28,7 @@ struct WantHead {
 };
 // In turn. Where a want is cut off, reader->ok() is false.
 Status DecodeBook(VarReader* reader, uint64_t* book);
+constexpr size_t kWantsMax = 512;  // in one call; more is refused
 Status DecodeWantCount(VarReader* reader, uint64_t* count);
 WantHead DecodeWant(VarReader* reader);
 

@@ -22,9 +22,7 @@ using tensorflow::Tensor;
 
 namespace {
 
-constexpr size_t kWantsMax = 512;  // in one request
 constexpr int64_t kCleanupDelayNs = 20 * kMillisecondNs;
-constexpr size_t kCleanupsMax = 256;  // in one call
 constexpr int kAskAgainMax = 3;
 // A request is sent when no receive has come for kQuietNs, at the latest kGatherNsMax after its first receive.
 constexpr int64_t kQuietNs = 5 * kMicrosecondNs;

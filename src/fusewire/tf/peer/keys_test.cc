@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fusewire/base/random.h"
+#include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/peer/peer.h"
 
 #include <absl/strings/str_cat.h>
@@ -110,6 +111,23 @@ TEST(Keys, ThatAreNoneAreAnError) {
   TfStatus error;
   EXPECT_TRUE(library.Read(Question(&names, {{"no key at all;0:0", 1}}), &read, &error));
   EXPECT_FALSE(error.ok());
+}
+
+// A byte would be enough to name one.
+TEST(Keys, OfMoreTensorsThanACallMayAskForAreRefusedBeforeAnyIsRead) {
+  KeyNames names;
+  KeyLibrary library;
+  ExpectRead(&library, Question(&names, std::vector<Wanted>(kWantsMax, {Key("edge"), 1})),
+             std::vector<Wanted>(kWantsMax, {Key("edge"), 1}));
+  names.Known(names.said());
+  for (const size_t count : {kWantsMax + 1, size_t{800'000}}) {
+    const std::string head = Question(&names, std::vector<Wanted>(count, {Key("edge"), 1}));
+    std::vector<Want> read;
+    TfStatus error;
+    EXPECT_TRUE(library.Read(head, &read, &error));
+    EXPECT_TRUE(absl::IsInvalidArgument(error)) << error;
+    EXPECT_EQ(read.capacity(), 0u);
+  }
 }
 
 // Number 5 leaves places for those before it, in which nothing stands.

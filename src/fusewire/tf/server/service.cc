@@ -89,7 +89,7 @@ void Service::CleanUp(int64_t step) {
   star_.DropStep(step);
 }
 
-// Reads the cleanups at the beginning, and makes them. False: they are cut off.
+// Reads the cleanups at the beginning, and makes them. False: they are cut off, or more than one call may bring.
 bool Service::DoCleanups(VarReader* reader) {
   return DecodeCleanups(reader, [this](int64_t step) { CleanUp(step); });
 }
@@ -140,7 +140,9 @@ rpc::Method Service::CleanupGraph() {
     GlobalCounters().Add(&Counters::calls_in);
     VarReader reader(request.head);
     bool ok = DoCleanups(&reader);
-    reply.Send(ok ? Status::Ok() : Status::Invalid("a list of steps to clean up is cut off"));
+    reply.Send(ok ? Status::Ok()
+                  : Status::Invalid("a list of steps to clean up is cut off, or of more than " +
+                                    std::to_string(kCleanupsMax) + " steps"));
   });
 }
 

@@ -144,6 +144,29 @@ TEST_F(ServiceTest, RefusesAQuestionThatCannotBeReadAndNamesTheField) {
   EXPECT_THAT(abort.status.ToString(), HasSubstr("the number of a step to abort is cut off"));
 }
 
+// The limit once bound only honest askers: 800,000 wants took 443 MiB, and all peers of this reactor waited for a
+// second.
+TEST_F(ServiceTest, RefusesACallForMoreThanItMayAsk) {
+  Question wants(kReceive);
+  KeyNames names;
+  constexpr size_t kMany = 300'000;  // as many as fit into one head
+  names.Begin(kMany, &wants.text);
+  names.Append(OwnKey("edge"), kStep, &wants.text);
+  names.Known(names.said());
+  for (size_t i = 1; i < kMany; ++i) names.Append(OwnKey("edge"), kStep, &wants.text);
+  Ask(&wants);
+  EXPECT_EQ(wants.status.code(), Code::kInvalid);
+  EXPECT_THAT(wants.status.ToString(), HasSubstr("one call may ask for 512"));
+  EXPECT_FALSE(wants.status.peer().empty());
+
+  Question cleanups(kCleanupGraph);
+  AppendVarint(&cleanups.text, kCleanupsMax + 1);
+  for (size_t i = 0; i <= kCleanupsMax; ++i) AppendFixed64(&cleanups.text, i);
+  Ask(&cleanups);
+  EXPECT_EQ(cleanups.status.code(), Code::kInvalid);
+  EXPECT_THAT(cleanups.status.ToString(), HasSubstr("of more than 256 steps"));
+}
+
 TEST_F(ServiceTest, CallsTensorFlowsWorkerAndAnswersWithItsStatus) {
   Question good(kCleanupAll);
   Buffers none;

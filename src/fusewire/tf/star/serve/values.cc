@@ -149,6 +149,9 @@ Status IncomingValues::Read(tensorflow::WorkerEnv* env, ConstBytes head, const r
   place_.device = env->device_mgr->HostCPU();
   landings_ = std::make_unique<TensorLandings>(sizes);
   while (reader.ok() && !reader.done()) {
+    if (values_.size() >= kKeptInCallMax) {
+      return Status::Invalid("a call with more than " + std::to_string(kKeptInCallMax) + " values to be kept");
+    }
     KeptHead kept;
     FUSEWIRE_TRY(DecodeKeptHead(&reader, &kept));
     KeptValue value;
