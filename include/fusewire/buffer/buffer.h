@@ -29,6 +29,9 @@ class Buffer {
   }
   // New memory, aligned for tensors (64 bytes), not zeroed. Empty if there is none; also for size 0.
   static Buffer TryAllocate(size_t size);
+  // Memory for the segments of one body, each as TryAllocate makes it. Small ones share an allocation, which lives as
+  // long as one of them. False: there is none, and `out` is empty.
+  static bool TryAllocateAll(const std::vector<size_t>& sizes, std::vector<Buffer>* out);
   // A copy of a small piece of memory; for tests, examples and heads.
   static Buffer CopyOf(ConstBytes from);
 
@@ -52,6 +55,9 @@ class Buffer {
   Bytes bytes() const { return bytes_; }
   size_t size() const { return bytes_.size; }
   bool empty() const { return bytes_.size == 0; }
+
+  // Whether its memory was allocated here, for it alone, and is not lent by another owner.
+  bool is_own() const;
 
   // Releases the memory now.
   void Drop() {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <thread>
@@ -140,6 +141,27 @@ TEST(Buffer, IsEmptyWhenThereIsNoMemory) {
   EXPECT_TRUE(Buffer::TryAllocate(SIZE_MAX).empty());
   EXPECT_TRUE(Buffer::TryAllocate(SIZE_MAX - 63).empty());
   EXPECT_TRUE(Buffer::TryAllocate(SIZE_MAX / 2).empty());
+}
+
+TEST(Buffer, AllocatesAllSegmentsOfABody) {
+  const std::vector<size_t> sizes = {1, 0, 256, 257, 100'000, 64, 65};
+  std::vector<Buffer> buffers;
+  ASSERT_TRUE(Buffer::TryAllocateAll(sizes, &buffers));
+  ASSERT_EQ(buffers.size(), sizes.size());
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    ASSERT_EQ(buffers[i].size(), sizes[i]);
+    EXPECT_EQ(buffers[i].is_own(), sizes[i] > 0);
+    if (sizes[i] == 0) continue;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffers[i].bytes().data) % 64, 0u);
+    std::fill_n(buffers[i].bytes().data, sizes[i], static_cast<uint8_t>(i));
+  }
+  // Each lives by itself: the last of those that share an allocation frees it, on any thread.
+  const Buffer last = std::move(buffers[6]);
+  std::thread([&] { buffers.clear(); }).join();
+  EXPECT_EQ(last.bytes().data[64], 6);
+  EXPECT_FALSE(Buffer::TryAllocateAll({5, 6, SIZE_MAX / 2}, &buffers));
+  EXPECT_TRUE(buffers.empty());
+  EXPECT_TRUE(Buffer::TryAllocateAll({}, &buffers));
 }
 
 TEST(Buffer, CopiesASmallPiece) {

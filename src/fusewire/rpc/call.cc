@@ -18,19 +18,24 @@ uint64_t SegmentSizes::total() const { return header_.body_bytes; }
 Status AllocateSegments(const SegmentSizes& sizes, Buffers* body, std::vector<Bytes>* parts) {
   body->clear();
   parts->clear();
-  for (size_t i = 0; i < sizes.count(); ++i) {
-    uint64_t bytes = sizes.at(i);
-    Buffer segment = Buffer::TryAllocate(static_cast<size_t>(bytes));
-    if (segment.size() != bytes) {
-      body->clear();
-      parts->clear();
-      return Status::Overloaded("no memory for a segment of " + std::to_string(bytes) + " bytes")
-          .Phase("landing")
-          .Next("free memory, or lower the message sizes");
-    }
-    parts->push_back(segment.bytes());
-    body->push_back(std::move(segment));
+  bool have;
+  if (sizes.count() == 1) {
+    body->push_back(Buffer::TryAllocate(static_cast<size_t>(sizes.at(0))));
+    have = body->front().size() == sizes.at(0);
+  } else {
+    std::vector<size_t> bytes(sizes.count());
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<size_t>(sizes.at(i));
+    have = Buffer::TryAllocateAll(bytes, body);
   }
+  if (!have) {
+    body->clear();
+    return Status::Overloaded("no memory for a body of " + std::to_string(sizes.total()) + " bytes in " +
+                              std::to_string(sizes.count()) + " segments")
+        .Phase("landing")
+        .Next("free memory, or lower the message sizes");
+  }
+  parts->reserve(body->size());
+  for (const Buffer& segment : *body) parts->push_back(segment.bytes());
   return Status::Ok();
 }
 
