@@ -94,6 +94,10 @@ struct Method {
 struct ServerOptions {
   // Per peer. More: the peer breaks its promise, and is cut off.
   uint32_t calls_in_flight_max = 65536;
+  // The memory of answers that their callers have not taken yet, of all servers of the process together; an answer
+  // beyond it fails with kOverloaded. Memory that a handler lends does not count. 0: as much as the receive budget, and
+  // 64 MiB at the least.
+  uint64_t answers_bytes_max = 0;
 };
 
 class Server {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/rpc/answer_memory.h"
 #include "fusewire/wire/meta.h"
 
 namespace fusewire {
@@ -250,7 +251,7 @@ void PeerCalls::Consume(ServerCall* call) {
 // Sends the reason instead, if the reply itself can't be sent. Returns the status that it sent.
 Status PeerCalls::SendAnswer(ServerCall* call, Status status, ConstBytes head, Buffers body, MethodStats* stats) {
   if (status.ok()) status = call->refusal;  // a stream with a gap must not end with success
-  if (status.ok()) status = WhyNot(head, body);
+  if (status.ok()) status = WhyNot(head, &body);
   std::string words;
   if (!status.ok()) {
     wire::AppendStatus(status, &words);
@@ -276,14 +277,17 @@ Status PeerCalls::SendAnswer(ServerCall* call, Status status, ConstBytes head, B
   return status;
 }
 
-// Why a reply, or a part of one, can't be sent; or ok.
-Status PeerCalls::WhyNot(ConstBytes head, const Buffers& body) const {
-  Status fits = pipe_.CheckSize(head.size, body);
+// Why a reply, or a part of one, can't be sent; or ok, and its memory is counted.
+Status PeerCalls::WhyNot(ConstBytes head, Buffers* body) const {
+  Status fits = pipe_.CheckSize(head.size, *body);
   if (!fits.ok()) {
     return Status::Internal("the handler's answer cannot be sent: " + fits.cause())
         .Next("report this to the author of the handler");
   }
-  if (pipe_.HasRoom(head.size + home_.words_bytes_max)) return Status::Ok();
+  if (pipe_.HasRoom(head.size + home_.words_bytes_max)) {
+    const bool waits = !body->empty() && !pipe_.GoesAtOnce(wire::kHeaderBytes + head.size + TotalBytes(*body));
+    return waits ? HoldAnswer(body, home_.answers_bytes_max) : Status::Ok();
+  }
   return Status::Overloaded("the caller does not take answers as fast as they come")
       .Next("ask less at a time; a handler that streams waits for the done of each part");
 }
@@ -293,7 +297,7 @@ void PeerCalls::SendPart(ServerCall* call, ConstBytes head, Buffers body, Done d
   if (call->unwanted.load(std::memory_order_relaxed)) {
     why = Status::Cancelled("the caller no longer wants the answer");
   } else {
-    if (call->refusal.ok()) call->refusal = WhyNot(head, body);
+    if (call->refusal.ok()) call->refusal = WhyNot(head, &body);
     why = call->refusal;
   }
   if (!why.ok()) {

@@ -58,6 +58,7 @@ struct ServerHome {
   reactor::Reactor* reactor = nullptr;
   // The part of a caller's queue that is reserved for errors about replies that can't be sent.
   size_t words_bytes_max = 0;
+  uint64_t answers_bytes_max = 0;
   MethodTable methods;
   MethodStats unknown;                // calls of unknown methods
   reactor::Drain under_way{"calls"};  // from their header to their reply
@@ -110,7 +111,7 @@ class PeerCalls final : public pipe::Receiver, public ListNode {
   Status LandRequest(ServerCall* call, Method* method, ConstBytes meta, pipe::Landing* landing);
   MethodStats& StatsOf(uint16_t method);
   Status SendAnswer(ServerCall* call, Status status, ConstBytes head, Buffers body, MethodStats* stats);
-  Status WhyNot(ConstBytes head, const Buffers& body) const;
+  Status WhyNot(ConstBytes head, Buffers* body) const;
   void Consume(ServerCall* call);
   void Free(ServerCall* call);
   void LeaveAll();

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/rpc/server.h"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <utility>
@@ -16,6 +17,11 @@
 
 namespace fusewire {
 namespace rpc {
+namespace {
+
+constexpr uint64_t kAnswersBytesMin = 64 << 20;
+
+}  // namespace
 
 struct Server::Impl {
   Impl(task::Task& task_in, std::vector<Method> methods_in, ServerOptions options_in)
@@ -24,6 +30,9 @@ struct Server::Impl {
       homes.push_back(std::make_unique<ServerHome>());
       homes.back()->reactor = &task.pool().at(i);
       homes.back()->words_bytes_max = task.shared().options().queued_bytes_max / 8;
+      homes.back()->answers_bytes_max = options.answers_bytes_max != 0
+                                            ? options.answers_bytes_max
+                                            : std::max(task.shared().receive_budget().limit_bytes(), kAnswersBytesMin);
     }
   }
 
