@@ -96,6 +96,8 @@ struct Lie {
   uint16_t method = 0;
   uint32_t aux = 0;
   std::string meta, body;
+  uint64_t body_bytes = 0;  // announced, if more than `body` has
+  uint16_t segments = 0;    // announced, if not one
 };
 
 class Liar {
@@ -141,8 +143,9 @@ class Liar {
     header.method = lie.method;
     header.aux = lie.aux;
     header.sequence = sequence_++;
-    header.segments = lie.body.empty() ? 0 : 1;
-    header.body_bytes = lie.body.size();
+    header.body_bytes = std::max<uint64_t>(lie.body_bytes, lie.body.size());
+    const bool has_segments = lie.kind != wire::FrameKind::kChunk && header.body_bytes > 0;
+    header.segments = lie.segments != 0 ? lie.segments : has_segments ? 1 : 0;
     header.meta_bytes = static_cast<uint32_t>(lie.meta.size());
     std::string frame(wire::kHeaderBytes, '\0');
     wire::EncodeHeader(header, lie.meta, Bytes(frame.data(), frame.size()));

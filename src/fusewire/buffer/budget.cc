@@ -14,7 +14,7 @@ bool Budget::TryReserve(uint64_t bytes, const void* holder) {
   auto place = std::find(queue_.begin(), queue_.end(), holder);
   bool first = queue_.empty() || place == queue_.begin();
   uint64_t used = used_bytes();
-  bool fits = used == 0 || (used <= limit_bytes_ && bytes <= limit_bytes_ - used);
+  bool fits = used == taken_bytes_ || (used <= limit_bytes_ && bytes <= limit_bytes_ - used);
   if (!first || !fits) {
     if (place == queue_.end()) queue_.push_back(holder);
     waiting_.store(queue_.size(), std::memory_order_relaxed);
@@ -36,6 +36,23 @@ void Budget::GiveUp(const void* holder) {
 
 void Budget::Release(uint64_t bytes) {
   MutexLock lock(mutex_);
+  FUSEWIRE_CHECK(used_bytes() >= bytes);
+  used_bytes_.store(used_bytes() - bytes, std::memory_order_relaxed);
+}
+
+bool Budget::Take(uint64_t bytes) {
+  MutexLock lock(mutex_);
+  taken_bytes_ += bytes;
+  const uint64_t used = used_bytes() + bytes;
+  used_bytes_.store(used, std::memory_order_relaxed);
+  peak_bytes_.store(std::max(peak_bytes(), used), std::memory_order_relaxed);
+  return used <= limit_bytes_;
+}
+
+void Budget::GiveBack(uint64_t bytes) {
+  MutexLock lock(mutex_);
+  FUSEWIRE_CHECK(taken_bytes_ >= bytes);
+  taken_bytes_ -= bytes;
   FUSEWIRE_CHECK(used_bytes() >= bytes);
   used_bytes_.store(used_bytes() - bytes, std::memory_order_relaxed);
 }

@@ -28,6 +28,11 @@ class Budget {
   void GiveUp(const void* holder);
   // Any thread. Returns what TryReserve granted, in any number of steps.
   void Release(uint64_t bytes);
+  // Any thread. Counts memory that is there already, beyond the limit if need be. Requests then wait for it,
+  // too, but for one at a time, which is granted when nothing else is reserved. False: more than the limit is used now.
+  // Not to be forgotten: GiveBack.
+  bool Take(uint64_t bytes);
+  void GiveBack(uint64_t bytes);
 
   uint64_t limit_bytes() const { return limit_bytes_; }
   uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
@@ -40,7 +45,8 @@ class Budget {
   // A mutex, unlike the rest of the lower rooms: it is taken when a window grows or shrinks, never per message.
   Mutex mutex_;
   std::deque<const void*> queue_ FUSEWIRE_GUARDED_BY(mutex_);
-  std::atomic<uint64_t> used_bytes_{0};  // written under the mutex
+  uint64_t taken_bytes_ FUSEWIRE_GUARDED_BY(mutex_) = 0;  // of those used
+  std::atomic<uint64_t> used_bytes_{0};                   // written under the mutex
   std::atomic<uint64_t> peak_bytes_{0};
   std::atomic<size_t> waiting_{0};
 };

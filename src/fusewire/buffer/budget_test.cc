@@ -99,6 +99,22 @@ TEST(Budget, IsWantedWhileSomebodyWaits) {
   budget.Release(1);
 }
 
+TEST(Budget, CountsWhatIsThereAlreadyBeyondItsLimit) {
+  Budget budget(10);
+  EXPECT_TRUE(budget.Take(6));
+  EXPECT_FALSE(budget.Take(6));
+  EXPECT_EQ(budget.used_bytes(), 12u);
+  ASSERT_TRUE(budget.TryReserve(20, &kAnna));  // alone: what was taken does not stand in its way
+  EXPECT_FALSE(budget.TryReserve(1, &kBert));
+  budget.Release(20);
+  ASSERT_TRUE(budget.TryReserve(1, &kBert));
+  EXPECT_FALSE(budget.TryReserve(1, &kAnna));
+  budget.GiveBack(12);
+  EXPECT_TRUE(budget.TryReserve(1, &kAnna));
+  budget.Release(2);
+  EXPECT_EQ(budget.used_bytes(), 0u);
+}
+
 TEST(Budget, HoldsUnderManyThreads) {
   constexpr uint64_t kLimit = 1000;
   constexpr int kThreads = 4;

@@ -39,6 +39,8 @@ class FrameReader {
   size_t LookAhead() const;
   // Of a body that has begun, what has not come yet.
   uint64_t Expected() const { return filling_ != nullptr ? filling_->left() : long_.active() ? long_.left() : 0; }
+  // The same of all bodies that have begun: a short one may stand in a long one.
+  uint64_t Arriving() const { return (long_.active() ? long_.left() : 0) + (short_.active() ? short_.left() : 0); }
   Status OnLanded(size_t bytes);
   Status OnBytes(ConstBytes bytes);
 

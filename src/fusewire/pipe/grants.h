@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The peer's credit: grants it from the standing window and the budget, and recalls unused credit while others wait for
-// it.
+// The peer's credit: grants it from the standing window and the budget, and while others wait for the budget, recalls
+// what is not used.
 // Home: the pipe's. Owns: the pipe's part of the window budget and of the receive budget. Fails: through `on_stuck`, if
-// the peer keeps credit that others wait for.
+// the peer keeps credit that others wait for, or sends what it has begun too slowly.
 #ifndef FUSEWIRE_PIPE_GRANTS_H_
 #define FUSEWIRE_PIPE_GRANTS_H_
 
@@ -11,7 +11,9 @@
 
 #include "fusewire/base/status.h"
 #include "fusewire/base/unique_function.h"
+#include "fusewire/pipe/pieces.h"
 #include "fusewire/pipe/pipe_stats.h"
+#include "fusewire/pipe/recall.h"
 #include "fusewire/pipe/sender.h"
 #include "fusewire/pipe/shared.h"
 #include "fusewire/pipe/window.h"
@@ -22,9 +24,11 @@ namespace pipe {
 
 class Grants {
  public:
+  using Arriving = UniqueFunction<uint64_t()>;
   using OnStuck = UniqueFunction<void(Status why)>;
-  // All references outlive it. `on_stuck` comes from a timer.
-  Grants(Shared& shared, reactor::Reactor& home, Sender& sender, PipeStats& stats, OnStuck on_stuck);
+  // All references outlive it. `arriving`: of the bodies that have begun, what has not come yet. `on_stuck` comes from
+  // a timer.
+  Grants(Shared& shared, reactor::Reactor& home, Sender& sender, PipeStats& stats, Arriving arriving, OnStuck on_stuck);
   ~Grants();
   Grants(const Grants&) = delete;
   Grants& operator=(const Grants&) = delete;
@@ -34,25 +38,27 @@ class Grants {
   const std::optional<uint64_t>& window_bytes() const { return window_bytes_; }
   ReceiveWindow& window() { return window_; }
   const ReceiveWindow& window() const { return window_; }
+  Pieces& pieces() { return pieces_; }
   // Sends what there is to grant. At the end of a turn in which something was consumed or asked for.
   void SendGrant();
   // Nothing will be received or granted any more.
   void End();
 
  private:
-  void RecallIfWanted();
+  void LookAtPeer();
 
   Shared& shared_;
   reactor::Reactor& home_;
   Sender& sender_;
   PipeStats& stats_;
+  Arriving arriving_;
   OnStuck on_stuck_;
   std::optional<uint64_t> window_bytes_;  // our part of the window budget, if there was one
   ReceiveWindow window_;
-  int64_t recalled_ns_ = 0;  // when we asked for unused credit in vain; 0: we have not
-  uint64_t bytes_in_at_recall_ = 0;
-  reactor::Timer again_;   // while the peer waits for our budget
-  reactor::Timer recall_;  // while we hold a share of it: do others wait?
+  Pieces pieces_;
+  Recall recall_;
+  reactor::Timer again_;  // while the peer waits for our budget
+  reactor::Timer look_;   // while we hold a share of it: do others wait?
 };
 
 }  // namespace pipe

@@ -52,6 +52,7 @@ size_t Intake::LookAhead() const { return open() ? reader_.LookAhead() : wire::k
 Result<pipe::Landing> Intake::OnHeader(const wire::FrameHeader& header, ConstBytes meta) {
   if (!open()) return pipe::Landing::Discard();  // the receiver closed us in the middle of a read
   FUSEWIRE_TRY(grants_.window().OnReceived(WindowCost(header)));
+  FUSEWIRE_TRY(grants_.pieces().OnReceived(header.segments));
   return messages_->OnHeader(header, meta);
 }
 
@@ -110,6 +111,7 @@ Status Intake::CheckMetaGrows(int64_t now_ns) {
 void Intake::Consume(const wire::FrameHeader& header) {
   FUSEWIRE_AT_HOME(home_);
   grants_.window().Consume(WindowCost(header));
+  grants_.pieces().Consume(header.segments);
   sender_.FlushSoon();
 }
 

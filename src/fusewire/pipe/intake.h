@@ -41,6 +41,7 @@ class Intake final : private FrameSink {
   size_t LookAhead() const;
   // Of a body that has begun, what has not come yet.
   uint64_t Expected() const { return open() ? reader_.Expected() : 0; }
+  uint64_t Arriving() const { return reader_.Arriving(); }
   Status OnLanded(size_t bytes) { return reader_.OnLanded(bytes); }
   Status OnBytes(ConstBytes bytes) { return reader_.OnBytes(bytes); }
   // Not ok: the peer has said goodbye, with this reason.

@@ -25,7 +25,9 @@ PipeCore::PipeCore(Shared& shared, reactor::Reactor& home, std::unique_ptr<trans
       handler_(handler),
       heartbeat_(shared.options().silent_ns_max, home.now_ns()),
       sender_(shared.options(), home, *connection_, peer_, stats_, this),
-      grants_(shared, home, sender_, stats_, [this](Status why) { Close(std::move(why)); }),
+      grants_(
+          shared, home, sender_, stats_, [this] { return intake_.Arriving(); },
+          [this](const Status& why) { OnRead(why); }),
       intake_(shared.options(), home, sender_, grants_, heartbeat_, stats_),
       // A dialer says in its hello what its peer may send; an acceptor decides it once the peer has proved itself.
       handshake_(std::make_unique<Handshake>(

@@ -108,6 +108,7 @@ Status ReceiveWindow::OnReturn(uint64_t bytes) {
                            std::to_string(granted_ - received_));
   }
   granted_ -= bytes;
+  returned_ += bytes;
   wanted_ = 0;  // a peer that gives back has nothing waiting
   Shrink();
   return Status::Ok();
@@ -150,10 +151,10 @@ bool ReceiveWindow::Reserve(uint64_t bytes) {
   return true;
 }
 
-bool ReceiveWindow::ShouldRecall() {
+bool ReceiveWindow::IsWanted() {
   if (reserved_ == 0 || !budget_->wanted()) return false;
   Shrink();
-  return reserved_ > 0 && promised_bytes() > standing_;  // that much the peer keeps
+  return true;
 }
 
 void ReceiveWindow::Close() {

@@ -82,9 +82,19 @@ class ReceiveWindow {
   uint64_t TakeGrant();
   // The peer wants more than the budget has at present.
   bool waiting() const { return waiting_; }
-  // Ask every now and then while reserved_bytes() is not 0. True: others wait for a part of the budget that our peer
-  // holds as credit; ask for it with a kRecall frame.
-  bool ShouldRecall();
+  // Ask every now and then while reserved_bytes() is not 0. True: others wait for the budget, and what lies idle here
+  // has been given up.
+  bool IsWanted();
+  // True: the peer has more credit than it may keep while others wait. Ask for it with a kRecall frame.
+  bool HasSpareCredit() const { return reserved_ > 0 && promised_bytes() > standing_; }
+  // What the peer holds of the budget, if so much of the bodies that have begun has not come yet.
+  uint64_t HeldByPeer(uint64_t arriving) const {
+    FUSEWIRE_DCHECK(arriving <= unconsumed_bytes());
+    const uint64_t held = promised_bytes() + arriving;
+    return held > standing_ ? held - standing_ : 0;
+  }
+  // The sum of what the peer has sent and given back.
+  uint64_t MovedBytes(uint64_t arriving) const { return received_ - arriving + returned_; }
   // Nothing has come for a while: gives up what covers neither credit that is out nor messages that are held.
   void Rest() { Shrink(); }
   // Nothing will be received any more: gives up everything but what holds messages that are not consumed yet.
@@ -107,6 +117,7 @@ class ReceiveWindow {
   uint64_t granted_;
   uint64_t received_ = 0;
   uint64_t consumed_ = 0;
+  uint64_t returned_ = 0;
   uint64_t wanted_ = 0;
   uint64_t reserved_ = 0;
   uint64_t large_ = 0;  // a message that is larger than the whole budget, and not consumed yet

@@ -162,7 +162,8 @@ TEST_F(ReceiveWindowTest, AMessageLargerThanTheBudgetPassesAlone) {
   window.OnWant(50000, kMessageMax);
   EXPECT_EQ(window.TakeGrant(), 0u);
   EXPECT_TRUE(window.waiting());
-  EXPECT_TRUE(other.ShouldRecall());
+  EXPECT_TRUE(other.IsWanted());
+  EXPECT_TRUE(other.HasSpareCredit());
   ASSERT_TRUE(other.OnReturn(1000).ok());
   EXPECT_EQ(window.TakeGrant(), 49000u);
   EXPECT_FALSE(window.waiting());
@@ -348,7 +349,7 @@ class ModelPipe {
     if (grant > 0) back_.push_back({Frame::Kind::kCredit, grant});
   }
   void Look() {
-    if (receive_.ShouldRecall()) back_.push_back({Frame::Kind::kRecall, 0});
+    if (receive_.IsWanted() && receive_.HasSpareCredit()) back_.push_back({Frame::Kind::kRecall, 0});
   }
 
   void Check() const {

@@ -10,6 +10,7 @@
 #include "fusewire/reactor/cpus.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/profile/events.h"
