@@ -123,12 +123,26 @@ def check_pod(pod: dict[str, Any]) -> None:
                 raise FindingError(f"{name} is not a setting")
         if variables.get("FUSEWIRE_SECRET"):
             raise FindingError("a secret stands in the file")
+        if file := variables.get("FUSEWIRE_SECRET_FILE"):
+            check_secret(pod, container, pathlib.PurePosixPath(file))
         if config := variables.get("TF_CONFIG"):
             known = list(variables)
             for name in re.findall(r"\$\((\w+)\)", config):  # Kubernetes replaces those that stand before
                 if known.index(name) > known.index("TF_CONFIG"):
                     raise FindingError(f"{name} must stand before TF_CONFIG")
             json.loads(config.replace("$(CLUSTER)", "{}").replace("$(INDEX)", "0"))
+
+
+def check_secret(pod: dict[str, Any], container: dict[str, Any], file: pathlib.PurePosixPath) -> None:
+    """As fusewire/secret.py wants it: root's, and for one group at most, of which the pod's user is a member."""
+    mounts = {mount["mountPath"]: mount["name"] for mount in container.get("volumeMounts", ())}
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    if str(file.parent) not in mounts or "secret" not in volumes[mounts[str(file.parent)]]:
+        raise FindingError(f"there is no Secret at {file.parent}")
+    if volumes[mounts[str(file.parent)]]["secret"].get("defaultMode") != 0o400:
+        raise FindingError("others in the pod can read the Secret: defaultMode: 0400")
+    if "fsGroup" not in pod.get("securityContext", {}):
+        raise FindingError("a user who is not root can't read the Secret: fsGroup")
 
 
 def accept(arguments: list[str]) -> None:

@@ -218,9 +218,10 @@ class Endpoint:
     """One name in a cluster of endpoints.
 
     `address`: where it listens, as host:port. A host name is resolved on this machine; if it has no address here, the
-    endpoint listens on every interface. Port 0 chooses a free port; None means loopback. `wire`: the transport of its
-    connections: "tcp", "uring", "shm", "ucx", or "auto", which uses shared memory where possible. `tls`: all
-    that does not go through shared memory is encrypted, and both ends show a certificate. `checksums`: a byte of it
+    endpoint listens on every interface. Port 0 chooses a free port; None means loopback. `secret`: at least 16 bytes,
+    the same at all endpoints of a cluster. `wire`: the transport of its connections: "tcp", "uring", "shm", "ucx", or
+    "auto", which uses shared memory where possible. `tls`: all that does not go through shared memory is encrypted,
+    and both ends show a certificate. `checksums`: a byte of it
     that changes on its way ends the connection; the same at all endpoints, and nothing beside tls.
     """
 

@@ -28,7 +28,7 @@ PAGES = {
     "setting": "settings.md#the-table",
     "no task": "seeing.md#no-task-is-found",
     "status port": "seeing.md#the-status-port",
-    "secret": "seeing.md#the-status-port",
+    "secret": "trust.md#the-secret",
     # The verdicts of `fusewire why`.
     "silent": "seeing.md#fusewire-why",
     "absent": "problems/hang-at-start.md#a-session-is-not-created",

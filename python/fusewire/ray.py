@@ -82,8 +82,8 @@ def run(
         raise ValueError("there are no tasks. Fix: set ps, workers or ranks")
     if restarts and ranks is not None:
         raise ValueError("a group does not take back a rank that has died. Fix: leave restarts out")
-    shared = {**passed_on(os.environ), **(environment or {})}
-    shared |= {name: value for name, value in variables((), {**os.environ, **shared}).items() if name not in shared}
+    given = [f"{name}={value}" for name, value in (environment or {}).items()]
+    shared = {**passed_on(os.environ), **variables(given, os.environ, elsewhere=True)}
     with contextlib.ExitStack() as stack:
         bundles = [dict((resources or {}).get(job, {"CPU": 1.0})) for job, _ in plan.tasks()]
         actors = _actors(bundles, strategy, start_timeout, stack)

@@ -140,11 +140,18 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_SECRET",
         "none",
-        "secret shared by all tasks of a cluster; a connection that can't prove knowledge of it is refused; "
-        "`fusewire run` makes one for each run if this variable is not set at all",
+        "secret shared by all tasks of a cluster, at least 16 bytes; a connection that can't prove knowledge of it is "
+        "refused; `fusewire run` makes one for each run if neither this variable nor the next is set at all",
         f"{SERVER}, {COLLECTIVE}",
         "",
         True,
+    ),
+    Setting(
+        "FUSEWIRE_SECRET_FILE",
+        "none",
+        "file with that secret, one line, in place of FUSEWIRE_SECRET; it belongs to this user or to root, and others "
+        "can't read it; see [trust.md](trust.md#the-secret)",
+        f"{SERVER}, {COLLECTIVE}",
     ),
     Setting(
         "FUSEWIRE_TLS_CERT",

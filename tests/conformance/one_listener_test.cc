@@ -238,7 +238,7 @@ TEST_P(OneListener, RefusesWhomItDoesNotKnow) {
     EXPECT_THAT(handler.why.cause(), HasSubstr("service 9 is not offered here"));
     link.reset();
   });
-  auto stranger = Peer("/job:stranger", "another secret");
+  auto stranger = Peer("/job:stranger", "a secret of others");
   Status met = stranger->AwaitUp(*stranger->Connect("/job:ps", task_->address()).value(), kSecondNs);
   EXPECT_FALSE(met.ok());
   EXPECT_THAT(met.ToString(), HasSubstr("secret"));
@@ -250,7 +250,7 @@ std::vector<Shape> Shapes() {
        {std::pair(pipe::TransportChoice::kTcp, "tcp"), std::pair(pipe::TransportChoice::kUring, "uring"),
         std::pair(pipe::TransportChoice::kShm, "shm"), std::pair(pipe::TransportChoice::kAuto, "auto")}) {
     for (int reactors : {1, 2, 4}) {
-      for (const char* secret : {"", "open sesame"}) shapes.push_back({wire, name, reactors, secret});
+      for (const char* secret : {"", "open sesame open"}) shapes.push_back({wire, name, reactors, secret});
     }
   }
   return shapes;

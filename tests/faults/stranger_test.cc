@@ -120,12 +120,12 @@ TEST_F(Strangers, AnotherClusterIsToldSo) { Knock(HelloOf("test"), "cluster", "c
 
 // The same with whole tasks: their calls fail at once, with what is to be changed.
 TEST_F(Strangers, TasksWithOtherSettingsFailAtOnce) {
-  ASSERT_NO_FATAL_FAILURE(Begin("mellon"));
+  ASSERT_NO_FATAL_FAILURE(Begin("mellon-mellon-mellon"));
   struct Wrong {
     std::string cluster, secret, words;
   };
-  for (const Wrong& wrong :
-       {Wrong{"test", "mellon", "cluster"}, Wrong{"prod", "sesame", "secret"}, Wrong{"prod", "", "secret"}}) {
+  for (const Wrong& wrong : {Wrong{"test", "mellon-mellon-mellon", "cluster"},
+                             Wrong{"prod", "sesame-sesame-sesame", "secret"}, Wrong{"prod", "", "secret"}}) {
     SCOPED_TRACE(wrong.cluster + " " + wrong.secret);
     task::TaskOptions options;
     options.pipe.cluster = wrong.cluster;
@@ -145,7 +145,7 @@ TEST_F(Strangers, TasksWithOtherSettingsFailAtOnce) {
 
 // A replay of overheard bytes is refused: the proof belongs to another challenge.
 TEST_F(Strangers, AGreetingThatIsReplayed) {
-  ASSERT_NO_FATAL_FAILURE(Begin("mellon"));
+  ASSERT_NO_FATAL_FAILURE(Begin("mellon-mellon-mellon"));
   const std::string hello = HelloOf("prod", true);
   const auto challenge_of = [&](const RawSocket& socket) {
     EXPECT_TRUE(socket.Send(hello));
@@ -153,7 +153,7 @@ TEST_F(Strangers, AGreetingThatIsReplayed) {
   };
   RawSocket honest = RawSocket::Dial(peer_->address());
   const std::string challenge = challenge_of(honest);
-  const std::string proof = wire::EncodeProof(wire::MakeProof("mellon", "dialer", hello + challenge, ConstBytes()));
+  const std::string proof = wire::EncodeProof(wire::MakeProof("mellon-mellon-mellon", "dialer", hello + challenge, ConstBytes()));
   ASSERT_TRUE(honest.Send(proof));
   ASSERT_TRUE(Eventually([this] { return peer_->AskNumbers("stats")["open"] == 2; }));
   bool ended = false;
@@ -171,7 +171,7 @@ TEST_F(Strangers, AGreetingThatIsReplayed) {
 // The most expensive attack without the secret: the longest greeting that is answered, and a wrong proof. It costs the
 // server one signature more than the attacker, and leaves no state.
 TEST_F(Strangers, CostLittleBeforeTheyProveAnything) {
-  ASSERT_NO_FATAL_FAILURE(Begin("sesame"));
+  ASSERT_NO_FATAL_FAILURE(Begin("sesame-sesame-sesame"));
   constexpr int kStrangers = 300;
   wire::Hello hello;
   hello.has_secret = true;
@@ -190,7 +190,7 @@ TEST_F(Strangers, CostLittleBeforeTheyProveAnything) {
     const std::string heard = stranger.ReceiveAll(kPatienceNs, &ended);
     EXPECT_TRUE(ended);
     EXPECT_LT(heard.size(), words.size() + 1024) << "more comes back than was said";
-    EXPECT_EQ(heard.find("sesame"), std::string::npos);
+    EXPECT_EQ(heard.find("sesame-sesame-sesame"), std::string::npos);
   }
   EXPECT_LT(peer_->CpuNs() - cpu_ns, Within(kStrangers * 2 * kMillisecondNs));
   EXPECT_TRUE(Eventually([&] { return peer_->Fds() <= fds; })) << peer_->Fds() << " of " << fds;

@@ -283,7 +283,7 @@ Options OptionsOf(uint8_t how, bool client) {
   Options options;
   options.name = client ? "worker:3" : "ps:0";
   options.incarnation = client ? 3 : 7;
-  if ((how & 1) != 0) options.secret = "open sesame";
+  if ((how & 1) != 0) options.secret = "open sesame open";
   options.limits.meta_bytes_max = 4096;
   options.limits.body_bytes_max = 128 * 1024;
   if (client) options.limits.chunk_bytes_max = 4096U << (how >> 1 & 3);

@@ -62,7 +62,9 @@ def test_misfit_and_settings_in_words(tmp_path):
     text = facts.read_text().replace(tf.version.GIT_VERSION, "v0-another")
     facts.unlink()
     facts.write_text(text)
-    environment = clean_environment(PYTHONPATH=str(tmp_path), FUSEWIRE_PEER_TIMOUT="3", FUSEWIRE_SECRET="hush")
+    environment = clean_environment(
+        PYTHONPATH=str(tmp_path), FUSEWIRE_PEER_TIMOUT="3", FUSEWIRE_SECRET="hush, hush, hush"
+    )
     done = run_to_end([sys.executable, "-m", "fusewire", "doctor"], tmp_path, environment)
     assert done.status == 1
     lines = done.out.splitlines()
@@ -70,7 +72,7 @@ def test_misfit_and_settings_in_words(tmp_path):
     assert "v0-another" in lines[place]
     assert lines[place + 1].strip().startswith("Fix: ")
     assert "did you mean FUSEWIRE_PEER_TIMEOUT?" in done.out
-    assert "hush" not in done.out
+    assert "hush, hush, hush" not in done.out
     assert lines[-1] == "1 to fix, 1 to check."
 
 
@@ -195,7 +197,7 @@ def test_an_endpoint_map_that_others_can_write(tmp_path):
 
 
 def test_settings_with_their_origin():
-    environment = {"NETWORK_PS_CORE_NUMBER": "3", "FUSEWIRE_SECRET": "hush", "FUSEWIRE_LOG": "debug"}
+    environment = {"NETWORK_PS_CORE_NUMBER": "3", "FUSEWIRE_SECRET": "hush, hush, hush", "FUSEWIRE_LOG": "debug"}
     [check] = doctor.check_settings(environment)
     assert check.value.splitlines() == [
         "FUSEWIRE_PS_REACTORS = 3 (from NETWORK_PS_CORE_NUMBER)",

@@ -162,10 +162,10 @@ def test_rank_0_that_does_not_come_is_named(run):
 
 
 @pytest.mark.parametrize(
-    ("secrets", "codes"), [(["a", "a"], [0, 0]), (["a", "b"], [126, 126]), (["a", ""], [126, 126])]
+    ("secrets", "codes"), [(["one", "one"], [0, 0]), (["one", "another"], [126, 126]), (["one", ""], [126, 126])]
 )
 def test_both_ends_know_the_secret(run, secrets, codes):
-    each = {f"rank{rank}": {"FUSEWIRE_SECRET": secret} for rank, secret in enumerate(secrets)}
+    each = {f"rank{rank}": {"FUSEWIRE_SECRET": 8 * secret} for rank, secret in enumerate(secrets)}
     ended = Job(run, 2, "--ps", "0", "--host-timeout", "2", script="true", **each).end()
     assert [code for code, _, _ in ended] == codes, ended
     for _, _, told in ended:
@@ -173,7 +173,7 @@ def test_both_ends_know_the_secret(run, secrets, codes):
 
 
 def test_rank_0_that_does_not_know_the_secret_is_refused(run):
-    ended = Job(run, 2, "--ps", "0", "--host-timeout", "2", script="true", rank1={"FUSEWIRE_SECRET": "b"}).end()
+    ended = Job(run, 2, "--ps", "0", "--host-timeout", "2", script="true", rank1={"FUSEWIRE_SECRET": 16 * "b"}).end()
     assert ended[1][0] == 126
     assert "rank 1: rank 0 does not know the secret. Fix: " in ended[1][2]
 

@@ -43,15 +43,20 @@ class Pods:
         self.started: list[subprocess.Popen[str]] = []
         lines = [f"{address} {name}" for address, name in zip(network.addresses, names, strict=True)]
         (folder / "hosts").write_text("127.0.0.1 localhost\n" + "\n".join(lines) + "\n")
+        (folder / "secret").write_text("of the cluster, and only of it")
+        (folder / "secret").chmod(0o400)
         (folder / "train.py").write_text(TRAIN.replace("\ncalls, secret =", PAUSE))
 
     def start(self, container: dict, **known: str) -> None:
         """The next pod. What comes from a Secret, a ConfigMap or a field of the pod is in `known`."""
         host = self.network.hosts[len(self.started)]
         host.run("mount", "--bind", self.folder / "hosts", "/etc/hosts")
-        given = dict(known)
+        secret = self.folder / "secret"
+        given = {**known, "FUSEWIRE_SECRET_FILE": str(secret)}
         for one in container["env"]:
-            if "value" in one:
+            if one["name"] == "FUSEWIRE_SECRET_FILE":
+                assert one["value"] == "/run/secrets/train/secret"  # where the Secret is mounted
+            elif "value" in one:
                 given[one["name"]] = re.sub(r"\$\((\w+)\)", lambda found: given[found[1]], one["value"])
         arguments = [word.replace("/train/train.py", "train.py") for word in container["args"]]
         words = host.words("env", "-C", self.folder, FUSEWIRE, *arguments)
@@ -97,7 +102,7 @@ def test_a_job(tmp_path):
     with hosts.make(len(names)) as network, contextlib.ExitStack() as stack:
         pods = Pods(tmp_path, network, names, stack)
         for index in range(len(names)):
-            pods.start(pod["containers"][0], JOB_COMPLETION_INDEX=str(index), FUSEWIRE_SECRET="of the cluster")
+            pods.start(pod["containers"][0], JOB_COMPLETION_INDEX=str(index))
         pods.wait_until_trained()
         pods.check_ports(files["NetworkPolicy"])
         pods.end(pods.started)  # the servers, too
@@ -113,7 +118,7 @@ def test_servers_that_stay(tmp_path):
             spec = files[kind]["spec"]
             for index in range(spec.get("replicas") or spec["completions"]):
                 [container] = spec["template"]["spec"]["containers"]
-                pods.start(container, INDEX=str(index), CLUSTER=cluster, FUSEWIRE_SECRET="of the cluster")
+                pods.start(container, INDEX=str(index), CLUSTER=cluster)
         pods.wait_until_trained()
         pods.check_ports(files["NetworkPolicy"])
         pods.end(pods.started[2:])

@@ -200,8 +200,8 @@ class Told:
 def test_nothing_is_unpickled_from_who_does_not_know_the_secret(tmp_path):
     """Neither with the name of a rank nor with the name of the group; ranks trust each other."""
     here, members_of = tmp_path / "run", lambda *ends: [(end.name, end.address) for end in ends]
-    a, b = p2p.Endpoint("a", secret="sesame"), p2p.Endpoint("b", secret="sesame")
-    for secret in (None, "guessed"):
+    a, b = p2p.Endpoint("a", secret="open sesame, open"), p2p.Endpoint("b", secret="open sesame, open")
+    for secret in (None, "guessed, guessed"):
         with p2p.Endpoint("b", secret=secret) as stranger:
             group = Group.make(a, "g", members_of(a, stranger), 0)
             false = Group.make(stranger, "g", members_of(a, stranger), 1)
@@ -215,7 +215,7 @@ def test_nothing_is_unpickled_from_who_does_not_know_the_secret(tmp_path):
             false.close()
     assert not here.exists()
     # Of the cluster, and no rank.
-    with p2p.Endpoint("c", secret="sesame") as outsider, pytest.raises(p2p.Error, match="invalid"):
+    with p2p.Endpoint("c", secret="open sesame, open") as outsider, pytest.raises(p2p.Error, match="invalid"):
         Group.make(outsider, "g", members_of(a, b), 1)
     groups = [Group.make(end, "h", members_of(a, b), rank) for rank, end in enumerate((a, b))]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:

@@ -445,8 +445,8 @@ def test_a_secret_for_each_run_unless_there_is_one(run):
     values = {words[2] for words in made} | {words[5] for words in made}
     assert len(values) == 2
     assert all(re.fullmatch("[0-9a-f]{64}", value) for value in values)
-    run.environment["FUSEWIRE_SECRET"] = "mine"
-    assert run("--ps", "0", script=show).ok() == "worker:0 | mine\n"
+    run.environment["FUSEWIRE_SECRET"] = "mine, mine, mine"
+    assert run("--ps", "0", script=show).ok() == "worker:0 | mine, mine, mine\n"
     run.environment["FUSEWIRE_SECRET"] = ""
     assert run("--ps", "0", script=show).ok() == "worker:0 | \n"
 

@@ -304,8 +304,11 @@ def test_a_port_that_answers_nothing_useful_is_reported():
 
 
 def test_the_token_needs_a_secret():
+    secret = "hush, hush, hush"
     assert fusewire("top", "--token", FUSEWIRE_SECRET="").returncode == 2
-    assert fusewire("top", "--token", FUSEWIRE_SECRET="x").stdout.strip() == seeing.token("x")
+    short = fusewire("top", "--token", FUSEWIRE_SECRET="x")
+    assert "FUSEWIRE_SECRET: it has fewer than 16 bytes. Fix: openssl rand -hex 32" in short.stderr
+    assert fusewire("top", "--token", FUSEWIRE_SECRET=secret).stdout.strip() == seeing.token(secret)
 
 
 WAIT = """
@@ -333,19 +336,19 @@ def serving(tasks, tmp_path, monkeypatch):
 
 @pytest.mark.once
 def test_beyond_loopback_a_request_needs_the_secret(serving, monkeypatch):
-    place, errors = serving(FUSEWIRE_STATUS="0.0.0.0:0", FUSEWIRE_SECRET="hush")
+    place, errors = serving(FUSEWIRE_STATUS="0.0.0.0:0", FUSEWIRE_SECRET="hush, hush, hush")
     assert "stays closed" not in errors
     [process_] = seeing.ask_all([place])
     assert "asks for a proof of the cluster's secret" in process_.state
-    monkeypatch.setenv("FUSEWIRE_SECRET", "guess")
+    monkeypatch.setenv("FUSEWIRE_SECRET", "guess, guess, guess")
     [process_] = seeing.ask_all([place])
     assert "FUSEWIRE_SECRET differs" in process_.state
-    monkeypatch.setenv("FUSEWIRE_SECRET", "hush")
+    monkeypatch.setenv("FUSEWIRE_SECRET", "hush, hush, hush")
     [process_] = seeing.ask_all([place])
     assert process_.tasks == ("worker:0",)
     assert seeing.ask(place, "/ring.json?after_ns=1")["ring"] == []
     metrics = urllib.request.Request(
-        f"http://{place}/metrics", headers={"Authorization": f"Bearer {seeing.token('hush')}"}
+        f"http://{place}/metrics", headers={"Authorization": f"Bearer {seeing.token('hush, hush, hush')}"}
     )
     with urllib.request.urlopen(metrics, timeout=20) as answer:
         assert b"fusewire_info" in answer.read()

@@ -206,11 +206,11 @@ def test_off_shows_nothing_and_a_wrong_place_is_said(tmp_path, runtime):
 
 
 def test_beyond_loopback_the_secret_is_asked_for(tmp_path, runtime, monkeypatch):
-    with job(tmp_path, runtime, ranks=2, FUSEWIRE_STATUS="0.0.0.0:0", FUSEWIRE_SECRET="hush"):
+    with job(tmp_path, runtime, ranks=2, FUSEWIRE_STATUS="0.0.0.0:0", FUSEWIRE_SECRET="hush, hush, hush"):
         ports = [str(place) for place in seeing.find()]
         code, text = fusewire("why", *ports)
         assert (code, text.count("401") >= 1) == (1, True), text
-        monkeypatch.setenv("FUSEWIRE_SECRET", "hush")
+        monkeypatch.setenv("FUSEWIRE_SECRET", "hush, hush, hush")
         code, text = fusewire("why", *ports)
         assert (code, "2 asked" in text) == (0, True), text
 

@@ -228,7 +228,7 @@ def test_a_cluster_over_tls_and_a_task_of_another_authority(tasks, tmp_path):
 
 
 def test_a_task_of_another_cluster_or_protocol_and_one_that_the_others_cannot_greet(tasks, tmp_path):
-    cluster = tasks(JOIN, "grpc++", FUSEWIRE_SECRET="one", TEST_PROTOCOL_OF_worker="grpc")
+    cluster = tasks(JOIN, "grpc++", FUSEWIRE_SECRET=8 * "one", TEST_PROTOCOL_OF_worker="grpc")
     addresses = begin(cluster)
     _, checks = doctor(addresses[0], tmp_path)
     assert checks["worker:0"]["status"] == "warn"
@@ -236,7 +236,7 @@ def test_a_task_of_another_cluster_or_protocol_and_one_that_the_others_cannot_gr
 
     cluster.end()
     cluster._environment["TEST_PROTOCOL_OF_worker"] = "grpc++"
-    addresses = begin(cluster, FUSEWIRE_SECRET="another")
+    addresses = begin(cluster, FUSEWIRE_SECRET=8 * "another")
     report, checks = doctor(addresses[0], tmp_path)
     assert checks["worker:0"]["status"] == "ok"  # over gRPC it is reached
     assert checks["ways"]["status"] == "FAIL"

@@ -75,7 +75,9 @@ void DrawMembers(Random* random, Plan* plan) {
     if (random->Chance(0.5)) {
       stranger.pipe.cluster = "another";
     } else {
-      stranger.pipe.secret = common.secret.empty() ? "a secret" : random->Chance(0.5) ? "" : "a wrong one";
+      stranger.pipe.secret = common.secret.empty() ? "a secret of a stranger"
+                             : random->Chance(0.5) ? ""
+                                                   : "a secret that is wrong";
     }
   }
 }

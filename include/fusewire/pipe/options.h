@@ -4,6 +4,7 @@
 #ifndef FUSEWIRE_PIPE_OPTIONS_H_
 #define FUSEWIRE_PIPE_OPTIONS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -13,6 +14,9 @@
 
 namespace fusewire {
 namespace pipe {
+
+// A peer that has heard a greeting can try secrets against it as fast as it computes: 16 letters are the least.
+constexpr size_t kSecretBytesMin = 16;
 
 struct Options {
   std::string cluster = "default";  // only peers that say the same are let in

@@ -27,10 +27,11 @@ from fusewire.cli.launchers import Seat
 from fusewire.cli.loop import Loop
 from fusewire.cli.meeting import PROOF_S, Guest, Joined, MeetError, join
 from fusewire.cli.output import COLOURS, Lines, Screen
-from fusewire.cli.plan import SECRET, Plan
+from fusewire.cli.plan import Plan
 from fusewire.cli.processes import INTERRUPTED, LOST, NOT_STARTED, Command, Listener
 from fusewire.cli.remote import Remote
 from fusewire.pages import with_page
+from fusewire.secret import SECRET, secret_of_environment
 from fusewire.tf import protocol
 
 STRANGERS = 16  # connections beside those of the job's processes
@@ -56,7 +57,7 @@ class Meeting:
 
     @property
     def secret(self) -> str:
-        return self.environment.get(SECRET, "")
+        return secret_of_environment(self.environment) or ""
 
 
 def become(command: Command, environment: dict[str, str], protocol_name: str | None) -> NoReturn:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from fusewire import settings
 from fusewire.cli.cluster import Shape, by_job, tf_config
 from fusewire.cli.placement import Host, place, place_in_blocks
+from fusewire.secret import SECRET, SECRET_FILE, secret_of_environment
 from fusewire.tf import protocol
 
-SECRET = "FUSEWIRE_SECRET"
 SECRET_BYTES = 32
 
 
@@ -78,16 +78,25 @@ class Ranks:
 Plan = Cluster | Ranks
 
 
-def variables(given: Sequence[str], environment: Mapping[str, str], make_secret: bool = True) -> dict[str, str]:
-    """The variables that all tasks get: those of --env, and a secret of their own unless the caller has set one."""
+def variables(
+    given: Sequence[str], environment: Mapping[str, str], *, make_secret: bool = True, elsewhere: bool = False
+) -> dict[str, str]:
+    """The variables that all tasks get: those of --env, and a secret of their own unless the caller has set one. Tasks
+    elsewhere get what a file here says; others read it themselves. ValueError: a variable or the secret is wrong."""
     found = {"PYTHONUNBUFFERED": "1"}  # lines appear as soon as they are printed
     for word in given:
         name, equals, value = word.partition("=")
         if not equals and name not in environment:
             raise ValueError(f"--env {name}: this variable is not set here. Fix: set it, or --env {name}=VALUE")
         found[name] = value if equals else environment[name]
-    if make_secret and SECRET not in environment:
-        found.setdefault(SECRET, secrets.token_hex(SECRET_BYTES))
+    if found.get(SECRET_FILE) and elsewhere:  # a file of theirs
+        found.setdefault(SECRET, "")
+        return found
+    known = secret_of_environment({**environment, **found})
+    if known is None and make_secret and SECRET not in {**environment, **found}:
+        found[SECRET] = secrets.token_hex(SECRET_BYTES)
+    if known is not None and elsewhere:
+        found |= {SECRET: known, SECRET_FILE: ""}
     return found
 
 

@@ -16,7 +16,7 @@ from fusewire import telling
 from fusewire.cli.guard import OF_SIGNALS, become_subreaper, children, die_with, kill_children
 from fusewire.cli.loop import READ_BYTES, Loop
 from fusewire.cli.rates import Progress, Rates, Steps
-from fusewire.cli.seeing import SECRET
+from fusewire.secret import secret_or_nothing
 
 PIPE = "{pipe}"  # this word of a command is replaced by the number of the pipe on which the task reports
 GRACE_S = 5.0  # from SIGTERM to SIGKILL
@@ -119,7 +119,7 @@ class Processes:
             ) from error
         finally:
             os.close(report_write)
-        running = Running(process, listener, environment.get(SECRET, ""))
+        running = Running(process, listener, secret_or_nothing(environment))
         self._running.append(running)
         assert process.stdout and process.stderr
         self._watch(os.fdopen(report_read, "rb", buffering=0), functools.partial(self._told, running))

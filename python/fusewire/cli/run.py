@@ -46,10 +46,10 @@ otherwise), or ParameterServerStrategy's coordinator (for workers). With --log-d
 has printed, and ps-0.1.log what it has printed after its first restart.
 
 Tasks prove to each other that they know a secret, which is made for each run. To choose it yourself, set
-FUSEWIRE_SECRET; to have none, set it to nothing: `FUSEWIRE_SECRET= fusewire run ...`.
+FUSEWIRE_SECRET, or name a file with it in FUSEWIRE_SECRET_FILE; to have none: `FUSEWIRE_SECRET= fusewire run ...`.
 
 With --inside, another launcher has started one process for each task. They meet at rank 0, which makes the cluster and
-runs the job: parameter servers first by rank, then a chief, workers, an evaluator. Set FUSEWIRE_SECRET for all of them.
+runs the job: parameter servers first by rank, then a chief, workers, an evaluator. Set the secret for all of them.
 
 examples:
   fusewire run --ps 2 --workers 2 --protocol grpc++ train.py --steps 1000
@@ -171,7 +171,7 @@ def call_run(options: argparse.Namespace) -> int:
                 f"--inside auto makes one cluster of them (see {page('inside')})"
             )
         limits = limits_of(options, screen)
-        shared = variables(options.env, os.environ)
+        shared = variables(options.env, os.environ, elsewhere=bool(hosts))
         plain = isinstance(plan, Ranks)
         if hosts:
             guard.split()

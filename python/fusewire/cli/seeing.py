@@ -25,6 +25,7 @@ from fusewire import machine
 from fusewire.cli.arguments import USAGE_ERROR
 from fusewire.cli.heard import parse_printable, printable
 from fusewire.pages import page, with_page
+from fusewire.secret import secret_of_environment
 
 ANSWER_S = 2.0  # a process that is alive answers in milliseconds, even if all its other threads are blocked
 ANSWER_BYTES_MAX = 64 << 20
@@ -33,7 +34,6 @@ NO_TASK = (
     "no task is found. Fix: run it on the machine and as the user of the tasks, or name their status ports, HOST:PORT; "
     f"a task started with FUSEWIRE_STATUS=off has none (see {page('no task')})"
 )
-SECRET = "FUSEWIRE_SECRET"
 STATES = {"T": "stopped", "t": "stopped by a debugger", "Z": "dead", "X": "dead", "D": "blocked in the kernel"}
 
 
@@ -140,8 +140,8 @@ def ask(place: Place, target: str = "/status.json", limit_s: float = ANSWER_S) -
         host = machine.at_port(*connection.sock.getpeername()[:2])
         connection.putrequest("GET", target, skip_accept_encoding=True, skip_host=True)
         connection.putheader("Host", host)
-        if os.environ.get(SECRET):
-            connection.putheader("Authorization", proof(os.environ[SECRET], host, target))
+        if known := secret_of_environment():
+            connection.putheader("Authorization", proof(known, host, target))
         connection.endheaders()
         answer = connection.getresponse()
         body = answer.read(ANSWER_BYTES_MAX)

@@ -6,7 +6,6 @@ import collections
 import dataclasses
 import itertools
 import json
-import os
 import shutil
 import sys
 import time
@@ -18,7 +17,8 @@ from fusewire.cli.arguments import USAGE_ERROR, seconds
 from fusewire.cli.heard import printable
 from fusewire.cli.output import LINE_MAX, paint
 from fusewire.cli.seeing import Process
-from fusewire.pages import page
+from fusewire.pages import with_page
+from fusewire.secret import secret_of_environment
 
 EVERY_S = 1.0
 NAMES_SHOWN = 8
@@ -44,7 +44,7 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     )
     top.add_argument("--targets", action="store_true", help="print the status ports for Prometheus (file_sd), then end")
     top.add_argument(
-        "--token", action="store_true", help="print the token that FUSEWIRE_SECRET makes for /metrics, then end"
+        "--token", action="store_true", help="print the token that the secret makes for /metrics, then end"
     )
     top.set_defaults(call=call)
 
@@ -79,14 +79,16 @@ def call(options: argparse.Namespace) -> int:
 
 
 def print_token() -> int:
-    secret = os.environ.get(seeing.SECRET, "")
-    if not secret:
-        print(
-            f"fusewire top: --token needs the cluster's secret in FUSEWIRE_SECRET (see {page('secret')})",
-            file=sys.stderr,
-        )
+    try:
+        known = secret_of_environment()
+        if known is None:
+            raise ValueError(
+                with_page("--token needs the cluster's secret, in FUSEWIRE_SECRET or FUSEWIRE_SECRET_FILE", "secret")
+            )
+    except ValueError as error:
+        print(f"fusewire top: {error}", file=sys.stderr)
         return USAGE_ERROR
-    print(seeing.token(secret))
+    print(seeing.token(known))
     return 0
 
 

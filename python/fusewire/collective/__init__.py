@@ -21,6 +21,7 @@ from fusewire._joining import endpoint_of_environment, table_of_environment
 from fusewire.collective.group import And, Average, Group, Max, Min, Or, Product, Sum, Xor
 from fusewire.collective.ticket import Ticket
 from fusewire.p2p import Endpoint, Error
+from fusewire.secret import secret_of_environment
 
 __all__ = [
     "And",
@@ -111,7 +112,7 @@ def init(
             "FUSEWIRE_RANK and FUSEWIRE_RANK_ADDRESSES, or the arguments of init()"
         )
     if secret is None:
-        secret = os.environ.get("FUSEWIRE_SECRET") or None
+        secret = secret_of_environment()
     table = table_of_environment()
     cluster = os.environ.get("FUSEWIRE_CLUSTER")
     endpoint = endpoint_of_environment(f"{name}:{rank}", addresses[rank], cluster, secret)

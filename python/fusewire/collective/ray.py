@@ -12,7 +12,6 @@ key-value store, over which rank 0 gives the others a secret. An error names the
 
 import hashlib
 import json
-import os
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from fusewire._joining import endpoint_of_environment
 from fusewire.collective.arrays import Array
 from fusewire.collective.group import Group, Max, Min, Product, Sum
 from fusewire.p2p import Endpoint, Peer
+from fusewire.secret import secret_of_environment
 
 NAME = "FUSEWIRE"
 LOOK_S = 0.02  # between two looks at the store
@@ -215,7 +215,7 @@ class _Meeting:
 
     def _start(self, plan: dict[str, Any]) -> Endpoint:
         address = machine.at_port(ray.util.get_node_ip_address(), 0)
-        secret = os.environ.get("FUSEWIRE_SECRET") or plan["secret"]
+        secret = secret_of_environment() or plan["secret"]
         endpoint = endpoint_of_environment(self._name_in(plan), address, plan["cluster"], secret)
         here = {"name": endpoint.name, "address": endpoint.address, "host": machine.host_identity()}
         self._write(f"at/{self._rank}", {"cluster": plan["cluster"], **here})

@@ -20,6 +20,7 @@ from fusewire._joining import endpoint_of_environment, table_of_environment
 from fusewire._native import CODES
 from fusewire.collective import Group
 from fusewire.p2p import Endpoint, Error
+from fusewire.secret import secret_of_environment
 
 _TIMEOUT, _UNAVAILABLE = CODES.index("timeout"), CODES.index("unavailable")
 
@@ -78,14 +79,14 @@ class _Book:
 
 def _plan(*, is_local: bool) -> dict[str, Any]:
     # A secret of the settings stays there.
-    secret = None if os.environ.get("FUSEWIRE_SECRET") else secrets.token_hex(16)
+    secret = None if secret_of_environment() else secrets.token_hex(16)
     cluster = os.environ.get("FUSEWIRE_CLUSTER") or f"jax-{secrets.token_hex(8)}"
     return {"cluster": cluster, "secret": secret, "local": is_local}
 
 
 def _endpoint(rank: int, plan: dict[str, Any], coordinator: str) -> Endpoint:
     host = machine.loopback() if plan["local"] else _own_address(coordinator)
-    secret = plan["secret"] or os.environ.get("FUSEWIRE_SECRET") or None
+    secret = plan["secret"] or secret_of_environment()
     return endpoint_of_environment(f"jax:{rank}", machine.at_port(host, 0), plan["cluster"], secret)
 
 

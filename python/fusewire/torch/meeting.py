@@ -28,6 +28,7 @@ from fusewire import machine
 from fusewire._joining import endpoint_of_environment, make_group, table_of_environment
 from fusewire._native import CODES, forks, library
 from fusewire.p2p import Endpoint, Error
+from fusewire.secret import secret_of_environment
 from fusewire.torch import messages
 from fusewire.torch.errors import TIMEOUT, error_of, last_error
 
@@ -186,7 +187,7 @@ def _plan(group_id: str, *, is_local: bool) -> dict[str, Any]:
                 break
         else:
             cluster = cluster or f"torch-{secrets.token_hex(8)}"
-            secret = None if os.environ.get("FUSEWIRE_SECRET") else secrets.token_hex(16)
+            secret = None if secret_of_environment() else secrets.token_hex(16)
     # A secret of the settings stays there.
     return {"cluster": cluster, "secret": secret, "local": is_local, "name": name, "number": number}
 
@@ -209,7 +210,7 @@ def _endpoint(plan: dict[str, Any]) -> Endpoint:
     host = machine.loopback() if plan["local"] else own_address()
     with _as_torch():
         name = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(3)}"
-        secret = plan["secret"] or os.environ.get("FUSEWIRE_SECRET") or None
+        secret = plan["secret"] or secret_of_environment()
         return endpoint_of_environment(name, machine.at_port(host, 0), plan["cluster"], secret)
 
 

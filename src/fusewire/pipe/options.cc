@@ -28,6 +28,11 @@ Status CheckOptions(const Options& options) {
     checked = Status::Invalid("backoff_ns_max " + std::to_string(options.backoff_ns_max) +
                               ", must be at least backoff_ns_min, " + std::to_string(options.backoff_ns_min));
   }
+  if (checked.ok() && !options.secret.empty() && options.secret.size() < kSecretBytesMin) {
+    checked = Status::Invalid("a secret of " + std::to_string(options.secret.size()) + " bytes, must have at least " +
+                              std::to_string(kSecretBytesMin))
+                  .Next("make one with `openssl rand -hex 32`, the same for all tasks of the cluster");
+  }
   return checked.Phase("check the options").Next("correct this setting");
 }
 

@@ -14,7 +14,19 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Options, TheUsualOnesMakeSense) { EXPECT_TRUE(CheckOptions(Options()).ok()); }
+TEST(Options, TheUsualOnesMakeSense) {
+  Options options;
+  EXPECT_TRUE(CheckOptions(options).ok());
+  options.secret = "open sesame open";
+  EXPECT_TRUE(CheckOptions(options).ok());
+}
+
+TEST(Options, AShortSecretIsNotShownAndAnotherIsEasilyMade) {
+  Options options;
+  options.secret = "open sesame";
+  EXPECT_THAT(CheckOptions(options).ToString(), HasSubstr("openssl rand -hex 32"));
+  EXPECT_THAT(CheckOptions(options).ToString(), testing::Not(HasSubstr("sesame")));
+}
 
 TEST(Options, WhatMakesNoSenseIsNamed) {
   const std::pair<std::function<void(Options*)>, const char*> wrong[] = {
@@ -26,6 +38,7 @@ TEST(Options, WhatMakesNoSenseIsNamed) {
       {[](Options* options) { options->hello_ns_max = -1; }, "hello_ns_max -1, must be over 0"},
       {[](Options* options) { options->greetings_max = 0; }, "greetings_max 0"},
       {[](Options* options) { options->connections_max = 0; }, "connections_max 0"},
+      {[](Options* options) { options->secret = "open sesame"; }, "a secret of 11 bytes, must have at least 16"},
       {[](Options* options) { options->backoff_ns_max = 1; },
        "backoff_ns_max 1, must be at least backoff_ns_min, 20000000"},
   };

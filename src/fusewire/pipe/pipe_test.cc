@@ -29,7 +29,7 @@ TEST(Pipe, TellsEachSideWhoTheOtherIs) {
   Options client_options, server_options;
   client_options.incarnation = 33;
   client_options.name = "worker:3";
-  client_options.secret = server_options.secret = "open sesame";
+  client_options.secret = server_options.secret = "open sesame open";
   PipePair pair(1, {}, client_options, server_options);
   ASSERT_TRUE(pair.Connect());
   EXPECT_EQ(pair.server_ear.peer.name, "worker:3");

@@ -8,6 +8,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/server/endpoint_map.h"
+#include "fusewire/tf/server/secret.h"
 #include "fusewire/tf/star/call/recording.h"
 
 namespace fusewire {
@@ -156,7 +157,9 @@ ServerSettings ReadSettings(const std::string& job) {
   settings.pipe.silent_ns_max = ReadNumber({"FUSEWIRE_PEER_TIMEOUT"}, 20, 1, 86400) * kSecondNs;
   std::string cluster = ReadText("FUSEWIRE_CLUSTER");
   if (!cluster.empty()) settings.pipe.cluster = cluster;
-  settings.pipe.secret = ReadText("FUSEWIRE_SECRET");
+  Result<std::string> secret = ReadSecret(ReadText("FUSEWIRE_SECRET"), ReadText("FUSEWIRE_SECRET_FILE"));
+  settings.secret = secret.ok() ? Status::Ok() : secret.status();
+  if (secret.ok()) settings.pipe.secret = std::move(secret).value();
   settings.protection.tls = {ReadText("FUSEWIRE_TLS_CERT"), ReadText("FUSEWIRE_TLS_KEY"), ReadText("FUSEWIRE_TLS_CA"),
                              ReadText("FUSEWIRE_TLS_NAME")};
   settings.protection.checksums = ReadSwitch({"FUSEWIRE_CHECKSUM"}, false);

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The settings of one server, read from the environment when it is made. docs/settings.md has the table.
-// Home: any thread. Owns: plain values. Fails: never; an invalid value is logged, and the default is used.
+// Home: any thread. Owns: plain values. Fails: never; an invalid value is logged, and the default is used, except for a
+// secret that can't be read: `secret` says why.
 #ifndef FUSEWIRE_TF_SERVER_OPTIONS_H_
 #define FUSEWIRE_TF_SERVER_OPTIONS_H_
 
@@ -24,6 +25,7 @@ struct ServerSettings {
   bool disabled = false;    // FUSEWIRE_DISABLE: everything over gRPC
   bool merge_parts = true;  // TF_ENABLE_PS_GRAPH_FUSION: star_server_lite makes as few calls as possible
   pipe::Options pipe;
+  Status secret;  // of FUSEWIRE_SECRET and FUSEWIRE_SECRET_FILE
   reactor::PoolOptions pool;
   pipe::TransportChoice wire = pipe::TransportChoice::kAuto;  // FUSEWIRE_TRANSPORT
   transport::Protection protection;                           // FUSEWIRE_TLS_CERT, _KEY, _CA, _NAME; FUSEWIRE_CHECKSUM

@@ -77,9 +77,13 @@ TEST(Settings, TheStatusPortIsOnLoopbackUnlessThereIsASecret) {
   Environment environment(Pairs{{"FUSEWIRE_STATUS", "0.0.0.0:9477"}});
   EXPECT_TRUE(ReadSettings("ps").status.is_off);
   {
-    Environment secret(Pairs{{"FUSEWIRE_SECRET", "secret"}});
+    Environment secret(Pairs{{"FUSEWIRE_SECRET", "a secret of tests"}});
     EXPECT_FALSE(ReadSettings("ps").status.is_off);
     EXPECT_EQ(ReadSettings("ps").status.port, 9477);
+    EXPECT_EQ(ReadSettings("ps").pipe.secret, "a secret of tests");
+    EXPECT_TRUE(ReadSettings("ps").secret.ok());
+    Environment file(Pairs{{"FUSEWIRE_SECRET_FILE", "/no/such/file"}});
+    EXPECT_FALSE(ReadSettings("ps").secret.ok());
   }
   Environment wrong(Pairs{{"FUSEWIRE_STATUS", "somewhere"}});
   EXPECT_TRUE(ReadSettings("ps").status.is_loopback);

@@ -167,6 +167,7 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
     return TfStatus();
   }
 
+  if (!settings_.secret.ok()) return Failed(settings_.secret);
   Status sane = pipe::CheckOptions(settings_.pipe);
   if (!sane.ok()) return Failed(sane);
   Result<reactor::Pool*> pool = SharedPool(settings_.pool);

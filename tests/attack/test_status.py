@@ -1,0 +1,109 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""The status port of a process, and what those who ask it give away: a proof of the secret is for one place, once."""
+
+import http.client
+import socket
+import threading
+import time
+
+import pytest
+from cluster import tasks
+
+from fusewire import machine
+from fusewire.cli import rates, seeing
+
+__all__ = ["tasks"]
+pytestmark = pytest.mark.once
+SECRET = "hush, hush, hush"
+LIMIT_S = 20.0
+WAIT = """
+say("UP")
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def port(tasks, tmp_path, monkeypatch):
+    """The status port of a process with a server, open on every interface."""
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(mode=0o700)
+    monkeypatch.setenv("FUSEWIRE_SECRET", SECRET)
+    more = {"FUSEWIRE_STATUS": "0.0.0.0:0", "FUSEWIRE_SECRET": SECRET}
+    cluster = tasks(WAIT, "grpc++", XDG_RUNTIME_DIR=str(runtime), **more)
+    worker = cluster.start("worker")
+    cluster.read_until(worker, "UP", 60)
+    [found] = [place for place in seeing.find([runtime / "fusewire"]) if place.pid == worker.pid]
+    return found.port
+
+
+def get(address: str, port: int, host: str, proof: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection(address, port, timeout=LIMIT_S)
+    connection.request("GET", "/status.json", headers={"Host": host, "Authorization": proof})
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
+
+
+def test_a_proof_is_for_one_place_and_once(port):
+    here = f"127.0.0.1:{port}"
+    proof = seeing.proof(SECRET, here, "/status.json")
+    status, words = get("127.0.0.2", port, here, proof)  # another place, which an attacker chooses
+    assert (status, f"is for {here}, and this is 127.0.0.2:{port}" in words) == (401, True), words
+    assert get("127.0.0.1", port, here, proof)[0] == 200
+    status, words = get("127.0.0.1", port, here, proof)
+    assert (status, words) == (401, "the proof has been used\n")
+
+
+def test_a_name_that_stands_for_this_host_is_asked_by_its_address(port):
+    assert seeing.ask(seeing.parse(f"localhost:{port}"))["tasks"][0]["task"] == "worker:0"
+    assert seeing.ask(seeing.parse(f"127.0.0.2:{port}"))["tasks"][0]["task"] == "worker:0"
+
+
+class Impostor:
+    """Answers nothing, and remembers what it is asked."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self.asked = b""
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with self._socket, self._socket.accept()[0] as line:
+            while b"\r\n\r\n" not in self.asked:
+                self.asked += line.recv(4096)
+
+    def header(self, name: str) -> str:
+        self._thread.join(LIMIT_S)
+        lines = self.asked.decode().split("\r\n")
+        return next(line.partition(": ")[2] for line in lines if line.startswith(f"{name}: "))
+
+
+def test_a_name_that_stands_for_another_host_gets_no_proof_for_the_own_one(monkeypatch):
+    """Whoever answers for a name gets a proof for its own address, which no task takes."""
+    monkeypatch.setenv("FUSEWIRE_SECRET", SECRET)
+    impostor = Impostor()
+    real = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *more, **how: real("127.0.0.1", *more, **how))
+    with pytest.raises((OSError, http.client.HTTPException)):
+        seeing.ask(seeing.Place("ps-0.train", impostor.port))
+    assert impostor.header("Host") == f"127.0.0.1:{impostor.port}"
+
+
+def test_the_launcher_asks_by_the_address(port):
+    """As seeing.ask(): the two write the same request."""
+    place = seeing.Place("127.0.0.1", port)
+    request = rates._Question(None, place, SECRET, lambda _: None)._request
+    with socket.create_connection(("127.0.0.1", port), LIMIT_S) as line:
+        line.sendall(request)
+        assert line.recv(64).startswith(b"HTTP/1.1 200 ")
+    assert f"Host: {machine.at_port('127.0.0.1', port)}\r\n".encode() in request
+
+
+def test_silent_strangers_keep_nobody_out(port):
+    silent = [socket.create_connection(("127.0.0.1", port), LIMIT_S) for _ in range(48)]
+    begun = time.monotonic()
+    assert seeing.ask(seeing.Place("127.0.0.1", port))["tasks"]
+    assert time.monotonic() - begun < seeing.ANSWER_S
+    for line in silent:
+        line.close()
