@@ -153,7 +153,8 @@ TEST_F(Strangers, AGreetingThatIsReplayed) {
   };
   RawSocket honest = RawSocket::Dial(peer_->address());
   const std::string challenge = challenge_of(honest);
-  const std::string proof = wire::EncodeProof(wire::MakeProof("mellon-mellon-mellon", "dialer", hello + challenge, ConstBytes()));
+  const std::string proof =
+      wire::EncodeProof(wire::MakeProof("mellon-mellon-mellon", "dialer", hello + challenge, ConstBytes()));
   ASSERT_TRUE(honest.Send(proof));
   ASSERT_TRUE(Eventually([this] { return peer_->AskNumbers("stats")["open"] == 2; }));
   bool ended = false;
