@@ -31,7 +31,7 @@ from fusewire.cli.plan import Plan
 from fusewire.cli.processes import INTERRUPTED, LOST, NOT_STARTED, Command, Listener
 from fusewire.cli.remote import Remote
 from fusewire.pages import with_page
-from fusewire.secret import SECRET, secret_of_environment
+from fusewire.secret import secret_of_environment
 from fusewire.tf import protocol
 
 STRANGERS = 16  # connections beside those of the job's processes

@@ -34,7 +34,7 @@ from fusewire.cli import frames
 from fusewire.cli.frames import Decoder, FrameError, Seal
 from fusewire.cli.heard import printable
 from fusewire.cli.loop import READ_BYTES, Loop, read
-from fusewire.cli.plan import SECRET
+from fusewire.secret import SECRET
 from fusewire.version import VERSION
 
 SPEAKS = f"{VERSION}+meeting.2"
