@@ -12,7 +12,7 @@ namespace fusewire {
 namespace tf {
 namespace {
 
-constexpr size_t kBytesMax = 4096;
+constexpr size_t kSecretFileBytesMax = 4096;
 
 // Of an open file: its name may stand for another one by now.
 Status CheckOwner(const struct stat& file) {
@@ -33,7 +33,7 @@ Result<std::string> ReadFile(const std::string& path) {
   if (file < 0) return Status::FromErrno(Code::kUnavailable, "open", errno).Next("name a file that this user can read");
   struct stat about {};
   Status checked = fstat(file, &about) == 0 ? CheckOwner(about) : Status::FromErrno(Code::kUnavailable, "fstat", errno);
-  std::string text(kBytesMax + 1, '\0');
+  std::string text(kSecretFileBytesMax + 1, '\0');
   size_t size = 0;
   while (checked.ok() && size < text.size()) {
     const ssize_t got = read(file, text.data() + size, text.size() - size);
@@ -44,7 +44,7 @@ Result<std::string> ReadFile(const std::string& path) {
   close(file);
   if (!checked.ok()) return checked;
   text.resize(size);
-  if (size > kBytesMax) return Status::Invalid("it has more than 4096 bytes").Next("openssl rand -hex 32");
+  if (size > kSecretFileBytesMax) return Status::Invalid("it has more than 4096 bytes").Next("openssl rand -hex 32");
   if (!text.empty() && text.back() == '\n') text.pop_back();
   // The same in a variable and in C.
   if (text.empty() ||
