@@ -28,7 +28,11 @@ mktemp readyXXXXXX >/dev/null
 exec sleep 1000
 """
 # Goes on in a new process all the time.
-WANDERS = "import os, time\nwhile True:\n    if os.fork():\n        os._exit(0)\n    time.sleep(0.001)\n"
+# For a minute at most: nobody finds it any more once a failed test has left it behind.
+WANDERS = (
+    "import os, time\nuntil = time.monotonic() + 60\nwhile time.monotonic() < until:\n"
+    "    if os.fork():\n        os._exit(0)\n    time.sleep(0.001)\n"
+)
 
 
 class Family(Runner):
