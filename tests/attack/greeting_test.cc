@@ -67,7 +67,7 @@ class Greetings : public OverWays {
   std::deque<Stranger> strangers_;
 };
 
-// What a stranger may hold before it has proved anything is none of what members need: windows.
+// Before it has proved anything, a stranger holds none of the windows, which members need.
 TEST_P(Greetings, StrangersTakeNoWindowFromMembers) {
   task::TaskOptions options = OptionsOf("ps:0");
   options.pipe.window_budget_bytes = 256 * 1024;  // for a few members

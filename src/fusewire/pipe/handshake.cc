@@ -136,7 +136,7 @@ Status Handshake::OnGreeting(const wire::GreetingPrefix& prefix, ConstBytes gree
 
 Status Handshake::CheckPeer(const wire::Hello& peer) {
   if (peer.cluster != own_.cluster) {
-    // Who does not know our cluster's name does not learn it from us; our log has both.
+    // A peer that does not know our cluster's name must not learn it from us; our log has both names.
     told_ = "cluster \"" + peer.cluster + "\" is not ours";
     return Status::Refused("cluster \"" + peer.cluster + "\" meets cluster \"" + own_.cluster + "\"")
         .Next("give both tasks the same cluster name, or check the address");

@@ -450,7 +450,7 @@ TEST_F(Attack, AWelcomeInPlaceOfTheChallengeIsWorthNothing) {
   EXPECT_TRUE(dialer.out.empty());
 }
 
-// Who only dials gets nothing that depends on the secret: what comes is as long and as random with any secret.
+// A stranger that only dials receives nothing that depends on the secret: as many random bytes with any secret.
 TEST_F(Attack, WhoOnlyDialsGetsNothingToTryGuessesOn) {
   Side acceptor(Role::kAcceptor, OptionsOf("ps:0", "s")), other(Role::kAcceptor, OptionsOf("ps:0", "s"));
   acceptor.Hear(said_[0]);

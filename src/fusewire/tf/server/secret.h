@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The secret that all tasks of the cluster share, from a variable or from a file (docs/trust.md#the-secret).
-// Home: any thread. Owns: nothing. Fails: with the reason, and how to mend it; the secret is in no message.
+// Home: any thread. Owns: nothing. Fails: with the reason, and how to fix it; the secret is in no message.
 #ifndef FUSEWIRE_TF_SERVER_SECRET_H_
 #define FUSEWIRE_TF_SERVER_SECRET_H_
 

@@ -151,7 +151,7 @@ TEST(PeerProcess, OfAUserWithThatNumberIsOneOfOurOwn) {
   });
 }
 
-// Whoever may not see another's memory is not told which namespaces it is in.
+// The kernel shows a process's namespaces only to those that may read its memory.
 TEST(PeerProcess, ThatCannotBeSeenIsRefused) {
   Expect([] {
     constexpr uid_t kSomebody = 12345;
