@@ -158,41 +158,41 @@ class Relay {
 
  private:
   struct End final : transport::ConnectionHandler {
-    explicit End(Relay* relay) : relay_(relay) {}
-    void Start(std::unique_ptr<transport::Connection> connection) {
-      connection_ = std::move(connection);
-      connection_->Start(this);
+    explicit End(Relay* of) : relay(of) {}
+    void Start(std::unique_ptr<transport::Connection> made) {
+      connection = std::move(made);
+      connection->Start(this);
       Write();
     }
     void Write() {
-      if (connection_ == nullptr || closed_ || !sending_.empty() || unsent_.empty()) return;
-      sending_.swap(unsent_);
-      const ConstBytes part(sending_);
-      connection_->Write(&part, 1);
+      if (connection == nullptr || closed || !sending.empty() || unsent.empty()) return;
+      sending.swap(unsent);
+      const ConstBytes part(sending);
+      connection->Write(&part, 1);
     }
     size_t Landing(Bytes*, size_t) override { return 0; }
     void OnLanded(size_t) override {}
     size_t LookAhead() override { return 4096; }
     void OnBytes(ConstBytes bytes) override {
-      relay_->relayed_ += bytes.ToString();
-      other->unsent_ += bytes.ToString();
+      relay->relayed_ += bytes.ToString();
+      other->unsent += bytes.ToString();
       other->Write();
     }
     void OnWritten(size_t bytes) override {
-      unsent_ = sending_.substr(bytes) + unsent_;
-      sending_.clear();
+      unsent = sending.substr(bytes) + unsent;
+      sending.clear();
       Write();
     }
     void OnClosed(Status why) override {
-      closed_ = true;
-      if (other->connection_ != nullptr) other->connection_->Close(std::move(why));
+      closed = true;
+      if (other->connection != nullptr) other->connection->Close(std::move(why));
     }
 
     End* other = nullptr;
-    Relay* const relay_;
-    std::unique_ptr<transport::Connection> connection_;
-    std::string unsent_, sending_;
-    bool closed_ = false;
+    Relay* const relay;
+    std::unique_ptr<transport::Connection> connection;
+    std::string unsent, sending;
+    bool closed = false;
   };
 
   void Take(std::unique_ptr<transport::Incoming> incoming) {

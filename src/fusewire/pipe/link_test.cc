@@ -384,8 +384,7 @@ TEST_F(LinkTest, ARefusalSaysWhatDiffers) {
   Want();
   ASSERT_TRUE(world_.RunUntil([&] { return !handler_.why.empty(); }, 5 * kSecondNs));
   EXPECT_EQ(handler_.why[0].code(), Code::kRefused);
-  EXPECT_THAT(handler_.why[0].ToString(),
-              HasSubstr("the peer turned us away: cluster \"default\" is not ours"));
+  EXPECT_THAT(handler_.why[0].ToString(), HasSubstr("the peer turned us away: cluster \"default\" is not ours"));
   ASSERT_EQ(log.lines.size(), 1u);
   EXPECT_THAT(log.lines[0], HasSubstr("listener :5555 turned client:"));
 }

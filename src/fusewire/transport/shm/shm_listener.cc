@@ -68,7 +68,7 @@ Result<std::string> NumberToListenAt(const Address& address) {
 class ShmListener::Guest final : public ListNode, private reactor::FdHandler {
  public:
   Guest(ShmListener* listener, Fd fd, PeerProcess peer)
-      : process(std::move(peer)),
+      : process(peer),
         socket(std::move(fd)),
         listener_(listener),
         limit_([this] { listener_->TurnAway(this, Status::Timeout("it sent no hello within greeting_ns_max")); }) {}
@@ -132,7 +132,7 @@ ShmListener::~ShmListener() {
 void ShmListener::Receive(Fd fd) {
   FUSEWIRE_AT_HOME(home_);
   Result<PeerProcess> process = PeerProcess::Of(fd.get());
-  auto owned = std::make_unique<Guest>(this, std::move(fd), process.ok() ? std::move(process).value() : PeerProcess());
+  auto owned = std::make_unique<Guest>(this, std::move(fd), process.ok() ? process.value() : PeerProcess());
   Guest* guest = owned.release();  // the list's now; End() takes it back
   guests_.PushBack(guest);
   ++guest_count_;
