@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fusewire/tf/bridge/proto.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/fused.h"
 #include "fusewire/tf/provide/producers_test.h"
 #include "fusewire/tf/star/serve/task_test.h"
