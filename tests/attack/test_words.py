@@ -10,8 +10,8 @@ import threading
 import pytest
 from conftest import ROOT, fusewire_command
 
-from fusewire.cli import inquiry, survey
-from fusewire.cli.heard import WORDS_MAX, parse, parse_printable, printable
+from fusewire.cli import answers, inquiry, survey
+from fusewire.cli.heard import WORDS_MAX, parse, printable
 from fusewire.cli.output import Screen
 from fusewire.cli.report import Check, show
 
@@ -124,15 +124,16 @@ def test_texts_are_printable_and_have_an_end():
     assert printable("weights/Adam:0 \u00e9 \u4e2d") == "weights/Adam:0 \u00e9 \u4e2d"
     assert printable(EVIL).isprintable()
     assert len(printable("x" * 10**6)) == WORDS_MAX + 3
-    cleaned = parse_printable(json.dumps({EVIL: [EVIL, {"a": EVIL}]}))
+    cleaned = answers.read(json.dumps({EVIL: [EVIL, EVIL]}), answers.table_of(answers.list_of(answers.text)))
     assert json.dumps(cleaned, ensure_ascii=False).isprintable()
 
 
 @pytest.mark.parametrize("text", ["NaN", "[Infinity]", "-Infinity", "1e999", "[" * 10**5, '{"a":' * 10**5, b"\xff"])
 def test_values_that_json_does_not_have(text):
-    for read in (parse, parse_printable):
-        with pytest.raises(ValueError, match=r"[a-z]"):
-            read(text)
+    with pytest.raises(ValueError, match=r"[a-z]"):
+        parse(text)
+    with pytest.raises(answers.AnswerError, match="it is not JSON"):
+        answers.read(text, answers.STATUS)
 
 
 # Modules that read JSON of this process's own environment, of its own children, or that they have written.
@@ -140,7 +141,7 @@ OF_OUR_OWN = {"doctor", "heard", "inside", "network", "survey"}
 
 
 def test_no_other_module_reads_json_by_itself():
-    """All others read what a process over a network has said, through heard.py."""
+    """All others read what a process over a network has said, through answers.py or heard.py."""
     for path in sorted((ROOT / "python/fusewire/cli").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and ast.unparse(node) in ("json.loads", "json.load"):

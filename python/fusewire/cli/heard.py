@@ -20,29 +20,12 @@ def printable(text: object, longest: int = WORDS_MAX) -> str:
 
 
 def parse(text: str | bytes) -> Any:
-    """A value from JSON. ValueError whatever is wrong with it; what JSON does not have (NaN, Infinity) is wrong."""
+    """A value from JSON. ValueError whatever is wrong with it; what JSON does not have (NaN, Infinity) is wrong. Which
+    kinds of values are in it is checked by answers.py, frames.py or the caller."""
     try:
         return json.loads(text, parse_constant=_no_number, parse_float=_number)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-
-
-def parse_printable(text: str | bytes) -> Any:
-    """The same, with all texts in it as they may be printed."""
-    try:
-        return _printable(parse(text))
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-
-
-def _printable(value: Any) -> Any:
-    if isinstance(value, str):
-        return printable(value, NAME_MAX)
-    if isinstance(value, list):
-        return [_printable(one) for one in value]
-    if isinstance(value, dict):
-        return {printable(name, NAME_MAX): _printable(one) for name, one in value.items()}
-    return value
 
 
 def _no_number(text: str) -> NoReturn:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from fusewire import machine
-from fusewire.cli.heard import parse_printable, printable
+from fusewire.cli import answers
+from fusewire.cli.heard import printable
 
 INQUIRY_STEP = 0x6675736577686F69
 PORT_STEP = 0x6675736577697265
@@ -19,6 +20,7 @@ LOGGING = "/tensorflow.WorkerService/Logging"
 CONNECT_S = 3.0
 ANSWER_S = 5.0
 MEASURE_S = 15.0  # the task itself ends a measurement after 5 s
+VARINT_BITS_MAX = 63
 ABOUTS = 5  # the fastest of them tells the round trip, and the difference of the clocks
 
 
@@ -75,20 +77,20 @@ class Task:
 
     def about(self) -> tuple[dict[str, Any], float, float]:
         """(what it tells of itself, the best round trip in s, its clock minus ours in s). Raises NoAnswerError."""
-        told, best, ahead = self._ask("about", ANSWER_S), float("inf"), 0.0
+        told, best, ahead = self._ask("about", answers.ABOUT, ANSWER_S), float("inf"), 0.0
         for _ in range(ABOUTS):  # the first one has connected
             begun, wall = time.perf_counter(), time.time()
-            told = self._ask("about", ANSWER_S)
+            told = self._ask("about", answers.ABOUT, ANSWER_S)
             took = time.perf_counter() - begun
-            if took < best and isinstance(told.get("wall_ns"), int):
-                best, ahead = took, told["wall_ns"] / 1e9 - (wall + took / 2)
+            if took < best:
+                best, ahead = took, told["wall_ns"] / 1e9 - (wall + took / 2) if "wall_ns" in told else 0.0
         return told, best, ahead
 
     def measure(self, task: str) -> dict[str, Any]:
         """Its way to the other task: {"wire", "best_round_trip_ns", ...} or {"error"}. Raises NoAnswerError."""
-        return self._ask(f"measure {task}", MEASURE_S)
+        return self._ask(f"measure {task}", answers.MEASURED, MEASURE_S)
 
-    def _ask(self, text: str, limit_s: float) -> dict[str, Any]:
+    def _ask(self, text: str, shape: answers.Shape, limit_s: float) -> dict[str, Any]:
         answer = self._call(_request(INQUIRY_STEP, text), limit_s)
         if not answer:
             older = self._call(_request(PORT_STEP, ""), limit_s)
@@ -96,11 +98,9 @@ class Task:
                 raise NoAnswerError("older", "it has a Fusewire that is too old to answer")
             raise NoAnswerError("no plug-in", "a TensorFlow server without Fusewire")
         try:
-            told = parse_printable(answer)
-        except ValueError as error:
-            raise NoAnswerError("stranger", f"it answers with what is not JSON: {answer[:80]!r}") from error
-        if not isinstance(told, dict):
-            raise NoAnswerError("stranger", f"it answers with what is not an object: {answer[:80]!r}")
+            told: dict[str, Any] = answers.read(answer, shape)
+        except answers.AnswerError as error:
+            raise NoAnswerError("stranger", f"it gives an answer that can't be read: {error.why}") from error
         return told
 
     def _call(self, request: bytes, limit_s: float) -> str:
@@ -150,6 +150,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
             shift += 7
             if not byte & 0x80:
                 return number
+            if shift > VARINT_BITS_MAX:
+                raise IndexError
 
     while at < len(data):
         tag = varint()

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from fusewire.cli import seeing
-from fusewire.cli.heard import parse, printable
+from fusewire.cli import answers, seeing
+from fusewire.cli.heard import printable
 from fusewire.cli.loop import Loop
 from fusewire.cli.seeing import Place
 
@@ -68,16 +68,16 @@ class Counters:
 
     @staticmethod
     def of(status: Mapping[str, Any]) -> "Counters":
-        """Of an answer of a status port."""
+        """Of an answer of a status port, as answers.COUNTERS has it."""
         lines = status["lines"]
         # A worker's own steps if its program makes them here; else those that masters ask of it.
-        steps = sum(int(line["count"]) for line in lines if line["kind"] == "session")
-        steps = steps or sum(int(line["count"]) for line in lines if line["kind"] == "step")
+        steps = sum(line["count"] for line in lines if line["kind"] == "session")
+        steps = steps or sum(line["count"] for line in lines if line["kind"] == "step")
         # Of collectives, the records have only those that are not too short for one.
         collectives = status.get("numbers", {}).get("collective_bytes")
         kinds = BETWEEN_TASKS if collectives is None else BETWEEN_TASKS[:-1]
-        moved = sum(int(line["bytes"]) for line in lines if line["kind"] in kinds) + int(collectives or 0)
-        return Counters(int(status["now_ns"]), steps, moved)
+        moved = sum(line["bytes"] for line in lines if line["kind"] in kinds) + (collectives or 0)
+        return Counters(status["now_ns"], steps, moved)
 
     def since(self, before: "Counters | None") -> Progress:
         over_s = (self.now_ns - before.now_ns) / 1e9 if before else 0.0
@@ -165,8 +165,8 @@ class Rates:
                 process.on_progress(Progress(state=state))
                 return
             # It may be none of ours, or end meanwhile.
-            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-                status = parse(answer.partition(b"\r\n\r\n")[2])
+            with contextlib.suppress(ValueError):
+                status = answers.read(answer.partition(b"\r\n\r\n")[2], answers.COUNTERS)
                 if status["pid"] == place.pid:
                     counters = Counters.of(status)
                     self._latest[place] = counters.since(self._before.get(place))
@@ -182,7 +182,8 @@ class Rates:
         parts = [progress for place, progress in self._latest.items() if place.pid == pid]
         steps = next((part for part in parts if part.step is not None), parts[0])
         moved = [part.bytes_per_s for part in parts if part.bytes_per_s is not None]
-        return dataclasses.replace(steps, bytes_per_s=sum(moved) if moved else None)
+        whole = dataclasses.replace(steps, bytes_per_s=sum(moved) if moved else None)
+        return Progress.of(list(dataclasses.astuple(whole)))  # others refuse numbers that are too large
 
 
 class _Question:

@@ -22,8 +22,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fusewire import machine
+from fusewire.cli import answers
 from fusewire.cli.arguments import USAGE_ERROR
-from fusewire.cli.heard import parse_printable, printable
+from fusewire.cli.heard import printable
 from fusewire.pages import page, with_page
 from fusewire.secret import secret_of_environment
 
@@ -96,18 +97,18 @@ def find(places: Iterable[pathlib.Path] | None = None) -> list[Place]:
                 continue
             for path in sorted(folder.glob("*.json")):
                 # It may be removed meanwhile.
-                with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-                    found.append(_place(parse_printable(path.read_text(encoding="utf-8"))))
+                with contextlib.suppress(OSError, ValueError):
+                    found.append(_place(answers.read(path.read_bytes(), answers.ENTRY)))
     return [place for place in found if place.tasks]  # one without is about to begin
 
 
 def _place(entry: Mapping[str, Any]) -> Place:
     tasks = entry["tasks"]
-    members = {str(name): str(address) for task in tasks for name, address in task["members"].items()}
-    names = tuple(str(task["task"]) for task in tasks)
+    members = {name: address for task in tasks for name, address in task["members"].items()}
+    names = tuple(task["task"] for task in tasks)
     # A port that is open on every interface is asked here.
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(str(entry["host"]), str(entry["host"]))
-    return Place(host, int(entry["port"]), int(entry["pid"]), int(entry["start"]), names, members)
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(entry["host"], entry["host"])
+    return Place(host, entry["port"], entry["pid"], entry["start"], names, members)
 
 
 def parse(text: str) -> Place:
@@ -132,7 +133,11 @@ def named(options: argparse.Namespace) -> list[Place]:
 
 
 def ask(place: Place, target: str = "/status.json", limit_s: float = ANSWER_S) -> Any:
-    """The JSON that a port answers. OSError, http.client.HTTPException or ValueError if there is none."""
+    """What a port answers, checked. OSError, http.client.HTTPException or ValueError if there is nothing to read."""
+    return answers.read(_body(place, target, limit_s), answers.SHAPES[target.partition("?")[0]])
+
+
+def _body(place: Place, target: str, limit_s: float) -> bytes:
     connection = http.client.HTTPConnection(place.host, place.port, timeout=limit_s)
     try:
         connection.connect()
@@ -149,7 +154,7 @@ def ask(place: Place, target: str = "/status.json", limit_s: float = ANSWER_S) -
         connection.close()
     if answer.status != 200:
         raise ValueError(f"{place} answers {answer.status}: {body[:300].decode(errors='replace').strip()}")
-    return parse_printable(body)
+    return body
 
 
 def proof(secret: str, host: str, target: str) -> str:
@@ -184,7 +189,7 @@ def _ask_one(place: Place, target: str, limit_s: float) -> Process:
         state = f"does not answer within {limit_s:g} s"
     except ConnectionRefusedError:
         state = "dead" if place.pid else "refuses connections"
-    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:
         state = printable(str(error) or type(error).__name__)
     if place.pid:
         state = process_state(place) or state
@@ -209,6 +214,19 @@ def _stat(pid: int) -> list[str]:
     except OSError:
         return []
     return text.rpartition(")")[2].split()
+
+
+def how(state: str) -> str:
+    """The state of a process that does not answer, behind its name."""
+    if state == "dead":
+        return "is dead: its process has ended without closing"
+    if state.startswith(("does not", "refuses", "gives")):
+        return state
+    if state in STATES.values():
+        return f"is {state}" + (
+            ": it gets no processor time until it is continued (SIGCONT)" if state == "stopped" else ""
+        )
+    return f"gives no answer: {state}"
 
 
 def clusters(processes: Iterable[Process]) -> list[list[Process]]:

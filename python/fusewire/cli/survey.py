@@ -17,6 +17,7 @@ from fusewire.cli.report import FAIL, NOTE, OK, WARN, Check
 from fusewire.pages import page
 
 AT_ONCE = 64  # tasks that are asked at the same time
+PEERS_MAX = 4096  # tasks that are asked in all: each names others, and one may lie
 CLOCKS_APART_S = 0.1  # logs and traces of two tasks can't be read side by side beyond this
 SLOW_TIMES = 5  # so much slower than the median over the same wire is slow
 SLOW_ROUND_TRIP_NS = 1_000_000  # and no less than this: a microsecond more or less is nobody's fault
@@ -52,8 +53,8 @@ class Peer:
 
     @property
     def members(self) -> Mapping[str, str]:
-        members = self.about.get("members")
-        return members if isinstance(members, dict) else {}
+        members: Mapping[str, str] = self.about.get("members", {})
+        return members
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Survey:
     peers: list[Peer]
     ways: list[Way]
     left: int = 0  # ways that were not measured: the time was over
+    unasked: int = 0  # addresses beyond PEERS_MAX
 
 
 def addresses_of(words: str, environment: Mapping[str, str]) -> list[str]:
@@ -96,7 +98,7 @@ def addresses_of(words: str, environment: Mapping[str, str]) -> list[str]:
 def survey(addresses: Iterable[str], seconds: float, say: Callable[[str], None]) -> Survey:
     """Asks the tasks there and the others of their clusters, then measures for so many seconds at most."""
     peers: dict[str, Peer] = {}
-    wanted = list(addresses)
+    wanted, unasked = list(addresses), 0
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         while wanted:
             say(f"asking {len(wanted)} tasks")
@@ -110,7 +112,10 @@ def survey(addresses: Iterable[str], seconds: float, say: Callable[[str], None])
                 if name not in known and address not in peers
             ]
             wanted = list(dict.fromkeys(wanted))
-        found = Survey(sorted(peers.values(), key=lambda peer: (peer.name == "", peer.name, peer.address)), [])
+            unasked = max(0, len(peers) + len(wanted) - PEERS_MAX)
+            del wanted[len(wanted) - min(unasked, len(wanted)) :]
+        by_name = sorted(peers.values(), key=lambda peer: (peer.name == "", peer.name, peer.address))
+        found = Survey(by_name, [], unasked=unasked)
         measure(found, pool, seconds, say)
     return found
 
@@ -122,7 +127,7 @@ def ask(address: str) -> Peer:
         peer.host = inquiry.connect(address)
         task = inquiry.Task(address)
         peer.about, peer.round_trip_s, peer.clock_s = task.about()
-        peer.name = str(peer.about.get("task", ""))
+        peer.name = peer.about.get("task", "")
     except (NoAnswerError, ValueError) as error:
         peer.state = error.state if isinstance(error, NoAnswerError) else "unresolved"
         peer.error = str(error)
@@ -166,19 +171,21 @@ def measure_way(task: inquiry.Task, asker: str, peer: str) -> Way:
         told = task.measure(peer)
     except NoAnswerError as error:
         return Way(asker, peer, error=error.text)
-    numbers = (told.get("median_round_trip_ns"), told.get("bytes_per_s"))
-    if "error" in told or not all(isinstance(number, int) for number in numbers):
-        return Way(asker, peer, error=str(told.get("error", "its answer has no numbers")))
-    return Way(asker, peer, str(told.get("wire")), *numbers)  # type: ignore[arg-type]
+    names = ("wire", "median_round_trip_ns", "bytes_per_s")
+    if "error" in told or not all(name in told for name in names):
+        return Way(asker, peer, error=told.get("error", "its answer has no numbers"))
+    return Way(asker, peer, *(told[name] for name in names))
 
 
 def checks(found: Survey) -> list[Check]:
     """One line for each task, then what is wrong between them."""
     agreed = most([json.dumps(dict(peer.members), sort_keys=True) for peer in found.peers if peer.members])
     version, protocol = (
-        most([str(peer.about[key]) for peer in found.peers if peer.about.get(key)]) for key in ("fusewire", "protocol")
+        most([peer.about[key] for peer in found.peers if peer.about.get(key)]) for key in ("fusewire", "protocol")
     )
     result = [check_peer(peer, json.loads(agreed or "{}"), version, protocol) for peer in found.peers]
+    if found.unasked:
+        result.append(Check("tasks", NOTE, f"{found.unasked} more addresses, which tasks have named, were not asked"))
     result += check_clocks(found.peers)
     result += check_ways(found)
     return [dataclasses.replace(check, page=page("cluster") if check.fix else "") for check in result]

@@ -221,8 +221,9 @@ def rank_view(process: Process, task: Row, lines: Sequence[Row], counted: Mappin
     """A rank: what its collectives have moved, in each direction, and which other rank it has waited for longest."""
     assert process.status is not None
     own = [line for line in lines if line["kind"] == "collective" and line["task"] == task["task"]]
-    late = [line for line in own if line["peer"] in process.members]
-    whole = [line for line in own if line not in late]
+    members = process.members
+    late = [line for line in own if line["peer"] in members]
+    whole = [line for line in own if line["peer"] not in members]
     slowest = max(late, key=lambda line: line["oldest_ns"] + line["time_ns"], default=None)
     slowest_ns = max(slowest["oldest_ns"], slowest["time_ns"] / max(1, slowest["count"])) if slowest else 0
     over_s = over_s or float("inf")
@@ -259,7 +260,7 @@ def _since(now: Sequence[Row], then: Sequence[Row], key: Sequence[str]) -> Itera
 
 def _natural(task: str) -> tuple[str, int]:
     job, _, index = task.partition(":")
-    return job, int(index) if index.isdigit() else 0
+    return job, int(index) if index.isdecimal() else 0
 
 
 def show(views: Sequence[View], live: bool) -> None:

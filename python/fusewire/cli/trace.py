@@ -4,8 +4,8 @@
 import argparse
 import collections
 import concurrent.futures
-import contextlib
 import dataclasses
+import heapq
 import json
 import pathlib
 import sys
@@ -15,6 +15,8 @@ from typing import Any
 
 from fusewire.cli import seeing
 from fusewire.cli.arguments import USAGE_ERROR, seconds
+from fusewire.cli.heard import printable
+from fusewire.cli.output import LINE_MAX
 from fusewire.cli.seeing import Place
 from fusewire.pages import page
 
@@ -44,12 +46,19 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 def call(options: argparse.Namespace) -> int:
     places = seeing.named(options) or seeing.find()
-    answering = [process.place for process in seeing.ask_all(places) if process.status]
+    asked = seeing.ask_all(places)
+    for process in asked:
+        if not process.status and process.state != "dead":
+            tell(f"{', '.join(process.tasks) or process.place} is left out: it {seeing.how(process.state)}")
+    answering = [process.place for process in asked if process.status]
     if not answering:
         print(f"fusewire trace: no task answers. Fix: see `fusewire why` (see {page('no task')})", file=sys.stderr)
         return USAGE_ERROR
     with concurrent.futures.ThreadPoolExecutor(len(answering)) as pool:
         tapes = list(pool.map(lambda place: record(place, options.seconds), answering))
+    for tape in tapes:
+        if tape.error:
+            tell(f"{tape.name} is shown only in part: it {seeing.how(tape.error)}")
     tapes = [tape for tape in tapes if tape.operations]
     events = list(events_of(tapes))
     text = json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, separators=(",", ":"))
@@ -65,6 +74,10 @@ def call(options: argparse.Namespace) -> int:
     return 0
 
 
+def tell(words: str) -> None:
+    print(f"fusewire trace: {printable(words, LINE_MAX)}", file=sys.stderr)
+
+
 @dataclasses.dataclass
 class Tape:
     """What one process has recorded. Its clock is ours plus offset_ns, to within error_ns."""
@@ -76,6 +89,7 @@ class Tape:
     tags: dict[int, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     operations: dict[int, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     missed: int = 0
+    error: str = ""  # what was wrong with its last answer
 
 
 def record(place: Place, duration_s: float) -> Tape:
@@ -83,7 +97,7 @@ def record(place: Place, duration_s: float) -> Tape:
     tape = Tape(str(place), 0)
     ends = time.monotonic() + duration_s
     after_ns = 0
-    with contextlib.suppress(OSError, ValueError, KeyError):
+    try:
         tape.offset_ns, tape.error_ns = clock_of(place)
         first = seeing.ask(place, "/status.json")
         after_ns = first["now_ns"]
@@ -93,16 +107,18 @@ def record(place: Place, duration_s: float) -> Tape:
             last = time.monotonic() >= ends
             answer = seeing.ask(place, f"/ring.json?after_ns={after_ns}")
             after_ns = answer["now_ns"] - 1
-            tape.tags |= {int(number): tag for number, tag in answer["tags"].items()}
-            for row in answer["ring"]:
-                operation = dict(zip(answer["columns"], row, strict=True))
-                tape.operations[operation["id"]] = operation
+            tape.tags |= answer["tags"]
+            tape.operations |= {operation["id"]: operation for operation in answer["ring"]}
             if last:
                 break
             time.sleep(max(0.0, min(POLL_S, ends - time.monotonic())))
         counts = [sum(line["count"] for line in status["lines"]) for status in (first, seeing.ask(place))]
         ended = sum(not each["open"] for each in tape.operations.values())
         tape.missed = max(0, counts[1] - counts[0] - ended)
+    except ValueError as error:
+        tape.error = str(error)
+    except OSError:  # it has ended, or is stopped
+        pass
     return tape
 
 
@@ -112,7 +128,7 @@ def clock_of(place: Place) -> tuple[int, int]:
     best = None
     for _ in range(ROUND_TRIPS):
         sent = time.monotonic_ns()
-        theirs = int(seeing.ask(place, "/now")["now_ns"])
+        theirs = seeing.ask(place, "/now")["now_ns"]
         came = time.monotonic_ns()
         if best is None or came - sent < best[1]:
             best = theirs - (sent + came) // 2, came - sent
@@ -184,15 +200,19 @@ def lanes_of(tape: Tape) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
         groups[tag["kind"], tag["task"], tag["peer"]].append(each)
     for (kind, _, peer), operations in sorted(groups.items()):
         lanes: list[list[Mapping[str, Any]]] = []
+        busy: list[tuple[int, int]] = []  # (end of its last operation, lane), a heap
+        free: list[int] = []  # lanes, a heap
         for each in sorted(operations, key=lambda one: one["begun_ns"]):
-            free = next((lane for lane in lanes if _end_of(lane[-1]) <= each["begun_ns"]), None)
-            if free is None:
-                lanes.append([each])
-            else:
-                free.append(each)
-        for number, lane in enumerate(lanes, 1):
+            while busy and busy[0][0] <= each["begun_ns"]:
+                heapq.heappush(free, heapq.heappop(busy)[1])
+            if not free:
+                lanes.append([])
+            lane = heapq.heappop(free) if free else len(lanes) - 1
+            lanes[lane].append(each)
+            heapq.heappush(busy, (_end_of(each), lane))
+        for number, row in enumerate(lanes, 1):
             title = f"{kind} {peer}".strip()
-            yield (title if len(lanes) == 1 else f"{title} #{number}"), lane
+            yield (title if len(lanes) == 1 else f"{title} #{number}"), row
 
 
 def _end_of(operation: Mapping[str, Any]) -> int:

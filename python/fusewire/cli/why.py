@@ -133,7 +133,7 @@ def judge(processes: Sequence[Process], longer_ns: float) -> Verdict:
     if silent:  # also if nobody waits for it directly: what it owes, others may owe because of it
         task = end if end in silent else min(silent)
         others = f"{_list(waiting - {task})} wait{_s(waiting - {task})} for it" if waiting - {task} else ""
-        how = _how(states[task])
+        how = seeing.how(states[task])
         sentence = f"{task} {how}" + (f", and {others}." if others else ".")
         return verdict(
             True, "silent", task, sentence, [_evidence_of(process) for process in processes if task in process.tasks]
@@ -195,7 +195,7 @@ def of_rank(
     wait_for_it = f"{_list(waiting)} wait{_s(waiting)} for it"
     late = {wait.peer for wait in waits} - {wait.task for wait in waits} - {end}
     others = f" {_list(late)} {'has' if len(late) == 1 else 'have'} not come either." if late else ""
-    if states[end] != "answers":
+    if states.get(end) != "answers":
         sentence = (
             f"{end} has not come to {oldest.name} for {age}, {wait_for_it}, and nothing here names its status port: it "
             f"has not begun, has ended, or is on another machine.{others}"
@@ -232,8 +232,9 @@ def waits_of(process: Process, longer_ns: float) -> list[Wait]:
     """The waits of one process, one for each task and peer."""
     assert process.status is not None
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = collections.defaultdict(list)
+    members = process.members
     for each in process.status["open"]:
-        is_late_rank = each["kind"] == "collective" and each["peer"] in process.members
+        is_late_rank = each["kind"] == "collective" and each["peer"] in members
         if (each["kind"] in WAITS or is_late_rank) and each["age_ns"] > longer_ns and not each["landed"]:
             found[each["task"], each["peer"]].append(each)
     waits = []
@@ -323,18 +324,6 @@ def sink_of(waits: Sequence[Wait], silent: set[str]) -> tuple[str, set[str]]:
         return "", set(edges)
     end = max(ends, key=lambda task: (task in silent, len(reached[task]), task))
     return end, reached[end]
-
-
-def _how(state: str) -> str:
-    if state == "dead":
-        return "is dead: its process has ended without closing"
-    if state.startswith(("does not", "refuses")):
-        return state
-    if state in seeing.STATES.values():
-        return f"is {state}" + (
-            ": it gets no processor time until it is continued (SIGCONT)" if state == "stopped" else ""
-        )
-    return f"gives no answer: {state}"
 
 
 def _evidence_of(process: Process) -> str:
