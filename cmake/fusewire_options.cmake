@@ -43,6 +43,18 @@ if(FUSEWIRE_DCHECKS)
   target_compile_definitions(fusewire_flags INTERFACE FUSEWIRE_DCHECKS)
 endif()
 
+# What is built only where its headers are. Asked each time, and not by __has_include: neither ninja nor ccache notices
+# headers that have come since.
+include(CheckCXXSourceCompiles)
+macro(fusewire_has name source)
+  unset(FUSEWIRE_HAS_${name} CACHE)
+  set(CMAKE_REQUIRED_QUIET ON)
+  check_cxx_source_compiles("${source}\nint main() {}" FUSEWIRE_HAS_${name})
+  target_compile_definitions(fusewire_flags INTERFACE FUSEWIRE_HAS_${name}=$<BOOL:${FUSEWIRE_HAS_${name}}>)
+endmacro()
+fusewire_has(UCX "#include <ucp/api/ucp.h>")
+fusewire_has(TLS "#include <openssl/ssl.h>\n#if OPENSSL_VERSION_NUMBER < 0x30000000L\n#error too old\n#endif")
+
 if(FUSEWIRE_LTO)
   # A message crosses eight rooms in calls of few instructions each.
   set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)

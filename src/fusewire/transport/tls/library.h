@@ -10,18 +10,11 @@
 
 #include "fusewire/base/status.h"
 
-#if __has_include(<openssl/ssl.h>)
-#include <openssl/opensslv.h>
-#if OPENSSL_VERSION_NUMBER >= 0x30000000L
-#define FUSEWIRE_HAS_TLS 1
+#if FUSEWIRE_HAS_TLS
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
-#endif
-#endif
-#ifndef FUSEWIRE_HAS_TLS
-#define FUSEWIRE_HAS_TLS 0
 #endif
 
 namespace fusewire {

@@ -9,11 +9,8 @@
 
 #include "fusewire/base/status.h"
 
-#if __has_include(<ucp/api/ucp.h>)
-#define FUSEWIRE_HAS_UCX 1
+#if FUSEWIRE_HAS_UCX
 #include <ucp/api/ucp.h>
-#else
-#define FUSEWIRE_HAS_UCX 0
 #endif
 
 namespace fusewire {
