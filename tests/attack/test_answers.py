@@ -8,6 +8,7 @@ import http.server
 import json
 import random
 import re
+import socket
 import threading
 import time
 
@@ -377,3 +378,95 @@ def test_operations_of_a_port_that_lies(fusewire_command, lie):
     assert done.status == 0, done.error
     assert re.search(f"fusewire trace: .* is shown only in part: it {UNREADABLE}", done.error), done.error
     assert "3 operations of 1 processes" in done.out
+
+
+@contextlib.contextmanager
+def slow_port(begin: bytes, again: bytes, every_s: float):
+    """The address of one that says `begin`, and then `again` for as long as somebody listens."""
+    ended = threading.Event()
+
+    def serve(held):
+        with held, contextlib.suppress(OSError):
+            held.sendall(begin)
+            while not ended.wait(every_s):
+                held.sendall(again)
+
+    def accept():
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        ended.set()
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+DRIPS = {
+    "the first line": (b"", b"H"),
+    "a head": (OK, b"a"),
+    "heads": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "a body": (OK + b"Content-Length: 1000000\r\n\r\n", b" "),
+    "pieces": (OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+}
+
+
+@pytest.mark.parametrize("what", DRIPS)
+def test_a_port_that_drips_is_given_up(what):
+    with slow_port(*DRIPS[what], every_s=0.1) as address:
+        begun = time.monotonic()
+        [process] = seeing.ask_all([seeing.parse(address)], limit_s=0.5)
+        assert process.state == "does not answer within 0.5 s"
+        assert 0.4 < time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize("head", [b"", OK + b"\r\n", OK + b"Content-Length: 9999999999\r\n\r\n"])
+def test_an_answer_without_end_is_cut(head):
+    with slow_port(head, b" " * (1 << 20), every_s=0.0) as address:
+        [process] = seeing.ask_all([seeing.parse(address)], limit_s=60.0)
+    assert re.search(f"{UNREADABLE}", process.state)
+    assert "more than 16 MiB" in process.state
+
+
+def test_a_name_with_many_addresses_that_do_not_answer(monkeypatch):
+    """All of them together have the time of one."""
+    held = socket.create_server(("127.0.0.1", 0), backlog=0)
+    port = held.getsockname()[1]
+    full = [socket.create_connection(("127.0.0.1", port)) for _ in range(1)]
+    info = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", port))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [info] * 20)
+    begun = time.monotonic()
+    [process] = seeing.ask_all([seeing.Place("many", port)], limit_s=1.0)
+    assert process.state == "does not answer within 1 s"
+    assert time.monotonic() - begun < 5
+    for each in [held, *full]:
+        each.close()
+
+
+def test_a_port_that_drips_beside_one_that_does_not(fusewire_command):
+    with slow_port(*DRIPS["a body"], every_s=0.5) as liar, port() as honest:
+        for command in (["top", "--once", "--every", "0.1"], ["why"]):
+            begun = time.monotonic()
+            done = fusewire_command(*command, liar, honest)
+            assert time.monotonic() - begun < 20
+            assert re.search(f"{liar}.* does not answer within 2 s", done.out)
+            assert "worker:0" in done.out
+        done = fusewire_command("trace", "--seconds", "0.1", "-o", "trace.json", liar, honest)
+    assert f"fusewire trace: {liar} is left out: it does not answer within 2 s" in done.error
+    assert "3 operations of 1 processes" in done.out
+
+
+def test_a_clock_that_drips_takes_the_time_of_the_trace(monkeypatch):
+    """Each answer comes in time; all of them would take longer than the trace may."""
+    asked = []
+
+    def ask(place, target="/status.json", limit_s=0.0):
+        asked.append(target)
+        time.sleep(0.05)
+        return answers.read(json.dumps(NOW), answers.NOW)
+
+    monkeypatch.setattr(seeing, "ask", ask)
+    trace.clock_of(seeing.Place("h", 1), time.monotonic() + 0.1)
+    assert 1 <= len(asked) <= 4

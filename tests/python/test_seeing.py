@@ -213,7 +213,7 @@ def test_clocks_are_aligned_by_round_trips():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        offset_ns, error_ns = trace.clock_of(seeing.Place("127.0.0.1", server.server_port))
+        offset_ns, error_ns = trace.clock_of(seeing.Place("127.0.0.1", server.server_port), time.monotonic() + 20)
         server.shutdown()
         thread.join(20)
     assert abs(offset_ns - Answering.ahead_ns) <= error_ns + 1_000_000

@@ -166,7 +166,7 @@ class Rates:
                 return
             # It may be none of ours, or end meanwhile.
             with contextlib.suppress(ValueError):
-                status = answers.read(answer.partition(b"\r\n\r\n")[2], answers.COUNTERS)
+                status = answers.read(seeing.body_of(answer), answers.COUNTERS)
                 if status["pid"] == place.pid:
                     counters = Counters.of(status)
                     self._latest[place] = counters.since(self._before.get(place))
@@ -193,8 +193,7 @@ class _Question:
         self.until = time.monotonic() + seeing.ANSWER_S
         self._loop = loop
         self._place = place
-        proof = f"Authorization: {seeing.proof(secret, str(place), TARGET)}\r\n" if secret else ""
-        self._request = f"GET {TARGET} HTTP/1.0\r\nHost: {place}\r\n{proof}\r\n".encode()
+        self._request = seeing.request(str(place), TARGET, secret)
         self._answered = answered
         self._answer = b""
         self._socket = socket.socket(socket.AF_INET6 if ":" in place.host else socket.AF_INET, socket.SOCK_STREAM)

@@ -12,10 +12,11 @@ import contextlib
 import dataclasses
 import hashlib
 import hmac
-import http.client
 import os
 import pathlib
+import re
 import secrets
+import socket
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,13 +24,16 @@ from typing import Any
 
 from fusewire import machine
 from fusewire.cli import answers
+from fusewire.cli.answers import AnswerError
 from fusewire.cli.arguments import USAGE_ERROR
 from fusewire.cli.heard import printable
 from fusewire.pages import page, with_page
 from fusewire.secret import secret_of_environment
 
 ANSWER_S = 2.0  # a process that is alive answers in milliseconds, even if all its other threads are blocked
-ANSWER_BYTES_MAX = 64 << 20
+ANSWER_BYTES_MAX = 16 << 20  # a ring whose names are all as long as they may be has 6 MB
+READ_BYTES = 1 << 16
+FIRST_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})\b")
 ASKED_AT_ONCE = 64
 NO_TASK = (
     "no task is found. Fix: run it on the machine and as the user of the tasks, or name their status ports, HOST:PORT; "
@@ -133,27 +137,62 @@ def named(options: argparse.Namespace) -> list[Place]:
 
 
 def ask(place: Place, target: str = "/status.json", limit_s: float = ANSWER_S) -> Any:
-    """What a port answers, checked. OSError, http.client.HTTPException or ValueError if there is nothing to read."""
+    """What a port answers, checked. OSError if it does not within this time in all, ValueError if it can't be read."""
     return answers.read(_body(place, target, limit_s), answers.SHAPES[target.partition("?")[0]])
 
 
 def _body(place: Place, target: str, limit_s: float) -> bytes:
-    connection = http.client.HTTPConnection(place.host, place.port, timeout=limit_s)
-    try:
-        connection.connect()
+    ends = time.monotonic() + limit_s
+    answer = bytearray()
+    with _connected(place, ends) as line:
         # The port knows its address, but not all names that stand for it; and what a name stands for may be a lie.
-        host = machine.at_port(*connection.sock.getpeername()[:2])
-        connection.putrequest("GET", target, skip_accept_encoding=True, skip_host=True)
-        connection.putheader("Host", host)
-        if known := secret_of_environment():
-            connection.putheader("Authorization", proof(known, host, target))
-        connection.endheaders()
-        answer = connection.getresponse()
-        body = answer.read(ANSWER_BYTES_MAX)
-    finally:
-        connection.close()
-    if answer.status != 200:
-        raise ValueError(f"{place} answers {answer.status}: {body[:300].decode(errors='replace').strip()}")
+        host = machine.at_port(*line.getpeername()[:2])
+        line.sendall(request(host, target, secret_of_environment()))
+        while len(answer) <= ANSWER_BYTES_MAX:
+            line.settimeout(_left_s(ends))
+            data = line.recv(READ_BYTES)
+            if not data:
+                return body_of(bytes(answer))
+            answer += data
+    raise AnswerError(f"it has more than {ANSWER_BYTES_MAX >> 20} MiB")
+
+
+def _connected(place: Place, ends: float) -> socket.socket:
+    """All addresses of a name together have the time until `ends`."""
+    found = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+    for number, (family, kind, protocol, _, address) in enumerate(found, 1):
+        line = socket.socket(family, kind, protocol)
+        try:
+            line.settimeout(_left_s(ends) / (len(found) - number + 1))
+            line.connect(address)
+            return line
+        except OSError:
+            line.close()
+            if number == len(found):
+                raise
+    raise OSError(f"{place.host} has no address")
+
+
+def _left_s(ends: float) -> float:
+    left = ends - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def request(host: str, target: str, secret: str | None) -> bytes:
+    shown = f"Authorization: {proof(secret, host, target)}\r\n" if secret else ""
+    return f"GET {target} HTTP/1.0\r\nHost: {host}\r\n{shown}\r\n".encode()
+
+
+def body_of(answer: bytes) -> bytes:
+    """Of a whole answer. ValueError if it is no HTTP, or refuses."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status = FIRST_LINE.match(head)
+    if status is None:
+        raise AnswerError(f"it is not HTTP: {head[:80].decode(errors='replace')!r}" if head else "it is empty")
+    if status[1] != b"200":
+        raise ValueError(f"answers {status[1].decode()}: {body[:300].decode(errors='replace').strip()}")
     return body
 
 
@@ -189,7 +228,7 @@ def _ask_one(place: Place, target: str, limit_s: float) -> Process:
         state = f"does not answer within {limit_s:g} s"
     except ConnectionRefusedError:
         state = "dead" if place.pid else "refuses connections"
-    except (OSError, http.client.HTTPException, ValueError) as error:
+    except (OSError, ValueError) as error:
         state = printable(str(error) or type(error).__name__)
     if place.pid:
         state = process_state(place) or state
@@ -220,7 +259,7 @@ def how(state: str) -> str:
     """The state of a process that does not answer, behind its name."""
     if state == "dead":
         return "is dead: its process has ended without closing"
-    if state.startswith(("does not", "refuses", "gives")):
+    if state.startswith(("does not", "refuses", "gives", "answers ")):
         return state
     if state in STATES.values():
         return f"is {state}" + (

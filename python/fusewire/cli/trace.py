@@ -98,7 +98,7 @@ def record(place: Place, duration_s: float) -> Tape:
     ends = time.monotonic() + duration_s
     after_ns = 0
     try:
-        tape.offset_ns, tape.error_ns = clock_of(place)
+        tape.offset_ns, tape.error_ns = clock_of(place, ends)
         first = seeing.ask(place, "/status.json")
         after_ns = first["now_ns"]
         tape.pid = first["pid"]
@@ -122,7 +122,7 @@ def record(place: Place, duration_s: float) -> Tape:
     return tape
 
 
-def clock_of(place: Place) -> tuple[int, int]:
+def clock_of(place: Place, ends: float) -> tuple[int, int]:
     """(how far its clock is ahead of ours, how wrong that may be), by NTP's rule: the answer of the shortest round trip
     was made in its middle, give or take half of it."""
     best = None
@@ -132,6 +132,8 @@ def clock_of(place: Place) -> tuple[int, int]:
         came = time.monotonic_ns()
         if best is None or came - sent < best[1]:
             best = theirs - (sent + came) // 2, came - sent
+        if time.monotonic() > ends:
+            break
     assert best is not None
     return best[0], best[1] // 2
 
