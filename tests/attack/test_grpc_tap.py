@@ -61,14 +61,20 @@ with tf1.Session(server.target) as session:
 done()
 """
 
-# Copies in all directions, arguments of functions, what they capture, and their results.
-EAGER = """
+# The workers serve; the chief goes on, with eager operations.
+EAGER_CHIEF = """
 if job != "chief":
     tf.distribute.Server(cluster, job_name=job, task_index=index, protocol=protocol).join()
 spec = tf.train.ClusterSpec(cluster)
 tf.config.experimental_connect_to_cluster(spec, job_name=job, task_index=index, protocol=protocol)
 first, second = "/job:worker/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0"
 here = tf.constant(text)
+"""
+
+# Copies in all directions, arguments of functions, what they capture, and their results.
+EAGER = (
+    EAGER_CHIEF
+    + """
 words = tf.constant(text.tobytes())
 with tf.device(first):
     there = tf.identity(here)
@@ -99,6 +105,7 @@ say_heard(kept.numpy())
 assert joined.numpy() == 2 * text.tobytes()
 done()
 """
+)
 
 PARAMETER_SERVERS = """
 resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver(rpc_layer=protocol)
@@ -231,14 +238,10 @@ def test_a_tap_on_the_grpc_ports_hears_tensors_only_without_tls(tmp_path, name):
 
 
 # What TensorFlow can put only into its messages: packed tensors, and results of functions that it does not inline.
-REFUSED = """
+REFUSED = (
+    EAGER_CHIEF
+    + """
 from tensorflow.python.eager import context
-if job != "chief":
-    tf.distribute.Server(cluster, job_name=job, task_index=index, protocol=protocol).join()
-spec = tf.train.ClusterSpec(cluster)
-tf.config.experimental_connect_to_cluster(spec, job_name=job, task_index=index, protocol=protocol)
-first, second = "/job:worker/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0"
-here = tf.constant(text)
 
 def packed():
     @tf.function
@@ -268,6 +271,7 @@ for run in packed, nested:
         print(run.__name__, "refused", error, flush=True)
 done()
 """
+)
 
 
 @pytest.mark.parametrize("is_encrypted", [False, True])
@@ -296,16 +300,17 @@ def test_a_variable_that_would_send_tensors_over_grpc_has_no_effect(tmp_path):
 
 
 # With TensorFlow's own protocol, the chief has no data port.
-STOCK_CHIEF = """
-if job != "chief":
-    tf.distribute.Server(cluster, job_name=job, task_index=index, protocol=protocol).join()
-spec = tf.train.ClusterSpec(cluster)
-tf.config.experimental_connect_to_cluster(spec, job_name=job, task_index=index, protocol="grpc")
-here = tf.constant(text)
-device = tf.device("/job:worker/task:0/device:CPU:0")
+STOCK_CHIEF = (
+    """
+if job == "chief":
+    protocol = "grpc"
+"""
+    + EAGER_CHIEF
+    + """
+from tensorflow.python.eager import context
 
 def to_worker():
-    with device:
+    with tf.device(first):
         tf.identity(here)
     context.async_wait()
 
@@ -314,11 +319,10 @@ def made():
     return tf.cast(tf.random.uniform([100], maxval=1, dtype=tf.int32), tf.uint8) + tf.cast(97, tf.uint8)
 
 def from_worker():
-    with device:
+    with tf.device(first):
         there = made()
     return there.numpy().tobytes()
 
-from tensorflow.python.eager import context
 for run in from_worker, to_worker:
     try:
         print(run.__name__, "went through", run(), flush=True)
@@ -326,6 +330,7 @@ for run in from_worker, to_worker:
         print(run.__name__, "refused", error, flush=True)
 done()
 """
+)
 
 
 def test_a_chief_without_a_data_port_gets_and_gives_nothing_under_tls(tmp_path):

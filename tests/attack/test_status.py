@@ -7,33 +7,23 @@ import threading
 import time
 
 import pytest
-from cluster import tasks
+from cluster import serving, tasks
 
 from fusewire import machine
 from fusewire.cli import rates, seeing
 
-__all__ = ["tasks"]
+__all__ = ["serving", "tasks"]  # fixtures
 pytestmark = pytest.mark.once
 SECRET = "hush, hush, hush"
 LIMIT_S = 20.0
-WAIT = """
-say("UP")
-time.sleep(60)
-"""
 
 
 @pytest.fixture
-def port(tasks, tmp_path, monkeypatch):
+def port(serving, monkeypatch):
     """The status port of a process with a server, open on every interface."""
-    runtime = tmp_path / "runtime"
-    runtime.mkdir(mode=0o700)
+    place, _ = serving(FUSEWIRE_STATUS="0.0.0.0:0", FUSEWIRE_SECRET=SECRET)
     monkeypatch.setenv("FUSEWIRE_SECRET", SECRET)
-    more = {"FUSEWIRE_STATUS": "0.0.0.0:0", "FUSEWIRE_SECRET": SECRET}
-    cluster = tasks(WAIT, "grpc++", XDG_RUNTIME_DIR=str(runtime), **more)
-    worker = cluster.start("worker")
-    cluster.read_until(worker, "UP", 60)
-    [found] = [place for place in seeing.find([runtime / "fusewire"]) if place.pid == worker.pid]
-    return found.port
+    return place.port
 
 
 def get(address: str, port: int, host: str, proof: str) -> tuple[int, str]:

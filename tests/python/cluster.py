@@ -16,6 +16,8 @@ import zlib
 import pytest
 import warm
 
+from fusewire.cli import seeing
+
 DEADLINE_S = 100
 
 # The way of TensorFlow 1: every task builds the same graph, parameter servers only serve. `train(session)` is the
@@ -214,3 +216,26 @@ def tasks(tmp_path, request):
     yield make
     for each in made:
         each.end()
+
+
+WAIT = """
+say("UP")
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def serving(tasks, tmp_path, monkeypatch):
+    """serving(NAME=value...) -> (the port of a process with one server, or None; the process's errors)."""
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(mode=0o700)
+    monkeypatch.delenv("FUSEWIRE_SECRET", raising=False)
+
+    def start(**environment):
+        cluster = tasks(WAIT, "grpc++", XDG_RUNTIME_DIR=str(runtime), **environment)
+        worker = cluster.start("worker")
+        cluster.read_until(worker, "UP", 60)
+        found = [place for place in seeing.find([runtime / "fusewire"]) if place.pid == worker.pid]
+        return (found[0] if found else None), (tmp_path / "worker-0.err").read_text()
+
+    return start

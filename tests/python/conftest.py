@@ -13,9 +13,9 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
-from cluster import run_cluster, tasks
+from cluster import run_cluster, serving, tasks
 
-__all__ = ["run_cluster", "tasks"]  # fixtures, for the tests beside
+__all__ = ["run_cluster", "serving", "tasks"]  # fixtures, for the tests beside
 
 FUSEWIRE = pathlib.Path(sys.executable).with_name("fusewire")
 ROOT = pathlib.Path(__file__).resolve().parents[2]

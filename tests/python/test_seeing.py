@@ -311,29 +311,6 @@ def test_the_token_needs_a_secret():
     assert fusewire("top", "--token", FUSEWIRE_SECRET=secret).stdout.strip() == seeing.token(secret)
 
 
-WAIT = """
-say("UP")
-time.sleep(60)
-"""
-
-
-@pytest.fixture
-def serving(tasks, tmp_path, monkeypatch):
-    """serving(NAME=value...) -> (the port of a process with one server, or None; the process's errors)."""
-    runtime = tmp_path / "runtime"
-    runtime.mkdir(mode=0o700)
-    monkeypatch.delenv("FUSEWIRE_SECRET", raising=False)
-
-    def start(**environment):
-        cluster = tasks(WAIT, "grpc++", XDG_RUNTIME_DIR=str(runtime), **environment)
-        worker = cluster.start("worker")
-        cluster.read_until(worker, "UP", 60)
-        found = [place for place in seeing.find([runtime / "fusewire"]) if place.pid == worker.pid]
-        return (found[0] if found else None), (tmp_path / "worker-0.err").read_text()
-
-    return start
-
-
 @pytest.mark.once
 def test_beyond_loopback_a_request_needs_the_secret(serving, monkeypatch):
     place, errors = serving(FUSEWIRE_STATUS="0.0.0.0:0", FUSEWIRE_SECRET="hush, hush, hush")
