@@ -5,6 +5,7 @@ import http.client
 import socket
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 from cluster import serving, tasks
@@ -97,3 +98,61 @@ def test_silent_strangers_keep_nobody_out(port):
     assert time.monotonic() - begun < seeing.ANSWER_S
     for line in silent:
         line.close()
+
+
+ASKS = {  # what is asked, and the status of the answer
+    "GET /": 200,
+    "HEAD /": 200,
+    "GET /status.json": 200,
+    "GET /ring.json?after_ns=1": 200,
+    "GET /metrics": 200,
+    "GET /healthz": 200,
+    "GET /now": 200,
+    "GET /ring.json?after_ns=x": 400,
+    "GET /none": 404,
+    "OPTIONS /": 405,
+    "OPTIONS /status.json": 405,
+    "POST /": 405,
+    f"GET /{'x' * 2000}": 414,
+    "nonsense": 400,
+}
+
+
+def answers_of(port: int, more: str = "") -> Iterator[tuple[str, int, http.client.HTTPMessage]]:
+    """What a page of another origin gets, also if its browser asks before (OPTIONS)."""
+    origin = "Origin: http://evil.example\r\nAccess-Control-Request-Method: GET\r\nSec-Fetch-Site: cross-site\r\n"
+    for asked in ASKS:
+        with socket.create_connection(("127.0.0.1", port), LIMIT_S) as line:
+            head = f"{asked} HTTP/1.1\r\n{more or f'Host: 127.0.0.1:{port}'}\r\n{origin}\r\n"
+            line.sendall(head.encode())
+            answer = http.client.HTTPResponse(line, method=asked.partition(" ")[0])
+            answer.begin()
+            yield asked, answer.status, answer.headers
+
+
+def is_closed_to_others(headers: http.client.HTTPMessage) -> bool:
+    """No script of another origin may read it, no page may hold it in a frame, nothing takes it for another type."""
+    directives = [words.split() for words in headers["Content-Security-Policy"].split(";")]
+    policy, whole = {name: values for name, *values in directives}, str(headers)
+    assert not [name for name in headers if name.lower().startswith("access-control-")], whole
+    assert policy.get("frame-ancestors") == policy.get("default-src") == ["'none'"], whole
+    assert policy.get("connect-src") == ["'self'"], whole
+    assert (headers["X-Content-Type-Options"], headers["Cache-Control"]) == ("nosniff", "no-store"), whole
+    assert headers.get_content_type() in ("text/html", "text/plain", "application/json"), whole
+    return True
+
+
+def test_no_answer_may_be_read_by_another_origin_or_put_into_a_frame(serving):
+    place, _ = serving()
+    for asked, status, headers in answers_of(place.port):
+        assert (asked, status) == (asked, ASKS[asked])
+        assert is_closed_to_others(headers)
+    for _, status, headers in answers_of(place.port, "Host: evil.example"):
+        assert status in (400, 405, 414, 421)
+        assert is_closed_to_others(headers)
+
+
+def test_nor_may_one_that_lacks_the_secret(port):
+    for asked, status, headers in answers_of(port):
+        assert status == (401 if ASKS[asked] in (200, 404) or "after_ns" in asked else ASKS[asked])
+        assert is_closed_to_others(headers)
