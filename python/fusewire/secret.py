@@ -12,18 +12,26 @@ BYTES_MIN, BYTES_MAX = 16, 4096  # the first one is that of pipe/options.h
 MAKE = "openssl rand -hex 32"
 
 
+class SecretError(ValueError):
+    """What is wrong with the secret, and its fix."""
+
+    def __init__(self, words: str):
+        self.what, _, self.fix = words.partition(". Fix: ")
+        super().__init__(with_page(words, "secret"))
+
+
 def secret_of_environment(environment: Mapping[str, str] = os.environ) -> str | None:
-    """None: there is none. ValueError: what is set is wrong, or too short. As ReadSecret of tf/server/secret.cc."""
+    """None: there is none. SecretError: what is set is wrong, or too short. As ReadSecret of tf/server/secret.cc."""
     word, path = environment.get(SECRET, ""), environment.get(SECRET_FILE, "")
     if word and path:
-        raise ValueError(_told(f"{SECRET} and {SECRET_FILE} are both set. Fix: unset one of them"))
+        raise SecretError(f"{SECRET} and {SECRET_FILE} are both set. Fix: unset one of them")
     try:
         secret = _read(path) if path else word
         if 0 < len(secret.encode(errors="replace")) < BYTES_MIN:
             raise ValueError(f"it has fewer than {BYTES_MIN} bytes. Fix: {MAKE}, the same for all tasks")
     except (OSError, ValueError) as error:
         why = f"{error.strerror}. Fix: name a file that this user can read" if isinstance(error, OSError) else error
-        raise ValueError(_told(f"{f'{SECRET_FILE}, {path}' if path else SECRET}: {why}")) from error
+        raise SecretError(f"{f'{SECRET_FILE}, {path}' if path else SECRET}: {why}") from error
     return secret or None
 
 
@@ -33,10 +41,6 @@ def secret_or_nothing(environment: Mapping[str, str]) -> str:
         return secret_of_environment(environment) or ""
     except ValueError:
         return ""
-
-
-def _told(words: str) -> str:
-    return with_page(words, "secret")
 
 
 def _read(path: str) -> str:

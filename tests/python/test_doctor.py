@@ -196,6 +196,73 @@ def test_an_endpoint_map_that_others_can_write(tmp_path):
         assert f"others can write {words}" in check.value
 
 
+SECRET = "hush, hush, hush"
+
+
+def secret_of(**environment: str) -> tuple[str, str, str]:
+    [check] = doctor.check_secret(environment)
+    assert check.name == "secret"
+    assert "hush" not in f"{check.value} {check.fix}"
+    assert bool(check.fix) is bool(check.page) is (check.status != "ok")
+    return check.status, check.value, check.fix
+
+
+def test_a_secret(tmp_path):
+    assert list(doctor.check_secret({})) == []
+    assert list(doctor.check_secret({"FUSEWIRE_SECRET": "", "FUSEWIRE_STATUS": "127.0.0.1:9477"})) == []
+    assert secret_of(FUSEWIRE_SECRET=SECRET) == ("ok", "from FUSEWIRE_SECRET", "")
+    file = tmp_path / "secret"
+    file.write_text(f"{SECRET}\n")
+    file.chmod(0o400)
+    given = secret_of(FUSEWIRE_SECRET_FILE=str(file), FUSEWIRE_STATUS="0.0.0.0:9477")
+    assert given == ("ok", f"from FUSEWIRE_SECRET_FILE, {file}", "")
+    status, value, fix = secret_of(FUSEWIRE_SECRET_FILE=str(file), FUSEWIRE_SECRET=SECRET)
+    assert (status, fix) == ("FAIL", "unset one of them")
+    assert "are both set" in value
+    status, value, fix = secret_of(FUSEWIRE_STATUS="0.0.0.0:9477")
+    assert (status, "the status port stays closed" in value) == ("warn", True)
+    assert fix.startswith("openssl rand -hex 32")
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "what", "fix"),
+    [
+        ("hush, hush", 0o400, "it has fewer than 16 bytes", "openssl rand -hex 32, the same for all tasks"),
+        (SECRET, 0o644, "others can read it", "chmod 400"),
+        (SECRET, 0o620, "others can write it", "chmod 400"),
+        ("", 0o400, "it is not one line of ASCII text", "openssl rand -hex 32"),
+        (None, 0, "No such file or directory", "name a file that this user can read"),
+    ],
+)
+def test_a_file_with_a_bad_secret(tmp_path, text, mode, what, fix):
+    file = tmp_path / "secret"
+    if text is not None:
+        file.write_text(text)
+        file.chmod(mode)
+    assert secret_of(FUSEWIRE_SECRET_FILE=str(file)) == (
+        "FAIL",
+        f"FUSEWIRE_SECRET_FILE, {file}: {what}: no task starts with it",
+        fix,
+    )
+
+
+def test_a_file_that_this_user_can_not_read(monkeypatch):
+    def refused(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.open", refused)  # root, who may run this test, reads any file
+    status, value, fix = secret_of(FUSEWIRE_SECRET_FILE="/secret")
+    assert (status, fix) == ("FAIL", "name a file that this user can read")
+    assert value == "FUSEWIRE_SECRET_FILE, /secret: Permission denied: no task starts with it"
+
+
+def test_a_bad_secret_in_the_report(fusewire_command):
+    check = report_of(fusewire_command("doctor", "--json", FUSEWIRE_SECRET="hush"))["secret"]
+    assert check["status"] == "FAIL"
+    assert check["value"] == "FUSEWIRE_SECRET: it has fewer than 16 bytes: no task starts with it"
+    assert check["page"] == "docs/problems/doctor.md#secret"
+
+
 def test_settings_with_their_origin():
     environment = {"NETWORK_PS_CORE_NUMBER": "3", "FUSEWIRE_SECRET": "hush, hush, hush", "FUSEWIRE_LOG": "debug"}
     [check] = doctor.check_settings(environment)

@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 
 from fusewire import _native, p2p, pages
-from fusewire.cli import doctor, main, network, why
+from fusewire.cli import doctor, main, network, secrecy, why
 from fusewire.cli.arguments import USAGE_ERROR
 
 pytestmark = pytest.mark.once
@@ -56,10 +56,11 @@ def test_each_code_of_an_error_and_each_verdict_has_its_page():
 def test_each_check_of_the_doctor_has_its_page():
     """Those that can have a fix: the names in the source, and the rows about the network."""
     names = set()
-    for node in ast.walk(ast.parse((ROOT / doctor.__file__).read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Check" and len(node.args) == 4:
-            names.add(node.args[0].value)
-    assert {"ulimit -n", "TF_CONFIG", "wires", "endpoint map"} <= names
+    for module in doctor, secrecy:
+        for node in ast.walk(ast.parse((ROOT / module.__file__).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Check" and len(node.args) == 4:
+                names.add(node.args[0].value)
+    assert {"ulimit -n", "TF_CONFIG", "wires", "endpoint map", "protection", "secret"} <= names
     for name in names | {row[0] for row in network.rows({})}:
         check(pages.page_of_check(name))
     assert doctor.Check("localhost", doctor.OK, "127.0.0.1").page == ""

@@ -29,6 +29,7 @@ from fusewire.cli.arguments import USAGE_ERROR, seconds
 from fusewire.cli.commands import ours, ours_of
 from fusewire.cli.heard import printable
 from fusewire.cli.report import FAIL, NOTE, OK, WARN, Check, show
+from fusewire.cli.secrecy import check_secret
 from fusewire.pages import with_page
 from fusewire.tf import plugin, protocol
 from fusewire.version import VERSION
@@ -97,7 +98,8 @@ def examine() -> list[Check]:
         check_tensorflow(report),
     ]
     checks += check_plugin(report)
-    checks += [check_self_test(report), check_wires(os.environ), check_protection(os.environ), check_switch()]
+    checks += [check_self_test(report), check_wires(os.environ), check_protection(os.environ)]
+    checks += [*check_secret(os.environ), check_switch()]
     checks += [*check_settings(os.environ), *check_cores(os.environ), check_memory(), check_files()]
     checks += [check_backlog(), check_temporary(), check_glibc(), check_localhost(), check_host_name()]
     checks += [*check_tf_config(os.environ), *check_endpoint_map(os.environ)]
