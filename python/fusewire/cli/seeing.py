@@ -31,7 +31,7 @@ from fusewire.pages import page, with_page
 from fusewire.secret import secret_of_environment
 
 ANSWER_S = 2.0  # a process that is alive answers in milliseconds, even if all its other threads are blocked
-ANSWER_BYTES_MAX = 16 << 20  # a ring whose names are all as long as they may be has 6 MB
+ANSWER_BYTES_MAX = 16 << 20  # 8192 operations, each with a name of its own of 256 letters, are 4 MB
 READ_BYTES = 1 << 16
 FIRST_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})\b")
 ASKED_AT_ONCE = 64
