@@ -127,7 +127,7 @@ def at_port(host: str, port: int) -> str:
 def host_and_port(text: str) -> tuple[str, int] | None:
     """The two of host:port or [host]:port, as at_port() joins them; None if it is neither."""
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
         return None
     return host.removeprefix("[").removesuffix("]"), int(port)
 
