@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,7 +28,11 @@ namespace {
 Fd Met(void (*first)()) {
   const Fd place(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const UnixAddress name = MeetingPlace("peer-process-test", static_cast<uint16_t>(getpid()));
-  if (bind(place.get(), name.get(), name.length) != 0 || listen(place.get(), 1) != 0) return Fd();
+  const timeval limit = {5, 0};  // of accept, in case that `first` ends the process
+  if (setsockopt(place.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0 ||
+      bind(place.get(), name.get(), name.length) != 0 || listen(place.get(), 1) != 0) {
+    return Fd();
+  }
   if (fork() == 0) {
     first();
     const int dials = socket(AF_UNIX, SOCK_SEQPACKET, 0);

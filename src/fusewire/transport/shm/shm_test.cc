@@ -98,6 +98,9 @@ class Meetings : public testing::Test {
       return true;
     });
   }
+  std::string Logged() {
+    return AskHome(*home_, [this] { return log_; });
+  }
   // A process that speaks for itself.
   Fd Knock() {
     Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
@@ -174,7 +177,7 @@ class Meetings : public testing::Test {
   std::unique_ptr<Connection> made_;
   std::vector<std::unique_ptr<Listening>> met_;
   std::atomic<int> arrived_{0};
-  std::string refused_, log_;
+  std::string refused_, log_;  // at home
 };
 
 TEST_F(Meetings, AStrangersGreetingEndsItsConnection) {
@@ -352,7 +355,7 @@ TEST_F(Meetings, AnotherUserIsRefusedByBothEnds) {
   // Together with TCP: one log line with the reason, and a connection over TCP.
   std::unique_ptr<Transport> nearest = MakeNearest(MakeShm({}), MakeTcp({}));
   EXPECT_THAT(Dial(*nearest, {"127.0.0.1", 9}).cause(), HasSubstr("refused"));
-  EXPECT_THAT(log_, HasSubstr("127.0.0.1:9 goes the far way"));
+  EXPECT_THAT(Logged(), HasSubstr("127.0.0.1:9 goes the far way"));
   AskHome(*home_, [&] {
     dialing_.reset();
     return true;
@@ -380,6 +383,7 @@ TEST_F(Meetings, ANumberThatAnotherProcessHasNowProvesNothing) {
     EXPECT_EQ(status, 0);
     innocent = ForkAs(stranger);
     if (innocent == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // with home_'s thread
       pause();
       _exit(0);
     }
@@ -397,7 +401,7 @@ TEST_F(Meetings, ANumberThatAnotherProcessHasNowProvesNothing) {
   EXPECT_TRUE(SendControl(socket.get(), hello, files).ok());
   EXPECT_TRUE(Ended(socket));
   EXPECT_EQ(arrived_, 0);
-  EXPECT_THAT(log_, HasSubstr("process " + std::to_string(innocent) + " began the meeting, and process " +
+  EXPECT_THAT(Logged(), HasSubstr("process " + std::to_string(innocent) + " began the meeting, and process " +
                               std::to_string(getpid()) + " answers"));
   kill(innocent, SIGKILL);
   waitpid(innocent, nullptr, 0);
@@ -441,7 +445,7 @@ TEST_F(Meetings, NearestTakesSharedMemoryWhereItIsAndTcpElsewhere) {
     one.reset();
     return true;
   });
-  EXPECT_EQ(log_, "");
+  EXPECT_EQ(Logged(), "");
 }
 
 }  // namespace
