@@ -42,7 +42,6 @@ OF_TCP = (
 )
 PEERS = {
     "tcp": OF_TCP,
-    "uring": OF_TCP,
     "shm": (UCX_SHM, FABRIC_SHM, PIPE_SHM, ZMQ_IPC, UNIX),
     # UCX without RDMA, compared with UCX itself over the same transport.
     "ucx": (UCX_TCP,),

@@ -38,13 +38,6 @@ class Figures(unittest.TestCase):
             for case in ("rtt_64B_busy", "rtt_64B_parked", "rtt_1MiB_busy", "rate_100B", "bw_1MiB", "bw_16MiB"):
                 self.assertIn(case, cases, wire)
 
-    def test_io_uring_stands_beside_the_peers_of_tcp(self):
-        def rows(wire):
-            of_wire = [one for one in p2p_suite.FIGURES if p2p_suite.wire_of(one) == wire]
-            return {(one.case, one.metric, one.variant.replace(wire, ""), one.peer, one.target) for one in of_wire}
-
-        self.assertEqual(rows("uring"), rows("tcp"))
-
     def test_ours_over_ucx_stands_beside_ucx_over_the_same(self):
         of_wire = {
             wire: {one.peer.case.rpartition("_")[2] for one in p2p_suite.FIGURES if p2p_suite.wire_of(one) == wire}
@@ -88,17 +81,16 @@ class Choosing(FakePrograms):
             return run.choose_figures(options), said.getvalue()
 
     def test_a_wire_that_cannot_be_had_is_left_out_with_one_line_that_says_why(self):
-        self.program("p2p", "printf 'tcp\\nshm\\n'; echo 'uring: the kernel has none' >&2")
+        self.program("p2p", "printf 'tcp\\nshm\\n'; echo 'ucx: it is not installed' >&2")
         figures, said = self.choose()
         self.assertEqual({p2p_suite.wire_of(one) for one in figures}, {"tcp", "shm"})
-        self.assertEqual(said.count("does not support uring here, which is left out: the kernel has none\n"), 1)
-        self.assertEqual(said.count("does not support ucx here"), 1)
+        self.assertEqual(said.count("does not support ucx here, which is left out: it is not installed\n"), 1)
         self.assertEqual(said.count("does not support ucxshm here"), 1)
 
     def test_a_wire_that_is_built_is_measured(self):
-        self.program("p2p", "printf 'tcp\\nuring\\n'")
+        self.program("p2p", "printf 'tcp\\nshm\\n'")
         figures, _ = self.choose()
-        self.assertEqual({p2p_suite.wire_of(one) for one in figures}, {"tcp", "uring"})
+        self.assertEqual({p2p_suite.wire_of(one) for one in figures}, {"tcp", "shm"})
 
     def test_a_peer_that_is_not_built_is_left_out_with_one_line(self):
         (self.folder / "bin" / "bench_p2p_zmq").unlink()

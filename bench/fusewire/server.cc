@@ -74,7 +74,7 @@ rpc::Method SegmentsMethod(Buffers* segments) {
 
 pipe::TransportChoice WireOf(const Options& options) {
   pipe::TransportChoice wire;
-  if (!pipe::TransportChoiceOf(options.wire, &wire)) Die("--wire is auto, tcp, uring, shm or ucx");
+  if (!pipe::TransportChoiceOf(options.wire, &wire)) Die("--wire is auto, tcp, shm or ucx");
   return wire;
 }
 

@@ -30,7 +30,6 @@ struct Named {
 };
 constexpr Named kWires[] = {
     {"tcp", pipe::TransportChoice::kTcp, "tcp", nullptr},
-    {"uring", pipe::TransportChoice::kUring, "uring", nullptr},
     {"shm", pipe::TransportChoice::kShm, "shm", nullptr},
     {"ucx", pipe::TransportChoice::kUcx, "ucx", "tcp"},
     {"ucxshm", pipe::TransportChoice::kUcx, "ucx", "posix,cma"},

@@ -19,7 +19,6 @@
 #include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/tcp/tcp.h"
 #include "fusewire/transport/ucx/ucx.h"
-#include "fusewire/transport/uring/uring.h"
 
 namespace fusewire::bench {
 namespace {
@@ -39,7 +38,7 @@ std::unique_ptr<reactor::Reactor> StartReactor(const Options& options) {
 std::unique_ptr<transport::Transport> MakeWire(const Options& options) {
   if (options.case_name.ends_with("_shm")) return transport::MakeShm({});
   if (options.case_name.ends_with("_ucx")) return transport::MakeUcx(transport::MakeTcp({}), {});
-  return transport::MakeTcp({}, options.wire == "uring" ? transport::DriveByUring() : nullptr);
+  return transport::MakeTcp({});
 }
 
 // One end: lands input in `landing`, reports it, and writes one thing at a time.

@@ -13,7 +13,7 @@ from fusewire._native import GroupOptions, check, library
 from fusewire.p2p import Endpoint, Error, Tls, listening_address
 from fusewire.pages import with_page
 
-WIRES = ("auto", "tcp", "uring", "shm", "ucx", "rdma")
+WIRES = ("auto", "tcp", "shm", "ucx", "rdma")
 
 
 def place_of_environment(address: str) -> str:

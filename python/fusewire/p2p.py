@@ -48,7 +48,7 @@ __all__ = [
 
 
 def try_wire(wire: str) -> str:
-    """Tries "tcp", "uring", "shm" or "ucx" on this machine. Returns a short description; Error if it does not work."""
+    """Tries "tcp", "shm" or "ucx" on this machine. Returns a short description; Error if it does not work."""
     description = ctypes.create_string_buffer(256)
     check(library.fusewire_wire_try(wire.encode(), description, len(description)))
     return description.value.decode(errors="replace")
@@ -219,7 +219,7 @@ class Endpoint:
 
     `address`: where it listens, as host:port. A host name is resolved on this machine; if it has no address here, the
     endpoint listens on every interface. Port 0 chooses a free port; None means loopback. `secret`: at least 16 bytes,
-    the same at all endpoints of a cluster. `wire`: the transport of its connections: "tcp", "uring", "shm", "ucx", or
+    the same at all endpoints of a cluster. `wire`: the transport of its connections: "tcp", "shm", "ucx", or
     "auto", which uses shared memory where possible. `tls`: all that does not go through shared memory is encrypted,
     and both ends show a certificate. `checksums`: a byte of it
     that changes on its way ends the connection; the same at all endpoints, and nothing beside tls.

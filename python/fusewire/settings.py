@@ -90,10 +90,9 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_TRANSPORT",
         "auto",
-        "transport of the data: `auto`, `tcp`, `uring`, `shm` or `ucx` (also `rdma`); `auto` uses shared memory "
+        "transport of the data: `auto`, `tcp`, `shm` or `ucx` (also `rdma`); `auto` uses shared memory "
         "between tasks of one machine and user where possible, RDMA where both tasks have a device, and TCP otherwise; "
-        "`uring` is TCP through io_uring, or through epoll where io_uring is not available; `ucx` uses UCX with all "
-        "tasks that have the same setting, see UCX_TLS",
+        "`ucx` uses UCX with all tasks that have the same setting, see UCX_TLS",
         f"{SERVER}, {COLLECTIVE}",
     ),
     Setting(

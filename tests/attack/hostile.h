@@ -78,7 +78,7 @@ inline std::vector<Way> AllWays() {
   std::vector<Way> ways;
   for (const pipe::TestedWire& wire : pipe::kTestedWires) {
     ways.push_back({wire, false});
-    if (wire.wire == pipe::TransportChoice::kTcp || wire.wire == pipe::TransportChoice::kUring)
+    if (wire.wire == pipe::TransportChoice::kTcp)
       ways.push_back({wire, true});
   }
   return ways;

@@ -25,7 +25,6 @@
 #include "fusewire/transport/tls/certificates_test.h"
 #include "fusewire/transport/tls/tls.h"
 #include "fusewire/transport/ucx/ucx.h"
-#include "fusewire/transport/uring/uring.h"
 
 namespace fusewire {
 namespace conformance {
@@ -193,20 +192,10 @@ Kind Tcp(const std::string& name, const std::string& listens, const std::string&
           }};
 }
 
-Kind Uring(const std::string& name, const std::string& listens, const std::string& dials) {
-  return {name, [listens, dials]() -> std::unique_ptr<Environment> {
-            if (!transport::TryUring().ok() || (listens == "::1" && !HasIpv6())) return nullptr;
-            auto make_silent = [] { return std::make_unique<SilentTcpPort>(); };
-            auto make = [] { return transport::MakeTcp({}, transport::DriveByUring()); };
-            return std::make_unique<SocketEnvironment>(make, make_silent, listens, dials);
-          }};
-}
-
-Kind Checked(const std::string& name, transport::DriveSocket drive) {
+Kind Checked(const std::string& name) {
   return {name,
-          [drive]() -> std::unique_ptr<Environment> {
-            if (drive != nullptr && !transport::TryUring().ok()) return nullptr;
-            auto make = [drive] { return transport::MakeChecksum(transport::MakeTcp({}, drive)); };
+          []() -> std::unique_ptr<Environment> {
+            auto make = [] { return transport::MakeChecksum(transport::MakeTcp({})); };
             auto make_silent = [] { return std::make_unique<SilentTcpPort>(); };
             return std::make_unique<SocketEnvironment>(make, make_silent, "127.0.0.1", "127.0.0.1");
           },
@@ -220,11 +209,11 @@ std::unique_ptr<transport::Transport> OverTls(std::unique_ptr<transport::Transpo
   return transport::MakeTls(std::move(beneath), certificates->Options()).value();
 }
 
-Kind Tls(const std::string& name, transport::DriveSocket drive) {
+Kind Tls(const std::string& name) {
   return {name,
-          [drive]() -> std::unique_ptr<Environment> {
-            if (!transport::TryTls({}).ok() || (drive != nullptr && !transport::TryUring().ok())) return nullptr;
-            auto make = [drive] { return OverTls(transport::MakeTcp({}, drive)); };
+          []() -> std::unique_ptr<Environment> {
+            if (!transport::TryTls({}).ok()) return nullptr;
+            auto make = [] { return OverTls(transport::MakeTcp({})); };
             auto make_silent = [] { return std::make_unique<SilentTcpPort>(); };
             return std::make_unique<SocketEnvironment>(make, make_silent, "127.0.0.1", "127.0.0.1");
           },
@@ -341,12 +330,8 @@ std::vector<Kind> AllKinds() {
   return {Tcp("TcpV4", "127.0.0.1", "127.0.0.1"),
           Tcp("TcpV6", "::1", "::1"),
           Tcp("TcpByName", "127.0.0.1", "localhost"),
-          Uring("Uring", "127.0.0.1", "127.0.0.1"),
-          Uring("UringV6", "::1", "::1"),
-          Checked("Checked", nullptr),
-          Checked("CheckedUring", transport::DriveByUring()),
-          Tls("Tls", nullptr),
-          Tls("TlsUring", transport::DriveByUring()),
+          Checked("Checked"),
+          Tls("Tls"),
           Shm("Shm", true, "127.0.0.1"),
           Shm("ShmByName", true, "localhost"),
           Shm("ShmThroughTheRing", false, "127.0.0.1"),

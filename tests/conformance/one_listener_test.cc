@@ -26,7 +26,6 @@
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/task/task.h"
 #include "fusewire/transport/ucx/ucx.h"
-#include "fusewire/transport/uring/uring.h"
 #include "fusewire/wire/wire.h"
 
 namespace fusewire {
@@ -59,8 +58,6 @@ task::TaskOptions TaskOptionsOf(const Shape& shape, const std::string& name, int
 class OneListener : public testing::TestWithParam<Shape> {
  protected:
   void SetUp() override {
-    if (GetParam().wire == pipe::TransportChoice::kUring && !transport::TryUring().ok())
-      GTEST_SKIP() << "no io_uring here";
     task_ = std::move(task::Task::Start(TaskOptionsOf(GetParam(), "ps:0", GetParam().reactors))).value();
     ASSERT_TRUE(task_->Listen({"127.0.0.1", 0}).ok());
     OpenServer();
@@ -247,8 +244,8 @@ TEST_P(OneListener, RefusesWhomItDoesNotKnow) {
 std::vector<Shape> Shapes() {
   std::vector<Shape> shapes;
   for (const auto& [wire, name] :
-       {std::pair(pipe::TransportChoice::kTcp, "tcp"), std::pair(pipe::TransportChoice::kUring, "uring"),
-        std::pair(pipe::TransportChoice::kShm, "shm"), std::pair(pipe::TransportChoice::kAuto, "auto")}) {
+       {std::pair(pipe::TransportChoice::kTcp, "tcp"), std::pair(pipe::TransportChoice::kShm, "shm"),
+        std::pair(pipe::TransportChoice::kAuto, "auto")}) {
     for (int reactors : {1, 2, 4}) {
       for (const char* secret : {"", "open sesame open"}) shapes.push_back({wire, name, reactors, secret});
     }

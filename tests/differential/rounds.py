@@ -6,7 +6,7 @@ import random
 
 from operations import FLOATS, IN_ORDER, KINDS, OPS, REDUCES, TICKETS, TYPES, WHOLE, Operation
 
-WIRES = ("auto", "auto", "shm", "tcp", "tcp", "uring")
+WIRES = ("auto", "auto", "shm", "tcp", "tcp")
 ALGORITHMS = {
     "all-reduce": ("one-shot", "two-shot", "recursive-doubling", "rabenseifner", "ring", "binomial", "two-level"),
     "reduce-scatter": ("direct", "ring"),

@@ -412,7 +412,7 @@ def words():
         yield f"texts/address_{number}", address.encode()
     for number, network in enumerate((b"10.0.0.0/8", b"fd00::/8", b"0.0.0.0/0", b"10.0.0.0/33", b"10.0.0.0/", b"/8")):
         yield f"texts/network_{number}", network
-    for wire in ("auto", "tcp", "uring", "shm", "ucx"):
+    for wire in ("auto", "tcp", "shm", "ucx"):
         yield f"texts/{wire}", wire.encode()
 
 

@@ -65,7 +65,7 @@ def test_a_forked_child_that_ends_takes_nothing_with_it():
             for ticket in tickets:
                 ticket.wait()
 
-        for wire in ("tcp", "shm", "uring"):
+        for wire in ("tcp", "shm"):
             a, b, to_a, to_b = t.joined(wire)
             t.exchange(a, b, to_a, to_b, 1)
             members = [("a", a.address), ("b", b.address)]
@@ -99,7 +99,7 @@ def test_a_forked_child_that_ends_takes_nothing_with_it():
     assert done.stdout == "well\n"
 
 
-@pytest.mark.parametrize("wire", ["auto", "tcp", "uring"])
+@pytest.mark.parametrize("wire", ["auto", "tcp"])
 def test_a_program_that_is_started_inherits_no_descriptor(wire):
     a, b, to_a, to_b = joined(wire)
     exchange(a, b, to_a, to_b, 1)
@@ -116,7 +116,7 @@ def test_a_program_that_is_started_inherits_no_descriptor(wire):
     b.close()
 
 
-@pytest.mark.parametrize("wire", ["shm", "tcp", "uring"])
+@pytest.mark.parametrize("wire", ["shm", "tcp"])
 def test_storms_of_signals_break_nothing(wire):
     """Handlers without SA_RESTART, on the thread that the kernel picks, a thousand times a second."""
     heard = [0]
@@ -234,7 +234,7 @@ def test_a_peer_that_dies_sends_no_sigpipe():
         sys.path[:0] = {sys.path!r}
         from fusewire import p2p
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        for wire in ("tcp", "uring", "shm"):
+        for wire in ("tcp", "shm"):
             read, write = os.pipe()
             other = os.fork()
             if other == 0:

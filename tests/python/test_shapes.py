@@ -23,7 +23,7 @@ SHAPES = ROOT / "tests" / "shapes"
 # All at once: a container of little on a large host.
 LITTLE = [
     *("--processors", "192", "--quota", "1.5", "--memory", str(1 << 30), "--shm", "64m", "--read-only", "--nobody"),
-    *("--no-ipv6", "--loopback-name", "--refuse", "process_vm_readv,io_uring_setup=ENOSYS"),
+    *("--no-ipv6", "--loopback-name", "--refuse", "process_vm_readv=ENOSYS"),
 ]
 PROTOCOLS = {"grpc++", "star_server", "star_server_lite"}
 TWICE = "copied twice instead of once"
@@ -125,8 +125,6 @@ def test_doctor_in_a_container_of_little(run_in):
     checks = checks_of(run_in(LITTLE, [FUSEWIRE, "doctor", "--json"]))
     assert checks["cores"]["value"] == "192 of 192 usable, quota 1.5; a server has 1 reactor by default"
     assert "of which the container may use 1.0 GiB; a process holds at most 0.2 GiB" in checks["memory"]["value"]
-    assert "uring: not available: " in checks["wires"]["value"]
-    assert "io_uring_setup: Function not implemented" in checks["wires"]["value"]
     assert "shm: a large tensor is copied twice" in checks["wires"]["value"]
     assert checks["self-test"]["status"] == "ok"
     assert checks["localhost"]["value"] == "127.0.0.1"
@@ -255,8 +253,6 @@ CONTAINERS = {
     "small-shm": ["--shm", "64m"],
     "no-shm": ["--shm", "none"],
     "no-vm-readv": ["--refuse", "process_vm_readv"],
-    "no-io-uring": ["--refuse", "io_uring_setup=ENOSYS"],
-    "io-uring-forbidden": ["--refuse", "io_uring_setup"],
     "old-sandbox": ["--refuse", "pidfd_open,memfd_create=ENOSYS"],
     "read-only": ["--read-only"],
     "nobody": ["--nobody"],
@@ -280,8 +276,7 @@ def test_servers_and_ranks_on(run_in, shape):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wire", ["uring", "tcp", "shm"])
+@pytest.mark.parametrize("wire", ["tcp", "shm"])
 def test_a_wire_that_is_chosen_in_a_container_of_little(run_in, wire):
     done = run_in(LITTLE, [sys.executable, SHAPES / "trainee.py", "shapehost"], FUSEWIRE_TRANSPORT=wire)
     trained(done)
-    assert done.error.count("TCP runs on epoll instead of io_uring") == (wire == "uring")

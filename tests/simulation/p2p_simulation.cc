@@ -3,7 +3,7 @@
 // die and come back. A seed decides everything. Watched: every operation ends exactly once and in time; what arrived is
 // what was sent, once, in the order of posting; memory is not touched after an end, nor beside a landing.
 //   p2p_simulation SEED COUNT        prints the seed of whatever it finds
-//   p2p_simulation SEED COUNT WIRE   the same in real time over tcp, uring, shm or ucx, where endpoints only come back;
+//   p2p_simulation SEED COUNT WIRE   the same in real time over tcp, shm or ucx, where endpoints only come back;
 //                                    a seed decides what is asked, not what happens. 77: this machine lacks the wire
 #include <atomic>
 #include <cstdio>

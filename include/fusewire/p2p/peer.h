@@ -24,7 +24,7 @@ class Peer {
   bool up() const { return up_.load(std::memory_order_acquire); }
   // Of the process that is connected, or was last. 0: none has been connected yet.
   uint64_t incarnation() const { return incarnation_.load(std::memory_order_acquire); }
-  // The transport in use, or used last: "tcp", "uring", "shm", "ucx"; empty: it has never been connected.
+  // The transport in use, or used last: "tcp", "shm", "ucx"; empty: it has never been connected.
   const char* wire() const { return wire_.load(std::memory_order_acquire); }
 
  protected:

@@ -23,12 +23,11 @@ enum class TransportChoice {
   // device for it, and else TCP. Where names are resolved by a function of one's own (tcp.resolve): TCP.
   kAuto,
   kTcp,
-  kUring,  // TCP driven by io_uring; by epoll where the kernel has none
   kShm,    // nothing else: a task elsewhere cannot be reached
   kUcx,    // UCX, whatever it runs over, with every task that has it too; TCP with the others
 };
 
-// auto, tcp, uring, shm, and ucx or rdma; false for anything else.
+// auto, tcp, shm, and ucx or rdma; false for anything else.
 bool TransportChoiceOf(std::string_view text, TransportChoice* choice);
 
 // Any thread but a home. Tries it on this machine, and describes the result in a few words; a failure says why it is

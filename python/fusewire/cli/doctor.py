@@ -228,7 +228,7 @@ TRY_WIRES = """
 import json
 from fusewire import p2p
 
-for wire in ("tcp", "uring", "shm", "ucx"):
+for wire in ("tcp", "shm", "ucx"):
     try:
         print(json.dumps([wire, True, p2p.try_wire(wire)]))
     except p2p.Error as error:

@@ -57,7 +57,7 @@ fusewire_op* HandleOf(std::unique_ptr<p2p::Op> op) {
 }
 
 Status NoWire(const char* wire) {
-  return Status::Invalid("no wire is named \"" + std::string(wire) + "\"").Next("take auto, tcp, uring, shm or ucx");
+  return Status::Invalid("no wire is named \"" + std::string(wire) + "\"").Next("take auto, tcp, shm or ucx");
 }
 
 fusewire::transport::TlsOptions TlsOf(const char* certificate, const char* key, const char* authorities,

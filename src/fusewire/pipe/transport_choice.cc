@@ -9,7 +9,6 @@
 #include "fusewire/transport/tcp/tcp.h"
 #include "fusewire/transport/tls/tls.h"
 #include "fusewire/transport/ucx/ucx.h"
-#include "fusewire/transport/uring/uring.h"
 
 namespace fusewire {
 namespace pipe {
@@ -20,9 +19,11 @@ struct Named {
   TransportChoice choice;
 };
 
-constexpr Named kChoices[] = {{"auto", TransportChoice::kAuto},   {"tcp", TransportChoice::kTcp},
-                              {"uring", TransportChoice::kUring}, {"shm", TransportChoice::kShm},
-                              {"ucx", TransportChoice::kUcx},     {"rdma", TransportChoice::kUcx}};
+constexpr Named kChoices[] = {{"auto", TransportChoice::kAuto},
+                              {"tcp", TransportChoice::kTcp},
+                              {"shm", TransportChoice::kShm},
+                              {"ucx", TransportChoice::kUcx},
+                              {"rdma", TransportChoice::kUcx}};
 
 }  // namespace
 
@@ -38,7 +39,6 @@ bool TransportChoiceOf(std::string_view text, TransportChoice* choice) {
 TransportTrial TryTransport(TransportChoice choice) {
   switch (choice) {
     case TransportChoice::kTcp: return {Status::Ok(), "reaches every host"};
-    case TransportChoice::kUring: return {transport::TryUring(), "TCP by io_uring"};
     case TransportChoice::kShm:
       if (transport::MayLend()) return {Status::Ok(), "a large tensor is copied once"};
       return {Status::Ok(), "a large tensor is copied twice: this process may not read another's memory"};
@@ -61,8 +61,7 @@ Made MakeProtected(TransportChoice choice, transport::TcpOptions tcp, transport:
         .Next("unset FUSEWIRE_TRANSPORT; or trust the RDMA network: unset FUSEWIRE_TLS_CERT and FUSEWIRE_CHECKSUM");
   }
   const bool may_be_near = choice == TransportChoice::kAuto && !tcp.resolve;
-  const transport::DriveSocket drive = choice == TransportChoice::kUring ? transport::DriveByUring() : nullptr;
-  Made far = transport::MakeTcp(std::move(tcp), drive);
+  Made far = transport::MakeTcp(std::move(tcp));
   if (!protection.tls.certificate.empty()) {
     far = transport::MakeTls(std::move(far).value(), std::move(protection.tls));
   } else {
@@ -82,7 +81,6 @@ Made MakeTransport(TransportChoice choice, transport::TcpOptions tcp, transport:
   }
   if (choice == TransportChoice::kShm) return transport::MakeShm({});
   if (protection.any()) return MakeProtected(choice, std::move(tcp), std::move(protection));
-  if (choice == TransportChoice::kUring) return transport::MakeTcp(std::move(tcp), transport::DriveByUring());
   if (choice == TransportChoice::kTcp || (choice == TransportChoice::kAuto && tcp.resolve)) {
     return transport::MakeTcp(std::move(tcp));
   }

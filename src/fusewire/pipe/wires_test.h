@@ -53,7 +53,6 @@ class OverWires : public ::testing::TestWithParam<TestedWire> {
 
 // All of them.
 constexpr TestedWire kTestedWires[] = {{"Tcp", TransportChoice::kTcp, "tcp", ""},
-                                       {"Uring", TransportChoice::kUring, "uring", ""},
                                        {"Shm", TransportChoice::kShm, "shm", ""},
                                        {"UcxTcp", TransportChoice::kUcx, "ucx", "tcp"},
                                        {"UcxShm", TransportChoice::kUcx, "ucx", "posix,sysv,cma"}};

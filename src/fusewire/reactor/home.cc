@@ -15,8 +15,6 @@ void Output::Flush() {
   List<Flushable> now;
   now.TakeAll(&later_);
   while (Flushable* flushable = now.PopFront()) flushable->Flush();
-  now.TakeAll(&last_);
-  while (Flushable* flushable = now.PopFront()) flushable->Flush();
 }
 
 HomeParts::HomeParts(const Options& options_in, Clock* clock_in)

@@ -40,21 +40,18 @@ class Resident {
   virtual ~Resident() = default;  // at home
 };
 
-// The output of a turn: what is to be flushed at its end, in two rounds.
+// The output of a turn: what is to be flushed at its end.
 class Output {
  public:
   void Later(Flushable* flushable) {
     if (!flushable->linked()) later_.PushBack(flushable);
   }
-  void Last(Flushable* flushable) {
-    if (!flushable->linked()) last_.PushBack(flushable);
-  }
-  bool empty() const { return later_.empty() && last_.empty(); }
-  // Those that are there now; one that they add to the first round waits for the next Flush.
+  bool empty() const { return later_.empty(); }
+  // Those that are there now; one that they add waits for the next Flush.
   void Flush();
 
  private:
-  List<Flushable> later_, last_;
+  List<Flushable> later_;
 };
 
 // The state that the objects of a home share with its loop.
@@ -105,8 +102,6 @@ class Home {
   bool handing_in() const { return parts_.handing_in; }
   // At home. Flush() will be called once at the end of this turn.
   void FlushLater(Flushable* flushable) { parts_.output.Later(flushable); }
-  // At home. As FlushLater, after all of those: for what gathers the output of several connections.
-  void FlushLast(Flushable* flushable) { parts_.output.Last(flushable); }
 
  protected:
   Home(const Options& options, Clock* clock);

@@ -352,27 +352,6 @@ TEST(Reactor, FlushesOnceATurnUntilAllIsSent) {
   EXPECT_TRUE(Eventually([&] { return sender.left == 0; }));
 }
 
-// Says its name each time.
-struct Announcer final : Flushable {
-  Announcer(std::string* said_in, char name_in) : said(*said_in), name(name_in) {}
-  void Flush() override { said += name; }
-  std::string& said;
-  const char name;
-};
-
-TEST(Reactor, FlushesLastWhatGathersFromOthers) {
-  ManualClock clock;
-  std::unique_ptr<Reactor> reactor = Reactor::MakeManual(&clock);
-  std::string said;
-  Announcer first(&said, 'a'), second(&said, 'b'), last(&said, 'z');
-  reactor->Run([&] {
-    reactor->FlushLast(&last);
-    reactor->FlushLater(&first);
-    reactor->FlushLater(&second);
-  });
-  EXPECT_EQ(said, "abz");
-}
-
 struct Guest final : Resident {
   Guest(Reactor* home_in, bool* gone_at_home_in) : home(*home_in), gone_at_home(*gone_at_home_in) {}
   ~Guest() override { gone_at_home = home.AtHome(); }

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A Transport carries a stream of bytes between two homes. TCP and the in-process loopback are behind this door;
-// shared memory, io_uring and RDMA fit the same shape: bytes land where the handler says, and memory that was handed
+// shared memory and RDMA fit the same shape: bytes land where the handler says, and memory that was handed
 // over for sending is given back once the network is done with it.
 // Home: a Connection lives, works and dies on the reactor that it was made for; a Listener likewise.
 // Owns: its descriptors. Never the memory that it reads into or writes from.
@@ -95,7 +95,7 @@ class Connection {
   virtual std::string Binding() { return std::string(); }
   // "10.0.0.7:5555", for words and logs.
   virtual const std::string& peer_address() const = 0;
-  // The transport: "tcp", "uring" (which is TCP), "shm", "loopback".
+  // The transport: "tcp", "shm", "loopback".
   virtual const char* wire() const = 0;
 };
 

@@ -71,7 +71,7 @@ pipe::TransportChoice ReadWire() {
   pipe::TransportChoice wire = pipe::TransportChoice::kAuto;
   if (!value.empty() && !pipe::TransportChoiceOf(value, &wire)) {
     FUSEWIRE_LOG(
-        kWarn, "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp, uring, shm or ucx is expected; the default auto holds; see %s",
+        kWarn, "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp, shm or ucx is expected; the default auto holds; see %s",
         value.c_str(), "docs/settings.md#the-table");
   }
   return wire;

@@ -13,8 +13,7 @@ namespace {
 
 class TcpTransport final : public Transport {
  public:
-  TcpTransport(TcpOptions options, DriveSocket drive)
-      : resolver_(std::move(options.resolve)), options_{std::move(options), drive} {}
+  explicit TcpTransport(TcpOptions options) : resolver_(std::move(options.resolve)), options_(std::move(options)) {}
 
   Result<std::unique_ptr<Listener>> Listen(reactor::Reactor& home, const Address& address,
                                            OnIncoming on_incoming) override {
@@ -31,13 +30,13 @@ class TcpTransport final : public Transport {
 
  private:
   Resolver resolver_;
-  DrivenOptions options_;
+  const TcpOptions options_;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> MakeTcp(TcpOptions options, DriveSocket drive) {
-  return std::make_unique<TcpTransport>(std::move(options), drive);
+std::unique_ptr<Transport> MakeTcp(TcpOptions options) {
+  return std::make_unique<TcpTransport>(std::move(options));
 }
 
 }  // namespace transport

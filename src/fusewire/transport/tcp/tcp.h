@@ -7,15 +7,13 @@
 
 #include <memory>
 
-#include "fusewire/transport/drive.h"
 #include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire {
 namespace transport {
 
-// `drive` drives established connections. If it is null, or does not work: epoll.
-std::unique_ptr<Transport> MakeTcp(TcpOptions options, DriveSocket drive = nullptr);
+std::unique_ptr<Transport> MakeTcp(TcpOptions options);
 
 }  // namespace transport
 }  // namespace fusewire

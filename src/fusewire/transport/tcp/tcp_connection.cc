@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/handed_socket.h"
 #include "fusewire/transport/reading.h"
 
 namespace fusewire {
@@ -21,10 +20,6 @@ constexpr size_t kPartsMax = IOV_MAX;
 // In a long body, input is reported only from this size on. With twice as much, the gain of larger reads is lost
 // to a sender that has to wait.
 constexpr int kLowWaterBytes = 64 * 1024;
-
-std::unique_ptr<Connection> OnEpoll(reactor::Reactor& home, Fd fd, std::string peer_address) {
-  return std::make_unique<TcpConnection>(home, std::move(fd), std::move(peer_address));
-}
 
 }  // namespace
 
@@ -188,11 +183,7 @@ std::unique_ptr<Incoming> TcpConnection::HandOver() {
   if (watched_) home_.Unwatch(fd.get(), this);
   watched_ = false;
   reactor::Reactor::Disarm(&later_);
-  return std::make_unique<HandedSocket>(std::move(fd), peer_address_, nullptr, &OnEpoll);
-}
-
-std::unique_ptr<Connection> MakeConnection(reactor::Reactor& home, Fd fd, std::string peer_address, DriveSocket drive) {
-  return HandedSocket(std::move(fd), std::move(peer_address), drive, &OnEpoll).Adopt(home).value();
+  return std::make_unique<TcpIncoming>(std::move(fd), peer_address_);
 }
 
 }  // namespace transport

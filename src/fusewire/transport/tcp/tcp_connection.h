@@ -5,8 +5,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
-#include "fusewire/transport/drive.h"
 #include "fusewire/transport/tcp/socket.h"
 #include "fusewire/transport/transport.h"
 
@@ -53,8 +53,19 @@ class TcpConnection final : public Connection, private reactor::FdHandler {
   reactor::Timer later_;  // for work that must not run inside a caller's call
 };
 
-// On epoll, or driven by `drive`.
-std::unique_ptr<Connection> MakeConnection(reactor::Reactor& home, Fd fd, std::string peer_address, DriveSocket drive);
+// A connected socket with all options set, on its way to the reactor that will drive it.
+class TcpIncoming final : public Incoming {
+ public:
+  TcpIncoming(Fd fd, std::string peer_address) : fd_(std::move(fd)), peer_address_(std::move(peer_address)) {}
+  Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) override {
+    return std::unique_ptr<Connection>(std::make_unique<TcpConnection>(home, std::move(fd_), peer_address_));
+  }
+  const std::string& peer_address() const override { return peer_address_; }
+
+ private:
+  Fd fd_;
+  const std::string peer_address_;
+};
 
 }  // namespace transport
 }  // namespace fusewire

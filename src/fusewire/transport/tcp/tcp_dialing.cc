@@ -11,7 +11,7 @@
 namespace fusewire {
 namespace transport {
 
-TcpDialing::TcpDialing(reactor::Reactor& home, Address address, const DrivenOptions& options, OnDialed on_dialed)
+TcpDialing::TcpDialing(reactor::Reactor& home, Address address, const TcpOptions& options, OnDialed on_dialed)
     : home_(home),
       address_(std::move(address)),
       options_(options),
@@ -127,7 +127,7 @@ void TcpDialing::Succeed() {
   TuneConnected(fd_.get(), options_);
   OnDialed on_dialed = std::move(on_dialed_);
   // The callback may destroy this object.
-  on_dialed(MakeConnection(home_, std::move(fd_), ToText(current_), options_.drive));
+  on_dialed(std::make_unique<TcpConnection>(home_, std::move(fd_), ToText(current_)));
 }
 
 void TcpDialing::Finish(Status why) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fusewire/transport/resolver.h"
-#include "fusewire/transport/tcp/driven_options.h"
+#include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/tcp/socket.h"
 #include "fusewire/transport/transport.h"
 
@@ -17,7 +17,7 @@ namespace transport {
 
 class TcpDialing final : public Dialing, private reactor::FdHandler {
  public:
-  TcpDialing(reactor::Reactor& home, Address address, const DrivenOptions& options, OnDialed on_dialed);
+  TcpDialing(reactor::Reactor& home, Address address, const TcpOptions& options, OnDialed on_dialed);
   ~TcpDialing() override;
   void Start(Resolver* resolver, int64_t timeout_ns);
 
@@ -30,7 +30,7 @@ class TcpDialing final : public Dialing, private reactor::FdHandler {
 
   reactor::Reactor& home_;
   const Address address_;
-  const DrivenOptions& options_;
+  const TcpOptions& options_;
   OnDialed on_dialed_;
   std::vector<std::string> numbers_;
   size_t next_ = 0;

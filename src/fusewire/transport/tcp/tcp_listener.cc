@@ -16,22 +16,6 @@ namespace {
 
 constexpr int kNeighboursTried = 16;
 
-class TcpIncoming final : public Incoming {
- public:
-  TcpIncoming(Fd fd, std::string peer_address, const DrivenOptions& options)
-      : fd_(std::move(fd)), peer_address_(std::move(peer_address)), options_(options) {}
-  Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) override {
-    TuneConnected(fd_.get(), options_);
-    return MakeConnection(home, std::move(fd_), peer_address_, options_.drive);
-  }
-  const std::string& peer_address() const override { return peer_address_; }
-
- private:
-  Fd fd_;
-  const std::string peer_address_;
-  const DrivenOptions& options_;
-};
-
 // *no_such_family: this host has no IPv6 (or no IPv4).
 Result<Fd> BindAndListen(const SocketAddress& where, const TcpOptions& options, bool* no_such_family) {
   Result<Fd> made = MakeSocket(where, options);
@@ -80,7 +64,7 @@ Result<Fd> ListenAtAnyPort(const SocketAddress& where, const TcpOptions& options
 }  // namespace
 
 Result<std::unique_ptr<Listener>> TcpListener::Open(reactor::Reactor& home, const Address& address,
-                                                    const DrivenOptions& options, OnIncoming on_incoming) {
+                                                    const TcpOptions& options, OnIncoming on_incoming) {
   FUSEWIRE_AT_HOME(home);
   bool everywhere = address.host.empty() || address.host == "*";
   std::string host = address.host == "localhost" ? WhereToListen(address.host).host : address.host;
@@ -106,13 +90,14 @@ Result<std::unique_ptr<Listener>> TcpListener::Open(reactor::Reactor& home, cons
   return std::unique_ptr<Listener>(std::move(listener));
 }
 
-TcpListener::TcpListener(reactor::Reactor& home, Fd fd, const Address& address, const DrivenOptions& options,
+TcpListener::TcpListener(reactor::Reactor& home, Fd fd, const Address& address, const TcpOptions& options,
                          OnIncoming on_incoming)
     : address_(address),
       options_(options),
       on_incoming_(std::move(on_incoming)),
       accepting_(home, std::move(fd), address, [this](Fd accepted, const SocketAddress& peer) {
-        on_incoming_(std::make_unique<TcpIncoming>(std::move(accepted), ToText(peer), options_));
+        TuneConnected(accepted.get(), options_);
+        on_incoming_(std::make_unique<TcpIncoming>(std::move(accepted), ToText(peer)));
       }) {}
 
 }  // namespace transport

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "fusewire/transport/accepting.h"
-#include "fusewire/transport/tcp/driven_options.h"
+#include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/tcp/socket.h"
 #include "fusewire/transport/transport.h"
 
@@ -16,14 +16,14 @@ namespace transport {
 class TcpListener final : public Listener {
  public:
   static Result<std::unique_ptr<Listener>> Open(reactor::Reactor& home, const Address& address,
-                                                const DrivenOptions& options, OnIncoming on_incoming);
-  TcpListener(reactor::Reactor& home, Fd fd, const Address& address, const DrivenOptions& options,
+                                                const TcpOptions& options, OnIncoming on_incoming);
+  TcpListener(reactor::Reactor& home, Fd fd, const Address& address, const TcpOptions& options,
               OnIncoming on_incoming);
   Address address() const override { return address_; }
 
  private:
   const Address address_;
-  const DrivenOptions& options_;
+  const TcpOptions& options_;
   OnIncoming on_incoming_;
   Accepting accepting_;
 };

@@ -35,7 +35,6 @@
 #include "fusewire/transport/talker_test.h"
 #include "fusewire/transport/tcp/own_network_test.h"
 #include "fusewire/transport/tcp/socket.h"
-#include "fusewire/transport/uring/uring.h"
 
 namespace fusewire {
 namespace transport {
@@ -98,16 +97,11 @@ struct RawSocket {
   Fd fd;
 };
 
-// Over epoll and over io_uring: what a peer sees is the same.
-class Tcp : public testing::TestWithParam<const char*> {
+class Tcp : public testing::Test {
  protected:
   explicit Tcp(TcpOptions options = TcpOptions())
       : home_(std::move(reactor::Reactor::Start(reactor::Options())).value()),
-        transport_(MakeTcp(std::move(options), uses_uring() ? DriveByUring() : nullptr)) {}
-  void SetUp() override {
-    if (uses_uring() && !TryUring().ok()) GTEST_SKIP() << "this machine has no io_uring";
-  }
-  static bool uses_uring() { return GetParam() == std::string("Uring"); }
+        transport_(MakeTcp(std::move(options))) {}
   ~Tcp() override { Clean(); }
   void Clean() {
     AtHome([this] {
@@ -180,7 +174,7 @@ class Tcp : public testing::TestWithParam<const char*> {
 
 // ---- a peer that goes ----
 
-TEST_P(Tcp, APeerThatResetsIsReportedWithTheKernelsWords) {
+TEST_F(Tcp, APeerThatResetsIsReportedWithTheKernelsWords) {
   RawSocket raw;
   Talker* talker = TalkerTo(&raw);
   raw.ResetOnClose();
@@ -193,7 +187,7 @@ TEST_P(Tcp, APeerThatResetsIsReportedWithTheKernelsWords) {
   });
 }
 
-TEST_P(Tcp, APeerThatClosesHalfIsClosed) {
+TEST_F(Tcp, APeerThatClosesHalfIsClosed) {
   RawSocket raw;
   Talker* talker = TalkerTo(&raw);
   EXPECT_TRUE(raw.Say("the end"));
@@ -207,7 +201,7 @@ TEST_P(Tcp, APeerThatClosesHalfIsClosed) {
 }
 
 // The peer sends its reason, and closes with our bytes unread: our next write fails, but its bytes are received.
-TEST_P(Tcp, LastWordsAreHeardThoughAWriteFails) {
+TEST_F(Tcp, LastWordsAreHeardThoughAWriteFails) {
   RawSocket raw;
   std::unique_ptr<Connection> connection = ConnectionTo(&raw);
   auto talker = std::make_unique<Talker>(1);
@@ -233,7 +227,7 @@ TEST_P(Tcp, LastWordsAreHeardThoughAWriteFails) {
   });
 }
 
-TEST_P(Tcp, ClosingWithUnreadInputStillDeliversWhatWasWritten) {
+TEST_F(Tcp, ClosingWithUnreadInputStillDeliversWhatWasWritten) {
   RawSocket raw;
   std::unique_ptr<Connection> connection = ConnectionTo(&raw);
   auto talker = std::make_unique<Talker>(1);
@@ -257,7 +251,7 @@ SocketAddress NumericAddress(const char* host, uint16_t port) {
   return address;
 }
 
-TEST_P(Tcp, TunesItsSockets) {
+TEST_F(Tcp, TunesItsSockets) {
   TcpOptions options;
   Result<Fd> fd = MakeSocket(NumericAddress("127.0.0.1", 5), options);
   ASSERT_TRUE(fd.ok());
@@ -379,7 +373,7 @@ bool HasIpv6() {
   return fd.valid() && ParseNumeric("::1", 0, &loopback) && bind(fd.get(), loopback.get(), loopback.length) == 0;
 }
 
-TEST_P(Tcp, ListensEverywhereOnBothVersions) {
+TEST_F(Tcp, ListensEverywhereOnBothVersions) {
   uint16_t port = Listen("");
   std::vector<const char*> hosts = {"127.0.0.1", "localhost", ""};
   if (HasIpv6()) hosts.push_back("::1");
@@ -392,7 +386,7 @@ TEST_P(Tcp, ListensEverywhereOnBothVersions) {
 }
 
 // A launcher that found a free port, let it go and starts a server there seconds later should not find us in it.
-TEST_P(Tcp, AnyPortIsNoneThatTheKernelProposes) {
+TEST_F(Tcp, AnyPortIsNoneThatTheKernelProposes) {
   RawSocket found;
   ASSERT_TRUE(found.Bind("127.0.0.1", 0));
   int of_that_kind = 0;
@@ -400,7 +394,7 @@ TEST_P(Tcp, AnyPortIsNoneThatTheKernelProposes) {
   EXPECT_LE(of_that_kind, 4);  // where the neighbour is taken
 }
 
-TEST_P(Tcp, DoesNotListenBesideAnotherOnTheSamePort) {
+TEST_F(Tcp, DoesNotListenBesideAnotherOnTheSamePort) {
   // Somebody holds the port on the other version of the protocol: serving half of the world would go unnoticed.
   Fd other(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   int on = 1;
@@ -453,7 +447,7 @@ TEST(Localhost, IsIpv6WhereThereIsNothingElse) {
   EXPECT_EQ(code, 0);
 }
 
-TEST_P(Tcp, AServerListensOnNumbers) {
+TEST_F(Tcp, AServerListensOnNumbers) {
   AtHome([&] {
     auto listening = transport_->Listen(*home_, {"server.example.org", 0}, [](std::unique_ptr<Incoming>) {});
     ASSERT_FALSE(listening.ok());
@@ -466,7 +460,7 @@ TEST_P(Tcp, AServerListensOnNumbers) {
 
 // No descriptor is left: diallers are refused at once instead of hanging, there is one log entry, and connections are
 // accepted again as soon as descriptors are free.
-TEST_P(Tcp, RunsOutOfDescriptorsAndRecovers) {
+TEST_F(Tcp, RunsOutOfDescriptorsAndRecovers) {
   static std::atomic<int> lines{0};
   lines = 0;
   SetLogSink(
@@ -535,7 +529,7 @@ class TcpNames : public Tcp {
   const std::shared_ptr<NameService> names_;
 };
 
-TEST_P(TcpNames, TriesTheNextAddressWhenOneRefuses) {
+TEST_F(TcpNames, TriesTheNextAddressWhenOneRefuses) {
   uint16_t port = Listen("127.0.0.1");
   Answer({"127.0.0.2", "nonsense", "::1", "127.0.0.1"});
   Result<std::unique_ptr<Connection>> made = Dial({"server", port});
@@ -545,7 +539,7 @@ TEST_P(TcpNames, TriesTheNextAddressWhenOneRefuses) {
 }
 
 // The first address swallows every packet. The second gets its share of the time.
-TEST_P(TcpNames, TriesTheNextAddressWhenOneIsSilent) {
+TEST_F(TcpNames, TriesTheNextAddressWhenOneIsSilent) {
   uint16_t port = Listen("127.0.0.1");
   RawSocket full;
   ASSERT_TRUE(full.Bind("127.0.0.2", port));
@@ -569,7 +563,7 @@ TEST_P(TcpNames, TriesTheNextAddressWhenOneIsSilent) {
   EXPECT_EQ(made.status().code(), Code::kTimeout);
 }
 
-TEST_P(TcpNames, AsksAnewForEachDial) {
+TEST_F(TcpNames, AsksAnewForEachDial) {
   uint16_t port = Listen("127.0.0.1");
   Answer({"127.0.0.2"});
   Result<std::unique_ptr<Connection>> made = Dial({"server", port});
@@ -583,7 +577,7 @@ TEST_P(TcpNames, AsksAnewForEachDial) {
   EXPECT_EQ(names_->asked, 2);
 }
 
-TEST_P(TcpNames, ANameWithoutAddressIsAnError) {
+TEST_F(TcpNames, ANameWithoutAddressIsAnError) {
   names_->answer = [](const std::string& host) -> Result<std::vector<std::string>> {
     if (host == "empty") return std::vector<std::string>{};
     return Status::Unavailable("no such name").Phase("resolve " + host).Next("check the name");
@@ -598,7 +592,7 @@ TEST_P(TcpNames, ANameWithoutAddressIsAnError) {
   }
 }
 
-TEST_P(TcpNames, TheDeadlineHoldsWhileTheSystemThinks) {
+TEST_F(TcpNames, TheDeadlineHoldsWhileTheSystemThinks) {
   Answer({"127.0.0.1"});
   Result<std::unique_ptr<Connection>> made = Dial({"slow", 1}, 30 * kMillisecondNs);
   ASSERT_FALSE(made.ok());
@@ -613,7 +607,7 @@ TEST_P(TcpNames, TheDeadlineHoldsWhileTheSystemThinks) {
 }
 
 // The answer meets a reactor that has ended, and a callback that dials again and then lets the transport go.
-TEST_P(TcpNames, AnAnswerAfterTheLoopsEndHoldsNobodyUp) {
+TEST_F(TcpNames, AnAnswerAfterTheLoopsEndHoldsNobodyUp) {
   names_->answer = [](const std::string&) -> Result<std::vector<std::string>> { return Status::Unavailable("gone"); };
   std::atomic<int> outcomes{0};
   std::unique_ptr<Dialing> again;
@@ -635,10 +629,6 @@ TEST_P(TcpNames, AnAnswerAfterTheLoopsEndHoldsNobodyUp) {
   // The resolver went inside its own post; its thread has left the reactor when it has let go of everything.
   EXPECT_TRUE(Eventually([&] { return names_.use_count() == 1; }));
 }
-
-std::string NameOf(const testing::TestParamInfo<const char*>& how) { return how.param; }
-INSTANTIATE_TEST_SUITE_P(On, Tcp, testing::Values("Epoll", "Uring"), NameOf);
-INSTANTIATE_TEST_SUITE_P(On, TcpNames, testing::Values("Epoll", "Uring"), NameOf);
 
 }  // namespace
 }  // namespace transport
