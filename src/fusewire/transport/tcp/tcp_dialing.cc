@@ -127,7 +127,7 @@ void TcpDialing::Succeed() {
   TuneConnected(fd_.get(), options_);
   OnDialed on_dialed = std::move(on_dialed_);
   // The callback may destroy this object.
-  on_dialed(std::make_unique<TcpConnection>(home_, std::move(fd_), ToText(current_)));
+  on_dialed(std::unique_ptr<Connection>(std::make_unique<TcpConnection>(home_, std::move(fd_), ToText(current_))));
 }
 
 void TcpDialing::Finish(Status why) {
