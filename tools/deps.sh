@@ -118,9 +118,15 @@ if [[ " ${groups[*]} " == *" python "* ]]; then
   make_venv .venv tools/requirements.lock
 fi
 makings=()
+await_makings() {
+  local making
+  for making in "${makings[@]}"; do wait "$making"; done
+  makings=()
+}
 for group in "${groups[@]}"; do
   case $group in
     tensorflow)
+      await_makings  # of the same environments
       for version in $(tensorflow_versions); do
         make_venv ".venv-tf-$version" "$(tensorflow_lock "$version")"
       done
@@ -139,4 +145,4 @@ for group in "${groups[@]}"; do
     wheel) make_venv .venv-wheel tools/wheels/packing.lock ;;
   esac
 done
-for making in "${makings[@]}"; do wait "$making"; done
+await_makings
