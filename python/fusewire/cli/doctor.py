@@ -250,7 +250,7 @@ def check_wires(environment: Mapping[str, str]) -> Check:
         tried = {wire: (works, text) for wire, works, text in map(json.loads, done.stdout.splitlines())}
     except (subprocess.TimeoutExpired, ValueError) as error:
         return Check("wires", WARN, f"could not be tested: {error}", plugin.reinstall_command())
-    if len(tried) < 4:
+    if done.returncode != 0:
         tail = "\n".join(done.stderr.strip().splitlines()[-3:])
         return Check("wires", WARN, f"could not be tested:\n{tail}", plugin.reinstall_command())
     setting = next(setting for setting in settings.SETTINGS if setting.name == "FUSEWIRE_TRANSPORT")
