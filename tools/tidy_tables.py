@@ -236,8 +236,7 @@ CALLS = [
 CALLS_IN_TESTS_TOO = ("sleep", "capture")
 
 LINE_COLUMNS_MAX = 120
-FILE_LINES_MAX = 500
-TEST_LINES_MAX = 800  # for a test: many small cases about one class
+FILE_LINES_MAX = 800
 FILES_LONGER = {}  # path: why it can't be split
 
 CHANGE_CHARACTERS_MAX = 400

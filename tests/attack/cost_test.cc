@@ -16,8 +16,7 @@
 #include "peer.h"
 #include "raw_socket.h"
 
-namespace fusewire {
-namespace attack {
+namespace fusewire::attack {
 namespace {
 
 using faults::Eventually;
@@ -272,5 +271,4 @@ TEST_P(Members, ThatSendTinySegments) {
 FUSEWIRE_OVER_WAYS(Members);
 
 }  // namespace
-}  // namespace attack
-}  // namespace fusewire
+}  // namespace fusewire::attack

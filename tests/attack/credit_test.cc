@@ -11,8 +11,7 @@
 #include "fusewire/rpc/rpc.h"
 #include "hostile.h"
 
-namespace fusewire {
-namespace attack {
+namespace fusewire::attack {
 namespace {
 
 using faults::Eventually;
@@ -270,5 +269,4 @@ TEST_P(Credit, AnswersThatNobodyTakesDoNotPileUp) {
 FUSEWIRE_OVER_WIRES(Credit);
 
 }  // namespace
-}  // namespace attack
-}  // namespace fusewire
+}  // namespace fusewire::attack

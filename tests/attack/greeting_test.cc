@@ -11,8 +11,7 @@
 #include "fusewire/rpc/rpc.h"
 #include "hostile.h"
 
-namespace fusewire {
-namespace attack {
+namespace fusewire::attack {
 namespace {
 
 using faults::Eventually;
@@ -273,5 +272,4 @@ TEST_P(Hostile, ALiarIsAMemberUntilItLies) {
 FUSEWIRE_OVER_WAYS(Hostile);
 
 }  // namespace
-}  // namespace attack
-}  // namespace fusewire
+}  // namespace fusewire::attack

@@ -2,8 +2,7 @@
 // Hostile peers, over any wire and with or without TLS: a Stranger sends any bytes; a Liar greets as a member of the
 // cluster, and then sends any frame.
 // Home: any thread but a reactor. Owns: its connection. Fails: `closed()` is true once the other side has ended it.
-#ifndef FUSEWIRE_TESTS_ATTACK_HOSTILE_H_
-#define FUSEWIRE_TESTS_ATTACK_HOSTILE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -27,8 +26,7 @@
 #include "fusewire/wire/wire.h"
 #include "lying_wire.h"
 
-namespace fusewire {
-namespace attack {
+namespace fusewire::attack {
 
 constexpr char kSecret[] = "open-sesame-open-wide";
 
@@ -174,10 +172,7 @@ class Liar {
   uint32_t sequence_ = 0;
 };
 
-}  // namespace attack
-}  // namespace fusewire
+}  // namespace fusewire::attack
 
 #define FUSEWIRE_OVER_WAYS(suite) \
   INSTANTIATE_TEST_SUITE_P(Over, suite, testing::ValuesIn(::fusewire::attack::AllWays()), ::fusewire::attack::NameOfWay)
-
-#endif  // FUSEWIRE_TESTS_ATTACK_HOSTILE_H_

@@ -25,8 +25,7 @@
 #include "fusewire/transport/transport.h"
 #include "op_bytes.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr int kHonest = 2, kLiar = 2, kRanks = 3;
@@ -434,8 +433,7 @@ class Session {
 };
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 1000) return 0;

@@ -22,8 +22,7 @@
 #include "fusewire/wire/wire.h"
 #include "op_bytes.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 constexpr size_t kOpsMax = 80;
@@ -308,8 +307,7 @@ class Session {
 };
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fusewire::SetLogSink([](fusewire::LogLevel, const char*, void*) {}, nullptr);

@@ -25,8 +25,7 @@
 #include "fusewire/wire/wire.h"
 #include "op_bytes.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 namespace {
 
 constexpr uint16_t kEcho = 1, kHold = 2, kSink = 3, kStream = 4;
@@ -316,8 +315,7 @@ class AgainstClient final : public World {
 };
 
 }  // namespace
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fusewire::SetLogSink([](fusewire::LogLevel, const char*, void*) {}, nullptr);

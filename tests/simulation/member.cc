@@ -11,8 +11,7 @@
 #include "fusewire/transport/transport.h"
 #include "handler.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 
 Held::Held(Task* task, uint64_t bytes) : task_(task), bytes_(bytes) { task_->Hold(bytes); }
 
@@ -242,5 +241,4 @@ void Member::KillZombie() {
   TakeDown(std::move(zombie_));
 }
 
-}  // namespace simulation
-}  // namespace fusewire
+}  // namespace fusewire::simulation

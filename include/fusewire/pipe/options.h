@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The options that all pipes of one process (or one server in it) share: its name, limits and timeouts.
-// Home: any, plain values. Owns: nothing. Fails: CheckOptions names the first setting that cannot be used.
-#ifndef FUSEWIRE_PIPE_OPTIONS_H_
-#define FUSEWIRE_PIPE_OPTIONS_H_
+// Home: any, plain values. Fails: CheckOptions names the first setting that cannot be used.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +11,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/wire/limits.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // A peer that has heard a greeting can try secrets against it as fast as it computes: 16 letters are the least.
 constexpr size_t kSecretBytesMin = 16;
@@ -56,7 +54,4 @@ struct PortRange {
   uint16_t min = 0, max = 0;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_OPTIONS_H_
+}  // namespace fusewire::pipe

@@ -9,8 +9,7 @@
 //   Authorization: Bearer TOKEN
 //   TOKEN := hex(HMAC-SHA-256(HMAC-SHA-256(secret, "fusewire status"), "metrics"))
 // Home: the port's thread. Owns: the nonces of the last minute. Fails: with the reason, for the answer.
-#ifndef FUSEWIRE_OBSERVE_ACCESS_H_
-#define FUSEWIRE_OBSERVE_ACCESS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -20,8 +19,7 @@
 
 #include "fusewire/observe/request.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 
 std::string ProofOf(const std::string& secret, const std::string& time, const std::string& nonce,
                     const std::string& host, const std::string& target);
@@ -51,7 +49,4 @@ class Access {
   std::map<std::string, int64_t> nonces_;  // until when each is remembered
 };
 
-}  // namespace observe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_OBSERVE_ACCESS_H_
+}  // namespace fusewire::observe

@@ -18,8 +18,7 @@
 #include "fusewire/observe/page.h"
 #include "fusewire/observe/status_page.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 // The file of a process that has just died still says where it was.
@@ -278,5 +277,4 @@ Watch::Options::Options(const Place& place, const std::string& of_those_who_ask,
       runtime(runtime_folder),
       temporary("/tmp") {}
 
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

@@ -15,8 +15,7 @@
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/p2p.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 // An endpoint that leaves checks this often whether the others have received its goodbye, once in each turn of the
@@ -207,5 +206,4 @@ Status Endpoint::Await(Signal& signal, uint64_t at_least, int64_t timeout_ns) {
   return op.PostAndWait();
 }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

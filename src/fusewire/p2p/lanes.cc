@@ -5,8 +5,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 // ---- dialled ----
 
@@ -74,5 +73,4 @@ void AcceptedLane::OnClosed(Status why) {
   if (peer_ != nullptr) std::exchange(peer_, nullptr)->OnLaneClosed(this, why);
 }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

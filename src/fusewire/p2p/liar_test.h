@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A peer that greets like an endpoint and then sends what a test likes: a bare pipe in a loopback world.
 // Home: its host's. Owns: its link; destroy it before the world. Fails: never; it records what it receives.
-#ifndef FUSEWIRE_P2P_LIAR_TEST_H_
-#define FUSEWIRE_P2P_LIAR_TEST_H_
+#pragma once
 
 #include <initializer_list>
 #include <memory>
@@ -17,8 +16,7 @@
 #include "fusewire/wire/p2p.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class Liar final : public pipe::LinkHandler {
  public:
@@ -118,7 +116,4 @@ class Liar final : public pipe::LinkHandler {
   std::unique_ptr<pipe::Link> link_;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_LIAR_TEST_H_
+}  // namespace fusewire::p2p

@@ -14,8 +14,7 @@
 #include "fusewire/pipe/offering.h"
 #include "fusewire/wire/hello.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 // What connections that have not greeted may hold: of TLS, 256 of them.
@@ -346,5 +345,4 @@ AcceptorStats Acceptor::Snapshot() const {
   return stats;
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -4,8 +4,7 @@
 // (UCX), each service has a listener of its own.
 // Home: made and destroyed from any thread that is not a home. Owns: its listener and all pipes that came through it.
 // Fails: Listen and Serve say why; afterwards each pipe on its own.
-#ifndef FUSEWIRE_PIPE_ACCEPTOR_H_
-#define FUSEWIRE_PIPE_ACCEPTOR_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -17,8 +16,7 @@
 #include "fusewire/reactor/pool.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 struct AcceptorStats {
   uint64_t accepted = 0;     // connections
@@ -73,7 +71,4 @@ class Acceptor {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_ACCEPTOR_H_
+}  // namespace fusewire::pipe

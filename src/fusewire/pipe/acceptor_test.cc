@@ -13,8 +13,7 @@
 #include "fusewire/pipe/acceptor_test.h"
 #include "fusewire/pipe/script_test.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using testing::AllOf;
@@ -311,5 +310,4 @@ TEST_F(AcceptorTest, PlacesAreNotLostInAnyWeather) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // An acceptor in a simulated network, and those who come to it.
 // Home: the test's thread turns all of them. Owns: everything. Fails: as assertions of the test.
-#ifndef FUSEWIRE_PIPE_ACCEPTOR_TEST_H_
-#define FUSEWIRE_PIPE_ACCEPTOR_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -16,8 +15,7 @@
 #include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/world_test.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // A dialler of the acceptor on a host of the world: a pipe, or a stranger that sends given bytes.
 struct Guest {
@@ -125,7 +123,4 @@ class AcceptorTest : public testing::Test {
   std::vector<std::unique_ptr<Guest>> guests_;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_ACCEPTOR_TEST_H_
+}  // namespace fusewire::pipe

@@ -15,8 +15,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/pipe/script_test.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using testing::ElementsAre;
@@ -442,5 +441,4 @@ TEST(Body, CountsBeyondFourGigabytes) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

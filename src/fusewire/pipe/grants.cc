@@ -7,8 +7,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 // How often a peer that waits for our budget is looked at again.
@@ -76,5 +75,4 @@ void Grants::End() {
   reactor::Reactor::Disarm(&look_);
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

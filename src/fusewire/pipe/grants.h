@@ -3,8 +3,7 @@
 // what is not used.
 // Home: the pipe's. Owns: the pipe's part of the window budget and of the receive budget. Fails: through `on_stuck`, if
 // the peer keeps credit that others wait for, or sends what it has begun too slowly.
-#ifndef FUSEWIRE_PIPE_GRANTS_H_
-#define FUSEWIRE_PIPE_GRANTS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -19,8 +18,7 @@
 #include "fusewire/pipe/window.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 class Grants {
  public:
@@ -61,7 +59,4 @@ class Grants {
   reactor::Timer look_;   // while we hold a share of it: do others wait?
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_GRANTS_H_
+}  // namespace fusewire::pipe

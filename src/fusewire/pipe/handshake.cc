@@ -7,8 +7,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/random.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 Status OtherSecret() {
@@ -239,5 +238,4 @@ wire::Proof Handshake::ProofOf(const char* label) {
   return wire::MakeProof(options_.secret, label, greetings_, get_binding_ ? get_binding_() : std::string());
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

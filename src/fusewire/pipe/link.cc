@@ -8,8 +8,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 // A pipe that lived this long was a real one: the next failure starts again with the shortest pause.
@@ -110,5 +109,4 @@ void Link::Close(Status why) {
   if (pipe_ != nullptr) pipe_->Close(std::move(why));
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

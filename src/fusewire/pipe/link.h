@@ -3,8 +3,7 @@
 // restarted peer from the old one.
 // Home: one reactor, for life. Owns: the Dialing or the Pipe of the moment. Fails: each attempt on its own, through
 // OnDown.
-#ifndef FUSEWIRE_PIPE_LINK_H_
-#define FUSEWIRE_PIPE_LINK_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -14,8 +13,7 @@
 #include "fusewire/pipe/shared.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // All calls at home; none may destroy the link.
 class LinkHandler : public FrameHandler {
@@ -81,7 +79,4 @@ class Link final : private PipeHandler {
   reactor::Timer retry_;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_LINK_H_
+}  // namespace fusewire::pipe

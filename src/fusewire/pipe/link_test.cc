@@ -13,8 +13,7 @@
 #include "fusewire/pipe/script_test.h"
 #include "fusewire/pipe/world_test.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using testing::ElementsAre;
@@ -390,5 +389,4 @@ TEST_F(LinkTest, ARefusalSaysWhatDiffers) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -7,8 +7,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/pipe/handed_over.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 void AcceptorCounts::TurnAway(const std::string& peer_address, const Status& why, int64_t now_ns) {
   const int before = connections.fetch_sub(1, std::memory_order_relaxed);
@@ -126,5 +125,4 @@ void Offering::ClosePipe(Seat seat, const Status& why) {
   porch->home().Post([porch, id = seat.id, why] { porch->ClosePipe(id, why); });
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

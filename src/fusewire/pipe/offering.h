@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One service of an acceptor: its pipes, and which incarnation of each peer is the present one.
 // Home: made and destroyed from any thread that is not a home. Owns: its porches. Fails: each pipe on its own.
-#ifndef FUSEWIRE_PIPE_OFFERING_H_
-#define FUSEWIRE_PIPE_OFFERING_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -18,8 +17,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // The counts of all services of an acceptor together. Home: any thread.
 struct AcceptorCounts {
@@ -69,7 +67,4 @@ class Offering final : private PorchOwner {
   size_t next_porch_ = 0;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_OFFERING_H_
+}  // namespace fusewire::pipe

@@ -13,8 +13,7 @@
 #include "fusewire/pipe/acceptor_test.h"
 #include "fusewire/pipe/script_test.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using testing::AllOf;
@@ -284,5 +283,4 @@ TEST_F(OfferingTest, PlacesAreNotLostInAnyWeather) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

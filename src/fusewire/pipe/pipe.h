@@ -2,8 +2,7 @@
 // A Pipe carries whole messages to one incarnation of one peer: in order, bounded by credit, landed where the receiver
 // wants. Home: the reactor of its Connection. Owns: its Connection, and the Buffers of every message until the network
 // is done with them. Fails: once; every pending Done hears of it, then PipeHandler::OnClosed. See docs/errors.md.
-#ifndef FUSEWIRE_PIPE_PIPE_H_
-#define FUSEWIRE_PIPE_PIPE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +20,7 @@
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 struct HandedOver;
 class OtherHomes;
@@ -76,7 +74,4 @@ class Pipe final {
   const std::unique_ptr<PipeCore> core_;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_PIPE_H_
+}  // namespace fusewire::pipe

@@ -9,8 +9,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 constexpr uint32_t kChunkBytesMin = 4096;  // smaller ones would be mostly headers
@@ -289,5 +288,4 @@ void PipeCore::EndAll(const Status& why) {
   sender_.End(why);
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -2,8 +2,7 @@
 // The life of a pipe: greeting, open, goodbye, closed. It hears the connection and the clock, hands what they say to
 // the part that it is about (sender, intake, heartbeat), and alone decides when the pipe opens and closes. Home: the
 // reactor of its connection. Owns: the connection and all parts. Fails: as a Pipe.
-#ifndef FUSEWIRE_PIPE_PIPE_CORE_H_
-#define FUSEWIRE_PIPE_PIPE_CORE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +24,7 @@
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 class PipeCore final : private transport::ConnectionHandler, private reactor::Flushable {
  public:
@@ -92,7 +90,4 @@ class PipeCore final : private transport::ConnectionHandler, private reactor::Fl
   reactor::Timer again_;  // at the end, for what the peer has not received yet
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_PIPE_CORE_H_
+}  // namespace fusewire::pipe

@@ -15,8 +15,7 @@
 #include "fusewire/pipe/script_test.h"
 #include "fusewire/pipe/world_test.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using testing::AnyOf;
@@ -483,5 +482,4 @@ TEST(PipeFaults, AServerThatIsNoneIsTurnedDown) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

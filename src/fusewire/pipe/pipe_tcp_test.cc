@@ -18,8 +18,7 @@
 #include "fusewire/reactor/completion.h"
 #include "fusewire/transport/tcp/tcp.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using testing::HasSubstr;
@@ -260,5 +259,4 @@ TEST(PipeOnTcp, TheGoodbyeReachesAPeerThatIsSending) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -17,8 +17,7 @@
 #include "fusewire/pipe/window.h"
 #include "fusewire/pipe/world_test.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using testing::HasSubstr;
@@ -497,5 +496,4 @@ TEST(Pipe, OurOwnStallIsNotThePeersSilence) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -6,8 +6,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/pipe/handed_over.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // One pipe that came in, and the receiver that serves it once it is greeted.
 class Porch::Served final : private PipeHandler, private OtherHomes {
@@ -145,5 +144,4 @@ void Porch::CloseAll(const Status& why) {
   for (auto& [id, served] : served_) served->pipe().Close(why);
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

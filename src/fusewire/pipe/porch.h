@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One reactor's part of one of an acceptor's services: the accepted pipes that live here, greeted or not yet.
 // Home: its reactor. Owns: those pipes and their receivers. Fails: each pipe on its own.
-#ifndef FUSEWIRE_PIPE_PORCH_H_
-#define FUSEWIRE_PIPE_PORCH_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -12,8 +11,7 @@
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/pipe/shared.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // The events of a porch, for its owner. Called at the porch's home, which may be any reactor.
 class PorchOwner {
@@ -63,7 +61,4 @@ class Porch {
   std::map<uint64_t, std::unique_ptr<Served>> served_;  // by id, so oldest first
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_PORCH_H_
+}  // namespace fusewire::pipe

@@ -8,8 +8,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 // The half of what is under way where most is: so a connection that TakesMore() always has something to do.
@@ -248,5 +247,4 @@ void Sender::Trim() {
   if (out_.empty() && writes_ == 0) out_.Trim();
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

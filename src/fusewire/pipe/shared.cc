@@ -10,8 +10,7 @@
 #include "fusewire/reactor/control_group.h"
 #include "fusewire/reactor/descriptors.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 // A smaller window would make small messages wait for each other.
@@ -84,5 +83,4 @@ std::optional<uint64_t> WindowBudget::Take(uint64_t wish_bytes) {
   }
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

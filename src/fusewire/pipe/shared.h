@@ -2,8 +2,7 @@
 // What all pipes of one name in a task share: its options, its budgets, and the log of peers that broke the law.
 // Home: any thread; constant after construction, apart from the budgets and counters. Owns: its budgets, where it has
 // its own. Fails: never; TakeWindow returns nothing when no window is left.
-#ifndef FUSEWIRE_PIPE_SHARED_H_
-#define FUSEWIRE_PIPE_SHARED_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -15,8 +14,7 @@
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/source_log.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // The standing windows of many pipes: the more there are, the smaller is the next. Home: any thread.
 class WindowBudget {
@@ -62,7 +60,4 @@ class Shared {
   SourceLog broken_log_;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_SHARED_H_
+}  // namespace fusewire::pipe

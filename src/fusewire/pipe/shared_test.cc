@@ -12,8 +12,7 @@
 #include <optional>
 #include <vector>
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 constexpr uint64_t kContainerBytes = uint64_t{64} << 20;
@@ -95,5 +94,4 @@ TEST(Shared, WindowsGetSmallerAsTheirBudgetIsUsedUp) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests of pipes: a receiver that records its messages and events, a peer that sends given bytes, and two tasks in
 // a loopback world. Home: each part at home of its task; the world belongs to the test's thread.
-#ifndef FUSEWIRE_PIPE_WORLD_TEST_H_
-#define FUSEWIRE_PIPE_WORLD_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -20,8 +19,7 @@
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/transport/loopback/loopback.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 constexpr uint16_t kTestService = 1;
 
@@ -381,7 +379,4 @@ class LogLines {
   std::vector<std::string> lines;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_WORLD_TEST_H_
+}  // namespace fusewire::pipe

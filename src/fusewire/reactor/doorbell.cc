@@ -23,8 +23,7 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 // A file in memory of one page that nobody can cut short: what is mapped stays mapped.
@@ -260,5 +259,4 @@ void DoorbellRope::Ring() {
   }
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

@@ -2,28 +2,23 @@
 // A Doorbell is how other processes, which share memory with things at this home, say "look at me". A reactor has one,
 // for all of them: while it spins it reads one word, and while it is parked it sleeps where it sleeps for everything
 // else, in epoll.
-//
 // The memory is two pages, each in a file of its own that travels to the peers:
 //   rung    u64, written by everybody: bit b asks to look at those who hang at b
 //   asleep  u32, written by the reactor alone (peers cannot map it for writing): nobody looks at `rung` by himself
 // and an eventfd, watched edge-triggered and never read: one system call less per wake-up, see docs/adr/0009.
-//
 // No wake-up is lost, because both sides write first and look afterwards, with a full fence in between (all four are
 // seq_cst):
 //   a peer       puts bytes into the memory; sets its bit in `rung`; looks at `asleep`: set? write to the eventfd
 //   the reactor  sets `asleep`; looks at `rung`: set? stay awake; else sleep in epoll
 // In any order of these, the peer sees `asleep` or the reactor sees the bit. An eventfd that was written before the
 // reactor came to epoll is there when it comes. A system call is made only for a reactor that is parked.
-//
 // While the loop turns without a pause it looks at one of those who hang here directly, the one that was rung for alone
 // and again: its peer is told that it need not ring. That ends in the same order as above: the handler takes the word
 // back, and is asked for news once more, before anybody sleeps.
-//
 // A peer that lies can ring for nothing, or wipe the bits of others. Those are made good by a sweep: each time the
 // reactor parks it looks at those of one bit, in turn, and each of its timers makes it park again.
 // Home: the reactor. Owns: the two files, their mappings, the eventfd. Fails: Make says why.
-#ifndef FUSEWIRE_REACTOR_DOORBELL_H_
-#define FUSEWIRE_REACTOR_DOORBELL_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -36,8 +31,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/reactor/home.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 constexpr size_t kDoorbellPageBytes = 4096;
 
@@ -167,7 +161,4 @@ class DoorbellRope {
   uint64_t wakes_ = 0;
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_DOORBELL_H_
+}  // namespace fusewire::reactor

@@ -17,8 +17,7 @@
 #include "fusewire/reactor/cpus.h"
 #include "fusewire/reactor/home_test.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 class Visitor final : public DoorbellHandler {
@@ -340,5 +339,4 @@ TEST(DoorbellSpin, NobodyWakesAReactorThatSpins) {
 }
 
 }  // namespace
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

@@ -16,8 +16,7 @@
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 constexpr int64_t kLostNs = 10 * kSecondNs;
@@ -256,5 +255,4 @@ INSTANTIATE_TEST_SUITE_P(Mixes, ReactorStress,
                          [](const testing::TestParamInfo<Mix>& mix) { return std::string(mix.param.name); });
 
 }  // namespace
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

@@ -11,8 +11,7 @@
 #include "fusewire/pipe/shared.h"
 #include "fusewire/rpc/world_test.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 namespace {
 
 // Slow enough to stop in the middle of a body: 1 MB takes 10 ms.
@@ -347,5 +346,4 @@ TEST(Deadline, ALateCancelOfAnOldCallDoesNotTouchItsSuccessor) {
 }
 
 }  // namespace
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

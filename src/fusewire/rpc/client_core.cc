@@ -10,8 +10,7 @@
 #include "fusewire/pipe/shared.h"
 #include "fusewire/wire/meta.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 ClientCore::ClientCore(task::Task& task, reactor::Reactor& home, const transport::Address& address,
                        ClientOptions options)
     : home_(home),
@@ -323,5 +322,4 @@ PeerSnapshot ClientCore::Snapshot() {
   return peer;
 }
 
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Peers that greet correctly and then send arbitrary frames: a server and a client made of a bare pipe.
-#ifndef FUSEWIRE_RPC_LIAR_TEST_H_
-#define FUSEWIRE_RPC_LIAR_TEST_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -16,8 +15,7 @@
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 
 inline pipe::Message MakeMessage(wire::FrameKind kind, uint64_t call, Buffers body = Buffers()) {
   pipe::Message message;
@@ -135,7 +133,4 @@ class LyingClient final : public pipe::LinkHandler {
 
 inline uint64_t Id(uint32_t slot, uint32_t generation) { return wire::PackCallId({slot, generation}); }
 
-}  // namespace rpc
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_RPC_LIAR_TEST_H_
+}  // namespace fusewire::rpc

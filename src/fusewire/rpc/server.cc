@@ -15,8 +15,7 @@
 #include "fusewire/rpc/peer_calls.h"
 #include "fusewire/task/task.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 namespace {
 
 constexpr uint64_t kAnswersBytesMin = 64 << 20;
@@ -129,5 +128,4 @@ fusewire::rpc::Snapshot Server::Snapshot() {
   return snapshot;
 }
 
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests of calls: calls that store how they ended, bytes that can be recognised, and two whole tasks
 // in a loopback world, where time is virtual and faults come when they are asked for.
-#ifndef FUSEWIRE_RPC_WORLD_TEST_H_
-#define FUSEWIRE_RPC_WORLD_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -24,8 +23,7 @@
 #include "fusewire/transport/loopback/loopback.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 
 // ---- bytes that can be recognised ----
 
@@ -275,7 +273,4 @@ class RpcWorld {
   WorldOptions options_;
 };
 
-}  // namespace rpc
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_RPC_WORLD_TEST_H_
+}  // namespace fusewire::rpc

@@ -9,8 +9,7 @@
 #include "fusewire/reactor/pool.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace task {
+namespace fusewire::task {
 
 struct Task::Impl {
   Impl(pipe::Options options, std::unique_ptr<reactor::Pool> pool_in,
@@ -68,5 +67,4 @@ pipe::Shared& Task::shared() { return impl_->shared; }
 reactor::Pool& Task::pool() { return *impl_->pool; }
 transport::Transport& Task::transport() { return *impl_->transport; }
 
-}  // namespace task
-}  // namespace fusewire
+}  // namespace fusewire::task

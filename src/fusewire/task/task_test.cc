@@ -21,8 +21,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace task {
+namespace fusewire::task {
 namespace {
 
 using testing::HasSubstr;
@@ -234,5 +233,4 @@ TEST(TaskDeathTest, ATaskDoesNotGoBeforeItsServices) {
 }
 
 }  // namespace
-}  // namespace task
-}  // namespace fusewire
+}  // namespace fusewire::task

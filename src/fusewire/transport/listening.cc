@@ -12,8 +12,7 @@
 #include "fusewire/transport/interfaces.h"
 #include "fusewire/transport/socket_address.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 bool IsLoopback(const SocketAddress& address) {
@@ -120,5 +119,4 @@ Result<std::string> ListenAsSaid(const std::string& said) {
       .Next("name an interface, a network like 10.0.0.0/8 or an address that it has; * for every interface");
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

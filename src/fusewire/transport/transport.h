@@ -6,8 +6,7 @@
 // Owns: its descriptors. Never the memory that it reads into or writes from.
 // Fails: a Connection once, through OnClosed, with the errno and what was being done. Who the peer is, is added above:
 // a pipe knows its name.
-#ifndef FUSEWIRE_TRANSPORT_TRANSPORT_H_
-#define FUSEWIRE_TRANSPORT_TRANSPORT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -18,8 +17,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/address.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // How many pieces a Connection asks for at a time at the most.
 constexpr size_t kLandingPartsMax = 32;
@@ -132,7 +130,4 @@ class Transport {
   virtual size_t GreetingBytes() const { return 16 * 1024; }
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_TRANSPORT_H_
+}  // namespace fusewire::transport

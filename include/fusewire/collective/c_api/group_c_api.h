@@ -3,8 +3,7 @@
 // a function that can fail returns a code of docs/errors.md, 0 for success, and fusewire_error() returns the text.
 // Times are in nanoseconds; 0 is the group's own timeout. Any thread; a thread that waits drives the idle reactor. Free
 // a group's tickets before the group, and the group before its endpoint.
-#ifndef FUSEWIRE_COLLECTIVE_C_API_GROUP_C_API_H_
-#define FUSEWIRE_COLLECTIVE_C_API_GROUP_C_API_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -109,5 +108,3 @@ FUSEWIRE_C_API void fusewire_ticket_free(fusewire_ticket* ticket);
 #ifdef __cplusplus
 }
 #endif
-
-#endif  // FUSEWIRE_COLLECTIVE_C_API_GROUP_C_API_H_

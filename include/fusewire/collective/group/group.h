@@ -5,8 +5,7 @@
 // Owns: its operations, until their end; never the arrays. The endpoint outlives it.
 // Fails: each operation on its own, with a Status that names the rank at fault. After a death every operation fails,
 // until all survivors have called Shrink. See docs/collectives.md.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_GROUP_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_GROUP_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -20,12 +19,12 @@
 #include "fusewire/p2p/endpoint.h"
 #include "fusewire/reactor/options.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 class CancelToken;
 class Completion;
-}  // namespace reactor
-namespace collective {
+}  // namespace fusewire::reactor
+
+namespace fusewire::collective {
 
 class GroupCore;
 
@@ -135,7 +134,4 @@ class Group {
   std::shared_ptr<GroupCore> core_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_GROUP_H_
+}  // namespace fusewire::collective

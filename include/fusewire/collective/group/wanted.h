@@ -2,8 +2,7 @@
 // The options of a group, and the parameters of an operation.
 // Home: any thread, plain values. Owns: nothing; arrays and lists of pieces are the caller's. Fails: never; Group::Make
 // and arrays.h check them.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_WANTED_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_WANTED_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +15,7 @@
 #include "fusewire/collective/schedule/choice.h"
 #include "fusewire/transport/address.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // An endpoint by its name. Without an address, it connects to this one.
 struct GroupMember {
@@ -65,7 +63,4 @@ struct Wanted {
   int64_t timeout_ns = 0;  // 0: the group's
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_WANTED_H_
+}  // namespace fusewire::collective

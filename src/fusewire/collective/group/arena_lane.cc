@@ -15,8 +15,7 @@
 #include "fusewire/collective/group/group_core.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // How long a rank that can't make its call waits for the others, which have made theirs, or soon will.
@@ -490,5 +489,4 @@ Status ArenaLane::Execute(Arena* arena, GroupOperation* operation, int64_t deadl
       .Next("use a CollectiveKind of types.h");
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -16,8 +16,7 @@
 #include "fusewire/transport/shm/gathering.h"
 #include "fusewire/transport/shm/others_memory.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr size_t kNameBytes = 63;
@@ -144,5 +143,4 @@ Status ArenaLane::RunOverMessages(uint64_t turn, Bytes told, int64_t deadline_ns
   return core_->RunAndWait(std::move(operation));
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -16,8 +16,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/collective/group/party_test.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 TEST(ArenaLane, OpensWithTheFirstOperationAndStaysOpen) {
@@ -246,5 +245,4 @@ TEST(ArenaLane, ANameWithoutAnEndIsANameOfNobody) {
 }
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // The pieces of a message are segments of a frame, which has at most 65535; some are reserved.
@@ -116,5 +115,4 @@ Status CheckArrays(const Wanted& wanted, int ranks, int rank, ScheduleRunner::Ru
   return Status::Ok();
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

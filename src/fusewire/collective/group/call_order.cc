@@ -5,8 +5,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr size_t kFailedKeysMax = 64 * 1024;
@@ -62,5 +61,4 @@ void CallOrder::EnterEpoch(uint32_t epoch) {
   key_turns_.clear();
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

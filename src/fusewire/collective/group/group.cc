@@ -12,8 +12,7 @@
 #include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // How long ~Group waits for its ended operations; a peer that reads nothing of a message loses its pipe before that.
@@ -247,5 +246,4 @@ Status Group::Shrink(int64_t timeout_ns) {
   return shrunk.TakeStatus();
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -17,8 +17,7 @@
 #include "fusewire/collective/group/groups_test.h"
 #include "fusewire/collective/group/party_test.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 class GroupClose : public GroupsOverWires {};
@@ -92,5 +91,4 @@ TEST_P(GroupClose, IsPromptWhateverIsUnderWay) {
 FUSEWIRE_GROUPS_OVER_WIRES(GroupClose);
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

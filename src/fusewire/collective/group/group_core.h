@@ -2,12 +2,10 @@
 // The part of a Group at home: it only passes calls, control messages and events of members to their owners.
 // Home: the endpoint's reactor. Owns: seats, members, operations, the lane.
 // Fails: a death or an abort breaks the epoch, and with it all operations.
-//
 //   group -> group_core -> survivors -> members -> seats
 //                       -> operations -> operation_table, call_order, runners, ... -> group_operation (data)
 //                       -> arena_lane (includes the core: it sends home the operations that do not use the arena)
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_GROUP_CORE_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_GROUP_CORE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -28,8 +26,7 @@
 #include "fusewire/reactor/drain.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // What other threads may know of a group's state.
 struct GroupState {
@@ -106,7 +103,4 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   std::atomic<uint64_t> next_number_{0};
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_GROUP_CORE_H_
+}  // namespace fusewire::collective

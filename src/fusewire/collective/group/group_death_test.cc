@@ -22,8 +22,7 @@
 #include "fusewire/collective/group/group.h"
 #include "fusewire/collective/group/groups_test.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 class GroupDeath : public GroupsOverWires {};
@@ -180,5 +179,4 @@ TEST_P(GroupDeath, SurvivorsNameTheKilledShrinkAndGoOn) {
 FUSEWIRE_GROUPS_OVER_WIRES(GroupDeath);
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -11,8 +11,7 @@
 #include "fusewire/collective/group/groups_test.h"
 #include "fusewire/collective/group/party_test.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 class GroupLeave : public GroupsOverWires {};
@@ -134,5 +133,4 @@ TEST_P(GroupLeave, WhoWantsItConfirmedWaitsForThoseWhoReceive) {
 FUSEWIRE_GROUPS_OVER_WIRES(GroupLeave);
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -10,8 +10,7 @@
 #include "fusewire/collective/group/group.h"
 #include "fusewire/p2p/world_test.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 class Simulated {
@@ -250,5 +249,4 @@ TEST(GroupSimulation, AMemberMayComeHoursLater) {
 }
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

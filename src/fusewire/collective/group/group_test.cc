@@ -16,8 +16,7 @@
 #include "fusewire/collective/group/groups_test.h"
 #include "fusewire/collective/group/party_test.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 class Groups : public GroupsOverWires {};
@@ -453,5 +452,4 @@ TEST_P(Groups, TheUrgentPassTheLarge) {
 FUSEWIRE_GROUPS_OVER_WIRES(Groups);
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests of groups: over what they run, what they ask for, and what comes of it.
-// Home: the test's thread. Owns: nothing. Fails: not.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_GROUPS_TEST_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_GROUPS_TEST_H_
+// Home: the test's thread. Fails: not.
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -15,8 +14,7 @@
 #include "fusewire/collective/group/group.h"
 #include "fusewire/pipe/wires_test.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // Groups over each wire, or with an arena too.
 class GroupsOverWires : public pipe::OverWires {
@@ -66,7 +64,4 @@ inline Array SumOfAll(int ranks, size_t count) {
   INSTANTIATE_TEST_SUITE_P(               \
       In, suite, ::testing::Values(pipe::TestedWire{"Arena", pipe::TransportChoice::kShm, "shm", ""}), pipe::NameOf)
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_GROUPS_TEST_H_
+}  // namespace fusewire::collective

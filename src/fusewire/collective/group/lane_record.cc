@@ -5,8 +5,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 void LaneRecord::Open(int64_t now_ns) {
   FUSEWIRE_DCHECK(operation_->given_turn.has_value());
@@ -26,5 +25,4 @@ void LaneRecord::OnWait(int64_t since_ns, uint64_t missing) {
   record_.WaitFor(ranks, since_ns);
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Records and counts the operations of an arena. A small one takes less time than its record: it is counted, and
 // recorded only once it waits for longer than its spin, or while somebody reads the records. Home: the thread that
-// serves the lane. Owns: the record of the operation under way. Fails: never.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_LANE_RECORD_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_LANE_RECORD_H_
+// serves the lane. Owns: the record of the operation under way.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -15,8 +14,7 @@
 #include "fusewire/collective/group/shown.h"
 #include "fusewire/collective/group/tally.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class LaneRecord final : public ArenaWaits {
  public:
@@ -52,7 +50,4 @@ class LaneRecord final : public ArenaWaits {
   OpRecord record_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_LANE_RECORD_H_
+}  // namespace fusewire::collective

@@ -6,8 +6,7 @@
 
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // Long before anybody asks why a job stands, and rare enough to cost nothing.
@@ -59,5 +58,4 @@ void Lookout::Look() {
   if (is_any) Arm();
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Records the operations that go over messages, and looks from time to time for which ranks those wait that last.
 // Home: the endpoint's. Owns: the timer, and the counts. Fails: never; it does nothing if the group isn't shown.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_LOOKOUT_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_LOOKOUT_H_
+#pragma once
 
 #include <memory>
 
@@ -13,8 +12,7 @@
 #include "fusewire/collective/group/tally.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class Lookout {
  public:
@@ -37,7 +35,4 @@ class Lookout {
   std::unique_ptr<reactor::Timer> timer_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_LOOKOUT_H_
+}  // namespace fusewire::collective

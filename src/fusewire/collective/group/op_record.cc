@@ -6,8 +6,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // Who looks needs one to follow, and a few to tell a slow rank from a slow network.
@@ -54,5 +53,4 @@ void OpRecord::End(bool is_ok, uint64_t bytes) {
   shown_ = nullptr;
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -2,8 +2,7 @@
 // The record of one operation of a group; and while it waits, one for each of the first ranks that have not come, of
 // the same name and place, without bytes. Home: the thread that runs the operation. Owns: the records, until End.
 // Fails: never; without a recorder, it does nothing.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_OP_RECORD_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_OP_RECORD_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -13,8 +12,7 @@
 #include "fusewire/collective/group/wanted.h"
 #include "fusewire/observe/recorder.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // What an operation is counted for: the larger one of its arrays.
 inline uint64_t BytesOf(const Wanted& wanted) { return std::max(wanted.from.bytes(), wanted.to.bytes()); }
@@ -55,7 +53,4 @@ class OpRecord {
   std::vector<Late> late_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_OP_RECORD_H_
+}  // namespace fusewire::collective

@@ -4,8 +4,7 @@
 // it here. Home: the endpoint's. Owns: the operations, and the records of messages that arrived too early or too late.
 // Fails: each operation on its own; Break fails all current and later ones, until the next epoch.
 // `done` is never called inside a function of this class: ended operations are collected, and a mail calls it.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_OPERATIONS_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_OPERATIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -31,8 +30,7 @@
 #include "fusewire/reactor/drain.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class Operations final : private RunnerOwner {
  public:
@@ -117,7 +115,4 @@ class Operations final : private RunnerOwner {
   OwnedMail work_mail_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_OPERATIONS_H_
+}  // namespace fusewire::collective

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests: a group whose ranks are endpoints of this process, a thread for each when they work; and sums for it.
 // Home: the test's thread. Owns: endpoints and groups. Fails: as an expectation.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_PARTY_TEST_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_PARTY_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -16,8 +15,7 @@
 
 #include "fusewire/collective/group/group.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class Party {
  public:
@@ -94,7 +92,4 @@ inline void ExpectSum(Group& group, size_t count = 100) {
   EXPECT_EQ(ones, Numbers(count, group.ranks()));
 }
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_PARTY_TEST_H_
+}  // namespace fusewire::collective

@@ -8,8 +8,7 @@
 #include "fusewire/collective/group/arrays.h"
 #include "fusewire/collective/schedule/choice.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr size_t kIdleNodesMax = 64 * 1024;
@@ -105,5 +104,4 @@ void Runners::Clear() {
   idle_nodes_ = 0;
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

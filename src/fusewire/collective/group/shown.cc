@@ -8,8 +8,7 @@
 #include "fusewire/observe/recorder.h"
 #include "fusewire/observe/watch.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr size_t kTagsKeptMax = 1024;
@@ -177,5 +176,4 @@ uint32_t Shown::TagOfAgreement(int rank) {
   return Find(rank, "agreement on shared memory");
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -3,8 +3,7 @@
 // rank:1 ..., and this process is one of them, as a task. Later groups on that endpoint record under the same names.
 // Home: the endpoint's, where no other is named. Owns: the names; its task, until Close. Fails: StartWatch, with the
 // reason; groups then work as before, and nothing is shown.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_SHOWN_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_SHOWN_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -20,8 +19,7 @@
 #include "fusewire/collective/group/wanted.h"
 #include "fusewire/p2p/endpoint.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // Any thread. Begins to record, and opens the status port of this process, if it has none: at `place`, in the words of
 // FUSEWIRE_STATUS. `runtime`: see observe/folder.h. *is_on: whether anything is shown.
@@ -69,7 +67,4 @@ class Shown {
   std::unordered_map<uint64_t, uint32_t> tags_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_SHOWN_H_
+}  // namespace fusewire::collective

@@ -20,8 +20,7 @@
 #include "fusewire/observe/recorder.h"
 #include "fusewire/observe/watch.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 using testing::Contains;
@@ -233,5 +232,4 @@ TEST(Shown, AGroupThatShrinksHasFewerMembers) {
 }
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -5,8 +5,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // The work of one turn of the loop: some hundred microseconds. Less than the second is done immediately.
@@ -42,5 +41,4 @@ void WorkQueue::Remove(GroupOperation* operation) {
   operations_.erase(found);
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

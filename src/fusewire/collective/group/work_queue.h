@@ -1,18 +1,16 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The operations that have data to reduce or to copy. A little is done immediately, the rest in turns of the loop, the
 // most urgent first.
-// Home: the endpoint's. Owns: nothing; an operation is removed before it ends. Fails: never.
+// Home: the endpoint's. Owns: nothing; an operation is removed before it ends.
 // An operation is in the queue at most once: exactly if its `work_queued` is set.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_WORK_QUEUE_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_WORK_QUEUE_H_
+#pragma once
 
 #include <cstddef>
 #include <vector>
 
 #include "fusewire/collective/group/group_operation.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class WorkQueue {
  public:
@@ -28,7 +26,4 @@ class WorkQueue {
   std::vector<GroupOperation*> operations_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_WORK_QUEUE_H_
+}  // namespace fusewire::collective

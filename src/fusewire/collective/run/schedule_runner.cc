@@ -7,8 +7,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // Elements are reduced in runs that fit into a cache.
@@ -296,5 +295,4 @@ size_t ScheduleRunner::WorkOn(size_t index, size_t bytes_max) {
   return spent;
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -3,8 +3,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 void StepOrder::Begin(bool hurried) {
   hurried_ = hurried;
@@ -39,5 +38,4 @@ void StepOrder::OnEnded(size_t node) {
   }
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -1,10 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The nodes of a compiled schedule that may begin now, in one run.
-// Home: the runner's. Owns: the number of needs that each node still waits for. Fails: never.
+// Home: the runner's. Owns: the number of needs that each node still waits for.
 // A node is given out once in a run: when all its needs have ended or been posted, and at most a window of stages lies
 // between it and the first unfinished stage.
-#ifndef FUSEWIRE_COLLECTIVE_RUN_STEP_ORDER_H_
-#define FUSEWIRE_COLLECTIVE_RUN_STEP_ORDER_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -15,8 +14,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/collective/run/compiled_schedule.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class StepOrder {
  public:
@@ -83,7 +81,4 @@ inline void StepOrder::OnPosted(size_t node) {
   if (next >= 0) Meet(static_cast<size_t>(next));
 }
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_RUN_STEP_ORDER_H_
+}  // namespace fusewire::collective

@@ -18,8 +18,7 @@
 #include <tensorflow/core/kernels/tensor_list.h>
 #include <tensorflow/core/public/session_options.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Tensor;
@@ -240,5 +239,4 @@ TEST(Claims, ThatAreTrueAreBelieved) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

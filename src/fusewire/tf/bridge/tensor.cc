@@ -15,8 +15,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/tf/bridge/claims.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 namespace {
 
@@ -276,5 +275,4 @@ void TensorLanding::Finish(const TensorPlace& place, std::function<void(const Tf
       [on_host, on_device, done = std::move(done)](const TfStatus& copied) { done(copied, *on_device); });
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -22,8 +22,7 @@
 #include "fusewire/tf/profile/events.h"
 #include "fusewire/tf/profile/trace.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // The name of our implementation in TensorFlow's table.
@@ -306,5 +305,4 @@ void RegisterCollectives() {
   static tensorflow::CollectiveRegistration registration(kName, [] { return new Implementation; });
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

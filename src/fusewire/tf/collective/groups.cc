@@ -14,8 +14,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/status.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // "on 2 hosts"
@@ -327,5 +326,4 @@ void CollectiveGroups::Abort(const TfStatus& why) {
   for (const GroupPtr& group : Known()) group->Abort(aborted);
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -14,8 +14,7 @@
 #include <tensorflow/core/framework/variant.h>
 #include <tensorflow/core/framework/variant_encode_decode.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Tensor;
@@ -414,5 +413,4 @@ TEST(Channel, TurnsAnotherIncarnationAway) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

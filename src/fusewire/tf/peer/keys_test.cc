@@ -12,8 +12,7 @@
 #include <gtest/gtest.h>
 #include <tensorflow/core/framework/control_flow.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 std::string Key(const std::string& edge, uint64_t frame = 0, int64_t iteration = 0) {
@@ -326,5 +325,4 @@ TEST(Keys, ThatCannotBeReadAreNotRemembered) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -11,8 +11,7 @@
 #include "fusewire/tf/server/secret.h"
 #include "fusewire/tf/star/call/recording.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // The few hundred KiB that a step sends at once need no request for credit. If there are thousands of windows, their
@@ -181,5 +180,4 @@ void ReadProcessSettings() {
   RecordTo(ReadText("FUSEWIRE_STAR_RECORD"));
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

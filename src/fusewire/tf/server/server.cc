@@ -24,8 +24,7 @@
 #include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // TensorFlow's gRPC service serves sessions and gRPC peers: two threads are enough.
@@ -433,5 +432,4 @@ TfStatus Server::WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions&
   return TfStatus();
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

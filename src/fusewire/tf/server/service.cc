@@ -23,8 +23,7 @@
 #include "fusewire/tf/server/kept_cancel.h"
 #include "fusewire/tf/server/wire_call.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::Tensor;
 
@@ -274,5 +273,4 @@ Status Service::Open(task::Task& task) {
   return Status::Ok();
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -17,8 +17,7 @@
 #include <gtest/gtest.h>
 #include <tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Tensor;
@@ -196,5 +195,4 @@ TEST_F(DataThreadsTest, APeerComesAndGoesMeanwhile) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

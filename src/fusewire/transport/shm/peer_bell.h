@@ -2,8 +2,7 @@
 // The peer's doorbell at one end of a connection: rung for what this end writes and reads. A dialler's end begins
 // without one, as its peer has no home yet; the peer's home may change once more before the peer writes.
 // Home: that of the connection. Owns: the rope. Fails: Change and TieLast say why.
-#ifndef FUSEWIRE_TRANSPORT_SHM_PEER_BELL_H_
-#define FUSEWIRE_TRANSPORT_SHM_PEER_BELL_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -15,8 +14,7 @@
 #include "fusewire/reactor/doorbell.h"
 #include "fusewire/transport/socket_address.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class PeerBell {
  public:
@@ -52,7 +50,4 @@ class PeerBell {
   int changes_left_ = 2;                         // a listener's end has a home, and perhaps one other before it writes
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_PEER_BELL_H_
+}  // namespace fusewire::transport

@@ -33,8 +33,7 @@
 #include "fusewire/transport/shm/segment.h"
 #include "fusewire/transport/tcp/tcp.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 using reactor::AskHome;
@@ -449,5 +448,4 @@ TEST_F(Meetings, NearestTakesSharedMemoryWhereItIsAndTcpElsewhere) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Accepts TCP connections, and survives when the process runs out of descriptors.
-#ifndef FUSEWIRE_TRANSPORT_TCP_TCP_LISTENER_H_
-#define FUSEWIRE_TRANSPORT_TCP_TCP_LISTENER_H_
+#pragma once
 
 #include <memory>
 
@@ -10,8 +9,7 @@
 #include "fusewire/transport/tcp/socket.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class TcpListener final : public Listener {
  public:
@@ -28,7 +26,4 @@ class TcpListener final : public Listener {
   Accepting accepting_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_TCP_TCP_LISTENER_H_
+}  // namespace fusewire::transport

@@ -19,8 +19,7 @@
 #include "fusewire/tf/star/cut/homes.h"
 #include "fusewire/tf/star/cut/straighten.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::Graph;
 using tensorflow::Node;
@@ -141,5 +140,4 @@ TfStatus StarPass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
   return TfStatus();
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -19,8 +19,7 @@
 #include "fusewire/tf/star/serve/shelf.h"
 #include "fusewire/tf/star/serve/task_test.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::DataType;
@@ -409,5 +408,4 @@ TEST_F(HostileGraphs, BentAtRandomEndInAnErrorOrRun) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -22,8 +22,7 @@
 #include "fusewire/tf/star/cut/kinds.h"
 #include "fusewire/tf/star/serve/store.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::DataType;
 using tensorflow::Node;
@@ -328,5 +327,4 @@ void Part::RunInExecutor(PartRun* run, std::function<void(const TfStatus&)> done
   });
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

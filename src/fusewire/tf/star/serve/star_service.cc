@@ -20,8 +20,7 @@
 #include "fusewire/tf/star/serve/values.h"
 #include "fusewire/tf/star/words.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 namespace {
 
@@ -306,5 +305,4 @@ std::vector<rpc::Method> StarService::Methods(reactor::Pool& homes) {
   return methods;
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf
