@@ -153,7 +153,7 @@ CALLS = [
             "src/fusewire/transport/resolver.cc": "once for each name; its thread blocks and has no mailbox",
             "src/fusewire/transport/tls/context.": "taken as a connection begins",
             "src/fusewire/collective/group/arena_lane.": "waiting callers enter the arena, one after the other",
-            "src/fusewire/collective/group/shown.": "the lane's thread and the home ask for the same names",
+            "src/fusewire/collective/group/group_monitor.": "the lane's thread and the home ask for the same names",
             "src/fusewire/mpi/world.": "XLA calls from any of its threads",
             "src/fusewire/tf/": "TensorFlow calls from any of its threads and does not wait",
         },

@@ -17,7 +17,7 @@
 
 #include "faults.h"
 #include "fusewire/pipe/handshake.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/pipe/wires_test.h"
 #include "fusewire/task/task.h"
 #include "fusewire/transport/tls/certificates_test.h"
@@ -76,8 +76,7 @@ inline std::vector<Way> AllWays() {
   std::vector<Way> ways;
   for (const pipe::TestedWire& wire : pipe::kTestedWires) {
     ways.push_back({wire, false});
-    if (wire.wire == pipe::TransportChoice::kTcp)
-      ways.push_back({wire, true});
+    if (wire.wire == pipe::TransportChoice::kTcp) ways.push_back({wire, true});
   }
   return ways;
 }

@@ -99,10 +99,10 @@ class Wire final : public transport::Connection {
 
 class Victim final : public Receiver {
  public:
-  explicit Victim(const Options& options) : shared_(options) {
+  explicit Victim(const Options& options) : context_(options) {
     auto wire = std::make_unique<Wire>();
     wire_ = wire.get();
-    pipe_ = std::make_unique<Pipe>(shared_, Home(), std::move(wire), Role::kAcceptor, 1, this);
+    pipe_ = std::make_unique<Pipe>(context_, Home(), std::move(wire), Role::kAcceptor, 1, this);
     pipe_->Start();
   }
   FrameHandler* OnOpen(const PeerInfo&) override {
@@ -171,7 +171,7 @@ class Victim final : public Receiver {
     std::vector<uint8_t> memory;
     Bytes part;
   };
-  Shared shared_;
+  PipeContext context_;
   std::deque<int> dones_;
   std::deque<wire::FrameHeader> held_;
   std::deque<Place> places_;

@@ -16,7 +16,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/link.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/transport/loopback/loopback.h"
@@ -146,7 +146,7 @@ class AgainstServer final : public World {
     options.calls_in_flight_max = kCallsMax;
     server_ = Server::Open(*task_, {"", 5555}, Methods(), options).value();
     HomeOf(*liar_task_).Run([this] {
-      link_ = std::make_unique<pipe::Link>(liar_task_->shared(), HomeOf(*liar_task_), liar_task_->transport(),
+      link_ = std::make_unique<pipe::Link>(liar_task_->context(), HomeOf(*liar_task_), liar_task_->transport(),
                                            transport::Address{"server", 5555}, kRpcService,
                                            static_cast<pipe::LinkHandler*>(&ear_));
       link_->Want();
@@ -250,13 +250,13 @@ class AgainstServer final : public World {
 class AgainstClient final : public World {
  public:
   explicit AgainstClient(OpBytes* in) : World(in), task_(MakeTask("client")), liar_task_(MakeTask("server")) {
-    acceptor_ =
-        pipe::Acceptor::Open(liar_task_->shared(), liar_task_->pool(), liar_task_->transport(), {"", 5555}, kRpcService,
-                             [this](pipe::Pipe& came) {
-                               heard_.pipe = &came;
-                               return std::unique_ptr<pipe::Receiver>(std::make_unique<Ear>(&heard_));
-                             })
-            .value();
+    acceptor_ = pipe::Acceptor::Open(liar_task_->context(), liar_task_->pool(), liar_task_->transport(), {"", 5555},
+                                     kRpcService,
+                                     [this](pipe::Pipe& came) {
+                                       heard_.pipe = &came;
+                                       return std::unique_ptr<pipe::Receiver>(std::make_unique<Ear>(&heard_));
+                                     })
+                    .value();
     client_ = std::make_unique<Client>(*task_, transport::Address{"server", 5555});
     StartOne(kEcho);
     world_.RunUntil([this] { return !heard_.ids.empty(); }, kSecondNs);

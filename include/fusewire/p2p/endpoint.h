@@ -22,7 +22,7 @@
 #include "fusewire/transport/tcp/tcp_options.h"
 
 namespace fusewire::pipe {
-class Shared;
+class PipeContext;
 }  // namespace fusewire::pipe
 
 namespace fusewire::reactor {
@@ -100,7 +100,7 @@ class Endpoint {
   // For operations, regions and signals.
   Core& core();
   // For collectives.
-  pipe::Shared& shared();
+  pipe::PipeContext& context();
 
  private:
   struct Impl;

@@ -20,7 +20,7 @@ struct Options {
   std::string cluster = "default";  // only peers that say the same are let in
   std::string name;                 // our task, "worker:3"; empty: an anonymous tool
   std::string secret;               // shared by the cluster; empty: none, and peers that have one are turned away
-  uint64_t incarnation = 0;         // 0: drawn at random once per Shared
+  uint64_t incarnation = 0;         // 0: drawn at random once per PipeContext
   wire::Limits limits;
   // Credit that each pipe has from the start. More comes from the receive budget, for peers that have something to
   // send.

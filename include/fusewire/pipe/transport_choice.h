@@ -22,8 +22,8 @@ enum class TransportChoice {
   // device for it, and else TCP. Where names are resolved by a function of one's own (tcp.resolve): TCP.
   kAuto,
   kTcp,
-  kShm,    // nothing else: a task elsewhere cannot be reached
-  kUcx,    // UCX, whatever it runs over, with every task that has it too; TCP with the others
+  kShm,  // nothing else: a task elsewhere cannot be reached
+  kUcx,  // UCX, whatever it runs over, with every task that has it too; TCP with the others
 };
 
 // auto, tcp, shm, and ucx or rdma; false for anything else.

@@ -36,7 +36,7 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   // Any thread. The call is ours until its OnDone, which may come at once, on another thread: nothing calls back from
-  // inside Start, so the caller may hold his locks.
+  // inside Start, so the caller may hold its locks.
   void Start(Call* call);
   // Any thread. Starts the call and waits for its OnDone, which says that `answered` is done; this thread drives the
   // idle reactor meanwhile. The call's own timeout bounds the wait. Inside any reactor's callback it does not wait:

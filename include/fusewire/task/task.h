@@ -18,7 +18,7 @@
 
 namespace fusewire::pipe {
 class Acceptor;
-class Shared;
+class PipeContext;
 }  // namespace fusewire::pipe
 
 namespace fusewire::reactor {
@@ -62,7 +62,7 @@ class Task {
 
   // ---- for services, which include the headers of what they use ----
   pipe::Acceptor& acceptor();
-  pipe::Shared& shared();
+  pipe::PipeContext& context();
   reactor::Pool& pool();
   transport::Transport& transport();
 

@@ -37,7 +37,7 @@ class Access {
   static constexpr int64_t kMillisecondsMax = 30'000;  // between the clocks of two tasks, and on the way
   static constexpr size_t kNoncesMax = 4096;           // 68 requests a second
 
-  // An empty secret: everybody may ask who reaches the port.
+  // An empty secret: anyone who can reach the port may query it.
   Access(std::string secret, int64_t opened_ms) : secret_(std::move(secret)), opened_ms_(opened_ms) {}
   Refusal Check(const Request& request, const Here& here, int64_t now_ms);
 

@@ -45,7 +45,7 @@ class Watch {
     std::function<std::vector<Number>()> numbers;
 
     // `runtime_folder`: XDG_RUNTIME_DIR.
-    Options(const Place& place, const std::string& of_those_who_ask, const std::string& runtime_folder);
+    Options(const Place& place, const std::string& secret_in, const std::string& runtime_folder);
     Options() = default;
   };
   // Any thread, as all below. The first call makes it; if `failed` is not ok, without a port.

@@ -9,9 +9,9 @@ namespace fusewire::p2p {
 
 // ---- dialled ----
 
-DialedLane::DialedLane(Core& core, PeerLink& peer, pipe::Shared& shared, transport::Transport& transport,
+DialedLane::DialedLane(Core& core, PeerLink& peer, pipe::PipeContext& context, transport::Transport& transport,
                        const transport::Address& address)
-    : core_(core), peer_(peer), link_(shared, core.home(), transport, address, wire::kP2pService, this) {}
+    : core_(core), peer_(peer), link_(context, core.home(), transport, address, wire::kP2pService, this) {}
 
 void DialedLane::OnUp(const pipe::PeerInfo& peer, bool) {
   info = peer;

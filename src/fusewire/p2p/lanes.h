@@ -12,14 +12,14 @@
 #include "fusewire/p2p/peer_link.h"
 #include "fusewire/pipe/link.h"
 #include "fusewire/pipe/pipe.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/wire/wire.h"
 
 namespace fusewire::p2p {
 
 class DialedLane final : public Lane, private pipe::LinkHandler {
  public:
-  DialedLane(Core& core, PeerLink& peer, pipe::Shared& shared, transport::Transport& transport,
+  DialedLane(Core& core, PeerLink& peer, pipe::PipeContext& context, transport::Transport& transport,
              const transport::Address& address);
 
   pipe::Pipe* pipe() override { return link_.pipe(); }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fusewire/pipe/link.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/loopback/loopback.h"
 #include "fusewire/wire/p2p.h"
@@ -22,9 +22,9 @@ class Liar final : public pipe::LinkHandler {
  public:
   // Dials `to` and opens, like an endpoint of that name.
   Liar(transport::LoopbackWorld& world, const std::string& name, const std::string& to)
-      : home_(world.AddHost(name)), shared_(Named(name)), transport_(world.MakeTransport(name)) {
+      : home_(world.AddHost(name)), context_(Named(name)), transport_(world.MakeTransport(name)) {
     home_->Run([&] {
-      link_ = std::make_unique<pipe::Link>(shared_, *home_, *transport_, transport::Address{to, 5555},
+      link_ = std::make_unique<pipe::Link>(context_, *home_, *transport_, transport::Address{to, 5555},
                                            wire::kP2pService, this);
       link_->Want();
     });
@@ -82,7 +82,7 @@ class Liar final : public pipe::LinkHandler {
     });
   }
   void SendOpen() {
-    Send(wire::P2pVerb::kOpen, 0, wire::kP2pVersion, {shared_.options().incarnation, 0, 8192, 65536, 8});
+    Send(wire::P2pVerb::kOpen, 0, wire::kP2pVersion, {context_.options().incarnation, 0, 8192, 65536, 8});
   }
 
  private:
@@ -111,7 +111,7 @@ class Liar final : public pipe::LinkHandler {
   }
 
   reactor::Reactor* const home_;
-  pipe::Shared shared_;
+  pipe::PipeContext context_;
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<pipe::Link> link_;
 };

@@ -12,7 +12,7 @@
 
 #include "fusewire/pipe/new_receiver.h"
 #include "fusewire/pipe/options.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/transport/transport.h"
 
@@ -28,12 +28,12 @@ struct AcceptorStats {
 
 class Acceptor {
  public:
-  // All references outlive the acceptor. `shared` bounds what has not said yet which service it wants.
-  Acceptor(Shared& shared, reactor::Pool& pool, transport::Transport& transport);
+  // All references outlive the acceptor. `context` bounds what has not said yet which service it wants.
+  Acceptor(PipeContext& context, reactor::Pool& pool, transport::Transport& transport);
   // One that serves `service` at every reactor of the pool, and listens.
-  static Result<std::unique_ptr<Acceptor>> Open(Shared& shared, reactor::Pool& pool, transport::Transport& transport,
-                                                const transport::Address& address, uint16_t service,
-                                                NewReceiver new_receiver);
+  static Result<std::unique_ptr<Acceptor>> Open(PipeContext& context, reactor::Pool& pool,
+                                                transport::Transport& transport, const transport::Address& address,
+                                                uint16_t service, NewReceiver new_receiver);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
@@ -51,9 +51,9 @@ class Acceptor {
   void StopListening();
   // Stops listening and says goodbye to all, of every service.
   void Close(Status why);
-  // Before or after Listen. The pipes of the service live at `homes` in turn, and are greeted as `shared` says. Both
+  // Before or after Listen. The pipes of the service live at `homes` in turn, and are greeted as `context` says. Both
   // outlive its Withdraw.
-  Status Serve(uint16_t service, Shared& shared, std::vector<reactor::Reactor*> homes, NewReceiver new_receiver);
+  Status Serve(uint16_t service, PipeContext& context, std::vector<reactor::Reactor*> homes, NewReceiver new_receiver);
   // A peer that comes for it from now on is told that it is not available; pipes that are open stay so.
   void StopServing(uint16_t service);
   // Says goodbye to its peers.

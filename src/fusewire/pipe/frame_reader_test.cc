@@ -297,7 +297,7 @@ TEST(FrameReader, LooksFurtherAheadWhileThereIsMoreAndLittleBehindALargeBody) {
   EXPECT_LE(reading.reader.LookAhead(), 512u);  // another large one is likely
 }
 
-// ---- what breaks the law ----
+// ---- violations of the protocol ----
 
 std::string CauseOf(const Status& status) {
   EXPECT_EQ(status.code(), Code::kCorrupt) << status.ToString();

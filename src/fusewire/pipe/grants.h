@@ -11,10 +11,10 @@
 #include "fusewire/base/status.h"
 #include "fusewire/base/unique_function.h"
 #include "fusewire/pipe/pieces.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/pipe/pipe_stats.h"
 #include "fusewire/pipe/recall.h"
 #include "fusewire/pipe/sender.h"
-#include "fusewire/pipe/shared.h"
 #include "fusewire/pipe/window.h"
 #include "fusewire/reactor/reactor.h"
 
@@ -26,7 +26,8 @@ class Grants {
   using OnStuck = UniqueFunction<void(Status why)>;
   // All references outlive it. `arriving`: of the bodies that have begun, what has not come yet. `on_stuck` comes from
   // a timer.
-  Grants(Shared& shared, reactor::Reactor& home, Sender& sender, PipeStats& stats, Arriving arriving, OnStuck on_stuck);
+  Grants(PipeContext& context, reactor::Reactor& home, Sender& sender, PipeStats& stats, Arriving arriving,
+         OnStuck on_stuck);
   ~Grants();
   Grants(const Grants&) = delete;
   Grants& operator=(const Grants&) = delete;
@@ -45,7 +46,7 @@ class Grants {
  private:
   void LookAtPeer();
 
-  Shared& shared_;
+  PipeContext& context_;
   reactor::Reactor& home_;
   Sender& sender_;
   PipeStats& stats_;

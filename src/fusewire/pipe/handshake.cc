@@ -17,7 +17,7 @@ Status OtherSecret() {
 }  // namespace
 
 Status NoWindow() {
-  return Status::Overloaded("so many connections are open that none of window_budget_bytes is left for another")
+  return Status::Overloaded("the open connections hold all of window_budget_bytes")
       .Phase("greeting")
       .Next("close connections, or raise window_budget_bytes");
 }
@@ -70,7 +70,7 @@ std::string Handshake::Begin() {
 }
 
 Status Handshake::Feed(ConstBytes* in, std::string* out) {
-  if (state_ == State::kFailed) return Status::Corrupt("more words behind a greeting that has failed");
+  if (state_ == State::kFailed) return Status::Corrupt("data after a greeting that has failed");
   while (!done() && !is_for_other() && !in->empty()) {
     // A greeting is small: gather it whole, first the prefix, then as much as the prefix says.
     size_t want = wire::kGreetingPrefixBytes;

@@ -56,7 +56,7 @@ class Handshake {
     FUSEWIRE_CHECK(state_ == State::kWantHello);
     leaves_others_ = true;
   }
-  // Likewise: what a peer is told that wants another service.
+  // Likewise: the refusal for an unknown service.
   void RefuseOthers(Status why) { refusal_ = std::move(why); }
   bool is_for_other() const { return state_ == State::kOther; }
   // That hello, as it came; its service is peer().service.

@@ -10,7 +10,7 @@
 
 #include "fusewire/base/random.h"
 #include "fusewire/pipe/pipe.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::pipe {
@@ -30,7 +30,7 @@ class LinkHandler : public FrameHandler {
 class Link final : private PipeHandler {
  public:
   // All references outlive the link.
-  Link(Shared& shared, reactor::Reactor& home, transport::Transport& transport, transport::Address address,
+  Link(PipeContext& context, reactor::Reactor& home, transport::Transport& transport, transport::Address address,
        uint16_t service, LinkHandler* handler);
   ~Link();
 
@@ -59,7 +59,7 @@ class Link final : private PipeHandler {
   void Dial();
   void Failed(Status why, bool was_up);
 
-  Shared& shared_;
+  PipeContext& context_;
   reactor::Reactor& home_;
   transport::Transport& transport_;
   const transport::Address address_;

@@ -7,9 +7,9 @@
 
 namespace fusewire::pipe {
 
-Pipe::Pipe(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
+Pipe::Pipe(PipeContext& context, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
            uint16_t service, PipeHandler* handler)
-    : core_(std::make_unique<PipeCore>(shared, home, std::move(connection), role, service, handler)) {}
+    : core_(std::make_unique<PipeCore>(context, home, std::move(connection), role, service, handler)) {}
 
 Pipe::~Pipe() = default;
 

@@ -12,10 +12,10 @@
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/pipe/message.h"
 #include "fusewire/pipe/options.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/pipe/pipe_stats.h"
 #include "fusewire/pipe/role.h"
-#include "fusewire/pipe/shared.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/wire.h"
@@ -29,8 +29,8 @@ class ReceiveWindow;
 
 class Pipe final {
  public:
-  // `shared`, `home` and `handler` outlive the pipe.
-  Pipe(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
+  // `context`, `home` and `handler` outlive the pipe.
+  Pipe(PipeContext& context, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
        uint16_t service, PipeHandler* handler);
   ~Pipe();
 

@@ -15,11 +15,11 @@
 #include "fusewire/pipe/handshake.h"
 #include "fusewire/pipe/heartbeat.h"
 #include "fusewire/pipe/intake.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/pipe/pipe_stats.h"
 #include "fusewire/pipe/role.h"
 #include "fusewire/pipe/sender.h"
-#include "fusewire/pipe/shared.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/wire.h"
@@ -28,7 +28,7 @@ namespace fusewire::pipe {
 
 class PipeCore final : private transport::ConnectionHandler, private reactor::Flushable {
  public:
-  PipeCore(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
+  PipeCore(PipeContext& context, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
            uint16_t service, PipeHandler* handler);
   ~PipeCore();
 
@@ -70,7 +70,7 @@ class PipeCore final : private transport::ConnectionHandler, private reactor::Fl
   void FinishGoodbye();
   void EndAll(const Status& why);
 
-  Shared& shared_;
+  PipeContext& context_;
   reactor::Reactor& home_;
   std::unique_ptr<transport::Connection> connection_;
   PipeHandler* const handler_;

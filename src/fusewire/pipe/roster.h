@@ -14,10 +14,10 @@ namespace fusewire::pipe {
 
 // A pipe of the acceptor: which reactor, and which of its pipes.
 struct Seat {
-  size_t porch = 0;
+  size_t pending = 0;
   uint64_t id = 0;
-  bool operator<(const Seat& other) const { return porch != other.porch ? porch < other.porch : id < other.id; }
-  bool operator==(const Seat& other) const { return porch == other.porch && id == other.id; }
+  bool operator<(const Seat& other) const { return pending != other.pending ? pending < other.pending : id < other.id; }
+  bool operator==(const Seat& other) const { return pending == other.pending && id == other.id; }
 };
 
 class Roster {

@@ -193,7 +193,7 @@ void Sender::Pump() {
       stats_.frames_out.Add();
       continue;
     }
-    // Asked for is all that is set aside. Half of it is enough to begin, so that the small messages since then do not
+    // We request the whole reserve. Half of it is enough to begin, so that the small messages since then do not
     // cost the next large one a round trip.
     if (!queue_.has_in_order() || !window_.CanSend(queue_.in_order_cost() + window_.set_aside() / 2)) break;
     WaitingMessage waiting = queue_.PopInOrder();

@@ -230,7 +230,7 @@ struct Task {
   Task(transport::LoopbackWorld& world, const std::string& name, Options options)
       : host(name),
         home(world.AddHost(name)),
-        shared(Named(std::move(options), name)),
+        context(Named(std::move(options), name)),
         transport(world.MakeTransport(name)) {}
   static Options Named(Options options, const std::string& name) {
     if (options.name.empty()) options.name = name;
@@ -240,7 +240,7 @@ struct Task {
 
   const std::string host;
   reactor::Reactor* const home;
-  Shared shared;
+  PipeContext context;
   std::unique_ptr<transport::Transport> transport;
 };
 
@@ -284,7 +284,7 @@ class PipePair {
 
   void Dial() {
     DialWith([this](std::unique_ptr<transport::Connection> connection) {
-      client = std::make_unique<Pipe>(client_task.shared, *client_task.home, std::move(connection), Role::kDialer,
+      client = std::make_unique<Pipe>(client_task.context, *client_task.home, std::move(connection), Role::kDialer,
                                       kTestService, &client_ear);
       client_ear.pipe = client.get();
       client->Start();
@@ -330,7 +330,7 @@ class PipePair {
               raw_server->Meet(std::move(connection));
               return;
             }
-            server = std::make_unique<Pipe>(server_task.shared, *server_task.home, std::move(connection),
+            server = std::make_unique<Pipe>(server_task.context, *server_task.home, std::move(connection),
                                             Role::kAcceptor, kTestService, &server_ear);
             server_ear.pipe = server.get();
             server->Start();

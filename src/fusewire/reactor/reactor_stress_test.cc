@@ -97,7 +97,7 @@ class Caller final : private DoorbellHandler {
     AskHome(reactor_, [this] {
       Doorbell* doorbell = reactor_.OpenDoorbell().value();
       bit_ = doorbell->Hang(this);
-      rope_ = std::move(DoorbellRope::Tie(doorbell->files(), bit_)).value();
+      rope_ = std::move(PeerDoorbell::Tie(doorbell->files(), bit_)).value();
       return reactor_.Watch(bell_.fd(), EPOLLIN, &bell_).ok();
     });
   }
@@ -193,7 +193,7 @@ class Caller final : private DoorbellHandler {
   Bell bell_;
   std::atomic<int> word_{0};
   uint32_t bit_ = 0;
-  std::unique_ptr<DoorbellRope> rope_;
+  std::unique_ptr<PeerDoorbell> rope_;
   bool drives_ = false;
   Waiter* waiter_ = nullptr;
   std::binary_semaphore answered_{0};

@@ -9,7 +9,7 @@
 
 #include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/link.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/rpc/world_test.h"
 #include "fusewire/transport/transport.h"
@@ -40,7 +40,7 @@ class LyingServer {
     task_ = task::Task::Make(pipe::Options(), reactor::Pool::Around(world->server_home),
                              world->world.MakeTransport("server"));
     auto opened = pipe::Acceptor::Open(
-        task_->shared(), task_->pool(), task_->transport(), {"", 5555}, kRpcService,
+        task_->context(), task_->pool(), task_->transport(), {"", 5555}, kRpcService,
         [this](pipe::Pipe& came) { return std::unique_ptr<pipe::Receiver>(std::make_unique<Ear>(this, &came)); });
     EXPECT_TRUE(opened.ok());
     acceptor_ = std::move(opened).value();
@@ -89,7 +89,7 @@ class LyingClient final : public pipe::LinkHandler {
       : home_(world->world.AddHost(host)) {
     task_ = task::Task::Make(std::move(options), reactor::Pool::Around(home_), world->world.MakeTransport(host));
     AtHome(home_, [this] {
-      link_ = std::make_unique<pipe::Link>(task_->shared(), *home_, task_->transport(),
+      link_ = std::make_unique<pipe::Link>(task_->context(), *home_, task_->transport(),
                                            transport::Address{"server", 5555}, kRpcService, this);
       link_->Want();
     });

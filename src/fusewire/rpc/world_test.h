@@ -16,7 +16,7 @@
 
 #include "fusewire/base/log.h"
 #include "fusewire/base/random.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
@@ -250,8 +250,9 @@ class RpcWorld {
       return ::testing::AssertionFailure() << server->calls_in_flight() << " calls at the server";
     }
     for (task::Task* task : {client_task.get(), server_task.get()}) {
-      if (task != nullptr && task->shared().receive_budget().used_bytes() != 0) {
-        return ::testing::AssertionFailure() << task->shared().receive_budget().used_bytes() << " bytes of budget held";
+      if (task != nullptr && task->context().receive_budget().used_bytes() != 0) {
+        return ::testing::AssertionFailure()
+               << task->context().receive_budget().used_bytes() << " bytes of budget held";
       }
     }
     return ::testing::AssertionSuccess();

@@ -56,7 +56,7 @@ std::vector<SocketAddress> Resolve(const std::string& host, std::string* why) {
   return addresses;
 }
 
-// IPv4 first, as who dials a name of both tries both.
+// IPv4 first: clients try both families.
 ListeningPlace Loopback() {
   SocketAddress address;
   bool has_ipv4 = ParseNumeric("127.0.0.1", 0, &address) && MayBind(address);

@@ -33,7 +33,7 @@ class ConnectionHandler {
   virtual void OnLanded(size_t bytes) = 0;
   // Before each read: how many bytes behind the landing may be read ahead into the transport's own memory.
   virtual size_t LookAhead() = 0;
-  // So much at the least will come without our doing: the rest of a body that has begun. Input may wait until a good
+  // A lower bound on the bytes that the peer still sends for this body. Input may wait until a good
   // part of it is there.
   virtual uint64_t Expected() { return 0; }
   // Bytes that followed the landing, in the transport's memory: valid during the call, which must take them all.

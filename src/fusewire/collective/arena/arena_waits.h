@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Who is told about waits in an arena that last: for those who ask why a job stands.
+// The observer of long waits in an arena, for `fusewire why`.
 // Home: the thread that waits. It is called only before a rank sleeps, after its spin.
 #pragma once
 

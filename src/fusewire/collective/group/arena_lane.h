@@ -28,7 +28,7 @@ class GroupCore;
 
 class ArenaLane {
  public:
-  ArenaLane(GroupCore* core, Shown* shown);
+  ArenaLane(GroupCore* core, GroupMonitor* shown);
   // Call Stop first.
   ~ArenaLane();
   ArenaLane(const ArenaLane&) = delete;

@@ -126,14 +126,13 @@ void ArenaLane::Tell(const Status& why) const {
 
 Status ArenaLane::RunOverMessages(uint64_t turn, Bytes told, int64_t deadline_ns, reactor::CancelToken* cancel) {
   auto operation = std::make_unique<GroupOperation>();
-  Wanted& wanted = operation->wanted;
-  wanted.kind = CollectiveKind::kAllReduce;
-  wanted.reduction.op = Op::kMax;
-  wanted.reduction.type = Type::kU8;
-  wanted.counts = {told.size};
-  wanted.to = Pieces(told.data, told.size);
-  wanted.timeout_ns =
-      deadline_ns == kForeverNs ? kForeverNs : std::max<int64_t>(deadline_ns - Clock::Real()->NowNs(), 1);
+  CollectiveSpec& spec = operation->spec;
+  spec.kind = CollectiveKind::kAllReduce;
+  spec.reduction.op = Op::kMax;
+  spec.reduction.type = Type::kU8;
+  spec.counts = {told.size};
+  spec.to = Pieces(told.data, told.size);
+  spec.timeout_ns = deadline_ns == kForeverNs ? kForeverNs : std::max<int64_t>(deadline_ns - Clock::Real()->NowNs(), 1);
   {
     MutexLock lock(mutex_);
     operation->given_epoch = epoch_;

@@ -4,16 +4,16 @@
 #pragma once
 
 #include "fusewire/base/status.h"
-#include "fusewire/collective/group/wanted.h"
+#include "fusewire/collective/group/spec.h"
 #include "fusewire/collective/run/schedule_runner.h"
 #include "fusewire/collective/schedule/schedule.h"
 
 namespace fusewire::collective {
 
 // The request as it was made: without `in_place` and the algorithm, which are chosen later.
-Request RequestOf(const Wanted& wanted, int ranks, int rank);
+Request RequestOf(const CollectiveSpec& spec, int ranks, int rank);
 
 // Sets the input and output of `run`, and whether they are one array.
-Status CheckArrays(const Wanted& wanted, int ranks, int rank, ScheduleRunner::Run* run, bool* in_place);
+Status CheckArrays(const CollectiveSpec& spec, int ranks, int rank, ScheduleRunner::Run* run, bool* in_place);
 
 }  // namespace fusewire::collective

@@ -16,11 +16,11 @@
 #include "fusewire/base/status.h"
 #include "fusewire/collective/group/arena_lane.h"
 #include "fusewire/collective/group/control_message.h"
+#include "fusewire/collective/group/group_monitor.h"
 #include "fusewire/collective/group/group_operation.h"
 #include "fusewire/collective/group/members.h"
 #include "fusewire/collective/group/operations.h"
 #include "fusewire/collective/group/seats.h"
-#include "fusewire/collective/group/shown.h"
 #include "fusewire/collective/group/survivors.h"
 #include "fusewire/p2p/endpoint.h"
 #include "fusewire/reactor/drain.h"
@@ -90,7 +90,7 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   p2p::Endpoint& endpoint_;
   reactor::Reactor& home_;
   const GroupOptions options_;
-  Shown shown_;
+  GroupMonitor shown_;
   const std::unique_ptr<ArenaLane> lane_;
   reactor::Drain under_way_;
   Seats seats_;

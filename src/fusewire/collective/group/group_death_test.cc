@@ -86,12 +86,12 @@ int RunRank(pipe::TransportChoice wire, bool arena, int rank, int victim, size_t
   std::vector<int64_t> array(count);
   auto run = [&array, &group] {
     for (size_t i = 0; i < array.size(); ++i) array[i] = static_cast<int64_t>(i % 100);
-    Wanted wanted;
-    wanted.kind = CollectiveKind::kAllReduce;
-    wanted.reduction.type = Type::kI64;
-    wanted.counts = {array.size()};
-    wanted.to = Pieces(array.data(), array.size() * sizeof(int64_t));
-    return group.value()->Run(std::move(wanted));
+    CollectiveSpec spec;
+    spec.kind = CollectiveKind::kAllReduce;
+    spec.reduction.type = Type::kI64;
+    spec.counts = {array.size()};
+    spec.to = Pieces(array.data(), array.size() * sizeof(int64_t));
+    return group.value()->Run(std::move(spec));
   };
   const Status first = run();
   if (!first.ok()) return Fail(first.ToString());

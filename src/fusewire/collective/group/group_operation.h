@@ -13,7 +13,7 @@
 #include "fusewire/base/mailbox.h"
 #include "fusewire/base/status.h"
 #include "fusewire/collective/group/op_record.h"
-#include "fusewire/collective/group/wanted.h"
+#include "fusewire/collective/group/spec.h"
 #include "fusewire/collective/run/fingerprint.h"
 #include "fusewire/collective/run/schedule_runner.h"
 #include "fusewire/reactor/cancel.h"
@@ -41,7 +41,7 @@ struct GroupOperation : Mail {
 
   // Set until it has come home: the Group may be destroyed meanwhile.
   std::shared_ptr<GroupCore> core;
-  Wanted wanted;
+  CollectiveSpec spec;
   Done done;
   State state = State::kIdle;
   uint64_t number = 0;

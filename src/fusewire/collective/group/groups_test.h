@@ -31,15 +31,15 @@ using Array = std::vector<int64_t>;
 
 inline Pieces Of(Array& array) { return Pieces(array.data(), array.size() * sizeof(int64_t)); }
 
-inline Wanted Want(CollectiveKind kind, std::vector<size_t> counts, Pieces from, Pieces to) {
-  Wanted wanted;
-  wanted.kind = kind;
-  wanted.reduction.type = Type::kI64;
-  wanted.counts = std::move(counts);
-  wanted.from = from;
-  wanted.to = to;
-  wanted.timeout_ns = 20 * kSecondNs;
-  return wanted;
+inline CollectiveSpec Want(CollectiveKind kind, std::vector<size_t> counts, Pieces from, Pieces to) {
+  CollectiveSpec spec;
+  spec.kind = kind;
+  spec.reduction.type = Type::kI64;
+  spec.counts = std::move(counts);
+  spec.from = from;
+  spec.to = to;
+  spec.timeout_ns = 20 * kSecondNs;
+  return spec;
 }
 
 // Rank r's value at element i.

@@ -12,7 +12,7 @@ void LaneRecord::Open(int64_t now_ns) {
   Fingerprint place;
   place.epoch = static_cast<uint16_t>(operation_->given_epoch);
   place.turn = *operation_->given_turn;
-  record_.Begin(shown_, operation_->wanted, PlaceOf(place, true), tags_.Of(operation_->given_epoch, place), now_ns);
+  record_.Begin(shown_, operation_->spec, PlaceOf(place, true), tags_.Of(operation_->given_epoch, place), now_ns);
 }
 
 void LaneRecord::OnWait(int64_t since_ns, uint64_t missing) {

@@ -8,23 +8,23 @@
 #include <string>
 
 #include "fusewire/collective/arena/arena_waits.h"
+#include "fusewire/collective/group/group_monitor.h"
 #include "fusewire/collective/group/group_operation.h"
 #include "fusewire/collective/group/group_tags.h"
 #include "fusewire/collective/group/op_record.h"
-#include "fusewire/collective/group/shown.h"
 #include "fusewire/collective/group/tally.h"
 
 namespace fusewire::collective {
 
 class LaneRecord final : public ArenaWaits {
  public:
-  LaneRecord(Shown* shown, const std::string& group_name) : shown_(shown), tags_(group_name) {}
+  LaneRecord(GroupMonitor* shown, const std::string& group_name) : shown_(shown), tags_(group_name) {}
 
   // Null: its caller has left it, and only its turn is served.
   void Begin(const GroupOperation* operation) {
     operation_ = operation;
     if (operation == nullptr) return;
-    if (BytesOf(operation->wanted) >= kWholeBytesMin || observe::TakeShortOp()) Open(Clock::Real()->NowNs());
+    if (BytesOf(operation->spec) >= kWholeBytesMin || observe::TakeShortOp()) Open(Clock::Real()->NowNs());
   }
   // `ran`: it has ended here; otherwise it goes on over messages.
   void End(bool ran) {
@@ -32,7 +32,7 @@ class LaneRecord final : public ArenaWaits {
     operation_ = nullptr;
     if (operation == nullptr) return;
     const bool is_ok = ran && operation->status.ok();
-    const uint64_t bytes = is_ok ? BytesOf(operation->wanted) : 0;
+    const uint64_t bytes = is_ok ? BytesOf(operation->spec) : 0;
     if (is_ok) tally_.Add(bytes);
     if (record_.begun()) record_.End(is_ok || !ran, bytes);
   }
@@ -43,7 +43,7 @@ class LaneRecord final : public ArenaWaits {
   static constexpr size_t kWholeBytesMin = 64 * 1024;
   void Open(int64_t now_ns);
 
-  Shown* const shown_;
+  GroupMonitor* const shown_;
   const GroupTags tags_;
   Tally tally_;
   const GroupOperation* operation_ = nullptr;

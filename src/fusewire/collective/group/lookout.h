@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "fusewire/base/status.h"
+#include "fusewire/collective/group/group_monitor.h"
 #include "fusewire/collective/group/group_operation.h"
 #include "fusewire/collective/group/operation_table.h"
-#include "fusewire/collective/group/shown.h"
 #include "fusewire/collective/group/tally.h"
 #include "fusewire/reactor/reactor.h"
 
@@ -16,7 +16,7 @@ namespace fusewire::collective {
 
 class Lookout {
  public:
-  Lookout(reactor::Reactor& home, Shown* shown, const OperationTable* table)
+  Lookout(reactor::Reactor& home, GroupMonitor* shown, const OperationTable* table)
       : home_(home), shown_(shown), table_(table) {}
 
   // It has its place among all calls.
@@ -29,7 +29,7 @@ class Lookout {
   void Look();
 
   reactor::Reactor& home_;
-  Shown* const shown_;
+  GroupMonitor* const shown_;
   const OperationTable* const table_;
   Tally tally_;
   std::unique_ptr<reactor::Timer> timer_;

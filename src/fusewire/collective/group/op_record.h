@@ -8,14 +8,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "fusewire/collective/group/shown.h"
-#include "fusewire/collective/group/wanted.h"
+#include "fusewire/collective/group/group_monitor.h"
+#include "fusewire/collective/group/spec.h"
 #include "fusewire/observe/recorder.h"
 
 namespace fusewire::collective {
 
 // What an operation is counted for: the larger one of its arrays.
-inline uint64_t BytesOf(const Wanted& wanted) { return std::max(wanted.from.bytes(), wanted.to.bytes()); }
+inline uint64_t BytesOf(const CollectiveSpec& spec) { return std::max(spec.from.bytes(), spec.to.bytes()); }
 
 class OpRecord {
  public:
@@ -27,9 +27,9 @@ class OpRecord {
   OpRecord(const OpRecord&) = delete;
   OpRecord& operator=(const OpRecord&) = delete;
 
-  // `wanted` and `shown` stay until End. place: the number of the call, from 1; -1 with a key. flow: the same at all
+  // `spec` and `shown` stay until End. place: the number of the call, from 1; -1 with a key. flow: the same at all
   // ranks.
-  void Begin(Shown* shown, const Wanted& wanted, int64_t place, uint64_t flow, int64_t now_ns);
+  void Begin(GroupMonitor* shown, const CollectiveSpec& spec, int64_t place, uint64_t flow, int64_t now_ns);
   bool begun() const { return shown_ != nullptr; }
   int64_t begun_ns() const { return begun_ns_; }
   // All ranks that have not come yet, in their order; it waits since since_ns.
@@ -43,8 +43,8 @@ class OpRecord {
   };
   uint32_t TagOf(int rank) const;
 
-  Shown* shown_ = nullptr;
-  const Wanted* wanted_ = nullptr;
+  GroupMonitor* shown_ = nullptr;
+  const CollectiveSpec* wanted_ = nullptr;
   int64_t place_ = 0;
   uint64_t flow_ = 0;
   int64_t begun_ns_ = 0;

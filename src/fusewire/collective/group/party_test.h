@@ -75,14 +75,14 @@ inline GroupOptions OneHost(int ranks) {
 using Numbers = std::vector<int32_t>;
 
 // Sums `array` in place.
-inline Wanted Sum(Numbers* array, int64_t timeout_ns = 20 * kSecondNs) {
-  Wanted wanted;
-  wanted.kind = CollectiveKind::kAllReduce;
-  wanted.reduction.type = Type::kI32;
-  wanted.counts = {array->size()};
-  wanted.to = Pieces(array->data(), array->size() * sizeof(int32_t));
-  wanted.timeout_ns = timeout_ns;
-  return wanted;
+inline CollectiveSpec Sum(Numbers* array, int64_t timeout_ns = 20 * kSecondNs) {
+  CollectiveSpec spec;
+  spec.kind = CollectiveKind::kAllReduce;
+  spec.reduction.type = Type::kI32;
+  spec.counts = {array->size()};
+  spec.to = Pieces(array->data(), array->size() * sizeof(int32_t));
+  spec.timeout_ns = timeout_ns;
+  return spec;
 }
 
 inline void ExpectSum(Group& group, size_t count = 100) {

@@ -25,11 +25,10 @@ void WorkQueue::Add(GroupOperation* operation) {
 GroupOperation* WorkQueue::RunTurn() {
   FUSEWIRE_CHECK(!empty());
   GroupOperation* operation = operations_.front();
-  for (GroupOperation* other : operations_) {
-    if (other->wanted.priority > operation->wanted.priority) operation = other;
-  }
   FUSEWIRE_DCHECK(operation->work_queued);
-  if (!operation->runner->Work(kWorkBytesMax)) Remove(operation);
+  operations_.pop_front();
+  operation->work_queued = operation->runner->Work(kWorkBytesMax);
+  if (operation->work_queued) operations_.push_back(operation);
   return operation;
 }
 

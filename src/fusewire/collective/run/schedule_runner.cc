@@ -73,7 +73,7 @@ void ScheduleRunner::Begin() {
     run.posted = false;
     run.done = 0;
   }
-  order_.Begin(run_.hurried);
+  order_.Begin();
   running_ = true;
   BeginReady();
   EndIfIdle();

@@ -67,7 +67,6 @@ class ScheduleRunner {
     uint64_t tag = 0;
     Fingerprint print;
     bool confirm = false;  // a send ends only when its receive has the data
-    bool hurried = false;  // hold back: a more urgent operation runs
   };
   void Prepare(const Run& run);
   void Begin();
@@ -79,7 +78,6 @@ class ScheduleRunner {
   void Fail(const Status& why);
   // Receives from that rank that have no message yet fail with kCancelled.
   void ExpectNoMoreOf(int rank);
-  void SetHurried(bool hurried) { order_.SetHurried(run_.hurried = hurried); }
 
   // ---- its state ----
   bool running() const { return running_; }

@@ -5,7 +5,6 @@
 // between it and the first unfinished stage.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -22,9 +21,7 @@ class StepOrder {
   explicit StepOrder(const CompiledSchedule& compiled)
       : compiled_(compiled), left_(compiled.nodes().size()), late_(compiled.stage_nodes().size()) {}
 
-  void Begin(bool hurried);
-  // Narrows the window while a more urgent operation runs.
-  void SetHurried(bool hurried) { hurried_ = hurried; }
+  void Begin();
   std::optional<size_t> TakeNext();
   // The next message of the same peer may be posted.
   void OnPosted(size_t node);
@@ -32,8 +29,6 @@ class StepOrder {
   bool all_ended() const { return nodes_left_ == 0; }
 
  private:
-  static constexpr size_t kHurriedWindow = 1;
-  size_t window() const;
   void Meet(size_t node);
   void Release(size_t node);
 
@@ -45,12 +40,7 @@ class StepOrder {
   std::vector<uint32_t> ready_;
   size_t ready_at_ = 0;
   size_t nodes_left_ = 0;
-  bool hurried_ = false;
 };
-
-inline size_t StepOrder::window() const {
-  return hurried_ ? std::min(compiled_.window(), kHurriedWindow) : compiled_.window();
-}
 
 inline std::optional<size_t> StepOrder::TakeNext() {
   if (ready_at_ < ready_.size()) return ready_[ready_at_++];
@@ -63,7 +53,7 @@ inline std::optional<size_t> StepOrder::TakeNext() {
 inline void StepOrder::Release(size_t node) {
   FUSEWIRE_DCHECK(left_[node] == 0);
   const size_t stage = compiled_.nodes()[node].stage;
-  if (stage > open_stage_ + window()) {
+  if (stage > open_stage_ + compiled_.window()) {
     late_[stage].push_back(static_cast<uint32_t>(node));
   } else {
     ready_.push_back(static_cast<uint32_t>(node));

@@ -21,7 +21,7 @@ using tensorflow::VariantTensorDataProto;
 constexpr uint64_t kSnappyRatioMax = 24;
 
 TfStatus FalseClaim(const std::string& what) {
-  return absl::DataLossError(absl::StrCat("a peer sent a tensor that is none: ", what));
+  return absl::DataLossError(absl::StrCat("a peer sent a malformed tensor: ", what));
 }
 
 TfStatus CheckTensor(const TensorProto& proto, int depth);

@@ -188,7 +188,7 @@ TEST(Claims, OfCompressedElements) {
   ExpectVariantRefused(Iterator(element(1, {4, 4}, tensorflow::DT_STRING)), "other parts");
   ExpectVariantRefused(Iterator(element(1, {}, tensorflow::DT_VARIANT)), "variants or resources");
   ExpectVariantRefused(Iterator(element(1, {4000000000}, tensorflow::DT_STRING)), "than its bytes can hold");
-  ExpectVariantRefused(Iterator(element(-3, {8}, tensorflow::DT_INT32)), "a tensor that is none");
+  ExpectVariantRefused(Iterator(element(-3, {8}, tensorflow::DT_INT32)), "a malformed tensor");
   Tensor tensor;
   EXPECT_TRUE(Land(HeadOf(Holding(Iterator(element(100, {100}, tensorflow::DT_UINT8)), true)), &tensor).ok());
 }

@@ -25,7 +25,7 @@ using tensorflow::Tensor;
 constexpr uint8_t kControl = 0, kRaw = 1, kStrings = 3, kProto = 5;  // each inline; plus one: a segment follows
 
 TfStatus Nonsense(const std::string& what) {
-  return absl::DataLossError(absl::StrCat("a peer sent a tensor that is none: ", what));
+  return absl::DataLossError(absl::StrCat("a peer sent a malformed tensor: ", what));
 }
 
 TfStatus NoMemory(uint64_t bytes) {

@@ -100,7 +100,7 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
       done(absl::InternalError("a collective whose group is not there; report this"));
       return;
     }
-    collective::Wanted wanted;
+    collective::CollectiveSpec wanted;
     TfStatus sane = Describe(params, &wanted);
     if (!sane.ok()) {
       done(sane);
@@ -136,7 +136,7 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
   }
 
  private:
-  TfStatus Describe(const tensorflow::CollectiveParams& params, collective::Wanted* wanted) {
+  TfStatus Describe(const tensorflow::CollectiveParams& params, collective::CollectiveSpec* wanted) {
     const tensorflow::Tensor* input = context_->input;
     const tensorflow::Tensor& output = *context_->output;
     auto ranks = static_cast<size_t>(params.group.group_size);

@@ -10,7 +10,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/base/mutex.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/status.h"
 
@@ -121,7 +121,7 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
 
 Result<std::unique_ptr<CollectiveHome>> CollectiveHome::Open(Options options, task::Task& task) {
   p2p::EndpointOptions endpoint;
-  endpoint.pipe = task.shared().options();
+  endpoint.pipe = task.context().options();
   endpoint.pipe.name = options.own_task;
   // Without a timeout: a member may be busy for hours. A dead one is detected by its pipe.
   endpoint.limits.timeout_ns = kForeverNs;

@@ -60,7 +60,7 @@ class ChannelTest : public testing::Test {
     world_.asked[question].reply.Send(Status::Ok(), answer.head, std::move(answer.body));
   }
   void Forget(size_t question) {
-    world_.asked[question].reply.Send(Status::Application(kUnknownKeys, "a key that has not been said"));
+    world_.asked[question].reply.Send(Status::Application(kUnknownKeys, "an unknown key number"));
   }
 
   DataWorld world_;

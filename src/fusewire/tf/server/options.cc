@@ -69,9 +69,9 @@ pipe::TransportChoice ReadWire() {
   std::string value = ReadText("FUSEWIRE_TRANSPORT");
   pipe::TransportChoice wire = pipe::TransportChoice::kAuto;
   if (!value.empty() && !pipe::TransportChoiceOf(value, &wire)) {
-    FUSEWIRE_LOG(
-        kWarn, "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp, shm or ucx is expected; the default auto holds; see %s",
-        value.c_str(), "docs/settings.md#the-table");
+    FUSEWIRE_LOG(kWarn,
+                 "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp, shm or ucx is expected; the default auto holds; see %s",
+                 value.c_str(), "docs/settings.md#the-table");
   }
   return wire;
 }

@@ -243,7 +243,7 @@ void Service::OnReceive(const rpc::Request& request, rpc::Reply reply) {
   std::vector<Want> wants;
   TfStatus error;
   if (!keys_.Read(request.head, &wants, &error)) {
-    reply.Send(Status::Application(kUnknownKeys, "a key that has not been said"));
+    reply.Send(Status::Application(kUnknownKeys, "an unknown key number"));
   } else if (!error.ok()) {
     reply.Send(Status::Invalid(std::string(error.message())));
   } else {

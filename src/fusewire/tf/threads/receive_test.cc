@@ -55,7 +55,7 @@ class Site {
       std::vector<Want> wants;
       TfStatus error;
       if (!library_.Read(request.head, &wants, &error)) {
-        reply.Send(Status::Application(kUnknownKeys, "a key that has not been said"));
+        reply.Send(Status::Application(kUnknownKeys, "an unknown key number"));
       } else {
         Provider::Start(source_, std::move(wants), std::move(reply));
       }

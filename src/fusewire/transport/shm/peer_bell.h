@@ -27,7 +27,7 @@ class PeerBell {
           .Next("run the same version of Fusewire on both sides");
     }
     --changes_left_;
-    Result<std::unique_ptr<reactor::DoorbellRope>> rope =
+    Result<std::unique_ptr<reactor::PeerDoorbell>> rope =
         own.Tie(peer, {files[0].get(), files[1].get(), files[2].get()}, bit);
     if (!rope.ok()) return rope.status();
     rope_ = std::move(rope).value();
@@ -46,7 +46,7 @@ class PeerBell {
   void Drop() { rope_.reset(); }
 
  private:
-  std::unique_ptr<reactor::DoorbellRope> rope_;  // null: the peer has no home yet
+  std::unique_ptr<reactor::PeerDoorbell> rope_;  // null: the peer has no home yet
   int changes_left_ = 2;                         // a listener's end has a home, and perhaps one other before it writes
 };
 

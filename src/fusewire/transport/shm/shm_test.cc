@@ -401,7 +401,7 @@ TEST_F(Meetings, ANumberThatAnotherProcessHasNowProvesNothing) {
   EXPECT_TRUE(Ended(socket));
   EXPECT_EQ(arrived_, 0);
   EXPECT_THAT(Logged(), HasSubstr("process " + std::to_string(innocent) + " began the meeting, and process " +
-                              std::to_string(getpid()) + " answers"));
+                                  std::to_string(getpid()) + " answers"));
   kill(innocent, SIGKILL);
   waitpid(innocent, nullptr, 0);
 }

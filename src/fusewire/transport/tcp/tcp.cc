@@ -34,8 +34,6 @@ class TcpTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> MakeTcp(TcpOptions options) {
-  return std::make_unique<TcpTransport>(std::move(options));
-}
+std::unique_ptr<Transport> MakeTcp(TcpOptions options) { return std::make_unique<TcpTransport>(std::move(options)); }
 
 }  // namespace fusewire::transport

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "fusewire/transport/resolver.h"
-#include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/tcp/socket.h"
+#include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::transport {

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "fusewire/transport/accepting.h"
-#include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/tcp/socket.h"
+#include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::transport {
@@ -15,8 +15,7 @@ class TcpListener final : public Listener {
  public:
   static Result<std::unique_ptr<Listener>> Open(reactor::Reactor& home, const Address& address,
                                                 const TcpOptions& options, OnIncoming on_incoming);
-  TcpListener(reactor::Reactor& home, Fd fd, const Address& address, const TcpOptions& options,
-              OnIncoming on_incoming);
+  TcpListener(reactor::Reactor& home, Fd fd, const Address& address, const TcpOptions& options, OnIncoming on_incoming);
   Address address() const override { return address_; }
 
  private:

@@ -24,7 +24,7 @@ class UcxStrangers {
     std::erase_if(until_ns_, [this](const auto& each) { return each.second <= home_.now_ns(); });
     until_ns_[address] = AddNs(home_.now_ns(), kStrangerNs);
   }
-  // Not too often.
+  // At most one line in 10 s.
   void LogUnreached(const std::string& peer, const Status& why) {
     uint64_t suppressed = 0;
     if (!log_.Allow(home_.now_ns(), &suppressed)) return;

@@ -44,7 +44,7 @@ struct GroupOptions {
 
 // One operation. Counts are in elements of reduction.type, as in Request of schedule.h. A list of pieces and the
 // arrays stay valid until the end. Without `from`, it is in place: each rank's part is already in `to`.
-struct Wanted {
+struct CollectiveSpec {
   CollectiveKind kind = CollectiveKind::kBarrier;
   Reduction reduction;
   int root = 0;
@@ -55,8 +55,6 @@ struct Wanted {
   // Not 0: matched with the operations of this key at the other ranks, in their order for each key. 0: matched in the
   // order of calls, which must be the same at all ranks.
   uint64_t key = 0;
-  // Of the operations that can proceed, the one with the highest priority does.
-  int priority = 0;
   // Over messages, the operation ends here only when the ranks to which it sends have received all of it. Otherwise a
   // small message ends when it has been sent, and the root of a broadcast may end before the others have begun.
   bool confirm = false;

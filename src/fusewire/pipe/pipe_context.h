@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What all pipes of one name in a task share: its options, its budgets, and the log of peers that broke the law.
-// Home: any thread; constant after construction, apart from the budgets and counters. Owns: its budgets, where it has
-// its own. Fails: never; TakeWindow returns nothing when no window is left.
+// What all pipes of one name in a task share: its options, its budgets, and the log of peers that violated the
+// protocol. Home: any thread; constant after construction, apart from the budgets and counters. Owns: its budgets,
+// where it has its own. Fails: never; TakeWindow returns nothing when no window is left.
 #pragma once
 
 #include <atomic>
@@ -33,13 +33,13 @@ class WindowBudget {
   std::atomic<uint64_t> used_bytes_{0};
 };
 
-class Shared {
+class PipeContext {
  public:
   // The options have passed CheckOptions().
-  explicit Shared(Options options);
+  explicit PipeContext(Options options);
   // Another name in the same task: it counts into the budgets of `budgets_of`, which outlives it, whatever its options
   // say of budgets.
-  Shared(Options options, Shared& budgets_of);
+  PipeContext(Options options, PipeContext& budgets_of);
 
   const Options& options() const { return options_; }
   // This one's own, or the process's: see Options.
@@ -48,7 +48,7 @@ class Shared {
   std::optional<uint64_t> TakeWindow() { return windows_.Take(options_.window_bytes); }
   void ReturnWindow(uint64_t bytes) { windows_.Return(bytes); }
   WindowBudget& windows() { return windows_; }
-  // Any thread. For lines about peers that broke the law.
+  // Any thread. For lines about peers that violated the protocol.
   SourceLog& broken_log() { return broken_log_; }
 
  private:

@@ -16,7 +16,7 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/base/status.h"
 #include "fusewire/collective/group/seats.h"
-#include "fusewire/collective/group/wanted.h"
+#include "fusewire/collective/group/spec.h"
 #include "fusewire/p2p/endpoint.h"
 
 namespace fusewire::collective {
@@ -28,11 +28,11 @@ Status StartWatch(const std::string& place, const std::string& runtime, const st
 // The names of an endpoint's members, as tasks.
 using TaskNames = std::map<std::string, std::string>;
 
-class Shown {
+class GroupMonitor {
  public:
-  Shown(p2p::Endpoint& endpoint, const GroupOptions& options) : endpoint_(endpoint), options_(options) {}
-  Shown(const Shown&) = delete;
-  Shown& operator=(const Shown&) = delete;
+  GroupMonitor(p2p::Endpoint& endpoint, const GroupOptions& options) : endpoint_(endpoint), options_(options) {}
+  GroupMonitor(const GroupMonitor&) = delete;
+  GroupMonitor& operator=(const GroupMonitor&) = delete;
 
   // This group's members are the tasks, unless another group of the endpoint has named them.
   void Open(const Seats& seats);
@@ -43,7 +43,7 @@ class Shown {
   // Any thread, as all below.
   bool on() const { return is_on_.load(std::memory_order_relaxed); }
   // Of an operation that waits for that rank; -1: for none in particular.
-  uint32_t TagOf(const Wanted& wanted, int rank);
+  uint32_t TagOf(const CollectiveSpec& spec, int rank);
   // Of the ranks' agreement on an arena.
   uint32_t TagOfAgreement(int rank);
 
