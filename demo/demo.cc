@@ -16,8 +16,7 @@
 #include "service.h"
 #include "tour.h"
 
-namespace fusewire {
-namespace demo {
+namespace fusewire::demo {
 namespace {
 
 constexpr size_t kTensorBytes = 4 << 20;
@@ -132,8 +131,7 @@ int Run(double seconds) {
 }
 
 }  // namespace
-}  // namespace demo
-}  // namespace fusewire
+}  // namespace fusewire::demo
 
 int main(int argc, char** argv) {
   if (argc == 4 && std::strcmp(argv[1], "--serve") == 0) return fusewire::demo::Serve(argv[2], std::atoi(argv[3]));

@@ -12,8 +12,7 @@
 #include <string>
 #include <utility>
 
-namespace fusewire {
-namespace demo {
+namespace fusewire::demo {
 
 namespace {
 
@@ -73,5 +72,4 @@ void ChildProcess::Kill() {
   waitpid(std::exchange(pid_, -1), nullptr, 0);
 }
 
-}  // namespace demo
-}  // namespace fusewire
+}  // namespace fusewire::demo

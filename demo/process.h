@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A child process of the same program that serves on a port of its choice, and ends at the latest with its parent.
-#ifndef FUSEWIRE_DEMO_PROCESS_H_
-#define FUSEWIRE_DEMO_PROCESS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -9,8 +8,7 @@
 
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace demo {
+namespace fusewire::demo {
 
 class ChildProcess {
  public:
@@ -33,7 +31,4 @@ class ChildProcess {
   uint16_t port_ = 0;
 };
 
-}  // namespace demo
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_DEMO_PROCESS_H_
+}  // namespace fusewire::demo

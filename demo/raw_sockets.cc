@@ -12,8 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace fusewire {
-namespace demo {
+namespace fusewire::demo {
 namespace {
 
 constexpr size_t kBufferBytes = 32 << 20;
@@ -121,5 +120,4 @@ bool RawClient::Exchange(size_t out_bytes, size_t in_bytes) {
   return WriteBoth(fd_, &ask, sizeof(ask), Memory().data(), out_bytes) && ReadAll(fd_, Memory().data(), in_bytes);
 }
 
-}  // namespace demo
-}  // namespace fusewire
+}  // namespace fusewire::demo

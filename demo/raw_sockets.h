@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The demo's work on plain blocking sockets: the baseline for a runtime.
-#ifndef FUSEWIRE_DEMO_RAW_SOCKETS_H_
-#define FUSEWIRE_DEMO_RAW_SOCKETS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +8,7 @@
 
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace demo {
+namespace fusewire::demo {
 
 // Serves one connection after another: reads a request of two u64 (how many bytes follow, how many to return),
 // reads the bytes, and sends the requested number.
@@ -31,7 +29,4 @@ class RawClient {
   int fd_;
 };
 
-}  // namespace demo
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_DEMO_RAW_SOCKETS_H_
+}  // namespace fusewire::demo

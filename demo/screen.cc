@@ -9,8 +9,7 @@
 
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace demo {
+namespace fusewire::demo {
 namespace {
 
 constexpr int64_t kDrawEveryNs = 100 * kMillisecondNs;
@@ -67,5 +66,4 @@ std::string Rate(double per_second, const char* unit) {
 
 std::string Times(double ratio) { return Format("%.2f %s", ratio, "x"); }
 
-}  // namespace demo
-}  // namespace fusewire
+}  // namespace fusewire::demo

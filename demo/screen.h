@@ -1,14 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The demo's output: a progress line, and a table at the end.
-#ifndef FUSEWIRE_DEMO_SCREEN_H_
-#define FUSEWIRE_DEMO_SCREEN_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-namespace fusewire {
-namespace demo {
+namespace fusewire::demo {
 
 // One line per part; on a terminal it is redrawn with the progress.
 class Progress {
@@ -38,7 +36,4 @@ std::string Micros(double seconds);
 std::string Rate(double per_second, const char* unit);
 std::string Times(double ratio);
 
-}  // namespace demo
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_DEMO_SCREEN_H_
+}  // namespace fusewire::demo

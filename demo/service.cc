@@ -12,8 +12,7 @@
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/wire/meta.h"
 
-namespace fusewire {
-namespace demo {
+namespace fusewire::demo {
 namespace {
 
 constexpr uint16_t kFloat = 1;  // TensorFlow's number for float32
@@ -114,5 +113,4 @@ void ServeFusewire(uint16_t port, const std::function<void(uint16_t)>& ready) {
   for (;;) pause();  // until this process is killed
 }
 
-}  // namespace demo
-}  // namespace fusewire
+}  // namespace fusewire::demo

@@ -1,14 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The demo's server: it echoes messages, receives tensors, and returns the parameters of one step.
-#ifndef FUSEWIRE_DEMO_SERVICE_H_
-#define FUSEWIRE_DEMO_SERVICE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 
-namespace fusewire {
-namespace demo {
+namespace fusewire::demo {
 
 constexpr uint16_t kEcho = 1;        // head: any; the reply has the same head
 constexpr uint16_t kTake = 2;        // body: tensors; they land in the server's memory
@@ -23,7 +21,4 @@ uint8_t TensorByte(int index, size_t at);
 
 void ServeFusewire(uint16_t port, const std::function<void(uint16_t)>& ready);
 
-}  // namespace demo
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_DEMO_SERVICE_H_
+}  // namespace fusewire::demo

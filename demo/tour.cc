@@ -12,8 +12,7 @@
 #include "screen.h"
 #include "service.h"
 
-namespace fusewire {
-namespace demo {
+namespace fusewire::demo {
 namespace {
 
 constexpr size_t kPushBytes = 4 << 20;
@@ -210,5 +209,4 @@ Count RawExchanges(RawClient& raw, size_t out_bytes, size_t in_bytes, double sec
   return count;
 }
 
-}  // namespace demo
-}  // namespace fusewire
+}  // namespace fusewire::demo

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The parts of the demo's client, on Fusewire and on raw sockets.
-#ifndef FUSEWIRE_DEMO_TOUR_H_
-#define FUSEWIRE_DEMO_TOUR_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -10,8 +9,7 @@
 #include "fusewire/rpc/rpc.h"
 #include "raw_sockets.h"
 
-namespace fusewire {
-namespace demo {
+namespace fusewire::demo {
 
 // A number of operations, and their duration.
 struct Count {
@@ -35,7 +33,4 @@ Count PushTensors(rpc::Client& client, double seconds);     // 4 MiB one way, 4 
 Count PullParameters(rpc::Client& client, double seconds);  // 200 tensors back in one reply; every byte is checked once
 Count RawExchanges(RawClient& raw, size_t out_bytes, size_t in_bytes, double seconds);
 
-}  // namespace demo
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_DEMO_TOUR_H_
+}  // namespace fusewire::demo

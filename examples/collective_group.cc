@@ -25,7 +25,7 @@ int main() {
   }
   std::unique_ptr<Group> groups[2];
   std::vector<float> arrays[2];
-  fusewire::collective::Wanted wanted;
+  fusewire::collective::CollectiveSpec wanted;
   wanted.kind = fusewire::collective::CollectiveKind::kAllReduce;
   wanted.counts = {1000};
   for (int rank = 0; rank < 2; ++rank) {

@@ -25,7 +25,6 @@ from tidy_tables import (
     HOSTS,
     LINE_COLUMNS_MAX,
     ROOMS,
-    TEST_LINES_MAX,
     TESTED,
     WINGS,
 )
@@ -240,7 +239,7 @@ def check_shared_ptr(tree, findings):
 
 
 def check_shape(tree, findings):
-    """Columns, lines, the copyright line, include guards, no notes about later work."""
+    """Columns, lines, the copyright line, #pragma once, namespaces, no notes about later work."""
     for path, text in tree.texts(".h", ".cc", ".py", ".sh", ".cmake", "CMakeLists.txt", "/run", "Makefile"):
         lines = text.split("\n")
         for number, line in enumerate(lines, 1):
@@ -248,10 +247,9 @@ def check_shape(tree, findings):
                 findings.add(path, number, f"{len(line)} columns; at most {LINE_COLUMNS_MAX}")
             if re.search(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX)\b", line):
                 findings.add(path, number, "do it, or write it down where work is planned; a promise in code is a debt")
-        lines_max = TEST_LINES_MAX if is_test(path) else FILE_LINES_MAX
-        if len(lines) > lines_max and not findings.excused("long", path, FILES_LONGER):
+        if len(lines) > FILE_LINES_MAX and not findings.excused("long", path, FILES_LONGER):
             findings.add(
-                path, 1, f"{len(lines)} lines, {lines_max} at most: split it into the two things that it contains"
+                path, 1, f"{len(lines)} lines, {FILE_LINES_MAX} at most: split it into the two things that it contains"
             )
         if path.endswith((".h", ".cc", ".py", ".sh", ".cmake")):
             first = lines[1] if lines[0].startswith("#!") and len(lines) > 1 else lines[0]
@@ -260,9 +258,12 @@ def check_shape(tree, findings):
             ):
                 findings.add(path, 1, "the copyright line must be at the top")
         if path.endswith(".h"):
-            guard = re.sub(r"[^A-Z0-9]", "_", (within_rooms(path) or path).upper())
-            if f"#ifndef FUSEWIRE_{guard}_\n#define FUSEWIRE_{guard}_\n" not in text:
-                findings.add(path, 1, f"include guard FUSEWIRE_{guard}_ is missing or has another name")
+            if "\n#pragma once\n" not in text:
+                findings.add(path, 1, "#pragma once is missing")
+        if path.endswith((".h", ".cc")):
+            for found in re.finditer(r"^namespace \w+ \{\nnamespace \w+ \{$", text, re.MULTILINE):
+                line = text.count("\n", 0, found.start()) + 1
+                findings.add(path, line, "one line for both: namespace outer::inner {")
 
 
 def check_pages(tree, findings):

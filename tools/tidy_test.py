@@ -13,8 +13,8 @@ from tidy_tree import Tree, code_of, words_after
 COPYRIGHT = "Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0"
 
 
-def header(guard, body=""):
-    return f"// {COPYRIGHT}\n#ifndef FUSEWIRE_{guard}_\n#define FUSEWIRE_{guard}_\n{body}\n#endif\n"
+def header(body=""):
+    return f"// {COPYRIGHT}\n#pragma once\n{body}\n"
 
 
 def source(body=""):
@@ -26,13 +26,13 @@ def clean_files():
     return {
         "src/fusewire/base/CMakeLists.txt": "fusewire_room(base DOORS status.h SOURCES status.cc TESTS status)\n",
         "src/fusewire/base/README.md": "# base\nWords.\n",
-        "src/fusewire/base/status.h": header("BASE_STATUS_H"),
-        "src/fusewire/base/inner.h": header("BASE_INNER_H"),
+        "src/fusewire/base/status.h": header(),
+        "src/fusewire/base/inner.h": header(),
         "src/fusewire/base/status.cc": source('#include "fusewire/base/status.h"\n\n#include "fusewire/base/inner.h"'),
         "src/fusewire/base/status_test.cc": source('#include "fusewire/base/status.h"'),
         "src/fusewire/wire/CMakeLists.txt": "fusewire_room(wire USES base DOORS wire.h SOURCES wire.cc)\n",
         "src/fusewire/wire/README.md": "# wire\nFormats; see [errors](../../../docs/errors.md#who-fails).\n",
-        "src/fusewire/wire/wire.h": header("WIRE_WIRE_H"),
+        "src/fusewire/wire/wire.h": header(),
         "src/fusewire/wire/wire.cc": source('#include "fusewire/wire/wire.h"\n\n#include "fusewire/base/status.h"'),
         "docs/errors.md": "# Errors\n## Who fails\nSee [the tools](../tools/run.sh).\n",
         "tools/run.sh": f"#!/usr/bin/env bash\n# {COPYRIGHT}\n",
@@ -97,7 +97,7 @@ class ArrowsTest(TidyTest):
         self.expect("base may include no other room", {"src/fusewire/base/status.cc": up})
 
     def test_helpers_of_tests_are_no_doors_but_serve_tests(self):
-        helper = {"src/fusewire/base/world_test.h": header("BASE_WORLD_TEST_H")}
+        helper = {"src/fusewire/base/world_test.h": header()}
         use = source('#include "fusewire/base/world_test.h"')
         cmake = "fusewire_room(wire USES base DOORS wire.h SOURCES wire.cc TESTS wire)\n"
         test = {"src/fusewire/wire/wire_test.cc": use, "src/fusewire/wire/CMakeLists.txt": cmake}
@@ -108,7 +108,7 @@ class ArrowsTest(TidyTest):
         files = {
             "src/fusewire/buffer/CMakeLists.txt": "fusewire_room(buffer DOORS buffer.h)\n",
             "src/fusewire/buffer/README.md": "# buffer\n",
-            "src/fusewire/buffer/buffer.h": header("BUFFER_BUFFER_H", '#include "fusewire/wire/wire.h"'),
+            "src/fusewire/buffer/buffer.h": header('#include "fusewire/wire/wire.h"'),
         }
         self.expect("buffer may include base", files)
 
@@ -134,7 +134,7 @@ class ArrowsTest(TidyTest):
         self.expect("is not public", files)
 
     def public_line(self, includes=""):
-        return {"include/fusewire/base/line.h": header("BASE_LINE_H", includes)}
+        return {"include/fusewire/base/line.h": header(includes)}
 
     def test_public_headers_are_doors(self):
         self.assertEqual(self.findings(self.public_line() | self.in_wire('#include "fusewire/base/line.h"')), [])
@@ -144,11 +144,11 @@ class ArrowsTest(TidyTest):
         self.expect("is not public", files | self.in_wire('#include "fusewire/base/line.h"'))
 
     def test_public_and_in_doors(self):
-        files = {"include/fusewire/base/status.h": header("BASE_STATUS_H")}
+        files = {"include/fusewire/base/status.h": header()}
         self.assertIn("status.h is public: remove it from DOORS", "\n".join(self.findings(files)))
 
     def test_public_header_outside_of_rooms(self):
-        files = {"include/fusewire/line.h": header("LINE_H"), "src/fusewire/wire/wire.cc": None}
+        files = {"include/fusewire/line.h": header(), "src/fusewire/wire/wire.cc": None}
         files["src/fusewire/wire/wire.cc"] = source('#include "fusewire/wire/wire.h"\n\n#include "fusewire/line.h"')
         self.assertIn("a source belongs in a room", "\n".join(self.findings(files)))
 
@@ -157,7 +157,7 @@ class ArrowsTest(TidyTest):
 
     def test_backends_never_meet(self):
         files = {
-            "src/fusewire/wire/tcp/tcp.h": header("WIRE_TCP_TCP_H"),
+            "src/fusewire/wire/tcp/tcp.h": header(),
             "src/fusewire/wire/tcp/user.cc": source('#include "fusewire/wire/tcp/tcp.h"'),
             "src/fusewire/wire/shm/shm.cc": source('#include "fusewire/wire/tcp/tcp.h"'),
             "src/fusewire/wire/CMakeLists.txt": "fusewire_room(wire USES base DOORS wire.h\n"
@@ -170,12 +170,12 @@ class ArrowsTest(TidyTest):
             "src/fusewire/tf/CMakeLists.txt": "add_library(fusewire_tf SHARED peer/user.cc bridge/climber.cc "
             "star/call/user.cc star/serve/climber.cc)\n",
             "src/fusewire/tf/README.md": "# tf\n",
-            "src/fusewire/tf/bridge/tensor.h": header("TF_BRIDGE_TENSOR_H"),
-            "src/fusewire/tf/peer/line.h": header("TF_PEER_LINE_H"),
+            "src/fusewire/tf/bridge/tensor.h": header(),
+            "src/fusewire/tf/peer/line.h": header(),
             "src/fusewire/tf/peer/user.cc": source('#include "fusewire/tf/bridge/tensor.h"'),
             "src/fusewire/tf/bridge/climber.cc": source('#include "fusewire/tf/peer/line.h"'),
-            "src/fusewire/tf/star/words.h": header("TF_STAR_WORDS_H"),
-            "src/fusewire/tf/star/call/call.h": header("TF_STAR_CALL_CALL_H"),
+            "src/fusewire/tf/star/words.h": header(),
+            "src/fusewire/tf/star/call/call.h": header(),
             "src/fusewire/tf/star/call/user.cc": source('#include "fusewire/tf/star/words.h"'),
             "src/fusewire/tf/star/serve/climber.cc": source('#include "fusewire/tf/star/call/call.h"'),
         }
@@ -218,12 +218,12 @@ class ArrowsTest(TidyTest):
         files = {
             "src/fusewire/attic/CMakeLists.txt": "fusewire_room(attic DOORS attic.h)\n",
             "src/fusewire/attic/README.md": "# attic\n",
-            "src/fusewire/attic/attic.h": header("ATTIC_ATTIC_H"),
+            "src/fusewire/attic/attic.h": header(),
         }
         self.expect("has no row in ROOMS", files)
 
     def test_source_outside_of_rooms(self):
-        files = {"src/fusewire/lost.h": header("LOST_H"), **self.in_wire('#include "fusewire/lost.h"')}
+        files = {"src/fusewire/lost.h": header(), **self.in_wire('#include "fusewire/lost.h"')}
         self.assertTrue(any("belongs in a room" in line for line in self.findings(files)))
 
 
@@ -251,10 +251,10 @@ class DeadFilesTest(TidyTest):
         self.expect("no CMakeLists.txt names it", {"src/fusewire/wire/wire_test.cc": source()})
 
     def test_header_not_included(self):
-        self.expect("nobody includes it", {"src/fusewire/base/old.h": header("BASE_OLD_H")})
+        self.expect("nobody includes it", {"src/fusewire/base/old.h": header()})
 
     def test_header_includes_itself(self):
-        itself = header("BASE_OLD_H", '#include "fusewire/base/old.h"')
+        itself = header('#include "fusewire/base/old.h"')
         self.expect("nobody includes it", {"src/fusewire/base/old.h": itself})
 
     def test_script_not_called(self):
@@ -332,8 +332,12 @@ class ShapeTest(TidyTest):
     def test_no_copyright(self):
         self.expect("copyright", {"tools/run.sh": "#!/usr/bin/env bash\n"})
 
-    def test_wrong_guard(self):
-        self.expect("include guard FUSEWIRE_WIRE_WIRE_H_", {"src/fusewire/wire/wire.h": header("WIRE_H")})
+    def test_no_pragma_once(self):
+        self.expect("#pragma once is missing", {"src/fusewire/wire/wire.h": f"// {COPYRIGHT}\n"})
+
+    def test_namespaces_in_two_lines(self):
+        nested = "namespace a {\nnamespace b {\n}  // namespace b\n}  // namespace a\n"
+        self.expect("one line for both", {"src/fusewire/wire/wire.h": header(nested)})
 
 
 class WaitsTest(TidyTest):
@@ -363,7 +367,7 @@ class CirclesTest(TidyTest):
         files = {}
         for name, other in zip(names, (*names[1:], names[0]), strict=True):
             include = f'#include "fusewire/wire/{other}.h"'
-            files[f"src/fusewire/wire/{name}.h"] = header(f"WIRE_{name.upper()}_H")
+            files[f"src/fusewire/wire/{name}.h"] = header()
             files[f"src/fusewire/wire/{name}.cc"] = source(f'#include "fusewire/wire/{name}.h"\n\n{include}')
         sources = " ".join(f"{name}.cc" for name in ("wire", *names))
         files["src/fusewire/wire/CMakeLists.txt"] = f"fusewire_room(wire USES base DOORS wire.h SOURCES {sources})\n"

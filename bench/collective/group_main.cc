@@ -18,22 +18,22 @@ namespace fusewire::bench {
 namespace {
 
 using collective::CollectiveKind;
+using collective::CollectiveSpec;
 using collective::Op;
 using collective::Pieces;
 using collective::Type;
-using collective::Wanted;
 
 void Must(const Status& status) {
   if (!status.ok()) Die(status.ToString());
 }
 
-Wanted WantedOf(CollectiveKind kind, Type type, size_t count) {
-  Wanted wanted;
-  wanted.kind = kind;
-  wanted.reduction.op = Op::kSum;
-  wanted.reduction.type = type;
-  if (kind != CollectiveKind::kBarrier) wanted.counts = {count};
-  return wanted;
+CollectiveSpec SpecOf(CollectiveKind kind, Type type, size_t count) {
+  CollectiveSpec spec;
+  spec.kind = kind;
+  spec.reduction.op = Op::kSum;
+  spec.reduction.type = type;
+  if (kind != CollectiveKind::kBarrier) spec.counts = {count};
+  return spec;
 }
 
 class EndpointGroup final : public Group {
@@ -41,24 +41,24 @@ class EndpointGroup final : public Group {
   explicit EndpointGroup(std::unique_ptr<collective::Group> group) : group_(std::move(group)) {}
   int rank() const override { return group_->rank(); }
   int ranks() const override { return group_->ranks(); }
-  void Barrier() override { Must(group_->Run(WantedOf(CollectiveKind::kBarrier, Type::kF32, 0))); }
+  void Barrier() override { Must(group_->Run(SpecOf(CollectiveKind::kBarrier, Type::kF32, 0))); }
   void AllReduce(const float* from, float* to, size_t count) override {
     if (plan_ == nullptr || from != from_ || to != to_ || count != count_) Plan(from, to, count);
     Must(plan_->Run());
   }
   void Broadcast(uint64_t* number) override {
-    Wanted wanted = WantedOf(CollectiveKind::kBroadcast, Type::kU64, 1);
-    wanted.to = Pieces(number, sizeof(*number));
-    Must(group_->Run(std::move(wanted)));
+    CollectiveSpec spec = SpecOf(CollectiveKind::kBroadcast, Type::kU64, 1);
+    spec.to = Pieces(number, sizeof(*number));
+    Must(group_->Run(std::move(spec)));
   }
 
  private:
   void Plan(const float* from, float* to, size_t count) {
-    Wanted wanted = WantedOf(CollectiveKind::kAllReduce, Type::kF32, count);
+    CollectiveSpec spec = SpecOf(CollectiveKind::kAllReduce, Type::kF32, count);
     // Pieces are also used for input, which is only read.
-    wanted.from = Pieces(const_cast<float*>(from), count * sizeof(float));
-    wanted.to = Pieces(to, count * sizeof(float));
-    plan_ = group_->MakePlan(std::move(wanted));
+    spec.from = Pieces(const_cast<float*>(from), count * sizeof(float));
+    spec.to = Pieces(to, count * sizeof(float));
+    plan_ = group_->MakePlan(std::move(spec));
     from_ = from;
     to_ = to;
     count_ = count;

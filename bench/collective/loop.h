@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One loop for all-reduce of f32, for all programs: warm up, agree on a number of rounds, time batches of them.
 // Prints one line of JSON per size, on rank 0.
-#ifndef FUSEWIRE_BENCH_COLLECTIVE_LOOP_H_
-#define FUSEWIRE_BENCH_COLLECTIVE_LOOP_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -39,5 +38,3 @@ LoopOptions ParseLoopOptions(int argc, char** argv);
 void MeasureAllReduce(Group& group, const LoopOptions& options, const std::string& variant);
 
 }  // namespace fusewire::bench
-
-#endif  // FUSEWIRE_BENCH_COLLECTIVE_LOOP_H_

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Ranks that are children of one process, for programs without a launcher.
-#ifndef FUSEWIRE_BENCH_COLLECTIVE_RANKS_H_
-#define FUSEWIRE_BENCH_COLLECTIVE_RANKS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -36,5 +35,3 @@ int ForkRanks(int ranks, const std::function<void(int rank)>& life);
 bool BindRank(int rank, int ranks);
 
 }  // namespace fusewire::bench
-
-#endif  // FUSEWIRE_BENCH_COLLECTIVE_RANKS_H_

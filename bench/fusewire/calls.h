@@ -1,6 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#ifndef FUSEWIRE_BENCH_FUSEWIRE_CALLS_H_
-#define FUSEWIRE_BENCH_FUSEWIRE_CALLS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -90,5 +89,3 @@ class Flow {
 };
 
 }  // namespace fusewire::bench
-
-#endif  // FUSEWIRE_BENCH_FUSEWIRE_CALLS_H_

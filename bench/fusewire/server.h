@@ -1,6 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#ifndef FUSEWIRE_BENCH_FUSEWIRE_SERVER_H_
-#define FUSEWIRE_BENCH_FUSEWIRE_SERVER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -22,5 +21,3 @@ task::TaskOptions TaskOptionsFor(const Options& options);
 void ServeFusewire(const Options& options);
 
 }  // namespace fusewire::bench
-
-#endif  // FUSEWIRE_BENCH_FUSEWIRE_SERVER_H_

@@ -1,6 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#ifndef FUSEWIRE_BENCH_GRPC_CLIENT_H_
-#define FUSEWIRE_BENCH_GRPC_CLIENT_H_
+#pragma once
 
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
@@ -56,5 +55,3 @@ class ClientCalls {
 void StreamBulk(const std::shared_ptr<grpc::Channel>& channel, uint64_t count);
 
 }  // namespace fusewire::bench
-
-#endif  // FUSEWIRE_BENCH_GRPC_CLIENT_H_

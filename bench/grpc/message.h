@@ -1,9 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-//
 // Shared by the gRPC client and server of the benchmark. Both use gRPC's generic interface with plain bytes, without
 // protobuf.
-#ifndef FUSEWIRE_BENCH_GRPC_MESSAGE_H_
-#define FUSEWIRE_BENCH_GRPC_MESSAGE_H_
+#pragma once
 
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
@@ -46,5 +44,3 @@ void ApplyFastSettings(const SetInt& set_int) {
 }
 
 }  // namespace fusewire::bench
-
-#endif  // FUSEWIRE_BENCH_GRPC_MESSAGE_H_

@@ -1,6 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#ifndef FUSEWIRE_BENCH_GRPC_SERVER_H_
-#define FUSEWIRE_BENCH_GRPC_SERVER_H_
+#pragma once
 
 #include "bench/harness/harness.h"
 
@@ -10,5 +9,3 @@ namespace fusewire::bench {
 void ServeGrpc(const Options& options);
 
 }  // namespace fusewire::bench
-
-#endif  // FUSEWIRE_BENCH_GRPC_SERVER_H_

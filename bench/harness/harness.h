@@ -1,10 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-//
 // A benchmark program is one variant (raw, grpc, fusewire) in two roles: `server` announces its port and serves until
 // it is killed; `client` runs one case and prints one line of JSON. Both get the name of the case, and prepare for it.
 // bench/README.md describes the cases.
-#ifndef FUSEWIRE_BENCH_HARNESS_HARNESS_H_
-#define FUSEWIRE_BENCH_HARNESS_HARNESS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -123,5 +121,3 @@ Sample MeasureLinks(const Options& options, const std::function<void(size_t)>& o
                     const std::function<void(size_t)>& round_trip_on);
 
 }  // namespace fusewire::bench
-
-#endif  // FUSEWIRE_BENCH_HARNESS_HARNESS_H_

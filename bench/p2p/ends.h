@@ -1,10 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-//
 // Shared by the programs of the suite `p2p`: two processes, each with one End of the same kind, and the cases that
 // use it. A program has the list of its wires and creates an End; everything else is here, so
 // that all programs run the same cases.
-#ifndef FUSEWIRE_BENCH_P2P_ENDS_H_
-#define FUSEWIRE_BENCH_P2P_ENDS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -52,5 +50,3 @@ std::string Swap(const Way& way, const std::string& words);
 size_t DepthOf(size_t size);
 
 }  // namespace fusewire::bench
-
-#endif  // FUSEWIRE_BENCH_P2P_ENDS_H_

@@ -1,5 +1,4 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-//
 // Ours: two endpoints, operations that are made once, posted again at home in each other's end.
 #include <unistd.h>
 

@@ -1,5 +1,4 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-//
 // libfabric: tagged messages of its providers tcp (with rxm) and shm. Its shm does not sleep: a waiting thread polls.
 #include <dirent.h>
 #include <rdma/fabric.h>

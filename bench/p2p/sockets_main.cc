@@ -1,5 +1,4 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-//
 // Raw sockets, as a careful programmer would use them: TCP, and a unix socket between two processes of one host.
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -1,5 +1,4 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-//
 // TensorPipe: small messages as one payload, large ones as one tensor; over its uv (TCP)
 // with the basic channel, and over its shm with the channel cma.
 #include <tensorpipe/tensorpipe.h>

@@ -1,5 +1,4 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-//
 // UCX: tagged messages of UCP, over its tcp, and over its shared memory (posix for small ones, cma for large).
 #include <ucp/api/ucp.h>
 

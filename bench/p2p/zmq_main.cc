@@ -1,5 +1,4 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-//
 // ZeroMQ: a pair of PAIR sockets, over TCP and over its ipc. Large messages are sent by reference.
 #include <unistd.h>
 #include <zmq.h>

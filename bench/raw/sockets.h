@@ -1,10 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-//
 // The simplest use of TCP that a careful programmer would write: the baseline of the other variants.
 // Every function ends the process when a socket fails; only ReadAll and ReadAllBusy report the end of the
 // stream.
-#ifndef FUSEWIRE_BENCH_RAW_SOCKETS_H_
-#define FUSEWIRE_BENCH_RAW_SOCKETS_H_
+#pragma once
 
 #include <sys/uio.h>
 
@@ -29,5 +27,3 @@ void WriteGather(int fd, std::vector<iovec> parts);
 bool ReadScatter(int fd, std::vector<iovec> parts);
 
 }  // namespace fusewire::bench
-
-#endif  // FUSEWIRE_BENCH_RAW_SOCKETS_H_

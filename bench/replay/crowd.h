@@ -2,8 +2,7 @@
 // Workers that are not there: each has a connection of its own to one parameter server, places its parts, and then
 // makes recorded steps one after the other: pull, think, push. Home: one reactor, that of a task with one. Owns: the
 // workers and their connections, until the process ends. Fails: ends the program, and says what the server said.
-#ifndef FUSEWIRE_BENCH_REPLAY_CROWD_H_
-#define FUSEWIRE_BENCH_REPLAY_CROWD_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -63,5 +62,3 @@ class Crowd {
 };
 
 }  // namespace fusewire::bench
-
-#endif  // FUSEWIRE_BENCH_REPLAY_CROWD_H_

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Steps of a real worker, as the plug-in wrote them to FUSEWIRE_STAR_RECORD; see src/fusewire/tf/star/call/recording.h.
 // Home: none, plain values. Owns: the recorded bytes. Fails: ends the program, and says what is wrong with the file.
-#ifndef FUSEWIRE_BENCH_REPLAY_RECORD_H_
-#define FUSEWIRE_BENCH_REPLAY_RECORD_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -36,5 +35,3 @@ struct Record {
 Record ReadRecord(const std::string& path);
 
 }  // namespace fusewire::bench
-
-#endif  // FUSEWIRE_BENCH_REPLAY_RECORD_H_

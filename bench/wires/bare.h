@@ -1,9 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-//
 // The limits of shared memory on this machine: the baseline of the transport.
 // The port that a server announces is the number of one of its descriptors, which the client gets with pidfd_getfd.
-#ifndef FUSEWIRE_BENCH_WIRES_BARE_H_
-#define FUSEWIRE_BENCH_WIRES_BARE_H_
+#pragma once
 
 #include "bench/harness/harness.h"
 
@@ -26,5 +24,3 @@ Sample DriveReadv(const Options& options);
 size_t BytesOfCase(const Options& options);
 
 }  // namespace fusewire::bench
-
-#endif  // FUSEWIRE_BENCH_WIRES_BARE_H_

@@ -1,5 +1,4 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-//
 // Our transports alone, without messages and calls, and the limits of the machine.
 #include <unistd.h>
 

@@ -139,8 +139,8 @@ bool IsOpen(const Calls& calls) {
 
 PyObject* Code(long code) { return PyLong_FromLong(code); }
 
-PyObject* Run(const Calls& calls, const fusewire_wanted& wanted) {
-  const int code = fusewire_group_run(calls.group, &wanted, &kWaiting);
+PyObject* Run(const Calls& calls, const fusewire_collective_spec& spec) {
+  const int code = fusewire_group_run(calls.group, &spec, &kWaiting);
   return PyErr_Occurred() != nullptr ? nullptr : Code(code);  // a signal's handler has raised
 }
 
@@ -178,32 +178,32 @@ PyObject* RunArrays(PyObject* self, PyObject* const* arguments, Py_ssize_t count
   Counts counts;
   if (!counts.Find(kind, source, static_cast<size_t>(ranks))) return Code(kNotServed);
 
-  fusewire_wanted wanted{};
-  wanted.kind = static_cast<int>(kind);
-  wanted.op = static_cast<int>(PyLong_AsLong(arguments[1]));
-  wanted.root = static_cast<int>(PyLong_AsLong(arguments[2]));
+  fusewire_collective_spec spec{};
+  spec.kind = static_cast<int>(kind);
+  spec.op = static_cast<int>(PyLong_AsLong(arguments[1]));
+  spec.root = static_cast<int>(PyLong_AsLong(arguments[2]));
   if (PyErr_Occurred() != nullptr) return nullptr;
-  wanted.type = source.type();
-  wanted.counts = counts.list.data();
-  wanted.counts_size = counts.size;
+  spec.type = source.type();
+  spec.counts = counts.list.data();
+  spec.counts_size = counts.size;
   if (kind == CollectiveKind::kAllToAll) {
-    wanted.receives = wanted.counts;
-    wanted.receives_size = wanted.counts_size;
+    spec.receives = spec.counts;
+    spec.receives_size = spec.counts_size;
   }
   fusewire_piece from{source.data(), source.bytes()};
-  wanted.to = &from;
-  wanted.to_size = 1;
-  if (in_place) return Run(calls, wanted);
+  spec.to = &from;
+  spec.to_size = 1;
+  if (in_place) return Run(calls, spec);
 
   const View target(arguments[4], PyBUF_WRITABLE);
-  if (!target.held() || target.type() != wanted.type) return Code(kNotServed);
+  if (!target.held() || target.type() != spec.type) return Code(kNotServed);
   fusewire_piece to{target.data(), target.bytes()};
-  wanted.to = &to;
-  wanted.from = &from;
+  spec.to = &to;
+  spec.from = &from;
   // Of a broadcast, only the root has a source.
-  const bool has_source = kind != CollectiveKind::kBroadcast || fusewire_group_rank(calls.group) == wanted.root;
-  wanted.from_size = has_source ? 1 : 0;
-  return Run(calls, wanted);
+  const bool has_source = kind != CollectiveKind::kBroadcast || fusewire_group_rank(calls.group) == spec.root;
+  spec.from_size = has_source ? 1 : 0;
+  return Run(calls, spec);
 }
 
 constexpr Py_ssize_t kAddresses = 12;  // arguments of run_at()
@@ -226,32 +226,32 @@ bool ReadCounts(PyObject* tuple, Counts* counts) {
 PyObject* RunAddresses(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   const Calls& calls = *Of(self);
   if ((count != kAddresses && count != kAddressesNoted) || !IsOpen(calls)) return Code(kNotServed);
-  fusewire_wanted wanted{};
-  wanted.kind = static_cast<int>(PyLong_AsLong(arguments[0]));
-  wanted.op = static_cast<int>(PyLong_AsLong(arguments[1]));
-  wanted.type = static_cast<int>(PyLong_AsLong(arguments[2]));
-  wanted.root = static_cast<int>(PyLong_AsLong(arguments[3]));
-  wanted.key = PyLong_AsUnsignedLongLong(arguments[4]);
-  wanted.timeout_ns = PyLong_AsLongLong(arguments[5]);
+  fusewire_collective_spec spec{};
+  spec.kind = static_cast<int>(PyLong_AsLong(arguments[0]));
+  spec.op = static_cast<int>(PyLong_AsLong(arguments[1]));
+  spec.type = static_cast<int>(PyLong_AsLong(arguments[2]));
+  spec.root = static_cast<int>(PyLong_AsLong(arguments[3]));
+  spec.key = PyLong_AsUnsignedLongLong(arguments[4]);
+  spec.timeout_ns = PyLong_AsLongLong(arguments[5]);
   Counts parts, receives;
   if (!ReadCounts(arguments[6], &parts) || !ReadCounts(arguments[7], &receives))
     return PyErr_Occurred() != nullptr ? nullptr : Code(kNotServed);
-  wanted.counts = parts.list.data();
-  wanted.counts_size = parts.size;
-  wanted.receives = receives.list.data();
-  wanted.receives_size = receives.size;
+  spec.counts = parts.list.data();
+  spec.counts_size = parts.size;
+  spec.receives = receives.list.data();
+  spec.receives_size = receives.size;
   fusewire_piece from{PyLong_AsVoidPtr(arguments[8]), PyLong_AsSize_t(arguments[9])};
   fusewire_piece to{PyLong_AsVoidPtr(arguments[10]), PyLong_AsSize_t(arguments[11])};
   if (PyErr_Occurred() != nullptr) return nullptr;
-  wanted.from = &from;
-  wanted.from_size = from.data == nullptr ? 0 : 1;
-  wanted.to = &to;
-  wanted.to_size = to.data == nullptr ? 0 : 1;
-  if (count == kAddresses || arguments[kAddresses] == Py_None) return Run(calls, wanted);
+  spec.from = &from;
+  spec.from_size = from.data == nullptr ? 0 : 1;
+  spec.to = &to;
+  spec.to_size = to.data == nullptr ? 0 : 1;
+  if (count == kAddresses || arguments[kAddresses] == Py_None) return Run(calls, spec);
   Notes* const notes = NotesOf(arguments[kAddresses]);
   uint64_t id = 0;
-  if (!fusewire::calls::BeginNote(notes, arguments + kAddresses + 1, wanted.timeout_ns, &id)) return nullptr;
-  const int code = fusewire_group_run(calls.group, &wanted, &kWaiting);
+  if (!fusewire::calls::BeginNote(notes, arguments + kAddresses + 1, spec.timeout_ns, &id)) return nullptr;
+  const int code = fusewire_group_run(calls.group, &spec, &kWaiting);
   if (code == 0) fusewire::calls::EndNote(*notes, id);
   return PyErr_Occurred() != nullptr ? nullptr : Code(code);
 }

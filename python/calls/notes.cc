@@ -7,8 +7,7 @@
 #include <new>
 #include <utility>
 
-namespace fusewire {
-namespace calls {
+namespace fusewire::calls {
 
 // Either a list of the caller, or what run_at() was told: group, name, shape of the source and of the target, type.
 struct Note {
@@ -168,5 +167,4 @@ void EndNote(const Notes& notes, uint64_t id) {
 
 PyType_Spec* NotesSpec() { return &notes_spec; }
 
-}  // namespace calls
-}  // namespace fusewire
+}  // namespace fusewire::calls

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Notes is where run_at() writes what a flight recorder wants to know of a call, and keeps the newest ones.
 // Home: any thread that holds the interpreter's lock. Owns: what it keeps. Fails: as functions of Python do.
-#ifndef FUSEWIRE_PYTHON_CALLS_NOTES_H_
-#define FUSEWIRE_PYTHON_CALLS_NOTES_H_
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -10,8 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace fusewire {
-namespace calls {
+namespace fusewire::calls {
 
 constexpr Py_ssize_t kTold = 5;
 
@@ -32,7 +30,4 @@ void EndNote(const Notes& notes, uint64_t id);
 
 PyType_Spec* NotesSpec();
 
-}  // namespace calls
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PYTHON_CALLS_NOTES_H_
+}  // namespace fusewire::calls

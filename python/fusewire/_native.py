@@ -69,7 +69,7 @@ class Piece(ctypes.Structure):
     _fields_ = (("data", ctypes.c_void_p), ("bytes", ctypes.c_size_t))
 
 
-class Wanted(ctypes.Structure):
+class CollectiveSpec(ctypes.Structure):
     _fields_ = (
         ("kind", ctypes.c_int),
         ("op", ctypes.c_int),
@@ -84,7 +84,7 @@ class Wanted(ctypes.Structure):
         ("to", ctypes.POINTER(Piece)),
         ("to_size", ctypes.c_size_t),
         ("key", ctypes.c_uint64),
-        ("priority", ctypes.c_int),
+        ("confirm", ctypes.c_int),
         ("timeout_ns", ctypes.c_int64),
     )
 
@@ -178,8 +178,8 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fusewire_group_shrink": (_flag, (_handle, _time)),
     "fusewire_collective_kind": (_text, (_flag,)),
     "fusewire_collective_algorithms": (_text, (_flag,)),
-    "fusewire_group_run": (_flag, (_handle, ctypes.POINTER(Wanted), ctypes.POINTER(Waiting))),
-    "fusewire_group_start": (_flag, (_handle, ctypes.POINTER(Wanted), _out)),
+    "fusewire_group_run": (_flag, (_handle, ctypes.POINTER(CollectiveSpec), ctypes.POINTER(Waiting))),
+    "fusewire_group_start": (_flag, (_handle, ctypes.POINTER(CollectiveSpec), _out)),
     "fusewire_ticket_wait": (_flag, (_handle, _time)),
     "fusewire_ticket_result": (_flag, (_handle,)),
     "fusewire_ticket_cancel": (None, (_handle,)),

@@ -9,8 +9,7 @@
 #include <sstream>
 #include <vector>
 
-namespace fusewire {
-namespace attack {
+namespace fusewire::attack {
 namespace {
 
 constexpr char kPage[] = FUSEWIRE_SOURCE_FOLDER "/docs/reliability.md";
@@ -101,5 +100,4 @@ void ExpectCost(const std::string& what, const std::string& way, const std::stri
   ADD_FAILURE() << "docs/reliability.md has no row that begins with " << name << "; TEST_TABLE=1 writes it: " << words;
 }
 
-}  // namespace attack
-}  // namespace fusewire
+}  // namespace fusewire::attack

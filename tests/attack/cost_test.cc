@@ -16,8 +16,7 @@
 #include "peer.h"
 #include "raw_socket.h"
 
-namespace fusewire {
-namespace attack {
+namespace fusewire::attack {
 namespace {
 
 using faults::Eventually;
@@ -33,7 +32,7 @@ class Costs : public OverWays {
     attackers_ = Start(OptionsOf("worker:7"));
     // The first of each kind makes what all share.
     {
-      Liar warm(*attackers_, victim_->address(), attackers_->shared().options(), rpc::kRpcService);
+      Liar warm(*attackers_, victim_->address(), attackers_->context().options(), rpc::kRpcService);
       (void)warm.Greet();
     }
     ASSERT_TRUE(Eventually([&] { return victim_->AskNumbers("stats")["open"] == 0; }));
@@ -67,7 +66,7 @@ class Costs : public OverWays {
   // It has taken all of them, and has read what there was.
   bool AllAccepted() { return victim_->AskNumbers("stats")["accepted"] > static_cast<int64_t>(sockets_.size()); }
   std::string Hello() const {
-    const pipe::Options& options = attackers_->shared().options();
+    const pipe::Options& options = attackers_->context().options();
     return pipe::Handshake(pipe::Role::kDialer, options, rpc::kRpcService, options.window_bytes).Begin();
   }
   bool AllAnswered() {
@@ -147,7 +146,8 @@ TEST_P(Strangers, LeaveThreeQuartersOfTheDescriptorsToOthers) {
   ASSERT_TRUE(Eventually([&] { return AllAnswered(); }));
   EXPECT_LE(victim_->Fds() - before, 512 / 4);
   // A member still gets in.
-  Liar& member = liars_.emplace_back(*attackers_, victim_->address(), attackers_->shared().options(), rpc::kRpcService);
+  Liar& member =
+      liars_.emplace_back(*attackers_, victim_->address(), attackers_->context().options(), rpc::kRpcService);
   EXPECT_TRUE(member.Greet());
 }
 
@@ -163,7 +163,7 @@ class Members : public Costs {
  protected:
   Liar& Greet() {
     Liar& liar =
-        liars_.emplace_back(*attackers_, victim_->address(), attackers_->shared().options(), rpc::kRpcService);
+        liars_.emplace_back(*attackers_, victim_->address(), attackers_->context().options(), rpc::kRpcService);
     EXPECT_TRUE(liar.Greet());
     return liar;
   }
@@ -184,8 +184,7 @@ class Members : public Costs {
   static bool IsRead(Liar& liar, const Lie& last) {
     std::string name(sizeof(last.call), '\0');
     std::memcpy(name.data(), &last.call, sizeof(last.call));
-    return Eventually([&] { return liar.closed() || liar.heard().find(name) != std::string::npos; }) &&
-           !liar.closed();
+    return Eventually([&] { return liar.closed() || liar.heard().find(name) != std::string::npos; }) && !liar.closed();
   }
   // Sends `lies` on one connection, again and again.
   void MeasureFrames(const std::string& what, const std::string& per, const std::function<std::vector<Lie>()>& lies) {
@@ -209,7 +208,8 @@ class Members : public Costs {
 
 TEST_P(Members, ThatSayNothingMore) {
   ASSERT_NO_FATAL_FAILURE(Begin());
-  Measure("has greeted, says nothing more", [&] { Greet(); }, [&] { return true; });
+  Measure(
+      "has greeted, says nothing more", [&] { Greet(); }, [&] { return true; });
 }
 
 TEST_P(Members, ThatAnnounceABodyAndDoNotSendIt) {
@@ -272,5 +272,4 @@ TEST_P(Members, ThatSendTinySegments) {
 FUSEWIRE_OVER_WAYS(Members);
 
 }  // namespace
-}  // namespace attack
-}  // namespace fusewire
+}  // namespace fusewire::attack

@@ -11,8 +11,7 @@
 #include "fusewire/rpc/rpc.h"
 #include "hostile.h"
 
-namespace fusewire {
-namespace attack {
+namespace fusewire::attack {
 namespace {
 
 using faults::Eventually;
@@ -60,7 +59,8 @@ class Credit : public pipe::OverWires {
     options.answers_bytes_max = kAnswersBytes;
     server_ = std::move(rpc::Server::Open(*victim_, {"127.0.0.1", 0}, std::move(methods), options)).value();
     liars_task_ = StartTask("worker:0");
-    liar_ = std::make_unique<Liar>(*liars_task_, server_->address(), liars_task_->shared().options(), rpc::kRpcService);
+    liar_ =
+        std::make_unique<Liar>(*liars_task_, server_->address(), liars_task_->context().options(), rpc::kRpcService);
     ASSERT_TRUE(liar_->Greet());
     honest_task_ = StartTask("worker:1");
     honest_ = std::make_unique<rpc::Client>(*honest_task_, server_->address());
@@ -91,7 +91,7 @@ class Credit : public pipe::OverWires {
     lie.method = kTake;
     return lie;
   }
-  uint64_t used() { return victim_->shared().receive_budget().used_bytes(); }
+  uint64_t used() { return victim_->context().receive_budget().used_bytes(); }
   bool Holds(uint64_t bytes) {
     return Eventually([&] { return used() >= bytes; });
   }
@@ -204,7 +204,8 @@ TEST_P(Credit, WhoComesBackWaitsBehindTheOthers) {
     liar_->Send(Control(FrameKind::kWant, uint64_t{1} << 40));
     ASSERT_TRUE(Holds(uint64_t{1} << 39));
     ExpectServedDespite([&] { liar_->Send(Control(FrameKind::kPing, 1)); });
-    liar_ = std::make_unique<Liar>(*liars_task_, server_->address(), liars_task_->shared().options(), rpc::kRpcService);
+    liar_ =
+        std::make_unique<Liar>(*liars_task_, server_->address(), liars_task_->context().options(), rpc::kRpcService);
     ASSERT_TRUE(liar_->Greet());
   }
 }
@@ -241,7 +242,7 @@ TEST_P(Credit, MessagesOfTinySegmentsCostNoMoreThanTheBudgetKnows) {
 
 // Each request is the caller's credit again when its answer begins; the answers are the callee's memory.
 TEST_P(Credit, AnswersThatNobodyTakesDoNotPileUp) {
-  Budget& callers = honest_task_->shared().receive_budget();
+  Budget& callers = honest_task_->context().receive_budget();
   int holder = 0;
   ASSERT_TRUE(callers.TryReserve(callers.limit_bytes(), &holder));
   faults::Calls calls;
@@ -270,5 +271,4 @@ TEST_P(Credit, AnswersThatNobodyTakesDoNotPileUp) {
 FUSEWIRE_OVER_WIRES(Credit);
 
 }  // namespace
-}  // namespace attack
-}  // namespace fusewire
+}  // namespace fusewire::attack

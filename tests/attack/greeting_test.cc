@@ -11,8 +11,7 @@
 #include "fusewire/rpc/rpc.h"
 #include "hostile.h"
 
-namespace fusewire {
-namespace attack {
+namespace fusewire::attack {
 namespace {
 
 using faults::Eventually;
@@ -40,7 +39,7 @@ class Greetings : public OverWays {
   }
   // A hello that is right, as far as it can be without the secret.
   std::string Hello(const std::string& cluster = "prod") {
-    pipe::Options options = strangers_task_->shared().options();
+    pipe::Options options = strangers_task_->context().options();
     options.cluster = cluster;
     return pipe::Handshake(pipe::Role::kDialer, options, rpc::kRpcService, options.window_bytes).Begin();
   }
@@ -76,7 +75,7 @@ TEST_P(Greetings, StrangersTakeNoWindowFromMembers) {
   constexpr size_t kStrangers = 40;
   for (size_t i = 0; i < kStrangers; ++i) SayHello(hello);
   ASSERT_TRUE(Answered(kStrangers));
-  EXPECT_EQ(victim_->shared().windows().used_bytes(), 0u);
+  EXPECT_EQ(victim_->context().windows().used_bytes(), 0u);
   const Status asked = AskAsMember();
   EXPECT_TRUE(asked.ok()) << asked.ToString();
 }
@@ -259,7 +258,7 @@ class Hostile : public OverWays {};
 TEST_P(Hostile, ALiarIsAMemberUntilItLies) {
   auto victim = Start(OptionsOf("ps:0")), liars = Start(OptionsOf("worker:7"));
   auto server = Serve(*victim);
-  Liar liar(*liars, server->address(), liars->shared().options(), rpc::kRpcService);
+  Liar liar(*liars, server->address(), liars->context().options(), rpc::kRpcService);
   ASSERT_TRUE(liar.Greet());
   EXPECT_EQ(liar.peer().name, "ps:0");
   Lie chunk;
@@ -273,5 +272,4 @@ TEST_P(Hostile, ALiarIsAMemberUntilItLies) {
 FUSEWIRE_OVER_WAYS(Hostile);
 
 }  // namespace
-}  // namespace attack
-}  // namespace fusewire
+}  // namespace fusewire::attack

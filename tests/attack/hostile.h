@@ -2,8 +2,7 @@
 // Hostile peers, over any wire and with or without TLS: a Stranger sends any bytes; a Liar greets as a member of the
 // cluster, and then sends any frame.
 // Home: any thread but a reactor. Owns: its connection. Fails: `closed()` is true once the other side has ended it.
-#ifndef FUSEWIRE_TESTS_ATTACK_HOSTILE_H_
-#define FUSEWIRE_TESTS_ATTACK_HOSTILE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -18,7 +17,7 @@
 
 #include "faults.h"
 #include "fusewire/pipe/handshake.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/pipe/wires_test.h"
 #include "fusewire/task/task.h"
 #include "fusewire/transport/tls/certificates_test.h"
@@ -27,8 +26,7 @@
 #include "fusewire/wire/wire.h"
 #include "lying_wire.h"
 
-namespace fusewire {
-namespace attack {
+namespace fusewire::attack {
 
 constexpr char kSecret[] = "open-sesame-open-wide";
 
@@ -78,8 +76,7 @@ inline std::vector<Way> AllWays() {
   std::vector<Way> ways;
   for (const pipe::TestedWire& wire : pipe::kTestedWires) {
     ways.push_back({wire, false});
-    if (wire.wire == pipe::TransportChoice::kTcp)
-      ways.push_back({wire, true});
+    if (wire.wire == pipe::TransportChoice::kTcp) ways.push_back({wire, true});
   }
   return ways;
 }
@@ -174,10 +171,7 @@ class Liar {
   uint32_t sequence_ = 0;
 };
 
-}  // namespace attack
-}  // namespace fusewire
+}  // namespace fusewire::attack
 
 #define FUSEWIRE_OVER_WAYS(suite) \
   INSTANTIATE_TEST_SUITE_P(Over, suite, testing::ValuesIn(::fusewire::attack::AllWays()), ::fusewire::attack::NameOfWay)
-
-#endif  // FUSEWIRE_TESTS_ATTACK_HOSTILE_H_

@@ -12,8 +12,7 @@
 #include "fusewire/transport/tls/certificates_test.h"
 #include "hostile.h"
 
-namespace fusewire {
-namespace attack {
+namespace fusewire::attack {
 namespace {
 
 using faults::PeerProcess;
@@ -101,5 +100,4 @@ INSTANTIATE_TEST_SUITE_P(Together, NeighboursUnderTls, testing::Values(kTogether
 INSTANTIATE_TEST_SUITE_P(Tls, NeighboursUnderTls, testing::ValuesIn(kTls), NameOf);
 
 }  // namespace
-}  // namespace attack
-}  // namespace fusewire
+}  // namespace fusewire::attack

@@ -18,8 +18,7 @@
 #include "faults.h"
 #include "fusewire/observe/port.h"
 
-namespace fusewire {
-namespace attack {
+namespace fusewire::attack {
 namespace {
 
 using observe::Answer;
@@ -256,5 +255,4 @@ TEST(StatusPort, WithoutDescriptorsItAnswersAndRests) {
 }
 
 }  // namespace
-}  // namespace attack
-}  // namespace fusewire
+}  // namespace fusewire::attack

@@ -218,7 +218,7 @@ def test_nothing_is_obeyed_before_rank_0_has_proved_itself(victim, kind):
     line, _ = one.rank_zero._listener.accept()
     one.rank_zero.line = line
     line.sendall(frames.encode(kind) if kind == frames.FINISH else frames.encode(kind, 0, b"{}"))
-    assert "rank 0 sends something else than frames" in one.ends()
+    assert "rank 0 sends invalid frames" in one.ends()
     assert not one.has_run
 
 
@@ -259,12 +259,12 @@ def test_frames_that_are_delayed(victim, how):
     [
         (frames.encode_json(frames.START, 0, {"LD_PRELOAD": "evil.so"}), "rank 0 sets LD_PRELOAD, which it may not"),
         (frames.encode_json(frames.START, 0, {"\x1b[2J\n": ""}), r"rank 0 sets \x1b[2J\n, which it may not set"),
-        (frames.encode_json(frames.START, 0, {"A": 1}), "the launcher sends something else than frames"),
-        (frames.encode_json(frames.START, 0, [1]), "the launcher sends something else than frames"),
-        (frames.encode(frames.START, 0, b"[" * 100000), "the launcher sends something else than frames"),
-        (frames.encode(frames.SIGNAL, 0, b"99"), "the launcher sends something else than frames"),
-        (frames.encode_json(frames.OPEN, 0, {"words": ["evil"]}), "the launcher sends something else than frames"),
-        (frames.encode_json(frames.READY, 0, {}), "the launcher sends something else than frames"),
+        (frames.encode_json(frames.START, 0, {"A": 1}), "the launcher sends invalid frames"),
+        (frames.encode_json(frames.START, 0, [1]), "the launcher sends invalid frames"),
+        (frames.encode(frames.START, 0, b"[" * 100000), "the launcher sends invalid frames"),
+        (frames.encode(frames.SIGNAL, 0, b"99"), "the launcher sends invalid frames"),
+        (frames.encode_json(frames.OPEN, 0, {"words": ["evil"]}), "the launcher sends invalid frames"),
+        (frames.encode_json(frames.READY, 0, {}), "the launcher sends invalid frames"),
     ],
 )
 @pytest.mark.parametrize("secret", [SECRET, ""], ids=["secret", "no secret"])
@@ -280,7 +280,7 @@ def test_something_else_at_the_address_of_rank_0(victim):
     one = victim("", "")
     one.rank_zero.line, _ = one.rank_zero._listener.accept()
     one.rank_zero.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-    assert "rank 0 sends something else than frames: kind 72 of a frame is unknown" in one.ends()
+    assert "rank 0 sends invalid frames: kind 72 of a frame is unknown" in one.ends()
 
 
 def test_a_job_of_a_true_rank_0_works(victim):

@@ -26,8 +26,7 @@
 #include "fusewire/transport/tls/tls.h"
 #include "fusewire/transport/ucx/ucx.h"
 
-namespace fusewire {
-namespace conformance {
+namespace fusewire::conformance {
 namespace {
 
 using transport::Address;
@@ -346,5 +345,4 @@ std::vector<Kind> AllKinds() {
           Loopback("LoopbackTls", 5, nasty, true)};
 }
 
-}  // namespace conformance
-}  // namespace fusewire
+}  // namespace fusewire::conformance

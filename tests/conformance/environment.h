@@ -1,12 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Where a contract is tested: two sides, "a" who dials and "b" who listens, and whatever lies between them. A suite is
 // written once against an Environment and runs over every transport, at the level of connections, pipes or calls.
-//
 //   class MyContract : public conformance::Suite {};
 //   TEST_P(MyContract, HoldsThis) { env().RunAtHome(env().a(), [&] { ... }); ASSERT_TRUE(env().RunUntil([&] { ... }));
 //   } FUSEWIRE_EVERYWHERE(MyContract);
-#ifndef FUSEWIRE_TESTS_CONFORMANCE_ENVIRONMENT_H_
-#define FUSEWIRE_TESTS_CONFORMANCE_ENVIRONMENT_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -21,8 +19,7 @@
 #include "fusewire/reactor/pool.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace conformance {
+namespace fusewire::conformance {
 
 class Environment {
  public:
@@ -87,10 +84,7 @@ class Suite : public testing::TestWithParam<Kind> {
 
 inline std::string NameOf(const testing::TestParamInfo<Kind>& kind) { return kind.param.name; }
 
-}  // namespace conformance
-}  // namespace fusewire
+}  // namespace fusewire::conformance
 
 #define FUSEWIRE_EVERYWHERE(suite) \
   INSTANTIATE_TEST_SUITE_P(Everywhere, suite, testing::ValuesIn(conformance::AllKinds()), conformance::NameOf)
-
-#endif  // FUSEWIRE_TESTS_CONFORMANCE_ENVIRONMENT_H_

@@ -19,7 +19,7 @@
 #include "fusewire/p2p/p2p.h"
 #include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/link.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
@@ -190,19 +190,19 @@ TEST_P(OneListener, AGroupIsOfThatEndpoint) {
   options.members = {{endpoint_->name(), task_->address()}, {peer->name(), peer->address()}};
   std::unique_ptr<collective::Group> groups[2];
   std::vector<float> arrays[2];
-  collective::Wanted wanted[2];
+  collective::CollectiveSpec spec[2];
   for (int rank : {0, 1}) {
     options.rank = rank;
     auto made = collective::Group::Make(rank == 0 ? *endpoint_ : *peer, options);
     ASSERT_TRUE(made.ok()) << made.status().ToString();
     groups[rank] = std::move(made).value();
     arrays[rank].assign(100000, static_cast<float>(rank + 1));
-    wanted[rank].kind = collective::CollectiveKind::kAllReduce;
-    wanted[rank].counts = {arrays[rank].size()};
-    wanted[rank].to = {arrays[rank].data(), arrays[rank].size() * sizeof(float)};
+    spec[rank].kind = collective::CollectiveKind::kAllReduce;
+    spec[rank].counts = {arrays[rank].size()};
+    spec[rank].to = {arrays[rank].data(), arrays[rank].size() * sizeof(float)};
   }
-  auto ticket = groups[0]->StartTicket(wanted[0]);
-  Status other = groups[1]->Run(wanted[1]);
+  auto ticket = groups[0]->StartTicket(spec[0]);
+  Status other = groups[1]->Run(spec[1]);
   ticket->Wait();
   EXPECT_TRUE(other.ok()) << other.ToString();
   EXPECT_TRUE(ticket->status().ok()) << ticket->status().ToString();
@@ -224,7 +224,7 @@ TEST_P(OneListener, RefusesWhomItDoesNotKnow) {
   reactor::Reactor& home = client_task_->pool().at(0);
   std::unique_ptr<pipe::Link> link;
   home.Run([&] {
-    link = std::make_unique<pipe::Link>(client_task_->shared(), home, client_task_->transport(), task_->address(), 9,
+    link = std::make_unique<pipe::Link>(client_task_->context(), home, client_task_->transport(), task_->address(), 9,
                                         &handler);
     link->Want();
   });
@@ -305,28 +305,28 @@ TEST_P(OneTask, WithAServerAnEndpointAndAGroupListensAtOnePortAndHasOneBudget) {
   EXPECT_EQ(ports.size(), 1u);
   EXPECT_EQ(server->address().port, task->address().port);
   EXPECT_EQ(endpoint->address().port, task->address().port);
-  EXPECT_EQ(&endpoint->shared().receive_budget(), &task->shared().receive_budget());
-  EXPECT_EQ(&endpoint->shared().windows(), &task->shared().windows());
+  EXPECT_EQ(&endpoint->context().receive_budget(), &task->context().receive_budget());
+  EXPECT_EQ(&endpoint->context().windows(), &task->context().windows());
 
   // The windows of both services' pipes are taken from it.
   auto client_task = std::move(task::Task::Start(TaskOptionsOf({GetParam(), "", 1, ""}, "worker:0", 1))).value();
   rpc::Client client(*client_task, task->address());
   client.Ask(1, ConstBytes(), Buffers(), kDeadlineNs);
-  const uint64_t one = task->shared().windows().used_bytes();
+  const uint64_t one = task->context().windows().used_bytes();
   EXPECT_GT(one, 0u);
   p2p::EndpointOptions peer_options;
   peer_options.pipe.name = "/job:other";
   peer_options.wire = GetParam();
   auto peer = std::move(p2p::Endpoint::Start(std::move(peer_options), {"127.0.0.1", 0})).value();
   EXPECT_TRUE(peer->AwaitUp(*peer->Connect("/job:ps", task->address()).value(), kDeadlineNs).ok());
-  EXPECT_GT(task->shared().windows().used_bytes(), one);
+  EXPECT_GT(task->context().windows().used_bytes(), one);
   peer.reset();
   client.Close();
   group.reset();
   endpoint.reset();
   server.reset();
-  EXPECT_EQ(task->shared().windows().used_bytes(), 0u);
-  EXPECT_EQ(task->shared().receive_budget().used_bytes(), 0u);
+  EXPECT_EQ(task->context().windows().used_bytes(), 0u);
+  EXPECT_EQ(task->context().receive_budget().used_bytes(), 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Wires, OneTask, testing::Values(pipe::TransportChoice::kTcp, pipe::TransportChoice::kAuto),

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "fusewire/p2p/p2p.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/rpc/rpc.h"
 
 namespace fusewire {
@@ -63,9 +63,9 @@ std::unique_ptr<p2p::Endpoint> MakeEndpoint(const std::string& name) {
 TEST(ProcessBudget, IsOneForServersAndEndpointsWhichWaitAtItsBoundAndDoNotFail) {
   Served one, other;
   std::unique_ptr<p2p::Endpoint> receiver = MakeEndpoint("receiver"), sender = MakeEndpoint("sender");
-  Budget& budget = one.task->shared().receive_budget();
-  ASSERT_EQ(&budget, &other.task->shared().receive_budget());
-  ASSERT_EQ(&budget, &receiver->shared().receive_budget());
+  Budget& budget = one.task->context().receive_budget();
+  ASSERT_EQ(&budget, &other.task->context().receive_budget());
+  ASSERT_EQ(&budget, &receiver->context().receive_budget());
 
   p2p::Peer* to = sender->Connect("receiver", receiver->address()).value();
   const std::string large(kBodyBytes, 'x');

@@ -8,8 +8,7 @@
 
 #include "faults.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 namespace {
 
 using testing::HasSubstr;
@@ -197,5 +196,4 @@ TEST_F(Deaths, APeerThatComesBackAtAnotherAddressIsFoundByItsName) {
 }
 
 }  // namespace
-}  // namespace faults
-}  // namespace fusewire
+}  // namespace fusewire::faults

@@ -13,8 +13,7 @@
 #include "fusewire/base/clock.h"
 #include "peer_process.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 namespace {
 
 constexpr int64_t kTickNs = 20 * kMillisecondNs;
@@ -125,5 +124,4 @@ void FaultProxy::Read(Relay* relay, Way way) {
   }
 }
 
-}  // namespace faults
-}  // namespace fusewire
+}  // namespace fusewire::faults

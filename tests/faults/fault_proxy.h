@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Stands between a client and a server and does to their connections what a bad network, or a bad peer, would do.
-#ifndef FUSEWIRE_TESTS_FAULTS_FAULT_PROXY_H_
-#define FUSEWIRE_TESTS_FAULTS_FAULT_PROXY_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -14,8 +13,7 @@
 #include "mangler.h"
 #include "raw_socket.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 
 // kUp: from who dialled to who is dialled.
 enum Way { kUp = 0, kDown = 1 };
@@ -77,7 +75,4 @@ class FaultProxy {
   std::thread thread_;  // last: it uses all of them
 };
 
-}  // namespace faults
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_FAULTS_FAULT_PROXY_H_
+}  // namespace fusewire::faults

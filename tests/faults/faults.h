@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests of faults: calls that store how and when they ended, and a task of the test's own.
-#ifndef FUSEWIRE_TESTS_FAULTS_FAULTS_H_
-#define FUSEWIRE_TESTS_FAULTS_FAULTS_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,8 +24,7 @@
 #include "peer.h"
 #include "peer_process.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 
 using reactor::Eventually;
 
@@ -194,7 +192,4 @@ class Faults : public ::testing::Test {
   std::vector<std::unique_ptr<rpc::Client>> clients_;
 };
 
-}  // namespace faults
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_FAULTS_FAULTS_H_
+}  // namespace fusewire::faults

@@ -6,8 +6,7 @@
 #include "fusewire/wire/wire.h"
 #include "raw_socket.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 namespace {
 
 using testing::HasSubstr;
@@ -211,5 +210,4 @@ TEST_F(Liars, AServerThatBreaksTheLaw) {
 }
 
 }  // namespace
-}  // namespace faults
-}  // namespace fusewire
+}  // namespace fusewire::faults

@@ -11,8 +11,7 @@
 #include "fusewire/wire/wire.h"
 #include "lying_wire.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 namespace {
 
 using wire::FrameHeader;
@@ -290,5 +289,4 @@ TEST_F(Lies, OfAPeerInEachField) {
 }
 
 }  // namespace
-}  // namespace faults
-}  // namespace fusewire
+}  // namespace fusewire::faults

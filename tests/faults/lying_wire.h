@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A connection over any transport that sends arbitrary bytes, and receives bytes.
 // Home: any thread but a reactor. Owns: its connection. Fails: `closed()` once it has ended, however.
-#ifndef FUSEWIRE_TESTS_FAULTS_LYING_WIRE_H_
-#define FUSEWIRE_TESTS_FAULTS_LYING_WIRE_H_
+#pragma once
 
 #include <algorithm>
 #include <memory>
@@ -18,8 +17,7 @@
 #include "fusewire/wire/hello.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 
 class LyingWire final : private transport::ConnectionHandler {
  public:
@@ -110,7 +108,4 @@ class LyingWire final : private transport::ConnectionHandler {
   bool closed_ = false;
 };
 
-}  // namespace faults
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_FAULTS_LYING_WIRE_H_
+}  // namespace fusewire::faults

@@ -7,8 +7,7 @@
 #include "fusewire/wire/hello.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 namespace {
 
 constexpr size_t kLastBytes = 512;
@@ -125,5 +124,4 @@ void Mangler::FeedFrame(const std::string& frame, std::string* out) {
   last_ = frame;
 }
 
-}  // namespace faults
-}  // namespace fusewire
+}  // namespace fusewire::faults

@@ -1,15 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One fault in one direction of one connection, at a place that a seed has drawn. Bytes in, other bytes out; pure.
-#ifndef FUSEWIRE_TESTS_FAULTS_MANGLER_H_
-#define FUSEWIRE_TESTS_FAULTS_MANGLER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "fusewire/base/bytes.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 
 enum class Fault {
   kNone,
@@ -66,7 +64,4 @@ class Mangler {
   std::string frame_;     // as far as it has come
 };
 
-}  // namespace faults
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_FAULTS_MANGLER_H_
+}  // namespace fusewire::faults

@@ -11,8 +11,7 @@
 
 #include "faults.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 namespace {
 
 bool Shell(const std::string& command) { return std::system((command + " >/dev/null 2>&1").c_str()) == 0; }
@@ -118,5 +117,4 @@ TEST_F(Networks, AShortBreakIsNotNoticed) {
 }
 
 }  // namespace
-}  // namespace faults
-}  // namespace fusewire
+}  // namespace fusewire::faults

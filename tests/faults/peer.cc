@@ -33,8 +33,7 @@
 #include "fusewire/pipe/acceptor.h"
 #include "fusewire/rpc/rpc.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 namespace {
 
 class Settings {
@@ -365,8 +364,7 @@ int Main(const Settings& settings) {
 }
 
 }  // namespace
-}  // namespace faults
-}  // namespace fusewire
+}  // namespace fusewire::faults
 
 int main(int argc, char** argv) {
   fusewire::faults::Settings settings(argc, argv);

@@ -13,8 +13,7 @@
 //          quit GRACE_MS
 //                     closes clients, server and task; answers as dones, then exits with 0
 //   stderr            the log
-#ifndef FUSEWIRE_TESTS_FAULTS_PEER_H_
-#define FUSEWIRE_TESTS_FAULTS_PEER_H_
+#pragma once
 
 #include <cstdint>
 #include <cstdlib>
@@ -24,8 +23,7 @@
 #include "fusewire/pipe/transport_choice.h"
 #include "fusewire/task/task.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 
 constexpr uint16_t kEcho = 1;     // answers with what came
 constexpr uint16_t kSink = 2;     // takes a body, answers with its size
@@ -43,7 +41,4 @@ inline pipe::TransportChoice WireUnderTest() {
   return wire;
 }
 
-}  // namespace faults
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_FAULTS_PEER_H_
+}  // namespace fusewire::faults

@@ -26,8 +26,7 @@
 
 extern char** environ;
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 namespace {
 
 std::string ReadWhole(const std::string& path) {
@@ -203,5 +202,4 @@ void PeerProcess::LimitFds(uint64_t fds_max) const {
   FUSEWIRE_CHECK(prlimit(pid_, RLIMIT_NOFILE, &limit, nullptr) == 0);
 }
 
-}  // namespace faults
-}  // namespace fusewire
+}  // namespace fusewire::faults

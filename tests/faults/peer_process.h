@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A peer in a process of its own, which ends with the test at the latest.
-#ifndef FUSEWIRE_TESTS_FAULTS_PEER_PROCESS_H_
-#define FUSEWIRE_TESTS_FAULTS_PEER_PROCESS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -13,8 +12,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 
 // A limit of time in a build that is slower.
 constexpr int64_t Within(int64_t limit_ns) { return limit_ns * FUSEWIRE_TEST_SLOWDOWN; }
@@ -81,7 +79,4 @@ class PeerProcess {
 // An address of this machine on which no other process listens: `which` of a few.
 std::string OwnHost(int which = 0);
 
-}  // namespace faults
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_FAULTS_PEER_PROCESS_H_
+}  // namespace fusewire::faults

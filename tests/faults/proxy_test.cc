@@ -9,8 +9,7 @@
 #include "faults.h"
 #include "fusewire/base/random.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 namespace {
 
 constexpr int kSeeds = 52;  // four for each kind of fault
@@ -182,5 +181,4 @@ TEST_F(Mangled, AGreetingThatWasTouchedNeverComesUp) {
 }
 
 }  // namespace
-}  // namespace faults
-}  // namespace fusewire
+}  // namespace fusewire::faults

@@ -12,8 +12,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 namespace {
 
 sockaddr_in At(const transport::Address& address) {
@@ -117,5 +116,4 @@ void RawSocket::Reset() {
   Close();
 }
 
-}  // namespace faults
-}  // namespace fusewire
+}  // namespace fusewire::faults

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A bare socket, for peers that do not follow the protocol.
-#ifndef FUSEWIRE_TESTS_FAULTS_RAW_SOCKET_H_
-#define FUSEWIRE_TESTS_FAULTS_RAW_SOCKET_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -9,8 +8,7 @@
 
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 
 class RawSocket {
  public:
@@ -42,7 +40,4 @@ class RawSocket {
   int fd_ = -1;
 };
 
-}  // namespace faults
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_FAULTS_RAW_SOCKET_H_
+}  // namespace fusewire::faults

@@ -7,8 +7,7 @@
 #include "faults.h"
 #include "raw_socket.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 namespace {
 
 using testing::HasSubstr;
@@ -158,5 +157,4 @@ TEST_F(Resources, AThousandConnectionsAtOnceThatDieTogether) {
 }
 
 }  // namespace
-}  // namespace faults
-}  // namespace fusewire
+}  // namespace fusewire::faults

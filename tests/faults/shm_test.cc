@@ -11,8 +11,7 @@
 
 #include "faults.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 namespace {
 
 class SharedMemory : public Faults {
@@ -116,5 +115,4 @@ TEST_F(SharedMemory, AForkedChildDoesNotKeepAConnectionOpen) {
 }
 
 }  // namespace
-}  // namespace faults
-}  // namespace fusewire
+}  // namespace fusewire::faults

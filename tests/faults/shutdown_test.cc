@@ -3,8 +3,7 @@
 // A leak makes the sanitizer end it with another code than 0.
 #include "faults.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 namespace {
 
 class Shutdowns : public Faults {
@@ -99,5 +98,4 @@ TEST_F(Shutdowns, WhileItDialsInVain) {
 }
 
 }  // namespace
-}  // namespace faults
-}  // namespace fusewire
+}  // namespace fusewire::faults

@@ -2,8 +2,7 @@
 // Limits that are long by default.
 #include "faults.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 namespace {
 
 using SlowFaults = Faults;
@@ -27,5 +26,4 @@ TEST_F(SlowFaults, AStoppedPeerIsGivenUpAfterTwentySecondsByDefault) {
 }
 
 }  // namespace
-}  // namespace faults
-}  // namespace fusewire
+}  // namespace fusewire::faults

@@ -6,8 +6,7 @@
 #include "fusewire/wire/wire.h"
 #include "raw_socket.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 namespace {
 
 using testing::HasSubstr;
@@ -201,5 +200,4 @@ TEST_F(Strangers, CostLittleBeforeTheyProveAnything) {
 }
 
 }  // namespace
-}  // namespace faults
-}  // namespace fusewire
+}  // namespace fusewire::faults

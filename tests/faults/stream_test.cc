@@ -4,8 +4,7 @@
 #include "faults.h"
 #include "raw_socket.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 namespace {
 
 using testing::AnyOf;
@@ -201,5 +200,4 @@ TEST_F(Streams, GreetingsThatTakeForEver) {
 }
 
 }  // namespace
-}  // namespace faults
-}  // namespace fusewire
+}  // namespace fusewire::faults

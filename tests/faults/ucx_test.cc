@@ -11,8 +11,7 @@
 #include "fusewire/base/sanitizers.h"
 #include "fusewire/transport/ucx/ucx.h"
 
-namespace fusewire {
-namespace faults {
+namespace fusewire::faults {
 namespace {
 
 bool Shell(const std::string& command) { return std::system((command + " >/dev/null 2>&1").c_str()) == 0; }
@@ -155,5 +154,4 @@ TEST_F(OverRdma, APulledCableIsNoticedAndForgotten) {
 }
 
 }  // namespace
-}  // namespace faults
-}  // namespace fusewire
+}  // namespace fusewire::faults

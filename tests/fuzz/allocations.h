@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // How much memory a decoder asked for, where AddressSanitizer can tell; elsewhere always 0.
-// Home: the fuzz target's one thread. Owns: one number of the process. Fails: never.
-#ifndef FUSEWIRE_TESTS_FUZZ_ALLOCATIONS_H_
-#define FUSEWIRE_TESTS_FUZZ_ALLOCATIONS_H_
+// Home: the fuzz target's one thread. Owns: one number of the process.
+#pragma once
 
 #include <cstddef>
 
@@ -39,5 +38,3 @@ class AllocatedBytes {
 };
 
 }  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_FUZZ_ALLOCATIONS_H_

@@ -19,8 +19,7 @@
 #include "fusewire/transport/shm/others_memory.h"
 #include "op_bytes.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr size_t kOpsMax = 24;
@@ -230,8 +229,7 @@ class Ranks {
 };
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 2000) return 0;

@@ -14,8 +14,7 @@
 #include "fusewire/wire/wire.h"
 #include "op_bytes.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 constexpr size_t kHeadBytes = 8, kRecordBytesMax = 16 * 1024;
@@ -86,8 +85,7 @@ void Run(OpBytes* in) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 4000) return 0;

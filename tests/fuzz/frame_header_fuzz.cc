@@ -9,8 +9,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 namespace {
 
 constexpr size_t kWordsBytesMax = 2000;  // for an error; a good frame needs nothing
@@ -88,8 +87,7 @@ void Try(ConstBytes header_bytes, ConstBytes behind, const Limits& limits) {
 }
 
 }  // namespace
-}  // namespace wire
-}  // namespace fusewire
+}  // namespace fusewire::wire
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using fusewire::ConstBytes;

@@ -16,8 +16,7 @@
 #include "fusewire/pipe/script_test.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 constexpr uint32_t kChunks[] = {16, 64, 4096, 65536};
@@ -166,8 +165,7 @@ std::string Repair(ConstBytes in, uint32_t chunk_bytes) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using fusewire::pipe::Read;

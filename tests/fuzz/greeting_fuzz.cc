@@ -9,8 +9,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/wire/hello.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 namespace {
 
 bool IsControl(char c) { return static_cast<uint8_t>(c) < 0x20 || c == 0x7f; }
@@ -92,8 +91,7 @@ void TryGreeting(ConstBytes in) {
 }
 
 }  // namespace
-}  // namespace wire
-}  // namespace fusewire
+}  // namespace fusewire::wire
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const fusewire::AllocatedBytes allocated;

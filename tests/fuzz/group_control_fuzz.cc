@@ -12,8 +12,7 @@
 #include "fusewire/collective/group/control_message.h"
 #include "fusewire/collective/run/fingerprint.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr size_t kWordsBytesMax = 2000;
@@ -50,8 +49,7 @@ void TryControl(ConstBytes in) {
 }
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > fusewire::collective::kControlBytesMax) return 0;

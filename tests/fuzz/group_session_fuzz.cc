@@ -25,8 +25,7 @@
 #include "fusewire/transport/transport.h"
 #include "op_bytes.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr int kHonest = 2, kLiar = 2, kRanks = 3;
@@ -198,49 +197,49 @@ class Session {
   // All members call the same; unless the liar does not, or wants something else.
   void StartOne(int how) {
     if (posted_.size() >= kOpsMax * kRanks) return;
-    Wanted wanted;
+    CollectiveSpec spec;
     const uint8_t what = in_.Next();
-    wanted.kind = static_cast<CollectiveKind>(what % (static_cast<uint8_t>(CollectiveKind::kAllToAll) + 1));
-    wanted.reduction.type = Type::kU8;
-    wanted.root = how % kRanks;
-    wanted.key = how % 4 == 3 ? in_.Next() % 4 : 0;
-    wanted.confirm = what >= 128;
+    spec.kind = static_cast<CollectiveKind>(what % (static_cast<uint8_t>(CollectiveKind::kAllToAll) + 1));
+    spec.reduction.type = Type::kU8;
+    spec.root = how % kRanks;
+    spec.key = how % 4 == 3 ? in_.Next() % 4 : 0;
+    spec.confirm = what >= 128;
     const size_t count = in_.OneOf(kCounts);
     calls_.emplace_back();
     const bool plays = how / 4 % 2 == 0;
-    for (int member = 0; member < kHonest; ++member) StartAt(member, wanted, count);
+    for (int member = 0; member < kHonest; ++member) StartAt(member, spec, count);
     if (!plays || endpoints_[kLiar] == nullptr) return;
     const uint8_t lie = in_.Next();
-    if (lie % 8 == 1) wanted.root = lie / 8 % kRanks;
+    if (lie % 8 == 1) spec.root = lie / 8 % kRanks;
     if (lie % 8 == 2)
-      wanted.kind = static_cast<CollectiveKind>(lie / 8 % (static_cast<uint8_t>(CollectiveKind::kAllToAll) + 1));
-    if (lie % 8 == 3) wanted.reduction.op = Op::kMax;
-    StartAt(kLiar, wanted, lie % 8 == 4 ? kCounts[lie / 8 % 8] : count);
+      spec.kind = static_cast<CollectiveKind>(lie / 8 % (static_cast<uint8_t>(CollectiveKind::kAllToAll) + 1));
+    if (lie % 8 == 3) spec.reduction.op = Op::kMax;
+    StartAt(kLiar, spec, lie % 8 == 4 ? kCounts[lie / 8 % 8] : count);
   }
-  void StartAt(int member, Wanted wanted, size_t count) {
+  void StartAt(int member, CollectiveSpec spec, size_t count) {
     GroupCore& core = *cores_[member];
     Posted& posted = posted_.emplace_back();
     posted.member = member;
     posted.call = calls_.size() - 1;
     posted.began_ns = world_.clock()->NowNs();
     const auto ranks = static_cast<size_t>(core.ranks());
-    wanted.root %= core.ranks();
-    const bool one = wanted.kind == CollectiveKind::kAllReduce || wanted.kind == CollectiveKind::kReduce ||
-                     wanted.kind == CollectiveKind::kBroadcast;
-    if (wanted.kind != CollectiveKind::kBarrier) {
-      wanted.counts.assign(one ? 1 : ranks, count);
-      const bool has_part = (wanted.kind == CollectiveKind::kGather || wanted.kind == CollectiveKind::kScatter) &&
-                            wanted.root != core.rank();
+    spec.root %= core.ranks();
+    const bool one = spec.kind == CollectiveKind::kAllReduce || spec.kind == CollectiveKind::kReduce ||
+                     spec.kind == CollectiveKind::kBroadcast;
+    if (spec.kind != CollectiveKind::kBarrier) {
+      spec.counts.assign(one ? 1 : ranks, count);
+      const bool has_part =
+          (spec.kind == CollectiveKind::kGather || spec.kind == CollectiveKind::kScatter) && spec.root != core.rank();
       const Bytes to = posted.Array(count * (one || has_part ? 1 : ranks));
-      wanted.to = Pieces(to.data, to.size);
+      spec.to = Pieces(to.data, to.size);
     }
-    if (wanted.kind == CollectiveKind::kAllToAll) {
-      wanted.receives = wanted.counts;
+    if (spec.kind == CollectiveKind::kAllToAll) {
+      spec.receives = spec.counts;
       const Bytes from = posted.Array(count * ranks);
-      wanted.from = Pieces(from.data, from.size);
+      spec.from = Pieces(from.data, from.size);
     }
     auto operation = std::make_unique<GroupOperation>();
-    operation->wanted = std::move(wanted);
+    operation->spec = std::move(spec);
     operation->number = posted.number = core.NextNumber();
     operation->done = [this, &posted](const Status& status) { OnEnd(&posted, status); };
     homes_[member]->Run([&core, &operation] { core.Begin(std::move(operation)); });
@@ -434,8 +433,7 @@ class Session {
 };
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 1000) return 0;

@@ -11,8 +11,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/pipe/handshake.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 Options OptionsOf(const char* name, bool secret) {
@@ -109,8 +108,7 @@ void BendBetween(uint8_t how, ConstBytes changes) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Reads an input as a row of decisions; behind its end every one of them is 0.
-// Home: the fuzz target's one thread. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_TESTS_FUZZ_OP_BYTES_H_
-#define FUSEWIRE_TESTS_FUZZ_OP_BYTES_H_
+// Home: the fuzz target's one thread.
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -44,5 +43,3 @@ class OpBytes {
 };
 
 }  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_FUZZ_OP_BYTES_H_

@@ -8,8 +8,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/wire/p2p.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 namespace {
 
 constexpr size_t kBefore = 7;
@@ -43,8 +42,7 @@ void Try(const uint8_t* how, ConstBytes meta) {
 }
 
 }  // namespace
-}  // namespace wire
-}  // namespace fusewire
+}  // namespace fusewire::wire
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < fusewire::wire::kBefore) return 0;

@@ -17,8 +17,7 @@
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 constexpr size_t kGuard = 64;
@@ -161,8 +160,7 @@ class Session {
 };
 
 }  // namespace
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fusewire::SetLogSink([](fusewire::LogLevel, const char*, void*) {}, nullptr);

@@ -22,8 +22,7 @@
 #include "fusewire/wire/wire.h"
 #include "op_bytes.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 constexpr size_t kOpsMax = 80;
@@ -100,10 +99,10 @@ class Wire final : public transport::Connection {
 
 class Victim final : public Receiver {
  public:
-  explicit Victim(const Options& options) : shared_(options) {
+  explicit Victim(const Options& options) : context_(options) {
     auto wire = std::make_unique<Wire>();
     wire_ = wire.get();
-    pipe_ = std::make_unique<Pipe>(shared_, Home(), std::move(wire), Role::kAcceptor, 1, this);
+    pipe_ = std::make_unique<Pipe>(context_, Home(), std::move(wire), Role::kAcceptor, 1, this);
     pipe_->Start();
   }
   FrameHandler* OnOpen(const PeerInfo&) override {
@@ -172,7 +171,7 @@ class Victim final : public Receiver {
     std::vector<uint8_t> memory;
     Bytes part;
   };
-  Shared shared_;
+  PipeContext context_;
   std::deque<int> dones_;
   std::deque<wire::FrameHeader> held_;
   std::deque<Place> places_;
@@ -308,8 +307,7 @@ class Session {
 };
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fusewire::SetLogSink([](fusewire::LogLevel, const char*, void*) {}, nullptr);

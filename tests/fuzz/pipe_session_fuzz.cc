@@ -23,8 +23,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 constexpr size_t kLineBytesMax = 64 * 1024;  // on the way in one direction
@@ -144,7 +143,7 @@ struct Sent {
 class Party final : public Receiver {
  public:
   Party(Role role, const Options& options, std::unique_ptr<End> end)
-      : shared_(options), end_(end.get()), pipe_(shared_, Home(), std::move(end), role, 1, this) {}
+      : context_(options), end_(end.get()), pipe_(context_, Home(), std::move(end), role, 1, this) {}
 
   void Meet(Party* peer) {
     peer_ = peer;
@@ -199,7 +198,7 @@ class Party final : public Receiver {
   }
   void CheckLimits() const {
     FUSEWIRE_CHECK(end_->unread() <= 2 * kLineBytesMax);
-    uint64_t allowed = shared_.options().window_bytes + pipe_.receive_window().reserved_bytes();
+    uint64_t allowed = context_.options().window_bytes + pipe_.receive_window().reserved_bytes();
     FUSEWIRE_CHECK(closed_ > 0 || pipe_.receive_window().unconsumed_bytes() <= allowed);
     FUSEWIRE_CHECK(places_.size() <= 2);
   }
@@ -211,7 +210,7 @@ class Party final : public Receiver {
   Result<Landing> OnHeader(const wire::FrameHeader& header, ConstBytes) override {
     FUSEWIRE_CHECK(opened_ == 1);
     FUSEWIRE_CHECK(closed_ == 0);
-    FUSEWIRE_CHECK(header.body_bytes <= shared_.options().limits.body_bytes_max);
+    FUSEWIRE_CHECK(header.body_bytes <= context_.options().limits.body_bytes_max);
     if (header.call % 5 == 1) return Landing::Discard();
     if (header.call % 5 == 2 && header.body_bytes <= kViewBytesMax) return Landing::View();
     Place& place = places_[header.sequence];
@@ -266,7 +265,7 @@ class Party final : public Receiver {
     FUSEWIRE_CHECK(body == nullptr || *body == sent.body);
   }
 
-  Shared shared_;
+  PipeContext context_;
   End* const end_;
   Party* peer_ = nullptr;
   bool bent_ = false;
@@ -398,8 +397,7 @@ class Session {
 };
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;

@@ -16,7 +16,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/link.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/transport/loopback/loopback.h"
@@ -25,8 +25,7 @@
 #include "fusewire/wire/wire.h"
 #include "op_bytes.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 namespace {
 
 constexpr uint16_t kEcho = 1, kHold = 2, kSink = 3, kStream = 4;
@@ -147,7 +146,7 @@ class AgainstServer final : public World {
     options.calls_in_flight_max = kCallsMax;
     server_ = Server::Open(*task_, {"", 5555}, Methods(), options).value();
     HomeOf(*liar_task_).Run([this] {
-      link_ = std::make_unique<pipe::Link>(liar_task_->shared(), HomeOf(*liar_task_), liar_task_->transport(),
+      link_ = std::make_unique<pipe::Link>(liar_task_->context(), HomeOf(*liar_task_), liar_task_->transport(),
                                            transport::Address{"server", 5555}, kRpcService,
                                            static_cast<pipe::LinkHandler*>(&ear_));
       link_->Want();
@@ -251,13 +250,13 @@ class AgainstServer final : public World {
 class AgainstClient final : public World {
  public:
   explicit AgainstClient(OpBytes* in) : World(in), task_(MakeTask("client")), liar_task_(MakeTask("server")) {
-    acceptor_ =
-        pipe::Acceptor::Open(liar_task_->shared(), liar_task_->pool(), liar_task_->transport(), {"", 5555}, kRpcService,
-                             [this](pipe::Pipe& came) {
-                               heard_.pipe = &came;
-                               return std::unique_ptr<pipe::Receiver>(std::make_unique<Ear>(&heard_));
-                             })
-            .value();
+    acceptor_ = pipe::Acceptor::Open(liar_task_->context(), liar_task_->pool(), liar_task_->transport(), {"", 5555},
+                                     kRpcService,
+                                     [this](pipe::Pipe& came) {
+                                       heard_.pipe = &came;
+                                       return std::unique_ptr<pipe::Receiver>(std::make_unique<Ear>(&heard_));
+                                     })
+                    .value();
     client_ = std::make_unique<Client>(*task_, transport::Address{"server", 5555});
     StartOne(kEcho);
     world_.RunUntil([this] { return !heard_.ids.empty(); }, kSecondNs);
@@ -316,8 +315,7 @@ class AgainstClient final : public World {
 };
 
 }  // namespace
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fusewire::SetLogSink([](fusewire::LogLevel, const char*, void*) {}, nullptr);

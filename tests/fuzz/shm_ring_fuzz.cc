@@ -20,8 +20,7 @@
 #include "fusewire/transport/transport.h"
 #include "op_bytes.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 constexpr uint32_t kRingBytes = 4096;
@@ -139,8 +138,7 @@ class Neighbours {
 };
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 2000) return 0;

@@ -8,8 +8,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/wire/meta.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 namespace {
 
 constexpr size_t kCopiesMax = 8;         // each detail that is added to a Status copies those before it
@@ -57,8 +56,7 @@ void Try(Code code, ConstBytes in) {
 }
 
 }  // namespace
-}  // namespace wire
-}  // namespace fusewire
+}  // namespace fusewire::wire
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;

@@ -9,8 +9,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/wire/meta.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 namespace {
 
 constexpr size_t kWordsBytesMax = 2000;  // for an error
@@ -47,8 +46,7 @@ void Try(ConstBytes in) {
 }
 
 }  // namespace
-}  // namespace wire
-}  // namespace fusewire
+}  // namespace fusewire::wire
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fusewire::wire::Try(fusewire::ConstBytes(data, size));

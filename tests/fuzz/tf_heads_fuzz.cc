@@ -14,8 +14,7 @@
 #include "fusewire/tf/heads/status_head.h"
 #include "fusewire/tf/heads/tensor_head.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 constexpr size_t kWordsBytesMax = 2000;
@@ -192,8 +191,7 @@ void Try(uint8_t which, ConstBytes in) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;

@@ -11,8 +11,7 @@
 #include "fusewire/tf/server/endpoint_map.h"
 #include "fusewire/tf/server/network.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 constexpr size_t kWordsBytesMax = 600;
@@ -51,8 +50,7 @@ void TryNetwork(const std::string& text) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 64 * 1024) return 0;

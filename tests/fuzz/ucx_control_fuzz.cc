@@ -11,8 +11,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/transport/ucx/control_message.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 constexpr size_t kWordsBytesMax = 2000;
@@ -55,8 +54,7 @@ void Try(size_t piece_bytes, ConstBytes in) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;

@@ -314,7 +314,7 @@ def test_a_terminal_that_blocks_kills_nothing(run):
         ("{0}", ["--python", "/etc/passwd"], r"host {0}: /etc/passwd can't be executed there. Fix: "),
         ("{0}", ["--python", "/usr/bin/python3"], r"host {0}: /usr/bin/python3 has no fusewire .* there. Fix: install"),
         ("{0}", ["--python", "/bin/echo"], r"host {0}: ssh ended with exit code 0.*Fix: try"),
-        ("{0}", ["--python", "{noise}"], r"host {0}: its agent sends something else than frames: .*begins with"),
+        ("{0}", ["--python", "{noise}"], r"host {0}: its agent sends invalid frames: .*begins with"),
         ("{0}", ["--port-base", "4022"], r"host {0}: port 4022 can't be reserved: .*Fix: choose another --port-base"),
         ("{0}", ["--ssh", "absent-ssh"], r"there is no command absent-ssh. Fix: apt-get install openssh-client"),
     ],

@@ -9,8 +9,7 @@
 #include "judge.h"
 #include "member.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 namespace {
 
 Use AnswerUse(const Question& question) { return question.deed == Deed::kEcho ? Use::kRequest : Use::kAnswer; }
@@ -232,5 +231,4 @@ void Asked::CheckAnswer() {
   }
 }
 
-}  // namespace simulation
-}  // namespace fusewire
+}  // namespace fusewire::simulation

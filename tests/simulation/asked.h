@@ -1,15 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The caller's side of a question: it lands the answer, looks at every byte, and counts its ends.
-#ifndef FUSEWIRE_TESTS_SIMULATION_ASKED_H_
-#define FUSEWIRE_TESTS_SIMULATION_ASKED_H_
+#pragma once
 
 #include <string>
 #include <vector>
 
 #include "run.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 
 class Task;
 
@@ -42,7 +40,4 @@ void Ask(Run* run, Task* task, int number);
 // The actual and the expected segments, as text; empty if they are right.
 std::string WhatDiffers(const Buffers& got, const std::vector<size_t>& sizes, int number, Use use, size_t first);
 
-}  // namespace simulation
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_SIMULATION_ASKED_H_
+}  // namespace fusewire::simulation

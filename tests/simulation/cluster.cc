@@ -12,8 +12,7 @@
 #include "judge.h"
 #include "member.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 namespace {
 
 // So many rounds at one moment of virtual time are a loop without end.
@@ -265,5 +264,4 @@ Outcome Simulate(uint64_t seed, Meddle meddle, bool print) {
   return outcome;
 }
 
-}  // namespace simulation
-}  // namespace fusewire
+}  // namespace fusewire::simulation

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One run: brings the cluster up, lets it work while things go wrong, then lets it come to rest, and looks at what is
 // left.
-#ifndef FUSEWIRE_TESTS_SIMULATION_CLUSTER_H_
-#define FUSEWIRE_TESTS_SIMULATION_CLUSTER_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -12,8 +11,7 @@
 #include "links.h"
 #include "run.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 
 struct Outcome {
   std::vector<Finding> findings;
@@ -57,7 +55,4 @@ class Cluster {
   Links links_;
 };
 
-}  // namespace simulation
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_SIMULATION_CLUSTER_H_
+}  // namespace fusewire::simulation

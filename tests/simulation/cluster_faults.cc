@@ -5,8 +5,7 @@
 #include "cluster.h"
 #include "member.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 namespace {
 
 // A silent peer gets a second look after 50 ms; a timer may be a tick late.
@@ -143,5 +142,4 @@ void Cluster::CheckSilence(int asker, int peer, int64_t since_ns) {
   }
 }
 
-}  // namespace simulation
-}  // namespace fusewire
+}  // namespace fusewire::simulation

@@ -9,8 +9,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "judge.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 namespace {
 
 // Which task owes which answer: a task may be gone when its timer or its Done comes.
@@ -275,5 +274,4 @@ std::vector<rpc::Method> MakeMethods(Task* task) {
   return methods;
 }
 
-}  // namespace simulation
-}  // namespace fusewire
+}  // namespace fusewire::simulation

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The server's side of a question: it looks at every byte of the request, and answers according to the plan.
-#ifndef FUSEWIRE_TESTS_SIMULATION_HANDLER_H_
-#define FUSEWIRE_TESTS_SIMULATION_HANDLER_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -9,8 +8,7 @@
 #include "member.h"
 #include "run.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 
 constexpr uint16_t kPlainMethod = 1;
 constexpr uint16_t kSinkMethod = 2;   // lands the request in memory of its own
@@ -23,7 +21,4 @@ std::string RequestHead(const Question& question);
 // The methods of one task's server.
 std::vector<rpc::Method> MakeMethods(Task* task);
 
-}  // namespace simulation
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_SIMULATION_HANDLER_H_
+}  // namespace fusewire::simulation

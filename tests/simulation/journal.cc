@@ -6,8 +6,7 @@
 
 #include "fusewire/base/random.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 namespace {
 
 constexpr size_t kFindingsMax = 50;  // one fault often has many faces
@@ -45,5 +44,4 @@ void Journal::Find(const char* kind, const char* format, ...) {
   if (findings_.size() < kFindingsMax) findings_.push_back({kind, std::move(text)});
 }
 
-}  // namespace simulation
-}  // namespace fusewire
+}  // namespace fusewire::simulation

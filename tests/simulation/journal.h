@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The events of a run, line by line, and its errors. Every line goes into a sum: two runs of one seed
 // must come to the same sum.
-#ifndef FUSEWIRE_TESTS_SIMULATION_JOURNAL_H_
-#define FUSEWIRE_TESTS_SIMULATION_JOURNAL_H_
+#pragma once
 
 #include <cstdarg>
 #include <cstdint>
@@ -12,8 +11,7 @@
 
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 
 struct Finding {
   std::string kind;  // "wrong-bytes": what a canary expects
@@ -43,7 +41,4 @@ class Journal {
   std::vector<Finding> findings_;
 };
 
-}  // namespace simulation
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_SIMULATION_JOURNAL_H_
+}  // namespace fusewire::simulation

@@ -6,8 +6,7 @@
 
 #include "member.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 namespace {
 
 // A timer fires up to one tick late.
@@ -159,5 +158,4 @@ void Judge(Run* run, const Record& record) {
   }
 }
 
-}  // namespace simulation
-}  // namespace fusewire
+}  // namespace fusewire::simulation

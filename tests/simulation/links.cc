@@ -3,8 +3,7 @@
 
 #include "member.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 namespace {
 
 bool LiesOn(const Fault& fault, int from, int to) {
@@ -82,5 +81,4 @@ void Links::ApplyOne(int from, int to) {
   }
 }
 
-}  // namespace simulation
-}  // namespace fusewire
+}  // namespace fusewire::simulation

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The ways between the members, and what is wrong with each at the moment. Several faults may lie on one way.
-#ifndef FUSEWIRE_TESTS_SIMULATION_LINKS_H_
-#define FUSEWIRE_TESTS_SIMULATION_LINKS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -10,8 +9,7 @@
 #include "plan.h"
 #include "run.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 
 class Links {
  public:
@@ -37,7 +35,4 @@ class Links {
   std::map<std::pair<int, int>, int64_t> silent_since_;
 };
 
-}  // namespace simulation
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_SIMULATION_LINKS_H_
+}  // namespace fusewire::simulation

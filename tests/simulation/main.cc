@@ -23,8 +23,7 @@
 extern "C" void __sanitizer_set_death_callback(void (*callback)());
 #endif
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 namespace {
 
 struct Arguments {
@@ -182,7 +181,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace simulation
-}  // namespace fusewire
+}  // namespace fusewire::simulation
 
 int main(int argc, char** argv) { return fusewire::simulation::Main(argc, argv); }

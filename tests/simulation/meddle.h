@@ -1,12 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Canaries: each spoils one thing, once, behind the checker's back. A checker that does not notice is broken.
-#ifndef FUSEWIRE_TESTS_SIMULATION_MEDDLE_H_
-#define FUSEWIRE_TESTS_SIMULATION_MEDDLE_H_
+#pragma once
 
 #include <string>
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 
 enum class Meddle {
   kNothing,
@@ -53,7 +51,4 @@ class Meddler {
   bool struck_ = false;
 };
 
-}  // namespace simulation
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_SIMULATION_MEDDLE_H_
+}  // namespace fusewire::simulation

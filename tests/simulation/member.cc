@@ -5,14 +5,13 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/pipe/acceptor.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
 #include "handler.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 
 Held::Held(Task* task, uint64_t bytes) : task_(task), bytes_(bytes) { task_->Hold(bytes); }
 
@@ -78,7 +77,7 @@ void Task::CloseClients() {
 
 // docs/buffers.md, "The budget".
 uint64_t Task::HoldMax() const {
-  const pipe::Options& options = task->shared().options();
+  const pipe::Options& options = task->context().options();
   uint64_t pipes = links_.size() + (server == nullptr ? 0 : task->acceptor().Snapshot().open);
   uint64_t large = run.bytes_max + options.window_bytes / 4 + kCopyBytesMax;
   return std::max(options.receive_budget_bytes, large) + pipes * options.window_bytes;
@@ -109,14 +108,14 @@ void Task::Look() {
 
 void Task::CheckIdle() {
   Journal& journal = run.journal;
-  Budget& budget = task->shared().receive_budget();
+  Budget& budget = task->context().receive_budget();
   bool struck = run.meddler.Strikes(Meddle::kHoldBudget) && budget.TryReserve(1, this);
   if (budget.used_bytes() != 0) {
     journal.Find("budget-held", "%d: %llu bytes of the receive budget are held by nobody's message", index,
                  static_cast<unsigned long long>(budget.used_bytes()));
   }
   if (struck) budget.Release(1);
-  uint64_t large = run.bytes_max + task->shared().options().window_bytes / 4 + kCopyBytesMax;
+  uint64_t large = run.bytes_max + task->context().options().window_bytes / 4 + kCopyBytesMax;
   if (budget.peak_bytes() > std::max(budget.limit_bytes(), large)) {
     journal.Find("over-budget", "%d: the budget's peak is %llu of %llu bytes", index,
                  static_cast<unsigned long long>(budget.peak_bytes()),
@@ -242,5 +241,4 @@ void Member::KillZombie() {
   TakeDown(std::move(zombie_));
 }
 
-}  // namespace simulation
-}  // namespace fusewire
+}  // namespace fusewire::simulation

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One member of the cluster over all of its incarnations: its task, its server, its clients, the answers that it owes.
-#ifndef FUSEWIRE_TESTS_SIMULATION_MEMBER_H_
-#define FUSEWIRE_TESTS_SIMULATION_MEMBER_H_
+#pragma once
 
 #include <cstdint>
 #include <list>
@@ -13,8 +12,7 @@
 
 #include "run.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 
 class Task;
 
@@ -133,7 +131,4 @@ class Member {
   Task* dying_ = nullptr;
 };
 
-}  // namespace simulation
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_SIMULATION_MEMBER_H_
+}  // namespace fusewire::simulation

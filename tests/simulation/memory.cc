@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 namespace {
 
 constexpr uint64_t kSealPattern = 0x5ea1;
@@ -88,5 +87,4 @@ void Landing::Seal() {
 
 bool Landing::IsAsSealed() const { return memory_ == nullptr || Mismatch(bytes(), kSealPattern) == size_; }
 
-}  // namespace simulation
-}  // namespace fusewire
+}  // namespace fusewire::simulation

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Bytes that can be recognised, and a ledger of all memory that the runtime is lent: each piece has to come back once.
-#ifndef FUSEWIRE_TESTS_SIMULATION_MEMORY_H_
-#define FUSEWIRE_TESTS_SIMULATION_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -14,8 +13,7 @@
 #include "journal.h"
 #include "meddle.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 
 // The place of a piece of payload: together with the call's number it determines the bytes.
 enum class Use : uint32_t { kRequestHead, kRequest, kAnswerHead, kAnswer, kPartHead, kPart };
@@ -70,7 +68,4 @@ class Landing {
   std::unique_ptr<uint8_t[]> memory_;
 };
 
-}  // namespace simulation
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_SIMULATION_MEMORY_H_
+}  // namespace fusewire::simulation

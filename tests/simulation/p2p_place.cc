@@ -10,8 +10,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 class LoopbackPlace final : public Place {
@@ -82,5 +81,4 @@ std::unique_ptr<Place> MakeLoopbackPlace(uint64_t seed, const transport::Loopbac
 
 std::unique_ptr<Place> MakeWirePlace(pipe::TransportChoice wire) { return std::make_unique<WirePlace>(wire); }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

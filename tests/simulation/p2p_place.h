@@ -3,8 +3,7 @@
 // real transport, where a restart is the only possible fault.
 // Home: the main thread. Owns: the network between them; not the endpoints, which are destroyed first. Fails: never;
 // WhyNot has the reason if this machine lacks a transport.
-#ifndef FUSEWIRE_TESTS_SIMULATION_P2P_PLACE_H_
-#define FUSEWIRE_TESTS_SIMULATION_P2P_PLACE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -15,8 +14,7 @@
 #include "fusewire/pipe/transport_choice.h"
 #include "fusewire/transport/loopback/loopback.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class Place {
  public:
@@ -41,7 +39,4 @@ class Place {
 std::unique_ptr<Place> MakeLoopbackPlace(uint64_t seed, const transport::LoopbackFaults& faults);
 std::unique_ptr<Place> MakeWirePlace(pipe::TransportChoice wire);
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_SIMULATION_P2P_PLACE_H_
+}  // namespace fusewire::p2p

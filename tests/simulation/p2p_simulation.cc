@@ -23,8 +23,7 @@
 #include "fusewire/p2p/p2p.h"
 #include "p2p_place.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 constexpr size_t kGuard = 32;
@@ -297,8 +296,7 @@ transport::LoopbackFaults FaultsOf(uint64_t seed) {
 }
 
 }  // namespace
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p
 
 int main(int argc, char** argv) {
   uint64_t seed = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;

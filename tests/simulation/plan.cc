@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 namespace {
 
 void DrawNetwork(Random* random, Plan* plan) {
@@ -94,5 +93,4 @@ Plan DrawPlan(uint64_t seed) {
   return plan;
 }
 
-}  // namespace simulation
-}  // namespace fusewire
+}  // namespace fusewire::simulation

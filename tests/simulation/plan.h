@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // All that chance decides about a run, drawn from its seed before the run begins: who takes part, what they ask each
 // other, and what goes wrong when.
-#ifndef FUSEWIRE_TESTS_SIMULATION_PLAN_H_
-#define FUSEWIRE_TESTS_SIMULATION_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -14,8 +13,7 @@
 #include "fusewire/rpc/server.h"
 #include "fusewire/transport/loopback/loopback.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 
 struct MemberPlan {
   pipe::Options pipe;
@@ -119,7 +117,4 @@ void DrawFaults(Random* random, Plan* plan);
 // Every order of magnitude is as likely as the next.
 uint64_t DrawLog(Random* random, uint64_t low, uint64_t high);
 
-}  // namespace simulation
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_SIMULATION_PLAN_H_
+}  // namespace fusewire::simulation

@@ -4,8 +4,7 @@
 
 #include "plan.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 namespace {
 
 class Faults {
@@ -154,5 +153,4 @@ const char* NameOf(FaultKind kind) {
 
 void DrawFaults(Random* random, Plan* plan) { Faults(random, plan).DrawAll(); }
 
-}  // namespace simulation
-}  // namespace fusewire
+}  // namespace fusewire::simulation

@@ -4,8 +4,7 @@
 
 #include "plan.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 namespace {
 
 constexpr uint64_t kSegmentBytesMax = 4 << 20;
@@ -164,5 +163,4 @@ class Questions {
 
 void DrawQuestions(Random* random, Plan* plan) { Questions(random, plan).DrawAll(); }
 
-}  // namespace simulation
-}  // namespace fusewire
+}  // namespace fusewire::simulation

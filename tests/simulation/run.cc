@@ -5,8 +5,7 @@
 
 #include "member.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 namespace {
 
 uint64_t Cost(size_t head_bytes, const std::vector<size_t>& sizes) {
@@ -40,5 +39,4 @@ void Run::Disturb(int one, int other) { disturbed_.insert(std::minmax(one, other
 
 bool Run::disturbed(int one, int other) const { return disturbed_.count(std::minmax(one, other)) > 0; }
 
-}  // namespace simulation
-}  // namespace fusewire
+}  // namespace fusewire::simulation

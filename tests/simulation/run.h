@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The common state of the parts of one run: the world, the plan, and the state of each call.
-#ifndef FUSEWIRE_TESTS_SIMULATION_RUN_H_
-#define FUSEWIRE_TESTS_SIMULATION_RUN_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -20,8 +19,7 @@
 #include "memory.h"
 #include "plan.h"
 
-namespace fusewire {
-namespace simulation {
+namespace fusewire::simulation {
 
 class Member;
 
@@ -83,7 +81,4 @@ class Run {
   std::set<std::pair<int, int>> disturbed_;
 };
 
-}  // namespace simulation
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TESTS_SIMULATION_RUN_H_
+}  // namespace fusewire::simulation

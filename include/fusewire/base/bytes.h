@@ -1,8 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Views of memory, and the only function that copies payload.
-// Home: none, plain values. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_BASE_BYTES_H_
-#define FUSEWIRE_BASE_BYTES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -57,5 +55,3 @@ void CopyBytes(Bytes to, ConstBytes from);
 CopyCounts ReadCopyCounts();
 
 }  // namespace fusewire
-
-#endif  // FUSEWIRE_BASE_BYTES_H_

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // FUSEWIRE_CHECK states an invariant of our own code. It is always on and ends the process: use it for our bugs,
 // never for what a peer, a user or the system may do (that is a Status).
-#ifndef FUSEWIRE_BASE_CHECK_H_
-#define FUSEWIRE_BASE_CHECK_H_
+#pragma once
 
 namespace fusewire {
 
@@ -21,5 +20,3 @@ namespace fusewire {
 #else
 #define FUSEWIRE_DCHECK(condition) ((void)(true || (condition)))  // compiled, never run
 #endif
-
-#endif  // FUSEWIRE_BASE_CHECK_H_

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Time that only goes forward: the real clock, or a clock that a test advances.
-// Home: any thread for the real clock; a ManualClock belongs to the thread that advances it. Fails: never.
-#ifndef FUSEWIRE_BASE_CLOCK_H_
-#define FUSEWIRE_BASE_CLOCK_H_
+// Home: any thread for the real clock; a ManualClock belongs to the thread that advances it.
+#pragma once
 
 #include <cstdint>
 
@@ -36,5 +35,3 @@ class ManualClock final : public Clock {
 int64_t AddNs(int64_t now_ns, int64_t delay_ns);
 
 }  // namespace fusewire
-
-#endif  // FUSEWIRE_BASE_CLOCK_H_

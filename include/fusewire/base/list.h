@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A list whose links live in its members: no allocation, removal in O(1).
-// Home: the owner's. Owns: nothing; a member unlinks itself when it is destroyed. Fails: never.
-#ifndef FUSEWIRE_BASE_LIST_H_
-#define FUSEWIRE_BASE_LIST_H_
+// Home: the owner's. Owns: nothing; a member unlinks itself when it is destroyed.
+#pragma once
 
 #include "fusewire/base/check.h"
 
@@ -76,5 +75,3 @@ class List {
 };
 
 }  // namespace fusewire
-
-#endif  // FUSEWIRE_BASE_LIST_H_

@@ -2,9 +2,8 @@
 // A lock-free queue into a thread: many threads push, one takes all, none waits.
 // Home: Push from any thread; TakeAll on the owner's. Owns: nothing; a Mail belongs to its sender until it is
 // delivered.
-// Fails: never.
-#ifndef FUSEWIRE_BASE_MAILBOX_H_
-#define FUSEWIRE_BASE_MAILBOX_H_
+//
+#pragma once
 
 #include <atomic>
 
@@ -62,5 +61,3 @@ class Mailbox {
 };
 
 }  // namespace fusewire
-
-#endif  // FUSEWIRE_BASE_MAILBOX_H_

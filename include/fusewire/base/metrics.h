@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Counters and latency histograms that are always on: one writer each, readable from any thread.
-// Home: Add on the writer's thread; Read from any. Owns: plain numbers. Fails: never.
-#ifndef FUSEWIRE_BASE_METRICS_H_
-#define FUSEWIRE_BASE_METRICS_H_
+// Home: Add on the writer's thread; Read from any. Owns: plain numbers.
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -49,5 +48,3 @@ class Histogram {
 };
 
 }  // namespace fusewire
-
-#endif  // FUSEWIRE_BASE_METRICS_H_

@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A Status says how an operation ended: a code that implies what to do next, and for an error which peer was
 // involved, what was being done, why it failed, since when, and what to do.
-// Home: any thread; values are immutable. Owns: its text. Fails: never. See docs/errors.md.
-#ifndef FUSEWIRE_BASE_STATUS_H_
-#define FUSEWIRE_BASE_STATUS_H_
+// Home: any thread; values are immutable. Owns: its text. See docs/errors.md.
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -127,5 +126,3 @@ using Done = UniqueFunction<void(Status)>;
     ::fusewire::Status fusewire_try_status = (expression);     \
     if (!fusewire_try_status.ok()) return fusewire_try_status; \
   } while (false)
-
-#endif  // FUSEWIRE_BASE_STATUS_H_

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A callable that can be moved, not copied, and stores captures of up to 48 bytes inside itself, without an allocation.
 // Home: its holder's. Owns: the callable. Fails: calling an empty one is a bug and ends the process.
-#ifndef FUSEWIRE_BASE_UNIQUE_FUNCTION_H_
-#define FUSEWIRE_BASE_UNIQUE_FUNCTION_H_
+#pragma once
 
 #include <cstddef>
 #include <new>
@@ -96,5 +95,3 @@ class UniqueFunction<R(Args...)> {
 };
 
 }  // namespace fusewire
-
-#endif  // FUSEWIRE_BASE_UNIQUE_FUNCTION_H_

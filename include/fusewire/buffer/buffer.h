@@ -3,8 +3,7 @@
 // Home: its holder's; it may be moved to and destroyed on any thread.
 // Owns: its bytes, through one Release. Fails: TryAllocate returns an empty Buffer when there is no memory.
 // See docs/buffers.md.
-#ifndef FUSEWIRE_BUFFER_BUFFER_H_
-#define FUSEWIRE_BUFFER_BUFFER_H_
+#pragma once
 
 #include <cstddef>
 #include <utility>
@@ -88,5 +87,3 @@ inline uint64_t TotalBytes(const Buffers& buffers) {
 }
 
 }  // namespace fusewire
-
-#endif  // FUSEWIRE_BUFFER_BUFFER_H_

@@ -5,8 +5,7 @@
 // Owns: the caller owns each handle that it opens, and closes or frees it, before its endpoint.
 // Fails: a function that can fail returns a code of docs/errors.md, 0 for success. fusewire_error() returns the whole
 // error on the thread that called.
-#ifndef FUSEWIRE_P2P_C_API_H_
-#define FUSEWIRE_P2P_C_API_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -112,5 +111,3 @@ FUSEWIRE_C_API void fusewire_op_free(fusewire_op* op);
 #ifdef __cplusplus
 }
 #endif
-
-#endif  // FUSEWIRE_P2P_C_API_H_

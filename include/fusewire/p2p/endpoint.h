@@ -4,8 +4,7 @@
 // Home: one reactor; all here may be called on any thread, what waits on any but a home.
 // Owns: its peers; its task, unless it was opened in one. Outlives its operations, regions and signals.
 // Fails: Start and Open say why; afterwards each operation on its own.
-#ifndef FUSEWIRE_P2P_ENDPOINT_H_
-#define FUSEWIRE_P2P_ENDPOINT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -22,21 +21,24 @@
 #include "fusewire/transport/protection.h"
 #include "fusewire/transport/tcp/tcp_options.h"
 
-namespace fusewire {
-namespace pipe {
-class Shared;
-}  // namespace pipe
-namespace reactor {
+namespace fusewire::pipe {
+class PipeContext;
+}  // namespace fusewire::pipe
+
+namespace fusewire::reactor {
 class Pool;
 class Reactor;
-}  // namespace reactor
-namespace task {
+}  // namespace fusewire::reactor
+
+namespace fusewire::task {
 class Task;
-}  // namespace task
-namespace transport {
+}  // namespace fusewire::task
+
+namespace fusewire::transport {
 class Transport;
-}  // namespace transport
-namespace p2p {
+}  // namespace fusewire::transport
+
+namespace fusewire::p2p {
 
 struct EndpointOptions {
   pipe::Options pipe;  // pipe.name is the endpoint's
@@ -98,7 +100,7 @@ class Endpoint {
   // For operations, regions and signals.
   Core& core();
   // For collectives.
-  pipe::Shared& shared();
+  pipe::PipeContext& context();
 
  private:
   struct Impl;
@@ -109,7 +111,4 @@ class Endpoint {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_ENDPOINT_H_
+}  // namespace fusewire::p2p

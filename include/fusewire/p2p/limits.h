@@ -1,16 +1,14 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The limits of an endpoint, and the default timeouts of its operations.
-// Home: none, plain values. Owns: nothing. Fails: never; docs/p2p.md says what happens to an operation or a peer that
+// Home: none, plain values. Fails: never; docs/p2p.md says what happens to an operation or a peer that
 // exceeds a limit.
-#ifndef FUSEWIRE_P2P_LIMITS_H_
-#define FUSEWIRE_P2P_LIMITS_H_
+#pragma once
 
 #include <cstdint>
 
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 struct Limits {
   // A message up to this size is sent at once, whether a receive waits for it or not; a larger one is offered first.
@@ -28,7 +26,4 @@ struct Limits {
   int64_t patience_ns = 10 * kSecondNs;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_LIMITS_H_
+}  // namespace fusewire::p2p

@@ -3,11 +3,10 @@
 // data: its arguments, and its state while it is under way. Its functions (Post, Wait, Cancel) are the endpoint's, in
 // endpoint_ops.cc.
 // Home: its endpoint's, from Post until its end; its maker's thread before and after.
-// Owns: nothing. The memory that it names must stay valid until its end, and is not touched after it.
+// The memory that it names must stay valid until its end, and is not touched after it.
 // Fails: through its end, which is reported exactly once per Post, whatever happens: by `then`, or by Test and Wait.
 // See docs/p2p.md.
-#ifndef FUSEWIRE_P2P_OP_H_
-#define FUSEWIRE_P2P_OP_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -26,8 +25,7 @@
 #include "fusewire/reactor/options.h"
 #include "fusewire/reactor/timer.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class Core;
 class Endpoint;
@@ -225,7 +223,4 @@ struct OfferAnswer {
 // Runs at home; must be quick.
 using OnOffer = UniqueFunction<OfferAnswer(const Offer& offer)>;
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_OP_H_
+}  // namespace fusewire::p2p

@@ -3,8 +3,7 @@
 // whichever side dialled.
 // Home: its endpoint's; its accessors may be called on any thread. Owns: nothing; it lives as long as its endpoint.
 // Fails: through the operations that are under way with it, and a PeerEvent.
-#ifndef FUSEWIRE_P2P_PEER_H_
-#define FUSEWIRE_P2P_PEER_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -14,8 +13,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/base/unique_function.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class Peer {
  public:
@@ -46,7 +44,4 @@ enum class PeerEvent {
 // Runs at home. It may post operations, and must not wait.
 using OnPeer = UniqueFunction<void(Peer& peer, PeerEvent event, const Status& why)>;
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_PEER_H_
+}  // namespace fusewire::p2p

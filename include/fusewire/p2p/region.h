@@ -4,8 +4,7 @@
 // Home: their endpoint's, which outlives them. Call them on any thread, but not inside a callback of another reactor.
 // Owns: a Region owns its Buffer, until it is destroyed and no peer is reading it.
 // Fails: Open, when there are too many. A peer that names a region or signal that does not exist gets an error.
-#ifndef FUSEWIRE_P2P_REGION_H_
-#define FUSEWIRE_P2P_REGION_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -15,8 +14,7 @@
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/p2p/op.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class Core;
 class Endpoint;
@@ -64,7 +62,4 @@ class Signal {
   const SignalRef ref_;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_REGION_H_
+}  // namespace fusewire::p2p

@@ -1,14 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Where the body of a message goes: the receiver's answer to its header.
-#ifndef FUSEWIRE_PIPE_LANDING_H_
-#define FUSEWIRE_PIPE_LANDING_H_
+#pragma once
 
 #include <cstddef>
 
 #include "fusewire/base/bytes.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // A body up to this size may be looked at in the pipe's own memory.
 constexpr size_t kViewBytesMax = kCopyBytesMax - 1;
@@ -29,7 +27,4 @@ struct Landing {
   static Landing Into(const Bytes* parts, size_t count) { return Landing{Mode::kInto, parts, count}; }
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_LANDING_H_
+}  // namespace fusewire::pipe

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The options that all pipes of one process (or one server in it) share: its name, limits and timeouts.
-// Home: any, plain values. Owns: nothing. Fails: CheckOptions names the first setting that cannot be used.
-#ifndef FUSEWIRE_PIPE_OPTIONS_H_
-#define FUSEWIRE_PIPE_OPTIONS_H_
+// Home: any, plain values. Fails: CheckOptions names the first setting that cannot be used.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +11,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/wire/limits.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // A peer that has heard a greeting can try secrets against it as fast as it computes: 16 letters are the least.
 constexpr size_t kSecretBytesMin = 16;
@@ -22,7 +20,7 @@ struct Options {
   std::string cluster = "default";  // only peers that say the same are let in
   std::string name;                 // our task, "worker:3"; empty: an anonymous tool
   std::string secret;               // shared by the cluster; empty: none, and peers that have one are turned away
-  uint64_t incarnation = 0;         // 0: drawn at random once per Shared
+  uint64_t incarnation = 0;         // 0: drawn at random once per PipeContext
   wire::Limits limits;
   // Credit that each pipe has from the start. More comes from the receive budget, for peers that have something to
   // send.
@@ -56,7 +54,4 @@ struct PortRange {
   uint16_t min = 0, max = 0;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_OPTIONS_H_
+}  // namespace fusewire::pipe

@@ -1,14 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The peer of a pipe.
-// Home: any, plain values. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_PIPE_PEER_INFO_H_
-#define FUSEWIRE_PIPE_PEER_INFO_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // The peer, as its greeting describes it.
 struct PeerInfo {
@@ -21,7 +18,4 @@ struct PeerInfo {
   std::string ToString() const { return name.empty() ? address : name + " (" + address + ")"; }
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_PEER_INFO_H_
+}  // namespace fusewire::pipe

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Which of the transports connections run over, by name.
-// Home: any thread. Owns: nothing. Fails: never; a transport that is not available here gives way as its line says.
-#ifndef FUSEWIRE_PIPE_TRANSPORT_CHOICE_H_
-#define FUSEWIRE_PIPE_TRANSPORT_CHOICE_H_
+// Home: any thread. Fails: never; a transport that is not available here gives way as its line says.
+#pragma once
 
 #include <memory>
 #include <string>
@@ -10,21 +9,21 @@
 
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 struct Protection;
 struct TcpOptions;
 class Transport;
-}  // namespace transport
-namespace pipe {
+}  // namespace fusewire::transport
+
+namespace fusewire::pipe {
 
 enum class TransportChoice {
   // Shared memory to a task of this machine and user, where it can be met; to all others RDMA where both ends have a
   // device for it, and else TCP. Where names are resolved by a function of one's own (tcp.resolve): TCP.
   kAuto,
   kTcp,
-  kShm,    // nothing else: a task elsewhere cannot be reached
-  kUcx,    // UCX, whatever it runs over, with every task that has it too; TCP with the others
+  kShm,  // nothing else: a task elsewhere cannot be reached
+  kUcx,  // UCX, whatever it runs over, with every task that has it too; TCP with the others
 };
 
 // auto, tcp, shm, and ucx or rdma; false for anything else.
@@ -43,7 +42,4 @@ TransportTrial TryTransport(TransportChoice choice);
 Result<std::unique_ptr<transport::Transport>> MakeTransport(TransportChoice choice, transport::TcpOptions tcp,
                                                             transport::Protection protection);
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_TRANSPORT_CHOICE_H_
+}  // namespace fusewire::pipe

@@ -1,16 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The options of one reactor, of a pool of them, and of a wait.
-// Home: any, plain values. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_REACTOR_OPTIONS_H_
-#define FUSEWIRE_REACTOR_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 struct Options {
   std::string name = "fusewire";
@@ -38,7 +35,4 @@ struct PoolOptions {
 // deadline does: a language that runs its handlers later must have its turn.
 enum class Interrupts { kGoOn, kEndWait };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_OPTIONS_H_
+}  // namespace fusewire::reactor

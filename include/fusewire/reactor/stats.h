@@ -1,13 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The counters of a reactor.
-// Home: any, plain values. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_REACTOR_STATS_H_
-#define FUSEWIRE_REACTOR_STATS_H_
+#pragma once
 
 #include <cstdint>
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 struct Stats {
   uint64_t turns = 0;        // of the loop
@@ -20,7 +17,4 @@ struct Stats {
   uint64_t watched = 0;
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_STATS_H_
+}  // namespace fusewire::reactor

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A Timer calls a function at its home, once, when it is due. The reactor arms it.
-// Home: the reactor's. Owns: its function; it disarms itself when destroyed. Fails: never.
-#ifndef FUSEWIRE_REACTOR_TIMER_H_
-#define FUSEWIRE_REACTOR_TIMER_H_
+// Home: the reactor's. Owns: its function; it disarms itself when destroyed.
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -10,8 +9,7 @@
 #include "fusewire/base/list.h"
 #include "fusewire/base/unique_function.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 class Timer : public ListNode {
  public:
@@ -25,7 +23,4 @@ class Timer : public ListNode {
   int64_t due_ns_ = 0;
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_TIMER_H_
+}  // namespace fusewire::reactor

@@ -3,8 +3,7 @@
 // Home: its client's, from Start until OnDone; its maker's before and after.
 // Owns: the request's body until it is sent, the reply's body. The maker owns the Call, and keeps it until OnDone.
 // Fails: through OnDone, which is called exactly once per Start, whatever happens.
-#ifndef FUSEWIRE_RPC_CALL_H_
-#define FUSEWIRE_RPC_CALL_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -21,11 +20,11 @@
 #include "fusewire/pipe/landing.h"
 #include "fusewire/reactor/timer.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 struct FrameHeader;
-}  // namespace wire
-namespace rpc {
+}  // namespace fusewire::wire
+
+namespace fusewire::rpc {
 
 // The service number that rpc says in its hello.
 constexpr uint16_t kRpcService = 1;
@@ -119,7 +118,4 @@ class SimpleCall final : public Call {
   Done done_;
 };
 
-}  // namespace rpc
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_RPC_CALL_H_
+}  // namespace fusewire::rpc

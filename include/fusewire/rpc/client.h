@@ -4,8 +4,7 @@
 // kUnavailable: the pipe broke (the outcome of calls that were sent is unknown), or there was none within patience_ns.
 // kOverloaded: this process has no descriptor left to connect with.
 // See docs/errors.md.
-#ifndef FUSEWIRE_RPC_CLIENT_H_
-#define FUSEWIRE_RPC_CLIENT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -16,15 +15,16 @@
 #include "fusewire/rpc/stats.h"
 #include "fusewire/transport/address.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 class Completion;
 class Reactor;
-}  // namespace reactor
-namespace task {
+}  // namespace fusewire::reactor
+
+namespace fusewire::task {
 class Task;
-}  // namespace task
-namespace rpc {
+}  // namespace fusewire::task
+
+namespace fusewire::rpc {
 
 class Client {
  public:
@@ -36,7 +36,7 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   // Any thread. The call is ours until its OnDone, which may come at once, on another thread: nothing calls back from
-  // inside Start, so the caller may hold his locks.
+  // inside Start, so the caller may hold its locks.
   void Start(Call* call);
   // Any thread. Starts the call and waits for its OnDone, which says that `answered` is done; this thread drives the
   // idle reactor meanwhile. The call's own timeout bounds the wait. Inside any reactor's callback it does not wait:
@@ -64,7 +64,4 @@ class Client {
   std::unique_ptr<ClientCore> core_;
 };
 
-}  // namespace rpc
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_RPC_CLIENT_H_
+}  // namespace fusewire::rpc

@@ -1,16 +1,14 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The options of a Client.
-// Home: none, plain values but for on_lost. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_RPC_CLIENT_OPTIONS_H_
-#define FUSEWIRE_RPC_CLIENT_OPTIONS_H_
+// Home: none, plain values but for on_lost.
+#pragma once
 
 #include <cstdint>
 #include <functional>
 
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 
 struct ClientOptions {
   // How long a call that cannot be sent waits for the peer to appear. 0: it fails with the first failed attempt.
@@ -24,7 +22,4 @@ struct ClientOptions {
   std::function<void()> on_lost;
 };
 
-}  // namespace rpc
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_RPC_CLIENT_OPTIONS_H_
+}  // namespace fusewire::rpc

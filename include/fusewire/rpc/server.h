@@ -3,8 +3,7 @@
 // Home: every reactor of its task. Owns: its acceptor and the calls in flight.
 // Fails: Open says why; afterwards each call on its own. Every call that reaches a handler gets exactly one reply, if
 // only "the handler dropped it"; a caller that is gone gets none.
-#ifndef FUSEWIRE_RPC_SERVER_H_
-#define FUSEWIRE_RPC_SERVER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -23,14 +22,15 @@
 #include "fusewire/rpc/stats.h"
 #include "fusewire/transport/address.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 class Reactor;
-}  // namespace reactor
-namespace task {
+}  // namespace fusewire::reactor
+
+namespace fusewire::task {
 class Task;
-}  // namespace task
-namespace rpc {
+}  // namespace fusewire::task
+
+namespace fusewire::rpc {
 
 class ServerCall;
 
@@ -130,7 +130,4 @@ class Server {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace rpc
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_RPC_SERVER_H_
+}  // namespace fusewire::rpc

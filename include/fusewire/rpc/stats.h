@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Statistics of Clients and Servers.
-// Home: counted at one home each; a snapshot may be taken on any thread. Owns: numbers. Fails: never.
-#ifndef FUSEWIRE_RPC_STATS_H_
-#define FUSEWIRE_RPC_STATS_H_
+// Home: counted at one home each; a snapshot may be taken on any thread. Owns: numbers.
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -14,11 +13,11 @@
 #include "fusewire/base/metrics.h"
 #include "fusewire/reactor/stats.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 struct PipeStats;
-}  // namespace pipe
-namespace rpc {
+}  // namespace fusewire::pipe
+
+namespace fusewire::rpc {
 
 // Statistics of one method; written at one home.
 struct MethodStats {
@@ -75,7 +74,4 @@ struct Snapshot {
 MethodSnapshot Read(uint16_t method, std::string name, const MethodStats& stats);
 void ReadInto(const pipe::PipeStats& stats, PeerSnapshot* peer);
 
-}  // namespace rpc
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_RPC_STATS_H_
+}  // namespace fusewire::rpc

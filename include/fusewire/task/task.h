@@ -3,8 +3,7 @@
 // listener that serves all its services at one address. Clients, servers and endpoints stand on it.
 // Home: any thread; made and destroyed from one that is not a home. Owns: the pool, the transport, the acceptor and the
 // budgets. Outlives everything that stands on it. Fails: Start and Listen say why.
-#ifndef FUSEWIRE_TASK_TASK_H_
-#define FUSEWIRE_TASK_TASK_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -17,18 +16,20 @@
 #include "fusewire/transport/protection.h"
 #include "fusewire/transport/tcp/tcp_options.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 class Acceptor;
-class Shared;
-}  // namespace pipe
-namespace reactor {
+class PipeContext;
+}  // namespace fusewire::pipe
+
+namespace fusewire::reactor {
 class Pool;
-}  // namespace reactor
-namespace transport {
+}  // namespace fusewire::reactor
+
+namespace fusewire::transport {
 class Transport;
-}  // namespace transport
-namespace task {
+}  // namespace fusewire::transport
+
+namespace fusewire::task {
 
 struct TaskOptions {
   pipe::Options pipe;
@@ -61,7 +62,7 @@ class Task {
 
   // ---- for services, which include the headers of what they use ----
   pipe::Acceptor& acceptor();
-  pipe::Shared& shared();
+  pipe::PipeContext& context();
   reactor::Pool& pool();
   transport::Transport& transport();
 
@@ -71,7 +72,4 @@ class Task {
   const std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace task
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TASK_TASK_H_
+}  // namespace fusewire::task

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Where a task listens, and how a host name becomes addresses.
-// Home: any, plain values. Owns: nothing. Fails: Parse says what is wrong with the text.
-#ifndef FUSEWIRE_TRANSPORT_ADDRESS_H_
-#define FUSEWIRE_TRANSPORT_ADDRESS_H_
+// Home: any, plain values. Fails: Parse says what is wrong with the text.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -11,8 +10,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/base/unique_function.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // "host:port", "[::1]:port" or ":port" (every interface). The host may be a name.
 struct Address {
@@ -28,7 +26,4 @@ using Names = Result<std::vector<std::string>>;
 // its own.
 using ResolveNames = UniqueFunction<Names(const std::string& host)>;
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_ADDRESS_H_
+}  // namespace fusewire::transport

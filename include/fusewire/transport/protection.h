@@ -1,13 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // How data that leaves this machine is protected on its way.
-// Home: any, plain values. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_TRANSPORT_PROTECTION_H_
-#define FUSEWIRE_TRANSPORT_PROTECTION_H_
+#pragma once
 
 #include <string>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // Files in PEM. Without a certificate there is no TLS.
 struct TlsOptions {
@@ -24,7 +21,4 @@ struct Protection {
   bool any() const { return checksums || !tls.certificate.empty(); }
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_PROTECTION_H_
+}  // namespace fusewire::transport

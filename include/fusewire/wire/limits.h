@@ -1,13 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The limits of a receiver of frames.
-// Home: none, plain values. Owns: nothing. Fails: never; DecodeHeader refuses what exceeds them.
-#ifndef FUSEWIRE_WIRE_LIMITS_H_
-#define FUSEWIRE_WIRE_LIMITS_H_
+// Home: none, plain values. Fails: never; DecodeHeader refuses what exceeds them.
+#pragma once
 
 #include <cstdint>
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 
 // The limits of a receiver. Every length is checked against them before memory is allocated.
 struct Limits {
@@ -17,7 +15,4 @@ struct Limits {
   uint32_t chunk_bytes_max = 256u << 10;  // the pipe's chunk, agreed in the hello
 };
 
-}  // namespace wire
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_WIRE_LIMITS_H_
+}  // namespace fusewire::wire

@@ -137,7 +137,7 @@ class Agent:
             for kind, task, said in self._decoder.feed(data):
                 self._take(kind, task, said)
         except frames.FrameError as error:
-            print(f"the launcher sends something else than frames: {error}", file=sys.stderr)
+            print(f"the launcher sends invalid frames: {error}", file=sys.stderr)
             self._lost = True
 
     def _write(self) -> None:

@@ -57,7 +57,7 @@ ENV_NAME = re.compile(r"[^=\0]+")
 
 
 class FrameError(Exception):
-    """The other end sends something else than frames, or one that makes no sense."""
+    """The other end sends invalid frames."""
 
     def __init__(self, text: str):
         super().__init__(printable(text))

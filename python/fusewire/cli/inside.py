@@ -60,7 +60,7 @@ class Meeting:
         return secret_of_environment(self.environment) or ""
 
 
-def become(command: Command, environment: dict[str, str], protocol_name: str | None) -> NoReturn:
+def exec_program(command: Command, environment: dict[str, str], protocol_name: str | None) -> NoReturn:
     """Replaces this process by the program: TF_CONFIG is there. ValueError if it is not."""
     try:
         config = json.loads(environment.get("TF_CONFIG", ""))

@@ -189,7 +189,7 @@ def join(host: str, port: int, limit_s: float, secret: str, offer: Mapping[str, 
                 line.close()
                 raise
         except FrameError as error:
-            raise MeetError(f"rank 0 sends something else than frames: {error}. Fix: choose another port") from error
+            raise MeetError(f"rank 0 sends invalid frames: {error}. Fix: choose another port") from error
         except OSError as error:
             if time.monotonic() > until:
                 raise MeetError(

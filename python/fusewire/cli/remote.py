@@ -171,7 +171,7 @@ class Remote:
             for kind, task, said in self._decoder.feed(data):
                 self._take(kind, task, said)
         except frames.FrameError as error:
-            self._give_up(f"its agent sends something else than frames: {error}")
+            self._give_up(f"its agent sends invalid frames: {error}")
 
     def _greet(self, data: bytes) -> bytes:
         """Looks for the agent's first line; returns what follows it."""

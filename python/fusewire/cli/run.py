@@ -161,7 +161,7 @@ def add_inside_to(group: "argparse._ArgumentGroup") -> None:
 def call_run(options: argparse.Namespace) -> int:
     screen = Screen()
     try:
-        plan, words, hosts = understand(options)
+        plan, words, hosts = parse_plan(options)
         if options.inside:
             return run_inside_launcher(options, screen)
         name, siblings = launchers.sibling_processes(os.environ)
@@ -184,7 +184,7 @@ def call_run(options: argparse.Namespace) -> int:
     return run_here(plan, command, screen, limits, shared, options.port_base)
 
 
-def understand(options: argparse.Namespace) -> tuple[Plan, list[str], list[Host]]:
+def parse_plan(options: argparse.Namespace) -> tuple[Plan, list[str], list[Host]]:
     """What is to run, its command, and the hosts, if any. ValueError if an option makes no sense."""
     words = words_of(options)
     if options.hosts and options.hostfile:
@@ -312,7 +312,7 @@ def run_inside_launcher(options: argparse.Namespace, screen: Screen) -> int:
     shared = variables(options.env, os.environ, make_secret=False)
     command = command_of(words, options.ranks is not None)
     if kind == TF:
-        inside.become(command, {**os.environ, **shared}, options.protocol)
+        inside.exec_program(command, {**os.environ, **shared}, options.protocol)
     seat = launchers.seat_of(kind, os.environ, options.meet)
     meeting = inside.Meeting(
         seat,

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""fusewire why: names the task that all the others of a standing job wait for, and the evidence."""
+"""fusewire why: names the task that all the others of a stalled job wait for, and the evidence."""
 
 import argparse
 import collections
@@ -33,7 +33,7 @@ Without HOST:PORT, all processes of this user on this machine are asked. The exi
 def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     why = verbs.add_parser(
         "why",
-        help="tell which task a standing job waits for, and why",
+        help="tell which task a stalled job waits for, and why",
         description="Asks all tasks what they wait for, and names the one task that the others wait for.",
         epilog=EPILOG,
     )

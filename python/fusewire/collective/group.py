@@ -12,7 +12,7 @@ import numpy as np
 
 from fusewire import _native
 from fusewire._joining import make_group
-from fusewire._native import Piece, Wanted, check, finalize_among, library, nanoseconds
+from fusewire._native import Piece, CollectiveSpec, check, finalize_among, library, nanoseconds
 from fusewire.collective.arrays import Array, ends, merge, shares
 from fusewire.collective.names import key_of, part_of, sizes_of
 from fusewire.collective.ticket import EndedTicket, Ticket
@@ -133,7 +133,7 @@ class Group:
         op: int = Sum,
         root: int = 0,
         name: str | None = None,
-        priority: int = 0,
+        confirm: bool = False,
         timeout: float | None = None,
         result: Callable[[], Any] = lambda: None,
         waits: bool = False,
@@ -142,7 +142,7 @@ class Group:
         types = {array.name for array in arrays}
         if len(types) > 1:
             raise TypeError(f"{kind} got arrays of {' and '.join(sorted(types))}: call it once for each type")
-        where = ends(inputs, outputs) if waits and not priority else None
+        where = ends(inputs, outputs) if waits and not confirm else None
         if where is not None:  # the short way, without structures of ctypes
             what = (_native.KINDS.index(kind), op, _native.TYPES.index(arrays[0].name), root)
             sizes = (tuple(counts), tuple(receives))
@@ -153,7 +153,7 @@ class Group:
                 return EndedTicket(result)
         from_pieces = (Piece * len(inputs))(*(array.piece() for array in inputs))
         to_pieces = (Piece * len(outputs))(*(array.piece() for array in outputs))
-        wanted = Wanted(
+        wanted = CollectiveSpec(
             kind=_native.KINDS.index(kind),
             op=op,
             type=_native.TYPES.index(types.pop()) if types else 0,
@@ -167,7 +167,7 @@ class Group:
             to=to_pieces,
             to_size=len(outputs),
             key=key_of(kind, name),
-            priority=priority,
+            confirm=confirm,
             timeout_ns=nanoseconds(timeout),
         )
         if waits:

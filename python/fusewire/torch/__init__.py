@@ -31,9 +31,9 @@ def register() -> None:
         # torch then attaches no recorder of its own, which costs 2 us for each operation and knows less.
         if hasattr(dist.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS"):
             dist.distributed_c10d._FR_SELF_RECORDING_BACKENDS.add(NAME)
-        work.mend()
-        backend.mend()
-        dumps.mend(NAME)
+        work.patch_torch()
+        backend.patch_torch()
+        dumps.patch_torch(NAME)
         compiling.leave_alone()
 
 

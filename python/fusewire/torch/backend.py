@@ -212,7 +212,7 @@ def _kept_by_itself(backend: FusewireBackend) -> FusewireBackend:
 # ---- functions of torch's that a backend in Python can't have ----
 
 
-def mend() -> None:
+def patch_torch() -> None:
     """Once in a process. Other backends keep what they had."""
     functions = {"gather_single": _gather_single, "gather_into_tensor": _gather_single, "split_group": _split_group}
     for name, mended in functions.items():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fusewire import _native
-from fusewire._native import KINDS, NOT_SERVED, Piece, Wanted, group_run, library
+from fusewire._native import KINDS, NOT_SERVED, Piece, CollectiveSpec, group_run, library
 from fusewire.torch.errors import last_error, last_error_of_run
 
 Memory = tuple[int, int]  # address and bytes
@@ -32,7 +32,7 @@ class _Form:
         targets: int,
     ) -> None:
         from_, to = (Piece * sources)(), (Piece * targets)()
-        self.wanted = Wanted(
+        self.wanted = CollectiveSpec(
             kind=kind,
             op=op,
             type=element,

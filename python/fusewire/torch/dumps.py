@@ -182,7 +182,7 @@ def _here(watches: list[Watch]) -> list[Watch]:
 # ---- torch's own functions ----
 
 
-def mend(name: str) -> None:
+def patch_torch(name: str) -> None:
     """Once in a process: torch's functions for dumps know us by our name."""
     functions = {
         "_dump_fr_trace": _pickled,

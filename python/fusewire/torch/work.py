@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Work: one asynchronous operation. Its memory is held until its end, whether or not the program keeps the Work.
 
-torch gives a program not this object but one of its own, which passes on only wait() and get_future(). mend() makes its
-other functions, such as is_completed(), ask the Work behind it too.
+torch gives a program not this object but one of its own, which passes on only wait() and get_future(). patch_torch()
+makes its other functions, such as is_completed(), ask the Work behind it too.
 """
 
 import datetime
@@ -411,7 +411,7 @@ def behind(work: Any) -> FusewireWork | None:
     return found if isinstance(found, FusewireWork) else None
 
 
-def mend() -> None:
+def patch_torch() -> None:
     """Once in a process. A Work of another backend keeps its functions."""
     for name in _MENDED:
         original = getattr(c10d.Work, name, None)

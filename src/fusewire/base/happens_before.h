@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Tells ThreadSanitizer of an order that it can't see: everything before one call for a place happens before everything
 // after the other call for it. No effect without that sanitizer.
-#ifndef FUSEWIRE_BASE_HAPPENS_BEFORE_H_
-#define FUSEWIRE_BASE_HAPPENS_BEFORE_H_
+#pragma once
 
 #include "fusewire/base/sanitizers.h"
 
@@ -21,5 +20,3 @@ inline void TellHappensAfter(void*) {}
 #endif
 
 }  // namespace fusewire
-
-#endif  // FUSEWIRE_BASE_HAPPENS_BEFORE_H_

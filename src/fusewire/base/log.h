@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Log lines, one fact each, to stderr or to a sink of the host program.
 //   FUSEWIRE_LOG(kWarn, "pipe %u closed: %s", id, status.ToString().c_str());
-// Home: any thread. Owns: nothing. Fails: never; a line that cannot be written is lost.
-#ifndef FUSEWIRE_BASE_LOG_H_
-#define FUSEWIRE_BASE_LOG_H_
+// Home: any thread. Fails: never; a line that cannot be written is lost.
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -46,5 +45,3 @@ class LogLimiter {
     if (::fusewire::LogLevel::level >= ::fusewire::GetLogLevel())     \
       ::fusewire::WriteLog(::fusewire::LogLevel::level, __VA_ARGS__); \
   } while (false)
-
-#endif  // FUSEWIRE_BASE_LOG_H_

@@ -2,9 +2,8 @@
 // A lock that the compiler checks: clang knows what each Mutex guards (FUSEWIRE_GUARDED_BY), and which functions
 // require it held (FUSEWIRE_REQUIRES) or not held (FUSEWIRE_EXCLUDES), and rejects violations. gcc ignores the
 // annotations.
-// Home: any thread. Owns: the lock. Fails: never.
-#ifndef FUSEWIRE_BASE_MUTEX_H_
-#define FUSEWIRE_BASE_MUTEX_H_
+// Home: any thread. Owns: the lock.
+#pragma once
 
 #include <condition_variable>
 #include <cstdint>
@@ -84,5 +83,3 @@ class CondVar {
 };
 
 }  // namespace fusewire
-
-#endif  // FUSEWIRE_BASE_MUTEX_H_

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Small fast random numbers from a seed, the same on every machine; and random bytes from the system.
 // Home: the owner's. Owns: its state. Fails: SystemRandom never returns without random bytes.
-#ifndef FUSEWIRE_BASE_RANDOM_H_
-#define FUSEWIRE_BASE_RANDOM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -39,5 +38,3 @@ void SystemRandom(Bytes out);
 uint64_t SystemRandom64();
 
 }  // namespace fusewire
-
-#endif  // FUSEWIRE_BASE_RANDOM_H_

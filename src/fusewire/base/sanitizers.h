@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Which sanitizer this code is compiled for, with gcc and clang.
-// Home: any thread. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_BASE_SANITIZERS_H_
-#define FUSEWIRE_BASE_SANITIZERS_H_
+// Home: any thread.
+#pragma once
 
 #if defined(__has_feature)
 #define FUSEWIRE_ADDRESS_SANITIZER __has_feature(address_sanitizer)
@@ -26,5 +25,3 @@ constexpr bool kThreadSanitizer = FUSEWIRE_THREAD_SANITIZER != 0;
 constexpr bool kSanitized = kThreadSanitizer || FUSEWIRE_ADDRESS_SANITIZER != 0;
 
 }  // namespace fusewire
-
-#endif  // FUSEWIRE_BASE_SANITIZERS_H_

@@ -2,8 +2,7 @@
 // Gives objects names that may be sent to peers, and finds them by name: a slot and the number of times it has been
 // used. No map, no lock, no pointer on the wire.
 // Home: its owner's. Owns: slots, not members. Fails: Take returns 0 when all slots are in use.
-#ifndef FUSEWIRE_BASE_SLOTS_H_
-#define FUSEWIRE_BASE_SLOTS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -100,5 +99,3 @@ class Slots {
 };
 
 }  // namespace fusewire
-
-#endif  // FUSEWIRE_BASE_SLOTS_H_

@@ -2,8 +2,7 @@
 // A Budget bounds memory that many holders share: none gets more than is left, and
 // waiting holders are served in the order of their requests.
 // Home: any thread. Owns: a sum and a queue. Fails: TryReserve says not yet; see docs/buffers.md for who holds what.
-#ifndef FUSEWIRE_BUFFER_BUDGET_H_
-#define FUSEWIRE_BUFFER_BUDGET_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -52,5 +51,3 @@ class Budget {
 };
 
 }  // namespace fusewire
-
-#endif  // FUSEWIRE_BUFFER_BUDGET_H_

@@ -1,12 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // MPItrampoline's ABI: its types, and the numbers that it leaves to the library. A program that was compiled against
 // MPItrampoline, such as jaxlib, loads the library that MPITRAMPOLINE_LIB names, and looks up MPIABI_X for each MPI_X.
-// Home: any thread, plain values. Owns: nothing. Fails: never.
-//
 //   a handle         8 bytes
 //   MPIABI_Status    24 bytes of the library, then int source, tag and error, and 4 bytes of padding
-#ifndef FUSEWIRE_MPI_ABI_H_
-#define FUSEWIRE_MPI_ABI_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -47,5 +44,3 @@ namespace handle {
 // NOLINTEND(readability-identifier-naming)
 
 }  // namespace fusewire::mpi
-
-#endif  // FUSEWIRE_MPI_ABI_H_

@@ -2,8 +2,7 @@
 // What fusewire.jax calls in libfusewire_mpi.so: hands over the group that XLA's collectives go through.
 // Home: any thread; not while a computation runs. Owns: nothing; Python keeps the endpoint and the group until
 // fusewire_mpi_leave. Fails: as said below.
-#ifndef FUSEWIRE_MPI_C_API_H_
-#define FUSEWIRE_MPI_C_API_H_
+#pragma once
 
 #include "fusewire/collective/c_api/group_c_api.h"
 
@@ -22,5 +21,3 @@ FUSEWIRE_C_API void fusewire_mpi_expect(const int* ranks, int count);
 #ifdef __cplusplus
 }
 #endif
-
-#endif  // FUSEWIRE_MPI_C_API_H_

@@ -44,18 +44,18 @@ struct Call {
 };
 
 int Run(World& world, Handle handle, const Communicator& communicator, const Call& call) {
-  fusewire_wanted wanted{};
-  wanted.kind = static_cast<int>(call.kind);
-  wanted.type = static_cast<int>(call.type);
-  wanted.op = static_cast<int>(call.op);
-  wanted.counts = call.counts.data();
-  wanted.counts_size = call.counts.size();
-  wanted.from = &call.from;
-  wanted.from_size = call.from.data == nullptr ? 0 : 1;
-  wanted.to = &call.to;
-  wanted.to_size = 1;
-  wanted.timeout_ns = world.timeout_ns();
-  const int code = fusewire_group_run(communicator.group, &wanted, nullptr);
+  fusewire_collective_spec spec{};
+  spec.kind = static_cast<int>(call.kind);
+  spec.type = static_cast<int>(call.type);
+  spec.op = static_cast<int>(call.op);
+  spec.counts = call.counts.data();
+  spec.counts_size = call.counts.size();
+  spec.from = &call.from;
+  spec.from_size = call.from.data == nullptr ? 0 : 1;
+  spec.to = &call.to;
+  spec.to_size = 1;
+  spec.timeout_ns = world.timeout_ns();
+  const int code = fusewire_group_run(communicator.group, &spec, nullptr);
   if (code == 0) return number::kSUCCESS;
   std::string what = std::string(call.name);
   if (!std::is_sorted(communicator.ranks.begin(), communicator.ranks.end()) ||

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // MPI's collectives over a communicator's group: types and operators in numbers, and one call for each. They wait.
-// Home: any thread, one at a time for each communicator. Owns: nothing. Fails: with an error class, after Fail().
-#ifndef FUSEWIRE_MPI_COLLECTIVES_H_
-#define FUSEWIRE_MPI_COLLECTIVES_H_
+// Home: any thread, one at a time for each communicator. Fails: with an error class, after Fail().
+#pragma once
 
 #include <cstddef>
 #include <optional>
@@ -29,5 +28,3 @@ int ReduceScatter(World& world, const void* from, void* to, const int* counts, H
                   Handle communicator);
 
 }  // namespace fusewire::mpi
-
-#endif  // FUSEWIRE_MPI_COLLECTIVES_H_

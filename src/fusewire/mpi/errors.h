@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // MPI's errors: an error class, and the text that MPI_Error_string gives for it on the thread where it came up.
-// Home: any thread; each has its own last error. Owns: its text. Fails: never.
-#ifndef FUSEWIRE_MPI_ERRORS_H_
-#define FUSEWIRE_MPI_ERRORS_H_
+// Home: any thread; each has its own last error. Owns: its text.
+#pragma once
 
 #include <string>
 
@@ -16,5 +15,3 @@ int FailAs(int code, const std::string& what);
 std::string TextOf(int error_class);
 
 }  // namespace fusewire::mpi
-
-#endif  // FUSEWIRE_MPI_ERRORS_H_

@@ -31,7 +31,7 @@ int Refuse(const Use& use, const Message& message, const char* verb) {
     return Fail(number::kERR_TYPE, "a message of type " + std::to_string(message.datatype) +
                                        " is not served: Fusewire has what XLA uses on CPUs");
   if (message.tag < 0)
-    return Fail(number::kERR_TAG, "tag " + std::to_string(message.tag) + " is not served: name the one that is wanted");
+    return Fail(number::kERR_TAG, "tag " + std::to_string(message.tag) + " is not served: name the one that is spec");
   if (message.count < 0)
     return Fail(number::kERR_COUNT, std::string(verb) + " rank " + std::to_string(message.peer) +
                                         ": the message has more than 2 GiB, which XLA can't say to MPI; make the array "

@@ -3,8 +3,7 @@
 // to another rank, with a tag that it names.
 // Home: any thread; the one that begins a request waits for it. Owns: requests, until Wait.
 // Fails: with an error class, after Fail(), which ends all requests that this thread has begun on the communicator.
-#ifndef FUSEWIRE_MPI_MESSAGES_H_
-#define FUSEWIRE_MPI_MESSAGES_H_
+#pragma once
 
 #include "fusewire/mpi/abi.h"
 #include "fusewire/mpi/world.h"
@@ -26,5 +25,3 @@ int Wait(World& world, Handle* request, Status* status);
 int SendReceive(World& world, const Message& sent, const Message& received, Handle communicator, Status* status);
 
 }  // namespace fusewire::mpi
-
-#endif  // FUSEWIRE_MPI_MESSAGES_H_

@@ -213,17 +213,17 @@ World::Membership World::Ask(fusewire_group* group, const std::vector<int>& rank
   const std::vector<uint64_t> counts(size, own.size());
   const fusewire_piece from{own.data(), sizeof(own)};
   const fusewire_piece to{told.data(), told.size() * sizeof(int32_t)};
-  fusewire_wanted wanted{};
-  wanted.kind = static_cast<int>(collective::CollectiveKind::kAllGather);
-  wanted.type = static_cast<int>(collective::Type::kI32);
-  wanted.counts = counts.data();
-  wanted.counts_size = counts.size();
-  wanted.from = &from;
-  wanted.from_size = 1;
-  wanted.to = &to;
-  wanted.to_size = 1;
-  wanted.timeout_ns = timeout_ns_;
-  const int code = fusewire_group_run(group, &wanted, nullptr);
+  fusewire_collective_spec spec{};
+  spec.kind = static_cast<int>(collective::CollectiveKind::kAllGather);
+  spec.type = static_cast<int>(collective::Type::kI32);
+  spec.counts = counts.data();
+  spec.counts_size = counts.size();
+  spec.from = &from;
+  spec.from_size = 1;
+  spec.to = &to;
+  spec.to_size = 1;
+  spec.timeout_ns = timeout_ns_;
+  const int code = fusewire_group_run(group, &spec, nullptr);
   if (code != 0) {
     (void)FailAs(code, "a communicator could not be made");
     found.failure = TextOf(number::kERR_OTHER);

@@ -4,8 +4,7 @@
 // Owns: the groups of split communicators, and the operations under way; the world's group and its endpoint are
 // Python's, and outlive it until Leave. Fails: a split that fails gives a communicator whose operations say why,
 // because XLA ignores what MPI_Comm_split returns.
-#ifndef FUSEWIRE_MPI_WORLD_H_
-#define FUSEWIRE_MPI_WORLD_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -141,5 +140,3 @@ class World {
 World& TheWorld();
 
 }  // namespace fusewire::mpi
-
-#endif  // FUSEWIRE_MPI_WORLD_H_

@@ -10,8 +10,7 @@
 #include "fusewire/observe/socket_name.h"
 #include "fusewire/wire/hello.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 constexpr std::string_view kScheme = "Fusewire ", kBearer = "Bearer ";
@@ -91,5 +90,4 @@ Refusal Access::CheckProof(const Request& request, const Here& here, int64_t now
   return {};
 }
 
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

@@ -9,8 +9,7 @@
 //   Authorization: Bearer TOKEN
 //   TOKEN := hex(HMAC-SHA-256(HMAC-SHA-256(secret, "fusewire status"), "metrics"))
 // Home: the port's thread. Owns: the nonces of the last minute. Fails: with the reason, for the answer.
-#ifndef FUSEWIRE_OBSERVE_ACCESS_H_
-#define FUSEWIRE_OBSERVE_ACCESS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -20,8 +19,7 @@
 
 #include "fusewire/observe/request.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 
 std::string ProofOf(const std::string& secret, const std::string& time, const std::string& nonce,
                     const std::string& host, const std::string& target);
@@ -39,7 +37,7 @@ class Access {
   static constexpr int64_t kMillisecondsMax = 30'000;  // between the clocks of two tasks, and on the way
   static constexpr size_t kNoncesMax = 4096;           // 68 requests a second
 
-  // An empty secret: everybody may ask who reaches the port.
+  // An empty secret: anyone who can reach the port may query it.
   Access(std::string secret, int64_t opened_ms) : secret_(std::move(secret)), opened_ms_(opened_ms) {}
   Refusal Check(const Request& request, const Here& here, int64_t now_ms);
 
@@ -51,7 +49,4 @@ class Access {
   std::map<std::string, int64_t> nonces_;  // until when each is remembered
 };
 
-}  // namespace observe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_OBSERVE_ACCESS_H_
+}  // namespace fusewire::observe

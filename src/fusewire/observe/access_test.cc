@@ -7,8 +7,7 @@
 #include <cstdio>
 #include <string>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 using testing::HasSubstr;
@@ -121,5 +120,4 @@ TEST(Access, NoncesAreForgottenAndBounded) {
 }
 
 }  // namespace
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

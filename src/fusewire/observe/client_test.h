@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests: a client of the status port.
-#ifndef FUSEWIRE_OBSERVE_CLIENT_TEST_H_
-#define FUSEWIRE_OBSERVE_CLIENT_TEST_H_
+#pragma once
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -12,8 +11,7 @@
 #include <cstdint>
 #include <string>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 
 class Client {
  public:
@@ -54,7 +52,4 @@ class Client {
 
 inline std::string Get(uint16_t port, const std::string& target) { return Client(port).Get(target); }
 
-}  // namespace observe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_OBSERVE_CLIENT_TEST_H_
+}  // namespace fusewire::observe

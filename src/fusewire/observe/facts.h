@@ -1,16 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What the pages say about a process besides its operations.
-// Home: any, plain values. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_OBSERVE_FACTS_H_
-#define FUSEWIRE_OBSERVE_FACTS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 
 // A task of a cluster that lives in this process.
 struct TaskFacts {
@@ -39,7 +36,4 @@ struct Facts {
   std::vector<Number> numbers;
 };
 
-}  // namespace observe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_OBSERVE_FACTS_H_
+}  // namespace fusewire::observe

@@ -18,8 +18,7 @@
 #include <string_view>
 #include <vector>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 constexpr std::string_view kEnding = ".json";
@@ -196,5 +195,4 @@ void RemoveStale(const std::string& folder, int64_t age_s) {
   }
 }
 
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

@@ -2,9 +2,8 @@
 // The folder in which each process of a user names its status port, one file for each: PID.json. A second library of
 // the process that shows it has a port of its own, and PID.1.json. Only the user can read them. The file of a process
 // that has ended stays until another process starts here; a reader can tell by the process's number and start. Home:
-// any thread. Owns: nothing. Fails: with a Status; the port then is not found by itself.
-#ifndef FUSEWIRE_OBSERVE_FOLDER_H_
-#define FUSEWIRE_OBSERVE_FOLDER_H_
+// any thread. Fails: with a Status; the port then is not found by itself.
+#pragma once
 
 #include <sys/types.h>
 
@@ -13,8 +12,7 @@
 
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 
 // RUNTIME/fusewire if RUNTIME ($XDG_RUNTIME_DIR) is a folder of this user's own, else TEMPORARY/fusewire-UID. Makes it,
 // for this user alone; fails if it is somebody else's, or a link.
@@ -30,7 +28,4 @@ void RemoveEntry(const std::string& folder, pid_t pid, int number);
 // Removes the files of processes that have ended, and have not been written to for `age_s` seconds.
 void RemoveStale(const std::string& folder, int64_t age_s);
 
-}  // namespace observe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_OBSERVE_FOLDER_H_
+}  // namespace fusewire::observe

@@ -12,8 +12,7 @@
 
 #include "fusewire/observe/port.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 namespace fs = std::filesystem;
@@ -107,5 +106,4 @@ TEST_F(Folder, TwoLibrariesOfAProcessHaveAFileEach) {
 }
 
 }  // namespace
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/observe/json.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 
 void AppendJsonText(std::string_view text, std::string* out) {
   constexpr char kDigits[] = "0123456789abcdef";
@@ -23,5 +22,4 @@ void AppendJsonText(std::string_view text, std::string* out) {
   *out += '"';
 }
 
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

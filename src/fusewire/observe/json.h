@@ -1,15 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Writes JSON: pure functions and a small writer.
-// Home: the caller's thread. Owns: nothing. Fails: never; any bytes become a valid text.
-#ifndef FUSEWIRE_OBSERVE_JSON_H_
-#define FUSEWIRE_OBSERVE_JSON_H_
+// Home: the caller's thread. Fails: never; any bytes become a valid text.
+#pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 
 // Quoted. A byte that is not printable ASCII becomes \u00XX.
 void AppendJsonText(std::string_view text, std::string* out);
@@ -57,7 +55,4 @@ class JsonWriter {
   bool is_first_ = true;
 };
 
-}  // namespace observe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_OBSERVE_JSON_H_
+}  // namespace fusewire::observe

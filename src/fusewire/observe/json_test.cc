@@ -5,8 +5,7 @@
 
 #include <string>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 TEST(Json, AnyBytesBecomeAText) {
@@ -33,5 +32,4 @@ TEST(Json, CommasAreBetweenValues) {
 }
 
 }  // namespace
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 constexpr int kBoundPowerMin = 14, kBoundPowerMax = 36;  // of the histogram, in ns: 16 us to 69 s, each four times the
@@ -134,5 +133,4 @@ std::string MetricsText(Recorder& recorder, const Facts& facts) {
   return text;
 }
 
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

@@ -6,8 +6,7 @@
 
 #include <string>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 using testing::HasSubstr;
@@ -49,5 +48,4 @@ TEST(MetricsPage, LabelsAreQuoted) {
 }
 
 }  // namespace
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/observe/page.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 // Every text of a task goes into the page as text, never as markup.
@@ -113,5 +112,4 @@ turn();
 
 std::string_view Page() { return kPage; }
 
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

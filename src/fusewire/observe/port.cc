@@ -17,8 +17,7 @@
 
 #include "fusewire/observe/socket_name.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 constexpr int kBacklog = 64;
@@ -280,5 +279,4 @@ void Port::Close(Connection* connection) {
   *connection = Connection();
 }
 
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

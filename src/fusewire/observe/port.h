@@ -5,8 +5,7 @@
 // and a descriptor for a process that has no other left. Fails: Open, with the reason. A connection that has not sent
 // its request and read the answer after `patience_ns` in all is closed; before that, the oldest silent one, or the
 // slowest reader, gives way to whoever comes when there is no place, no descriptor or no memory left.
-#ifndef FUSEWIRE_OBSERVE_PORT_H_
-#define FUSEWIRE_OBSERVE_PORT_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -21,8 +20,7 @@
 #include "fusewire/observe/access.h"
 #include "fusewire/observe/request.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 
 class Port {
  public:
@@ -79,7 +77,4 @@ class Port {
   std::thread thread_;
 };
 
-}  // namespace observe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_OBSERVE_PORT_H_
+}  // namespace fusewire::observe

@@ -13,8 +13,7 @@
 
 #include "fusewire/observe/client_test.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 using testing::EndsWith;
@@ -134,5 +133,4 @@ TEST(Port, APortThatIsTakenOrNoAddressIsAnError) {
 }
 
 }  // namespace
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

@@ -3,8 +3,7 @@
 
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 // Records that a ring is searched for a free one; more only delay the thread.
@@ -132,5 +131,4 @@ void EndOp(Op* op, bool is_ok, uint64_t bytes) {
   if (*op) EndOp(op, is_ok ? End::kOk : End::kFailed, bytes, RecordingNowNs());
 }
 
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

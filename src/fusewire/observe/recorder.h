@@ -3,8 +3,7 @@
 // Home: any thread may record, any other may read at the same time. Owns: a fixed number of records in rings, one for a
 // few threads each. A record of an operation that has not ended is passed over until it ends: the rings hold the last
 // operations and the stuck ones. Fails: never; an operation for which no ring has room is counted, and not recorded.
-#ifndef FUSEWIRE_OBSERVE_RECORDER_H_
-#define FUSEWIRE_OBSERVE_RECORDER_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -17,8 +16,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/observe/tags.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 
 enum class End : uint8_t { kOk = 0, kFailed = 1 };
 
@@ -125,7 +123,4 @@ inline void LandedOp(const Op& op, int64_t now_ns) { Recorder::Landed(op, now_ns
 void EndOp(Op* op, End end, uint64_t bytes, int64_t now_ns);
 void EndOp(Op* op, bool is_ok, uint64_t bytes = 0);
 
-}  // namespace observe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_OBSERVE_RECORDER_H_
+}  // namespace fusewire::observe

@@ -8,8 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 TEST(Recorder, AnOperationIsOpenUntilItEnds) {
@@ -132,5 +131,4 @@ TEST(Recorder, ShortOperationsAreWantedWhileTheRingIsRead) {
 }
 
 }  // namespace
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

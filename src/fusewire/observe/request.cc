@@ -5,8 +5,7 @@
 #include <cctype>
 #include <utility>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 constexpr std::string_view kLineEnd = "\r\n", kHeadEnd = "\r\n\r\n";
@@ -152,5 +151,4 @@ std::string WriteAnswer(const Answer& answer, bool is_head) {
   return text;
 }
 
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

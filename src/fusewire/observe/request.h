@@ -1,15 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A request of HTTP/1.x, as the status port understands it: GET or HEAD, without a body. And the head of an answer.
-// Home: any thread, pure functions. Owns: nothing. Fails: with HTTP's number and a reason.
-#ifndef FUSEWIRE_OBSERVE_REQUEST_H_
-#define FUSEWIRE_OBSERVE_REQUEST_H_
+// Home: any thread, pure functions. Fails: with HTTP's number and a reason.
+#pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 
 constexpr size_t kRequestBytesMax = 8 * 1024;
 constexpr size_t kTargetBytesMax = 1024;
@@ -48,7 +46,4 @@ struct Answer {
 // With all headers; without the body if only the head is wanted.
 std::string WriteAnswer(const Answer& answer, bool is_head);
 
-}  // namespace observe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_OBSERVE_REQUEST_H_
+}  // namespace fusewire::observe

@@ -5,8 +5,7 @@
 
 #include <string>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 int StatusOf(const std::string& bytes) {
@@ -81,5 +80,4 @@ TEST(Request, AnAnswerHasItsLengthAndNoBodyForHead) {
 }
 
 }  // namespace
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

@@ -8,8 +8,7 @@
 #include <charconv>
 #include <cstring>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 
 bool SocketName::Set(const std::string& host, uint16_t port) {
   auto* four = reinterpret_cast<sockaddr_in*>(&storage);
@@ -69,5 +68,4 @@ std::string PlaceOf(std::string_view host) {
   return name + ":" + std::to_string(port);
 }
 
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The address and port of a socket, of either family, and how a request names one.
-// Home: any thread, plain values. Owns: nothing. Fails: Set with false, FromHost with nothing.
-#ifndef FUSEWIRE_OBSERVE_SOCKET_NAME_H_
-#define FUSEWIRE_OBSERVE_SOCKET_NAME_H_
+// Home: any thread, plain values. Fails: Set with false, FromHost with nothing.
+#pragma once
 
 #include <sys/socket.h>
 
@@ -10,8 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 
 struct SocketName {
   sockaddr_storage storage{};
@@ -28,7 +26,4 @@ struct SocketName {
 // Empty: there is no port, which would be HTTP's.
 std::string PlaceOf(std::string_view host);
 
-}  // namespace observe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_OBSERVE_SOCKET_NAME_H_
+}  // namespace fusewire::observe

@@ -5,8 +5,7 @@
 
 #include <string>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 TEST(SocketName, EqualPlacesAreEqualTexts) {
@@ -30,5 +29,4 @@ TEST(SocketName, WhatNamesNoPortIsNoPlace) {
 }
 
 }  // namespace
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

@@ -1,16 +1,14 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // How durations are spread: counts in buckets, four for each power of two, from a microsecond to seven minutes.
 // Home: any thread, all at once. Owns: numbers. Fails: never; what is shorter or longer counts into the first or last.
-#ifndef FUSEWIRE_OBSERVE_SPREAD_H_
-#define FUSEWIRE_OBSERVE_SPREAD_H_
+#pragma once
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 
 class Spread {
  public:
@@ -66,7 +64,4 @@ class Spread {
   std::atomic<uint64_t> sum_{0}, max_{0};
 };
 
-}  // namespace observe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_OBSERVE_SPREAD_H_
+}  // namespace fusewire::observe

@@ -6,8 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 TEST(Spread, EachValueIsInABucketThatEndsAtMostAQuarterAboveIt) {
@@ -50,5 +49,4 @@ TEST(Spread, ThreadsLoseNoValue) {
 }
 
 }  // namespace
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

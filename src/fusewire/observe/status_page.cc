@@ -10,8 +10,7 @@
 
 #include "fusewire/observe/json.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 std::vector<Seen> OpenOf(const std::vector<Seen>& all) {
@@ -210,5 +209,4 @@ std::string RingJson(Recorder& recorder, const Facts& facts, int64_t after_ns) {
   return text;
 }
 
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

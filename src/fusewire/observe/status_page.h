@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // /status.json and /ring.json: the whole state of a process, for `fusewire top`, `why` and `trace`, and for the page.
-// Home: the port's thread. Owns: nothing. Fails: never; each list has a limit, and its whole number beside it.
-#ifndef FUSEWIRE_OBSERVE_STATUS_PAGE_H_
-#define FUSEWIRE_OBSERVE_STATUS_PAGE_H_
+// Home: the port's thread. Fails: never; each list has a limit, and its whole number beside it.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +10,7 @@
 #include "fusewire/observe/facts.h"
 #include "fusewire/observe/recorder.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 
 constexpr size_t kOpenShown = 512;   // the oldest
 constexpr size_t kNamesShown = 64;   // those with most bytes, and as many with most time
@@ -22,7 +20,4 @@ std::string StatusJson(Recorder& recorder, const Facts& facts);
 // The operations that have ended after this time, and those that have not, oldest first.
 std::string RingJson(Recorder& recorder, const Facts& facts, int64_t after_ns);
 
-}  // namespace observe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_OBSERVE_STATUS_PAGE_H_
+}  // namespace fusewire::observe

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 using testing::HasSubstr;
@@ -76,5 +75,4 @@ TEST(StatusPage, TheRingHasWhatEndedAfterATimeAndWhatIsOpen) {
 }
 
 }  // namespace
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

@@ -5,8 +5,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 constexpr std::string_view kOthers = "(others)";
@@ -96,5 +95,4 @@ std::vector<Line*> Tags::lines() {
   return lines;
 }
 
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

@@ -3,8 +3,7 @@
 // under which each of them is recorded and counted.
 // Home: any thread. Owns: the names and the totals, until the process ends. Fails: never; when the table is full, names
 // share the tag "(others)" of their peer, and after that tag 0.
-#ifndef FUSEWIRE_OBSERVE_TAGS_H_
-#define FUSEWIRE_OBSERVE_TAGS_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -18,8 +17,7 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/observe/spread.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 
 enum class Kind : uint8_t {
   kReceive = 0,  // a tensor from a peer
@@ -87,7 +85,4 @@ class Tags {
   std::unordered_map<std::string, uint32_t> numbers_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
-}  // namespace observe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_OBSERVE_TAGS_H_
+}  // namespace fusewire::observe

@@ -5,8 +5,7 @@
 
 #include <string>
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 TEST(Tags, TheSameNamesHaveTheSameTagAndShareTheirPeersLine) {
@@ -51,5 +50,4 @@ TEST(Tags, EachKindHasAName) {
 }
 
 }  // namespace
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

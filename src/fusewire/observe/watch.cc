@@ -18,8 +18,7 @@
 #include "fusewire/observe/page.h"
 #include "fusewire/observe/status_page.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 // The file of a process that has just died still says where it was.
@@ -259,7 +258,7 @@ Answer Watch::AnswerTo(const Request& request) {
 Result<Place> ReadPlace(const std::string& text, const std::string& secret) {
   Place place;
   if (!ParsePlace(text, &place)) {
-    return Status::Invalid("\"" + text + "\" is no place of a status port")
+    return Status::Invalid("\"" + text + "\" is not a valid status address")
         .Next("set FUSEWIRE_STATUS to off, loopback, ADDRESS:PORT or [ADDRESS]:PORT");
   }
   if (!place.is_off && !place.is_loopback && secret.empty()) {
@@ -270,13 +269,12 @@ Result<Place> ReadPlace(const std::string& text, const std::string& secret) {
   return place;
 }
 
-Watch::Options::Options(const Place& place, const std::string& of_those_who_ask, const std::string& runtime_folder)
+Watch::Options::Options(const Place& place, const std::string& secret_in, const std::string& runtime_folder)
     : version(FUSEWIRE_VERSION),
       host(place.host),
       port(place.port),
-      secret(place.is_loopback ? "" : of_those_who_ask),
+      secret(place.is_loopback ? "" : secret_in),
       runtime(runtime_folder),
       temporary("/tmp") {}
 
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

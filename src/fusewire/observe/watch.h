@@ -3,8 +3,7 @@
 // from its first server until its end; a child of fork() has none until it starts its own.
 // Home: any thread. Owns: the recorder, the port, and the file that names the port. Fails: Start, with the reason; the
 // process then goes on, recorded but without a port.
-#ifndef FUSEWIRE_OBSERVE_WATCH_H_
-#define FUSEWIRE_OBSERVE_WATCH_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -21,8 +20,7 @@
 #include "fusewire/observe/port.h"
 #include "fusewire/observe/recorder.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 
 // Where a status port is. "off", "loopback", "address:port" (port 0: any), or "[address]:port".
 struct Place {
@@ -47,7 +45,7 @@ class Watch {
     std::function<std::vector<Number>()> numbers;
 
     // `runtime_folder`: XDG_RUNTIME_DIR.
-    Options(const Place& place, const std::string& of_those_who_ask, const std::string& runtime_folder);
+    Options(const Place& place, const std::string& secret_in, const std::string& runtime_folder);
     Options() = default;
   };
   // Any thread, as all below. The first call makes it; if `failed` is not ok, without a port.
@@ -91,7 +89,4 @@ class Watch {
   std::vector<TaskFacts> tasks_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
-}  // namespace observe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_OBSERVE_WATCH_H_
+}  // namespace fusewire::observe

@@ -14,8 +14,7 @@
 #include "fusewire/base/sanitizers.h"
 #include "fusewire/observe/client_test.h"
 
-namespace fusewire {
-namespace observe {
+namespace fusewire::observe {
 namespace {
 
 namespace fs = std::filesystem;
@@ -139,5 +138,4 @@ TEST(Watch, BeyondLoopbackThereMustBeASecret) {
 }
 
 }  // namespace
-}  // namespace observe
-}  // namespace fusewire
+}  // namespace fusewire::observe

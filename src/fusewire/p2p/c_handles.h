@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The objects behind the handles of the C API, for rooms above that extend it.
 // Home: any thread. Owns: a handle owns its object. Fails: KeepError keeps a status for fusewire_error.
-#ifndef FUSEWIRE_P2P_C_HANDLES_H_
-#define FUSEWIRE_P2P_C_HANDLES_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -16,13 +15,9 @@ struct fusewire_endpoint {
   std::string address;
 };
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 // Keeps the failure for fusewire_error() on the calling thread. Returns its code.
 int KeepError(const Status& status);
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_C_HANDLES_H_
+}  // namespace fusewire::p2p

@@ -8,8 +8,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/wire/meta.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 // An eager message is express, so it must fit in any chunk that may be agreed on, and in a copied buffer.
@@ -212,5 +211,4 @@ void Core::OnDialFailed(PeerLink* peer, const Status& why) {
   if (hopeless) table_.EndAllOf(peer, why, true);
 }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

@@ -3,11 +3,9 @@
 // does none of their work.
 // Home: the endpoint's reactor. Owns: the peers, the op table, sends, receives and regions. Fails: a peer that breaks
 // the rules loses its pipe.
-//
 //   core -> sends, receives, regions -> op_table -> peers -> verbs -> lane -> op.       Nothing calls back up, except
 //   the few events of PeerHandler.
-#ifndef FUSEWIRE_P2P_CORE_H_
-#define FUSEWIRE_P2P_CORE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -30,8 +28,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class Core final : private PeerHandler {
  public:
@@ -90,7 +87,4 @@ class Core final : private PeerHandler {
   Regions regions_;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_CORE_H_
+}  // namespace fusewire::p2p

@@ -7,7 +7,7 @@
 #include "fusewire/p2p/core.h"
 #include "fusewire/p2p/lanes.h"
 #include "fusewire/pipe/acceptor.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/reactor/waiter.h"
@@ -15,8 +15,7 @@
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/p2p.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 // An endpoint that leaves checks this often whether the others have received its goodbye, once in each turn of the
@@ -34,10 +33,10 @@ struct Endpoint::Impl {
   Impl(EndpointOptions options, task::Task& task_in, std::unique_ptr<task::Task> own)
       : own_task(std::move(own)),
         task(task_in),
-        shared(std::move(options.pipe), task.shared()),
-        core(std::make_unique<Core>(shared.options(), task.pool().Next(), options.limits, std::move(options.on_peer),
+        context(std::move(options.pipe), task.context()),
+        core(std::make_unique<Core>(context.options(), task.pool().Next(), options.limits, std::move(options.on_peer),
                                     [this](Core& dialling, PeerLink& peer, const transport::Address& address) {
-                                      return std::make_unique<DialedLane>(dialling, peer, shared, task.transport(),
+                                      return std::make_unique<DialedLane>(dialling, peer, context, task.transport(),
                                                                           address);
                                     })) {}
   // Taken down in this order: nobody comes any more; then the peers, at home; then what they stood on.
@@ -48,7 +47,7 @@ struct Endpoint::Impl {
   }
 
   Status Serve() {
-    Status served = task.acceptor().Serve(wire::kP2pService, shared, {&core->home()},
+    Status served = task.acceptor().Serve(wire::kP2pService, context, {&core->home()},
                                           [this](pipe::Pipe& pipe) { return NewLane(*core, pipe); });
     serves = served.ok();
     return served;
@@ -56,7 +55,7 @@ struct Endpoint::Impl {
 
   const std::unique_ptr<task::Task> own_task;
   task::Task& task;
-  pipe::Shared shared;  // of this name; its budgets are the task's
+  pipe::PipeContext context;  // of this name; its budgets are the task's
   std::unique_ptr<Core> core;
   bool serves = false;
 };
@@ -119,7 +118,7 @@ void Endpoint::Close() {
   // Until the network has all that peers were told, or they have had their time to take it: as long for what they give
   // no credit for, and then for what a pipe has begun to send, and its goodbye.
   Clock* clock = home().clock();
-  const int64_t goodbye_ns = shared().options().goodbye_ns_max, began_ns = clock->NowNs();
+  const int64_t goodbye_ns = context().options().goodbye_ns_max, began_ns = clock->NowNs();
   const auto left = [&] {
     bool all = false;
     home().Run([&] { all = core->Leave(clock->NowNs() - began_ns >= goodbye_ns); });
@@ -138,7 +137,7 @@ transport::Address Endpoint::address() const { return impl_->task.acceptor().Add
 uint64_t Endpoint::incarnation() const { return impl_->core->self().incarnation; }
 bool Endpoint::may_share() const { return impl_->task.may_share(); }
 reactor::Reactor& Endpoint::home() { return impl_->core->home(); }
-pipe::Shared& Endpoint::shared() { return impl_->shared; }
+pipe::PipeContext& Endpoint::context() { return impl_->context; }
 Core& Endpoint::core() { return *impl_->core; }
 
 Result<Peer*> Endpoint::Connect(const std::string& name, const transport::Address& address) {
@@ -207,5 +206,4 @@ Status Endpoint::Await(Signal& signal, uint64_t at_least, int64_t timeout_ns) {
   return op.PostAndWait();
 }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

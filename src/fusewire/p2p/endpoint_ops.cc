@@ -13,8 +13,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/reactor/waiter.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 Op::Op(Endpoint& endpoint, Peer* peer, OpKind kind)
     : run([this] { core_->OnDeadline(this); }),
@@ -102,5 +101,4 @@ AwaitOp::AwaitOp(Endpoint& endpoint, Signal& signal_in, uint64_t at_least_in)
 
 AwaitPeerOp::AwaitPeerOp(Endpoint& endpoint, Peer& peer) : Op(endpoint, &peer, OpKind::kAwaitPeer) {}
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

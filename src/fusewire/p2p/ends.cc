@@ -4,8 +4,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/waiter.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 void Ends::Report(Op* op) {
   FUSEWIRE_AT_HOME(home_);
@@ -56,5 +55,4 @@ void Ends::Tell(Op* op) {
   if (waiter != OpRun::kPending) reinterpret_cast<reactor::Waiter*>(waiter)->Signal();
 }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Reports the end of an operation to its maker: once per Post, and never inside it.
-// Home: the endpoint's. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_P2P_ENDS_H_
-#define FUSEWIRE_P2P_ENDS_H_
+// Home: the endpoint's.
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -11,8 +10,7 @@
 #include "fusewire/p2p/op.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class Ends final : private reactor::Flushable {
  public:
@@ -47,7 +45,4 @@ class Ends final : private reactor::Flushable {
   List<Op> later_;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_ENDS_H_
+}  // namespace fusewire::p2p

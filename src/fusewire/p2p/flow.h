@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // How much two endpoints may send each other without being asked: credit for small messages, a number of offers. Pure.
-// Home: the endpoint's. Owns: nothing. Fails: never; a function that returns false found a peer over its limit.
-#ifndef FUSEWIRE_P2P_FLOW_H_
-#define FUSEWIRE_P2P_FLOW_H_
+// Home: the endpoint's. Fails: never; a function that returns false found a peer over its limit.
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -11,8 +10,7 @@
 #include "fusewire/p2p/posted_receives.h"
 #include "fusewire/p2p/pushes.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 // The credit that a small message costs: what it takes of its receiver's memory.
 constexpr uint64_t kUnexpectedCostBytes = 64;
@@ -97,7 +95,4 @@ class Flow {
   }
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_FLOW_H_
+}  // namespace fusewire::p2p

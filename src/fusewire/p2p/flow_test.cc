@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 constexpr uint64_t kUnexpectedMax = 1000;
@@ -88,5 +87,4 @@ TEST(Flow, BeginsAnewWithEachPipe) {
 }
 
 }  // namespace
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

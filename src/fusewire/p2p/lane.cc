@@ -6,8 +6,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 Result<Arriving*> Lane::Take(uint64_t call) {
   FUSEWIRE_DCHECK(call != 0);
@@ -65,5 +64,4 @@ void Lane::AbandonRegion(uint64_t region, const Status& why) {
   }
 }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A Lane is one pipe to a peer, dialled or accepted, in use or not, with the bodies that are arriving on it. The two
 // kinds are in lanes.h.
-// Home: the endpoint's. Owns: nothing. Fails: Take, when a third body begins before two others have ended: kCorrupt.
-#ifndef FUSEWIRE_P2P_LANE_H_
-#define FUSEWIRE_P2P_LANE_H_
+// Home: the endpoint's. Fails: Take, when a third body begins before two others have ended: kCorrupt.
+#pragma once
 
 #include <cstdint>
 
@@ -12,8 +11,7 @@
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/wire/p2p.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 struct UnexpectedMessage;
 
@@ -63,7 +61,4 @@ class Lane {
   Lane() = default;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_LANE_H_
+}  // namespace fusewire::p2p

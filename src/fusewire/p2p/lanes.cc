@@ -5,14 +5,13 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 // ---- dialled ----
 
-DialedLane::DialedLane(Core& core, PeerLink& peer, pipe::Shared& shared, transport::Transport& transport,
+DialedLane::DialedLane(Core& core, PeerLink& peer, pipe::PipeContext& context, transport::Transport& transport,
                        const transport::Address& address)
-    : core_(core), peer_(peer), link_(shared, core.home(), transport, address, wire::kP2pService, this) {}
+    : core_(core), peer_(peer), link_(context, core.home(), transport, address, wire::kP2pService, this) {}
 
 void DialedLane::OnUp(const pipe::PeerInfo& peer, bool) {
   info = peer;
@@ -74,5 +73,4 @@ void AcceptedLane::OnClosed(Status why) {
   if (peer_ != nullptr) std::exchange(peer_, nullptr)->OnLaneClosed(this, why);
 }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

@@ -2,8 +2,7 @@
 // The two kinds of lanes: dialled by us, and accepted. They hand what they receive to the core.
 // Home: the endpoint's. Owns: a dialled lane owns its Link, an accepted one nothing. Fails: reports the end of a pipe
 // to its PeerLink, once.
-#ifndef FUSEWIRE_P2P_LANES_H_
-#define FUSEWIRE_P2P_LANES_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -13,15 +12,14 @@
 #include "fusewire/p2p/peer_link.h"
 #include "fusewire/pipe/link.h"
 #include "fusewire/pipe/pipe.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class DialedLane final : public Lane, private pipe::LinkHandler {
  public:
-  DialedLane(Core& core, PeerLink& peer, pipe::Shared& shared, transport::Transport& transport,
+  DialedLane(Core& core, PeerLink& peer, pipe::PipeContext& context, transport::Transport& transport,
              const transport::Address& address);
 
   pipe::Pipe* pipe() override { return link_.pipe(); }
@@ -60,7 +58,4 @@ class AcceptedLane final : public Lane, public pipe::Receiver {
   PeerLink* peer_ = nullptr;  // null: it was turned away
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_LANES_H_
+}  // namespace fusewire::p2p

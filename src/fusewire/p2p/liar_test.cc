@@ -6,8 +6,7 @@
 
 #include "fusewire/p2p/world_test.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 using testing::HasSubstr;
@@ -275,5 +274,4 @@ TEST(Liar, RequestingAgainAndAgainCostsThePipe) {
 }
 
 }  // namespace
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A peer that greets like an endpoint and then sends what a test likes: a bare pipe in a loopback world.
 // Home: its host's. Owns: its link; destroy it before the world. Fails: never; it records what it receives.
-#ifndef FUSEWIRE_P2P_LIAR_TEST_H_
-#define FUSEWIRE_P2P_LIAR_TEST_H_
+#pragma once
 
 #include <initializer_list>
 #include <memory>
@@ -11,22 +10,21 @@
 #include <vector>
 
 #include "fusewire/pipe/link.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/loopback/loopback.h"
 #include "fusewire/wire/p2p.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class Liar final : public pipe::LinkHandler {
  public:
   // Dials `to` and opens, like an endpoint of that name.
   Liar(transport::LoopbackWorld& world, const std::string& name, const std::string& to)
-      : home_(world.AddHost(name)), shared_(Named(name)), transport_(world.MakeTransport(name)) {
+      : home_(world.AddHost(name)), context_(Named(name)), transport_(world.MakeTransport(name)) {
     home_->Run([&] {
-      link_ = std::make_unique<pipe::Link>(shared_, *home_, *transport_, transport::Address{to, 5555},
+      link_ = std::make_unique<pipe::Link>(context_, *home_, *transport_, transport::Address{to, 5555},
                                            wire::kP2pService, this);
       link_->Want();
     });
@@ -84,7 +82,7 @@ class Liar final : public pipe::LinkHandler {
     });
   }
   void SendOpen() {
-    Send(wire::P2pVerb::kOpen, 0, wire::kP2pVersion, {shared_.options().incarnation, 0, 8192, 65536, 8});
+    Send(wire::P2pVerb::kOpen, 0, wire::kP2pVersion, {context_.options().incarnation, 0, 8192, 65536, 8});
   }
 
  private:
@@ -113,12 +111,9 @@ class Liar final : public pipe::LinkHandler {
   }
 
   reactor::Reactor* const home_;
-  pipe::Shared shared_;
+  pipe::PipeContext context_;
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<pipe::Link> link_;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_LIAR_TEST_H_
+}  // namespace fusewire::p2p

@@ -3,8 +3,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 // Operations end before the endpoint goes, and none of them is in a list any more.
 Matcher::~Matcher() {
@@ -91,5 +90,4 @@ std::vector<UnexpectedMessage*> Matcher::AllOf(const PeerLink* peer) {
   return found;
 }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Posted receives and unexpected messages: each finds the other by peer and tag, in the order of posting and of
 // arrival. Pure: no thread, no pipe.
-// Home: the endpoint's. Owns: the unexpected messages; not the receives. Fails: never.
-#ifndef FUSEWIRE_P2P_MATCHER_H_
-#define FUSEWIRE_P2P_MATCHER_H_
+// Home: the endpoint's. Owns: the unexpected messages; not the receives.
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -14,8 +13,7 @@
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/unexpected_message.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class Matcher {
  public:
@@ -57,7 +55,4 @@ class Matcher {
   std::array<Bucket, kBuckets> buckets_;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_MATCHER_H_
+}  // namespace fusewire::p2p

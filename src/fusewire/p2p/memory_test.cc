@@ -8,8 +8,7 @@
 #include "fusewire/p2p/world_test.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 using testing::HasSubstr;
@@ -196,5 +195,4 @@ TEST(Memory, SignalsWakeThoseWhomTheyHaveReached) {
 }
 
 }  // namespace
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

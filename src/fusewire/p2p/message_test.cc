@@ -7,8 +7,7 @@
 
 #include "fusewire/p2p/world_test.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 using testing::HasSubstr;
@@ -411,5 +410,4 @@ TEST(Message, PartsAreGatheredAndScattered) {
 }
 
 }  // namespace
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

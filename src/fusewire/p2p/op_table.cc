@@ -10,8 +10,7 @@
 #include "fusewire/p2p/signal_state.h"
 #include "fusewire/p2p/unexpected_message.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 // How often we look whether a pipe still sends what an ending operation waits for, and what counts as sending.
@@ -377,5 +376,4 @@ void OpTable::Close() {
   }
 }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

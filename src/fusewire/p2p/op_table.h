@@ -2,8 +2,7 @@
 // The operations that are under way: begins them, lets them wait, ends each exactly once. Only the op table changes the
 // state of an operation.
 // Home: the endpoint's. Owns: their ids, not the operations. Fails: each operation on its own.
-#ifndef FUSEWIRE_P2P_OP_TABLE_H_
-#define FUSEWIRE_P2P_OP_TABLE_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -22,8 +21,7 @@
 #include "fusewire/wire/p2p.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class OpTable {
  public:
@@ -94,7 +92,4 @@ class OpTable {
   bool closed_ = false;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_OP_TABLE_H_
+}  // namespace fusewire::p2p

@@ -6,8 +6,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 PeerLink::PeerLink(const Self& self, Verbs& verbs, PeerHandler& handler, std::string name)
     : Peer(std::move(name)), self_(self), verbs_(verbs), handler_(handler), description_(name_) {}
@@ -162,5 +161,4 @@ void PeerLink::OnDialFailed(const Status& why) {
   if (handler_.Needs(*this)) Want();
 }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

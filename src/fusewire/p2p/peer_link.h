@@ -1,11 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One peer as its endpoint sees it: its lanes, which of them is in use, and how much may be sent over it.
 // Home: the endpoint's. Owns: the dialled lanes. Fails: reports it to its handler, with the reason.
-//
 // Two endpoints that dial each other have two pipes. The one whose name sorts first decides: it sends "use" on one pipe
 // and closes the others. Before that only "open" is sent on a pipe.
-#ifndef FUSEWIRE_P2P_PEER_LINK_H_
-#define FUSEWIRE_P2P_PEER_LINK_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -21,8 +19,7 @@
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class PeerLink;
 
@@ -102,7 +99,4 @@ class PeerLink final : public Peer {
   Status last_failure_;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_PEER_LINK_H_
+}  // namespace fusewire::p2p

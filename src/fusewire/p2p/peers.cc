@@ -3,8 +3,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 Status WasClosed() {
@@ -49,5 +48,4 @@ void Peers::AbandonRegion(uint64_t region, const Status& why) {
   for (auto& [name, peer] : peers_) peer->AbandonRegion(region, why);
 }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The peers of an endpoint, by name.
 // Home: the endpoint's. Owns: the peers, which live as long as it does. Fails: Named returns the reason.
-#ifndef FUSEWIRE_P2P_PEERS_H_
-#define FUSEWIRE_P2P_PEERS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -13,8 +12,7 @@
 #include "fusewire/p2p/peer_link.h"
 #include "fusewire/p2p/verbs.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class Peers {
  public:
@@ -39,7 +37,4 @@ class Peers {
   bool closed_ = false;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_PEERS_H_
+}  // namespace fusewire::p2p

@@ -2,11 +2,9 @@
 // Receives that a peer has posted and notified us of: a message to one of them need not be offered first. Pure.
 // Home: the endpoint's. Owns: its tables. Fails: never; a notice that does not fit, or is not certain, is dropped, and
 // the message is offered.
-//
 // A notice may cross a message that names no receive and that the peer will match with this one. The notice says how
 // many such messages the peer had seen; so the first with the same tag that was sent since is that message.
-#ifndef FUSEWIRE_P2P_POSTED_RECEIVES_H_
-#define FUSEWIRE_P2P_POSTED_RECEIVES_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -16,8 +14,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class PostedReceives {
  public:
@@ -92,7 +89,4 @@ class PostedReceives {
   uint64_t unaddressed_ = 0;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_POSTED_RECEIVES_H_
+}  // namespace fusewire::p2p

@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 bool Add(PostedReceives* receives, const PostedReceives::Posted& posted, uint64_t seen) {
@@ -73,5 +72,4 @@ TEST(PostedReceives, AreForgottenWhereNothingIsCertain) {
 }
 
 }  // namespace
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

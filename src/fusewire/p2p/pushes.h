@@ -1,17 +1,15 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Decides whether the body of an offer goes with it, before the peer has requested it: as long as the peer's receives
 // were posted when our messages came. Pure.
-// Home: the endpoint's. Owns: nothing. Fails: never; a wrong guess costs the bytes on the wire, and a few offers later.
-#ifndef FUSEWIRE_P2P_PUSHES_H_
-#define FUSEWIRE_P2P_PUSHES_H_
+// Home: the endpoint's. Fails: never; a wrong guess costs the bytes on the wire, and a few offers later.
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class Pushes {
  public:
@@ -51,7 +49,4 @@ class Pushes {
   uint64_t unanswered_ = 0;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_PUSHES_H_
+}  // namespace fusewire::p2p

@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 TEST(Pushes, BeginWhenAReceiveHasWaited) {
@@ -58,5 +57,4 @@ TEST(Pushes, EndWhereAnOfferHadToWait) {
 }
 
 }  // namespace
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

@@ -10,8 +10,7 @@
 #include "fusewire/p2p/segments.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 // The order of receives that came from a handler of offers: they are not posted again.
@@ -368,5 +367,4 @@ void Receives::LoseSender(ReceiveOp* op) {
   MatchOrPost(op);
 }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

@@ -2,8 +2,7 @@
 // Incoming messages: each finds the receive in which it lands, or waits for one. docs/p2p.md draws the exchanges.
 // Home: the endpoint's. Owns: the matcher with the unexpected messages; the handlers of offers. Fails: each receive on
 // its own; a peer that breaks the rules gets kCorrupt, and its pipe is closed.
-#ifndef FUSEWIRE_P2P_RECEIVES_H_
-#define FUSEWIRE_P2P_RECEIVES_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -22,8 +21,7 @@
 #include "fusewire/wire/p2p.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class Receives {
  public:
@@ -81,7 +79,4 @@ class Receives {
   std::vector<std::unique_ptr<OfferRange>> offer_ranges_;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_RECEIVES_H_
+}  // namespace fusewire::p2p

@@ -9,8 +9,7 @@
 #include "fusewire/p2p/regions.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 Result<std::unique_ptr<Region>> Region::Open(Endpoint& endpoint, Buffer memory, Access access) {
   Core* core = &endpoint.core();
@@ -60,5 +59,4 @@ void Signal::Add(uint64_t amount) {
   });
 }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

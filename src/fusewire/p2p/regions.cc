@@ -11,8 +11,7 @@
 #include "fusewire/wire/meta.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 Status Outside(uint64_t region, uint64_t offset, uint64_t bytes, uint64_t room) {
@@ -287,5 +286,4 @@ Status Regions::OnGot(Lane& lane, PeerLink& peer, const wire::FrameHeader& heade
   return Status::Ok();
 }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

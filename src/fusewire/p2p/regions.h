@@ -2,8 +2,7 @@
 // Regions and signals: ours, which peers access, and the puts and gets that access theirs.
 // Home: the endpoint's. Owns: our regions' memory while it is in use. Fails: each operation on its own; a peer that
 // names a region or signal that does not exist gets an error, and nothing is written.
-#ifndef FUSEWIRE_P2P_REGIONS_H_
-#define FUSEWIRE_P2P_REGIONS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -21,8 +20,7 @@
 #include "fusewire/wire/p2p.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 struct RegionState {
   Buffer memory;
@@ -76,7 +74,4 @@ class Regions {
   Slots<SignalState, 31> signals_;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_REGIONS_H_
+}  // namespace fusewire::p2p

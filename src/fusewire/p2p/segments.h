@@ -1,8 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Several segments of memory that stand for one long one. Pure.
-// Home: none. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_P2P_SEGMENTS_H_
-#define FUSEWIRE_P2P_SEGMENTS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -12,8 +10,7 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 // The sum of the sizes.
 template <class Segment>
@@ -49,7 +46,4 @@ inline void TakeFront(const std::vector<Bytes>& segments, uint64_t bytes, std::v
   FUSEWIRE_DCHECK(bytes == 0);
 }
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_SEGMENTS_H_
+}  // namespace fusewire::p2p

@@ -9,8 +9,7 @@
 #include "fusewire/p2p/segments.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 // A body may be sent twice: to a receive that ended meanwhile, and to the next.
@@ -164,5 +163,4 @@ Status Sends::OnCredit(PeerLink& peer, const wire::P2pMessage& message) {
                          std::to_string(peer.flow.credit) + ", limit " + std::to_string(kCreditMax));
 }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Outgoing messages: eager, offered, or offered with their body. docs/p2p.md draws the exchanges.
-// Home: the endpoint's. Owns: nothing. Fails: each send on its own; a peer that breaks the rules gets kCorrupt, and its
+// Home: the endpoint's. Fails: each send on its own; a peer that breaks the rules gets kCorrupt, and its
 // pipe is closed.
-#ifndef FUSEWIRE_P2P_SENDS_H_
-#define FUSEWIRE_P2P_SENDS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -15,8 +14,7 @@
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/wire/p2p.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class Sends {
  public:
@@ -41,7 +39,4 @@ class Sends {
   Verbs& verbs_;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_SENDS_H_
+}  // namespace fusewire::p2p

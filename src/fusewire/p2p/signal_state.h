@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The state of a Signal: its counter, and the operations that wait for it.
-// Home: the endpoint's; the value may be read on any thread. Owns: nothing; the Signal owns it. Fails: never.
-#ifndef FUSEWIRE_P2P_SIGNAL_STATE_H_
-#define FUSEWIRE_P2P_SIGNAL_STATE_H_
+// Home: the endpoint's; the value may be read on any thread. Owns: nothing; the Signal owns it.
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -10,8 +9,7 @@
 #include "fusewire/base/list.h"
 #include "fusewire/p2p/op.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 struct SignalState {
   uint64_t name = 0;
@@ -19,7 +17,4 @@ struct SignalState {
   List<Op> waiting;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_SIGNAL_STATE_H_
+}  // namespace fusewire::p2p

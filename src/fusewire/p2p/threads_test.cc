@@ -10,8 +10,7 @@
 #include "fusewire/pipe/wires_test.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 namespace {
 
 class Threads : public pipe::OverWires {};
@@ -251,5 +250,4 @@ TEST_P(Threads, NobodyWaitsInsideAReactor) {
 FUSEWIRE_OVER_WIRES(Threads);
 
 }  // namespace
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

@@ -7,8 +7,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/p2p/flow.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 Status Unexpected::Spend(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, uint64_t* cost) {
   FUSEWIRE_DCHECK(message.verb == wire::P2pVerb::kEager);
@@ -71,5 +70,4 @@ void Unexpected::ForgetAllOf(const PeerLink* peer) {
   for (UnexpectedMessage* unexpected : matcher_.AllOf(peer)) Forget(unexpected);
 }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

@@ -2,8 +2,7 @@
 // Unexpected messages, which wait until a receive asks for them, and the credit that they cost their senders.
 // Home: the endpoint's. Owns: nothing; the matcher owns the messages. Fails: Spend, with kCorrupt, when a peer spends
 // more credit than it has.
-#ifndef FUSEWIRE_P2P_UNEXPECTED_H_
-#define FUSEWIRE_P2P_UNEXPECTED_H_
+#pragma once
 
 #include <cstdint>
 
@@ -14,8 +13,7 @@
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/wire/p2p.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class Unexpected {
  public:
@@ -38,7 +36,4 @@ class Unexpected {
   Verbs& verbs_;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_UNEXPECTED_H_
+}  // namespace fusewire::p2p

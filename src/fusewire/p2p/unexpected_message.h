@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A message that came before its receive, with its bytes; or an offer that waits at its sender. The word is MPI's.
-// Home: the endpoint's. Owns: its bytes. Fails: never.
-#ifndef FUSEWIRE_P2P_UNEXPECTED_MESSAGE_H_
-#define FUSEWIRE_P2P_UNEXPECTED_MESSAGE_H_
+// Home: the endpoint's. Owns: its bytes.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -10,8 +9,7 @@
 #include "fusewire/base/list.h"
 #include "fusewire/buffer/buffer.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 class PeerLink;
 class ReceiveOp;
@@ -31,7 +29,4 @@ struct UnexpectedMessage final : ListNode {
   std::string head;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_UNEXPECTED_MESSAGE_H_
+}  // namespace fusewire::p2p

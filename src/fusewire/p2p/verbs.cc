@@ -12,8 +12,7 @@
 #include "fusewire/wire/meta.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 void Verbs::Send(Lane* lane, wire::P2pVerb verb, uint64_t call, uint32_t aux, std::initializer_list<uint64_t> numbers,
                  ConstBytes behind) {
@@ -84,5 +83,4 @@ ConstBytes Verbs::Encode(wire::P2pVerb verb, std::initializer_list<uint64_t> num
   return ConstBytes(scratch_.data(), size);
 }
 
-}  // namespace p2p
-}  // namespace fusewire
+}  // namespace fusewire::p2p

@@ -2,8 +2,7 @@
 // Encodes and sends the messages between endpoints. wire/p2p.h lists the verbs.
 // Home: the endpoint's. Owns: the memory in which a head is put together. Fails: Send closes a pipe whose peer takes no
 // more small messages.
-#ifndef FUSEWIRE_P2P_VERBS_H_
-#define FUSEWIRE_P2P_VERBS_H_
+#pragma once
 
 #include <cstdint>
 #include <initializer_list>
@@ -15,8 +14,7 @@
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/wire/p2p.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 // Up to this size a payload travels in the head: one copy, no segments.
 constexpr uint64_t kInlineBytes = 2048;
@@ -45,7 +43,4 @@ class Verbs {
   std::vector<uint8_t> scratch_;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_VERBS_H_
+}  // namespace fusewire::p2p

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For the tests of endpoints: endpoints in a loopback world, where time is virtual and faults are made to order; and
 // bytes that can be recognised.
-#ifndef FUSEWIRE_P2P_WORLD_TEST_H_
-#define FUSEWIRE_P2P_WORLD_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -19,8 +18,7 @@
 #include "fusewire/transport/loopback/loopback.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace p2p {
+namespace fusewire::p2p {
 
 inline std::string Pattern(size_t size, uint64_t seed) {
   std::string text(size, '\0');
@@ -130,7 +128,4 @@ class P2pWorld {
   std::map<std::string, Task> tasks;
 };
 
-}  // namespace p2p
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_P2P_WORLD_TEST_H_
+}  // namespace fusewire::p2p

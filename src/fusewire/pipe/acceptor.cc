@@ -11,11 +11,10 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/pipe/handed_over.h"
 #include "fusewire/pipe/handshake.h"
-#include "fusewire/pipe/offering.h"
+#include "fusewire/pipe/service_listener.h"
 #include "fusewire/wire/hello.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 // What connections that have not greeted may hold: of TLS, 256 of them.
@@ -30,19 +29,19 @@ std::vector<reactor::Reactor*> AllOf(reactor::Pool& pool) {
 }  // namespace
 
 struct Acceptor::Impl final : OtherHomes {
-  // Withdrawn, it has no offering: what comes for it is told that it was here.
+  // Withdrawn, it has no listener: what comes for it is told that it was here.
   struct Service {
-    std::unique_ptr<Offering> offering;
+    std::unique_ptr<ServiceListener> service_listener;
     bool serves = false;
     std::unique_ptr<transport::Listener> listener;  // only where each service has its own
   };
 
-  Impl(Shared& shared_in, reactor::Pool& pool_in, transport::Transport& transport_in)
-      : shared(shared_in), pool(pool_in), transport(transport_in), hands_over(transport_in.HandsOver()) {}
+  Impl(PipeContext& context_in, reactor::Pool& pool_in, transport::Transport& transport_in)
+      : context(context_in), pool(pool_in), transport(transport_in), hands_over(transport_in.HandsOver()) {}
 
   reactor::Reactor& first_home() { return pool.at(0); }
-  std::unique_ptr<Offering> NewOffering(uint16_t service, Shared& of, std::vector<reactor::Reactor*> homes,
-                                        NewReceiver new_receiver);
+  std::unique_ptr<ServiceListener> NewListener(uint16_t service, PipeContext& of, std::vector<reactor::Reactor*> homes,
+                                               NewReceiver new_receiver);
 
   // ---- at the first home ----
   Status Open();
@@ -51,11 +50,11 @@ struct Acceptor::Impl final : OtherHomes {
   Result<std::unique_ptr<transport::Listener>> ListenAtNext(uint16_t service);
   void Place(HandedOver handed);
   void OnIncoming(uint16_t service, std::unique_ptr<transport::Incoming> incoming);
-  Offering* Front(uint16_t service);
+  ServiceListener* Front(uint16_t service);
 
   void OnHandedOver(HandedOver handed) override;
 
-  Shared& shared;
+  PipeContext& context;
   reactor::Pool& pool;
   transport::Transport& transport;
   const bool hands_over;
@@ -67,7 +66,7 @@ struct Acceptor::Impl final : OtherHomes {
   transport::Address next;  // of the next listener
   PortRange ports;
   std::unique_ptr<transport::Listener> listener;  // of all services
-  std::unique_ptr<Offering> lobby;                // reads the hello of what may be for any service; null until Listen
+  std::unique_ptr<ServiceListener> lobby;         // reads the hello of what may be for any service; null until Listen
   std::map<uint16_t, Service> services;
   bool leaving = false;
 
@@ -75,14 +74,14 @@ struct Acceptor::Impl final : OtherHomes {
   std::map<uint16_t, transport::Address> addresses FUSEWIRE_GUARDED_BY(mutex);  // kNoService: of the first listener
 };
 
-Acceptor::Acceptor(Shared& shared, reactor::Pool& pool, transport::Transport& transport)
-    : impl_(std::make_unique<Impl>(shared, pool, transport)) {}
+Acceptor::Acceptor(PipeContext& context, reactor::Pool& pool, transport::Transport& transport)
+    : impl_(std::make_unique<Impl>(context, pool, transport)) {}
 
-Result<std::unique_ptr<Acceptor>> Acceptor::Open(Shared& shared, reactor::Pool& pool, transport::Transport& transport,
-                                                 const transport::Address& address, uint16_t service,
-                                                 NewReceiver new_receiver) {
-  auto acceptor = std::make_unique<Acceptor>(shared, pool, transport);
-  FUSEWIRE_TRY(acceptor->Serve(service, shared, AllOf(pool), std::move(new_receiver)));
+Result<std::unique_ptr<Acceptor>> Acceptor::Open(PipeContext& context, reactor::Pool& pool,
+                                                 transport::Transport& transport, const transport::Address& address,
+                                                 uint16_t service, NewReceiver new_receiver) {
+  auto acceptor = std::make_unique<Acceptor>(context, pool, transport);
+  FUSEWIRE_TRY(acceptor->Serve(service, context, AllOf(pool), std::move(new_receiver)));
   FUSEWIRE_TRY(acceptor->Listen(address));
   return acceptor;
 }
@@ -99,14 +98,15 @@ Acceptor::~Acceptor() {
   impl->lobby.reset();
 }
 
-std::unique_ptr<Offering> Acceptor::Impl::NewOffering(uint16_t service, Shared& of,
-                                                      std::vector<reactor::Reactor*> homes, NewReceiver new_receiver) {
+std::unique_ptr<ServiceListener> Acceptor::Impl::NewListener(uint16_t service, PipeContext& of,
+                                                             std::vector<reactor::Reactor*> homes,
+                                                             NewReceiver new_receiver) {
   const size_t fit = kGreetingsBytesMax / transport.GreetingBytes();
   const size_t of_all = std::min(static_cast<size_t>(of.options().greetings_max), fit);
-  // For each porch of an offering.
+  // For each reactor of a service.
   const size_t greetings_max = std::max<size_t>(of_all / static_cast<size_t>(pool.size()), 1);
-  return std::make_unique<Offering>(counts, service, of, std::move(homes), first_home(), greetings_max,
-                                    std::move(new_receiver), hands_over ? this : nullptr);
+  return std::make_unique<ServiceListener>(counts, service, of, std::move(homes), first_home(), greetings_max,
+                                           std::move(new_receiver), hands_over ? this : nullptr);
 }
 
 // ---- where it listens ----
@@ -122,12 +122,12 @@ transport::Address Acceptor::AddressOf(uint16_t service) const {
 
 Status Acceptor::Listen(const transport::Address& address, PortRange ports) {
   if (ports.min > ports.max) {
-    return Status::Invalid("ports " + std::to_string(ports.min) + " to " + std::to_string(ports.max) + " are none")
+    return Status::Invalid("empty port range " + std::to_string(ports.min) + "-" + std::to_string(ports.max))
         .Phase("listen")
         .Next("give the lower port first");
   }
   Impl* impl = impl_.get();
-  auto lobby = impl->NewOffering(kNoService, impl->shared, AllOf(impl->pool), [](Pipe&) -> std::unique_ptr<Receiver> {
+  auto lobby = impl->NewListener(kNoService, impl->context, AllOf(impl->pool), [](Pipe&) -> std::unique_ptr<Receiver> {
     FUSEWIRE_CHECK(false);  // it greets nobody to the end
     return nullptr;
   });
@@ -220,7 +220,7 @@ void Acceptor::Close(Status why) {
   impl->first_home().Run([&] {
     if (impl->lobby != nullptr) impl->lobby->CloseAll(why, &homes);
     for (auto& [number, service] : impl->services) {
-      if (service.offering != nullptr) service.offering->CloseAll(why, &homes);
+      if (service.service_listener != nullptr) service.service_listener->CloseAll(why, &homes);
     }
   });
   for (reactor::Reactor* home : homes) home->Run([] {});
@@ -228,16 +228,16 @@ void Acceptor::Close(Status why) {
 
 // ---- its services ----
 
-Status Acceptor::Serve(uint16_t service, Shared& shared, std::vector<reactor::Reactor*> homes,
+Status Acceptor::Serve(uint16_t service, PipeContext& context, std::vector<reactor::Reactor*> homes,
                        NewReceiver new_receiver) {
   FUSEWIRE_CHECK(service != kNoService);
   FUSEWIRE_CHECK(!homes.empty());
   Impl* impl = impl_.get();
-  auto offering = impl->NewOffering(service, shared, std::move(homes), std::move(new_receiver));
+  auto service_listener = impl->NewListener(service, context, std::move(homes), std::move(new_receiver));
   Status served;
   impl->first_home().Run([&] {
     Impl::Service& place = impl->services[service];
-    if (place.offering != nullptr) {
+    if (place.service_listener != nullptr) {
       served = Status::Invalid("service " + wire::ServiceWords(service) + " is served here already")
                    .Peer(impl->counts.address.ToString())
                    .Phase("listen")
@@ -248,7 +248,7 @@ Status Acceptor::Serve(uint16_t service, Shared& shared, std::vector<reactor::Re
       served = impl->OpenFor(service);
       if (!served.ok()) return;
     }
-    place.offering = std::move(offering);
+    place.service_listener = std::move(service_listener);
     place.serves = true;
     impl->served.fetch_add(1, std::memory_order_relaxed);
   });
@@ -270,8 +270,8 @@ void Acceptor::CloseService(uint16_t service, Status why) {
   std::vector<reactor::Reactor*> homes;
   impl->first_home().Run([&] {
     auto found = impl->services.find(service);
-    if (found != impl->services.end() && found->second.offering != nullptr)
-      found->second.offering->CloseAll(why, &homes);
+    if (found != impl->services.end() && found->second.service_listener != nullptr)
+      found->second.service_listener->CloseAll(why, &homes);
   });
   for (reactor::Reactor* home : homes) home->Run([] {});
 }
@@ -279,10 +279,10 @@ void Acceptor::CloseService(uint16_t service, Status why) {
 void Acceptor::Withdraw(uint16_t service) {
   StopServing(service);
   Impl* impl = impl_.get();
-  std::unique_ptr<Offering> gone;  // goes at its homes, not from this one
+  std::unique_ptr<ServiceListener> gone;  // goes at its homes, not from this one
   impl->first_home().Run([impl, service, &gone] {
     auto found = impl->services.find(service);
-    if (found != impl->services.end()) gone = std::move(found->second.offering);
+    if (found != impl->services.end()) gone = std::move(found->second.service_listener);
     if (gone != nullptr) impl->served.fetch_sub(1, std::memory_order_relaxed);
   });
 }
@@ -292,17 +292,17 @@ size_t Acceptor::services() const { return impl_->served.load(std::memory_order_
 // ---- what comes in ----
 
 // Where there is nothing to choose, the one service takes it at once; otherwise its hello is read first.
-Offering* Acceptor::Impl::Front(uint16_t service) {
+ServiceListener* Acceptor::Impl::Front(uint16_t service) {
   FUSEWIRE_AT_HOME(first_home());
   FUSEWIRE_DCHECK(hands_over == (service == kNoService));
   if (service == kNoService && services.size() == 1) service = services.begin()->first;
   auto found = services.find(service);
-  return found != services.end() && found->second.serves ? found->second.offering.get() : lobby.get();
+  return found != services.end() && found->second.serves ? found->second.service_listener.get() : lobby.get();
 }
 
 void Acceptor::Impl::OnIncoming(uint16_t service, std::unique_ptr<transport::Incoming> incoming) {
   counts.accepted.fetch_add(1, std::memory_order_relaxed);
-  if (counts.connections.load(std::memory_order_relaxed) >= shared.options().connections_max) {
+  if (counts.connections.load(std::memory_order_relaxed) >= context.options().connections_max) {
     counts.TellTurnedAway(incoming->peer_address(),
                           Status::Overloaded("connections_max is reached").Next("raise connections_max"),
                           first_home().now_ns());
@@ -324,7 +324,7 @@ void Acceptor::Impl::Place(HandedOver handed) {
   FUSEWIRE_CHECK(hands_over);
   auto found = services.find(handed.service);
   if (found != services.end() && found->second.serves) {
-    found->second.offering->Take(std::move(handed));
+    found->second.service_listener->Take(std::move(handed));
     return;
   }
   handed.refusal = NotOffered(handed.service);
@@ -346,5 +346,4 @@ AcceptorStats Acceptor::Snapshot() const {
   return stats;
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -4,8 +4,7 @@
 // (UCX), each service has a listener of its own.
 // Home: made and destroyed from any thread that is not a home. Owns: its listener and all pipes that came through it.
 // Fails: Listen and Serve say why; afterwards each pipe on its own.
-#ifndef FUSEWIRE_PIPE_ACCEPTOR_H_
-#define FUSEWIRE_PIPE_ACCEPTOR_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -13,12 +12,11 @@
 
 #include "fusewire/pipe/new_receiver.h"
 #include "fusewire/pipe/options.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 struct AcceptorStats {
   uint64_t accepted = 0;     // connections
@@ -30,12 +28,12 @@ struct AcceptorStats {
 
 class Acceptor {
  public:
-  // All references outlive the acceptor. `shared` bounds what has not said yet which service it wants.
-  Acceptor(Shared& shared, reactor::Pool& pool, transport::Transport& transport);
+  // All references outlive the acceptor. `context` bounds what has not said yet which service it wants.
+  Acceptor(PipeContext& context, reactor::Pool& pool, transport::Transport& transport);
   // One that serves `service` at every reactor of the pool, and listens.
-  static Result<std::unique_ptr<Acceptor>> Open(Shared& shared, reactor::Pool& pool, transport::Transport& transport,
-                                                const transport::Address& address, uint16_t service,
-                                                NewReceiver new_receiver);
+  static Result<std::unique_ptr<Acceptor>> Open(PipeContext& context, reactor::Pool& pool,
+                                                transport::Transport& transport, const transport::Address& address,
+                                                uint16_t service, NewReceiver new_receiver);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
@@ -53,9 +51,9 @@ class Acceptor {
   void StopListening();
   // Stops listening and says goodbye to all, of every service.
   void Close(Status why);
-  // Before or after Listen. The pipes of the service live at `homes` in turn, and are greeted as `shared` says. Both
+  // Before or after Listen. The pipes of the service live at `homes` in turn, and are greeted as `context` says. Both
   // outlive its Withdraw.
-  Status Serve(uint16_t service, Shared& shared, std::vector<reactor::Reactor*> homes, NewReceiver new_receiver);
+  Status Serve(uint16_t service, PipeContext& context, std::vector<reactor::Reactor*> homes, NewReceiver new_receiver);
   // A peer that comes for it from now on is told that it is not available; pipes that are open stay so.
   void StopServing(uint16_t service);
   // Says goodbye to its peers.
@@ -73,7 +71,4 @@ class Acceptor {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_ACCEPTOR_H_
+}  // namespace fusewire::pipe

@@ -13,8 +13,7 @@
 #include "fusewire/pipe/acceptor_test.h"
 #include "fusewire/pipe/script_test.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using testing::AllOf;
@@ -39,9 +38,9 @@ TEST_F(AcceptorTest, GivesEachPeerAReceiver) {
 }
 
 TEST_F(AcceptorTest, APortThatIsTakenIsSaid) {
-  Shared shared{Options()};
+  PipeContext context{Options()};
   auto second =
-      Acceptor::Open(shared, *pool_, *server_.transport, {"", 5555}, kTestService, [](Pipe&) { return nullptr; });
+      Acceptor::Open(context, *pool_, *server_.transport, {"", 5555}, kTestService, [](Pipe&) { return nullptr; });
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.status().code(), Code::kInvalid);
   EXPECT_THAT(second.status().ToString(),
@@ -49,7 +48,7 @@ TEST_F(AcceptorTest, APortThatIsTakenIsSaid) {
 }
 
 TEST_F(AcceptorTest, ListensBeforeItServesAndOnce) {
-  Acceptor second(*shared_, *pool_, *server_.transport);
+  Acceptor second(*context_, *pool_, *server_.transport);
   EXPECT_EQ(second.address().port, 0);
   ASSERT_TRUE(second.Listen({"", 5556}).ok());
   EXPECT_EQ(second.address().port, 5556);
@@ -63,10 +62,10 @@ TEST_F(AcceptorTest, ListensBeforeItServesAndOnce) {
 }
 
 TEST_F(AcceptorTest, TakesTheFirstPortThatIsFree) {
-  Acceptor second(*shared_, *pool_, *server_.transport);
+  Acceptor second(*context_, *pool_, *server_.transport);
   EXPECT_TRUE(second.Listen({"", 0}, {5555, 5557}).ok());
   EXPECT_EQ(second.address().port, 5556) << "5555 is taken";
-  Acceptor third(*shared_, *pool_, *server_.transport);
+  Acceptor third(*context_, *pool_, *server_.transport);
   Status none = third.Listen({"", 0}, {5555, 5556});
   EXPECT_THAT(none.ToString(), HasSubstr("none of the ports 5555 to 5556 could be opened, the last: "));
   EXPECT_EQ(third.address().port, 0);
@@ -144,11 +143,11 @@ TEST_F(AcceptorTest, SilentStrangersHoldNoWindow) {
   for (int i = 0; i < 300; ++i) Stranger("bot", i % 2 == 0 ? "" : "FUSEWIRE");
   world_.RunFor(10 * kMillisecondNs);
   EXPECT_EQ(acceptor_->Snapshot().turned_away, 0u);
-  EXPECT_EQ(shared_->windows().used_bytes(), 0u);
+  EXPECT_EQ(context_->windows().used_bytes(), 0u);
   Guest* guest = Friend("worker:0", 1);
   ASSERT_TRUE(Until([&] { return guest->in() || guest->gone(); }));
   EXPECT_TRUE(guest->in());
-  EXPECT_GT(shared_->windows().used_bytes(), 0u);
+  EXPECT_GT(context_->windows().used_bytes(), 0u);
 }
 
 TEST_F(AcceptorTest, WhoSpeaksTooSlowlyIsTurnedAwayInTime) {
@@ -311,5 +310,4 @@ TEST_F(AcceptorTest, PlacesAreNotLostInAnyWeather) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // An acceptor in a simulated network, and those who come to it.
 // Home: the test's thread turns all of them. Owns: everything. Fails: as assertions of the test.
-#ifndef FUSEWIRE_PIPE_ACCEPTOR_TEST_H_
-#define FUSEWIRE_PIPE_ACCEPTOR_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -16,21 +15,20 @@
 #include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/world_test.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // A dialler of the acceptor on a host of the world: a pipe, or a stranger that sends given bytes.
 struct Guest {
   using Dialled = Result<std::unique_ptr<transport::Connection>>;
-  Guest(Task* task_in, Shared* shared, bool is_pipe, uint16_t service = kTestService) : task(task_in) {
-    task->AtHome([this, shared, is_pipe, service] {
+  Guest(Task* task_in, PipeContext* context, bool is_pipe, uint16_t service = kTestService) : task(task_in) {
+    task->AtHome([this, context, is_pipe, service] {
       dialing = task->transport->Dial(
-          *task->home, {"server", 5555}, 5 * kSecondNs, [this, shared, is_pipe, service](Dialled made) {
+          *task->home, {"server", 5555}, 5 * kSecondNs, [this, context, is_pipe, service](Dialled made) {
             if (!made.ok()) {
               refused = made.status();
             } else if (is_pipe) {
               pipe =
-                  std::make_unique<Pipe>(*shared, *task->home, std::move(made).value(), Role::kDialer, service, &ear);
+                  std::make_unique<Pipe>(*context, *task->home, std::move(made).value(), Role::kDialer, service, &ear);
               ear.pipe = pipe.get();
               pipe->Start();
             } else {
@@ -73,8 +71,8 @@ class AcceptorTest : public testing::Test {
     ears_.clear();
     pool_ = reactor::Pool::Around(server_.home);
     options.name = "ps:0";
-    shared_ = std::make_unique<Shared>(options);
-    auto opened = Acceptor::Open(*shared_, *pool_, *server_.transport, {"", 5555}, kTestService,
+    context_ = std::make_unique<PipeContext>(options);
+    auto opened = Acceptor::Open(*context_, *pool_, *server_.transport, {"", 5555}, kTestService,
                                  [this](Pipe& pipe) { return NewEar(&ears_, &pipe); });
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     acceptor_ = std::move(opened).value();
@@ -96,15 +94,15 @@ class AcceptorTest : public testing::Test {
   // A task of that name and incarnation; each call is one more pipe of it.
   Guest* Friend(const std::string& name, uint64_t incarnation, uint16_t service = kTestService,
                 const std::string& secret = std::string()) {
-    auto& shared = tasks_[name + "/" + std::to_string(incarnation)];
-    if (shared == nullptr) {
+    auto& context = tasks_[name + "/" + std::to_string(incarnation)];
+    if (context == nullptr) {
       Options options;
       options.name = name;
       options.incarnation = incarnation;
       options.secret = secret;
-      shared = std::make_unique<Shared>(options);
+      context = std::make_unique<PipeContext>(options);
     }
-    guests_.push_back(std::make_unique<Guest>(Host("client"), shared.get(), true, service));
+    guests_.push_back(std::make_unique<Guest>(Host("client"), context.get(), true, service));
     return guests_.back().get();
   }
   Guest* Stranger(const std::string& host, const std::string& words = std::string()) {
@@ -117,15 +115,12 @@ class AcceptorTest : public testing::Test {
   transport::LoopbackWorld world_;
   Task server_;
   std::map<std::string, std::unique_ptr<Task>> hosts_;
-  std::map<std::string, std::unique_ptr<Shared>> tasks_;
+  std::map<std::string, std::unique_ptr<PipeContext>> tasks_;
   std::unique_ptr<reactor::Pool> pool_;
-  std::unique_ptr<Shared> shared_;
+  std::unique_ptr<PipeContext> context_;
   std::vector<Ear*> ears_;  // of pipes that are open; the acceptor owns them
   std::unique_ptr<Acceptor> acceptor_;
   std::vector<std::unique_ptr<Guest>> guests_;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_ACCEPTOR_TEST_H_
+}  // namespace fusewire::pipe

@@ -7,8 +7,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 Status Body::Begin(const wire::FrameHeader& header, Buffer meta, const Landing& landing) {
   FUSEWIRE_CHECK(!active_);
@@ -102,5 +101,4 @@ void Body::End() {
   count_ = 0;
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -2,8 +2,7 @@
 // The body of one message while it comes in.
 // Home: the pipe's. Owns: the meta, and the view's memory if the body does not come at once. Fails: Begin, without
 // memory.
-#ifndef FUSEWIRE_PIPE_BODY_H_
-#define FUSEWIRE_PIPE_BODY_H_
+#pragma once
 
 #include <cstdint>
 
@@ -12,8 +11,7 @@
 #include "fusewire/pipe/landing.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 class Body {
  public:
@@ -49,7 +47,4 @@ class Body {
   uint64_t left_ = 0;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_BODY_H_
+}  // namespace fusewire::pipe

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The handling of incoming messages: one interface for all readers, from the frame reader up to rpc and p2p. Home: the
-// pipe's. Owns: nothing. Fails: an error closes the pipe.
-#ifndef FUSEWIRE_PIPE_FRAME_HANDLER_H_
-#define FUSEWIRE_PIPE_FRAME_HANDLER_H_
+// pipe's. Fails: an error closes the pipe.
+#pragma once
 
 #include <cstdint>
 
@@ -11,8 +10,7 @@
 #include "fusewire/pipe/landing.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // All calls at home; none may destroy the pipe.
 class FrameHandler {
@@ -30,7 +28,4 @@ class FrameHandler {
   ~FrameHandler() = default;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_FRAME_HANDLER_H_
+}  // namespace fusewire::pipe

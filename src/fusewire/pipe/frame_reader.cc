@@ -7,8 +7,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 constexpr size_t kLookAheadMin = 512;
@@ -193,5 +192,4 @@ void FrameReader::Abandon(wire::FrameKind kind, uint64_t call) {
   }
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -3,8 +3,7 @@
 // Home: the pipe's. Owns: at most one unfinished header with its meta, and the state of two bodies: a long one in
 // chunks, and a short one that stands between them. Fails: with kCorrupt at the first frame that breaks docs/wire.md,
 // with kOverloaded without memory; in both cases for good.
-#ifndef FUSEWIRE_PIPE_FRAME_READER_H_
-#define FUSEWIRE_PIPE_FRAME_READER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -15,8 +14,7 @@
 #include "fusewire/pipe/landing.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 class FrameSink : public FrameHandler {
  public:
@@ -80,7 +78,4 @@ class FrameReader {
   size_t look_ahead_ = 2048;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_FRAME_READER_H_
+}  // namespace fusewire::pipe

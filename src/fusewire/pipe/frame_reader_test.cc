@@ -15,8 +15,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/pipe/script_test.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using testing::ElementsAre;
@@ -298,7 +297,7 @@ TEST(FrameReader, LooksFurtherAheadWhileThereIsMoreAndLittleBehindALargeBody) {
   EXPECT_LE(reading.reader.LookAhead(), 512u);  // another large one is likely
 }
 
-// ---- what breaks the law ----
+// ---- violations of the protocol ----
 
 std::string CauseOf(const Status& status) {
   EXPECT_EQ(status.code(), Code::kCorrupt) << status.ToString();
@@ -442,5 +441,4 @@ TEST(Body, CountsBeyondFourGigabytes) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

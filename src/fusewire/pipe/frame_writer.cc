@@ -6,8 +6,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 // Up to this a segment is copied beside its header: cheaper than one more part for the kernel to look at.
@@ -105,5 +104,4 @@ void FrameWriter::Fail(const Status& why) {
   if (long_send.done) long_send.done(why);
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Encodes frames, one behind the other: whole messages, a long one chunk by chunk, and the pipe's own frames between.
 // The other side of FrameReader; does no I/O itself.
-// Home: the pipe's. Owns: the message whose chunks are under way. Fails: never.
-#ifndef FUSEWIRE_PIPE_FRAME_WRITER_H_
-#define FUSEWIRE_PIPE_FRAME_WRITER_H_
+// Home: the pipe's. Owns: the message whose chunks are under way.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +15,7 @@
 #include "fusewire/pipe/out_queue.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 class FrameWriter {
  public:
@@ -59,7 +57,4 @@ class FrameWriter {
   LongSend long_;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_FRAME_WRITER_H_
+}  // namespace fusewire::pipe

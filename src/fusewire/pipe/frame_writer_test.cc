@@ -9,8 +9,7 @@
 
 #include "fusewire/pipe/script_test.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 constexpr uint32_t kThousand = 1000;
@@ -91,5 +90,4 @@ TEST(FrameWriter, FailsTheLongMessageThatIsUnderWayOnce) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

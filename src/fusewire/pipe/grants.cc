@@ -7,8 +7,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 // How often a peer that waits for our budget is looked at again.
@@ -18,25 +17,25 @@ constexpr int64_t kLookNs = 20 * kMillisecondNs;
 
 }  // namespace
 
-Grants::Grants(Shared& shared, reactor::Reactor& home, Sender& sender, PipeStats& stats, Arriving arriving,
+Grants::Grants(PipeContext& context, reactor::Reactor& home, Sender& sender, PipeStats& stats, Arriving arriving,
                OnStuck on_stuck)
-    : shared_(shared),
+    : context_(context),
       home_(home),
       sender_(sender),
       stats_(stats),
       arriving_(std::move(arriving)),
       on_stuck_(std::move(on_stuck)),
-      window_(0, &shared.receive_budget()),
-      pieces_(&shared.receive_budget()),
-      recall_(shared.options().silent_ns_max),
+      window_(0, &context.receive_budget()),
+      pieces_(&context.receive_budget()),
+      recall_(context.options().silent_ns_max),
       again_([this] { sender_.FlushSoon(); }),
       look_([this] { LookAtPeer(); }) {}
 
-Grants::~Grants() { shared_.ReturnWindow(window_bytes_.value_or(0)); }
+Grants::~Grants() { context_.ReturnWindow(window_bytes_.value_or(0)); }
 
 std::optional<uint64_t> Grants::TakeWindow() {
   FUSEWIRE_CHECK(!window_bytes_.has_value());
-  window_bytes_ = shared_.TakeWindow();
+  window_bytes_ = context_.TakeWindow();
   window_.Open(window_bytes_.value_or(0));
   return window_bytes_;
 }
@@ -76,5 +75,4 @@ void Grants::End() {
   reactor::Reactor::Disarm(&look_);
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -3,8 +3,7 @@
 // what is not used.
 // Home: the pipe's. Owns: the pipe's part of the window budget and of the receive budget. Fails: through `on_stuck`, if
 // the peer keeps credit that others wait for, or sends what it has begun too slowly.
-#ifndef FUSEWIRE_PIPE_GRANTS_H_
-#define FUSEWIRE_PIPE_GRANTS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -12,15 +11,14 @@
 #include "fusewire/base/status.h"
 #include "fusewire/base/unique_function.h"
 #include "fusewire/pipe/pieces.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/pipe/pipe_stats.h"
 #include "fusewire/pipe/recall.h"
 #include "fusewire/pipe/sender.h"
-#include "fusewire/pipe/shared.h"
 #include "fusewire/pipe/window.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 class Grants {
  public:
@@ -28,7 +26,8 @@ class Grants {
   using OnStuck = UniqueFunction<void(Status why)>;
   // All references outlive it. `arriving`: of the bodies that have begun, what has not come yet. `on_stuck` comes from
   // a timer.
-  Grants(Shared& shared, reactor::Reactor& home, Sender& sender, PipeStats& stats, Arriving arriving, OnStuck on_stuck);
+  Grants(PipeContext& context, reactor::Reactor& home, Sender& sender, PipeStats& stats, Arriving arriving,
+         OnStuck on_stuck);
   ~Grants();
   Grants(const Grants&) = delete;
   Grants& operator=(const Grants&) = delete;
@@ -47,7 +46,7 @@ class Grants {
  private:
   void LookAtPeer();
 
-  Shared& shared_;
+  PipeContext& context_;
   reactor::Reactor& home_;
   Sender& sender_;
   PipeStats& stats_;
@@ -61,7 +60,4 @@ class Grants {
   reactor::Timer look_;   // while we hold a share of it: do others wait?
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_GRANTS_H_
+}  // namespace fusewire::pipe

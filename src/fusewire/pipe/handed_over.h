@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A connection whose peer has asked for another service than the pipe's, and the way to that service's home.
-// Home: the pipe's, then the other service's. Owns: the connection. Fails: never.
-#ifndef FUSEWIRE_PIPE_HANDED_OVER_H_
-#define FUSEWIRE_PIPE_HANDED_OVER_H_
+// Home: the pipe's, then the other service's. Owns: the connection.
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -11,8 +10,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 struct HandedOver {
   uint16_t service = 0;
@@ -33,7 +31,4 @@ class OtherHomes {
   ~OtherHomes() = default;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_HANDED_OVER_H_
+}  // namespace fusewire::pipe

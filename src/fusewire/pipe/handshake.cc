@@ -7,8 +7,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/random.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 Status OtherSecret() {
@@ -18,7 +17,7 @@ Status OtherSecret() {
 }  // namespace
 
 Status NoWindow() {
-  return Status::Overloaded("so many connections are open that none of window_budget_bytes is left for another")
+  return Status::Overloaded("the open connections hold all of window_budget_bytes")
       .Phase("greeting")
       .Next("close connections, or raise window_budget_bytes");
 }
@@ -71,7 +70,7 @@ std::string Handshake::Begin() {
 }
 
 Status Handshake::Feed(ConstBytes* in, std::string* out) {
-  if (state_ == State::kFailed) return Status::Corrupt("more words behind a greeting that has failed");
+  if (state_ == State::kFailed) return Status::Corrupt("data after a greeting that has failed");
   while (!done() && !is_for_other() && !in->empty()) {
     // A greeting is small: gather it whole, first the prefix, then as much as the prefix says.
     size_t want = wire::kGreetingPrefixBytes;
@@ -239,5 +238,4 @@ wire::Proof Handshake::ProofOf(const char* label) {
   return wire::MakeProof(options_.secret, label, greetings_, get_binding_ ? get_binding_() : std::string());
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

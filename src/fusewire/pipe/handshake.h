@@ -2,7 +2,6 @@
 // The greeting as a state machine of bytes: no socket, no clock.
 // Home: the pipe's. Owns: what has been said so far. Fails: Feed returns why, for good, and says what to answer, if
 // anything.
-//
 // Without a secret:
 //   dialer     says hello, hears welcome (checks it)                                              -> done
 //   acceptor   hears hello (checks it), says welcome                                              -> done
@@ -11,8 +10,7 @@
 //   dialer     says hello, hears challenge, says proof, hears welcome with a proof (checks both)  -> done
 //   acceptor   hears hello (checks it), says challenge, hears proof (checks it), says welcome     -> done
 // An acceptor that hears a hello for another service of its task                                  -> for other
-#ifndef FUSEWIRE_PIPE_HANDSHAKE_H_
-#define FUSEWIRE_PIPE_HANDSHAKE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -27,8 +25,7 @@
 #include "fusewire/pipe/role.h"
 #include "fusewire/wire/hello.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // Of an acceptor that reads a hello for all services of its task. Nobody gets in by this number.
 constexpr uint16_t kNoService = 0;
@@ -59,7 +56,7 @@ class Handshake {
     FUSEWIRE_CHECK(state_ == State::kWantHello);
     leaves_others_ = true;
   }
-  // Likewise: what a peer is told that wants another service.
+  // Likewise: the refusal for an unknown service.
   void RefuseOthers(Status why) { refusal_ = std::move(why); }
   bool is_for_other() const { return state_ == State::kOther; }
   // That hello, as it came; its service is peer().service.
@@ -100,7 +97,4 @@ class Handshake {
   std::string greetings_;  // the whole ones that were said and heard, for the proofs; of a welcome, without its proof
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_HANDSHAKE_H_
+}  // namespace fusewire::pipe

@@ -13,8 +13,7 @@
 
 #include "fusewire/base/random.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using testing::HasSubstr;
@@ -528,5 +527,4 @@ TEST_F(Attack, GuessedProofsAreRefusedWithoutAHint) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -7,8 +7,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 int64_t Heartbeat::SecondLookNs() { return 50 * kMillisecondNs; }
 
@@ -40,5 +39,4 @@ int64_t Heartbeat::NextLookNs(int64_t now_ns) const {
   return std::min(PeriodNs(), std::max<int64_t>(silent_ns_max_ - silent_ns(now_ns), kMillisecondNs));
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

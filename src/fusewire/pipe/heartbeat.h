@@ -2,14 +2,12 @@
 // Whether the peer is there: when it was last heard, when it is pinged, when it has been silent for too long. Pure: no
 // timer, no clock; every call is told the time.
 // Home: the pipe's. Owns: times. Fails: never; Look says what it sees.
-#ifndef FUSEWIRE_PIPE_HEARTBEAT_H_
-#define FUSEWIRE_PIPE_HEARTBEAT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 class Heartbeat {
  public:
@@ -48,7 +46,4 @@ class Heartbeat {
   uint64_t messages_at_look_ = 0;  // in and out
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_HEARTBEAT_H_
+}  // namespace fusewire::pipe

@@ -7,8 +7,7 @@
 
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using Peer = Heartbeat::Peer;
@@ -67,5 +66,4 @@ TEST(Heartbeat, LooksSoonerAsTheSilenceNearsItsLimit) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

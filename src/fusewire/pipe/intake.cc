@@ -11,8 +11,7 @@
 #include "fusewire/wire/hello.h"
 #include "fusewire/wire/meta.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 uint64_t LargestMessage(const wire::Limits& limits) {
@@ -115,5 +114,4 @@ void Intake::Consume(const wire::FrameHeader& header) {
   sender_.FlushSoon();
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -3,8 +3,7 @@
 // against the credit, and the peer's frames about credit and its being alive go to the part that they are about.
 // Home: the pipe's. Owns: the frame that is coming in, and the credit that the peer has. Fails: with what the peer, or
 // the receiver, did wrong; for good.
-#ifndef FUSEWIRE_PIPE_INTAKE_H_
-#define FUSEWIRE_PIPE_INTAKE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -22,8 +21,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 class Intake final : private FrameSink {
  public:
@@ -75,7 +73,4 @@ class Intake final : private FrameSink {
   int64_t meta_since_ns_ = 0;   // when we first looked and it was
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_INTAKE_H_
+}  // namespace fusewire::pipe

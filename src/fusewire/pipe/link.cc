@@ -8,8 +8,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 // A pipe that lived this long was a real one: the next failure starts again with the shortest pause.
@@ -17,16 +16,16 @@ constexpr int64_t kSteadyNs = 5 * kSecondNs;
 
 }  // namespace
 
-Link::Link(Shared& shared, reactor::Reactor& home, transport::Transport& transport, transport::Address address,
+Link::Link(PipeContext& context, reactor::Reactor& home, transport::Transport& transport, transport::Address address,
            uint16_t service, LinkHandler* handler)
-    : shared_(shared),
+    : context_(context),
       home_(home),
       transport_(transport),
       address_(std::move(address)),
       service_(service),
       handler_(handler),
       // Another one in each task and for each peer, and yet the same when a test draws the incarnation.
-      random_(shared.options().incarnation ^ std::hash<std::string>()(address_.ToString())),
+      random_(context.options().incarnation ^ std::hash<std::string>()(address_.ToString())),
       retry_([this] {
         if (wanted_) Dial();
       }) {}
@@ -47,7 +46,7 @@ void Link::Want() {
 
 void Link::Dial() {
   FUSEWIRE_CHECK(idle());
-  dialing_ = transport_.Dial(home_, address_, shared_.options().connect_ns_max,
+  dialing_ = transport_.Dial(home_, address_, context_.options().connect_ns_max,
                              [this](Result<std::unique_ptr<transport::Connection>> connection) {
                                std::unique_ptr<transport::Dialing> done = std::move(dialing_);
                                if (!connection.ok()) {
@@ -56,7 +55,7 @@ void Link::Dial() {
                                }
                                FUSEWIRE_CHECK(pipe_ == nullptr);
                                was_up_ = false;
-                               pipe_ = std::make_unique<Pipe>(shared_, home_, std::move(connection).value(),
+                               pipe_ = std::make_unique<Pipe>(context_, home_, std::move(connection).value(),
                                                               Role::kDialer, service_, static_cast<PipeHandler*>(this));
                                pipe_->Start();
                              });
@@ -89,7 +88,7 @@ void Link::Failed(Status why, bool was_up) {
   int64_t now_ns = home_.now_ns();
   if (down_since_ns_ == 0) down_since_ns_ = now_ns;
   if (was_up && now_ns - up_ns_ >= kSteadyNs) backoff_ns_ = 0;
-  const Options& options = shared_.options();
+  const Options& options = context_.options();
   // Half of the pause is random: a thousand workers that lost one server do not come back in step.
   backoff_ns_ = std::clamp(backoff_ns_ * 2, options.backoff_ns_min, options.backoff_ns_max);
   FUSEWIRE_DCHECK(backoff_ns_ > 0);
@@ -110,5 +109,4 @@ void Link::Close(Status why) {
   if (pipe_ != nullptr) pipe_->Close(std::move(why));
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

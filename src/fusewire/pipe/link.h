@@ -3,19 +3,17 @@
 // restarted peer from the old one.
 // Home: one reactor, for life. Owns: the Dialing or the Pipe of the moment. Fails: each attempt on its own, through
 // OnDown.
-#ifndef FUSEWIRE_PIPE_LINK_H_
-#define FUSEWIRE_PIPE_LINK_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
 
 #include "fusewire/base/random.h"
 #include "fusewire/pipe/pipe.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // All calls at home; none may destroy the link.
 class LinkHandler : public FrameHandler {
@@ -32,7 +30,7 @@ class LinkHandler : public FrameHandler {
 class Link final : private PipeHandler {
  public:
   // All references outlive the link.
-  Link(Shared& shared, reactor::Reactor& home, transport::Transport& transport, transport::Address address,
+  Link(PipeContext& context, reactor::Reactor& home, transport::Transport& transport, transport::Address address,
        uint16_t service, LinkHandler* handler);
   ~Link();
 
@@ -61,7 +59,7 @@ class Link final : private PipeHandler {
   void Dial();
   void Failed(Status why, bool was_up);
 
-  Shared& shared_;
+  PipeContext& context_;
   reactor::Reactor& home_;
   transport::Transport& transport_;
   const transport::Address address_;
@@ -81,7 +79,4 @@ class Link final : private PipeHandler {
   reactor::Timer retry_;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_LINK_H_
+}  // namespace fusewire::pipe

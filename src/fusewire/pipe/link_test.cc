@@ -13,8 +13,7 @@
 #include "fusewire/pipe/script_test.h"
 #include "fusewire/pipe/world_test.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using testing::ElementsAre;
@@ -80,7 +79,7 @@ class LinkTest : public testing::Test {
   void MakeLink(const transport::Address& address) {
     client_.AtHome([&] {
       link_ =
-          std::make_unique<Link>(client_.shared, *client_.home, *client_.transport, address, kTestService, &handler_);
+          std::make_unique<Link>(client_.context, *client_.home, *client_.transport, address, kTestService, &handler_);
     });
     handler_.link = link_.get();
   }
@@ -90,8 +89,8 @@ class LinkTest : public testing::Test {
         : home(home_in),
           pool(reactor::Pool::Around(home_in)),
           transport(world.MakeTransport(host)),
-          shared(OptionsOf(incarnation)) {
-      acceptor = Acceptor::Open(shared, *pool, *transport, {"", 5555}, kTestService, [](Pipe& pipe) {
+          context(OptionsOf(incarnation)) {
+      acceptor = Acceptor::Open(context, *pool, *transport, {"", 5555}, kTestService, [](Pipe& pipe) {
                    auto ear = std::make_unique<Ear>();
                    ear->pipe = &pipe;
                    return ear;
@@ -106,7 +105,7 @@ class LinkTest : public testing::Test {
     reactor::Reactor* home;
     std::unique_ptr<reactor::Pool> pool;
     std::unique_ptr<transport::Transport> transport;
-    Shared shared;
+    PipeContext context;
     std::unique_ptr<Acceptor> acceptor;
   };
 
@@ -239,7 +238,7 @@ std::vector<int64_t> PausesOf(uint64_t incarnation, size_t count) {
   handler.keep_wanting = true;
   std::unique_ptr<Link> link;
   client.AtHome([&] {
-    link = std::make_unique<Link>(client.shared, *client.home, *client.transport, transport::Address{"server", 5555},
+    link = std::make_unique<Link>(client.context, *client.home, *client.transport, transport::Address{"server", 5555},
                                   kTestService, &handler);
     handler.link = link.get();
     link->Want();
@@ -376,9 +375,9 @@ TEST_F(LinkTest, ARefusalSaysWhatDiffers) {
   auto transport = world_.MakeTransport("server");
   Options options;
   options.cluster = "other";
-  Shared shared(options);
+  PipeContext context(options);
   LogLines log;
-  auto acceptor = Acceptor::Open(shared, *pool, *transport, {"", 5555}, kTestService, [](Pipe&) {
+  auto acceptor = Acceptor::Open(context, *pool, *transport, {"", 5555}, kTestService, [](Pipe&) {
                     return std::make_unique<Ear>();
                   }).value();
   Want();
@@ -390,5 +389,4 @@ TEST_F(LinkTest, ARefusalSaysWhatDiffers) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

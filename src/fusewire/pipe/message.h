@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A message to send, and its cost in the peer's window.
 // Home: the pipe's. Owns: the Buffers of the body. Fails: never; Pipe::Send documents its limits.
-#ifndef FUSEWIRE_PIPE_MESSAGE_H_
-#define FUSEWIRE_PIPE_MESSAGE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -10,8 +9,7 @@
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 struct Message {
   wire::FrameKind kind = wire::FrameKind::kMessage;
@@ -30,7 +28,4 @@ inline uint64_t WindowCost(const wire::FrameHeader& header) {
   return wire::kHeaderBytes + header.meta_bytes + header.body_bytes;
 }
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_MESSAGE_H_
+}  // namespace fusewire::pipe

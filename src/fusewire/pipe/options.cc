@@ -5,8 +5,7 @@
 
 #include "fusewire/wire/hello.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 Status CheckOptions(const Options& options) {
   wire::Hello hello;
@@ -36,5 +35,4 @@ Status CheckOptions(const Options& options) {
   return checked.Phase("check the options").Next("correct this setting");
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -8,8 +8,7 @@
 #include <string>
 #include <utility>
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using testing::HasSubstr;
@@ -53,5 +52,4 @@ TEST(Options, WhatMakesNoSenseIsNamed) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -6,8 +6,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 Bytes OutQueue::Append(size_t size) {
   if (blocks_.empty() || blocks_.back().size - blocks_.back().used < size)
@@ -125,5 +124,4 @@ void OutQueue::Trim() {
   }
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

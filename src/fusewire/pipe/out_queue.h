@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The bytes to write, in wire order: small pieces are copied side by side into blocks, large ones held by reference.
-// Home: the pipe's. Owns: its blocks, and every Buffer until the network is done with it. Fails: never.
-#ifndef FUSEWIRE_PIPE_OUT_QUEUE_H_
-#define FUSEWIRE_PIPE_OUT_QUEUE_H_
+// Home: the pipe's. Owns: its blocks, and every Buffer until the network is done with it.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -13,8 +12,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 class OutQueue {
  public:
@@ -68,7 +66,4 @@ class OutQueue {
   uint64_t written_ = 0;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_OUT_QUEUE_H_
+}  // namespace fusewire::pipe

@@ -15,8 +15,7 @@
 
 #include "fusewire/base/random.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 std::string Offered(OutQueue* queue, size_t parts_max = 64, size_t bytes_max = SIZE_MAX) {
@@ -293,5 +292,4 @@ TEST(OutQueue, GivesEachByteAndEachBufferOnce) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

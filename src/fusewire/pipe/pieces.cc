@@ -3,8 +3,7 @@
 
 #include <string>
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 // A pipe that holds no more than this is not ended, however little is left for others.
@@ -32,5 +31,4 @@ void Pieces::GiveBack() {
   budget_->GiveBack(less);
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

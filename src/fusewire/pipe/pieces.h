@@ -4,8 +4,7 @@
 // messages of tiny segments do not fill memory that the budget knows nothing of.
 // Home: the pipe's. Owns: a part of the receive budget. Fails: OnReceived, if one pipe holds very many segments while
 // the budget is used up.
-#ifndef FUSEWIRE_PIPE_PIECES_H_
-#define FUSEWIRE_PIPE_PIECES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -13,8 +12,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/budget.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 class Pieces {
  public:
@@ -51,7 +49,4 @@ class Pieces {
   uint64_t taken_bytes_ = 0;  // from the budget
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_PIECES_H_
+}  // namespace fusewire::pipe

@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 TEST(Pieces, OfTheUsualMessageCostNothing) {
@@ -61,5 +60,4 @@ TEST(Pieces, AreNotInTheWayOfALargeMessage) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

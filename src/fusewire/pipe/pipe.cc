@@ -5,12 +5,11 @@
 
 #include "fusewire/pipe/pipe_core.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
-Pipe::Pipe(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
+Pipe::Pipe(PipeContext& context, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
            uint16_t service, PipeHandler* handler)
-    : core_(std::make_unique<PipeCore>(shared, home, std::move(connection), role, service, handler)) {}
+    : core_(std::make_unique<PipeCore>(context, home, std::move(connection), role, service, handler)) {}
 
 Pipe::~Pipe() = default;
 
@@ -42,5 +41,4 @@ void Pipe::Consume(const wire::FrameHeader& header) { core_->intake().Consume(he
 void Pipe::Abandon(wire::FrameKind kind, uint64_t call) { core_->Abandon(kind, call); }
 const ReceiveWindow& Pipe::receive_window() const { return core_->grants().window(); }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

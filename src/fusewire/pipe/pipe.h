@@ -2,8 +2,7 @@
 // A Pipe carries whole messages to one incarnation of one peer: in order, bounded by credit, landed where the receiver
 // wants. Home: the reactor of its Connection. Owns: its Connection, and the Buffers of every message until the network
 // is done with them. Fails: once; every pending Done hears of it, then PipeHandler::OnClosed. See docs/errors.md.
-#ifndef FUSEWIRE_PIPE_PIPE_H_
-#define FUSEWIRE_PIPE_PIPE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -13,16 +12,15 @@
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/pipe/message.h"
 #include "fusewire/pipe/options.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/pipe/pipe_stats.h"
 #include "fusewire/pipe/role.h"
-#include "fusewire/pipe/shared.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 struct HandedOver;
 class OtherHomes;
@@ -31,8 +29,8 @@ class ReceiveWindow;
 
 class Pipe final {
  public:
-  // `shared`, `home` and `handler` outlive the pipe.
-  Pipe(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
+  // `context`, `home` and `handler` outlive the pipe.
+  Pipe(PipeContext& context, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
        uint16_t service, PipeHandler* handler);
   ~Pipe();
 
@@ -76,7 +74,4 @@ class Pipe final {
   const std::unique_ptr<PipeCore> core_;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_PIPE_H_
+}  // namespace fusewire::pipe

@@ -9,29 +9,28 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 constexpr uint32_t kChunkBytesMin = 4096;  // smaller ones would be mostly headers
 
 }  // namespace
 
-PipeCore::PipeCore(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
-                   uint16_t service, PipeHandler* handler)
-    : shared_(shared),
+PipeCore::PipeCore(PipeContext& context, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection,
+                   Role role, uint16_t service, PipeHandler* handler)
+    : context_(context),
       home_(home),
       connection_(std::move(connection)),
       handler_(handler),
-      heartbeat_(shared.options().silent_ns_max, home.now_ns()),
-      sender_(shared.options(), home, *connection_, peer_, stats_, this),
+      heartbeat_(context.options().silent_ns_max, home.now_ns()),
+      sender_(context.options(), home, *connection_, peer_, stats_, this),
       grants_(
-          shared, home, sender_, stats_, [this] { return intake_.Arriving(); },
+          context, home, sender_, stats_, [this] { return intake_.Arriving(); },
           [this](const Status& why) { OnRead(why); }),
-      intake_(shared.options(), home, sender_, grants_, heartbeat_, stats_),
+      intake_(context.options(), home, sender_, grants_, heartbeat_, stats_),
       // A dialer says in its hello what its peer may send; an acceptor decides it once the peer has proved itself.
       handshake_(std::make_unique<Handshake>(
-          role, shared.options(), service, role == Role::kDialer ? grants_.TakeWindow() : std::nullopt,
+          role, context.options(), service, role == Role::kDialer ? grants_.TakeWindow() : std::nullopt,
           [this] { return grants_.TakeWindow(); }, [this] { return connection_->Binding(); })),
       tick_([this] { OnTick(); }),
       again_([this] { home_.FlushLater(this); }) {
@@ -54,8 +53,8 @@ void PipeCore::Start(OtherHomes* others) {
     sender_.AppendGreeting(first);
     home_.FlushLater(this);
   }
-  greeted_by_ns_ = AddNs(home_.now_ns(), shared_.options().hello_ns_max);
-  home_.Arm(&tick_, shared_.options().hello_ns_max);
+  greeted_by_ns_ = AddNs(home_.now_ns(), context_.options().hello_ns_max);
+  home_.Arm(&tick_, context_.options().hello_ns_max);
   connection_->Start(this);
   if (mute) Close(NoWindow());
 }
@@ -127,7 +126,7 @@ Status PipeCore::OpenWith(const wire::Hello& hello) {
   peer_.name = hello.name;
   peer_.incarnation = hello.incarnation;
   peer_.features = hello.features;
-  const uint32_t chunk_bytes = std::min(shared_.options().limits.chunk_bytes_max, hello.chunk_bytes);
+  const uint32_t chunk_bytes = std::min(context_.options().limits.chunk_bytes_max, hello.chunk_bytes);
   if (chunk_bytes < kChunkBytesMin)
     return Status::Corrupt("the peer wants chunks of " + std::to_string(chunk_bytes) + " bytes").Phase("greeting");
   sender_.Open(chunk_bytes, hello.window_bytes);
@@ -154,7 +153,7 @@ void PipeCore::OnRead(const Status& status) {
     return;
   }
   uint64_t held_back = 0;
-  if (shared_.broken_log().Allow(peer_.address, home_.now_ns(), &held_back)) {
+  if (context_.broken_log().Allow(peer_.address, home_.now_ns(), &held_back)) {
     FUSEWIRE_LOG(kWarn, "pipe to %s is closed (%llu more in between): %s", peer_.ToString().c_str(),
                  static_cast<unsigned long long>(held_back), status.Explained().c_str());
   }
@@ -187,7 +186,7 @@ void PipeCore::OnTick() {
   FUSEWIRE_CHECK(state_ != State::kClosed);
   if (state_ == State::kGreeting) {
     Close(handshake_->CutOff(Status::Timeout("no greeting"))
-              .AgeMs(shared_.options().hello_ns_max / kMillisecondNs)
+              .AgeMs(context_.options().hello_ns_max / kMillisecondNs)
               .Next("check that a Fusewire task listens there"));
     home_.Arm(&tick_, 0);  // what could not be written until now is not worth more time
     return;
@@ -246,7 +245,7 @@ void PipeCore::Close(Status why) {
                           ConstBytes(why.cause().data(), std::min<size_t>(why.cause().size(), 512)));
   }
   // Before the greeting is over no peer understands a goodbye; but a refusal may be on its way to the network.
-  home_.Arm(&tick_, shared_.options().goodbye_ns_max);
+  home_.Arm(&tick_, context_.options().goodbye_ns_max);
   home_.FlushLater(this);
 }
 
@@ -289,5 +288,4 @@ void PipeCore::EndAll(const Status& why) {
   sender_.End(why);
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -2,8 +2,7 @@
 // The life of a pipe: greeting, open, goodbye, closed. It hears the connection and the clock, hands what they say to
 // the part that it is about (sender, intake, heartbeat), and alone decides when the pipe opens and closes. Home: the
 // reactor of its connection. Owns: the connection and all parts. Fails: as a Pipe.
-#ifndef FUSEWIRE_PIPE_PIPE_CORE_H_
-#define FUSEWIRE_PIPE_PIPE_CORE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -16,21 +15,20 @@
 #include "fusewire/pipe/handshake.h"
 #include "fusewire/pipe/heartbeat.h"
 #include "fusewire/pipe/intake.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/pipe/pipe_stats.h"
 #include "fusewire/pipe/role.h"
 #include "fusewire/pipe/sender.h"
-#include "fusewire/pipe/shared.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 class PipeCore final : private transport::ConnectionHandler, private reactor::Flushable {
  public:
-  PipeCore(Shared& shared, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
+  PipeCore(PipeContext& context, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
            uint16_t service, PipeHandler* handler);
   ~PipeCore();
 
@@ -72,7 +70,7 @@ class PipeCore final : private transport::ConnectionHandler, private reactor::Fl
   void FinishGoodbye();
   void EndAll(const Status& why);
 
-  Shared& shared_;
+  PipeContext& context_;
   reactor::Reactor& home_;
   std::unique_ptr<transport::Connection> connection_;
   PipeHandler* const handler_;
@@ -92,7 +90,4 @@ class PipeCore final : private transport::ConnectionHandler, private reactor::Fl
   reactor::Timer again_;  // at the end, for what the peer has not received yet
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_PIPE_CORE_H_
+}  // namespace fusewire::pipe

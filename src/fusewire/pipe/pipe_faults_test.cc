@@ -15,8 +15,7 @@
 #include "fusewire/pipe/script_test.h"
 #include "fusewire/pipe/world_test.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using testing::AnyOf;
@@ -178,7 +177,7 @@ TEST(PipeFaults, ADestroyedPipeKeepsItsWordToEveryDone) {
     busy.to_server.ExpectOnceEach();
     busy.to_client.ExpectOnceEach();
     EXPECT_EQ(pair.client_ear.closed + pair.server_ear.closed, 0);
-    EXPECT_EQ(pair.server_task.shared.receive_budget().used_bytes(), 0u);
+    EXPECT_EQ(pair.server_task.context.receive_budget().used_bytes(), 0u);
   }
 }
 
@@ -396,11 +395,11 @@ TEST_F(LiarTest, WantsAndRecallsWithoutEndDoNoHarm) {
 
 // It keeps what others wait for, and is alive otherwise.
 TEST_F(LiarTest, ARecallThatIsIgnoredForLongEndsThePipe) {
-  Shared& shared = pair_.server_task.shared;
+  PipeContext& context = pair_.server_task.context;
   pair_.client_task.AtHome([&] { pair_.raw_client.Say(script_.Control(FrameKind::kWant, 1 << 20)); });
-  ASSERT_TRUE(pair_.RunUntil([&] { return shared.receive_budget().used_bytes() > 0; }));
+  ASSERT_TRUE(pair_.RunUntil([&] { return context.receive_budget().used_bytes() > 0; }));
   int holder = 0;
-  ASSERT_FALSE(shared.receive_budget().TryReserve(shared.receive_budget().limit_bytes(), &holder));
+  ASSERT_FALSE(context.receive_budget().TryReserve(context.receive_budget().limit_bytes(), &holder));
   int64_t began_ns = pair_.world.clock()->NowNs();
   for (int second = 0; second < 100 && pair_.server_ear.closed == 0; ++second) {
     pair_.client_task.AtHome([&] { pair_.raw_client.Say(script_.Control(FrameKind::kPing, 1)); });
@@ -412,8 +411,8 @@ TEST_F(LiarTest, ARecallThatIsIgnoredForLongEndsThePipe) {
   int64_t took_ns = pair_.world.clock()->NowNs() - began_ns;
   EXPECT_GE(took_ns, 3 * Options().silent_ns_max);
   EXPECT_LE(took_ns, 3 * Options().silent_ns_max + 3 * kSecondNs);
-  EXPECT_EQ(shared.receive_budget().used_bytes(), 0u);
-  shared.receive_budget().GiveUp(&holder);
+  EXPECT_EQ(context.receive_budget().used_bytes(), 0u);
+  context.receive_budget().GiveUp(&holder);
 }
 
 // A peer that pings without reading what it gets for it fills no memory of ours.
@@ -483,5 +482,4 @@ TEST(PipeFaults, AServerThatIsNoneIsTurnedDown) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -1,15 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The events of a pipe, for its owner: it has opened, with this peer; it has closed.
-// Home: the pipe's. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_PIPE_PIPE_HANDLER_H_
-#define FUSEWIRE_PIPE_PIPE_HANDLER_H_
+// Home: the pipe's.
+#pragma once
 
 #include "fusewire/base/status.h"
 #include "fusewire/pipe/frame_handler.h"
 #include "fusewire/pipe/peer_info.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // The beginning and the end of a pipe. All calls at home. None may destroy the pipe, except that OnClosed may.
 class PipeHandler {
@@ -29,7 +27,4 @@ class Receiver : public PipeHandler, public FrameHandler {
   virtual ~Receiver() = default;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_PIPE_HANDLER_H_
+}  // namespace fusewire::pipe

@@ -1,12 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The counters of a pipe. Home: counted at the pipe's; any thread may read. Owns: numbers. Fails: never.
-#ifndef FUSEWIRE_PIPE_PIPE_STATS_H_
-#define FUSEWIRE_PIPE_PIPE_STATS_H_
+// The counters of a pipe. Home: counted at the pipe's; any thread may read. Owns: numbers.
+#pragma once
 
 #include "fusewire/base/metrics.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 struct PipeStats {
   Counter messages_in, messages_out, bytes_in, bytes_out, frames_in, frames_out;
@@ -15,7 +13,4 @@ struct PipeStats {
   Histogram ping_ns;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_PIPE_STATS_H_
+}  // namespace fusewire::pipe

@@ -18,8 +18,7 @@
 #include "fusewire/reactor/completion.h"
 #include "fusewire/transport/tcp/tcp.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using testing::HasSubstr;
@@ -96,11 +95,11 @@ class TcpPair {
   std::vector<std::unique_ptr<End>> clients, servers;
 
  private:
-  static void Meet(std::vector<std::unique_ptr<End>>* ends, Shared* shared, reactor::Reactor* home, Role role,
+  static void Meet(std::vector<std::unique_ptr<End>>* ends, PipeContext* context, reactor::Reactor* home, Role role,
                    std::unique_ptr<transport::Connection> connection) {
     ends->push_back(std::make_unique<End>());
     End* end = ends->back().get();
-    end->pipe = std::make_unique<Pipe>(*shared, *home, std::move(connection), role, kTestService, &end->ear);
+    end->pipe = std::make_unique<Pipe>(*context, *home, std::move(connection), role, kTestService, &end->ear);
     end->ear.pipe = end->pipe.get();
     end->ear.keep = false;
     end->ear.on_open = [end] { end->open = true; };
@@ -108,7 +107,7 @@ class TcpPair {
     end->pipe->Start();
   }
 
-  Shared client_shared_, server_shared_;
+  PipeContext client_shared_, server_shared_;
   std::unique_ptr<transport::Transport> tcp_;
   std::unique_ptr<transport::Listener> listener_;
   transport::Address address_;
@@ -260,5 +259,4 @@ TEST(PipeOnTcp, TheGoodbyeReachesAPeerThatIsSending) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -17,8 +17,7 @@
 #include "fusewire/pipe/window.h"
 #include "fusewire/pipe/world_test.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using testing::HasSubstr;
@@ -36,7 +35,7 @@ TEST(Pipe, TellsEachSideWhoTheOtherIs) {
   EXPECT_EQ(pair.server_ear.peer.incarnation, 33u);
   EXPECT_THAT(pair.server_ear.peer.ToString(), HasSubstr("worker:3 (client:"));
   EXPECT_EQ(pair.client_ear.peer.ToString(), "server (server:5555)");
-  EXPECT_EQ(pair.client_ear.peer.incarnation, pair.server_task.shared.options().incarnation);
+  EXPECT_EQ(pair.client_ear.peer.incarnation, pair.server_task.context.options().incarnation);
 }
 
 // ---- order ----
@@ -234,7 +233,7 @@ TEST(Pipe, ASlowReaderStopsItsWriter) {
   }));
   EXPECT_EQ(outcomes.good(), 1000u);
   pair.server_task.AtHome([&] { pair.server_ear.Consume(); });
-  EXPECT_LE(pair.server_task.shared.receive_budget().peak_bytes(), options.receive_budget_bytes);
+  EXPECT_LE(pair.server_task.context.receive_budget().peak_bytes(), options.receive_budget_bytes);
 }
 
 TEST(Pipe, AReceiverWithoutAStandingWindowIsAskedForEachMessage) {
@@ -253,9 +252,9 @@ void ExpectIdleShareComesBack(PipePair& pair) {
   ASSERT_TRUE(pair.Connect());
   pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, 1, "", body));
   ASSERT_TRUE(pair.RunUntil([&] { return pair.server_ear.messages == 1; }));
-  EXPECT_GT(pair.server_task.shared.receive_budget().used_bytes(), 0u);
+  EXPECT_GT(pair.server_task.context.receive_budget().used_bytes(), 0u);
   EXPECT_TRUE(
-      pair.RunUntil([&] { return pair.server_task.shared.receive_budget().used_bytes() == 0; }, 15 * kSecondNs));
+      pair.RunUntil([&] { return pair.server_task.context.receive_budget().used_bytes() == 0; }, 15 * kSecondNs));
 }
 
 TEST(Pipe, AnIdlePipeGivesItsShareBack) {
@@ -291,7 +290,8 @@ TEST(Pipe, TwoHundredPipesKeepToOneBudget) {
                  std::unique_ptr<transport::Connection> connection) {
     ends->push_back(std::make_unique<End>());
     End* end = ends->back().get();
-    end->pipe = std::make_unique<Pipe>(task->shared, *task->home, std::move(connection), role, kTestService, &end->ear);
+    end->pipe =
+        std::make_unique<Pipe>(task->context, *task->home, std::move(connection), role, kTestService, &end->ear);
     end->ear.pipe = end->pipe.get();
     end->ear.keep = false;
     end->pipe->Start();
@@ -324,8 +324,8 @@ TEST(Pipe, TwoHundredPipesKeepToOneBudget) {
   EXPECT_TRUE(world.RunUntil([&] { return outcomes.come() == kPipes * kMessages; }, 120 * kSecondNs))
       << outcomes.come();
   EXPECT_EQ(outcomes.good(), kPipes * kMessages);
-  EXPECT_LE(server.shared.receive_budget().peak_bytes(), options.receive_budget_bytes);
-  EXPECT_GT(server.shared.receive_budget().peak_bytes(), options.receive_budget_bytes / 2);
+  EXPECT_LE(server.context.receive_budget().peak_bytes(), options.receive_budget_bytes);
+  EXPECT_GT(server.context.receive_budget().peak_bytes(), options.receive_budget_bytes / 2);
   client.AtHome([&] { clients.clear(); });
   server.AtHome([&] {
     listener.reset();
@@ -497,5 +497,4 @@ TEST(Pipe, OurOwnStallIsNotThePeersSilence) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -7,8 +7,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 // A period, in times of silent_ns_max. More than one: it may be a while before the peer hears of a recall.
@@ -42,5 +41,4 @@ uint64_t Recall::ShareOf(uint64_t held_bytes) const {
   return std::min(held_bytes, std::max(slowest, held_bytes / kPeriodsMax));
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

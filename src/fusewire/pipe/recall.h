@@ -2,19 +2,15 @@
 // Whether a peer uses what it holds of our budget while others wait for it. Only bytes of messages, and credit that is
 // given back, are use: whatever else a peer sends moves nothing. Pure: no timer, no clock; every call is told the time.
 // Home: the pipe's. Owns: numbers. Fails: never; Look says what it sees.
-//
 //   in each period in which others wait, the peer must move a share of what it held when the period began:
 //   share = all of it; at most 64 KiB a second, or a 240th if that is more
-//
 // An honest peer answers a recall at once: it gives back what its next message does not need, or begins that message.
 // From then on only the network bounds it, and 16 such peers may share one of 1 MB/s.
-#ifndef FUSEWIRE_PIPE_RECALL_H_
-#define FUSEWIRE_PIPE_RECALL_H_
+#pragma once
 
 #include <cstdint>
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 class Recall {
  public:
@@ -38,7 +34,4 @@ class Recall {
   int64_t looked_ns_ = 0;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_RECALL_H_
+}  // namespace fusewire::pipe

@@ -7,8 +7,7 @@
 
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 constexpr int64_t kSilentNs = 20 * kSecondNs, kPeriodNs = 3 * kSilentNs;
@@ -106,5 +105,4 @@ TEST(Recall, OurOwnSleepIsNotThePeersFault) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -5,8 +5,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 std::vector<Seat> Roster::OnGreeted(const std::string& name, uint64_t incarnation, Seat seat, int64_t now_ns) {
   if (tasks_.size() >= tasks_max_ && tasks_.count(name) == 0) Forget();
@@ -41,5 +40,4 @@ void Roster::Forget() {
   for (auto it = tasks_.begin(); it != tasks_.end();) it = it->second.seats.empty() ? tasks_.erase(it) : std::next(it);
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Which incarnation of each task is the present one. Pure: no thread, no pipe.
-// Home: the acceptor's first reactor. Owns: names and numbers. Fails: never.
-#ifndef FUSEWIRE_PIPE_ROSTER_H_
-#define FUSEWIRE_PIPE_ROSTER_H_
+// Home: the acceptor's first reactor. Owns: names and numbers.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -11,15 +10,14 @@
 #include <string>
 #include <vector>
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // A pipe of the acceptor: which reactor, and which of its pipes.
 struct Seat {
-  size_t porch = 0;
+  size_t pending = 0;
   uint64_t id = 0;
-  bool operator<(const Seat& other) const { return porch != other.porch ? porch < other.porch : id < other.id; }
-  bool operator==(const Seat& other) const { return porch == other.porch && id == other.id; }
+  bool operator<(const Seat& other) const { return pending != other.pending ? pending < other.pending : id < other.id; }
+  bool operator==(const Seat& other) const { return pending == other.pending && id == other.id; }
 };
 
 class Roster {
@@ -50,7 +48,4 @@ class Roster {
   std::map<std::string, Task> tasks_;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_ROSTER_H_
+}  // namespace fusewire::pipe

@@ -11,8 +11,7 @@
 
 #include "fusewire/base/random.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using testing::ElementsAre;
@@ -127,5 +126,4 @@ TEST(Roster, NeverLetsTwoIncarnationsOfATaskLiveTogether) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

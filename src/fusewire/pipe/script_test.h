@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Writes a peer's frames for tests, correct or altered by hand, and feeds them to a reader.
-// Home: none. Owns: the number of the next frame. Fails: never.
-#ifndef FUSEWIRE_PIPE_SCRIPT_TEST_H_
-#define FUSEWIRE_PIPE_SCRIPT_TEST_H_
+// Home: none. Owns: the number of the next frame.
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -15,8 +14,7 @@
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // `size` bytes that tell where they came from, if `seed` differs.
 inline std::string Payload(size_t size, uint32_t seed) {
@@ -145,7 +143,4 @@ Status FeedAsConnection(FrameReader* reader, ConstBytes stream, Next next) {
   return Status::Ok();
 }
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_SCRIPT_TEST_H_
+}  // namespace fusewire::pipe

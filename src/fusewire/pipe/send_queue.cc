@@ -6,8 +6,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 void SendQueue::Push(WaitingMessage waiting) {
   FUSEWIRE_DCHECK(waiting.message.head.data == waiting.head.bytes().data);
@@ -59,5 +58,4 @@ void SendQueue::Fail(const Status& why) {
   FUSEWIRE_CHECK(bytes_ == 0);
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -2,8 +2,7 @@
 // Messages that wait for the greeting, for credit, or for their turn: express ones, and those that keep their order.
 // Pure: no socket, no clock.
 // Home: the pipe's. Owns: these messages, and copies of their heads. Fails: never; HasRoom says whether one more fits.
-#ifndef FUSEWIRE_PIPE_SEND_QUEUE_H_
-#define FUSEWIRE_PIPE_SEND_QUEUE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +13,7 @@
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/pipe/message.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 struct WaitingMessage {
   Message message;
@@ -58,7 +56,4 @@ class SendQueue {
   std::deque<WaitingMessage> in_order_;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_SEND_QUEUE_H_
+}  // namespace fusewire::pipe

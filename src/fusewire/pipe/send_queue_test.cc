@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 WaitingMessage Waiting(uint64_t call, uint64_t cost, bool express, Done done = nullptr) {
@@ -102,5 +101,4 @@ TEST(SendQueue, FailsEachOnceInTheOrderInWhichTheyWouldHaveGone) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -8,8 +8,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 // The half of what is under way where most is: so a connection that TakesMore() always has something to do.
@@ -194,7 +193,7 @@ void Sender::Pump() {
       stats_.frames_out.Add();
       continue;
     }
-    // Asked for is all that is set aside. Half of it is enough to begin, so that the small messages since then do not
+    // We request the whole reserve. Half of it is enough to begin, so that the small messages since then do not
     // cost the next large one a round trip.
     if (!queue_.has_in_order() || !window_.CanSend(queue_.in_order_cost() + window_.set_aside() / 2)) break;
     WaitingMessage waiting = queue_.PopInOrder();
@@ -248,5 +247,4 @@ void Sender::Trim() {
   if (out_.empty() && writes_ == 0) out_.Trim();
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -3,8 +3,7 @@
 // chunk), as far as the peer's credit reaches, and handing it to the network.
 // Home: the pipe's. Owns: every message from Send until the network is done with it. Fails: a message on its own,
 // through its Done; all of them by End.
-#ifndef FUSEWIRE_PIPE_SENDER_H_
-#define FUSEWIRE_PIPE_SENDER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -23,8 +22,7 @@
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 class Sender {
  public:
@@ -105,7 +103,4 @@ class Sender {
   ConstBytes parts_[kPartsPerWrite];
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_SENDER_H_
+}  // namespace fusewire::pipe

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Lets one line about each source through per interval, so that neither a scanner nor a broken peer fills a disk, and
-// none hides another. Sources are hosts; a few may share a limiter. Home: any thread. Owns: counts. Fails: never.
-#ifndef FUSEWIRE_PIPE_SOURCE_LOG_H_
-#define FUSEWIRE_PIPE_SOURCE_LOG_H_
+// none hides another. Sources are hosts; a few may share a limiter. Home: any thread. Owns: counts.
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -12,8 +11,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/base/log.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 class SourceLog {
  public:
@@ -30,7 +28,4 @@ class SourceLog {
   std::array<Limiter, 64> limiters_;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_SOURCE_LOG_H_
+}  // namespace fusewire::pipe

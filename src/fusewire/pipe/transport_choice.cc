@@ -10,8 +10,7 @@
 #include "fusewire/transport/tls/tls.h"
 #include "fusewire/transport/ucx/ucx.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 struct Named {
@@ -91,5 +90,4 @@ Made MakeTransport(TransportChoice choice, transport::TcpOptions tcp, transport:
   return transport::MakeNearest(transport::MakeShm({}), std::move(far));
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -9,8 +9,7 @@
 #include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 TEST(TransportChoice, AreFoundByTheirNames) {
@@ -65,5 +64,4 @@ TEST(TransportChoice, WhatCannotBeCheckedIsRefused) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

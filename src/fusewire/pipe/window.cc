@@ -6,8 +6,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 // Room of this size is granted without being asked for.
@@ -166,5 +165,4 @@ void ReceiveWindow::Close() {
   budget_->GiveUp(this);
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -2,18 +2,15 @@
 // The arithmetic of credit, without a socket in sight. Window bytes are header, meta and body of messages; the pipe's
 // own frames are free. Home: the pipe's. Owns: the receiver's share of the process-wide budget. Fails: OnCredit,
 // OnReceived and OnReturn say kCorrupt when the peer gives, takes or gives back more than is possible.
-//
 //   sender                                              receiver
 //   sent <= limit                                       consumed <= received <= granted
 //   a message starts when sent + cost <= limit          granted - consumed <= standing + reserved
 //   limit grows by kCredit, shrinks by kReturn          granted grows by kCredit, shrinks by kReturn
 //                                                       all but one large message <= standing + budget + slack
-//
 // Why no sender waits for ever: it asks for exactly what it sends next. A pipe in the budget's queue keeps
 // nothing that lies idle, and credit that a sender cannot use is recalled; so the first in the queue gets all that the
 // others have consumed, and if it needs more than the whole budget, it gets it once everything else has come back.
-#ifndef FUSEWIRE_PIPE_WINDOW_H_
-#define FUSEWIRE_PIPE_WINDOW_H_
+#pragma once
 
 #include <cstdint>
 
@@ -21,8 +18,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/budget.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 class SendWindow {
  public:
@@ -126,7 +122,4 @@ class ReceiveWindow {
   Budget* const budget_;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_WINDOW_H_
+}  // namespace fusewire::pipe

@@ -11,8 +11,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 constexpr uint64_t kStanding = 1000;
@@ -471,5 +470,4 @@ TEST(Windows, IdleSharesAreRecalled) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

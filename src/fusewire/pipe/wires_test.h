@@ -3,9 +3,8 @@
 //   class Threads : public pipe::OverWires {};
 //   TEST_P(Threads, ManyTalk) { options.wire = wire(); ... }
 //   FUSEWIRE_OVER_WIRES(Threads);
-// Home: the test's thread. Owns: nothing. Fails: skips the test, with what is missing.
-#ifndef FUSEWIRE_PIPE_WIRES_TEST_H_
-#define FUSEWIRE_PIPE_WIRES_TEST_H_
+// Home: the test's thread. Fails: skips the test, with what is missing.
+#pragma once
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -16,8 +15,7 @@
 #include "fusewire/base/sanitizers.h"
 #include "fusewire/pipe/transport_choice.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 constexpr bool kUcxCanBeTested = !kThreadSanitizer;
 
@@ -60,10 +58,7 @@ inline auto TestedWires() { return ::testing::ValuesIn(kTestedWires); }
 
 inline std::string NameOf(const ::testing::TestParamInfo<TestedWire>& tested) { return tested.param.name; }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe
 
 #define FUSEWIRE_OVER_WIRES(suite) \
   INSTANTIATE_TEST_SUITE_P(Over, suite, ::fusewire::pipe::TestedWires(), ::fusewire::pipe::NameOf)
-
-#endif  // FUSEWIRE_PIPE_WIRES_TEST_H_

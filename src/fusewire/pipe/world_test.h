@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests of pipes: a receiver that records its messages and events, a peer that sends given bytes, and two tasks in
 // a loopback world. Home: each part at home of its task; the world belongs to the test's thread.
-#ifndef FUSEWIRE_PIPE_WORLD_TEST_H_
-#define FUSEWIRE_PIPE_WORLD_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -20,8 +19,7 @@
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/transport/loopback/loopback.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 constexpr uint16_t kTestService = 1;
 
@@ -232,7 +230,7 @@ struct Task {
   Task(transport::LoopbackWorld& world, const std::string& name, Options options)
       : host(name),
         home(world.AddHost(name)),
-        shared(Named(std::move(options), name)),
+        context(Named(std::move(options), name)),
         transport(world.MakeTransport(name)) {}
   static Options Named(Options options, const std::string& name) {
     if (options.name.empty()) options.name = name;
@@ -242,7 +240,7 @@ struct Task {
 
   const std::string host;
   reactor::Reactor* const home;
-  Shared shared;
+  PipeContext context;
   std::unique_ptr<transport::Transport> transport;
 };
 
@@ -286,7 +284,7 @@ class PipePair {
 
   void Dial() {
     DialWith([this](std::unique_ptr<transport::Connection> connection) {
-      client = std::make_unique<Pipe>(client_task.shared, *client_task.home, std::move(connection), Role::kDialer,
+      client = std::make_unique<Pipe>(client_task.context, *client_task.home, std::move(connection), Role::kDialer,
                                       kTestService, &client_ear);
       client_ear.pipe = client.get();
       client->Start();
@@ -332,7 +330,7 @@ class PipePair {
               raw_server->Meet(std::move(connection));
               return;
             }
-            server = std::make_unique<Pipe>(server_task.shared, *server_task.home, std::move(connection),
+            server = std::make_unique<Pipe>(server_task.context, *server_task.home, std::move(connection),
                                             Role::kAcceptor, kTestService, &server_ear);
             server_ear.pipe = server.get();
             server->Start();
@@ -381,7 +379,4 @@ class LogLines {
   std::vector<std::string> lines;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_WORLD_TEST_H_
+}  // namespace fusewire::pipe

@@ -7,8 +7,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/current_home.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 // How long a caller tries to take a loop whose thread is awake, before it rather sleeps.
@@ -118,5 +117,4 @@ bool Callers::ParkAtHome(Waiter* waiter, int64_t until_ns) {
   return polled.count >= 0;
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Callers: threads that hand something in on the spot, and threads that wait and run an idle loop meanwhile. See
 // docs/threads.md.
-// Home: any thread. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_REACTOR_CALLERS_H_
-#define FUSEWIRE_REACTOR_CALLERS_H_
+// Home: any thread.
+#pragma once
 
 #include <cstdint>
 
@@ -12,8 +11,7 @@
 #include "fusewire/reactor/handover.h"
 #include "fusewire/reactor/waiter.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 class Callers {
  public:
@@ -44,7 +42,4 @@ class Callers {
   Counter drives_;  // at home
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_CALLERS_H_
+}  // namespace fusewire::reactor

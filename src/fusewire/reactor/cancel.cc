@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/reactor/cancel.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 CancelToken::~CancelToken() {
   MutexLock lock(mutex_);
@@ -52,5 +51,4 @@ CancelHook::~CancelHook() {
   if (token_ != nullptr) token_->Remove(this);
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

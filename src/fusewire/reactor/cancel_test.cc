@@ -14,8 +14,7 @@
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 TEST(Cancel, CallsEveryHookOnceInTheirOrder) {
@@ -169,5 +168,4 @@ TEST(Cancel, AnyOrderOfHooksAndCancelKeepsThePromise) {
 }
 
 }  // namespace
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

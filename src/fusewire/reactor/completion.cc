@@ -3,8 +3,7 @@
 
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 bool Completion::Wait(Reactor& home, int64_t deadline_ns, Idling idling, Interrupts interrupts) {
   return home.Wait(&waiter_, deadline_ns, idling, interrupts);
@@ -15,5 +14,4 @@ bool Completion::PostAndWait(Reactor& home, Mail* mail, int64_t deadline_ns, Idl
   return home.PostAndWait(mail, &waiter_, deadline_ns, idling, interrupts);
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

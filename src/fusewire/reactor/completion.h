@@ -4,10 +4,8 @@
 // Home: Done from any thread; Wait from any thread but a home, all of one Completion with the same reactor.
 // Owns: the status. Its owner keeps it until every wait has returned: that is checked.
 // Fails: never; a wait may be over before the end.
-//
 //   pending --Done--> done (for good, or until Reset)      Wait before or after Done, by any number of threads
-#ifndef FUSEWIRE_REACTOR_COMPLETION_H_
-#define FUSEWIRE_REACTOR_COMPLETION_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -18,8 +16,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/reactor/waiter.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 class Reactor;
 
@@ -67,7 +64,4 @@ class Completion {
   Status status_;
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_COMPLETION_H_
+}  // namespace fusewire::reactor

@@ -14,8 +14,7 @@
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 // A thread that drives the loop until it is stopped, so that others have to sleep outside.
@@ -251,5 +250,4 @@ TEST(Completion, AnyMixOfThreadsEndsAsTheModelSays) {
 }
 
 }  // namespace
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

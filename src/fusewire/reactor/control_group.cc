@@ -6,8 +6,7 @@
 #include <sstream>
 #include <vector>
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 // Version 1 says "no limit" by a number of about this size.
@@ -97,5 +96,4 @@ uint64_t ControlGroupMemoryBytes(const ControlGroupFiles& files) {
   return least > 0 && least < kNoMemoryLimit ? static_cast<uint64_t>(least) : 0;
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

@@ -1,15 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The limits of this process's control groups: its own and every group above, of version 1, 2 or both. A container is
 // one, though it shows all of its host's processors and memory.
-// Home: any thread. Owns: nothing. Fails: never; what cannot be read is taken as no limit.
-#ifndef FUSEWIRE_REACTOR_CONTROL_GROUP_H_
-#define FUSEWIRE_REACTOR_CONTROL_GROUP_H_
+// Home: any thread. Fails: never; what cannot be read is taken as no limit.
+#pragma once
 
 #include <cstdint>
 #include <string>
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 struct ControlGroupFiles {
   std::string own_groups = "/proc/self/cgroup";
@@ -21,7 +19,4 @@ double ControlGroupCpus(const ControlGroupFiles& files = ControlGroupFiles());
 // 0: no limit.
 uint64_t ControlGroupMemoryBytes(const ControlGroupFiles& files = ControlGroupFiles());
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_CONTROL_GROUP_H_
+}  // namespace fusewire::reactor

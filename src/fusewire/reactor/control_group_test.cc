@@ -9,8 +9,7 @@
 #include <fstream>
 #include <string>
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 // A tree of files as /proc and /sys/fs/cgroup show them.
@@ -106,5 +105,4 @@ TEST_F(ControlGroup, WhatCannotBeReadIsNoLimit) {
 }
 
 }  // namespace
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

@@ -13,8 +13,7 @@
 
 #include "fusewire/reactor/control_group.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 // More than any kernel knows.
@@ -86,5 +85,4 @@ Status PinThisThread(int cpu) {
       .Next("choose a processor of the process's affinity mask, or turn pinning off");
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

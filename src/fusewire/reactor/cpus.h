@@ -1,16 +1,14 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Which processors this process may use: affinity mask and control group, never "all that the machine has".
-// Home: any thread. Owns: nothing. Fails: never; what cannot be read is taken as no limit.
-#ifndef FUSEWIRE_REACTOR_CPUS_H_
-#define FUSEWIRE_REACTOR_CPUS_H_
+// Home: any thread. Fails: never; what cannot be read is taken as no limit.
+#pragma once
 
 #include <string>
 #include <vector>
 
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 // The processors of the affinity mask, ascending.
 std::vector<int> AllowedCpus();
@@ -24,7 +22,4 @@ int CountCpus(const std::string& list);
 // Pins the calling thread. Not allowed, or no such processor: a Status that says so, and the thread stays as it is.
 Status PinThisThread(int cpu);
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_CPUS_H_
+}  // namespace fusewire::reactor

@@ -8,8 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 TEST(Cpus, CountsAListOfTheKernels) {
@@ -57,5 +56,4 @@ TEST(Cpus, PinningToAProcessorThatIsNotOursSaysSo) {
 }
 
 }  // namespace
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

@@ -5,8 +5,7 @@
 
 #include <algorithm>
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 constexpr rlim_t kRaisedMax = 1 << 20;
@@ -28,5 +27,4 @@ uint64_t DescriptorsMax() {
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

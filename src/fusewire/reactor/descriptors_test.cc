@@ -5,8 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 // In a process of its own, as the limit is the process's.
@@ -37,5 +36,4 @@ TEST(Descriptors, ALimitThatIsLoweredLaterStaysLow) {
 }
 
 }  // namespace
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

@@ -23,8 +23,7 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 // A file in memory of one page that nobody can cut short: what is mapped stays mapped.
@@ -63,7 +62,7 @@ bool IsEventFd(int fd) {
 
 // ---- the reactor's end ----
 
-struct Doorbell::Knot {
+struct Doorbell::SharedTarget {
   // weak_ptr: the ropes hold it; when the last of them goes, so does the mapping.
   std::weak_ptr<DoorbellTarget> target;
 };
@@ -113,7 +112,7 @@ Doorbell::~Doorbell() {
 uint32_t Doorbell::Hang(DoorbellHandler* handler) {
   FUSEWIRE_AT_HOME(home_);
   auto bit = static_cast<uint32_t>(std::min_element(counts_.begin(), counts_.end()) - counts_.begin());
-  hanging_[bit].PushBack(handler);
+  handlers_[bit].PushBack(handler);
   ++counts_[bit];
   return bit;
 }
@@ -141,7 +140,7 @@ void Doorbell::Choose(uint64_t rung) {
   const bool again = std::exchange(rung_before_, rung) == rung && std::has_single_bit(rung);
   if (!again) return;
   const auto bit = static_cast<uint32_t>(std::countr_zero(rung));
-  DoorbellHandler* one = counts_[bit] == 1 ? hanging_[bit].front() : nullptr;
+  DoorbellHandler* one = counts_[bit] == 1 ? handlers_[bit].front() : nullptr;
   if (one == nullptr || one == watched_one_) return;
   if (watches_) StopWatching();
   // Also of one that was told before to ring again: it may not have known that when it wrote, and nobody asks it now.
@@ -170,9 +169,9 @@ bool Doorbell::AnswerWatched() {
 void Doorbell::AnswerBit(uint32_t bit) {
   // A handler may end any other; each that is still there is called once.
   List<DoorbellHandler> now;
-  now.TakeAll(&hanging_[bit]);
+  now.TakeAll(&handlers_[bit]);
   while (DoorbellHandler* handler = now.PopFront()) {
-    hanging_[bit].PushBack(handler);
+    handlers_[bit].PushBack(handler);
     handler->OnRung();
   }
 }
@@ -217,38 +216,39 @@ DoorbellTarget::~DoorbellTarget() {
   if (event_fd >= 0) close(event_fd);
 }
 
-Result<std::unique_ptr<DoorbellRope>> Doorbell::Tie(int peer_pid, const DoorbellFiles& files, uint32_t bit) {
+Result<std::unique_ptr<PeerDoorbell>> Doorbell::Tie(int peer_pid, const DoorbellFiles& files, uint32_t bit) {
   FUSEWIRE_AT_HOME(home_);
   struct stat is = {};
-  if (peer_pid == 0 || bit >= kBits || fstat(files.rung, &is) != 0) return DoorbellRope::Tie(files, bit);
-  std::erase_if(knots_, [](const auto& knot) { return knot.second.target.expired(); });
-  // The kernel says whose connection it is, and the file's number is the file: who lies here cheats himself.
-  Knot& knot = knots_[{peer_pid, is.st_ino}];
+  if (peer_pid == 0 || bit >= kBits || fstat(files.rung, &is) != 0) return PeerDoorbell::Tie(files, bit);
+  std::erase_if(shared_targets_, [](const auto& shared) { return shared.second.target.expired(); });
+  // The kernel says whose connection it is, and the file's number is the file: a lying peer harms only its own
+  // connection.
+  SharedTarget& shared = shared_targets_[{peer_pid, is.st_ino}];
   // shared_ptr: as above.
-  std::shared_ptr<DoorbellTarget> target = knot.target.lock();
+  std::shared_ptr<DoorbellTarget> target = shared.target.lock();
   if (target == nullptr) {
     auto made = DoorbellTarget::Make(files);
     if (!made.ok()) return made.status();
     target = std::move(made).value();
-    knot.target = target;
+    shared.target = target;
   }
-  return std::unique_ptr<DoorbellRope>(new DoorbellRope(std::move(target), bit));
+  return std::unique_ptr<PeerDoorbell>(new PeerDoorbell(std::move(target), bit));
 }
 
-Result<std::unique_ptr<DoorbellRope>> DoorbellRope::Tie(const DoorbellFiles& files, uint32_t bit) {
+Result<std::unique_ptr<PeerDoorbell>> PeerDoorbell::Tie(const DoorbellFiles& files, uint32_t bit) {
   if (bit >= Doorbell::kBits) return Status::Corrupt("a doorbell has no bit " + std::to_string(bit));
   auto target = DoorbellTarget::Make(files);
   if (!target.ok()) return target.status();
-  return std::unique_ptr<DoorbellRope>(new DoorbellRope(std::move(target).value(), bit));
+  return std::unique_ptr<PeerDoorbell>(new PeerDoorbell(std::move(target).value(), bit));
 }
 
 // shared_ptr: as above.
-DoorbellRope::DoorbellRope(std::shared_ptr<DoorbellTarget> target, uint32_t bit)
+PeerDoorbell::PeerDoorbell(std::shared_ptr<DoorbellTarget> target, uint32_t bit)
     : target_(std::move(target)), bit_(uint64_t{1} << bit) {}
 
-DoorbellRope::~DoorbellRope() = default;
+PeerDoorbell::~PeerDoorbell() = default;
 
-void DoorbellRope::Ring() {
+void PeerDoorbell::Ring() {
   target_->rung_page->rung.fetch_or(bit_, std::memory_order_seq_cst);
   if (target_->asleep_page->asleep.load(std::memory_order_seq_cst) == 0) return;
   ++wakes_;
@@ -260,5 +260,4 @@ void DoorbellRope::Ring() {
   }
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

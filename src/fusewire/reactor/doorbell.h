@@ -2,28 +2,24 @@
 // A Doorbell is how other processes, which share memory with things at this home, say "look at me". A reactor has one,
 // for all of them: while it spins it reads one word, and while it is parked it sleeps where it sleeps for everything
 // else, in epoll.
-//
 // The memory is two pages, each in a file of its own that travels to the peers:
-//   rung    u64, written by everybody: bit b asks to look at those who hang at b
-//   asleep  u32, written by the reactor alone (peers cannot map it for writing): nobody looks at `rung` by himself
+//   rung    u64, written by everybody: bit b calls the handlers of bit b
+//   asleep  u32, written by the reactor alone (peers cannot map it for writing): the reactor is parked and does not
+//   poll `rung`
 // and an eventfd, watched edge-triggered and never read: one system call less per wake-up, see docs/adr/0009.
-//
 // No wake-up is lost, because both sides write first and look afterwards, with a full fence in between (all four are
 // seq_cst):
 //   a peer       puts bytes into the memory; sets its bit in `rung`; looks at `asleep`: set? write to the eventfd
 //   the reactor  sets `asleep`; looks at `rung`: set? stay awake; else sleep in epoll
 // In any order of these, the peer sees `asleep` or the reactor sees the bit. An eventfd that was written before the
 // reactor came to epoll is there when it comes. A system call is made only for a reactor that is parked.
-//
 // While the loop turns without a pause it looks at one of those who hang here directly, the one that was rung for alone
 // and again: its peer is told that it need not ring. That ends in the same order as above: the handler takes the word
 // back, and is asked for news once more, before anybody sleeps.
-//
 // A peer that lies can ring for nothing, or wipe the bits of others. Those are made good by a sweep: each time the
 // reactor parks it looks at those of one bit, in turn, and each of its timers makes it park again.
 // Home: the reactor. Owns: the two files, their mappings, the eventfd. Fails: Make says why.
-#ifndef FUSEWIRE_REACTOR_DOORBELL_H_
-#define FUSEWIRE_REACTOR_DOORBELL_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -36,8 +32,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/reactor/home.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 constexpr size_t kDoorbellPageBytes = 4096;
 
@@ -55,7 +50,7 @@ struct DoorbellFiles {
   int rung = -1, asleep = -1, event = -1;
 };
 
-class DoorbellRope;
+class PeerDoorbell;
 
 // An object that a doorbell calls.
 class DoorbellHandler : public ListNode {
@@ -81,7 +76,7 @@ class Doorbell final : private FdHandler {
   DoorbellFiles files() const { return {rung_file_, asleep_file_, event_fd_}; }
   // At home. A rope to a doorbell of process `peer_pid`, for something at this home. All ropes to one doorbell of one
   // process share their mapping and their descriptor: a thousand connections need one. 0: the process is not known.
-  Result<std::unique_ptr<DoorbellRope>> Tie(int peer_pid, const DoorbellFiles& files, uint32_t bit);
+  Result<std::unique_ptr<PeerDoorbell>> Tie(int peer_pid, const DoorbellFiles& files, uint32_t bit);
 
   // At home. Returns the bit to ring with; of those that are taken the one that the fewest share.
   uint32_t Hang(DoorbellHandler* handler);
@@ -103,13 +98,13 @@ class Doorbell final : private FdHandler {
   void BeginWatching() {
     if (!watches_ && watched_one_ != nullptr) StartWatching();
   }
-  // Calls those who were rung for, and who is watched if there is news. True if there were any.
+  // Calls the handlers whose bits are set, and the watched one if it has news. True if any was called.
   bool Answer() {
     bool any = rung_page_->rung.load(std::memory_order_relaxed) != 0 && AnswerAll();
     // Also when the peer has been told to ring again: it may not have known that when it wrote.
     return (watched_one_ != nullptr && AnswerWatched()) || any;
   }
-  // Calls those who hang at one bit, the next in turn, rung for or not.
+  // Calls the handlers of one bit, the next in turn, whether it is set or not.
   void Sweep();
 
  private:
@@ -129,10 +124,10 @@ class Doorbell final : private FdHandler {
   RungPage* rung_page_ = nullptr;
   AsleepPage* asleep_page_ = nullptr;
   bool watched_ = false;
-  std::array<List<DoorbellHandler>, kBits> hanging_;
+  std::array<List<DoorbellHandler>, kBits> handlers_;
   std::array<uint32_t, kBits> counts_ = {};
-  struct Knot;
-  std::map<std::pair<int, uint64_t>, Knot> knots_;  // by process and by the number of its file
+  struct SharedTarget;
+  std::map<std::pair<int, uint64_t>, SharedTarget> shared_targets_;  // by process and by the number of its file
   uint32_t next_sweep_ = 0;
   uint64_t rung_before_ = 0;                // the bits of the last ring
   DoorbellHandler* watched_one_ = nullptr;  // or would be, if the loop did not pause
@@ -144,14 +139,14 @@ class Doorbell final : private FdHandler {
 class DoorbellTarget;
 
 // Rings it with one bit. One thread.
-class DoorbellRope {
+class PeerDoorbell {
  public:
-  DoorbellRope(const DoorbellRope&) = delete;
-  DoorbellRope& operator=(const DoorbellRope&) = delete;
-  ~DoorbellRope();
+  PeerDoorbell(const PeerDoorbell&) = delete;
+  PeerDoorbell& operator=(const PeerDoorbell&) = delete;
+  ~PeerDoorbell();
   // Takes what a peer sent for its doorbell: checks that it is what it should be, and maps it. The descriptors stay the
   // caller's.
-  static Result<std::unique_ptr<DoorbellRope>> Tie(const DoorbellFiles& files, uint32_t bit);
+  static Result<std::unique_ptr<PeerDoorbell>> Tie(const DoorbellFiles& files, uint32_t bit);
   // Earlier writes to shared memory are visible to the thread that answers.
   void Ring();
   uint64_t wakes() const { return wakes_; }
@@ -159,7 +154,7 @@ class DoorbellRope {
  private:
   friend class Doorbell;
   // shared_ptr: the ropes to one doorbell share it, and any may be the last.
-  DoorbellRope(std::shared_ptr<DoorbellTarget> target, uint32_t bit);
+  PeerDoorbell(std::shared_ptr<DoorbellTarget> target, uint32_t bit);
 
   // shared_ptr: as above.
   const std::shared_ptr<DoorbellTarget> target_;
@@ -167,7 +162,4 @@ class DoorbellRope {
   uint64_t wakes_ = 0;
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_DOORBELL_H_
+}  // namespace fusewire::reactor

@@ -17,8 +17,7 @@
 #include "fusewire/reactor/cpus.h"
 #include "fusewire/reactor/home_test.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 class Visitor final : public DoorbellHandler {
@@ -44,7 +43,7 @@ class Reader final : public DoorbellHandler {
     if (watches) ++watches_begun;
   }
   // The peer's thread.
-  void Write(DoorbellRope* rope) {
+  void Write(PeerDoorbell* rope) {
     written.fetch_add(1, std::memory_order_seq_cst);
     if (!watched.load(std::memory_order_seq_cst)) rope->Ring();
   }
@@ -82,7 +81,7 @@ class DoorbellTest : public testing::Test {
       return true;
     });
   }
-  std::unique_ptr<DoorbellRope> Tie(uint32_t bit) { return std::move(DoorbellRope::Tie(bell_->files(), bit)).value(); }
+  std::unique_ptr<PeerDoorbell> Tie(uint32_t bit) { return std::move(PeerDoorbell::Tie(bell_->files(), bit)).value(); }
 
   std::unique_ptr<Reactor> reactor_;
   Doorbell* bell_ = nullptr;
@@ -92,7 +91,7 @@ class DoorbellTest : public testing::Test {
 TEST_F(DoorbellTest, WakesAParkedReactorThatOnlyItsBitIsLookedAt) {
   Visitor* one = Hang();
   Visitor* other = Hang();
-  std::unique_ptr<DoorbellRope> rope = Tie(other->bit);
+  std::unique_ptr<PeerDoorbell> rope = Tie(other->bit);
   EXPECT_NE(one->bit, other->bit);
   for (int i = 1; i <= 20; ++i) {
     int before = other->visits;
@@ -132,7 +131,7 @@ TEST_F(DoorbellTest, WhoeverIsWatchedNeedNotRing) {
   if (UsableCpuCount() < 2) GTEST_SKIP() << "with one processor no loop spins";
   Reader reader;
   const uint32_t bit = AskHome(*reactor_, [&] { return bell_->Hang(&reader); });
-  std::unique_ptr<DoorbellRope> rope = Tie(bit);
+  std::unique_ptr<PeerDoorbell> rope = Tie(bit);
   Random random(SystemRandom64());
   for (int i = 0; i < 3000; ++i) {
     reader.Write(rope.get());
@@ -153,7 +152,7 @@ TEST_F(DoorbellTest, WhatIsWrittenWhileTheLoopStopsWatchingIsSeenThoughNobodyRin
   if (UsableCpuCount() < 2) GTEST_SKIP() << "with one processor no loop spins";
   Reader reader;
   const uint32_t bit = AskHome(*reactor_, [&] { return bell_->Hang(&reader); });
-  std::unique_ptr<DoorbellRope> rope = Tie(bit);
+  std::unique_ptr<PeerDoorbell> rope = Tie(bit);
   for (int i = 0; i < 20; ++i) {
     reader.writes_at_the_end = true;
     ASSERT_TRUE(Eventually([&] {
@@ -214,7 +213,7 @@ TEST_F(DoorbellTest, PeersCannotWriteThatTheReactorIsAwake) {
 
 TEST_F(DoorbellTest, ACountThatWasRunUpStillWakes) {
   Visitor* visitor = Hang();
-  std::unique_ptr<DoorbellRope> rope = Tie(visitor->bit);
+  std::unique_ptr<PeerDoorbell> rope = Tie(visitor->bit);
   uint64_t full = UINT64_MAX - 1;
   for (int i = 0; i < 20; ++i) {
     uint64_t count = 0;
@@ -241,13 +240,13 @@ TEST_F(DoorbellTest, GarbageIsNoDoorbell) {
   for (const Bad& bad : {Bad{null, asleep, event, 0}, Bad{rung, unsealed, event, 0}, Bad{unsealed, asleep, event, 0},
                          Bad{rung, asleep, null, 0}, Bad{rung, asleep, pipe_ends[1], 0}, Bad{rung, asleep, event, 64},
                          Bad{event, asleep, rung, 0}, Bad{-1, -1, -1, 0}}) {
-    auto tied = DoorbellRope::Tie({bad.rung, bad.asleep, bad.event}, bad.bit);
+    auto tied = PeerDoorbell::Tie({bad.rung, bad.asleep, bad.event}, bad.bit);
     EXPECT_FALSE(tied.ok());
     EXPECT_EQ(tied.status().code(), Code::kCorrupt);
   }
   int flags = fcntl(blocking, F_GETFL);
   ASSERT_EQ(fcntl(blocking, F_SETFL, flags & ~O_NONBLOCK), 0);
-  EXPECT_FALSE(DoorbellRope::Tie({rung, asleep, blocking}, 0).ok());
+  EXPECT_FALSE(PeerDoorbell::Tie({rung, asleep, blocking}, 0).ok());
   ASSERT_EQ(fcntl(blocking, F_SETFL, flags), 0);
   for (int fd : {null, unsealed, blocking, pipe_ends[0], pipe_ends[1]}) close(fd);
 }
@@ -260,13 +259,13 @@ TEST_F(DoorbellTest, RopesToOneDoorbellShareIt) {
     auto tie = [&](int pid, uint32_t bit) { return std::move(bell_->Tie(pid, bell_->files(), bit)).value(); };
     int lowest = dup(0);
     close(lowest);
-    std::unique_ptr<DoorbellRope> first = tie(7, visitor->bit);
+    std::unique_ptr<PeerDoorbell> first = tie(7, visitor->bit);
     EXPECT_EQ(fcntl(lowest, F_GETFD), FD_CLOEXEC);
     int next = dup(0);
     close(next);
-    std::unique_ptr<DoorbellRope> second = tie(7, other->bit);
+    std::unique_ptr<PeerDoorbell> second = tie(7, other->bit);
     EXPECT_EQ(fcntl(next, F_GETFD), -1);
-    std::unique_ptr<DoorbellRope> of_another = tie(8, other->bit), of_who_knows = tie(0, other->bit);
+    std::unique_ptr<PeerDoorbell> of_another = tie(8, other->bit), of_who_knows = tie(0, other->bit);
     EXPECT_EQ(fcntl(next, F_GETFD), FD_CLOEXEC);
     first.reset();
     second->Ring();
@@ -290,7 +289,7 @@ class DoorbellParking : public DoorbellTest {
 // must not get lost with the thread, which can't enter the loop.
 TEST_F(DoorbellParking, ACallerThatTakesTheLoopHearsOfIt) {
   Visitor* visitor = Hang();
-  std::unique_ptr<DoorbellRope> rope = Tie(visitor->bit);
+  std::unique_ptr<PeerDoorbell> rope = Tie(visitor->bit);
   std::atomic<Waiter*> waiter{nullptr};
   SetOnRung(visitor, [&] {
     if (Waiter* now = waiter.exchange(nullptr)) now->Signal();
@@ -319,12 +318,12 @@ TEST(DoorbellSpin, NobodyWakesAReactorThatSpins) {
   options.busy_poll = true;
   std::unique_ptr<Reactor> reactor = std::move(Reactor::Start(options)).value();
   Visitor visitor;
-  std::unique_ptr<DoorbellRope> rope;
+  std::unique_ptr<PeerDoorbell> rope;
   Doorbell* bell = nullptr;
   AskHome(*reactor, [&] {
     bell = reactor->OpenDoorbell().value();
     visitor.bit = bell->Hang(&visitor);
-    rope = std::move(DoorbellRope::Tie(bell->files(), visitor.bit)).value();
+    rope = std::move(PeerDoorbell::Tie(bell->files(), visitor.bit)).value();
     return true;
   });
   for (int i = 0; i < 100; ++i) {
@@ -340,5 +339,4 @@ TEST(DoorbellSpin, NobodyWakesAReactorThatSpins) {
 }
 
 }  // namespace
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

@@ -7,8 +7,7 @@
 #include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 Status Drain::Wait(Reactor& home, int64_t deadline_ns) {
   FUSEWIRE_CHECK(!home.AtHome());
@@ -42,5 +41,4 @@ Status Drain::StillOpen(int64_t waited_ns) const {
       .Next("look at what keeps them, or allow more time");
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

@@ -5,8 +5,7 @@
 // Fails: Wait with kTimeout, which says how many of what are still open.
 // Invariants: the count is never below zero. What is opened while a thread waits is waited for, too. It outlives every
 // wait: that is checked.
-#ifndef FUSEWIRE_REACTOR_DRAIN_H_
-#define FUSEWIRE_REACTOR_DRAIN_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -17,8 +16,7 @@
 #include "fusewire/base/metrics.h"
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 class Completion;
 class Reactor;
@@ -55,7 +53,4 @@ class Drain {
   std::vector<Completion*> waiting_;  // at home; each lives in a Wait
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_DRAIN_H_
+}  // namespace fusewire::reactor

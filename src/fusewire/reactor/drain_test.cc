@@ -13,8 +13,7 @@
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 TEST(Drain, IsOverAtOnceWhereNothingIsOpen) {
@@ -129,5 +128,4 @@ TEST(Drain, CountsWhatAnyThreadSendsHome) {
 TEST(DrainDeathTest, ClosesNoMoreThanWasOpened) { EXPECT_DEATH(Drain("calls").Close(), "open\\(\\) > 0"); }
 
 }  // namespace
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

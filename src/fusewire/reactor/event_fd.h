@@ -1,14 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A non-blocking eventfd as a bell: it rings until it is read.
-#ifndef FUSEWIRE_REACTOR_EVENT_FD_H_
-#define FUSEWIRE_REACTOR_EVENT_FD_H_
+#pragma once
 
 #include <unistd.h>
 
 #include <cstdint>
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 inline void WriteEvent(int fd) {
   const uint64_t one = 1;
@@ -22,7 +20,4 @@ inline void ReadEvent(int fd) {
   (void)got;  // empty means that another thread was faster
 }
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_EVENT_FD_H_
+}  // namespace fusewire::reactor

@@ -11,8 +11,7 @@
 #include "fusewire/reactor/current_home.h"
 #include "fusewire/reactor/event_fd.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 // How many turns a thread that leaves the loop still takes for work that came meanwhile.
@@ -222,5 +221,4 @@ void Handover::ThreadEnds() {
   Leave();
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

@@ -5,8 +5,7 @@
 //   reactor's thread waits while callers run the loop. Fails: Open with errno.
 // Invariants: one thread is at home at a time, the token's holder, and a thread is at one home at most. When the token
 //   is free, no mail, output, input or timer waits without a thread that is awake or will be woken for it.
-#ifndef FUSEWIRE_REACTOR_HANDOVER_H_
-#define FUSEWIRE_REACTOR_HANDOVER_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -15,8 +14,7 @@
 #include "fusewire/reactor/home.h"
 #include "fusewire/reactor/loop.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 // Where the reactor's thread is. A thread that leaves the loop looks here to know how to pass it on.
 enum class ThreadPlace : int {
@@ -100,7 +98,4 @@ class Handover {
   int outer_ = -1;
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_HANDOVER_H_
+}  // namespace fusewire::reactor

@@ -6,8 +6,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/current_home.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 thread_local constinit const Home* current_home = nullptr;
 
@@ -53,5 +52,4 @@ void Home::Keep(const void* key, std::unique_ptr<Resident> resident) {
   FUSEWIRE_CHECK(parts_.residents.emplace(key, std::move(resident)).second);
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

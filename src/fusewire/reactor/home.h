@@ -4,8 +4,7 @@
 // Home: itself. Other threads reach it through the Reactor that it is a part of (reactor.h).
 // Owns: the timer wheel, the poller, the residents. Not the timers, the flushables, the handlers or their descriptors.
 // Fails: Watch, with the reason.
-#ifndef FUSEWIRE_REACTOR_HOME_H_
-#define FUSEWIRE_REACTOR_HOME_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -20,8 +19,7 @@
 #include "fusewire/reactor/poller.h"
 #include "fusewire/reactor/timer_wheel.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 using Task = UniqueFunction<void()>;
 
@@ -113,10 +111,7 @@ class Home {
   HomeParts parts_;
 };
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor
 
 // The first line of a method that may only run at the home of `reactor`.
 #define FUSEWIRE_AT_HOME(reactor) FUSEWIRE_DCHECK((reactor).AtHome())
-
-#endif  // FUSEWIRE_REACTOR_HOME_H_

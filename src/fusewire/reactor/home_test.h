@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests of reactors: calls at a home, waits with a deadline, and a descriptor that has an event.
-#ifndef FUSEWIRE_REACTOR_HOME_TEST_H_
-#define FUSEWIRE_REACTOR_HOME_TEST_H_
+#pragma once
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -19,8 +18,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 // Longer than anything may take, shorter than a test's time limit.
 constexpr int64_t kTestPatienceNs = 20 * kSecondNs;
@@ -90,7 +88,4 @@ class Bell final : public FdHandler {
   const int fd_;
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_HOME_TEST_H_
+}  // namespace fusewire::reactor

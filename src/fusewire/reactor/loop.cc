@@ -12,8 +12,7 @@
 #include "fusewire/reactor/cpus.h"
 #include "fusewire/reactor/event_fd.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 // How often a loop that is busy with mail or with one descriptor asks epoll for the others: once in so many looks.
@@ -158,5 +157,4 @@ void Loop::AfterPark(const PolledEvents& polled) {
   if (polled.count < 0) home_.poller.PollHot();
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

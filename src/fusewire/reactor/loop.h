@@ -1,10 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A Loop is what the thread at home runs: turns, and the search for the next piece of work in between.
 // Home: the reactor's, unless a comment begins with "Any thread.". Owns: the mailbox, the doorbell, and what is learned
-//   of spinning. Fails: never.
+//   of spinning.
 // Invariants: mail is delivered once, at home; before the thread sleeps it has said so and looked at the mail again.
-#ifndef FUSEWIRE_REACTOR_LOOP_H_
-#define FUSEWIRE_REACTOR_LOOP_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -19,8 +18,7 @@
 #include "fusewire/reactor/spin.h"
 #include "fusewire/reactor/waiter.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 // Rounded up: waking early would turn the loop for nothing.
 int TimeoutMs(int64_t now_ns, int64_t until_ns);
@@ -104,7 +102,4 @@ class Loop {
   Counter turns_, parks_, spin_hits_, spin_misses_, mails_;
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_LOOP_H_
+}  // namespace fusewire::reactor

@@ -7,8 +7,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/event_fd.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 LoopRequests::~LoopRequests() {
   FUSEWIRE_DCHECK(!callers_wait());
@@ -54,5 +53,4 @@ void LoopRequests::SetEnded() {
   ended_.store(true, std::memory_order_seq_cst);
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

@@ -2,14 +2,12 @@
 // The requests of other threads to a loop: to wake for their mail, to make way for a caller, or to end.
 // Home: any thread, but for SetSleeping. Owns: two eventfds; a manual reactor has none. Fails: Open with errno.
 // Invariants: the loop ends after it was asked to; it is woken at most once each time it says that it sleeps.
-#ifndef FUSEWIRE_REACTOR_LOOP_REQUESTS_H_
-#define FUSEWIRE_REACTOR_LOOP_REQUESTS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 class LoopRequests {
  public:
@@ -64,7 +62,4 @@ class LoopRequests {
   int wake_fd_ = -1, kick_fd_ = -1;
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_LOOP_REQUESTS_H_
+}  // namespace fusewire::reactor

@@ -10,8 +10,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/reactor/cpus.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 LoopThread::~LoopThread() { FUSEWIRE_CHECK(!started_); }
 
@@ -112,5 +111,4 @@ void LoopThread::ComeHome(ThreadPlace place) {
   if (place == ThreadPlace::kAtOuter) loop_.home().poller.Poll();
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

@@ -1,15 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The reactor's own thread: runs the loop unless a caller does, and looks after it in between.
 // Home: any thread. Owns: the thread. Fails: Start with the error of pthread_create.
-#ifndef FUSEWIRE_REACTOR_LOOP_THREAD_H_
-#define FUSEWIRE_REACTOR_LOOP_THREAD_H_
+#pragma once
 
 #include <pthread.h>
 
 #include "fusewire/reactor/handover.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 class LoopThread {
  public:
@@ -36,7 +34,4 @@ class LoopThread {
   bool started_ = false;
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_LOOP_THREAD_H_
+}  // namespace fusewire::reactor

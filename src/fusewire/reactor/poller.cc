@@ -10,8 +10,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/event_fd.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 // An event says whose it is: the descriptor below, its generation above. Generation 0 is the wake-up.
@@ -124,5 +123,4 @@ bool Poller::Poll() {
   return polled.count > 0 && Deliver(polled);
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

@@ -5,8 +5,7 @@
 // Invariants: a descriptor has one handler at most; each time that one is watched it gets a generation of its own, so
 //   that an event that was fetched before it was unwatched reaches nobody. The hot handler is one that is watched, or
 //   another that its setter forgets before it dies.
-#ifndef FUSEWIRE_REACTOR_POLLER_H_
-#define FUSEWIRE_REACTOR_POLLER_H_
+#pragma once
 
 #include <sys/epoll.h>
 
@@ -16,8 +15,7 @@
 #include "fusewire/base/metrics.h"
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 // Something with a file descriptor. Its holder unwatches it before it closes the descriptor or dies.
 class FdHandler {
@@ -93,7 +91,4 @@ class Poller {
   Counter watches_;
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_POLLER_H_
+}  // namespace fusewire::reactor

@@ -6,8 +6,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/reactor/cpus.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 Result<std::unique_ptr<Pool>> Pool::Start(const PoolOptions& options) {
   std::unique_ptr<Pool> pool(new Pool);
@@ -56,5 +55,4 @@ void Pool::Close() {
   for (auto& reactor : owned_) reactor->Join();
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A Pool is the reactors of one process or one server: N homes, and a fair choice among them.
 // Home: any thread. Owns: its reactors. Fails: Start says why and leaves nothing behind.
-#ifndef FUSEWIRE_REACTOR_POOL_H_
-#define FUSEWIRE_REACTOR_POOL_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -12,8 +11,7 @@
 #include "fusewire/reactor/options.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 class Pool {
  public:
@@ -39,7 +37,4 @@ class Pool {
   std::atomic<unsigned> next_{0};
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_POOL_H_
+}  // namespace fusewire::reactor

@@ -14,8 +14,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/reactor/cpus.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 std::unique_ptr<Pool> StartPool(int reactors) {
@@ -148,5 +147,4 @@ TEST(Pool, StartSaysWhyAndLeavesNothingBehind) {
 }
 
 }  // namespace
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

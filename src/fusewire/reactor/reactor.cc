@@ -11,8 +11,7 @@
 #include "fusewire/reactor/loop.h"
 #include "fusewire/reactor/loop_thread.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 class TaskMail final : public Mail {
@@ -154,5 +153,4 @@ void Reactor::Join() {
   impl_->thread.Join();
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

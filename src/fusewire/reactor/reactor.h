@@ -5,8 +5,7 @@
 //   something in may do that on the spot (TryRunHere). See docs/threads.md. The functions for objects at home are those
 //   of Home (home.h).
 // Owns: an epoll, a mailbox, a timer wheel. Fails: Start says why; a running reactor does not fail.
-#ifndef FUSEWIRE_REACTOR_REACTOR_H_
-#define FUSEWIRE_REACTOR_REACTOR_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -18,8 +17,7 @@
 #include "fusewire/reactor/stats.h"
 #include "fusewire/reactor/waiter.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 class Doorbell;
 
@@ -69,7 +67,4 @@ class Reactor final : public Home {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_REACTOR_H_
+}  // namespace fusewire::reactor

@@ -16,8 +16,7 @@
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 constexpr int64_t kLostNs = 10 * kSecondNs;
@@ -98,7 +97,7 @@ class Caller final : private DoorbellHandler {
     AskHome(reactor_, [this] {
       Doorbell* doorbell = reactor_.OpenDoorbell().value();
       bit_ = doorbell->Hang(this);
-      rope_ = std::move(DoorbellRope::Tie(doorbell->files(), bit_)).value();
+      rope_ = std::move(PeerDoorbell::Tie(doorbell->files(), bit_)).value();
       return reactor_.Watch(bell_.fd(), EPOLLIN, &bell_).ok();
     });
   }
@@ -194,7 +193,7 @@ class Caller final : private DoorbellHandler {
   Bell bell_;
   std::atomic<int> word_{0};
   uint32_t bit_ = 0;
-  std::unique_ptr<DoorbellRope> rope_;
+  std::unique_ptr<PeerDoorbell> rope_;
   bool drives_ = false;
   Waiter* waiter_ = nullptr;
   std::binary_semaphore answered_{0};
@@ -256,5 +255,4 @@ INSTANTIATE_TEST_SUITE_P(Mixes, ReactorStress,
                          [](const testing::TestParamInfo<Mix>& mix) { return std::string(mix.param.name); });
 
 }  // namespace
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

@@ -15,8 +15,7 @@
 #include "fusewire/reactor/cpus.h"
 #include "fusewire/reactor/home_test.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 std::unique_ptr<Reactor> StartReactor(const Options& options = Options()) {
@@ -522,5 +521,4 @@ TEST(Reactor, AManualOneMovesOnlyWhenTurned) {
 }
 
 }  // namespace
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

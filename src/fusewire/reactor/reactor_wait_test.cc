@@ -10,8 +10,7 @@
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 // Without spinning the thread is asleep as soon as it has nothing to do.
@@ -386,5 +385,4 @@ TEST(ReactorWait, CloseIsNotLostWhateverTheLoopDoes) {
 }
 
 }  // namespace
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

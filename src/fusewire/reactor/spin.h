@@ -1,15 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Learns whether a short spin before parking pays. It does when the next event mostly comes within the spin, and comes
 // sooner than it does after parking: where processors are scarce, a spin keeps the peer from its own.
-// Home: the thread that runs the loop. Owns: some numbers. Fails: never.
-#ifndef FUSEWIRE_REACTOR_SPIN_H_
-#define FUSEWIRE_REACTOR_SPIN_H_
+// Home: the thread that runs the loop. Owns: some numbers.
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 class SpinLearner {
  public:
@@ -61,7 +59,4 @@ class SpinLearner {
   bool spins_now_ = false;
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_SPIN_H_
+}  // namespace fusewire::reactor

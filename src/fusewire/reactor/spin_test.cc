@@ -8,8 +8,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/base/random.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 constexpr int64_t kMaxNs = 50 * kMicrosecondNs;
@@ -127,5 +126,4 @@ TEST(SpinLearner, ZeroTurnsItOff) {
 }
 
 }  // namespace
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

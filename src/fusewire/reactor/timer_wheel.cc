@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 void TimerWheel::Arm(Timer* timer, int64_t due_ns) {
   timer->Unlink();
@@ -76,5 +75,4 @@ int64_t TimerWheel::NextNs() const {
   return best;
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

@@ -1,11 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Timers by the thousand: arming and disarming cost a few loads and stores, whatever their number.
-// Home: the reactor's. Owns: nothing; a Timer is its holder's and disarms itself when destroyed. Fails: never.
-//
+// Home: the reactor's. Owns: nothing; a Timer is its holder's and disarms itself when destroyed.
 // A wheel of kLevels rings with 64 slots each. A slot of ring 0 is one tick (2^16 ns, about 66 us), a slot of ring n
 // is 64 slots of ring n-1. A timer waits in the ring that its delay reaches and moves down when its slot comes up.
-#ifndef FUSEWIRE_REACTOR_TIMER_WHEEL_H_
-#define FUSEWIRE_REACTOR_TIMER_WHEEL_H_
+#pragma once
 
 #include <cstdint>
 
@@ -13,8 +11,7 @@
 #include "fusewire/base/list.h"
 #include "fusewire/reactor/timer.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 class TimerWheel {
  public:
@@ -42,7 +39,4 @@ class TimerWheel {
   uint64_t maybe_used_[kLevels] = {};  // a set bit may be stale, a clear bit is empty
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_TIMER_WHEEL_H_
+}  // namespace fusewire::reactor

@@ -10,8 +10,7 @@
 
 #include "fusewire/base/random.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 namespace {
 
 constexpr int64_t kTickNs = 1 << 16;
@@ -201,5 +200,4 @@ TEST(TimerWheel, ArmingAgainMovesTheTimer) {
 }
 
 }  // namespace
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

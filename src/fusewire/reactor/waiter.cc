@@ -13,8 +13,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/loop_requests.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 void Waiter::Signal() {
   // One exchange, of the state that is there: a caller may go into its loop, or to sleep, at any moment before.
@@ -68,5 +67,4 @@ bool Waiter::Sleep(Clock* clock, int64_t deadline_ns, Interrupts interrupts) {
   return (word & kDone) != 0;
 }
 
-}  // namespace reactor
-}  // namespace fusewire
+}  // namespace fusewire::reactor

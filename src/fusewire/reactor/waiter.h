@@ -1,12 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One event that threads wait for. Most code wants a Completion (completion.h), which also says how it ended.
 // Home: Signal from any thread; the rest is for those that wait, through Reactor::Wait, all with the same reactor.
-// Owns: one word. Fails: never.
+// Owns: one word.
 // Invariants: kDone stays, until Reset; the thread that signals touches nothing of the waiter after it set kDone, but
 //   for a wake-up of its address, which does no harm if other memory is there by then. One thread at most is inside,
 //   as one thread at most is at home.
-#ifndef FUSEWIRE_REACTOR_WAITER_H_
-#define FUSEWIRE_REACTOR_WAITER_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -15,8 +14,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/reactor/options.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 
 class LoopRequests;
 
@@ -58,7 +56,4 @@ class Waiter {
   LoopRequests* loop_ = nullptr;
 };
 
-}  // namespace reactor
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_REACTOR_WAITER_H_
+}  // namespace fusewire::reactor

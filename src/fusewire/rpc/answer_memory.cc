@@ -9,8 +9,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 namespace {
 
 // Less is the business of the limit of calls in flight.
@@ -55,5 +54,4 @@ Status HoldAnswer(Buffers* body, uint64_t bytes_max) {
   return Status::Ok();
 }
 
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

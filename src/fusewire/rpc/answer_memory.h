@@ -3,23 +3,18 @@
 // begins, so without a limit of its own here, a caller that asks and does not read could fill all memory with answers.
 // Counts memory that exists for an answer alone (Buffer::is_own()): what a handler lends is its own anyway.
 // Home: any thread; one sum for all servers of a process. Owns: a sum. Fails: Hold, with kOverloaded.
-#ifndef FUSEWIRE_RPC_ANSWER_MEMORY_H_
-#define FUSEWIRE_RPC_ANSWER_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 
 // Any thread. Counts the body until its last own segment is released. An answer that waits alone is held, however long.
 Status HoldAnswer(Buffers* body, uint64_t bytes_max);
 // Any thread.
 uint64_t HeldAnswerBytes();
 
-}  // namespace rpc
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_RPC_ANSWER_MEMORY_H_
+}  // namespace fusewire::rpc

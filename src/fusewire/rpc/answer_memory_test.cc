@@ -5,8 +5,7 @@
 
 #include <utility>
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 namespace {
 
 constexpr size_t kMany = 10'000;
@@ -50,5 +49,4 @@ TEST(AnswerMemory, IsNotWhatAHandlerLends) {
 }
 
 }  // namespace
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

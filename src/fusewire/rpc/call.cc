@@ -6,8 +6,7 @@
 #include "fusewire/rpc/client_core.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 
 size_t SegmentSizes::count() const { return header_.segments; }
 uint64_t SegmentSizes::at(size_t index) const {
@@ -77,5 +76,4 @@ Result<pipe::Landing> Call::LandPart(ConstBytes, const SegmentSizes& sizes) {
 
 void Call::OnPart(ConstBytes, Buffers) {}
 
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

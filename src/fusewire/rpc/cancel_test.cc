@@ -8,11 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/rpc/world_test.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 namespace {
 
 // Slow enough to stop in the middle of a body: 1 MB takes 10 ms.
@@ -98,13 +97,13 @@ TEST(Cancel, ACallThatWaitsForCreditIsTakenBack) {
   world.client->Start(&holds_credit);
   ASSERT_TRUE(world.RunUntil([&] { return world.held.size() == 1; }));
   // A single peer may exceed the budget, so another one has to use it up.
-  ASSERT_TRUE(world.server_task->shared().receive_budget().TryReserve(1, &world));
+  ASSERT_TRUE(world.server_task->context().receive_budget().TryReserve(1, &world));
   world.client->Start(&queued);
   world.world.RunFor(kSecondNs);
   queued.Cancel();
   ASSERT_TRUE(world.Finish(queued));
   ExpectCancelled(queued);
-  world.server_task->shared().receive_budget().Release(1);
+  world.server_task->context().receive_budget().Release(1);
   holds_credit.Cancel();
   ASSERT_TRUE(world.RunUntil([&] { return world.held[0].unwanted; }));
   AtHome(world.server_home, [&] { world.held.clear(); });
@@ -347,5 +346,4 @@ TEST(Deadline, ALateCancelOfAnOldCallDoesNotTouchItsSuccessor) {
 }
 
 }  // namespace
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

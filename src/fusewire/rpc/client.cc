@@ -11,8 +11,7 @@
 #include "fusewire/rpc/client_core.h"
 #include "fusewire/task/task.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 namespace {
 
 // How long Close waits for OnDones before it logs that.
@@ -93,5 +92,4 @@ PeerSnapshot Client::Snapshot() {
   return snapshot;
 }
 
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

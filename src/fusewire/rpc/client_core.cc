@@ -7,16 +7,15 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/wire/meta.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 ClientCore::ClientCore(task::Task& task, reactor::Reactor& home, const transport::Address& address,
                        ClientOptions options)
     : home_(home),
       options_(options),
-      link_(task.shared(), home, task.transport(), address, kRpcService, this),
+      link_(task.context(), home, task.transport(), address, kRpcService, this),
       calls_(options.calls_in_flight_max),
       under_way_("calls to " + address.ToString()),
       patience_([this] { GiveUpWaiting(); }),
@@ -323,5 +322,4 @@ PeerSnapshot ClientCore::Snapshot() {
   return peer;
 }
 
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The part of a Client that runs at home.
-#ifndef FUSEWIRE_RPC_CLIENT_CORE_H_
-#define FUSEWIRE_RPC_CLIENT_CORE_H_
+#pragma once
 
 #include <string>
 
@@ -16,8 +15,7 @@
 #include "fusewire/task/task.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 
 class ClientCore final : private pipe::LinkHandler {
  public:
@@ -72,7 +70,4 @@ class ClientCore final : private pipe::LinkHandler {
   MethodTable methods_;
 };
 
-}  // namespace rpc
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_RPC_CLIENT_CORE_H_
+}  // namespace fusewire::rpc

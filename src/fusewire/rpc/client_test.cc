@@ -12,8 +12,7 @@
 
 #include "fusewire/rpc/world_test.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 namespace {
 
 using testing::HasSubstr;
@@ -790,5 +789,4 @@ TEST(Client, ADestroyedClientEndsItsCallsFirst) {
 }
 
 }  // namespace
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 namespace {
 
 using testing::HasSubstr;
@@ -281,5 +280,4 @@ TEST_F(LyingClients, ANewCallInASlotEndsTheOldOne) {
 }
 
 }  // namespace
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Peers that greet correctly and then send arbitrary frames: a server and a client made of a bare pipe.
-#ifndef FUSEWIRE_RPC_LIAR_TEST_H_
-#define FUSEWIRE_RPC_LIAR_TEST_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -10,14 +9,13 @@
 
 #include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/link.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/rpc/world_test.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 
 inline pipe::Message MakeMessage(wire::FrameKind kind, uint64_t call, Buffers body = Buffers()) {
   pipe::Message message;
@@ -42,7 +40,7 @@ class LyingServer {
     task_ = task::Task::Make(pipe::Options(), reactor::Pool::Around(world->server_home),
                              world->world.MakeTransport("server"));
     auto opened = pipe::Acceptor::Open(
-        task_->shared(), task_->pool(), task_->transport(), {"", 5555}, kRpcService,
+        task_->context(), task_->pool(), task_->transport(), {"", 5555}, kRpcService,
         [this](pipe::Pipe& came) { return std::unique_ptr<pipe::Receiver>(std::make_unique<Ear>(this, &came)); });
     EXPECT_TRUE(opened.ok());
     acceptor_ = std::move(opened).value();
@@ -91,7 +89,7 @@ class LyingClient final : public pipe::LinkHandler {
       : home_(world->world.AddHost(host)) {
     task_ = task::Task::Make(std::move(options), reactor::Pool::Around(home_), world->world.MakeTransport(host));
     AtHome(home_, [this] {
-      link_ = std::make_unique<pipe::Link>(task_->shared(), *home_, task_->transport(),
+      link_ = std::make_unique<pipe::Link>(task_->context(), *home_, task_->transport(),
                                            transport::Address{"server", 5555}, kRpcService, this);
       link_->Want();
     });
@@ -135,7 +133,4 @@ class LyingClient final : public pipe::LinkHandler {
 
 inline uint64_t Id(uint32_t slot, uint32_t generation) { return wire::PackCallId({slot, generation}); }
 
-}  // namespace rpc
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_RPC_LIAR_TEST_H_
+}  // namespace fusewire::rpc

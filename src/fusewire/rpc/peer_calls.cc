@@ -9,8 +9,7 @@
 #include "fusewire/rpc/answer_memory.h"
 #include "fusewire/wire/meta.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 namespace {
 
 constexpr size_t kFreeCallsMax = 256;
@@ -354,5 +353,4 @@ PeerSnapshot PeerCalls::Snapshot() const {
   return peer;
 }
 
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

@@ -2,8 +2,7 @@
 // The calls of one peer at the server, and their states.
 // Home: the pipe's. Owns: calls until they have a Reply, and their storage. Fails: with kCorrupt if the peer violates
 // the protocol.
-#ifndef FUSEWIRE_RPC_PEER_CALLS_H_
-#define FUSEWIRE_RPC_PEER_CALLS_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -18,8 +17,7 @@
 #include "fusewire/rpc/stats.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 
 class PeerCalls;
 
@@ -130,7 +128,4 @@ class PeerCalls final : public pipe::Receiver, public ListNode {
   uint64_t in_flight_ = 0;
 };
 
-}  // namespace rpc
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_RPC_PEER_CALLS_H_
+}  // namespace fusewire::rpc

@@ -7,8 +7,7 @@
 #include "fusewire/rpc/peer_calls.h"
 #include "fusewire/rpc/server.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 
 Reply& Reply::operator=(Reply&& other) noexcept {
   if (this != &other) {
@@ -76,5 +75,4 @@ void Reply::OnUnwanted(UniqueFunction<void()> told) {
   call_->told = std::move(told);
 }
 
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

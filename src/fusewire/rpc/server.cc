@@ -10,13 +10,12 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/pipe/acceptor.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/rpc/peer_calls.h"
 #include "fusewire/task/task.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 namespace {
 
 constexpr uint64_t kAnswersBytesMin = 64 << 20;
@@ -29,10 +28,10 @@ struct Server::Impl {
     for (int i = 0; i < task.pool().size(); ++i) {
       homes.push_back(std::make_unique<ServerHome>());
       homes.back()->reactor = &task.pool().at(i);
-      homes.back()->words_bytes_max = task.shared().options().queued_bytes_max / 8;
+      homes.back()->words_bytes_max = task.context().options().queued_bytes_max / 8;
       homes.back()->answers_bytes_max = options.answers_bytes_max != 0
                                             ? options.answers_bytes_max
-                                            : std::max(task.shared().receive_budget().limit_bytes(), kAnswersBytesMin);
+                                            : std::max(task.context().receive_budget().limit_bytes(), kAnswersBytesMin);
     }
   }
 
@@ -58,7 +57,7 @@ Result<std::unique_ptr<Server>> Server::Open(task::Task& task, std::vector<Metho
   Impl* self = impl.get();
   std::vector<reactor::Reactor*> homes;
   for (auto& home : self->homes) homes.push_back(home->reactor);
-  FUSEWIRE_TRY(task.acceptor().Serve(kRpcService, task.shared(), std::move(homes), [self](pipe::Pipe& pipe) {
+  FUSEWIRE_TRY(task.acceptor().Serve(kRpcService, task.context(), std::move(homes), [self](pipe::Pipe& pipe) {
     return std::unique_ptr<pipe::Receiver>(
         std::make_unique<PeerCalls>(pipe, self->methods, self->HomeOf(pipe.home()), self->options, self->closing));
   }));
@@ -121,7 +120,7 @@ fusewire::rpc::Snapshot Server::Snapshot() {
     snapshot.methods.push_back(Read(method, impl_->methods.NameOf(method), stats));
   }
   if (unknown.calls.Read() > 0) snapshot.methods.push_back(Read(0, "unknown", unknown));
-  const Budget& budget = impl_->task.shared().receive_budget();
+  const Budget& budget = impl_->task.context().receive_budget();
   snapshot.receive_budget_used_bytes = budget.used_bytes();
   snapshot.receive_budget_peak_bytes = budget.peak_bytes();
   snapshot.receive_budget_limit_bytes = budget.limit_bytes();
@@ -129,5 +128,4 @@ fusewire::rpc::Snapshot Server::Snapshot() {
   return snapshot;
 }
 
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

@@ -11,8 +11,7 @@
 
 #include "fusewire/rpc/world_test.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 namespace {
 
 using testing::HasSubstr;
@@ -249,5 +248,4 @@ TEST(Server, ClosingRefusesNewCallsAndAnswersOldOnes) {
 }
 
 }  // namespace
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

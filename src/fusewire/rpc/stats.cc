@@ -6,8 +6,7 @@
 
 #include "fusewire/pipe/pipe.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 namespace {
 
 void Line(std::ostringstream* out, const std::string& who, const char* what, uint64_t value) {
@@ -108,5 +107,4 @@ std::string Snapshot::ToText() const {
   return out.str();
 }
 
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

@@ -11,8 +11,7 @@
 
 #include "fusewire/rpc/world_test.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 namespace {
 
 using testing::HasSubstr;
@@ -334,5 +333,4 @@ TEST(Stream, TwoTasksThatStreamToEachOtherDoNotWaitForEachOther) {
 }
 
 }  // namespace
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

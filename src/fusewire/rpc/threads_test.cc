@@ -18,8 +18,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/world_test.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 namespace {
 
 using testing::HasSubstr;
@@ -456,5 +455,4 @@ TEST(Threads, EveryCallEndsOnceInAStorm) {
 }
 
 }  // namespace
-}  // namespace rpc
-}  // namespace fusewire
+}  // namespace fusewire::rpc

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests of calls: calls that store how they ended, bytes that can be recognised, and two whole tasks
 // in a loopback world, where time is virtual and faults come when they are asked for.
-#ifndef FUSEWIRE_RPC_WORLD_TEST_H_
-#define FUSEWIRE_RPC_WORLD_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -17,15 +16,14 @@
 
 #include "fusewire/base/log.h"
 #include "fusewire/base/random.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/transport/loopback/loopback.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace rpc {
+namespace fusewire::rpc {
 
 // ---- bytes that can be recognised ----
 
@@ -252,8 +250,9 @@ class RpcWorld {
       return ::testing::AssertionFailure() << server->calls_in_flight() << " calls at the server";
     }
     for (task::Task* task : {client_task.get(), server_task.get()}) {
-      if (task != nullptr && task->shared().receive_budget().used_bytes() != 0) {
-        return ::testing::AssertionFailure() << task->shared().receive_budget().used_bytes() << " bytes of budget held";
+      if (task != nullptr && task->context().receive_budget().used_bytes() != 0) {
+        return ::testing::AssertionFailure()
+               << task->context().receive_budget().used_bytes() << " bytes of budget held";
       }
     }
     return ::testing::AssertionSuccess();
@@ -275,7 +274,4 @@ class RpcWorld {
   WorldOptions options_;
 };
 
-}  // namespace rpc
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_RPC_WORLD_TEST_H_
+}  // namespace fusewire::rpc

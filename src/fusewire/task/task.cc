@@ -5,22 +5,21 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/pipe/acceptor.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace task {
+namespace fusewire::task {
 
 struct Task::Impl {
   Impl(pipe::Options options, std::unique_ptr<reactor::Pool> pool_in,
        std::unique_ptr<transport::Transport> transport_in)
-      : shared(std::move(options)),
+      : context(std::move(options)),
         pool(std::move(pool_in)),
         transport(std::move(transport_in)),
-        acceptor(std::make_unique<pipe::Acceptor>(shared, *pool, *transport)) {}
+        acceptor(std::make_unique<pipe::Acceptor>(context, *pool, *transport)) {}
 
-  pipe::Shared shared;
+  pipe::PipeContext context;
   std::unique_ptr<reactor::Pool> pool;
   std::unique_ptr<transport::Transport> transport;
   std::unique_ptr<pipe::Acceptor> acceptor;
@@ -61,12 +60,11 @@ Status Task::Listen(const transport::Address& address, pipe::PortRange ports) {
 }
 
 transport::Address Task::address() const { return impl_->acceptor->address(); }
-const std::string& Task::name() const { return impl_->shared.options().name; }
+const std::string& Task::name() const { return impl_->context.options().name; }
 bool Task::may_share() const { return impl_->may_share; }
 pipe::Acceptor& Task::acceptor() { return *impl_->acceptor; }
-pipe::Shared& Task::shared() { return impl_->shared; }
+pipe::PipeContext& Task::context() { return impl_->context; }
 reactor::Pool& Task::pool() { return *impl_->pool; }
 transport::Transport& Task::transport() { return *impl_->transport; }
 
-}  // namespace task
-}  // namespace fusewire
+}  // namespace fusewire::task

@@ -15,14 +15,13 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/link.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace task {
+namespace fusewire::task {
 namespace {
 
 using testing::HasSubstr;
@@ -42,8 +41,8 @@ std::unique_ptr<Task> StartTask(const std::string& name, int reactors) {
 class Service {
  public:
   Service(Task& task, uint16_t number, std::vector<reactor::Reactor*> homes, const std::string& name)
-      : task_(task), number_(number), shared_(OptionsOf(name), task.shared()) {
-    Status served = task.acceptor().Serve(number, shared_, std::move(homes), [this](pipe::Pipe& pipe) {
+      : task_(task), number_(number), context_(OptionsOf(name), task.context()) {
+    Status served = task.acceptor().Serve(number, context_, std::move(homes), [this](pipe::Pipe& pipe) {
       MutexLock lock(mutex_);
       ++pipes_[&pipe.home()];
       return std::make_unique<Ear>();
@@ -52,7 +51,7 @@ class Service {
   }
   ~Service() { task_.acceptor().Withdraw(number_); }
 
-  pipe::Shared& shared() { return shared_; }
+  pipe::PipeContext& context() { return context_; }
   std::map<const void*, int> pipes() {
     MutexLock lock(mutex_);
     return pipes_;
@@ -73,7 +72,7 @@ class Service {
 
   Task& task_;
   const uint16_t number_;
-  pipe::Shared shared_;
+  pipe::PipeContext context_;
   Mutex mutex_;
   std::map<const void*, int> pipes_ FUSEWIRE_GUARDED_BY(mutex_);
 };
@@ -83,7 +82,7 @@ class Guest final : public pipe::LinkHandler {
  public:
   Guest(Task& own, const transport::Address& address, uint16_t service) : home_(own.pool().at(0)) {
     home_.Run([&] {
-      link_ = std::make_unique<pipe::Link>(own.shared(), home_, own.transport(), address, service, this);
+      link_ = std::make_unique<pipe::Link>(own.context(), home_, own.transport(), address, service, this);
       link_->Want();
     });
   }
@@ -176,8 +175,8 @@ TEST_P(Services, LiveAtTheirOwnHomesAndCountIntoOneBudget) {
   Service wide(*task, kWide, AllOf(*task), "wide");
   ASSERT_TRUE(task->Listen({"127.0.0.1", 0}).ok());
   Service narrow(*task, kNarrow, {&last}, "narrow");  // before and after it listens
-  EXPECT_EQ(&wide.shared().receive_budget(), &narrow.shared().receive_budget());
-  EXPECT_EQ(&wide.shared().windows(), &task->shared().windows());
+  EXPECT_EQ(&wide.context().receive_budget(), &narrow.context().receive_budget());
+  EXPECT_EQ(&wide.context().windows(), &task->context().windows());
 
   std::vector<std::unique_ptr<Guest>> guests;
   constexpr int kRounds = 3;
@@ -234,5 +233,4 @@ TEST(TaskDeathTest, ATaskDoesNotGoBeforeItsServices) {
 }
 
 }  // namespace
-}  // namespace task
-}  // namespace fusewire
+}  // namespace fusewire::task

@@ -7,8 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 constexpr int kAcceptsPerTurn = 64;
@@ -73,5 +72,4 @@ void Accepting::TurnAwaySome() {
   home_.Arm(&resume_, kRestNs);
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -1,15 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Accepts what connects to a listening socket, and stays alive when the process runs out of descriptors.
 // Home: one reactor. Owns: the socket. Fails: Start, when it cannot be watched.
-#ifndef FUSEWIRE_TRANSPORT_ACCEPTING_H_
-#define FUSEWIRE_TRANSPORT_ACCEPTING_H_
+#pragma once
 
 #include "fusewire/base/log.h"
 #include "fusewire/transport/socket_address.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class Accepting final : private reactor::FdHandler {
  public:
@@ -34,7 +32,4 @@ class Accepting final : private reactor::FdHandler {
   reactor::Timer resume_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_ACCEPTING_H_
+}  // namespace fusewire::transport

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 Status Malformed(const std::string& text, const char* why) {
@@ -53,5 +52,4 @@ std::string Address::ToString() const {
   return (is_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -5,8 +5,7 @@
 
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 struct Good {
@@ -76,5 +75,4 @@ TEST(Address, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -11,8 +11,7 @@
 
 #include "fusewire/base/bytes.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 constexpr size_t kShownMax = 16;  // addresses in an error
@@ -113,5 +112,4 @@ Result<std::string> AddressInNetwork(const std::string& network, const std::vect
       .Next("name a network, an interface or an address that it has");
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

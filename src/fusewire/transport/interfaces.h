@@ -2,8 +2,7 @@
 // The addresses of this machine, by interface, and what an operator may call them: "eth0", "10.0.0.0/8".
 // Home: any thread. Owns: plain values. Fails: an operator's word that names no address here, with the words that
 // would.
-#ifndef FUSEWIRE_TRANSPORT_INTERFACES_H_
-#define FUSEWIRE_TRANSPORT_INTERFACES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -11,8 +10,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/transport/socket_address.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 struct OwnAddress {
   std::string interface;  // "eth0"
@@ -32,7 +30,4 @@ Result<std::string> AddressInNetwork(const std::string& network, const std::vect
 // "eth0 10.0.0.7, lo 127.0.0.1", for errors.
 std::string WordsOf(const std::vector<OwnAddress>& own);
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_INTERFACES_H_
+}  // namespace fusewire::transport

@@ -11,8 +11,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/transport/listening.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 using testing::HasSubstr;
@@ -105,5 +104,4 @@ TEST(Listening, AWrongWordIsNotReplacedByAnother) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -8,8 +8,7 @@
 #include "fusewire/transport/layer_connection.h"
 #include "fusewire/transport/layer_incoming.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 class LayerTransport final : public Transport {
@@ -65,5 +64,4 @@ std::unique_ptr<Transport> MakeLayer(std::unique_ptr<Transport> beneath, size_t 
   return std::make_unique<LayerTransport>(std::move(beneath), session_bytes, std::move(make_session));
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A transport over another one, which carries what this one makes of each connection's bytes: TLS, or checksums.
 // Home: as in transport.h. Owns: the transport beneath. Fails: a connection as its session does.
-#ifndef FUSEWIRE_TRANSPORT_LAYER_H_
-#define FUSEWIRE_TRANSPORT_LAYER_H_
+#pragma once
 
 #include <cstddef>
 #include <functional>
@@ -12,8 +11,7 @@
 #include "fusewire/transport/layer_session.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // For a connection that was dialled, or that has come. Any thread.
 using MakeSession = std::function<Result<std::unique_ptr<Session>>(bool is_dialled)>;
@@ -22,7 +20,4 @@ using MakeSession = std::function<Result<std::unique_ptr<Session>>(bool is_diall
 std::unique_ptr<Transport> MakeLayer(std::unique_ptr<Transport> beneath, size_t session_bytes,
                                      MakeSession make_session);
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_LAYER_H_
+}  // namespace fusewire::transport

@@ -8,8 +8,7 @@
 #include "fusewire/transport/layer_incoming.h"
 #include "fusewire/transport/reading.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 namespace {
 
@@ -216,5 +215,4 @@ std::unique_ptr<Incoming> LayerConnection::HandOver() {
   return std::make_unique<LayerIncoming>(std::move(inner), std::move(session_));
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

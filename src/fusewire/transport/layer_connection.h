@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A connection over another one, which carries what its session makes of the bytes. The session's handshake comes
 // first.
-#ifndef FUSEWIRE_TRANSPORT_LAYER_CONNECTION_H_
-#define FUSEWIRE_TRANSPORT_LAYER_CONNECTION_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -11,8 +10,7 @@
 #include "fusewire/transport/layer_session.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class LayerConnection final : public Connection, private ConnectionHandler {
  public:
@@ -60,7 +58,4 @@ class LayerConnection final : public Connection, private ConnectionHandler {
   reactor::Timer later_;  // what came before it was handed over
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_LAYER_CONNECTION_H_
+}  // namespace fusewire::transport

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A connection that has come, or that was handed over, with its session if it has one.
-#ifndef FUSEWIRE_TRANSPORT_LAYER_INCOMING_H_
-#define FUSEWIRE_TRANSPORT_LAYER_INCOMING_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -11,8 +10,7 @@
 #include "fusewire/transport/layer_session.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class LayerIncoming final : public Incoming {
  public:
@@ -32,7 +30,4 @@ class LayerIncoming final : public Incoming {
   std::unique_ptr<Session> session_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_LAYER_INCOMING_H_
+}  // namespace fusewire::transport

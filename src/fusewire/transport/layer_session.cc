@@ -5,8 +5,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 namespace {
 
@@ -88,5 +87,4 @@ void Session::Put(ConstBytes bytes) {
   (lent_ ? waiting_ : out_).append(reinterpret_cast<const char*>(bytes.data), bytes.size);
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

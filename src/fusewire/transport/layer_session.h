@@ -2,16 +2,14 @@
 // What a layer over a connection does with its bytes, without the connection: one end of it turns what has come into
 // what the peer said, and what is said into what goes out.
 // Home: its connection's. Owns: bytes that came and were not read yet, and that are to be sent. Fails: once, for good.
-#ifndef FUSEWIRE_TRANSPORT_LAYER_SESSION_H_
-#define FUSEWIRE_TRANSPORT_LAYER_SESSION_H_
+#pragma once
 
 #include <string>
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class Session {
  public:
@@ -63,7 +61,4 @@ class Session {
   size_t sent_ = 0;    // of out_
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_LAYER_SESSION_H_
+}  // namespace fusewire::transport

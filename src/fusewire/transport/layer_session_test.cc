@@ -6,8 +6,7 @@
 #include <random>
 #include <string>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 // Opens what a session does in private.
@@ -92,5 +91,4 @@ TEST(Session, WhatIsBeingSentStaysWhereItIs) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -12,8 +12,7 @@
 #include "fusewire/transport/interfaces.h"
 #include "fusewire/transport/socket_address.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 bool IsLoopback(const SocketAddress& address) {
@@ -57,7 +56,7 @@ std::vector<SocketAddress> Resolve(const std::string& host, std::string* why) {
   return addresses;
 }
 
-// IPv4 first, as who dials a name of both tries both.
+// IPv4 first: clients try both families.
 ListeningPlace Loopback() {
   SocketAddress address;
   bool has_ipv4 = ParseNumeric("127.0.0.1", 0, &address) && MayBind(address);
@@ -120,5 +119,4 @@ Result<std::string> ListenAsSaid(const std::string& said) {
       .Next("name an interface, a network like 10.0.0.0/8 or an address that it has; * for every interface");
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

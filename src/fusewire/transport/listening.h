@@ -1,16 +1,14 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Where a task listens: at the address by which its peers reach it, and nowhere else, as far as that can be told.
-// Home: any thread that is not a home: names are asked of the system's resolver, which may block. Owns: nothing.
+// Home: any thread that is not a home: names are asked of the system's resolver, which may block.
 // Fails: where it can't be told, it is every interface, with the reason why; what an operator says is an error instead.
-#ifndef FUSEWIRE_TRANSPORT_LISTENING_H_
-#define FUSEWIRE_TRANSPORT_LISTENING_H_
+#pragma once
 
 #include <string>
 
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 struct ListeningPlace {
   std::string host;  // in numbers; empty: every interface
@@ -32,7 +30,4 @@ bool SaysLinkLocal(const std::string& host);
 // Whether it says loopback to every machine: "localhost", 127.0.0.0/8, ::1.
 bool SaysLoopback(const std::string& host);
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_LISTENING_H_
+}  // namespace fusewire::transport

@@ -6,8 +6,7 @@
 
 #include <string>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 using testing::AnyOf;
@@ -47,5 +46,4 @@ TEST(Listening, WhatCannotBeToldIsEveryInterfaceWithAReason) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

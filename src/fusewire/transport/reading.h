@@ -1,16 +1,14 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The common part of the reading ends of all transports.
-// Home: each thread has a look_ahead of its own. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_TRANSPORT_READING_H_
-#define FUSEWIRE_TRANSPORT_READING_H_
+// Home: each thread has a look_ahead of its own.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "fusewire/base/bytes.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // A connection gives way to the others of its reactor after this much.
 constexpr size_t kReadBytesPerTurn = 1 << 20;
@@ -21,7 +19,4 @@ constexpr size_t kLookAheadMax = kCopyBytesMax - 1;
 // returns, so one buffer a thread serves all connections.
 inline thread_local uint8_t look_ahead[kLookAheadMax];
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_READING_H_
+}  // namespace fusewire::transport

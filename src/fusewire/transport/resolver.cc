@@ -10,8 +10,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 // All addresses, also of a family that no interface has but loopback (no AI_ADDRCONFIG): on a host whose own address is
@@ -128,5 +127,4 @@ int Resolver::StartThread(pthread_t* thread) {
   return 0;
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

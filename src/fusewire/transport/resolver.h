@@ -2,8 +2,7 @@
 // Asks for the addresses of names on a thread of its own, because the system's resolver blocks.
 // Home: Resolve from any reactor; the answer comes back to it. Owns: one thread, from the first name on; it is left
 // behind when the resolver goes while the system still thinks. Fails: with kUnavailable and the system's words.
-#ifndef FUSEWIRE_TRANSPORT_RESOLVER_H_
-#define FUSEWIRE_TRANSPORT_RESOLVER_H_
+#pragma once
 
 #include <pthread.h>
 
@@ -14,8 +13,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/address.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class Resolver {
  public:
@@ -31,7 +29,4 @@ class Resolver {
   std::shared_ptr<Work> work_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_RESOLVER_H_
+}  // namespace fusewire::transport

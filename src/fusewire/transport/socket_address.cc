@@ -9,8 +9,7 @@
 
 #include "fusewire/base/bytes.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 void Fd::Close() {
   if (fd_ >= 0) close(std::exchange(fd_, -1));
@@ -64,5 +63,4 @@ bool ParseNumeric(const std::string& host, uint16_t port, SocketAddress* out) {
   return true;
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For every backend on sockets: descriptors that are closed once, and addresses as numbers and as text.
 // Home: none, plain values. Owns: an Fd its descriptor. Fails: ParseNumeric says false.
-#ifndef FUSEWIRE_TRANSPORT_SOCKET_ADDRESS_H_
-#define FUSEWIRE_TRANSPORT_SOCKET_ADDRESS_H_
+#pragma once
 
 #include <sys/socket.h>
 
@@ -10,8 +9,7 @@
 #include <string>
 #include <utility>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // A file descriptor that is closed exactly once.
 class Fd {
@@ -54,7 +52,4 @@ bool SameNumber(const sockaddr* one, const sockaddr* other);
 // Of numbers only; false for a name.
 bool ParseNumeric(const std::string& host, uint16_t port, SocketAddress* out);
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SOCKET_ADDRESS_H_
+}  // namespace fusewire::transport

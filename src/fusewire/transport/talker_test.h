@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One end of a connection in a test: sends bytes, checks received ones, and verifies that the transport keeps its
 // contract. Home: the connection's; what is atomic may be read from the test's thread. Fails: with fault().
-#ifndef FUSEWIRE_TRANSPORT_TALKER_TEST_H_
-#define FUSEWIRE_TRANSPORT_TALKER_TEST_H_
+#pragma once
 
 #include <algorithm>
 #include <atomic>
@@ -17,8 +16,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // The byte at `offset` of a long text that both ends know.
 inline uint8_t PatternAt(uint64_t offset) {
@@ -222,7 +220,4 @@ class Talker final : public ConnectionHandler {
   Status why_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_TALKER_TEST_H_
+}  // namespace fusewire::transport

@@ -6,8 +6,7 @@
 // Owns: its descriptors. Never the memory that it reads into or writes from.
 // Fails: a Connection once, through OnClosed, with the errno and what was being done. Who the peer is, is added above:
 // a pipe knows its name.
-#ifndef FUSEWIRE_TRANSPORT_TRANSPORT_H_
-#define FUSEWIRE_TRANSPORT_TRANSPORT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -18,8 +17,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/address.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // How many pieces a Connection asks for at a time at the most.
 constexpr size_t kLandingPartsMax = 32;
@@ -35,7 +33,7 @@ class ConnectionHandler {
   virtual void OnLanded(size_t bytes) = 0;
   // Before each read: how many bytes behind the landing may be read ahead into the transport's own memory.
   virtual size_t LookAhead() = 0;
-  // So much at the least will come without our doing: the rest of a body that has begun. Input may wait until a good
+  // A lower bound on the bytes that the peer still sends for this body. Input may wait until a good
   // part of it is there.
   virtual uint64_t Expected() { return 0; }
   // Bytes that followed the landing, in the transport's memory: valid during the call, which must take them all.
@@ -132,7 +130,4 @@ class Transport {
   virtual size_t GreetingBytes() const { return 16 * 1024; }
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_TRANSPORT_H_
+}  // namespace fusewire::transport

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Little-endian integers and texts, one by one, for wire.cc, hello.cc and meta.cc.
-// Home: none. Owns: nothing. Fails: a Reader that runs out of bytes returns zeros from then on, and ok() is false.
-#ifndef FUSEWIRE_WIRE_CODER_H_
-#define FUSEWIRE_WIRE_CODER_H_
+// Home: none. Fails: a Reader that runs out of bytes returns zeros from then on, and ok() is false.
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -12,8 +11,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 
 inline Status Truncated(const char* what) { return Status::Corrupt(std::string(what) + ": cut off"); }
 
@@ -91,7 +89,4 @@ class Reader {
   bool ok_ = true;
 };
 
-}  // namespace wire
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_WIRE_CODER_H_
+}  // namespace fusewire::wire

@@ -11,8 +11,7 @@
 #include <nmmintrin.h>
 #endif
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 namespace {
 
 constexpr uint32_t kPolynomial = 0x82f63b78;  // Castagnoli's, bits reversed
@@ -89,5 +88,4 @@ uint32_t Crc32c(ConstBytes bytes, uint32_t seed) {
   return HasCrc32cInstruction() ? Crc32cByInstruction(bytes, seed) : Crc32cByTable(bytes, seed);
 }
 
-}  // namespace wire
-}  // namespace fusewire
+}  // namespace fusewire::wire

@@ -8,8 +8,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 namespace {
 
 using Way = uint32_t (*)(ConstBytes, uint32_t);
@@ -71,5 +70,4 @@ TEST(Crc32c, TableAndInstructionAgree) {
 }
 
 }  // namespace
-}  // namespace wire
-}  // namespace fusewire
+}  // namespace fusewire::wire

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests: bytes as hex, in the format of docs/wire.md, and a search in that page.
-// Home: none. Owns: nothing. Fails: never; a page that can't be read is empty.
-#ifndef FUSEWIRE_WIRE_GOLDEN_H_
-#define FUSEWIRE_WIRE_GOLDEN_H_
+// Home: none. Fails: never; a page that can't be read is empty.
+#pragma once
 
 #include <algorithm>
 #include <filesystem>
@@ -12,8 +11,7 @@
 
 #include "fusewire/base/bytes.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 
 // Rows of 40 bytes in groups of four: "46570200 02010300 ...\n4657...".
 inline std::string Draw(ConstBytes bytes) {
@@ -53,7 +51,4 @@ inline bool IsDrawnInTheLaw(const std::string& drawing) {
   return !drawing.empty();
 }
 
-}  // namespace wire
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_WIRE_GOLDEN_H_
+}  // namespace fusewire::wire

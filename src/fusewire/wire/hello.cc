@@ -9,8 +9,7 @@
 #include "fusewire/wire/coder.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 namespace {
 
 constexpr std::string_view kMagic = "FUSEWIRE";
@@ -303,5 +302,4 @@ Result<Refusal> DecodeRefusal(ConstBytes body) {
   return refusal;
 }
 
-}  // namespace wire
-}  // namespace fusewire
+}  // namespace fusewire::wire

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The messages of two peers before the first frame: names, versions, and proofs that they know the secret.
-// Home: none, pure functions. Owns: nothing. Fails: Decode* returns kCorrupt (not our protocol) or kRefused (a polite
+// Home: none, pure functions. Fails: Decode* returns kCorrupt (not our protocol) or kRefused (a polite
 // no).
-//
 //   greeting := magic:"FUSEWIRE" version:u16 version_min:u16 kind:u8 zero:u8 body_bytes:u16 body
 //               these 16 bytes before the body, the prefix, never change
 //   hello    := kind 1, dialer first      features:u64 incarnation:u64 nonce:u8[32] chunk_bytes:u32 window_bytes:u64
@@ -12,8 +11,7 @@
 //   proof    := kind 3, dialer            proof:u8[32]
 //   welcome  := kind 2, acceptor's last   the body of a hello, then proof:u8[32] if both have a secret
 //   refusal  := kind 4, instead of any    code:u8 why:text
-#ifndef FUSEWIRE_WIRE_HELLO_H_
-#define FUSEWIRE_WIRE_HELLO_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -23,8 +21,7 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 
 constexpr uint16_t kVersion = 2;     // the newest version that we support
 constexpr uint16_t kVersionMin = 2;  // the oldest version that we support
@@ -109,7 +106,4 @@ bool SameProof(const Proof& left, const Proof& right);
 std::array<uint8_t, 32> Sha256(ConstBytes bytes);
 std::array<uint8_t, 32> HmacSha256(ConstBytes key, ConstBytes message);
 
-}  // namespace wire
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_WIRE_HELLO_H_
+}  // namespace fusewire::wire

@@ -11,8 +11,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/wire/golden.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 namespace {
 
 using testing::HasSubstr;
@@ -344,5 +343,4 @@ TEST(Proof, EveryByteCounts) {
 }
 
 }  // namespace
-}  // namespace wire
-}  // namespace fusewire
+}  // namespace fusewire::wire

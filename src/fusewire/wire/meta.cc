@@ -6,8 +6,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/wire/coder.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 namespace {
 
 constexpr uint16_t kDeadFlag = 1;
@@ -117,5 +116,4 @@ Status DecodeTensors(ConstBytes* in, std::vector<TensorMeta>* out) {
   return Status();
 }
 
-}  // namespace wire
-}  // namespace fusewire
+}  // namespace fusewire::wire

@@ -1,12 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Heads that all layers above use: a Status as text, and descriptions of tensors.
-// Home: none, pure functions. Owns: nothing. Fails: Decode* returns kCorrupt and has then changed nothing.
-//
+// Home: none, pure functions. Fails: Decode* returns kCorrupt and has then changed nothing.
 //   status  := app_code:u32 cause:text peer:text phase:text next:text          text := bytes:u16 u8[bytes]
 //   tensors := count:u16 tensor[count]
 //   tensor  := type:u16 flags:u16 rank:u16 name:text bytes:u64 dim:i64[rank]   flags: bit 0 dead, bit 1 encoded
-#ifndef FUSEWIRE_WIRE_META_H_
-#define FUSEWIRE_WIRE_META_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +14,7 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 
 constexpr size_t kStatusTextBytesMax = 8192;  // for each text of a Status that we send; a longer text is truncated
 
@@ -42,7 +39,4 @@ void AppendTensors(const std::vector<TensorMeta>& tensors, std::string* out);
 // justifies.
 Status DecodeTensors(ConstBytes* in, std::vector<TensorMeta>* out);
 
-}  // namespace wire
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_WIRE_META_H_
+}  // namespace fusewire::wire

@@ -11,8 +11,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/wire/golden.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 namespace {
 
 std::string Encode(const Status& status) {
@@ -218,5 +217,4 @@ TEST(TensorMetaDeathTest, MoreThanTheFormatCanSayIsOurBug) {
 }
 
 }  // namespace
-}  // namespace wire
-}  // namespace fusewire
+}  // namespace fusewire::wire

@@ -5,8 +5,7 @@
 
 #include "fusewire/wire/coder.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 namespace {
 
 enum class Call { kNone, kCount, kMine, kYours };
@@ -103,5 +102,4 @@ Result<P2pMessage> DecodeP2p(const FrameHeader& header, ConstBytes meta) {
   return message;
 }
 
-}  // namespace wire
-}  // namespace fusewire
+}  // namespace fusewire::wire

@@ -1,11 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The messages of endpoints on a pipe of service 2: a verb, and a few numbers.
-// Home: none, pure functions. Owns: nothing. Fails: DecodeP2p returns kCorrupt. docs/wire.md is the specification.
-//
+// Home: none, pure functions. Fails: DecodeP2p returns kCorrupt. docs/wire.md is the specification.
 // The header's method is the verb. Its call names an operation: bit 63 says whose table the name is from, the
 // sender's (1) or the receiver's own (0). The head begins with the verb's numbers, u64 each; behind them stands what
 // the last column says, and nothing else.
-//
 //   verb      call           aux                          numbers                     behind them            body
 //   open      0              version                      incarnation lost eager      -                      -
 //                                                         credit offers
@@ -21,8 +19,7 @@
 //   put       sender's       bit 0 confirm                region offset signal add    small payload          payload
 //   get       sender's       0                            region offset bytes         -                      -
 //   got       yours          a code                       -                           status or payload      payload
-#ifndef FUSEWIRE_WIRE_P2P_H_
-#define FUSEWIRE_WIRE_P2P_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -31,8 +28,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 
 enum class P2pVerb : uint16_t {
   kOpen = 1,      // what I take; said once by both on each new pipe
@@ -78,7 +74,4 @@ size_t EncodeP2p(P2pVerb verb, const uint64_t* numbers, Bytes out);
 // `header` and `meta` have passed CheckMeta. The views point into meta.
 Result<P2pMessage> DecodeP2p(const FrameHeader& header, ConstBytes meta);
 
-}  // namespace wire
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_WIRE_P2P_H_
+}  // namespace fusewire::wire

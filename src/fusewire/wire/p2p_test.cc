@@ -7,8 +7,7 @@
 
 #include "fusewire/wire/golden.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 namespace {
 
 struct Sent {
@@ -73,5 +72,4 @@ TEST(P2p, CutsHeadAndPayloadApart) {
 }
 
 }  // namespace
-}  // namespace wire
-}  // namespace fusewire
+}  // namespace fusewire::wire

@@ -7,8 +7,7 @@
 
 #include "fusewire/wire/hello.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 namespace {
 
 constexpr size_t kBlockBytes = 64;
@@ -151,5 +150,4 @@ bool SameProof(const Proof& left, const Proof& right) {
   return difference == 0;
 }
 
-}  // namespace wire
-}  // namespace fusewire
+}  // namespace fusewire::wire

@@ -8,8 +8,7 @@
 #include "fusewire/wire/golden.h"
 #include "fusewire/wire/hello.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 namespace {
 
 std::string Hex(const std::array<uint8_t, 32>& digest) {
@@ -86,5 +85,4 @@ TEST(HmacSha256, AgreesWithAnotherImplementationForEachLength) {
 }
 
 }  // namespace
-}  // namespace wire
-}  // namespace fusewire
+}  // namespace fusewire::wire

@@ -8,8 +8,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/wire/coder.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 namespace {
 
 // Where each field of the header stands.
@@ -221,5 +220,4 @@ void EncodeSegmentBytes(uint64_t bytes, uint16_t index, Bytes meta) {
   Store(meta.data + index * sizeof(uint64_t), bytes);
 }
 
-}  // namespace wire
-}  // namespace fusewire
+}  // namespace fusewire::wire

@@ -1,15 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The frame, which peers exchange after the greeting. docs/wire.md is the specification.
-// Home: none, pure functions. Owns: nothing. Fails: Decode* returns kCorrupt and has then changed nothing.
-//
+// Home: none, pure functions. Fails: Decode* returns kCorrupt and has then changed nothing.
 //   frame  := header meta chunk              all integers little-endian
 //   meta   := segment_bytes:u64[segments]    only if segments > 1; else the one segment is the whole body
 //             head:u8[...]                   the rest of meta: bytes of the layer above
 //   chunk  := u8[min(body_bytes, chunk_bytes)]       the first piece of the body follows its header at once
 //   the rest of a body follows in frames of kind kChunk; other frames may stand between them, except messages whose own
 //   body does not fit in one chunk.
-#ifndef FUSEWIRE_WIRE_WIRE_H_
-#define FUSEWIRE_WIRE_WIRE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +16,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/wire/limits.h"
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 
 enum class FrameKind : uint8_t {
   // Messages of the layer above; they count against the window.
@@ -94,7 +91,4 @@ inline CallId UnpackCallId(uint64_t call) {
 // CRC-32C (Castagnoli), with the processor's instruction if it has one. Pass the last result as `seed` to continue.
 uint32_t Crc32c(ConstBytes bytes, uint32_t seed = 0);
 
-}  // namespace wire
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_WIRE_WIRE_H_
+}  // namespace fusewire::wire

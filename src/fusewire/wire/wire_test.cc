@@ -38,8 +38,7 @@ std::atomic<int> allocations{0};
 [[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 #endif
 
-namespace fusewire {
-namespace wire {
+namespace fusewire::wire {
 namespace {
 
 using testing::HasSubstr;
@@ -477,5 +476,4 @@ TEST(FrameDeathTest, AWrongLengthOfOurOwnIsOurBug) {
 }
 
 }  // namespace
-}  // namespace wire
-}  // namespace fusewire
+}  // namespace fusewire::wire

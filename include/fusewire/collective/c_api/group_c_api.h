@@ -3,8 +3,7 @@
 // a function that can fail returns a code of docs/errors.md, 0 for success, and fusewire_error() returns the text.
 // Times are in nanoseconds; 0 is the group's own timeout. Any thread; a thread that waits drives the idle reactor. Free
 // a group's tickets before the group, and the group before its endpoint.
-#ifndef FUSEWIRE_COLLECTIVE_C_API_GROUP_C_API_H_
-#define FUSEWIRE_COLLECTIVE_C_API_GROUP_C_API_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,7 +23,7 @@ typedef struct fusewire_piece {
 } fusewire_piece;
 
 // Numbers of kinds, operators and types are those of collective/kernels/types.h. Counts are in elements.
-typedef struct fusewire_wanted {
+typedef struct fusewire_collective_spec {
   int kind;
   int op;
   int type;
@@ -38,9 +37,9 @@ typedef struct fusewire_wanted {
   const fusewire_piece* to;
   size_t to_size;
   uint64_t key;  // 0: matched in the order of calls
-  int priority;
+  int confirm;   // not 0: it ends when the ranks to which it sends have all of it
   int64_t timeout_ns;
-} fusewire_wanted;
+} fusewire_collective_spec;
 
 // All fields but `rank` and `addresses` are the same at all ranks.
 typedef struct fusewire_group_options {
@@ -63,7 +62,7 @@ FUSEWIRE_C_API int fusewire_group_subgroup(fusewire_group* group, const char* na
 // Shows this process to `fusewire top`, `why`, `trace` and Prometheus (docs/seeing.md), as rank N of this group, until
 // the group is freed: its operations are recorded, with those of groups that the endpoint makes later, and the process
 // answers at a status port. `place` is in the words of FUSEWIRE_STATUS: null for loopback, "off" for nothing; beyond
-// loopback, who asks has to know the endpoint's secret. `runtime` is XDG_RUNTIME_DIR, or null. Call it before the first
+// loopback, callers must know the endpoint's secret. `runtime` is XDG_RUNTIME_DIR, or null. Call it before the first
 // operation. A second group of an endpoint makes no other task. If it fails, the group works all the same.
 FUSEWIRE_C_API int fusewire_group_show(fusewire_group* group, const char* place, const char* runtime);
 FUSEWIRE_C_API void fusewire_group_free(fusewire_group* group);
@@ -92,10 +91,11 @@ typedef struct fusewire_waiting {
   int (*called_off)(void);
 } fusewire_waiting;
 // Waits until it has ended. `waiting` may be null.
-FUSEWIRE_C_API int fusewire_group_run(fusewire_group* group, const fusewire_wanted* wanted,
+FUSEWIRE_C_API int fusewire_group_run(fusewire_group* group, const fusewire_collective_spec* spec,
                                       const fusewire_waiting* waiting);
-// The lists that `wanted` names are copied, the arrays are not.
-FUSEWIRE_C_API int fusewire_group_start(fusewire_group* group, const fusewire_wanted* wanted, fusewire_ticket** out);
+// The lists that `spec` names are copied, the arrays are not.
+FUSEWIRE_C_API int fusewire_group_start(fusewire_group* group, const fusewire_collective_spec* spec,
+                                        fusewire_ticket** out);
 // 1: the operation has ended. 0: it has not ended within limit_ns. With a negative limit, it also returns 0 when a
 // signal interrupts the thread, and from time to time, in case a signal arrived just before the wait: run the handlers,
 // and wait again.
@@ -109,5 +109,3 @@ FUSEWIRE_C_API void fusewire_ticket_free(fusewire_ticket* ticket);
 #ifdef __cplusplus
 }
 #endif
-
-#endif  // FUSEWIRE_COLLECTIVE_C_API_GROUP_C_API_H_

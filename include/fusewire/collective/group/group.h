@@ -5,8 +5,7 @@
 // Owns: its operations, until their end; never the arrays. The endpoint outlives it.
 // Fails: each operation on its own, with a Status that names the rank at fault. After a death every operation fails,
 // until all survivors have called Shrink. See docs/collectives.md.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_GROUP_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_GROUP_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -16,16 +15,16 @@
 
 #include "fusewire/base/clock.h"
 #include "fusewire/base/status.h"
-#include "fusewire/collective/group/wanted.h"
+#include "fusewire/collective/group/spec.h"
 #include "fusewire/p2p/endpoint.h"
 #include "fusewire/reactor/options.h"
 
-namespace fusewire {
-namespace reactor {
+namespace fusewire::reactor {
 class CancelToken;
 class Completion;
-}  // namespace reactor
-namespace collective {
+}  // namespace fusewire::reactor
+
+namespace fusewire::collective {
 
 class GroupCore;
 
@@ -103,15 +102,15 @@ class Group {
 
   // Any thread. `done` runs exactly once, at home, never inside Start, and after the last access to the arrays. Returns
   // the operation's number.
-  uint64_t Start(Wanted wanted, Done done);
+  uint64_t Start(CollectiveSpec spec, Done done);
   // Any thread. As Start, with a ticket.
-  std::unique_ptr<Ticket> StartTicket(Wanted wanted);
+  std::unique_ptr<Ticket> StartTicket(CollectiveSpec spec);
   // Any thread. Each run has its place among all calls of this group; the first one checks the arrays.
-  std::unique_ptr<Plan> MakePlan(Wanted wanted);
+  std::unique_ptr<Plan> MakePlan(CollectiveSpec spec);
   // Any thread. Ends it with `why`, unless it has ended; at the other ranks it ends with an error that names this rank.
   void Cancel(uint64_t number, Status why);
   // Waits, and drives the home meanwhile. `cancel`, if given, ends the operation at once, here and at the other ranks.
-  Status Run(Wanted wanted, reactor::CancelToken* cancel = nullptr);
+  Status Run(CollectiveSpec spec, reactor::CancelToken* cancel = nullptr);
   // Any thread. Current and later operations fail with `why`, here and at the other ranks, until Shrink.
   void Abort(Status why);
   // Not from a home; does not wait. Ends the operations under way here, and notifies the others that this rank has
@@ -135,7 +134,4 @@ class Group {
   std::shared_ptr<GroupCore> core_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_GROUP_H_
+}  // namespace fusewire::collective

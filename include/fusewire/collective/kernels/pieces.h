@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A list of arrays that is treated as one long one: many small tensors in one collective, without packing them first.
-// Home: any thread, plain values. Owns: nothing; the list and its arrays are the caller's. Fails: never.
-#ifndef FUSEWIRE_COLLECTIVE_KERNELS_PIECES_H_
-#define FUSEWIRE_COLLECTIVE_KERNELS_PIECES_H_
+// Home: any thread, plain values. Owns: nothing; the list and its arrays are the caller's.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -10,8 +9,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 inline size_t SumOf(const std::vector<size_t>& counts) {
   size_t sum = 0;
@@ -83,7 +81,4 @@ class PieceCursor {
   size_t piece_start_ = 0;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_KERNELS_PIECES_H_
+}  // namespace fusewire::collective

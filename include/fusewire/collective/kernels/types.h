@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Kinds of collectives, types of elements, operators, and which of these can be combined.
-// Home: any thread, plain values. Owns: nothing. Fails: CheckReduction, for an operator that its type does not have.
-#ifndef FUSEWIRE_COLLECTIVE_KERNELS_TYPES_H_
-#define FUSEWIRE_COLLECTIVE_KERNELS_TYPES_H_
+// Home: any thread, plain values. Fails: CheckReduction, for an operator that its type does not have.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +10,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 enum class Type : uint8_t {
   kI8 = 0,
@@ -91,7 +89,4 @@ Status CheckType(Type type);
 // Ok, or kInvalid with an alternative: for bits of a float, the sum of bools, a user's op without its function.
 Status CheckReduction(const Reduction& reduction);
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_KERNELS_TYPES_H_
+}  // namespace fusewire::collective

@@ -1,8 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The algorithms of collectives over messages, by name.
-// Home: any, plain values. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_COLLECTIVE_SCHEDULE_ALGORITHM_H_
-#define FUSEWIRE_COLLECTIVE_SCHEDULE_ALGORITHM_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -10,8 +8,7 @@
 
 #include "fusewire/collective/kernels/types.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 enum class Algorithm : uint8_t {
   kOneShot = 0,            // all to all at once, every rank reduces everything
@@ -37,7 +34,4 @@ std::vector<Algorithm> AlgorithmsOf(CollectiveKind kind);
 // arena's. True for collectives that only move bytes.
 bool IsReproducible(CollectiveKind kind, Algorithm algorithm);
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_SCHEDULE_ALGORITHM_H_
+}  // namespace fusewire::collective

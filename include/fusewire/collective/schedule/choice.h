@@ -2,8 +2,7 @@
 // The choice of an algorithm: from a measured table if it has a row for the size, otherwise from a cost model.
 // Home: any thread, plain values. Owns: its rows. Fails: ParseTable, with the line and the field that are wrong.
 // All ranks must come to the same choice: it depends only on values that are the same at all ranks.
-#ifndef FUSEWIRE_COLLECTIVE_SCHEDULE_CHOICE_H_
-#define FUSEWIRE_COLLECTIVE_SCHEDULE_CHOICE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +13,7 @@
 #include "fusewire/collective/kernels/types.h"
 #include "fusewire/collective/schedule/algorithm.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // The cost of a link, in ns: a message's latency, each further message at the same time, a byte sent, a byte reduced.
 // If there are fewer processors than ranks, the work of all ranks shares them.
@@ -70,7 +68,4 @@ struct Choice {
 Choice Choose(CollectiveKind kind, int ranks, size_t bytes, const LinkCost& cost, const std::vector<TableRow>& table,
               bool reproducible, const Places& places = {});
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_SCHEDULE_CHOICE_H_
+}  // namespace fusewire::collective

@@ -1,16 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The options of TCP.
-// Home: any, plain values. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_TRANSPORT_TCP_TCP_OPTIONS_H_
-#define FUSEWIRE_TRANSPORT_TCP_TCP_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 
 #include "fusewire/base/clock.h"
 #include "fusewire/transport/address.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 struct TcpOptions {
   // The maximum of unread bytes at the receiver. It bounds the data that a control message waits behind, and limits the
@@ -27,7 +24,4 @@ struct TcpOptions {
   ResolveNames resolve;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_TCP_TCP_OPTIONS_H_
+}  // namespace fusewire::transport

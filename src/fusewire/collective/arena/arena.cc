@@ -11,8 +11,7 @@
 #include "fusewire/collective/arena/arena_steps.h"
 #include "fusewire/collective/arena/loans.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr size_t kOneShotBytes = 16 * 1024;
@@ -89,5 +88,4 @@ void Arena::SetCancel(reactor::CancelToken* cancel) { meeting_->SetCancel(cancel
 
 const ArenaCounts& Arena::counts() const { return meeting_->counts(); }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -4,8 +4,7 @@
 // and the life lines it was given. Fails: with a Status that names the rank that died, was late, or made another call.
 // After a death or a missed deadline the arena is broken: every call fails, and the survivors make another arena.
 // Bytes that a peer writes are never trusted: they may spoil results, but not memory. See docs/collectives.md.
-#ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_H_
-#define FUSEWIRE_COLLECTIVE_ARENA_ARENA_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +19,7 @@
 #include "fusewire/collective/kernels/types.h"
 #include "fusewire/reactor/cancel.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class ArenaMeeting;
 class ArenaMoves;
@@ -84,7 +82,4 @@ class Arena {
   const std::unique_ptr<ArenaMoves> moves_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_ARENA_ARENA_H_
+}  // namespace fusewire::collective

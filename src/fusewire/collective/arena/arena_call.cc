@@ -3,8 +3,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 ArenaCall ArenaCall::Of(CollectiveKind kind, const Reduction& reduction, int root, uint64_t amount) {
   FUSEWIRE_DCHECK(static_cast<uint8_t>(kind) < kKinds);
@@ -53,5 +52,4 @@ std::string ArenaCall::Describe() const {
   return text;
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The call that a rank makes, as two words that ranks compare before they touch a byte.
-// Home: any thread, plain values. Owns: nothing. Fails: never; a peer may have written any number.
-#ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_CALL_H_
-#define FUSEWIRE_COLLECTIVE_ARENA_ARENA_CALL_H_
+// Home: any thread, plain values. Fails: never; a peer may have written any number.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -10,8 +9,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/collective/kernels/types.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // If every rank knows the sizes of all parts, `amount` is the sum of their bytes, with a digest of the sizes above it.
 constexpr int kPartsBytesBits = 44;
@@ -38,7 +36,4 @@ struct ArenaCall {
   uint64_t amount = 0;  // elements, or bytes and a digest, see kPartsBytesBits; or why it was declined
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_ARENA_ARENA_CALL_H_
+}  // namespace fusewire::collective

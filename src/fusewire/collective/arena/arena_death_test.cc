@@ -19,8 +19,7 @@
 #include "fusewire/base/sanitizers.h"
 #include "fusewire/collective/arena/crew_test.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr int kRanks = 4;
@@ -169,5 +168,4 @@ TEST(ArenaDeath, TwoDieAndTheOthersNameOneOfThem) {
 }
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

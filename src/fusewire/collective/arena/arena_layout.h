@@ -1,14 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The layout of the memory that ranks share.
-//
 //   ArenaHeader | ArenaPosts of each rank | ArenaTable of each rank, thrice | share of each rank, thrice
 //   1 page        256 B each                832 B each                        share_bytes each
-//
 // A rank writes only its own posts, tables and shares, and the words of the header. Meetings are numbered: meeting m
 // uses post, table and share number m % 3. One of the three is being written while another is reduced, and a late rank
-// may still read the third. Home: shared. Owns: nothing. Fails: never; a reader loads each word once and trusts none.
-#ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_LAYOUT_H_
-#define FUSEWIRE_COLLECTIVE_ARENA_ARENA_LAYOUT_H_
+// may still read the third. Home: shared. Fails: never; a reader loads each word once and trusts none.
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -16,8 +13,7 @@
 
 #include "fusewire/collective/arena/arena_options.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 constexpr size_t kCacheLineBytes = 64;
 constexpr size_t kArenaPageBytes = 4096;
@@ -72,7 +68,4 @@ static_assert(sizeof(ArenaPost) == kCacheLineBytes, "a post and its tiny array a
 static_assert(sizeof(ArenaPosts) == 4 * kCacheLineBytes, "as drawn above");
 static_assert(sizeof(ArenaTable) == 13 * kCacheLineBytes, "as drawn above");
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_ARENA_ARENA_LAYOUT_H_
+}  // namespace fusewire::collective

@@ -14,8 +14,7 @@
 
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // Rank 0 of so many, and the memory in the hands of the others.
@@ -98,5 +97,4 @@ TEST(ArenaLiar, WhatARankSendsToItselfIsItsOwnAffair) {
 }
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

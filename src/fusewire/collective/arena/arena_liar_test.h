@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The memory of an arena as a rank sees it that keeps no promise: words at any place. See arena_layout.h.
-// Home: any thread. Owns: its mapping. Fails: never.
-#ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_LIAR_TEST_H_
-#define FUSEWIRE_COLLECTIVE_ARENA_ARENA_LIAR_TEST_H_
+// Home: any thread. Owns: its mapping.
+#pragma once
 
 #include <sys/mman.h>
 
@@ -13,8 +12,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/collective/arena/arena.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class ArenaLiar {
  public:
@@ -58,7 +56,4 @@ class ArenaLiar {
   uint8_t* memory_ = nullptr;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_ARENA_ARENA_LIAR_TEST_H_
+}  // namespace fusewire::collective

@@ -15,8 +15,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/reactor/cpus.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 namespace {
 
@@ -240,5 +239,4 @@ Status ArenaMeeting::Break(Status why) {
   return broken_;
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

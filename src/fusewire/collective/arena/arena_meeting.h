@@ -4,8 +4,7 @@
 // Fails: with a Status that names the rank that died, was late, or made another call. After a death, a missed deadline
 // or a close it is broken: every further meeting fails. Meetings are numbered from 1. stage_ is the last one that this
 // rank has reached; another rank is at most one ahead.
-#ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_MEETING_H_
-#define FUSEWIRE_COLLECTIVE_ARENA_ARENA_MEETING_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +19,7 @@
 #include "fusewire/collective/arena/life_lines.h"
 #include "fusewire/reactor/cancel.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class ArenaMeeting {
  public:
@@ -78,7 +76,4 @@ class ArenaMeeting {
   ArenaCounts counts_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_ARENA_ARENA_MEETING_H_
+}  // namespace fusewire::collective

@@ -9,8 +9,7 @@
 #include <cerrno>
 #include <string>
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 namespace {
 
@@ -119,5 +118,4 @@ ArenaMemory::~ArenaMemory() {
   if (memory_ != nullptr) munmap(memory_, bytes_);
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

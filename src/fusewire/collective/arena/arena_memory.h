@@ -3,8 +3,7 @@
 // Home: its rank's thread; each rank writes its own parts. Owns: the mapping. Fails: Map, if the memory is not sealed,
 // or was made with other options. No offset or length is ever read from the memory: a peer may spoil results, but can't
 // make this rank write elsewhere.
-#ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_MEMORY_H_
-#define FUSEWIRE_COLLECTIVE_ARENA_ARENA_MEMORY_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +13,7 @@
 #include "fusewire/collective/arena/arena_layout.h"
 #include "fusewire/collective/arena/arena_options.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class ArenaMemory {
  public:
@@ -57,7 +55,4 @@ class ArenaMemory {
   uint8_t* shares_ = nullptr;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_ARENA_ARENA_MEMORY_H_
+}  // namespace fusewire::collective

@@ -9,8 +9,7 @@
 
 #include "fusewire/collective/arena/arena_steps.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // Of the parts for other ranks.
@@ -269,5 +268,4 @@ Status ArenaMoves::Exchange(const ArenaCall& call, const Parts& parts, size_t la
   return RunTwoSteps(call, std::max<size_t>(ChunksOf(largest, parts.room), 1), deadline_ns, in, out);
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The collectives of an arena that move bytes; arena.h says what each does.
-// Home: its rank's thread. Owns: nothing. Fails: as arena.h says.
-#ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_MOVES_H_
-#define FUSEWIRE_COLLECTIVE_ARENA_ARENA_MOVES_H_
+// Home: its rank's thread. Fails: as arena.h says.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -13,8 +12,7 @@
 #include "fusewire/collective/kernels/pieces.h"
 #include "fusewire/collective/kernels/types.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class ArenaMoves final : ArenaSteps {
  public:
@@ -45,7 +43,4 @@ class ArenaMoves final : ArenaSteps {
                   int64_t deadline_ns);
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_ARENA_ARENA_MOVES_H_
+}  // namespace fusewire::collective

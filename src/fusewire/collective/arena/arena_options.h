@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The options of an arena, and a rank's seat in it.
-// Home: any thread, plain values. Owns: nothing. Fails: CreateArenaMemory, if options are out of bounds or memory is
+// Home: any thread, plain values. Fails: CreateArenaMemory, if options are out of bounds or memory is
 // short.
-#ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_OPTIONS_H_
-#define FUSEWIRE_COLLECTIVE_ARENA_ARENA_OPTIONS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -14,8 +13,7 @@
 
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // The most ranks that can share an arena.
 constexpr int kArenaRanksMax = 48;
@@ -72,7 +70,4 @@ struct ArenaCounts {
   uint64_t lent_bytes = 0;  // that this rank has read in other ranks' memory
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_ARENA_ARENA_OPTIONS_H_
+}  // namespace fusewire::collective

@@ -9,8 +9,7 @@
 
 #include "fusewire/collective/arena/arena_steps.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // When the results of all ranks together are this large, they do not fit into the caches.
@@ -300,5 +299,4 @@ Status ArenaReductions::ReduceScatter(const Reduction& reduction, const std::vec
   return RunTwoSteps(call, std::max<size_t>(chunks, 1), deadline_ns, in, out);
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

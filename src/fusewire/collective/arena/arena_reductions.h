@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The collectives of an arena that reduce; arena.h says what each does.
 // Home: its rank's thread. Owns: where what is read to be reduced lands. Fails: as arena.h says.
-#ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_REDUCTIONS_H_
-#define FUSEWIRE_COLLECTIVE_ARENA_ARENA_REDUCTIONS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +13,7 @@
 #include "fusewire/collective/kernels/pieces.h"
 #include "fusewire/collective/kernels/types.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class ArenaReductions final : ArenaSteps {
  public:
@@ -48,7 +46,4 @@ class ArenaReductions final : ArenaSteps {
   std::vector<uint8_t> landing_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_ARENA_ARENA_REDUCTIONS_H_
+}  // namespace fusewire::collective

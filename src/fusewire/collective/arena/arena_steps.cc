@@ -5,8 +5,7 @@
 
 #include "fusewire/collective/kernels/arithmetic.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 Status CheckBytes(const char* which, size_t has, size_t needs) {
   if (has == needs) return Status::Ok();
@@ -61,5 +60,4 @@ void CopyAcross(PieceCursor* from, size_t from_offset, PieceCursor* to, size_t t
   });
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

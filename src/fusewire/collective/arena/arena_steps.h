@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What the collectives of an arena have in common: parts, chunks, copies, and steps between meetings.
-// Home: its rank's thread. Owns: nothing. Fails: checks of arguments, with a Status; steps, as their meetings do.
-#ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_STEPS_H_
-#define FUSEWIRE_COLLECTIVE_ARENA_ARENA_STEPS_H_
+// Home: its rank's thread. Fails: checks of arguments, with a Status; steps, as their meetings do.
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -18,8 +17,7 @@
 #include "fusewire/collective/arena/loans.h"
 #include "fusewire/collective/kernels/pieces.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 constexpr int kNoRoot = -1;
 // From this size on, a plain copy would evict everything else from a core's own cache.
@@ -110,7 +108,4 @@ class ArenaSteps {
   const int ranks_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_ARENA_ARENA_STEPS_H_
+}  // namespace fusewire::collective

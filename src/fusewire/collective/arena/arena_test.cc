@@ -14,8 +14,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/collective/arena/crew_test.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // Rank r's value of element i: sums of it are exact in f32, and differ for every i and r.
@@ -311,5 +310,4 @@ TEST(Arena, MemoryThatCouldBeCutShortIsRefused) {
 }
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -1,13 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Who is told about waits in an arena that last: for those who ask why a job stands.
-// Home: the thread that waits. Owns: nothing. Fails: never. It is called only before a rank sleeps, after its spin.
-#ifndef FUSEWIRE_COLLECTIVE_ARENA_ARENA_WAITS_H_
-#define FUSEWIRE_COLLECTIVE_ARENA_ARENA_WAITS_H_
+// The observer of long waits in an arena, for `fusewire why`.
+// Home: the thread that waits. It is called only before a rank sleeps, after its spin.
+#pragma once
 
 #include <cstdint>
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class ArenaWaits {
  public:
@@ -18,7 +16,4 @@ class ArenaWaits {
   ~ArenaWaits() = default;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_ARENA_ARENA_WAITS_H_
+}  // namespace fusewire::collective

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests: ranks of one arena, as threads of this process or as processes of their own.
 // Home: the test's thread. Owns: the memory and the life lines that no rank has taken yet. Fails: as an expectation.
-#ifndef FUSEWIRE_COLLECTIVE_ARENA_CREW_TEST_H_
-#define FUSEWIRE_COLLECTIVE_ARENA_CREW_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -18,8 +17,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/collective/arena/arena.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 inline int64_t Soon() { return Clock::Real()->NowNs() + 20 * kSecondNs; }
 
@@ -96,7 +94,4 @@ class Crew {
   std::vector<std::vector<int>> ends_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_ARENA_CREW_TEST_H_
+}  // namespace fusewire::collective

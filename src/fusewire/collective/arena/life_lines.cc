@@ -11,8 +11,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 namespace {
 
@@ -65,5 +64,4 @@ void LifeLines::AwaitEnd(int rank, int64_t patience_ns) const {
   Look(rank, static_cast<int>(patience_ns / kMillisecondNs));
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -1,16 +1,14 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Descriptors that end when another rank does. They are polled, never read.
 // Home: its rank's thread. Owns: the descriptors. Fails: Check, if a rank has none.
-#ifndef FUSEWIRE_COLLECTIVE_ARENA_LIFE_LINES_H_
-#define FUSEWIRE_COLLECTIVE_ARENA_LIFE_LINES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class LifeLines {
  public:
@@ -33,7 +31,4 @@ class LifeLines {
   std::vector<int16_t> events_;  // for each, the poll events that mean its end
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_ARENA_LIFE_LINES_H_
+}  // namespace fusewire::collective

@@ -7,8 +7,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // A way is tried with so many calls in a row: the first ones find its memory outside the caches, or new, and don't
@@ -86,5 +85,4 @@ void LoanChoice::End() {
   }
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

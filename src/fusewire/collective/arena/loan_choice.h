@@ -2,9 +2,8 @@
 // Whether large arrays of an arena's ranks go through shares, or are lent: the others read them where they are, which
 // saves a copy. Rank 0 times both ways, for each kind and size of call, and tells the others with each call how the
 // next one of that kind and size goes; so all ranks know the way of a call before they meet for it. Home: its rank's
-// thread. Owns: what it has measured. Fails: never.
-#ifndef FUSEWIRE_COLLECTIVE_ARENA_LOAN_CHOICE_H_
-#define FUSEWIRE_COLLECTIVE_ARENA_LOAN_CHOICE_H_
+// thread. Owns: what it has measured.
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -13,8 +12,7 @@
 #include "fusewire/collective/arena/arena_options.h"
 #include "fusewire/collective/kernels/types.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 enum class Way : uint8_t { kShares = 0, kLoans = 1 };
 
@@ -55,7 +53,4 @@ class LoanChoice {
   int64_t since_ns_ = 0;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_ARENA_LOAN_CHOICE_H_
+}  // namespace fusewire::collective

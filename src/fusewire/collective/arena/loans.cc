@@ -7,8 +7,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/transport/shm/others_memory.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // Whether all of it is one array, which another rank can read by its address.
@@ -98,5 +97,4 @@ Status Loans::Read(const ArenaCall& call, int rank, uint64_t address, uint8_t* t
   return read.ok() ? read : meeting_->FailToRead(rank, call, read);
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -3,8 +3,7 @@
 // are, the others read them, and at the last meeting of the call nobody reads any more. Which calls go that way, see
 // loan_choice.h. Home: its rank's thread. Owns: what is known of the other processes. Fails: with a Status that names
 // the rank whose memory can't be read any more, which breaks the arena; meetings, as they do.
-#ifndef FUSEWIRE_COLLECTIVE_ARENA_LOANS_H_
-#define FUSEWIRE_COLLECTIVE_ARENA_LOANS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -18,8 +17,7 @@
 #include "fusewire/collective/arena/loan_choice.h"
 #include "fusewire/collective/kernels/pieces.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // From this size of a part on, a call of the system may cost less than a second copy.
 constexpr size_t kLoanBytesMin = 32 * 1024;
@@ -73,7 +71,4 @@ class LoanTurn {
   Loans* const loans_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_ARENA_LOANS_H_
+}  // namespace fusewire::collective

@@ -12,8 +12,7 @@
 
 #include "fusewire/collective/arena/crew_test.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr size_t kCount = 40000;  // of floats, for each rank
@@ -147,5 +146,4 @@ TEST(Loans, AnExchangeInPlaceIsNotLent) {
 }
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

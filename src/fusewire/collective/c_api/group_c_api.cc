@@ -38,30 +38,30 @@ collective::Pieces Of(const std::vector<collective::Piece>& list) {
 
 std::vector<size_t> Counts(const uint64_t* counts, size_t size) { return std::vector<size_t>(counts, counts + size); }
 
-Status CheckNumbers(const fusewire_wanted& wanted) {
-  const bool known = wanted.kind >= 0 && wanted.kind < collective::kKinds && wanted.type >= 0 &&
-                     wanted.type < collective::kTypes && wanted.op >= 0 && wanted.op < collective::kBuiltInOps;
+Status CheckNumbers(const fusewire_collective_spec& spec) {
+  const bool known = spec.kind >= 0 && spec.kind < collective::kKinds && spec.type >= 0 &&
+                     spec.type < collective::kTypes && spec.op >= 0 && spec.op < collective::kBuiltInOps;
   if (known) return Status::Ok();
-  return Status::Invalid("`kind` is " + std::to_string(wanted.kind) + ", `op` " + std::to_string(wanted.op) +
-                         ", `type` " + std::to_string(wanted.type) + ": at least one is unknown")
+  return Status::Invalid("`kind` is " + std::to_string(spec.kind) + ", `op` " + std::to_string(spec.op) + ", `type` " +
+                         std::to_string(spec.type) + ": at least one is unknown")
       .Next("use the numbers of collective/kernels/types.h");
 }
 
 // The lists are borrowed.
-collective::Wanted WantedOf(const fusewire_wanted& wanted, const std::vector<collective::Piece>& from,
-                            const std::vector<collective::Piece>& to) {
-  collective::Wanted wants;
-  wants.kind = static_cast<collective::CollectiveKind>(wanted.kind);
-  wants.reduction.op = static_cast<collective::Op>(wanted.op);
-  wants.reduction.type = static_cast<collective::Type>(wanted.type);
-  wants.root = wanted.root;
-  wants.counts = Counts(wanted.counts, wanted.counts_size);
-  wants.receives = Counts(wanted.receives, wanted.receives_size);
+collective::CollectiveSpec SpecOf(const fusewire_collective_spec& spec, const std::vector<collective::Piece>& from,
+                                  const std::vector<collective::Piece>& to) {
+  collective::CollectiveSpec wants;
+  wants.kind = static_cast<collective::CollectiveKind>(spec.kind);
+  wants.reduction.op = static_cast<collective::Op>(spec.op);
+  wants.reduction.type = static_cast<collective::Type>(spec.type);
+  wants.root = spec.root;
+  wants.counts = Counts(spec.counts, spec.counts_size);
+  wants.receives = Counts(spec.receives, spec.receives_size);
   wants.from = Of(from);
   wants.to = Of(to);
-  wants.key = wanted.key;
-  wants.priority = wanted.priority;
-  wants.timeout_ns = wanted.timeout_ns;
+  wants.key = spec.key;
+  wants.confirm = spec.confirm != 0;
+  wants.timeout_ns = spec.timeout_ns;
   return wants;
 }
 
@@ -98,22 +98,22 @@ const char* fusewire_collective_algorithms(int kind) {
   return words == nullptr ? nullptr : words->algorithms.c_str();
 }
 
-int fusewire_group_make(fusewire_endpoint* endpoint, const fusewire_group_options* wanted, fusewire_group** out) {
+int fusewire_group_make(fusewire_endpoint* endpoint, const fusewire_group_options* spec, fusewire_group** out) {
   collective::GroupOptions options;
-  options.name = wanted->name;
-  options.rank = wanted->rank;
-  options.reproducible = wanted->reproducible != 0;
-  options.arena = wanted->without_arena == 0;
-  if (wanted->hosts != nullptr) options.places.hosts.assign(wanted->hosts, wanted->hosts + wanted->ranks);
-  if (wanted->table != nullptr) {
-    auto table = collective::ParseTable(wanted->table);
+  options.name = spec->name;
+  options.rank = spec->rank;
+  options.reproducible = spec->reproducible != 0;
+  options.arena = spec->without_arena == 0;
+  if (spec->hosts != nullptr) options.places.hosts.assign(spec->hosts, spec->hosts + spec->ranks);
+  if (spec->table != nullptr) {
+    auto table = collective::ParseTable(spec->table);
     if (!table.ok()) return KeepError(table.status());
     options.table = std::move(table).value();
   }
-  for (int i = 0; i < wanted->ranks; ++i) {
+  for (int i = 0; i < spec->ranks; ++i) {
     collective::GroupMember member;
-    member.name = wanted->names[i];
-    const char* address = wanted->addresses[i];
+    member.name = spec->names[i];
+    const char* address = spec->addresses[i];
     if (address != nullptr && address[0] != 0) {
       auto where = fusewire::transport::Address::Parse(address);
       if (!where.ok()) return KeepError(where.status());
@@ -162,11 +162,11 @@ int fusewire_group_broken(fusewire_group* group) {
 
 int fusewire_group_in_arena(fusewire_group* group) { return group->group->in_arena() ? 1 : 0; }
 
-int fusewire_group_run(fusewire_group* group, const fusewire_wanted* wanted, const fusewire_waiting* waiting) {
-  const Status known = CheckNumbers(*wanted);
+int fusewire_group_run(fusewire_group* group, const fusewire_collective_spec* spec, const fusewire_waiting* waiting) {
+  const Status known = CheckNumbers(*spec);
   if (!known.ok()) return KeepError(known);
-  const std::vector<collective::Piece> from = PiecesFrom(wanted->from, wanted->from_size);
-  const std::vector<collective::Piece> to = PiecesFrom(wanted->to, wanted->to_size);
+  const std::vector<collective::Piece> from = PiecesFrom(spec->from, spec->from_size);
+  const std::vector<collective::Piece> to = PiecesFrom(spec->to, spec->to_size);
   void* begun = nullptr;
   std::optional<fusewire::reactor::CancelToken> cancel;
   if (waiting != nullptr) {
@@ -178,18 +178,18 @@ int fusewire_group_run(fusewire_group* group, const fusewire_wanted* wanted, con
     });
     begun = waiting->begin();
   }
-  const Status status = group->group->Run(WantedOf(*wanted, from, to), waiting == nullptr ? nullptr : &*cancel);
+  const Status status = group->group->Run(SpecOf(*spec, from, to), waiting == nullptr ? nullptr : &*cancel);
   if (waiting != nullptr) waiting->end(begun);
   return status.ok() ? 0 : KeepError(status);
 }
 
-int fusewire_group_start(fusewire_group* group, const fusewire_wanted* wanted, fusewire_ticket** out) {
-  const Status known = CheckNumbers(*wanted);
+int fusewire_group_start(fusewire_group* group, const fusewire_collective_spec* spec, fusewire_ticket** out) {
+  const Status known = CheckNumbers(*spec);
   if (!known.ok()) return KeepError(known);
   auto handle = std::make_unique<fusewire_ticket>();
-  handle->from = PiecesFrom(wanted->from, wanted->from_size);
-  handle->to = PiecesFrom(wanted->to, wanted->to_size);
-  handle->ticket = group->group->StartTicket(WantedOf(*wanted, handle->from, handle->to));
+  handle->from = PiecesFrom(spec->from, spec->from_size);
+  handle->to = PiecesFrom(spec->to, spec->to_size);
+  handle->ticket = group->group->StartTicket(SpecOf(*spec, handle->from, handle->to));
   *out = handle.release();  // C's, until fusewire_ticket_free
   return 0;
 }

@@ -15,8 +15,7 @@
 #include "fusewire/collective/group/group_core.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // How long a rank that can't make its call waits for the others, which have made theirs, or soon will.
@@ -77,7 +76,7 @@ struct ArenaLane::Job {
   reactor::Completion* end = nullptr;
 };
 
-ArenaLane::ArenaLane(GroupCore* core, Shown* shown) : core_(core), record_(shown, core->options().name) {}
+ArenaLane::ArenaLane(GroupCore* core, GroupMonitor* shown) : core_(core), record_(shown, core->options().name) {}
 ArenaLane::~ArenaLane() = default;
 
 bool ArenaLane::GiveTurn(GroupOperation* operation) {
@@ -90,8 +89,7 @@ bool ArenaLane::GiveTurn(GroupOperation* operation) {
 }
 
 int64_t ArenaLane::DeadlineOf(const GroupOperation& operation) const {
-  const int64_t timeout_ns =
-      operation.wanted.timeout_ns == 0 ? core_->options().timeout_ns : operation.wanted.timeout_ns;
+  const int64_t timeout_ns = operation.spec.timeout_ns == 0 ? core_->options().timeout_ns : operation.spec.timeout_ns;
   return AddNs(Clock::Real()->NowNs(), std::max<int64_t>(timeout_ns, 0));
 }
 
@@ -444,51 +442,50 @@ void ArenaLane::Stop() {
 // ---- an operation in the arena ----
 
 Status ArenaLane::Execute(Arena* arena, GroupOperation* operation, int64_t deadline_ns) {
-  const Wanted& wanted = operation->wanted;
+  const CollectiveSpec& spec = operation->spec;
   if (operation->checked_epoch != operation->given_epoch) {
-    FUSEWIRE_TRY(CheckArrays(wanted, core_->ranks(), core_->rank(), &operation->run, &operation->in_place));
+    FUSEWIRE_TRY(CheckArrays(spec, core_->ranks(), core_->rank(), &operation->run, &operation->in_place));
     operation->checked_epoch = operation->given_epoch;
   }
   const Pieces& input = operation->run.input;
   const Pieces& output = operation->run.output;
-  const Reduction& reduction = wanted.reduction;
+  const Reduction& reduction = spec.reduction;
   const Type type = reduction.type;
   const size_t element = SizeOf(type);
   const auto me = static_cast<size_t>(arena->rank());
-  const bool root = arena->rank() == wanted.root;
+  const bool root = arena->rank() == spec.root;
   // In place, only the larger array is given, and the smaller one is its block.
   std::vector<Piece> block;
   auto mine = [&](const Pieces& whole, const Pieces& part) {
     if (!operation->in_place) return part;
-    block = BlockOf(whole, wanted.counts, me, element);
+    block = BlockOf(whole, spec.counts, me, element);
     return Pieces(block.data(), block.size());
   };
-  switch (wanted.kind) {
+  switch (spec.kind) {
     case CollectiveKind::kBarrier: return arena->Barrier(deadline_ns);
     case CollectiveKind::kAllReduce: return arena->AllReduce(reduction, input, output, deadline_ns);
-    case CollectiveKind::kReduce: return arena->Reduce(reduction, wanted.root, input, output, deadline_ns);
+    case CollectiveKind::kReduce: return arena->Reduce(reduction, spec.root, input, output, deadline_ns);
     case CollectiveKind::kBroadcast: {
-      FUSEWIRE_TRY(arena->Broadcast(wanted.root, root ? input : output, deadline_ns, type));
+      FUSEWIRE_TRY(arena->Broadcast(spec.root, root ? input : output, deadline_ns, type));
       if (root && !operation->in_place) CopyPieces(input, output);
       return Status::Ok();
     }
     case CollectiveKind::kReduceScatter:
-      return arena->ReduceScatter(reduction, wanted.counts, input, mine(input, output), deadline_ns);
+      return arena->ReduceScatter(reduction, spec.counts, input, mine(input, output), deadline_ns);
     case CollectiveKind::kAllGather:
-      return arena->AllGather(BytesOf(wanted.counts, element), mine(output, input), output, deadline_ns, type);
+      return arena->AllGather(BytesOf(spec.counts, element), mine(output, input), output, deadline_ns, type);
     case CollectiveKind::kGather:
-      return arena->Gather(BytesOf(wanted.counts, element), wanted.root, root ? mine(output, input) : input, output,
+      return arena->Gather(BytesOf(spec.counts, element), spec.root, root ? mine(output, input) : input, output,
                            deadline_ns, type);
     case CollectiveKind::kScatter:
-      return arena->Scatter(BytesOf(wanted.counts, element), wanted.root, input, root ? mine(input, output) : output,
+      return arena->Scatter(BytesOf(spec.counts, element), spec.root, input, root ? mine(input, output) : output,
                             deadline_ns, type);
     case CollectiveKind::kAllToAll:
-      return arena->AllToAll(BytesOf(wanted.counts, element), BytesOf(wanted.receives, element), input, output,
-                             deadline_ns, type);
+      return arena->AllToAll(BytesOf(spec.counts, element), BytesOf(spec.receives, element), input, output, deadline_ns,
+                             type);
   }
-  return Status::Invalid("`kind` is " + std::to_string(static_cast<int>(wanted.kind)) + ", which is no collective")
+  return Status::Invalid("`kind` is " + std::to_string(static_cast<int>(spec.kind)) + ", which is no collective")
       .Next("use a CollectiveKind of types.h");
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -5,8 +5,7 @@
 // Home: any thread but a home where it may wait, see each function. Owns: the arena, and operations that wait for their
 // turn. Fails: each operation on its own. A rank whose operation fails in the arena closes the arena and sends the
 // number of the turn to the others, which fail the same turn, wherever they run it.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_ARENA_LANE_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_ARENA_LANE_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -23,14 +22,13 @@
 #include "fusewire/reactor/cancel.h"
 #include "fusewire/reactor/completion.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class GroupCore;
 
 class ArenaLane {
  public:
-  ArenaLane(GroupCore* core, Shown* shown);
+  ArenaLane(GroupCore* core, GroupMonitor* shown);
   // Call Stop first.
   ~ArenaLane();
   ArenaLane(const ArenaLane&) = delete;
@@ -118,7 +116,4 @@ class ArenaLane {
   bool stopping_ FUSEWIRE_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_ARENA_LANE_H_
+}  // namespace fusewire::collective

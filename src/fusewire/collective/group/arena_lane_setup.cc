@@ -16,8 +16,7 @@
 #include "fusewire/transport/shm/gathering.h"
 #include "fusewire/transport/shm/others_memory.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr size_t kNameBytes = 63;
@@ -127,14 +126,13 @@ void ArenaLane::Tell(const Status& why) const {
 
 Status ArenaLane::RunOverMessages(uint64_t turn, Bytes told, int64_t deadline_ns, reactor::CancelToken* cancel) {
   auto operation = std::make_unique<GroupOperation>();
-  Wanted& wanted = operation->wanted;
-  wanted.kind = CollectiveKind::kAllReduce;
-  wanted.reduction.op = Op::kMax;
-  wanted.reduction.type = Type::kU8;
-  wanted.counts = {told.size};
-  wanted.to = Pieces(told.data, told.size);
-  wanted.timeout_ns =
-      deadline_ns == kForeverNs ? kForeverNs : std::max<int64_t>(deadline_ns - Clock::Real()->NowNs(), 1);
+  CollectiveSpec& spec = operation->spec;
+  spec.kind = CollectiveKind::kAllReduce;
+  spec.reduction.op = Op::kMax;
+  spec.reduction.type = Type::kU8;
+  spec.counts = {told.size};
+  spec.to = Pieces(told.data, told.size);
+  spec.timeout_ns = deadline_ns == kForeverNs ? kForeverNs : std::max<int64_t>(deadline_ns - Clock::Real()->NowNs(), 1);
   {
     MutexLock lock(mutex_);
     operation->given_epoch = epoch_;
@@ -144,5 +142,4 @@ Status ArenaLane::RunOverMessages(uint64_t turn, Bytes told, int64_t deadline_ns
   return core_->RunAndWait(std::move(operation));
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -16,8 +16,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/collective/group/party_test.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 TEST(ArenaLane, OpensWithTheFirstOperationAndStaysOpen) {
@@ -73,17 +72,17 @@ TEST(ArenaLane, ACallThatCannotBeMadeIsHeardEverywhereAndTheArenaStays) {
   party.Run([](int rank, Group& group) {
     ExpectSum(group);
     Numbers array(10);
-    Wanted wanted = Sum(&array);
-    if (rank == 1) wanted.counts = {11};
-    Status status = group.Run(std::move(wanted));
+    CollectiveSpec spec = Sum(&array);
+    if (rank == 1) spec.counts = {11};
+    Status status = group.Run(std::move(spec));
     EXPECT_EQ(status.code(), Code::kInvalid) << status.ToString();
     EXPECT_NE(status.ToString().find(rank == 1 ? "not 44" : "rank 1 (w1) wants a call that can't be made"),
               std::string::npos)
         << status.ToString();
     // Nobody can: nobody differs.
-    wanted = Sum(&array);
-    wanted.counts.clear();
-    status = group.Run(std::move(wanted));
+    spec = Sum(&array);
+    spec.counts.clear();
+    status = group.Run(std::move(spec));
     EXPECT_EQ(status.code(), Code::kInvalid) << status.ToString();
     ExpectSum(group);
     EXPECT_TRUE(group.in_arena());
@@ -97,14 +96,14 @@ TEST(ArenaLane, TypesAreComparedOfWhatOnlyMovesToo) {
     for (const CollectiveKind kind :
          {CollectiveKind::kBroadcast, CollectiveKind::kAllGather, CollectiveKind::kAllToAll}) {
       Numbers from(10), to(10);
-      Wanted wanted = Sum(&to);
-      wanted.kind = kind;
-      wanted.reduction.type = rank == 0 ? Type::kI32 : Type::kF32;
+      CollectiveSpec spec = Sum(&to);
+      spec.kind = kind;
+      spec.reduction.type = rank == 0 ? Type::kI32 : Type::kF32;
       if (kind == CollectiveKind::kAllGather) from.resize(5);
-      if (kind != CollectiveKind::kBroadcast) wanted.counts = {5, 5};
-      if (kind == CollectiveKind::kAllToAll) wanted.receives = {5, 5};
-      wanted.from = Pieces(from.data(), from.size() * 4);
-      const Status status = group.Run(std::move(wanted));
+      if (kind != CollectiveKind::kBroadcast) spec.counts = {5, 5};
+      if (kind == CollectiveKind::kAllToAll) spec.receives = {5, 5};
+      spec.from = Pieces(from.data(), from.size() * 4);
+      const Status status = group.Run(std::move(spec));
       EXPECT_EQ(status.code(), Code::kInvalid) << status.ToString();
       EXPECT_NE(status.cause().find("f32"), std::string::npos) << status.ToString();
     }
@@ -229,14 +228,14 @@ TEST(ArenaLane, ANameWithoutAnEndIsANameOfNobody) {
   std::thread liar([&] {
     std::vector<uint8_t> told(64, 0xff);
     told[0] = 0;
-    Wanted wanted;
-    wanted.kind = CollectiveKind::kAllReduce;
-    wanted.reduction.op = Op::kMax;
-    wanted.reduction.type = Type::kU8;
-    wanted.counts = {told.size()};
-    wanted.to = Pieces(told.data(), told.size());
-    wanted.timeout_ns = 10 * kSecondNs;
-    (void)made.value()->Run(std::move(wanted));
+    CollectiveSpec spec;
+    spec.kind = CollectiveKind::kAllReduce;
+    spec.reduction.op = Op::kMax;
+    spec.reduction.type = Type::kU8;
+    spec.counts = {told.size()};
+    spec.to = Pieces(told.data(), told.size());
+    spec.timeout_ns = 10 * kSecondNs;
+    (void)made.value()->Run(std::move(spec));
   });
   Numbers array(10, 1);
   EXPECT_FALSE(honest.at(0).Run(Sum(&array, 3 * kSecondNs)).ok());
@@ -246,5 +245,4 @@ TEST(ArenaLane, ANameWithoutAnEndIsANameOfNobody) {
 }
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

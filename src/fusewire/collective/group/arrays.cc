@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // The pieces of a message are segments of a frame, which has at most 65535; some are reserved.
@@ -62,42 +61,42 @@ Status CheckWholeElements(const Pieces& pieces, size_t element_bytes) {
 
 }  // namespace
 
-Request RequestOf(const Wanted& wanted, int ranks, int rank) {
+Request RequestOf(const CollectiveSpec& spec, int ranks, int rank) {
   Request request;
-  request.kind = wanted.kind;
+  request.kind = spec.kind;
   request.ranks = ranks;
   request.rank = rank;
-  request.root = wanted.root;
-  request.counts = wanted.counts;
-  request.receives = wanted.receives;
+  request.root = spec.root;
+  request.counts = spec.counts;
+  request.receives = spec.receives;
   return request;
 }
 
-Status CheckArrays(const Wanted& wanted, int ranks, int rank, ScheduleRunner::Run* run, bool* in_place) {
-  FUSEWIRE_TRY(Reduces(wanted.kind) ? CheckReduction(wanted.reduction) : CheckType(wanted.reduction.type));
-  const Request request = RequestOf(wanted, ranks, rank);
-  const bool one = wanted.kind == CollectiveKind::kAllReduce || wanted.kind == CollectiveKind::kReduce ||
-                   wanted.kind == CollectiveKind::kBroadcast;
-  const size_t needed = wanted.kind == CollectiveKind::kBarrier ? 0 : one ? 1 : static_cast<size_t>(request.ranks);
-  if (wanted.root < 0 || wanted.root >= request.ranks) {
-    return Status::Invalid(KindName(wanted.kind) + ": `root` is " + std::to_string(wanted.root) + ", and `ranks` is " +
+Status CheckArrays(const CollectiveSpec& spec, int ranks, int rank, ScheduleRunner::Run* run, bool* in_place) {
+  FUSEWIRE_TRY(Reduces(spec.kind) ? CheckReduction(spec.reduction) : CheckType(spec.reduction.type));
+  const Request request = RequestOf(spec, ranks, rank);
+  const bool one = spec.kind == CollectiveKind::kAllReduce || spec.kind == CollectiveKind::kReduce ||
+                   spec.kind == CollectiveKind::kBroadcast;
+  const size_t needed = spec.kind == CollectiveKind::kBarrier ? 0 : one ? 1 : static_cast<size_t>(request.ranks);
+  if (spec.root < 0 || spec.root >= request.ranks) {
+    return Status::Invalid(KindName(spec.kind) + ": `root` is " + std::to_string(spec.root) + ", and `ranks` is " +
                            std::to_string(request.ranks))
         .Next("give a rank from 0 to " + std::to_string(request.ranks - 1));
   }
   if (request.counts.size() != needed) {
-    return Status::Invalid(KindName(wanted.kind) + ": `counts` has " + std::to_string(request.counts.size()) +
+    return Status::Invalid(KindName(spec.kind) + ": `counts` has " + std::to_string(request.counts.size()) +
                            " numbers, not " + std::to_string(needed) + ", for " + std::to_string(request.ranks) +
                            " ranks")
         .Next("see the table at Request in schedule.h");
   }
-  const auto element = static_cast<int64_t>(SizeOf(wanted.reduction.type));
+  const auto element = static_cast<int64_t>(SizeOf(spec.reduction.type));
   const Sizes sizes = SizesOf(request);
-  run->input = wanted.from;
-  run->output = wanted.to;
+  run->input = spec.from;
+  run->output = spec.to;
   // One array for both: the smaller is its block of the larger.
-  *in_place = Touch(wanted.from, wanted.to) && sizes.input == sizes.output;
-  if (wanted.from.bytes() == 0 && sizes.input > 0 && wanted.kind != CollectiveKind::kAllToAll) {
-    run->input = wanted.to;
+  *in_place = Touch(spec.from, spec.to) && sizes.input == sizes.output;
+  if (spec.from.bytes() == 0 && sizes.input > 0 && spec.kind != CollectiveKind::kAllToAll) {
+    run->input = spec.to;
     *in_place = sizes.output >= 0;
   }
   for (const Pieces* pieces : {&run->input, &run->output}) {
@@ -106,15 +105,14 @@ Status CheckArrays(const Wanted& wanted, int ranks, int rank, ScheduleRunner::Ru
     // In place, only the larger array is given.
     if (wants < 0 || (*in_place && wants < (is_input ? sizes.output : sizes.input))) continue;
     if (pieces->bytes() != static_cast<uint64_t>(wants * element)) {
-      return Status::Invalid(KindName(wanted.kind) + ": the " + (is_input ? "input" : "output") + " has " +
+      return Status::Invalid(KindName(spec.kind) + ": the " + (is_input ? "input" : "output") + " has " +
                              std::to_string(pieces->bytes()) + " bytes, not " + std::to_string(wants * element))
           .Next("see the table at Request in schedule.h");
     }
   }
   for (const Pieces* pieces : {&run->input, &run->output})
-    FUSEWIRE_TRY(CheckWholeElements(*pieces, SizeOf(wanted.reduction.type)));
+    FUSEWIRE_TRY(CheckWholeElements(*pieces, SizeOf(spec.reduction.type)));
   return Status::Ok();
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -5,8 +5,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr size_t kFailedKeysMax = 64 * 1024;
@@ -15,9 +14,9 @@ constexpr size_t kFailedKeysMax = 64 * 1024;
 
 void CallOrder::Place(GroupOperation* operation) {
   Fingerprint& print = operation->print;
-  print.kind = static_cast<uint8_t>(operation->wanted.kind);
+  print.kind = static_cast<uint8_t>(operation->spec.kind);
   print.epoch = static_cast<uint16_t>(epoch_);
-  print.key = operation->wanted.key;
+  print.key = operation->spec.key;
   print.keyed = print.key != 0 ? 1 : 0;
   if (print.keyed != 0) {
     const auto failed = key_turns_.find(print.key);
@@ -62,5 +61,4 @@ void CallOrder::EnterEpoch(uint32_t epoch) {
   key_turns_.clear();
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

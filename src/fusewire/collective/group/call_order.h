@@ -2,8 +2,7 @@
 // Matches an operation with those of the other ranks: by its turn in the order of calls, or by its key. After a
 // failure, a key continues under another tag. Home: the endpoint's. Owns: the turns and keys of this epoch. Fails:
 // never. Turns below turn_ have ended, are under way, or are in skipped_, which holds turns that are still to come.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_CALL_ORDER_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_CALL_ORDER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -16,8 +15,7 @@
 #include "fusewire/collective/group/group_tags.h"
 #include "fusewire/collective/run/fingerprint.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class CallOrder {
  public:
@@ -47,7 +45,4 @@ class CallOrder {
   std::unordered_map<uint64_t, uint64_t> key_turns_;  // of keys that have failed
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_CALL_ORDER_H_
+}  // namespace fusewire::collective

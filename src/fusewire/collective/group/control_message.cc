@@ -6,8 +6,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/wire/coder.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr uint8_t kControlVersion = 1;
@@ -116,5 +115,4 @@ Result<ControlMessage> DecodeControl(ConstBytes in) {
   return message;
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -1,12 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Control messages: the messages between members of a group that do not belong to an operation.
-// Home: any thread, plain values. Owns: nothing. Fails: DecodeControl, with kCorrupt.
-//
+// Home: any thread, plain values. Fails: DecodeControl, with kCorrupt.
 //   message := version:u8 verb:u8 epoch:u32 round:u64 print:fingerprint status seats
 //   status  := code:u8 cause:text peer:text next:text      text := bytes:u16 u8[bytes]
 //   seats   := count:u32 u8[(count + 7) / 8]               bit s: seat s is dead
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_CONTROL_MESSAGE_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_CONTROL_MESSAGE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -16,8 +14,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/collective/run/fingerprint.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 enum class ControlVerb : uint8_t {
   kFailed = 1,   // the operation of that place has failed
@@ -49,7 +46,4 @@ struct ControlMessage {
 std::string EncodeControl(const ControlMessage& message);
 Result<ControlMessage> DecodeControl(ConstBytes in);
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_CONTROL_MESSAGE_H_
+}  // namespace fusewire::collective

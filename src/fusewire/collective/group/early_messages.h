@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The first messages of operations that this rank has not begun: their fingerprints are compared when it does.
 // Home: the endpoint's. Owns: the fingerprints, within a bound; one beyond the bound is compared by its receive.
-// Fails: never.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_EARLY_MESSAGES_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_EARLY_MESSAGES_H_
+//
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +13,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/collective/run/fingerprint.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class EarlyMessages {
  public:
@@ -49,7 +47,4 @@ class EarlyMessages {
   size_t count_ = 0;  // of all tags
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_EARLY_MESSAGES_H_
+}  // namespace fusewire::collective

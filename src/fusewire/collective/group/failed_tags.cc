@@ -5,8 +5,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr size_t kTagsMax = 4096;
@@ -56,5 +55,4 @@ void FailedTags::PostToThrowAway(p2p::ReceiveOp* receive) {
   receive->Cancel();
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

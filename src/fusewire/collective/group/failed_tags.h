@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The tags of operations that have failed here: later messages with such a tag are refused with the reason, and those
 // that were kept unexpectedly are discarded.
-// Home: the endpoint's. Owns: the last 4,096 reasons, and the receives that discard messages. Fails: never.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_FAILED_TAGS_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_FAILED_TAGS_H_
+// Home: the endpoint's. Owns: the last 4,096 reasons, and the receives that discard messages.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +15,7 @@
 #include "fusewire/p2p/endpoint.h"
 #include "fusewire/reactor/drain.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class FailedTags {
  public:
@@ -40,7 +38,4 @@ class FailedTags {
   std::list<std::unique_ptr<p2p::ReceiveOp>> receives_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_FAILED_TAGS_H_
+}  // namespace fusewire::collective

@@ -7,13 +7,12 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/collective/group/group_core.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/cancel.h"
 #include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // How long ~Group waits for its ended operations; a peer that reads nothing of a message loses its pipe before that.
@@ -51,7 +50,7 @@ Status MustNotWait(const char* for_what) {
 
 // Begins an operation, through the lane or over messages.
 void Begin(const std::shared_ptr<GroupCore>& core, std::unique_ptr<GroupOperation> operation) {
-  if (core->lane() != nullptr && operation->wanted.key == 0) {
+  if (core->lane() != nullptr && operation->spec.key == 0) {
     core->lane()->Start(std::move(operation));
   } else if (core->home().AtHome()) {
     core->Begin(std::move(operation));
@@ -110,9 +109,9 @@ std::string Group::NameOf(int rank) const {
   return name;
 }
 
-uint64_t Group::Start(Wanted wanted, Done done) {
+uint64_t Group::Start(CollectiveSpec spec, Done done) {
   auto operation = std::make_unique<GroupOperation>();
-  operation->wanted = std::move(wanted);
+  operation->spec = std::move(spec);
   operation->done = std::move(done);
   operation->number = core_->NextNumber();
   const uint64_t number = operation->number;
@@ -143,9 +142,9 @@ void Ticket::Cancel(Status why) {
 
 const Status& Ticket::status() const { return end_->status(); }
 
-std::unique_ptr<Ticket> Group::StartTicket(Wanted wanted) {
+std::unique_ptr<Ticket> Group::StartTicket(CollectiveSpec spec) {
   auto end = std::make_shared<reactor::Completion>();
-  const uint64_t number = Start(std::move(wanted), [end](Status status) { end->Done(std::move(status)); });
+  const uint64_t number = Start(std::move(spec), [end](Status status) { end->Done(std::move(status)); });
   return std::unique_ptr<Ticket>(new Ticket(core_, std::move(end), number));
 }
 
@@ -165,7 +164,7 @@ void Plan::Start(Done done) {
 Status Plan::Run() {
   if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
   FUSEWIRE_CHECK(state_->operation != nullptr);  // it is under way
-  if (core_->lane() != nullptr && state_->operation->wanted.key == 0) {
+  if (core_->lane() != nullptr && state_->operation->spec.key == 0) {
     GroupOperation* const operation = state_->operation.get();
     operation->number = core_->NextNumber();
     if (core_->lane()->Run(operation)) return std::exchange(operation->status, Status::Ok());
@@ -175,16 +174,16 @@ Status Plan::Run() {
   return core_->RunAndWait(std::move(operation));
 }
 
-std::unique_ptr<Plan> Group::MakePlan(Wanted wanted) {
+std::unique_ptr<Plan> Group::MakePlan(CollectiveSpec spec) {
   auto state = std::make_shared<PlanState>();
   state->operation = std::make_unique<GroupOperation>();
-  state->operation->wanted = std::move(wanted);
+  state->operation->spec = std::move(spec);
   return std::unique_ptr<Plan>(new Plan(core_, std::move(state)));
 }
 
 Status Group::Show(const std::string& place, const std::string& runtime) {
   bool is_on = false;
-  Status started = StartWatch(place, runtime, core_->endpoint().shared().options().secret, &is_on);
+  Status started = StartWatch(place, runtime, core_->endpoint().context().options().secret, &is_on);
   if (is_on) core_->home().Run([core = core_.get()] { core->Show(); });
   return started;
 }
@@ -220,13 +219,13 @@ void Group::Cancel(uint64_t number, Status why) {
   core_->home().Post([core = core_, number, why = std::move(why)] { core->Cancel(number, why); });
 }
 
-Status Group::Run(Wanted wanted, reactor::CancelToken* cancel) {
+Status Group::Run(CollectiveSpec spec, reactor::CancelToken* cancel) {
   if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
   auto operation = std::make_unique<GroupOperation>();
-  operation->wanted = std::move(wanted);
+  operation->spec = std::move(spec);
   operation->number = core_->NextNumber();
   operation->cancel = cancel;
-  if (core_->lane() != nullptr && operation->wanted.key == 0 && core_->lane()->Run(operation.get()))
+  if (core_->lane() != nullptr && operation->spec.key == 0 && core_->lane()->Run(operation.get()))
     return operation->status;
   return core_->RunAndWait(std::move(operation));
 }
@@ -247,5 +246,4 @@ Status Group::Shrink(int64_t timeout_ns) {
   return shrunk.TakeStatus();
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -15,8 +15,7 @@
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 using reactor::CancelToken;
@@ -152,5 +151,4 @@ TEST(GroupCancelled, AtAnyMomentNothingHangs) {
 }
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

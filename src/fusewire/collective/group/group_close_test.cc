@@ -17,8 +17,7 @@
 #include "fusewire/collective/group/groups_test.h"
 #include "fusewire/collective/group/party_test.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 class GroupClose : public GroupsOverWires {};
@@ -33,14 +32,14 @@ struct Call {
   std::atomic<int> ends{0};
 };
 
-Wanted SumInTime(Call* call, int64_t timeout_ns) {
-  Wanted wanted;
-  wanted.kind = CollectiveKind::kAllReduce;
-  wanted.reduction.type = Type::kI64;
-  wanted.counts = {call->array.size()};
-  wanted.to = Pieces(call->array.data(), call->array.size() * sizeof(int64_t));
-  wanted.timeout_ns = timeout_ns;
-  return wanted;
+CollectiveSpec SumInTime(Call* call, int64_t timeout_ns) {
+  CollectiveSpec spec;
+  spec.kind = CollectiveKind::kAllReduce;
+  spec.reduction.type = Type::kI64;
+  spec.counts = {call->array.size()};
+  spec.to = Pieces(call->array.data(), call->array.size() * sizeof(int64_t));
+  spec.timeout_ns = timeout_ns;
+  return spec;
 }
 
 // How long it takes until it is gone.
@@ -92,5 +91,4 @@ TEST_P(GroupClose, IsPromptWhateverIsUnderWay) {
 FUSEWIRE_GROUPS_OVER_WIRES(GroupClose);
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -8,8 +8,7 @@
 #include "fusewire/reactor/cancel.h"
 #include "fusewire/reactor/completion.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // All inputs are the same at all ranks. With a virtual clock, no thread can wait in an arena.
@@ -230,5 +229,4 @@ Status GroupCore::RunAndWait(std::unique_ptr<GroupOperation> operation) {
   return ended.TakeStatus();
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

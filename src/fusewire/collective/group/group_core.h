@@ -2,12 +2,10 @@
 // The part of a Group at home: it only passes calls, control messages and events of members to their owners.
 // Home: the endpoint's reactor. Owns: seats, members, operations, the lane.
 // Fails: a death or an abort breaks the epoch, and with it all operations.
-//
 //   group -> group_core -> survivors -> members -> seats
 //                       -> operations -> operation_table, call_order, runners, ... -> group_operation (data)
 //                       -> arena_lane (includes the core: it sends home the operations that do not use the arena)
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_GROUP_CORE_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_GROUP_CORE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -18,18 +16,17 @@
 #include "fusewire/base/status.h"
 #include "fusewire/collective/group/arena_lane.h"
 #include "fusewire/collective/group/control_message.h"
+#include "fusewire/collective/group/group_monitor.h"
 #include "fusewire/collective/group/group_operation.h"
 #include "fusewire/collective/group/members.h"
 #include "fusewire/collective/group/operations.h"
 #include "fusewire/collective/group/seats.h"
-#include "fusewire/collective/group/shown.h"
 #include "fusewire/collective/group/survivors.h"
 #include "fusewire/p2p/endpoint.h"
 #include "fusewire/reactor/drain.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // What other threads may know of a group's state.
 struct GroupState {
@@ -93,7 +90,7 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   p2p::Endpoint& endpoint_;
   reactor::Reactor& home_;
   const GroupOptions options_;
-  Shown shown_;
+  GroupMonitor shown_;
   const std::unique_ptr<ArenaLane> lane_;
   reactor::Drain under_way_;
   Seats seats_;
@@ -106,7 +103,4 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   std::atomic<uint64_t> next_number_{0};
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_GROUP_CORE_H_
+}  // namespace fusewire::collective

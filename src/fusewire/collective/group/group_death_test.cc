@@ -22,8 +22,7 @@
 #include "fusewire/collective/group/group.h"
 #include "fusewire/collective/group/groups_test.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 class GroupDeath : public GroupsOverWires {};
@@ -87,12 +86,12 @@ int RunRank(pipe::TransportChoice wire, bool arena, int rank, int victim, size_t
   std::vector<int64_t> array(count);
   auto run = [&array, &group] {
     for (size_t i = 0; i < array.size(); ++i) array[i] = static_cast<int64_t>(i % 100);
-    Wanted wanted;
-    wanted.kind = CollectiveKind::kAllReduce;
-    wanted.reduction.type = Type::kI64;
-    wanted.counts = {array.size()};
-    wanted.to = Pieces(array.data(), array.size() * sizeof(int64_t));
-    return group.value()->Run(std::move(wanted));
+    CollectiveSpec spec;
+    spec.kind = CollectiveKind::kAllReduce;
+    spec.reduction.type = Type::kI64;
+    spec.counts = {array.size()};
+    spec.to = Pieces(array.data(), array.size() * sizeof(int64_t));
+    return group.value()->Run(std::move(spec));
   };
   const Status first = run();
   if (!first.ok()) return Fail(first.ToString());
@@ -180,5 +179,4 @@ TEST_P(GroupDeath, SurvivorsNameTheKilledShrinkAndGoOn) {
 FUSEWIRE_GROUPS_OVER_WIRES(GroupDeath);
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -11,8 +11,7 @@
 #include "fusewire/collective/group/groups_test.h"
 #include "fusewire/collective/group/party_test.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 class GroupLeave : public GroupsOverWires {};
@@ -56,7 +55,7 @@ void LeaveEarly(pipe::TransportChoice wire, const GroupOptions& options, Collect
   });
 }
 
-TEST_P(GroupLeave, WhoLeavesBeforeTheOthersBeginHasBroughtItsPart) {
+TEST_P(GroupLeave, ARankMayLeaveBeforeTheOthersBegin) {
   for (const CollectiveKind kind : {CollectiveKind::kBroadcast, CollectiveKind::kReduce}) {
     for (const size_t count : {size_t{1}, size_t{1000}, size_t{100000}}) {
       SCOPED_TRACE(KindName(kind) + " of " + std::to_string(count));
@@ -83,11 +82,11 @@ void NeedOneThatHasLeft(pipe::TransportChoice wire, const GroupOptions& options,
     }
     while (!waits && !gone) std::this_thread::yield();
     Array all(30);
-    Wanted wanted = Want(kind, {10}, Pieces(), Of(array));
-    if (kind == CollectiveKind::kAllGather) wanted = Want(kind, {10, 10, 10}, Of(array), Of(all));
-    if (kind == CollectiveKind::kBarrier) wanted = Want(kind, {}, Pieces(), Pieces());
+    CollectiveSpec spec = Want(kind, {10}, Pieces(), Of(array));
+    if (kind == CollectiveKind::kAllGather) spec = Want(kind, {10, 10, 10}, Of(array), Of(all));
+    if (kind == CollectiveKind::kBarrier) spec = Want(kind, {}, Pieces(), Pieces());
     const int64_t since_ns = Clock::Real()->NowNs();
-    const std::unique_ptr<Ticket> ticket = group.StartTicket(std::move(wanted));
+    const std::unique_ptr<Ticket> ticket = group.StartTicket(std::move(spec));
     ++called;
     EXPECT_TRUE(ticket->Wait());
     EXPECT_EQ(ticket->status().code(), Code::kUnavailable) << ticket->status().ToString();
@@ -114,10 +113,10 @@ TEST_P(GroupLeave, WhoWantsItConfirmedWaitsForThoseWhoReceive) {
   party.Run([&](int rank, Group& group) {
     Array array = Brought(rank, 10);
     ASSERT_TRUE(group.Run(Want(CollectiveKind::kAllReduce, {10}, Pieces(), Of(array))).ok());
-    Wanted wanted = Want(CollectiveKind::kBroadcast, {10}, Pieces(), Of(array));
-    wanted.confirm = true;
+    CollectiveSpec spec = Want(CollectiveKind::kBroadcast, {10}, Pieces(), Of(array));
+    spec.confirm = true;
     while (rank != 0 && !may_receive) std::this_thread::yield();
-    const std::unique_ptr<Ticket> ticket = group.StartTicket(std::move(wanted));
+    const std::unique_ptr<Ticket> ticket = group.StartTicket(std::move(spec));
     if (rank == 0) {
       EXPECT_FALSE(ticket->Wait(20 * kMillisecondNs));
       may_receive = true;
@@ -134,5 +133,4 @@ TEST_P(GroupLeave, WhoWantsItConfirmedWaitsForThoseWhoReceive) {
 FUSEWIRE_GROUPS_OVER_WIRES(GroupLeave);
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -14,8 +14,7 @@
 #include "fusewire/collective/group/groups_test.h"
 #include "fusewire/collective/run/fingerprint.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr uint64_t kOpMask = (uint64_t{1} << 40) - 1;
@@ -292,5 +291,4 @@ TEST(GroupLiar, ControlMessagesAndFingerprintsSurviveTheWireAndNoiseDoesNotSurvi
 }
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

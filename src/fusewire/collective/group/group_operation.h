@@ -2,8 +2,7 @@
 // An operation of a group, from Start to done; a plan uses the same one again and again. It is data: operations.h runs
 // it, and only operation_table.h changes its state.
 // Home: its maker's until it is posted, then the group's, or its lane's. Owns: its runner. Fails: with `status`.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_GROUP_OPERATION_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_GROUP_OPERATION_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -14,14 +13,13 @@
 #include "fusewire/base/mailbox.h"
 #include "fusewire/base/status.h"
 #include "fusewire/collective/group/op_record.h"
-#include "fusewire/collective/group/wanted.h"
+#include "fusewire/collective/group/spec.h"
 #include "fusewire/collective/run/fingerprint.h"
 #include "fusewire/collective/run/schedule_runner.h"
 #include "fusewire/reactor/cancel.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // The first turns of a group with an arena set it up: can all ranks share memory, and under which name; then, have all
 // met.
@@ -43,7 +41,7 @@ struct GroupOperation : Mail {
 
   // Set until it has come home: the Group may be destroyed meanwhile.
   std::shared_ptr<GroupCore> core;
-  Wanted wanted;
+  CollectiveSpec spec;
   Done done;
   State state = State::kIdle;
   uint64_t number = 0;
@@ -91,7 +89,4 @@ struct PlanState {
   std::unique_ptr<GroupOperation> operation;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_GROUP_OPERATION_H_
+}  // namespace fusewire::collective

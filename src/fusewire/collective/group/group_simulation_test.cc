@@ -10,8 +10,7 @@
 #include "fusewire/collective/group/group.h"
 #include "fusewire/p2p/world_test.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 class Simulated {
@@ -34,10 +33,10 @@ class Simulated {
       ended.push_back(false);
     }
   }
-  void Start(int rank, Wanted wanted) {
+  void Start(int rank, CollectiveSpec spec) {
     const auto at = static_cast<size_t>(rank);
     ended[at] = false;
-    groups[at]->Start(std::move(wanted), [this, at](const Status& status) {
+    groups[at]->Start(std::move(spec), [this, at](const Status& status) {
       EXPECT_FALSE(ended[at]);
       ended[at] = true;
       outcomes[at] = status;
@@ -60,13 +59,13 @@ class Simulated {
   std::vector<bool> ended;
 };
 
-Wanted SumOfWords(std::vector<int64_t>* array) {
-  Wanted wanted;
-  wanted.kind = CollectiveKind::kAllReduce;
-  wanted.reduction.type = Type::kI64;
-  wanted.counts = {array->size()};
-  wanted.to = Pieces(array->data(), array->size() * sizeof(int64_t));
-  return wanted;
+CollectiveSpec SumOfWords(std::vector<int64_t>* array) {
+  CollectiveSpec spec;
+  spec.kind = CollectiveKind::kAllReduce;
+  spec.reduction.type = Type::kI64;
+  spec.counts = {array->size()};
+  spec.to = Pieces(array->data(), array->size() * sizeof(int64_t));
+  return spec;
 }
 
 // Each rank gives as many words of its number plus one.
@@ -155,11 +154,11 @@ TEST(GroupSimulation, TheOneInTheMiddleOfAChainSaysForWhomItWaits) {
   Simulated sim(3, 1);
   std::vector<std::vector<int64_t>> arrays(2, std::vector<int64_t>(5000));
   for (const int rank : {1, 0}) {
-    Wanted wanted = SumOfWords(&arrays[static_cast<size_t>(rank)]);
-    wanted.kind = CollectiveKind::kBroadcast;
-    wanted.root = 2;  // which never begins
-    wanted.timeout_ns = 2 * kSecondNs;
-    sim.Start(rank, std::move(wanted));
+    CollectiveSpec spec = SumOfWords(&arrays[static_cast<size_t>(rank)]);
+    spec.kind = CollectiveKind::kBroadcast;
+    spec.root = 2;  // which never begins
+    spec.timeout_ns = 2 * kSecondNs;
+    sim.Start(rank, std::move(spec));
     sim.world.world.RunFor(kSecondNs / 2);
   }
   ASSERT_TRUE(sim.Finish({0, 1}));
@@ -175,10 +174,10 @@ TEST(GroupSimulation, WhoHasNotBegunBehindAnotherOfItsKeySaysForWhomThatWaits) {
   std::vector<std::vector<int64_t>> arrays(2, std::vector<int64_t>(10));
   std::vector<Status> ended;
   for (std::vector<int64_t>& array : arrays) {
-    Wanted wanted = SumOfWords(&array);
-    wanted.key = 5;
-    wanted.timeout_ns = 2 * kSecondNs;
-    sim.groups[0]->Start(std::move(wanted), [&ended](const Status& status) { ended.push_back(status); });
+    CollectiveSpec spec = SumOfWords(&array);
+    spec.key = 5;
+    spec.timeout_ns = 2 * kSecondNs;
+    sim.groups[0]->Start(std::move(spec), [&ended](const Status& status) { ended.push_back(status); });
   }
   ASSERT_TRUE(sim.world.RunUntil([&ended] { return ended.size() == 2; }));
   for (const Status& status : ended) {
@@ -224,9 +223,9 @@ TEST(GroupSimulation, WhoseMessageIsRefusedWaitsForTheReasonUntilItsDeadlineOnly
   sim.world.world.RunFor(kSecondNs);
   sim.world.world.PauseHost("w1");
   const int64_t began_ns = sim.world.world.clock()->NowNs();
-  Wanted wanted = SumOfWords(&array);
-  wanted.timeout_ns = 2 * kSecondNs;
-  sim.Start(0, std::move(wanted));
+  CollectiveSpec spec = SumOfWords(&array);
+  spec.timeout_ns = 2 * kSecondNs;
+  sim.Start(0, std::move(spec));
   sim.world.world.RunFor(2 * kSecondNs - 100 * kMillisecondNs);
   sim.world.world.ResumeHost("w1");
   ASSERT_TRUE(sim.Finish({0}));
@@ -238,7 +237,7 @@ TEST(GroupSimulation, WhoseMessageIsRefusedWaitsForTheReasonUntilItsDeadlineOnly
 TEST(GroupSimulation, AMemberMayComeHoursLater) {
   Simulated sim(2, 3);
   std::vector<std::vector<int64_t>> arrays(2, std::vector<int64_t>(9000, 1));
-  Wanted patient = SumOfWords(&arrays[0]);
+  CollectiveSpec patient = SumOfWords(&arrays[0]);
   patient.timeout_ns = kForeverNs;
   sim.Start(0, std::move(patient));
   sim.world.world.RunFor(3 * 3600 * kSecondNs);
@@ -250,5 +249,4 @@ TEST(GroupSimulation, AMemberMayComeHoursLater) {
 }
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -3,8 +3,7 @@
 
 #include "fusewire/base/random.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr int kOpBits = 40;
@@ -28,5 +27,4 @@ uint64_t GroupTags::Of(uint32_t epoch, const Fingerprint& place) const {
   return First(epoch) | kKeyedBit | ((Mix(place.key, place.turn) & kOpMask) >> 1);
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -1,20 +1,17 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The tags of a group's messages: each name and epoch has its own range, so that no message of another group or of an
 // old epoch can reach an operation.
-// Home: any thread, plain values. Owns: the name's hash. Fails: never.
-//
+// Home: any thread, plain values. Owns: the name's hash.
 //   tag := 1:1 hash of name and epoch:23 keyed:1 (turn or hash of key and failures):39
 //          of control messages: epoch 0, the last tag
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_GROUP_TAGS_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_GROUP_TAGS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "fusewire/collective/run/fingerprint.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class GroupTags {
  public:
@@ -30,7 +27,4 @@ class GroupTags {
   const std::string name_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_GROUP_TAGS_H_
+}  // namespace fusewire::collective

@@ -16,8 +16,7 @@
 #include "fusewire/collective/group/groups_test.h"
 #include "fusewire/collective/group/party_test.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 class Groups : public GroupsOverWires {};
@@ -69,9 +68,9 @@ TEST_P(Groups, KeysMeetWhateverTheOrder) {
     Countdown left(kKeys);
     for (const uint64_t key : order) {
       Array& array = arrays[key - 1];
-      Wanted wanted = Want(CollectiveKind::kAllReduce, {array.size()}, Pieces(), Of(array));
-      wanted.key = key;
-      group.Start(std::move(wanted), [&left](const Status& status) {
+      CollectiveSpec spec = Want(CollectiveKind::kAllReduce, {array.size()}, Pieces(), Of(array));
+      spec.key = key;
+      group.Start(std::move(spec), [&left](const Status& status) {
         EXPECT_TRUE(status.ok()) << status.ToString();
         left.Count();
       });
@@ -105,20 +104,20 @@ void AgreeWithTheReference(int ranks, pipe::TransportChoice wire, const GroupOpt
       auto stretch = [&](size_t sender, size_t at, size_t count) {
         for (size_t i = 0; i < count; ++i) expected.push_back(Value(static_cast<int>(sender), at + i));
       };
-      Wanted wanted = Want(kind, counts, Pieces(), Pieces());
-      wanted.root = root;
+      CollectiveSpec spec = Want(kind, counts, Pieces(), Pieces());
+      spec.root = root;
       switch (kind) {
-        case CollectiveKind::kBarrier: wanted.counts.clear(); break;
+        case CollectiveKind::kBarrier: spec.counts.clear(); break;
         case CollectiveKind::kAllReduce:
         case CollectiveKind::kReduce:
-          wanted.counts = {sum};
+          spec.counts = {sum};
           from = Brought(rank, sum);
           to.resize(sum);
           expected = SumOfAll(ranks, sum);
           checks = kind == CollectiveKind::kAllReduce || is_root;
           break;
         case CollectiveKind::kBroadcast:
-          wanted.counts = {sum};
+          spec.counts = {sum};
           if (is_root) from = Brought(rank, sum);
           to.resize(sum);
           stretch(static_cast<size_t>(root), 0, sum);
@@ -144,9 +143,9 @@ void AgreeWithTheReference(int ranks, pipe::TransportChoice wire, const GroupOpt
           stretch(static_cast<size_t>(root), starts[me], mine);
           break;
         case CollectiveKind::kAllToAll:
-          wanted.counts = table[me];
+          spec.counts = table[me];
           for (size_t r = 0; r < n; ++r) {
-            wanted.receives.push_back(table[r][me]);
+            spec.receives.push_back(table[r][me]);
             size_t at = 0;
             for (size_t t = 0; t < me; ++t) at += table[r][t];
             stretch(r, at, table[r][me]);
@@ -161,12 +160,12 @@ void AgreeWithTheReference(int ranks, pipe::TransportChoice wire, const GroupOpt
       // Two pieces, cut somewhere.
       const size_t cut = to.size() / 3;
       const Piece pieces[2] = {{to.data(), cut * 8}, {to.data() + cut, (to.size() - cut) * 8}};
-      wanted.from = one_array ? Pieces() : Of(from);
-      wanted.to = Pieces(pieces, 2);
-      wanted.key = keyed ? 1 + random.Below(3) : 0;
+      spec.from = one_array ? Pieces() : Of(from);
+      spec.to = Pieces(pieces, 2);
+      spec.key = keyed ? 1 + random.Below(3) : 0;
       // Nobody looks at the op of what reduces nothing: these two do not go together.
-      if (!Reduces(kind)) wanted.reduction = {Op::kAnd, Type::kF64, {}};
-      const Status status = group.Run(std::move(wanted));
+      if (!Reduces(kind)) spec.reduction = {Op::kAnd, Type::kF64, {}};
+      const Status status = group.Run(std::move(spec));
       EXPECT_TRUE(status.ok()) << KindName(kind) << " round " << round << ": " << status.ToString();
       if (checks) {
         EXPECT_TRUE(to == expected) << KindName(kind) << " of " << ranks << ", round " << round << " at " << rank;
@@ -210,9 +209,9 @@ TEST(Group, EveryAlgorithmOfAnAllReduceAverages) {
         const size_t count = 5003;
         Array array = Brought(rank, count), average = SumOfAll(ranks, count);
         for (int64_t& sum : average) sum /= ranks;
-        Wanted wanted = Want(CollectiveKind::kAllReduce, {count}, Pieces(), Of(array));
-        wanted.reduction.op = Op::kAverage;
-        const Status status = group.Run(std::move(wanted));
+        CollectiveSpec spec = Want(CollectiveKind::kAllReduce, {count}, Pieces(), Of(array));
+        spec.reduction.op = Op::kAverage;
+        const Status status = group.Run(std::move(spec));
         EXPECT_TRUE(status.ok()) << status.ToString();
         EXPECT_TRUE(array == average) << "at rank " << rank;
       });
@@ -253,25 +252,25 @@ TEST_P(Groups, DifferentWishesAreAnErrorThatNamesBoth) {
   party.Run([](int rank, Group& group) {
     for (const uint64_t key : {0, 7}) {
       Array array = Brought(rank, 50);
-      Wanted wanted = Want(CollectiveKind::kAllReduce, {rank == 1 ? size_t{20} : size_t{50}}, Pieces(),
-                           Pieces(array.data(), rank == 1 ? 160 : 400));
-      wanted.key = key;
-      Status status = group.Run(std::move(wanted));
+      CollectiveSpec spec = Want(CollectiveKind::kAllReduce, {rank == 1 ? size_t{20} : size_t{50}}, Pieces(),
+                                 Pieces(array.data(), rank == 1 ? 160 : 400));
+      spec.key = key;
+      Status status = group.Run(std::move(spec));
       EXPECT_EQ(status.code(), Code::kInvalid) << status.ToString();
       EXPECT_NE(status.cause().find("rank 1 (w1)"), std::string::npos) << status.ToString();
       EXPECT_NE(status.cause().find("of 20 i64"), std::string::npos) << status.ToString();
       EXPECT_NE(status.cause().find("of 50 i64"), std::string::npos) << status.ToString();
       array = Brought(rank, 50);
-      wanted = Want(CollectiveKind::kAllReduce, {50}, Pieces(), Of(array));
-      wanted.key = key;
-      if (rank == 2) wanted.reduction.op = Op::kMax;
-      status = group.Run(std::move(wanted));
+      spec = Want(CollectiveKind::kAllReduce, {50}, Pieces(), Of(array));
+      spec.key = key;
+      if (rank == 2) spec.reduction.op = Op::kMax;
+      status = group.Run(std::move(spec));
       EXPECT_EQ(status.code(), Code::kInvalid) << status.ToString();
       EXPECT_NE(status.cause().find("all-reduce max"), std::string::npos) << status.ToString();
       array = Brought(rank, 50);
-      wanted = Want(CollectiveKind::kAllReduce, {50}, Pieces(), Of(array));
-      wanted.key = key;
-      status = group.Run(std::move(wanted));
+      spec = Want(CollectiveKind::kAllReduce, {50}, Pieces(), Of(array));
+      spec.key = key;
+      status = group.Run(std::move(spec));
       EXPECT_TRUE(status.ok()) << status.ToString();
       EXPECT_TRUE(array == SumOfAll(3, 50));
     }
@@ -298,10 +297,10 @@ TEST_P(Groups, CancelEndsTheOperationEverywhereAndTheGroupGoesOn) {
     // Without it the operation cannot end before it is cancelled.
     while (rank == 2 && !cancelled) std::this_thread::yield();
     if (rank == 0) {
-      Wanted wanted = Want(CollectiveKind::kAllReduce, {array.size()}, Pieces(), Of(array));
-      wanted.key = 5;
-      wanted.timeout_ns = kForeverNs;
-      const uint64_t number = group.Start(std::move(wanted), [&left](const Status& status) {
+      CollectiveSpec spec = Want(CollectiveKind::kAllReduce, {array.size()}, Pieces(), Of(array));
+      spec.key = 5;
+      spec.timeout_ns = kForeverNs;
+      const uint64_t number = group.Start(std::move(spec), [&left](const Status& status) {
         EXPECT_EQ(status.code(), Code::kApplication) << status.ToString();
         left.Count();
       });
@@ -309,14 +308,14 @@ TEST_P(Groups, CancelEndsTheOperationEverywhereAndTheGroupGoesOn) {
       left.Wait();
       cancelled = true;
     } else {
-      Wanted wanted = Want(CollectiveKind::kAllReduce, {array.size()}, Pieces(), Of(array));
-      wanted.key = 5;
-      const Status status = group.Run(std::move(wanted));
+      CollectiveSpec spec = Want(CollectiveKind::kAllReduce, {array.size()}, Pieces(), Of(array));
+      spec.key = 5;
+      const Status status = group.Run(std::move(spec));
       EXPECT_EQ(status.code(), Code::kApplication) << status.ToString();
       EXPECT_NE(status.ToString().find("rank 0 (w0)"), std::string::npos) << status.ToString();
     }
     array = Brought(rank, 100000);
-    Wanted again = Want(CollectiveKind::kAllReduce, {array.size()}, Pieces(), Of(array));
+    CollectiveSpec again = Want(CollectiveKind::kAllReduce, {array.size()}, Pieces(), Of(array));
     again.key = 5;
     const Status status = group.Run(std::move(again));
     EXPECT_TRUE(status.ok()) << status.ToString();
@@ -327,14 +326,14 @@ TEST_P(Groups, CancelEndsTheOperationEverywhereAndTheGroupGoesOn) {
 TEST_P(Groups, ADeadlineNamesWhoIsLate) {
   Party party(2, wire(), Options(2));
   Array array(10);
-  Wanted wanted = Want(CollectiveKind::kAllReduce, {10}, Pieces(), Of(array));
-  wanted.timeout_ns = 50 * kMillisecondNs;
-  const Status status = party.at(0).Run(wanted);
+  CollectiveSpec spec = Want(CollectiveKind::kAllReduce, {10}, Pieces(), Of(array));
+  spec.timeout_ns = 50 * kMillisecondNs;
+  const Status status = party.at(0).Run(spec);
   EXPECT_EQ(status.code(), Code::kTimeout) << status.ToString();
   EXPECT_NE(status.cause().find("rank 1 (w1)"), std::string::npos) << status.ToString();
   // The other rank fails, too, unless it had received all that it needs before.
-  wanted.timeout_ns = 10 * kSecondNs;
-  const Status later = party.at(1).Run(wanted);
+  spec.timeout_ns = 10 * kSecondNs;
+  const Status later = party.at(1).Run(spec);
   EXPECT_TRUE(later.ok() || later.code() == Code::kTimeout) << later.ToString();
   party.Run([](int rank, Group& group) {
     Array both = Brought(rank, 10);
@@ -421,24 +420,23 @@ TEST_P(Groups, APlanRunsAgainAndAgainAlsoAfterAFailure) {
   });
 }
 
-// 64 MB are under way, cut into pieces, while small and urgent ones come and go.
-TEST_P(Groups, TheUrgentPassTheLarge) {
+// 64 MB are under way, cut into pieces, while small ones come and go.
+TEST_P(Groups, TheSmallPassTheLarge) {
   Party party(2, wire(), Options(2));
   party.Run([](int rank, Group& group) {
     Array large = Brought(rank, 4u << 20), small(10);
     auto ticket = group.StartTicket([&large] {
-      Wanted wanted = Want(CollectiveKind::kAllReduce, {large.size()}, Pieces(), Of(large));
-      wanted.key = 1;
-      wanted.timeout_ns = 60 * kSecondNs;
-      return wanted;
+      CollectiveSpec spec = Want(CollectiveKind::kAllReduce, {large.size()}, Pieces(), Of(large));
+      spec.key = 1;
+      spec.timeout_ns = 60 * kSecondNs;
+      return spec;
     }());
     int passed = 0;
     for (int i = 0; i < 20; ++i) {
       small = Brought(rank, 10);
-      Wanted wanted = Want(CollectiveKind::kAllReduce, {10}, Pieces(), Of(small));
-      wanted.key = 2;
-      wanted.priority = 5;
-      const Status status = group.Run(std::move(wanted));
+      CollectiveSpec spec = Want(CollectiveKind::kAllReduce, {10}, Pieces(), Of(small));
+      spec.key = 2;
+      const Status status = group.Run(std::move(spec));
       EXPECT_TRUE(status.ok()) << status.ToString();
       EXPECT_TRUE(small == SumOfAll(2, 10));
       passed += ticket->Test() ? 0 : 1;
@@ -453,5 +451,4 @@ TEST_P(Groups, TheUrgentPassTheLarge) {
 FUSEWIRE_GROUPS_OVER_WIRES(Groups);
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests of groups: over what they run, what they ask for, and what comes of it.
-// Home: the test's thread. Owns: nothing. Fails: not.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_GROUPS_TEST_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_GROUPS_TEST_H_
+// Home: the test's thread. Fails: not.
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -15,8 +14,7 @@
 #include "fusewire/collective/group/group.h"
 #include "fusewire/pipe/wires_test.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // Groups over each wire, or with an arena too.
 class GroupsOverWires : public pipe::OverWires {
@@ -33,15 +31,15 @@ using Array = std::vector<int64_t>;
 
 inline Pieces Of(Array& array) { return Pieces(array.data(), array.size() * sizeof(int64_t)); }
 
-inline Wanted Want(CollectiveKind kind, std::vector<size_t> counts, Pieces from, Pieces to) {
-  Wanted wanted;
-  wanted.kind = kind;
-  wanted.reduction.type = Type::kI64;
-  wanted.counts = std::move(counts);
-  wanted.from = from;
-  wanted.to = to;
-  wanted.timeout_ns = 20 * kSecondNs;
-  return wanted;
+inline CollectiveSpec Want(CollectiveKind kind, std::vector<size_t> counts, Pieces from, Pieces to) {
+  CollectiveSpec spec;
+  spec.kind = kind;
+  spec.reduction.type = Type::kI64;
+  spec.counts = std::move(counts);
+  spec.from = from;
+  spec.to = to;
+  spec.timeout_ns = 20 * kSecondNs;
+  return spec;
 }
 
 // Rank r's value at element i.
@@ -66,7 +64,4 @@ inline Array SumOfAll(int ranks, size_t count) {
   INSTANTIATE_TEST_SUITE_P(               \
       In, suite, ::testing::Values(pipe::TestedWire{"Arena", pipe::TransportChoice::kShm, "shm", ""}), pipe::NameOf)
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_GROUPS_TEST_H_
+}  // namespace fusewire::collective

@@ -5,15 +5,14 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 void LaneRecord::Open(int64_t now_ns) {
   FUSEWIRE_DCHECK(operation_->given_turn.has_value());
   Fingerprint place;
   place.epoch = static_cast<uint16_t>(operation_->given_epoch);
   place.turn = *operation_->given_turn;
-  record_.Begin(shown_, operation_->wanted, PlaceOf(place, true), tags_.Of(operation_->given_epoch, place), now_ns);
+  record_.Begin(shown_, operation_->spec, PlaceOf(place, true), tags_.Of(operation_->given_epoch, place), now_ns);
 }
 
 void LaneRecord::OnWait(int64_t since_ns, uint64_t missing) {
@@ -26,5 +25,4 @@ void LaneRecord::OnWait(int64_t since_ns, uint64_t missing) {
   record_.WaitFor(ranks, since_ns);
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

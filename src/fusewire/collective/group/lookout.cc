@@ -6,8 +6,7 @@
 
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // Long before anybody asks why a job stands, and rare enough to cost nothing.
@@ -28,14 +27,14 @@ std::vector<int> MissingFor(const ScheduleRunner& runner, int ranks) {
 void Lookout::Begin(GroupOperation* operation) {
   if (!shown_->on()) return;
   operation->record = std::make_unique<OpRecord>();
-  operation->record->Begin(shown_, operation->wanted, PlaceOf(operation->print, operation->given_turn.has_value()),
+  operation->record->Begin(shown_, operation->spec, PlaceOf(operation->print, operation->given_turn.has_value()),
                            operation->tag, home_.now_ns());
   Arm();
 }
 
 void Lookout::End(GroupOperation* operation, const Status& status) {
   if (operation->record == nullptr) return;
-  const uint64_t bytes = status.ok() ? BytesOf(operation->wanted) : 0;
+  const uint64_t bytes = status.ok() ? BytesOf(operation->spec) : 0;
   const bool sets_up = PlaceOf(operation->print, operation->given_turn.has_value()) == OpRecord::kAgreement;
   if (status.ok() && !sets_up) tally_.Add(bytes);
   operation->record->End(status.ok(), bytes);
@@ -59,5 +58,4 @@ void Lookout::Look() {
   if (is_any) Arm();
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -6,8 +6,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // The timeout of a control message: a member that has not received it by then has failed in another way.
@@ -155,5 +154,4 @@ void Members::SendCounted(int seat, const ControlMessage& message, bool answers)
   sent.op->Post();
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

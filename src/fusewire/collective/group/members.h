@@ -3,8 +3,7 @@
 // other one: it ends when that peer is lost, even if no operation involves the peer.
 // Home: the endpoint's. Owns: the receives and sends of control messages, and the waits for peers.
 // Fails: reports each lost member once.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_MEMBERS_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_MEMBERS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +20,7 @@
 #include "fusewire/reactor/drain.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class MemberHandler {
  public:
@@ -96,7 +94,4 @@ class Members {
   bool closed_ = false;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_MEMBERS_H_
+}  // namespace fusewire::collective

@@ -6,8 +6,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // Who looks needs one to follow, and a few to tell a slow rank from a slow network.
@@ -19,11 +18,11 @@ uint32_t OpRecord::TagOf(int rank) const {
   return place_ == kAgreement ? shown_->TagOfAgreement(rank) : shown_->TagOf(*wanted_, rank);
 }
 
-void OpRecord::Begin(Shown* shown, const Wanted& wanted, int64_t place, uint64_t flow, int64_t now_ns) {
+void OpRecord::Begin(GroupMonitor* shown, const CollectiveSpec& spec, int64_t place, uint64_t flow, int64_t now_ns) {
   FUSEWIRE_DCHECK(!begun());
   if (!shown->on() || observe::TheRecorder() == nullptr) return;
   shown_ = shown;
-  wanted_ = &wanted;
+  wanted_ = &spec;
   place_ = place;
   flow_ = flow;
   begun_ns_ = now_ns;
@@ -54,5 +53,4 @@ void OpRecord::End(bool is_ok, uint64_t bytes) {
   shown_ = nullptr;
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

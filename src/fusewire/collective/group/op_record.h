@@ -2,22 +2,20 @@
 // The record of one operation of a group; and while it waits, one for each of the first ranks that have not come, of
 // the same name and place, without bytes. Home: the thread that runs the operation. Owns: the records, until End.
 // Fails: never; without a recorder, it does nothing.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_OP_RECORD_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_OP_RECORD_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
-#include "fusewire/collective/group/shown.h"
-#include "fusewire/collective/group/wanted.h"
+#include "fusewire/collective/group/group_monitor.h"
+#include "fusewire/collective/group/spec.h"
 #include "fusewire/observe/recorder.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // What an operation is counted for: the larger one of its arrays.
-inline uint64_t BytesOf(const Wanted& wanted) { return std::max(wanted.from.bytes(), wanted.to.bytes()); }
+inline uint64_t BytesOf(const CollectiveSpec& spec) { return std::max(spec.from.bytes(), spec.to.bytes()); }
 
 class OpRecord {
  public:
@@ -29,9 +27,9 @@ class OpRecord {
   OpRecord(const OpRecord&) = delete;
   OpRecord& operator=(const OpRecord&) = delete;
 
-  // `wanted` and `shown` stay until End. place: the number of the call, from 1; -1 with a key. flow: the same at all
+  // `spec` and `shown` stay until End. place: the number of the call, from 1; -1 with a key. flow: the same at all
   // ranks.
-  void Begin(Shown* shown, const Wanted& wanted, int64_t place, uint64_t flow, int64_t now_ns);
+  void Begin(GroupMonitor* shown, const CollectiveSpec& spec, int64_t place, uint64_t flow, int64_t now_ns);
   bool begun() const { return shown_ != nullptr; }
   int64_t begun_ns() const { return begun_ns_; }
   // All ranks that have not come yet, in their order; it waits since since_ns.
@@ -45,8 +43,8 @@ class OpRecord {
   };
   uint32_t TagOf(int rank) const;
 
-  Shown* shown_ = nullptr;
-  const Wanted* wanted_ = nullptr;
+  GroupMonitor* shown_ = nullptr;
+  const CollectiveSpec* wanted_ = nullptr;
   int64_t place_ = 0;
   uint64_t flow_ = 0;
   int64_t begun_ns_ = 0;
@@ -55,7 +53,4 @@ class OpRecord {
   std::vector<Late> late_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_OP_RECORD_H_
+}  // namespace fusewire::collective

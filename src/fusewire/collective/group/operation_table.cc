@@ -6,8 +6,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 using State = GroupOperation::State;
 
@@ -140,5 +139,4 @@ void OperationTable::ArmDeadline(GroupOperation* operation, int64_t delay_ns) {
   home_.Arm(operation->deadline.get(), delay_ns);
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

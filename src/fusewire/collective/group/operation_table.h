@@ -3,11 +3,10 @@
 //   idle -> running (Run), behind (Queue), ended (EndIdle)     behind -> ended (EndBehind), idle (TakeBehind)
 //   running -> ended (End)                                     ended -> idle (TakeEnded)
 //   idle -> served (SetServed, the lane's) -> ended (EndServed)
-// Home: the endpoint's. Owns: the operations, and their deadlines. Fails: never.
+// Home: the endpoint's. Owns: the operations, and their deadlines.
 // At most one operation is running under a tag; others of the tag are behind only while one is running, or has ended
 // and has not been taken.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_OPERATION_TABLE_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_OPERATION_TABLE_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -21,8 +20,7 @@
 #include "fusewire/collective/group/group_operation.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class OperationTable {
  public:
@@ -72,7 +70,4 @@ class OperationTable {
   std::vector<Operation> ended_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_OPERATION_TABLE_H_
+}  // namespace fusewire::collective

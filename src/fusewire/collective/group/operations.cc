@@ -2,14 +2,12 @@
 #include "fusewire/collective/group/operations.h"
 
 #include <algorithm>
-#include <climits>
 #include <utility>
 #include <vector>
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr size_t kFailedElsewhereMax = 4096;
@@ -48,18 +46,6 @@ bool Expects(const GroupOperation& operation, int rank) {
          (operation.print.keyed == 0 || operation.runner->ReceivesFrom(rank));
 }
 
-// Less urgent operations hold back while a more urgent one runs.
-void Hurry(const OperationTable& table, const WorkQueue& work) {
-  int highest = INT_MIN;
-  if (table.running_count() > 1 || work.size() > 1) {
-    table.ForRunning(
-        [&highest](const GroupOperation* operation) { highest = std::max(highest, operation->wanted.priority); });
-  }
-  table.ForRunning([highest](const GroupOperation* operation) {
-    if (operation->runner != nullptr) operation->runner->SetHurried(operation->wanted.priority < highest);
-  });
-}
-
 }  // namespace
 
 void Operations::OwnedMail::Deliver() {
@@ -76,7 +62,7 @@ void Operations::OwnedMail::Post() {
 }
 
 Operations::Operations(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, Members* members,
-                       reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages, Shown* shown)
+                       reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages, GroupMonitor* shown)
     : home_(endpoint.home()),
       options_(options),
       seats_(seats),
@@ -105,7 +91,7 @@ void Operations::Begin(std::unique_ptr<GroupOperation> operation) {
     return;
   }
   GroupOperation* const raw = operation.get();
-  const int64_t asked_ns = raw->wanted.timeout_ns == 0 ? options_.timeout_ns : raw->wanted.timeout_ns;
+  const int64_t asked_ns = raw->spec.timeout_ns == 0 ? options_.timeout_ns : raw->spec.timeout_ns;
   const int64_t left_ns = std::exchange(raw->left_ns, 0);
   const int64_t timeout_ns = left_ns == 0 ? asked_ns : left_ns;
   raw->doubt = Status::Ok();
@@ -139,7 +125,6 @@ void Operations::Launch(std::unique_ptr<GroupOperation> operation) {
   if (status.ok() && raw->cancel != nullptr && raw->cancel->cancelled())
     status = GivenUp().Peer(seats_->RankText(seats_->rank()));
   if (!status.ok()) return Fail(raw, status, tell);
-  Hurry(table_, work_);
   raw->runner->Begin();
   Attend(raw);
 }
@@ -387,7 +372,6 @@ void Operations::TellEnded() {
     lookout_.End(operation.get(), operation->status);
     LaunchBehind(operation->tag);
   }
-  Hurry(table_, work_);
   for (std::unique_ptr<GroupOperation>& operation : ended) {
     Done done = std::move(operation->done);
     const Status status = std::exchange(operation->status, Status::Ok());
@@ -411,5 +395,4 @@ void Operations::LaunchBehind(uint64_t tag) {
   }
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -4,8 +4,7 @@
 // it here. Home: the endpoint's. Owns: the operations, and the records of messages that arrived too early or too late.
 // Fails: each operation on its own; Break fails all current and later ones, until the next epoch.
 // `done` is never called inside a function of this class: ended operations are collected, and a mail calls it.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_OPERATIONS_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_OPERATIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -31,15 +30,14 @@
 #include "fusewire/reactor/drain.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class Operations final : private RunnerOwner {
  public:
   // `over_messages` as in call_order.h.
   // `under_way` counts operations from Begin until their `done` has returned.
   Operations(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, Members* members,
-             reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages, Shown* shown);
+             reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages, GroupMonitor* shown);
   // Mail keeps the owner alive until it is delivered.
   void SetOwner(std::weak_ptr<void> owner) { owner_ = std::move(owner); }
 
@@ -117,7 +115,4 @@ class Operations final : private RunnerOwner {
   OwnedMail work_mail_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_OPERATIONS_H_
+}  // namespace fusewire::collective

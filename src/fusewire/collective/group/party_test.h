@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests: a group whose ranks are endpoints of this process, a thread for each when they work; and sums for it.
 // Home: the test's thread. Owns: endpoints and groups. Fails: as an expectation.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_PARTY_TEST_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_PARTY_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -16,8 +15,7 @@
 
 #include "fusewire/collective/group/group.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class Party {
  public:
@@ -77,14 +75,14 @@ inline GroupOptions OneHost(int ranks) {
 using Numbers = std::vector<int32_t>;
 
 // Sums `array` in place.
-inline Wanted Sum(Numbers* array, int64_t timeout_ns = 20 * kSecondNs) {
-  Wanted wanted;
-  wanted.kind = CollectiveKind::kAllReduce;
-  wanted.reduction.type = Type::kI32;
-  wanted.counts = {array->size()};
-  wanted.to = Pieces(array->data(), array->size() * sizeof(int32_t));
-  wanted.timeout_ns = timeout_ns;
-  return wanted;
+inline CollectiveSpec Sum(Numbers* array, int64_t timeout_ns = 20 * kSecondNs) {
+  CollectiveSpec spec;
+  spec.kind = CollectiveKind::kAllReduce;
+  spec.reduction.type = Type::kI32;
+  spec.counts = {array->size()};
+  spec.to = Pieces(array->data(), array->size() * sizeof(int32_t));
+  spec.timeout_ns = timeout_ns;
+  return spec;
 }
 
 inline void ExpectSum(Group& group, size_t count = 100) {
@@ -94,7 +92,4 @@ inline void ExpectSum(Group& group, size_t count = 100) {
   EXPECT_EQ(ones, Numbers(count, group.ranks()));
 }
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_PARTY_TEST_H_
+}  // namespace fusewire::collective

@@ -8,8 +8,7 @@
 #include "fusewire/collective/group/arrays.h"
 #include "fusewire/collective/schedule/choice.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr size_t kIdleNodesMax = 64 * 1024;
@@ -40,8 +39,8 @@ Status Runners::Prepare(GroupOperation* operation) {
     operation->runner = std::move(runner).value();
     operation->runner->context = operation;
     operation->prepared_epoch = seats_->epoch();
-    run.reduction = operation->wanted.reduction;
-    run.confirm = operation->wanted.confirm;
+    run.reduction = operation->spec.reduction;
+    run.confirm = operation->spec.confirm;
   }
   run.tag = operation->tag;
   run.print = operation->print;
@@ -51,16 +50,16 @@ Status Runners::Prepare(GroupOperation* operation) {
 
 // Completes its request with the algorithm, and its fingerprint.
 Status Runners::Choose(GroupOperation* operation, Request* request) {
-  const Wanted& wanted = operation->wanted;
+  const CollectiveSpec& spec = operation->spec;
   const int ranks = seats_->ranks(), rank = seats_->rank();
   bool in_place = false;
-  FUSEWIRE_TRY(CheckArrays(wanted, ranks, rank, &operation->run, &in_place));
-  const size_t element_bytes = SizeOf(wanted.reduction.type);
-  *request = RequestOf(wanted, ranks, rank);
+  FUSEWIRE_TRY(CheckArrays(spec, ranks, rank, &operation->run, &in_place));
+  const size_t element_bytes = SizeOf(spec.reduction.type);
+  *request = RequestOf(spec, ranks, rank);
   request->in_place = in_place;
   // In an all-to-all each rank knows only its own counts, so the choice must not depend on them.
-  const size_t bytes = wanted.kind == CollectiveKind::kAllToAll ? 0 : SumOf(request->counts) * element_bytes;
-  const Choice choice = collective::Choose(wanted.kind, ranks, bytes, options_.link_cost, options_.table,
+  const size_t bytes = spec.kind == CollectiveKind::kAllToAll ? 0 : SumOf(request->counts) * element_bytes;
+  const Choice choice = collective::Choose(spec.kind, ranks, bytes, options_.link_cost, options_.table,
                                            options_.reproducible, seats_->places());
   request->algorithm = choice.algorithm;
   if (choice.algorithm == Algorithm::kTwoLevel) {
@@ -69,7 +68,7 @@ Status Runners::Choose(GroupOperation* operation, Request* request) {
   }
   request->segment_count = std::max<size_t>(choice.segment_bytes / element_bytes, 1);
   const Fingerprint place = operation->print;
-  operation->print = FingerprintOf(*request, wanted.reduction);
+  operation->print = FingerprintOf(*request, spec.reduction);
   operation->print.keyed = place.keyed;
   operation->print.key = place.key;
   operation->print.turn = place.turn;
@@ -78,7 +77,7 @@ Status Runners::Choose(GroupOperation* operation, Request* request) {
 }
 
 Result<std::unique_ptr<ScheduleRunner>> Runners::Find(const Request& request, GroupOperation* operation) {
-  const size_t element_bytes = SizeOf(operation->wanted.reduction.type);
+  const size_t element_bytes = SizeOf(operation->spec.reduction.type);
   operation->runner_key = KeyOf(seats_->epoch(), request, element_bytes);
   const auto found = idle_.find(operation->runner_key);
   if (found == idle_.end() || found->second.empty())
@@ -105,5 +104,4 @@ void Runners::Clear() {
   idle_nodes_ = 0;
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

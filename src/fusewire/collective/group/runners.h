@@ -3,8 +3,7 @@
 // one.
 // Home: the endpoint's. Owns: idle runners, within a bound. Fails: Prepare, if the arrays do not match the counts.
 // An idle runner is not running, and belongs to the epoch of its key.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_RUNNERS_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_RUNNERS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +18,7 @@
 #include "fusewire/collective/run/schedule_runner.h"
 #include "fusewire/p2p/endpoint.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class Runners {
  public:
@@ -45,7 +43,4 @@ class Runners {
   size_t idle_nodes_ = 0;  // the nodes of all idle runners, plus one for each runner
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_RUNNERS_H_
+}  // namespace fusewire::collective

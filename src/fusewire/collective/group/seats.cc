@@ -6,8 +6,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/cpus.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 Seats::Seats(const GroupOptions& options)
     : all_places_(options.places), own_(options.rank), seats_(options.members.size()) {
@@ -85,5 +84,4 @@ std::string Seats::RankText(int rank) const { return "rank " + std::to_string(ra
 
 std::string Seats::Text(int seat) const { return at(seat).rank >= 0 ? RankText(at(seat).rank) : at(seat).name; }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

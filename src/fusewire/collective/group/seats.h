@@ -1,10 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The members of a group: each has a permanent seat, and a rank, which may change each time that the group shrinks and
 // begins a new epoch.
-// Home: the endpoint's. Owns: the state of each member; not the peers. Fails: never.
+// Home: the endpoint's. Owns: the state of each member; not the peers.
 // Ranks are numbered from 0 in the order of seats, without gaps; this member always has one.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_SEATS_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_SEATS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -13,12 +12,11 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
-#include "fusewire/collective/group/wanted.h"
+#include "fusewire/collective/group/spec.h"
 #include "fusewire/p2p/endpoint.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 struct Seat {
   std::string name;
@@ -78,7 +76,4 @@ class Seats {
   Places places_;  // of the current ranks
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_SEATS_H_
+}  // namespace fusewire::collective

@@ -4,8 +4,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // Each round but the last finds another member dead; these are spare.
@@ -132,5 +131,4 @@ void Survivors::End(const Status& status) {
   over->done(status);
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -4,8 +4,7 @@
 // another round. A member that has decided sends the decision to the others, which adopt it: all decide the same.
 // Home: the endpoint's. Owns: the votes of this epoch, and the decisions of earlier ones, for members that ask later.
 // Fails: at its deadline, and if others consider this member dead.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_SURVIVORS_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_SURVIVORS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -21,8 +20,7 @@
 #include "fusewire/collective/group/seats.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class Survivors {
  public:
@@ -61,7 +59,4 @@ class Survivors {
   std::map<std::pair<int, uint64_t>, ControlMessage> votes_;  // of this epoch, by seat and round
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_SURVIVORS_H_
+}  // namespace fusewire::collective

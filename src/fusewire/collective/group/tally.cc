@@ -4,8 +4,7 @@
 #include <array>
 #include <atomic>
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // A cache line of its own: its writer is the only one that takes it. The counts stay when the place is free again.
 struct alignas(64) TallyPlace {
@@ -54,5 +53,4 @@ TallySum TallyOfAll() {
   return sum;
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -3,14 +3,12 @@
 // operation nothing.
 // Home: Add on one thread at a time; TallyOfAll on any, without a lock. Owns: a place in a table of the process until
 // it ends. Fails: never; beyond kTallies at a time, several share the last place, with a locked instruction each.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_TALLY_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_TALLY_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 constexpr size_t kTallies = 256;
 
@@ -37,7 +35,4 @@ class Tally {
   TallyPlace* const place_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_TALLY_H_
+}  // namespace fusewire::collective

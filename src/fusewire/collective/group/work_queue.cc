@@ -5,8 +5,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // The work of one turn of the loop: some hundred microseconds. Less than the second is done immediately.
@@ -26,11 +25,10 @@ void WorkQueue::Add(GroupOperation* operation) {
 GroupOperation* WorkQueue::RunTurn() {
   FUSEWIRE_CHECK(!empty());
   GroupOperation* operation = operations_.front();
-  for (GroupOperation* other : operations_) {
-    if (other->wanted.priority > operation->wanted.priority) operation = other;
-  }
   FUSEWIRE_DCHECK(operation->work_queued);
-  if (!operation->runner->Work(kWorkBytesMax)) Remove(operation);
+  operations_.pop_front();
+  operation->work_queued = operation->runner->Work(kWorkBytesMax);
+  if (operation->work_queued) operations_.push_back(operation);
   return operation;
 }
 
@@ -42,5 +40,4 @@ void WorkQueue::Remove(GroupOperation* operation) {
   operations_.erase(found);
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

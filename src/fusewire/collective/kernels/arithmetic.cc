@@ -11,8 +11,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/collective/kernels/levels.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 #if defined(__x86_64__)
@@ -105,5 +104,4 @@ void StreamPayload(void* to, const void* from, size_t bytes) { CopyPayload(to, f
 
 #endif
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

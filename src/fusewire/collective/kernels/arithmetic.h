@@ -3,9 +3,8 @@
 //   to[i] = ((sources[0][i] op sources[1][i]) op sources[2][i]) ...
 // always in this order, so that the result depends only on the sources; f16 and bf16 are combined as f32 and rounded
 // once. All levels give the same bits, except for the payload of a NaN.
-// Home: any thread, pure functions. Owns: nothing. Fails: never; CheckReduction has checked the reduction before.
-#ifndef FUSEWIRE_COLLECTIVE_KERNELS_ARITHMETIC_H_
-#define FUSEWIRE_COLLECTIVE_KERNELS_ARITHMETIC_H_
+// Home: any thread, pure functions. Fails: never; CheckReduction has checked the reduction before.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -13,8 +12,7 @@
 #include "fusewire/collective/kernels/levels.h"
 #include "fusewire/collective/kernels/types.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // The highest level that both this processor and this build have.
 Level BestLevel();
@@ -45,7 +43,4 @@ void CopyPayload(void* to, const void* from, size_t bytes);
 // stores: a line that is written whole is not read first.
 void StreamPayload(void* to, const void* from, size_t bytes);
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_KERNELS_ARITHMETIC_H_
+}  // namespace fusewire::collective

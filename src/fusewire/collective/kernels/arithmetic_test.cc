@@ -12,8 +12,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/collective/kernels/halves.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 std::vector<Level> LevelsHere() {
@@ -210,5 +209,4 @@ TEST(Halves, RoundToTheNearestAndTiesToEven) {
 }
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

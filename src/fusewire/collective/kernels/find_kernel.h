@@ -1,16 +1,14 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The one switch from an operation and a type to a kernel, for every way of computing: the reference, and vectors of
 // each width. A Way defines how an array of each type is read (Number<T>, F16, Brain16, Truths), and has Kernel<Lane,
-// op>(). Home: any thread, pure functions. Owns: nothing. Fails: with null, if a type has no such operation.
-#ifndef FUSEWIRE_COLLECTIVE_KERNELS_FIND_KERNEL_H_
-#define FUSEWIRE_COLLECTIVE_KERNELS_FIND_KERNEL_H_
+// op>(). Home: any thread, pure functions. Fails: with null, if a type has no such operation.
+#pragma once
 
 #include <cstdint>
 
 #include "fusewire/collective/kernels/levels.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // Each Way is a separate type. So the linker can't merge a function compiled for a newer processor with one for all.
 template <class Way>
@@ -71,7 +69,4 @@ struct KernelFinder {
   }
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_KERNELS_FIND_KERNEL_H_
+}  // namespace fusewire::collective

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/collective/kernels/halves.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 uint32_t BitsOf(float value) {
@@ -49,5 +48,4 @@ uint16_t FloatToBf16(float value) {
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -2,9 +2,7 @@
 // The vector kernels, for vectors of any width; kernels_*.cc compile this file for each level. The namespace has the
 // level's name, and no function of the standard library is called. So the linker can't merge a function compiled for a
 // newer processor with one for all.
-// Home: any thread, pure functions. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_COLLECTIVE_KERNELS_KERNELS_H_
-#define FUSEWIRE_COLLECTIVE_KERNELS_KERNELS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +15,7 @@
 #include "fusewire/collective/kernels/halves.h"
 #include "fusewire/collective/kernels/levels.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 #if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 inline namespace avx512 {
@@ -279,7 +276,4 @@ inline ReduceKernel FindHere(Op op, Type type) { return KernelFinder<Vectors>::F
 
 }  // namespace avx512, avx2 or base
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_KERNELS_KERNELS_H_
+}  // namespace fusewire::collective

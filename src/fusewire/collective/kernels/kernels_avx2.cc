@@ -3,8 +3,7 @@
 #include "fusewire/collective/kernels/kernels.h"
 #include "fusewire/collective/kernels/levels.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 #if defined(__AVX2__) && defined(__F16C__)
 ReduceKernel FindAvx2(Op op, Type type) { return FindHere(op, type); }
@@ -12,5 +11,4 @@ ReduceKernel FindAvx2(Op op, Type type) { return FindHere(op, type); }
 ReduceKernel FindAvx2(Op, Type) { return nullptr; }
 #endif
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -3,8 +3,7 @@
 #include "fusewire/collective/kernels/kernels.h"
 #include "fusewire/collective/kernels/levels.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 #if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 ReduceKernel FindAvx512(Op op, Type type) { return FindHere(op, type); }
@@ -12,5 +11,4 @@ ReduceKernel FindAvx512(Op op, Type type) { return FindHere(op, type); }
 ReduceKernel FindAvx512(Op, Type) { return nullptr; }
 #endif
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

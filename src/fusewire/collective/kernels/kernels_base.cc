@@ -2,10 +2,8 @@
 #include "fusewire/collective/kernels/kernels.h"
 #include "fusewire/collective/kernels/levels.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 ReduceKernel FindBase(Op op, Type type) { return FindHere(op, type); }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

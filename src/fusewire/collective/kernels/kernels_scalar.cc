@@ -6,8 +6,7 @@
 #include "fusewire/collective/kernels/halves.h"
 #include "fusewire/collective/kernels/levels.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // Reads and writes one element; arrays need no alignment.
@@ -96,5 +95,4 @@ struct OneByOne {
 
 ReduceKernel FindScalar(Op op, Type type) { return KernelFinder<OneByOne>::Find(op, type); }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -1,17 +1,15 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Levels of processors, a call of a kernel, and the kernels of each level; arithmetic.h chooses among them. A level
 // that this build lacks has no kernels.
-// Home: any thread, pure functions. Owns: nothing. Fails: with null, if there is no kernel.
-#ifndef FUSEWIRE_COLLECTIVE_KERNELS_LEVELS_H_
-#define FUSEWIRE_COLLECTIVE_KERNELS_LEVELS_H_
+// Home: any thread, pure functions. Fails: with null, if there is no kernel.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "fusewire/collective/kernels/types.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 enum class Level : uint8_t {
   kScalar = 0,  // the reference, one element at a time
@@ -38,7 +36,4 @@ ReduceKernel FindBase(Op op, Type type);
 ReduceKernel FindAvx2(Op op, Type type);
 ReduceKernel FindAvx512(Op op, Type type);
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_KERNELS_LEVELS_H_
+}  // namespace fusewire::collective

@@ -3,8 +3,7 @@
 
 #include <string>
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 std::string TypeName(Type type) {
   static constexpr const char* kNames[kTypes] = {"i8",  "i16", "i32",  "i64", "u8",  "u16", "u32",
@@ -54,5 +53,4 @@ Status CheckReduction(const Reduction& reduction) {
   return Status::Ok();
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -9,8 +9,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // This many stages may begin before an earlier one has ended: enough to keep the network busy.
@@ -192,5 +191,4 @@ void CompiledSchedule::CheckNeeds() const {
   FUSEWIRE_CHECK(needs == given);
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

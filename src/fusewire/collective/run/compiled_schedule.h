@@ -3,8 +3,7 @@
 // Home: any thread, plain values. Owns: the schedule. Fails: Make, with kInvalid, as Compile in schedule.h.
 // Nodes are in the order of their stages; a node enables only later nodes, and `needs` is the number of nodes that
 // enable it.
-#ifndef FUSEWIRE_COLLECTIVE_RUN_COMPILED_SCHEDULE_H_
-#define FUSEWIRE_COLLECTIVE_RUN_COMPILED_SCHEDULE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +13,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/collective/schedule/schedule.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class CompiledSchedule {
  public:
@@ -64,7 +62,4 @@ class CompiledSchedule {
   size_t window_ = 0;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_RUN_COMPILED_SCHEDULE_H_
+}  // namespace fusewire::collective

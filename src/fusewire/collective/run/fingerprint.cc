@@ -6,8 +6,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/wire/coder.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 bool HasRoot(CollectiveKind kind) {
@@ -100,5 +99,4 @@ Result<Fingerprint> DecodeFingerprint(ConstBytes in) {
   return print;
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

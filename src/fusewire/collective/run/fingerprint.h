@@ -1,12 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The parameters of a rank's collective. The first message to each other rank carries them, so that ranks that make
-// different calls never combine their data. Home: any thread, plain values. Owns: nothing. Fails: DecodeFingerprint,
+// different calls never combine their data. Home: any thread, plain values. Fails: DecodeFingerprint,
 // with kCorrupt.
-//
 //   fingerprint := version:u8 kind:u8 op:u8 type:u8 algorithm:u8 keyed:u8 epoch:u16 root:u32 segment:u32
 //                  key:u64 turn:u64 amount:u64 digest:u64
-#ifndef FUSEWIRE_COLLECTIVE_RUN_FINGERPRINT_H_
-#define FUSEWIRE_COLLECTIVE_RUN_FINGERPRINT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -16,8 +14,7 @@
 #include "fusewire/collective/kernels/types.h"
 #include "fusewire/collective/schedule/schedule.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 constexpr uint8_t kFingerprintVersion = 3;
 constexpr size_t kFingerprintBytes = 48;
@@ -49,7 +46,4 @@ Fingerprint FingerprintOf(const Request& request, const Reduction& reduction);
 void EncodeFingerprint(const Fingerprint& from, Bytes out);  // kFingerprintBytes
 Result<Fingerprint> DecodeFingerprint(ConstBytes in);
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_RUN_FINGERPRINT_H_
+}  // namespace fusewire::collective

@@ -6,8 +6,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 void FillStarts(const Pieces& pieces, std::vector<size_t>* starts) {
@@ -58,5 +57,4 @@ size_t RunMemory::At(const Span& span, size_t from, uint8_t** data) const {
   return std::min(left, pieces.at(index).bytes - within);
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

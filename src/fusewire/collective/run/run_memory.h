@@ -3,8 +3,7 @@
 // Home: the runner's. Owns: the scratch memory, which is kept from run to run; not the arrays.
 // Fails: Begin, with kOverloaded, if there is no memory for scratch.
 // Every span lies within its array: arrays.h has checked the arrays against the request.
-#ifndef FUSEWIRE_COLLECTIVE_RUN_RUN_MEMORY_H_
-#define FUSEWIRE_COLLECTIVE_RUN_RUN_MEMORY_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +14,7 @@
 #include "fusewire/collective/kernels/pieces.h"
 #include "fusewire/collective/schedule/schedule.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class RunMemory {
  public:
@@ -50,7 +48,4 @@ class RunMemory {
   std::vector<size_t> input_starts_, output_starts_;  // of pieces, where there are several
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_RUN_RUN_MEMORY_H_
+}  // namespace fusewire::collective

@@ -7,8 +7,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // Elements are reduced in runs that fit into a cache.
@@ -74,7 +73,7 @@ void ScheduleRunner::Begin() {
     run.posted = false;
     run.done = 0;
   }
-  order_.Begin(run_.hurried);
+  order_.Begin();
   running_ = true;
   BeginReady();
   EndIfIdle();
@@ -296,5 +295,4 @@ size_t ScheduleRunner::WorkOn(size_t index, size_t bytes_max) {
   return spent;
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

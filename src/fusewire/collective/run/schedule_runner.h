@@ -4,13 +4,11 @@
 // earlier ones are reduced. Home: the endpoint's reactor. Owns: its operations and scratch memory; not the arrays, and
 // not the peers. Fails: ends with the first error, as soon as no operation is under way and nothing touches the arrays
 // any more.
-//
 // Its owner calls it; it calls its owner when a message has ended, but never from inside a call of its owner. After
 // each call in either direction, the owner checks its state: running, has_work, TakeUnreached, TakeFailure. While it
 // runs, under_way_ is the number of messages that are posted and have not ended, plus that of sends that wait for their
 // peer. No node begins before its needs are met. When a run has ended, under_way_ is 0 and no work is left.
-#ifndef FUSEWIRE_COLLECTIVE_RUN_SCHEDULE_RUNNER_H_
-#define FUSEWIRE_COLLECTIVE_RUN_SCHEDULE_RUNNER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -28,8 +26,7 @@
 #include "fusewire/collective/run/step_order.h"
 #include "fusewire/p2p/endpoint.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class ScheduleRunner;
 
@@ -70,7 +67,6 @@ class ScheduleRunner {
     uint64_t tag = 0;
     Fingerprint print;
     bool confirm = false;  // a send ends only when its receive has the data
-    bool hurried = false;  // hold back: a more urgent operation runs
   };
   void Prepare(const Run& run);
   void Begin();
@@ -82,7 +78,6 @@ class ScheduleRunner {
   void Fail(const Status& why);
   // Receives from that rank that have no message yet fail with kCancelled.
   void ExpectNoMoreOf(int rank);
-  void SetHurried(bool hurried) { order_.SetHurried(run_.hurried = hurried); }
 
   // ---- its state ----
   bool running() const { return running_; }
@@ -161,7 +156,4 @@ class ScheduleRunner {
   Status status_;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_RUN_SCHEDULE_RUNNER_H_
+}  // namespace fusewire::collective

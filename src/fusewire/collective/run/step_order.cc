@@ -3,11 +3,9 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
-void StepOrder::Begin(bool hurried) {
-  hurried_ = hurried;
+void StepOrder::Begin() {
   stage_left_ = compiled_.stage_nodes();
   open_stage_ = 0;
   for (auto& late : late_) late.clear();
@@ -30,14 +28,11 @@ void StepOrder::OnEnded(size_t node) {
   --stage_left_[ended.stage];
   while (open_stage_ < stage_left_.size() && stage_left_[open_stage_] == 0) {
     ++open_stage_;
-    const size_t opened = open_stage_ + window();
-    // The window may have become wider meanwhile, so more than one stage may open.
-    for (size_t stage = open_stage_; stage <= opened && stage < late_.size(); ++stage) {
-      ready_.insert(ready_.end(), late_[stage].begin(), late_[stage].end());
-      late_[stage].clear();
-    }
+    const size_t opened = open_stage_ + compiled_.window();
+    if (opened >= late_.size()) continue;
+    ready_.insert(ready_.end(), late_[opened].begin(), late_[opened].end());
+    late_[opened].clear();
   }
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

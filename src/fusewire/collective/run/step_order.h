@@ -1,12 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The nodes of a compiled schedule that may begin now, in one run.
-// Home: the runner's. Owns: the number of needs that each node still waits for. Fails: never.
+// Home: the runner's. Owns: the number of needs that each node still waits for.
 // A node is given out once in a run: when all its needs have ended or been posted, and at most a window of stages lies
 // between it and the first unfinished stage.
-#ifndef FUSEWIRE_COLLECTIVE_RUN_STEP_ORDER_H_
-#define FUSEWIRE_COLLECTIVE_RUN_STEP_ORDER_H_
+#pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,8 +13,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/collective/run/compiled_schedule.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 class StepOrder {
  public:
@@ -24,9 +21,7 @@ class StepOrder {
   explicit StepOrder(const CompiledSchedule& compiled)
       : compiled_(compiled), left_(compiled.nodes().size()), late_(compiled.stage_nodes().size()) {}
 
-  void Begin(bool hurried);
-  // Narrows the window while a more urgent operation runs.
-  void SetHurried(bool hurried) { hurried_ = hurried; }
+  void Begin();
   std::optional<size_t> TakeNext();
   // The next message of the same peer may be posted.
   void OnPosted(size_t node);
@@ -34,8 +29,6 @@ class StepOrder {
   bool all_ended() const { return nodes_left_ == 0; }
 
  private:
-  static constexpr size_t kHurriedWindow = 1;
-  size_t window() const;
   void Meet(size_t node);
   void Release(size_t node);
 
@@ -47,12 +40,7 @@ class StepOrder {
   std::vector<uint32_t> ready_;
   size_t ready_at_ = 0;
   size_t nodes_left_ = 0;
-  bool hurried_ = false;
 };
-
-inline size_t StepOrder::window() const {
-  return hurried_ ? std::min(compiled_.window(), kHurriedWindow) : compiled_.window();
-}
 
 inline std::optional<size_t> StepOrder::TakeNext() {
   if (ready_at_ < ready_.size()) return ready_[ready_at_++];
@@ -65,7 +53,7 @@ inline std::optional<size_t> StepOrder::TakeNext() {
 inline void StepOrder::Release(size_t node) {
   FUSEWIRE_DCHECK(left_[node] == 0);
   const size_t stage = compiled_.nodes()[node].stage;
-  if (stage > open_stage_ + window()) {
+  if (stage > open_stage_ + compiled_.window()) {
     late_[stage].push_back(static_cast<uint32_t>(node));
   } else {
     ready_.push_back(static_cast<uint32_t>(node));
@@ -83,7 +71,4 @@ inline void StepOrder::OnPosted(size_t node) {
   if (next >= 0) Meet(static_cast<size_t>(next));
 }
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_RUN_STEP_ORDER_H_
+}  // namespace fusewire::collective

@@ -8,8 +8,7 @@
 
 #include "fusewire/collective/schedule/schedule.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // The cache of one processor, about; and the additional cost, as a share, of a byte if more than that is in flight.
@@ -336,5 +335,4 @@ Choice Choose(CollectiveKind kind, int ranks, size_t bytes, const LinkCost& cost
   return two.estimate_ns < best.estimate_ns ? two : best;
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -7,8 +7,7 @@
 
 #include "fusewire/collective/schedule/schedule.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // The figures of each algorithm: the model must agree with the schedules.
@@ -147,5 +146,4 @@ TEST(Choice, AnErrorShortensTheTablesWords) {
 }
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

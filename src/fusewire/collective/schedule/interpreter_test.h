@@ -2,8 +2,7 @@
 // For tests: runs the schedules of all ranks in one thread, in an order drawn from a seed. A send ends only when its
 // receive stands ready, as on the wire that forgives least; so what runs here cannot wait for itself anywhere.
 // Home: the test's thread. Owns: all arrays. Fails: returns what is wrong in words, or an empty string.
-#ifndef FUSEWIRE_COLLECTIVE_SCHEDULE_INTERPRETER_TEST_H_
-#define FUSEWIRE_COLLECTIVE_SCHEDULE_INTERPRETER_TEST_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -15,8 +14,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/collective/schedule/schedule.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 using Numbers = std::vector<uint64_t>;
 
@@ -166,7 +164,4 @@ class Interpreter {
   size_t moved_ = 0;
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_SCHEDULE_INTERPRETER_TEST_H_
+}  // namespace fusewire::collective

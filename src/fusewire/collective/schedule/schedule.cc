@@ -8,8 +8,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/collective/schedule/schedule_builder.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 size_t CountsNeeded(CollectiveKind kind, int ranks) {
@@ -199,5 +198,4 @@ Load LoadOf(const Schedule& schedule) {
   return load;
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -4,8 +4,7 @@
 // A runner needs no knowledge of the algorithm: it starts all steps of a stage in their order, and the next stage when
 // all of them have ended. Within a stage no step reads or writes elements that another one writes. The k-th send from a
 // to b meets the k-th receive at b from a, and both have the same size.
-#ifndef FUSEWIRE_COLLECTIVE_SCHEDULE_SCHEDULE_H_
-#define FUSEWIRE_COLLECTIVE_SCHEDULE_SCHEDULE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +14,7 @@
 #include "fusewire/collective/kernels/types.h"
 #include "fusewire/collective/schedule/algorithm.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 enum class Memory : uint8_t { kInput = 0, kOutput = 1, kScratch = 2 };
 
@@ -84,7 +82,4 @@ struct Load {
 };
 Load LoadOf(const Schedule& schedule);
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_SCHEDULE_SCHEDULE_H_
+}  // namespace fusewire::collective

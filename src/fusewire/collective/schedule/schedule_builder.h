@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Helpers to write schedules: spans, blocks, and a builder of stages.
-// Home: the thread that compiles. Owns: the schedule that it builds. Fails: never.
-#ifndef FUSEWIRE_COLLECTIVE_SCHEDULE_SCHEDULE_BUILDER_H_
-#define FUSEWIRE_COLLECTIVE_SCHEDULE_SCHEDULE_BUILDER_H_
+// Home: the thread that compiles. Owns: the schedule that it builds.
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -12,8 +11,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/collective/schedule/schedule.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 inline Span Input(size_t at, size_t count) { return {Memory::kInput, at, count}; }
 inline Span Output(size_t at, size_t count) { return {Memory::kOutput, at, count}; }
@@ -148,7 +146,4 @@ void AppendBinomialDown(Builder* builder);
 void AppendAllGatherDirect(Builder* builder, const Blocks& blocks);
 void AppendAllGatherRing(Builder* builder, const Blocks& blocks);
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_SCHEDULE_SCHEDULE_BUILDER_H_
+}  // namespace fusewire::collective

@@ -9,8 +9,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/collective/schedule/schedule_builder.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // Ranks by host; hosts in the order of their first ranks.
@@ -213,5 +212,4 @@ void TwoLevelAllGather(Builder* b) {
   }
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -6,8 +6,7 @@
 
 #include "fusewire/collective/schedule/schedule_builder.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // Visits `many` blocks from `first` on, modulo n, as at most two runs.
@@ -163,5 +162,4 @@ void BuildBarrier(Builder* b) {
   }
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -8,8 +8,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/collective/schedule/schedule_builder.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 // The sources of a reduction in the order of ranks: `mine` for this rank, for each other rank r its place in scratch.
@@ -259,5 +258,4 @@ void BuildReduceScatter(Builder* b) {
   }
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

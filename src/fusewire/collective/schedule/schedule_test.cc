@@ -12,8 +12,7 @@
 #include "fusewire/collective/schedule/interpreter_test.h"
 #include "fusewire/collective/schedule/schedule_builder.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr uint64_t kUntouched = 0xdeadbeefdeadbeefULL;
@@ -389,5 +388,4 @@ TEST(Schedule, WhatCannotBeAskedForIsRefused) {
 }
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -5,8 +5,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/compat.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 TEST(ChecksDeathTest, AreOnInThePlugin) {
@@ -22,5 +21,4 @@ TEST(ChecksDeathTest, KnowWhoIsNotAtHome) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -10,8 +10,7 @@
 #include <tensorflow/core/framework/types.h>
 #include "fusewire/tf/heads/tensor_head.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::TensorProto;
@@ -22,7 +21,7 @@ using tensorflow::VariantTensorDataProto;
 constexpr uint64_t kSnappyRatioMax = 24;
 
 TfStatus FalseClaim(const std::string& what) {
-  return absl::DataLossError(absl::StrCat("a peer sent a tensor that is none: ", what));
+  return absl::DataLossError(absl::StrCat("a peer sent a malformed tensor: ", what));
 }
 
 TfStatus CheckTensor(const TensorProto& proto, int depth);
@@ -131,5 +130,4 @@ TfStatus CheckTensor(const TensorProto& proto, int depth) {
 
 TfStatus CheckClaims(const TensorProto& proto) { return CheckTensor(proto, 0); }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -18,8 +18,7 @@
 #include <tensorflow/core/kernels/tensor_list.h>
 #include <tensorflow/core/public/session_options.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Tensor;
@@ -189,7 +188,7 @@ TEST(Claims, OfCompressedElements) {
   ExpectVariantRefused(Iterator(element(1, {4, 4}, tensorflow::DT_STRING)), "other parts");
   ExpectVariantRefused(Iterator(element(1, {}, tensorflow::DT_VARIANT)), "variants or resources");
   ExpectVariantRefused(Iterator(element(1, {4000000000}, tensorflow::DT_STRING)), "than its bytes can hold");
-  ExpectVariantRefused(Iterator(element(-3, {8}, tensorflow::DT_INT32)), "a tensor that is none");
+  ExpectVariantRefused(Iterator(element(-3, {8}, tensorflow::DT_INT32)), "a malformed tensor");
   Tensor tensor;
   EXPECT_TRUE(Land(HeadOf(Holding(Iterator(element(100, {100}, tensorflow::DT_UINT8)), true)), &tensor).ok());
 }
@@ -240,5 +239,4 @@ TEST(Claims, ThatAreTrueAreBelieved) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The differences between the TensorFlow versions that we support: every #if on a version is here.
-// Home: none. Owns: nothing. Fails: to compile, with a version that is not supported.
-#ifndef FUSEWIRE_TF_BRIDGE_COMPAT_H_
-#define FUSEWIRE_TF_BRIDGE_COMPAT_H_
+// Home: none. Fails: to compile, with a version that is not supported.
+#pragma once
 
 #ifndef NDEBUG
 #error "TensorFlow's wheels are built with NDEBUG, and the layout of their classes depends on it: define it"
@@ -17,8 +16,7 @@
 #error "Fusewire needs TensorFlow 2.15 or newer"
 #endif
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // TensorFlow's status; ours is fusewire::Status.
 using TfStatus = absl::Status;
@@ -26,7 +24,4 @@ using TfStatus = absl::Status;
 template <class T>
 using TfRef = tsl::core::RefCountPtr<T>;
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_BRIDGE_COMPAT_H_
+}  // namespace fusewire::tf

@@ -7,8 +7,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 std::string ShortTask(absl::string_view name) {
   constexpr absl::string_view kJob = "/job:", kTask = "/task:";
@@ -34,5 +33,4 @@ absl::string_view EdgeOfKey(absl::string_view key) {
   return ShortEdge(parts.size() == 5 ? parts[3] : key);
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -1,15 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // TensorFlow's long names, as people say them: in profiles, and at the status port.
-// Home: any thread. Owns: nothing. Fails: never; a text that is no such name stays as it is.
-#ifndef FUSEWIRE_TF_BRIDGE_NAMES_H_
-#define FUSEWIRE_TF_BRIDGE_NAMES_H_
+// Home: any thread. Fails: never; a text that is no such name stays as it is.
+#pragma once
 
 #include <string>
 
 #include <absl/strings/string_view.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // "/job:ps/replica:0/task:1/device:CPU:0", or without the device -> "ps:1"; and "ps:1 host:2222", as a peer's greeting
 // says it.
@@ -20,7 +18,4 @@ absl::string_view ShortEdge(absl::string_view edge);
 // The same of a whole key, source;incarnation;target;edge;frame.
 absl::string_view EdgeOfKey(absl::string_view key);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_BRIDGE_NAMES_H_
+}  // namespace fusewire::tf

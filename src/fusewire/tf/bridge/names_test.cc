@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 TEST(ShortNames, OfTasks) {
@@ -23,5 +22,4 @@ TEST(ShortNames, OfTensors) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

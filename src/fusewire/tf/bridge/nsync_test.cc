@@ -98,8 +98,7 @@ FUSEWIRE_SEEN void nsync_mu_wait(nsync_mu_s_* mutex, int (*condition)(const void
 
 }  // namespace nsync
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 TEST(Nsync, ThreadSanitizerSeesWhatMutexesOfTensorFlowOrder) {
@@ -115,5 +114,4 @@ TEST(Nsync, ThreadSanitizerSeesWhatMutexesOfTensorFlowOrder) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

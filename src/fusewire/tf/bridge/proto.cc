@@ -3,8 +3,7 @@
 
 #include <utility>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // A protobuf of up to this size travels in the head.
@@ -27,5 +26,4 @@ bool ParseProto(ConstBytes rest_of_head, const Buffers& body, google::protobuf::
   return from.size <= INT32_MAX && proto->ParseFromArray(from.data, static_cast<int>(from.size));
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A protobuf on the wire: in the head if it is small, otherwise in a segment of its own.
-// Home: any thread. Owns: nothing. Fails: with false, for more than protobuf can carry (2 GiB), or another protobuf.
-#ifndef FUSEWIRE_TF_BRIDGE_PROTO_H_
-#define FUSEWIRE_TF_BRIDGE_PROTO_H_
+// Home: any thread. Fails: with false, for more than protobuf can carry (2 GiB), or another protobuf.
+#pragma once
 
 #include <string>
 
@@ -10,13 +9,9 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/buffer/buffer.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 bool AppendProto(const google::protobuf::MessageLite& proto, std::string* head, Buffers* body);
 bool ParseProto(ConstBytes rest_of_head, const Buffers& body, google::protobuf::MessageLite* proto);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_BRIDGE_PROTO_H_
+}  // namespace fusewire::tf

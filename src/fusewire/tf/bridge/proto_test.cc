@@ -7,8 +7,7 @@
 #include <gtest/gtest.h>
 #include <tensorflow/core/protobuf/worker.pb.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 tensorflow::RegisterGraphRequest Request(size_t bytes) {
@@ -49,5 +48,4 @@ TEST(Protos, OfOtherBytesAreRefused) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -8,8 +8,7 @@
 #include "fusewire/tf/bridge/view.h"
 #include "fusewire/tf/heads/status_head.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 static_assert(kStatusCodeMax == static_cast<uint64_t>(absl::StatusCode::kUnauthenticated));
@@ -100,5 +99,4 @@ TfStatus ReadTfStatus(VarReader* reader, TfStatus* out) {
   return TfStatus();
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

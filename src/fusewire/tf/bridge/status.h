@@ -1,9 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Converts a Status to TensorFlow's and back. TensorFlow's recovery code reads the code and the text of an error, so
 // both are those of its own gRPC.
-// Home: none, pure functions. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_TF_BRIDGE_STATUS_H_
-#define FUSEWIRE_TF_BRIDGE_STATUS_H_
+#pragma once
 
 #include <string>
 
@@ -11,8 +9,7 @@
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/heads/varint.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // An error of the wire, as the caller of TensorFlow's RPC gets it.
 TfStatus ToTf(const Status& status);
@@ -28,7 +25,4 @@ void AppendTfStatus(const TfStatus& status, std::string* out);
 // kDataLoss names the field that is wrong; `out` is then unchanged.
 TfStatus ReadTfStatus(VarReader* reader, TfStatus* out);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_BRIDGE_STATUS_H_
+}  // namespace fusewire::tf

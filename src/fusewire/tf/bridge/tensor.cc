@@ -15,8 +15,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/tf/bridge/claims.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 namespace {
 
@@ -26,7 +25,7 @@ using tensorflow::Tensor;
 constexpr uint8_t kControl = 0, kRaw = 1, kStrings = 3, kProto = 5;  // each inline; plus one: a segment follows
 
 TfStatus Nonsense(const std::string& what) {
-  return absl::DataLossError(absl::StrCat("a peer sent a tensor that is none: ", what));
+  return absl::DataLossError(absl::StrCat("a peer sent a malformed tensor: ", what));
 }
 
 TfStatus NoMemory(uint64_t bytes) {
@@ -276,5 +275,4 @@ void TensorLanding::Finish(const TensorPlace& place, std::function<void(const Tf
       [on_host, on_device, done = std::move(done)](const TfStatus& copied) { done(copied, *on_device); });
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -2,15 +2,13 @@
 // A Tensor as bytes and back: sent from its own memory, received into memory of its destination's allocator.
 // Home: any thread. Owns: a reference to each tensor that is being sent; the memory that one lands in.
 // Fails: with TensorFlow's status: a tensor that cannot be encoded, bytes that describe no tensor, no memory.
-//
 //   tensor := form:u8 [type:varint rank:varint dim:varint[rank] [bytes:varint] [content]]
 //   form      content                                             where
 //   kControl  none: the empty float that carries a control edge   -
 //   kRaw      the elements, in memory order                       small: behind the description; else a segment
 //   kStrings  length:varint per element, then all their bytes     likewise, behind bytes
 //   kProto    a TensorProto (variants, resources)                 likewise, behind bytes
-#ifndef FUSEWIRE_TF_BRIDGE_TENSOR_H_
-#define FUSEWIRE_TF_BRIDGE_TENSOR_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -26,8 +24,7 @@
 #include "fusewire/tf/heads/tensor_head.h"
 #include "fusewire/tf/heads/varint.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // Content of up to this size follows its description. A copy costs less than a segment of its own, and releases the
 // tensor's memory at once: otherwise the next update of a variable would have to copy it.
@@ -81,7 +78,4 @@ Status NotBegun(const TfStatus& why);
 // Whether tensors of this device are in memory that only the device can access.
 bool IsAccelerator(const tensorflow::Device* device);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_BRIDGE_TENSOR_H_
+}  // namespace fusewire::tf

@@ -20,8 +20,7 @@
 #include <tensorflow/core/framework/variant_encode_decode.h>
 #include <tensorflow/core/public/session_options.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::DataType;
@@ -264,5 +263,4 @@ TEST(TfStatusTravels, InTheWordsOfGrpc) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -4,8 +4,7 @@
 #include <string>
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 Status TensorLandings::Begin(VarReader* reader, const TensorPlace& place) {
   landings_.emplace_back();
@@ -39,5 +38,4 @@ TfStatus TensorLandings::Finish(const TensorPlace& place, std::vector<tensorflow
   return status;
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -2,16 +2,14 @@
 // Several incoming tensors of one message: each description is read in turn, and each content lands in its memory.
 // Home: any thread. Owns: the memory into which they land. Fails: Begin and EndOfMessage, with the error in the
 // description or the segments; Finish, with the first tensor that can't be made.
-#ifndef FUSEWIRE_TF_BRIDGE_TENSORS_H_
-#define FUSEWIRE_TF_BRIDGE_TENSORS_H_
+#pragma once
 
 #include <vector>
 
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/tensor.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class TensorLandings {
  public:
@@ -33,7 +31,4 @@ class TensorLandings {
   std::vector<Bytes> places_;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_BRIDGE_TENSORS_H_
+}  // namespace fusewire::tf

@@ -10,8 +10,7 @@
 #include <tensorflow/core/common_runtime/device_factory.h>
 #include <tensorflow/core/public/session_options.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Tensor;
@@ -90,5 +89,4 @@ TEST(TensorLandings, RefuseASegmentOfAnotherSize) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests with many threads: a pool for TensorFlow whose locks are ours, so that ThreadSanitizer sees what they
 // order, and the ends that such tests wait for.
-#ifndef FUSEWIRE_TF_BRIDGE_THREADS_TEST_H_
-#define FUSEWIRE_TF_BRIDGE_THREADS_TEST_H_
+#pragma once
 
 #include <algorithm>
 #include <deque>
@@ -15,8 +14,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/base/mutex.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // Of no threads: its owner does the work, where RunHere is called.
 class TestThreads final : public tensorflow::thread::ThreadPoolInterface {
@@ -132,7 +130,4 @@ inline void RunTogether(int threads, const std::function<void(int thread)>& work
   for (std::thread& thread : running) thread.join();
 }
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_BRIDGE_THREADS_TEST_H_
+}  // namespace fusewire::tf

@@ -1,18 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Our bytes as the string views of TensorFlow's libraries, to compare and to build strings.
-// Home: none. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_TF_BRIDGE_VIEW_H_
-#define FUSEWIRE_TF_BRIDGE_VIEW_H_
+#pragma once
 
 #include <absl/strings/string_view.h>
 #include "fusewire/base/bytes.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 inline absl::string_view View(ConstBytes bytes) { return {reinterpret_cast<const char*>(bytes.data), bytes.size}; }
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_BRIDGE_VIEW_H_
+}  // namespace fusewire::tf

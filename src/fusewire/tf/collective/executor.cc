@@ -22,8 +22,7 @@
 #include "fusewire/tf/profile/events.h"
 #include "fusewire/tf/profile/trace.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // The name of our implementation in TensorFlow's table.
@@ -101,7 +100,7 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
       done(absl::InternalError("a collective whose group is not there; report this"));
       return;
     }
-    collective::Wanted wanted;
+    collective::CollectiveSpec wanted;
     TfStatus sane = Describe(params, &wanted);
     if (!sane.ok()) {
       done(sane);
@@ -137,7 +136,7 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
   }
 
  private:
-  TfStatus Describe(const tensorflow::CollectiveParams& params, collective::Wanted* wanted) {
+  TfStatus Describe(const tensorflow::CollectiveParams& params, collective::CollectiveSpec* wanted) {
     const tensorflow::Tensor* input = context_->input;
     const tensorflow::Tensor& output = *context_->output;
     auto ranks = static_cast<size_t>(params.group.group_size);
@@ -306,5 +305,4 @@ void RegisterCollectives() {
   static tensorflow::CollectiveRegistration registration(kName, [] { return new Implementation; });
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

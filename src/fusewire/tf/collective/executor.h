@@ -2,8 +2,7 @@
 // Runs TensorFlow's collectives with ours if all members of a group have the plug-in: reductions, broadcasts, gathers
 // and all-to-alls of arrays in host memory. TensorFlow runs all others itself.
 // Home: any thread. Owns: nothing more than its bases. Fails: each operation with a status that names the task.
-#ifndef FUSEWIRE_TF_COLLECTIVE_EXECUTOR_H_
-#define FUSEWIRE_TF_COLLECTIVE_EXECUTOR_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -14,8 +13,7 @@
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/collective/groups.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // Its lifetime is that of its step; the groups are its manager's.
 class CollectiveExecutor final : public tensorflow::BaseCollectiveExecutor {
@@ -40,7 +38,4 @@ std::unique_ptr<tensorflow::CollectiveExecutorMgrInterface> MakeCollectiveExecut
 // Makes our implementations known to TensorFlow; once for each process.
 void RegisterCollectives();
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_COLLECTIVE_EXECUTOR_H_
+}  // namespace fusewire::tf

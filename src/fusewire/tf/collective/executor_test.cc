@@ -19,8 +19,7 @@
 #include <tensorflow/core/public/session_options.h>
 #include <tensorflow/core/public/version.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Tensor;
@@ -183,5 +182,4 @@ TEST_F(ExecutorTest, AnAbortEndsWhatIsUnderWayAndWhatComes) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

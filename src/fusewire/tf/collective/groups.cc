@@ -10,12 +10,11 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/base/mutex.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/status.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // "on 2 hosts"
@@ -122,7 +121,7 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
 
 Result<std::unique_ptr<CollectiveHome>> CollectiveHome::Open(Options options, task::Task& task) {
   p2p::EndpointOptions endpoint;
-  endpoint.pipe = task.shared().options();
+  endpoint.pipe = task.context().options();
   endpoint.pipe.name = options.own_task;
   // Without a timeout: a member may be busy for hours. A dead one is detected by its pipe.
   endpoint.limits.timeout_ns = kForeverNs;
@@ -327,5 +326,4 @@ void CollectiveGroups::Abort(const TfStatus& why) {
   for (const GroupPtr& group : Known()) group->Abort(aborted);
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

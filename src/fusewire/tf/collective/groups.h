@@ -6,8 +6,7 @@
 // CollectiveHome for its life, and CollectiveGroups for each of its managers in turn.
 // Home: any thread. Owns: the server's endpoint and the groups. Fails: Find, with the reason why a member can't be
 // asked.
-#ifndef FUSEWIRE_TF_COLLECTIVE_GROUPS_H_
-#define FUSEWIRE_TF_COLLECTIVE_GROUPS_H_
+#pragma once
 
 #include <atomic>
 #include <functional>
@@ -24,8 +23,7 @@
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/peer/peer.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // shared_ptr: operations that are under way outlast the group's place in the table.
 using GroupPtr = std::shared_ptr<collective::Group>;
@@ -121,7 +119,4 @@ class CollectiveGroups : public std::enable_shared_from_this<CollectiveGroups> {
   bool retired_ FUSEWIRE_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_COLLECTIVE_GROUPS_H_
+}  // namespace fusewire::tf

@@ -10,8 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 TEST(CollectiveGroups, TellTheirRanksApartByWhatTasksSayOfTheirHosts) {
@@ -123,5 +122,4 @@ TEST_F(GroupOfTwoTest, ANewClusterEndsTheSearchOfTheOldOne) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests of collectives: two tasks of one process, each with its home of collectives, over real sockets; and the
 // gRPC way from each to the other, over which it gets the other's address.
-#ifndef FUSEWIRE_TF_COLLECTIVE_MEMBERS_TEST_H_
-#define FUSEWIRE_TF_COLLECTIVE_MEMBERS_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -13,8 +12,7 @@
 #include "fusewire/tf/collective/groups.h"
 #include "fusewire/tf/peer/grpc_test.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 inline std::string MemberTask(int rank) { return "/job:worker/replica:0/task:" + std::to_string(rank); }
 
@@ -100,7 +98,4 @@ struct FoundGroup {
   }
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_COLLECTIVE_MEMBERS_TEST_H_
+}  // namespace fusewire::tf

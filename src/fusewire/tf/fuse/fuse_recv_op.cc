@@ -17,8 +17,7 @@
 #include <tensorflow/core/framework/op_kernel.h>
 #include <tensorflow/core/framework/rendezvous.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::OpKernelContext;
@@ -106,5 +105,4 @@ REGISTER_KERNEL_BUILDER(Name("_HostFuseRecv").Device(tensorflow::DEVICE_CPU).Hos
 REGISTER_KERNEL_BUILDER(Name("_HostFuseRecv").Device(tensorflow::DEVICE_DEFAULT).HostMemory("tensors"), FuseRecvOp);
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

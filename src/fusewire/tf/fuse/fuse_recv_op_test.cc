@@ -11,8 +11,7 @@
 #include <tensorflow/core/framework/op_kernel.h>
 #include <tensorflow/core/public/version.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using testing::HasSubstr;
@@ -106,5 +105,4 @@ TEST_F(FuseRecvTest, IsNotMadeOfKeysThatAreNoneOrTooFew) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -10,8 +10,7 @@
 #include <tensorflow/core/graph/algorithm.h>
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::Edge;
 using tensorflow::Graph;
@@ -103,5 +102,4 @@ std::map<std::string, int> ReadLevels(const Graph& partition) {
   return levels;
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -3,22 +3,19 @@
 // between tasks before the node can run. Two receives from one device whose producers have the same level can't wait
 // for each other through this task: if one's producer needed the other's tensor, its level would be higher. So they may
 // become one operation.
-//
 // Only the master sees the whole graph, before it is cut into partitions; the receives exist only afterwards, in each
 // task. So the master writes the levels into the consumers' attributes, and each task reads them there. Left out are
 // all nodes behind control flow (a tensor may be dead, or come once per iteration), and consumers that take a remote
 // tensor by reference.
-// Home: any thread. Owns: nothing. Fails: never; a graph without marks is not fused.
-#ifndef FUSEWIRE_TF_FUSE_LEVELS_H_
-#define FUSEWIRE_TF_FUSE_LEVELS_H_
+// Home: any thread. Fails: never; a graph without marks is not fused.
+#pragma once
 
 #include <map>
 #include <string>
 
 #include <tensorflow/core/graph/graph.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // Writes the marks; returns the number of marked edges between tasks.
 int MarkLevels(tensorflow::Graph* graph);
@@ -27,7 +24,4 @@ std::map<std::string, int> ReadLevels(const tensorflow::Graph& partition);
 // "/job:ps/replica:0/task:0/device:CPU:0" -> "/job:ps/replica:0/task:0"
 std::string TaskOfDevice(const std::string& device);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_FUSE_LEVELS_H_
+}  // namespace fusewire::tf

@@ -12,8 +12,7 @@
 #include <tensorflow/core/graph/algorithm.h>
 #include <tensorflow/core/graph/node_builder.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Graph;
@@ -110,5 +109,4 @@ TEST(TensorFuse, IsWhatTheLastWordSays) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -19,8 +19,7 @@
 #include <tensorflow/core/platform/logging.h>
 #include <tensorflow/core/public/session_options.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::DataType;
 using tensorflow::Edge;
@@ -180,5 +179,4 @@ TfStatus FusePass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
   return TfStatus();
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

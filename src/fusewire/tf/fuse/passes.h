@@ -1,17 +1,15 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // tensor_fuse: two passes over graphs; one marks receives in the master, one fuses them in each task. plugin.cc
 // registers them. fuse/levels.h decides which may be fused.
-// Home: any thread. Owns: nothing. Fails: never; other receives stay as they are.
-#ifndef FUSEWIRE_TF_FUSE_PASSES_H_
-#define FUSEWIRE_TF_FUSE_PASSES_H_
+// Home: any thread. Fails: never; other receives stay as they are.
+#pragma once
 
 #include "fusewire/tf/bridge/compat.h"
 
 #include <tensorflow/core/common_runtime/optimization_registry.h>
 #include <tensorflow/core/protobuf/config.pb.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // Whether receives are fused: by the session's config, or by the environment if the config has no setting.
 void SetFuseByDefault(bool fuse);
@@ -30,7 +28,4 @@ class FusePass final : public tensorflow::GraphOptimizationPass {
   TfStatus Run(const tensorflow::GraphOptimizationPassOptions& options) override;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_FUSE_PASSES_H_
+}  // namespace fusewire::tf

@@ -17,8 +17,7 @@
 #include <tensorflow/core/graph/node_builder.h>
 #include <tensorflow/core/public/session_options.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Graph;
@@ -175,5 +174,4 @@ TEST_F(MarkPassTest, LeavesFunctionsAndGraphsThatAreHeld) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -3,8 +3,7 @@
 
 #include <string>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 bool DecodeCleanups(VarReader* reader, const std::function<void(int64_t)>& each) {
   const uint64_t count = reader->Varint();
@@ -73,5 +72,4 @@ Status DecodeKeptHead(VarReader* reader, KeptHead* kept) {
   return Status::Ok();
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

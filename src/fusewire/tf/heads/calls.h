@@ -2,8 +2,7 @@
 // The heads of the other calls between tasks, as plain values: of steps and measurements (peer/methods.h draws them),
 // and of parts of graphs (star/words.h). Home: none, pure functions. Owns: nothing: it points into the message. Fails:
 // with what is wrong, or as it is said.
-#ifndef FUSEWIRE_TF_HEADS_CALLS_H_
-#define FUSEWIRE_TF_HEADS_CALLS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -12,8 +11,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/tf/heads/varint.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // ---- steps ----
 constexpr size_t kCleanupsMax = 256;  // in one call
@@ -57,7 +55,4 @@ struct KeptHead {
 };
 Status DecodeKeptHead(VarReader* reader, KeptHead* kept);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_HEADS_CALLS_H_
+}  // namespace fusewire::tf

@@ -7,8 +7,7 @@
 
 #include "fusewire/transport/address.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 constexpr int kPortVersion = 1;
@@ -52,5 +51,4 @@ bool DecodeDataPort(const std::string& text, DataPort* port) {
   return true;
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

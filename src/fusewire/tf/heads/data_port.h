@@ -3,15 +3,13 @@
 //   port := "fusewire" version:decimal port:decimal incarnation:hex "fuses" group_port:decimal host:hex age:decimal
 //           [advertised:host]
 // with one space between. A reader ignores the words behind those that it knows.
-// Home: none, plain values. Owns: nothing. Fails: Decode with false, for what no task with the plug-in says.
-#ifndef FUSEWIRE_TF_HEADS_DATA_PORT_H_
-#define FUSEWIRE_TF_HEADS_DATA_PORT_H_
+// Home: none, plain values. Fails: Decode with false, for what no task with the plug-in says.
+#pragma once
 
 #include <cstdint>
 #include <string>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 struct DataPort {
   uint16_t port = 0;
@@ -28,7 +26,4 @@ struct DataPort {
 std::string EncodeDataPort(const DataPort& port);
 bool DecodeDataPort(const std::string& text, DataPort* port);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_HEADS_DATA_PORT_H_
+}  // namespace fusewire::tf

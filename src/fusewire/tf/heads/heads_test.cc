@@ -14,8 +14,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 std::string Fixed(std::vector<uint64_t> numbers) {
@@ -130,5 +129,4 @@ TEST(Heads, ADataPortIsReadAsItIsWritten) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -3,8 +3,7 @@
 
 #include <string>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 Status DecodeBook(VarReader* reader, uint64_t* book) {
   const size_t bytes = reader->left().size;
@@ -85,5 +84,4 @@ Status DecodeFusedSegment(VarReader* head, VarReader* segments, ConstBytes* segm
   return segments->ok() ? Status::Ok() : Status::Corrupt("a tensor is cut off");
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -2,8 +2,7 @@
 // The messages by which tensors are received, as plain values: over our wire (peer/keys.h draws the request,
 // peer/methods.h the answer) and fused over gRPC (peer/fused.h). Home: none, pure functions. Owns: nothing: it points
 // into the message. Fails: with what is wrong, or as it is said.
-#ifndef FUSEWIRE_TF_HEADS_RECEIVES_H_
-#define FUSEWIRE_TF_HEADS_RECEIVES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +11,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/tf/heads/varint.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // ---- a request of keys ----
 constexpr uint64_t kSaysKey = 1, kSaysStep = 2, kSaysFrame = 4;
@@ -59,7 +57,4 @@ Status DecodeFusedItem(VarReader* head, size_t index, size_t count, FusedKind* k
 // Of a value.
 Status DecodeFusedSegment(VarReader* head, VarReader* segments, ConstBytes* segment);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_HEADS_RECEIVES_H_
+}  // namespace fusewire::tf

@@ -3,8 +3,7 @@
 
 #include <string>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 Status DecodeStatusHead(VarReader* reader, StatusHead* head) {
   head->code = reader->Varint();
@@ -32,5 +31,4 @@ Status DecodeStatusHead(VarReader* reader, StatusHead* head) {
   return reader->ok() ? Status::Ok() : Status::Corrupt("it ends before the number of its payloads");
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

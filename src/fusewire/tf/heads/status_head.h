@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A status of TensorFlow's in a message, as plain values. bridge/status.h draws the format and writes it.
 // Home: none, pure functions. Owns: nothing: it points into the message. Fails: with the field that is wrong.
-#ifndef FUSEWIRE_TF_HEADS_STATUS_HEAD_H_
-#define FUSEWIRE_TF_HEADS_STATUS_HEAD_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -12,8 +11,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/tf/heads/varint.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 constexpr uint64_t kStatusCodeMax = 16;
 constexpr uint64_t kStatusPayloadsMax = 64;
@@ -25,7 +23,4 @@ struct StatusHead {
 };
 Status DecodeStatusHead(VarReader* reader, StatusHead* head);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_HEADS_STATUS_HEAD_H_
+}  // namespace fusewire::tf

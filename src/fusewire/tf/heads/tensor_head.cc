@@ -3,8 +3,7 @@
 
 #include <string>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 Status DecodeTensorHead(VarReader* reader, TensorHead* head) {
   const uint8_t form = reader->Byte();
@@ -54,5 +53,4 @@ Status DecodeListHead(ConstBytes metadata, ListHead* head) {
   return Status::Ok();
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

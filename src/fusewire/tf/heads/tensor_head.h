@@ -2,8 +2,7 @@
 // What describes a tensor in a message, and what encoded content packs, as plain values. bridge/tensor.h draws the
 // format, writes it and makes the tensors; bridge/claims.h reads the metadata of lists. Home: none, pure functions.
 // Owns: nothing: it points into the message. Fails: with the field that is wrong.
-#ifndef FUSEWIRE_TF_HEADS_TENSOR_HEAD_H_
-#define FUSEWIRE_TF_HEADS_TENSOR_HEAD_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -13,8 +12,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/tf/heads/varint.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 enum class TensorForm : uint8_t {
   kControl = 0,
@@ -63,7 +61,4 @@ struct ListHead {
 };
 Status DecodeListHead(ConstBytes metadata, ListHead* head);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_HEADS_TENSOR_HEAD_H_
+}  // namespace fusewire::tf

@@ -1,16 +1,14 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Small numbers in few bytes: seven bits a byte, the lowest first. The encoding of the heads of tensors.
-// Home: none. Owns: nothing. Fails: a VarReader that runs out of bytes yields zeros from then on, and ok() is false.
-#ifndef FUSEWIRE_TF_HEADS_VARINT_H_
-#define FUSEWIRE_TF_HEADS_VARINT_H_
+// Home: none. Fails: a VarReader that runs out of bytes yields zeros from then on, and ok() is false.
+#pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "fusewire/base/bytes.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 inline void AppendVarint(std::string* out, uint64_t value) {
   while (value >= 0x80) {
@@ -79,7 +77,4 @@ class VarReader {
   bool ok_ = true;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_HEADS_VARINT_H_
+}  // namespace fusewire::tf

@@ -16,8 +16,7 @@
 #include "fusewire/tf/profile/events.h"
 #include "fusewire/tf/profile/trace.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::Tensor;
 
@@ -460,5 +459,4 @@ void Channel::AbortStep(int64_t step) {
   SendOneWay(shared_from_this(), kAbortStep, std::move(text));
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -2,8 +2,7 @@
 // A Channel leads to one incarnation of one peer's data port, and collects receives: all that an executor starts in
 // close succession become one request, and their answers stream back.
 // Home: one reactor of its task. Owns: the Client; not the receives. Fails: with the pipe; it is then replaced.
-#ifndef FUSEWIRE_TF_PEER_CHANNEL_H_
-#define FUSEWIRE_TF_PEER_CHANNEL_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -24,8 +23,7 @@
 #include "fusewire/tf/peer/keys.h"
 #include "fusewire/tf/peer/methods.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class Channel;
 // shared_ptr: a broken channel is replaced at once, while calls over it are still ending.
@@ -163,7 +161,4 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   std::vector<int64_t> cleanups_ FUSEWIRE_GUARDED_BY(cleanups_mutex_);
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PEER_CHANNEL_H_
+}  // namespace fusewire::tf

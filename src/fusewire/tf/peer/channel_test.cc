@@ -14,8 +14,7 @@
 #include <tensorflow/core/framework/variant.h>
 #include <tensorflow/core/framework/variant_encode_decode.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Tensor;
@@ -61,7 +60,7 @@ class ChannelTest : public testing::Test {
     world_.asked[question].reply.Send(Status::Ok(), answer.head, std::move(answer.body));
   }
   void Forget(size_t question) {
-    world_.asked[question].reply.Send(Status::Application(kUnknownKeys, "a key that has not been said"));
+    world_.asked[question].reply.Send(Status::Application(kUnknownKeys, "an unknown key number"));
   }
 
   DataWorld world_;
@@ -414,5 +413,4 @@ TEST(Channel, TurnsAnotherIncarnationAway) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

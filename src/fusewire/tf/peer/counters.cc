@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/peer/counters.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 Counters& GlobalCounters() {
   static auto* counters = new Counters;
@@ -35,5 +34,4 @@ const std::vector<CounterAbout>& AllCounters() {
   return *all;
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

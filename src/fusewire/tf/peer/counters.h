@@ -1,15 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The counters of the plug-in in this process, over all its servers.
-// Home: any thread. Owns: numbers. Fails: never.
-#ifndef FUSEWIRE_TF_PEER_COUNTERS_H_
-#define FUSEWIRE_TF_PEER_COUNTERS_H_
+// Home: any thread. Owns: numbers.
+#pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <vector>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 struct Counters {
   std::atomic<uint64_t> calls_out{0};  // of every method, on our wire
@@ -49,7 +47,4 @@ struct CounterAbout {
 };
 const std::vector<CounterAbout>& AllCounters();
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PEER_COUNTERS_H_
+}  // namespace fusewire::tf

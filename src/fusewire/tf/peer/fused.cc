@@ -11,8 +11,7 @@
 #include "fusewire/tf/bridge/view.h"
 #include "fusewire/tf/heads/varint.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::Tensor;
 
@@ -149,5 +148,4 @@ void DecodeFused(const Tensor& answer, const std::vector<TensorPlace>& places, c
   }
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

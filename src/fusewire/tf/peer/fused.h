@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A fused receive over gRPC: one RecvTensor call for several tensors of one task. Both the request and the answer.
-// Home: any thread, pure functions. Owns: nothing. Fails: with TensorFlow's status. An answer in another format comes
+// Home: any thread, pure functions. Fails: with TensorFlow's status. An answer in another format comes
 // from stock TensorFlow, which looks only at the first key.
-//
 //   request := RecvTensorRequest: the first key in rendezvous_key, and in transport_options an Any of our url
 //   Any     := keys:varint key:text[keys]
 //   answer  := RecvTensorResponse with a tensor: a vector of uint8
@@ -10,8 +9,7 @@
 //   head    := item[keys]
 //   item    := kind:u8 [bytes:varint tensor]    kValue; a segment of that many bytes, in the items' order, unless 0
 //   tensor                                      bridge/tensor.h
-#ifndef FUSEWIRE_TF_PEER_FUSED_H_
-#define FUSEWIRE_TF_PEER_FUSED_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +23,7 @@
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/heads/receives.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using ParsedKeys = std::vector<tensorflow::Rendezvous::ParsedKey>;
 
@@ -51,7 +48,4 @@ bool IsFusedAnswer(const tensorflow::Tensor& answer);
 using FusedDone = std::function<void(size_t, const TfStatus&, FusedKind, const tensorflow::Tensor&)>;
 void DecodeFused(const tensorflow::Tensor& answer, const std::vector<TensorPlace>& places, const FusedDone& done);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PEER_FUSED_H_
+}  // namespace fusewire::tf

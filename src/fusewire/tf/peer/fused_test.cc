@@ -13,8 +13,7 @@
 #include <tensorflow/core/framework/variant_encode_decode.h>
 #include <tensorflow/core/public/session_options.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Tensor;
@@ -148,5 +147,4 @@ TEST(FusedAnswer, EndsEachTensorOnceWhateverItsBytes) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests: the gRPC way to a task. What is asked over it stands there until the test answers.
-#ifndef FUSEWIRE_TF_PEER_GRPC_TEST_H_
-#define FUSEWIRE_TF_PEER_GRPC_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -19,8 +18,7 @@
 #include <tensorflow/core/distributed_runtime/worker_interface.h>
 #include "fusewire/tf/peer/peer.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class FakeWorker : public tensorflow::WorkerInterface {
  public:
@@ -172,7 +170,4 @@ class FakeCache final : public tensorflow::WorkerCacheInterface {
   int lent_ = 0;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PEER_GRPC_TEST_H_
+}  // namespace fusewire::tf

@@ -9,8 +9,7 @@
 #include "fusewire/tf/bridge/view.h"
 #include "fusewire/tf/heads/receives.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // A receiver of a thousand parameters from each of a thousand steps' graphs stays below both.
@@ -189,5 +188,4 @@ bool KeyLibrary::Read(ConstBytes head, std::vector<Want>* wants, TfStatus* error
   return known;
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -3,12 +3,10 @@
 // a number, and afterwards only the number.
 // Home: KeyNames at the receiver's channel, a KeyBook at its server, on any thread. Owns: the keys.
 // Fails: an unknown number is an error of the whole request; the receiver then sends all its keys again.
-//
 //   wants := book:u64 count:varint want*
 //   want  := tag:varint [key:text] [step:u64] [frame:text]
 //   tag   := number << 3 | 1: the key follows | 2: another step than the want before | 4: not of the outermost frame
-#ifndef FUSEWIRE_TF_PEER_KEYS_H_
-#define FUSEWIRE_TF_PEER_KEYS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -27,8 +25,7 @@
 #include "fusewire/tf/heads/varint.h"
 #include "fusewire/tf/peer/marks.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // The receiver's half: the number of each key.
 class KeyNames {
@@ -109,7 +106,4 @@ class KeyLibrary {
   std::unordered_map<uint64_t, Entry> books_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PEER_KEYS_H_
+}  // namespace fusewire::tf

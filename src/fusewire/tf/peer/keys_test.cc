@@ -12,8 +12,7 @@
 #include <gtest/gtest.h>
 #include <tensorflow/core/framework/control_flow.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 std::string Key(const std::string& edge, uint64_t frame = 0, int64_t iteration = 0) {
@@ -22,19 +21,19 @@ std::string Key(const std::string& edge, uint64_t frame = 0, int64_t iteration =
                                            tensorflow::FrameAndIter(frame, iteration));
 }
 
-struct Wanted {
+struct CollectiveSpec {
   std::string key;
   int64_t step;
 };
 
-std::string Question(KeyNames* names, const std::vector<Wanted>& wanted) {
+std::string Question(KeyNames* names, const std::vector<CollectiveSpec>& wanted) {
   std::string head;
   names->Begin(wanted.size(), &head);
-  for (const Wanted& want : wanted) names->Append(want.key, want.step, &head);
+  for (const CollectiveSpec& want : wanted) names->Append(want.key, want.step, &head);
   return head;
 }
 
-void ExpectRead(KeyLibrary* library, const std::string& head, const std::vector<Wanted>& wanted) {
+void ExpectRead(KeyLibrary* library, const std::string& head, const std::vector<CollectiveSpec>& wanted) {
   std::vector<Want> read;
   TfStatus error;
   ASSERT_TRUE(library->Read(head, &read, &error));
@@ -49,13 +48,13 @@ void ExpectRead(KeyLibrary* library, const std::string& head, const std::vector<
 TEST(Keys, AreSaidOnceAndThenCostAFewBytes) {
   KeyNames names;
   KeyLibrary library;
-  std::vector<Wanted> wanted;
+  std::vector<CollectiveSpec> wanted;
   for (int i = 0; i < 50; ++i) wanted.push_back({Key(absl::StrCat("edge_", i, "_dense/kernel/read")), 11});
   std::string first = Question(&names, wanted);
   ExpectRead(&library, first, wanted);
   EXPECT_GT(first.size(), 50u * 80);
   names.Known(names.said());
-  for (Wanted& want : wanted) want.step = -12345678901234;
+  for (CollectiveSpec& want : wanted) want.step = -12345678901234;
   std::string second = Question(&names, wanted);
   ExpectRead(&library, second, wanted);
   EXPECT_LE(second.size(), 8 + 1 + 8 + 50 * 2u);
@@ -72,7 +71,7 @@ TEST(Keys, AreSaidAgainUntilAnAnswerHasComeBack) {
 TEST(Keys, KeepTheirFrames) {
   KeyNames names;
   KeyLibrary library;
-  std::vector<Wanted> wanted = {{Key("edge_1_a", 5, 2), 1}, {Key("edge_1_a", 5, 3), 1}, {Key("edge_1_a"), 2}};
+  std::vector<CollectiveSpec> wanted = {{Key("edge_1_a", 5, 2), 1}, {Key("edge_1_a", 5, 3), 1}, {Key("edge_1_a"), 2}};
   for (int round = 0; round < 2; ++round) {
     ExpectRead(&library, Question(&names, wanted), wanted);
     names.Known(names.said());
@@ -97,7 +96,7 @@ TEST(Keys, OfManyReceiversDoNotMix) {
   std::vector<KeyNames> receivers(100);
   for (int round = 0; round < 3; ++round) {
     for (size_t i = 0; i < receivers.size(); ++i) {
-      std::vector<Wanted> wanted = {{Key(absl::StrCat("edge_1_of_", i)), round}};
+      std::vector<CollectiveSpec> wanted = {{Key(absl::StrCat("edge_1_of_", i)), round}};
       ExpectRead(&library, Question(&receivers[i], wanted), wanted);
       receivers[i].Known(receivers[i].said());
     }
@@ -117,11 +116,11 @@ TEST(Keys, ThatAreNoneAreAnError) {
 TEST(Keys, OfMoreTensorsThanACallMayAskForAreRefusedBeforeAnyIsRead) {
   KeyNames names;
   KeyLibrary library;
-  ExpectRead(&library, Question(&names, std::vector<Wanted>(kWantsMax, {Key("edge"), 1})),
-             std::vector<Wanted>(kWantsMax, {Key("edge"), 1}));
+  ExpectRead(&library, Question(&names, std::vector<CollectiveSpec>(kWantsMax, {Key("edge"), 1})),
+             std::vector<CollectiveSpec>(kWantsMax, {Key("edge"), 1}));
   names.Known(names.said());
   for (const size_t count : {kWantsMax + 1, size_t{800'000}}) {
-    const std::string head = Question(&names, std::vector<Wanted>(count, {Key("edge"), 1}));
+    const std::string head = Question(&names, std::vector<CollectiveSpec>(count, {Key("edge"), 1}));
     std::vector<Want> read;
     TfStatus error;
     EXPECT_TRUE(library.Read(head, &read, &error));
@@ -296,7 +295,7 @@ TEST(Keys, OfManyReceiversHoldNoMoreThanTheLibraryMay) {
   const std::string long_edge(100000, 'e');
   for (int receiver = 0; receiver < 40; ++receiver) {
     KeyNames names;
-    std::vector<Wanted> wanted;
+    std::vector<CollectiveSpec> wanted;
     for (int i = 0; i < 100; ++i) wanted.push_back({Key(absl::StrCat(long_edge, receiver, "_", i)), 1});
     ExpectRead(&library, Question(&names, wanted), wanted);
   }
@@ -326,5 +325,4 @@ TEST(Keys, ThatCannotBeReadAreNotRemembered) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -5,8 +5,7 @@
 #include <tensorflow/core/platform/fingerprint.h>
 #include "fusewire/tf/bridge/names.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // The hash is not 0, which means none.
@@ -56,5 +55,4 @@ Mark MarkRun(observe::Kind kind, absl::string_view task, absl::string_view peer,
   return mark;
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

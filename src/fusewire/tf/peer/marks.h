@@ -1,10 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Under which names the operations of this plug-in are recorded (observe/recorder.h): made once for each key, part or
 // method, and kept beside it.
-// Home: any thread, pure functions but for the recorder's table of names. Owns: nothing. Fails: never; without a
+// Home: any thread, pure functions but for the recorder's table of names. Fails: never; without a
 // recorder, and for a key that can't be read, all marks are the same.
-#ifndef FUSEWIRE_TF_PEER_MARKS_H_
-#define FUSEWIRE_TF_PEER_MARKS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -13,8 +12,7 @@
 #include <tensorflow/core/framework/rendezvous.h>
 #include "fusewire/observe/recorder.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 struct Mark {
   uint32_t tag = 0;
@@ -30,7 +28,4 @@ uint64_t FlowOf(const Mark& mark, int64_t step);
 Mark MarkRun(observe::Kind kind, absl::string_view task, absl::string_view peer, absl::string_view name,
              absl::string_view runner, uint64_t part);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PEER_MARKS_H_
+}  // namespace fusewire::tf

@@ -8,8 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 TEST(Marks, BothEndsOfAReceiveFindTheSameFlow) {
@@ -48,5 +47,4 @@ TEST(Marks, WithoutARecorderThereIsNothingToFind) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

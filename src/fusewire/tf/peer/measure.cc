@@ -12,8 +12,7 @@
 #include "fusewire/tf/heads/varint.h"
 #include "fusewire/tf/peer/methods.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 constexpr int kRoundTrips = 33;  // the first also connects, and does not count
@@ -139,5 +138,4 @@ rpc::Method EchoMethod() {
   return method;
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Measures a channel: round trips of empty calls, then the bandwidth of bulk that the peer sends.
 // Home: the channel's. Owns: its call, until the end. Fails: as the calls do, or with kTimeout after kMeasureNs.
-#ifndef FUSEWIRE_TF_PEER_MEASURE_H_
-#define FUSEWIRE_TF_PEER_MEASURE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -11,8 +10,7 @@
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/peer/channel.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 constexpr int64_t kMeasureNs = 5 * kSecondNs;
 
@@ -28,7 +26,4 @@ void Measure(ChannelPtr channel, std::function<void(const Status&, const Measure
 // The peer's end, method kEcho: answers with as many bytes as the request names, and with the wire's name as the head.
 rpc::Method EchoMethod();
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PEER_MEASURE_H_
+}  // namespace fusewire::tf

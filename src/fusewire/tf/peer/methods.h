@@ -1,20 +1,16 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The methods that tasks call at each other, by number, and the formats of their messages.
-// Home: none. Owns: nothing.
-//
 //   A method of TensorFlow's WorkerService carries its protobufs: the request in the head, or, when it is long, in the
 //   one segment of the body; answer := status content, the content likewise.
 //   receive: wants (peer/keys.h) -> answer*, in parts as they get ready
 //   answer  := index:varint kind:u8 [status | tensor]
-#ifndef FUSEWIRE_TF_PEER_METHODS_H_
-#define FUSEWIRE_TF_PEER_METHODS_H_
+#pragma once
 
 #include <cstdint>
 
 #include "fusewire/tf/heads/receives.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 enum MethodNumber : uint16_t {
   kRunGraph = 1,  // request := cleanups:varint step:u64[cleanups] proto
@@ -35,7 +31,4 @@ enum MethodNumber : uint16_t {
 
 // An application error of kReceive: send the keys again.
 constexpr uint32_t kUnknownKeys = 1;
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PEER_METHODS_H_
+}  // namespace fusewire::tf

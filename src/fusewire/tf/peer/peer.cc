@@ -10,8 +10,7 @@
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/marks.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // A step number that no session draws: "fusewire" as a number.
@@ -185,5 +184,4 @@ void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& r
   for (Routed& routed : waiting) routed(end, channel);
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

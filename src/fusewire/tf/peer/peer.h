@@ -3,8 +3,7 @@
 // The data port is requested from the gRPC address in the cluster, at first use and again after each loss.
 // Home: any thread. Owns: the current Channel. Fails: a route fails as the gRPC call that requested the port did, or if
 // its data must be encrypted and the task has no data port.
-#ifndef FUSEWIRE_TF_PEER_PEER_H_
-#define FUSEWIRE_TF_PEER_PEER_H_
+#pragma once
 
 #include <functional>
 #include <map>
@@ -20,8 +19,7 @@
 #include "fusewire/tf/heads/data_port.h"
 #include "fusewire/tf/peer/channel.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // The request for a task's data port: a Logging call for a reserved step. A task without the plug-in has no logs of
 // that step; one with the plug-in answers with a step that has this text. Port 0: it has no data port, only gRPC.
@@ -109,7 +107,4 @@ class Peer : public std::enable_shared_from_this<Peer> {
 // shared_ptr: an answer to its question for the data port may come after its server's interest in it.
 using PeerPtr = std::shared_ptr<Peer>;
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PEER_PEER_H_
+}  // namespace fusewire::tf

@@ -11,8 +11,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 class PeerTest : public testing::Test {
@@ -241,5 +240,4 @@ TEST_F(PeerTest, AnAnswerMayComeAfterAllInterestInIt) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

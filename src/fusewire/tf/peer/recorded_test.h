@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests: a recorder of the process while a test lasts.
-#ifndef FUSEWIRE_TF_PEER_RECORDED_TEST_H_
-#define FUSEWIRE_TF_PEER_RECORDED_TEST_H_
+#pragma once
 
 #include <algorithm>
 #include <string>
@@ -9,8 +8,7 @@
 
 #include "fusewire/observe/recorder.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class Recorded {
  public:
@@ -45,7 +43,4 @@ class Recorded {
   observe::Recorder* const before_;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PEER_RECORDED_TEST_H_
+}  // namespace fusewire::tf

@@ -6,8 +6,7 @@
 #include <tensorflow/core/platform/env.h>
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 void Search::Begin(const std::function<void(Routed)>& ask) {
   FUSEWIRE_DCHECK(ask != nullptr);
@@ -56,5 +55,4 @@ void Search::End(const TfStatus& status, ChannelPtr channel) {
   }
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

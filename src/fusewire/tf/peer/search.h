@@ -3,8 +3,7 @@
 // hangs does not answer.
 // Home: any thread. Owns: itself, shared with all that may still end it. Fails: as its request, or with the reason of
 // GiveUp.
-#ifndef FUSEWIRE_TF_PEER_SEARCH_H_
-#define FUSEWIRE_TF_PEER_SEARCH_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -13,8 +12,7 @@
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/peer/peer.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class Search : public std::enable_shared_from_this<Search> {
  public:
@@ -40,7 +38,4 @@ class Search : public std::enable_shared_from_this<Search> {
 // shared_ptr: the answer may come after all waiters have left.
 using SearchPtr = std::shared_ptr<Search>;
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PEER_SEARCH_H_
+}  // namespace fusewire::tf

@@ -8,8 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 class SearchTest : public testing::Test {
@@ -74,5 +73,4 @@ TEST_F(SearchTest, ThatHasEndedCannotBeGivenUp) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests of the data plane: a task that sends requests, and one that plays its peer, in a loopback world
 // where time is virtual. What comes to the peer stands in `asked` until the test answers it, as it likes.
-#ifndef FUSEWIRE_TF_PEER_WORLD_TEST_H_
-#define FUSEWIRE_TF_PEER_WORLD_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -29,8 +28,7 @@
 #include "fusewire/transport/loopback/loopback.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 constexpr const char* kPeerTask = "/job:ps/replica:0/task:0";
 constexpr const char* kOwnTask = "/job:worker/replica:0/task:0";
@@ -221,7 +219,4 @@ class DataWorld {
   const Methods methods_;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PEER_WORLD_TEST_H_
+}  // namespace fusewire::tf

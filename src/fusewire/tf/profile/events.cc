@@ -6,8 +6,7 @@
 #include <tensorflow/core/platform/env_time.h>
 #include "fusewire/base/mutex.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 struct Recorder {
@@ -60,5 +59,4 @@ WireRecord TakeWireRecord() {
   return std::exchange(recorder.record, WireRecord());
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -2,8 +2,7 @@
 // The transfers of this process while TensorFlow's profiler takes a profile: each receive, send, part and collective,
 // from its begin to its end. Without a profile, each costs one relaxed load.
 // Home: any thread. Owns: the events, until they are taken. Fails: beyond a limit, events are counted and left out.
-#ifndef FUSEWIRE_TF_PROFILE_EVENTS_H_
-#define FUSEWIRE_TF_PROFILE_EVENTS_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -11,8 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // What one event is about; each kind has lines of its own for each peer.
 enum class WireKind : uint8_t {
@@ -59,7 +57,4 @@ bool StartWireRecord(size_t events_max = kWireEventsMax);
 // Ends the profile, and returns its events. Without a profile: nothing.
 WireRecord TakeWireRecord();
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PROFILE_EVENTS_H_
+}  // namespace fusewire::tf

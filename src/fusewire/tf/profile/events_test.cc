@@ -8,8 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 class WireEventsTest : public testing::Test {
@@ -77,5 +76,4 @@ TEST_F(WireEventsTest, LosesNothingOfSeveralThreads) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -10,8 +10,7 @@
 
 #include <absl/strings/str_cat.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::profiler::XEvent;
@@ -149,5 +148,4 @@ void WritePlane(WireRecord record, XPlane* plane) {
   names.Stat("left_out", plane)->set_uint64_value(record.left_out);
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -1,14 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A profile's transfers as a plane of TensorFlow's profiler: lines for each peer, with an event for each transfer.
-// Home: none, it is pure functions. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_TF_PROFILE_PLANES_H_
-#define FUSEWIRE_TF_PROFILE_PLANES_H_
+// Home: none, it is pure functions.
+#pragma once
 
 #include <tsl/profiler/protobuf/xplane.pb.h>
 #include "fusewire/tf/profile/events.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // The viewers show "/host:CPU", known accelerators, and planes with this prefix.
 constexpr const char* kWirePlane = "/device:CUSTOM:fusewire";
@@ -18,7 +16,4 @@ constexpr const char* kWirePlane = "/device:CUSTOM:fusewire";
 // land_us (until its end), bytes_in and bytes_out; a failed one has `error`.
 void WritePlane(WireRecord record, tensorflow::profiler::XPlane* plane);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PROFILE_PLANES_H_
+}  // namespace fusewire::tf

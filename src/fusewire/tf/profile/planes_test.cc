@@ -7,8 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::profiler::XEvent;
@@ -147,5 +146,4 @@ TEST_F(WirePlaneTest, ManyThatOverlapStayWithinTheirLines) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -7,8 +7,7 @@
 #include <tsl/profiler/lib/profiler_factory.h>
 #include "fusewire/tf/profile/planes.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 std::unique_ptr<tsl::profiler::ProfilerInterface> WireProfiler::Make(const tensorflow::ProfileOptions& options) {
   if (options.host_tracer_level() == 0) return nullptr;
@@ -45,5 +44,4 @@ TfStatus WireProfiler::CollectData(tensorflow::profiler::XSpace* space) {
 
 void RegisterWireProfiler() { tsl::profiler::RegisterProfilerFactory(WireProfiler::Make); }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -2,8 +2,7 @@
 // Fusewire as one of TensorFlow's profilers: while a profile with host traces is taken, its transfers are recorded, and
 // become a plane of it. They are recorded by the process, not by the server: one profile has those of all servers here.
 // Home: any thread. Owns: a profile under way. Fails: Start, while another profile is being taken.
-#ifndef FUSEWIRE_TF_PROFILE_PROFILER_H_
-#define FUSEWIRE_TF_PROFILE_PROFILER_H_
+#pragma once
 
 #include <memory>
 
@@ -12,8 +11,7 @@
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/profile/events.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class WireProfiler final : public tsl::profiler::ProfilerInterface {
  public:
@@ -33,7 +31,4 @@ class WireProfiler final : public tsl::profiler::ProfilerInterface {
 // Once, when the library is loaded.
 void RegisterWireProfiler();
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PROFILE_PROFILER_H_
+}  // namespace fusewire::tf

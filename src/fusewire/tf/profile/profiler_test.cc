@@ -12,8 +12,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::profiler::XPlane;
@@ -101,5 +100,4 @@ TEST(WireProfiler, WithoutTransfersAProfileHasNoPlaneOfOurs) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

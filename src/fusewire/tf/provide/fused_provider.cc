@@ -7,8 +7,7 @@
 #include <tensorflow/core/platform/logging.h>
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::Tensor;
 
@@ -101,5 +100,4 @@ void FusedProvider::EndWithAll() {
   End(status, answer);
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

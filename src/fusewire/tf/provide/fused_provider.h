@@ -2,8 +2,7 @@
 // Answers one fused receive that came over gRPC, once all its tensors have been produced.
 // Home: any thread. Owns: itself, until the last tensor; the tensors that are ready.
 // Fails: with the first tensor that does. If the caller is gone, its step is aborted, as for TensorFlow's RecvTensor.
-#ifndef FUSEWIRE_TF_PROVIDE_FUSED_PROVIDER_H_
-#define FUSEWIRE_TF_PROVIDE_FUSED_PROVIDER_H_
+#pragma once
 
 #include <atomic>
 #include <functional>
@@ -15,8 +14,7 @@
 #include "fusewire/tf/peer/fused.h"
 #include "fusewire/tf/provide/provider.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class FusedProvider {
  public:
@@ -46,7 +44,4 @@ class FusedProvider {
   bool has_failed_ FUSEWIRE_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PROVIDE_FUSED_PROVIDER_H_
+}  // namespace fusewire::tf

@@ -11,8 +11,7 @@
 #include <gtest/gtest.h>
 #include <tensorflow/core/distributed_runtime/call_options.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Tensor;
@@ -110,5 +109,4 @@ TEST_F(FusedProviderTest, ACancelAbortsTheStepWhichEndsIt) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

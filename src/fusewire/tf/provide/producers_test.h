@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests: the steps of a task that is asked for tensors, in the place of TensorFlow's manager of rendezvous.
-#ifndef FUSEWIRE_TF_PROVIDE_PRODUCERS_TEST_H_
-#define FUSEWIRE_TF_PROVIDE_PRODUCERS_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -15,8 +14,7 @@
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/peer/world_test.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // A tensor of step kStep is ready, or is produced when the test calls for it.
 class Producers final : public tensorflow::RendezvousMgrInterface {
@@ -74,7 +72,4 @@ class Producers final : public tensorflow::RendezvousMgrInterface {
   std::map<std::string, Done> waiting_;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PROVIDE_PRODUCERS_TEST_H_
+}  // namespace fusewire::tf

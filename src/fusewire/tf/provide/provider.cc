@@ -18,8 +18,7 @@
 #include "fusewire/tf/profile/events.h"
 #include "fusewire/tf/profile/trace.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::Tensor;
 
@@ -218,5 +217,4 @@ void Provider::Unref() {
   if (refs == 1) delete this;
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -2,8 +2,7 @@
 // Answers one request for tensors: each as soon as it has been produced, all that are ready in one message.
 // Home: the request's. Owns: itself, until the last answer; the tensors that wait to be sent.
 // Fails: each tensor on its own; if the caller is gone, the requested steps are aborted, as gRPC does.
-#ifndef FUSEWIRE_TF_PROVIDE_PROVIDER_H_
-#define FUSEWIRE_TF_PROVIDE_PROVIDER_H_
+#pragma once
 
 #include <atomic>
 #include <functional>
@@ -18,8 +17,7 @@
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/peer/keys.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class Provider final : public Mail {
  public:
@@ -74,7 +72,4 @@ using Fetched = std::function<void(const TfStatus&, const tensorflow::Tensor&, b
 void FetchToHost(const Provider::Source& source, int64_t step, const tensorflow::Rendezvous::ParsedKey& key,
                  Fetched fetched);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_PROVIDE_PROVIDER_H_
+}  // namespace fusewire::tf

@@ -17,8 +17,7 @@
 #include <tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h>
 #include <tensorflow/core/framework/collective.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Tensor;
@@ -230,5 +229,4 @@ TEST_F(ProviderTest, FetchesOfAnUnknownDeviceEndAtOnce) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

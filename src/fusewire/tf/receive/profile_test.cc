@@ -11,8 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 class ProfiledReceiveTest : public testing::Test {
@@ -92,5 +91,4 @@ TEST_F(ProfiledReceiveTest, HasTheErrorOfALiarAndOfADeadPeer) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -4,8 +4,7 @@
 #include <utility>
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // The most graphs with a list, for graphs that are never deregistered.
@@ -51,5 +50,4 @@ void ReceiveBook::Forget(const std::string& graph) {
   lists_.erase(graph);
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

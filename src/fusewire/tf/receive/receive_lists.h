@@ -3,8 +3,7 @@
 // step, so that a later step requests all of them when it begins, not when its executor comes to each receive.
 // Home: any thread. Owns: the lists of graphs that are registered. Fails: never; a step without a list requests each
 // tensor on its own.
-#ifndef FUSEWIRE_TF_RECEIVE_RECEIVE_LISTS_H_
-#define FUSEWIRE_TF_RECEIVE_RECEIVE_LISTS_H_
+#pragma once
 
 #include <map>
 #include <memory>
@@ -17,8 +16,7 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // Immutable. In the order of the first step.
 class ReceiveList {
@@ -60,7 +58,4 @@ class ReceiveBook {
 // shared_ptr: the rendezvous of a step may outlive its manager.
 using ReceiveBookPtr = std::shared_ptr<ReceiveBook>;
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_RECEIVE_RECEIVE_LISTS_H_
+}  // namespace fusewire::tf

@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 ReceiveList::Receive ReceiveOf(const std::string& key) {
@@ -55,5 +54,4 @@ TEST(ReceiveLists, ABookHasAnEnd) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

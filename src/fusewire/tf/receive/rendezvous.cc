@@ -12,8 +12,7 @@
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/profile/events.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::Tensor;
 
@@ -422,5 +421,4 @@ TfRef<tensorflow::BaseRemoteRendezvous> RendezvousMgr::Create(int64_t step, cons
   return TfRef<tensorflow::BaseRemoteRendezvous>(new Rendezvous(env, step, book_));
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

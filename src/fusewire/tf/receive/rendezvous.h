@@ -3,8 +3,7 @@
 // TensorFlow's own rendezvous keeps tensors to be sent until they are requested.
 // Home: any thread. Owns: the receives under way, as TensorFlow's base class counts them.
 // Fails: each receive on its own, or all of the step's through StartAbort.
-#ifndef FUSEWIRE_TF_RECEIVE_RENDEZVOUS_H_
-#define FUSEWIRE_TF_RECEIVE_RENDEZVOUS_H_
+#pragma once
 
 #include <atomic>
 #include <functional>
@@ -22,8 +21,7 @@
 #include "fusewire/tf/peer/search.h"
 #include "fusewire/tf/receive/receive_lists.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // The log for traces of steps, as in gRPC's own cache. shared_ptr: calls outlive the session that began them.
 using TransferLogPtr = std::shared_ptr<tensorflow::WorkerCacheLogger>;
@@ -143,7 +141,4 @@ class RendezvousMgr final : public tensorflow::BaseRendezvousMgr {
   const ReceiveBookPtr book_;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_RECEIVE_RENDEZVOUS_H_
+}  // namespace fusewire::tf

@@ -13,8 +13,7 @@
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/receive/rendezvous.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::Tensor;
 
@@ -212,5 +211,4 @@ void Rendezvous::RecvTogether(tensorflow::RendezvousInterface* rendezvous, Toget
   for (size_t i = 0, count = wanted->keys->size(); i < count; ++i) RecvOne(rendezvous, wanted, i);
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

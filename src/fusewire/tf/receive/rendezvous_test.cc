@@ -13,8 +13,7 @@
 #include <gtest/gtest.h>
 #include <tensorflow/core/framework/cancellation.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::CancellationManager;
@@ -484,5 +483,4 @@ TEST_F(FusedRendezvousTest, AnAbortOfTheStepEndsAllOfACall) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests of steps: a worker's session in a cluster with one other task, which the test plays, and the
 // rendezvous of its steps.
-#ifndef FUSEWIRE_TF_RECEIVE_STEP_TEST_H_
-#define FUSEWIRE_TF_RECEIVE_STEP_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -23,8 +22,7 @@
 #include "fusewire/tf/peer/world_test.h"
 #include "fusewire/tf/receive/rendezvous.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // Real reactors, real sockets.
 inline std::unique_ptr<task::Task> StartTask(const std::string& name) {
@@ -174,7 +172,4 @@ class Step {
   TfRef<tensorflow::RemoteRendezvous> rendezvous_;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_RECEIVE_STEP_TEST_H_
+}  // namespace fusewire::tf

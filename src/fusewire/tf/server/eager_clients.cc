@@ -8,8 +8,7 @@
 #include <tensorflow/core/framework/types.h>
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 namespace eager = tensorflow::eager;
@@ -160,5 +159,4 @@ TfStatus EagerClients::GetClient(const std::string& target, tensorflow::core::Re
   return TfStatus();
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

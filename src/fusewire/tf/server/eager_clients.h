@@ -3,8 +3,7 @@
 // made TensorFlow copy tensors by _Send and _Recv. Whatever still has one in its message, or would get one in the
 // answer, is refused. What a message may have are programs (with their constants), and handles of variables.
 // Home: any thread. Owns: the gRPC clients. Fails: a refused call, with the reason; any other, as gRPC's.
-#ifndef FUSEWIRE_TF_SERVER_EAGER_CLIENTS_H_
-#define FUSEWIRE_TF_SERVER_EAGER_CLIENTS_H_
+#pragma once
 
 #include <map>
 #include <memory>
@@ -14,8 +13,7 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class EagerClients final : public tensorflow::eager::EagerClientCache {
  public:
@@ -32,7 +30,4 @@ class EagerClients final : public tensorflow::eager::EagerClientCache {
       FUSEWIRE_GUARDED_BY(mutex_);
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_SERVER_EAGER_CLIENTS_H_
+}  // namespace fusewire::tf

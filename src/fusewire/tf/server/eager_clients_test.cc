@@ -10,8 +10,7 @@
 #include <gtest/gtest.h>
 #include <tensorflow/core/framework/tensor.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 namespace eager = tensorflow::eager;
@@ -172,5 +171,4 @@ TEST_F(EagerClientsTest, AFunctionsArgumentsAndResultsAreNoTensorsInItsMessages)
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -15,8 +15,7 @@
 #include "fusewire/transport/socket_address.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 constexpr const char* kName = ".endpoint_map";
@@ -132,5 +131,4 @@ std::map<std::string, std::string> ReadEndpointMap(const std::string& folder) {
   return endpoints;
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

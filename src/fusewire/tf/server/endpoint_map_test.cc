@@ -12,8 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using testing::Pair;
@@ -118,5 +117,4 @@ TEST_F(EndpointMapFile, IsLeftOutIfAnotherUserOwnsItOrItsFolder) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -11,8 +11,7 @@
 #include "fusewire/observe/json.h"
 #include "fusewire/tf/bridge/names.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // A step number that no session draws: "fusewhoi" as a number.
@@ -125,5 +124,4 @@ void Inquiries::MeasureWayTo(const std::string& task, std::function<void(std::st
   });
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -5,9 +5,8 @@
 //   request := fetch_step_id[kInquiryStep word...]; a word is 8 bytes of the text, the first one lowest, filled with 0
 //   text    := "about" | "measure" task, with one space between; task: as "ps:0"
 //   answer  := one step, whose one device is JSON: of the task, of the measurement, or {"error": text}
-// Home: any thread. Owns: nothing. Fails: in the answer; a call for another step is not taken.
-#ifndef FUSEWIRE_TF_SERVER_INQUIRY_H_
-#define FUSEWIRE_TF_SERVER_INQUIRY_H_
+// Home: any thread. Fails: in the answer; a call for another step is not taken.
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -22,8 +21,7 @@
 #include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/server/worker_cache.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class Inquiries {
  public:
@@ -49,7 +47,4 @@ class Inquiries {
   std::atomic<bool> is_measuring_{false};  // one at a time, so that they don't measure each other
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_SERVER_INQUIRY_H_
+}  // namespace fusewire::tf

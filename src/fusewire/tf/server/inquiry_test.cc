@@ -13,8 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using testing::AllOf;
@@ -154,5 +153,4 @@ TEST_F(InquiryTest, OtherRequestsAreNone) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -1,16 +1,14 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The options of a call, and whether it has been cancelled. TensorFlow's CallOptions do not store that: a cancel that
 // comes before the cancel callback is set is lost.
-// Home: any thread. Owns: the options. Fails: never.
-#ifndef FUSEWIRE_TF_SERVER_KEPT_CANCEL_H_
-#define FUSEWIRE_TF_SERVER_KEPT_CANCEL_H_
+// Home: any thread. Owns: the options.
+#pragma once
 
 #include <atomic>
 
 #include <tensorflow/core/distributed_runtime/call_options.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class KeptCancel {
  public:
@@ -29,7 +27,4 @@ class KeptCancel {
   std::atomic<bool> is_cancelled_{false};
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_SERVER_KEPT_CANCEL_H_
+}  // namespace fusewire::tf

@@ -3,8 +3,7 @@
 
 #include <string>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // "FUSEWIRE_BIND is "eth9": ..."
@@ -98,5 +97,4 @@ Result<transport::ListeningPlace> WhereDataPortsAre(const std::string& bind, con
   return transport::WhereToListen(host);
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

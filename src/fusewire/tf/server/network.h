@@ -4,8 +4,7 @@
 // Home: any thread that may wait: names are asked of the system's resolver. Owns: plain values.
 // Fails: with the variable, its value and what to write instead. A server does not start with a wrong one: a port that
 // an operator did not choose must not open.
-#ifndef FUSEWIRE_TF_SERVER_NETWORK_H_
-#define FUSEWIRE_TF_SERVER_NETWORK_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -16,8 +15,7 @@
 #include "fusewire/transport/address.h"
 #include "fusewire/transport/listening.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // As the environment has them; empty: not set.
 struct NetworkWords {
@@ -44,7 +42,4 @@ Result<NetworkSettings> ReadNetwork(const NetworkWords& words);
 Result<transport::ListeningPlace> WhereDataPortsAre(const std::string& bind, const std::string& own,
                                                     const std::map<std::string, std::string>& tasks);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_SERVER_NETWORK_H_
+}  // namespace fusewire::tf

@@ -11,8 +11,7 @@
 #include "fusewire/tf/server/secret.h"
 #include "fusewire/tf/star/call/recording.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // The few hundred KiB that a step sends at once need no request for credit. If there are thousands of windows, their
@@ -70,9 +69,9 @@ pipe::TransportChoice ReadWire() {
   std::string value = ReadText("FUSEWIRE_TRANSPORT");
   pipe::TransportChoice wire = pipe::TransportChoice::kAuto;
   if (!value.empty() && !pipe::TransportChoiceOf(value, &wire)) {
-    FUSEWIRE_LOG(
-        kWarn, "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp, shm or ucx is expected; the default auto holds; see %s",
-        value.c_str(), "docs/settings.md#the-table");
+    FUSEWIRE_LOG(kWarn,
+                 "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp, shm or ucx is expected; the default auto holds; see %s",
+                 value.c_str(), "docs/settings.md#the-table");
   }
   return wire;
 }
@@ -181,5 +180,4 @@ void ReadProcessSettings() {
   RecordTo(ReadText("FUSEWIRE_STAR_RECORD"));
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

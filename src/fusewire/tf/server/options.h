@@ -2,8 +2,7 @@
 // The settings of one server, read from the environment when it is made. docs/settings.md has the table.
 // Home: any thread. Owns: plain values. Fails: never; an invalid value is logged, and the default is used, except for a
 // secret that can't be read: `secret` says why.
-#ifndef FUSEWIRE_TF_SERVER_OPTIONS_H_
-#define FUSEWIRE_TF_SERVER_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -18,8 +17,7 @@
 #include "fusewire/tf/star/cut/homes.h"
 #include "fusewire/transport/protection.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 struct ServerSettings {
   bool disabled = false;    // FUSEWIRE_DISABLE: everything over gRPC
@@ -62,7 +60,4 @@ void CopyEagerTensorsOverTheDataPort();
 // The settings of the whole process: FUSEWIRE_LOG, FUSEWIRE_TENSOR_FUSE, FUSEWIRE_STAR_RECORD.
 void ReadProcessSettings();
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_SERVER_OPTIONS_H_
+}  // namespace fusewire::tf

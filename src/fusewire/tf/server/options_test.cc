@@ -8,8 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // Sets variables for the life of a test.
@@ -116,5 +115,4 @@ TEST(EagerTensors, TakeTheDataPortWhateverTheEnvironmentSays) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

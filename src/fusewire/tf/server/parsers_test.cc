@@ -25,8 +25,7 @@
 #include <tensorflow/core/framework/variant_encode_decode.h>
 #include <tensorflow/core/public/session_options.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Tensor;
@@ -253,5 +252,4 @@ TEST(Parsers, FilesAndSettings) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -22,8 +22,7 @@
 #include "fusewire/tf/star/cut/star_pass.h"
 #include "fusewire/transport/shm/shm.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 constexpr const char* kLocalMark = "fusewire+";
@@ -96,8 +95,7 @@ REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXE
 REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_PARTITIONING, 0, FusePass);
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf
 
 #define FUSEWIRE_EXPORT extern "C" __attribute__((visibility("default")))
 

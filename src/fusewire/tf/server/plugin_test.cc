@@ -22,8 +22,7 @@ void fusewire_hold_fusion(int change);
 size_t fusewire_stats(char* out, size_t size);
 }
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using testing::EndsWith;
@@ -99,5 +98,4 @@ TEST(Plugin, HoldsFusionWhileAPartialRunIsSetUp) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

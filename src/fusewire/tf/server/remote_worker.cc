@@ -13,8 +13,7 @@
 #include "fusewire/tf/server/step_calls.h"
 #include "fusewire/tf/server/wire_call.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::CallOptions;
 using tensorflow::StatusCallback;
@@ -324,5 +323,4 @@ void RemoteWorker::GetStepSequenceAsync(const tensorflow::GetStepSequenceRequest
         std::move(done));
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

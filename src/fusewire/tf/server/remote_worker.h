@@ -2,8 +2,7 @@
 // Another task's WorkerService: the calls of each step over our wire, the rest (sessions, status, logs) over gRPC.
 // A task without a data port gets everything over gRPC.
 // Home: any thread. Owns: the gRPC way to the task. Fails: each call on its own, in gRPC's words.
-#ifndef FUSEWIRE_TF_SERVER_REMOTE_WORKER_H_
-#define FUSEWIRE_TF_SERVER_REMOTE_WORKER_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -13,8 +12,7 @@
 #include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/receive/rendezvous.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class RemoteWorker final : public tensorflow::WorkerInterface, public HasWays {
  public:
@@ -76,7 +74,4 @@ class RemoteWorker final : public tensorflow::WorkerInterface, public HasWays {
   const Ways ways_;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_SERVER_REMOTE_WORKER_H_
+}  // namespace fusewire::tf

@@ -9,8 +9,7 @@
 #include <gtest/gtest.h>
 #include <tensorflow/core/distributed_runtime/call_options.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // The worker of a task whose data port is not known yet.
@@ -121,5 +120,4 @@ TEST_F(RemoteWorkerWorld, LoggedStepsAreWaitedFor) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

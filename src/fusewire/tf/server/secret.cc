@@ -8,8 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 constexpr size_t kSecretFileBytesMax = 4096;
@@ -66,5 +65,4 @@ Result<std::string> ReadSecret(const std::string& word, const std::string& file)
       .Next(read.status().next());
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

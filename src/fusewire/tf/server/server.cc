@@ -12,7 +12,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/observe/recorder.h"
 #include "fusewire/observe/watch.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
@@ -24,14 +24,13 @@
 #include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // TensorFlow's gRPC service serves sessions and gRPC peers: two threads are enough.
 constexpr int kGrpcServingThreads = 2;
 constexpr int64_t kReachNs = 5 * kSecondNs;
-constexpr int64_t kUsedOnceMoreNs = 60 * kSecondNs;
+constexpr int64_t kRetiredCacheGraceNs = 60 * kSecondNs;
 
 // Servers of one process with the same settings share their reactors: four hundred workers in one process do not need
 // four hundred threads.
@@ -303,7 +302,7 @@ std::unique_ptr<tensorflow::CollectiveExecutorMgrInterface> Server::MakeCollecti
     const tensorflow::ConfigProto& config, const tensorflow::WorkerEnv& env, ClusterPtr cluster) {
   const int64_t now_ns = Clock::Real()->NowNs();
   // One is in use until the next has come, and for a moment longer.
-  while (collective_caches_.size() > 1 && now_ns - collective_caches_[1].first > kUsedOnceMoreNs)
+  while (collective_caches_.size() > 1 && now_ns - collective_caches_[1].first > kRetiredCacheGraceNs)
     collective_caches_.erase(collective_caches_.begin());
   collective_caches_.emplace_back(now_ns, std::make_unique<WorkerCache>(std::move(cluster), *directory_));
   return MakeCollectiveExecutorMgr(config, env.device_mgr, collective_caches_.back().second.get(), own_task(),
@@ -403,7 +402,7 @@ void Server::ShowTask() {
 void Server::AnnouncePort() {
   PortWords words;
   words.port = service_->port();
-  words.incarnation = data_task_->shared().options().incarnation;
+  words.incarnation = data_task_->context().options().incarnation;
   words.group_port = groups_->port();
   words.advertised = network_.advertise.host;
   // Behind NAT, the port outside is another one. Over UCX, collectives have a port of their own, which is not mapped.
@@ -433,5 +432,4 @@ TfStatus Server::WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions&
   return TfStatus();
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -4,8 +4,7 @@
 // receives are one call each.
 // Home: any thread. Owns: its task, its data port and its view of the peers. Like every GrpcServer it is not destroyed
 // once it has been started. Fails: Init, with the reason.
-#ifndef FUSEWIRE_TF_SERVER_SERVER_H_
-#define FUSEWIRE_TF_SERVER_SERVER_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -23,8 +22,7 @@
 #include "fusewire/tf/server/service.h"
 #include "fusewire/tf/server/worker_cache.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // From a ServerDef. With "grpc", a server is TensorFlow's own, except for fused receives.
 constexpr const char* kStockProtocol = "grpc";
@@ -85,7 +83,4 @@ class Server final : public tensorflow::GrpcServer {
   std::unique_ptr<Inquiries> inquiries_;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_SERVER_SERVER_H_
+}  // namespace fusewire::tf

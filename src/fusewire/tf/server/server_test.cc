@@ -15,8 +15,7 @@
 #include <tensorflow/core/framework/graph.pb.h>
 #include <tensorflow/core/public/session_options.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Tensor;
@@ -149,5 +148,4 @@ TEST_F(SessionTest, OnceClosedItRunsNothing) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -23,8 +23,7 @@
 #include "fusewire/tf/server/kept_cancel.h"
 #include "fusewire/tf/server/wire_call.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::Tensor;
 
@@ -244,7 +243,7 @@ void Service::OnReceive(const rpc::Request& request, rpc::Reply reply) {
   std::vector<Want> wants;
   TfStatus error;
   if (!keys_.Read(request.head, &wants, &error)) {
-    reply.Send(Status::Application(kUnknownKeys, "a key that has not been said"));
+    reply.Send(Status::Application(kUnknownKeys, "an unknown key number"));
   } else if (!error.ok()) {
     reply.Send(Status::Invalid(std::string(error.message())));
   } else {
@@ -274,5 +273,4 @@ Status Service::Open(task::Task& task) {
   return Status::Ok();
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -2,8 +2,7 @@
 // The data port of a server: its Worker answers the calls of its peers' RemoteWorkers and Channels.
 // Home: the reactors of its task; TensorFlow's work is done on its compute pool. Owns: the rpc server.
 // Fails: Open, with the reason; afterwards each call on its own.
-#ifndef FUSEWIRE_TF_SERVER_SERVICE_H_
-#define FUSEWIRE_TF_SERVER_SERVICE_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -15,8 +14,7 @@
 #include "fusewire/tf/server/worker.h"
 #include "fusewire/tf/star/serve/star_service.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class Service {
  public:
@@ -48,7 +46,4 @@ class Service {
   std::unique_ptr<rpc::Server> server_;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_SERVER_SERVICE_H_
+}  // namespace fusewire::tf

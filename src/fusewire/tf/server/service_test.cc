@@ -16,8 +16,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using testing::HasSubstr;
@@ -227,5 +226,4 @@ TEST_F(ServiceTest, ItsWorkerRefusesAFusedReceiveThatCannotBeRead) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

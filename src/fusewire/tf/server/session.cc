@@ -18,8 +18,7 @@
 #include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/server/step_limit.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::MasterSession;
 using tensorflow::RunMetadata;
@@ -296,5 +295,4 @@ TfStatus Session::RunCallable(CallableHandle handle, const std::vector<Tensor>& 
 TfStatus Session::ReleaseCallable(CallableHandle handle) { return inner_->ReleaseCallable(handle); }
 TfStatus Session::Finalize() { return inner_->Finalize(); }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -3,8 +3,7 @@
 // for each step, and two threads wait for each other. A step with a limit ends by it, even while it is being prepared
 // (step_limit.h). In all other respects it is TensorFlow's session.
 // Home: any thread. Owns: TensorFlow's session; shares the master's. Fails: as TensorFlow's.
-#ifndef FUSEWIRE_TF_SERVER_SESSION_H_
-#define FUSEWIRE_TF_SERVER_SESSION_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -18,8 +17,7 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // Sessions with this target are available from this process's master.
 void OfferSessions(const std::string& target, tensorflow::MasterEnv* env);
@@ -84,7 +82,4 @@ class Session final : public tensorflow::Session {
   MasterPtr master_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_SERVER_SESSION_H_
+}  // namespace fusewire::tf

@@ -2,9 +2,8 @@
 // The RunGraph calls of one step, which a master starts one after the other on one thread. When one fails, TensorFlow
 // cancels all of them once; a call that is started later is not cancelled, and may wait forever for tensors from the
 // failed one. Here such a call is cancelled as soon as it is started.
-// Home: any thread. Owns: whether one of a step has failed. Fails: never.
-#ifndef FUSEWIRE_TF_SERVER_STEP_CALLS_H_
-#define FUSEWIRE_TF_SERVER_STEP_CALLS_H_
+// Home: any thread. Owns: whether one of a step has failed.
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -15,8 +14,7 @@
 #include <tensorflow/core/distributed_runtime/worker_interface.h>
 #include "fusewire/tf/bridge/compat.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class StepCalls {
  public:
@@ -44,7 +42,4 @@ class StepCalls {
   Flag has_failed_ = std::make_shared<std::atomic<bool>>(false);
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_SERVER_STEP_CALLS_H_
+}  // namespace fusewire::tf

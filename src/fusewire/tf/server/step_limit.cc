@@ -12,8 +12,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/base/mutex.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // Lives as long as the process: it waits for steps, and each step ends with its caller.
 class LimitThread {
@@ -93,5 +92,4 @@ StepLimit::~StepLimit() {
   if (is_limited_) LimitThread::Get().Remove(this);
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

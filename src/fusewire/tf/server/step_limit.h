@@ -2,17 +2,15 @@
 // Cancels a step whose time is up. TensorFlow cancels it once, which has no effect on a step that is still being
 // prepared (placed, cut, registered with its workers): it then runs without a limit, perhaps forever. Here a step is
 // cancelled again and again until it ends.
-// Home: any thread; cancels on a thread of its own, `fusewire/limits`, one for the process. Fails: never.
-#ifndef FUSEWIRE_TF_SERVER_STEP_LIMIT_H_
-#define FUSEWIRE_TF_SERVER_STEP_LIMIT_H_
+// Home: any thread; cancels on a thread of its own, `fusewire/limits`, one for the process.
+#pragma once
 
 #include <atomic>
 #include <cstdint>
 
 #include <tensorflow/core/distributed_runtime/call_options.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class StepLimit {
  public:
@@ -33,7 +31,4 @@ class StepLimit {
   int64_t due_ns_ = 0;  // the limit thread's
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_SERVER_STEP_LIMIT_H_
+}  // namespace fusewire::tf

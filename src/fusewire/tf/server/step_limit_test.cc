@@ -13,8 +13,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 constexpr int64_t kPatienceNs = 20 * kSecondNs;
@@ -122,5 +121,4 @@ TEST(StepLimitTest, ItsThreadHasANameOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -8,8 +8,7 @@
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/peer/counters.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 WireCall::WireCall(ChannelPtr channel, MethodNumber number, const char* name, tensorflow::CallOptions* options,
                    google::protobuf::MessageLite* response, tensorflow::StatusCallback done)
@@ -66,5 +65,4 @@ void WireCall::OnDone(Status status) {
   done(end);
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

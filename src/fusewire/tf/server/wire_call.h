@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One call of TensorFlow's WorkerService over a Channel: protobuf there, status and protobuf back.
 // Home: the channel's, from Start until its end. Owns: itself, until its end. Fails: in gRPC's words, through `done`.
-#ifndef FUSEWIRE_TF_SERVER_WIRE_CALL_H_
-#define FUSEWIRE_TF_SERVER_WIRE_CALL_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -18,8 +17,7 @@
 #include "fusewire/tf/peer/channel.h"
 #include "fusewire/tf/peer/methods.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class WireCall : public rpc::Call {
  public:
@@ -48,7 +46,4 @@ class WireCall : public rpc::Call {
   observe::Op op_;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_SERVER_WIRE_CALL_H_
+}  // namespace fusewire::tf

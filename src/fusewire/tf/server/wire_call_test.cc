@@ -10,8 +10,7 @@
 #include <gtest/gtest.h>
 #include <tensorflow/core/protobuf/worker.pb.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using testing::HasSubstr;
@@ -129,5 +128,4 @@ TEST_F(WireCallTest, APeerThatDiesEndsItAndItsChannel) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

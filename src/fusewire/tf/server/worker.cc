@@ -12,8 +12,7 @@
 #include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/server/step_calls.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 namespace {
 
@@ -168,5 +167,4 @@ void Worker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow:
   done(TfStatus());
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

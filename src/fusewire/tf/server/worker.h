@@ -2,8 +2,7 @@
 // TensorFlow's worker, with access to its internals for the data plane. The gRPC service and ours call the same one, so
 // that they share sessions, partial runs and the check for duplicates.
 // Home: any thread. Owns: nothing more than its base. Fails: each call on its own, with TensorFlow's errors.
-#ifndef FUSEWIRE_TF_SERVER_WORKER_H_
-#define FUSEWIRE_TF_SERVER_WORKER_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -17,8 +16,7 @@
 #include "fusewire/tf/server/inquiry.h"
 #include "fusewire/tf/star/serve/star_service.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // TensorFlow refuses a step whose request id it has seen before. It draws the ids from a generator with a seed of 32
 // bits, a new one for each step, so that one step in some 40,000 is refused by mistake. This id is not checked.
@@ -79,7 +77,4 @@ class Worker final : public tensorflow::GrpcWorker {
   std::atomic<Inquiries*> inquiries_{nullptr};   // the server's
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_SERVER_WORKER_H_
+}  // namespace fusewire::tf

@@ -7,8 +7,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/tf/server/eager_clients.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 Directory::Directory(task::Task* task, int64_t patience_ns, bool must_encrypt,
                      std::map<std::string, std::string> endpoints)
@@ -107,5 +106,4 @@ bool WorkerCache::RetrieveLogs(int64_t step, tensorflow::StepStats* stats) {
   return true;
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -2,8 +2,7 @@
 // A session's view of the cluster: TensorFlow's own gRPC cache, with our RemoteWorkers instead of its own. Their peers
 // belong to the server, so that all its sessions share one connection to each.
 // Home: any thread. Owns: the gRPC cache and the RemoteWorkers. Fails: an unknown task is a null worker.
-#ifndef FUSEWIRE_TF_SERVER_WORKER_CACHE_H_
-#define FUSEWIRE_TF_SERVER_WORKER_CACHE_H_
+#pragma once
 
 #include <map>
 #include <memory>
@@ -16,8 +15,7 @@
 #include "fusewire/tf/peer/peer.h"
 #include "fusewire/tf/server/remote_worker.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // All tasks that a server has met, by the address that a cluster gives them.
 class Directory {
@@ -78,7 +76,4 @@ class WorkerCache final : public tensorflow::WorkerCacheWrapper {
   std::map<std::string, std::unique_ptr<RemoteWorker>> workers_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_SERVER_WORKER_CACHE_H_
+}  // namespace fusewire::tf

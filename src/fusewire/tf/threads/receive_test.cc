@@ -17,8 +17,7 @@
 #include <gtest/gtest.h>
 #include <tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Tensor;
@@ -56,7 +55,7 @@ class Site {
       std::vector<Want> wants;
       TfStatus error;
       if (!library_.Read(request.head, &wants, &error)) {
-        reply.Send(Status::Application(kUnknownKeys, "a key that has not been said"));
+        reply.Send(Status::Application(kUnknownKeys, "an unknown key number"));
       } else {
         Provider::Start(source_, std::move(wants), std::move(reply));
       }
@@ -196,5 +195,4 @@ TEST_F(DataThreadsTest, APeerComesAndGoesMeanwhile) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

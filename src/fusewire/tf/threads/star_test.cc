@@ -17,8 +17,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Tensor;
@@ -131,5 +130,4 @@ TEST(StarThreads, ValuesAreKeptTakenAndDroppedAtTheSameTime) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

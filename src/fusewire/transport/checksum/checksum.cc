@@ -10,8 +10,7 @@
 #include "fusewire/wire/coder.h"
 #include "fusewire/wire/wire.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 constexpr char kPreamble[] = {'F', 'W', 'S', 'U', 'M', 0, 1, 0};
@@ -106,5 +105,4 @@ std::unique_ptr<Transport> MakeChecksum(std::unique_ptr<Transport> beneath) {
                    [](bool) -> Result<std::unique_ptr<Session>> { return MakeChecksumSession(); });
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -5,21 +5,16 @@
 //   record := bytes:u32 check:u32 u8[bytes]; check is the CRC-32C of bytes and u8[bytes]; 1 to 16384 bytes
 // Numbers are little-endian. It protects from accidents, not from people: see TLS.
 // Home: as in transport.h. Owns: the transport beneath. Fails: a connection with kCorrupt.
-#ifndef FUSEWIRE_TRANSPORT_CHECKSUM_CHECKSUM_H_
-#define FUSEWIRE_TRANSPORT_CHECKSUM_CHECKSUM_H_
+#pragma once
 
 #include <memory>
 
 #include "fusewire/transport/layer_session.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 std::unique_ptr<Session> MakeChecksumSession();
 std::unique_ptr<Transport> MakeChecksum(std::unique_ptr<Transport> beneath);
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_CHECKSUM_CHECKSUM_H_
+}  // namespace fusewire::transport

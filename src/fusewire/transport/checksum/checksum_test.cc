@@ -10,8 +10,7 @@
 
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 using testing::HasSubstr;
@@ -115,5 +114,4 @@ TEST(Checksum, AnyBytesEndInWords) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Future events, in virtual time. Events of the same time run in the order in which they were added.
-// Home: the world's thread. Owns: the events. Fails: never.
-#ifndef FUSEWIRE_TRANSPORT_LOOPBACK_EVENT_QUEUE_H_
-#define FUSEWIRE_TRANSPORT_LOOPBACK_EVENT_QUEUE_H_
+// Home: the world's thread. Owns: the events.
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -11,8 +10,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/base/unique_function.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class EventQueue {
  public:
@@ -36,7 +34,4 @@ class EventQueue {
   uint64_t order_ = 0;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_LOOPBACK_EVENT_QUEUE_H_
+}  // namespace fusewire::transport

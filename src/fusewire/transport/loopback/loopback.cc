@@ -9,8 +9,7 @@
 #include "fusewire/transport/loopback/network.h"
 #include "fusewire/transport/loopback/streams.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 Host* FindUp(Network* network, const std::string& name) {
@@ -135,5 +134,4 @@ void LoopbackWorld::ResumeHost(const std::string& name) { FindUp(network_.get(),
 
 void LoopbackWorld::PointName(const std::string& name, const std::string& host) { network_->PointName(name, host); }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -4,8 +4,7 @@
 // Home: one thread advances the world and runs the hosts' homes. A listener or connection belongs to its host's
 // reactor. Owns: the clock, the reactors, the bytes in flight. Users of a reactor are destroyed before the world.
 // Fails: as the simulated network, with the texts and codes of TCP.
-#ifndef FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_H_
-#define FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -16,8 +15,7 @@
 #include "fusewire/transport/loopback/loopback_faults.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // How a host ends.
 enum class LoopbackDeath {
@@ -78,7 +76,4 @@ class LoopbackWorld {
   std::unique_ptr<Streams> streams_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_H_
+}  // namespace fusewire::transport

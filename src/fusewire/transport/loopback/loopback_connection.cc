@@ -8,8 +8,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/transport/reading.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 constexpr size_t kPartsMax = 1024;
@@ -194,5 +193,4 @@ void LoopbackConnection::Close(Status why) {
   if (handler_ != nullptr) home_.Arm(&tell_closed_, 0);
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One end of a loopback connection. Fulfils the contract of transport.h, and no more than that:
 // it splits, delays and answers late wherever the contract permits it.
-#ifndef FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_CONNECTION_H_
-#define FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_CONNECTION_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -13,8 +12,7 @@
 #include "fusewire/transport/loopback/stream.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // One end's handle of the two streams. Destroying it ends both, as closing a socket does.
 class LoopbackEnd {
@@ -84,7 +82,4 @@ class LoopbackConnection final : public Connection {
   std::shared_ptr<bool> alive_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_CONNECTION_H_
+}  // namespace fusewire::transport

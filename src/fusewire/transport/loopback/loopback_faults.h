@@ -1,16 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The properties and faults of a loopback network.
-// Home: any, plain values. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_FAULTS_H_
-#define FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_FAULTS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "fusewire/base/clock.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // The path from one host to another. A healthy network has all of the first two groups.
 struct LoopbackFaults {
@@ -37,7 +34,4 @@ struct LoopbackFaults {
   double duplicate_chance = 0;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_FAULTS_H_
+}  // namespace fusewire::transport

@@ -11,8 +11,7 @@
 
 #include "fusewire/transport/talker_test.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 using testing::HasSubstr;
@@ -392,5 +391,4 @@ TEST(Loopback, AWorldWithoutEventsStandsStill) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

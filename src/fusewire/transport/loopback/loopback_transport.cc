@@ -6,8 +6,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 // A delayed packet is sent again after this time.
@@ -169,5 +168,4 @@ void LoopbackDialing::Finish() {
                 .Next("check that the peer is running, and that its address and port are right"));
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

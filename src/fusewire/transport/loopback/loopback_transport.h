@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Listens and dials on one host of a loopback network.
-#ifndef FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_TRANSPORT_H_
-#define FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_TRANSPORT_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -11,8 +10,7 @@
 #include "fusewire/transport/loopback/streams.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class LoopbackListener final : public Listener {
  public:
@@ -76,7 +74,4 @@ class LoopbackTransport final : public Transport {
   Host* const host_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_LOOPBACK_LOOPBACK_TRANSPORT_H_
+}  // namespace fusewire::transport

@@ -5,8 +5,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 Network::~Network() {
   hosts_.clear();  // the last mail of a reactor may still access this object
@@ -80,5 +79,4 @@ void Network::AddToFingerprint(uint64_t fact) {
   fingerprint_ = Random(fingerprint_ ^ fact ^ static_cast<uint64_t>(now_ns()) << 20).Next();
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Shared by the hosts of a LoopbackWorld: time, randomness, names and faults. It does not know the bytes between them.
-// Home: the world's thread. Owns: the clock, the events, the hosts with their reactors. Fails: never.
-#ifndef FUSEWIRE_TRANSPORT_LOOPBACK_NETWORK_H_
-#define FUSEWIRE_TRANSPORT_LOOPBACK_NETWORK_H_
+// Home: the world's thread. Owns: the clock, the events, the hosts with their reactors.
+#pragma once
 
 #include <map>
 #include <memory>
@@ -16,8 +15,7 @@
 #include "fusewire/transport/loopback/event_queue.h"
 #include "fusewire/transport/loopback/loopback_faults.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class LoopbackListener;
 
@@ -76,7 +74,4 @@ class Network {
   uint64_t fingerprint_ = 0;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_LOOPBACK_NETWORK_H_
+}  // namespace fusewire::transport

@@ -6,8 +6,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // ---- the sender's end ----
 
@@ -172,5 +171,4 @@ void Stream::StopReading() {
   Pump();
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -1,10 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One direction of a loopback connection: a send buffer, the path, and a receive buffer.
-//
 //   Send -> [ chunk | chunk | ... ]  -- latency, bandwidth, faults -->  [ received bytes ] -> Read
 //             counted against send_buffer_bytes                          bounded by receive_buffer_bytes
-#ifndef FUSEWIRE_TRANSPORT_LOOPBACK_STREAM_H_
-#define FUSEWIRE_TRANSPORT_LOOPBACK_STREAM_H_
+#pragma once
 
 #include <deque>
 #include <memory>
@@ -16,8 +14,7 @@
 #include "fusewire/base/unique_function.h"
 #include "fusewire/transport/loopback/network.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // shared_ptr from this: a pending event may outlive both ends.
 class Stream : public std::enable_shared_from_this<Stream> {
@@ -92,7 +89,4 @@ class Stream : public std::enable_shared_from_this<Stream> {
   UniqueFunction<void()> on_room_, on_readable_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_LOOPBACK_STREAM_H_
+}  // namespace fusewire::transport

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/transport/loopback/streams.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 Streams::Pair Streams::Connect(Host* one, Host* other) {
   // shared_ptr: each end, the other direction and pending events hold a stream, and any of them may be the last.
@@ -34,5 +33,4 @@ void Streams::PumpAll() {
   for (const auto& stream : InUse()) stream->Pump();
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The streams between the hosts of a loopback network, as long as they are in use.
-// Home: the world's thread. Owns: no stream: their ends and pending events do. Fails: never.
-#ifndef FUSEWIRE_TRANSPORT_LOOPBACK_STREAMS_H_
-#define FUSEWIRE_TRANSPORT_LOOPBACK_STREAMS_H_
+// Home: the world's thread. Owns: no stream: their ends and pending events do.
+#pragma once
 
 #include <memory>
 #include <utility>
@@ -11,8 +10,7 @@
 #include "fusewire/transport/loopback/network.h"
 #include "fusewire/transport/loopback/stream.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class Streams {
  public:
@@ -31,7 +29,4 @@ class Streams {
   std::vector<std::weak_ptr<Stream>> streams_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_LOOPBACK_STREAMS_H_
+}  // namespace fusewire::transport

@@ -7,8 +7,7 @@
 
 #include "fusewire/base/log.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 // A near peer answers at once, or hangs; the far transport then has most of the time left.
@@ -123,5 +122,4 @@ std::unique_ptr<Transport> MakeNearest(std::unique_ptr<Transport> near, std::uni
   return std::make_unique<NearestTransport>(std::move(near), std::move(far));
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -3,20 +3,15 @@
 // Listens on both under one address; dials near first. A peer that is near but can't be reached there is dialled far,
 // with one log line that says why.
 // Home: as in transport.h. Owns: both transports. Fails: as the far one does.
-#ifndef FUSEWIRE_TRANSPORT_NEAREST_NEAREST_H_
-#define FUSEWIRE_TRANSPORT_NEAREST_NEAREST_H_
+#pragma once
 
 #include <memory>
 
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // `near` must fail soon, with kUnavailable, if the peer is not near.
 std::unique_ptr<Transport> MakeNearest(std::unique_ptr<Transport> near, std::unique_ptr<Transport> far);
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_NEAREST_NEAREST_H_
+}  // namespace fusewire::transport

@@ -3,8 +3,7 @@
 
 #include <string>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 Status WrongControl(const char* field, uint64_t is, uint64_t expected) {
@@ -34,5 +33,4 @@ Result<ShmControlMessage> DecodeControl(ConstBytes packet, size_t file_count, Sh
   return message;
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

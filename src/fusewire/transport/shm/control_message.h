@@ -7,9 +7,8 @@
 //   listener  kWelcome  a word to try it with
 //   listener  kBell     its bit at its doorbell
 // Descriptors travel beside a message: with kHello the segment and a doorbell, with kBell a doorbell. See meeting.h.
-// Home: none, plain values. Owns: nothing. Fails: Decode says which field is wrong.
-#ifndef FUSEWIRE_TRANSPORT_SHM_CONTROL_MESSAGE_H_
-#define FUSEWIRE_TRANSPORT_SHM_CONTROL_MESSAGE_H_
+// Home: none, plain values. Fails: Decode says which field is wrong.
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -18,8 +17,7 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 enum class ShmControlKind : uint16_t { kHello = 1, kWelcome = 2, kBell = 3, kKnock = 4 };
 
@@ -55,7 +53,4 @@ std::array<uint8_t, kShmControlBytes> EncodeControl(const ShmControlMessage& mes
 // kCorrupt: the packet is something else than a message of this kind with its descriptors.
 Result<ShmControlMessage> DecodeControl(ConstBytes packet, size_t file_count, ShmControlKind expected);
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_CONTROL_MESSAGE_H_
+}  // namespace fusewire::transport

@@ -7,8 +7,7 @@
 #include <functional>
 #include <string>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 using testing::HasSubstr;
@@ -62,5 +61,4 @@ TEST(ShmControl, AWrongFieldIsNamed) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -2,16 +2,13 @@
 // The cost of a byte for its reader: copied out of the ring, or out of the writer's memory. The kernel looks up each
 // page of a loan; a ring that stays in a cache can take half of the time, and its writer copies at the same time as its
 // reader.
-// Home: any, plain values. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_TRANSPORT_SHM_COSTS_H_
-#define FUSEWIRE_TRANSPORT_SHM_COSTS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class Costs {
  public:
@@ -41,7 +38,4 @@ class Costs {
   bool prefers_ring_ = false;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_COSTS_H_
+}  // namespace fusewire::transport

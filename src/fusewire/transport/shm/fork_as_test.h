@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests: a process with a number of one's choice, as if numbers had come round.
-#ifndef FUSEWIRE_TRANSPORT_SHM_FORK_AS_TEST_H_
-#define FUSEWIRE_TRANSPORT_SHM_FORK_AS_TEST_H_
+#pragma once
 
 #include <linux/sched.h>
 #include <signal.h>
@@ -10,8 +9,7 @@
 
 #include <cstdint>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // As fork(). -1 where the system lets nobody choose; no process may have the number.
 inline pid_t ForkAs(pid_t number) {
@@ -22,7 +20,4 @@ inline pid_t ForkAs(pid_t number) {
   return static_cast<pid_t>(syscall(SYS_clone3, &how, sizeof(how)));
 }
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_FORK_AS_TEST_H_
+}  // namespace fusewire::transport

@@ -25,8 +25,7 @@
 #include "fusewire/transport/shm/passing.h"
 #include "fusewire/transport/shm/peer_process.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 Status Phase(const Status& why) { return why.Phase("gathering the ranks of a host"); }
@@ -245,5 +244,4 @@ Result<Gathered> ComeTo(const std::string& name, int number, int count, int64_t 
   return all;
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

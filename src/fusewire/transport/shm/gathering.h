@@ -9,8 +9,7 @@
 //   host   the comer's nonce, with the file and a pidfd of each number: once all have come
 // Home: any thread that may wait. Owns: its socket. Fails: with a Status; by the deadline, or when it is cancelled, at
 // the latest.
-#ifndef FUSEWIRE_TRANSPORT_SHM_GATHERING_H_
-#define FUSEWIRE_TRANSPORT_SHM_GATHERING_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -21,8 +20,7 @@
 #include "fusewire/reactor/cancel.h"
 #include "fusewire/transport/socket_address.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // One packet carries the file and so many life lines.
 constexpr int kGatheringMax = 128;
@@ -49,7 +47,4 @@ class Gathering {
 Result<Gathered> ComeTo(const std::string& name, int number, int count, int64_t deadline_ns,
                         reactor::CancelToken* cancel);
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_GATHERING_H_
+}  // namespace fusewire::transport

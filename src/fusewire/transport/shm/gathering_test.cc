@@ -23,8 +23,7 @@
 #include "fusewire/transport/shm/knock.h"
 #include "fusewire/transport/tcp/own_network_test.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 int64_t In(int64_t ns) { return Clock::Real()->NowNs() + ns; }
@@ -210,5 +209,4 @@ TEST(Gathering, WhoComesToOneThatIsFullHearsOfItInTime) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

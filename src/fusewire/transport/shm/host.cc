@@ -8,8 +8,7 @@
 
 #include "fusewire/base/random.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 uint64_t HostId() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -24,5 +23,4 @@ uint64_t HostId() {
   return id == 0 ? 1 : id;
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -8,8 +8,7 @@
 
 #include <thread>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 // The host in a new process, which makes a network namespace of its own first if requested; nothing if it may not.
@@ -47,5 +46,4 @@ TEST(HostId, IsAnotherInAnotherNetwork) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -3,8 +3,7 @@
 
 #include <string>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 Status WrongKnock(const std::string& what) {
@@ -30,5 +29,4 @@ Result<Knock> DecodeKnock(ConstBytes packet, uint32_t count) {
   return knock;
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What a process says where the ranks of a host gather: which of them it is, number 0 being the host. One packet.
-// Home: none, plain values. Owns: nothing. Fails: Decode says what is wrong.
-#ifndef FUSEWIRE_TRANSPORT_SHM_KNOCK_H_
-#define FUSEWIRE_TRANSPORT_SHM_KNOCK_H_
+// Home: none, plain values. Fails: Decode says what is wrong.
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -11,8 +10,7 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 struct Knock {
   uint64_t magic = 0x326f6e6b6b776673;  // "sfwkkno2"
@@ -32,7 +30,4 @@ std::array<uint8_t, kKnockBytes> EncodeKnock(const Knock& knock);
 // kCorrupt: the packet is something else than the knock of one of `count` processes.
 Result<Knock> DecodeKnock(ConstBytes packet, uint32_t count);
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_KNOCK_H_
+}  // namespace fusewire::transport

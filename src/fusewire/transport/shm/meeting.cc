@@ -20,8 +20,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/transport/shm/passing.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 bool IsLoopback(const SocketAddress& address) {
@@ -101,5 +100,4 @@ std::string NumberOf(const SocketAddress& address) {
   return text;
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -11,8 +11,7 @@
 // A name proves nothing, so both sides ask the kernel which process is at the other end, and turn away those of other
 // users and other containers: see peer_process.h.
 // Home: none. Owns: nothing but the descriptors that it hands over. Fails: with a Status each.
-#ifndef FUSEWIRE_TRANSPORT_SHM_MEETING_H_
-#define FUSEWIRE_TRANSPORT_SHM_MEETING_H_
+#pragma once
 
 #include <sys/types.h>
 #include <sys/un.h>
@@ -27,8 +26,7 @@
 #include "fusewire/transport/shm/control_message.h"
 #include "fusewire/transport/socket_address.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 struct Packet {
   ShmControlMessage message;
@@ -56,7 +54,4 @@ bool IsOwnAddress(const SocketAddress& address);
 // The address without its port, in one way of writing.
 std::string NumberOf(const SocketAddress& address);
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_MEETING_H_
+}  // namespace fusewire::transport

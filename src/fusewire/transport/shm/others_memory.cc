@@ -12,8 +12,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/base/random.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 const uint64_t* Probe() {
@@ -74,5 +73,4 @@ pid_t ProcessOf(int pidfd) {
   return 0;
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Reads the memory of another process of this host and user, if the system permits it (process_vm_readv; many
 // containers do not). Addresses are the other process's: a wrong one is an error, and never leads into our memory.
-// Home: any thread. Owns: nothing. Fails: with false, or with a Status; the other process may end at any time.
-#ifndef FUSEWIRE_TRANSPORT_SHM_OTHERS_MEMORY_H_
-#define FUSEWIRE_TRANSPORT_SHM_OTHERS_MEMORY_H_
+// Home: any thread. Fails: with false, or with a Status; the other process may end at any time.
+#pragma once
 
 #include <sys/types.h>
 
@@ -13,8 +12,7 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // A word of ours that nobody can guess, for others to read; and whether we can read theirs.
 uint64_t ProbeAddress();
@@ -29,7 +27,4 @@ Status ReadOthers(pid_t pid, uint64_t address, Bytes to);
 // 0: this process sees no number for it, or has no /proc.
 pid_t ProcessOf(int pidfd);
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_OTHERS_MEMORY_H_
+}  // namespace fusewire::transport

@@ -8,8 +8,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 constexpr size_t kSenderBytes = CMSG_SPACE(sizeof(ucred));
@@ -81,5 +80,4 @@ PassedPacket ReceivePacket(int socket, Bytes into, size_t files_max) {
   return packet;
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A packet over a unix socket, and descriptors that travel with it. Neither call waits.
 // Home: any thread. Owns: what it has received, until the caller takes it. Fails: as the system calls, with errno.
-#ifndef FUSEWIRE_TRANSPORT_SHM_PASSING_H_
-#define FUSEWIRE_TRANSPORT_SHM_PASSING_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -12,8 +11,7 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/transport/socket_address.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // Somewhat less than what the kernel takes in one packet.
 constexpr size_t kPassedFilesMax = 129;
@@ -29,7 +27,4 @@ struct PassedPacket {
 };
 PassedPacket ReceivePacket(int socket, Bytes into, size_t files_max);
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_PASSING_H_
+}  // namespace fusewire::transport

@@ -2,8 +2,7 @@
 // The peer's doorbell at one end of a connection: rung for what this end writes and reads. A dialler's end begins
 // without one, as its peer has no home yet; the peer's home may change once more before the peer writes.
 // Home: that of the connection. Owns: the rope. Fails: Change and TieLast say why.
-#ifndef FUSEWIRE_TRANSPORT_SHM_PEER_BELL_H_
-#define FUSEWIRE_TRANSPORT_SHM_PEER_BELL_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -15,8 +14,7 @@
 #include "fusewire/reactor/doorbell.h"
 #include "fusewire/transport/socket_address.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class PeerBell {
  public:
@@ -29,7 +27,7 @@ class PeerBell {
           .Next("run the same version of Fusewire on both sides");
     }
     --changes_left_;
-    Result<std::unique_ptr<reactor::DoorbellRope>> rope =
+    Result<std::unique_ptr<reactor::PeerDoorbell>> rope =
         own.Tie(peer, {files[0].get(), files[1].get(), files[2].get()}, bit);
     if (!rope.ok()) return rope.status();
     rope_ = std::move(rope).value();
@@ -48,11 +46,8 @@ class PeerBell {
   void Drop() { rope_.reset(); }
 
  private:
-  std::unique_ptr<reactor::DoorbellRope> rope_;  // null: the peer has no home yet
+  std::unique_ptr<reactor::PeerDoorbell> rope_;  // null: the peer has no home yet
   int changes_left_ = 2;                         // a listener's end has a home, and perhaps one other before it writes
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_PEER_BELL_H_
+}  // namespace fusewire::transport

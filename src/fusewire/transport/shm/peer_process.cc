@@ -14,8 +14,7 @@
 
 #include "fusewire/transport/socket_address.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 constexpr int kStartField = 22;  // of /proc/PID/stat, see proc(5)
@@ -165,5 +164,4 @@ Status PeerProcess::CheckSender(pid_t sender) const {
       .Next("start the task again; until then the tasks use TCP");
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -5,9 +5,8 @@
 // another one's now. So nothing is handed over before the process has answered a nonce of ours, for the kernel says
 // which process sent a packet: if that number has one start time before the nonce is sent and after its answer, it is
 // that process. It holds no descriptor meanwhile, since thousands may meet at once.
-// Home: any thread. Owns: nothing. Fails: Of and CheckSender say why; what cannot be seen is not one of our own.
-#ifndef FUSEWIRE_TRANSPORT_SHM_PEER_PROCESS_H_
-#define FUSEWIRE_TRANSPORT_SHM_PEER_PROCESS_H_
+// Home: any thread. Fails: Of and CheckSender say why; what cannot be seen is not one of our own.
+#pragma once
 
 #include <sys/types.h>
 
@@ -15,8 +14,7 @@
 
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class PeerProcess {
  public:
@@ -33,7 +31,4 @@ class PeerProcess {
   uint64_t start_ = 0;  // when it began, in ticks of the kernel
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_PEER_PROCESS_H_
+}  // namespace fusewire::transport

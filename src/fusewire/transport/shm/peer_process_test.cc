@@ -20,8 +20,7 @@
 #include "fusewire/transport/shm/meeting.h"
 #include "fusewire/transport/tcp/own_network_test.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 // A socket whose other end is a process that does this and then connects.
@@ -166,5 +165,4 @@ TEST(PeerProcess, ThatCannotBeSeenIsRefused) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

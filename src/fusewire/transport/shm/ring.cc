@@ -15,8 +15,7 @@
 #include "fusewire/base/happens_before.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 constexpr uint32_t kKindBytes = 1, kKindLoan = 2, kKindSkip = 3;
@@ -326,5 +325,4 @@ bool RingReader::Release() {
   return filled_ - taken_ <= segment_.ring_bytes() / 2;
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

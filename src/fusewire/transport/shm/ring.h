@@ -6,9 +6,8 @@
 //   skip   := `size` bytes follow that mean nothing: the next record begins behind them
 // Positions count bytes since the beginning. Each side keeps its own position to itself and publishes a copy; what the
 // other published is read once and checked.
-// Home: that of the connection. Owns: nothing. Fails: the reader with kCorrupt, where the writer broke the format.
-#ifndef FUSEWIRE_TRANSPORT_SHM_RING_H_
-#define FUSEWIRE_TRANSPORT_SHM_RING_H_
+// Home: that of the connection. Fails: the reader with kCorrupt, where the writer broke the format.
+#pragma once
 
 #include <sys/types.h>
 
@@ -19,8 +18,7 @@
 #include "fusewire/transport/shm/costs.h"
 #include "fusewire/transport/shm/segment.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class RingWriter {
  public:
@@ -102,7 +100,4 @@ class RingReader {
   bool ring_costs_less_ = false;  // as it is published
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_RING_H_
+}  // namespace fusewire::transport

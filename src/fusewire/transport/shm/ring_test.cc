@@ -17,8 +17,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/transport/shm/segment.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 using testing::HasSubstr;
@@ -259,5 +258,4 @@ TEST(Segments, AreNotTakenUnsealedOrOfAnotherSize) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -12,8 +12,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 constexpr size_t kHalvesBytes = 4096;
@@ -80,5 +79,4 @@ Segment::~Segment() {
   FUSEWIRE_CHECK(unmapped == 0);
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

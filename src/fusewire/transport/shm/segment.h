@@ -4,8 +4,7 @@
 //   then       the ring that the dialler writes, then the ring that the listener's side writes
 // The peer may have written anything: every number is read once, and checked before it is used.
 // Home: none. Owns: the mapping. Fails: Make and Attach say why.
-#ifndef FUSEWIRE_TRANSPORT_SHM_SEGMENT_H_
-#define FUSEWIRE_TRANSPORT_SHM_SEGMENT_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -14,8 +13,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/transport/socket_address.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 constexpr uint32_t kRingBytesMin = 4096;
 constexpr uint32_t kRingBytesMax = 16 << 20;
@@ -70,7 +68,4 @@ class Segment {
   const uint8_t* const peer_ring_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_SEGMENT_H_
+}  // namespace fusewire::transport

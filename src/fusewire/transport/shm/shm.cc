@@ -14,8 +14,7 @@
 #include "fusewire/transport/shm/shm_listener.h"
 #include "fusewire/transport/shm/shm_sender.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 class ShmTransport final : public Transport {
@@ -62,5 +61,4 @@ bool MayLend() {
   return ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

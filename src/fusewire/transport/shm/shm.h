@@ -3,8 +3,7 @@
 // large a copy straight from the sender's memory into the receiver's. See README.md beside this. Home: as in
 // transport.h; one transport may serve many reactors. Owns: a thread for names, from the first name on. Fails: as in
 // transport.h; Dial says kUnavailable where the host is another machine, or no task of it listens there.
-#ifndef FUSEWIRE_TRANSPORT_SHM_SHM_H_
-#define FUSEWIRE_TRANSPORT_SHM_SHM_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -12,8 +11,7 @@
 #include "fusewire/transport/shm/shm_options.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 std::unique_ptr<Transport> MakeShm(ShmOptions options);
 
@@ -23,7 +21,4 @@ bool MayLend();
 // Any thread. What all connections of this process have written so far.
 uint64_t SharedBytesWritten();
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_SHM_H_
+}  // namespace fusewire::transport

@@ -10,8 +10,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/transport/reading.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 ShmConnection::ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, std::unique_ptr<Segment> segment,
                              const ShmOptions& options, std::string peer_address, const RingReader* reader)
     : home_(home),
@@ -233,5 +232,4 @@ void ShmConnection::Stop() {
   peer_bell_.Drop();
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

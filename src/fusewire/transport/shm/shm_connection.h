@@ -3,8 +3,7 @@
 // steers: the sender knows which Writes are unanswered, the reader of the ring where the stream is, and PeerBell how to
 // wake the peer.
 // Home: one reactor, until it is handed over. Owns: the segment and the socket. Fails: as in transport.h.
-#ifndef FUSEWIRE_TRANSPORT_SHM_SHM_CONNECTION_H_
-#define FUSEWIRE_TRANSPORT_SHM_SHM_CONNECTION_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -20,8 +19,7 @@
 #include "fusewire/transport/shm/shm_sender.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // The first packet of a dialler: kept for as long as its connection may be handed over.
 struct ShmOrigin {
@@ -109,7 +107,4 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
   reactor::Timer later_;  // what must not happen inside of a call to us
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_SHM_CONNECTION_H_
+}  // namespace fusewire::transport

@@ -11,8 +11,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/random.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 // How long a listener whose queue is full gets before it is asked again: a unix socket has no other way to wait for it.
@@ -187,5 +186,4 @@ void ShmDialing::Finish(Status why) {
                 .Next("check that the peer is running, and that its address and port are right"));
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

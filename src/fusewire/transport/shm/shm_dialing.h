@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One attempt to meet a task of this machine: the places where it may be met in turn, within one deadline.
-#ifndef FUSEWIRE_TRANSPORT_SHM_SHM_DIALING_H_
-#define FUSEWIRE_TRANSPORT_SHM_SHM_DIALING_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -12,8 +11,7 @@
 #include "fusewire/transport/shm/shm_connection.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class ShmDialing final : public Dialing, private reactor::FdHandler {
  public:
@@ -52,7 +50,4 @@ class ShmDialing final : public Dialing, private reactor::FdHandler {
   std::shared_ptr<bool> alive_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_SHM_DIALING_H_
+}  // namespace fusewire::transport

@@ -14,8 +14,7 @@
 #include "fusewire/transport/shm/others_memory.h"
 #include "fusewire/transport/shm/shm_connection.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 // Processes that have sent no hello: one for each of a large job's tasks that dial at once. Of more, the oldest goes.
@@ -209,5 +208,4 @@ void ShmListener::End(Guest* guest) {
   const std::unique_ptr<Guest> ours(guest);
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

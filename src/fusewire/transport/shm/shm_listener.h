@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Meets processes that want to share memory. It goes on when this process runs out of descriptors.
-#ifndef FUSEWIRE_TRANSPORT_SHM_SHM_LISTENER_H_
-#define FUSEWIRE_TRANSPORT_SHM_SHM_LISTENER_H_
+#pragma once
 
 #include <memory>
 
@@ -13,8 +12,7 @@
 #include "fusewire/transport/shm/shm_options.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class ShmListener final : public Listener {
  public:
@@ -43,7 +41,4 @@ class ShmListener final : public Listener {
   Accepting accepting_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_SHM_LISTENER_H_
+}  // namespace fusewire::transport

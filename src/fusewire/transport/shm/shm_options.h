@@ -1,16 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The options of shared memory.
-// Home: any, plain values. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_TRANSPORT_SHM_SHM_OPTIONS_H_
-#define FUSEWIRE_TRANSPORT_SHM_SHM_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 
 #include "fusewire/base/clock.h"
 #include "fusewire/transport/address.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 struct ShmOptions {
   // Each direction's; a power of two. Memory is used as far as it is written: a connection that carries little keeps to
@@ -27,7 +24,4 @@ struct ShmOptions {
   ResolveNames resolve;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_SHM_OPTIONS_H_
+}  // namespace fusewire::transport

@@ -6,8 +6,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 // The reader hears of a long write when so much of it is in the ring, and works beside its writer.
@@ -114,5 +113,4 @@ void ShmSender::TakeBackLoans() {
   if (unread_count_ > 0) segment_.own().revoked.store(1, std::memory_order_seq_cst);
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -4,9 +4,8 @@
 //   a Write is answered   at once, if it lent nothing and nothing before it is unanswered
 //                         once the peer has read its loans, and those before it
 //                         with nothing, once there is room, if the ring was full
-// Home: that of the connection. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_TRANSPORT_SHM_SHM_SENDER_H_
-#define FUSEWIRE_TRANSPORT_SHM_SHM_SENDER_H_
+// Home: that of the connection.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +17,7 @@
 #include "fusewire/transport/shm/segment.h"
 #include "fusewire/transport/shm/shm_options.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class ShmSender {
  public:
@@ -71,7 +69,4 @@ class ShmSender {
 // Any thread. What all connections of this process have written so far.
 uint64_t BytesWrittenByAll();
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_SHM_SHM_SENDER_H_
+}  // namespace fusewire::transport

@@ -33,8 +33,7 @@
 #include "fusewire/transport/shm/segment.h"
 #include "fusewire/transport/tcp/tcp.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 using reactor::AskHome;
@@ -402,7 +401,7 @@ TEST_F(Meetings, ANumberThatAnotherProcessHasNowProvesNothing) {
   EXPECT_TRUE(Ended(socket));
   EXPECT_EQ(arrived_, 0);
   EXPECT_THAT(Logged(), HasSubstr("process " + std::to_string(innocent) + " began the meeting, and process " +
-                              std::to_string(getpid()) + " answers"));
+                                  std::to_string(getpid()) + " answers"));
   kill(innocent, SIGKILL);
   waitpid(innocent, nullptr, 0);
 }
@@ -449,5 +448,4 @@ TEST_F(Meetings, NearestTakesSharedMemoryWhereItIsAndTcpElsewhere) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

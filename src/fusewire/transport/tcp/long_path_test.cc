@@ -29,8 +29,7 @@
 #include "fusewire/transport/tcp/own_network_test.h"
 #include "fusewire/transport/tcp/tcp.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 using reactor::AskHome;
@@ -201,5 +200,4 @@ TEST(LongPath, HoldsWhatItCan) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Networks that a test makes itself. Home: the thread that asks, and those that it starts afterwards. Owns: nothing; a
 // network ends with its last thread. Fails: where the system lets a process have none.
-#ifndef FUSEWIRE_TRANSPORT_TCP_OWN_NETWORK_TEST_H_
-#define FUSEWIRE_TRANSPORT_TCP_OWN_NETWORK_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 #include <net/if.h>
@@ -17,8 +16,7 @@
 
 #include "fusewire/transport/socket_address.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // A network namespace of its own, with its loopback device up. False: none can be had.
 inline bool OwnNetwork() {
@@ -40,7 +38,4 @@ inline int CodeOf(int (*in_child)()) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_TCP_OWN_NETWORK_TEST_H_
+}  // namespace fusewire::transport

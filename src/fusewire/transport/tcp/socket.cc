@@ -9,8 +9,7 @@
 #include <climits>
 #include <string>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 // Options tune; a kernel that refuses one still carries our bytes.
@@ -113,5 +112,4 @@ void TuneConnected(int fd, const TcpOptions& options) {
   }
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -7,8 +7,7 @@
 #include "fusewire/transport/tcp/tcp_dialing.h"
 #include "fusewire/transport/tcp/tcp_listener.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 class TcpTransport final : public Transport {
@@ -35,9 +34,6 @@ class TcpTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> MakeTcp(TcpOptions options) {
-  return std::make_unique<TcpTransport>(std::move(options));
-}
+std::unique_ptr<Transport> MakeTcp(TcpOptions options) { return std::make_unique<TcpTransport>(std::move(options)); }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

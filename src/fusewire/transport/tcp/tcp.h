@@ -2,20 +2,15 @@
 // TCP over IPv4 and IPv6, on epoll.
 // Home: as in transport.h; one TcpTransport may serve many reactors. Owns: a resolver thread, from the first host name.
 // Fails: as in transport.h.
-#ifndef FUSEWIRE_TRANSPORT_TCP_TCP_H_
-#define FUSEWIRE_TRANSPORT_TCP_TCP_H_
+#pragma once
 
 #include <memory>
 
 #include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 std::unique_ptr<Transport> MakeTcp(TcpOptions options);
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_TCP_TCP_H_
+}  // namespace fusewire::transport

@@ -12,8 +12,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/transport/reading.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 constexpr size_t kPartsMax = IOV_MAX;
@@ -186,5 +185,4 @@ std::unique_ptr<Incoming> TcpConnection::HandOver() {
   return std::make_unique<TcpIncoming>(std::move(fd), peer_address_);
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One TCP connection on epoll.
-#ifndef FUSEWIRE_TRANSPORT_TCP_TCP_CONNECTION_H_
-#define FUSEWIRE_TRANSPORT_TCP_TCP_CONNECTION_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -10,8 +9,7 @@
 #include "fusewire/transport/tcp/socket.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class TcpConnection final : public Connection, private reactor::FdHandler {
  public:
@@ -67,7 +65,4 @@ class TcpIncoming final : public Incoming {
   const std::string peer_address_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_TCP_TCP_CONNECTION_H_
+}  // namespace fusewire::transport

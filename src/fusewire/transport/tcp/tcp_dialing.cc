@@ -8,8 +8,7 @@
 
 #include "fusewire/transport/tcp/tcp_connection.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 TcpDialing::TcpDialing(reactor::Reactor& home, Address address, const TcpOptions& options, OnDialed on_dialed)
     : home_(home),
@@ -144,5 +143,4 @@ void TcpDialing::Finish(Status why) {
                 .Next("check that the peer is running, and that its address and port are right"));
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -1,19 +1,17 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One dial: tries the name's addresses in turn, within one deadline.
-#ifndef FUSEWIRE_TRANSPORT_TCP_TCP_DIALING_H_
-#define FUSEWIRE_TRANSPORT_TCP_TCP_DIALING_H_
+#pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "fusewire/transport/resolver.h"
-#include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/tcp/socket.h"
+#include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class TcpDialing final : public Dialing, private reactor::FdHandler {
  public:
@@ -45,7 +43,4 @@ class TcpDialing final : public Dialing, private reactor::FdHandler {
   std::shared_ptr<bool> alive_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_TCP_TCP_DIALING_H_
+}  // namespace fusewire::transport

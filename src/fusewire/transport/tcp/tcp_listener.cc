@@ -10,8 +10,7 @@
 #include "fusewire/transport/listening.h"
 #include "fusewire/transport/tcp/tcp_connection.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 constexpr int kNeighboursTried = 16;
@@ -100,5 +99,4 @@ TcpListener::TcpListener(reactor::Reactor& home, Fd fd, const Address& address, 
         on_incoming_(std::make_unique<TcpIncoming>(std::move(accepted), ToText(peer)));
       }) {}
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -36,8 +36,7 @@
 #include "fusewire/transport/tcp/own_network_test.h"
 #include "fusewire/transport/tcp/socket.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 using reactor::AskHome;
@@ -631,5 +630,4 @@ TEST_F(TcpNames, AnAnswerAfterTheLoopsEndHoldsNobodyUp) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests: authorities and certificates, made by the command openssl in a folder of their own.
-#ifndef FUSEWIRE_TRANSPORT_TLS_CERTIFICATES_TEST_H_
-#define FUSEWIRE_TRANSPORT_TLS_CERTIFICATES_TEST_H_
+#pragma once
 
 #include <unistd.h>
 
@@ -14,8 +13,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/transport/protection.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class Certificates {
  public:
@@ -61,7 +59,4 @@ class Certificates {
   std::filesystem::path folder_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_TLS_CERTIFICATES_TEST_H_
+}  // namespace fusewire::transport

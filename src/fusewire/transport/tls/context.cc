@@ -7,8 +7,7 @@
 
 #include "fusewire/base/log.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 #if FUSEWIRE_HAS_TLS
 namespace {
@@ -144,5 +143,4 @@ Result<std::string> TlsContext::DescribeCertificate() {
 
 #endif
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

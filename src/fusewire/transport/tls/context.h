@@ -2,8 +2,7 @@
 // A task's certificate and its authorities, as files say; files that change are read again for new connections.
 // Home: any thread. Owns: OpenSSL's context. Fails: Load, with the file and the reason; if files that have changed
 // cannot be read, the old ones stay in force, and one log line says so.
-#ifndef FUSEWIRE_TRANSPORT_TLS_CONTEXT_H_
-#define FUSEWIRE_TRANSPORT_TLS_CONTEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -16,8 +15,7 @@
 #include "fusewire/transport/tls/library.h"
 #include "fusewire/transport/tls/session.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 #if FUSEWIRE_HAS_TLS
 
@@ -55,7 +53,4 @@ using TlsContextPtr = std::shared_ptr<TlsContext>;
 
 #endif
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_TLS_CONTEXT_H_
+}  // namespace fusewire::transport

@@ -11,8 +11,7 @@
 
 #include "fusewire/transport/tls/certificates_test.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 #if FUSEWIRE_HAS_TLS
@@ -107,5 +106,4 @@ TEST(TlsContext, FilesThatChangeAreReadAgainAndBadOnesAreNot) {
 #endif
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

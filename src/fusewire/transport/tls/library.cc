@@ -5,8 +5,7 @@
 
 #include "fusewire/base/sanitizers.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 #if FUSEWIRE_HAS_TLS
 namespace {
@@ -54,5 +53,4 @@ unsigned long TlsLibrary::LastError() const {
 
 #endif
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

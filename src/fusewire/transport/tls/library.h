@@ -3,8 +3,7 @@
 // library's functions under the same names.
 // Home: none; a value. Owns: nothing: once loaded, the library stays until the process ends.
 // Fails: The says what is missing.
-#ifndef FUSEWIRE_TRANSPORT_TLS_LIBRARY_H_
-#define FUSEWIRE_TRANSPORT_TLS_LIBRARY_H_
+#pragma once
 
 #include <string>
 
@@ -17,8 +16,7 @@
 #include <openssl/x509_vfy.h>
 #endif
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 #if FUSEWIRE_HAS_TLS
 
@@ -84,7 +82,4 @@ struct TlsLibrary {
 
 #endif
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_TLS_LIBRARY_H_
+}  // namespace fusewire::transport

@@ -2,8 +2,7 @@
 // One end of a TLS 1.3 connection.
 // Home: its connection's. Owns: the SSL object. Fails: once, for good. kRefused: a certificate does not fit; kCorrupt:
 // what comes is no TLS, or was changed on its way; kUnavailable: the peer has closed.
-#ifndef FUSEWIRE_TRANSPORT_TLS_SESSION_H_
-#define FUSEWIRE_TRANSPORT_TLS_SESSION_H_
+#pragma once
 
 #include <string>
 
@@ -13,8 +12,7 @@
 #include "fusewire/transport/layer_session.h"
 #include "fusewire/transport/tls/library.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 #if FUSEWIRE_HAS_TLS
 
@@ -47,7 +45,4 @@ class TlsSession final : public Session {
 
 #endif
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_TLS_SESSION_H_
+}  // namespace fusewire::transport

@@ -13,8 +13,7 @@
 #include "fusewire/transport/tls/context.h"
 #include "fusewire/transport/tls/tls.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 #if FUSEWIRE_HAS_TLS
@@ -190,5 +189,4 @@ TEST(Tls, SaysWhichLibraryItUses) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

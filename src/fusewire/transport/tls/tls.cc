@@ -7,8 +7,7 @@
 #include "fusewire/transport/layer.h"
 #include "fusewire/transport/tls/context.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 #if FUSEWIRE_HAS_TLS
 namespace {
@@ -51,5 +50,4 @@ Result<std::string> TryTls(const TlsOptions&) {
 
 #endif
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

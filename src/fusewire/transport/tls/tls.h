@@ -2,8 +2,7 @@
 // TLS 1.3 over another transport: both ends show a certificate of an authority that the other one trusts.
 // Home: as in transport.h. Owns: the transport beneath, and the certificates. Fails: MakeTls, if a file or OpenSSL
 // cannot be used; a connection as in session.h.
-#ifndef FUSEWIRE_TRANSPORT_TLS_TLS_H_
-#define FUSEWIRE_TRANSPORT_TLS_TLS_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -12,14 +11,10 @@
 #include "fusewire/transport/protection.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 Result<std::unique_ptr<Transport>> MakeTls(std::unique_ptr<Transport> beneath, TlsOptions options);
 // A few words on OpenSSL and on this task's certificate, or why they cannot be used. Without files: on OpenSSL alone.
 Result<std::string> TryTls(const TlsOptions& options);
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_TLS_TLS_H_
+}  // namespace fusewire::transport

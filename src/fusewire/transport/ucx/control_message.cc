@@ -7,8 +7,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/transport/ucx/byte_vector.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 void EncodeControl(UcxControlMessage message, ConstBytes address, std::vector<uint8_t>* out) {
   FUSEWIRE_CHECK(address.empty() || HasAddress(message.kind));
@@ -52,5 +51,4 @@ UcxControlReader::State UcxControlReader::Decode() {
   return State::kWhole;
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -6,8 +6,7 @@
 // kWelcome and kMove name the sender's endpoint: an end that knows another one for that worker has one that leads
 // nowhere.
 // Home: none, plain values. Owns: what has come of a message. Fails: the reader says what is wrong.
-#ifndef FUSEWIRE_TRANSPORT_UCX_CONTROL_MESSAGE_H_
-#define FUSEWIRE_TRANSPORT_UCX_CONTROL_MESSAGE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +15,7 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 enum class UcxControlKind : uint16_t { kHello = 1, kWelcome = 2, kNo = 3, kMove = 4, kStay = 5, kEnd = 6 };
 
@@ -75,7 +73,4 @@ class UcxControlReader {
   Status why_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_UCX_CONTROL_MESSAGE_H_
+}  // namespace fusewire::transport

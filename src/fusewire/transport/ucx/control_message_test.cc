@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 using State = UcxControlReader::State;
@@ -90,5 +89,4 @@ TEST(UcxControl, AWrongFieldIsNamed) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

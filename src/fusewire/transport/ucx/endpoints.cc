@@ -8,8 +8,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 // How long what was written may take to leave when the reactor ends.
@@ -182,7 +181,6 @@ void UcxEndpoints::OnFlushed(void* request, ucs_status_t, void* self) {
   endpoints->handles_.library().ucp_request_free(request);
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif

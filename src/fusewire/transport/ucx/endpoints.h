@@ -3,8 +3,7 @@
 // An endpoint ends when it has failed: then its users are told. Or it retires, when the peer has a new one: then its
 // users keep it, and it ends with the last of them.
 // Home: one reactor. Owns: the endpoints. Fails: Reach and Meet say why.
-#ifndef FUSEWIRE_TRANSPORT_UCX_ENDPOINTS_H_
-#define FUSEWIRE_TRANSPORT_UCX_ENDPOINTS_H_
+#pragma once
 
 #include "fusewire/transport/ucx/handles.h"
 
@@ -21,8 +20,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/transport/ucx/progress.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // A connection that uses a peer.
 class UcxPeerUser : public ListNode {
@@ -87,9 +85,6 @@ class UcxEndpoints {
   Random random_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif
-
-#endif  // FUSEWIRE_TRANSPORT_UCX_ENDPOINTS_H_

@@ -6,8 +6,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/transport/reading.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 void FeedPiece(ConnectionHandler* handler, const bool* closed, ConstBytes data) {
@@ -46,5 +45,4 @@ void Feed(ConnectionHandler* handler, const bool* closed, ConstBytes data) {
   }
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -8,8 +8,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/transport/ucx/control_message.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 Status UcxHandles::Open(const UcxOptions& options, ucp_am_recv_callback_t on_message, void* self) {
   FUSEWIRE_CHECK(context_ == nullptr);
@@ -92,7 +91,6 @@ void UcxHandles::Close() {
   if (context_ != nullptr) library_.ucp_cleanup(std::exchange(context_, nullptr));
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif

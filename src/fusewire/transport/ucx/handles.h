@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The handles of UCX at one home: a context and a worker, with the worker's address and its descriptor.
 // Home: that of the worker. Owns: both, until Close. Fails: Open, with the call that failed.
-#ifndef FUSEWIRE_TRANSPORT_UCX_HANDLES_H_
-#define FUSEWIRE_TRANSPORT_UCX_HANDLES_H_
+#pragma once
 
 #include "fusewire/transport/ucx/library.h"
 
@@ -15,8 +14,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/transport/ucx/ucx_options.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class UcxHandles {
  public:
@@ -53,9 +51,6 @@ class UcxHandles {
 // Of all messages of ours.
 constexpr unsigned kUcxMessageId = 1;
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif
-
-#endif  // FUSEWIRE_TRANSPORT_UCX_HANDLES_H_

@@ -8,8 +8,7 @@
 #include <fstream>
 #include <system_error>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 namespace fs = std::filesystem;
@@ -99,5 +98,4 @@ std::string UcxLibrary::Describe(const char* call, ucs_status_t status) const {
 
 #endif
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -2,8 +2,7 @@
 // libucp as a table of functions, filled when it is first needed. Nothing of it is linked.
 // Home: none; a value. Owns: nothing: once loaded, the library stays until the process ends, as its threads do.
 // Fails: Load says what is missing.
-#ifndef FUSEWIRE_TRANSPORT_UCX_LIBRARY_H_
-#define FUSEWIRE_TRANSPORT_UCX_LIBRARY_H_
+#pragma once
 
 #include <string>
 
@@ -13,8 +12,7 @@
 #include <ucp/api/ucp.h>
 #endif
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // The devices of this machine whose port is up: "mlx5_0:1 rxe0:1". Asks the kernel, not UCX.
 std::string RdmaDevices();
@@ -59,7 +57,4 @@ struct UcxLibrary {
 
 #endif
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_UCX_LIBRARY_H_
+}  // namespace fusewire::transport

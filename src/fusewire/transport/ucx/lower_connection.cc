@@ -7,8 +7,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/transport/ucx/byte_vector.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 void UcxLowerConnection::Start() {
   if (!std::exchange(started_, true)) connection_->Start(this);
@@ -134,5 +133,4 @@ void UcxLowerConnection::OnWritten(size_t bytes) {
   if (can_write()) handler_.OnControlSent();
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

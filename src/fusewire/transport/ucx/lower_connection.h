@@ -2,8 +2,7 @@
 // The connection that two ends meet over: control messages both ways, one behind the other, and then the stream itself
 // if it stays there. It stays open in any case: when it ends, the peer has ended.
 // Home: one reactor. Owns: the connection, and what came over it before it had a reader. Fails: the handler is told.
-#ifndef FUSEWIRE_TRANSPORT_UCX_LOWER_CONNECTION_H_
-#define FUSEWIRE_TRANSPORT_UCX_LOWER_CONNECTION_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -13,8 +12,7 @@
 #include "fusewire/transport/transport.h"
 #include "fusewire/transport/ucx/control_message.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // How much may be written before it is known which way the stream goes, and received before it has a reader.
 constexpr size_t kUcxEarlyBytesMax = 64 * 1024;
@@ -93,7 +91,4 @@ class UcxLowerConnection final : private ConnectionHandler {
   std::vector<uint8_t> early_in_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_UCX_LOWER_CONNECTION_H_
+}  // namespace fusewire::transport

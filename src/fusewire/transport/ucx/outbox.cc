@@ -8,8 +8,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 constexpr size_t kSpareMax = 32;
@@ -85,7 +84,6 @@ void UcxOutbox::Finish(UcxSend* send, ucs_status_t status) {
   if (lender != nullptr) lender->OnLoanBack(status);
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif

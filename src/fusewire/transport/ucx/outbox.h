@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The messages of one home that are under way, over all endpoints: each is kept until UCX is done with it.
 // Home: one reactor. Owns: the messages; not the memory that is lent. Fails: what fails marks its peer as failed.
-#ifndef FUSEWIRE_TRANSPORT_UCX_OUTBOX_H_
-#define FUSEWIRE_TRANSPORT_UCX_OUTBOX_H_
+#pragma once
 
 #include "fusewire/transport/ucx/handles.h"
 
@@ -16,8 +15,7 @@
 #include "fusewire/transport/ucx/progress.h"
 #include "fusewire/transport/ucx/record.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class UcxOutbox;
 
@@ -64,9 +62,6 @@ class UcxOutbox {
   size_t spare_count_ = 0;
 };
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif
-
-#endif  // FUSEWIRE_TRANSPORT_UCX_OUTBOX_H_

@@ -9,8 +9,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 constexpr int kProgressMax = 64;
@@ -70,7 +69,6 @@ void UcxProgress::Flush() {
   }
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif

@@ -2,8 +2,7 @@
 // UCX in a home's loop. The worker's descriptor is watched like any other; before the loop parks, the worker is armed.
 // UCX calls us back from inside of its own progress, where we only record what came; it is delivered afterwards.
 // Home: one reactor. Owns: nothing; the handles are the worker's. Fails: Watch says why.
-#ifndef FUSEWIRE_TRANSPORT_UCX_PROGRESS_H_
-#define FUSEWIRE_TRANSPORT_UCX_PROGRESS_H_
+#pragma once
 
 #include "fusewire/transport/ucx/handles.h"
 
@@ -11,8 +10,7 @@
 
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class UcxProgressHandler {
  public:
@@ -55,9 +53,6 @@ class UcxProgress final : private reactor::Flushable, private reactor::FdHandler
   reactor::Timer again_{[this] { Touch(); }};
 };
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif
-
-#endif  // FUSEWIRE_TRANSPORT_UCX_PROGRESS_H_

@@ -3,17 +3,14 @@
 //   to        its receiver: a number that the receiver drew, which only the peer knows
 //   sequence  of kBytes and kLoan, in the stream's order; UCX may deliver them in another one
 //   value     of kTaken: what of the sender's records has been taken since the beginning, as Cost() counts
-// Home: none, plain values. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_TRANSPORT_UCX_RECORD_H_
-#define FUSEWIRE_TRANSPORT_UCX_RECORD_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "fusewire/base/bytes.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 enum class UcxRecordKind : uint32_t { kBytes = 1, kLoan = 2, kTaken = 3 };
 
@@ -40,7 +37,4 @@ constexpr uint64_t UcxCost(UcxRecordKind kind, size_t bytes) {
   return kUcxRecordCost + (kind == UcxRecordKind::kBytes ? bytes : 0);
 }
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_UCX_RECORD_H_
+}  // namespace fusewire::transport

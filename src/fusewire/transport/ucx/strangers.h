@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Peers that are not reached over UCX. One that closed when it was greeted does not know our greeting: for a while it
 // is a stranger, which is dialled without one. One that could not be reached gets a log line. Home: one reactor. Owns:
-// nothing. Fails: never.
-#ifndef FUSEWIRE_TRANSPORT_UCX_STRANGERS_H_
-#define FUSEWIRE_TRANSPORT_UCX_STRANGERS_H_
+// nothing.
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -12,8 +11,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/reactor/reactor.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class UcxStrangers {
  public:
@@ -26,7 +24,7 @@ class UcxStrangers {
     std::erase_if(until_ns_, [this](const auto& each) { return each.second <= home_.now_ns(); });
     until_ns_[address] = AddNs(home_.now_ns(), kStrangerNs);
   }
-  // Not too often.
+  // At most one line in 10 s.
   void LogUnreached(const std::string& peer, const Status& why) {
     uint64_t suppressed = 0;
     if (!log_.Allow(home_.now_ns(), &suppressed)) return;
@@ -41,7 +39,4 @@ class UcxStrangers {
   LogLimiter log_{10 * kSecondNs};
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_UCX_STRANGERS_H_
+}  // namespace fusewire::transport

@@ -7,8 +7,7 @@
 #include "fusewire/transport/ucx/library.h"
 #include "fusewire/transport/ucx/ucx_connection.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 #if FUSEWIRE_HAS_UCX
 
@@ -133,5 +132,4 @@ UcxDescription DescribeUcx(const UcxOptions&) {
 
 #endif
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

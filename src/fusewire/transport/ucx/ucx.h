@@ -5,8 +5,7 @@
 // Home: as in transport.h; one transport may serve many reactors, and each has a UCX worker of its own, for as long as
 // it lives. Owns: the lower transport. Fails: as the lower one does; a connection whose UCX fails, fails.
 // A dialler speaks first: a listener's words wait until it knows what kind of peer it has.
-#ifndef FUSEWIRE_TRANSPORT_UCX_UCX_H_
-#define FUSEWIRE_TRANSPORT_UCX_UCX_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -14,8 +13,7 @@
 #include "fusewire/transport/transport.h"
 #include "fusewire/transport/ucx/ucx_options.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 std::unique_ptr<Transport> MakeUcx(std::unique_ptr<Transport> lower, UcxOptions options);
 
@@ -28,7 +26,4 @@ struct UcxDescription {
 };
 UcxDescription DescribeUcx(const UcxOptions& options);
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_UCX_UCX_H_
+}  // namespace fusewire::transport

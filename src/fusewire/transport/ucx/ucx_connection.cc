@@ -12,8 +12,7 @@
 #include "fusewire/transport/ucx/byte_vector.h"
 #include "fusewire/transport/ucx/feed.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 // How long it may take until what the peer sent before it ended has come, and until it is known how an endpoint broke.
@@ -293,7 +292,6 @@ void UcxConnection::DoLater() {
   OnStream();
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif

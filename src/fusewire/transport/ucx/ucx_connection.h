@@ -3,8 +3,7 @@
 // can. It steers: the meeting knows which way the stream goes, the lower connection and the stream over UCX are the two
 // ways.
 // Home: one reactor. Owns: all three. Fails: as in transport.h.
-#ifndef FUSEWIRE_TRANSPORT_UCX_UCX_CONNECTION_H_
-#define FUSEWIRE_TRANSPORT_UCX_UCX_CONNECTION_H_
+#pragma once
 
 #include "fusewire/transport/transport.h"
 #include "fusewire/transport/ucx/worker.h"
@@ -18,8 +17,7 @@
 #include "fusewire/transport/ucx/ucx_meeting.h"
 #include "fusewire/transport/ucx/ucx_stream.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class UcxConnection final : public Connection, private UcxLowerHandler, private UcxStreamHandler {
  public:
@@ -75,9 +73,6 @@ class UcxConnection final : public Connection, private UcxLowerHandler, private 
   reactor::Timer grace_;  // how long the other half of an end may take
 };
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif
-
-#endif  // FUSEWIRE_TRANSPORT_UCX_UCX_CONNECTION_H_

@@ -9,8 +9,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/transport/ucx/byte_vector.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 const char* NameOf(UcxStage stage) {
@@ -175,7 +174,6 @@ void UcxMeeting::Send(UcxControlKind kind, uint64_t value, ConstBytes behind) {
   lower_.Send(message, behind);
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // How two ends find out whether they share UCX, before the stream: what each control message means at which stage.
 // Home: one reactor. Owns: what the handler wrote before the way was known. Fails: OnControl says why.
-#ifndef FUSEWIRE_TRANSPORT_UCX_UCX_MEETING_H_
-#define FUSEWIRE_TRANSPORT_UCX_UCX_MEETING_H_
+#pragma once
 
 #include "fusewire/transport/ucx/worker.h"
 
@@ -16,8 +15,7 @@
 #include "fusewire/transport/ucx/lower_connection.h"
 #include "fusewire/transport/ucx/ucx_options.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 enum class UcxStage {
   kAsking,     // a dialler that has sent its hello
@@ -85,9 +83,6 @@ class UcxMeeting {
   bool ended_ = false;  // kEnd has come
 };
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif
-
-#endif  // FUSEWIRE_TRANSPORT_UCX_UCX_MEETING_H_

@@ -1,13 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The options of UCX.
-// Home: any, plain values. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_TRANSPORT_UCX_UCX_OPTIONS_H_
-#define FUSEWIRE_TRANSPORT_UCX_UCX_OPTIONS_H_
+#pragma once
 
 #include <string>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 struct UcxOptions {
   // Whether UCX is taken wherever it works, or only between two tasks that both have an RDMA device that is up: where
@@ -17,7 +14,4 @@ struct UcxOptions {
   std::string library = "libucp.so.0";
 };
 
-}  // namespace transport
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TRANSPORT_UCX_UCX_OPTIONS_H_
+}  // namespace fusewire::transport

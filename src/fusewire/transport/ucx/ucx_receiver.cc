@@ -10,8 +10,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/transport/ucx/feed.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 void UcxReceiver::Refuse(const char* what) {
   if (corrupt_.ok()) corrupt_ = Status::Corrupt(std::string("over UCX the peer ") + what);
@@ -110,7 +109,6 @@ void UcxReceiver::FinishLoan(ConnectionHandler* handler) {
   Feed(handler, &dropped_, ConstBytes(aside.get(), receive_bytes_));
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif

@@ -3,8 +3,7 @@
 // them, and loans land there.
 // Home: one reactor. Owns: the records, until they are delivered. Fails: corrupt() is what the peer did; or `broken` is
 // set, once.
-#ifndef FUSEWIRE_TRANSPORT_UCX_UCX_RECEIVER_H_
-#define FUSEWIRE_TRANSPORT_UCX_UCX_RECEIVER_H_
+#pragma once
 
 #include "fusewire/transport/ucx/worker.h"
 
@@ -13,8 +12,7 @@
 #include <map>
 #include <memory>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class UcxReceiver {
  public:
@@ -87,9 +85,6 @@ class UcxReceiver {
   Status corrupt_;                    // the peer broke the rules, and we were inside UCX
 };
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif
-
-#endif  // FUSEWIRE_TRANSPORT_UCX_UCX_RECEIVER_H_

@@ -8,8 +8,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 void UcxSender::Begin(UcxPeer* peer, uint64_t peer_id) {
   FUSEWIRE_CHECK(peer_ == nullptr);
@@ -135,7 +134,6 @@ bool UcxSender::SendTaken(uint64_t cost) {
   return true;
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The stream over UCX, outwards: small parts side by side in messages, large ones as loans, within the peer's window.
 // Home: one reactor. Owns: nothing; what is lent is the handler's. Fails: `broken` is set, once.
-#ifndef FUSEWIRE_TRANSPORT_UCX_UCX_SENDER_H_
-#define FUSEWIRE_TRANSPORT_UCX_UCX_SENDER_H_
+#pragma once
 
 #include "fusewire/transport/ucx/worker.h"
 
@@ -10,8 +9,7 @@
 
 #include <optional>
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class UcxSender final : private UcxLender {
  public:
@@ -59,9 +57,6 @@ class UcxSender final : private UcxLender {
   size_t lent_answer_ = 0;  // what the Write is answered once all loans are back; 0: it waits for room
 };
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif
-
-#endif  // FUSEWIRE_TRANSPORT_UCX_UCX_SENDER_H_

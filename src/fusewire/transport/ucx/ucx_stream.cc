@@ -7,8 +7,7 @@
 
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 // Cutting does not need the peer, and is soon done.
@@ -78,7 +77,6 @@ void UcxStream::DriveUntil(Done done) {
   }
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One connection's stream over UCX: a sender and a receiver, which share the peer, and what UCX tells of both.
 // Home: one reactor. Owns: both. Fails: broken() says why UCX lost the peer, receiver().corrupt() what the peer did.
-#ifndef FUSEWIRE_TRANSPORT_UCX_UCX_STREAM_H_
-#define FUSEWIRE_TRANSPORT_UCX_UCX_STREAM_H_
+#pragma once
 
 #include "fusewire/transport/ucx/worker.h"
 
@@ -11,8 +10,7 @@
 #include "fusewire/transport/ucx/ucx_receiver.h"
 #include "fusewire/transport/ucx/ucx_sender.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 // How long memory that is in the peer's hands may stay there after the end, before the way to the peer is cut.
 constexpr int64_t kUcxSettleNs = 300 * kMillisecondNs;
@@ -68,9 +66,6 @@ class UcxStream final : private UcxEnd, private UcxPeerUser {
   uint64_t id_ = 0;
 };
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif
-
-#endif  // FUSEWIRE_TRANSPORT_UCX_UCX_STREAM_H_

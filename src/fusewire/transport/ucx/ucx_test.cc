@@ -25,8 +25,7 @@
 #include "fusewire/transport/ucx/control_message.h"
 #include "fusewire/transport/ucx/worker.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 using reactor::AskHome;
@@ -318,5 +317,4 @@ TEST_F(Ucx, AStrangersGreetingCostsItsConnection) {
 }
 
 }  // namespace
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport

@@ -9,8 +9,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 namespace {
 
 constexpr char kUcxKey = 0;  // its address names the resident
@@ -126,7 +125,6 @@ ucs_status_t UcxWorker::OnMessage(void* self, const void* header, size_t header_
   return kept ? UCS_INPROGRESS : UCS_OK;
 }
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif

@@ -2,8 +2,7 @@
 // UCX at one home, for all connections there: it hands each message that comes to the connection's end whose number it
 // bears. Its parts own the rest: the handles, the loop, the endpoints, what is under way, the strangers.
 // Home: one reactor, which keeps it until it ends. Owns: all that UCX gives out. Fails: Of says why.
-#ifndef FUSEWIRE_TRANSPORT_UCX_WORKER_H_
-#define FUSEWIRE_TRANSPORT_UCX_WORKER_H_
+#pragma once
 
 #include "fusewire/transport/transport.h"
 #include "fusewire/transport/ucx/library.h"
@@ -25,8 +24,7 @@
 #include "fusewire/transport/ucx/strangers.h"
 #include "fusewire/transport/ucx/ucx_options.h"
 
-namespace fusewire {
-namespace transport {
+namespace fusewire::transport {
 
 class UcxWorker;
 
@@ -91,9 +89,6 @@ class UcxWorker final : private UcxProgressHandler {
   Random random_;
 };
 
-}  // namespace transport
-}  // namespace fusewire
+}  // namespace fusewire::transport
 
 #endif
-
-#endif  // FUSEWIRE_TRANSPORT_UCX_WORKER_H_

@@ -2,8 +2,7 @@
 // An observer of the calls of parts at parameter servers by this task's steps: recording.h, and tests. Each call looks
 // it up once, which costs one load if there is none.
 // Home: any thread. Owns: nothing; an observer outlives every step. Fails: never; steps do not depend on an observer.
-#ifndef FUSEWIRE_TF_STAR_CALL_OBSERVER_H_
-#define FUSEWIRE_TF_STAR_CALL_OBSERVER_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -12,8 +11,7 @@
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class CallObserver {
  public:
@@ -35,7 +33,4 @@ inline void SetCallObserver(CallObserver* observer) { call_observer.store(observ
 // Any thread. Null: there is no observer.
 inline CallObserver* TheCallObserver() { return call_observer.load(std::memory_order_acquire); }
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_CALL_OBSERVER_H_
+}  // namespace fusewire::tf

@@ -12,8 +12,7 @@
 #include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/star/call/observer.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 class Recording final : public CallObserver {
@@ -90,5 +89,4 @@ void RecordTo(const std::string& path) {
   if (!path.empty()) recording->Begin(path);
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

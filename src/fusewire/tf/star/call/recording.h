@@ -2,19 +2,16 @@
 // FUSEWIRE_STAR_RECORD: an observer that writes all requests of this task's steps to parameter servers to a file, for
 // inspection or for a load generator (bench/replay). Home: any thread. Owns: the file, for the life of the process.
 // Fails: it logs the error and stops recording; steps are not affected.
-//
 //   file   := "FWRECORD" record*
 //   record := kind:u8 address:text part:u64 rest
 //   kPlacePart rest := session:text fingerprint:text    the part stands at the address under this number
 //   kRunPart   rest := head:text segments:varint text*  one call; calls of a step share its number in their heads
-#ifndef FUSEWIRE_TF_STAR_CALL_RECORDING_H_
-#define FUSEWIRE_TF_STAR_CALL_RECORDING_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // The largest record.
 constexpr uint64_t kRecordBytesMax = 1u << 30;
@@ -23,7 +20,4 @@ constexpr uint64_t kRecordBytesMax = 1u << 30;
 // Empty: none.
 void RecordTo(const std::string& path);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_CALL_RECORDING_H_
+}  // namespace fusewire::tf

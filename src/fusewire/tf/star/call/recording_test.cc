@@ -12,8 +12,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 class RecordingTest : public testing::Test {
@@ -80,5 +79,4 @@ TEST_F(RecordingTest, EndsWhereNothingCanBeWritten) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

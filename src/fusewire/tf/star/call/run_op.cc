@@ -33,8 +33,7 @@
 #include "fusewire/tf/star/call/observer.h"
 #include "fusewire/tf/star/words.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::OpKernelContext;
@@ -465,5 +464,4 @@ REGISTER_OP("_FusewireRun")
 REGISTER_KERNEL_BUILDER(Name("_FusewireRun").Device(tensorflow::DEVICE_CPU), RunOp);
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

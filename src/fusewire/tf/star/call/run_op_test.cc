@@ -17,8 +17,7 @@
 #include <tensorflow/core/framework/cancellation.h>
 #include <tensorflow/core/framework/op_kernel.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::CancellationManager;
@@ -348,5 +347,4 @@ TEST_F(RunOpTest, ACancellationAfterTheEndIsHeardByNobody) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

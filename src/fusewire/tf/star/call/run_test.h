@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests of the worker's end of parts: the operation of star/call/run_op.cc, and a step of it.
-#ifndef FUSEWIRE_TF_STAR_CALL_RUN_TEST_H_
-#define FUSEWIRE_TF_STAR_CALL_RUN_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -14,8 +13,7 @@
 #include "fusewire/tf/bridge/threads_test.h"
 #include "fusewire/tf/receive/step_test.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // Of one float tensor to one other.
 inline std::unique_ptr<tensorflow::OpKernel> MakeRunOp(tensorflow::Device* device, const std::string& piece,
@@ -72,7 +70,4 @@ class RunningOp {
   std::unique_ptr<tensorflow::OpKernelContext> context_;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_CALL_RUN_TEST_H_
+}  // namespace fusewire::tf

@@ -19,8 +19,7 @@
 #include "fusewire/tf/fuse/levels.h"
 #include "fusewire/tf/star/cut/straighten.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::DataType;
 using tensorflow::Edge;
@@ -460,5 +459,4 @@ TfStatus CutGroups(const Grouping& grouping, const CutOptions& options, Graph* g
   return Cutter(grouping, options, graph).Cut();
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

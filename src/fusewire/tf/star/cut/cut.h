@@ -2,10 +2,9 @@
 // Takes the groups of a graph (star/cut/grouping.h) out of it. Each is replaced by one operation at home, _FusewireRun,
 // which has the group's inputs and outputs, and carries the part for the parameter server in the form in which
 // TensorFlow registers a partition: its nodes, with _Arg and _Retval nodes at the ends, the functions that they call,
-// and the session's options for optimisation. Home: any thread. Owns: nothing. Fails: with a status, and the graph is
+// and the session's options for optimisation. Home: any thread. Fails: with a status, and the graph is
 // unchanged.
-#ifndef FUSEWIRE_TF_STAR_CUT_CUT_H_
-#define FUSEWIRE_TF_STAR_CUT_CUT_H_
+#pragma once
 
 #include <string>
 
@@ -15,8 +14,7 @@
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/star/cut/grouping.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 constexpr const char* kRunOp = "_FusewireRun";
 // On an _Arg of a piece that does not come from the worker: the number of the value that an earlier piece has left.
@@ -35,7 +33,4 @@ struct CutOptions {
 };
 TfStatus CutGroups(const Grouping& grouping, const CutOptions& options, tensorflow::Graph* graph);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_CUT_CUT_H_
+}  // namespace fusewire::tf

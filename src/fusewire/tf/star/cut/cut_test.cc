@@ -15,8 +15,7 @@
 #include "fusewire/tf/star/cut/sketch_test.h"
 #include "fusewire/tf/star/cut/straighten.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::DT_BOOL;
@@ -162,5 +161,4 @@ TEST(StarCut, WaitsAreKept) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -4,8 +4,7 @@
 #include <tensorflow/core/util/device_name_utils.h>
 #include "fusewire/tf/star/cut/kinds.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::DeviceNameUtils;
 using tensorflow::NodeDef;
@@ -58,5 +57,4 @@ Functions::Facts Functions::OfName(const std::string& name, const std::string& d
   return facts;
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

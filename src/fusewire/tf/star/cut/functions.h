@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Facts about the functions that a node calls, by its own name or by an attribute, and about those that they call.
 // Home: one thread. Owns: the facts found so far. Fails: never; a missing function does nothing.
-#ifndef FUSEWIRE_TF_STAR_CUT_FUNCTIONS_H_
-#define FUSEWIRE_TF_STAR_CUT_FUNCTIONS_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -10,8 +9,7 @@
 #include <tensorflow/core/framework/function.h>
 #include <tensorflow/core/graph/graph.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class Functions {
  public:
@@ -32,7 +30,4 @@ class Functions {
   std::map<std::pair<std::string, std::string>, Facts> known_;  // by name and the caller's device
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_CUT_FUNCTIONS_H_
+}  // namespace fusewire::tf

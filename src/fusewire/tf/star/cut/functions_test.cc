@@ -7,8 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 class FunctionsTest : public testing::Test {
@@ -95,5 +94,4 @@ TEST_F(FunctionsTest, ThatAreNotThereDoNothing) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

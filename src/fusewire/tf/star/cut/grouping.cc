@@ -15,8 +15,7 @@
 #include "fusewire/tf/star/cut/sets.h"
 #include "fusewire/tf/star/cut/straighten.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::DataType;
 using tensorflow::Edge;
@@ -481,5 +480,4 @@ TfStatus MakeGroups(const Graph& graph, const GroupingOptions& options, Grouping
   return Grouper(graph, options).Make(out);
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

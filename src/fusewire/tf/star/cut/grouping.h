@@ -1,25 +1,19 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Decides which nodes of a graph run together on a parameter server, as one call.
-//
 // Time is counted in rounds. Nodes that the worker can run without any parameter server are in round 0; those that a
 // parameter server can run after them, in round 1; those that the worker can run then, in round 2; and so on: a node's
 // round is the first that its inputs allow, even for the worker, odd for a parameter server. All nodes of one device
 // and one round are one group. Every path from one group to another leads to a later round, so the groups never wait
 // for each other in a circle.
-//
 // A group is one call, so either all its inputs arrive or none, and its outputs come together. Therefore all nodes of a
 // group stand under the same conditions of the worker (guards), and wait for the same blocking operations. A group may
 // have conditions inside; a tensor that leaves it under such a condition goes through a Switch at home.
-//
 // Sources (variables, tables, constants: nodes without inputs) are not computed but named: each group has its own copy.
-//
 // A function is one node on one device: it may block if one of its operations may.
-//
 // Left to send and receive: loops, functions that have operations elsewhere, and nodes that take a reference or a
 // handle from another group. Home: any thread. Owns: nothing of the graph. Fails: never; a graph that can't be grouped
 // has no groups.
-#ifndef FUSEWIRE_TF_STAR_CUT_GROUPING_H_
-#define FUSEWIRE_TF_STAR_CUT_GROUPING_H_
+#pragma once
 
 #include <functional>
 #include <map>
@@ -30,8 +24,7 @@
 #include <tensorflow/core/graph/graph.h>
 #include "fusewire/tf/bridge/compat.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 struct GroupingOptions {
   // Whether nodes on this device may be cut out.
@@ -70,7 +63,4 @@ struct Grouping {
 
 TfStatus MakeGroups(const tensorflow::Graph& graph, const GroupingOptions& options, Grouping* out);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_CUT_GROUPING_H_
+}  // namespace fusewire::tf

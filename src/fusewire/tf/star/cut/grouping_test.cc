@@ -13,8 +13,7 @@
 #include <gtest/gtest.h>
 #include "fusewire/tf/star/cut/sketch_test.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::DT_BOOL;
@@ -385,5 +384,4 @@ TEST(StarGrouping, OfAnyGraphIsInOrder) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -7,8 +7,7 @@
 
 #include "fusewire/base/mutex.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 struct Homes {
@@ -36,5 +35,4 @@ const StarHome* FindHome(uint64_t device_incarnation) {
   return found == homes.by_incarnation.end() ? nullptr : found->second.get();
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -2,15 +2,13 @@
 // The servers of this process that cut the graphs of their sessions. A graph pass does not know its session's server,
 // but it sees the session's devices, whose incarnations are unique.
 // Home: any thread. Owns: what is registered, until the process ends, as TensorFlow's servers live.
-#ifndef FUSEWIRE_TF_STAR_CUT_HOMES_H_
-#define FUSEWIRE_TF_STAR_CUT_HOMES_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 enum class StarMode { kOff, kFull, kLite };
 
@@ -25,7 +23,4 @@ void RegisterHome(uint64_t device_incarnation, StarHome home);
 // Null if there is none.
 const StarHome* FindHome(uint64_t device_incarnation);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_CUT_HOMES_H_
+}  // namespace fusewire::tf

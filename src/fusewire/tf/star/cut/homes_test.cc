@@ -6,8 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 StarHome HomeOf(const std::string& protocol) {
@@ -43,5 +42,4 @@ TEST(StarHomes, StayWhereTheyAre) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -7,8 +7,7 @@
 #include <absl/strings/match.h>
 #include "fusewire/tf/bridge/compat.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::DataType;
 using tensorflow::Edge;
@@ -59,5 +58,4 @@ bool IsNamed(const Node& node) {
   return node.num_outputs() == 1 && IsHandle(node.output_type(0));
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

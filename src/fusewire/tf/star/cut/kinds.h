@@ -1,16 +1,14 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The properties of single operations that matter to star_server.
-// Home: any thread. Owns: nothing. Fails: never.
-#ifndef FUSEWIRE_TF_STAR_CUT_KINDS_H_
-#define FUSEWIRE_TF_STAR_CUT_KINDS_H_
+// Home: any thread.
+#pragma once
 
 #include <string>
 
 #include <tensorflow/core/framework/types.h>
 #include <tensorflow/core/graph/graph.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // Operations whose result may wait for other steps. A group may wait for one only if all its nodes do.
 bool MayBlock(const std::string& op);
@@ -26,7 +24,4 @@ bool IsSwitchOfTwo(const tensorflow::Node& node);
 // A variable, a table, a constant: it is named, not computed.
 bool IsNamed(const tensorflow::Node& node);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_CUT_KINDS_H_
+}  // namespace fusewire::tf

@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 TEST(Kinds, OfOperationsThatWaitForOtherSteps) {
@@ -62,5 +61,4 @@ TEST(Kinds, OfASwitchWithManyBranches) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

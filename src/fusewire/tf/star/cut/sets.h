@@ -1,15 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Sets of numbers that are compared often, each known by a number; 0 is the empty one.
-// Home: one thread. Owns: the sets. Fails: never.
-#ifndef FUSEWIRE_TF_STAR_CUT_SETS_H_
-#define FUSEWIRE_TF_STAR_CUT_SETS_H_
+// Home: one thread. Owns: the sets.
+#pragma once
 
 #include <map>
 #include <set>
 #include <vector>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class Sets {
  public:
@@ -34,7 +32,4 @@ class Sets {
   std::vector<Set> sets_;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_CUT_SETS_H_
+}  // namespace fusewire::tf

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests: a graph over a worker and parameter servers, drawn node by node.
 // Home: one thread. Owns: the graph. Fails: the test.
-#ifndef FUSEWIRE_TF_STAR_CUT_SKETCH_TEST_H_
-#define FUSEWIRE_TF_STAR_CUT_SKETCH_TEST_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -15,8 +14,7 @@
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/star/cut/grouping.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 struct Sketch {
   using Node = tensorflow::Node;
@@ -98,7 +96,4 @@ struct Sketch {
   tensorflow::Graph graph{tensorflow::OpRegistry::Global()};
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_CUT_SKETCH_TEST_H_
+}  // namespace fusewire::tf

@@ -19,8 +19,7 @@
 #include "fusewire/tf/star/cut/homes.h"
 #include "fusewire/tf/star/cut/straighten.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::Graph;
 using tensorflow::Node;
@@ -62,7 +61,7 @@ class Served {
 };
 
 // Feeds and fetches go between the client and the session's own task.
-void BringEndsHome(Graph* graph, const tensorflow::Device& home) {
+void MoveFeedsAndFetches(Graph* graph, const tensorflow::Device& home) {
   for (Node* node : graph->op_nodes()) {
     bool is_end = false;
     if (!node->IsSend() && !node->IsRecv()) continue;
@@ -78,7 +77,7 @@ void BringEndsHome(Graph* graph, const tensorflow::Device& home) {
 
 // The settings of a session that TensorFlow registers with a partition and that change its results. Not those that
 // differ between workers with the same model: they share parts.
-tensorflow::ConfigProto HowPartsAreOptimized(const tensorflow::ConfigProto& config) {
+tensorflow::ConfigProto PartConfig(const tensorflow::ConfigProto& config) {
   tensorflow::ConfigProto kept;
   *kept.mutable_graph_options()->mutable_optimizer_options() = config.graph_options().optimizer_options();
   *kept.mutable_experimental() = config.experimental();
@@ -109,7 +108,7 @@ TfStatus StarPass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
   grouping_options.library = options.flib_def;
   grouping_options.merge = home->mode == StarMode::kLite;
   // Both keep the graph's meaning, so it may stay like this if it is not cut.
-  BringEndsHome(options.graph->get(), *client);
+  MoveFeedsAndFetches(options.graph->get(), *client);
   Straighten(grouping_options.is_served, options.graph->get());
   Grouping grouping;
   TfStatus grouped = MakeGroups(**options.graph, grouping_options, &grouping);
@@ -129,7 +128,7 @@ TfStatus StarPass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
   CutOptions cut;
   cut.home = client->name();
   cut.library = options.flib_def;
-  cut.config = HowPartsAreOptimized(options.session_options->config);
+  cut.config = PartConfig(options.session_options->config);
   TfStatus done = CutGroups(grouping, cut, options.graph->get());
   if (!done.ok()) {
     LOG(INFO) << "fusewire: " << home->protocol << ": a graph stays with send and receive: " << done.message();
@@ -141,5 +140,4 @@ TfStatus StarPass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
   return TfStatus();
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

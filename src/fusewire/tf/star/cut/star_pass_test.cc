@@ -16,8 +16,7 @@
 #include <tensorflow/core/common_runtime/graph_constructor.h>
 #include <tensorflow/core/public/session_options.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 // The master of a session: its graph adds to a variable of a parameter server what is fed.
@@ -121,5 +120,4 @@ TEST_F(StarPassTest, LeavesWhatStandsInTheSessionsOwnJob) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -14,8 +14,7 @@
 #include "fusewire/tf/fuse/levels.h"
 #include "fusewire/tf/star/cut/kinds.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::Edge;
 using tensorflow::Graph;
@@ -206,5 +205,4 @@ void Straighten(const std::function<bool(const std::string& device)>& is_served,
   tensorflow::FixupSourceAndSinkEdges(graph);
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -2,9 +2,8 @@
 // Removes detours through the worker: a tensor that a parameter server gets back through an Identity, a wait through a
 // NoOp (tf.group), and conditions that only pass the worker (the pivots of tf.cond). Each would cost a round. Also
 // copies constants of the worker, which would travel in every step.
-// Home: any thread. Owns: nothing. Fails: never; other nodes stay as they are. The graph keeps its meaning.
-#ifndef FUSEWIRE_TF_STAR_CUT_STRAIGHTEN_H_
-#define FUSEWIRE_TF_STAR_CUT_STRAIGHTEN_H_
+// Home: any thread. Fails: never; other nodes stay as they are. The graph keeps its meaning.
+#pragma once
 
 #include <functional>
 #include <string>
@@ -12,15 +11,11 @@
 #include <tensorflow/core/graph/graph.h>
 #include "fusewire/tf/bridge/compat.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // The edge from the node that computes this edge's tensor, without detours.
 const tensorflow::Edge* OriginOf(const tensorflow::Edge* edge);
 
 void Straighten(const std::function<bool(const std::string& device)>& is_served, tensorflow::Graph* graph);
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_CUT_STRAIGHTEN_H_
+}  // namespace fusewire::tf

@@ -11,8 +11,7 @@
 #include <tensorflow/core/graph/control_flow.h>
 #include "fusewire/tf/star/cut/sketch_test.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::DT_BOOL;
@@ -166,5 +165,4 @@ TEST(Straighten, SwitchOfAnotherValueIsNoPivot) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

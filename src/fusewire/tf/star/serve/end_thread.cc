@@ -5,8 +5,7 @@
 
 #include <utility>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 EndThread::~EndThread() {
   std::thread ending;
@@ -45,5 +44,4 @@ void EndThread::Work() {
   }
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A thread that destroys objects whose destructors may wait, for threads that must not: a pool's, a reactor's. It
-// starts with the first object. Home: any thread. Owns: the thread, and the objects that were left to it. Fails: never.
-#ifndef FUSEWIRE_TF_STAR_SERVE_END_THREAD_H_
-#define FUSEWIRE_TF_STAR_SERVE_END_THREAD_H_
+// starts with the first object. Home: any thread. Owns: the thread, and the objects that were left to it.
+#pragma once
 
 #include <deque>
 #include <functional>
@@ -10,8 +9,7 @@
 
 #include "fusewire/base/mutex.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class EndThread {
  public:
@@ -31,7 +29,4 @@ class EndThread {
   std::thread thread_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_SERVE_END_THREAD_H_
+}  // namespace fusewire::tf

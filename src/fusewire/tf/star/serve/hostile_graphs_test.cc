@@ -19,8 +19,7 @@
 #include "fusewire/tf/star/serve/shelf.h"
 #include "fusewire/tf/star/serve/task_test.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::DataType;
@@ -153,7 +152,7 @@ TEST_F(HostileGraphs, WhoseAttributesMakeNoSenseAreRefused) {
     ExpectRefused(absl::StrCat("keeps ", number, " for nobody"), set("end", kKeepAttribute, number));
   }
   ExpectRefused("an end without a place", [](GraphDef* graph) { Find(graph, "end")->mutable_attr()->erase("index"); });
-  ExpectRefused("two ends in one place", [](GraphDef* graph) {
+  ExpectRefused("a duplicate _Arg or _Retval index", [](GraphDef* graph) {
     NodeDef* twice = graph->add_node();
     *twice = *Find(graph, "end");
     twice->set_name("twice");
@@ -409,5 +408,4 @@ TEST_F(HostileGraphs, BentAtRandomEndInAnErrorOrRun) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

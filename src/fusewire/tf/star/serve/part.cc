@@ -22,8 +22,7 @@
 #include "fusewire/tf/star/cut/kinds.h"
 #include "fusewire/tf/star/serve/store.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::DataType;
 using tensorflow::Node;
@@ -213,10 +212,11 @@ TfStatus Part::ReadEnds(int nodes) {
     if (status.ok()) status = tensorflow::GetNodeAttr(node->attrs(), "T", &type);
     if (!status.ok()) return status;
     auto* types = node->IsArg() ? &args_ : &rets_;
-    if (index < 0 || index >= nodes) return absl::InvalidArgumentError("an end of a part without a place");
+    if (index < 0 || index >= nodes)
+      return absl::InvalidArgumentError("the index of an _Arg or _Retval is out of range");
     if (types->size() <= static_cast<size_t>(index)) types->resize(static_cast<size_t>(index) + 1);
     if ((*types)[static_cast<size_t>(index)] != tensorflow::DT_INVALID)
-      return absl::InvalidArgumentError("two ends of a part in one place");
+      return absl::InvalidArgumentError("a duplicate _Arg or _Retval index");
     (*types)[static_cast<size_t>(index)] = type;
     bool is_taken = tensorflow::TryGetNodeAttr(node->attrs(), kTakeAttribute, &number);
     bool is_kept = tensorflow::TryGetNodeAttr(node->attrs(), kKeepAttribute, &number);
@@ -328,5 +328,4 @@ void Part::RunInExecutor(PartRun* run, std::function<void(const TfStatus&)> done
   });
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

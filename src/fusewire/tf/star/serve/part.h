@@ -4,8 +4,7 @@
 // the session that it belongs to. Its destructor may wait for the task's pool, so it is destroyed on the thread of
 // `ends`, not on one of the pool's. Fails: Make, with the reason; a run, with the status that the graph's own step
 // would have.
-#ifndef FUSEWIRE_TF_STAR_SERVE_PART_H_
-#define FUSEWIRE_TF_STAR_SERVE_PART_H_
+#pragma once
 
 #include <atomic>
 #include <functional>
@@ -23,8 +22,7 @@
 #include "fusewire/tf/star/serve/end_thread.h"
 #include "fusewire/tf/star/serve/program.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class Part;
 // shared_ptr: a run may outlast the registration.
@@ -99,7 +97,4 @@ class Part {
   std::atomic<int64_t> usual_ns_{INT64_MAX};
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_SERVE_PART_H_
+}  // namespace fusewire::tf

@@ -9,8 +9,7 @@
 #include "fusewire/tf/star/cut/sketch_test.h"
 #include "fusewire/tf/star/serve/task_test.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::DT_FLOAT;
@@ -134,5 +133,4 @@ TEST(StarPart, ThatMayWaitIsForNoReactor) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

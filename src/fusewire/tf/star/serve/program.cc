@@ -13,8 +13,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/tf/star/cut/kinds.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 using tensorflow::Edge;
 using tensorflow::Graph;
@@ -330,5 +329,4 @@ void Program::Pass(const Operation& operation, OpKernelContext* context, Frame* 
   }
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -4,8 +4,7 @@
 // during the run: operations in a branch that is not taken are dead, and skipped. Only for kernels that end when they
 // return, and not for loops: Part gives the rest to TensorFlow's executor.
 // Home: any thread; many runs at once. Owns: its constants; not the kernels. Fails: with the first kernel's status.
-#ifndef FUSEWIRE_TF_STAR_SERVE_PROGRAM_H_
-#define FUSEWIRE_TF_STAR_SERVE_PROGRAM_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -21,8 +20,7 @@
 #include "fusewire/observe/recorder.h"
 #include "fusewire/tf/bridge/compat.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // The data of one run.
 struct PartRun {
@@ -114,7 +112,4 @@ class Program {
   std::vector<std::unique_ptr<Frame>> frames_ FUSEWIRE_GUARDED_BY(frames_mutex_);  // as many as ran at once
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_SERVE_PROGRAM_H_
+}  // namespace fusewire::tf

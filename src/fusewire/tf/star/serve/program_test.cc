@@ -13,8 +13,7 @@
 #include <tensorflow/core/public/session_options.h>
 #include "fusewire/tf/star/cut/sketch_test.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::DT_BOOL;
@@ -254,5 +253,4 @@ TEST(StarProgram, IsNotForWhatWaits) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -11,8 +11,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/peer/counters.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 std::string KeyOf(const std::string& session, const std::string& fingerprint) {
@@ -145,5 +144,4 @@ std::vector<std::string> Shelf::ReleaseEnded() {
   return ended;
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

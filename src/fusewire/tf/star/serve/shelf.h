@@ -4,8 +4,7 @@
 // placed it; a session's parts are released when TensorFlow reports its end. Each home caches the parts that its runs
 // have found, so that they take no lock, and write no word that other homes write. Home: any thread. Owns: the parts,
 // together with their runs. Fails: Place, with the reason.
-#ifndef FUSEWIRE_TF_STAR_SERVE_SHELF_H_
-#define FUSEWIRE_TF_STAR_SERVE_SHELF_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -20,8 +19,7 @@
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/star/serve/part.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class Shelf {
  public:
@@ -76,7 +74,4 @@ class Shelf {
   std::map<std::string, Placed> parts_ FUSEWIRE_GUARDED_BY(mutex_);  // by session, or nothing, and fingerprint
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_SERVE_SHELF_H_
+}  // namespace fusewire::tf

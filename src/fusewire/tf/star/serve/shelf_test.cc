@@ -15,8 +15,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using testing::ElementsAre;
@@ -156,5 +155,4 @@ TEST_F(ShelfTest, WhoLetsGoOfAPartDoesNotWaitForTheTasksPool) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

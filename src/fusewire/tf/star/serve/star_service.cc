@@ -20,8 +20,7 @@
 #include "fusewire/tf/star/serve/values.h"
 #include "fusewire/tf/star/words.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 namespace {
 
@@ -171,7 +170,8 @@ void StarService::Place(rpc::Request request, rpc::Reply reply) {
     tensorflow::RegisterGraphRequest part;
     bool has_part = !placing->body.empty();
     if (has_part && !ParseProto(ConstBytes(), placing->body, &part)) {
-      AnswerPlaced(std::move(placing->reply), absl::InvalidArgumentError("a part that is no graph"), Shelf::kNotHere);
+      AnswerPlaced(std::move(placing->reply), absl::InvalidArgumentError("the part is not a valid GraphDef"),
+                   Shelf::kNotHere);
       return;
     }
     uint64_t id = Shelf::kNotHere;
@@ -306,5 +306,4 @@ std::vector<rpc::Method> StarService::Methods(reactor::Pool& homes) {
   return methods;
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -2,8 +2,7 @@
 // The service of a parameter server for workers under star_server: it places parts of graphs, and runs them. A quick
 // part runs on the reactor that has read the request; others run on TensorFlow's pool. Home: every reactor of its node.
 // Owns: the shelf and the store. Fails: each request on its own.
-#ifndef FUSEWIRE_TF_STAR_SERVE_STAR_SERVICE_H_
-#define FUSEWIRE_TF_STAR_SERVE_STAR_SERVICE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -14,8 +13,7 @@
 #include "fusewire/tf/star/serve/shelf.h"
 #include "fusewire/tf/star/serve/store.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class StarService {
  public:
@@ -39,7 +37,4 @@ class StarService {
   StepStore store_;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_SERVE_STAR_SERVICE_H_
+}  // namespace fusewire::tf

@@ -14,8 +14,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Tensor;
@@ -299,5 +298,4 @@ TEST_F(StarServiceTest, ASessionThatEndedWithoutAWordIsForgotten) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

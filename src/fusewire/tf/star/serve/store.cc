@@ -4,8 +4,7 @@
 #include <utility>
 #include "fusewire/base/check.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 void StepStore::Keep(int64_t step, const std::string& session, std::vector<KeptValue> values) {
   std::unordered_map<int64_t, Step>::node_type gone;  // ends when the lock has been given back
@@ -84,5 +83,4 @@ size_t StepStore::steps() {
   return count;
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -3,8 +3,7 @@
 // worker. Each is taken as often as it was declared when it was kept; values that remain when a step fails are dropped
 // with the step, or, if its worker is gone, with the session. Home: any thread. Owns: the values. Fails: Take, if a
 // value is missing: this server is not the one that kept it.
-#ifndef FUSEWIRE_TF_STAR_SERVE_STORE_H_
-#define FUSEWIRE_TF_STAR_SERVE_STORE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -16,8 +15,7 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 struct KeptValue {
   uint32_t number = 0;  // in its graph
@@ -52,7 +50,4 @@ class StepStore {
   std::array<Drawer, 32> drawers_;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_SERVE_STORE_H_
+}  // namespace fusewire::tf

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests of a parameter server's side: a task with a device, threads and sessions, and parts to place there.
-#ifndef FUSEWIRE_TF_STAR_SERVE_TASK_TEST_H_
-#define FUSEWIRE_TF_STAR_SERVE_TASK_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -23,8 +22,7 @@
 #include "fusewire/tf/bridge/threads_test.h"
 #include "fusewire/tf/star/cut/cut.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 class Task {
  public:
@@ -176,7 +174,4 @@ class Piece {
   }
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_SERVE_TASK_TEST_H_
+}  // namespace fusewire::tf

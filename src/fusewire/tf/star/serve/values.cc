@@ -15,8 +15,7 @@
 #include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/receive/rendezvous.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 class KeepCall final : public rpc::Call {
@@ -175,5 +174,4 @@ TfStatus IncomingValues::Store(StepStore* store) {
   return TfStatus();
 }
 
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -2,8 +2,7 @@
 // Sends the results of a run that later parts need to the task that keeps them: this one, or another parameter server.
 // Home: any thread. Owns: nothing; a run's end holds the calls under way. Fails: through `done`, with the first server
 // that can't be reached.
-#ifndef FUSEWIRE_TF_STAR_SERVE_VALUES_H_
-#define FUSEWIRE_TF_STAR_SERVE_VALUES_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -16,8 +15,7 @@
 #include "fusewire/tf/star/serve/part.h"
 #include "fusewire/tf/star/serve/store.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 
 // Takes the kept results from `run`, and leaves those for the worker. Calls `done` once: here, if all stay here.
 void KeepResults(tensorflow::WorkerEnv* env, const Part& part, const std::string& session, PartRun* run,
@@ -40,7 +38,4 @@ class IncomingValues final : public rpc::RequestSink {
   std::unique_ptr<TensorLandings> landings_;
 };
 
-}  // namespace tf
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_TF_STAR_SERVE_VALUES_H_
+}  // namespace fusewire::tf

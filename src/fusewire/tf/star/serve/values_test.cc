@@ -12,8 +12,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/tf/heads/calls.h"
 
-namespace fusewire {
-namespace tf {
+namespace fusewire::tf {
 namespace {
 
 using tensorflow::Tensor;
@@ -121,5 +120,4 @@ TEST(StepStore, TakesNoMemoryForNumbersThatNobodyUses) {
 }
 
 }  // namespace
-}  // namespace tf
-}  // namespace fusewire
+}  // namespace fusewire::tf

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -12,8 +12,7 @@
 #include <optional>
 #include <vector>
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 constexpr uint64_t kContainerBytes = uint64_t{64} << 20;
@@ -25,7 +24,7 @@ int BudgetInAContainer() {
     return 2;
   }
   std::ofstream("/sys/fs/cgroup/memory.max") << kContainerBytes << "\n";
-  return Shared(Options()).receive_budget().limit_bytes() == kContainerBytes / 4 ? 0 : 1;
+  return PipeContext(Options()).receive_budget().limit_bytes() == kContainerBytes / 4 ? 0 : 1;
 }
 
 TEST(SharedDeathTest, TheBudgetOfAProcessIsOfWhatItsContainerMayUse) {
@@ -38,19 +37,19 @@ TEST(SharedDeathTest, TheBudgetOfAProcessIsOfWhatItsContainerMayUse) {
   EXPECT_EXIT(_exit(BudgetInAContainer()), ended, "");
 }
 
-TEST(Shared, EachSharedIsAnIncarnationOfItsOwn) {
+TEST(PipeContext, EachSharedIsAnIncarnationOfItsOwn) {
   Options drawn;
-  EXPECT_NE(Shared(drawn).options().incarnation, Shared(drawn).options().incarnation);
-  EXPECT_GT(Shared(drawn).receive_budget().limit_bytes(), uint64_t{64} << 20);
+  EXPECT_NE(PipeContext(drawn).options().incarnation, PipeContext(drawn).options().incarnation);
+  EXPECT_GT(PipeContext(drawn).receive_budget().limit_bytes(), uint64_t{64} << 20);
   drawn.incarnation = 7;
-  EXPECT_EQ(Shared(drawn).options().incarnation, 7u);
+  EXPECT_EQ(PipeContext(drawn).options().incarnation, 7u);
 }
 
-TEST(Shared, WhoAsksForNoBudgetOfItsOwnSharesTheProcesss) {
+TEST(PipeContext, WhoAsksForNoBudgetOfItsOwnSharesTheProcesss) {
   Options own;
   own.receive_budget_bytes = 1 << 20;
   own.window_budget_bytes = 1 << 20;
-  Shared node{Options()}, endpoint{Options()}, apart{own};
+  PipeContext node{Options()}, endpoint{Options()}, apart{own};
   EXPECT_EQ(&node.receive_budget(), &endpoint.receive_budget());
   EXPECT_EQ(&node.windows(), &endpoint.windows());
   EXPECT_NE(&node.receive_budget(), &apart.receive_budget());
@@ -62,38 +61,37 @@ TEST(Shared, WhoAsksForNoBudgetOfItsOwnSharesTheProcesss) {
   node.ReturnWindow(*window);
 }
 
-TEST(Shared, AnotherNameOfATaskCountsIntoItsBudgets) {
+TEST(PipeContext, AnotherNameOfATaskCountsIntoItsBudgets) {
   Options own;
   own.receive_budget_bytes = 1 << 20;
-  Shared task(own);
+  PipeContext task(own);
   own.receive_budget_bytes = 2 << 20;
   own.name = "another";
-  Shared endpoint(own, task);
+  PipeContext endpoint(own, task);
   EXPECT_EQ(&endpoint.receive_budget(), &task.receive_budget());
   EXPECT_EQ(&endpoint.windows(), &task.windows());
   EXPECT_EQ(endpoint.options().name, "another");
   EXPECT_NE(endpoint.options().incarnation, task.options().incarnation);
 }
 
-TEST(Shared, WindowsGetSmallerAsTheirBudgetIsUsedUp) {
+TEST(PipeContext, WindowsGetSmallerAsTheirBudgetIsUsedUp) {
   Options options;
   options.window_bytes = 256 << 10;
   options.window_budget_bytes = 256 << 20;
-  Shared shared(options);
+  PipeContext context(options);
   std::vector<uint64_t> taken;
-  while (std::optional<uint64_t> window = shared.TakeWindow()) {
+  while (std::optional<uint64_t> window = context.TakeWindow()) {
     EXPECT_LE(*window, taken.empty() ? options.window_bytes : taken.back());
     taken.push_back(*window);
     ASSERT_LT(taken.size(), 100000u);
   }
   EXPECT_EQ(taken.front(), options.window_bytes);
   EXPECT_GT(taken.size(), 1150u);  // with full windows it would be 1024
-  EXPECT_LE(shared.windows().used_bytes(), options.window_budget_bytes);
-  for (uint64_t window : taken) shared.ReturnWindow(window);
-  EXPECT_EQ(shared.windows().used_bytes(), 0u);
-  EXPECT_EQ(shared.TakeWindow(), options.window_bytes);
+  EXPECT_LE(context.windows().used_bytes(), options.window_budget_bytes);
+  for (uint64_t window : taken) context.ReturnWindow(window);
+  EXPECT_EQ(context.windows().used_bytes(), 0u);
+  EXPECT_EQ(context.TakeWindow(), options.window_bytes);
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

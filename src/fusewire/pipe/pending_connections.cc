@@ -1,24 +1,23 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/pipe/porch.h"
+#include "fusewire/pipe/pending_connections.h"
 
 #include <utility>
 
 #include "fusewire/base/check.h"
 #include "fusewire/pipe/handed_over.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // One pipe that came in, and the receiver that serves it once it is greeted.
-class Porch::Served final : private PipeHandler, private OtherHomes {
+class PendingConnections::Served final : private PipeHandler, private OtherHomes {
  public:
   enum class Stage { kGreeting, kTurnedAway, kHandedOver, kOpen };
 
-  Served(Porch* porch, uint64_t id, std::unique_ptr<transport::Connection> connection)
-      : porch_(porch),
+  Served(PendingConnections* pending, uint64_t id, std::unique_ptr<transport::Connection> connection)
+      : pending_(pending),
         id_(id),
-        pipe_(porch->shared_, porch->home_, std::move(connection), Role::kAcceptor, porch->service_, this),
-        gone_([this] { porch_->served_.erase(this->id()); }) {}
+        pipe_(pending->context_, pending->home_, std::move(connection), Role::kAcceptor, pending->service_, this),
+        gone_([this] { pending_->served_.erase(this->id()); }) {}
   // A Done may need the receiver, and the receiver the pipe.
   ~Served() { pipe_.Abort(Status::Cancelled("the acceptor has gone")); }
 
@@ -26,7 +25,7 @@ class Porch::Served final : private PipeHandler, private OtherHomes {
     if (handed != nullptr) {
       pipe_.GoOn(*handed);
     } else {
-      pipe_.Start(porch_->others_ == nullptr ? nullptr : this);
+      pipe_.Start(pending_->others_ == nullptr ? nullptr : this);
     }
   }
 
@@ -36,41 +35,41 @@ class Porch::Served final : private PipeHandler, private OtherHomes {
 
  private:
   FrameHandler* OnOpen(const PeerInfo& peer) override {
-    receiver_ = porch_->owner_->NewReceiverFor(pipe_);
+    receiver_ = pending_->owner_->NewReceiverFor(pipe_);
     FUSEWIRE_CHECK(receiver_ != nullptr);
-    porch_->OnOpen(this);
+    pending_->OnOpen(this);
     return receiver_->OnOpen(peer);
   }
   void OnClosed(Status why) override {
     if (receiver_ != nullptr) receiver_->OnClosed(why);
-    porch_->OnClosed(this, why);  // destroys us
+    pending_->OnClosed(this, why);  // destroys us
   }
   void OnHandedOver(HandedOver handed) override {
-    porch_->OnHandedOver(this);
-    porch_->others_->OnHandedOver(std::move(handed));
-    porch_->home_.Arm(&gone_, 0);  // the pipe is still at work
+    pending_->OnHandedOver(this);
+    pending_->others_->OnHandedOver(std::move(handed));
+    pending_->home_.Arm(&gone_, 0);  // the pipe is still at work
   }
 
-  Porch* const porch_;
+  PendingConnections* const pending_;
   const uint64_t id_;
   Pipe pipe_;
   reactor::Timer gone_;
   std::unique_ptr<Receiver> receiver_;  // behind the pipe: it goes first
 };
 
-Porch::Porch(PorchOwner* owner, size_t index, Shared& shared, reactor::Reactor& home, uint16_t service,
-             size_t greetings_max, OtherHomes* others)
+PendingConnections::PendingConnections(PendingOwner* owner, size_t index, PipeContext& context, reactor::Reactor& home,
+                                       uint16_t service, size_t greetings_max, OtherHomes* others)
     : owner_(owner),
       index_(index),
-      shared_(shared),
+      context_(context),
       home_(home),
       service_(service),
       greetings_max_(greetings_max),
       others_(others) {}
 
-Porch::~Porch() { FUSEWIRE_AT_HOME(home_); }
+PendingConnections::~PendingConnections() { FUSEWIRE_AT_HOME(home_); }
 
-void Porch::Take(std::unique_ptr<transport::Connection> connection, const HandedOver* handed) {
+void PendingConnections::Take(std::unique_ptr<transport::Connection> connection, const HandedOver* handed) {
   FUSEWIRE_AT_HOME(home_);
   if (greetings_ >= greetings_max_) MakeRoom();
   FUSEWIRE_DCHECK(greetings_ <= served_.size());
@@ -83,7 +82,7 @@ void Porch::Take(std::unique_ptr<transport::Connection> connection, const Handed
 }
 
 // The one that has been silent for longest goes: a flood of strangers does not keep friends out.
-void Porch::MakeRoom() {
+void PendingConnections::MakeRoom() {
   for (auto& [id, served] : served_) {
     if (served->stage != Served::Stage::kGreeting) continue;
     FUSEWIRE_CHECK(greetings_ > 0);
@@ -94,7 +93,7 @@ void Porch::MakeRoom() {
   }
 }
 
-void Porch::OnOpen(Served* served) {
+void PendingConnections::OnOpen(Served* served) {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_CHECK(served->stage == Served::Stage::kGreeting);
   FUSEWIRE_CHECK(greetings_ > 0);
@@ -103,7 +102,7 @@ void Porch::OnOpen(Served* served) {
   owner_->OnGreeted(index_, served->id(), served->pipe().peer());
 }
 
-void Porch::OnClosed(Served* served, const Status& why) {
+void PendingConnections::OnClosed(Served* served, const Status& why) {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_CHECK(served->stage != Served::Stage::kHandedOver);
   FUSEWIRE_CHECK(served_.count(served->id()) == 1);
@@ -117,20 +116,20 @@ void Porch::OnClosed(Served* served, const Status& why) {
   served_.erase(served->id());
 }
 
-void Porch::OnHandedOver(Served* served) {
+void PendingConnections::OnHandedOver(Served* served) {
   FUSEWIRE_CHECK(served->stage == Served::Stage::kGreeting);
   FUSEWIRE_CHECK(greetings_ > 0);
   served->stage = Served::Stage::kHandedOver;
   --greetings_;
 }
 
-void Porch::ClosePipe(uint64_t id, const Status& why) {
+void PendingConnections::ClosePipe(uint64_t id, const Status& why) {
   FUSEWIRE_AT_HOME(home_);
   auto found = served_.find(id);
   if (found != served_.end()) found->second->pipe().Close(why);
 }
 
-std::pair<size_t, size_t> Porch::Count() const {
+std::pair<size_t, size_t> PendingConnections::Count() const {
   FUSEWIRE_AT_HOME(home_);
   size_t seated = 0, open = 0;
   for (const auto& [id, served] : served_) {
@@ -140,10 +139,9 @@ std::pair<size_t, size_t> Porch::Count() const {
   return {seated, open};
 }
 
-void Porch::CloseAll(const Status& why) {
+void PendingConnections::CloseAll(const Status& why) {
   FUSEWIRE_AT_HOME(home_);
   for (auto& [id, served] : served_) served->pipe().Close(why);
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

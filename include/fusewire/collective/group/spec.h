@@ -2,8 +2,7 @@
 // The options of a group, and the parameters of an operation.
 // Home: any thread, plain values. Owns: nothing; arrays and lists of pieces are the caller's. Fails: never; Group::Make
 // and arrays.h check them.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_WANTED_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_WANTED_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +15,7 @@
 #include "fusewire/collective/schedule/choice.h"
 #include "fusewire/transport/address.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // An endpoint by its name. Without an address, it connects to this one.
 struct GroupMember {
@@ -46,7 +44,7 @@ struct GroupOptions {
 
 // One operation. Counts are in elements of reduction.type, as in Request of schedule.h. A list of pieces and the
 // arrays stay valid until the end. Without `from`, it is in place: each rank's part is already in `to`.
-struct Wanted {
+struct CollectiveSpec {
   CollectiveKind kind = CollectiveKind::kBarrier;
   Reduction reduction;
   int root = 0;
@@ -57,15 +55,10 @@ struct Wanted {
   // Not 0: matched with the operations of this key at the other ranks, in their order for each key. 0: matched in the
   // order of calls, which must be the same at all ranks.
   uint64_t key = 0;
-  // Of the operations that can proceed, the one with the highest priority does.
-  int priority = 0;
   // Over messages, the operation ends here only when the ranks to which it sends have received all of it. Otherwise a
   // small message ends when it has been sent, and the root of a broadcast may end before the others have begun.
   bool confirm = false;
   int64_t timeout_ns = 0;  // 0: the group's
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_WANTED_H_
+}  // namespace fusewire::collective

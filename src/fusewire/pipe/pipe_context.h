@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What all pipes of one name in a task share: its options, its budgets, and the log of peers that broke the law.
-// Home: any thread; constant after construction, apart from the budgets and counters. Owns: its budgets, where it has
-// its own. Fails: never; TakeWindow returns nothing when no window is left.
-#ifndef FUSEWIRE_PIPE_SHARED_H_
-#define FUSEWIRE_PIPE_SHARED_H_
+// What all pipes of one name in a task share: its options, its budgets, and the log of peers that violated the
+// protocol. Home: any thread; constant after construction, apart from the budgets and counters. Owns: its budgets,
+// where it has its own. Fails: never; TakeWindow returns nothing when no window is left.
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -15,8 +14,7 @@
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/source_log.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // The standing windows of many pipes: the more there are, the smaller is the next. Home: any thread.
 class WindowBudget {
@@ -35,13 +33,13 @@ class WindowBudget {
   std::atomic<uint64_t> used_bytes_{0};
 };
 
-class Shared {
+class PipeContext {
  public:
   // The options have passed CheckOptions().
-  explicit Shared(Options options);
+  explicit PipeContext(Options options);
   // Another name in the same task: it counts into the budgets of `budgets_of`, which outlives it, whatever its options
   // say of budgets.
-  Shared(Options options, Shared& budgets_of);
+  PipeContext(Options options, PipeContext& budgets_of);
 
   const Options& options() const { return options_; }
   // This one's own, or the process's: see Options.
@@ -50,7 +48,7 @@ class Shared {
   std::optional<uint64_t> TakeWindow() { return windows_.Take(options_.window_bytes); }
   void ReturnWindow(uint64_t bytes) { windows_.Return(bytes); }
   WindowBudget& windows() { return windows_; }
-  // Any thread. For lines about peers that broke the law.
+  // Any thread. For lines about peers that violated the protocol.
   SourceLog& broken_log() { return broken_log_; }
 
  private:
@@ -62,7 +60,4 @@ class Shared {
   SourceLog broken_log_;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_SHARED_H_
+}  // namespace fusewire::pipe

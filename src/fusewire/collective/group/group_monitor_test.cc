@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What groups record of themselves: as a reader of the status port sees it. A process has one recorder, so the test
 // that shows nothing comes first.
-#include "fusewire/collective/group/shown.h"
+#include "fusewire/collective/group/group_monitor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,8 +20,7 @@
 #include "fusewire/observe/recorder.h"
 #include "fusewire/observe/watch.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 using testing::Contains;
@@ -101,7 +100,7 @@ class OneHostOrNot : public testing::TestWithParam<bool> {
   static GroupOptions Options(int ranks) { return GetParam() ? OneHost(ranks) : GroupOptions(); }
 };
 
-TEST(Shown, AGroupThatIsNotShownOrOffRecordsNothing) {
+TEST(GroupMonitor, AGroupThatIsNotShownOrOffRecordsNothing) {
   Party party(2, pipe::TransportChoice::kAuto, OneHost(2));
   ShowAll(party, "off");
   party.Run([](int, Group& group) { ExpectSum(group); });
@@ -114,7 +113,7 @@ TEST(Shown, AGroupThatIsNotShownOrOffRecordsNothing) {
   EXPECT_EQ(observe::Watch::Get(), nullptr);
 }
 
-TEST(Shown, RanksAreTasksOfOneClusterUntilTheirGroupGoes) {
+TEST(GroupMonitor, RanksAreTasksOfOneClusterUntilTheirGroupGoes) {
   {
     Party party(2);
     ShowAll(party);
@@ -140,7 +139,7 @@ TEST(Shown, RanksAreTasksOfOneClusterUntilTheirGroupGoes) {
   EXPECT_THAT(StatusText(), HasSubstr("\"tasks\":[]"));
 }
 
-TEST(Shown, ShortOperationsInAnArenaAreCountedAndNotRecorded) {
+TEST(GroupMonitor, ShortOperationsInAnArenaAreCountedAndNotRecorded) {
   constexpr int kTimes = 1000;
   Party party(2, pipe::TransportChoice::kAuto, OneHost(2));
   ShowAll(party);
@@ -206,7 +205,7 @@ TEST_P(OneHostOrNot, AWaitThatLastsNamesTheRanksThatHaveNotCome) {
 }
 INSTANTIATE_TEST_SUITE_P(Ways, OneHostOrNot, testing::Bool());
 
-TEST(Shown, AnOperationThatFailsEndsItsRecord) {
+TEST(GroupMonitor, AnOperationThatFailsEndsItsRecord) {
   for (const bool arena : {false, true}) {
     Party party(2, pipe::TransportChoice::kAuto, arena ? OneHost(2) : GroupOptions());
     ShowAll(party);
@@ -219,7 +218,7 @@ TEST(Shown, AnOperationThatFailsEndsItsRecord) {
   }
 }
 
-TEST(Shown, AGroupThatShrinksHasFewerMembers) {
+TEST(GroupMonitor, AGroupThatShrinksHasFewerMembers) {
   Party party(3);
   ShowAll(party);
   party.Run([](int, Group& group) { ExpectSum(group); });
@@ -233,5 +232,4 @@ TEST(Shown, AGroupThatShrinksHasFewerMembers) {
 }
 
 }  // namespace
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One service of an acceptor: its pipes, and which incarnation of each peer is the present one.
-// Home: made and destroyed from any thread that is not a home. Owns: its porches. Fails: each pipe on its own.
-#ifndef FUSEWIRE_PIPE_OFFERING_H_
-#define FUSEWIRE_PIPE_OFFERING_H_
+// Home: made and destroyed from any thread that is not a home. Owns: its pending connections. Fails: each pipe on its
+// own.
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -11,19 +11,18 @@
 #include <vector>
 
 #include "fusewire/pipe/new_receiver.h"
-#include "fusewire/pipe/porch.h"
+#include "fusewire/pipe/pending_connections.h"
+#include "fusewire/pipe/pipe_context.h"
 #include "fusewire/pipe/roster.h"
-#include "fusewire/pipe/shared.h"
 #include "fusewire/pipe/source_log.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 // The counts of all services of an acceptor together. Home: any thread.
 struct AcceptorCounts {
-  // One that was seated is not any more, and why.
+  // An admitted connection was rejected, and why.
   void TurnAway(const std::string& peer_address, const Status& why, int64_t now_ns);
   void TellTurnedAway(const std::string& peer_address, const Status& why, int64_t now_ns);
 
@@ -33,16 +32,17 @@ struct AcceptorCounts {
   SourceLog turned_away_log;
 };
 
-class Offering final : private PorchOwner {
+class ServiceListener final : private PendingOwner {
  public:
-  // Pipes get the homes in turn. `first_home`: where the roster lives. `others`: see Porch. All outlive the offering.
-  Offering(AcceptorCounts& counts, uint16_t service, Shared& shared, std::vector<reactor::Reactor*> homes,
-           reactor::Reactor& first_home, size_t greetings_max, NewReceiver new_receiver, OtherHomes* others);
+  // Pipes get the homes in turn. `first_home`: where the roster lives. `others`: see PendingConnections. All outlive
+  // the listener.
+  ServiceListener(AcceptorCounts& counts, uint16_t service, PipeContext& context, std::vector<reactor::Reactor*> homes,
+                  reactor::Reactor& first_home, size_t greetings_max, NewReceiver new_receiver, OtherHomes* others);
   // Its pipes end without a goodbye.
-  ~Offering();
+  ~ServiceListener();
 
   uint16_t service() const { return service_; }
-  Shared& shared() { return shared_; }
+  PipeContext& context() { return context_; }
   // At the first home. What comes has been counted.
   void Take(std::unique_ptr<transport::Incoming> incoming);
   void Take(HandedOver handed);
@@ -51,25 +51,22 @@ class Offering final : private PorchOwner {
 
  private:
   std::unique_ptr<Receiver> NewReceiverFor(Pipe& pipe) override { return new_receiver_(pipe); }
-  void OnGreeted(size_t porch, uint64_t id, const PeerInfo& peer) override;
-  void OnGone(size_t porch, uint64_t id, const PeerInfo& peer) override;
+  void OnGreeted(size_t pending, uint64_t id, const PeerInfo& peer) override;
+  void OnGone(size_t pending, uint64_t id, const PeerInfo& peer) override;
   void OnTurnedAway(const PeerInfo& peer, const Status& why, int64_t now_ns) override;
-  Porch* NextPorch() { return porches_[next_porch_++ % porches_.size()].get(); }
-  void SeatAt(Porch* porch, transport::Incoming* incoming, const HandedOver* handed);
+  PendingConnections* NextPending() { return pending_[next_pending_++ % pending_.size()].get(); }
+  void SeatAt(PendingConnections* pending, transport::Incoming* incoming, const HandedOver* handed);
   void ClosePipe(Seat seat, const Status& why);
 
   AcceptorCounts& counts_;
   const uint16_t service_;
-  Shared& shared_;
+  PipeContext& context_;
   reactor::Reactor& first_home_;
   NewReceiver new_receiver_;
   Roster roster_;         // at first_home_
-  bool leaving_ = false;  // likewise: nothing is posted to the porches any more
-  std::vector<std::unique_ptr<Porch>> porches_;
-  size_t next_porch_ = 0;
+  bool leaving_ = false;  // likewise: nothing is posted to the pending connections any more
+  std::vector<std::unique_ptr<PendingConnections>> pending_;
+  size_t next_pending_ = 0;
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_OFFERING_H_
+}  // namespace fusewire::pipe

@@ -3,8 +3,7 @@
 // rank:1 ..., and this process is one of them, as a task. Later groups on that endpoint record under the same names.
 // Home: the endpoint's, where no other is named. Owns: the names; its task, until Close. Fails: StartWatch, with the
 // reason; groups then work as before, and nothing is shown.
-#ifndef FUSEWIRE_COLLECTIVE_GROUP_SHOWN_H_
-#define FUSEWIRE_COLLECTIVE_GROUP_SHOWN_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -17,11 +16,10 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/base/status.h"
 #include "fusewire/collective/group/seats.h"
-#include "fusewire/collective/group/wanted.h"
+#include "fusewire/collective/group/spec.h"
 #include "fusewire/p2p/endpoint.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 
 // Any thread. Begins to record, and opens the status port of this process, if it has none: at `place`, in the words of
 // FUSEWIRE_STATUS. `runtime`: see observe/folder.h. *is_on: whether anything is shown.
@@ -30,11 +28,11 @@ Status StartWatch(const std::string& place, const std::string& runtime, const st
 // The names of an endpoint's members, as tasks.
 using TaskNames = std::map<std::string, std::string>;
 
-class Shown {
+class GroupMonitor {
  public:
-  Shown(p2p::Endpoint& endpoint, const GroupOptions& options) : endpoint_(endpoint), options_(options) {}
-  Shown(const Shown&) = delete;
-  Shown& operator=(const Shown&) = delete;
+  GroupMonitor(p2p::Endpoint& endpoint, const GroupOptions& options) : endpoint_(endpoint), options_(options) {}
+  GroupMonitor(const GroupMonitor&) = delete;
+  GroupMonitor& operator=(const GroupMonitor&) = delete;
 
   // This group's members are the tasks, unless another group of the endpoint has named them.
   void Open(const Seats& seats);
@@ -45,7 +43,7 @@ class Shown {
   // Any thread, as all below.
   bool on() const { return is_on_.load(std::memory_order_relaxed); }
   // Of an operation that waits for that rank; -1: for none in particular.
-  uint32_t TagOf(const Wanted& wanted, int rank);
+  uint32_t TagOf(const CollectiveSpec& spec, int rank);
   // Of the ranks' agreement on an arena.
   uint32_t TagOfAgreement(int rank);
 
@@ -69,7 +67,4 @@ class Shown {
   std::unordered_map<uint64_t, uint32_t> tags_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
-}  // namespace collective
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_COLLECTIVE_GROUP_SHOWN_H_
+}  // namespace fusewire::collective

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One listener, two services: who comes for the other one is handed over to it.
-#include "fusewire/pipe/offering.h"
+#include "fusewire/pipe/service_listener.h"
 
 #include <gmock/gmock.h>
 
@@ -13,8 +13,7 @@
 #include "fusewire/pipe/acceptor_test.h"
 #include "fusewire/pipe/script_test.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 using testing::AllOf;
@@ -34,7 +33,7 @@ class OfferingTest : public AcceptorTest {
   void Serve(Options options) {
     options.name = "/job:ps";
     other_ears_.clear();
-    other_shared_ = std::make_unique<Shared>(options);
+    other_shared_ = std::make_unique<PipeContext>(options);
     Status served = acceptor_->Serve(kOther, *other_shared_, {server_.home},
                                      [this](Pipe& pipe) { return NewEar(&other_ears_, &pipe); });
     ASSERT_TRUE(served.ok()) << served.ToString();
@@ -46,7 +45,7 @@ class OfferingTest : public AcceptorTest {
     return Until([guest] { return guest->gone(); });
   }
 
-  std::unique_ptr<Shared> other_shared_;
+  std::unique_ptr<PipeContext> other_shared_;
   std::vector<Ear*> other_ears_;
 };
 
@@ -87,9 +86,9 @@ TEST_F(OfferingTest, AServiceThatNobodyOffersIsRefusedInWords) {
 }
 
 TEST_F(OfferingTest, AServiceIsServedOnce) {
-  Shared shared{Options()};
+  PipeContext context{Options()};
   for (uint16_t service : {kTestService, kOther}) {
-    Status again = acceptor_->Serve(service, shared, {server_.home}, [](Pipe&) { return nullptr; });
+    Status again = acceptor_->Serve(service, context, {server_.home}, [](Pipe&) { return nullptr; });
     EXPECT_EQ(again.code(), Code::kInvalid);
     EXPECT_THAT(again.cause(), HasSubstr("is served here already"));
   }
@@ -284,5 +283,4 @@ TEST_F(OfferingTest, PlacesAreNotLostInAnyWeather) {
 }
 
 }  // namespace
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

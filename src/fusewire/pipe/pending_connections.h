@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One reactor's part of one of an acceptor's services: the accepted pipes that live here, greeted or not yet.
 // Home: its reactor. Owns: those pipes and their receivers. Fails: each pipe on its own.
-#ifndef FUSEWIRE_PIPE_PORCH_H_
-#define FUSEWIRE_PIPE_PORCH_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -10,29 +9,28 @@
 #include <utility>
 
 #include "fusewire/pipe/pipe.h"
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
-// The events of a porch, for its owner. Called at the porch's home, which may be any reactor.
-class PorchOwner {
+// The events of a pending, for its owner. Called at the pending's home, which may be any reactor.
+class PendingOwner {
  public:
   virtual std::unique_ptr<Receiver> NewReceiverFor(Pipe& pipe) = 0;
-  virtual void OnGreeted(size_t porch, uint64_t id, const PeerInfo& peer) = 0;
-  virtual void OnGone(size_t porch, uint64_t id, const PeerInfo& peer) = 0;
+  virtual void OnGreeted(size_t pending, uint64_t id, const PeerInfo& peer) = 0;
+  virtual void OnGone(size_t pending, uint64_t id, const PeerInfo& peer) = 0;
   virtual void OnTurnedAway(const PeerInfo& peer, const Status& why, int64_t now_ns) = 0;
 
  protected:
-  ~PorchOwner() = default;
+  ~PendingOwner() = default;
 };
 
-class Porch {
+class PendingConnections {
  public:
-  // `others` (if any) takes those that want another service. All outlive the porch.
-  Porch(PorchOwner* owner, size_t index, Shared& shared, reactor::Reactor& home, uint16_t service, size_t greetings_max,
-        OtherHomes* others);
-  ~Porch();
+  // `others` (if any) takes those that want another service. All outlive the pending.
+  PendingConnections(PendingOwner* owner, size_t index, PipeContext& context, reactor::Reactor& home, uint16_t service,
+                     size_t greetings_max, OtherHomes* others);
+  ~PendingConnections();
 
   // `handed`: null, or what it has been handed over with.
   void Take(std::unique_ptr<transport::Connection> connection, const HandedOver* handed);
@@ -51,9 +49,9 @@ class Porch {
   void OnHandedOver(Served* served);
   void MakeRoom();
 
-  PorchOwner* const owner_;
+  PendingOwner* const owner_;
   const size_t index_;
-  Shared& shared_;
+  PipeContext& context_;
   reactor::Reactor& home_;
   const uint16_t service_;
   const size_t greetings_max_;
@@ -63,7 +61,4 @@ class Porch {
   std::map<uint64_t, std::unique_ptr<Served>> served_;  // by id, so oldest first
 };
 
-}  // namespace pipe
-}  // namespace fusewire
-
-#endif  // FUSEWIRE_PIPE_PORCH_H_
+}  // namespace fusewire::pipe

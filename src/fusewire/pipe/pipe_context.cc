@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/pipe/shared.h"
+#include "fusewire/pipe/pipe_context.h"
 
 #include <unistd.h>
 
@@ -10,8 +10,7 @@
 #include "fusewire/reactor/control_group.h"
 #include "fusewire/reactor/descriptors.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 namespace {
 
 // A smaller window would make small messages wait for each other.
@@ -56,7 +55,7 @@ std::unique_ptr<BudgetType> OwnBudget(uint64_t limit_bytes) {
 
 }  // namespace
 
-Shared::Shared(Options options)
+PipeContext::PipeContext(Options options)
     : options_(Complete(std::move(options))),
       own_receive_budget_(OwnBudget<Budget>(options_.receive_budget_bytes)),
       own_windows_(OwnBudget<WindowBudget>(options_.window_budget_bytes)),
@@ -65,7 +64,7 @@ Shared::Shared(Options options)
   FUSEWIRE_CHECK(CheckOptions(options_).ok());
 }
 
-Shared::Shared(Options options, Shared& budgets_of)
+PipeContext::PipeContext(Options options, PipeContext& budgets_of)
     : options_(Complete(std::move(options))),
       receive_budget_(budgets_of.receive_budget()),
       windows_(budgets_of.windows()) {
@@ -84,5 +83,4 @@ std::optional<uint64_t> WindowBudget::Take(uint64_t wish_bytes) {
   }
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

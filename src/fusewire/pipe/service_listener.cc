@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/pipe/offering.h"
+#include "fusewire/pipe/service_listener.h"
 
 #include <utility>
 
@@ -7,8 +7,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/pipe/handed_over.h"
 
-namespace fusewire {
-namespace pipe {
+namespace fusewire::pipe {
 
 void AcceptorCounts::TurnAway(const std::string& peer_address, const Status& why, int64_t now_ns) {
   const int before = connections.fetch_sub(1, std::memory_order_relaxed);
@@ -24,27 +23,29 @@ void AcceptorCounts::TellTurnedAway(const std::string& peer_address, const Statu
                peer_address.c_str(), static_cast<unsigned long long>(held_back), why.Explained().c_str());
 }
 
-Offering::Offering(AcceptorCounts& counts, uint16_t service, Shared& shared, std::vector<reactor::Reactor*> homes,
-                   reactor::Reactor& first_home, size_t greetings_max, NewReceiver new_receiver, OtherHomes* others)
+ServiceListener::ServiceListener(AcceptorCounts& counts, uint16_t service, PipeContext& context,
+                                 std::vector<reactor::Reactor*> homes, reactor::Reactor& first_home,
+                                 size_t greetings_max, NewReceiver new_receiver, OtherHomes* others)
     : counts_(counts),
       service_(service),
-      shared_(shared),
+      context_(context),
       first_home_(first_home),
       new_receiver_(std::move(new_receiver)),
-      roster_(static_cast<size_t>(shared.options().connections_max), shared.options().silent_ns_max) {
+      roster_(static_cast<size_t>(context.options().connections_max), context.options().silent_ns_max) {
   FUSEWIRE_CHECK(!homes.empty());
-  PorchOwner* const owner = this;
+  PendingOwner* const owner = this;
   for (reactor::Reactor* home : homes) {
-    porches_.push_back(std::make_unique<Porch>(owner, porches_.size(), shared, *home, service, greetings_max, others));
+    pending_.push_back(
+        std::make_unique<PendingConnections>(owner, pending_.size(), context, *home, service, greetings_max, others));
   }
 }
 
-Offering::~Offering() {
+ServiceListener::~ServiceListener() {
   first_home_.Run([this] { leaving_ = true; });
-  for (size_t i = porches_.size(); i-- > 0;) {
-    porches_[i]->home().Run([this, i] {
-      const auto [seated, open] = porches_[i]->Count();
-      porches_[i].reset();
+  for (size_t i = pending_.size(); i-- > 0;) {
+    pending_[i]->home().Run([this, i] {
+      const auto [seated, open] = pending_[i]->Count();
+      pending_[i].reset();
       counts_.connections.fetch_sub(static_cast<int>(seated), std::memory_order_relaxed);
       counts_.open.fetch_sub(open, std::memory_order_relaxed);
     });
@@ -52,51 +53,52 @@ Offering::~Offering() {
   first_home_.Run([] {});  // what they posted has been delivered when this has
 }
 
-void Offering::Take(std::unique_ptr<transport::Incoming> incoming) {
+void ServiceListener::Take(std::unique_ptr<transport::Incoming> incoming) {
   FUSEWIRE_AT_HOME(first_home_);
   FUSEWIRE_DCHECK(!leaving_);
   FUSEWIRE_CHECK(incoming != nullptr);
-  Porch* porch = NextPorch();
-  auto seat = [this, porch, incoming = std::move(incoming)] { SeatAt(porch, incoming.get(), nullptr); };
-  if (porch->home().AtHome()) {
+  PendingConnections* pending = NextPending();
+  auto seat = [this, pending, incoming = std::move(incoming)] { SeatAt(pending, incoming.get(), nullptr); };
+  if (pending->home().AtHome()) {
     seat();
   } else {
-    porch->home().Post(std::move(seat));
+    pending->home().Post(std::move(seat));
   }
 }
 
 // Posted also at home: the connection that it was is still in the middle of a read.
-void Offering::Take(HandedOver handed) {
+void ServiceListener::Take(HandedOver handed) {
   FUSEWIRE_AT_HOME(first_home_);
   FUSEWIRE_CHECK(handed.incoming != nullptr);
-  Porch* porch = NextPorch();
-  porch->home().Post([this, porch, handed = std::move(handed)] { SeatAt(porch, handed.incoming.get(), &handed); });
+  PendingConnections* pending = NextPending();
+  pending->home().Post(
+      [this, pending, handed = std::move(handed)] { SeatAt(pending, handed.incoming.get(), &handed); });
 }
 
-void Offering::SeatAt(Porch* porch, transport::Incoming* incoming, const HandedOver* handed) {
-  FUSEWIRE_AT_HOME(porch->home());
-  Result<std::unique_ptr<transport::Connection>> connection = incoming->Adopt(porch->home());
+void ServiceListener::SeatAt(PendingConnections* pending, transport::Incoming* incoming, const HandedOver* handed) {
+  FUSEWIRE_AT_HOME(pending->home());
+  Result<std::unique_ptr<transport::Connection>> connection = incoming->Adopt(pending->home());
   if (connection.ok()) {
-    porch->Take(std::move(connection).value(), handed);
+    pending->Take(std::move(connection).value(), handed);
   } else {
-    counts_.TurnAway(incoming->peer_address(), connection.status(), porch->home().now_ns());
+    counts_.TurnAway(incoming->peer_address(), connection.status(), pending->home().now_ns());
   }
 }
 
-void Offering::CloseAll(const Status& why, std::vector<reactor::Reactor*>* homes) {
+void ServiceListener::CloseAll(const Status& why, std::vector<reactor::Reactor*>* homes) {
   FUSEWIRE_AT_HOME(first_home_);
-  for (auto& porch : porches_) {
-    Porch* one = porch.get();
+  for (auto& pending : pending_) {
+    PendingConnections* one = pending.get();
     one->home().Post([one, why] { one->CloseAll(why); });
     homes->push_back(&one->home());
   }
 }
 
-void Offering::OnGreeted(size_t porch, uint64_t id, const PeerInfo& peer) {
+void ServiceListener::OnGreeted(size_t pending, uint64_t id, const PeerInfo& peer) {
   counts_.greeted.fetch_add(1, std::memory_order_relaxed);
   counts_.open.fetch_add(1, std::memory_order_relaxed);
   if (peer.name.empty()) return;
-  first_home_.Post([this, seat = Seat{porch, id}, name = peer.name, incarnation = peer.incarnation] {
+  first_home_.Post([this, seat = Seat{pending, id}, name = peer.name, incarnation = peer.incarnation] {
     if (leaving_) return;
     for (const Seat& old : roster_.OnGreeted(name, incarnation, seat, first_home_.now_ns())) {
       counts_.superseded.fetch_add(1, std::memory_order_relaxed);
@@ -107,24 +109,23 @@ void Offering::OnGreeted(size_t porch, uint64_t id, const PeerInfo& peer) {
   });
 }
 
-void Offering::OnGone(size_t porch, uint64_t id, const PeerInfo& peer) {
+void ServiceListener::OnGone(size_t pending, uint64_t id, const PeerInfo& peer) {
   counts_.connections.fetch_sub(1, std::memory_order_relaxed);
   counts_.open.fetch_sub(1, std::memory_order_relaxed);
   if (peer.name.empty()) return;
   first_home_.Post(
-      [this, seat = Seat{porch, id}, name = peer.name] { roster_.OnGone(name, seat, first_home_.now_ns()); });
+      [this, seat = Seat{pending, id}, name = peer.name] { roster_.OnGone(name, seat, first_home_.now_ns()); });
 }
 
-void Offering::OnTurnedAway(const PeerInfo& peer, const Status& why, int64_t now_ns) {
+void ServiceListener::OnTurnedAway(const PeerInfo& peer, const Status& why, int64_t now_ns) {
   counts_.TurnAway(peer.ToString(), why, now_ns);
 }
 
-void Offering::ClosePipe(Seat seat, const Status& why) {
+void ServiceListener::ClosePipe(Seat seat, const Status& why) {
   FUSEWIRE_AT_HOME(first_home_);
-  FUSEWIRE_CHECK(seat.porch < porches_.size());
-  Porch* porch = porches_[seat.porch].get();
-  porch->home().Post([porch, id = seat.id, why] { porch->ClosePipe(id, why); });
+  FUSEWIRE_CHECK(seat.pending < pending_.size());
+  PendingConnections* pending = pending_[seat.pending].get();
+  pending->home().Post([pending, id = seat.id, why] { pending->ClosePipe(id, why); });
 }
 
-}  // namespace pipe
-}  // namespace fusewire
+}  // namespace fusewire::pipe

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/collective/group/shown.h"
+#include "fusewire/collective/group/group_monitor.h"
 
 #include <utility>
 
@@ -8,8 +8,7 @@
 #include "fusewire/observe/recorder.h"
 #include "fusewire/observe/watch.h"
 
-namespace fusewire {
-namespace collective {
+namespace fusewire::collective {
 namespace {
 
 constexpr size_t kTagsKeptMax = 1024;
@@ -26,7 +25,7 @@ AllNames& TheNames() {
   return *all;
 }
 
-// shared_ptr: as Shown holds it.
+// shared_ptr: as GroupMonitor holds it.
 std::shared_ptr<const TaskNames> NamesOf(const p2p::Endpoint& endpoint) {
   AllNames& all = TheNames();
   MutexLock lock(all.mutex);
@@ -85,7 +84,7 @@ Status StartWatch(const std::string& place, const std::string& runtime, const st
   return failed.ok() ? failed : failed.Next("set FUSEWIRE_STATUS to another place, or to off");
 }
 
-void Shown::Open(const Seats& seats) {
+void GroupMonitor::Open(const Seats& seats) {
   observe::Watch* const watch = observe::Watch::Get();
   if (watch == nullptr) return;  // in a child of fork(), which has to begin anew
   if (NamesOf(endpoint_) == nullptr) {
@@ -108,7 +107,7 @@ void Shown::Open(const Seats& seats) {
   Renew(seats);
 }
 
-void Shown::Renew(const Seats& seats) {
+void GroupMonitor::Renew(const Seats& seats) {
   if (tasks_ == nullptr) tasks_ = NamesOf(endpoint_);
   if (tasks_ == nullptr) return;
   {
@@ -125,14 +124,14 @@ void Shown::Renew(const Seats& seats) {
   if (!task_.empty() && seats.epoch() > 0 && watch != nullptr) watch->SetMembers(task_, MembersOf(seats));
 }
 
-std::string Shown::NameOf(const Seats& seats, int rank) const {
+std::string GroupMonitor::NameOf(const Seats& seats, int rank) const {
   const std::string& name = seats.OfRank(rank).name;
   const auto found = tasks_->find(name);
   return found == tasks_->end() ? name : found->second;
 }
 
 // Each with its address: two jobs on one machine have others.
-std::map<std::string, std::string> Shown::MembersOf(const Seats& seats) const {
+std::map<std::string, std::string> GroupMonitor::MembersOf(const Seats& seats) const {
   std::map<std::string, std::string> members;
   for (int rank = 0; rank < seats.ranks(); ++rank) {
     transport::Address address = options_.members[static_cast<size_t>(seats.SeatOfRank(rank))].address;
@@ -143,7 +142,7 @@ std::map<std::string, std::string> Shown::MembersOf(const Seats& seats) const {
   return members;
 }
 
-void Shown::Close() {
+void GroupMonitor::Close() {
   is_on_.store(false, std::memory_order_relaxed);
   observe::Watch* const watch = observe::Watch::Get();
   if (task_.empty()) return;
@@ -152,30 +151,29 @@ void Shown::Close() {
   SetNames(endpoint_, nullptr);  // the next group names them anew
 }
 
-std::string Shown::PeerOf(int rank) const {
+std::string GroupMonitor::PeerOf(int rank) const {
   const auto index = static_cast<size_t>(rank);
   return rank >= 0 && index < of_ranks_.size() ? of_ranks_[index] : std::to_string(of_ranks_.size()) + " ranks";
 }
 
-uint32_t Shown::Find(int rank, const std::string& name) {
+uint32_t GroupMonitor::Find(int rank, const std::string& name) {
   return observe::FindTag(observe::Kind::kCollective, own_, PeerOf(rank), name + where_);
 }
 
-uint32_t Shown::TagOf(const Wanted& wanted, int rank) {
-  const uint64_t count = SumOf(wanted.counts);
-  const uint64_t key = count << 24 | static_cast<uint64_t>(wanted.kind) << 20 |
-                       static_cast<uint64_t>(wanted.reduction.type) << 16 | static_cast<uint16_t>(rank + 1);
+uint32_t GroupMonitor::TagOf(const CollectiveSpec& spec, int rank) {
+  const uint64_t count = SumOf(spec.counts);
+  const uint64_t key = count << 24 | static_cast<uint64_t>(spec.kind) << 20 |
+                       static_cast<uint64_t>(spec.reduction.type) << 16 | static_cast<uint16_t>(rank + 1);
   MutexLock lock(mutex_);
   const auto found = tags_.find(key);
   if (found != tags_.end()) return found->second;
   if (tags_.size() >= kTagsKeptMax) tags_.clear();
-  return tags_[key] = Find(rank, WordsOf(wanted.kind, wanted.reduction.type, count));
+  return tags_[key] = Find(rank, WordsOf(spec.kind, spec.reduction.type, count));
 }
 
-uint32_t Shown::TagOfAgreement(int rank) {
+uint32_t GroupMonitor::TagOfAgreement(int rank) {
   MutexLock lock(mutex_);
   return Find(rank, "agreement on shared memory");
 }
 
-}  // namespace collective
-}  // namespace fusewire
+}  // namespace fusewire::collective
