@@ -8,8 +8,8 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <fstream>
-#include <sstream>
+#include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "fusewire/transport/socket_address.h"
@@ -33,14 +33,31 @@ Status UnseenFor(const char* call, int error) {
   return Unseen(Status::FromErrno(Code::kRefused, call, error).cause());
 }
 
-Result<std::string> Read(int folder, const char* name) {
-  const Fd file(openat(folder, name, O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return UnseenFor("open in /proc", errno);
-  std::string text(32 * 1024, '\0');  // status lists a user's groups, of which there may be thousands
-  const ssize_t got = read(file.get(), text.data(), text.size());
-  if (got < 0) return UnseenFor("read in /proc", errno);
-  text.resize(static_cast<size_t>(got));
-  return text;
+// A file of /proc. On the stack: freed memory of this size would be left between what each connection keeps.
+class ProcText {
+ public:
+  Status Read(int folder, const char* name) {
+    const Fd file(openat(folder, name, O_RDONLY | O_CLOEXEC));
+    if (!file.valid()) return UnseenFor("open in /proc", errno);
+    const ssize_t got = read(file.get(), text_, sizeof(text_) - 1);
+    if (got < 0) return UnseenFor("read in /proc", errno);
+    text_[got] = '\0';
+    return Status::Ok();
+  }
+  const char* get() const { return text_; }
+
+ private:
+  char text_[32 * 1024];  // status lists a user's groups, of which there may be thousands
+};
+
+// The number at *at, which is moved behind it. False: there is none in this line.
+bool TakeNumber(const char** at, uint64_t* number) {
+  while (**at == ' ' || **at == '\t') ++*at;
+  if (**at < '0' || **at > '9') return false;
+  char* end = nullptr;
+  *number = std::strtoull(*at, &end, 10);
+  *at = end;
+  return true;
 }
 
 struct Namespaces {
@@ -56,48 +73,50 @@ Result<Namespaces> NamespacesOf(int folder) {
 }
 
 Result<uint64_t> StartOf(int folder) {
-  const Result<std::string> text = Read(folder, "stat");
-  if (!text.ok()) return text.status();
+  ProcText text;
+  FUSEWIRE_TRY(text.Read(folder, "stat"));
   // pid (name) state ppid ...: the name may contain anything.
-  std::istringstream words(text.value().substr(text.value().find_last_of(')') + 1));
-  std::string word;
-  for (int field = 2; field < kStartField && words >> word; ++field) {
-  }
+  const char* at = std::strrchr(text.get(), ')');
+  for (int field = 2; field < kStartField && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
   uint64_t start = 0;
-  if (!(std::istringstream(word) >> start)) return Unseen("/proc/PID/stat has no start time");
+  if (at == nullptr || !TakeNumber(&at, &start)) return Unseen("/proc/PID/stat has no start time");
   return start;
 }
 
 // Whether /proc counts processes as the kernel counts them for us. A container may have its host's.
 Status CheckProc() {
-  const Result<std::string> text = Read(AT_FDCWD, "/proc/self/status");
-  if (!text.ok()) return text.status();
-  std::istringstream lines(text.value());
-  for (std::string line; std::getline(lines, line);) {
-    if (line.rfind("NSpid:", 0) != 0) continue;
-    // Our number in each pid namespace, from that of /proc down to our own.
-    std::istringstream numbers(line.substr(line.find(':') + 1));
-    pid_t first = 0, second = 0;
-    if (numbers >> first && !(numbers >> second)) return Status::Ok();
-  }
+  constexpr char kOurs[] = "\nNSpid:";
+  ProcText text;
+  FUSEWIRE_TRY(text.Read(AT_FDCWD, "/proc/self/status"));
+  // Our number in each pid namespace, from that of /proc down to our own.
+  const char* at = std::strstr(text.get(), kOurs);
+  uint64_t first = 0, second = 0;
+  if (at != nullptr) at += std::strlen(kOurs);
+  if (at != nullptr && TakeNumber(&at, &first) && !TakeNumber(&at, &second)) return Status::Ok();
   return Unseen("/proc is that of another pid namespace");
 }
 
 // Whether no user is shown to us under the number that stands for all users without one.
 bool UsersHaveNumbers() {
   constexpr uint64_t kAllUsers = UINT32_MAX;
-  std::ifstream file("/proc/self/uid_map");
+  ProcText text;
+  if (!text.Read(AT_FDCWD, "/proc/self/uid_map").ok()) return false;
   uint64_t inside = 0, outside = 0, count = 0;
-  while (file >> inside >> outside >> count) {
+  for (const char* at = text.get(); TakeNumber(&at, &inside) && TakeNumber(&at, &outside) && TakeNumber(&at, &count);
+       ++at) {
     if (count == kAllUsers) return true;
+    if (*at == '\0') break;
   }
   return false;
 }
 
 uid_t NoNumber() {
-  uid_t user = 65534;  // the kernel's default
-  std::ifstream("/proc/sys/kernel/overflowuid") >> user;
-  return user;
+  constexpr uid_t kKernelsDefault = 65534;
+  ProcText text;
+  if (!text.Read(AT_FDCWD, "/proc/sys/kernel/overflowuid").ok()) return kKernelsDefault;
+  const char* at = text.get();
+  uint64_t user = 0;
+  return TakeNumber(&at, &user) ? static_cast<uid_t>(user) : kKernelsDefault;
 }
 
 Status CheckUser(uid_t user) {
