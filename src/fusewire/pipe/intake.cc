@@ -51,7 +51,7 @@ size_t Intake::LookAhead() const { return open() ? reader_.LookAhead() : wire::k
 Result<pipe::Landing> Intake::OnHeader(const wire::FrameHeader& header, ConstBytes meta) {
   if (!open()) return pipe::Landing::Discard();  // the receiver closed us in the middle of a read
   FUSEWIRE_TRY(grants_.window().OnReceived(WindowCost(header)));
-  FUSEWIRE_TRY(grants_.pieces().OnReceived(header.segments));
+  if (header.segments > 1) FUSEWIRE_TRY(grants_.pieces().OnReceived(header.segments));
   return messages_->OnHeader(header, meta);
 }
 
