@@ -34,6 +34,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # gcc 12 sees an overlap in every "text" + std::string at -O3 (its bug 105651), and more of the kind in tests.
   target_compile_options(fusewire_flags INTERFACE -Wno-restrict)
   target_compile_options(fusewire_flags INTERFACE $<$<CONFIG:Release>:-Wno-array-bounds -Wno-stringop-overflow>)
+  # A spinning round trip over shared memory took 0.49 or 0.55 us, by where its loops came to lie.
+  target_compile_options(fusewire_flags INTERFACE $<$<CONFIG:Release>:-falign-functions=64 -falign-loops=32>)
 endif()
 
 # A failed check names its file; where that was built is nobody's business.
