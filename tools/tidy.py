@@ -257,9 +257,8 @@ def check_shape(tree, findings):
                 r"(//|#) Copyright 20\d\d The Fusewire Authors\. SPDX-License-Identifier: Apache-2\.0", first
             ):
                 findings.add(path, 1, "the copyright line must be at the top")
-        if path.endswith(".h"):
-            if "\n#pragma once\n" not in text:
-                findings.add(path, 1, "#pragma once is missing")
+        if path.endswith(".h") and "\n#pragma once\n" not in text:
+            findings.add(path, 1, "#pragma once is missing")
         if path.endswith((".h", ".cc")):
             for found in re.finditer(r"^namespace \w+ \{\nnamespace \w+ \{$", text, re.MULTILINE):
                 line = text.count("\n", 0, found.start()) + 1

@@ -12,7 +12,7 @@ import numpy as np
 
 from fusewire import _native
 from fusewire._joining import make_group
-from fusewire._native import Piece, CollectiveSpec, check, finalize_among, library, nanoseconds
+from fusewire._native import CollectiveSpec, Piece, check, finalize_among, library, nanoseconds
 from fusewire.collective.arrays import Array, ends, merge, shares
 from fusewire.collective.names import key_of, part_of, sizes_of
 from fusewire.collective.ticket import EndedTicket, Ticket

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fusewire import _native
-from fusewire._native import KINDS, NOT_SERVED, Piece, CollectiveSpec, group_run, library
+from fusewire._native import KINDS, NOT_SERVED, CollectiveSpec, Piece, group_run, library
 from fusewire.torch.errors import last_error, last_error_of_run
 
 Memory = tuple[int, int]  # address and bytes
