@@ -180,8 +180,8 @@ class SuitesTest(ScriptTest):
         calls = self.folder / "calls"
         calls.unlink(missing_ok=True)
         environment = os.environ | {"CALLS": str(calls), "BROKEN": broken} | more
-        if "CI_DAY" not in more:
-            environment.pop("CI_DAY", None)
+        if "CI_TURN" not in more:
+            environment.pop("CI_TURN", None)
         environment["PATH"] = f"{self.folder}/bin:{os.environ['PATH']}"
         result = subprocess.run(
             words, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=60, check=False
@@ -227,20 +227,20 @@ class SuitesTest(ScriptTest):
         self.assertEqual(len(plugin), 2)
         self.assertEqual(sorted(set(tests) - set(plugin)), sorted([*self.QUICK, *smoke, *self.SLOW, *self.REST, *rest]))
 
-    def test_ci_runs_in_two_days_what_make_test_all_does(self):
+    def test_ci_runs_in_two_turns_what_make_test_all_does(self):
         ran, halved = set(), set()
-        for day, total in ((20000, 11), (20001, 12)):
-            status, output, calls = self.start(".ci/run", CI_DAY=str(day))
+        for turn, total in ((20000, 11), (20001, 12)):
+            status, output, calls = self.start(".ci/run", CI_TURN=str(turn))
             self.assertEqual((status, output[-1]), (0, f"{total} passed, 0 failed"))
             self.assertEqual(calls[0].strip(), "lint.sh")
-            today = [call.strip() for call in calls if call.startswith(TESTERS)]
-            self.assertEqual(len([call for call in today if call.startswith(TORCHES)]), 1)
+            these = [call.strip() for call in calls if call.startswith(TESTERS)]
+            self.assertEqual(len([call for call in these if call.startswith(TORCHES)]), 1)
             # Each TensorFlow has the other half; the oldest has its units in a sanitized build, or here.
-            halves = [re.findall(r" --half=(\d) ", call) for call in today if "--half" in call]
+            halves = [re.findall(r" --half=(\d) ", call) for call in these if "--half" in call]
             self.assertEqual(sorted(halves), [["0"], ["1"]])
             units = " --deselect tests/python/test_units.py::test_unit"
-            halved |= {call.replace(units, "") for call in today if "--half" in call}
-            ran |= {re.sub(r" --half=\d", "", call).replace(units, "") for call in today}
+            halved |= {call.replace(units, "") for call in these if "--half" in call}
+            ran |= {re.sub(r" --half=\d", "", call).replace(units, "") for call in these}
         self.assertEqual(len(halved), 4)
         whole = {call.replace(units, "") for call in self.calls_of("make", "test-all")}
         self.assertEqual(ran, whole)
@@ -266,15 +266,15 @@ class SuitesTest(ScriptTest):
         )
 
     def test_ci_counts_what_failed_in_each_part(self):
-        day = {"CI_DAY": "20000"}
+        turn = {"CI_TURN": "20000"}
         for broken in ("dev", "asan", "smoke-1.2.3", "tf-4.5.6", "torch-7.8.9", "torch.sh 7.8.9", "jax.sh 8.0.1"):
-            status, output, _ = self.start(".ci/run", broken=broken, **day)
+            status, output, _ = self.start(".ci/run", broken=broken, **turn)
             self.assertEqual((status, output[-1]), (1, "10 passed, 1 failed"), broken)
-        status, output, calls = self.start(".ci/run", broken="build.sh tf-1.2.3", **day)  # the other is tested
+        status, output, calls = self.start(".ci/run", broken="build.sh tf-1.2.3", **turn)  # the other is tested
         self.assertEqual((status, output[-1]), (1, "9 passed, 2 failed"))
         self.assertEqual([call for call in calls if call.startswith("1.2.3")], [])
         self.fake("tools/deps.sh", "#!/bin/bash\necho deps >>$CALLS\nexit 1\n")
-        status, output, _ = self.start(".ci/run", **day)
+        status, output, _ = self.start(".ci/run", **turn)
         self.assertEqual((status, output[-1]), (1, "0 passed, 2 failed"))
 
     def test_a_pytorch_that_cannot_be_installed_is_skipped_and_said(self):

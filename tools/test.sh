@@ -20,8 +20,8 @@
 #   tf-tsan  the same tests under clang's ThreadSanitizer; the rooms are compiled as for tsan
 #   torch  backend="fusewire" with each PyTorch of tools/torch-*.lock, an environment of 5 GB each
 #   jax    fusewire.jax with each JAX of tools/jax-*.lock, an environment of 0.5 GB each
-# With CI_DAY, a number, phase tf runs one half of its test files with each TensorFlow, and phases torch and jax run
-# with one PyTorch and one JAX: the other half and the other ones are the next day's.
+# With CI_TURN, a number, phase tf runs one half of its test files with each TensorFlow, and phases torch and jax run
+# with one PyTorch and one JAX: the other half and the other ones are another turn's.
 # Each phase writes its full output to build/logs/PHASE-test.log. A few tests that met something else than they expected
 # get a second try, alone, when their phase is over: some need the processors in time, and others share the machine.
 # Those that pass then are named as flaky. tools/test_report.py says which tests have no second try.
@@ -32,7 +32,7 @@ source tools/tensorflow_locks.sh
 test_phases=(dev smoke)
 rest_phases=(slow asan tsan fuzz bench torch jax tf tf-asan tf-tsan)
 smoked=no
-[ -z "${CI_DAY:-}" ] || smoked=yes  # .ci/run has run them before
+[ -z "${CI_TURN:-}" ] || smoked=yes  # .ci/run has run them before
 phases=()
 [ $# -gt 0 ] || set -- test
 for word in "$@"; do
@@ -74,7 +74,7 @@ declare -A installed=([torch]="" [jax]="")  # the versions that are there, in wo
 for framework in torch jax; do
   [[ " ${phases[*]} " == *" $framework "* ]] || continue
   mapfile -t known < <(printf '%s\n' tools/$framework-*.lock | sed "s/.*$framework-//; s/\.lock$//" | sort -V)
-  [ -z "${CI_DAY:-}" ] || known=("${known[$((CI_DAY % ${#known[@]}))]}")
+  [ -z "${CI_TURN:-}" ] || known=("${known[$((CI_TURN % ${#known[@]}))]}")
   for version in "${known[@]}"; do
     if tools/deps.sh "$framework-$version"; then
       installed[$framework]+="$version "
@@ -208,8 +208,8 @@ run_tensorflow() {
     without=()
     [ "$phase" = smoke ] || has_units "$phase" "$version" || without=(--deselect tests/python/test_units.py::test_unit)
     # With a space, pytest would take the number for a file, and so find no conftest.py.
-    if [ "$phase" = tf ] && [ -n "${CI_DAY:-}" ]; then
-      without+=("--half=$(((CI_DAY + position) % 2))")
+    if [ "$phase" = tf ] && [ -n "${CI_TURN:-}" ]; then
+      without+=("--half=$(((CI_TURN + position) % 2))")
       position=$((position + 1))
     fi
     run_tests "$phase-$version" test 2400 ".venv-tf-$version/bin/python" -m pytest -m "$wanted" "${without[@]}" &
