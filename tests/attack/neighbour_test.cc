@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "fusewire/rpc/rpc.h"
-#include "fusewire/transport/shm/control_message.h"
 #include "fusewire/transport/shm/meeting.h"
 #include "fusewire/transport/tls/certificates_test.h"
 #include "hostile.h"

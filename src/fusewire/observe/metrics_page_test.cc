@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/observe/metrics_page.h"
+#include "fusewire/observe/status_page.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,12 +5,247 @@
 #include <cstdio>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "fusewire/observe/json.h"
 
 namespace fusewire::observe {
+
+namespace {
+
+constexpr int kBoundPowerMin = 14, kBoundPowerMax = 36;  // of the histogram, in ns: 16 us to 69 s, each four times the
+constexpr int kBoundPowers = 2;                          // one before
+
+void About(std::string_view name, std::string_view help, std::string_view type, std::string* out) {
+  out->append("# HELP ").append(name).append(" ").append(help).append("\n");
+  out->append("# TYPE ").append(name).append(" ").append(type).append("\n");
+}
+
+std::string Quoted(std::string_view value) {
+  std::string text = "\"";
+  for (const char letter : value) {
+    if (letter == '\\' || letter == '"') text += '\\';
+    if (letter == '\n') {
+      text += "\\n";
+    } else {
+      // Labels are UTF-8, and names of tasks are ASCII; what is neither becomes a question mark.
+      text += static_cast<unsigned char>(letter) < 0x80 ? letter : '?';
+    }
+  }
+  return text + "\"";
+}
+
+std::string Seconds(double ns) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.9g", ns / 1e9);
+  return text;
+}
+
+std::string LabelsOf(const Line& line) {
+  return std::string("kind=\"") + KindName(line.kind) + "\",task=" + Quoted(line.task) + ",peer=" + Quoted(line.peer);
+}
+
+void Row(std::string_view name, const std::string& labels, const std::string& value, std::string* out) {
+  out->append(name);
+  if (!labels.empty()) out->append("{").append(labels).append("}");
+  out->append(" ").append(value).append("\n");
+}
+
+struct LineNow {
+  const Line* line = nullptr;
+  Spread::Counts spread;
+  uint64_t open = 0;
+  int64_t since_ns = 0;
+};
+
+std::vector<LineNow> ReadLines(Recorder& recorder) {
+  std::map<const Line*, LineNow> all;
+  for (const Seen& seen : recorder.Read()) {
+    if (!seen.is_open) continue;
+    const Line* line = recorder.tags().at(seen.tag).line;
+    LineNow& now = all[line];
+    if (now.open++ == 0 || seen.begun_ns < now.since_ns) now.since_ns = seen.begun_ns;
+  }
+  std::vector<LineNow> lines;
+  for (const Line* line : recorder.tags().lines()) {
+    LineNow now = all[line];
+    now.line = line;
+    now.spread = line->duration_ns.Read();
+    if (now.spread.count > 0 || now.open > 0) lines.push_back(now);
+  }
+  return lines;
+}
+
+void WriteDurations(const std::vector<LineNow>& lines, std::string* out) {
+  About("fusewire_operation_seconds", "Duration of operations that have ended, by kind and peer.", "histogram", out);
+  for (const LineNow& now : lines) {
+    const std::string labels = LabelsOf(*now.line);
+    uint64_t below = 0;
+    size_t bucket = 0;
+    for (int power = kBoundPowerMin; power <= kBoundPowerMax; power += kBoundPowers) {
+      const uint64_t bound = uint64_t{1} << power;
+      for (; bucket < Spread::kBuckets && Spread::UpperBound(bucket) < bound; ++bucket)
+        below += now.spread.buckets[bucket];
+      Row("fusewire_operation_seconds_bucket", labels + ",le=\"" + Seconds(static_cast<double>(bound)) + "\"",
+          std::to_string(below), out);
+    }
+    Row("fusewire_operation_seconds_bucket", labels + ",le=\"+Inf\"", std::to_string(now.spread.count), out);
+    Row("fusewire_operation_seconds_sum", labels, Seconds(static_cast<double>(now.spread.sum)), out);
+    Row("fusewire_operation_seconds_count", labels, std::to_string(now.spread.count), out);
+  }
+}
+
+}  // namespace
+
+std::string MetricsText(Recorder& recorder, const Facts& facts) {
+  const std::vector<LineNow> lines = ReadLines(recorder);
+  std::string text;
+  About("fusewire_info", "1, with the version as a label.", "gauge", &text);
+  Row("fusewire_info", "version=" + Quoted(facts.version), "1", &text);
+  About("fusewire_task", "1 for each task of a cluster in this process.", "gauge", &text);
+  for (const TaskFacts& task : facts.tasks)
+    Row("fusewire_task", "task=" + Quoted(task.task) + ",protocol=" + Quoted(task.protocol), "1", &text);
+  About("fusewire_recorded_seconds", "Time since recording began.", "gauge", &text);
+  Row("fusewire_recorded_seconds", "", Seconds(static_cast<double>(facts.now_ns - facts.begun_ns)), &text);
+  WriteDurations(lines, &text);
+  About("fusewire_operation_bytes_total", "Bytes of tensors in operations that have ended.", "counter", &text);
+  for (const LineNow& now : lines)
+    Row("fusewire_operation_bytes_total", LabelsOf(*now.line),
+        std::to_string(now.line->bytes.load(std::memory_order_relaxed)), &text);
+  About("fusewire_operation_failures_total", "Operations that have ended with an error.", "counter", &text);
+  for (const LineNow& now : lines)
+    Row("fusewire_operation_failures_total", LabelsOf(*now.line),
+        std::to_string(now.line->failed.load(std::memory_order_relaxed)), &text);
+  About("fusewire_operations_open", "Operations that have begun and not ended.", "gauge", &text);
+  for (const LineNow& now : lines)
+    Row("fusewire_operations_open", LabelsOf(*now.line), std::to_string(now.open), &text);
+  About("fusewire_operation_oldest_seconds", "Age of the oldest operation that has not ended; 0 without one.", "gauge",
+        &text);
+  for (const LineNow& now : lines) {
+    const int64_t age_ns = now.open == 0 ? 0 : std::max<int64_t>(0, facts.now_ns - now.since_ns);
+    Row("fusewire_operation_oldest_seconds", LabelsOf(*now.line), Seconds(static_cast<double>(age_ns)), &text);
+  }
+  About("fusewire_operations_unrecorded_total", "Operations for which the ring had no room.", "counter", &text);
+  Row("fusewire_operations_unrecorded_total", "", std::to_string(recorder.unrecorded()), &text);
+  for (const Number& number : facts.numbers) {
+    const std::string name = "fusewire_" + number.name + (number.is_gauge ? "" : "_total");
+    About(name, number.help, number.is_gauge ? "gauge" : "counter", &text);
+    Row(name, "", std::to_string(number.value), &text);
+  }
+  return text;
+}
+
+namespace {
+
+// Every text of a task goes into the page as text, never as markup.
+constexpr std::string_view kPage = R"page(<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Fusewire</title>
+<meta name="viewport" content="width=device-width">
+<style>
+  :root { color-scheme: light dark; --line: #8884; --quiet: #888; --bad: #c33; --good: #293; }
+  body { font: 14px/1.4 system-ui, sans-serif; margin: 1.5rem; max-width: 75rem; }
+  h1 { font-size: 1.3rem; } h2 { font-size: 1rem; margin: 1.5rem 0 .3rem; }
+  table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+  th, td { text-align: right; padding: .15rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
+  th { color: var(--quiet); font-weight: normal; }
+  td.text, th.text { text-align: left; overflow: hidden; text-overflow: ellipsis; max-width: 28rem; }
+  .bad { color: var(--bad); } .good { color: var(--good); } .quiet { color: var(--quiet); }
+</style></head><body>
+<h1>Fusewire <span id="tasks"></span> <small id="state" class="quiet">asks ...</small></h1>
+<h2>Peers</h2><table id="peers"></table>
+<h2>Open operations <small id="open_total" class="quiet"></small></h2><table id="open"></table>
+<h2>Most bytes</h2><table id="most_bytes"></table>
+<h2>Most time</h2><table id="most_time"></table>
+<script>
+"use strict";
+const every_ms = 1000, rows_max = 12, old_ns = 2e9;
+let before = null;
+const by_id = (id) => document.getElementById(id);
+function seconds(ns) {
+  if (ns < 1e6) return (ns / 1e3).toFixed(0) + " us";
+  if (ns < 1e9) return (ns / 1e6).toFixed(1) + " ms";
+  return (ns / 1e9).toFixed(1) + " s";
+}
+function amount(count) {
+  for (const unit of ["B", "kB", "MB", "GB"]) {
+    if (count < 1000) return count.toFixed(unit === "B" ? 0 : 1) + " " + unit;
+    count /= 1000;
+  }
+  return count.toFixed(1) + " TB";
+}
+function fill(id, heads, rows) {
+  const table = by_id(id);
+  table.replaceChildren();
+  const put = (row, kind, text, style) => {
+    const cell = document.createElement(kind);
+    cell.textContent = text;
+    cell.className = style;
+    if (style === "text") cell.title = text;
+    row.append(cell);
+  };
+  const top = table.insertRow();
+  heads.forEach((head, i) => put(top, "th", head, i < 3 ? "text" : ""));
+  for (const row of rows) {
+    const line = table.insertRow();
+    row.forEach((cell, i) => {
+      const old = typeof cell === "object";
+      put(line, "td", old ? cell.text : cell, i < 3 ? "text" : old && cell.bad ? "bad" : "");
+    });
+  }
+}
+const key_of = (row) => JSON.stringify([row.kind, row.task, row.peer, row.name]);
+function since(rows, old_rows) {
+  const old = new Map((old_rows || []).map((row) => [key_of(row), row]));
+  return rows.map((row) => {
+    const then = old.get(key_of(row)) || { count: 0, bytes: 0, time_ns: 0 };
+    const [count, bytes] = [row.count - then.count, row.bytes - then.bytes];
+    return { ...row, count, bytes, time_ns: row.time_ns - then.time_ns };
+  });
+}
+const age = (ns) => ({ text: ns ? seconds(ns) : "-", bad: ns > old_ns });
+function show(now) {
+  const over_s = before && before.pid === now.pid ? (now.now_ns - before.now_ns) / 1e9 : 0;
+  const rate = (value) => (over_s > 0 ? value / over_s : 0);
+  by_id("tasks").textContent = now.tasks.map((task) => task.task + " over " + task.protocol).join(", ");
+  document.title = "Fusewire " + now.tasks.map((task) => task.task).join(", ");
+  by_id("state").textContent = "version " + now.fusewire + ", process " + now.pid;
+  const lines = since(now.lines, over_s > 0 ? before.lines : now.lines);
+  fill("peers", ["operation", "task", "peer", "per second", "bytes/s", "p50", "p99", "failed", "open", "oldest"],
+    lines.map((row) => [row.kind, row.task, row.peer, rate(row.count).toFixed(1), amount(rate(row.bytes)),
+      seconds(row.p50_ns), seconds(row.p99_ns), String(row.failed), String(row.open), age(row.oldest_ns)]));
+  by_id("open_total").textContent = String(now.open_total);
+  fill("open", ["operation", "peer", "name", "step", "age"], now.open.slice(0, rows_max).map((row) =>
+    [row.kind, row.peer, row.name, String(row.step), age(row.age_ns)]));
+  const names = since(now.names, over_s > 0 ? before.names : now.names);
+  for (const [id, field] of [["most_bytes", "bytes"], ["most_time", "time_ns"]]) {
+    const most = [...names].sort((a, b) => b[field] - a[field]).slice(0, rows_max);
+    fill(id, ["operation", "peer", "name", "per second", "bytes/s", "time/s"], most.map((row) => [row.kind, row.peer,
+      row.name, rate(row.count).toFixed(1), amount(rate(row.bytes)), seconds(rate(row.time_ns))]));
+  }
+  before = now;
+}
+async function turn() {
+  const state = by_id("state");
+  try {
+    const answer = await fetch("status.json", { signal: AbortSignal.timeout(3000) });
+    if (!answer.ok) throw new Error(await answer.text());
+    show(await answer.json());
+    state.className = "good";
+  } catch (error) {
+    state.className = "bad";
+    state.textContent = "no answer: " + error.message;
+  }
+  setTimeout(turn, every_ms);
+}
+turn();
+</script></body></html>
+)page";
+
+}  // namespace
+
+std::string_view Page() { return kPage; }
 namespace {
 
 std::vector<Seen> OpenOf(const std::vector<Seen>& all) {

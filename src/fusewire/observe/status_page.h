@@ -6,11 +6,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "fusewire/observe/facts.h"
 #include "fusewire/observe/recorder.h"
 
 namespace fusewire::observe {
+
+// /metrics: the numbers of a process in Prometheus' text format.
+// Home: the port's thread. The number of series is bounded: one for each kind of operation
+// with each peer, and none for a tensor.
+std::string MetricsText(Recorder& recorder, const Facts& facts);
+
+// The page at /: one text that asks /status.json every second and shows it. It loads nothing else.
+// Home: any thread. Owns: the text.
+std::string_view Page();
 
 constexpr size_t kOpenShown = 512;   // the oldest
 constexpr size_t kNamesShown = 64;   // those with most bytes, and as many with most time

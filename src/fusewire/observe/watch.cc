@@ -14,8 +14,6 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/observe/folder.h"
 #include "fusewire/observe/json.h"
-#include "fusewire/observe/metrics_page.h"
-#include "fusewire/observe/page.h"
 #include "fusewire/observe/status_page.h"
 
 namespace fusewire::observe {

@@ -7,8 +7,8 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/p2p/signal_state.h"
-#include "fusewire/p2p/unexpected_message.h"
+#include "fusewire/p2p/matcher.h"
+#include "fusewire/p2p/regions.h"
 
 namespace fusewire::p2p {
 namespace {

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/p2p/pushes.h"
+#include "fusewire/p2p/flow.h"
 
 #include <gtest/gtest.h>
 

@@ -4,9 +4,11 @@
 // names a region or signal that does not exist gets an error, and nothing is written.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "fusewire/base/bytes.h"
+#include "fusewire/base/list.h"
 #include "fusewire/base/slots.h"
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
@@ -14,13 +16,20 @@
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/op_table.h"
 #include "fusewire/p2p/peers.h"
-#include "fusewire/p2p/signal_state.h"
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/wire/p2p.h"
 #include "fusewire/wire/wire.h"
 
 namespace fusewire::p2p {
+
+// The state of a Signal: its counter, and the operations that wait for it.
+// Home: the endpoint's; the value may be read on any thread. Owns: nothing; the Signal owns it.
+struct SignalState {
+  uint64_t name = 0;
+  std::atomic<uint64_t> value{0};
+  List<Op> waiting;
+};
 
 struct RegionState {
   Buffer memory;

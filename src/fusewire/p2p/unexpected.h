@@ -9,7 +9,6 @@
 #include "fusewire/base/status.h"
 #include "fusewire/p2p/matcher.h"
 #include "fusewire/p2p/peer_link.h"
-#include "fusewire/p2p/unexpected_message.h"
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/wire/p2p.h"
 

@@ -10,9 +10,9 @@
 #include <memory>
 #include <vector>
 
-#include "fusewire/pipe/new_receiver.h"
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/pipe_context.h"
+#include "fusewire/pipe/service_listener.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/transport/transport.h"
 

@@ -22,10 +22,12 @@
 #include "fusewire/base/status.h"
 #include "fusewire/base/unique_function.h"
 #include "fusewire/pipe/options.h"
-#include "fusewire/pipe/role.h"
 #include "fusewire/wire/hello.h"
 
 namespace fusewire::pipe {
+
+// Which end of a connection a pipe is at.
+enum class Role { kDialer, kAcceptor };
 
 // Of an acceptor that reads a hello for all services of its task. Nobody gets in by this number.
 constexpr uint16_t kNoService = 0;

@@ -10,12 +10,12 @@
 
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
+#include "fusewire/pipe/handshake.h"
 #include "fusewire/pipe/message.h"
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/pipe/pipe_stats.h"
-#include "fusewire/pipe/role.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/wire.h"

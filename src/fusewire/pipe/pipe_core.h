@@ -18,7 +18,6 @@
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/pipe/pipe_stats.h"
-#include "fusewire/pipe/role.h"
 #include "fusewire/pipe/sender.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"

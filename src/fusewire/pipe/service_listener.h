@@ -10,8 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "fusewire/pipe/new_receiver.h"
+#include "fusewire/base/unique_function.h"
 #include "fusewire/pipe/pending_connections.h"
+#include "fusewire/pipe/pipe.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/pipe/roster.h"
 #include "fusewire/pipe/source_log.h"
@@ -19,6 +20,11 @@
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::pipe {
+
+// How a service makes what serves a new pipe of its own.
+// Makes the receiver of a new pipe. Called at the pipe's home, on any reactor of the pool; the pipe outlives the
+// receiver, which is destroyed at home after OnClosed, or without it when the acceptor goes.
+using NewReceiver = UniqueFunction<std::unique_ptr<Receiver>(Pipe& pipe)>;
 
 // The counts of all services of an acceptor together. Home: any thread.
 struct AcceptorCounts {

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/rpc/answer_memory.h"
+#include "fusewire/rpc/peer_calls.h"
 
 #include <gtest/gtest.h>
 

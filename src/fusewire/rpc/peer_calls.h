@@ -5,11 +5,14 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "fusewire/base/list.h"
+#include "fusewire/base/status.h"
+#include "fusewire/buffer/buffer.h"
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/reactor/drain.h"
 #include "fusewire/reactor/reactor.h"
@@ -18,6 +21,15 @@
 #include "fusewire/wire/wire.h"
 
 namespace fusewire::rpc {
+
+// The memory of answers that their callers have not taken yet. A request is the caller's credit again when its answer
+// begins, so without a limit of its own here, a caller that asks and does not read could fill all memory with answers.
+// Counts memory that exists for an answer alone (Buffer::is_own()): what a handler lends is its own anyway.
+// Home: any thread; one sum for all servers of a process. Owns: a sum. Fails: Hold, with kOverloaded.
+// Any thread. Counts the body until its last own segment is released. An answer that waits alone is held, however long.
+Status HoldAnswer(Buffers* body, uint64_t bytes_max);
+// Any thread.
+uint64_t HeldAnswerBytes();
 
 class PeerCalls;
 

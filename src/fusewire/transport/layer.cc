@@ -6,7 +6,6 @@
 
 #include "fusewire/base/log.h"
 #include "fusewire/transport/layer_connection.h"
-#include "fusewire/transport/layer_incoming.h"
 
 namespace fusewire::transport {
 namespace {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/layer_incoming.h"
 #include "fusewire/transport/reading.h"
 
 namespace fusewire::transport {

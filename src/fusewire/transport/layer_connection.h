@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/layer_session.h"
@@ -56,6 +57,25 @@ class LayerConnection final : public Connection, private ConnectionHandler {
   size_t taken_ = 0;            // of a Write that is unanswered: on its way
   bool closed_ = false;
   reactor::Timer later_;  // what came before it was handed over
+};
+
+// A connection that has come, or that was handed over, with its session if it has one.
+class LayerIncoming final : public Incoming {
+ public:
+  LayerIncoming(std::unique_ptr<Incoming> inner, std::unique_ptr<Session> session)
+      : inner_(std::move(inner)), session_(std::move(session)) {}
+
+  Result<std::unique_ptr<Connection>> Adopt(reactor::Reactor& home) override {
+    Result<std::unique_ptr<Connection>> inner = inner_->Adopt(home);
+    if (!inner.ok()) return inner;
+    return std::unique_ptr<Connection>(
+        std::make_unique<LayerConnection>(home, std::move(inner).value(), std::move(session_)));
+  }
+  const std::string& peer_address() const override { return inner_->peer_address(); }
+
+ private:
+  const std::unique_ptr<Incoming> inner_;
+  std::unique_ptr<Session> session_;
 };
 
 }  // namespace fusewire::transport

@@ -15,11 +15,20 @@
 #include "fusewire/collective/arena/arena_call.h"
 #include "fusewire/collective/arena/arena_memory.h"
 #include "fusewire/collective/arena/arena_options.h"
-#include "fusewire/collective/arena/arena_waits.h"
-#include "fusewire/collective/arena/life_lines.h"
 #include "fusewire/reactor/cancel.h"
 
 namespace fusewire::collective {
+
+// The observer of long waits in an arena, for `fusewire why`.
+// Home: the thread that waits. It is called only before a rank sleeps, after its spin.
+class ArenaWaits {
+ public:
+  // This rank has waited since since_ns for those whose bits are set; again with others as they come; 0: all have come.
+  virtual void OnWait(int64_t since_ns, uint64_t missing) = 0;
+
+ protected:
+  ~ArenaWaits() = default;
+};
 
 class ArenaMeeting {
  public:

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "fusewire/collective/arena/arena_waits.h"
+#include "fusewire/collective/arena/arena_meeting.h"
 #include "fusewire/collective/group/group_monitor.h"
 #include "fusewire/collective/group/group_operation.h"
 #include "fusewire/collective/group/group_tags.h"

@@ -6,31 +6,70 @@
 // `done` is never called inside a function of this class: ended operations are collected, and a mail calls it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/mailbox.h"
 #include "fusewire/base/status.h"
 #include "fusewire/collective/group/call_order.h"
 #include "fusewire/collective/group/control_message.h"
-#include "fusewire/collective/group/early_messages.h"
-#include "fusewire/collective/group/failed_tags.h"
 #include "fusewire/collective/group/group_operation.h"
+#include "fusewire/collective/group/group_tags.h"
 #include "fusewire/collective/group/lookout.h"
 #include "fusewire/collective/group/members.h"
 #include "fusewire/collective/group/operation_table.h"
 #include "fusewire/collective/group/runners.h"
 #include "fusewire/collective/group/seats.h"
 #include "fusewire/collective/group/work_queue.h"
+#include "fusewire/collective/run/fingerprint.h"
 #include "fusewire/p2p/endpoint.h"
 #include "fusewire/reactor/drain.h"
 #include "fusewire/reactor/reactor.h"
 
 namespace fusewire::collective {
+
+// The first messages of operations that this rank has not begun: their fingerprints are compared when it does.
+// Home: the endpoint's. Owns: the fingerprints, within a bound; one beyond the bound is compared by its receive.
+//
+class EarlyMessages {
+ public:
+  struct Message {
+    int seat;
+    Fingerprint print;
+  };
+
+  void Add(uint64_t tag, const Message& message) {
+    if (count_ >= kMessagesMax) return;
+    ++count_;
+    by_tag_[tag].push_back(message);
+  }
+  std::vector<Message> Take(uint64_t tag) {
+    const auto found = by_tag_.find(tag);
+    if (found == by_tag_.end()) return {};
+    std::vector<Message> messages = std::move(found->second);
+    by_tag_.erase(found);
+    FUSEWIRE_CHECK(count_ >= messages.size());
+    count_ -= messages.size();
+    return messages;
+  }
+  void Clear() {
+    by_tag_.clear();
+    count_ = 0;
+  }
+
+ private:
+  static constexpr size_t kMessagesMax = 64 * 1024;
+  std::unordered_map<uint64_t, std::vector<Message>> by_tag_;
+  size_t count_ = 0;  // of all tags
+};
 
 class Operations final : private RunnerOwner {
  public:

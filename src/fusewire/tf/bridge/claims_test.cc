@@ -1,15 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Each of these, given to TensorFlow as it is, ends the process or takes all of its memory.
-#include "fusewire/tf/bridge/claims.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "fusewire/tf/bridge/tensor.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <tensorflow/core/common_runtime/device_factory.h>
 #include <tensorflow/core/framework/dataset.pb.h>
 #include <tensorflow/core/framework/resource_handle.h>
@@ -17,6 +15,8 @@
 #include <tensorflow/core/framework/variant_encode_decode.h>
 #include <tensorflow/core/kernels/tensor_list.h>
 #include <tensorflow/core/public/session_options.h>
+
+#include "fusewire/tf/bridge/tensor.h"
 
 namespace fusewire::tf {
 namespace {

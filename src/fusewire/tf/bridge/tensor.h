@@ -12,19 +12,32 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <tensorflow/core/common_runtime/device.h>
 #include <tensorflow/core/framework/allocator.h>
 #include <tensorflow/core/framework/device_base.h>
 #include <tensorflow/core/framework/tensor.h>
+#include <tensorflow/core/framework/tensor.pb.h>
+
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
+#include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/heads/tensor_head.h"
 #include "fusewire/tf/heads/varint.h"
 
 namespace fusewire::tf {
+
+// Checks the sizes that a peer's TensorProto claims, before TensorFlow decodes it: TensorFlow trusts the message. It
+// fills a shape of 2^40 elements from one value, variants within variants recurse without a bound, and the decoders of
+// some variants trust counts and sizes in the message. Home: any thread. Fails: with DataLoss, which
+// names the claim.
+// Variants in tensors of variants: a list of lists of lists is 3 deep.
+constexpr int kVariantDepthMax = 32;
+
+TfStatus CheckClaims(const tensorflow::TensorProto& proto);
 
 // Content of up to this size follows its description. A copy costs less than a segment of its own, and releases the
 // tensor's memory at once: otherwise the next update of a variable would have to copy it.
@@ -77,5 +90,28 @@ Status NotBegun(const TfStatus& why);
 
 // Whether tensors of this device are in memory that only the device can access.
 bool IsAccelerator(const tensorflow::Device* device);
+
+// Several incoming tensors of one message: each description is read in turn, and each content lands in its memory.
+// Home: any thread. Owns: the memory into which they land. Fails: Begin and EndOfMessage, with the error in the
+// description or the segments; Finish, with the first tensor that can't be made.
+class TensorLandings {
+ public:
+  // The message's segments; null: it has none.
+  explicit TensorLandings(const rpc::SegmentSizes* sizes) : sizes_(sizes) {}
+
+  // Reads the next one.
+  Status Begin(VarReader* reader, const TensorPlace& place);
+  // After all have been read: checks that no segment is left. The sizes are not used afterwards.
+  Status EndOfMessage();
+  pipe::Landing Where() { return pipe::Landing::Into(places_.data(), places_.size()); }
+  size_t size() const { return landings_.size(); }
+  // After all has landed. For tensors in host memory only; stops at the first that can't be made.
+  TfStatus Finish(const TensorPlace& place, std::vector<tensorflow::Tensor>* tensors);
+
+ private:
+  const rpc::SegmentSizes* sizes_;
+  std::vector<TensorLanding> landings_;
+  std::vector<Bytes> places_;
+};
 
 }  // namespace fusewire::tf

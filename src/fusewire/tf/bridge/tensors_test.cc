@@ -1,14 +1,15 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/bridge/tensors.h"
+#include "fusewire/tf/bridge/tensor.h"
+
+#include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "fusewire/wire/wire.h"
-
-#include <gtest/gtest.h>
 #include <tensorflow/core/common_runtime/device_factory.h>
 #include <tensorflow/core/public/session_options.h>
+
+#include "fusewire/wire/wire.h"
 
 namespace fusewire::tf {
 namespace {

@@ -1,11 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/profile/planes.h"
+#include "fusewire/tf/profile/profiler.h"
+
+#include <gtest/gtest.h>
 
 #include <map>
 #include <string>
 #include <utility>
-
-#include <gtest/gtest.h>
 
 namespace fusewire::tf {
 namespace {

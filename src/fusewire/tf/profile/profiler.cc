@@ -1,13 +1,154 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/profile/profiler.h"
 
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <absl/strings/str_cat.h>
 #include <tsl/profiler/lib/profiler_factory.h>
-#include "fusewire/tf/profile/planes.h"
 
 namespace fusewire::tf {
+
+namespace {
+
+using tensorflow::profiler::XEvent;
+using tensorflow::profiler::XLine;
+using tensorflow::profiler::XPlane;
+
+constexpr size_t kLanesMax = 64;  // of one peer and kind
+constexpr int64_t kPsPerNs = 1000;
+
+const char* WordsOf(WireKind kind) {
+  switch (kind) {
+    case WireKind::kReceive: return "received from ";
+    case WireKind::kSend: return "sent to ";
+    case WireKind::kCallPart: return "run by ";
+    case WireKind::kServePart: return "run for ";
+    case WireKind::kCollective: return "collectives of ";
+  }
+  return "";
+}
+
+// The names of events and stats, each stored once.
+class Names {
+ public:
+  explicit Names(XPlane* plane) : plane_(plane) {}
+
+  int64_t Event(const std::string& name) {
+    auto [at, is_new] = events_.emplace(name, static_cast<int64_t>(events_.size()) + 1);
+    if (is_new) {
+      auto& metadata = (*plane_->mutable_event_metadata())[at->second];
+      metadata.set_id(at->second);
+      metadata.set_name(name);
+    }
+    return at->second;
+  }
+
+  template <class Message>
+  tensorflow::profiler::XStat* Stat(const std::string& name, Message* of) {
+    auto [at, is_new] = stats_.emplace(name, static_cast<int64_t>(stats_.size()) + 1);
+    if (is_new) {
+      auto& metadata = (*plane_->mutable_stat_metadata())[at->second];
+      metadata.set_id(at->second);
+      metadata.set_name(name);
+    }
+    auto* stat = of->add_stats();
+    stat->set_metadata_id(at->second);
+    return stat;
+  }
+
+ private:
+  XPlane* const plane_;
+  std::map<std::string, int64_t> events_, stats_;
+};
+
+// The times of an event within the profile, whatever it says.
+void Clip(const WireRecord& record, WireEvent* event) {
+  event->ended_ns = std::clamp(event->ended_ns, record.begun_ns, record.ended_ns);
+  event->begun_ns = std::clamp(event->begun_ns, record.begun_ns, event->ended_ns);
+  if (event->arrived_ns == 0) event->arrived_ns = event->ended_ns;  // it has no content, or only its end was seen
+  event->arrived_ns = std::clamp(event->arrived_ns, event->begun_ns, event->ended_ns);
+}
+
+// Viewers draw events of one line inside each other or side by side: those that overlap otherwise need several lines.
+class Lanes {
+ public:
+  size_t LaneOf(const WireEvent& event) {
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      std::vector<int64_t>& ends = lanes_[i];
+      while (!ends.empty() && ends.back() <= event.begun_ns) ends.pop_back();
+      if (!ends.empty() && ends.back() < event.ended_ns && i + 1 < kLanesMax) continue;
+      ends.push_back(event.ended_ns);
+      return i;
+    }
+    lanes_.push_back({event.ended_ns});
+    return lanes_.size() - 1;
+  }
+
+ private:
+  std::vector<std::vector<int64_t>> lanes_;  // the ends of each lane's events that enclose the next, inmost last
+};
+
+void WriteEvent(const WireEvent& event, size_t queue, const WireRecord& record, Names* names, XLine* line) {
+  XEvent* to = line->add_events();
+  to->set_metadata_id(names->Event(event.name));
+  to->set_offset_ps((event.begun_ns - record.begun_ns) * kPsPerNs);
+  to->set_duration_ps((event.ended_ns - event.begun_ns) * kPsPerNs);
+  const bool is_tensor = event.kind == WireKind::kReceive || event.kind == WireKind::kSend;
+  names->Stat("peer", to)->set_str_value(event.peer);
+  names->Stat(is_tensor ? "tensor" : "operation", to)->set_str_value(event.name);
+  names->Stat("step", to)->set_int64_value(event.step);
+  names->Stat("queue", to)->set_uint64_value(queue);
+  names->Stat("wait_us", to)->set_double_value(static_cast<double>(event.arrived_ns - event.begun_ns) / 1e3);
+  names->Stat("land_us", to)->set_double_value(static_cast<double>(event.ended_ns - event.arrived_ns) / 1e3);
+  names->Stat("bytes_in", to)->set_uint64_value(event.bytes_in);
+  names->Stat("bytes_out", to)->set_uint64_value(event.bytes_out);
+  if (!event.error.empty()) names->Stat("error", to)->set_str_value(event.error);
+}
+
+// All events of one kind and peer, in the order of their begins.
+void WriteLines(const std::string& title, const std::vector<WireEvent>& events, const WireRecord& record, Names* names,
+                XPlane* plane) {
+  Lanes lanes;
+  std::vector<XLine*> lines;
+  std::priority_queue<int64_t, std::vector<int64_t>, std::greater<>> under_way;  // their ends
+  for (const WireEvent& event : events) {
+    while (!under_way.empty() && under_way.top() <= event.begun_ns) under_way.pop();
+    under_way.push(event.ended_ns);
+    const size_t lane = lanes.LaneOf(event);
+    if (lane == lines.size()) {
+      XLine* line = plane->add_lines();
+      line->set_id(plane->lines_size());
+      line->set_name(lane == 0 ? title : absl::StrCat(title, " (", lane + 1, ")"));
+      line->set_timestamp_ns(record.begun_ns);
+      line->set_duration_ps((record.ended_ns - record.begun_ns) * kPsPerNs);
+      lines.push_back(line);
+    }
+    WriteEvent(event, under_way.size(), record, names, lines[lane]);
+  }
+}
+
+}  // namespace
+
+void WritePlane(WireRecord record, XPlane* plane) {
+  plane->set_name(kWirePlane);
+  Names names(plane);
+  for (WireEvent& event : record.events) Clip(record, &event);
+  std::stable_sort(record.events.begin(), record.events.end(), [](const WireEvent& a, const WireEvent& b) {
+    return a.begun_ns != b.begun_ns ? a.begun_ns < b.begun_ns : a.ended_ns > b.ended_ns;
+  });
+  std::map<std::string, std::vector<WireEvent>> by_title;
+  for (WireEvent& event : record.events) {
+    const std::string title = WordsOf(event.kind) + event.peer;
+    by_title[title].push_back(std::move(event));
+  }
+  for (const auto& [title, events] : by_title) WriteLines(title, events, record, &names, plane);
+  names.Stat("left_out", plane)->set_uint64_value(record.left_out);
+}
 
 std::unique_ptr<tsl::profiler::ProfilerInterface> WireProfiler::Make(const tensorflow::ProfileOptions& options) {
   if (options.host_tracer_level() == 0) return nullptr;

@@ -2,15 +2,15 @@
 // The profiler under TensorFlow's own session of profiling, in which the library has registered it.
 #include "fusewire/tf/profile/profiler.h"
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <string>
 #include <utility>
 
 #include <tsl/profiler/lib/profiler_session.h>
-#include "fusewire/tf/profile/planes.h"
-#include "fusewire/tf/profile/trace.h"
 
-#include <gtest/gtest.h>
+#include "fusewire/tf/profile/trace.h"
 
 namespace fusewire::tf {
 namespace {

@@ -2,28 +2,29 @@
 // Each parser of messages between tasks, with the messages of a lying peer: correct ones, slightly altered. TensorFlow
 // is too large for a fuzz target, so a bounded number of them is drawn here, by a seed. For every input: no crash, no
 // memory beyond what its bytes justify, and an accepted message encodes to the same bytes again.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "fusewire/base/random.h"
-#include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/bridge/tensors.h"
-#include "fusewire/tf/peer/fused.h"
-#include "fusewire/tf/peer/keys.h"
-#include "fusewire/tf/peer/peer.h"
-#include "fusewire/tf/server/endpoint_map.h"
-#include "fusewire/wire/wire.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <tensorflow/core/common_runtime/device_factory.h>
 #include <tensorflow/core/framework/control_flow.h>
 #include <tensorflow/core/framework/variant.h>
 #include <tensorflow/core/framework/variant_encode_decode.h>
 #include <tensorflow/core/public/session_options.h>
+
+#include "fusewire/base/random.h"
+#include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/bridge/tensor.h"
+#include "fusewire/tf/peer/fused.h"
+#include "fusewire/tf/peer/keys.h"
+#include "fusewire/tf/peer/peer.h"
+#include "fusewire/tf/server/endpoint_map.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire::tf {
 namespace {

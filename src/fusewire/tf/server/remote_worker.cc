@@ -6,11 +6,10 @@
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/platform/logging.h>
+
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/methods.h"
-#include "fusewire/tf/server/kept_cancel.h"
-#include "fusewire/tf/server/step_calls.h"
 #include "fusewire/tf/server/wire_call.h"
 
 namespace fusewire::tf {

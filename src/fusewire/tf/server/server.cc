@@ -7,6 +7,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/lib/core/threadpool.h>
+
 #include "fusewire/base/log.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/base/random.h"
@@ -20,7 +21,6 @@
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/server/session.h"
-#include "fusewire/transport/shm/host.h"
 #include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/transport.h"
 

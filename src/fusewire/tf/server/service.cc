@@ -11,6 +11,7 @@
 #include <tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h>
 #include <tensorflow/core/framework/collective.h>
 #include <tensorflow/core/lib/core/threadpool.h>
+
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/tf/bridge/status.h"
@@ -20,7 +21,6 @@
 #include "fusewire/tf/peer/measure.h"
 #include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/provide/provider.h"
-#include "fusewire/tf/server/kept_cancel.h"
 #include "fusewire/tf/server/wire_call.h"
 
 namespace fusewire::tf {

@@ -1,14 +1,14 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/server/step_calls.h"
+#include "fusewire/tf/server/wire_call.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include <absl/status/status.h>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace fusewire::tf {
 namespace {

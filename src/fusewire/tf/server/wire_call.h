@@ -3,13 +3,17 @@
 // Home: the channel's, from Start until its end. Owns: itself, until its end. Fails: in gRPC's words, through `done`.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <google/protobuf/message_lite.h>
 #include <tensorflow/core/distributed_runtime/call_options.h>
 #include <tensorflow/core/distributed_runtime/worker_interface.h>
+
 #include "fusewire/observe/recorder.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
@@ -18,6 +22,56 @@
 #include "fusewire/tf/peer/methods.h"
 
 namespace fusewire::tf {
+
+// The RunGraph calls of one step, which a master starts one after the other on one thread. When one fails, TensorFlow
+// cancels all of them once; a call that is started later is not cancelled, and may wait forever for tensors from the
+// failed one. Here such a call is cancelled as soon as it is started.
+// Home: any thread. Owns: whether one of a step has failed.
+class StepCalls {
+ public:
+  // On the master's thread, which keeps `options` until all calls of the step are done. `start(done)` starts the call,
+  // and sees to it that `options` cancel it from then on.
+  template <class F>
+  static void Start(int64_t step, tensorflow::CallOptions* options, tensorflow::StatusCallback done, F start) {
+    thread_local StepCalls last(step);
+    if (last.step_ != step) last = StepCalls(step);
+    const Flag has_failed = last.has_failed_;
+    start([has_failed, done = std::move(done)](const TfStatus& status) {
+      if (!status.ok()) has_failed->store(true, std::memory_order_release);
+      done(status);
+    });
+    if (has_failed->load(std::memory_order_acquire)) options->StartCancel();
+  }
+
+ private:
+  // shared by the thread and each call: any of them may be the last.
+  using Flag = std::shared_ptr<std::atomic<bool>>;
+
+  explicit StepCalls(int64_t step) : step_(step) {}
+
+  int64_t step_;
+  Flag has_failed_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+// The options of a call, and whether it has been cancelled. TensorFlow's CallOptions do not store that: a cancel that
+// comes before the cancel callback is set is lost.
+// Home: any thread. Owns: the options.
+class KeptCancel {
+ public:
+  tensorflow::CallOptions* options() { return &options_; }
+  void Cancel() {
+    is_cancelled_ = true;
+    options_.StartCancel();
+  }
+  // Call it after the cancel callback was set: repeats a cancel that came before.
+  void PassOn() {
+    if (is_cancelled_) options_.StartCancel();
+  }
+
+ private:
+  tensorflow::CallOptions options_;
+  std::atomic<bool> is_cancelled_{false};
+};
 
 class WireCall : public rpc::Call {
  public:

@@ -6,11 +6,12 @@
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/rpc/grpc_tensor_coding.h>
+
 #include "fusewire/observe/recorder.h"
 #include "fusewire/tf/peer/fused.h"
 #include "fusewire/tf/provide/fused_provider.h"
 #include "fusewire/tf/receive/rendezvous.h"
-#include "fusewire/tf/server/step_calls.h"
+#include "fusewire/tf/server/wire_call.h"
 
 namespace fusewire::tf {
 

@@ -3,6 +3,7 @@
 // Home: the world's thread. Owns: the clock, the events, the hosts with their reactors.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,11 +12,35 @@
 
 #include "fusewire/base/clock.h"
 #include "fusewire/base/random.h"
+#include "fusewire/base/unique_function.h"
 #include "fusewire/reactor/reactor.h"
-#include "fusewire/transport/loopback/event_queue.h"
 #include "fusewire/transport/loopback/loopback_faults.h"
 
 namespace fusewire::transport {
+
+// Future events, in virtual time. Events of the same time run in the order in which they were added.
+// Home: the world's thread. Owns: the events.
+class EventQueue {
+ public:
+  using Event = UniqueFunction<void()>;
+
+  void At(int64_t due_ns, Event event) { events_.emplace(Key(due_ns, order_++), std::move(event)); }
+  int64_t NextNs() const { return events_.empty() ? kForeverNs : events_.begin()->first.first; }
+  // Runs all due events, including those that they add for the same time.
+  void RunDue(int64_t now_ns) {
+    while (NextNs() <= now_ns) {
+      Event event = std::move(events_.begin()->second);
+      events_.erase(events_.begin());
+      event();
+    }
+  }
+  void Clear() { events_.clear(); }
+
+ private:
+  using Key = std::pair<int64_t, uint64_t>;
+  std::map<Key, Event> events_;
+  uint64_t order_ = 0;
+};
 
 class LoopbackListener;
 

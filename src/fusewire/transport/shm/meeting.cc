@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <string>
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/check.h"
@@ -21,6 +22,35 @@
 #include "fusewire/transport/shm/passing.h"
 
 namespace fusewire::transport {
+
+namespace {
+
+Status WrongControl(const char* field, uint64_t is, uint64_t expected) {
+  return Status::Corrupt(std::string("the peer's control message has ") + field + " " + std::to_string(is) + ", not " +
+                         std::to_string(expected))
+      .Next("run the same version of Fusewire in both tasks");
+}
+
+}  // namespace
+
+std::array<uint8_t, kShmControlBytes> EncodeControl(const ShmControlMessage& message) {
+  std::array<uint8_t, kShmControlBytes> packet;
+  CopyBytes(Bytes(packet.data(), packet.size()), ConstBytes(&message, sizeof(message)));
+  return packet;
+}
+
+Result<ShmControlMessage> DecodeControl(ConstBytes packet, size_t file_count, ShmControlKind expected) {
+  if (packet.size != kShmControlBytes) return WrongControl("a length of", packet.size, kShmControlBytes);
+  ShmControlMessage message;
+  const ShmControlMessage ours;
+  CopyBytes(Bytes(&message, sizeof(message)), packet);
+  if (message.magic != ours.magic) return WrongControl("the magic number", message.magic, ours.magic);
+  if (message.version != ours.version) return WrongControl("version", message.version, ours.version);
+  if (message.kind != expected)
+    return WrongControl("kind", static_cast<uint64_t>(message.kind), static_cast<uint64_t>(expected));
+  if (file_count != FilesOf(expected)) return WrongControl("a count of descriptors of", file_count, FilesOf(expected));
+  return message;
+}
 namespace {
 
 bool IsLoopback(const SocketAddress& address) {

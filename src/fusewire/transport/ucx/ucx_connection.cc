@@ -10,7 +10,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/transport/reading.h"
 #include "fusewire/transport/ucx/byte_vector.h"
-#include "fusewire/transport/ucx/feed.h"
+#include "fusewire/transport/ucx/ucx_receiver.h"
 
 namespace fusewire::transport {
 namespace {

@@ -8,21 +8,21 @@
 #include <utility>
 #include <vector>
 
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/common_runtime/step_stats_collector.h>
+#include <tensorflow/core/framework/common_shape_fns.h>
+#include <tensorflow/core/framework/op.h>
+#include <tensorflow/core/framework/op_kernel.h>
+
 #include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/observe/recorder.h"
 #include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/compat.h"
-
-#include <absl/strings/str_cat.h>
-#include <tensorflow/core/common_runtime/step_stats_collector.h>
-#include <tensorflow/core/framework/common_shape_fns.h>
-#include <tensorflow/core/framework/op.h>
-#include <tensorflow/core/framework/op_kernel.h>
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/bridge/tensors.h"
+#include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/peer/methods.h"

@@ -1,11 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/star/cut/functions.h"
+#include "fusewire/tf/star/cut/grouping.h"
+
+#include <gtest/gtest.h>
 
 #include <string>
 
 #include "fusewire/tf/star/cut/sketch_test.h"
-
-#include <gtest/gtest.h>
 
 namespace fusewire::tf {
 namespace {

@@ -17,14 +17,62 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <tensorflow/core/framework/function.h>
 #include <tensorflow/core/graph/graph.h>
+
 #include "fusewire/tf/bridge/compat.h"
 
 namespace fusewire::tf {
+
+// Facts about the functions that a node calls, by its own name or by an attribute, and about those that they call.
+// Home: one thread. Owns: the facts found so far. Fails: never; a missing function does nothing.
+class Functions {
+ public:
+  // `library` outlives it; null: there are none.
+  explicit Functions(const tensorflow::FunctionLibraryDefinition* library) : library_(library) {}
+
+  struct Facts {
+    bool may_block = false;     // one of its operations may, see MayBlock
+    bool is_elsewhere = false;  // one of them is on another device than the node, or belongs to the session
+  };
+  Facts Of(const tensorflow::Node& node);
+
+ private:
+  Facts OfName(const std::string& name, const std::string& device);
+  Facts OfCalled(const tensorflow::NodeDef& def, const std::string& device);
+
+  const tensorflow::FunctionLibraryDefinition* const library_;
+  std::map<std::pair<std::string, std::string>, Facts> known_;  // by name and the caller's device
+};
+
+// Sets of numbers that are compared often, each known by a number; 0 is the empty one.
+// Home: one thread. Owns: the sets.
+class Sets {
+ public:
+  using Set = std::set<int>;
+  Sets() { Number({}); }
+  int Number(const Set& set) {
+    auto added = numbers_.emplace(set, static_cast<int>(sets_.size()));
+    if (added.second) sets_.push_back(set);
+    return added.first->second;
+  }
+  const Set& at(int number) const { return sets_[static_cast<size_t>(number)]; }
+  int Union(int left, int right) {
+    if (left == right || right == 0) return left;
+    if (left == 0) return right;
+    Set both = at(left);
+    both.insert(at(right).begin(), at(right).end());
+    return Number(both);
+  }
+
+ private:
+  std::map<Set, int> numbers_;
+  std::vector<Set> sets_;
+};
 
 struct GroupingOptions {
   // Whether nodes on this device may be cut out.

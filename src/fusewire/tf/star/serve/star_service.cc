@@ -7,11 +7,12 @@
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include <tensorflow/core/lib/core/threadpool.h>
+
 #include "fusewire/observe/recorder.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/proto.h"
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/bridge/tensors.h"
+#include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/peer/methods.h"

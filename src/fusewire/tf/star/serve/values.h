@@ -10,8 +10,9 @@
 #include <vector>
 
 #include <tensorflow/core/distributed_runtime/worker_env.h>
+
 #include "fusewire/rpc/rpc.h"
-#include "fusewire/tf/bridge/tensors.h"
+#include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/star/serve/part.h"
 #include "fusewire/tf/star/serve/store.h"
 
