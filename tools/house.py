@@ -3,6 +3,7 @@
 """Measures the structure of the sources: tools/house.py [FOLDER...]; FOLDERs are other code bases to compare with.
 
 Tests, benchmarks, CUDA and third-party code are left out. Prints a Markdown table with a column for each code base:
+  lines              of all of them; how many files have under 60
   lines of a file    the median, the 90th percentile, and the longest
   most functions     the class that declares the most, and how many declare over 30, see tools/tidy_units.py
   circles            groups of units (x.h with x.cc) that include each other; the largest; how many have over 2 units
@@ -20,6 +21,7 @@ from tidy_tables import CIRCLE_UNITS_MAX, CLASS_FUNCTIONS_MAX
 from tidy_tree import INCLUDE, Tree, code_of, is_test, room_of
 from tidy_units import HEADERS, OURS, SOURCES, circles, classes
 
+SMALL_FILE_LINES = 60
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 _LEFT_OUT = re.compile(
     r"(^|/)(tests?|testing|third_party|benchmarks?|bench|[\w-]*cuda[\w-]*)(/|$|\.)|(^|/)test_|_test\.|_cuda\."
@@ -41,6 +43,11 @@ def sources_of(folder, under=""):
 def lines_of_files(tree):
     lines = sorted(text.count("\n") for _, text in tree.texts(*HEADERS, *SOURCES))
     return f"{statistics.median(lines):.0f} / {lines[len(lines) * 9 // 10]} / {lines[-1]}"
+
+
+def all_lines(tree):
+    lines = [text.count("\n") for _, text in tree.texts(*HEADERS, *SOURCES)]
+    return f"{sum(lines):,} ({sum(each < SMALL_FILE_LINES for each in lines)} files under {SMALL_FILE_LINES})"
 
 
 def largest_class(tree):
@@ -86,6 +93,7 @@ def asserts_and_comments(tree):
 def measure(tree):
     asserts, comments = asserts_and_comments(tree)
     return {
+        "lines": all_lines(tree),
         "lines of a file: median / p90 / max": lines_of_files(tree),
         "the class with the most functions": largest_class(tree),
         f"classes over {CLASS_FUNCTIONS_MAX} functions": large_classes(tree),
