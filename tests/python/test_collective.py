@@ -6,6 +6,7 @@ import contextlib
 import signal
 import sys
 import textwrap
+import threading
 
 import numpy as np
 import pytest
@@ -466,3 +467,22 @@ def test_tune_measures_every_algorithm_and_its_table_is_used(tmp_path):
     refused = run_to_end(command, tmp_path, environment)
     assert refused.status != 0
     assert "BYTES_MAX is much, and must be a number of bytes" in refused.out + refused.error
+
+
+def test_a_confirmed_broadcast_ends_when_the_others_have_it():
+    begins = threading.Event()
+    brought = np.arange(3.0)
+
+    def work(group):
+        group.allreduce(np.ones(1))  # all are connected
+        if group.rank() == 0:
+            ticket = group.broadcast_async(brought, 0, "x", confirm=True)
+            early = ticket.test()
+            begins.set()
+            ticket.wait()
+            return not early
+        assert begins.wait(LIMIT_S)
+        np.testing.assert_array_equal(group.broadcast(np.empty(3), 0, "x", confirm=True), brought)
+        return True
+
+    assert run_ranks(2, work) == [True, True]
