@@ -111,7 +111,7 @@ class DepsTest(ScriptTest):
 
 
 # What test.sh calls: each says how it was called, and those that test leave one test that passed; or, if $CHANCE names
-# them, one that met something else than it expected, and passes when it is tried again.
+# them, one whose expectation was not met, and passes when it is tried again.
 FAKE_TOOL = """#!/bin/bash
 echo "$(basename "$0") $*" >>"$CALLS"
 [ "$BROKEN" != "$(basename "$0") $1" ]

@@ -22,7 +22,7 @@
 #   jax    fusewire.jax with each JAX of tools/jax-*.lock, an environment of 0.5 GB each
 # With CI_TURN, a number, phase tf runs one half of its test files with each TensorFlow, and phases torch and jax run
 # with one PyTorch and one JAX: the other half and the other ones are another turn's.
-# Each phase writes its full output to build/logs/PHASE-test.log. A few tests that met something else than they expected
+# Each phase writes its full output to build/logs/PHASE-test.log. A few tests whose expectations were not met
 # get a second try, alone, when their phase is over: some need the processors in time, and others share the machine.
 # Those that pass then are named as flaky. tools/test_report.py says which tests have no second try.
 set -euo pipefail

@@ -27,6 +27,7 @@ from tidy_tables import (
     ROOMS,
     TESTED,
     WINGS,
+    WORDS,
 )
 from tidy_tree import (
     ANY_INCLUDE,
@@ -277,6 +278,15 @@ def check_pages(tree, findings):
                 findings.add(path, 1, f"a change is one or two sentences, at most {CHANGE_CHARACTERS_MAX} characters")
 
 
+def check_words(tree, findings):
+    for path, text in tree.texts(".h", ".cc", ".py", ".sh", ".md"):
+        if path == "CHANGELOG.md" or path.startswith("tools/tidy"):
+            continue
+        for words, better in WORDS.items():
+            for found in re.finditer(words, text, re.IGNORECASE):
+                findings.add(path, text.count("\n", 0, found.start()) + 1, f'"{found.group()}": write {better}')
+
+
 def check_private(tree, findings):
     """No file contains a path of the author's machine, or an address of packages."""
     for path, text in tree.texts():
@@ -303,6 +313,7 @@ CHECKS = (
     check_shared_ptr,
     check_shape,
     check_pages,
+    check_words,
     check_private,
     check_waits,
     check_circles,

@@ -241,6 +241,15 @@ FILES_LONGER = {}  # path: why it can't be split
 
 CHANGE_CHARACTERS_MAX = 400
 
+# Words that no native engineer would use here, and better ones. The list grows.
+WORDS = {
+    r"\b(his|him|himself)\b": "its, it: parts of a program are things",
+    r"\b(broke|breaks?) the law\b|\bcheats?\b": "violate the protocol",
+    r"\bsomething else " + r"than\b": "not a ..., anything but",
+    r"\bat the " + r"least\b": "at least",
+    r"\bstanding " + r"job\b": "stalled job",
+}
+
 # Hosts that a file may name. The project downloads nothing from an address: packages are installed by name, from the
 # machine's configured sources.
 HOSTS = {

@@ -326,6 +326,9 @@ class ShapeTest(TidyTest):
     def test_promise(self):
         self.expect("a promise in code is a debt", self.in_wire("// TO" + "DO: later"))
 
+    def test_words(self):
+        self.expect("write at least", self.in_wire("// One at the least."))
+
     def test_long_file(self):
         self.expect("split it into the two things", self.in_wire("\n" * tidy_tables.FILE_LINES_MAX))
 

@@ -33,7 +33,7 @@ def endpoint_of_environment(name: str, address: str, cluster: str | None, secret
     """An endpoint with the operator's settings: where it listens, its transport and its protection."""
     wire = os.environ.get("FUSEWIRE_TRANSPORT") or "auto"
     if wire not in WIRES:
-        words = f'FUSEWIRE_TRANSPORT is "{wire}", which is none of {", ".join(WIRES)}: set one of them, or none'
+        words = f'FUSEWIRE_TRANSPORT is "{wire}", which is not one of {", ".join(WIRES)}: set one of them, or none'
         raise ValueError(with_page(words, "setting"))
     return Endpoint(
         name,

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""A .endpoint_map that somebody else has put into the working directory, to have a task's data sent to himself."""
+"""A .endpoint_map that somebody else has put into the working directory, to have a task's data sent there."""
 
 import contextlib
 import os

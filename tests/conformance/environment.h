@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Where a contract is tested: two sides, "a" who dials and "b" who listens, and whatever lies between them. A suite is
+// Where a contract is tested: two sides, "a", which dials, and "b", and whatever lies between them. A suite is
 // written once against an Environment and runs over every transport, at the level of connections, pipes or calls.
 //   class MyContract : public conformance::Suite {};
 //   TEST_P(MyContract, HoldsThis) { env().RunAtHome(env().a(), [&] { ... }); ASSERT_TRUE(env().RunUntil([&] { ... }));

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Peers that greet like everybody else and then break the law: frames that are malformed, cut off, too large, out of
-// order, repeated or forged. Each costs them their connection at once, with a typed error and one log line.
+// Peers that greet like everybody else and then violate the protocol: frames that are malformed, cut off, too large,
+// out of order, repeated or forged. Each costs them their connection at once, with a typed error and one log line.
 #include "faults.h"
 #include "fusewire/wire/hello.h"
 #include "fusewire/wire/wire.h"

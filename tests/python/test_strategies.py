@@ -28,7 +28,7 @@ print(small.numpy().tolist(), float(tf.reduce_min(large)), float(tf.reduce_max(l
 print(strategy.gather(tf.constant([index]), axis=0).numpy().tolist(), flush=True)
 names = ("calls_in", "calls_out", "collectives")
 print("STATS", json.dumps({name: fusewire.stats().get(name, 0) for name in names}), flush=True)
-# Nobody leaves while another still reads from him; a collective has no such end, who has his part is done.
+# No rank leaves while another still reads from it; a collective ends at each rank when that has its part.
 open(f"done-{index}", "w").close()
 ends = time.monotonic() + 60
 while not all(os.path.exists(f"done-{each}") for each in range(2)) and time.monotonic() < ends:

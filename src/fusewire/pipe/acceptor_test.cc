@@ -217,7 +217,7 @@ TEST_F(AcceptorTest, StrangersLeaveOneLineForEachSourceAndInterval) {
   EXPECT_TRUE(Until([&] { return guest->in(); }));
 }
 
-// Those who greet and then break the law do not fill the log either.
+// Those who greet and then violate the protocol do not fill the log either.
 TEST_F(AcceptorTest, PeersThatGreetAndLieLeaveOneLineForEachInterval) {
   LogLines log;
   Options options;

@@ -226,7 +226,7 @@ TEST(Reactor, AReusedDescriptorDoesNotHearItsPredecessorsEvents) {
   }
 }
 
-// ---- everybody gets his turn ----
+// ---- each gets its turn ----
 
 // Mail that posts itself again, until it is stopped.
 class Flood {

@@ -715,7 +715,7 @@ TEST(Client, ThatMeansOneIncarnationTurnsAnotherAway) {
 
 // ---- calling back ----
 
-// A caller may hold a lock that his OnDone takes: nothing calls back from inside Start, for this call or another.
+// A caller may hold a lock that its OnDone takes: nothing calls back from inside Start, for this call or another.
 TEST(Client, StartNeverCallsBack) {
   RpcWorld world;
   bool inside = false;

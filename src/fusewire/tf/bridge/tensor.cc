@@ -82,7 +82,7 @@ TfStatus CheckList(const std::string& metadata) {
   tensorflow::TensorShapeProto shape;
   const bool is_shape = shape.ParseFromArray(list.shape.data, static_cast<int>(list.shape.size)) &&
                         tensorflow::PartialTensorShape::IsValid(shape);
-  return is_shape ? TfStatus() : FalseClaim("a list of tensors whose shape is none");
+  return is_shape ? TfStatus() : FalseClaim("a list of tensors of a malformed shape");
 }
 
 // A compressed list of tensors: it is unpacked into tensors of the shapes in its metadata.

@@ -28,7 +28,7 @@ using TransferLogPtr = std::shared_ptr<tensorflow::WorkerCacheLogger>;
 
 // The ways to a task, from a worker of our cache.
 struct Ways {
-  // shared_ptr: calls outlive the session that began them. Null in a cache that is none of ours.
+  // shared_ptr: calls outlive the session that began them. Null in a cache that is not ours.
   PeerPtr peer;
   SidePtr side;
   TransferLogPtr log;
@@ -40,7 +40,7 @@ class HasWays {
  protected:
   ~HasWays() = default;
 };
-// Fails if the cache knows no such task. Without a peer: the cache is none of ours, and the only way is gRPC.
+// Fails if the cache knows no such task. Without a peer: the cache is not ours, and the only way is gRPC.
 TfStatus FindWays(const GrpcCachePtr& cache, const std::string& task, Ways* ways);
 
 class Rendezvous final : public tensorflow::BaseRemoteRendezvous {

@@ -54,7 +54,7 @@ Status ParseAdvertise(const std::string& text, transport::Address* advertise) {
   if (!parsed.ok()) return wrong("it is no address");
   const transport::Address& address = parsed.value();
   if (address.host.empty()) return wrong("it names no host");
-  if (has_port && address.port == 0) return wrong("port 0 is none");
+  if (has_port && address.port == 0) return wrong("port 0 is not a port");
   if (address.host == "*" || address.host == "0.0.0.0" || address.host == "::") return wrong("it names no one machine");
   if (transport::SaysLinkLocal(address.host)) {
     return wrong("a link-local address is another machine's on each link");

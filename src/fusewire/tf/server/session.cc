@@ -133,7 +133,7 @@ bool HasSessionsFor(const std::string& target) {
 TfStatus Session::Make(tensorflow::SessionOptions options, tensorflow::Session** out) {
   static std::atomic<int64_t> last_number{0};
   int64_t number = ++last_number;
-  FUSEWIRE_DCHECK(number > 0);  // 0 is a session that is none of ours
+  FUSEWIRE_DCHECK(number > 0);  // 0 is a session that is not ours
   const int64_t limit_ms = options.config.operation_timeout_in_ms();
   auto* mark = options.config.mutable_graph_options()->mutable_rewrite_options()->add_custom_optimizers();
   mark->set_name(kOptimizer);

@@ -27,7 +27,7 @@ static_assert(offsetof(Knock, nonce) == 16);
 static_assert(offsetof(Knock, answer) == 24);
 
 std::array<uint8_t, kKnockBytes> EncodeKnock(const Knock& knock);
-// kCorrupt: the packet is something else than the knock of one of `count` processes.
+// kCorrupt: the packet is not the knock of one of `count` processes.
 Result<Knock> DecodeKnock(ConstBytes packet, uint32_t count);
 
 }  // namespace fusewire::transport

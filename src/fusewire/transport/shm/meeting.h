@@ -69,7 +69,7 @@ constexpr size_t FilesOf(ShmControlKind kind) {
 constexpr size_t kShmControlFilesMax = FilesOf(ShmControlKind::kHello);
 
 std::array<uint8_t, kShmControlBytes> EncodeControl(const ShmControlMessage& message);
-// kCorrupt: the packet is something else than a message of this kind with its descriptors.
+// kCorrupt: the packet is not a message of this kind with its descriptors.
 Result<ShmControlMessage> DecodeControl(ConstBytes packet, size_t file_count, ShmControlKind expected);
 
 struct Packet {
@@ -80,7 +80,7 @@ struct Packet {
 
 // Sends without waiting; a peer that does not read is no peer. `files` are as many as the kind has.
 Status SendControl(int socket, const ShmControlMessage& message, const int* files);
-// Nothing: none is there yet. kUnavailable: the peer has gone. kCorrupt: it sent something else than this.
+// Nothing: none is there yet. kUnavailable: the peer has gone. kCorrupt: it sent anything else.
 std::optional<Result<Packet>> ReceiveControl(int socket, ShmControlKind expected);
 Status SendBell(int socket, const reactor::Doorbell& bell, uint32_t bit);
 

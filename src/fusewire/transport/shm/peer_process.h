@@ -19,7 +19,7 @@ namespace fusewire::transport {
 class PeerProcess {
  public:
   PeerProcess() = default;
-  // kRefused: it is none of our own, or that cannot be seen. kOverloaded: no descriptor is left to look. From now on,
+  // kRefused: it is not one of ours, or that cannot be seen. kOverloaded: no descriptor is left to look. From now on,
   // packets of this socket name their sender.
   static Result<PeerProcess> Of(int socket);
   // The same, of the sender of a packet that answered our nonce: it is that process.

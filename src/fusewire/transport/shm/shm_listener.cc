@@ -58,7 +58,7 @@ Result<std::string> NumberToListenAt(const Address& address) {
   std::string number = NumberOf(where);
   if (number == "0.0.0.0" || number == "::") return std::string(kEverywhere);
   if (IsOwnAddress(where)) return number;
-  return Status::Invalid("bind: the address is none of this host's").Next("choose an address of this host");
+  return Status::Invalid("bind: this host does not have the address").Next("choose an address of this host");
 }
 
 }  // namespace

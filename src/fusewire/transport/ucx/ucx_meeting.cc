@@ -70,8 +70,8 @@ Result<UcxMeeting::Event> UcxMeeting::OnControl(const UcxControlMessage& message
 
 Status UcxMeeting::OnStranger() {
   if (stage_ != UcxStage::kListening) {
-    return Status::Corrupt("the peer sent something else than a control message, at the stage '" +
-                           std::string(NameOf(stage_)) + "' of this end")
+    return Status::Corrupt("the peer sent no control message, at the stage '" + std::string(NameOf(stage_)) +
+                           "' of this end")
         .Next("check what listens at this address");
   }
   stage_ = UcxStage::kStayed;

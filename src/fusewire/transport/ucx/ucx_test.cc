@@ -32,7 +32,7 @@ using reactor::AskHome;
 using reactor::Eventually;
 using testing::HasSubstr;
 
-// Two homes, a who dials and b who listens, over transports of the test's choice.
+// Two homes, a that dials and b that listens, over transports of the test's choice.
 class Ucx : public testing::Test {
  protected:
   Ucx() {
