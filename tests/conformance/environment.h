@@ -2,8 +2,11 @@
 // Where a contract is tested: two sides, "a", which dials, and "b", and whatever lies between them. A suite is
 // written once against an Environment and runs over every transport, at the level of connections, pipes or calls.
 //   class MyContract : public conformance::Suite {};
-//   TEST_P(MyContract, HoldsThis) { env().RunAtHome(env().a(), [&] { ... }); ASSERT_TRUE(env().RunUntil([&] { ... }));
-//   } FUSEWIRE_EVERYWHERE(MyContract);
+//   TEST_P(MyContract, HoldsThis) {
+//     env().RunAtHome(env().a(), [&] { ... });
+//     ASSERT_TRUE(env().RunUntil([&] { ... }));
+//   }
+//   FUSEWIRE_EVERYWHERE(MyContract);
 #pragma once
 
 #include <gtest/gtest.h>
