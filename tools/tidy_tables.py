@@ -243,7 +243,7 @@ CHANGE_CHARACTERS_MAX = 400
 
 # Words that no native engineer would use here, and better ones. The list grows.
 WORDS = {
-    r"\b(his|him|himself)\b": "its, it: parts of a program are things",
+    r"\b(his|him|himself)\b": "its or it: a part of a program is a thing",
     r"\b(broke|breaks?) the law\b|\bcheats?\b": "violate the protocol",
     r"\bsomething else " + r"than\b": "not a ..., anything but",
     r"\bat the " + r"least\b": "at least",

@@ -180,7 +180,7 @@ class Members : public Costs {
     for (int i = 0; i < 5; ++i) lies.push_back(Call(method));
     return lies;
   }
-  // All that `liar` has sent has been read, as the victim answers what comes last.
+  // Whether the victim has read all that `liar` sent: it has answered the last of it.
   static bool IsRead(Liar& liar, const Lie& last) {
     std::string name(sizeof(last.call), '\0');
     std::memcpy(name.data(), &last.call, sizeof(last.call));

@@ -128,7 +128,7 @@ WRONG_JSON = [
     b"1" * 5000,
     b"null",
 ]
-# Of the right structure: a task whose number is none, and a wait for a task that nobody knows.
+# Of the right structure: a task whose number is not one, and a wait for an unknown task.
 STRANGE = [
     {**STATUS, "tasks": [{**STATUS["tasks"][0], "task": "ps:\u00b2"}]},
     {**STATUS, "open": [*STATUS["open"], {**STATUS["open"][0], "peer": "unknown:0"}]},
@@ -276,7 +276,7 @@ def test_an_endless_number_of_a_protobuf():
 
 
 def costly_statuses():
-    """As large as an answer may be, and unkind to whoever follows waits, or compares rows with each other."""
+    """As large as an answer may be, and the worst case for following waits and for comparing rows."""
     rows = answers.ROWS_MAX
     chain = [{**STATUS["open"][0], "task": f"t:{row}", "peer": f"t:{row + 1}"} for row in range(rows)]
     yield {**STATUS, "open": chain}

@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """What status ports and tasks answer, as values of the kinds that our commands expect.
 
-Whoever answers may be a stranger. Here its JSON becomes rows, or an AnswerError: every value that is listed below is
+The answer may come from a stranger. Here its JSON becomes rows, or an AnswerError: every value that is listed below is
 there and of its kind, no other is passed on, and all texts may be printed.
 """
 
@@ -144,7 +144,7 @@ def _within(step: str, shape: Shape, value: Any) -> Any:
 
 def _wrong(value: Any, wanted: str) -> _WrongError:
     kind = KINDS.get(type(value))
-    if kind is None:  # a number; Python prints none of any length
+    if kind is None:  # a number; Python refuses to print very long ones
         kind = f"{value}" if abs(value) <= WHOLE_MAX else "a number that is too large"
     return _WrongError(f"is {kind}, not {wanted}")
 

@@ -9,7 +9,7 @@ from fusewire.secret import MAKE, SECRET, SECRET_FILE, SecretError, secret_of_en
 
 
 def check_secret(environment: Mapping[str, str]) -> Iterator[Check]:
-    """As tasks read it. Nothing if there is none and none is needed."""
+    """The secret, read as tasks read it. No row if none is set and none is needed."""
     try:
         known = secret_of_environment(environment)
     except SecretError as error:

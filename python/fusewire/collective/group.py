@@ -153,7 +153,7 @@ class Group:
                 return EndedTicket(result)
         from_pieces = (Piece * len(inputs))(*(array.piece() for array in inputs))
         to_pieces = (Piece * len(outputs))(*(array.piece() for array in outputs))
-        wanted = CollectiveSpec(
+        spec = CollectiveSpec(
             kind=_native.KINDS.index(kind),
             op=op,
             type=_native.TYPES.index(types.pop()) if types else 0,
@@ -172,10 +172,10 @@ class Group:
         )
         if waits:
             # A signal handler may run during the call, and raise.
-            check(_native.group_run(self._live(), ctypes.byref(wanted), ctypes.byref(_native.WAITING)))
+            check(_native.group_run(self._live(), ctypes.byref(spec), ctypes.byref(_native.WAITING)))
             return EndedTicket(result)
         handle = ctypes.c_void_p()
-        check(library.fusewire_group_start(self._live(), ctypes.byref(wanted), ctypes.byref(handle)))
+        check(library.fusewire_group_start(self._live(), ctypes.byref(spec), ctypes.byref(handle)))
         return Ticket(self._endpoint, self._owns, handle.value or 0, arrays, result)
 
     def allreduce_async(

@@ -229,6 +229,6 @@ def _has_failed() -> bool:
 def _leave(group: int) -> None:
     """Other processes may still need this one's part of a computation that is under way, so it waits for them."""
     if not _has_failed():
-        wanted = CollectiveSpec(kind=KINDS.index("barrier"), key=_LAST_KEY, timeout_ns=nanoseconds(_FAREWELL_S))
-        _native.library.fusewire_group_run(group, ctypes.byref(wanted), None)  # an error: they have gone already
+        spec = CollectiveSpec(kind=KINDS.index("barrier"), key=_LAST_KEY, timeout_ns=nanoseconds(_FAREWELL_S))
+        _native.library.fusewire_group_run(group, ctypes.byref(spec), None)  # an error: they have gone already
     library.fusewire_mpi_leave()

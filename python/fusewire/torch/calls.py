@@ -18,7 +18,7 @@ _FORMS_MAX = 1024
 class _Form:
     """The parameters of the C API with room for their pieces. Only one thread at a time has it."""
 
-    __slots__ = ("reference", "sources", "targets", "wanted")
+    __slots__ = ("reference", "sources", "targets", "spec")
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class _Form:
         targets: int,
     ) -> None:
         from_, to = (Piece * sources)(), (Piece * targets)()
-        self.wanted = CollectiveSpec(
+        self.spec = CollectiveSpec(
             kind=kind,
             op=op,
             type=element,
@@ -46,7 +46,7 @@ class _Form:
             to=to,
             to_size=targets,
         )
-        self.reference = ctypes.byref(self.wanted)
+        self.reference = ctypes.byref(self.spec)
         self.sources, self.targets = list(from_), list(to)
 
 
@@ -82,7 +82,7 @@ class Call:
             piece.data, piece.bytes = memory
         for piece, memory in zip(form.targets, self.targets, strict=True):
             piece.data, piece.bytes = memory
-        form.wanted.key, form.wanted.timeout_ns = self.key, timeout_ns
+        form.spec.key, form.spec.timeout_ns = self.key, timeout_ns
         return form
 
     def run(self, group: int, timeout_ns: int, at_once: Any = None) -> None:

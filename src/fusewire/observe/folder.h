@@ -2,7 +2,7 @@
 // The folder in which each process of a user names its status port, one file for each: PID.json. A second library of
 // the process that shows it has a port of its own, and PID.1.json. Only the user can read them. The file of a process
 // that has ended stays until another process starts here; a reader can tell by the process's number and start. Home:
-// any thread. Fails: with a Status; the port then is not found by itself.
+// any thread. Fails: with a Status; the port is then not found automatically.
 #pragma once
 
 #include <sys/types.h>

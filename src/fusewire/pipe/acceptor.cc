@@ -29,7 +29,7 @@ std::vector<reactor::Reactor*> AllOf(reactor::Pool& pool) {
 }  // namespace
 
 struct Acceptor::Impl final : OtherHomes {
-  // Withdrawn, it has no listener: what comes for it is told that it was here.
+  // A withdrawn service has no listener: its peers are told that it is not offered any more.
   struct Service {
     std::unique_ptr<ServiceListener> service_listener;
     bool serves = false;

@@ -8,6 +8,7 @@
 
 #include "fusewire/base/random.h"
 #include "fusewire/reactor/control_group.h"
+#include "fusewire/reactor/descriptors.h"
 
 namespace fusewire::pipe {
 namespace {

@@ -23,10 +23,10 @@ using wire::FrameKind;
 
 constexpr uint16_t kOther = 2;
 
-class OfferingTest : public AcceptorTest {
+class ServiceListenerTest : public AcceptorTest {
  protected:
-  OfferingTest() { Serve(Options()); }
-  ~OfferingTest() override {
+  ServiceListenerTest() { Serve(Options()); }
+  ~ServiceListenerTest() override {
     guests_.clear();
     acceptor_.reset();
   }
@@ -49,7 +49,7 @@ class OfferingTest : public AcceptorTest {
   std::vector<Ear*> other_ears_;
 };
 
-TEST_F(OfferingTest, EachServiceGetsItsOwnPeers) {
+TEST_F(ServiceListenerTest, EachServiceGetsItsOwnPeers) {
   Guest *one = Friend("worker:0", 1), *other = Friend("/job:worker", 1, kOther);
   ASSERT_TRUE(In(one) && In(other));
   EXPECT_EQ(one->ear.peer.name, "ps:0");
@@ -70,7 +70,7 @@ TEST_F(OfferingTest, EachServiceGetsItsOwnPeers) {
   EXPECT_EQ(stats.turned_away, 0u);
 }
 
-TEST_F(OfferingTest, AServiceThatNobodyOffersIsRefusedInWords) {
+TEST_F(ServiceListenerTest, AServiceThatNobodyOffersIsRefusedInWords) {
   LogLines log;
   Guest* lost = Friend("worker:0", 1, 7);
   ASSERT_TRUE(Gone(lost));
@@ -85,7 +85,7 @@ TEST_F(OfferingTest, AServiceThatNobodyOffersIsRefusedInWords) {
   EXPECT_THAT(late->ear.why.cause(), HasSubstr("service 2 (endpoints) is not offered any more"));
 }
 
-TEST_F(OfferingTest, AServiceIsServedOnce) {
+TEST_F(ServiceListenerTest, AServiceIsServedOnce) {
   PipeContext context{Options()};
   for (uint16_t service : {kTestService, kOther}) {
     Status again = acceptor_->Serve(service, context, {server_.home}, [](Pipe&) { return nullptr; });
@@ -95,7 +95,7 @@ TEST_F(OfferingTest, AServiceIsServedOnce) {
 }
 
 // The number of the service that reads hellos for all.
-TEST_F(OfferingTest, NobodyGetsInByNoService) {
+TEST_F(ServiceListenerTest, NobodyGetsInByNoService) {
   LogLines log;
   Guest* lost = Friend("worker:0", 1, kNoService);
   ASSERT_TRUE(Gone(lost));
@@ -104,7 +104,7 @@ TEST_F(OfferingTest, NobodyGetsInByNoService) {
   EXPECT_THAT(lost->ear.why.cause(), HasSubstr("service 0 is not offered here"));
 }
 
-TEST_F(OfferingTest, TheFirstServiceMayGoAndTheOtherStays) {
+TEST_F(ServiceListenerTest, TheFirstServiceMayGoAndTheOtherStays) {
   Guest *one = Friend("worker:0", 1), *other = Friend("/job:worker", 1, kOther);
   ASSERT_TRUE(In(one) && In(other));
   EXPECT_EQ(acceptor_->services(), 2u);
@@ -123,7 +123,7 @@ TEST_F(OfferingTest, TheFirstServiceMayGoAndTheOtherStays) {
 }
 
 // If its service ends at any moment of a greeting, the peer's connection is closed, and the next peer is accepted.
-TEST_F(OfferingTest, AServiceClosesWhileAPeerGreets) {
+TEST_F(ServiceListenerTest, AServiceClosesWhileAPeerGreets) {
   Options options;
   options.secret = "open sesame open";  // a greeting of three steps
   for (int steps = 0; steps < 40; ++steps) {
@@ -142,7 +142,7 @@ TEST_F(OfferingTest, AServiceClosesWhileAPeerGreets) {
   }
 }
 
-TEST_F(OfferingTest, ASecretGuardsTheOtherServiceToo) {
+TEST_F(ServiceListenerTest, ASecretGuardsTheOtherServiceToo) {
   Options options;
   options.secret = "open sesame open";
   acceptor_->Withdraw(kOther);
@@ -159,7 +159,7 @@ TEST_F(OfferingTest, ASecretGuardsTheOtherServiceToo) {
 }
 
 // They send a hello for the other service and no proof: there is one time limit for a greeting, in any service.
-TEST_F(OfferingTest, WhoFallsSilentBehindItsHelloIsTurnedAwayInTime) {
+TEST_F(ServiceListenerTest, WhoFallsSilentBehindItsHelloIsTurnedAwayInTime) {
   Options options;
   options.secret = "open sesame open";
   acceptor_->Withdraw(kOther);
@@ -176,7 +176,7 @@ TEST_F(OfferingTest, WhoFallsSilentBehindItsHelloIsTurnedAwayInTime) {
   EXPECT_THAT(log.lines[0], AllOf(HasSubstr("no greeting"), HasSubstr("the peer's proof")));
 }
 
-TEST_F(OfferingTest, AFloodThatProvesNothingDoesNotKeepFriendsOut) {
+TEST_F(ServiceListenerTest, AFloodThatProvesNothingDoesNotKeepFriendsOut) {
   Options options;
   options.secret = "open sesame open";
   options.greetings_max = 10;
@@ -197,7 +197,7 @@ TEST_F(OfferingTest, AFloodThatProvesNothingDoesNotKeepFriendsOut) {
 }
 
 // A task has one name, and perhaps an incarnation for each service.
-TEST_F(OfferingTest, IncarnationsOfOneServiceAreNotThoseOfTheOther) {
+TEST_F(ServiceListenerTest, IncarnationsOfOneServiceAreNotThoseOfTheOther) {
   Guest *one = Friend("worker:0", 1), *other = Friend("worker:0", 2, kOther);
   ASSERT_TRUE(In(one) && In(other));
   world_.RunFor(kSecondNs);
@@ -208,7 +208,7 @@ TEST_F(OfferingTest, IncarnationsOfOneServiceAreNotThoseOfTheOther) {
   EXPECT_TRUE(one->in());
 }
 
-TEST_F(OfferingTest, WhatIsWithdrawnEndsAndTheOtherStays) {
+TEST_F(ServiceListenerTest, WhatIsWithdrawnEndsAndTheOtherStays) {
   Guest *one = Friend("worker:0", 1), *other = Friend("/job:worker", 1, kOther);
   ASSERT_TRUE(In(one) && In(other));
   acceptor_->StopServing(kOther);
@@ -226,7 +226,7 @@ TEST_F(OfferingTest, WhatIsWithdrawnEndsAndTheOtherStays) {
   EXPECT_EQ(acceptor_->Snapshot().open, 0u);
 }
 
-TEST_F(OfferingTest, MayBeWithdrawnAtAnyMoment) {
+TEST_F(ServiceListenerTest, MayBeWithdrawnAtAnyMoment) {
   LogLines log;
   for (int steps = 0; steps < 40; ++steps) {
     SCOPED_TRACE(steps);
@@ -244,7 +244,7 @@ TEST_F(OfferingTest, MayBeWithdrawnAtAnyMoment) {
 }
 
 // Bytes that come behind a hello go with it, whatever they are.
-TEST_F(OfferingTest, PlacesAreNotLostInAnyWeather) {
+TEST_F(ServiceListenerTest, PlacesAreNotLostInAnyWeather) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);

@@ -1,36 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/reactor/control_group.h"
 
-#include <sys/resource.h>
-
-#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <vector>
 
 namespace fusewire::reactor {
-
-namespace {
-
-constexpr rlim_t kRaisedMax = 1 << 20;
-
-bool Raise() {
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
-  const rlim_t wanted = std::min(limit.rlim_max, kRaisedMax);
-  if (limit.rlim_cur >= wanted) return true;
-  limit.rlim_cur = wanted;
-  return setrlimit(RLIMIT_NOFILE, &limit) == 0;
-}
-
-}  // namespace
-
-uint64_t DescriptorsMax() {
-  [[maybe_unused]] static const bool raised = Raise();
-  rlimit limit = {};
-  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
-}
 namespace {
 
 // Version 1 says "no limit" by a number of about this size.

@@ -50,7 +50,7 @@ class ProcText {
   char text_[32 * 1024];  // status lists a user's groups, of which there may be thousands
 };
 
-// The number at *at, which is moved behind it. False: there is none in this line.
+// Reads the number at *at, and moves *at past it. False: this line has no further number.
 bool TakeNumber(const char** at, uint64_t* number) {
   while (**at == ' ' || **at == '\t') ++*at;
   if (**at < '0' || **at > '9') return false;

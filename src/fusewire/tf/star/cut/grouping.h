@@ -32,7 +32,7 @@ namespace fusewire::tf {
 // Home: one thread. Owns: the facts found so far. Fails: never; a missing function does nothing.
 class Functions {
  public:
-  // `library` outlives it; null: there are none.
+  // `library` outlives it; null if there are no functions.
   explicit Functions(const tensorflow::FunctionLibraryDefinition* library) : library_(library) {}
 
   struct Facts {
