@@ -18,7 +18,7 @@ _FORMS_MAX = 1024
 class _Form:
     """The parameters of the C API with room for their pieces. Only one thread at a time has it."""
 
-    __slots__ = ("reference", "sources", "targets", "spec")
+    __slots__ = ("reference", "sources", "spec", "targets")
 
     def __init__(
         self,
